@@ -44,6 +44,8 @@ static const char *command_node(const fsm_command *command)
         return command->node_report->node_id;
     case CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN:
         return command->node_seen->node_id;
+    case CKPT__LOG__V1__COMMAND__BODY_NODE_RUNNING:
+        return command->node_running->node_id;
     default:
         return NULL;
     }

@@ -4,6 +4,8 @@
  *          larger one shows a gap (STALE_REPORT, not taken: the agent sends the missing ones first). A report that is taken uses up
  *          its number even when it is about nothing that exists any more, or of an earlier life of the part (EARLIER_LIFE). That one
  *          began there after its node had counted as empty is heard all the same: it is ended before the node is given back.
+ *          A report is lost with an agent's journal, or by a restore from a backup: of a start tells then what runs on the node (NodeRunning),
+ *          when that was said after the last report that was taken and before any other.
  */
 #include "fsm/state.h"
 
@@ -431,4 +433,34 @@ enum fsm_status fsm_apply_node_report(struct fsm *fsm, const fsm_command *comman
                                                     : report_application(fsm, &report);
     fsm->rejected_reports += status != FSM_OK;
     return status;
+}
+
+/* From which checkpoint, and when, is not known: what it could lose is what it could have lost before. */
+static void report_runs(struct fsm *fsm, struct node *node, const Ckpt__Log__V1__RunningPart *item)
+{
+    struct allocation *allocation = fsm_allocation_get(fsm, item->allocation_id);
+
+    if (allocation == NULL || !fsm_part_awaits(&allocation->view, node->view.slot, item->life))
+        return;
+    fsm_allocation_part_starting(fsm, allocation, fsm_allocation_part(allocation, node->view.slot),
+                                 false);
+    if (allocation->view.resumed_at_ms != 0)
+        allocation->view.resumed_at_ms = fsm->now_ms;
+}
+
+enum fsm_status fsm_apply_node_running(struct fsm *fsm, const fsm_command *command,
+                                       struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__NodeRunning *seen = command->node_running;
+    struct node *node = fsm_node_get(fsm, seen->node_id);
+
+    if (node == NULL)
+        return FSM_NODE_NOT_FOUND;
+    outcome->current = seen->report_sequence;
+    outcome->limit = node->view.last_report_sequence;
+    if (outcome->current != outcome->limit || strcmp(seen->boot_id, node->view.boot_id) != 0)
+        return FSM_STALE_REPORT;
+    for (size_t i = 0; i < seen->n_running; i++)
+        report_runs(fsm, node, seen->running[i]);
+    return FSM_OK;
 }

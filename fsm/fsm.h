@@ -415,6 +415,8 @@ const struct fsm_allocation *fsm_allocation_find(const struct fsm *fsm, const ch
 /* Whether an application without a life on that node can be of the allocation's present life: the state has heard of its start in that. Of the
  * first life nobody needs to have: a job may begin before it is registered. */
 bool fsm_nameless_is_present(const struct fsm_allocation *allocation, uint32_t node_slot);
+/* The state waits for the start of its part on the node, and what runs there in that life (0: not known) is that part. */
+bool fsm_part_awaits(const struct fsm_allocation *allocation, uint32_t node_slot, uint64_t life);
 uint32_t fsm_node_slots(const struct fsm *fsm);
 const struct fsm_node *fsm_node_at(const struct fsm *fsm, uint32_t slot);
 const struct fsm_node *fsm_node_find(const struct fsm *fsm, const char *id);

@@ -33,6 +33,7 @@ enum {
     FSM_VICTIMS_LOOKED_PER_TICK_MAX =
         65536, /* when candidates for what a preemption lost were so many, the next Tick goes on */
     FSM_DECISIONS_PER_COMMAND_MAX = 4096,
+    FSM_RUNNING_PER_COMMAND_MAX = 256,
     FSM_INPUT_NUMBERS_MAX = 64, /* of a job, of a policy: what a decision was made from */
     FSM_INPUT_SOURCES_MAX = 32,
     FSM_BASES_MAX =

@@ -495,6 +495,19 @@ static enum fsm_status validate_set_learned(const fsm_command *command, struct f
     return outcome->status;
 }
 
+static enum fsm_status validate_node_running(const fsm_command *command,
+                                             struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__NodeRunning *seen = command->node_running;
+
+    check_id(seen->node_id, outcome);
+    check_range(seen->report_sequence, 0, INT64_MAX, outcome);
+    check_range(seen->n_running, 1, FSM_RUNNING_PER_COMMAND_MAX, outcome);
+    for (size_t i = 0; i < seen->n_running && outcome->status == FSM_OK; i++)
+        check_id(seen->running[i]->allocation_id, outcome);
+    return outcome->status;
+}
+
 enum { COMMAND_FIRST = CKPT__LOG__V1__COMMAND__BODY_CLUSTER_INIT };
 
 static validator *const validators[] = {
@@ -524,6 +537,7 @@ static validator *const validators[] = {
     V(NEW_EPOCH) = validate_new_epoch,
     V(MEMBER_ROLE) = validate_member_role,
     V(SET_LEARNED) = validate_set_learned,
+    V(NODE_RUNNING) = validate_node_running,
 #undef V
 };
 

@@ -82,6 +82,18 @@ bool fsm_nameless_is_present(const struct fsm_allocation *allocation, uint32_t n
     return false;
 }
 
+bool fsm_part_awaits(const struct fsm_allocation *view, uint32_t node_slot, uint64_t life)
+{
+    const struct allocation *allocation = (const struct allocation *)(const void *)view;
+    const struct assignment *part = fsm_allocation_part(allocation, node_slot);
+
+    if (part == NULL || !part->starting || part->exited || part->leaving || view->terminating ||
+        !fsm_allocation_runs(allocation))
+        return false;
+    return life == 0 ? fsm_nameless_is_present(view, node_slot)
+                     : life >= view->nodes[part->share].life;
+}
+
 const struct fsm_allocation *fsm_allocation_find(const struct fsm *fsm, const char *id)
 {
     const struct allocation *allocation = fsm_allocation_named(fsm, id);

@@ -4,7 +4,8 @@
  * Flow     applied state -> grants (dispatcher_grants.h) -> GrantBatch; fsm_take_changed_node() ->
  *          OrderSet on the stream of that node. Up: hello -> NodeSeen -> welcome, or where it tells
  *          of another boot: welcome -> next message -> NodeSeen; report -> NodeReport ->
- *          acknowledged after its commit; heartbeats only touch nodes.h. Everything sent is derived
+ *          acknowledged after its commit; heartbeats touch nodes.h, and tell of starts whose reports
+ *          were lost: NodeRunning. Everything sent is derived
  *          from applied state: another leader derives the same.
  * Shapes   at most one stream per node, the newest wins; at most DISPATCHER_REPORTS_MAX reports of
  *          one stream in flight; one GrantBatch in flight.

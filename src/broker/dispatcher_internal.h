@@ -68,6 +68,10 @@ void running_close(struct running_set *set);
 /* Those that must not run on the node; room for DISPATCHER_RUNNING_MAX. */
 size_t running_orphans(const struct running_set *set, const struct fsm *fsm, uint32_t node_slot,
                        struct running_orphan *ret_orphans);
+/* Those whose start the state waits for and has no report of any more; nothing while one of the node's may be on its way. Right
+ * after running_take_all(). Room for FSM_RUNNING_PER_COMMAND_MAX. */
+size_t running_awaited(const struct running_set *set, const struct fsm *fsm, uint32_t node_slot,
+                       const struct running_item **ret_items);
 
 /* dispatcher_orders.c: what the node must do now, as the message of the stream. Replaces what is in ret_bytes. */
 void dispatcher_pack_orders(const struct dispatcher *dispatcher, uint32_t node_slot,

@@ -2,7 +2,8 @@
  * longer, on this node, or of an earlier life of them. A node that was lost may come back while its jobs run elsewhere, and a job may be
  * ended, and started again, from outside.
  *
- * Flow     hello and heartbeats carry the whole set; reports of starts and ends keep it fresh in between.
+ * Flow     hello and heartbeats carry the whole set; reports of starts and ends keep it fresh in between. A heartbeat also tells which
+ *          starts the state waits for in vain: their report was lost (NodeRunning).
  * Shapes   one set per attached stream, at most DISPATCHER_RUNNING_MAX ids. An allocation that the state does not know is left alone:
  *          it may be about to be registered.
  * Source   F-006, F-007, F-022.
@@ -137,6 +138,22 @@ size_t running_orphans(const struct running_set *set, const struct fsm *fsm, uin
                  item->report <= fsm_node_at(fsm, node_slot)->last_report_sequence &&
                  !fsm_nameless_is_present(allocation, node_slot))
             ret_orphans[count++] = (struct running_orphan){allocation, lives[j] - 1};
+    }
+    return count;
+}
+
+size_t running_awaited(const struct running_set *set, const struct fsm *fsm, uint32_t node_slot,
+                       const struct running_item **ret_items)
+{
+    size_t count = 0;
+
+    if (set->report != fsm_node_at(fsm, node_slot)->last_report_sequence)
+        return 0;
+    for (size_t i = 0; i < set->count && count < FSM_RUNNING_PER_COMMAND_MAX; i++) {
+        const struct fsm_allocation *allocation = fsm_allocation_find(fsm, set->items[i].id);
+
+        if (allocation != NULL && fsm_part_awaits(allocation, node_slot, set->items[i].life))
+            ret_items[count++] = &set->items[i];
     }
     return count;
 }

@@ -3,6 +3,7 @@
  * Flow     hello -> NodeSeen (when it changes something) -> welcome, order set; report -> NodeReport -> acknowledgement of all
  *          that is committed; an order set again whenever the state changed the node's orders. A hello of another boot than the
  *          state's is welcomed first, and believed with the next message: it may have been under way since before that boot.
+ *          heartbeat -> NodeRunning, when the report of a start is lost for ever.
  * Shapes   a session lives until its call has ended and the last of its proposals was answered. One attached session per
  *          node slot. While a stream's buffer is full only the newest order set waits, as a flag.
  * Errors   dispatcher.h. After a failed proposal the stream ends: the agent comes back and repeats what is open.
@@ -36,6 +37,7 @@ struct session {
     bool welcomed;         /* before it was attached */
     bool blocked;          /* the stream's buffer is full */
     bool dirty;            /* orders changed while blocked */
+    bool telling;          /* NodeRunning is in flight */
     uint32_t slot;         /* SLOT_NONE: not attached */
     uint32_t pending;      /* proposals in flight */
     uint64_t hello_number; /* of all that came to this member */
@@ -441,7 +443,52 @@ static void take_report(struct session *session, Ckpt__V1__AgentReport *report)
     propose_report(session, report);
 }
 
-/* Heartbeats cost no log entry; what runs is not state. */
+static void on_told(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    struct session *session = data;
+
+    (void)failed; /* the next heartbeat repeats what the state still waits for */
+    (void)outcome;
+    CHECK(session->pending > 0 && session->telling);
+    session->pending--;
+    session->telling = false;
+    if (session->call == NULL)
+        session_release(session);
+}
+
+/* The state waits for starts whose reports were lost. It judges again: other reports may come in between. */
+static void tell_awaited(struct session *session)
+{
+    const struct running_item *items[FSM_RUNNING_PER_COMMAND_MAX];
+    Ckpt__Log__V1__RunningPart parts[FSM_RUNNING_PER_COMMAND_MAX];
+    Ckpt__Log__V1__RunningPart *pointers[FSM_RUNNING_PER_COMMAND_MAX];
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__NodeRunning told = CKPT__LOG__V1__NODE_RUNNING__INIT;
+    size_t count = running_awaited(&session->running, session_fsm(session), session->slot, items);
+
+    if (count == 0 || session->telling)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        ckpt__log__v1__running_part__init(&parts[i]);
+        parts[i].allocation_id = translate_text(items[i]->id);
+        parts[i].life = items[i]->life;
+        pointers[i] = &parts[i];
+    }
+    log_info("start_found", "node=%s count=%zu first=%s text=\"it runs, the report is lost\"",
+             session->node_id, count, items[0]->id);
+    told.node_id = session->node_id;
+    told.boot_id = session->boot_id;
+    told.report_sequence = session->running.report;
+    told.running = pointers;
+    told.n_running = count;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_RUNNING;
+    command.node_running = &told;
+    session->telling = true;
+    session->pending++;
+    replica_propose(session->dispatcher->broker->replica, &command, on_told, session);
+}
+
+/* Heartbeats cost no log entry; what runs is not state, but for the end of a wait. */
 static void take_heartbeat(struct session *session, const Ckpt__V1__AgentHeartbeat *heartbeat)
 {
     if (session->slot == SLOT_NONE)
@@ -450,6 +497,7 @@ static void take_heartbeat(struct session *session, const Ckpt__V1__AgentHeartbe
     if (running_take_all(&session->running, heartbeat->last_report_sequence, heartbeat->running,
                          heartbeat->n_running))
         session_send_orders(session);
+    tell_awaited(session);
 }
 
 /* ---- up --------------------------------------------------------------------------------------------------------------- */

@@ -14,7 +14,7 @@ import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import BIN, Cluster, broker_pb2, checkpoint_text, common_pb2, grpc, tail, tap, wait_until  # noqa: E402
-from jobs import (COMPLETE, COMPLETED, ENDED_FAILED, FAILED, MIB, POLICY, REQUEUED, RUNNING, SUSPENDED, TIMED_OUT, WRITING, all_run,  # noqa: E402
+from jobs import (COMPLETE, COMPLETED, ENDED_FAILED, FAILED, MIB, POLICY, REQUEUED, RUNNING, STARTING, SUSPENDED, TIMED_OUT, WRITING, all_run,  # noqa: E402
                   allocation_in, checkpoint, complete, ends, ends_in, heat, hint, no_litter, restart, restart_point, says)
 from ckpt.v1 import app_pb2, app_pb2_grpc  # noqa: E402
 
@@ -313,6 +313,33 @@ def an_agent_that_lost_its_journal_ends_what_it_is_told_to():
         cluster.debug_check()
 
 
+def a_start_whose_report_is_lost_is_found():
+    """The broker's folder is from before the start, the agent's journal is gone: nothing reports the start again, but what runs is said."""
+    with Cluster(members=1, agents=("a",), policy=POLICY, heartbeat_ms=200) as cluster:
+        cluster.start()
+        member, agent, kept = cluster.members[0], cluster.agents["a"], cluster.dir / "before"
+        cluster.register("found", [("a", 1, MIB)])
+        member.kill()
+        shutil.copytree(member.data_dir, kept)
+        member.start()
+        cluster.wait_leader()
+        job = cluster.run_job("a", "found", heat(cluster, "found"))
+        allocation_in(cluster, "found", RUNNING)
+        pid = job.application_pid()
+        loses_its_journal(agent)
+        member.kill()
+        shutil.rmtree(member.data_dir)
+        kept.rename(member.data_dir)
+        member.start()
+        cluster.wait_leader()
+        assert cluster.allocation("found").state == STARTING
+        agent.start()
+        allocation_in(cluster, "found", RUNNING)
+        assert job.application_pid() == pid and "event=start_found " in member.log.read_text()
+        complete(cluster, "found")
+        cluster.debug_check()
+
+
 def what_a_signal_to_ckpt_run_ends_can_be_restarted():
     """I28: an orderly end with status 0 that somebody asked for is no sign of finished work; one without is."""
     orderly = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); open(sys.argv[1], 'w'); time.sleep(60)"
@@ -603,7 +630,7 @@ if __name__ == "__main__":
     sys.exit(tap([what_applications_answer, an_answer_that_can_never_be_right_fails_at_once_with_its_text, what_an_application_leaves_behind_is_killed, a_job_of_several_nodes_stays_of_one_piece,
                   a_shard_of_one_node_does_not_start_on_two, a_lost_node_comes_back_and_its_old_application_is_stopped,
                   what_ran_before_a_restart_is_not_taken_for_what_runs_after,
-                  what_a_life_left_in_its_work_folder_is_swept, an_agent_that_lost_its_journal_ends_what_it_is_told_to,
+                  what_a_life_left_in_its_work_folder_is_swept, an_agent_that_lost_its_journal_ends_what_it_is_told_to, a_start_whose_report_is_lost_is_found,
                   what_a_signal_to_ckpt_run_ends_can_be_restarted, a_refusal_ends_only_a_second_application, a_job_outlives_its_work_folder,
                   a_ckpt_run_with_another_application_waits_for_the_end_of_the_known_one, killed_agents_lose_and_repeat_nothing,
                   walltime_and_several_victims, no_start_in_an_outage_outlives_its_walltime,

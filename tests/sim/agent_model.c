@@ -22,7 +22,8 @@ enum {
     REPORTS_MAX = 4096,
     WELCOME_WAIT_US = 5000000,
     MODEL_PATH_BYTES = 128,
-    MISCHIEF_IN = 60 /* one step in so many goes wrong */
+    MISCHIEF_IN = 60,  /* one step in so many goes wrong */
+    LOST_START_IN = 12 /* one start in so many is never reported */
 };
 #define REPORT(name) CKPT__V1__REPORT_KIND__REPORT_KIND_##name
 
@@ -263,6 +264,7 @@ static void heartbeat_send(struct process *process)
     Ckpt__V1__RunningAllocation items[WORLD_JOBS_MAX], *list[WORLD_JOBS_MAX];
 
     beat.sequence = ++process->beats;
+    beat.last_report_sequence = process->model->sequence;
     beat.running = list;
     beat.n_running = running_list(process, items, list);
     alarm_draw(process, &beat);
@@ -658,6 +660,21 @@ static void model_crash(struct world *world, unsigned number, void *data)
     free(process);
 }
 
+/* Its report, with the agent's journal, before anybody heard of it: what runs tells the start, in a life that needs no name. */
+static bool start_is_lost(struct world *world, unsigned number, const struct world_job *job)
+{
+    const struct world_member *leader = members_leader(world);
+    const struct fsm_allocation *allocation =
+        leader == NULL ? NULL : fsm_allocation_find(member_fsm(leader), job->id);
+
+    if (models[number]->calm || allocation == NULL)
+        return false;
+    for (uint32_t i = 0; i < allocation->node_count; i++)
+        if (allocation->nodes[i].began_ms != 0)
+            return false;
+    return sim_chance(world->sim, LOST_START_IN);
+}
+
 static void model_job_started(struct world *world, unsigned number, void *process,
                               const struct world_job *job)
 {
@@ -672,6 +689,11 @@ static void model_job_started(struct world *world, unsigned number, void *proces
     application->since_index = job->node_index;
     application->terminated = false;
     application->stop_us = application->wall_us = 0;
+    if (start_is_lost(world, number, job)) {
+        application->began_sequence = UINT64_MAX; /* no report tells it */
+        world->counts.lost_starts++;
+        return;
+    }
     started.kind = REPORT(APPLICATION_STARTED);
     started.allocation_id = (char *)(uintptr_t)job->id;
     report_add(model, world, number, &started);

@@ -55,7 +55,7 @@ struct board {
     uint64_t evaluations, evaluation_us_max;
     struct times equal, settled;
     uint64_t requests, acknowledged, unknown, reads, refused, elections, applied, asked, shards,
-        terminated, lost_members, faults, changes;
+        terminated, lost_members, lost_starts, faults, changes;
     uint64_t grown_and_back; /* runs */
     uint64_t turned_away;
     uint64_t operated, stale_reads, watched, backups, undeleted, forced, extended, deferred,
@@ -126,6 +126,7 @@ static void report(struct board *board, const struct world *world, uint64_t took
     add(&board->grown_and_back, world->counts.grown_and_back > 0);
     add(&board->turned_away, world->counts.turned_away);
     add(&board->lost_members, world->counts.lost_members);
+    add(&board->lost_starts, world->counts.lost_starts);
     add(&board->faults, world->counts.crashes + world->counts.dead_disks +
                             world->counts.disk_errors + world->counts.partitions +
                             world->counts.resets + world->counts.pauses +
@@ -320,12 +321,13 @@ static void summary(const struct plan *plan, const struct board *board, double w
     printf("%" PRIu64 " faults, %" PRIu64 " elections, %" PRIu64 " entries; requests: %" PRIu64
            ", acknowledged %" PRIu64 ", read %" PRIu64 ", refused %" PRIu64 ", unknown %" PRIu64
            "; asked %" PRIu64 ", shards %" PRIu64 ", ended %" PRIu64
-           "; members lost to rot %" PRIu64 ", changes of members %" PRIu64 " (turned away %" PRIu64
+           "; members lost to rot %" PRIu64 ", reports of starts lost %" PRIu64
+           ", changes of members %" PRIu64 " (turned away %" PRIu64
            "), runs that grew by two voters and shrank again %" PRIu64 "\n",
            board->faults, board->elections, board->applied, board->requests, board->acknowledged,
            board->reads, board->refused, board->unknown, board->asked, board->shards,
-           board->terminated, board->lost_members, board->changes, board->turned_away,
-           board->grown_and_back);
+           board->terminated, board->lost_members, board->lost_starts, board->changes,
+           board->turned_away, board->grown_and_back);
     printf("shipping agents: %" PRIu64 " lives of applications, %" PRIu64
            " from a checkpoint; %" PRIu64 " died of their disk, %" PRIu64
            " lost their power, %" PRIu64 " ckpt-runs were killed, %" PRIu64

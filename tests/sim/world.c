@@ -170,6 +170,8 @@ static const char *missing(struct world *world, uint64_t *ret_stops_us)
 {
     if (!load_idle(world))
         return "answers to requests";
+    if (starts_unsettled(world)[0] != '\0')
+        return starts_unsettled(world);
     return world_shipping_unsettled()[0] != '\0' ? world_shipping_unsettled()
                                                  : state_checks_settled(world, ret_stops_us);
 }

@@ -179,7 +179,8 @@ struct world {
     struct {
         uint64_t crashes, dead_disks, disk_errors, partitions, resets, pauses, clock_steps, slow,
             full;
-        uint64_t rots, flaps, agent_crashes, transfers, elected, overtaken, lost_members;
+        uint64_t rots, flaps, agent_crashes, transfers, elected, overtaken, lost_members,
+            lost_starts;
         uint64_t added, promoted, removed, grown_and_back, turned_away;
         uint64_t elections, applied, snapshots_installed, asked, shards, terminated;
         uint64_t requests, acknowledged, refused, unknown, reads;
@@ -249,6 +250,8 @@ void agent_start(struct world *world, unsigned agent);
 void agents_calm(struct world *world);
 void agents_close(struct world *world);
 void agents_check(struct world *world);
+/* world_starts.c: empty, or which job runs and is not known to. */
+const char *starts_unsettled(struct world *world);
 struct world_job *job_find(struct world *world, const char *id);
 
 /* world_storage.c */

@@ -554,6 +554,36 @@ static const struct fsm_allocation *restarted_job(struct stand *stand)
     return fsm_allocation_find(replica_fsm(stand->fake->broker.replica), "job");
 }
 
+/* With an agent's journal: the state waits for it, and no other report will ever say that the application runs. */
+static void a_start_whose_report_was_lost_is_told_by_a_heartbeat(void **state)
+{
+    struct stand *stand = *state;
+    struct agent *agent = &stand->agents[0];
+    Ckpt__V1__AgentReport started = CKPT__V1__AGENT_REPORT__INIT;
+    const struct fsm_allocation *job;
+    uint64_t index;
+
+    fake_serve(stand->fake);
+    assert_int_equal(fake_register_starting(stand->fake, "job", 1, 1, NULL).status, FSM_OK);
+    connect_agent(stand, agent, "node-1");
+    job = fsm_allocation_find(replica_fsm(stand->fake->broker.replica), "job");
+    index = stand->fake->replica.index;
+    say_what_runs(stand, 1); /* its first report is still to come */
+    assert_uint_equal(stand->fake->replica.index, index);
+    assert_int_equal(job->state, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING);
+    started.sequence = 1; /* about another one */
+    started.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED;
+    started.allocation_id = (char[]){"other"};
+    report(agent, &started);
+    await(stand, acknowledged(agent) == 1);
+    index = stand->fake->replica.index;
+    say_what_runs(stand, 1);
+    await(stand, job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING);
+    assert_uint_equal(stand->fake->replica.index, index + 1);
+    say_what_runs(stand, 1);
+    assert_uint_equal(stand->fake->replica.index, index + 1); /* once */
+}
+
 /* Nobody could be asked for its life when it was started; of its start in this life the state would have heard. */
 static void what_was_started_before_a_restart_is_ordered_to_end(void **state)
 {
@@ -654,6 +684,7 @@ int main(void)
         TEST(walltime_ends_are_sent_as_remaining_time),
         TEST(what_runs_without_an_allocation_is_ordered_to_end),
         TEST(what_runs_of_an_earlier_life_is_ordered_to_end),
+        TEST(a_start_whose_report_was_lost_is_told_by_a_heartbeat),
         TEST(what_was_started_before_a_restart_is_ordered_to_end),
         TEST(what_an_agent_repeats_ends_nothing_that_runs),
         TEST(wrong_first_messages_and_garbage_are_refused),

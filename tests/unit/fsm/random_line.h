@@ -243,7 +243,8 @@ static inline bool random_start(const struct script *script, uint64_t *state, ui
         allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING ||
         random_draw(state, 4) == 0)
         return false;
-    snprintf(line, size, "report %s application_started %s",
+    snprintf(line, size,
+             random_draw(state, 4) == 0 ? "running %s %s" : "report %s application_started %s",
              fsm_node_at(script->fsm,
                          allocation->nodes[random_draw(state, allocation->node_count)].node_slot)
                  ->id,

@@ -322,6 +322,26 @@ static inline enum fsm_status script_grant(struct script *script, Ckpt__Log__V1_
     return script_apply(script, command);
 }
 
+/* running n1 j1 [seq=N] [boot=b1] [life=1-3] */
+static inline enum fsm_status script_running(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__NodeRunning message = CKPT__LOG__V1__NODE_RUNNING__INIT;
+    Ckpt__Log__V1__RunningPart item = CKPT__LOG__V1__RUNNING_PART__INIT;
+    Ckpt__Log__V1__RunningPart *items[] = {&item};
+    const struct fsm_node *node = fsm_node_find(script->fsm, script_word(script, 1));
+
+    message.node_id = script_text(script_word(script, 1));
+    message.boot_id = script_text(script_value(script, "boot", node == NULL ? "" : node->boot_id));
+    message.report_sequence =
+        script_number(script, "seq", node == NULL ? 0 : node->last_report_sequence);
+    item.allocation_id = script_text(script_word(script, 2));
+    item.life = script_checkpoint(script, script_value(script, "life", ""));
+    message.running = items;
+    message.n_running = 1;
+    SCRIPT_BODY(NODE_RUNNING, node_running, &message);
+    return script_apply(script, command);
+}
+
 /* report n1 started j1 ckpt=1-1 attempt=1 [seq=N] size= age= write= stall= deferral= status= restored= restart reason= why= life=1-3 old= known=1-3 */
 static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1__Command *command)
 {
@@ -598,6 +618,7 @@ static const struct script_verb {
     {"epoch", 32, false, script_epoch},
     {"role", 33, false, script_role},
     {"learned", 34, false, script_learned},
+    {"running", 35, false, script_running},
 };
 
 enum { SCRIPT_VERBS = sizeof(script_verbs) / sizeof(script_verbs[0]) };

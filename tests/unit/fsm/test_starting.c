@@ -205,6 +205,67 @@ static void a_stop_that_is_cancelled_leaves_a_starting_job_starting(void **unuse
     script_close(&script);
 }
 
+/* The report of a start is lost with its agent's journal, or by a restore: what the node says that it runs tells it as well. */
+static void a_start_whose_report_was_lost_is_told_by_what_runs(void **unused)
+{
+    struct script script;
+    uint64_t life;
+    char text[64];
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "node n1 ready boot=b1");
+    expect_ok(&script, "register j1 nodes=n1,n2 gpus=1 starting");
+    life = job_of(&script, "j1")->nodes[0].life;
+    snprintf(text, sizeof(text), "%" PRIu64 "-%" PRIu64, life >> CHECKPOINT_SEQUENCE_BITS,
+             life & ((UINT64_C(1) << CHECKPOINT_SEQUENCE_BITS) - 1));
+    expect_ok(&script, "after 5000");
+    expect_ok(&script, "running n1 j1 life=%s", text);
+    expect_job(&script, "j1", STARTING);
+    expect_ok(&script, "running n2 j1"); /* of the first life it is believed without one */
+    expect_job(&script, "j1", RUNNING);
+    assert_int_equal(account_of(&script, "j1").lost_gpu_ms[FSM_LOSS_RESTART], 10000);
+    assert_int_equal(job_of(&script, "j1")->last_complete_snapshot_ms, script.now_ms - 5000);
+    script_restore(&script);
+    expect_ok(&script, "running n1 j1 life=%s", text); /* again changes nothing */
+    expect_job(&script, "j1", RUNNING);
+    expect_ok(&script, "request j1");
+    script_close(&script);
+}
+
+static void what_runs_starts_no_other_life_nor_what_reports_say_more_of(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "node n1 ready boot=b1");
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "report n1 application_exited j1 status=9 restart");
+    expect_job(&script, "j1", STARTING);
+    expect_status(&script, STALE_REPORT, "running n1 j1 seq=1"); /* from before its end */
+    expect_status(&script, STALE_REPORT, "running n1 j1 seq=3"); /* a report is on its way */
+    expect_status(&script, STALE_REPORT, "running n1 j1 boot=b0");
+    expect_status(&script, NODE_NOT_FOUND, "running n9 j1");
+    expect_status(&script, INVALID_ID, "running n1 a/b");
+    expect_ok(&script, "running n1 nowhere");
+    expect_job(&script, "j1", STARTING);
+    expect_ok(&script, "running n1 j1");
+    expect_job(&script, "j1", RUNNING);
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "report n1 terminated j1");
+    expect_ok(&script, "running n1 j1");
+    expect_job(&script, "j1", FAILED);
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "restart j1");
+    expect_ok(&script, "running n1 j1");          /* without a life: it may be the one before */
+    expect_ok(&script, "running n1 j1 life=1-1"); /* an earlier one */
+    expect_job(&script, "j1", STARTING);
+    expect_ok(&script, "running n1 j1 life=1-1000"); /* a later one: this state was restored */
+    expect_job(&script, "j1", RUNNING);
+    script_close(&script);
+}
+
 /* The walltime is of the nodes' reservation: it does not wait for the application. */
 static void the_walltime_of_a_starting_job_ends_it(void **unused)
 {
@@ -233,6 +294,8 @@ int main(void)
         cmocka_unit_test(a_job_whose_start_failed_has_failed),
         cmocka_unit_test(an_application_that_starts_again_is_starting),
         cmocka_unit_test(a_stop_that_is_cancelled_leaves_a_starting_job_starting),
+        cmocka_unit_test(a_start_whose_report_was_lost_is_told_by_what_runs),
+        cmocka_unit_test(what_runs_starts_no_other_life_nor_what_reports_say_more_of),
         cmocka_unit_test(the_walltime_of_a_starting_job_ends_it),
     };
 
