@@ -154,9 +154,11 @@ static enum cli_exit fail_no_leader(struct cli *cli, const char *what, const cha
                     answered, asked, text);
 }
 
+/* Where a member knows of one, the others may only be far away or busy. */
 static bool has_majority(const struct members *members)
 {
-    return members->best == NULL || members->answered > members->best->voter_count / 2;
+    return members->best == NULL || members->best->quorum ||
+           members->answered > members->best->voter_count / 2;
 }
 
 bool call_without_quorum(struct cli *cli, const char *what, char ret_leader[CALL_ENDPOINT_BYTES])

@@ -92,6 +92,31 @@ static void a_read_without_quorum_says_so_and_not_timeout(void **state)
     harness_close(&h);
 }
 
+/* Far or busy members answer late: who leads with a quorum, or follows such a leader, knows better than who counts answers. */
+static void a_read_goes_on_where_a_quorum_is_known_though_few_answer_soon(void **state)
+{
+    Ckpt__V1__StatusReply status = CKPT__V1__STATUS_REPLY__INIT;
+    Ckpt__V1__ListAllocationsReply list = CKPT__V1__LIST_ALLOCATIONS_REPLY__INIT;
+    struct harness h;
+
+    (void)state;
+    for (unsigned quorum = 0; quorum <= 1; quorum++) {
+        harness_init(&h);
+        status.voter_count = 3;
+        status.quorum = quorum != 0;
+        harness_answer(&h, NULL, "BrokerService/ListAllocations", RPC_DEADLINE_EXCEEDED, "late",
+                       NULL);
+        h.answers[0].turns = 1;
+        harness_answer(&h, NULL, "BrokerService/ListAllocations", RPC_OK, NULL, &list.base);
+        harness_answer(&h, "a:1", "OperatorService/Status", RPC_OK, NULL, &status.base);
+        assert_int_equal(harness_run(&h, "--endpoints a:1,b:1,c:1 jobs"),
+                         quorum != 0 ? CLI_OK : CLI_NO_LEADER);
+        if (quorum == 0)
+            assert_contains(h.error, "no quorum, 1 of 3 members answer");
+        harness_close(&h);
+    }
+}
+
 /* A job on a misspelt node would never start. */
 static void a_node_without_an_agent_is_taken_only_on_demand(void **state)
 {
@@ -286,6 +311,7 @@ int main(void)
         cmocka_unit_test(each_status_has_its_exit_code_and_next_command),
         cmocka_unit_test(an_unknown_outcome_prints_the_request_id_that_was_sent),
         cmocka_unit_test(a_read_without_quorum_says_so_and_not_timeout),
+        cmocka_unit_test(a_read_goes_on_where_a_quorum_is_known_though_few_answer_soon),
         cmocka_unit_test(success_prints_index_and_checkpoint),
         cmocka_unit_test(waiting_ends_with_the_checkpoint),
         cmocka_unit_test(waiting_longer_than_allowed_leaves_the_outcome_open),
