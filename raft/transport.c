@@ -87,9 +87,24 @@ static void foreign_forget(struct transport *transport, const struct consensus_f
     }
 }
 
-void transport_incarnation(struct transport *transport, const struct consensus_foreign *said)
+/* A free one, or of one that only calls, which tells less than one that answers: any number of addresses may call. */
+static struct foreign *foreign_place(struct transport *transport, bool answers)
 {
     struct foreign *place = NULL;
+
+    for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++) {
+        struct foreign *foreign = &transport->foreign[i];
+        if (!transport_foreign_alive(transport, foreign))
+            return foreign;
+        if (answers && !foreign->who.answers)
+            place = foreign;
+    }
+    return place;
+}
+
+void transport_incarnation(struct transport *transport, const struct consensus_foreign *said)
+{
+    struct foreign *place = foreign_place(transport, said->answers);
 
     if (said->incarnation == 0 || transport->incarnation == 0 ||
         said->incarnation == transport->incarnation) {
@@ -98,10 +113,8 @@ void transport_incarnation(struct transport *transport, const struct consensus_f
     }
     for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++) {
         struct foreign *foreign = &transport->foreign[i];
-        bool alive = transport_foreign_alive(transport, foreign);
-        if (!alive && place == NULL)
-            place = foreign;
-        if (alive && foreign->who.id == said->id && foreign->who.answers == said->answers &&
+        if (transport_foreign_alive(transport, foreign) && foreign->who.id == said->id &&
+            foreign->who.answers == said->answers &&
             strcmp(foreign->who.address, said->address) == 0) {
             place = foreign;
             break;

@@ -314,6 +314,28 @@ static void who_is_being_filled_is_dialled_again(void **state)
     transport_close(&transport);
 }
 
+/* As many copies as there are places call; one that answers in a member's place says that this member is none of ours. */
+static void copies_that_call_hide_none_that_answers(void **state)
+{
+    struct consensus_foreign said = {.id = 2, .incarnation = 9};
+    size_t answering = 0;
+
+    (void)state;
+    open_transport(false);
+    transport.incarnation = 5;
+    for (unsigned i = 0; i < 2 * CONSENSUS_MEMBERS_MAX; i++) {
+        snprintf(said.address, sizeof(said.address), "copy:%u", i + 1);
+        transport_incarnation(&transport, &said);
+    }
+    said.answers = true;
+    snprintf(said.address, sizeof(said.address), "b:1");
+    transport_incarnation(&transport, &said);
+    for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++)
+        answering += transport.foreign[i].who.answers;
+    assert_uint_equal(answering, 1);
+    transport_close(&transport);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,6 +345,7 @@ int main(void)
         cmocka_unit_test(a_hello_on_an_older_connection_takes_no_place),
         cmocka_unit_test(who_is_being_filled_is_dialled_again),
         cmocka_unit_test(a_dial_that_hangs_is_given_up_and_repeated),
+        cmocka_unit_test(copies_that_call_hide_none_that_answers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
