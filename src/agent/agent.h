@@ -22,6 +22,7 @@ enum { AGENT_ALLOCATIONS_MAX = LEDGER_ENTRIES_MAX, AGENT_ALLOCATIONS_KEPT = 1024
 
 struct allocation;
 struct session;
+struct own_registrar;
 struct restart_points;
 
 struct agent_counters {
@@ -50,6 +51,7 @@ struct agent {
     struct ledger *ledger;
     struct session *session;
     struct restart_points *restart_points;
+    struct own_registrar *own_registrar;
     const struct tls_context *tls; /* to the control nodes; NULL: plain */
     struct list allocations;
     size_t allocation_count;

@@ -18,6 +18,7 @@
 #include "src/agent/app_stream.h"
 #include "src/agent/ask.h"
 #include "src/agent/kept.h"
+#include "src/agent/own_register.h"
 #include "src/agent/walltime.h"
 #include "src/agent/words.h"
 #include "src/base/buf.h"
@@ -564,6 +565,7 @@ int app_server_new(struct agent *agent, const char *socket_path, struct app_serv
     rpc_server_add_method(server->server, ATTACH_METHOD, true, true, &attach, server);
     app_register_serve(server->server, agent);
     app_jobs_serve(server->server, agent);
+    own_register_serve(server->server, agent);
     snprintf(address, sizeof(address), "unix:%s", socket_path);
     result = rpc_server_listen(server->server, address, err);
     *ret_server = server;

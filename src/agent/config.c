@@ -27,11 +27,12 @@ enum key {
     KEY_TLS_KEY,
     KEY_SYSFS,
     KEY_INSECURE,
+    KEY_OWNERS_REGISTER,
     KEY_COUNT
 };
-static const char *const key_names[KEY_COUNT] = {"brokers",      "state_dir", "socket",  "http",
-                                                 "heartbeat_ms", "log_level", "tls.ca",  "tls.cert",
-                                                 "tls.key",      "sysfs",     "insecure"};
+static const char *const key_names[KEY_COUNT] = {
+    "brokers", "state_dir", "socket",  "http",  "heartbeat_ms", "log_level",
+    "tls.ca",  "tls.cert",  "tls.key", "sysfs", "insecure",     "owners_register"};
 
 void config_defaults(struct agent_config *ret_config)
 {
@@ -72,6 +73,14 @@ static int set_heartbeat(struct agent_config *config, bool in_unit, const char *
     return 0;
 }
 
+static int set_choice(bool *ret_choice, const char *key, const char *value, struct err *err)
+{
+    if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
+        return err_set(err, ERR_INVALID, "%s is %s, it must be yes or no", key, value);
+    *ret_choice = strcmp(value, "yes") == 0;
+    return 0;
+}
+
 static int set_key(struct agent_config *config, enum key key, bool in_unit, const char *value,
                    struct err *err)
 {
@@ -100,10 +109,9 @@ static int set_key(struct agent_config *config, enum key key, bool in_unit, cons
     case KEY_SYSFS:
         return set_text(config->sysfs, "sysfs", value, err);
     case KEY_INSECURE:
-        if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
-            return err_set(err, ERR_INVALID, "insecure is %s, it must be yes or no", value);
-        config->insecure = strcmp(value, "yes") == 0;
-        return 0;
+        return set_choice(&config->insecure, "insecure", value, err);
+    case KEY_OWNERS_REGISTER:
+        return set_choice(&config->owners_register, "owners_register", value, err);
     case KEY_COUNT:
         break;
     }

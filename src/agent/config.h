@@ -26,6 +26,7 @@ struct agent_config {
     /* PEM files, "{name}" in the last two is the node's name; "": no TLS */
     char tls_ca[CONFIG_TEXT_BYTES], tls_cert[CONFIG_TEXT_BYTES], tls_key[CONFIG_TEXT_BYTES];
     char sysfs[CONFIG_TEXT_BYTES]; /* where the kernel's is mounted; "": no sensors are read */
+    bool owners_register;          /* users register jobs of their own on this node */
     uint64_t heartbeat_ms;
     enum log_level log_level;
 };

@@ -20,6 +20,7 @@
 #include "src/agent/config.h"
 #include "src/agent/credentials.h"
 #include "src/agent/http.h"
+#include "src/agent/own_register.h"
 #include "src/agent/restart_points.h"
 #include "src/agent/session.h"
 #include "src/base/check.h"
@@ -51,7 +52,7 @@ static const char usage[] =
     "                   [--brokers HOST:PORT,...] [--insecure] [--check-config]\n"
     "                   [--version]\n"
     "The agent of one compute node. FILE is YAML: brokers, state_dir, socket, http, heartbeat_ms,\n"
-    "sysfs, log_level, insecure, tls: {ca, cert, key}. Flags override it.\n"
+    "sysfs, log_level, insecure, owners_register, tls: {ca, cert, key}. Flags override it.\n"
     "  --insecure       like 'insecure: yes' in the file: http may be an address that is not\n"
     "                   loopback\n";
 
@@ -186,6 +187,7 @@ static void daemon_stop(uv_signal_t *handle, int number)
     agent_close(&daemon->agent);
     app_server_free(daemon->app_server, handle_closed, NULL);
     restart_points_free(daemon->agent.restart_points);
+    own_registrar_free(daemon->agent.own_registrar);
     tls_watch_stop(&daemon->credentials.watch);
     uv_close((uv_handle_t *)&daemon->terminate, NULL);
     uv_close((uv_handle_t *)&daemon->interrupt, NULL);
@@ -237,6 +239,9 @@ static int daemon_open(struct daemon *daemon, struct err *err)
     agent->tls = daemon->credentials.context;
     agent->sysfs = daemon->config.sysfs;
     if (restart_points_new(agent, daemon->config.brokers, &agent->restart_points, err) != 0)
+        return -1;
+    if (own_registrar_new(agent, daemon->config.brokers, daemon->config.owners_register,
+                          &agent->own_registrar, err) != 0)
         return -1;
     if (session_new(agent, daemon->config.brokers, daemon->config.heartbeat_ms, &agent->session,
                     err) != 0)

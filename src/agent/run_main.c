@@ -26,6 +26,7 @@
 #include "src/agent/run_call.h"
 #include "src/agent/run_child.h"
 #include "src/agent/run_options.h"
+#include "src/agent/run_register.h"
 #include "src/agent/run_status.h"
 #include "src/agent/words.h"
 #include "src/base/buf.h"
@@ -637,6 +638,8 @@ int main(int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], "status") == 0)
         return run_status(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "register") == 0)
+        return run_register(argc - 1, argv + 1);
     if (run_options_parse(argc, argv, &run.options, &err) != 0) {
         say("%s", err.text);
         fputs(run_usage, stderr);

@@ -15,6 +15,8 @@ enum { RESTARTS_LIMIT = 1000 };
 const char run_usage[] =
     "usage: ckpt-run --alloc ID [options] -- command arguments...\n"
     "       ckpt-run status [--alloc ID]    your jobs on this node (ckpt-run status --help)\n"
+    "       ckpt-run register --alloc ID --tenant T --project P [options]\n"
+    "                                       a job of yours on this node (... register --help)\n"
     "Runs an application under the node's agent: it is asked for checkpoints, and after a crash "
     "it\n"
     "is started again from the newest complete one ($CKPT_RESTORE_DIR).\n"

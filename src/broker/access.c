@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ckpt/v1/broker.pb-c.h"
 #include "src/base/check.h"
 
 enum {
@@ -23,6 +24,7 @@ static const struct {
     {"/grpc.reflection.v1alpha.ServerReflection/", EVERYBODY},
     {"/ckpt.v1.AgentService/", AGENT},
     {"/ckpt.v1.BrokerService/GetRestartPoint", AGENT | SCHEDULER | OPERATOR},
+    {"/ckpt.v1.BrokerService/RegisterOwnAllocation", AGENT},
     {"/ckpt.v1.BrokerService/", SCHEDULER | OPERATOR},
     {"/ckpt.v1.OperatorService/Status", REPLICA | SCHEDULER | OPERATOR},
     {"/ckpt.v1.OperatorService/GetPolicy", SCHEDULER | OPERATOR},
@@ -94,4 +96,56 @@ bool access_is_agent(const struct rpc_peer *peer, const char *node_id)
         return true;
     return tls_identity_parse(peer->identity, strlen(peer->identity), &identity, NULL) == 0 &&
            identity.kind == TLS_AGENT && strcmp(identity.name, node_id) == 0;
+}
+
+enum { OWN_GRACE_MAX_MS = 600000 };
+
+/* The first field that an owner may not set so; NULL: none. */
+static const char *own_wrong(const struct rpc_peer *peer, const Ckpt__V1__AllocationSpec *spec)
+{
+    const Ckpt__V1__NodeShare *node = spec->n_nodes == 1 ? spec->nodes[0] : NULL;
+
+    if (node == NULL || !access_is_agent(peer, node->node_id))
+        return "nodes must be the agent's own node, and no other";
+    if (node->borrowed || node->home_vcluster[0] != '\0' || node->gpu_memory_used_bytes != 0)
+        return "nodes may say node_id and gpu_count only";
+    if (spec->owner[0] == '\0')
+        return "owner must be given";
+    if (spec->preemption_class != 0)
+        return "preemption_class must be 0";
+    if (spec->sensitive)
+        return "sensitive must be false";
+    if (spec->reactive_min_nodes != 0 || spec->reactive_max_nodes != 0)
+        return "reactive_min_nodes and reactive_max_nodes must be 0";
+    if (spec->strategy != CKPT__V1__STRATEGY__STRATEGY_UNSPECIFIED &&
+        spec->strategy != CKPT__V1__STRATEGY__STRATEGY_AUTO)
+        return "strategy must be AUTO";
+    if (spec->vcluster_kind != CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_UNSPECIFIED)
+        return "vcluster_kind must not be given";
+    if (spec->requeue_policy != CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_UNSPECIFIED ||
+        spec->max_requeue != 0)
+        return "requeue_policy and max_requeue must not be given";
+    if (spec->grace_ms > OWN_GRACE_MAX_MS)
+        return "grace_ms must be at most 600000 (10 min)";
+    if (spec->submitted_at_ms != 0 || spec->started_at_ms != 0 || spec->period_ms != 0 ||
+        spec->checkpoint_timeout_ms != 0 || spec->write_bytes_per_s != 0)
+        return "submitted_at_ms, started_at_ms, period_ms, checkpoint_timeout_ms and "
+               "write_bytes_per_s must not be given";
+    return NULL;
+}
+
+bool access_own_allocation(const struct rpc_peer *peer, const ProtobufCMessage *message, char *text,
+                           size_t size)
+{
+    const Ckpt__V1__RegisterAllocationRequest *request = (const void *)message;
+    const char *wrong =
+        request->spec == NULL ? "spec must be given" : own_wrong(peer, request->spec);
+
+    if (wrong != NULL)
+        snprintf(text, size,
+                 "PERMISSION_DENIED: an agent registers a job of a user of its own node only: %s; "
+                 "other jobs takes RegisterAllocation, with a certificate of kind scheduler or "
+                 "operator",
+                 wrong);
+    return wrong == NULL;
 }

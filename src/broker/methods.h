@@ -53,6 +53,9 @@ struct method {
     Ckpt__Log__V1__Command__BodyCase body_case;
     enum fsm_status (*fill)(const ProtobufCMessage *request, Ckpt__Log__V1__Command *command,
                             union method_body *body, struct fsm_outcome *ret_outcome);
+    /* MUTATION: asked of the request's fields; false refuses with PERMISSION_DENIED and the text. NULL: whoever may call it. */
+    bool (*allowed)(const struct rpc_peer *peer, const ProtobufCMessage *request, char *text,
+                    size_t size);
     /* NULL: MutationReply. */
     void (*reply)(struct request *request, const struct fsm_outcome *outcome);
 };

@@ -279,6 +279,12 @@ static void service_on_message(struct rpc_call *call, void *data, const uint8_t 
         answer_status(call, FSM_INVALID_ID, 0, 0);
         return;
     }
+    if (method->allowed != NULL &&
+        !method->allowed(rpc_call_peer(call), message, text, sizeof(text))) {
+        message_free(state, message);
+        rpc_call_finish(call, RPC_PERMISSION_DENIED, text);
+        return;
+    }
     request_start(state, request_new(state, call, message));
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/broker/access.h"
 #include "src/broker/dispatcher.h"
 #include "src/broker/explain.h"
 #include "src/broker/methods.h"
@@ -374,6 +375,11 @@ static void get_request(struct request *request, struct scratch *scratch)
 
 const struct method service_broker_methods[] = {
     MUTATION("RegisterAllocation", register_allocation_request, REGISTER_ALLOCATION),
+    {.path = "/ckpt.v1.BrokerService/RegisterOwnAllocation",
+     .kind = METHOD_MUTATION,
+     .type = &ckpt__v1__register_allocation_request__descriptor,
+     .body_case = CKPT__LOG__V1__COMMAND__BODY_REGISTER_ALLOCATION,
+     .allowed = access_own_allocation},
     MUTATION("UpdateAllocation", update_allocation_request, UPDATE_ALLOCATION),
     MUTATION("EndAllocation", end_allocation_request, END_ALLOCATION),
     MUTATION("ReportQueue", report_queue_request, REPORT_QUEUE),

@@ -30,11 +30,12 @@ enum option {
     KEEP,
     KEEP_BYTES,
     AS,
+    UID,
     OPTION_COUNT
 };
 static const char *const option_names[OPTION_COUNT] = {
-    "--prefix",          "--path", "--node",   "--source", "--to",         "--rate",
-    "--manifest-sha256", "--name", "--series", "--keep",   "--keep-bytes", "--as"};
+    "--prefix", "--path",   "--node", "--source",     "--to", "--rate", "--manifest-sha256",
+    "--name",   "--series", "--keep", "--keep-bytes", "--as", "--uid"};
 #define BIT(option) (1u << (option))
 
 struct request {
@@ -156,6 +157,23 @@ static int run_user(const struct request *request, FILE *out, struct err *err)
     return 0;
 }
 
+/* The other way round, by the same directory. A user without a name has the number for one. */
+static int run_name(const struct request *request, FILE *out, struct err *err)
+{
+    const char *uid = request->values[UID];
+    const struct passwd *user;
+
+    if (uid[strspn(uid, "0123456789")] != '\0' || strlen(uid) > 10 ||
+        strtoull(uid, NULL, 10) >= (uid_t)-1)
+        return err_set(err, ERR_INVALID, "--uid \"%.64s\" is not the number of a user", uid);
+    errno = 0;
+    user = getpwuid((uid_t)strtoull(uid, NULL, 10));
+    if (user == NULL && errno != 0 && errno != ENOENT && errno != ESRCH)
+        return err_set(err, ERR_IO, "user %.16s: %s", uid, strerror(errno));
+    fprintf(out, "name=%s\n", user == NULL ? uid : user->pw_name);
+    return 0;
+}
+
 static int run_look(const struct request *request, FILE *out, struct err *err)
 {
     return look_path(request->values[PATH], fileno(out), err);
@@ -178,6 +196,7 @@ static const struct verb verbs[] = {
     {"keep", BIT(SOURCE) | BIT(TO) | BIT(NAME) | BIT(SERIES) | BIT(KEEP), BIT(KEEP_BYTES),
      run_keep},
     {"user", BIT(NAME), 0, run_user},
+    {"name", BIT(UID), 0, run_name},
     {"look", BIT(PATH), 0, run_look},
     {"sweep", BIT(PATH), BIT(AS), run_sweep},
 };
@@ -190,7 +209,7 @@ static const struct verb *find_verb(const char *name, struct err *err)
     }
     err_set(err, ERR_INVALID,
             "unknown verb \"%.64s\"; use probe, put, verify, restore, collect, "
-            "abandon, keep, user, look or sweep",
+            "abandon, keep, user, name, look or sweep",
             name);
     return NULL;
 }
@@ -235,7 +254,7 @@ static const struct verb *parse_request(int argc, char *const *argv, struct requ
     if (argc < 2) {
         err_set(err, ERR_INVALID,
                 "a verb is missing; use probe, put, verify, restore, collect, "
-                "abandon, keep, user, look or sweep");
+                "abandon, keep, user, name, look or sweep");
         return NULL;
     }
     verb = find_verb(argv[1], err);
@@ -295,6 +314,7 @@ static const char usage[] =
     "       ckpt-worker keep    --source FILE --to DIR --name NAME --series PREFIX --keep N "
     "[--keep-bytes B]\n"
     "       ckpt-worker user    --name NAME\n"
+    "       ckpt-worker name    --uid UID\n"
     "       ckpt-worker look    --path PATH\n"
     "       ckpt-worker sweep   --path DIR\n"
     "put, verify, restore, abandon and sweep take --as UID:GID[:GROUP,...]: as that user, when "

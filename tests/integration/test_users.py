@@ -14,8 +14,10 @@ import tempfile
 import time
 import uuid
 
+import grpc
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BUILD, Cluster, broker_pb2, common_pb2, wait_until  # noqa: E402
+from cluster import BUILD, Client, Cluster, broker_pb2, common_pb2, wait_until  # noqa: E402
 from isolate import main, needs  # noqa: E402
 
 POLICY = {"evaluation_interval": "1s", "min_interval": "1h", "checkpoint_timeout": "20s", "grace": "1s"}
@@ -58,9 +60,11 @@ if not answer.error:
 class Users(Cluster):
     """One member and one agent that other users reach."""
 
-    def __init__(self):
+    def __init__(self, owners_register=None, tls=False):
         pathlib.Path(tempfile.gettempdir()).chmod(0o1777)
-        super().__init__(members=1, agents=("a",), policy=POLICY)
+        super().__init__(members=1, agents=("a",), policy=POLICY, tls=tls)
+        if owners_register:
+            self.agent_config.write_text(self.agent_config.read_text() + f"owners_register: {owners_register}\n")
         self.let_others_in()
         shutil.copytree(BUILD / "pygen", self.dir / "pygen")
         (self.dir / "pygen").chmod(0o755)
@@ -179,6 +183,52 @@ def the_owner_sees_the_own_jobs_and_nobody_elses():
         assert code == 125 and "cannot reach the agent at" in error, (code, error)
 
 
+def an_owner_registers_a_job_of_the_own_without_a_key():
+    """As oneself, on this node, of class 0; not with an id that somebody has, nor beyond the limits, nor where the site does not have it so."""
+    with Users(owners_register="yes", tls=True) as cluster:
+        cluster.start()
+        wait_until("the leader is there", lambda: json.loads(cluster.asks(ALICE, "status", "-o", "json")[1])["leader"], 10)
+        words = ("--tenant", "physics", "--project", "heat", "--walltime", "2h", "--gpus", "1", "--grace", "1s")
+        code, out, error = cluster.asks(ALICE, "register", "--alloc", "mine", *words)
+        assert code == 0 and f"job mine of {ALICE.pw_name} is registered on node a" in out, (code, out, error)
+        spec = cluster.allocation("mine").spec
+        assert (spec.owner, [n.node_id for n in spec.nodes], spec.preemption_class, spec.sensitive, spec.walltime_ms, spec.nodes[0].gpu_count) == \
+            (ALICE.pw_name, ["a"], 0, False, 7200000, 1), spec
+        assert cluster.jobs_of(ALICE)["mine"]["state"] == "not started"
+        assert cluster.jobs_of(BOB) == {}
+        code, out, error = cluster.asks(BOB, "register", "--alloc", "mine", *words)
+        assert code == 4 and "ALLOCATION_EXISTS" in error, (code, error)
+        assert cluster.jobs_of(BOB) == {} and cluster.allocation("mine").spec.owner == ALICE.pw_name
+        run = cluster.run_as(BOB, "mine", "true")
+        assert run.wait(30) == 125 and f"user {ALICE.pw_name}" in run.stderr.read()
+        run = cluster.run_as(ALICE, "mine", str(cluster.bin / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000",
+                             "--output", str(cluster.folder(ALICE) / "r"))
+        wait_until("it runs", lambda: cluster.jobs_of(ALICE)["mine"]["state"] == "running", 10)
+        assert ended(cluster, "mine", requested(cluster, "mine")).state == common_pb2.CHECKPOINT_STATE_COMPLETE
+        assert cluster.jobs_of(ALICE)["mine"]["last_checkpoint_bytes"] > 0
+        run.send_signal(signal.SIGTERM)
+        run.wait(20)
+        for extra, code, said in ((("--walltime", "300"), 125, "--walltime: "), (("--grace", "11m"), 125, "--grace: "),
+                                  (("--owner", "root"), 125, "an option is unknown"), (("--class", "9"), 125, "an option is unknown"),
+                                  (("--target", "nosuch"), 3, "TARGET_NOT_FOUND"), (("--profile", "nosuch"), 4, "PROFILE_UNKNOWN")):
+            found, _, error = cluster.asks(ALICE, "register", "--alloc", "other", *words, *extra)
+            assert found == code and said in error, (extra, found, error)
+        # the agent itself is held to its own node by its certificate
+        agent = Client([m.api for m in cluster.members], cluster.site.credentials("agent-a"))
+        for node, method in (("b", "RegisterOwnAllocation"), ("a", "RegisterAllocation")):
+            spec = common_pb2.AllocationSpec(allocation_id="forged", tenant="t", project="p", owner="root",
+                                             nodes=[common_pb2.NodeShare(node_id=node)])
+            try:
+                agent.broker(method, broker_pb2.RegisterAllocationRequest(request_id=uuid.uuid4().hex, spec=spec))
+                raise AssertionError(f"{method} on {node} was taken")
+            except grpc.RpcError as error:
+                assert error.code() == grpc.StatusCode.PERMISSION_DENIED, error
+    with Users() as cluster:
+        cluster.start()
+        code, out, error = cluster.asks(ALICE, "register", "--alloc", "mine", *words)
+        assert code == 4 and "owners_register" in error, (code, error)
+
+
 class Hanging:
     """A mount whose server never says a word, as one of FUSE that a user has stopped: whoever asks for anything there waits."""
 
@@ -268,5 +318,5 @@ if __name__ == "__main__":
         print("1..0 # skip it takes root to become two users")
         sys.exit(0)
     sys.exit(main([a_job_that_restarts_in_place_stays_its_owners, the_registered_user_is_the_owner_whoever_comes_first,
-                   the_owner_sees_the_own_jobs_and_nobody_elses,
+                   the_owner_sees_the_own_jobs_and_nobody_elses, an_owner_registers_a_job_of_the_own_without_a_key,
                    a_user_whose_paths_hang_holds_up_nobody_else]))

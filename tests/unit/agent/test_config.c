@@ -47,6 +47,12 @@ static void the_side_port_beyond_loopback_must_be_said_to_be_insecure(void **sta
     assert_int_equal(config_check(&config, &err), 0);
     assert_int_equal(parse("insecure: maybe\n"), -1);
     assert_string_equal(err.text, "agent.yaml:1: insecure is maybe, it must be yes or no");
+    assert_int_equal(parse("brokers: \"a:1\"\n"), 0);
+    assert_false(config.owners_register);
+    assert_int_equal(parse("owners_register: yes\n"), 0);
+    assert_true(config.owners_register);
+    assert_int_equal(parse("owners_register: 1\n"), -1);
+    assert_string_equal(err.text, "agent.yaml:1: owners_register is 1, it must be yes or no");
 }
 
 /* T-003 */

@@ -38,7 +38,8 @@ static void every_method_of_the_api_is_somebodys(void **state)
             if (access_kinds(path) == 0)
                 fail_msg("nobody may call %s", path);
             /* whoever decides over the cluster, it is no agent and no replica */
-            if (i > 0 && strcmp(services[i]->methods[k].name, "GetRestartPoint") != 0)
+            if (i > 0 && strcmp(services[i]->methods[k].name, "GetRestartPoint") != 0 &&
+                strcmp(services[i]->methods[k].name, "RegisterOwnAllocation") != 0)
                 assert_int_equal(access_kinds(path) & 1u << TLS_AGENT, 0);
             if (i != 2 || strcmp(services[i]->methods[k].name, "Status") != 0)
                 assert_int_equal(access_kinds(path) & 1u << TLS_REPLICA, 0);
@@ -59,6 +60,7 @@ static void the_matrix_is_what_the_readme_says(void **state)
         {"/ckpt.v1.AgentService/Session", "a"},
         {"/ckpt.v1.BrokerService/GetRestartPoint", "aso"},
         {"/ckpt.v1.BrokerService/RegisterAllocation", "so"},
+        {"/ckpt.v1.BrokerService/RegisterOwnAllocation", "a"},
         {"/ckpt.v1.BrokerService/Watch", "so"},
         {"/ckpt.v1.OperatorService/Status", "rso"},
         {"/ckpt.v1.OperatorService/GetPolicy", "so"},
@@ -137,6 +139,77 @@ static void an_agent_speaks_for_its_own_node_only(void **state)
     assert_true(access_is_agent(&peer, "n1"));
 }
 
+static Ckpt__V1__NodeShare own_node, other_node;
+static Ckpt__V1__NodeShare *own_nodes[] = {&own_node, &other_node};
+static Ckpt__V1__AllocationSpec own_spec;
+
+static void own_is(const char *agent, const char *wrong)
+{
+    const struct rpc_peer peer = peer_of(agent);
+    Ckpt__V1__RegisterAllocationRequest request = CKPT__V1__REGISTER_ALLOCATION_REQUEST__INIT;
+    char text[512] = "";
+
+    request.spec = &own_spec;
+    assert_int_equal(access_own_allocation(&peer, &request.base, text, sizeof(text)),
+                     wrong == NULL);
+    if (wrong != NULL && (strstr(text, wrong) == NULL || strncmp(text, "PERMISSION_DENIED: ", 19)))
+        fail_msg("\"%s\" does not say \"%s\"", text, wrong);
+}
+
+/* Each field of an allocation is either one that an owner may set, or refused by its name. */
+static void an_agent_registers_a_job_of_a_user_on_its_own_node_only(void **state)
+{
+    static char node[] = "n1", other[] = "n2", owner[] = "ann", vcluster[] = "v";
+    Ckpt__V1__RegisterAllocationRequest empty = CKPT__V1__REGISTER_ALLOCATION_REQUEST__INIT;
+    const struct rpc_peer peer = peer_of("ckpt://demo/agent/n1");
+    char text[512];
+
+    (void)state;
+    assert_false(access_own_allocation(&peer, &empty.base, text, sizeof(text)));
+#define OWN(agent, change, wrong)                                                                  \
+    ckpt__v1__allocation_spec__init(&own_spec);                                                    \
+    ckpt__v1__node_share__init(&own_node);                                                         \
+    ckpt__v1__node_share__init(&other_node);                                                       \
+    own_node.node_id = node;                                                                       \
+    other_node.node_id = other;                                                                    \
+    own_spec.nodes = own_nodes;                                                                    \
+    own_spec.n_nodes = 1;                                                                          \
+    own_spec.owner = owner;                                                                        \
+    change;                                                                                        \
+    own_is("ckpt://demo/agent/" agent, wrong)
+    OWN("n1", own_node.gpu_count = 8, NULL);
+    OWN("n1", (own_spec.walltime_ms = 1, own_spec.grace_ms = 600000), NULL);
+    OWN("n1", own_spec.strategy = CKPT__V1__STRATEGY__STRATEGY_AUTO, NULL);
+    OWN("n1", own_spec.vcluster = vcluster, NULL);
+    OWN("n2", (void)0, "nodes must be");
+    OWN("n1", own_spec.n_nodes = 2, "nodes must be");
+    OWN("n1", own_spec.n_nodes = 0, "nodes must be");
+    OWN("n1", own_node.borrowed = true, "node_id and gpu_count");
+    OWN("n1", own_node.home_vcluster = vcluster, "node_id and gpu_count");
+    OWN("n1", own_node.gpu_memory_used_bytes = 1, "node_id and gpu_count");
+    OWN("n1", own_spec.owner = vcluster + 1, "owner must be given");
+    OWN("n1", own_spec.preemption_class = 1, "preemption_class");
+    OWN("n1", own_spec.sensitive = true, "sensitive");
+    OWN("n1", own_spec.reactive_min_nodes = 1, "reactive_min_nodes");
+    OWN("n1", own_spec.reactive_max_nodes = 1, "reactive_max_nodes");
+    OWN("n1", own_spec.strategy = CKPT__V1__STRATEGY__STRATEGY_NONE, "strategy");
+    OWN("n1", own_spec.vcluster_kind = CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_SENSITIVE,
+        "vcluster_kind");
+    OWN("n1", own_spec.requeue_policy = CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_ALWAYS,
+        "requeue_policy");
+    OWN("n1", own_spec.max_requeue = 1, "max_requeue");
+    OWN("n1", own_spec.grace_ms = 600001, "grace_ms");
+    OWN("n1", own_spec.submitted_at_ms = 1, "submitted_at_ms");
+    OWN("n1", own_spec.started_at_ms = 1, "started_at_ms");
+    OWN("n1", own_spec.period_ms = 1, "period_ms");
+    OWN("n1", own_spec.checkpoint_timeout_ms = 1, "checkpoint_timeout_ms");
+    OWN("n1", own_spec.write_bytes_per_s = 1, "write_bytes_per_s");
+#undef OWN
+    /* a field that is added later has to be thought of here */
+    assert_int_equal(ckpt__v1__allocation_spec__descriptor.n_fields, 23);
+    assert_int_equal(ckpt__v1__node_share__descriptor.n_fields, 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +218,7 @@ int main(void)
         cmocka_unit_test(refusals_say_what_is_needed),
         cmocka_unit_test(the_local_socket_is_the_operators),
         cmocka_unit_test(an_agent_speaks_for_its_own_node_only),
+        cmocka_unit_test(an_agent_registers_a_job_of_a_user_on_its_own_node_only),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
