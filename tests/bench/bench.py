@@ -24,6 +24,7 @@ from cluster import BUILD, Cluster, broker_pb2, broker_pb2_grpc, common_pb2, htt
 from history import quantile  # noqa: E402
 
 QUIET = {"evaluation_interval": "30s"}
+SILENT = {"node_degraded_after": "12h", "node_down_after": "24h"}  # agents that say what has started, and no more
 RUNS, SECONDS = 5, 3
 # "times etcd's" is measured in the same run, so that a slower or busier machine falls on both. A little less than the least of many runs (README).
 PROMISED = {"commits per second with 1 in flight, times etcd's": (">", 1.6), "commits per second with 64 in flight, times etcd's": (">", 2.7),
@@ -245,7 +246,15 @@ def fill(cluster, count):
         missing = count - int(metric(leader.http, "ckpt_allocations") or 0)
         if missing <= 0:
             return leader
-        subprocess.run(load_arguments(leader.api, 256, 600, missing), capture_output=True)
+        arguments = load_arguments(leader.api, 256, 600, missing)
+        subprocess.run(arguments, capture_output=True)
+        start_all(cluster, arguments[4], missing)
+
+
+def start_all(cluster, prefix, count):
+    """Their applications run, or nothing is decided about them; the leader may change, and who started is told again."""
+    while subprocess.run([str(BUILD / "bench" / "starts"), cluster.wait_leader().api, prefix, str(count)]).returncode != 0:
+        time.sleep(0.5)
 
 
 def scale_row(cluster, leader, count):
@@ -370,7 +379,7 @@ def bench_cycle(count=1000000, interval="60s"):
     print(f"three replicas on one machine, {count} allocations: one evaluation cycle until its last decision is committed and applied\n"
           "Processor: of the leader, without what it takes between cycles. Written: log and snapshots. Longest turn: own work, since the start.\n"
           "                            what    fires    wait  cycle ms  loop time ms  processor ms  written MiB  longest turn ms")
-    policy = {"evaluation_interval": interval, "min_interval": "1ms", "max_interval": "365d"}
+    policy = {**SILENT, "evaluation_interval": interval, "min_interval": "1ms", "max_interval": "365d"}
     unlimited, usual = 10**15, 200 * 10**9  # bytes/s: room for every checkpoint at once; a large file system
     with Cluster(policy=policy, target={"write_bytes_per_s": unlimited, "staging_share_ppm": 0}) as cluster:
         cluster.start()
@@ -435,13 +444,14 @@ def bench_records(counts=(100000, 1900000), commits=400000):
     """What a commit costs must not follow from how much is remembered."""
     print("three replicas on one machine; updates of allocations by 1000 clients, in no order; processor time of the leader\n"
           "allocations   commits/s   us per commit  snapshots  us evaluating")
-    policy = {**QUIET, "node_degraded_after": "12h", "node_down_after": "24h"}
+    policy = {**QUIET, **SILENT}
     costs = []
     for count in counts:
         with Cluster(policy=policy) as cluster:
             cluster.start()
             leader, prefix = cluster.wait_leader(), uuid.uuid4().hex[:12]
             subprocess.run([str(BUILD / "bench" / "load"), leader.api, "1000", "600", prefix, str(count)], capture_output=True, check=True)
+            start_all(cluster, prefix, count)
             costs.append(records_row(cluster, prefix, count, commits))
     print("a commit with %d allocations costs %.2f times as much as with %d" % (counts[-1], costs[-1] / costs[0], counts[0]))
 
@@ -450,7 +460,7 @@ def bench_scale():
     print("three replicas on one machine; 256 clients register, probes every second, an evaluation every 10 s, snapshots each 32 MiB of log.\n"
           "Turns: the longest of any member's loop since its start, and how much of it was the loop's own work (processor time).\n"
           "allocations  evaluate ms  snapshot ms  longest turn ms  own work ms   resident MiB     ready ms   caught up ms")
-    with Cluster(policy={"evaluation_interval": "10s"}, storage_watch={"interval_ms": 1000}, raft={"snapshot_after_bytes": 32 << 20}) as cluster, \
+    with Cluster(policy={**SILENT, "evaluation_interval": "10s"}, storage_watch={"interval_ms": 1000}, raft={"snapshot_after_bytes": 32 << 20}) as cluster, \
             Sleeper() as sleeper:
         cluster.start()
         for count in (1000, 100000, 1000000):

@@ -6,6 +6,7 @@
  * Errors   any status but OK is counted in "failed"; the program exits 1 when a call failed.
  * Usage    load ENDPOINT IN_FLIGHT SECONDS PREFIX [COUNT_MAX [OF COUNT]]; ENDPOINT etcd:HOST:PORT for etcd. With OF and COUNT it is
  *          UpdateAllocation of what an earlier run registered with PREFIX OF, COUNT of them, in no order.
+ *          Nothing runs of what is registered: `starts` says that it does.
  *          TLS: the environment names CKPT_CA, CKPT_CERT and CKPT_KEY, as for ckptctl.
  */
 #include <inttypes.h>
@@ -16,6 +17,7 @@
 #include "ckpt/v1/broker.pb-c.h"
 #include "src/base/check.h"
 #include "src/client/client.h"
+#include "tests/bench/load_nodes.h"
 
 enum { LATENCIES_MAX = 4 << 20, REQUEST_BYTES = 1024 };
 
@@ -65,7 +67,7 @@ static size_t pack_registration(const char *id, const char *request_id, uint8_t 
     Ckpt__V1__NodeShare *nodes[1] = {&node};
     char node_id[32];
 
-    snprintf(node_id, sizeof(node_id), "node-%" PRIu64, sent_count % 4096);
+    snprintf(node_id, sizeof(node_id), LOAD_NODE_FORMAT, sent_count % LOAD_NODES);
     node.node_id = node_id;
     node.gpu_count = 8;
     node.gpu_memory_used_bytes = UINT64_C(640) << 30;
