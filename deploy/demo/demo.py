@@ -70,6 +70,8 @@ def start_jobs(cluster):
             job = cluster.run_job(node, name, heat(name, cluster.dir / f"{name}.{node}.result"))
             pid = wait_until(f"{name} runs on {node}", job.application_pid, 15)
             say(f"job {name:8} on {node}: ckpt-run pid {job.process.pid}, application pid {pid}")
+    for name in JOBS:  # what has a pid is known to run a moment later: until then no checkpoint is asked of it
+        wait_until(f"{name} is RUNNING", lambda: cluster.allocation(name).state == common_pb2.ALLOCATION_STATE_RUNNING, 15)
 
 
 def first_complete(cluster):

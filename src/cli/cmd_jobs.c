@@ -301,7 +301,9 @@ enum cli_exit command_end(struct cli *cli)
     snprintf(
         plan, sizeof(plan),
         "plan: end job %.128s as %s; its active checkpoint is withdrawn, its complete ones stay",
-        request.allocation_id, request.failed ? "FAILED" : "COMPLETED");
+        request.allocation_id,
+        request.failed ? "FAILED, or REQUEUED where its requeue policy asks for another run"
+                       : "COMPLETED");
     code = call_confirm(cli, plan);
     if (code != CLI_OK)
         return code;

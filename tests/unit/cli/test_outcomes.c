@@ -259,7 +259,9 @@ static void destructive_commands_ask_on_a_terminal(void **state)
     assert_uint_equal(h.call_count, 0);
     h.input = "yes\n";
     assert_int_equal(harness_run(&h, "end j --failed --reason node_down"), CLI_OK);
-    assert_contains(h.error, "plan: end job j as FAILED");
+    assert_contains(h.error,
+                    "plan: end job j as FAILED, or REQUEUED where its requeue policy asks for "
+                    "another run; its active");
     assert_int_equal(((const Ckpt__V1__EndAllocationRequest *)h.last_request)->reason,
                      CKPT__V1__REASON__REASON_NODE_DOWN);
     h.input = NULL;
