@@ -1,5 +1,6 @@
 /* Opening a user's path in a process of its own. See opened.h.
  *
+ * States   QUEUED --its turn--> RUNNING | REFUSED (no process could be started; done() hears it from the loop)
  * Flow     spawn `ckpt-worker look` with a socket as its output -> one message: what the path is, with its descriptor -> done. Its
  *          end without a message is an error; past the deadline it is killed, and done() comes at once: the kernel may keep it.
  * Shapes   one object per process, freed when that is reaped and its handles are closed.
@@ -27,31 +28,53 @@
 
 enum { MESSAGE_BYTES = 512 };
 
+enum look_state { LOOK_QUEUED, LOOK_RUNNING, LOOK_REFUSED };
+
 struct path_open {
     struct list node;
+    enum look_state state;
     enum opened_kind kind;
     char *path;
     uid_t uid;
-    pid_t pid; /* 0: it was not started */
+    pid_t pid; /* of RUNNING, and the three below it */
     int pidfd, message_fd;
+    uint64_t began_ms;
     uv_poll_t message, ended;
     uv_timer_t timer;
     unsigned handles;
     opened_done_fn *done; /* NULL: told, or detached */
     void *data;
-    char refusal[OPENED_WHY_BYTES]; /* it was not started: why */
+    char refusal[OPENED_WHY_BYTES]; /* of REFUSED: why */
 };
 
 static struct list lookers = {&lookers, &lookers};
 
-static size_t lookers_of(uid_t uid)
-{
-    size_t count = 0;
+struct turn {
+    size_t running;
+    uint64_t newest_ms;     /* when the last of those began */
+    struct path_open *next; /* NULL: nobody waits */
+};
 
-    for (struct list *at = lookers.next; at != &lookers; at = at->next)
-        count += LIST_ITEM(at, struct path_open, node)->uid == uid;
-    return count;
+static struct turn turn_of(uid_t uid)
+{
+    struct turn turn = {0};
+
+    for (struct list *at = lookers.next; at != &lookers; at = at->next) {
+        struct path_open *open = LIST_ITEM(at, struct path_open, node);
+        if (open->uid != uid)
+            continue;
+        if (open->state == LOOK_RUNNING) {
+            turn.running++;
+            if (open->began_ms > turn.newest_ms)
+                turn.newest_ms = open->began_ms;
+        } else if (open->state == LOOK_QUEUED && turn.next == NULL) {
+            turn.next = open;
+        }
+    }
+    return turn;
 }
+
+static void take_turn(uid_t uid);
 
 /* ---- the end ---- */
 
@@ -70,12 +93,13 @@ static void path_open_free(struct path_open *open)
 {
     list_remove(&open->node);
     uv_close((uv_handle_t *)&open->timer, handle_closed);
-    if (open->pid == 0)
+    if (open->state != LOOK_RUNNING)
         return;
     uv_close((uv_handle_t *)&open->message, handle_closed);
     uv_close((uv_handle_t *)&open->ended, handle_closed);
     close(open->message_fd);
     close(open->pidfd);
+    take_turn(open->uid);
 }
 
 static void tell(struct path_open *open, struct opened *take, const char *why)
@@ -159,6 +183,9 @@ static bool receive(struct path_open *open)
     text[strcspn(text, "\n")] = '\0';
     if (head != NULL && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
         memcpy(&fd, CMSG_DATA(head), sizeof(fd));
+    if (fd < 0 && (message.msg_flags & MSG_CTRUNC) != 0)
+        snprintf(text, sizeof(text),
+                 "the agent has too many files open (ulimit -n, or LimitNOFILE in its unit)");
     take_answer(open, text, fd);
     return true;
 }
@@ -186,20 +213,43 @@ static void on_ended(uv_poll_t *poll, int status, int events)
     path_open_free(open);
 }
 
+static void on_time(uv_timer_t *timer);
+
+/* The lookers of one user go on as long as one of them has just begun. */
+static void queue_time(struct path_open *open)
+{
+    const struct turn turn = turn_of(open->uid);
+
+    if (uv_now(open->timer.loop) - turn.newest_ms < PATH_OPEN_DEADLINE_MS) {
+        CHECK(uv_timer_start(&open->timer, on_time, PATH_OPEN_DEADLINE_MS, 0) == 0);
+        return;
+    }
+    tell_why(open,
+             "%.200s: %d paths of user %u are being looked at already and do not answer; something "
+             "that this user has mounted hangs",
+             open->path, PATH_OPENS_PER_USER, (unsigned)open->uid);
+    path_open_free(open);
+}
+
 static void on_time(uv_timer_t *timer)
 {
     struct path_open *open = timer->data;
 
-    if (open->pid == 0) {
+    switch (open->state) {
+    case LOOK_QUEUED:
+        queue_time(open);
+        return;
+    case LOOK_REFUSED:
         tell(open, NULL, open->refusal);
         path_open_free(open);
         return;
+    case LOOK_RUNNING:
+        (void)kill(-open->pid, SIGKILL);
+        tell_why(open,
+                 "%.200s does not answer: whatever is mounted there stood still for %d s; choose a "
+                 "folder on a local disk by --work-dir or $TMPDIR",
+                 open->path, PATH_OPEN_DEADLINE_MS / 1000);
     }
-    (void)kill(-open->pid, SIGKILL);
-    tell_why(open,
-             "%.200s does not answer: whatever is mounted there stood still for %d s; choose a "
-             "folder on a local disk by --work-dir or $TMPDIR",
-             open->path, PATH_OPEN_DEADLINE_MS / 1000);
 }
 
 /* ---- the beginning ---- */
@@ -239,17 +289,11 @@ static int look(struct path_open *open, uv_loop_t *loop, struct err *err)
     int ends[2];
     int result;
 
-    if (lookers_of(open->uid) > PATH_OPENS_PER_USER)
-        return err_set(err, ERR_FULL,
-                       "%d paths of user %u are being looked at already and do not answer; "
-                       "something that this user has mounted hangs",
-                       PATH_OPENS_PER_USER, (unsigned)open->uid);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return err_set(err, ERR_IO, "socketpair: %s", strerror(errno));
     result = spawn_looker(open, ends[1], err);
     close(ends[1]);
     if (result != 0) {
-        open->pid = 0;
         close(ends[0]);
         return -1;
     }
@@ -259,24 +303,52 @@ static int look(struct path_open *open, uv_loop_t *loop, struct err *err)
     return 0;
 }
 
+static void begin(struct path_open *open)
+{
+    uv_loop_t *loop = open->timer.loop;
+    uint64_t delay_ms = PATH_OPEN_DEADLINE_MS;
+    struct err err = {0};
+
+    CHECK(open->state == LOOK_QUEUED);
+    if (look(open, loop, &err) == 0) {
+        open->state = LOOK_RUNNING;
+        open->began_ms = uv_now(loop);
+    } else {
+        open->state = LOOK_REFUSED;
+        snprintf(open->refusal, sizeof(open->refusal), "%.200s: %.190s", open->path, err.text);
+        delay_ms = 0;
+    }
+    CHECK(uv_timer_start(&open->timer, on_time, delay_ms, 0) == 0);
+}
+
+/* A process of the user has ended. */
+static void take_turn(uid_t uid)
+{
+    struct turn turn = turn_of(uid);
+
+    while (turn.next != NULL && turn.running < PATH_OPENS_PER_USER) {
+        begin(turn.next);
+        turn = turn_of(uid);
+    }
+}
+
 struct path_open *path_open_start(uv_loop_t *loop, enum opened_kind kind, const char *path,
                                   uid_t uid, opened_done_fn *done, void *data)
 {
     struct path_open *open = check_calloc(1, sizeof(*open));
-    struct err err = {0};
-    uint64_t delay_ms = PATH_OPEN_DEADLINE_MS;
 
-    *open = (struct path_open){
-        .kind = kind, .path = check_strdup(path), .uid = uid, .done = done, .data = data};
-    list_push_back(&lookers, &open->node);
+    *open = (struct path_open){.state = LOOK_QUEUED,
+                               .kind = kind,
+                               .path = check_strdup(path),
+                               .uid = uid,
+                               .done = done,
+                               .data = data};
     CHECK(uv_timer_init(loop, &open->timer) == 0);
     open->timer.data = open;
     open->handles++;
-    if (look(open, loop, &err) != 0) {
-        snprintf(open->refusal, sizeof(open->refusal), "%.200s: %.190s", path, err.text);
-        delay_ms = 0;
-    }
-    CHECK(uv_timer_start(&open->timer, on_time, delay_ms, 0) == 0);
+    list_push_back(&lookers, &open->node);
+    CHECK(uv_timer_start(&open->timer, on_time, PATH_OPEN_DEADLINE_MS, 0) == 0);
+    take_turn(uid);
     return open;
 }
 
@@ -285,6 +357,8 @@ void path_open_detach(struct path_open *open)
     if (open == NULL)
         return;
     open->done = NULL;
-    if (open->pid != 0)
+    if (open->state == LOOK_RUNNING)
         (void)kill(-open->pid, SIGKILL);
+    else if (open->state == LOOK_QUEUED)
+        path_open_free(open);
 }
