@@ -18,7 +18,11 @@
 #include "src/base/ops.h"
 #include "src/tls/context.h"
 
-enum { AGENT_ALLOCATIONS_MAX = LEDGER_ENTRIES_MAX, AGENT_ALLOCATIONS_KEPT = 1024 };
+enum {
+    AGENT_ALLOCATIONS_MAX = LEDGER_ENTRIES_MAX,
+    AGENT_ALLOCATIONS_KEPT = 1024,
+    AGENT_ALLOCATIONS_PER_USER = AGENT_ALLOCATIONS_MAX / 4 /* that run or are attached */
+};
 
 struct allocation;
 struct session;

@@ -170,3 +170,12 @@ bool allocation_idle(const struct allocation *allocation)
            allocation->stream == NULL && allocation->sweep == NULL &&
            !attempt_busy(&allocation->attempt);
 }
+
+void allocation_rest(struct allocation *allocation)
+{
+    if (allocation->process.state != PROCESS_ABSENT || allocation->stream != NULL ||
+        attempt_busy(&allocation->attempt))
+        return;
+    user_path_close(&allocation->folder);
+    user_path_close(&allocation->socket);
+}

@@ -60,5 +60,7 @@ bool allocation_leader_needed(const struct allocation *allocation);
 void allocation_hand(const struct allocation *allocation, struct hand *ret_hand);
 /* Nothing is under way and nobody is connected: it may be forgotten when room is needed. */
 bool allocation_idle(const struct allocation *allocation);
+/* What its user has named is held open only while something of it is here: many allocations are kept, few descriptors. */
+void allocation_rest(struct allocation *allocation);
 
 #endif

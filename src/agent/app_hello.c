@@ -193,6 +193,7 @@ static bool user_admitted(struct app_stream *stream, struct allocation *allocati
     const struct ledger_entry *entry = &allocation->entry;
     const struct app_stream *other = allocation->stream;
     uid_t uid = rpc_call_peer(stream->call)->uid;
+    bool asked_for = other != NULL && !other->told && other->state != STREAM_RUNNING;
     char text[OWNER_TEXT_BYTES];
 
     if (allocation_stranger(allocation, uid)) {
@@ -201,8 +202,9 @@ static bool user_admitted(struct app_stream *stream, struct allocation *allocati
         app_stream_refuse(stream, "%s", text);
         return false;
     }
-    if (other != NULL && !other->told && other->state != STREAM_RUNNING &&
-        rpc_call_peer(other->call)->uid != uid) {
+    if (asked_for && rpc_call_peer(other->call)->uid == uid)
+        return true;
+    if (asked_for) {
         stream_park(stream);
         return false;
     }
@@ -239,6 +241,44 @@ static bool hello_admitted(struct app_stream *stream, struct allocation *allocat
     return true;
 }
 
+/* Allocations that the agent cannot forget because of this user, who may have made up their names. */
+static size_t held_by(struct agent *agent, uid_t uid)
+{
+    size_t count = 0;
+
+    for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next) {
+        const struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
+        if (allocation->stream != NULL)
+            count += rpc_call_peer(allocation->stream->call)->uid == uid;
+        else if (allocation->process.state != PROCESS_ABSENT)
+            count += allocation->entry.uid == uid;
+    }
+    return count;
+}
+
+/* NULL: there is no room, and the stream is refused. */
+static struct allocation *find_or_add(struct app_stream *stream)
+{
+    const char *allocation_id = stream->hello->allocation_id;
+    uid_t uid = rpc_call_peer(stream->call)->uid;
+    struct agent *agent = stream->agent;
+    struct allocation *allocation = agent_find(agent, allocation_id);
+
+    if (allocation != NULL)
+        return allocation;
+    if (held_by(agent, uid) >= AGENT_ALLOCATIONS_PER_USER) {
+        app_stream_refuse(stream,
+                          "user %u has %d allocations on this node already, as many as one user "
+                          "may; start this one when another has ended",
+                          (unsigned)uid, AGENT_ALLOCATIONS_PER_USER);
+        return NULL;
+    }
+    allocation = agent_get(agent, allocation_id);
+    if (allocation == NULL)
+        app_stream_refuse(stream, "this node holds %d allocations already", AGENT_ALLOCATIONS_MAX);
+    return allocation;
+}
+
 void app_stream_take_hello(struct app_stream *stream)
 {
     struct agent *agent = stream->agent;
@@ -246,11 +286,9 @@ void app_stream_take_hello(struct app_stream *stream)
     struct allocation *allocation;
     bool same;
 
-    allocation = agent_get(agent, hello->allocation_id);
-    if (allocation == NULL) {
-        app_stream_refuse(stream, "this node holds %d allocations already", AGENT_ALLOCATIONS_MAX);
+    allocation = find_or_add(stream);
+    if (allocation == NULL)
         return;
-    }
     same = hello->running && allocation->entry.pid == hello->pid &&
            allocation->entry.start_ticks == hello->start_time_ticks;
     /* never confirmed beside another one, ended or not: it would run unseen */

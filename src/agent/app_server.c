@@ -88,9 +88,7 @@ static void stream_release(struct app_stream *stream)
     if (stream->allocation != NULL && stream->allocation->stream == stream) {
         stream->allocation->stream = NULL;
         process_unattended(stream->allocation);
-        if (stream->allocation->process.state == PROCESS_ABSENT &&
-            !attempt_busy(&stream->allocation->attempt))
-            user_path_close(&stream->allocation->folder);
+        allocation_rest(stream->allocation);
     }
     if (stream->hello != NULL)
         ckpt__v1__attach_hello__free_unpacked(stream->hello, NULL);

@@ -186,6 +186,7 @@ static void attempt_end(struct allocation *allocation)
     clock_of(allocation)->timer_stop(attempt->timer);
     attempt_move(allocation, ATTEMPT_NONE);
     process_attempt_ended(allocation);
+    allocation_rest(allocation);
     agent_reconcile_soon(allocation->agent);
 }
 

@@ -427,6 +427,10 @@ static bool owner_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
             restore->owner_name[0] = '\0';
             log_warning("owner_unknown", "allocation=%s owner=%s text=\"%s\"",
                         restore->allocation_id, point->owner, err.text);
+            restore_waits(restore,
+                          "which user of this node the owner %s is cannot be found out: %.200s; it "
+                          "is tried again",
+                          point->owner, err.text);
             restore_again(restore, STORAGE_RETRY_MS);
         }
         return true;

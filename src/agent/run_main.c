@@ -334,8 +334,8 @@ static void say_started(const Ckpt__V1__AttachReady *ready)
                                       : "");
         return;
     }
-    say("started pid %d from checkpoint %s (%s), taken at %s, %s ago, and kept at %s", (int)run.pid,
-        ready->restore_dir, checkpoint_id_format(ready->checkpoint_id, id),
+    say("started pid %d from checkpoint %s (in %s), taken at %s, %s ago, and kept at %s",
+        (int)run.pid, checkpoint_id_format(ready->checkpoint_id, id), ready->restore_dir,
         words_clock(ready->snapshot_at_ms, taken),
         words_duration(now > ready->snapshot_at_ms ? now - ready->snapshot_at_ms : 0, ago),
         ready->path);
@@ -532,7 +532,7 @@ static void give_up(uv_timer_t *timer)
 
     (void)timer;
     say("gave up after %s (--wait-for): %s", words_duration(run.options.wait_for_ms, waited),
-        run.cause[0] != '\0' ? run.cause : "the agent did not answer");
+        run.said_ms != 0 ? run.cause : "the agent did not answer");
     leave(run.restart_count > 0 ? run_exit_code(run.wait_status) : RUN_EXIT_SELF);
 }
 

@@ -229,6 +229,17 @@ def an_owner_registers_a_job_of_the_own_without_a_key():
         assert code == 4 and "owners_register" in error, (code, error)
 
 
+def a_second_start_by_the_same_user_is_told_of_the_first():
+    """Nobody has granted the first one yet: it is not another user's for that."""
+    with Users() as cluster:
+        cluster.start()
+        first = cluster.run_as(ALICE, "unregistered", "true")
+        time.sleep(1)
+        second = cluster.run_as(ALICE, "unregistered", "true")
+        assert second.wait(30) == 125 and "another ckpt-run is attached" in (text := second.stderr.read()), text
+        assert first.wait(30) == 125 and "does not know this allocation" in first.stderr.read()
+
+
 class Hanging:
     """A mount whose server never says a word, as one of FUSE that a user has stopped: whoever asks for anything there waits."""
 
@@ -319,4 +330,5 @@ if __name__ == "__main__":
         sys.exit(0)
     sys.exit(main([a_job_that_restarts_in_place_stays_its_owners, the_registered_user_is_the_owner_whoever_comes_first,
                    the_owner_sees_the_own_jobs_and_nobody_elses, an_owner_registers_a_job_of_the_own_without_a_key,
+                   a_second_start_by_the_same_user_is_told_of_the_first,
                    a_user_whose_paths_hang_holds_up_nobody_else]))

@@ -19,9 +19,12 @@ static struct {
     void (*done)(void *data);
     void *data;
 } removal;
+enum { STREAMS = 64 /* of a connection */ };
+
 static uv_loop_t loop;
 static struct agent agent;
 static struct app_server *server;
+static char address[80];
 static struct rpc_channel *channel;
 static struct rpc_server *broker; /* that answers GetRestartPoint */
 static uint64_t life_of_writer;   /* not 0: node-a's, of the only shard; node-b is in LIFE */
@@ -97,16 +100,18 @@ static void ignore_end(struct rpc_client_call *call, void *data, const struct rp
     (void)call, (void)data, (void)end;
 }
 
-static struct rpc_client_call *attach(void)
+static struct rpc_client_call *attach_on(struct rpc_channel *on, const char *allocation_id)
 {
     static const struct rpc_client_handlers handlers = {.on_message = take_message,
                                                         .on_end = ignore_end};
     struct rpc_client_call *call =
-        rpc_channel_open(channel, "/ckpt.v1.AppService/Attach", 0, true, &handlers, NULL);
+        rpc_channel_open(on, "/ckpt.v1.AppService/Attach", 0, true, &handlers, NULL);
     Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
     Ckpt__V1__AttachHello hello = CKPT__V1__ATTACH_HELLO__INIT;
-    char id[] = "job", profile[] = "signal";
+    char id[32], profile[] = "signal";
     uint8_t bytes[256];
+
+    snprintf(id, sizeof(id), "%s", allocation_id);
 
     hello.allocation_id = id;
     hello.profile = profile;
@@ -117,6 +122,11 @@ static struct rpc_client_call *attach(void)
     assert_true(ckpt__v1__attach_up__get_packed_size(&up) <= sizeof(bytes));
     rpc_client_call_send(call, bytes, ckpt__v1__attach_up__pack(&up, bytes));
     return call;
+}
+
+static struct rpc_client_call *attach(void)
+{
+    return attach_on(channel, "job");
 }
 
 static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes, size_t length)
@@ -161,6 +171,16 @@ static int shard_restore(void *context, const char *const *arguments, struct mac
     assert_string_equal(arguments[3], "--node");
     snprintf(restored, sizeof(restored), "%s", arguments[4]);
     return err_set(err, ERR_IO, "this test restores nothing");
+}
+
+static bool looks(void)
+{
+    return looked != NULL;
+}
+
+static bool looked_at(void)
+{
+    return looked == NULL;
 }
 
 static bool attached(void)
@@ -211,10 +231,15 @@ static bool becomes(bool (*wanted)(void), uint64_t within_us)
     return wanted();
 }
 
+static struct rpc_channel *channel_new(void)
+{
+    return rpc_channel_new(&loop, address, NULL);
+}
+
 static int set_up(void **state)
 {
     static const struct rpc_handlers points = {.on_message = answer_point};
-    char socket_path[64], address[80];
+    char socket_path[64];
     char broker_address[32];
     struct machine_ops machine;
     struct clock_ops clock;
@@ -248,7 +273,7 @@ static int set_up(void **state)
     if (restart_points_new(&agent, broker_address, &agent.restart_points, &err) != 0 ||
         app_server_new(&agent, socket_path, &server, &err) != 0)
         return -1;
-    channel = rpc_channel_new(&loop, address, NULL);
+    channel = channel_new();
     return 0;
 }
 
@@ -353,6 +378,29 @@ static void the_only_shard_is_taken_by_its_writer_that_others_joined_or_began_wi
     }
 }
 
+/* Names that nobody registered: without a limit they would leave no room for the jobs of others. */
+static void one_user_does_not_take_all_the_room_of_a_node(void **state)
+{
+    struct rpc_channel *channels[AGENT_ALLOCATIONS_PER_USER / STREAMS + 1];
+    size_t count = 0;
+    char id[32];
+
+    (void)state;
+    for (int i = 0; i <= AGENT_ALLOCATIONS_PER_USER; i++) {
+        if (i % STREAMS == 0)
+            channels[count++] = channel_new();
+        snprintf(id, sizeof(id), "x%d", i);
+        attach_on(channels[count - 1], id);
+        assert_true(becomes(looks, WAIT_US));
+        assert_true(becomes(looked_at, WAIT_US));
+    }
+    assert_true(becomes(refused, WAIT_US));
+    assert_contains(refusal, "as many as one user may");
+    assert_contains(refusal, "1024");
+    while (count > 0)
+        rpc_channel_free(channels[--count]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,6 +415,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             the_only_shard_is_taken_by_its_writer_that_others_joined_or_began_with, set_up,
             tear_down),
+        cmocka_unit_test_setup_teardown(one_user_does_not_take_all_the_room_of_a_node, set_up,
+                                        tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,6 +119,17 @@ static void expect_second_look(void)
     expect_no_handler();
 }
 
+/* The agent keeps many that have ended. */
+static void the_last_of_a_job_to_end_closes_its_work_folder(void **state)
+{
+    (void)state;
+    resume_deferred(still_now_us + SECOND_US);
+    job->process.state = PROCESS_ABSENT;
+    attempt_cancel(job);
+    assert_int_equal(job->attempt.state, ATTEMPT_NONE);
+    assert_null(job->folder.opened);
+}
+
 static void a_deferred_attempt_that_is_hurried_looks_again(void **state)
 {
     (void)state;
@@ -220,6 +231,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(a_first_look_long_after_the_start_is_not_the_last),
+        T(the_last_of_a_job_to_end_closes_its_work_folder),
         T(a_deferred_attempt_that_is_hurried_looks_again),
         T(a_deferred_attempt_looks_again_though_its_agent_was_away),
         T(of_the_deferrals_of_all_nodes_the_longest_counts),
