@@ -598,6 +598,10 @@ static void status_await(struct allocation *allocation)
             ->timer_start(process->timer, earlier_of(wait_us - waited_us, STATUS_WAIT_US));
         return;
     }
+    if (allocation->folder.opening != NULL) { /* how it ended may be written there */
+        clock_of(allocation)->timer_start(process->timer, STOP_POLL_US);
+        return;
+    }
     look_for_note(allocation);
     process->will_restart = process->wait_status != 0 && allocation->stream != NULL &&
                             app_stream_waits(allocation->stream);
