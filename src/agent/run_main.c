@@ -334,8 +334,8 @@ static void say_started(const Ckpt__V1__AttachReady *ready)
                                       : "");
         return;
     }
-    say("started pid %d from checkpoint %s (in %s), taken at %s, %s ago, and kept at %s",
-        (int)run.pid, checkpoint_id_format(ready->checkpoint_id, id), ready->restore_dir,
+    say("started pid %d from checkpoint %s (%s), taken at %s, %s ago, and kept at %s", (int)run.pid,
+        ready->restore_dir, checkpoint_id_format(ready->checkpoint_id, id),
         words_clock(ready->snapshot_at_ms, taken),
         words_duration(now > ready->snapshot_at_ms ? now - ready->snapshot_at_ms : 0, ago),
         ready->path);
