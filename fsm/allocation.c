@@ -33,6 +33,7 @@ static void allocation_release_texts(struct fsm *fsm, struct fsm_allocation *vie
 
 void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation)
 {
+    struct target *target = fsm_target_slot(fsm, allocation->view.target_slot);
     uint32_t slot = allocation->view.slot;
 
     CHECK(!allocation->assigned);
@@ -47,6 +48,7 @@ void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation)
     fsm_scale_clear(allocation);
     free(allocation->assignments);
     fsm_pool_give(&fsm->allocations, slot);
+    fsm_target_leave(fsm, target);
 }
 
 /* One block: the parts, then the shares. */

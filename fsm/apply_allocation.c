@@ -437,6 +437,8 @@ enum fsm_status fsm_apply_restart(struct fsm *fsm, const fsm_command *command,
     if (allocation->expired || allocation->assigned ||
         !fsm_allocation_move_allowed(allocation->view.state, ENDS(STARTING)))
         return FSM_NOT_RESTARTABLE;
+    if (fsm_target_at(fsm, allocation->view.target_slot) == NULL)
+        return FSM_TARGET_NOT_FOUND; /* it was removed when this one had failed */
     status = restart_nodes_check(fsm, allocation, request, outcome);
     if (status != FSM_OK)
         return status;

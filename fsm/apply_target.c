@@ -1,4 +1,4 @@
-/* Commands about storage targets: put, availability. The outage rows: S1-060..S1-074, I24, I35. */
+/* Commands about storage targets: put, remove, availability. The outage rows: S1-060..S1-074, I24, I35. */
 #include "fsm/state.h"
 
 static void target_texts(struct fsm *fsm, struct target *target, const Ckpt__V1__TargetSpec *spec)
@@ -22,12 +22,31 @@ static void target_make_default(struct fsm *fsm, const struct target *chosen)
     }
 }
 
+/* A new one, or one that was removed and whose name records still have. */
+static struct target *target_make(struct fsm *fsm, const char *id)
+{
+    const struct target *removed = fsm_target_look(fsm, id);
+    struct target *target;
+
+    if (removed == NULL)
+        return fsm_target_create(fsm, fsm_pool_free_slot(&fsm->targets), id);
+    target = fsm_target_slot(fsm, removed->view.slot);
+    target->removed = false;
+    target->view.made = fsm->command_count;
+    target->view.available = true;
+    target->view.reason = CKPT__V1__REASON__REASON_NONE;
+    target->view.since_ms = fsm->now_ms;
+    target->view.measured_bytes_per_s = 0;
+    target->view.measured_at_ms = 0;
+    return target;
+}
+
 enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec,
                                struct fsm_outcome *outcome)
 {
     struct target *target = fsm_target_get(fsm, spec->target_id);
 
-    if (target == NULL && fsm->targets.used >= FSM_TARGETS_MAX) {
+    if (fsm_target_look(fsm, spec->target_id) == NULL && fsm->targets.used >= FSM_TARGETS_MAX) {
         outcome->current = fsm->targets.used;
         outcome->limit = FSM_TARGETS_MAX;
         return FSM_TARGETS_FULL;
@@ -39,7 +58,7 @@ enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec
         return FSM_TARGET_IN_USE;
     }
     if (target == NULL)
-        target = fsm_target_create(fsm, fsm_pool_free_slot(&fsm->targets), spec->target_id);
+        target = target_make(fsm, spec->target_id);
     target_texts(fsm, target, spec);
     target->view.kind = spec->kind;
     target->view.write_bytes_per_s = spec->write_bytes_per_s;
@@ -110,6 +129,54 @@ enum fsm_status fsm_apply_put_target(struct fsm *fsm, const fsm_command *command
         return FSM_INVALID_ARGUMENT;
     }
     return fsm_put_target(fsm, &spec, outcome);
+}
+
+/* Those below its prefix that could not be deleted. */
+static uint64_t target_undeleted(const struct fsm *fsm, const struct target *target)
+{
+    const struct fsm_undeleted *view;
+    uint64_t count = 0;
+
+    for (uint32_t place = 0; (view = fsm_undeleted_next(fsm, place)) != NULL;
+         place = view->place + 1)
+        count += view->target_slot == target->view.slot && view->attempts > 0;
+    return count;
+}
+
+static enum fsm_status target_needed(const struct fsm *fsm, const struct target *target,
+                                     struct fsm_outcome *outcome)
+{
+    if (target->view.is_default)
+        return FSM_TARGET_IS_DEFAULT;
+    outcome->current = target->going_count;
+    if (target->going_count > 0)
+        return FSM_TARGET_HAS_JOBS;
+    outcome->current = target->folder_count;
+    if (target->folder_count == 0)
+        return FSM_OK;
+    outcome->limit = target_undeleted(fsm, target);
+    return FSM_TARGET_HAS_FOLDERS;
+}
+
+/* Nothing is written there any more. Records of what ended keep its name, and with it its slot. */
+enum fsm_status fsm_apply_remove_target(struct fsm *fsm, const fsm_command *command,
+                                        struct fsm_outcome *outcome)
+{
+    struct target *target = fsm_target_get(fsm, command->remove_target->target_id);
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_REMOVED};
+    enum fsm_status status;
+
+    if (target == NULL)
+        return FSM_TARGET_NOT_FOUND;
+    status = target_needed(fsm, target, outcome);
+    if (status != FSM_OK)
+        return status;
+    CHECK(list_empty(&target->active));
+    event.subject = target->view.id;
+    fsm_event_emit(fsm, &event);
+    target->removed = true;
+    fsm_target_leave(fsm, target);
+    return FSM_OK;
 }
 
 static void target_pause_all(struct fsm *fsm, struct target *target)

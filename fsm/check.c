@@ -16,6 +16,10 @@
 
 enum { CHECKED_INVARIANTS = 16, CHECK_TEXT_BYTES = 320 };
 
+struct target_names {
+    uint32_t jobs, going, checkpoints, folders;
+};
+
 struct checker {
     const struct fsm *fsm;
     void (*violation)(void *context, const char *text);
@@ -24,9 +28,10 @@ struct checker {
     uint32_t checkpoints_by_state[FSM_STATES_CHECKPOINT];
     uint32_t active, armed, collectable;
     uint64_t hazard_sum_e12;
-    struct tenant *tenants; /* sums over their allocations */
-    uint32_t *references;   /* by slot of the basis */
-    uint32_t giving;        /* nodes up, minus the victims that do */
+    struct tenant *tenants;                       /* sums over their allocations */
+    uint32_t *references;                         /* by slot of the basis */
+    uint32_t giving;                              /* nodes up, minus the victims that do */
+    struct target_names targets[FSM_TARGETS_MAX]; /* by slot */
 };
 
 static void expect(struct checker *checker, bool holds, const char *what, const char *subject,
@@ -248,6 +253,9 @@ static void check_allocation(struct checker *checker, const struct allocation *a
 
     checker->allocations_by_state[view->state]++;
     checker->armed += allocation->timer.position != 0;
+    checker->targets[view->target_slot].jobs++;
+    checker->targets[view->target_slot].going +=
+        view->state != ENDS(COMPLETED) && view->state != ENDS(FAILED);
     expect(checker, fsm_allocation_named(checker->fsm, view->id) == allocation,
            "INDEX allocation map", view->id, view->slot);
     expect(checker,
@@ -329,6 +337,8 @@ static void check_checkpoint(struct checker *checker, const struct checkpoint *c
     checker->active += fsm_checkpoint_state_active(view->state);
     checker->armed += checkpoint->timer.position != 0;
     checker->collectable += checkpoint->expired && !checkpoint->collected;
+    checker->targets[view->target_slot].checkpoints++;
+    checker->targets[view->target_slot].folders += fsm_checkpoint_has_folder(checkpoint);
     check_checkpoint_counts(checker, checkpoint);
     check_inputs(checker, checkpoint);
     for (uint32_t i = 0; i < view->shard_count; i++)
@@ -505,6 +515,8 @@ static void check_undeleted(struct checker *checker)
         const struct checkpoint *checkpoint = fsm_registry_look(fsm, view->checkpoint_id);
 
         count++;
+        checker->targets[view->target_slot].checkpoints++;
+        checker->targets[view->target_slot].folders += checkpoint == NULL;
         expect(checker, view == fsm_undeleted_find(fsm, view->checkpoint_id),
                "INDEX undeleted folders by checkpoint", "checkpoint", view->checkpoint_id);
         expect(checker,
@@ -544,6 +556,30 @@ static void check_bases(struct checker *checker)
     }
     expect(checker, fsm->basis_map.count == fsm->bases.used, "INDEX basis map", "count",
            fsm->basis_map.count);
+}
+
+/* When all records have been looked at. */
+static void check_target_names(struct checker *checker, const struct target *target)
+{
+    const struct target_names *names = &checker->targets[target->view.slot];
+
+    expect(checker,
+           target->job_count == names->jobs && target->going_count == names->going &&
+               target->checkpoint_count == names->checkpoints &&
+               target->folder_count == names->folders,
+           "INDEX who names a target", target->view.id, names->jobs);
+    expect(checker,
+           !target->removed ||
+               (target->going_count == 0 && target->folder_count == 0 && !target->view.is_default &&
+                target->job_count + target->checkpoint_count > 0),
+           "INDEX nothing needs a removed target", target->view.id, target->going_count);
+}
+
+static void check_names(struct checker *checker)
+{
+    for (uint32_t slot = 0; slot < checker->fsm->targets.slot_end; slot++)
+        if (fsm_target_slot(checker->fsm, slot) != NULL)
+            check_target_names(checker, fsm_target_slot(checker->fsm, slot));
 }
 
 static void check_sums(struct checker *checker)
@@ -588,6 +624,7 @@ size_t fsm_check(const struct fsm *fsm, void (*violation)(void *context, const c
     check_tables(&checker);
     check_bases(&checker);
     check_undeleted(&checker);
+    check_names(&checker);
     check_sums(&checker);
     check_learned(&checker);
     expect(&checker, checker.hazard_sum_e12 == fsm->hazard_sum_e12, "INDEX sum of hazards", "e12",

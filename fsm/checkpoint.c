@@ -101,12 +101,18 @@ struct checkpoint *fsm_checkpoint_create(struct fsm *fsm, uint64_t id,
     return checkpoint;
 }
 
+bool fsm_checkpoint_has_folder(const struct checkpoint *checkpoint)
+{
+    return checkpoint->view.attempt > 0 && !checkpoint->collected;
+}
+
 /* Called when the target slot is final. */
 void fsm_checkpoint_link(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     struct target *target = fsm_target_slot(fsm, checkpoint->view.target_slot);
 
     target->checkpoint_count++;
+    target->folder_count += fsm_checkpoint_has_folder(checkpoint);
     if (fsm_checkpoint_state_active(checkpoint->view.state) ||
         checkpoint->view.state == STATE(UNSPECIFIED))
         list_push_back(&target->active, &checkpoint->queue);
@@ -126,6 +132,7 @@ void fsm_checkpoint_set_detail(struct fsm *fsm, struct checkpoint *checkpoint, c
 void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     struct allocation *allocation = fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
+    struct target *target = fsm_target_slot(fsm, checkpoint->view.target_slot);
     union {
         const Ckpt__V1__DecisionTerms *constant;
         Ckpt__V1__DecisionTerms *changing;
@@ -137,7 +144,8 @@ void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint)
     list_remove(&checkpoint->queue);
     list_remove(&checkpoint->in_allocation);
     allocation->checkpoint_count--;
-    fsm_target_slot(fsm, checkpoint->view.target_slot)->checkpoint_count--;
+    target->checkpoint_count--;
+    target->folder_count -= fsm_checkpoint_has_folder(checkpoint);
     fsm_checkpoint_forget(fsm, checkpoint);
     fsm_registry_remove(fsm, checkpoint);
     fsm_message_free((ProtobufCMessage *)terms.changing);
@@ -457,6 +465,8 @@ void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
 
     CHECK(view->state == STATE(REQUESTED));
     CHECK(view->retry_at_ms == 0);
+    if (!fsm_checkpoint_has_folder(checkpoint))
+        fsm_target_slot(fsm, view->target_slot)->folder_count++;
     checkpoint_take_grant(fsm, checkpoint, grant->bytes_per_s, bypass);
     fsm_checkpoint_clear_shards(checkpoint);
     view->attempt++;

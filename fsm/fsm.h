@@ -260,6 +260,8 @@ struct fsm_node {
 
 struct fsm_target {
     uint32_t slot;
+    uint64_t
+        made; /* by which command: the slot of one that was removed may be another one's later */
     const char *id;
     const char *prefix;
     const char *domain;
@@ -422,6 +424,8 @@ const struct fsm_node *fsm_node_at(const struct fsm *fsm, uint32_t slot);
 const struct fsm_node *fsm_node_find(const struct fsm *fsm, const char *id);
 uint32_t fsm_target_slots(const struct fsm *fsm);
 const struct fsm_target *fsm_target_at(const struct fsm *fsm, uint32_t slot);
+/* Also of one that was removed, while a record names it; "": none. */
+const char *fsm_target_name(const struct fsm *fsm, uint32_t slot);
 const struct fsm_target *fsm_target_find(const struct fsm *fsm, const char *id);
 /* Its budget but for an outage. */
 uint64_t fsm_target_budget_when_up(const struct fsm_target *target);

@@ -133,21 +133,34 @@ static bool allocation_may_be_victim(const struct allocation *allocation)
     return fsm_allocation_runs(allocation) && !allocation->view.sensitive;
 }
 
+/* It runs, or may run again without having failed. */
+static bool allocation_goes_on(const struct allocation *allocation)
+{
+    return ((A(COMPLETED) | A(FAILED)) >> allocation->view.state & 1) == 0;
+}
+
 void fsm_allocation_adopt(struct fsm *fsm, const struct allocation *allocation)
 {
     struct bitmap *victims = &fsm->running_by_class[allocation->view.preemption_class];
+    struct target *target = fsm_target_slot(fsm, allocation->view.target_slot);
 
     fsm->allocations_by_state[allocation->view.state]++;
+    target->job_count++;
+    target->going_count += allocation_goes_on(allocation);
     if (allocation_may_be_victim(allocation))
         fsm_bitmap_set(victims, allocation->view.slot);
 }
 
 void fsm_allocation_forget(struct fsm *fsm, const struct allocation *allocation)
 {
+    struct target *target = fsm_target_slot(fsm, allocation->view.target_slot);
+
     if (allocation->view.state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED)
         return;
     CHECK(fsm->allocations_by_state[allocation->view.state] > 0);
     fsm->allocations_by_state[allocation->view.state]--;
+    target->job_count--;
+    target->going_count -= allocation_goes_on(allocation);
     fsm_bitmap_clear(&fsm->running_by_class[allocation->view.preemption_class],
                      allocation->view.slot);
 }

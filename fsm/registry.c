@@ -215,7 +215,7 @@ struct target *fsm_target_slot(const struct fsm *fsm, uint32_t slot)
     return fsm_pool_at(&fsm->targets, slot);
 }
 
-struct target *fsm_target_get(const struct fsm *fsm, const char *id)
+static struct target *target_named(const struct fsm *fsm, const char *id)
 {
     for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
         struct target *target = fsm_target_slot(fsm, slot);
@@ -224,6 +224,18 @@ struct target *fsm_target_get(const struct fsm *fsm, const char *id)
             return target;
     }
     return NULL;
+}
+
+const struct target *fsm_target_look(const struct fsm *fsm, const char *id)
+{
+    return target_named(fsm, id);
+}
+
+struct target *fsm_target_get(const struct fsm *fsm, const char *id)
+{
+    struct target *target = target_named(fsm, id);
+
+    return target != NULL && !target->removed ? target : NULL;
 }
 
 struct target *fsm_target_create(struct fsm *fsm, uint32_t slot, const char *id)
@@ -237,8 +249,19 @@ struct target *fsm_target_create(struct fsm *fsm, uint32_t slot, const char *id)
     target->view.domain = fsm_intern(fsm, "");
     target->view.available = true;
     target->view.since_ms = fsm->now_ms;
+    target->view.made = fsm->command_count;
     list_init(&target->active);
     return target;
+}
+
+void fsm_target_leave(struct fsm *fsm, struct target *target)
+{
+    if (!target->removed || target->job_count > 0 || target->checkpoint_count > 0)
+        return;
+    fsm_intern_release(fsm, target->view.prefix);
+    fsm_intern_release(fsm, target->view.domain);
+    fsm_intern_release(fsm, target->view.id);
+    fsm_pool_give(&fsm->targets, target->view.slot);
 }
 
 uint64_t fsm_target_budget_when_up(const struct fsm_target *target)

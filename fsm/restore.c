@@ -129,7 +129,7 @@ static bool restore_target(struct fsm *fsm, const Ckpt__Log__V1__TargetRecord *r
 
     if (spec == NULL || record->slot >= FSM_TARGETS_MAX || !id_valid(spec->target_id) ||
         fsm_target_slot(fsm, record->slot) != NULL ||
-        fsm_target_get(fsm, spec->target_id) != NULL ||
+        fsm_target_look(fsm, spec->target_id) != NULL || (record->removed && spec->is_default) ||
         spec->write_bytes_per_s > FSM_BANDWIDTH_MAX ||
         record->measured_bytes_per_s > FSM_BANDWIDTH_MAX)
         return false;
@@ -143,6 +143,8 @@ static bool restore_target(struct fsm *fsm, const Ckpt__Log__V1__TargetRecord *r
     target->view.measured_at_ms = record->measured_at_ms;
     fsm_target_budget(target);
     target->excused_bytes_per_s = record->excused_bytes_per_s;
+    target->view.made = record->made;
+    target->removed = record->removed;
     return true;
 }
 
@@ -186,12 +188,22 @@ static bool shares_valid(struct fsm *fsm, size_t count, Ckpt__Log__V1__ShareReco
     return true;
 }
 
+/* One that was removed is named by what ended alone. */
+static bool target_valid(const struct fsm *fsm, const Ckpt__Log__V1__AllocationRecord *record)
+{
+    const struct target *target = fsm_target_slot(fsm, record->target_slot);
+
+    return target != NULL &&
+           (!target->removed ||
+            record->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED ||
+            record->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED);
+}
+
 static bool allocation_valid(struct fsm *fsm, const Ckpt__Log__V1__AllocationRecord *record)
 {
     if (record->slot >= FSM_ALLOCATIONS_MAX || !id_valid(record->allocation_id) ||
         fsm_allocation_look(fsm, record->slot) != NULL ||
-        fsm_allocation_named(fsm, record->allocation_id) != NULL ||
-        fsm_target_slot(fsm, record->target_slot) == NULL ||
+        fsm_allocation_named(fsm, record->allocation_id) != NULL || !target_valid(fsm, record) ||
         record->preemption_class > FSM_CLASS_MAX || record->preemptor_class > FSM_CLASS_MAX ||
         record->state < CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
         record->state > CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING ||
@@ -575,7 +587,7 @@ static bool restore_undeleted(struct fsm *fsm, const Ckpt__Log__V1__UndeletedRec
     view->not_before_ms = record->not_before_ms;
     view->attempts = record->attempts;
     if (checkpoint != NULL)
-        fsm_undeleted_attach(undeleted, checkpoint);
+        fsm_undeleted_attach(fsm, undeleted, checkpoint);
     return true;
 }
 

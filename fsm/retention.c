@@ -17,11 +17,6 @@ static bool retention_complete(const struct checkpoint *checkpoint)
     return checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE;
 }
 
-static bool retention_has_folder(const struct checkpoint *checkpoint)
-{
-    return checkpoint->view.attempt > 0 && !checkpoint->collected;
-}
-
 static void retention_set(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t at_ms)
 {
     if (checkpoint->expired)
@@ -57,7 +52,7 @@ void fsm_retention_review(struct fsm *fsm, struct allocation *allocation)
             retention_set(fsm, checkpoint, at_ms);
             rank++;
         } else if (!fsm_checkpoint_state_active(checkpoint->view.state) &&
-                   retention_has_folder(checkpoint)) {
+                   fsm_checkpoint_has_folder(checkpoint)) {
             retention_set(fsm, checkpoint,
                           checkpoint->view.state_since_ms + fsm->policy.checkpoint_timeout_ms);
         }
@@ -83,7 +78,7 @@ static enum retention_rank retention_rank(const struct checkpoint *checkpoint)
 {
     if (fsm_checkpoint_state_active(checkpoint->view.state))
         return RETENTION_STAYS;
-    if (!retention_has_folder(checkpoint))
+    if (!fsm_checkpoint_has_folder(checkpoint))
         return RETENTION_HAS_NO_FOLDER;
     if (checkpoint->undeleted != NULL)
         return RETENTION_UNDELETED;
@@ -117,7 +112,7 @@ static struct checkpoint *retention_first(struct allocation *allocation, uint32_
 /* A job's checkpoints go on whatever becomes of the folders of old ones. */
 static void retention_drop(struct fsm *fsm, struct checkpoint *checkpoint)
 {
-    if (retention_has_folder(checkpoint))
+    if (fsm_checkpoint_has_folder(checkpoint))
         fsm_undeleted_detach(fsm, checkpoint);
     fsm_checkpoint_free(fsm, checkpoint);
 }
@@ -153,6 +148,8 @@ enum fsm_status fsm_retention_collected(struct fsm *fsm, uint64_t checkpoint_id)
         CHECK(fsm_undeleted_gone(fsm, checkpoint_id));
     allocation = fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
     list_remove(&checkpoint->queue);
+    fsm_target_slot(fsm, checkpoint->view.target_slot)->folder_count -=
+        fsm_checkpoint_has_folder(checkpoint);
     checkpoint->collected = true;
     fsm_checkpoint_drop_inputs(fsm, checkpoint);
     if (allocation->view.last_complete_id == checkpoint_id)
@@ -175,7 +172,7 @@ void fsm_retention_leave(struct fsm *fsm, struct allocation *allocation)
          at = at->next) {
         const struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, in_allocation);
 
-        if (retention_has_folder(checkpoint) && checkpoint->undeleted == NULL)
+        if (fsm_checkpoint_has_folder(checkpoint) && checkpoint->undeleted == NULL)
             return;
     }
     fsm_allocation_remove(fsm, allocation);

@@ -172,6 +172,8 @@ static void write_targets(struct snapshot_writer *writer, const struct fsm *fsm)
         message.measured_bytes_per_s = target->view.measured_bytes_per_s;
         message.measured_at_ms = target->view.measured_at_ms;
         message.excused_bytes_per_s = target->excused_bytes_per_s;
+        message.made = target->view.made;
+        message.removed = target->removed;
         write_record(writer, &record);
     }
 }

@@ -139,6 +139,10 @@ struct target {
     uint64_t budgeted_bytes_per_s; /* part of granted that did not bypass the budget */
     uint64_t excused_bytes_per_s;  /* granted before the budget was lowered */
     uint32_t checkpoint_count;     /* records that name it */
+    uint32_t folder_count;         /* of checkpoints that lie there */
+    uint32_t job_count;            /* records that name it */
+    uint32_t going_count;          /* of these the ones that have not ended */
+    bool removed;                  /* it is gone, but for its name, which the records have */
 };
 
 struct queue {
@@ -417,8 +421,11 @@ bool fsm_node_serves(const struct fsm *fsm, uint32_t slot); /* not down, not to 
 struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id);
 void fsm_node_changed(struct fsm *fsm, struct node *node);
 struct target *fsm_target_get(const struct fsm *fsm, const char *id);
-struct target *fsm_target_slot(const struct fsm *fsm, uint32_t slot);
+struct target *fsm_target_slot(const struct fsm *fsm, uint32_t slot); /* also a removed one */
 struct target *fsm_target_create(struct fsm *fsm, uint32_t slot, const char *id);
+const struct target *fsm_target_look(const struct fsm *fsm, const char *id); /* likewise */
+/* Its slot is free again when it was removed and no record names it. */
+void fsm_target_leave(struct fsm *fsm, struct target *target);
 void fsm_target_budget(struct target *target); /* after any change of what it depends on */
 struct allocation *fsm_allocation_get(struct fsm *fsm, const char *id);
 struct allocation *fsm_allocation_slot(struct fsm *fsm, uint32_t slot);
@@ -602,6 +609,8 @@ enum fsm_status fsm_checkpoint_ask(struct fsm *fsm, struct allocation *allocatio
 struct checkpoint *fsm_checkpoint_create(struct fsm *fsm, uint64_t id,
                                          struct allocation *allocation);
 void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint);
+/* Or may have: an attempt was made. */
+bool fsm_checkpoint_has_folder(const struct checkpoint *checkpoint);
 /* An active one that goes on serves another purpose as well, and is granted as that; one that was put off begins. */
 void fsm_checkpoint_hurry(struct fsm *fsm, struct checkpoint *checkpoint,
                           const struct checkpoint_ask *ask);
@@ -672,7 +681,8 @@ bool fsm_undeleted_gone(struct fsm *fsm, uint64_t checkpoint_id);
 /* While a snapshot is read; the texts are the caller's to set. */
 struct undeleted *fsm_undeleted_place(struct fsm *fsm, uint32_t place, uint64_t checkpoint_id,
                                       uint32_t target_slot);
-void fsm_undeleted_attach(struct undeleted *undeleted, struct checkpoint *checkpoint);
+void fsm_undeleted_attach(struct fsm *fsm, struct undeleted *undeleted,
+                          struct checkpoint *checkpoint);
 void fsm_undeleted_free(struct fsm *fsm, struct undeleted *undeleted);
 void fsm_undeleted_close(struct fsm *fsm);
 
@@ -692,7 +702,7 @@ fsm_handler fsm_apply_cluster_init, fsm_apply_member_facts, fsm_apply_member_rol
     fsm_apply_restart, fsm_apply_decisions, fsm_apply_grants, fsm_apply_node_report,
     fsm_apply_node_seen, fsm_apply_target_availability, fsm_apply_put_target, fsm_apply_set_policy,
     fsm_apply_tick, fsm_apply_leader_elected, fsm_apply_new_epoch, fsm_apply_collected,
-    fsm_apply_drain_node, fsm_apply_set_learned, fsm_apply_node_running;
+    fsm_apply_drain_node, fsm_apply_set_learned, fsm_apply_node_running, fsm_apply_remove_target;
 enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec,
                                struct fsm_outcome *outcome);
 /* Ends or requeues what runs on a node that is gone. */

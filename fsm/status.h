@@ -61,8 +61,8 @@
       "wait for running writers")                                                                  \
     X(27, NOT_RESTARTABLE, 9, "the allocation is not stopped (it is {s})",                         \
       "only SUSPENDED, REQUEUED or FAILED ones are restarted")                                     \
-    X(28, TARGETS_FULL, 8, "{c} targets are known, the limit is {l}",                              \
-      "use or change one that is known: ckptctl targets lists them")                               \
+    X(28, TARGETS_FULL, 8, "{c} targets are known or named by kept jobs, the limit is {l}",        \
+      "ckptctl target remove TARGET: its place is free when no kept job names it")                 \
     X(29, QUEUES_FULL, 8, "{c} queues are known, the limit is {l}", "report fewer vClusters")      \
     X(30, UNIMPLEMENTED, 12, "this version cannot do that", "see the release notes")               \
     X(31, REQUEST_ID_MISSING, 3, "a mutating request needs a request id",                          \
@@ -131,7 +131,14 @@
     X(53, TARGET_IN_USE, 9,                                                                        \
       "{c} checkpoints lie below the prefix of the target, and are found there",                   \
       "put another target with the new prefix, and register new jobs there: ckptctl help target "  \
-      "put")
+      "put")                                                                                       \
+    X(54, TARGET_IS_DEFAULT, 9, "it is the default one: jobs that name no target write there",     \
+      "make another one the default first: ckptctl target put TARGET --default")                   \
+    X(55, TARGET_HAS_JOBS, 9, "{c} jobs that have not ended write their checkpoints there",        \
+      "wait for their end, or end them: ckptctl jobs lists them")                                  \
+    X(56, TARGET_HAS_FOLDERS, 9,                                                                   \
+      "{c} folders of checkpoints lie below its prefix, of which {l} could not be deleted so far", \
+      "they are deleted after retention_ms; ckptctl undeleted says what hinders")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

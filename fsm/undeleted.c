@@ -66,6 +66,7 @@ struct undeleted *fsm_undeleted_place(struct fsm *fsm, uint32_t place, uint64_t 
     fsm->undeleted[place] = undeleted;
     fsm->undeleted_count++;
     fsm_target_slot(fsm, target_slot)->checkpoint_count++;
+    fsm_target_slot(fsm, target_slot)->folder_count++; /* no record has it, so far */
     fsm_map_add(&fsm->undeleted_map, undeleted_hash(checkpoint_id), undeleted);
     return undeleted;
 }
@@ -73,11 +74,14 @@ struct undeleted *fsm_undeleted_place(struct fsm *fsm, uint32_t place, uint64_t 
 void fsm_undeleted_free(struct fsm *fsm, struct undeleted *undeleted)
 {
     struct fsm_undeleted *view = &undeleted->view;
+    struct target *target = fsm_target_slot(fsm, view->target_slot);
 
     if (undeleted->checkpoint != NULL)
         undeleted->checkpoint->undeleted = NULL;
+    else
+        target->folder_count--;
     fsm_map_remove(&fsm->undeleted_map, undeleted_hash(view->checkpoint_id), undeleted);
-    fsm_target_slot(fsm, view->target_slot)->checkpoint_count--;
+    target->checkpoint_count--;
     fsm->undeleted[view->place] = NULL;
     fsm->undeleted_count--;
     fsm_intern_release(fsm, view->allocation_id);
@@ -125,13 +129,15 @@ static struct undeleted *undeleted_new(struct fsm *fsm, struct checkpoint *check
     view->size_bytes = checkpoint->view.size_bytes;
     view->since_ms = fsm->now_ms;
     view->not_before_ms = checkpoint->collect_at_ms;
-    fsm_undeleted_attach(undeleted, checkpoint);
+    fsm_undeleted_attach(fsm, undeleted, checkpoint);
     return undeleted;
 }
 
-void fsm_undeleted_attach(struct undeleted *undeleted, struct checkpoint *checkpoint)
+void fsm_undeleted_attach(struct fsm *fsm, struct undeleted *undeleted,
+                          struct checkpoint *checkpoint)
 {
     CHECK(checkpoint->undeleted == NULL && undeleted->checkpoint == NULL);
+    fsm_target_slot(fsm, undeleted->view.target_slot)->folder_count--; /* it counts there */
     undeleted->checkpoint = checkpoint;
     undeleted->view.listed = true;
     checkpoint->undeleted = undeleted;
@@ -144,6 +150,7 @@ void fsm_undeleted_detach(struct fsm *fsm, struct checkpoint *checkpoint)
     if (undeleted == NULL)
         undeleted = undeleted_new(fsm, checkpoint);
     undeleted_hold(fsm, undeleted->view.place);
+    fsm_target_slot(fsm, undeleted->view.target_slot)->folder_count++;
     undeleted->checkpoint = NULL;
     undeleted->view.listed = false;
     checkpoint->undeleted = NULL;

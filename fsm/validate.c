@@ -477,6 +477,12 @@ static enum fsm_status validate_drain_node(const fsm_command *command, struct fs
     return check_id(command->drain_node->node_id, outcome);
 }
 
+static enum fsm_status validate_remove_target(const fsm_command *command,
+                                              struct fsm_outcome *outcome)
+{
+    return check_id(command->remove_target->target_id, outcome);
+}
+
 static enum fsm_status validate_new_epoch(const fsm_command *command, struct fsm_outcome *outcome)
 {
     check_id(command->new_epoch->cluster_id, outcome);
@@ -538,6 +544,7 @@ static validator *const validators[] = {
     V(MEMBER_ROLE) = validate_member_role,
     V(SET_LEARNED) = validate_set_learned,
     V(NODE_RUNNING) = validate_node_running,
+    V(REMOVE_TARGET) = validate_remove_target,
 #undef V
 };
 

@@ -129,7 +129,14 @@ const struct fsm_target *fsm_target_at(const struct fsm *fsm, uint32_t slot)
 {
     const struct target *target = fsm_target_slot(fsm, slot);
 
-    return target == NULL ? NULL : &target->view;
+    return target == NULL || target->removed ? NULL : &target->view;
+}
+
+const char *fsm_target_name(const struct fsm *fsm, uint32_t slot)
+{
+    const struct target *target = fsm_target_slot(fsm, slot);
+
+    return target == NULL ? "" : target->view.id;
 }
 
 const struct fsm_target *fsm_target_find(const struct fsm *fsm, const char *id)

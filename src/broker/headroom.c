@@ -17,6 +17,7 @@ struct measured_target {
     uint64_t rate_at_us; /* 0: none since this member leads */
     uint64_t bytes_per_s;
     uint64_t told_at_us;           /* of its health; 0: nothing */
+    uint64_t made;                 /* of whom all this is: of fsm_target */
     uint64_t own[HEADROOM_WINDOW]; /* what checkpoints wrote to it at the last looks */
     uint64_t looks;
 };
@@ -244,6 +245,8 @@ void headroom_look(struct headroom *headroom, const struct sources *sources)
 
         if (target == NULL)
             continue;
+        if (headroom->targets[slot].made != target->made)
+            headroom->targets[slot] = (struct measured_target){.made = target->made};
         look_at_own(headroom, slot);
         look_at(headroom, sources, target);
     }

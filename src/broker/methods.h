@@ -37,6 +37,7 @@ struct request {
 /* Commands whose body is not the request itself. */
 union method_body {
     Ckpt__Log__V1__PutTarget put_target;
+    Ckpt__Log__V1__RemoveTarget remove_target;
     Ckpt__Log__V1__SetPolicy set_policy;
     Ckpt__Log__V1__DrainNode drain_node;
 };

@@ -263,7 +263,10 @@ static void read_targets(struct metrics *metrics, const struct fsm *fsm)
 {
     bool any_down = false;
 
+    metrics_clear(metrics, METRIC_DESTINATION_UP);
+    metrics_clear(metrics, METRIC_DESTINATION_RATE);
     metrics_clear(metrics, METRIC_DESTINATION_MEASURED);
+    metrics_clear(metrics, METRIC_GRANTED_RATIO);
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++) {
         const struct fsm_target *target = fsm_target_at(fsm, slot);
 

@@ -31,6 +31,19 @@ static enum fsm_status fill_put_target(const ProtobufCMessage *message,
     return FSM_OK;
 }
 
+static enum fsm_status fill_remove_target(const ProtobufCMessage *message,
+                                          Ckpt__Log__V1__Command *command, union method_body *body,
+                                          struct fsm_outcome *ret_outcome)
+{
+    const Ckpt__V1__RemoveTargetRequest *asked = (const void *)message;
+
+    (void)ret_outcome;
+    ckpt__log__v1__remove_target__init(&body->remove_target);
+    body->remove_target.target_id = asked->target_id;
+    command->remove_target = &body->remove_target;
+    return FSM_OK;
+}
+
 static enum fsm_status fill_set_policy(const ProtobufCMessage *message,
                                        Ckpt__Log__V1__Command *command, union method_body *body,
                                        struct fsm_outcome *ret_outcome)
@@ -158,6 +171,7 @@ const struct method service_operator_methods[] = {
     METHOD(METHOD_READ, "ListNodes", list_nodes_request, list_nodes),
     MUTATION("SetPolicy", set_policy_request, SET_POLICY, fill_set_policy),
     MUTATION("PutTarget", put_target_request, PUT_TARGET, fill_put_target),
+    MUTATION("RemoveTarget", remove_target_request, REMOVE_TARGET, fill_remove_target),
     MUTATION("DrainNode", drain_node_request, DRAIN_NODE, fill_drain_node),
     ABSENT("RunDrill", drill_request),
     ABSENT("PlanGc", gc_request),

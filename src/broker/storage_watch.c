@@ -20,6 +20,7 @@ struct probe;
 enum witness { WITNESS_PROBE, WITNESS_SYSTEM, WITNESS_COUNT };
 
 struct watched_target {
+    uint64_t made; /* of whom all this is: the slot may be another target's later */
     struct hysteresis evidence[WITNESS_COUNT];
     char trouble
         [STORAGE_TROUBLE_BYTES]; /* what the storage system says; "": nothing, or it is well */
@@ -69,6 +70,33 @@ enum hysteresis_verdict hysteresis_sample(struct hysteresis *hysteresis, bool su
     return HYSTERESIS_KEEP;
 }
 
+/* ---- whose a slot is -------------------------------------------------------------------------------------------------- */
+
+/* The answer to a proposal is still to come. */
+static void forget(struct watched_target *watched)
+{
+    if (watched->probe != NULL) {
+        struct probe *probe = watched->probe;
+
+        probe->watch = NULL;
+        watched->probe = NULL;
+        worker_cancel(probe->worker);
+    }
+    *watched = (struct watched_target){.proposing = watched->proposing};
+}
+
+static struct watched_target *watched_of(struct storage_watch *watch,
+                                         const struct fsm_target *target)
+{
+    struct watched_target *watched = &watch->targets[target->slot];
+
+    if (watched->made != target->made) {
+        forget(watched);
+        watched->made = target->made;
+    }
+    return watched;
+}
+
 /* ---- verdicts --------------------------------------------------------------------------------------------------------- */
 
 static void on_proposed(void *data, const struct err *failed, const struct fsm_outcome *outcome)
@@ -101,7 +129,7 @@ static void propose_availability(struct storage_watch *watch, const struct fsm_t
                                  bool available, enum witness witness)
 {
     Ckpt__Log__V1__TargetAvailability change = CKPT__LOG__V1__TARGET_AVAILABILITY__INIT;
-    struct watched_target *watched = &watch->targets[target->slot];
+    struct watched_target *watched = watched_of(watch, target);
     bool system = witness == WITNESS_SYSTEM;
 
     if (watched->proposing)
@@ -158,6 +186,7 @@ static void take_sample(struct storage_watch *watch, uint32_t slot, enum witness
 {
     const struct config_storage_watch *limits = &watch->broker->config->storage_watch;
     const struct fsm_target *target = fsm_target_at(replica_fsm(watch->broker->replica), slot);
+    struct watched_target *watched;
     enum hysteresis_verdict verdict;
 
     if (target == NULL)
@@ -165,10 +194,10 @@ static void take_sample(struct storage_watch *watch, uint32_t slot, enum witness
     if (witness == WITNESS_PROBE)
         metrics_add(watch->broker->metrics, METRIC_PROBES, target->id, success ? "ok" : "failed",
                     1);
-    verdict = hysteresis_sample(&watch->targets[slot].evidence[witness], success, target->available,
+    watched = watched_of(watch, target);
+    verdict = hysteresis_sample(&watched->evidence[witness], success, target->available,
                                 limits->failures_down, limits->successes_up);
-    if (verdict == HYSTERESIS_UP &&
-        !others_agree(&watch->targets[slot], target, witness, limits->successes_up))
+    if (verdict == HYSTERESIS_UP && !others_agree(watched, target, witness, limits->successes_up))
         verdict = HYSTERESIS_KEEP;
     if (verdict != HYSTERESIS_KEEP)
         propose_availability(watch, target, verdict == HYSTERESIS_UP, witness);
@@ -178,10 +207,15 @@ static void take_sample(struct storage_watch *watch, uint32_t slot, enum witness
 
 void storage_watch_told(struct storage_watch *watch, uint32_t slot, const char *trouble)
 {
+    const struct fsm_target *target;
+
     CHECK(slot < FSM_TARGETS_MAX);
     if (watch == NULL || !watch->serving)
         return;
-    snprintf(watch->targets[slot].trouble, STORAGE_TROUBLE_BYTES, "%s", trouble);
+    target = fsm_target_at(replica_fsm(watch->broker->replica), slot);
+    if (target == NULL)
+        return;
+    snprintf(watched_of(watch, target)->trouble, STORAGE_TROUBLE_BYTES, "%s", trouble);
     take_sample(watch, slot, WITNESS_SYSTEM, trouble[0] == '\0');
 }
 
@@ -217,12 +251,16 @@ static void on_probed(void *data, const struct worker_result *result)
 {
     struct probe *probe = data;
     struct storage_watch *watch = probe->watch;
+    const struct fsm_target *target;
     uint32_t slot = probe->slot;
 
     free(probe);
     if (watch == NULL)
         return;
+    target = fsm_target_at(replica_fsm(watch->broker->replica), slot);
     watch->targets[slot].probe = NULL;
+    if (target == NULL || target->made != watch->targets[slot].made)
+        return; /* the one that was probed was removed */
     watch->targets[slot].hang_id = result->hang_id;
     if (result->cancelled || !watch->serving)
         return;
@@ -236,7 +274,7 @@ static void on_probed(void *data, const struct worker_result *result)
 static void start_probe(struct storage_watch *watch, const struct fsm_target *target)
 {
     const char *const arguments[] = {"probe", "--prefix", target->prefix, NULL};
-    struct watched_target *watched = &watch->targets[target->slot];
+    struct watched_target *watched = watched_of(watch, target);
     struct probe *probe = check_calloc(1, sizeof(*probe));
     struct err err;
 
@@ -257,7 +295,7 @@ static void start_probe(struct storage_watch *watch, const struct fsm_target *ta
 
 static void look_at(struct storage_watch *watch, const struct fsm_target *target)
 {
-    struct watched_target *watched = &watch->targets[target->slot];
+    struct watched_target *watched = watched_of(watch, target);
 
     if (target->kind != CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX || watched->probe != NULL)
         return;
@@ -284,6 +322,8 @@ static void on_timer(void *data)
         CHECK(slot < FSM_TARGETS_MAX);
         if (target != NULL)
             look_at(watch, target);
+        else
+            forget(&watch->targets[slot]);
     }
 }
 
@@ -299,6 +339,8 @@ bool storage_watch_last_probe(const struct storage_watch *watch, const char *tar
     if (target == NULL)
         return false;
     watched = &watch->targets[target->slot];
+    if (watched->made != target->made)
+        return false;
     *ret_detail = watched->trouble[0] != '\0' ? watched->trouble : watched->detail;
     *ret_duration_ms = watched->duration_ms;
     return watched->probed || watched->trouble[0] != '\0';

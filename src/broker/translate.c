@@ -76,13 +76,6 @@ static const char *node_name(const struct fsm *fsm, uint32_t slot)
     return node == NULL ? "" : node->id;
 }
 
-static const char *target_name(const struct fsm *fsm, uint32_t slot)
-{
-    const struct fsm_target *target = fsm_target_at(fsm, slot);
-
-    return target == NULL ? "" : target->id;
-}
-
 static char *node_home(const struct fsm *fsm, uint32_t node_slot)
 {
     const struct fsm_node *node = fsm_node_at(fsm, node_slot);
@@ -122,7 +115,7 @@ static Ckpt__V1__AllocationSpec *translate_spec(const struct fsm *fsm,
     spec->vcluster = translate_text(allocation->vcluster);
     spec->owner = translate_text(allocation->owner);
     spec->profile = translate_text(allocation->profile);
-    spec->target_id = translate_text(target_name(fsm, allocation->target_slot));
+    spec->target_id = translate_text(fsm_target_name(fsm, allocation->target_slot));
     spec->preemption_class = allocation->preemption_class;
     spec->sensitive = allocation->sensitive;
     spec->strategy = allocation->strategy;
@@ -269,7 +262,7 @@ void translate_checkpoint(const struct fsm *fsm, const struct fsm_checkpoint *ch
     ret_checkpoint->reason = checkpoint->reason;
     ret_checkpoint->detail = translate_text(checkpoint->detail);
     ret_checkpoint->attempt = checkpoint->attempt;
-    ret_checkpoint->target_id = translate_text(target_name(fsm, checkpoint->target_slot));
+    ret_checkpoint->target_id = translate_text(fsm_target_name(fsm, checkpoint->target_slot));
     ret_checkpoint->created_at_ms = checkpoint->created_at_ms;
     ret_checkpoint->dispatched_at_ms = checkpoint->dispatched_at_ms;
     ret_checkpoint->completed_at_ms = checkpoint->completed_at_ms;

@@ -1,4 +1,4 @@
-/* ckptctl targets, target put. */
+/* ckptctl targets, target put, target remove. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -115,4 +115,20 @@ enum cli_exit command_target_put(struct cli *cli)
     request.spec = &spec;
     snprintf(what, sizeof(what), "put target %.128s", spec.target_id);
     return call_mutate_simple(cli, what, "OperatorService/PutTarget", &request.base);
+}
+
+enum cli_exit command_target_remove(struct cli *cli)
+{
+    Ckpt__V1__RemoveTargetRequest request = CKPT__V1__REMOVE_TARGET_REQUEST__INIT;
+    char what[160], plan[256];
+    enum cli_exit code;
+
+    request.target_id = cli_argument(cli, 0);
+    snprintf(plan, sizeof(plan), "plan: remove target %.128s; no job can write there any more",
+             request.target_id);
+    code = call_confirm(cli, plan);
+    if (code != CLI_OK)
+        return code;
+    snprintf(what, sizeof(what), "remove target %.128s", request.target_id);
+    return call_mutate_simple(cli, what, "OperatorService/RemoveTarget", &request.base);
 }

@@ -266,6 +266,8 @@ const struct command commands[] = {
     {"targets", "", 0, 0, "storage targets and their state", command_targets, stale_options, false},
     {"target put", "TARGET", 1, 1, "add a storage target, or change what is given",
      command_target_put, target_put_options, true},
+    {"target remove", "TARGET", 1, 1, "forget a storage target that nothing needs",
+     command_target_remove, yes_options, true},
     {"nodes", "", 0, 0, "compute nodes and their agents", command_nodes, stale_options, false},
     {"node drain", "NODE", 1, 1, "take a node out of use", command_node_drain, drain_options, true},
     {"node undrain", "NODE", 1, 1, "take a drained node back into use", command_node_undrain, NULL,

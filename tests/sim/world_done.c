@@ -49,6 +49,10 @@ struct queue_item {
     uint64_t index;
     uint64_t queued_gpu_ms, running_gpu_ms;
 };
+struct spare_item {
+    uint64_t index;
+    bool known;
+};
 struct checkpoint_item { /* when it began */
     uint64_t index;
     uint64_t id, ended_index; /* 0: not yet */
@@ -70,7 +74,7 @@ struct series {
 struct done_checks {
     struct series jobs[WORLD_JOBS_MAX];
     struct series targets[WORLD_TARGETS_MAX], nodes[WORLD_AGENTS_MAX];
-    struct series policies, queues, checkpoints, victims;
+    struct series policies, queues, checkpoints, victims, spares;
     bool touched[WORLD_JOBS_MAX]; /* by events of this entry */
     bool interrupted[WORLD_JOBS_MAX];
     uint32_t moves[WORLD_JOBS_MAX];
@@ -90,6 +94,7 @@ static const struct {
     SERIES(nodes, WORLD_AGENTS_MAX, node_item),
     SERIES(policies, 1, policy_item),
     SERIES(queues, 1, queue_item),
+    SERIES(spares, 1, spare_item),
     SERIES(checkpoints, 1, checkpoint_item),
     SERIES(victims, 1, victim_item),
 #undef SERIES
@@ -304,6 +309,16 @@ static void note_targets(struct world *world, const struct fsm *fsm, uint64_t in
     }
 }
 
+static void note_spare(struct world *world, const struct fsm *fsm, uint64_t index)
+{
+    struct spare_item item;
+
+    memset(&item, 0, sizeof(item));
+    item.index = index;
+    item.known = fsm_target_find(fsm, WORLD_SPARE_TARGET) != NULL;
+    series_note(&world->done->spares, &item);
+}
+
 static void note_queue(struct world *world, const struct fsm *fsm, uint64_t index)
 {
     struct queue_item item;
@@ -328,6 +343,7 @@ void done_applied(struct world *world, const struct fsm *fsm, uint64_t index)
     note_jobs(world, fsm, index);
     note_nodes(world, fsm, index);
     note_targets(world, fsm, index);
+    note_spare(world, fsm, index);
     note_queue(world, fsm, index);
     memset(&item, 0, sizeof(item));
     item.index = index;
@@ -552,11 +568,25 @@ static void policy_check(struct answer *answer, const Ckpt__V1__Policy *asked)
     values_check(answer, values, descriptor->n_fields);
 }
 
+/* Other commands of the same entry may have undone it again: only one operator is there, and it has one call under way. */
+static void spare_check(struct answer *answer, bool known)
+{
+    const struct spare_item *now = series_at(&answer->world->done->spares, answer->index);
+
+    answer->of = WORLD_SPARE_TARGET;
+    if (now == NULL || now->known != known)
+        nothing_done(answer, known ? "such destination" : "removal");
+}
+
 static void target_check(struct answer *answer, const Ckpt__V1__TargetSpec *spec)
 {
     unsigned number = 0;
     const struct target_item *now, *before;
 
+    if (strcmp(spec->target_id, WORLD_SPARE_TARGET) == 0) {
+        spare_check(answer, true);
+        return;
+    }
     while (strcmp(answer->world->targets[number].id, spec->target_id) != 0)
         number++;
     CHECK(number < answer->world->options.targets);
@@ -623,6 +653,8 @@ void done_check(struct world *world, const char *what, const ProtobufCMessage *r
         policy_check(&answer, ((const Ckpt__V1__SetPolicyRequest *)(const void *)request)->policy);
     else if (type == &ckpt__v1__put_target_request__descriptor)
         target_check(&answer, ((const Ckpt__V1__PutTargetRequest *)(const void *)request)->spec);
+    else if (type == &ckpt__v1__remove_target_request__descriptor)
+        spare_check(&answer, false);
     else if (type == &ckpt__v1__drain_node_request__descriptor)
         drain_check(&answer, ((const Ckpt__V1__DrainNodeRequest *)(const void *)request)->node_id);
 }

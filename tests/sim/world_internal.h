@@ -20,6 +20,8 @@ _Static_assert((int)WORLD_NODES <= (int)SIM_NODES_MAX, "every process has its no
 
 #define WORLD_DISK_FREE_BYTES (UINT64_C(1) << 40)
 
+#define WORLD_SPARE_TARGET "spare" /* an operator's own */
+
 enum { WORLD_FLIP_HASHES = 64 };
 struct world_flip {
     bool odd;                           /* a bit of its state is another one than the others have */

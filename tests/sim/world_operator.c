@@ -185,6 +185,27 @@ static void set_policy(struct world_operator *desk)
     call(desk, "OperatorService/SetPolicy", &message.base, &ckpt__v1__mutation_reply__descriptor);
 }
 
+/* A destination that no job names: it comes, stays as it is, goes. */
+static void spare_target(struct world_operator *desk)
+{
+    static char name[] = WORLD_SPARE_TARGET, prefix[] = "/storage-0/spare";
+    Ckpt__V1__PutTargetRequest put = CKPT__V1__PUT_TARGET_REQUEST__INIT;
+    Ckpt__V1__RemoveTargetRequest remove = CKPT__V1__REMOVE_TARGET_REQUEST__INIT;
+    Ckpt__V1__TargetSpec spec = CKPT__V1__TARGET_SPEC__INIT;
+    char id[ID_BYTES];
+
+    put.request_id = remove.request_id = request_id(desk, id);
+    put.spec = &spec;
+    spec.target_id = remove.target_id = name;
+    spec.prefix = prefix;
+    spec.write_bytes_per_s = 1000000000;
+    if (sim_chance(desk->world->sim, 2))
+        call(desk, "OperatorService/PutTarget", &put.base, &ckpt__v1__mutation_reply__descriptor);
+    else
+        call(desk, "OperatorService/RemoveTarget", &remove.base,
+             &ckpt__v1__mutation_reply__descriptor);
+}
+
 /* More or less bandwidth, also less than is granted; another default. */
 static void put_target(struct world_operator *desk)
 {
@@ -349,7 +370,10 @@ static void on_timer(void *data)
         set_policy(desk);
         break;
     case 3:
-        put_target(desk);
+        if (sim_chance(world->sim, 3))
+            spare_target(desk);
+        else
+            put_target(desk);
         break;
     case 6:
         tell_of_storage(desk);

@@ -306,6 +306,57 @@ static void what_is_measured_never_brings_an_earlier_availability_back(void **st
     teardown_watch(fake);
 }
 
+static void change_spare(struct fake *fake, const char *prefix)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__PutTarget put = CKPT__LOG__V1__PUT_TARGET__INIT;
+    Ckpt__Log__V1__RemoveTarget remove = CKPT__LOG__V1__REMOVE_TARGET__INIT;
+    Ckpt__V1__TargetSpec spec = CKPT__V1__TARGET_SPEC__INIT;
+    char request_id[32];
+    static unsigned requests;
+
+    snprintf(request_id, sizeof(request_id), "spare-%u", ++requests);
+    command.request_id = request_id;
+    spec.target_id = remove.target_id = (char *)(uintptr_t) "spare";
+    spec.prefix = (char *)(uintptr_t)prefix;
+    spec.write_bytes_per_s = 1000;
+    spec.kind = CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
+    put.spec = &spec;
+    command.body_case = prefix != NULL ? CKPT__LOG__V1__COMMAND__BODY_PUT_TARGET
+                                       : CKPT__LOG__V1__COMMAND__BODY_REMOVE_TARGET;
+    if (prefix != NULL)
+        command.put_target = &put;
+    else
+        command.remove_target = &remove;
+    replica_propose(&fake->replica, &command, NULL, NULL);
+    fake_settle(fake);
+}
+
+static void what_was_seen_of_a_removed_target_is_not_another_ones(void **state)
+{
+    struct fake *fake = setup_serving();
+    uint32_t slot;
+
+    (void)state;
+    change_spare(fake, "/spare"); /* the probe of scratch runs on: this one waits for none */
+    slot = fsm_target_find(fake->replica.fsm, "spare")->slot;
+    for (int i = 0; i < 2; i++)
+        storage_watch_told(fake->broker.storage_watch, slot, "the VMS says that state is OFFLINE");
+    change_spare(fake, NULL);
+    storage_watch_told(fake->broker.storage_watch, slot, "the VMS says that state is OFFLINE");
+    assert_false(storage_watch_measured(fake->broker.storage_watch, slot, 5));
+    change_spare(fake, "/spare");
+    assert_int_equal(fsm_target_find(fake->replica.fsm, "spare")->slot, slot);
+    for (int i = 0; i < 2; i++)
+        storage_watch_told(fake->broker.storage_watch, slot, "the VMS says that state is OFFLINE");
+    fake_settle(fake);
+    assert_true(fsm_target_find(fake->replica.fsm, "spare")->available); /* two in a row, of it */
+    storage_watch_told(fake->broker.storage_watch, slot, "the VMS says that state is OFFLINE");
+    fake_settle(fake);
+    assert_false(fsm_target_find(fake->replica.fsm, "spare")->available);
+    teardown_watch(fake);
+}
+
 static void a_running_probe_is_not_doubled(void **state)
 {
     struct fake *fake = setup_serving();
@@ -434,6 +485,7 @@ int main(void)
         cmocka_unit_test(one_word_of_trouble_is_no_outage_and_failing_probes_outweigh_good_words),
         cmocka_unit_test(a_storage_system_that_falls_silent_leaves_it_to_the_probes),
         cmocka_unit_test(what_is_measured_never_brings_an_earlier_availability_back),
+        cmocka_unit_test(what_was_seen_of_a_removed_target_is_not_another_ones),
         cmocka_unit_test(a_running_probe_is_not_doubled),
         cmocka_unit_test(an_unkillable_probe_counts_as_failures_and_is_not_repeated),
         cmocka_unit_test(what_else_hangs_keeps_no_target_down),

@@ -105,6 +105,8 @@ static inline void random_register(uint64_t *state, char *line, size_t size)
     static const char *const requeues[] = {"never", "on_node_failure", "always"};
     static const char *const kinds[] = {"unspecified", "hpc",         "ml",
                                         "service",     "interactive", "sensitive"};
+    static const char *const targets[8] = {"other",   "third",   "third",   "scratch",
+                                           "scratch", "scratch", "scratch", "scratch"};
     char nodes[128];
 
     random_nodes(state, nodes, sizeof(nodes));
@@ -114,9 +116,8 @@ static inline void random_register(uint64_t *state, char *line, size_t size)
              random_draw(state, RANDOM_JOBS), nodes, (int)random_draw(state, 9),
              (int)random_draw(state, 11), strategies[random_draw(state, 5)],
              requeues[random_draw(state, 3)], (int)(random_draw(state, 3) * 400000),
-             random_draw(state, 4) == 0 ? "other" : "scratch",
-             random_draw(state, 8) == 0 ? "sensitive" : "", (int)random_draw(state, 2),
-             random_draw(state, 3) == 0 ? "borrowed home=hpc" : "",
+             targets[random_draw(state, 8)], random_draw(state, 8) == 0 ? "sensitive" : "",
+             (int)random_draw(state, 2), random_draw(state, 3) == 0 ? "borrowed home=hpc" : "",
              kinds[random_draw(state, 24) % 6 * (random_draw(state, 2))]);
 }
 
@@ -173,6 +174,11 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
                  UINT64_C(1) + random_draw(state, 10000000000),
                  random_draw(state, 3) ? "prefix" : "cost=7 unsaid",
                  random_draw(state, 4) ? "scratch" : "moved", random_draw(state, 2) ? "keep" : "");
+    else if (which == 15 && random_draw(state, 8) != 0)
+        snprintf(line, size, "remove_target %s",
+                 random_draw(state, 3)   ? "third"
+                 : random_draw(state, 2) ? "other"
+                                         : "scratch");
     else if (which == 5 && random_draw(state, 16) == 0)
         snprintf(line, size, "epoch %" PRIu64, 2 + random_draw(state, 12));
     else if (which < 6)

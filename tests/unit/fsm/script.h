@@ -523,6 +523,16 @@ static inline enum fsm_status script_collected(struct script *script,
     return script_apply(script, command);
 }
 
+static inline enum fsm_status script_remove_target(struct script *script,
+                                                   Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__RemoveTarget remove = CKPT__LOG__V1__REMOVE_TARGET__INIT;
+
+    remove.target_id = script_text(script_word(script, 1));
+    SCRIPT_BODY(REMOVE_TARGET, remove_target, &remove);
+    return script_apply(script, command);
+}
+
 static inline enum fsm_status script_drain(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__DrainNode drain = CKPT__LOG__V1__DRAIN_NODE__INIT;
@@ -619,6 +629,7 @@ static const struct script_verb {
     {"role", 33, false, script_role},
     {"learned", 34, false, script_learned},
     {"running", 35, false, script_running},
+    {"remove_target", 36, true, script_remove_target},
 };
 
 enum { SCRIPT_VERBS = sizeof(script_verbs) / sizeof(script_verbs[0]) };

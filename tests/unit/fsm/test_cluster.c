@@ -451,9 +451,106 @@ static void a_queue_that_is_withdrawn_is_forgotten(void **unused)
     script_close(&script);
 }
 
+static void a_target_that_nothing_needs_can_be_removed(void **unused)
+{
+    struct script script;
+    uint32_t slot;
+    uint64_t made;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "put fast prefix=/fast");
+    slot = fsm_target_find(script.fsm, "fast")->slot;
+    made = fsm_target_find(script.fsm, "fast")->made;
+    expect_ok(&script, "remove_target fast id=once");
+    expect_ok(&script, "remove_target fast id=once");
+    assert_null(fsm_target_find(script.fsm, "fast"));
+    assert_null(fsm_target_at(script.fsm, slot));
+    expect_status(&script, TARGET_NOT_FOUND, "remove_target fast");
+    expect_status(&script, TARGET_NOT_FOUND, "register j1 nodes=n1 target=fast");
+    script_restore(&script);
+    assert_null(fsm_target_find(script.fsm, "fast"));
+    expect_ok(&script, "put second prefix=/second"); /* the slot is free again, for another one */
+    assert_int_equal(fsm_target_find(script.fsm, "second")->slot, slot);
+    assert_true(fsm_target_find(script.fsm, "second")->made > made);
+    script_close(&script);
+}
+
+static void a_target_stays_while_it_is_needed(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_status(&script, TARGET_IS_DEFAULT, "remove_target scratch");
+    expect_ok(&script, "put fast prefix=/fast");
+    expect_ok(&script, "register j1 nodes=n1 target=fast");
+    expect_status(&script, TARGET_HAS_JOBS, "remove_target fast");
+    assert_int_equal(script.outcome.current, 1);
+    expect_ok(&script, "policy keep=1 retention=1000");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "end j1");
+    expect_status(&script, TARGET_HAS_FOLDERS, "remove_target fast");
+    assert_int_equal(script.outcome.current, 1);
+    assert_int_equal(script.outcome.limit, 0);
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "tick");
+    expect_ok(&script, "collected failed=1-1");
+    script_restore(&script); /* the job has left, its folder has not */
+    assert_null(fsm_allocation_find(script.fsm, "j1"));
+    expect_status(&script, TARGET_HAS_FOLDERS, "remove_target fast");
+    assert_int_equal(script.outcome.current, 1);
+    assert_int_equal(script.outcome.limit, 1);
+    expect_ok(&script, "collected 1-1");
+    expect_ok(&script, "remove_target fast");
+    script_close(&script);
+}
+
+/* Who ended keeps the name of its target, and that keeps the slot. */
+static void a_removed_target_is_named_by_jobs_that_ended(void **unused)
+{
+    struct script script;
+    uint32_t slot;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "put fast prefix=/fast");
+    slot = fsm_target_find(script.fsm, "fast")->slot;
+    expect_ok(&script, "register j1 nodes=n1 target=fast");
+    expect_ok(&script, "register j2 nodes=n1 target=fast");
+    expect_ok(&script, "end j1");
+    expect_ok(&script, "end j2 failed");
+    expect_ok(&script, "remove_target fast");
+    script_restore(&script);
+    assert_null(fsm_target_find(script.fsm, "fast"));
+    assert_string_equal(
+        fsm_target_name(script.fsm, fsm_allocation_find(script.fsm, "j1")->target_slot), "fast");
+    expect_status(&script, TARGET_NOT_FOUND, "restart j2");
+    expect_ok(&script, "put second prefix=/second");
+    assert_int_not_equal(fsm_target_find(script.fsm, "second")->slot, slot);
+    expect_ok(&script, "put fast prefix=/faster"); /* again: it is whose name they have */
+    assert_int_equal(fsm_target_find(script.fsm, "fast")->slot, slot);
+    assert_true(fsm_target_find(script.fsm, "fast")->available);
+    expect_ok(&script, "restart j2");
+    expect_ok(&script, "end j2");
+    expect_ok(&script, "remove_target fast");
+    expect_ok(&script, "policy retention=1000");
+    expect_ok(&script, "after 1000000000");
+    expect_ok(&script, "tick");
+    assert_null(fsm_allocation_find(script.fsm, "j1"));
+    expect_ok(&script, "put third prefix=/third");
+    assert_int_equal(fsm_target_find(script.fsm, "third")->slot, slot);
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_target_that_nothing_needs_can_be_removed),
+        cmocka_unit_test(a_target_stays_while_it_is_needed),
+        cmocka_unit_test(a_removed_target_is_named_by_jobs_that_ended),
         cmocka_unit_test(what_is_not_said_of_a_target_stays),
         cmocka_unit_test(a_drain_can_be_undone),
         cmocka_unit_test(a_queue_that_is_withdrawn_is_forgotten),

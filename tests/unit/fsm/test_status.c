@@ -25,6 +25,13 @@ static const struct row rows[] = {
     {"PREFIX_INVALID", {"put fast prefix=/a/../b"}},
     {"TARGET_IN_USE",
      {"register j1 nodes=n1", "request j1", "put scratch prefix=/moved"}}, /* S2-009 */
+    {"TARGET_IS_DEFAULT", {"remove_target scratch"}},
+    {"TARGET_HAS_JOBS",
+     {"put fast prefix=/fast", "register j1 nodes=n1 target=fast", "remove_target fast"}},
+    {"TARGET_HAS_FOLDERS",
+     {"put fast prefix=/fast", "register j1 nodes=n1 target=fast", "request j1", "grant 1-1",
+      "end j1", "remove_target fast"}},
+    {"TARGET_NOT_FOUND", {"remove_target nowhere"}},
     {"INVALID_ARGUMENT", {"preempt class=3 need=0"}},
     {"ALLOCATION_EXISTS", {"register j1 nodes=n1", "register j1 nodes=n1"}},
     {"ALLOCATION_NOT_FOUND", {"request nobody"}},
