@@ -316,11 +316,11 @@ static void check_orders_new(struct agent_checks *checks, struct agent_machine *
     uint64_t index, us;
 
     if (allocation->process.cause != STOP_BY_ORDER || orders == NULL || job == NULL ||
-        !state_checks_runs_since(checks->world, job, &index, &us))
+        !state_checks_began(checks->world, job, &index, &us))
         return;
     if (rank->group_start_ticks >= us && orders->index < index)
         world_violation(checks->world, "I39",
-                        "%s runs again since index %" PRIu64
+                        "%s was begun again at index %" PRIu64
                         ", its new life on %s is ended by orders of index %" PRIu64,
                         id, index, machine->name, orders->index);
 }

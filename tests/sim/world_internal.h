@@ -392,7 +392,6 @@ bool state_checks_has_node(const struct world *world, const char *allocation_id,
 /* ... and its part there is that of this life (0: not told): the node has not left and joined again since, nor the job been restarted. */
 bool state_checks_has_part(const struct world *world, const char *allocation_id, unsigned agent,
                            uint64_t life);
-/* False: it does not run. Else the index and the time since when it does. */
 /* Of an allocation in this state: its nodes are its own. */
 static inline bool state_holds_nodes(uint32_t state)
 {
@@ -400,8 +399,12 @@ static inline bool state_holds_nodes(uint32_t state)
            state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
            state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP;
 }
+/* False: it does not run. Else the index and the time since when it does. */
 bool state_checks_runs_since(const struct world *world, const struct world_job *job,
                              uint64_t *ret_index, uint64_t *ret_us);
+/* False: it holds no nodes. Else when it was registered or restarted. */
+bool state_checks_began(const struct world *world, const struct world_job *job, uint64_t *ret_index,
+                        uint64_t *ret_us);
 void state_checks_applied(struct world_member *member);
 void state_checks_whole(struct world *world); /* fsm_check() of one member, by turns */
 void state_checks_equal(struct world *world); /* at the end: the same bytes everywhere */

@@ -41,12 +41,13 @@ struct job_facts {
     uint8_t state;
     uint64_t active; /* checkpoint; 0: none */
     uint64_t last_complete, newest;
-    bool gone;                              /* it has ended, and its records were removed */
-    uint32_t nodes;                         /* agents that it has */
-    uint64_t lives[WORLD_AGENTS_MAX];       /* of its parts on those that it has */
-    uint64_t runs_index, runs_us, began_us; /* it runs since then, and was started */
-    uint64_t started_ms;                    /* by the state's clock */
-    uint64_t stops_us;                      /* since when a checkpoint stops it, the last time */
+    bool gone;                        /* it has ended, and its records were removed */
+    uint32_t nodes;                   /* agents that it has */
+    uint64_t lives[WORLD_AGENTS_MAX]; /* of its parts on those that it has */
+    uint64_t runs_index, runs_us;     /* it runs since then */
+    uint64_t began_index, began_us;   /* it was registered or restarted then */
+    uint64_t started_ms;              /* by the state's clock */
+    uint64_t stops_us;                /* since when a checkpoint stops it, the last time */
 };
 
 struct kept_event {
@@ -285,8 +286,10 @@ static void allocation_moved(struct world *world, const Ckpt__V1__Event *event)
                         event->old_state, event->new_state, facts->state);
     facts->state = (uint8_t)event->new_state;
     facts->stops_us = sim_now_us(world->sim);
-    if (event->new_state == ALLOCATION(STARTING) && !state_holds_nodes(event->old_state))
+    if (event->new_state == ALLOCATION(STARTING) && !state_holds_nodes(event->old_state)) {
+        facts->began_index = world->state->index;
         facts->began_us = sim_now_us(world->sim);
+    }
     if (event->new_state == ALLOCATION(RUNNING)) {
         facts->runs_index = world->state->index;
         facts->runs_us = sim_now_us(world->sim);
@@ -571,6 +574,16 @@ bool state_checks_runs_since(const struct world *world, const struct world_job *
     *ret_index = facts->runs_index;
     *ret_us = facts->runs_us;
     return facts->state == ALLOCATION(RUNNING);
+}
+
+bool state_checks_began(const struct world *world, const struct world_job *job, uint64_t *ret_index,
+                        uint64_t *ret_us)
+{
+    const struct job_facts *facts = &world->state->jobs[job - world->jobs];
+
+    *ret_index = facts->began_index;
+    *ret_us = facts->began_us;
+    return state_holds_nodes(facts->state);
 }
 
 uint64_t state_checks_began_us(const struct world *world, const struct world_job *job)

@@ -234,9 +234,9 @@ static unsigned free_port(void)
 
 static void member_start(unsigned i, bool bootstrap)
 {
-    struct consensus_hooks hooks = {&members[i], hook_apply,   hook_dropped, hook_role,
-                                    hook_begin,  hook_next,    hook_end,     hook_load,
-                                    hook_adopt,  hook_discard, hook_fatal,   NULL};
+    struct consensus_hooks hooks = {&members[i], hook_apply, hook_dropped, hook_role,  hook_begin,
+                                    hook_next,   hook_end,   hook_load,    hook_adopt, hook_discard,
+                                    hook_fatal,  NULL,       NULL,         NULL};
     struct consensus_config config = {.member_id = i + 1,
                                       .cluster_id = "uv",
                                       .data_dir = members[i].dir,
