@@ -122,7 +122,7 @@ static void note_number(struct whatif_plot *plot, const char *name, double value
     size_t length = strlen(last);
 
     snprintf(text, sizeof(text), " %s=%.6g", name, value);
-    if (length + strlen(text) < WHATIF_NOTE_BYTES - 60) {
+    if (length + strlen(text) < 140) {
         memcpy(last + length, text, strlen(text) + 1);
     } else if (plot->note_count < WHATIF_NOTES_MAX) {
         snprintf(plot->notes[plot->note_count++], WHATIF_NOTE_BYTES, "   %s", text);

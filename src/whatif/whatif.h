@@ -225,7 +225,7 @@ struct whatif_row {
 };
 void whatif_table(FILE *out, const struct whatif_row *rows, size_t count);
 /* Bars of waste by rule, stacked by cause, over an axis. A bar several times as long as the others is cut, so that those can be compared. */
-enum { WHATIF_NOTES_MAX = 6, WHATIF_NOTE_BYTES = 200 };
+enum { WHATIF_NOTES_MAX = 6, WHATIF_NOTE_BYTES = 320 };
 struct whatif_plot {
     const char *what;                                /* what was simulated, in words */
     char notes[WHATIF_NOTES_MAX][WHATIF_NOTE_BYTES]; /* what was assumed, a line each */
