@@ -114,6 +114,8 @@ int whatif_scenario_set(struct whatif_scenario *scenario, const char *assignment
                    assignment);
 }
 
+enum { NOTE_LINE_MAX = 140 }; /* what a line of the plot has room for */
+
 /* Appends "name=value" to the last note, or begins the next one when that has no room; the last line may end in "...". */
 static void note_number(struct whatif_plot *plot, const char *name, double value)
 {
@@ -122,7 +124,7 @@ static void note_number(struct whatif_plot *plot, const char *name, double value
     size_t length = strlen(last);
 
     snprintf(text, sizeof(text), " %s=%.6g", name, value);
-    if (length + strlen(text) < 140) {
+    if (length + strlen(text) < NOTE_LINE_MAX) {
         memcpy(last + length, text, strlen(text) + 1);
     } else if (plot->note_count < WHATIF_NOTES_MAX) {
         snprintf(plot->notes[plot->note_count++], WHATIF_NOTE_BYTES, "   %s", text);

@@ -313,16 +313,16 @@ static void check_orders_new(struct agent_checks *checks, struct agent_machine *
     const struct rank *rank = rank_of(checks, agent_of(machine), id);
     const struct world_job *job = job_find(checks->world, id);
     const Ckpt__V1__OrderSet *orders = machine->agent.orders;
-    uint64_t index, us;
+    const struct job_times *times;
 
-    if (allocation->process.cause != STOP_BY_ORDER || orders == NULL || job == NULL ||
-        !state_checks_began(checks->world, job, &index, &us))
+    if (allocation->process.cause != STOP_BY_ORDER || orders == NULL || job == NULL)
         return;
-    if (rank->group_start_ticks >= us && orders->index < index)
+    times = state_checks_times(checks->world, job);
+    if (rank->group_start_ticks >= times->began_us && orders->index < times->began_index)
         world_violation(checks->world, "I39",
                         "%s was begun again at index %" PRIu64
                         ", its new life on %s is ended by orders of index %" PRIu64,
-                        id, index, machine->name, orders->index);
+                        id, times->began_index, machine->name, orders->index);
 }
 
 /* I33, I39: of this run, by what was asked for; not where the leaders' clocks are set. */

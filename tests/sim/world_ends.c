@@ -343,11 +343,9 @@ static bool cheap(const struct world *world, const struct fsm_allocation *alloca
                   uint64_t index)
 {
     const struct world_job *job = job_find((struct world *)(uintptr_t)world, allocation->id);
-    uint64_t runs_index, runs_us;
 
-    state_checks_runs_since(world, job, &runs_index, &runs_us);
     if (allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING ||
-        runs_index == index) /* it was, before this entry */
+        state_checks_times(world, job)->runs_index == index) /* it was, before this entry */
         return true;
     return victims_strategy(world, allocation, CKPT__V1__STRATEGY__STRATEGY_AUTO) &&
            allocation->last_complete_id != 0;
@@ -362,7 +360,7 @@ static bool unsavable(const struct world *world, const struct fsm *fsm,
     return victims_strategy(world, allocation, CKPT__V1__STRATEGY__STRATEGY_NONE) ||
            victims_targets_moved(world) || /* in this entry, before or after it was taken */
            !fsm_target_at(fsm, allocation->target_slot)->available ||
-           job->finished_us > state_checks_began_us(world, job);
+           job->finished_us > state_checks_times(world, job)->began_us;
 }
 
 /* Who is saved before it ends is told to end when that has ended, in this entry; a victim without when it costs less, or cannot be. Nobody

@@ -378,8 +378,6 @@ void state_checks_ordered(struct world *world, const Ckpt__V1__Order *order, uin
 /* Somebody asks for its end; it ended in the entry of that index. */
 void state_checks_cancel(struct world *world, uint64_t checkpoint_id);
 bool state_checks_ended_at(struct world *world, uint64_t checkpoint_id, uint64_t index);
-/* When it was started, the last time. */
-uint64_t state_checks_began_us(const struct world *world, const struct world_job *job);
 /* ... by the state's clock. */
 uint64_t state_checks_started_ms(const struct world *world, const struct world_job *job);
 /* The life is that of its part on the node now. */
@@ -399,12 +397,11 @@ static inline bool state_holds_nodes(uint32_t state)
            state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
            state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP;
 }
-/* False: it does not run. Else the index and the time since when it does. */
-bool state_checks_runs_since(const struct world *world, const struct world_job *job,
-                             uint64_t *ret_index, uint64_t *ret_us);
-/* False: it holds no nodes. Else when it was registered or restarted. */
-bool state_checks_began(const struct world *world, const struct world_job *job, uint64_t *ret_index,
-                        uint64_t *ret_us);
+/* When a job was registered or restarted last, and since which index it runs. */
+struct job_times {
+    uint64_t runs_index, began_index, began_us;
+};
+const struct job_times *state_checks_times(const struct world *world, const struct world_job *job);
 void state_checks_applied(struct world_member *member);
 void state_checks_whole(struct world *world); /* fsm_check() of one member, by turns */
 void state_checks_equal(struct world *world); /* at the end: the same bytes everywhere */

@@ -44,10 +44,9 @@ struct job_facts {
     bool gone;                        /* it has ended, and its records were removed */
     uint32_t nodes;                   /* agents that it has */
     uint64_t lives[WORLD_AGENTS_MAX]; /* of its parts on those that it has */
-    uint64_t runs_index, runs_us;     /* it runs since then */
-    uint64_t began_index, began_us;   /* it was registered or restarted then */
-    uint64_t started_ms;              /* by the state's clock */
-    uint64_t stops_us;                /* since when a checkpoint stops it, the last time */
+    struct job_times times;
+    uint64_t started_ms; /* by the state's clock */
+    uint64_t stops_us;   /* since when a checkpoint stops it, the last time */
 };
 
 struct kept_event {
@@ -287,13 +286,11 @@ static void allocation_moved(struct world *world, const Ckpt__V1__Event *event)
     facts->state = (uint8_t)event->new_state;
     facts->stops_us = sim_now_us(world->sim);
     if (event->new_state == ALLOCATION(STARTING) && !state_holds_nodes(event->old_state)) {
-        facts->began_index = world->state->index;
-        facts->began_us = sim_now_us(world->sim);
+        facts->times.began_index = world->state->index;
+        facts->times.began_us = sim_now_us(world->sim);
     }
-    if (event->new_state == ALLOCATION(RUNNING)) {
-        facts->runs_index = world->state->index;
-        facts->runs_us = sim_now_us(world->sim);
-    }
+    if (event->new_state == ALLOCATION(RUNNING))
+        facts->times.runs_index = world->state->index;
 }
 
 static bool has_node(const struct fsm_node_share *shares, uint32_t count, uint32_t slot)
@@ -337,7 +334,8 @@ static void event_take(struct world *world, const struct fsm *fsm, const Ckpt__V
         struct job_facts *facts =
             &world->state->jobs[job_find(world, event->allocation_id) - world->jobs];
         facts->state = ALLOCATION(STARTING);
-        facts->began_us = sim_now_us(world->sim);
+        facts->times.began_index = world->state->index;
+        facts->times.began_us = sim_now_us(world->sim);
     }
     if (event->allocation_id[0] != '\0')
         nodes_moved(world, fsm, event->allocation_id);
@@ -566,29 +564,9 @@ bool state_checks_has_part(const struct world *world, const char *allocation_id,
            (life == 0 || life >= world->state->jobs[job - world->jobs].lives[agent]);
 }
 
-bool state_checks_runs_since(const struct world *world, const struct world_job *job,
-                             uint64_t *ret_index, uint64_t *ret_us)
+const struct job_times *state_checks_times(const struct world *world, const struct world_job *job)
 {
-    const struct job_facts *facts = &world->state->jobs[job - world->jobs];
-
-    *ret_index = facts->runs_index;
-    *ret_us = facts->runs_us;
-    return facts->state == ALLOCATION(RUNNING);
-}
-
-bool state_checks_began(const struct world *world, const struct world_job *job, uint64_t *ret_index,
-                        uint64_t *ret_us)
-{
-    const struct job_facts *facts = &world->state->jobs[job - world->jobs];
-
-    *ret_index = facts->began_index;
-    *ret_us = facts->began_us;
-    return state_holds_nodes(facts->state);
-}
-
-uint64_t state_checks_began_us(const struct world *world, const struct world_job *job)
-{
-    return world->state->jobs[job - world->jobs].began_us;
+    return &world->state->jobs[job - world->jobs].times;
 }
 
 uint64_t state_checks_started_ms(const struct world *world, const struct world_job *job)

@@ -3,7 +3,7 @@
 
 #include "tests/unit/fsm/random_line.h"
 
-enum { RUNS = 12, LINES = 1500, WAITING_MAX = 4096 };
+enum { RUNS = 16, LINES = 3000, WAITING_MAX = 4096 };
 
 static bool before(const struct fsm_checkpoint *a, const struct fsm_checkpoint *b,
                    const struct fsm *fsm)

@@ -101,7 +101,6 @@ static void requests_of_many_are_read_by_turns(void **state)
         assert_in_range(fixture.messages - seen, 0, (WRITERS + 2) * (RPC_STREAM_READ_BYTES / 100));
         seen = fixture.messages;
     }
-    assert_true(fixture.messages < WRITERS * CALLS);                    /* and yet: */
     assert_true(recv(last, unread, sizeof(unread), MSG_DONTWAIT) > 30); /* more than an ACK */
     for (size_t w = 0; w < WRITERS; w++)
         close(fds[w]);
