@@ -15,7 +15,7 @@ PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 
 # ---- layers: a folder is an archive; what a layer may link is its line (tests/lint checks the includes) ----
-LAYERS = base tls proto fsm raft eval whatif rpc store backup telemetry client broker agent app cli
+LAYERS = base tls proto fsm raft eval whatif rpc dest backup telemetry client broker agent app cli
 DIR_base = src/base
 DIR_tls = src/tls
 DIR_fsm = fsm
@@ -23,7 +23,7 @@ DIR_raft = raft
 DIR_eval = src/eval
 DIR_whatif = src/whatif
 DIR_rpc = src/rpc
-DIR_store = src/store
+DIR_dest = src/dest
 DIR_backup = src/backup
 DIR_telemetry = src/telemetry
 DIR_client = src/client
@@ -39,21 +39,21 @@ USE_raft = raft tls base
 USE_eval = eval base
 USE_whatif = whatif eval base
 USE_rpc = rpc tls proto base
-USE_store = store base
-USE_backup = backup store proto base
+USE_dest = dest base
+USE_backup = backup dest proto base
 USE_telemetry = telemetry base
 USE_client = client rpc tls proto base
-USE_broker = broker eval backup store telemetry rpc raft tls fsm proto base
-USE_agent = agent store rpc fsm raft tls proto base
+USE_broker = broker eval backup dest telemetry rpc raft tls fsm proto base
+USE_agent = agent dest rpc fsm raft tls proto base
 USE_app = app
-USE_cli = cli whatif eval client rpc backup store tls fsm proto base
+USE_cli = cli whatif eval client rpc backup dest tls fsm proto base
 
 PROTOS = $(wildcard proto/ckpt/v1/*.proto proto/ckpt/log/v1/*.proto proto/grpc/health/v1/*.proto proto/grpc/reflection/v1alpha/*.proto)
 GEN_C = $(PROTOS:proto/%.proto=$(BUILD)/gen/%.pb-c.c)
 GEN_H = $(GEN_C:.c=.h)
 
 # *main.c is a program, everything else goes into its layer's archive
-SRC_of = $(filter-out %main.c,$(wildcard $(DIR_$(1))/*.c))
+SRC_of = $(filter-out %main.c,$(wildcard $(DIR_$(1))/*.c $(DIR_$(1))/*/*.c))
 OBJ_of = $(patsubst %.c,$(BUILD)/%.o,$(call SRC_of,$(1)))
 LIB_of = $(foreach l,$(USE_$(1)),$(BUILD)/lib/lib$(l).a)
 
@@ -66,8 +66,8 @@ MAIN_ckpt-run = src/agent/run_main.c
 LAYER_ckpt-run = agent
 MAIN_ckptctl = src/cli/main.c
 LAYER_ckptctl = cli
-MAIN_ckpt-worker = src/store/worker_main.c
-LAYER_ckpt-worker = store
+MAIN_ckpt-worker = src/dest/worker_main.c
+LAYER_ckpt-worker = dest
 # programs that tests and the demo run, not installed
 SUPPORT = $(patsubst tests/support/%_main.c,%,$(wildcard tests/support/*_main.c))
 BENCH = $(patsubst tests/bench/%_main.c,%,$(wildcard tests/bench/*_main.c))
@@ -116,7 +116,7 @@ define LAYER_RULE
 $(BUILD)/lib/lib$(1).a: $(call OBJ_of,$(1))
 	@mkdir -p $$(@D)
 	@rm -f $$@
-	$(Q)ar rcs $$@ $$(filter %.o,$$^)
+	$(Q)ar qcs $$@ $$(filter %.o,$$^)
 endef
 $(foreach l,$(filter-out proto,$(LAYERS)),$(eval $(call LAYER_RULE,$(l))))
 
@@ -241,7 +241,7 @@ tsan:                                           ## ... under ThreadSanitizer
 	@# the simulated cluster has one thread and would take an hour here
 	$(SANITIZED) BUILD=$(BUILD)/tsan SAN="-fsanitize=thread" OPT="-O1 -g" UNIT_SRC="$(filter-out tests/unit/raft/test_cluster.c,$(UNIT_SRC))"
 
-FORMATTED = $(wildcard fsm/*.[ch] raft/*.[ch] src/*/*.[ch] tests/*/*.[ch] tests/unit/*/*.[ch])
+FORMATTED = $(wildcard fsm/*.[ch] fsm/*/*.[ch] raft/*.[ch] raft/*/*.[ch] src/*/*.[ch] src/*/*/*.[ch] tests/*/*.[ch] tests/unit/*/*.[ch])
 format:                                         ## clang-format everything
 	clang-format -i $(FORMATTED)
 tidy: $(GEN_H)                                  ## clang-tidy (needs clang-tidy)

@@ -8,7 +8,7 @@
 #include "src/agent/allocation.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
-#include "src/store/worker.h"
+#include "src/dest/worker.h"
 
 enum { ABANDON_DEADLINE_MS = 10000, PUT_MARGIN_MS = 60000 };
 

@@ -7,7 +7,7 @@
 #include "src/agent/user.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
-#include "src/store/worker.h"
+#include "src/dest/worker.h"
 
 enum { SWEEP_DEADLINE_MS = 60000 }; /* of one folder: only a mount that hangs takes so long */
 

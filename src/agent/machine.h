@@ -22,7 +22,7 @@
 #include "src/agent/proc.h"
 #include "src/agent/sensors.h"
 #include "src/base/err.h"
-#include "src/store/worker.h"
+#include "src/dest/worker.h"
 
 struct ask_watch; /* of a folder */
 struct cleanup;   /* a removal that runs */
@@ -111,7 +111,7 @@ struct machine_ops {
                       size_t length, struct err *err);
     void (*file_remove)(void *context, const struct machine_file *file);
 
-    /* ---- destinations: ckpt-worker, see src/store/worker.h ---- */
+    /* ---- destinations: ckpt-worker, see src/dest/worker.h ---- */
     int (*worker_start)(void *context, const char *const *arguments, struct machine_user user,
                         uint64_t deadline_ms, worker_done_fn *done, void *data,
                         struct worker **ret_worker, struct err *err);

@@ -2,7 +2,7 @@
  *
  * Flow     the context is the loop. Processes: proc.c, pid_watch.c; folders: here, opened.c, path_open.c, ask_watch.c,
  *          cleanup.c;
- *          workers: src/store/worker.c.
+ *          workers: src/dest/worker.c.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -21,7 +21,7 @@
 #include "src/agent/pid_watch.h"
 #include "src/agent/user.h"
 #include "src/base/check.h"
-#include "src/store/manifest.h"
+#include "src/dest/manifest.h"
 
 enum { GROWTH_NAMES_MAX = 4096 };
 

@@ -13,8 +13,8 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/text.h"
+#include "src/dest/worker.h"
 #include "src/rpc/follow.h"
-#include "src/store/worker.h"
 
 #define REGISTER_OWN_JOB_METHOD        "/ckpt.v1.AppService/RegisterOwnJob"
 #define REGISTER_OWN_ALLOCATION_METHOD "/ckpt.v1.BrokerService/RegisterOwnAllocation"

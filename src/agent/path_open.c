@@ -23,8 +23,8 @@
 #include "src/agent/opened.h"
 #include "src/base/check.h"
 #include "src/base/list.h"
-#include "src/store/spawn.h"
-#include "src/store/worker.h"
+#include "src/dest/spawn.h"
+#include "src/dest/worker.h"
 
 enum { MESSAGE_BYTES = 512 };
 

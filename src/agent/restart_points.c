@@ -13,8 +13,8 @@
 #include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/dest/worker.h"
 #include "src/rpc/follow.h"
-#include "src/store/worker.h"
 
 #define RESTART_POINT_METHOD "/ckpt.v1.BrokerService/GetRestartPoint"
 

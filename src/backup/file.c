@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "src/backup/backup.h"
-#include "src/store/sha256.h"
+#include "src/dest/sha256.h"
 
 static int file_read(void *context, void *bytes, size_t length, size_t *ret_length, struct err *err)
 {

@@ -8,7 +8,7 @@
 #include "src/base/bytes.h"
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
-#include "src/store/sha256.h"
+#include "src/dest/sha256.h"
 
 struct backup_reader {
     struct backup_source source;

@@ -7,7 +7,7 @@
 #include "src/base/bytes.h"
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
-#include "src/store/sha256.h"
+#include "src/dest/sha256.h"
 
 struct backup_writer {
     struct backup_sink sink;

@@ -12,7 +12,7 @@
 #include "src/broker/backup.h"
 #include "src/broker/broker.h"
 #include "src/broker/metrics.h"
-#include "src/store/worker.h"
+#include "src/dest/worker.h"
 
 enum { NAME_BYTES = 256 };
 

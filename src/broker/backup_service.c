@@ -11,7 +11,7 @@
 #include "src/base/log.h"
 #include "src/broker/answer.h"
 #include "src/broker/backup.h"
-#include "src/store/sha256.h"
+#include "src/dest/sha256.h"
 
 struct backup {
     struct broker *broker;

@@ -9,7 +9,7 @@
 #include "src/base/id.h"
 #include "src/base/log.h"
 #include "src/broker/broker.h"
-#include "src/store/worker.h"
+#include "src/dest/worker.h"
 
 enum { COLLECTOR_PATH_BYTES = 4096 };
 

@@ -29,8 +29,8 @@
 #include "src/broker/telemetry.h"
 #include "src/broker/ticker.h"
 #include "src/broker/watch.h"
+#include "src/dest/worker.h"
 #include "src/rpc/uv_clock.h"
-#include "src/store/worker.h"
 
 /* Bytes of `protoc --descriptor_set_out`, put into the program by the Makefile. */
 extern const uint8_t ckpt_descriptors[];

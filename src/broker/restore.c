@@ -13,7 +13,7 @@
 #include "src/base/check.h"
 #include "src/broker/backup_load.h"
 #include "src/broker/recovery.h"
-#include "src/store/sha256.h"
+#include "src/dest/sha256.h"
 
 struct content {
     const struct fsm *fsm;

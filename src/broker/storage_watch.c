@@ -11,7 +11,7 @@
 #include "src/broker/broker.h"
 #include "src/broker/metrics.h"
 #include "src/broker/translate.h"
-#include "src/store/worker.h"
+#include "src/dest/worker.h"
 
 enum { STORAGE_DETAIL_BYTES = 512, STORAGE_TROUBLE_BYTES = 128 };
 

@@ -10,7 +10,7 @@
 #include "src/base/check.h"
 #include "src/cli/call.h"
 #include "src/client/client.h"
-#include "src/store/sha256.h"
+#include "src/dest/sha256.h"
 
 struct fetch {
     struct cli *cli;

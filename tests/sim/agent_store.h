@@ -2,7 +2,7 @@
  *
  * Flow     agent_store_new(); agent_store_mount() tells whose local files a node's workers see; agent_store_begin() and
  *          agent_store_end() are the two ends of a piece of work (sim_worker.h) that runs a verb of ckpt-worker. The rules are those
- *          of src/store: a shard appears whole or not at all, a restore verifies, a put is idempotent by content.
+ *          of src/dest: a shard appears whole or not at all, a restore verifies, a put is idempotent by content.
  * Shapes   one store per world, shared by all nodes. A put that is killed in between leaves a temporary shard.
  * Faults   a shard is lost or damaged here; whether the destination can be reached is the world's.
  * Absent   sizes and rates.

@@ -213,7 +213,7 @@ void sim_worker_crash(struct sim *sim, unsigned node)
     }
 }
 
-/* ---- src/store/worker.h ---- */
+/* ---- src/dest/worker.h ---- */
 
 void worker_set_program(const char *path)
 {

@@ -1,4 +1,4 @@
-/* Blocking work of the world: src/store/worker.h without processes. What a piece of work does is the world's (struct sim_work_ops).
+/* Blocking work of the world: src/dest/worker.h without processes. What a piece of work does is the world's (struct sim_work_ops).
  *
  * Flow     worker_start() asks begin() how long it takes; then end() has the effect and fills the result, unless the deadline or
  *          worker_cancel() comes first, or its daemon crashes: then the work has its effect at once or not at all.
@@ -8,7 +8,7 @@
 #ifndef CKPT_TESTS_SIM_SIM_WORKER_H
 #define CKPT_TESTS_SIM_SIM_WORKER_H
 
-#include "src/store/worker.h"
+#include "src/dest/worker.h"
 #include "tests/sim/sim.h"
 
 enum { SIM_WORK_HANGS = -1 }; /* what begin() returns for work that never ends by itself */

@@ -10,7 +10,7 @@
 #include "src/agent/machine.h"
 #include "src/agent/network_fs.h"
 #include "src/base/check.h"
-#include "src/store/manifest.h"
+#include "src/dest/manifest.h"
 #include "tests/support/test.h"
 
 enum { PATIENCE_S = 10 }; /* then SIGALRM ends the test */

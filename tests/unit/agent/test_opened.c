@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "src/store/look.h"
-#include "src/store/worker.h"
+#include "src/dest/look.h"
+#include "src/dest/worker.h"
 #include "tests/support/test.h"
 
 enum { PATHS = 40, HANG_S = 8, NFS = 0x6969 };

@@ -1,7 +1,7 @@
 /* The collector: D-004, I28. Workers are the test's own. */
 #include "src/base/id.h"
 #include "src/broker/collector.h"
-#include "src/store/worker.h"
+#include "src/dest/worker.h"
 #include "tests/unit/broker/fake_replica.h"
 
 struct worker {

@@ -3,8 +3,8 @@
 
 #include "src/broker/headroom.h"
 #include "src/broker/storage_watch.h"
+#include "src/dest/worker.h"
 #include "src/rpc/uv_clock.h"
-#include "src/store/worker.h"
 #include "tests/unit/broker/fake_replica.h"
 
 #define GB UINT64_C(1000000000)

@@ -1,0 +1,133 @@
+/* One file read to its end, hashed, optionally written. See copy.h. */
+#include "src/dest/copy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "src/base/check.h"
+#include "src/dest/fault.h"
+
+enum { COPY_BUFFER_BYTES = 1 << 20, COPY_CATCH_UP_US = 1000000, COPY_SLOW_CHUNKS_PER_S = 16 };
+
+uint64_t copy_monotonic_us(void)
+{
+    struct timespec now;
+
+    CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+void copier_init(struct copier *copier, uint64_t rate_bytes_per_s)
+{
+    copier->buffer = check_alloc(COPY_BUFFER_BYTES);
+    sha256_init(&copier->sha256);
+    copier->rate_bytes_per_s = rate_bytes_per_s;
+    copier->due_us = copy_monotonic_us();
+}
+
+void copier_close(struct copier *copier)
+{
+    free(copier->buffer);
+    copier->buffer = NULL;
+    sha256_close(&copier->sha256);
+}
+
+/* Small pieces at a small rate, so that no sleep is long. */
+static size_t chunk_bytes(const struct copier *copier)
+{
+    uint64_t wanted = copier->rate_bytes_per_s / COPY_SLOW_CHUNKS_PER_S;
+
+    if (copier->rate_bytes_per_s == 0 || wanted > COPY_BUFFER_BYTES)
+        return COPY_BUFFER_BYTES;
+    return wanted < 1 ? 1 : (size_t)wanted;
+}
+
+static void keep_pace(struct copier *copier, size_t moved_bytes)
+{
+    uint64_t now_us = copy_monotonic_us();
+    struct timespec until;
+
+    if (copier->rate_bytes_per_s == 0)
+        return;
+    if (copier->due_us + COPY_CATCH_UP_US < now_us)
+        copier->due_us = now_us - COPY_CATCH_UP_US;
+    copier->due_us += (uint64_t)moved_bytes * 1000000 / copier->rate_bytes_per_s;
+    until.tv_sec = (time_t)(copier->due_us / 1000000);
+    until.tv_nsec = (long)(copier->due_us % 1000000) * 1000;
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        continue;
+}
+
+static int write_all(struct copy_end to, const uint8_t *bytes, size_t length, struct err *err)
+{
+    while (length > 0) {
+        ssize_t written = write(to.fd, bytes, length);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return fault_set(err, "write", to.path);
+        bytes += written;
+        length -= (size_t)written;
+    }
+    return 0;
+}
+
+static bool same_moment(const struct stat *before, const struct stat *after)
+{
+    return before->st_size == after->st_size && before->st_mtim.tv_sec == after->st_mtim.tv_sec &&
+           before->st_mtim.tv_nsec == after->st_mtim.tv_nsec;
+}
+
+static int copy_stream(struct copier *copier, struct copy_end from, struct copy_end to,
+                       uint64_t *ret_size_bytes, struct err *err)
+{
+    size_t chunk = to.fd < 0 ? COPY_BUFFER_BYTES : chunk_bytes(copier);
+    uint64_t size_bytes = 0;
+
+    for (;;) {
+        ssize_t got = read(from.fd, copier->buffer, chunk);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return fault_set(err, "read", from.path);
+        if (got == 0)
+            break;
+        sha256_update(&copier->sha256, copier->buffer, (size_t)got);
+        size_bytes += (uint64_t)got;
+        if (to.fd < 0)
+            continue;
+        if (write_all(to, copier->buffer, (size_t)got, err) != 0)
+            return -1;
+        keep_pace(copier, (size_t)got);
+    }
+    *ret_size_bytes = size_bytes;
+    return 0;
+}
+
+int copy_file(struct copier *copier, struct copy_end from, struct copy_end to,
+              uint64_t *ret_size_bytes, uint8_t ret_digest[SHA256_BYTES], struct err *err)
+{
+    struct stat before, after;
+    uint64_t size_bytes = 0;
+
+    if (fstat(from.fd, &before) != 0)
+        return fault_set(err, "fstat", from.path);
+    sha256_start(&copier->sha256);
+    if (copy_stream(copier, from, to, &size_bytes, err) != 0)
+        return -1;
+    if (fstat(from.fd, &after) != 0)
+        return fault_set(err, "fstat", from.path);
+    if (!same_moment(&before, &after) || size_bytes != (uint64_t)after.st_size)
+        return err_set(err, ERR_IO,
+                       "%s changed while it was read; let the application finish writing before it "
+                       "says done",
+                       from.path);
+    sha256_finish(&copier->sha256, ret_digest);
+    *ret_size_bytes = size_bytes;
+    return 0;
+}

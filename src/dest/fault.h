@@ -1,0 +1,14 @@
+/* errno as one line that names the operation, the path, the system's text and the next step.
+ *
+ * Errors   ENOSPC, EDQUOT: ERR_FULL. ENOENT: ERR_NOT_FOUND. ELOOP, and ENOTDIR where a folder was wanted:
+ *          ERR_REFUSED. Everything else: ERR_IO.
+ */
+#ifndef CKPT_DEST_FAULT_H
+#define CKPT_DEST_FAULT_H
+
+#include "src/base/err.h"
+
+/* Reads errno; returns -1. operation: "write", "open" ... */
+int fault_set(struct err *err, const char *operation, const char *path);
+
+#endif

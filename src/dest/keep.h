@@ -1,0 +1,34 @@
+/* One file more in a folder of numbered ones, and the oldest ones away: how a backup reaches the disk where it is kept.
+ *
+ * Flow     copy to a hidden name, sync, read back and compare, rename, sync the folder; only then the oldest go, until at most
+ *          `keep` files and `keep_bytes` are left. The newest always stays.
+ * Shapes   files of one series begin with the same prefix and sort by age: PREFIX followed by anything but a slash. Others are left
+ *          alone, hidden ones of the same series (killed copies) are removed.
+ * Errors   nothing that was there is removed when the new file is not whole.
+ */
+#ifndef CKPT_DEST_KEEP_H
+#define CKPT_DEST_KEEP_H
+
+#include <stdint.h>
+
+#include "src/base/err.h"
+
+struct keep_request {
+    const char *source; /* file */
+    const char *folder; /* exists */
+    const char *name;   /* of the new file there; begins with prefix */
+    const char *prefix;
+    uint64_t keep;       /* at least 1 */
+    uint64_t keep_bytes; /* 0: no limit */
+};
+
+struct keep_summary {
+    uint64_t size_bytes;
+    uint64_t kept;
+    uint64_t removed;
+};
+
+int keep_file(const struct keep_request *request, struct keep_summary *ret_summary,
+              struct err *err);
+
+#endif

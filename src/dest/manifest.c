@@ -1,0 +1,214 @@
+/* Building, checking and writing a MANIFEST. See manifest.h; reading is manifest_parse.c. */
+#include "src/dest/manifest.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/dest/manifest_internal.h"
+
+void manifest_init(struct manifest *manifest)
+{
+    memset(manifest, 0, sizeof(*manifest));
+}
+
+void manifest_close(struct manifest *manifest)
+{
+    for (size_t i = 0; i < manifest->count; i++)
+        free(manifest->entries[i].path);
+    free(manifest->entries);
+    manifest_init(manifest);
+}
+
+struct manifest_entry *manifest_add(struct manifest *manifest, const char *path, bool is_directory)
+{
+    struct manifest_entry *entry;
+
+    CHECK(manifest->count <= MANIFEST_ENTRIES_MAX);
+    if (manifest->count == manifest->capacity) {
+        manifest->capacity = manifest->capacity == 0 ? 64 : manifest->capacity * 2;
+        manifest->entries =
+            check_realloc(manifest->entries, manifest->capacity, sizeof(*manifest->entries));
+    }
+    entry = &manifest->entries[manifest->count++];
+    memset(entry, 0, sizeof(*entry));
+    entry->path = check_strdup(path);
+    entry->is_directory = is_directory;
+    return entry;
+}
+
+static const char *component_problem(const char *name, size_t length)
+{
+    if (length == 0)
+        return "has an empty component";
+    if (length > MANIFEST_NAME_MAX_BYTES)
+        return "has a component over 255 bytes";
+    if ((length == 1 && name[0] == '.') || (length == 2 && name[0] == '.' && name[1] == '.'))
+        return "has a component \".\" or \"..\"";
+    return NULL;
+}
+
+const char *manifest_path_problem(const char *path)
+{
+    const char *problem = NULL;
+    const char *at = path;
+    size_t depth = 0;
+
+    if (strlen(path) >= MANIFEST_PATH_MAX_BYTES)
+        return "is over 4095 bytes";
+    if (strcmp(path, MANIFEST_NAME) == 0)
+        return "is the name of the checkpoint's own manifest";
+    if (strcmp(path, "-") == 0)
+        return "is what sha256sum takes for its standard input";
+    if (strchr(path, '\r') != NULL)
+        return "holds a carriage return, which sha256sum -c cannot check";
+    for (;;) {
+        size_t length = strcspn(at, "/");
+        problem = component_problem(at, length);
+        if (problem != NULL)
+            return problem;
+        if (++depth > MANIFEST_DEPTH_MAX)
+            return "is more than 64 levels deep";
+        if (at[length] == '\0')
+            return NULL;
+        at += length + 1;
+    }
+}
+
+static int entry_compare(const void *a, const void *b)
+{
+    const struct manifest_entry *one = a, *other = b;
+
+    return strcmp(one->path, other->path);
+}
+
+/* The parent of entries[i] must be an entry before it and a directory. */
+static bool parent_listed(const struct manifest *manifest, size_t i)
+{
+    const char *path = manifest->entries[i].path;
+    const char *slash = strrchr(path, '/');
+    char parent[MANIFEST_PATH_MAX_BYTES];
+    struct manifest_entry key = {.path = parent};
+    const struct manifest_entry *found;
+
+    if (slash == NULL)
+        return true;
+    memcpy(parent, path, (size_t)(slash - path));
+    parent[slash - path] = '\0';
+    found = bsearch(&key, manifest->entries, i, sizeof(key), entry_compare);
+    return found != NULL && found->is_directory;
+}
+
+static int entry_check(struct manifest *manifest, size_t i, struct err *err)
+{
+    const struct manifest_entry *entry = &manifest->entries[i];
+    const char *problem = manifest_path_problem(entry->path);
+
+    if (problem == NULL && i > 0 && strcmp(manifest->entries[i - 1].path, entry->path) >= 0)
+        problem = "is listed twice or out of order";
+    if (problem == NULL && !parent_listed(manifest, i))
+        problem = "lies in a folder that is not listed";
+    if (problem == NULL && entry->mode > 0777)
+        problem = "has a mode over 0777";
+    if (problem == NULL && !entry->is_directory &&
+        entry->size_bytes > UINT64_MAX - manifest->size_bytes)
+        problem = "makes the total size overflow";
+    if (problem != NULL)
+        return err_set(err, ERR_REFUSED, "\"%s\" %s", entry->path, problem);
+    return 0;
+}
+
+/* Unlike finish it does not sort: for manifest_parse() the order is part of the form. */
+int manifest_check(struct manifest *manifest, struct err *err)
+{
+    manifest->file_count = 0;
+    manifest->size_bytes = 0;
+    if (manifest->count > MANIFEST_ENTRIES_MAX)
+        return err_set(err, ERR_REFUSED, "more than %d files and folders", MANIFEST_ENTRIES_MAX);
+    for (size_t i = 0; i < manifest->count; i++) {
+        if (entry_check(manifest, i, err) != 0)
+            return -1;
+        if (!manifest->entries[i].is_directory) {
+            manifest->file_count++;
+            manifest->size_bytes += manifest->entries[i].size_bytes;
+        }
+    }
+    return 0;
+}
+
+int manifest_finish(struct manifest *manifest, struct err *err)
+{
+    if (manifest->count > 1)
+        qsort(manifest->entries, manifest->count, sizeof(*manifest->entries), entry_compare);
+    return manifest_check(manifest, err);
+}
+
+static void append_name(struct buf *text, const char *name)
+{
+    for (const char *c = name; *c != '\0'; c++) {
+        if (*c == '\\')
+            buf_append(text, "\\\\", 2);
+        else if (*c == '\n')
+            buf_append(text, "\\n", 2);
+        else
+            buf_append(text, c, 1);
+    }
+    buf_append(text, "\n", 1);
+}
+
+void manifest_encode(const struct manifest *manifest, struct buf *text)
+{
+    char hex[SHA256_HEX_BYTES];
+    uint8_t self[SHA256_BYTES];
+    size_t begin = text->length;
+
+    buf_printf(text, "# ckpt-manifest 1\n");
+    for (size_t i = 0; i < manifest->count; i++) {
+        const struct manifest_entry *entry = &manifest->entries[i];
+        if (entry->is_directory) {
+            buf_printf(text, "# directory mode=%04o name=", (unsigned)entry->mode);
+        } else {
+            buf_printf(text, "# file size=%" PRIu64 " mode=%04o\n%s%s *", entry->size_bytes,
+                       (unsigned)entry->mode, strpbrk(entry->path, "\\\n") != NULL ? "\\" : "",
+                       sha256_format(entry->sha256, hex));
+        }
+        append_name(text, entry->path);
+    }
+    buf_printf(text, "# total files=%zu directories=%zu bytes=%" PRIu64 "\n", manifest->file_count,
+               manifest->count - manifest->file_count, manifest->size_bytes);
+    sha256_of(text->bytes + begin, text->length - begin, self);
+    buf_printf(text, "# self sha256=%s\n", sha256_format(self, hex));
+}
+
+/* What is wrong at the first place where the sorted lists differ. */
+static int report_difference(const struct manifest_entry *expected,
+                             const struct manifest_entry *found, struct err *err)
+{
+    int order = expected == NULL ? 1 : found == NULL ? -1 : strcmp(expected->path, found->path);
+
+    if (order < 0)
+        return err_set(err, ERR_CORRUPT, "\"%s\" is missing", expected->path);
+    if (order > 0)
+        return err_set(err, ERR_CORRUPT, "\"%s\" is there but not in the manifest", found->path);
+    if (expected->is_directory != found->is_directory)
+        return err_set(err, ERR_CORRUPT, "\"%s\" is a %s, the manifest says %s", found->path,
+                       found->is_directory ? "folder" : "file",
+                       expected->is_directory ? "folder" : "file");
+    return err_set(err, ERR_CORRUPT, "\"%s\" has %" PRIu64 " bytes, the manifest says %" PRIu64,
+                   found->path, found->size_bytes, expected->size_bytes);
+}
+
+int manifest_compare(const struct manifest *expected, const struct manifest *found, struct err *err)
+{
+    size_t longest = expected->count > found->count ? expected->count : found->count;
+
+    for (size_t i = 0; i < longest; i++) {
+        const struct manifest_entry *one = i < expected->count ? &expected->entries[i] : NULL;
+        const struct manifest_entry *other = i < found->count ? &found->entries[i] : NULL;
+        if (one == NULL || other == NULL || strcmp(one->path, other->path) != 0 ||
+            one->is_directory != other->is_directory || one->size_bytes != other->size_bytes)
+            return report_difference(one, other, err);
+    }
+    return 0;
+}

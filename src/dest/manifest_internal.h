@@ -1,0 +1,10 @@
+/* Shared by manifest.c and manifest_parse.c only. */
+#ifndef CKPT_DEST_MANIFEST_INTERNAL_H
+#define CKPT_DEST_MANIFEST_INTERNAL_H
+
+#include "src/dest/manifest.h"
+
+/* Names, order, parents, modes, totals. Sets the totals. ERR_REFUSED names the entry. */
+int manifest_check(struct manifest *manifest, struct err *err);
+
+#endif

@@ -1,0 +1,190 @@
+/* Reading a MANIFEST, strictly. See manifest.h for the form.
+ *
+ * Flow     self-hash over everything before the last line -> entries by a cursor that never passes the end ->
+ *          names, order and totals -> written again and compared byte for byte, so that one shard has exactly one
+ *          valid text.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/dest/manifest_internal.h"
+
+#define SELF_PREFIX "# self sha256="
+enum { SELF_LINE_BYTES = sizeof(SELF_PREFIX) - 1 + 2 * SHA256_BYTES + 1 };
+
+struct cursor {
+    const char *at;
+    const char *end;
+};
+
+static size_t cursor_left(const struct cursor *cursor)
+{
+    return (size_t)(cursor->end - cursor->at);
+}
+
+static bool take_literal(struct cursor *cursor, const char *literal)
+{
+    size_t length = strlen(literal);
+
+    if (cursor_left(cursor) < length || memcmp(cursor->at, literal, length) != 0)
+        return false;
+    cursor->at += length;
+    return true;
+}
+
+static bool take_number(struct cursor *cursor, unsigned base, uint64_t *ret_number)
+{
+    uint64_t number = 0;
+    const char *begin = cursor->at;
+
+    while (cursor->at < cursor->end && *cursor->at >= '0' && *cursor->at < (char)('0' + base)) {
+        uint64_t digit = (uint64_t)(*cursor->at - '0');
+        if (number > (UINT64_MAX - digit) / base)
+            return false;
+        number = number * base + digit;
+        cursor->at++;
+    }
+    *ret_number = number;
+    return cursor->at > begin;
+}
+
+static bool take_digest(struct cursor *cursor, uint8_t ret_digest[SHA256_BYTES])
+{
+    if (cursor_left(cursor) < 2 * SHA256_BYTES || sha256_parse(cursor->at, ret_digest) != 0)
+        return false;
+    cursor->at += 2 * SHA256_BYTES;
+    return true;
+}
+
+/* A name up to and including its newline, unescaped. */
+static bool take_name(struct cursor *cursor, char ret_name[MANIFEST_PATH_MAX_BYTES])
+{
+    size_t length = 0;
+
+    while (cursor->at < cursor->end && *cursor->at != '\n') {
+        char c = *cursor->at++;
+        if (c == '\\') {
+            if (cursor->at == cursor->end || (*cursor->at != '\\' && *cursor->at != 'n'))
+                return false;
+            c = *cursor->at++ == 'n' ? '\n' : '\\';
+        }
+        if (c == '\0' || length + 1 >= MANIFEST_PATH_MAX_BYTES)
+            return false;
+        ret_name[length++] = c;
+    }
+    ret_name[length] = '\0';
+    return take_literal(cursor, "\n");
+}
+
+static bool take_directory(struct cursor *cursor, struct manifest *manifest)
+{
+    char name[MANIFEST_PATH_MAX_BYTES];
+    uint64_t mode;
+
+    if (!take_literal(cursor, "mode=") || !take_number(cursor, 8, &mode) || mode > 0777 ||
+        !take_literal(cursor, " name=") || !take_name(cursor, name))
+        return false;
+    manifest_add(manifest, name, true)->mode = (uint32_t)mode;
+    return true;
+}
+
+static bool take_file(struct cursor *cursor, struct manifest *manifest)
+{
+    char name[MANIFEST_PATH_MAX_BYTES];
+    uint8_t digest[SHA256_BYTES];
+    struct manifest_entry *entry;
+    uint64_t size_bytes, mode;
+
+    if (!take_literal(cursor, "size=") || !take_number(cursor, 10, &size_bytes) ||
+        !take_literal(cursor, " mode=") || !take_number(cursor, 8, &mode) || mode > 0777 ||
+        !take_literal(cursor, "\n"))
+        return false;
+    (void)take_literal(
+        cursor, "\\"); /* comparing the written form checks that it is there only when needed */
+    if (!take_digest(cursor, digest) || !take_literal(cursor, " *") || !take_name(cursor, name))
+        return false;
+    entry = manifest_add(manifest, name, false);
+    entry->mode = (uint32_t)mode;
+    entry->size_bytes = size_bytes;
+    memcpy(entry->sha256, digest, SHA256_BYTES);
+    return true;
+}
+
+static bool take_entries(struct cursor *cursor, struct manifest *manifest)
+{
+    if (!take_literal(cursor, "# ckpt-manifest 1\n"))
+        return false;
+    while (!take_literal(cursor, "# total ")) {
+        if (manifest->count == MANIFEST_ENTRIES_MAX)
+            return false;
+        if (take_literal(cursor, "# directory ")
+                ? !take_directory(cursor, manifest)
+                : !take_literal(cursor, "# file ") || !take_file(cursor, manifest))
+            return false;
+    }
+    return true;
+}
+
+/* The last line hashes everything before it. */
+static bool self_hash_holds(const uint8_t *text, size_t length)
+{
+    uint8_t stated[SHA256_BYTES], actual[SHA256_BYTES];
+    struct cursor cursor = {(const char *)text + length - SELF_LINE_BYTES,
+                            (const char *)text + length};
+
+    if (!take_literal(&cursor, SELF_PREFIX) || !take_digest(&cursor, stated) ||
+        !take_literal(&cursor, "\n"))
+        return false;
+    sha256_of(text, length - SELF_LINE_BYTES, actual);
+    return memcmp(stated, actual, SHA256_BYTES) == 0;
+}
+
+static bool written_form_equals(const struct manifest *manifest, const uint8_t *text, size_t length)
+{
+    struct buf written;
+    bool equal;
+
+    buf_init(&written);
+    manifest_encode(manifest, &written);
+    equal = written.length == length && memcmp(written.bytes, text, length) == 0;
+    buf_close(&written);
+    return equal;
+}
+
+int manifest_parse(const uint8_t *text, size_t length, struct manifest *ret_manifest,
+                   struct err *err)
+{
+    struct manifest manifest;
+    struct cursor cursor = {(const char *)text, (const char *)text + length};
+
+    if (length < SELF_LINE_BYTES || length > MANIFEST_MAX_BYTES)
+        return err_set(err, ERR_CORRUPT, "the manifest has %zu bytes, allowed are %d to %d", length,
+                       (int)SELF_LINE_BYTES, MANIFEST_MAX_BYTES);
+    if (!self_hash_holds(text, length))
+        return err_set(err, ERR_CORRUPT,
+                       "the manifest does not match its own hash: it is cut or was changed");
+    manifest_init(&manifest);
+    cursor.end -= SELF_LINE_BYTES;
+    if (!take_entries(&cursor, &manifest)) {
+        err_set(err, ERR_CORRUPT, "the manifest is not well formed at byte %zu",
+                (size_t)(cursor.at - (const char *)text));
+        goto fail;
+    }
+    if (manifest_check(&manifest, err) != 0) {
+        if (err != NULL)
+            err->code = ERR_CORRUPT;
+        err_wrap(err, "the manifest is not valid");
+        goto fail;
+    }
+    if (!written_form_equals(&manifest, text, length)) {
+        err_set(err, ERR_CORRUPT, "the manifest is not in its one written form");
+        goto fail;
+    }
+    *ret_manifest = manifest;
+    return 0;
+fail:
+    manifest_close(&manifest);
+    return -1;
+}

@@ -1,0 +1,399 @@
+/* From (prefix, path) to an open folder. See place.h. */
+#include "src/dest/posix/place.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "src/base/check.h"
+#include "src/base/id.h"
+#include "src/dest/fault.h"
+#include "src/dest/tree.h"
+
+/* ALLOCATION/checkpoints/CHECKPOINT */
+#define PLACE_CHECKPOINTS "checkpoints"
+enum { PLACE_JOBS_LEVELS = 3, PLACE_TRIES = 3 };
+
+int place_check_node(const char *node, struct err *err)
+{
+    if (!id_valid(node) || node[0] == '.')
+        return err_set(err, ERR_INVALID,
+                       "the node name \"%.140s\" is not an id: use [A-Za-z0-9._-]{1,128}, not "
+                       "beginning with a dot",
+                       node);
+    return 0;
+}
+
+int place_open_prefix(const char *prefix, struct err *err)
+{
+    int fd;
+
+    if (prefix[0] != '/')
+        return err_set(err, ERR_INVALID, "the prefix \"%s\" is not an absolute path", prefix);
+    fd = open(prefix, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0)
+        return fd;
+    if (errno == ENOENT || errno == ENOTDIR)
+        return err_set(err, ERR_UNAVAILABLE,
+                       "the prefix %s is missing: %s; mount the file system or create the folder, "
+                       "it is never created here",
+                       prefix, strerror(errno));
+    return fault_set(err, "open prefix", prefix);
+}
+
+int place_relative(const char *prefix, const char *path, char ret_relative[MANIFEST_PATH_MAX_BYTES],
+                   struct err *err)
+{
+    char relative[MANIFEST_PATH_MAX_BYTES];
+    size_t prefix_length = strlen(prefix), length;
+    const char *problem;
+
+    while (prefix_length > 0 && prefix[prefix_length - 1] == '/')
+        prefix_length--;
+    if (strncmp(path, prefix, prefix_length) != 0 || path[prefix_length] != '/')
+        return err_set(err, ERR_REFUSED, "%s is not below the prefix %s", path, prefix);
+    path += prefix_length + 1;
+    length = strlen(path);
+    while (length > 0 && path[length - 1] == '/')
+        length--;
+    if (length >= sizeof(relative))
+        return err_set(err, ERR_REFUSED, "the path is over %d bytes", MANIFEST_PATH_MAX_BYTES - 1);
+    memcpy(relative, path, length);
+    relative[length] = '\0';
+    problem = manifest_path_problem(relative);
+    if (problem != NULL)
+        return err_set(err, ERR_REFUSED, "the path \"%s\" below %s %s", relative, prefix, problem);
+    memcpy(ret_relative, relative, length + 1);
+    return 0;
+}
+
+int place_open(const struct posix_place *place, struct err *err)
+{
+    char relative[MANIFEST_PATH_MAX_BYTES];
+    int prefix, fd;
+
+    if (place->prefix == NULL) {
+        fd = open(place->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        return fd >= 0 ? fd : fault_set(err, "open checkpoint", place->path);
+    }
+    if (place_relative(place->prefix, place->path, relative, err) != 0)
+        return -1;
+    prefix = place_open_prefix(place->prefix, err);
+    if (prefix < 0)
+        return -1;
+    fd = tree_open_beneath(prefix, relative, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0)
+        fault_set(err, "open checkpoint", place->path);
+    close(prefix);
+    return fd;
+}
+
+/* ---- folders made on the way ---- */
+
+/* {prefix}/{tenant}/{project} are everybody's and nobody's: the service's. {allocation} and what is in it are the job's. */
+enum level { LEVEL_ABOVE, LEVEL_ALLOCATION, LEVEL_INSIDE };
+
+struct climb {
+    const struct posix_place *place;
+    const char *relative; /* of place->path */
+    struct stat prefix;
+    uid_t owner;                        /* whose job it is */
+    char path[MANIFEST_PATH_MAX_BYTES]; /* of what is being entered */
+};
+
+/* A prefix with the set-group-id bit names the group that may remove what jobs wrote: everything below gets it. */
+static bool climb_shared(const struct climb *climb)
+{
+    return (climb->prefix.st_mode & S_ISGID) != 0;
+}
+
+static mode_t level_mode(enum level level, bool shared)
+{
+    mode_t mode = level == LEVEL_ABOVE ? 0755 : 0700;
+
+    return shared ? mode | S_IRWXG : mode;
+}
+
+/* A folder that was just made gets what the parent did not hand down to it, as far as this process may: without the group nobody but its
+ * owner removes what is in it. */
+static void share_folder(const struct climb *climb, int fd, enum level level)
+{
+    struct stat status;
+
+    if (fstat(fd, &status) != 0)
+        return;
+    if (!climb_shared(climb)) {
+        if ((status.st_mode & S_ISGID) != 0) /* of somebody's own scheme: it is not to open ours */
+            (void)fchmod(fd, level_mode(level, false));
+        return;
+    }
+    if (status.st_gid == climb->prefix.st_gid && (status.st_mode & S_ISGID) != 0)
+        return;
+    if (fchown(fd, (uid_t)-1, climb->prefix.st_gid) == 0)
+        (void)fchmod(fd, level_mode(level, true) | S_ISGID);
+}
+
+/* 1: made; 0: it was there. */
+static int make_level(const struct climb *climb, int parent, const char *name, enum level level,
+                      struct err *err)
+{
+    struct stat status;
+    bool handed_down;
+    int number;
+
+    if (fstat(parent, &status) != 0)
+        return fault_set(err, "stat the folder of", climb->path);
+    handed_down = climb_shared(climb) && (status.st_mode & S_ISGID) != 0 &&
+                  status.st_gid == climb->prefix.st_gid;
+    if (tree_mkdir(parent, name, level_mode(level, handed_down)) == 0)
+        return tree_sync(parent, climb->path, err) == 0 ? 1 : -1;
+    number = errno;
+    if (number == EEXIST)
+        return 0;
+    if (level == LEVEL_INSIDE || (number != EACCES && number != EPERM))
+        return fault_set(err, "mkdir", climb->path);
+    return err_set(err, ERR_AUTH,
+                   "mkdir %s: %s; this folder is made by the agent, as root: where its root is "
+                   "nobody (root_squash), make the one above it as deploy/README.md says, \"The "
+                   "folder of a target\"",
+                   climb->path, strerror(number));
+}
+
+/* With an access control list the group's bits are what all users and groups of the list may do at most. */
+static bool has_acl(int fd)
+{
+    return fgetxattr(fd, "system.posix_acl_access", NULL, 0) > 0;
+}
+
+/* Who may write into a folder, or own it, may move what is in it away and put something else in its place. */
+static int check_above(const struct climb *climb, int fd, const struct stat *status,
+                       struct err *err)
+{
+    bool trusted = status->st_uid == 0 || status->st_uid == geteuid() ||
+                   status->st_uid == climb->prefix.st_uid;
+    mode_t others = status->st_mode & (S_IWGRP | S_IWOTH);
+
+    if (!trusted)
+        return err_set(err, ERR_REFUSED,
+                       "%s belongs to user %u, who could move the checkpoints of others away: as "
+                       "root, chown it to root and look at what is in it",
+                       climb->path, (unsigned)status->st_uid);
+    if (climb_shared(climb) && status->st_gid == climb->prefix.st_gid && !has_acl(fd))
+        others &= ~(mode_t)S_IWGRP; /* the service's group */
+    if (others != 0 && (status->st_mode & S_ISVTX) == 0)
+        return err_set(err, ERR_REFUSED,
+                       "%s may be written by others (mode %04o), who could move checkpoints away: "
+                       "as root, %s",
+                       climb->path, (unsigned)(status->st_mode & 07777),
+                       has_acl(fd) ? "setfacl -b on it, and setfacl -k on the prefix"
+                                   : "chmod 0755");
+    return 0;
+}
+
+static bool is_empty(int fd)
+{
+    int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = again < 0 ? NULL : fdopendir(again);
+    const struct dirent *entry;
+    bool empty = directory != NULL;
+
+    while (empty && (entry = readdir(directory)) != NULL)
+        empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    if (directory != NULL)
+        closedir(directory);
+    else if (again >= 0)
+        close(again);
+    return empty;
+}
+
+/* As the server has it: on NFS this node may still have it as it was. */
+static int owner_of(int fd, uid_t *ret_owner)
+{
+    struct statx status;
+
+    if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_UID, &status) != 0)
+        return -1;
+    *ret_owner = status.stx_uid;
+    return 0;
+}
+
+/* Made by this process, or by one before it that was killed here: it is given to the job's user. Another node of the job may do so and put
+ * something into it between any two steps here, so whose it is counts after whether something is in it. */
+static int check_allocation(const struct climb *climb, int fd, struct err *err)
+{
+    bool empty = geteuid() == 0 && is_empty(fd);
+    uid_t owner;
+
+    if (owner_of(fd, &owner) != 0)
+        return fault_set(err, "stat folder", climb->path);
+    if (owner == climb->owner)
+        return 0;
+    if (owner == 0 && empty) {
+        if (fchown(fd, climb->owner, (gid_t)-1) == 0)
+            return 0;
+        return err_set(err, ERR_AUTH, "chown %s to user %u: %s", climb->path,
+                       (unsigned)climb->owner, strerror(errno));
+    }
+    return err_set(err, ERR_REFUSED,
+                   "%s belongs to user %u and not to user %u, whose job this is: look at who made "
+                   "it, then move it away as root, or register the job under another id",
+                   climb->path, (unsigned)owner, (unsigned)climb->owner);
+}
+
+/* The folder `name` below `parent`, made where it is missing. */
+static int enter_level(const struct climb *climb, int parent, const char *name, enum level level,
+                       struct err *err)
+{
+    int made = make_level(climb, parent, name, level, err);
+    int fd, result = 0;
+    struct stat status;
+
+    if (made < 0)
+        return -1;
+    fd = tree_open_beneath(parent, name, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0)
+        return fault_set(err, "open folder", climb->path);
+    if (made > 0 && level != LEVEL_INSIDE)
+        share_folder(climb, fd, level);
+    if (fstat(fd, &status) != 0)
+        result = fault_set(err, "stat folder", climb->path);
+    else if (level == LEVEL_ABOVE)
+        result = check_above(climb, fd, &status, err);
+    else if (level == LEVEL_ALLOCATION)
+        result = check_allocation(climb, fd, err);
+    if (result == 0)
+        return fd;
+    close(fd);
+    if (made > 0 && level == LEVEL_ALLOCATION)
+        (void)unlinkat(parent, name, AT_REMOVEDIR); /* the next one is not to find it unclaimed */
+    return -1;
+}
+
+static unsigned count_levels(const char *relative)
+{
+    unsigned levels = 1;
+
+    for (; *relative != '\0'; relative++)
+        levels += *relative == '/';
+    return levels;
+}
+
+/* Takes over `at`, the open prefix; down to the folder that has `leave` more below it on the way. */
+static int climb_down(struct climb *climb, int at, unsigned leave, struct err *err)
+{
+    char name[MANIFEST_NAME_MAX_BYTES + 1];
+    const char *rest = climb->relative;
+
+    snprintf(climb->path, sizeof(climb->path), "%s", climb->place->prefix);
+    for (unsigned left = count_levels(rest); left > leave; left--) {
+        enum level level = left > PLACE_JOBS_LEVELS    ? LEVEL_ABOVE
+                           : left == PLACE_JOBS_LEVELS ? LEVEL_ALLOCATION
+                                                       : LEVEL_INSIDE;
+        size_t length = strcspn(rest, "/"), used = strlen(climb->path);
+        int next;
+
+        memcpy(name, rest, length);
+        name[length] = '\0';
+        snprintf(climb->path + used, sizeof(climb->path) - used, "/%s", name);
+        next = enter_level(climb, at, name, level, err);
+        close(at);
+        if (next < 0)
+            return -1;
+        at = next;
+        rest += length + 1;
+    }
+    return at;
+}
+
+static int climb_begin(const struct posix_place *place, uid_t owner,
+                       char relative[MANIFEST_PATH_MAX_BYTES], struct climb *ret_climb,
+                       struct err *err)
+{
+    int prefix;
+
+    CHECK(place->prefix != NULL);
+    *ret_climb = (struct climb){.place = place, .relative = relative, .owner = owner};
+    if (place_relative(place->prefix, place->path, relative, err) != 0)
+        return -1;
+    if (count_levels(relative) < PLACE_JOBS_LEVELS)
+        return err_set(err, ERR_REFUSED,
+                       "%s is not the folder of a checkpoint: it ends in "
+                       "ALLOCATION/checkpoints/CHECKPOINT",
+                       place->path);
+    prefix = place_open_prefix(place->prefix, err);
+    if (prefix < 0)
+        return -1;
+    if (fstat(prefix, &ret_climb->prefix) != 0)
+        fault_set(err, "stat prefix", place->prefix);
+    else if ((ret_climb->prefix.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH)
+        err_set(err, ERR_REFUSED,
+                "the prefix %s may be written by everybody (mode %04o), who could move checkpoints "
+                "away: chmod o-w, or +t",
+                place->prefix, (unsigned)(ret_climb->prefix.st_mode & 07777));
+    else
+        return prefix;
+    close(prefix);
+    return -1;
+}
+
+/* Down to the folder that has `leave` more below it. A collect of another checkpoint may remove an empty one between our mkdir and our
+ * open: try again. */
+static int climb_to(const struct posix_place *place, uid_t owner, unsigned leave,
+                    struct climb *climb, struct err *err)
+{
+    char relative[MANIFEST_PATH_MAX_BYTES];
+    struct err local = {0};
+    int fd = -1;
+
+    for (int i = 0; i < PLACE_TRIES && fd < 0; i++) {
+        fd = climb_begin(place, owner, relative, climb, &local);
+        if (fd >= 0)
+            fd = climb_down(climb, fd, leave, &local);
+        if (fd < 0 && local.code != ERR_NOT_FOUND)
+            break;
+    }
+    climb->relative = NULL; /* it was walked */
+    if (fd < 0)
+        return err_set(err, local.code, "%s", local.text);
+    return fd;
+}
+
+/* What was there before the prefix had its bit: else the service could remove nothing of a job that had begun before. Whoever owns a folder
+ * loses nothing by it. */
+static void share_old(const struct climb *climb, int fd)
+{
+    struct stat status;
+
+    if (climb_shared(climb) && fstat(fd, &status) == 0 && status.st_uid == climb->owner)
+        share_folder(climb, fd, LEVEL_ALLOCATION);
+}
+
+int place_claim(const struct posix_place *place, uid_t owner, struct err *err)
+{
+    struct climb climb;
+    int fd = climb_to(place, owner, PLACE_JOBS_LEVELS - 1, &climb, err);
+    int inside;
+
+    if (fd < 0)
+        return -1;
+    share_old(&climb, fd);
+    inside = tree_open_beneath(fd, PLACE_CHECKPOINTS, O_RDONLY | O_DIRECTORY, 0);
+    if (inside >= 0) {
+        share_old(&climb, inside);
+        close(inside);
+    }
+    close(fd);
+    return 0;
+}
+
+int place_create(const struct posix_place *place, struct err *err)
+{
+    struct climb climb;
+
+    return climb_to(place, geteuid(), 0, &climb, err);
+}

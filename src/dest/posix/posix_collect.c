@@ -1,0 +1,203 @@
+/* collect and probe: removing a whole checkpoint, and finding out whether the destination takes writes. See
+ * posix.h. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/dest/fault.h"
+#include "src/dest/posix/place.h"
+#include "src/dest/tree.h"
+
+enum { PROBE_BYTES = 4096, PROBE_STALE_S = 600, COLLECT_PARENTS = 2 };
+
+/* ---- collect ---- */
+
+/* Splits in place: relative keeps the parent, the last component is returned. */
+static const char *split_last(char *relative)
+{
+    char *slash = strrchr(relative, '/');
+
+    if (slash == NULL)
+        return NULL;
+    *slash = '\0';
+    return slash + 1;
+}
+
+/* First away from its name in one step: a removal that is killed half way leaves nothing that looks like a checkpoint. */
+static int remove_checkpoint(int parent, const char *name, bool *ret_removed, struct err *err)
+{
+    char gone_name[TREE_TEMPORARY_BYTES];
+    struct stat status;
+
+    *ret_removed = false;
+    if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
+        if (!S_ISDIR(status.st_mode))
+            return err_set(err, ERR_REFUSED,
+                           "%s is not a folder (a symbolic link is never followed); look at it and "
+                           "remove it by hand",
+                           name);
+        if (tree_temporary_name(name, "gone", gone_name, err) != 0)
+            return -1;
+        if (renameat(parent, name, parent, gone_name) == 0)
+            *ret_removed = true;
+        else if (errno != ENOENT)
+            return fault_set(err, "move away", name);
+    } else if (errno != ENOENT) {
+        return fault_set(err, "stat", name);
+    }
+    if (tree_remove_temporaries(parent, name, "gone", err) != 0)
+        return -1;
+    return tree_sync(parent, "the folder of the checkpoint", err);
+}
+
+/* {allocation}/checkpoints and {allocation} once they are empty. Best effort: they hold no data. */
+static void remove_empty_parents(int prefix, char *relative)
+{
+    bool going_on = true;
+
+    for (int i = 0; going_on && i < COLLECT_PARENTS; i++) {
+        const char *name = split_last(relative);
+        int parent, result;
+        if (name == NULL)
+            return;
+        parent = tree_open_beneath(prefix, relative, O_RDONLY | O_DIRECTORY, 0);
+        result = parent < 0 ? -1 : unlinkat(parent, name, AT_REMOVEDIR);
+        going_on =
+            result == 0 || errno == ENOENT; /* gone: a collect before this one was killed here */
+        if (parent >= 0)
+            close(parent);
+    }
+}
+
+int posix_collect(const char *prefix, const char *path, bool *ret_removed, struct err *err)
+{
+    char relative[MANIFEST_PATH_MAX_BYTES];
+    const char *name;
+    bool removed = false;
+    int prefix_fd, parent, result;
+
+    if (place_relative(prefix, path, relative, err) != 0)
+        return -1;
+    prefix_fd = place_open_prefix(prefix, err);
+    if (prefix_fd < 0)
+        return -1;
+    name = split_last(relative);
+    if (name == NULL) {
+        close(prefix_fd);
+        return err_set(
+            err, ERR_REFUSED,
+            "%s lies directly below the prefix: that is a tenant's folder, not a checkpoint", path);
+    }
+    parent = tree_open_beneath(prefix_fd, relative, O_RDONLY | O_DIRECTORY, 0);
+    if (parent < 0) {
+        result = errno == ENOENT ? 0 : fault_set(err, "open the folder of", path);
+    } else {
+        result = remove_checkpoint(parent, name, &removed, err);
+        close(parent);
+    }
+    if (result == 0)
+        remove_empty_parents(prefix_fd, relative);
+    close(prefix_fd);
+    if (result != 0)
+        return err_wrap(err, "removing %s", path);
+    *ret_removed = removed;
+    return 0;
+}
+
+/* ---- probe ---- */
+
+static int probe_write(int fd, const char *prefix, struct err *err)
+{
+    static const uint8_t bytes[PROBE_BYTES] = "ckpt write probe\n";
+    ssize_t written = write(fd, bytes, sizeof(bytes));
+
+    if (written != (ssize_t)sizeof(bytes)) {
+        errno = written < 0 ? errno : ENOSPC;
+        return fault_set(err, "write probe in", prefix);
+    }
+    return fsync(fd) == 0 ? 0 : fault_set(err, "fsync probe in", prefix);
+}
+
+static bool is_probe(const char *name)
+{
+    return strncmp(name, ".probe.tmp.", 11) == 0 || strncmp(name, ".probe.done.", 12) == 0;
+}
+
+/* What killed probes left. Ages are by the destination's own clock, so that probes of other members are left alone. */
+static void probe_clean(int prefix, const struct stat *own)
+{
+    int fd = openat(prefix, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+    struct stat status;
+
+    if (directory == NULL)
+        return;
+    while ((entry = readdir(directory)) != NULL) {
+        if (is_probe(entry->d_name) &&
+            fstatat(fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(status.st_mode) && status.st_mtime + PROBE_STALE_S < own->st_mtime)
+            (void)unlinkat(fd, entry->d_name, 0); /* litter, not a fault of the destination */
+    }
+    closedir(directory);
+}
+
+static int probe_file(int prefix_fd, const char *prefix, const char *name, struct stat *ret_status,
+                      struct err *err)
+{
+    int fd = openat(prefix_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int result;
+
+    if (fd < 0)
+        return fault_set(err, "create probe in", prefix);
+    result = probe_write(fd, prefix, err);
+    if (result == 0 && fstat(fd, ret_status) != 0)
+        result = fault_set(err, "fstat probe in", prefix);
+    if (close(fd) != 0 && result == 0)
+        result = fault_set(err, "close probe in", prefix);
+    return result;
+}
+
+static int probe_run(int prefix_fd, const char *prefix, struct err *err)
+{
+    char first[TREE_TEMPORARY_BYTES], second[TREE_TEMPORARY_BYTES];
+    struct stat status;
+
+    if (tree_temporary_name("probe", "tmp", first, err) != 0 ||
+        tree_temporary_name("probe", "done", second, err) != 0)
+        return -1;
+    if (probe_file(prefix_fd, prefix, first, &status, err) != 0)
+        goto fail;
+    if (renameat(prefix_fd, first, prefix_fd, second) != 0) {
+        fault_set(err, "rename probe in", prefix);
+        goto fail;
+    }
+    if (tree_sync(prefix_fd, prefix, err) != 0)
+        goto fail;
+    if (unlinkat(prefix_fd, second, 0) != 0) {
+        fault_set(err, "unlink probe in", prefix);
+        goto fail;
+    }
+    probe_clean(prefix_fd, &status);
+    return 0;
+fail:
+    (void)unlinkat(prefix_fd, first, 0); /* either may exist; the first error counts */
+    (void)unlinkat(prefix_fd, second, 0);
+    return -1;
+}
+
+int posix_probe(const char *prefix, struct err *err)
+{
+    int result;
+    int fd = place_open_prefix(prefix, err);
+
+    if (fd < 0)
+        return -1;
+    result = probe_run(fd, prefix, err);
+    close(fd);
+    return result;
+}

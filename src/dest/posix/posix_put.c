@@ -1,0 +1,333 @@
+/* put: a folder becomes a shard, all or nothing. See posix.h.
+ *
+ * Flow     posix_put -> put_reuse (is it there already?) -> put_copy -> put_seal (read back, MANIFEST, fsync) ->
+ *          put_publish. A kill at any moment leaves at most folders that begin with a dot; the next put of the
+ *          node removes them.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/dest/fault.h"
+#include "src/dest/posix/place.h"
+#include "src/dest/posix/shard.h"
+#include "src/dest/tree.h"
+
+struct put {
+    const char *node;
+    const char *source_label;
+    char label[MANIFEST_PATH_MAX_BYTES]; /* {path}/{node}, for errors */
+    char temporary_name[TREE_TEMPORARY_BYTES];
+    int source;
+    int folder; /* the checkpoint's */
+    int temporary;
+    struct copier copier;
+    struct manifest manifest;
+    struct buf text;
+};
+
+static void put_init(struct put *put, const struct posix_place *place, const char *source,
+                     uint64_t rate_bytes_per_s)
+{
+    memset(put, 0, sizeof(*put));
+    put->node = place->node;
+    put->source_label = source;
+    snprintf(put->label, sizeof(put->label), "%s/%s", place->path, place->node);
+    put->source = put->folder = put->temporary = -1;
+    copier_init(&put->copier, rate_bytes_per_s);
+    manifest_init(&put->manifest);
+    buf_init(&put->text);
+}
+
+static void close_open(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+static void put_close(struct put *put)
+{
+    close_open(put->source);
+    close_open(put->folder);
+    close_open(put->temporary);
+    copier_close(&put->copier);
+    manifest_close(&put->manifest);
+    buf_close(&put->text);
+}
+
+static int put_list_source(struct put *put, struct err *err)
+{
+    put->source = open(put->source_label, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (put->source < 0)
+        return fault_set(err, "open source", put->source_label);
+    if (tree_list(put->source, put->source_label, false, &put->manifest, err) != 0)
+        return -1;
+    if (put->manifest.size_bytes == 0)
+        return err_set(
+            err, ERR_EMPTY,
+            "%s holds no bytes: an empty checkpoint is never recorded as complete; let the "
+            "application write its files there before it says done",
+            put->source_label);
+    return 0;
+}
+
+static int copy_entry(struct put *put, struct manifest_entry *entry, int to, struct err *err)
+{
+    int result;
+    int from = tree_open_file(put->source, entry->path, put->source_label, err);
+
+    if (from < 0)
+        return -1;
+    result = copy_file(&put->copier, (struct copy_end){from, entry->path},
+                       (struct copy_end){to, put->label}, &entry->size_bytes, entry->sha256, err);
+    close(from);
+    return result;
+}
+
+static int hash_source(struct put *put, struct err *err)
+{
+    for (size_t i = 0; i < put->manifest.count; i++) {
+        if (!put->manifest.entries[i].is_directory &&
+            copy_entry(put, &put->manifest.entries[i], -1, err) != 0)
+            return -1;
+    }
+    return manifest_finish(&put->manifest, err); /* the sizes as read */
+}
+
+/* Does the existing shard hold the very same bytes, and do they verify? */
+static bool put_same_as(struct put *put, int shard)
+{
+    struct buf text;
+    struct manifest manifest;
+    bool same = false;
+
+    buf_init(&text);
+    manifest_init(&manifest);
+    if (shard_read_manifest(shard, put->label, &text, &manifest, NULL) == 0 &&
+        manifest_compare(&manifest, &put->manifest, NULL) == 0 && hash_source(put, NULL) == 0) {
+        manifest_encode(&put->manifest, &put->text);
+        same = text.length == put->text.length &&
+               memcmp(text.bytes, put->text.bytes, text.length) == 0 &&
+               shard_check_listing(shard, put->label, true, &manifest, NULL) == 0 &&
+               shard_check_files(shard, put->label, &manifest, &put->copier, NULL) == 0;
+        if (!same)
+            buf_clear(&put->text);
+    }
+    manifest_close(&manifest);
+    buf_close(&text);
+    return same;
+}
+
+static bool put_reuse(struct put *put)
+{
+    int shard = shard_open(put->folder, put->node, put->label, NULL);
+    bool same = shard >= 0 && put_same_as(put, shard);
+
+    close_open(shard);
+    return same;
+}
+
+/* A file is durable, and its close checked, before the next one begins. */
+static int put_file(struct put *put, struct manifest_entry *entry, struct err *err)
+{
+    int to = tree_open_beneath(put->temporary, entry->path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+
+    if (to < 0)
+        return fault_set(err, "create", entry->path);
+    if (copy_entry(put, entry, to, err) != 0)
+        goto fail;
+    if (fsync(to) != 0) {
+        fault_set(err, "fsync", entry->path);
+        goto fail;
+    }
+    return close(to) == 0 ? 0 : fault_set(err, "close", entry->path);
+fail:
+    close(to);
+    return -1;
+}
+
+static int put_copy(struct put *put, struct err *err)
+{
+    if (tree_temporary_name(put->node, "tmp", put->temporary_name, err) != 0)
+        return -1;
+    if (tree_mkdir_own(put->folder, put->temporary_name) != 0)
+        return fault_set(err, "mkdir in the folder of", put->label);
+    put->temporary = tree_open_beneath(put->folder, put->temporary_name, O_RDONLY | O_DIRECTORY, 0);
+    if (put->temporary < 0)
+        return fault_set(err, "open", put->temporary_name);
+    for (size_t i = 0; i < put->manifest.count; i++) {
+        struct manifest_entry *entry = &put->manifest.entries[i];
+        if (entry->is_directory ? tree_make_folder(put->temporary, entry->path, err)
+                                : put_file(put, entry, err))
+            return -1;
+    }
+    if (manifest_finish(&put->manifest, err) != 0)
+        return -1;
+    if (put->manifest.size_bytes == 0)
+        return err_set(err, ERR_EMPTY, "%s became empty while it was copied", put->source_label);
+    return 0;
+}
+
+static int write_manifest(struct put *put, struct err *err)
+{
+    size_t done = 0;
+    int fd = tree_open_beneath(put->temporary, MANIFEST_NAME, O_WRONLY | O_CREAT | O_EXCL, 0600);
+
+    if (fd < 0)
+        return fault_set(err, "create the manifest of", put->label);
+    while (done < put->text.length) {
+        ssize_t written = write(fd, put->text.bytes + done, put->text.length - done);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0) {
+            fault_set(err, "write the manifest of", put->label);
+            goto fail;
+        }
+        done += (size_t)written;
+    }
+    if (fsync(fd) != 0) {
+        fault_set(err, "fsync the manifest of", put->label);
+        goto fail;
+    }
+    return close(fd) == 0 ? 0 : fault_set(err, "close the manifest of", put->label);
+fail:
+    close(fd);
+    return -1;
+}
+
+static int put_seal(struct put *put, struct err *err)
+{
+    if (shard_check_files(put->temporary, put->label, &put->manifest, &put->copier, err) != 0)
+        return err_wrap(err, "reading back");
+    manifest_encode(&put->manifest, &put->text);
+    if (put->text.length > MANIFEST_MAX_BYTES)
+        return err_set(err, ERR_REFUSED, "%s: the manifest is over %d bytes", put->source_label,
+                       MANIFEST_MAX_BYTES);
+    if (write_manifest(put, err) != 0)
+        return -1;
+    return shard_sync_folders(put->temporary, put->label, &put->manifest, err);
+}
+
+/* An older shard under the name (another attempt, or damaged) is moved away first; a kill in between leaves none, which is
+ * what the record says too: the checkpoint is not complete while a put runs. */
+static int put_publish(struct put *put, struct err *err)
+{
+    char old_name[TREE_TEMPORARY_BYTES];
+    bool replaced = false;
+
+    if (tree_temporary_name(put->node, "old", old_name, err) != 0)
+        return -1;
+    if (renameat(put->folder, put->temporary_name, put->folder, put->node) != 0) {
+        if (errno != ENOTEMPTY && errno != EEXIST)
+            return fault_set(err, "rename to", put->label);
+        if (renameat(put->folder, put->node, put->folder, old_name) != 0)
+            return fault_set(err, "move away the old", put->label);
+        replaced = true;
+        if (renameat(put->folder, put->temporary_name, put->folder, put->node) != 0)
+            return fault_set(err, "rename to", put->label);
+    }
+    if (tree_sync(put->folder, put->label, err) != 0)
+        return -1;
+    if (replaced)
+        (void)tree_remove(put->folder, old_name,
+                          NULL); /* the shard is published; the next put or collect removes it */
+    return 0;
+}
+
+static int put_sweep(int folder, const char *node, struct err *err)
+{
+    if (tree_remove_temporaries(folder, node, "tmp", err) != 0)
+        return -1;
+    return tree_remove_temporaries(folder, node, "old", err);
+}
+
+/* What is left in the allocation's other checkpoints, because abandoning it failed there: a node writes one shard of an allocation at
+ * a time. As far as it can; what it cannot the next put may, or the collection of that checkpoint. */
+static void put_sweep_others(const struct put *put)
+{
+    int fd = openat(put->folder, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *checkpoints = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+
+    if (checkpoints == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    while ((entry = readdir(checkpoints)) != NULL) {
+        int folder = entry->d_name[0] == '.'
+                         ? -1
+                         : openat(dirfd(checkpoints), entry->d_name,
+                                  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+        if (folder < 0)
+            continue;
+        (void)put_sweep(folder, put->node, NULL);
+        close(folder);
+    }
+    closedir(checkpoints);
+}
+
+static int put_run(struct put *put, const struct posix_place *place, bool *ret_reused,
+                   struct err *err)
+{
+    if (put_list_source(put, err) != 0)
+        return -1;
+    put->folder = place_create(place, err);
+    if (put->folder < 0 || put_sweep(put->folder, put->node, err) != 0)
+        return -1;
+    put_sweep_others(put);
+    *ret_reused = put_reuse(put);
+    if (*ret_reused)
+        return 0;
+    if (put_copy(put, err) != 0 || put_seal(put, err) != 0 || put_publish(put, err) != 0) {
+        (void)tree_remove_temporaries(put->folder, put->node, "tmp",
+                                      NULL); /* the first error counts */
+        return -1;
+    }
+    return 0;
+}
+
+int posix_put(const struct posix_place *place, const char *source, uint64_t rate_bytes_per_s,
+              struct posix_summary *ret_summary, struct err *err)
+{
+    struct put put;
+    bool reused = false;
+    int prefix, result;
+
+    if (place_check_node(place->node, err) != 0)
+        return -1;
+    prefix = place_open_prefix(place->prefix,
+                               err); /* an outage is said before anything about the source */
+    if (prefix < 0)
+        return -1;
+    close(prefix);
+    put_init(&put, place, source, rate_bytes_per_s);
+    result = put_run(&put, place, &reused, err);
+    if (result == 0) {
+        shard_summarize(&put.manifest, &put.text, ret_summary);
+        ret_summary->reused = reused;
+    }
+    put_close(&put);
+    return result;
+}
+
+int posix_abandon(const struct posix_place *place, struct err *err)
+{
+    struct err local = {0};
+    int folder, result;
+
+    if (place_check_node(place->node, err) != 0)
+        return -1;
+    folder = place_open(place, &local);
+    if (folder < 0)
+        return local.code == ERR_NOT_FOUND ? 0 : err_set(err, local.code, "%s", local.text);
+    result = put_sweep(folder, place->node, err);
+    close(folder);
+    return result;
+}

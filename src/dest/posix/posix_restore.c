@@ -1,0 +1,274 @@
+/* verify and restore: a shard is read only after its manifest is proven, and used only after every byte is. See
+ * posix.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/dest/fault.h"
+#include "src/dest/posix/place.h"
+#include "src/dest/posix/shard.h"
+#include "src/dest/tree.h"
+
+struct opened {
+    char label[MANIFEST_PATH_MAX_BYTES];
+    int shard;
+    struct buf text;
+    struct manifest manifest;
+    struct posix_summary summary;
+};
+
+static void opened_close(struct opened *opened)
+{
+    if (opened->shard >= 0)
+        close(opened->shard);
+    buf_close(&opened->text);
+    manifest_close(&opened->manifest);
+}
+
+/* Everything but the files' contents is checked here. */
+static int opened_check(struct opened *opened, const struct posix_place *place, struct err *err)
+{
+    if (shard_read_manifest(opened->shard, opened->label, &opened->text, &opened->manifest, err) !=
+        0)
+        return -1;
+    shard_summarize(&opened->manifest, &opened->text, &opened->summary);
+    if (place->manifest_sha256 != NULL &&
+        strcmp(place->manifest_sha256, opened->summary.manifest_sha256) != 0)
+        return err_set(err, ERR_CORRUPT, "%s: the manifest's SHA-256 is %s, recorded was %.64s",
+                       opened->label, opened->summary.manifest_sha256, place->manifest_sha256);
+    return shard_check_listing(opened->shard, opened->label, true, &opened->manifest, err);
+}
+
+static int opened_init(struct opened *opened, const struct posix_place *place, struct err *err)
+{
+    int folder;
+
+    memset(opened, 0, sizeof(*opened));
+    opened->shard = -1;
+    if (place_check_node(place->node, err) != 0)
+        return -1;
+    snprintf(opened->label, sizeof(opened->label), "%s/%s", place->path, place->node);
+    folder = place_open(place, err);
+    if (folder < 0)
+        return -1;
+    opened->shard = shard_open(folder, place->node, opened->label, err);
+    close(folder);
+    if (opened->shard < 0)
+        return -1;
+    if (opened_check(opened, place, err) != 0) {
+        opened_close(opened);
+        return -1;
+    }
+    return 0;
+}
+
+int posix_verify(const struct posix_place *place, struct posix_summary *ret_summary,
+                 struct err *err)
+{
+    struct opened opened;
+    struct copier copier;
+    int result;
+
+    if (opened_init(&opened, place, err) != 0)
+        return -1;
+    copier_init(&copier, 0);
+    result = shard_check_files(opened.shard, opened.label, &opened.manifest, &copier, err);
+    copier_close(&copier);
+    if (result == 0)
+        *ret_summary = opened.summary;
+    opened_close(&opened);
+    return result;
+}
+
+/* ---- restore ---- */
+
+struct target {
+    const char *to;
+    char name[MANIFEST_NAME_MAX_BYTES + 1];
+    char temporary_name[TREE_TEMPORARY_BYTES];
+    int parent;
+    int temporary;
+};
+
+static int target_open(struct target *target, const char *to, struct err *err)
+{
+    char parent[MANIFEST_PATH_MAX_BYTES];
+    size_t length = strlen(to), name_at;
+
+    memset(target, 0, sizeof(*target));
+    target->to = to;
+    target->parent = target->temporary = -1;
+    while (length > 1 && to[length - 1] == '/')
+        length--;
+    for (name_at = length; name_at > 0 && to[name_at - 1] != '/'; name_at--)
+        continue;
+    if (to[0] != '/' || length >= sizeof(parent) || length == name_at ||
+        length - name_at >= sizeof(target->name))
+        return err_set(err, ERR_INVALID, "the target \"%s\" is not an absolute path of a folder",
+                       to);
+    memcpy(target->name, to + name_at, length - name_at);
+    if (strcmp(target->name, ".") == 0 || strcmp(target->name, "..") == 0)
+        return err_set(err, ERR_INVALID, "the target \"%s\" does not end in a name", to);
+    memcpy(parent, to, name_at);
+    parent[name_at] = '\0';
+    target->parent = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return target->parent >= 0 ? 0 : fault_set(err, "open the parent of the target", parent);
+}
+
+static void target_close(struct target *target)
+{
+    if (target->temporary >= 0)
+        close(target->temporary);
+    if (target->parent >= 0)
+        close(target->parent);
+}
+
+/* 1: the target already holds exactly these files; 0: it is free; -1: it holds something else. */
+static int target_state(const struct target *target, const struct manifest *manifest,
+                        struct copier *copier, struct err *err)
+{
+    struct manifest found;
+    bool empty, same;
+    int fd = tree_open_beneath(target->parent, target->name, O_RDONLY | O_DIRECTORY, 0);
+
+    if (fd < 0)
+        return errno == ENOENT ? 0 : fault_set(err, "open target", target->to);
+    if (tree_list(fd, target->to, false, &found, err) != 0) {
+        close(fd);
+        return -1;
+    }
+    empty = found.count == 0;
+    same = !empty && manifest_compare(manifest, &found, NULL) == 0 &&
+           shard_check_files(fd, target->to, manifest, copier, NULL) == 0;
+    manifest_close(&found);
+    close(fd);
+    if (!empty && !same)
+        return err_set(err, ERR_REFUSED,
+                       "the target %s exists and holds something else; remove it first",
+                       target->to);
+    return same;
+}
+
+static int restore_file(const struct opened *opened, const struct target *target,
+                        const struct manifest_entry *entry, struct copier *copier, struct err *err)
+{
+    uint8_t digest[SHA256_BYTES];
+    uint64_t size_bytes;
+    int to = -1;
+    int from = tree_open_file(opened->shard, entry->path, opened->label, err);
+
+    if (from < 0)
+        return -1;
+    to = tree_open_beneath(target->temporary, entry->path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    if (to < 0) {
+        fault_set(err, "create", entry->path);
+        goto fail;
+    }
+    if (copy_file(copier, (struct copy_end){from, entry->path}, (struct copy_end){to, target->to},
+                  &size_bytes, digest, err) != 0)
+        goto fail;
+    if (size_bytes != entry->size_bytes || memcmp(digest, entry->sha256, SHA256_BYTES) != 0) {
+        err_set(err, ERR_CORRUPT, "%s/%s does not match the SHA-256 in the manifest", opened->label,
+                entry->path);
+        goto fail;
+    }
+    if (fchmod(to, entry->mode) != 0 || fsync(to) != 0) {
+        fault_set(err, "finish", entry->path);
+        goto fail;
+    }
+    close(from);
+    return close(to) == 0 ? 0 : fault_set(err, "close", entry->path);
+fail:
+    if (to >= 0)
+        close(to);
+    close(from);
+    return -1;
+}
+
+/* Modes last and bottom-up: a folder may end up without the right to enter it. */
+static int restore_finish_folders(const struct target *target, const struct manifest *manifest,
+                                  struct err *err)
+{
+    for (size_t i = manifest->count; i-- > 0;) {
+        const struct manifest_entry *entry = &manifest->entries[i];
+        int fd, result;
+        if (!entry->is_directory)
+            continue;
+        fd = tree_open_beneath(target->temporary, entry->path, O_RDONLY | O_DIRECTORY, 0);
+        if (fd < 0)
+            return fault_set(err, "open folder", entry->path);
+        result = fchmod(fd, entry->mode) == 0 ? tree_sync(fd, entry->path, err)
+                                              : fault_set(err, "chmod", entry->path);
+        close(fd);
+        if (result != 0)
+            return -1;
+    }
+    return tree_sync(target->temporary, target->to, err);
+}
+
+static int restore_contents(const struct opened *opened, struct target *target,
+                            struct copier *copier, struct err *err)
+{
+    if (tree_temporary_name(target->name, "tmp", target->temporary_name, err) != 0)
+        return -1;
+    if (mkdirat(target->parent, target->temporary_name, 0700) != 0)
+        return fault_set(err, "mkdir beside", target->to);
+    target->temporary =
+        tree_open_beneath(target->parent, target->temporary_name, O_RDONLY | O_DIRECTORY, 0);
+    if (target->temporary < 0)
+        return fault_set(err, "open", target->temporary_name);
+    for (size_t i = 0; i < opened->manifest.count; i++) {
+        const struct manifest_entry *entry = &opened->manifest.entries[i];
+        if (entry->is_directory ? tree_make_folder(target->temporary, entry->path, err)
+                                : restore_file(opened, target, entry, copier, err))
+            return -1;
+    }
+    if (restore_finish_folders(target, &opened->manifest, err) != 0)
+        return -1;
+    if (renameat(target->parent, target->temporary_name, target->parent, target->name) != 0)
+        return fault_set(err, "rename to", target->to);
+    return tree_sync(target->parent, target->to, err);
+}
+
+static int restore_run(struct opened *opened, struct target *target, struct copier *copier,
+                       struct err *err)
+{
+    int state;
+
+    if (tree_remove_temporaries(target->parent, target->name, "tmp", err) != 0)
+        return -1;
+    state = target_state(target, &opened->manifest, copier, err);
+    opened->summary.reused = state == 1;
+    if (state != 0)
+        return state < 0 ? -1 : 0;
+    if (restore_contents(opened, target, copier, err) == 0)
+        return 0;
+    (void)tree_remove_temporaries(target->parent, target->name, "tmp",
+                                  NULL); /* the first error counts */
+    return -1;
+}
+
+int posix_restore(const struct posix_place *place, const char *to,
+                  struct posix_summary *ret_summary, struct err *err)
+{
+    struct opened opened;
+    struct target target;
+    struct copier copier;
+    int result;
+
+    if (opened_init(&opened, place, err) != 0)
+        return -1;
+    copier_init(&copier, 0);
+    result = target_open(&target, to, err);
+    if (result == 0)
+        result = restore_run(&opened, &target, &copier, err);
+    if (result == 0)
+        *ret_summary = opened.summary;
+    target_close(&target);
+    copier_close(&copier);
+    opened_close(&opened);
+    return result;
+}

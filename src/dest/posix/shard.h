@@ -1,0 +1,26 @@
+/* One shard: a folder with files and their MANIFEST. What put, verify and restore share. */
+#ifndef CKPT_DEST_SHARD_H
+#define CKPT_DEST_SHARD_H
+
+#include "src/dest/copy.h"
+#include "src/dest/manifest.h"
+#include "src/dest/posix/posix.h"
+
+/* Opens folder/name; ERR_NOT_FOUND when there is none. */
+int shard_open(int folder, const char *name, const char *label, struct err *err);
+/* ERR_CORRUPT also when there is no MANIFEST: the shard was never finished. */
+int shard_read_manifest(int shard, const char *label, struct buf *ret_text,
+                        struct manifest *ret_manifest, struct err *err);
+/* Hashes every file and compares. The page cache is asked to forget the files first, so that storage is read. */
+int shard_check_files(int shard, const char *label, const struct manifest *manifest,
+                      struct copier *copier, struct err *err);
+/* The folder holds exactly what the manifest lists. */
+int shard_check_listing(int shard, const char *label, bool in_shard,
+                        const struct manifest *manifest, struct err *err);
+/* fsync of every folder, bottom-up, the shard itself last. */
+int shard_sync_folders(int shard, const char *label, const struct manifest *manifest,
+                       struct err *err);
+void shard_summarize(const struct manifest *manifest, const struct buf *text,
+                     struct posix_summary *ret_summary);
+
+#endif

@@ -1,0 +1,380 @@
+/* The command line of ckpt-worker. See verbs.h; src/dest/README.md lists arguments and exit codes. */
+#include "src/dest/verbs.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/dest/become.h"
+#include "src/dest/copy.h"
+#include "src/dest/keep.h"
+#include "src/dest/look.h"
+#include "src/dest/parent.h"
+#include "src/dest/posix/place.h"
+#include "src/dest/posix/posix.h"
+#include "src/dest/worker.h"
+
+enum option {
+    PREFIX,
+    PATH,
+    NODE,
+    SOURCE,
+    TO,
+    RATE,
+    MANIFEST_SHA256,
+    NAME,
+    SERIES,
+    KEEP,
+    KEEP_BYTES,
+    AS,
+    UID,
+    OPTION_COUNT
+};
+static const char *const option_names[OPTION_COUNT] = {
+    "--prefix", "--path",   "--node", "--source",     "--to", "--rate", "--manifest-sha256",
+    "--name",   "--series", "--keep", "--keep-bytes", "--as", "--uid"};
+#define BIT(option) (1u << (option))
+
+struct request {
+    const char *values[OPTION_COUNT];
+    uint64_t rate_bytes_per_s, keep, keep_bytes;
+};
+
+struct verb {
+    const char *name;
+    unsigned required;
+    unsigned allowed; /* beside the required ones */
+    int (*run)(const struct request *request, FILE *out, struct err *err);
+};
+
+static struct posix_place place_of(const struct request *request)
+{
+    return (struct posix_place){.prefix = request->values[PREFIX],
+                                .path = request->values[PATH],
+                                .node = request->values[NODE],
+                                .manifest_sha256 = request->values[MANIFEST_SHA256]};
+}
+
+static int print_summary(const struct posix_summary *summary, FILE *out)
+{
+    fprintf(out, "size_bytes=%" PRIu64 "\nfiles=%" PRIu64 "\nmanifest_sha256=%s\nreused=%d\n",
+            summary->size_bytes, summary->file_count, summary->manifest_sha256, summary->reused);
+    return 0;
+}
+
+static int run_probe(const struct request *request, FILE *out, struct err *err)
+{
+    (void)out;
+    return posix_probe(request->values[PREFIX], err);
+}
+
+static int run_put(const struct request *request, FILE *out, struct err *err)
+{
+    struct posix_place place = place_of(request);
+    struct posix_summary summary;
+
+    if (posix_put(&place, request->values[SOURCE], request->rate_bytes_per_s, &summary, err) != 0)
+        return -1;
+    return print_summary(&summary, out);
+}
+
+static int run_verify(const struct request *request, FILE *out, struct err *err)
+{
+    struct posix_place place = place_of(request);
+    struct posix_summary summary;
+
+    if (posix_verify(&place, &summary, err) != 0)
+        return -1;
+    return print_summary(&summary, out);
+}
+
+static int run_restore(const struct request *request, FILE *out, struct err *err)
+{
+    struct posix_place place = place_of(request);
+    struct posix_summary summary;
+
+    if (posix_restore(&place, request->values[TO], &summary, err) != 0)
+        return -1;
+    return print_summary(&summary, out);
+}
+
+static int run_collect(const struct request *request, FILE *out, struct err *err)
+{
+    bool removed = false;
+
+    if (posix_collect(request->values[PREFIX], request->values[PATH], &removed, err) != 0)
+        return -1;
+    fprintf(out, "removed=%d\n", removed);
+    return 0;
+}
+
+static int run_abandon(const struct request *request, FILE *out, struct err *err)
+{
+    struct posix_place place = place_of(request);
+
+    (void)out;
+    return posix_abandon(&place, err);
+}
+
+static int run_keep(const struct request *request, FILE *out, struct err *err)
+{
+    const struct keep_request keep = {.source = request->values[SOURCE],
+                                      .folder = request->values[TO],
+                                      .name = request->values[NAME],
+                                      .prefix = request->values[SERIES],
+                                      .keep = request->keep,
+                                      .keep_bytes = request->keep_bytes};
+    struct keep_summary summary;
+
+    if (keep_file(&keep, &summary, err) != 0)
+        return -1;
+    fprintf(out, "size_bytes=%" PRIu64 "\nkept=%" PRIu64 "\nremoved=%" PRIu64 "\n",
+            summary.size_bytes, summary.kept, summary.removed);
+    return 0;
+}
+
+/* The directory of users may be a server that does not answer: no daemon asks it itself. A number names a user that has no other name. */
+static int run_user(const struct request *request, FILE *out, struct err *err)
+{
+    const char *name = request->values[NAME];
+    size_t digits = strspn(name, "0123456789");
+    const struct passwd *user;
+
+    errno = 0;
+    user = getpwnam(name);
+    if (user != NULL) {
+        fprintf(out, "uid=%u\n", (unsigned)user->pw_uid);
+        return 0;
+    }
+    if (errno != 0 && errno != ENOENT && errno != ESRCH)
+        return err_set(err, ERR_IO, "user %.128s: %s", name, strerror(errno));
+    if (name[digits] != '\0' || digits > 9)
+        return err_set(err, ERR_NOT_FOUND, "this node has no user %.128s", name);
+    fprintf(out, "uid=%s\n", name);
+    return 0;
+}
+
+/* The other way round, by the same directory. A user without a name has the number for one. */
+static int run_name(const struct request *request, FILE *out, struct err *err)
+{
+    const char *uid = request->values[UID];
+    const struct passwd *user;
+
+    if (uid[strspn(uid, "0123456789")] != '\0' || strlen(uid) > 10 ||
+        strtoull(uid, NULL, 10) >= (uid_t)-1)
+        return err_set(err, ERR_INVALID, "--uid \"%.64s\" is not the number of a user", uid);
+    errno = 0;
+    user = getpwuid((uid_t)strtoull(uid, NULL, 10));
+    if (user == NULL && errno != 0 && errno != ENOENT && errno != ESRCH)
+        return err_set(err, ERR_IO, "user %.16s: %s", uid, strerror(errno));
+    fprintf(out, "name=%s\n", user == NULL ? uid : user->pw_name);
+    return 0;
+}
+
+static int run_look(const struct request *request, FILE *out, struct err *err)
+{
+    return look_path(request->values[PATH], fileno(out), err);
+}
+
+static int run_sweep(const struct request *request, FILE *out, struct err *err)
+{
+    (void)out;
+    return look_sweep(request->values[PATH], err);
+}
+
+static const struct verb verbs[] = {
+    {"probe", BIT(PREFIX), 0, run_probe},
+    {"put", BIT(PREFIX) | BIT(PATH) | BIT(NODE) | BIT(SOURCE), BIT(RATE) | BIT(AS), run_put},
+    {"verify", BIT(PATH) | BIT(NODE), BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(AS), run_verify},
+    {"restore", BIT(PATH) | BIT(NODE) | BIT(TO), BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(AS),
+     run_restore},
+    {"collect", BIT(PREFIX) | BIT(PATH), 0, run_collect},
+    {"abandon", BIT(PATH) | BIT(NODE), BIT(PREFIX) | BIT(AS), run_abandon},
+    {"keep", BIT(SOURCE) | BIT(TO) | BIT(NAME) | BIT(SERIES) | BIT(KEEP), BIT(KEEP_BYTES),
+     run_keep},
+    {"user", BIT(NAME), 0, run_user},
+    {"name", BIT(UID), 0, run_name},
+    {"look", BIT(PATH), 0, run_look},
+    {"sweep", BIT(PATH), BIT(AS), run_sweep},
+};
+
+static const struct verb *find_verb(const char *name, struct err *err)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(verbs); i++) {
+        if (strcmp(verbs[i].name, name) == 0)
+            return &verbs[i];
+    }
+    err_set(err, ERR_INVALID,
+            "unknown verb \"%.64s\"; use probe, put, verify, restore, collect, "
+            "abandon, keep, user, name, look or sweep",
+            name);
+    return NULL;
+}
+
+static int parse_number(const char *name, const char *text, uint64_t *ret_number, struct err *err)
+{
+    size_t digits = strspn(text, "0123456789");
+
+    if (digits == 0 || digits > 18 || text[digits] != '\0')
+        return err_set(err, ERR_INVALID, "%s \"%.64s\" is not a whole number%s", name, text,
+                       strcmp(name, "--rate") == 0 ? " of bytes per second; 0 is unlimited" : "");
+    *ret_number = strtoull(text, NULL, 10);
+    return 0;
+}
+
+static int parse_option(const char *name, const char *value, unsigned allowed,
+                        struct request *request, struct err *err)
+{
+    for (unsigned i = 0; i < OPTION_COUNT; i++) {
+        if (strcmp(option_names[i], name) != 0 || (allowed & BIT(i)) == 0)
+            continue;
+        if (value == NULL || *value == '\0')
+            return err_set(err, ERR_INVALID, "%s needs a value", name);
+        if (request->values[i] != NULL)
+            return err_set(err, ERR_INVALID, "%s is given twice", name);
+        request->values[i] = value;
+        if (i == RATE)
+            return parse_number(name, value, &request->rate_bytes_per_s, err);
+        if (i == KEEP)
+            return parse_number(name, value, &request->keep, err);
+        return i == KEEP_BYTES ? parse_number(name, value, &request->keep_bytes, err) : 0;
+    }
+    return err_set(err, ERR_INVALID, "this verb has no argument \"%.64s\"", name);
+}
+
+static const struct verb *parse_request(int argc, char *const *argv, struct request *ret_request,
+                                        struct err *err)
+{
+    struct request request = {0};
+    const struct verb *verb;
+
+    if (argc < 2) {
+        err_set(err, ERR_INVALID,
+                "a verb is missing; use probe, put, verify, restore, collect, "
+                "abandon, keep, user, name, look or sweep");
+        return NULL;
+    }
+    verb = find_verb(argv[1], err);
+    for (int i = 2; verb != NULL && i < argc; i += 2) {
+        if (parse_option(argv[i], i + 1 < argc ? argv[i + 1] : NULL, verb->required | verb->allowed,
+                         &request, err) != 0)
+            return NULL;
+    }
+    for (unsigned i = 0; verb != NULL && i < OPTION_COUNT; i++) {
+        if ((verb->required & BIT(i)) != 0 && request.values[i] == NULL) {
+            err_set(err, ERR_INVALID, "%s needs %s", verb->name, option_names[i]);
+            return NULL;
+        }
+    }
+    *ret_request = request;
+    return verb;
+}
+
+static int exit_of(enum err_code code)
+{
+    switch (code) {
+    case ERR_INVALID:
+        return WORKER_EXIT_USAGE;
+    case ERR_NOT_FOUND:
+        return WORKER_EXIT_NOT_FOUND;
+    case ERR_CORRUPT:
+        return WORKER_EXIT_CORRUPT;
+    case ERR_EMPTY:
+        return WORKER_EXIT_EMPTY;
+    case ERR_REFUSED:
+        return WORKER_EXIT_REFUSED;
+    default: /* ERR_IO, ERR_FULL, ERR_UNAVAILABLE and what may be added: worth another try */
+        return WORKER_EXIT_UNAVAILABLE;
+    }
+}
+
+/* One line, whatever bytes a file name brought into it. */
+static int print_error(const char *verb, struct err *err, FILE *errors)
+{
+    for (char *c = err->text; *c != '\0'; c++) {
+        if ((unsigned char)*c < ' ' || *c == 127)
+            *c = '?';
+    }
+    fprintf(errors, "ckpt-worker%s%s: %s\n", *verb == '\0' ? "" : " ", verb, err->text);
+    return exit_of(err->code);
+}
+
+static const char usage[] =
+    "usage: ckpt-worker probe   --prefix P\n"
+    "       ckpt-worker put     --prefix P --path DIR --node NAME --source DIR [--rate "
+    "BYTES_PER_S]\n"
+    "       ckpt-worker verify  --path DIR --node NAME [--prefix P] [--manifest-sha256 HEX]\n"
+    "       ckpt-worker restore --path DIR --node NAME --to DIR [--prefix P] [--manifest-sha256 "
+    "HEX]\n"
+    "       ckpt-worker collect --prefix P --path DIR\n"
+    "       ckpt-worker abandon --path DIR --node NAME [--prefix P]\n"
+    "       ckpt-worker keep    --source FILE --to DIR --name NAME --series PREFIX --keep N "
+    "[--keep-bytes B]\n"
+    "       ckpt-worker user    --name NAME\n"
+    "       ckpt-worker name    --uid UID\n"
+    "       ckpt-worker look    --path PATH\n"
+    "       ckpt-worker sweep   --path DIR\n"
+    "put, verify, restore, abandon and sweep take --as UID:GID[:GROUP,...]: as that user, when "
+    "started by "
+    "root.\n"
+    "One blocking job on a destination; started by ckptd and ckpt-agentd, and good by hand. --path "
+    "is\n"
+    "the checkpoint's folder, --prefix the destination that holds it.\n"
+    "exit codes: 0 done, 2 usage, 3 not found, 4 corrupt, 5 unavailable (retry), 6 empty, 7 "
+    "refused\n";
+
+/* What people ask of any program. */
+static bool print_asked(const char *word, FILE *out)
+{
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+        fputs(usage, out);
+    else if (strcmp(word, "--version") == 0)
+        fputs("ckpt-worker " CKPT_VERSION "\n", out);
+    else
+        return false;
+    return true;
+}
+
+/* Root makes the folder of the allocation for its owner; all else is done as that user. What root may not do there, on a server that takes
+ * it for nobody, the user's own attempt tells. */
+static int take_user(const struct verb *verb, const struct request *request, struct err *err)
+{
+    const struct posix_place place = place_of(request);
+    struct become become;
+
+    if (request->values[AS] == NULL)
+        return 0;
+    if (become_parse(request->values[AS], &become, err) != 0)
+        return -1;
+    if (verb->run == run_put && place_claim(&place, become.uid, err) != 0 &&
+        err->code != ERR_AUTH && err->code != ERR_IO)
+        return -1;
+    if (become_user(&become, err) != 0)
+        return -1;
+    return parent_bind(err); /* the kernel forgets it with the user */
+}
+
+int verbs_main(int argc, char *const *argv, FILE *out, FILE *errors)
+{
+    uint64_t started_us = copy_monotonic_us();
+    struct request request;
+    struct err err = {0};
+    const struct verb *verb;
+
+    if (argc == 2 && print_asked(argv[1], out))
+        return WORKER_EXIT_OK;
+    verb = parse_request(argc, argv, &request, &err);
+    if (verb == NULL)
+        return print_error("", &err, errors);
+    if (take_user(verb, &request, &err) != 0 || verb->run(&request, out, &err) != 0)
+        return print_error(verb->name, &err, errors);
+    fprintf(out, "duration_ms=%" PRIu64 "\n", (copy_monotonic_us() - started_us) / 1000);
+    if (fflush(out) != 0) {
+        err_set(&err, ERR_IO, "the result could not be written to standard output");
+        return print_error(verb->name, &err, errors);
+    }
+    return WORKER_EXIT_OK;
+}

@@ -1,0 +1,13 @@
+/* The command line of ckpt-worker as a function, so that tests drive it in a child process.
+ *
+ * Flow     verbs_main() parses, calls posix.h, prints key=value lines to out, or one line of error to errors.
+ * Errors   the exit codes are enum worker_exit (worker.h).
+ */
+#ifndef CKPT_DEST_VERBS_H
+#define CKPT_DEST_VERBS_H
+
+#include <stdio.h>
+
+int verbs_main(int argc, char *const *argv, FILE *out, FILE *errors);
+
+#endif

@@ -1,0 +1,69 @@
+/* Blocking work on destinations in a process of its own: ckpt-worker. A hung mount hangs the worker, never the
+ * daemon.
+ *
+ * Flow     worker_start() spawns `ckpt-worker VERB ...` found beside the running program, with the request as
+ *          arguments; the worker prints result lines "key=value" on stdout and an error text on stderr;
+ *          worker_done_fn gets them. Verbs: probe, put, verify, restore, collect, abandon, keep (src/dest/README.md has
+ *          the arguments).
+ * Shapes   a worker that passes its deadline is killed; one that does not die (D state) is reported `unkillable`
+ *          once and kept until it is reaped; worker_active() then still counts it, but its handle must not be used
+ *          any more: worker_hangs() tells when it is gone. Output beyond WORKER_OUTPUT_MAX_BYTES is read and dropped.
+ * Units    milliseconds; bytes per second for the rate limit.
+ * Errors   WORKER_PARENT in the worker's environment is the process id of its daemon: a worker that finds
+ *          itself with another parent lost its daemon before the kernel knew that it wants to die with it.
+ */
+#ifndef CKPT_DEST_WORKER_H
+#define CKPT_DEST_WORKER_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include "src/base/err.h"
+
+#define WORKER_PARENT "CKPT_WORKER_PARENT"
+enum { WORKER_OUTPUT_MAX_BYTES = 65536, WORKER_ARGUMENTS_MAX = 32 };
+
+/* Exit codes of ckpt-worker; scripts and tests may rely on them. Append only. */
+enum worker_exit {
+    WORKER_EXIT_OK = 0,
+    WORKER_EXIT_USAGE = 2,
+    WORKER_EXIT_NOT_FOUND = 3,   /* no such shard or source */
+    WORKER_EXIT_CORRUPT = 4,     /* a shard is not what its manifest says */
+    WORKER_EXIT_UNAVAILABLE = 5, /* prefix missing, no space, I/O error: worth another try */
+    WORKER_EXIT_EMPTY = 6,       /* the source holds no bytes */
+    WORKER_EXIT_REFUSED = 7 /* path outside the prefix, symbolic link, device, a target in use */
+};
+
+struct worker;
+struct worker_result {
+    int exit_code; /* enum worker_exit; -1 when a signal ended it; see `error` */
+    bool timed_out;
+    bool unkillable;  /* SIGKILL had no effect within a second: D state */
+    uint64_t hang_id; /* of an unkillable one, never used again: for worker_hangs() */
+    bool cancelled;
+    uint64_t duration_ms;
+    char error[512];    /* first line of stderr, or what happened */
+    const char *output; /* stdout, lines of key=value, NUL-terminated; valid during the callback */
+};
+typedef void worker_done_fn(void *data, const struct worker_result *result);
+
+/* Full path of the worker program; "" finds `ckpt-worker` in the folder of /proc/self/exe. Copied. */
+void worker_set_program(const char *path);
+/* Where that is. */
+int worker_program(char ret_path[PATH_MAX], struct err *err);
+/* arguments: verb first, NULL-terminated, at most WORKER_ARGUMENTS_MAX. It begins as this process' user; with --as it becomes
+ * another one by itself. done is called exactly once, never from inside this call. */
+int worker_start(uv_loop_t *loop, const char *const *arguments, uint64_t deadline_ms,
+                 worker_done_fn *done, void *data, struct worker **ret_worker, struct err *err);
+void worker_cancel(struct worker *worker); /* SIGKILL; done still comes, with cancelled = true */
+size_t worker_active(void);
+/* Whether that unkillable one is still there. */
+bool worker_hangs(uint64_t hang_id);
+/* The value of `key` in the output, copied; -1 when absent or too long. */
+int worker_output_get(const char *output, const char *key, char *ret_value, size_t size);
+
+#endif

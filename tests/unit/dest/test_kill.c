@@ -1,0 +1,216 @@
+/* SIGKILL at every system call of put, restore and collect: whatever has its final name is whole.
+ *
+ * Flow     a child runs the operation under ptrace and is stopped at each system call; run k is killed at its k-th stop, for
+ *          every k until one run gets to its end. No moment is left to luck.
+ */
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "src/dest/worker.h"
+#include "tests/support/test.h"
+#include "tests/unit/dest/folders.h"
+
+typedef int operation_fn(struct folders *folders);
+enum { STOPS_MAX = 20000 };
+
+static int run_put(struct folders *folders)
+{
+    return put_n1(folders);
+}
+
+static int run_restore(struct folders *folders)
+{
+    return verb(folders, "restore", "--prefix", folders->prefix, "--path", folders->path, "--node",
+                "n1", "--to", folders->to, NULL);
+}
+
+static int run_collect(struct folders *folders)
+{
+    return verb(folders, "collect", "--prefix", folders->prefix, "--path", folders->path, NULL);
+}
+
+static pid_t start_traced(operation_fn *operation, struct folders *folders)
+{
+    int status;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+            _exit(99);
+        raise(SIGSTOP);
+        _exit(operation(folders));
+    }
+    assert_true(pid > 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (!WIFSTOPPED(status)) {
+        print_message("# SKIP tracing a child is not allowed here\n");
+        skip();
+    }
+    return pid;
+}
+
+/* Killed at the k-th stop: true. Ended before with success: false. */
+static bool killed_at(operation_fn *operation, struct folders *folders, unsigned k)
+{
+    pid_t pid = start_traced(operation, folders);
+    int status = 0;
+
+    for (unsigned i = 0; i < k; i++) {
+        assert_int_equal(ptrace(PTRACE_SYSCALL, pid, NULL, NULL), 0);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        if (WIFEXITED(status)) {
+            assert_int_equal(WEXITSTATUS(status), 0);
+            return false;
+        }
+    }
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status));
+    return true;
+}
+
+static void remove_if_there(const char *parent, const char *name)
+{
+    char path[512];
+
+    snprintf(path, sizeof(path), "%s/%s", parent, name);
+    if (exists(parent, name))
+        remove_tree(path);
+}
+
+/* S1-092, S5-014. Each run finds what the one before left, as a retry does. */
+static void put_killed_anywhere_leaves_no_shard_or_a_whole_one(void **state)
+{
+    struct folders *folders = *state;
+    unsigned k, absent = 0, whole = 0;
+
+    for (k = 1; killed_at(run_put, folders, k); k++) {
+        if (exists(folders->path, "n1")) {
+            assert_int_equal(verify_n1(folders), WORKER_EXIT_OK);
+            remove_if_there(folders->path, "n1");
+            whole++;
+        } else {
+            absent++;
+        }
+        assert_true(count_hidden(folders->path) <= 1); /* litter does not pile up */
+        assert_true(k < STOPS_MAX);
+    }
+    print_message("%u moments: %u without a shard, %u with a whole one\n", k - 1, absent, whole);
+    assert_true(absent > 100 && whole > 0);
+    assert_int_equal(verify_n1(folders), WORKER_EXIT_OK);
+    assert_uint_equal(count_hidden(folders->path), 0);
+}
+
+/* A killed put must neither keep the other tenants out nor let them change what is theirs alone. */
+static void put_killed_anywhere_leaves_levels_above_readable(void **state)
+{
+    struct folders *folders = *state;
+    struct stat status;
+    char tenant[256];
+    unsigned k, made = 0;
+
+    snprintf(tenant, sizeof(tenant), "%s/t", folders->prefix);
+    for (k = 1; made < 3 && killed_at(run_put, folders, k); k++) {
+        if (!exists(folders->prefix, "t"))
+            continue;
+        made++; /* the moments right after it was made */
+        assert_int_equal(stat(tenant, &status), 0);
+        assert_int_equal(status.st_mode & 07777, 0755);
+        remove_tree(tenant);
+    }
+    assert_uint_equal(made, 3);
+}
+
+/* A second attempt over a first one's shard: none, the old or the new one, never a mixture. */
+static void put_killed_while_replacing_leaves_the_old_the_new_or_none(void **state)
+{
+    struct folders *folders = *state;
+    unsigned k, old = 0, new = 0, none = 0;
+    char first[SHA256_HEX_BYTES], found[SHA256_HEX_BYTES];
+
+    assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
+    assert_int_equal(worker_output_get(folders->out, "manifest_sha256", first, sizeof(first)), 0);
+    for (k = 1;; k++) {
+        write_text(folders->source, "sub/b.txt", "second attempt");
+        if (!killed_at(run_put, folders, k))
+            break;
+        if (!exists(folders->path, "n1")) {
+            none++;
+        } else {
+            assert_int_equal(verify_n1(folders), WORKER_EXIT_OK);
+            worker_output_get(folders->out, "manifest_sha256", found, sizeof(found));
+            if (strcmp(found, first) == 0)
+                old++;
+            else
+                new ++;
+        }
+        write_text(folders->source, "sub/b.txt", "hello\n"); /* back to the first */
+        assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
+        assert_uint_equal(count_hidden(folders->path), 0);
+        assert_true(k < STOPS_MAX);
+    }
+    print_message("%u moments: %u old, %u none, %u new\n", k - 1, old, none, new);
+    assert_true(old > 100 && none > 0 && new > 0);
+}
+
+static void restore_killed_anywhere_leaves_no_target_or_a_whole_one(void **state)
+{
+    struct folders *folders = *state;
+    unsigned k, absent = 0, whole = 0;
+
+    assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
+    for (k = 1; killed_at(run_restore, folders, k); k++) {
+        if (exists(folders->root, "back")) {
+            assert_true(same_trees(folders->source, folders->to));
+            remove_if_there(folders->root, "back");
+            whole++;
+        } else {
+            absent++;
+        }
+        assert_true(count_hidden(folders->root) <= 1);
+        assert_true(k < STOPS_MAX);
+    }
+    assert_true(absent > 100 && whole > 0);
+    assert_true(same_trees(folders->source, folders->to));
+    assert_uint_equal(count_hidden(folders->root), 0);
+}
+
+static void collect_killed_anywhere_leaves_the_whole_checkpoint_or_none(void **state)
+{
+    struct folders *folders = *state;
+    unsigned k, gone = 0, whole = 0;
+
+    assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
+    for (k = 1; killed_at(run_collect, folders, k); k++) {
+        if (exists(folders->path, "n1")) {
+            assert_int_equal(verify_n1(folders), WORKER_EXIT_OK);
+            whole++;
+        } else {
+            assert_false(exists(folders->path, "."));
+            gone++;
+            assert_int_equal(run_collect(folders), WORKER_EXIT_OK);
+            assert_false(exists(folders->prefix, "t/p/a")); /* nothing hidden is left either */
+            assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
+        }
+        assert_true(k < STOPS_MAX);
+    }
+    assert_true(gone > 0 && whole > 0);
+    assert_false(exists(folders->prefix, "t/p/a"));
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, folders_setup, folders_teardown)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(put_killed_anywhere_leaves_no_shard_or_a_whole_one),
+        T(put_killed_anywhere_leaves_levels_above_readable),
+        T(put_killed_while_replacing_leaves_the_old_the_new_or_none),
+        T(restore_killed_anywhere_leaves_no_target_or_a_whole_one),
+        T(collect_killed_anywhere_leaves_the_whole_checkpoint_or_none),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,234 @@
+/* The manifest's one text form: what is written is read back, everything else is refused. */
+#include "src/dest/manifest.h"
+
+#include "tests/support/test.h"
+
+static void add(struct manifest *manifest, const char *path, uint64_t size_bytes)
+{
+    struct manifest_entry *entry = manifest_add(manifest, path, size_bytes == UINT64_MAX);
+
+    entry->mode = entry->is_directory ? 0755 : 0644;
+    entry->size_bytes = entry->is_directory ? 0 : size_bytes;
+    sha256_of(path, strlen(path), entry->sha256);
+}
+
+static void build(struct manifest *manifest)
+{
+    manifest_init(manifest);
+    add(manifest, "z", 3);
+    add(manifest, "dir/new\nline", 0);
+    add(manifest, "dir", UINT64_MAX);
+    add(manifest, "dir/back\\slash", 7);
+    add(manifest, "dir-x", 1);
+    assert_int_equal(manifest_finish(manifest, NULL), 0);
+}
+
+/* Replaces the last line by the right one for the text before it. */
+static void reseal(struct buf *text)
+{
+    uint8_t digest[SHA256_BYTES];
+    char hex[SHA256_HEX_BYTES];
+
+    buf_append(text, "", 1);
+    text->length = (size_t)((uint8_t *)strstr((char *)text->bytes, "# self") - text->bytes);
+    sha256_of(text->bytes, text->length, digest);
+    buf_printf(text, "# self sha256=%s\n", sha256_format(digest, hex));
+}
+
+static void sha256_is_the_published_function(void **state)
+{
+    uint8_t digest[SHA256_BYTES], parsed[SHA256_BYTES];
+    char hex[SHA256_HEX_BYTES];
+
+    (void)state;
+    sha256_of("abc", 3, digest); /* FIPS 180-2, B.1 */
+    assert_string_equal(sha256_format(digest, hex),
+                        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    assert_int_equal(sha256_parse(hex, parsed), 0);
+    assert_memory_equal(parsed, digest, SHA256_BYTES);
+    hex[63] = 'D';
+    assert_int_equal(sha256_parse(hex, parsed), -1);
+}
+
+static void what_is_encoded_is_parsed_again(void **state)
+{
+    struct manifest manifest, parsed;
+    struct buf text;
+    struct err err;
+
+    (void)state;
+    build(&manifest);
+    buf_init(&text);
+    manifest_encode(&manifest, &text);
+    assert_int_equal(manifest_parse(text.bytes, text.length, &parsed, &err), 0);
+    assert_uint_equal(parsed.count, 5);
+    assert_uint_equal(parsed.file_count, 4);
+    assert_uint_equal(parsed.size_bytes, 11);
+    assert_string_equal(parsed.entries[2].path, "dir/back\\slash");
+    assert_string_equal(parsed.entries[3].path, "dir/new\nline");
+    assert_uint_equal(parsed.entries[2].size_bytes, 7);
+    assert_true(parsed.entries[0].is_directory);
+    assert_memory_equal(parsed.entries[4].sha256, manifest.entries[4].sha256, SHA256_BYTES);
+    assert_int_equal(manifest_compare(&manifest, &parsed, &err), 0);
+    buf_close(&text);
+    manifest_close(&manifest);
+    manifest_close(&parsed);
+}
+
+static void every_flipped_bit_is_noticed(void **state)
+{
+    struct manifest manifest, parsed;
+    struct buf text;
+
+    (void)state;
+    build(&manifest);
+    buf_init(&text);
+    manifest_encode(&manifest, &text);
+    for (size_t i = 0; i < text.length; i++) {
+        for (int bit = 0; bit < 8; bit++) {
+            text.bytes[i] ^= (uint8_t)(1 << bit);
+            assert_int_equal(manifest_parse(text.bytes, text.length, &parsed, NULL), -1);
+            text.bytes[i] ^= (uint8_t)(1 << bit);
+        }
+        assert_int_equal(manifest_parse(text.bytes, i, &parsed, NULL), -1);
+    }
+    buf_close(&text);
+    manifest_close(&manifest);
+}
+
+/* Also a text whose self-hash is right must have the one form: nobody can smuggle a path in. */
+static void resealed_texts_of_another_form_are_refused(void **state)
+{
+    static const char hash[] = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    static const char *const bodies[] = {
+        "# ckpt-manifest 2\n# total files=0 directories=0 bytes=0\n",
+        "# ckpt-manifest 1\n# total files=1 directories=0 bytes=0\n",
+        "# ckpt-manifest 1\n# total files=0 directories=0 bytes=0\nmore\n",
+        "# ckpt-manifest 1\n# file size=1 mode=0644\n%s *../x\n# total files=1 directories=0 "
+        "bytes=1\n",
+        "# ckpt-manifest 1\n# file size=1 mode=0644\n%s */x\n# total files=1 directories=0 "
+        "bytes=1\n",
+        "# ckpt-manifest 1\n# file size=1 mode=0644\n%s *MANIFEST\n# total files=1 directories=0 "
+        "bytes=1\n",
+        "# ckpt-manifest 1\n# file size=1 mode=0644\n%s *-\n# total files=1 directories=0 "
+        "bytes=1\n",
+        "# ckpt-manifest 1\n# file size=1 mode=0644\n%s *a/b\n# total files=1 directories=0 "
+        "bytes=1\n",
+        "# ckpt-manifest 1\n# file size=1 mode=0644\n%s *a\\\n# total files=1 directories=0 "
+        "bytes=1\n",
+        "# ckpt-manifest 1\n# file size=1 mode=0644\n\\%s *a\n# total files=1 directories=0 "
+        "bytes=1\n",
+        "# ckpt-manifest 1\n# file size=01 mode=0644\n%s *a\n# total files=1 directories=0 "
+        "bytes=1\n",
+        "# ckpt-manifest 1\n# file size=1 mode=0999\n%s *a\n# total files=1 directories=0 "
+        "bytes=1\n",
+        "# ckpt-manifest 1\n# file size=1 mode=7644\n%s *a\n# total files=1 directories=0 "
+        "bytes=1\n",
+        "# ckpt-manifest 1\n# file size=99999999999999999999 mode=0644\n%s *a\n# total files=1 "
+        "directories=0 bytes=1\n",
+        "# ckpt-manifest 1\n# directory mode=0755 name=a/../b\n# total files=0 directories=1 "
+        "bytes=0\n",
+        "# ckpt-manifest 1\n# directory mode=0755 name=b\n# directory mode=0755 name=a\n"
+        "# total files=0 directories=2 bytes=0\n",
+        "# ckpt-manifest 1\n# directory mode=0755 name=a\n# directory mode=0755 name=a\n"
+        "# total files=0 directories=2 bytes=0\n",
+    };
+    struct manifest parsed;
+    struct err err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+        struct buf text;
+        const char *hole = strstr(bodies[i], "%s");
+        buf_init(&text);
+        buf_append(&text, bodies[i], hole == NULL ? strlen(bodies[i]) : (size_t)(hole - bodies[i]));
+        if (hole != NULL)
+            buf_printf(&text, "%s%s", hash, hole + 2);
+        buf_printf(&text, "# self");
+        reseal(&text);
+        err.code = ERR_NONE;
+        assert_int_equal(manifest_parse(text.bytes, text.length, &parsed, &err), -1);
+        assert_int_equal(err.code, ERR_CORRUPT);
+        buf_close(&text);
+    }
+}
+
+static void the_empty_manifest_of_the_right_form_is_read(void **state)
+{
+    struct manifest parsed;
+    struct buf text;
+
+    (void)state;
+    buf_init(&text);
+    buf_printf(&text, "# ckpt-manifest 1\n# total files=0 directories=0 bytes=0\n# self");
+    reseal(&text);
+    assert_int_equal(manifest_parse(text.bytes, text.length, &parsed, NULL), 0);
+    assert_uint_equal(parsed.count, 0);
+    manifest_close(&parsed);
+    buf_close(&text);
+}
+
+static void names_that_cannot_be_carried_are_refused_by_name(void **state)
+{
+    static const char *const names[] = {"MANIFEST", "-",   "a\rb", "/a",  "a/",
+                                        "a//b",     "./a", "..",   "a/.", ""};
+    char deep[2 * (MANIFEST_DEPTH_MAX + 1) + 1], longest[MANIFEST_NAME_MAX_BYTES + 2];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        assert_non_null(manifest_path_problem(names[i]));
+    assert_null(manifest_path_problem("sub/MANIFEST"));
+    assert_null(manifest_path_problem("sub/-"));
+    assert_null(manifest_path_problem("...a"));
+    for (size_t i = 0; i < sizeof(deep); i++)
+        deep[i] = i % 2 == 0 ? 'd' : '/';
+    deep[2 * (MANIFEST_DEPTH_MAX + 1) - 1] = '\0';
+    assert_non_null(manifest_path_problem(deep));
+    deep[2 * MANIFEST_DEPTH_MAX - 1] = '\0';
+    assert_null(manifest_path_problem(deep));
+    memset(longest, 'n', sizeof(longest));
+    longest[MANIFEST_NAME_MAX_BYTES + 1] = '\0';
+    assert_non_null(manifest_path_problem(longest));
+    longest[MANIFEST_NAME_MAX_BYTES] = '\0';
+    assert_null(manifest_path_problem(longest));
+}
+
+static void comparing_names_the_first_difference(void **state)
+{
+    struct manifest one, other;
+    struct err err;
+
+    (void)state;
+    build(&one);
+    build(&other);
+    other.entries[4].size_bytes = 4;
+    assert_int_equal(manifest_compare(&one, &other, &err), -1);
+    assert_string_equal(err.text, "\"z\" has 4 bytes, the manifest says 3");
+    other.entries[4].size_bytes = 3;
+    other.count = 4;
+    assert_int_equal(manifest_compare(&one, &other, &err), -1);
+    assert_string_equal(err.text, "\"z\" is missing");
+    assert_int_equal(manifest_compare(&other, &one, &err), -1);
+    assert_string_equal(err.text, "\"z\" is there but not in the manifest");
+    other.count = 5;
+    other.entries[0].is_directory = false;
+    assert_int_equal(manifest_compare(&one, &other, &err), -1);
+    assert_string_equal(err.text, "\"dir\" is a file, the manifest says folder");
+    manifest_close(&one);
+    manifest_close(&other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sha256_is_the_published_function),
+        cmocka_unit_test(what_is_encoded_is_parsed_again),
+        cmocka_unit_test(every_flipped_bit_is_noticed),
+        cmocka_unit_test(resealed_texts_of_another_form_are_refused),
+        cmocka_unit_test(the_empty_manifest_of_the_right_form_is_read),
+        cmocka_unit_test(names_that_cannot_be_carried_are_refused_by_name),
+        cmocka_unit_test(comparing_names_the_first_difference),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
