@@ -58,11 +58,11 @@ OBJ_of = $(patsubst %.c,$(BUILD)/%.o,$(call SRC_of,$(1)))
 LIB_of = $(foreach l,$(USE_$(1)),$(BUILD)/lib/lib$(l).a)
 
 PROGRAMS = ckptd ckpt-agentd ckpt-run ckptctl ckpt-worker
-MAIN_ckptd = src/broker/main.c
+MAIN_ckptd = src/broker/daemon/main.c
 LAYER_ckptd = broker
-MAIN_ckpt-agentd = src/agent/main.c
+MAIN_ckpt-agentd = src/agent/daemon/main.c
 LAYER_ckpt-agentd = agent
-MAIN_ckpt-run = src/agent/run_main.c
+MAIN_ckpt-run = src/agent/run/run_main.c
 LAYER_ckpt-run = agent
 MAIN_ckptctl = src/cli/main.c
 LAYER_ckptctl = cli

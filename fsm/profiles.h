@@ -1,5 +1,5 @@
 /* The profiles by which an application may be asked for a checkpoint, by name. A registration that names another one is refused, and
- * the agent's table of ways of asking has a row for each (src/agent/ask.c; a test holds them together).
+ * the agent's table of ways of asking has a row for each (src/agent/ask/ask.c; a test holds them together).
  */
 #ifndef CKPT_FSM_PROFILES_H
 #define CKPT_FSM_PROFILES_H

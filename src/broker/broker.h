@@ -17,8 +17,8 @@
 #include <uv.h>
 
 #include "src/base/ops.h"
-#include "src/broker/config.h"
-#include "src/broker/replica.h"
+#include "src/broker/daemon/config.h"
+#include "src/broker/replica/replica.h"
 #include "src/rpc/server.h"
 
 struct evaluator;

@@ -36,7 +36,7 @@ static bool node_listed(const Ckpt__V1__RequestPreemptionRequest *request, const
     return request->n_useful_nodes == 0;
 }
 
-/* As fsm/victims.c counts them, but for the states of nodes. */
+/* As fsm/preempt/victims.c counts them, but for the states of nodes. */
 static size_t useful_nodes(const Ckpt__V1__RequestPreemptionRequest *request,
                            const Ckpt__V1__Allocation *job)
 {

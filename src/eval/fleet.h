@@ -1,7 +1,7 @@
 /* What a leader learns of the whole fleet: how often nodes fail, by the time since they failed last; how often jobs are killed for
  * others or asked to yield, by group; what came of alarms.
  *
- * Flow     whoever runs a cluster (src/broker/learner.c, src/whatif) tells what time passed and what happened; eval_fleet_rates() is what
+ * Flow     whoever runs a cluster (src/broker/decide/learner.c, src/whatif) tells what time passed and what happened; eval_fleet_rates() is what
  *          the model is told of it. Both run this code with these priors: what is simulated is what ships.
  * Shapes   one flat struct of numbers. A group is a preemption class, or jobs on borrowed nodes, while the queue of their vCluster is calm,
  *          or while it is busy: most demands come then.

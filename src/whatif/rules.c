@@ -271,7 +271,7 @@ static double kill_per_s(const struct sim *sim, size_t job)
                : 0;
 }
 
-/* What its own checkpoints taught, as src/broker/evaluator_learned.c has it. */
+/* What its own checkpoints taught, as src/broker/decide/evaluator_learned.c has it. */
 static void fill_learned(struct sim *sim, size_t i)
 {
     const struct sim_job *job = &sim->jobs[i];

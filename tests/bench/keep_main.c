@@ -14,7 +14,7 @@
 
 #include "src/base/buf.h"
 #include "src/base/check.h"
-#include "src/broker/evaluator_keep.h"
+#include "src/broker/decide/evaluator_keep.h"
 
 enum { ROUNDS = 9, ENTRY_COMMANDS = 128, ID_BYTES = 64, COMMAND_BYTES = 1024, NODES = 4096 };
 enum { CYCLE_MS = 30000, HOUR_MS = 3600000 };

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
-#include "src/broker/node_health.h"
+#include "src/broker/health/node_health.h"
 #include "src/whatif/whatif.h"
 
 /* Seeds below FIRST_SEED are for trying things out: nothing may be tuned on those that are reported. */

@@ -1,8 +1,8 @@
 /* Any bytes as the agent's journal: a clean end, a cut tail or an error; never a crash, and what was read can be read again. */
 #include <string.h>
 
-#include "src/agent/journal.h"
-#include "src/agent/ledger.h"
+#include "src/agent/durable/journal.h"
+#include "src/agent/durable/ledger.h"
 #include "src/base/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);

@@ -6,7 +6,7 @@
 #include "src/base/address.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
-#include "src/broker/config.h"
+#include "src/broker/daemon/config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 size_t fuzz_seed_input(size_t i, uint8_t *bytes, size_t size);

@@ -3,7 +3,7 @@
 
 #include "ckpt/v1/broker.pb-c.h"
 #include "src/base/check.h"
-#include "src/broker/texts.h"
+#include "src/broker/api/texts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 size_t fuzz_seed_input(size_t i, uint8_t *bytes, size_t size);

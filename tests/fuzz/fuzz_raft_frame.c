@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/frame.h"
+#include "raft/net/frame.h"
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/wal.h"
+#include "raft/log/wal.h"
 #include "src/base/bytes.h"
 #include "src/base/check.h"
 #include "src/base/crc32c.h"

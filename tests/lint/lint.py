@@ -56,11 +56,11 @@ MAY_INCLUDE = {
 # the one place where consensus and state machine meet; the program chooses the tables of real disk and network for it
 # (and the offline work on a data folder is the same joint without a loop; backups are written by the copy of the process that writes
 # snapshots)
-ALSO = {"src/broker/replica.c": ("raft/",), "src/broker/replica.h": ("raft/",), "src/broker/replica_stream.h": ("raft/consensus.h",), "src/broker/daemon.c": ("raft/uv_io.h",),
-        "src/broker/credentials.c": ("raft/tls_network.h",),
-        "src/broker/recovery.c": ("raft/",), "src/broker/restore.c": ("raft/",), "src/broker/backup.c": ("raft/export.h",), "src/broker/backup_service.c": ("raft/export.h",),
-        "src/broker/backup_schedule.c": ("raft/export.h",),
-        "src/agent/journal.c": ("raft/io_ops.h",), "src/agent/main.c": ("raft/uv_io.h",)}
+ALSO = {"src/broker/replica/replica.c": ("raft/",), "src/broker/replica/replica.h": ("raft/",), "src/broker/replica/replica_stream.h": ("raft/core/consensus.h",), "src/broker/daemon/daemon.c": ("raft/uv_io.h",),
+        "src/broker/daemon/credentials.c": ("raft/net/tls_network.h",),
+        "src/broker/keep/recovery.c": ("raft/",), "src/broker/keep/restore.c": ("raft/",), "src/broker/keep/backup.c": ("raft/snap/export.h",), "src/broker/api/backup_service.c": ("raft/snap/export.h",),
+        "src/broker/keep/backup_schedule.c": ("raft/snap/export.h",),
+        "src/agent/durable/journal.c": ("raft/io_ops.h",), "src/agent/daemon/main.c": ("raft/uv_io.h",)}
 LIBRARY_LAYERS = {
     "raft.h": ("raft/",),
     "raft/": ("raft/",),
@@ -119,7 +119,7 @@ PURE_PREFIXES = ("check_", "ckpt__", "protobuf_c_")
 
 
 def check_fsm_purity():
-    objects = sorted((BUILD / "fsm").glob("*.o"))
+    objects = sorted((BUILD / "fsm").rglob("*.o"))
     if not objects:
         return f"no objects in {BUILD}/fsm"
     defined, needed = set(), {}
@@ -163,7 +163,7 @@ def check_banned_calls():
             yield f"{name}:{line_of(name, match)}: {match.group(1)}(): use {BANNED[match.group(1)]}"
     for name in PRODUCT:
         for match in re.finditer("__builtin_prefetch", CODE[name]):
-            if name.startswith("fsm/") and name != "fsm/map.h":
+            if name.startswith("fsm/") and name != "fsm/core/map.h":
                 yield f"{name}:{line_of(name, match)}: __builtin_prefetch(): use fsm_prefetch, gcc drops this one in fsm/"
 
 
@@ -345,7 +345,7 @@ def check_access_table():
     """The table of src/broker/README.md says of each method, and of each service's rest, what the rules of access.c say."""
     kinds = ["REPLICA", "AGENT", "SCHEDULER", "OPERATOR"]
     rules = {(service, method): {kind for kind in kinds if kind in may}
-             for service, method, may in re.findall(r'"/ckpt\.v1\.(\w+)/(\w*)", ([A-Z| ]+)\}', TEXT["src/broker/access.c"])}
+             for service, method, may in re.findall(r'"/ckpt\.v1\.(\w+)/(\w*)", ([A-Z| ]+)\}', TEXT["src/broker/api/access.c"])}
     told = {}
     for line in re.findall(r"^\| `\w+Service[/`].*", TEXT["src/broker/README.md"], re.M):
         first, *may = [cell.strip() for cell in line.strip("|").split("|")]

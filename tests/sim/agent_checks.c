@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/agent/allocation.h"
+#include "src/agent/job/allocation.h"
 #include "src/base/check.h"
 #include "tests/sim/agent_asked.h"
 #include "tests/sim/agent_times.h"

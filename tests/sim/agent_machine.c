@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/agent/allocation.h"
-#include "src/agent/restart_points.h"
-#include "src/agent/session.h"
+#include "src/agent/daemon/session.h"
+#include "src/agent/job/allocation.h"
+#include "src/agent/job/restart_points.h"
 #include "src/base/check.h"
 
 #define STATE_FOLDER "/var/lib/ckpt-agent"

@@ -11,8 +11,8 @@
 #ifndef CKPT_TESTS_SIM_AGENT_MACHINE_H
 #define CKPT_TESTS_SIM_AGENT_MACHINE_H
 
-#include "src/agent/agent.h"
-#include "src/agent/app_server.h"
+#include "src/agent/app/app_server.h"
+#include "src/agent/daemon/agent.h"
 #include "tests/sim/agent_files.h"
 #include "tests/sim/agent_store.h"
 #include "tests/sim/sim_uv.h"

@@ -1,4 +1,4 @@
-/* The agent's table of its machine (src/agent/machine.h) over a simulated one. See agent_machine.h.
+/* The agent's table of its machine (src/agent/node/machine.h) over a simulated one. See agent_machine.h.
  *
  * Shapes   callbacks are events of the agent's node: they die with it. An agent that is dying has no effect on anything.
  */

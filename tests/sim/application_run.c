@@ -1,4 +1,4 @@
-/* A model of ckpt-run. See application_run.h; names and states are those of src/agent/run_main.c. */
+/* A model of ckpt-run. See application_run.h; names and states are those of src/agent/run/run_main.c. */
 #include "tests/sim/application_run.h"
 
 #include <limits.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "ckpt/v1/app.pb-c.h"
-#include "src/agent/end_note.h"
+#include "src/agent/durable/end_note.h"
 #include "src/base/check.h"
 #include "src/rpc/client.h"
 

@@ -1,10 +1,10 @@
-/* A model of ckpt-run: speaks Attach with the agent as src/agent/run_main.c does, and keeps one application.
+/* A model of ckpt-run: speaks Attach with the agent as src/agent/run/run_main.c does, and keeps one application.
  *
  * Flow     application_run_new() attaches; ready: an application is held; started; ready again: it is released; its end is told, then
  *          the next life or the end of this program. A broken stream is opened again.
  * Shapes   belongs to who made it, until ended() or application_run_kill().
  * Faults   application_run_kill(): SIGKILL; its application lives on without it.
- * Source   src/agent/run_main.c, run_child.h
+ * Source   src/agent/run/run_main.c, run_child.h
  */
 #ifndef CKPT_TESTS_SIM_APPLICATION_RUN_H
 #define CKPT_TESTS_SIM_APPLICATION_RUN_H

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/consensus.h"
+#include "raft/core/consensus.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
 #include "tests/sim/sim_disk_internal.h"

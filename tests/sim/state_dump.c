@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fsm/state.h"
+#include "fsm/core/state.h"
 
 static void add(uint64_t *hash, uint64_t value)
 {

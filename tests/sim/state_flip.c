@@ -1,7 +1,7 @@
-/* See state_flip.h. Apart from world_flips.c: fsm/state.h and what a broker includes do not go together. */
+/* See state_flip.h. Apart from world_flips.c: fsm/core/state.h and what a broker includes do not go together. */
 #include "tests/sim/state_flip.h"
 
-#include "fsm/state.h"
+#include "fsm/core/state.h"
 
 void state_flip_hash(const struct fsm *fsm, unsigned bit)
 {

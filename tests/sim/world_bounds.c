@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "src/base/check.h"
-#include "src/broker/evaluator.h"
-#include "src/broker/evaluator_view.h"
-#include "src/broker/leader_watch.h"
+#include "src/broker/decide/evaluator.h"
+#include "src/broker/decide/evaluator_view.h"
+#include "src/broker/replica/leader_watch.h"
 #include "tests/sim/world_internal.h"
 
 enum {

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
-#include "src/broker/explain.h"
+#include "src/broker/explain/explain.h"
 #include "src/eval/inputs.h"
 #include "tests/sim/world_internal.h"
 

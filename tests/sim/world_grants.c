@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
-#include "src/broker/dispatcher_internal.h"
+#include "src/broker/dispatch/dispatcher_internal.h"
 #include "tests/sim/world_internal.h"
 
 #define CHECKPOINT(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name

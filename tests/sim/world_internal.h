@@ -9,7 +9,7 @@
 
 #include <raft.h>
 
-#include "raft/consensus_internal.h"
+#include "raft/core/consensus_internal.h"
 #include "src/broker/broker.h"
 #include "src/client/client.h"
 #include "tests/sim/world.h"

@@ -1,4 +1,4 @@
-/* One ckptd of the world: what src/broker/daemon.c puts together, without its loop, signals, HTTP and reflection.
+/* One ckptd of the world: what src/broker/daemon/daemon.c puts together, without its loop, signals, HTTP and reflection.
  *
  * Flow     member_start(): replica → server and services → duties → listen. A kill frees the same parts in reverse after the disk and
  *          the connections are dead, so that nothing of the teardown reaches anyone.
@@ -9,18 +9,18 @@
 #include <string.h>
 
 #include "src/base/check.h"
-#include "src/broker/backup.h"
-#include "src/broker/collector.h"
-#include "src/broker/disk_watch.h"
-#include "src/broker/dispatcher.h"
-#include "src/broker/evaluator.h"
-#include "src/broker/leader_watch.h"
-#include "src/broker/member_watch.h"
-#include "src/broker/metrics.h"
-#include "src/broker/service.h"
-#include "src/broker/storage_watch.h"
-#include "src/broker/ticker.h"
-#include "src/broker/watch.h"
+#include "src/broker/api/service.h"
+#include "src/broker/api/watch.h"
+#include "src/broker/daemon/metrics.h"
+#include "src/broker/decide/evaluator.h"
+#include "src/broker/dispatch/dispatcher.h"
+#include "src/broker/health/disk_watch.h"
+#include "src/broker/health/storage_watch.h"
+#include "src/broker/keep/backup.h"
+#include "src/broker/keep/collector.h"
+#include "src/broker/replica/leader_watch.h"
+#include "src/broker/replica/member_watch.h"
+#include "src/broker/replica/ticker.h"
 #include "tests/sim/world_internal.h"
 
 enum {

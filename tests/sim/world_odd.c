@@ -11,9 +11,9 @@
 #include <stdio.h>
 
 #include "src/base/check.h"
-#include "src/broker/dispatcher.h"
-#include "src/broker/node_health.h"
-#include "src/broker/nodes.h"
+#include "src/broker/dispatch/dispatcher.h"
+#include "src/broker/health/node_health.h"
+#include "src/broker/health/nodes.h"
 #include "src/telemetry/prometheus.h"
 #include "tests/sim/world_internal.h"
 

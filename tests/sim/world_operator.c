@@ -12,7 +12,7 @@
 
 #include "ckpt/v1/operator.pb-c.h"
 #include "src/base/check.h"
-#include "src/broker/storage_watch.h"
+#include "src/broker/health/storage_watch.h"
 #include "tests/sim/world_internal.h"
 
 enum { TIMEOUT_MS = 4000, ID_BYTES = 48 };
@@ -246,7 +246,7 @@ static void fall_silent(void *data)
     }
 }
 
-/* What src/broker/headroom.c hands on of a VMS, which nobody simulates: what it leaves for checkpoints, that it measures nothing any more,
+/* What src/broker/decide/headroom.c hands on of a VMS, which nobody simulates: what it leaves for checkpoints, that it measures nothing any more,
  * how it is. Words about its health are followed by silence, so that probes alone decide in the end. */
 static void tell_of_storage(struct world_operator *desk)
 {

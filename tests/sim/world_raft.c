@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fsm/hash.h"
+#include "fsm/core/hash.h"
 #include "src/base/check.h"
 #include "tests/sim/world_internal.h"
 

@@ -4,14 +4,14 @@
  *          node that has a walltime it must tell what is left, as of a moment between that entry and now. What an agent keeps for
  *          what it runs is what it was told.
  * Shapes   one time per index. The state's time is what counts: it falls behind the world's when leaders follow each other whose
- *          messages are slow (src/broker/state_clock.h).
+ *          messages are slow (src/broker/replica/state_clock.h).
  * Absent   ends that come too early of a leader whose wall clock was set: the state's time may then be another than the world's.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/agent/allocation.h"
+#include "src/agent/job/allocation.h"
 #include "src/base/check.h"
 #include "tests/sim/agent_machine.h"
 #include "tests/sim/agent_walltimes.h"

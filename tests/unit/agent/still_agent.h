@@ -6,7 +6,7 @@
 #ifndef TESTS_UNIT_AGENT_STILL_AGENT_H
 #define TESTS_UNIT_AGENT_STILL_AGENT_H
 
-#include "src/agent/allocation.h"
+#include "src/agent/job/allocation.h"
 #include "tests/support/test.h"
 
 enum { SECOND_US = 1000000 };

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "raft/uv_io.h"
-#include "src/agent/adopt.h"
+#include "src/agent/node/adopt.h"
 #include "tests/support/test.h"
 
 enum { APPLICATIONS = 3, WRITES_MAX = 100, STRANGER = 20001 };

@@ -1,9 +1,9 @@
 /* ckpt-runs that attach one after the other (F-026). */
 #include "ckpt/v1/app.pb-c.h"
 #include "ckpt/v1/broker.pb-c.h"
-#include "src/agent/allocation.h"
-#include "src/agent/app_server.h"
-#include "src/agent/restart_points.h"
+#include "src/agent/app/app_server.h"
+#include "src/agent/job/allocation.h"
+#include "src/agent/job/restart_points.h"
 #include "src/rpc/client.h"
 #include "src/rpc/server.h"
 #include "src/rpc/uv_clock.h"

@@ -1,9 +1,9 @@
 /* Whom an attempt does not ask yet: a group with a momentary process that has no handler. And how long it has when it is put off. */
-#include "src/agent/attempt.h"
+#include "src/agent/job/attempt.h"
 
 #include <signal.h>
 
-#include "src/agent/attempt_call.h"
+#include "src/agent/job/attempt_call.h"
 #include "tests/unit/agent/still_agent.h"
 
 enum { LIFE = 7, PID = 100, START_TICKS = 5000, CHECKPOINT = 42 };

@@ -1,7 +1,7 @@
 /* The gRPC way's pure parts: what of a deferral is granted, which endpoints are none (S1-038, P-043, I34). */
-#include "src/agent/allocation.h"
-#include "src/agent/app_register.h"
-#include "src/agent/attempt_call.h"
+#include "src/agent/app/app_register.h"
+#include "src/agent/job/allocation.h"
+#include "src/agent/job/attempt_call.h"
 #include "tests/support/test.h"
 
 static void a_deferral_is_granted_up_to_what_is_left(void **state)

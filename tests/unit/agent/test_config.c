@@ -1,6 +1,6 @@
 /* The agent's configuration and ckpt-run's command line: what is wrong is named with its line, value and limit. */
-#include "src/agent/config.h"
-#include "src/agent/run_options.h"
+#include "src/agent/daemon/config.h"
+#include "src/agent/run/run_options.h"
 #include "tests/support/test.h"
 
 static struct agent_config config;

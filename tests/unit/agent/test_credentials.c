@@ -1,5 +1,5 @@
 /* The agent's certificate: found by the node's name, refused when it names another node. */
-#include "src/agent/credentials.h"
+#include "src/agent/daemon/credentials.h"
 
 #include "src/base/check.h"
 #include "tests/support/tls_site.h"

@@ -1,5 +1,5 @@
 /* The deadline of an allocation through order sets and starts (S1-090, I33). */
-#include "src/agent/walltime.h"
+#include "src/agent/job/walltime.h"
 #include "tests/unit/agent/still_agent.h"
 
 enum { LIFE = 7 };

@@ -1,5 +1,5 @@
 /* When what ckpt-run has left in the work folder is looked for: not before that has been opened. */
-#include "src/agent/end_note.h"
+#include "src/agent/durable/end_note.h"
 
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 /* What an owner sees of the own jobs on a node: whose they are, their state, what is kept for it. */
-#include "src/agent/app_jobs.h"
-#include "src/agent/kept.h"
-#include "src/agent/restart_points.h"
+#include "src/agent/app/app_jobs.h"
+#include "src/agent/durable/kept.h"
+#include "src/agent/job/restart_points.h"
 #include "tests/unit/agent/still_agent.h"
 
 enum { ALICE = 1001, BOB = 1002, CHECKPOINT = 42 };

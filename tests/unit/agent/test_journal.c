@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "raft/uv_io.h"
-#include "src/agent/journal.h"
+#include "src/agent/durable/journal.h"
 #include "tests/sim/sim.h"
 #include "tests/support/test.h"
 

@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include "raft/uv_io.h"
-#include "src/agent/ledger.h"
+#include "src/agent/durable/ledger.h"
 #include "src/base/buf.h"
 #include "tests/support/test.h"
 

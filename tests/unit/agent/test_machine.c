@@ -7,8 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "src/agent/machine.h"
-#include "src/agent/network_fs.h"
+#include "src/agent/node/machine.h"
+#include "src/agent/node/network_fs.h"
 #include "src/base/check.h"
 #include "src/dest/manifest.h"
 #include "tests/support/test.h"

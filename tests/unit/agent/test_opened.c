@@ -1,5 +1,5 @@
 /* Opening users' paths in a process. The program is its own ckpt-worker: what it does depends on the path's last name. */
-#include "src/agent/opened.h"
+#include "src/agent/node/opened.h"
 
 #include <signal.h>
 #include <sys/resource.h>

@@ -4,8 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "src/agent/machine.h"
-#include "src/agent/proc.h"
+#include "src/agent/node/machine.h"
+#include "src/agent/node/proc.h"
 #include "tests/support/test.h"
 
 static void stat_with_brackets_and_blanks_in_the_name_is_read(void **state)

@@ -1,5 +1,5 @@
 /* The table of orders against what is in hand (I22, I25, F-027). */
-#include "src/agent/reconcile.h"
+#include "src/agent/job/reconcile.h"
 #include "src/base/id.h"
 #include "tests/support/test.h"
 

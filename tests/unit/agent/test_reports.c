@@ -1,5 +1,5 @@
 /* What an agent keeps with its reports. */
-#include "src/agent/process.h"
+#include "src/agent/job/process.h"
 #include "tests/unit/agent/still_agent.h"
 
 enum { LIFE = 7, STARTED_US = 3 * SECOND_US, ASKED_US = 5 * SECOND_US };

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "src/agent/run_child.h"
+#include "src/agent/run/run_child.h"
 #include "tests/support/test.h"
 
 static const struct run_environment environment = {.allocation_id = "job",

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/agent/vitals.h"
+#include "src/agent/daemon/vitals.h"
 #include "src/base/check.h"
 #include "tests/support/test.h"
 

@@ -1,5 +1,5 @@
 /* Request and sentinel texts (S1-032, decision 14). */
-#include "src/agent/sentinel.h"
+#include "src/agent/job/sentinel.h"
 #include "src/base/id.h"
 #include "tests/support/test.h"
 

@@ -1,7 +1,7 @@
 /* What an agent tells the leader on its stream: as of which report, and how old what it reports is (I30). */
 #include "raft/uv_io.h"
-#include "src/agent/process.h"
-#include "src/agent/session.h"
+#include "src/agent/daemon/session.h"
+#include "src/agent/job/process.h"
 #include "src/rpc/server.h"
 #include "tests/unit/agent/still_agent.h"
 

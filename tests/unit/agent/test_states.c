@@ -1,9 +1,9 @@
 /* The agent's state machines and the walltime rule (S1-090, I33). */
 #include "fsm/profiles.h"
-#include "src/agent/ask.h"
-#include "src/agent/attempt.h"
-#include "src/agent/process.h"
-#include "src/agent/walltime.h"
+#include "src/agent/ask/ask.h"
+#include "src/agent/job/attempt.h"
+#include "src/agent/job/process.h"
+#include "src/agent/job/walltime.h"
 #include "tests/support/test.h"
 
 /* Every row of the table as a text: from, then where it may go. */

@@ -1,7 +1,7 @@
 /* What is told of an application that was stopped, or ended by itself just before (F-021, F-022). */
-#include "src/agent/end_note.h"
-#include "src/agent/process.h"
-#include "src/agent/walltime.h"
+#include "src/agent/durable/end_note.h"
+#include "src/agent/job/process.h"
+#include "src/agent/job/walltime.h"
 
 #include <signal.h>
 #include <unistd.h>

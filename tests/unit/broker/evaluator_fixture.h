@@ -2,9 +2,9 @@
 #ifndef CKPT_TESTS_UNIT_BROKER_EVALUATOR_FIXTURE_H
 #define CKPT_TESTS_UNIT_BROKER_EVALUATOR_FIXTURE_H
 
-#include "src/broker/evaluator.h"
-#include "src/broker/explain.h"
-#include "src/broker/metrics.h"
+#include "src/broker/daemon/metrics.h"
+#include "src/broker/decide/evaluator.h"
+#include "src/broker/explain/explain.h"
 #include "tests/unit/broker/fake_replica.h"
 
 enum { HOUR_MS = 3600000 };

@@ -2,7 +2,7 @@
 #ifndef CKPT_TESTS_UNIT_BROKER_FAKE_MEMBERS_H
 #define CKPT_TESTS_UNIT_BROKER_FAKE_MEMBERS_H
 
-#include "raft/consensus.h"
+#include "raft/core/consensus.h"
 
 void consensus_member_probe(struct consensus *consensus, const struct consensus_member *member,
                             consensus_change_fn *done, void *data)

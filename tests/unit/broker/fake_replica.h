@@ -2,7 +2,7 @@
  *
  * Flow     fake_new() -> broker -> X_new(broker) -> fake_serve() -> fake_advance_ms() ... -> fake_free().
  *          replica_propose() validates and queues; fake_settle() applies what is queued and fires what is due, until nothing is left.
- * Shapes   defines every function of src/broker/replica.h, so that the real one is not linked. Included once per test program.
+ * Shapes   defines every function of src/broker/replica/replica.h, so that the real one is not linked. Included once per test program.
  */
 #ifndef CKPT_TESTS_UNIT_BROKER_FAKE_REPLICA_H
 #define CKPT_TESTS_UNIT_BROKER_FAKE_REPLICA_H

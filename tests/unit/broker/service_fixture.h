@@ -15,9 +15,9 @@
 #include "ckpt/v1/operator.pb-c.h"
 #include "raft/uv_io.h"
 #include "src/base/check.h"
-#include "src/broker/service.h"
-#include "src/broker/translate.h"
-#include "src/broker/watch.h"
+#include "src/broker/api/service.h"
+#include "src/broker/api/watch.h"
+#include "src/broker/explain/translate.h"
 #include "src/rpc/client.h"
 #include "src/rpc/uv_clock.h"
 

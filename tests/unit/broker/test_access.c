@@ -4,7 +4,7 @@
 #include "ckpt/v1/agent.pb-c.h"
 #include "ckpt/v1/broker.pb-c.h"
 #include "ckpt/v1/operator.pb-c.h"
-#include "src/broker/access.h"
+#include "src/broker/api/access.h"
 #include "tests/support/test.h"
 
 static struct rpc_peer peer_of(const char *identity)

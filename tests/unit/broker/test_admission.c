@@ -1,7 +1,7 @@
 /* How many of a cycle's decisions are proposed: the best that fit, held beside sorting all of them (D-001, D-002). */
 #include <stdlib.h>
 
-#include "src/broker/admission.h"
+#include "src/broker/decide/admission.h"
 #include "tests/support/test.h"
 
 enum { JOBS_MAX = 400, TARGETS = 3 };

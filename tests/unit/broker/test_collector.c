@@ -1,6 +1,6 @@
 /* The collector: D-004, I28. Workers are the test's own. */
 #include "src/base/id.h"
-#include "src/broker/collector.h"
+#include "src/broker/keep/collector.h"
 #include "src/dest/worker.h"
 #include "tests/unit/broker/fake_replica.h"
 

@@ -1,8 +1,8 @@
 /* The configuration file: what is taken, and that each refusal names line, key and limit (U2). */
 #include "tests/support/test.h"
 
-#include "src/broker/config.h"
-#include "src/broker/config_keys.h"
+#include "src/broker/daemon/config.h"
+#include "src/broker/daemon/config_keys.h"
 
 #define HEAD "cluster_id: demo\n"
 #define ONE                                                                                        \

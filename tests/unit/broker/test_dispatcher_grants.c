@@ -1,7 +1,7 @@
 /* Bandwidth grants: S1-045, D-001, D-002. */
-#include "src/broker/dispatcher_grants.h"
+#include "src/broker/dispatch/dispatcher_grants.h"
 
-#include "src/broker/dispatcher_queue.h"
+#include "src/broker/dispatch/dispatcher_queue.h"
 #include "src/eval/pace.h"
 #include "tests/support/test.h"
 

@@ -1,6 +1,6 @@
 /* Who gets bandwidth when not all can (D-002, S1-069, L3): the dispatcher with evaluator and state, without streams. */
-#include "src/broker/dispatcher.h"
-#include "src/broker/evaluator.h"
+#include "src/broker/decide/evaluator.h"
+#include "src/broker/dispatch/dispatcher.h"
 #include "tests/unit/broker/fake_replica.h"
 
 enum { HOUR_MS = 3600000 };

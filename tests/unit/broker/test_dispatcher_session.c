@@ -1,7 +1,7 @@
 /* Agents' streams over real sockets: hello, orders, reports, heartbeats, failover (I20, F-009, F-022, F-023).
  * The broker's clock is the test's, so that nothing here waits for time; the loop runs until what is awaited has come. */
-#include "src/broker/dispatcher.h"
-#include "src/broker/nodes.h"
+#include "src/broker/dispatch/dispatcher.h"
+#include "src/broker/health/nodes.h"
 #include "tests/unit/broker/fake_replica.h"
 #include "tests/unit/broker/stream_agent.h"
 

@@ -6,8 +6,8 @@
 #include "raft/uv_io.h"
 #include "src/base/check.h"
 #include "src/broker/broker.h"
-#include "src/broker/dispatcher.h"
-#include "src/broker/ticker.h"
+#include "src/broker/dispatch/dispatcher.h"
+#include "src/broker/replica/ticker.h"
 #include "src/rpc/uv_clock.h"
 #include "tests/unit/broker/stream_agent.h"
 

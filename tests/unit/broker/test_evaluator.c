@@ -1,10 +1,10 @@
 /* Evaluation: from committed state to decisions (S1-050..S1-056, S1-063, S1-068, A-002, T-001). */
 #include <math.h>
 
-#include "src/broker/decision_inputs.h"
-#include "src/broker/dispatcher.h"
-#include "src/broker/evaluator_view.h"
-#include "src/broker/nodes.h"
+#include "src/broker/decide/decision_inputs.h"
+#include "src/broker/decide/evaluator_view.h"
+#include "src/broker/dispatch/dispatcher.h"
+#include "src/broker/health/nodes.h"
 #include "src/eval/breakdown.h"
 #include "tests/unit/broker/evaluator_fixture.h"
 

@@ -1,13 +1,13 @@
 /* Moves off nodes that are about to fail: S1-022, F-008, F-015; the ledger's choice becomes a decision that the state machine checks. */
 #include <math.h>
 
-#include "src/broker/dispatcher.h"
-#include "src/broker/evaluator.h"
-#include "src/broker/evaluator_actions.h"
-#include "src/broker/explain.h"
-#include "src/broker/metrics.h"
-#include "src/broker/node_health.h"
-#include "src/broker/nodes.h"
+#include "src/broker/daemon/metrics.h"
+#include "src/broker/decide/evaluator.h"
+#include "src/broker/decide/evaluator_actions.h"
+#include "src/broker/dispatch/dispatcher.h"
+#include "src/broker/explain/explain.h"
+#include "src/broker/health/node_health.h"
+#include "src/broker/health/nodes.h"
 #include "tests/unit/broker/fake_replica.h"
 
 #define HOUR_MS UINT64_C(3600000)

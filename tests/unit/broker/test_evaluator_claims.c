@@ -1,9 +1,9 @@
 /* A sensitive job waits in a deep queue: the evaluator claims nodes for it. S1-021, P-004, P-006, S1-053. */
-#include "src/broker/dispatcher.h"
-#include "src/broker/evaluator.h"
-#include "src/broker/evaluator_claims.h"
-#include "src/broker/metrics.h"
-#include "src/broker/nodes.h"
+#include "src/broker/daemon/metrics.h"
+#include "src/broker/decide/evaluator.h"
+#include "src/broker/decide/evaluator_claims.h"
+#include "src/broker/dispatch/dispatcher.h"
+#include "src/broker/health/nodes.h"
 #include "tests/unit/broker/fake_replica.h"
 
 enum { MINUTE_MS = 60000, GPUS = 8 };

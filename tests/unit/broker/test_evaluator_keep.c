@@ -2,9 +2,9 @@
  * rule are those of the slow one; every evaluation is found again in the history (S1-050, S1-054, S1-063). */
 #include <math.h>
 
-#include "src/broker/evaluator_keep.h"
-#include "src/broker/node_health.h"
-#include "src/broker/nodes.h"
+#include "src/broker/decide/evaluator_keep.h"
+#include "src/broker/health/node_health.h"
+#include "src/broker/health/nodes.h"
 #include "tests/unit/broker/evaluator_fixture.h"
 
 enum { JOBS = 600, NODES = 40, CYCLES = 240 };

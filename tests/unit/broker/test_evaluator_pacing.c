@@ -1,8 +1,8 @@
 /* A cycle in which more fire than the targets can take (D-001, D-002). */
 #include <time.h>
 
-#include "src/broker/admission.h"
-#include "src/broker/evaluator_view.h"
+#include "src/broker/decide/admission.h"
+#include "src/broker/decide/evaluator_view.h"
 #include "tests/unit/broker/evaluator_fixture.h"
 
 static void started_long_ago(Ckpt__V1__AllocationSpec *spec)

@@ -1,8 +1,8 @@
 /* Explain: of now, of the past, of the log; what is reported as the smallest change does flip, exactly as reported. */
 #include <math.h>
 
-#include "src/broker/evaluator_view.h"
-#include "src/broker/history.h"
+#include "src/broker/decide/evaluator_view.h"
+#include "src/broker/explain/history.h"
 #include "src/eval/inputs.h"
 #include "tests/unit/broker/evaluator_fixture.h"
 

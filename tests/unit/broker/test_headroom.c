@@ -1,8 +1,8 @@
 /* What a storage system says of its bandwidth and what becomes of it in the state: S1-005, S1-052. */
 #include <math.h>
 
-#include "src/broker/headroom.h"
-#include "src/broker/storage_watch.h"
+#include "src/broker/decide/headroom.h"
+#include "src/broker/health/storage_watch.h"
 #include "src/dest/worker.h"
 #include "src/rpc/uv_clock.h"
 #include "tests/unit/broker/fake_replica.h"

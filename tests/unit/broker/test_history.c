@@ -1,7 +1,7 @@
 /* The history of evaluations gives every earlier one back, to the bit, for as long as it says it does. */
 #include <math.h>
 
-#include "src/broker/history.h"
+#include "src/broker/explain/history.h"
 #include "tests/support/test.h"
 
 enum { JOBS = 40 };

@@ -4,8 +4,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "src/broker/http.h"
-#include "src/broker/metrics.h"
+#include "src/broker/daemon/http.h"
+#include "src/broker/daemon/metrics.h"
 #include "tests/unit/broker/fake_replica.h"
 
 /* A blocking client in a thread of its own; the loop runs meanwhile. */

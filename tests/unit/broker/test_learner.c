@@ -1,12 +1,12 @@
 /* What is learned reaches the model, and the next leader goes on with it. */
 #include <math.h>
 
-#include "src/broker/dispatcher.h"
-#include "src/broker/evaluator_view.h"
-#include "src/broker/learner.h"
-#include "src/broker/metrics_model.h"
-#include "src/broker/node_health.h"
-#include "src/broker/nodes.h"
+#include "src/broker/daemon/metrics_model.h"
+#include "src/broker/decide/evaluator_view.h"
+#include "src/broker/decide/learner.h"
+#include "src/broker/dispatch/dispatcher.h"
+#include "src/broker/health/node_health.h"
+#include "src/broker/health/nodes.h"
 #include "src/eval/learn.h"
 #include "tests/unit/broker/evaluator_fixture.h"
 

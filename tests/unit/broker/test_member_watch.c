@@ -1,10 +1,10 @@
 /* Raft's members, the replicated list of them, and who should lead: what differs is proposed until it does not, and leadership goes
  * to the preferred member without flapping. */
 #include "src/base/log.h"
-#include "src/broker/disk_watch.h"
-#include "src/broker/evaluator.h"
-#include "src/broker/leader_watch.h"
-#include "src/broker/member_watch.h"
+#include "src/broker/decide/evaluator.h"
+#include "src/broker/health/disk_watch.h"
+#include "src/broker/replica/leader_watch.h"
+#include "src/broker/replica/member_watch.h"
 #include "tests/unit/broker/fake_replica.h"
 
 static struct consensus_status status;

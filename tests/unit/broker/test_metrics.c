@@ -2,7 +2,7 @@
 #include <ctype.h>
 #include <unistd.h>
 
-#include "src/broker/metrics.h"
+#include "src/broker/daemon/metrics.h"
 #include "tests/unit/broker/fake_replica.h"
 
 static const char *const expected_names[] = {

@@ -1,5 +1,5 @@
 /* Metrics that are counted from the state's events: P-080, T-006, F-014. */
-#include "src/broker/metrics.h"
+#include "src/broker/daemon/metrics.h"
 #include "tests/unit/broker/fake_replica.h"
 
 static struct fake *start(void)

@@ -1,8 +1,8 @@
 /* What heartbeats and telemetry do to a node's hazard, and when it is drained: S1-012, S1-022, S1-051, T-001. */
 #include <math.h>
 
-#include "src/broker/node_health.h"
-#include "src/broker/nodes.h"
+#include "src/broker/health/node_health.h"
+#include "src/broker/health/nodes.h"
 #include "tests/unit/broker/fake_replica.h"
 
 #define STATE(name) CKPT__LOG__V1__NODE_STATE__NODE_STATE_##name

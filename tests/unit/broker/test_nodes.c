@@ -1,5 +1,5 @@
 /* Heartbeat ages of nodes: F-006, F-007. */
-#include "src/broker/nodes.h"
+#include "src/broker/health/nodes.h"
 #include "tests/unit/broker/fake_replica.h"
 
 #define STATE(name) CKPT__LOG__V1__NODE_STATE__NODE_STATE_##name

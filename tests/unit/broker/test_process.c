@@ -1,5 +1,5 @@
 /* The lag of the loop: what is counted as a stall and what is not. */
-#include "src/broker/process.h"
+#include "src/broker/daemon/process.h"
 
 #include <unistd.h>
 

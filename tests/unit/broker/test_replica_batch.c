@@ -1,8 +1,8 @@
 /* Batches are entries that decode to what went in, and requests with NUL bytes in texts are found. */
 #include "tests/support/test.h"
 
-#include "src/broker/batch.h"
-#include "src/broker/texts.h"
+#include "src/broker/api/texts.h"
+#include "src/broker/replica/batch.h"
 
 static int told[3];
 

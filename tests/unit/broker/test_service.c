@@ -1,6 +1,6 @@
 /* BrokerService and OperatorService over loopback: a real server, a real client, a real replica of one
  * member (or one of three that never finds the others) in a folder of its own. U6, U7. */
-#include "src/broker/answer.h"
+#include "src/broker/api/answer.h"
 #include "tests/unit/broker/service_calls.h"
 
 static void get_allocation(const char *id, bool stale, struct answer *answer)

@@ -1,5 +1,5 @@
 /* What schedulers ask about victims: what a preemption came to, and placement hints, from a real replica of one member. */
-#include "src/broker/answer.h"
+#include "src/broker/api/answer.h"
 #include "tests/unit/broker/service_calls.h"
 
 static void preemptions(uint64_t id, struct answer *answer)

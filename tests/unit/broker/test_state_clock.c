@@ -1,7 +1,7 @@
 /* The stamps of commands: steps of a wall clock and leaders whose clock is off move no timer; who is off knows it. */
 #include "src/base/bytes.h"
 #include "src/base/check.h"
-#include "src/broker/state_clock.h"
+#include "src/broker/replica/state_clock.h"
 #include "tests/support/test.h"
 
 #define S    UINT64_C(1000000)

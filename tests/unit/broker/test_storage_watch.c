@@ -1,6 +1,6 @@
 /* The storage watch: S1-060, S1-062, S1-073, S1-074 and what a new leader knows. Probes are the test's own. */
-#include "src/broker/collector.h"
-#include "src/broker/storage_watch.h"
+#include "src/broker/health/storage_watch.h"
+#include "src/broker/keep/collector.h"
 #include "src/dest/worker.h"
 #include "tests/unit/broker/fake_replica.h"
 

@@ -6,11 +6,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "src/broker/dispatcher.h"
-#include "src/broker/metrics.h"
-#include "src/broker/node_health.h"
-#include "src/broker/nodes.h"
-#include "src/broker/telemetry.h"
+#include "src/broker/daemon/metrics.h"
+#include "src/broker/dispatch/dispatcher.h"
+#include "src/broker/health/node_health.h"
+#include "src/broker/health/nodes.h"
+#include "src/broker/health/telemetry.h"
 #include "src/rpc/uv_clock.h"
 #include "tests/unit/broker/fake_replica.h"
 

@@ -1,5 +1,5 @@
 /* Ticks: deadlines of the state fire in time, an idle cluster writes nothing. */
-#include "src/broker/ticker.h"
+#include "src/broker/replica/ticker.h"
 #include "tests/unit/broker/fake_replica.h"
 
 static void short_walltime(Ckpt__V1__AllocationSpec *spec)

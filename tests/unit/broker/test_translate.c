@@ -1,6 +1,6 @@
 /* From the state to messages: what a scheduler or an operator sees of an allocation. */
 #include "src/base/id.h"
-#include "src/broker/translate.h"
+#include "src/broker/explain/translate.h"
 #include "tests/unit/broker/fake_replica.h"
 
 static void restart(struct fake *fake)

@@ -1,7 +1,7 @@
 /* Walks the command table: fails when a step of the recipe in fsm/README.md is missing for a command. */
 #include "tests/unit/fsm/expect.h"
 
-#include "fsm/state.h"
+#include "fsm/core/state.h"
 
 static bool file_holds(const char *path, const char *text)
 {

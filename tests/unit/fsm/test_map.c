@@ -1,7 +1,7 @@
 /* The hash table against a plain array, with hashes that cluster and wrap around, while its entries move to a larger table. */
 #include "tests/support/test.h"
 
-#include "fsm/map.h"
+#include "fsm/core/map.h"
 
 enum { ITEMS = 6000 };
 

@@ -1,7 +1,7 @@
 /* Snapshots in slices: whatever happens between two slices, the bytes are those of the instant at which it began. */
 #include "tests/support/test.h"
 
-#include "fsm/state.h"
+#include "fsm/core/state.h"
 #include "tests/unit/fsm/expect.h"
 #include "tests/unit/fsm/random_line.h"
 

@@ -112,14 +112,14 @@ static const char *const elsewhere[] = {
     "ALLOCATIONS_FULL",     /* two million allocations: not in a unit test */
     "JUST_RESUMED",         /* test_victims.c */
     "PREEMPTIONS_FULL",     /* test_victims.c */
-    "PREEMPTION_NOT_FOUND", /* src/broker/service_preemption.c: of a read */
+    "PREEMPTION_NOT_FOUND", /* src/broker/api/service_preemption.c: of a read */
     "SESSIONS_FULL",        /* a million requests within 15 s: not in a unit test */
     "NODES_FULL",           /* test_cluster.c */
     "TARGETS_FULL",         /* test_cluster.c */
     "QUEUES_FULL",          /* test_cluster.c */
     "NOT_INITIALISED",      /* test_commands.c */
-    "OUTCOME_UNKNOWN",      /* src/broker/replica.c: never a replicated outcome */
-    "REQUEST_NOT_FOUND",    /* src/broker/service_broker.c: of a read */
+    "OUTCOME_UNKNOWN",      /* src/broker/replica/replica.c: never a replicated outcome */
+    "REQUEST_NOT_FOUND",    /* src/broker/api/service_broker.c: of a read */
 };
 
 static void every_row_ends_with_its_status(void **unused)

@@ -1,5 +1,5 @@
 /* fsm_unpack() gives what protobuf_c_message_unpack() gives, for packed messages of every kind and for bytes that are nearly ones. */
-#include "fsm/unpack.h"
+#include "fsm/core/unpack.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

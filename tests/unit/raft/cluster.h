@@ -8,7 +8,7 @@
 #ifndef CKPT_TESTS_RAFT_CLUSTER_H
 #define CKPT_TESTS_RAFT_CLUSTER_H
 
-#include "raft/consensus.h"
+#include "raft/core/consensus.h"
 #include "tests/sim/sim.h"
 
 enum { CLUSTER_TERMS_MAX = 65536, CLUSTER_INDEXES_MAX = 400000 };

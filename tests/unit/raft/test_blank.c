@@ -2,7 +2,7 @@
  * it had voted for, is lost. */
 #include "tests/support/test.h"
 
-#include "raft/consensus_internal.h"
+#include "raft/core/consensus_internal.h"
 #include "raft/io_ops.h"
 #include "tests/unit/raft/anew.h"
 #include "tests/unit/raft/cluster.h"

@@ -1,7 +1,7 @@
 /* Consensus in the simulated world: crashes, torn disks, partitions; committed entries are never lost (I1, I3-I7, I12). */
 #include "tests/support/test.h"
 
-#include "raft/consensus_internal.h"
+#include "raft/core/consensus_internal.h"
 #include "tests/unit/raft/cluster.h"
 
 enum { SECOND_US = 1000000 };

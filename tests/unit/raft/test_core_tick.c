@@ -1,7 +1,7 @@
 /* The tick of members that are slow: whose turns are, whose clock turns within one, whose disk takes nothing. */
 #include "tests/support/test.h"
 
-#include "raft/consensus_internal.h"
+#include "raft/core/consensus_internal.h"
 #include "tests/unit/raft/cluster.h"
 
 enum { SECOND_US = 1000000 };

@@ -1,9 +1,9 @@
 /* What a write, a sync or an allocation that fails is told with: the system says neither file nor place, the operator needs both (S4). */
 #include "tests/support/test.h"
 
-#include "raft/folder.h"
-#include "raft/vote.h"
-#include "raft/wal.h"
+#include "raft/log/folder.h"
+#include "raft/log/vote.h"
+#include "raft/log/wal.h"
 #include "tests/sim/sim.h"
 
 static const char *const files[] = {"/wal/vote", "/wal/synced", "/wal/identity", "/wal/wal-",

@@ -1,7 +1,7 @@
 /* Elections of members whose disks are slow: when one is repeated, and how long a leader waits for its first entry. And of one whom nobody can dial. */
 #include "tests/support/test.h"
 
-#include "raft/consensus_internal.h"
+#include "raft/core/consensus_internal.h"
 #include "raft/io_ops.h"
 #include "tests/unit/raft/cluster.h"
 

@@ -1,7 +1,7 @@
 /* Who should not lead while another one can: its disk is full, or it was asked not to. And the few words that go along with messages. */
 #include "tests/support/test.h"
 
-#include "raft/consensus_internal.h"
+#include "raft/core/consensus_internal.h"
 #include "tests/unit/raft/cluster.h"
 
 enum { SECOND_US = 1000000, ELECTION_US = 300000 };

@@ -1,8 +1,8 @@
 /* Frames: what is encoded decodes to the same, and nothing else is taken. */
 #include "tests/support/test.h"
 
-#include "raft/frame.h"
-#include "raft/wal.h"
+#include "raft/log/wal.h"
+#include "raft/net/frame.h"
 #include "src/base/check.h"
 
 static struct buf encode(const struct frame_message *message)

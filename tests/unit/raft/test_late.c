@@ -1,7 +1,7 @@
 /* Messages that are read late, when what they were said for has passed: in a cluster of real members. */
 #include "tests/support/test.h"
 
-#include "raft/consensus_internal.h"
+#include "raft/core/consensus_internal.h"
 #include "tests/unit/raft/cluster.h"
 
 enum { SECOND_US = 1000000, DISK_SLOWNESS = 20000, SEEDS = 20, STEPS_MAX = 100000 };

@@ -2,7 +2,7 @@
  * reason, who was removed stops, and crashes and partitions at any moment leave one configuration. */
 #include "tests/support/test.h"
 
-#include "raft/consensus_internal.h"
+#include "raft/core/consensus_internal.h"
 #include "raft/io_ops.h"
 #include "tests/unit/raft/cluster.h"
 

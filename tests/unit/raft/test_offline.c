@@ -1,9 +1,9 @@
 /* Work on folders of members that do not run: what is restored or recovered is whole or refused, wherever the power goes. */
 #include "tests/support/test.h"
 
-#include "raft/offline.h"
-#include "raft/vote.h"
-#include "raft/wal.h"
+#include "raft/log/offline.h"
+#include "raft/log/vote.h"
+#include "raft/log/wal.h"
 #include "tests/sim/sim.h"
 
 enum { MEMBERS = 3, ENTRIES = 20, FIRST_TERM = 4 };

@@ -1,8 +1,8 @@
 /* Members that were restored from one backup (S17, I8, I11): equal at first, and one that is restored again later is not the one it was. */
 #include "tests/support/test.h"
 
-#include "raft/folder.h"
-#include "raft/offline.h"
+#include "raft/log/folder.h"
+#include "raft/log/offline.h"
 #include "tests/unit/raft/anew.h"
 #include "tests/unit/raft/cluster.h"
 

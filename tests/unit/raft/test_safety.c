@@ -1,8 +1,8 @@
 /* What one member does with a sequence of messages that other leaders might send: fed by hand. */
 #include "tests/support/test.h"
 
-#include "raft/consensus_internal.h"
-#include "raft/offline.h"
+#include "raft/core/consensus_internal.h"
+#include "raft/log/offline.h"
 #include "tests/unit/raft/cluster.h"
 
 enum { SECOND_US = 1000000, MEMBERS = 5, DISK_SLOWNESS = 20000 };

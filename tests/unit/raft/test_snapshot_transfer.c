@@ -1,7 +1,7 @@
 /* Snapshots on their way to a member whose disk or connection is slow (L5). */
 #include "tests/support/test.h"
 
-#include "raft/consensus_internal.h"
+#include "raft/core/consensus_internal.h"
 #include "tests/unit/raft/cluster.h"
 
 enum { SECOND_US = 1000000 };

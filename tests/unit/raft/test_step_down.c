@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "raft/consensus_internal.h"
+#include "raft/core/consensus_internal.h"
 #include "tests/unit/raft/cluster.h"
 
 enum { SECOND_US = 1000000, ELECTION_US = 300000, NOBODY = SIM_NODES_MAX + 1 };

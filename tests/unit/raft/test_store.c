@@ -1,9 +1,9 @@
 /* Identity, term and vote, snapshots: the rest of the data folder, on a simulated disk. */
 #include "tests/support/test.h"
 
-#include "raft/consensus_internal.h"
-#include "raft/snapshot.h"
-#include "raft/vote.h"
+#include "raft/core/consensus_internal.h"
+#include "raft/log/vote.h"
+#include "raft/snap/snapshot.h"
 #include "src/base/buf.h"
 #include "tests/unit/raft/cluster.h"
 

@@ -1,6 +1,6 @@
 /* TLS around a network table that lives in memory: who gets through, what is told of the others, and that streams end once, however and
  * whenever they end. S11: the end of a connection is told at once. */
-#include "raft/tls_network.h"
+#include "raft/net/tls_network.h"
 #include "src/base/check.h"
 #include "tests/support/tls_site.h"
 

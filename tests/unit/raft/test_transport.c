@@ -1,5 +1,5 @@
 /* Newcomers at a member's port: who may be in, and that those who say nothing keep nobody out. */
-#include "raft/transport.h"
+#include "raft/net/transport.h"
 #include "src/base/check.h"
 #include "tests/support/test.h"
 

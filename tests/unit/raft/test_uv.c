@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "raft/consensus.h"
-#include "raft/folder.h"
-#include "raft/tls_network.h"
+#include "raft/core/consensus.h"
+#include "raft/log/folder.h"
+#include "raft/net/tls_network.h"
 #include "raft/uv_io.h"
 #include "src/base/check.h"
 

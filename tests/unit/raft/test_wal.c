@@ -1,8 +1,8 @@
 /* The log on a simulated disk: what recovery keeps, cuts and refuses. */
 #include "tests/support/test.h"
 
-#include "raft/folder.h"
-#include "raft/wal.h"
+#include "raft/log/folder.h"
+#include "raft/log/wal.h"
 #include "src/base/crc32c.h"
 #include "tests/sim/sim.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fsm/policy_fields.h"
+#include "fsm/cluster/policy_fields.h"
 #include "src/base/check.h"
 #include "src/whatif/storage.h"
 #include "src/whatif/whatif.h"

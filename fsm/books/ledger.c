@@ -1,0 +1,395 @@
+/* Where GPU time goes: an account per allocation and per tenant.
+ *
+ * Flow     while an allocation holds nodes its account grows at its GPUs: into `pending` while it computes, into `restart` while it is
+ *          to start again. Checkpoints, deaths and ends then move what is pending to where it belongs. Its tenant's account grows at
+ *          the sum of the rates and gets each move too, so it needs no sum over allocations, and keeps what has left.
+ *          Each move goes into the state's hash: members whose accounts differ find out.
+ * Shapes   an account is as of an instant: settle() brings it to the state's clock, before anything is moved and before a rate changes.
+ *          At most FSM_TENANTS_MAX tenants; the last one stands for all that came later.
+ * Units    GPU-milliseconds. At UINT64_MAX an account stops growing; its parts still add up.
+ * Absent   what an application does while nobody reports: a pause that no agent measured is computing time here.
+ * Source   the table of causes in README.md.
+ */
+#include <malloc.h>
+
+#include "fsm/core/state.h"
+
+#define ENDS(name)   CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
+#define REASON(name) CKPT__V1__REASON__REASON_##name
+
+static const char others[] = "(others)"; /* no id */
+
+const char *fsm_loss_name(enum fsm_loss cause)
+{
+    static const char *const names[] = {
+#define X(upper, lower) #lower,
+        FSM_LOSSES(X)
+#undef X
+    };
+
+    CHECK((unsigned)cause < ARRAY_COUNT(names));
+    return names[cause];
+}
+
+/* ---- one account ---- */
+
+static uint64_t account_sum(const struct fsm_account *account)
+{
+    uint64_t sum = fsm_add(account->useful_gpu_ms, account->pending_gpu_ms);
+
+    for (size_t i = 0; i < FSM_LOSS_COUNT; i++)
+        sum = fsm_add(sum, account->lost_gpu_ms[i]);
+    return sum;
+}
+
+bool fsm_account_balanced(const struct fsm_account *account)
+{
+    return account_sum(account) == account->held_gpu_ms;
+}
+
+uint64_t fsm_account_repeated(const struct fsm_account *account)
+{
+    uint64_t sum = account->lost_gpu_ms[FSM_LOSS_FAILURE];
+
+    sum = fsm_add(sum, account->lost_gpu_ms[FSM_LOSS_PREEMPTION]);
+    sum = fsm_add(sum, account->lost_gpu_ms[FSM_LOSS_WALLTIME]);
+    return fsm_add(sum, account->lost_gpu_ms[FSM_LOSS_STOP]);
+}
+
+static void account_grow(struct fsm_account *account, uint64_t *part, uint64_t gpu_ms)
+{
+    gpu_ms = fsm_min(gpu_ms, UINT64_MAX - account->held_gpu_ms);
+    account->held_gpu_ms += gpu_ms;
+    *part += gpu_ms;
+}
+
+static void account_move(uint64_t *from, uint64_t *to, uint64_t gpu_ms)
+{
+    gpu_ms = fsm_min(gpu_ms, *from);
+    *from -= gpu_ms;
+    *to += gpu_ms;
+}
+
+void fsm_account_to_message(const struct fsm_account *account, Ckpt__V1__GpuAccount *ret_message)
+{
+    ckpt__v1__gpu_account__init(ret_message);
+    ret_message->held_gpu_ms = account->held_gpu_ms;
+    ret_message->useful_gpu_ms = account->useful_gpu_ms;
+    ret_message->pending_gpu_ms = account->pending_gpu_ms;
+#define X(upper, lower) ret_message->lost_##lower##_gpu_ms = account->lost_gpu_ms[FSM_LOSS_##upper];
+    FSM_LOSSES(X)
+#undef X
+}
+
+void fsm_account_from_message(const Ckpt__V1__GpuAccount *message, struct fsm_account *ret_account)
+{
+    ret_account->held_gpu_ms = message->held_gpu_ms;
+    ret_account->useful_gpu_ms = message->useful_gpu_ms;
+    ret_account->pending_gpu_ms = message->pending_gpu_ms;
+#define X(upper, lower) ret_account->lost_gpu_ms[FSM_LOSS_##upper] = message->lost_##lower##_gpu_ms;
+    FSM_LOSSES(X)
+#undef X
+}
+
+/* ---- tenants ---- */
+
+struct tenant *fsm_tenant_create(struct fsm *fsm, const char *id)
+{
+    struct tenant *tenant = check_calloc(1, sizeof(*tenant));
+
+    CHECK(fsm->tenant_count < FSM_TENANTS_MAX);
+    tenant->id = fsm_intern(fsm, id);
+    tenant->at_ms = fsm->now_ms;
+    fsm->tenants[fsm->tenant_count++] = tenant;
+    return tenant;
+}
+
+/* Equal texts are one pointer. */
+static uint16_t tenant_of(struct fsm *fsm, const struct allocation *allocation)
+{
+    const char *id = allocation->view.tenant;
+    uint32_t i = 0;
+
+    while (i < fsm->tenant_count && fsm->tenants[i]->id != id)
+        i++;
+    if (i == fsm->tenant_count && i < FSM_TENANTS_MAX)
+        fsm_tenant_create(fsm, i + 1 < FSM_TENANTS_MAX ? id : others);
+    return (uint16_t)fsm_min(i, FSM_TENANTS_MAX - 1);
+}
+
+static struct tenant *ledger_tenant(const struct fsm *fsm, const struct allocation *allocation)
+{
+    CHECK(allocation->tenant_slot < fsm->tenant_count);
+    return fsm->tenants[allocation->tenant_slot];
+}
+
+static void tenant_settle(struct tenant *tenant, uint64_t now_ms)
+{
+    struct fsm_account *account = &tenant->account;
+    uint64_t passed_ms = now_ms > tenant->at_ms ? now_ms - tenant->at_ms : 0;
+
+    account_grow(account, &account->pending_gpu_ms,
+                 fsm_multiply(tenant->computing_gpus, passed_ms));
+    account_grow(account, &account->lost_gpu_ms[FSM_LOSS_RESTART],
+                 fsm_multiply(tenant->restarting_gpus, passed_ms));
+    tenant->at_ms = now_ms;
+}
+
+/* ---- both ---- */
+
+static uint64_t *part_growing(struct fsm_account *account, bool restarting)
+{
+    return restarting ? &account->lost_gpu_ms[FSM_LOSS_RESTART] : &account->pending_gpu_ms;
+}
+
+static void allocation_settle(const struct allocation *allocation, uint64_t now_ms,
+                              struct fsm_account *account)
+{
+    uint64_t passed_ms =
+        now_ms > allocation->account_at_ms ? now_ms - allocation->account_at_ms : 0;
+
+    account_grow(account, part_growing(account, allocation->account_restarting),
+                 fsm_multiply(allocation->account_gpus, passed_ms));
+}
+
+static void ledger_settle(struct fsm *fsm, struct allocation *allocation)
+{
+    tenant_settle(ledger_tenant(fsm, allocation), fsm->now_ms);
+    allocation_settle(allocation, fsm->now_ms, &allocation->account);
+    allocation->account_at_ms = fsm->now_ms;
+}
+
+static void ledger_lose(struct fsm *fsm, struct allocation *allocation, enum fsm_loss cause,
+                        uint64_t gpu_ms)
+{
+    struct fsm_account *account = &allocation->account;
+    struct fsm_account *tenant = &ledger_tenant(fsm, allocation)->account;
+
+    gpu_ms = fsm_min(gpu_ms, account->pending_gpu_ms);
+    fsm->state_hash = fsm_hash_mix(fsm->state_hash ^ cause, gpu_ms);
+    account_move(&account->pending_gpu_ms, &account->lost_gpu_ms[cause], gpu_ms);
+    account_move(&tenant->pending_gpu_ms, &tenant->lost_gpu_ms[cause], gpu_ms);
+}
+
+static void ledger_keep(struct fsm *fsm, struct allocation *allocation, uint64_t gpu_ms)
+{
+    struct fsm_account *account = &allocation->account;
+    struct fsm_account *tenant = &ledger_tenant(fsm, allocation)->account;
+
+    gpu_ms = fsm_min(gpu_ms, account->pending_gpu_ms);
+    fsm->state_hash = fsm_hash_mix(fsm->state_hash ^ FSM_LOSS_COUNT, gpu_ms);
+    account_move(&account->pending_gpu_ms, &account->useful_gpu_ms, gpu_ms);
+    account_move(&tenant->pending_gpu_ms, &tenant->useful_gpu_ms, gpu_ms);
+}
+
+/* It went on from an older checkpoint than its last one: what the younger ones held is computed again. */
+static void ledger_take_back(struct fsm *fsm, struct allocation *allocation, uint64_t useful_gpu_ms)
+{
+    struct fsm_account *account = &allocation->account;
+    struct fsm_account *tenant = &ledger_tenant(fsm, allocation)->account;
+    uint64_t gpu_ms;
+
+    if (account->useful_gpu_ms <= useful_gpu_ms)
+        return;
+    gpu_ms = account->useful_gpu_ms - useful_gpu_ms;
+    fsm->state_hash = fsm_hash_mix(fsm->state_hash, gpu_ms);
+    account_move(&account->useful_gpu_ms, &account->lost_gpu_ms[FSM_LOSS_FAILURE], gpu_ms);
+    account_move(&tenant->useful_gpu_ms, &tenant->lost_gpu_ms[FSM_LOSS_FAILURE], gpu_ms);
+}
+
+/* The allocation's part of its tenant's rates. */
+static void ledger_rate(struct fsm *fsm, struct allocation *allocation)
+{
+    struct tenant *tenant = ledger_tenant(fsm, allocation);
+    uint64_t *old =
+        allocation->account_restarting ? &tenant->restarting_gpus : &tenant->computing_gpus;
+
+    CHECK(*old >= allocation->account_gpus);
+    *old -= allocation->account_gpus;
+    allocation->account_gpus = allocation->assigned ? allocation->view.gpu_count : 0;
+    allocation->account_restarting = allocation->starting_count > 0;
+    if (allocation->account_restarting)
+        tenant->restarting_gpus += allocation->account_gpus;
+    else
+        tenant->computing_gpus += allocation->account_gpus;
+    fsm_calibrate_rate(fsm, allocation);
+}
+
+void fsm_ledger_update(struct fsm *fsm, struct allocation *allocation)
+{
+    ledger_settle(fsm, allocation);
+    fsm_calibrate_settle(fsm);
+    ledger_rate(fsm, allocation);
+}
+
+/* One that began before it was registered has computed since. */
+void fsm_ledger_open(struct fsm *fsm, struct allocation *allocation)
+{
+    struct tenant *tenant;
+    uint64_t before_gpu_ms =
+        fsm_multiply(fsm_since(fsm, allocation->view.started_at_ms), allocation->view.gpu_count);
+
+    allocation->tenant_slot = tenant_of(fsm, allocation);
+    tenant = ledger_tenant(fsm, allocation);
+    allocation->account_at_ms = fsm->now_ms;
+    fsm_ledger_update(fsm, allocation);
+    account_grow(&allocation->account, &allocation->account.pending_gpu_ms, before_gpu_ms);
+    account_grow(&tenant->account, &tenant->account.pending_gpu_ms, before_gpu_ms);
+}
+
+bool fsm_ledger_adopt(struct fsm *fsm, struct allocation *allocation)
+{
+    if (!fsm_account_balanced(&allocation->account) || allocation->account_at_ms > fsm->now_ms)
+        return false;
+    allocation->tenant_slot = tenant_of(fsm, allocation);
+    ledger_rate(fsm, allocation);
+    return true;
+}
+
+/* ---- what happens ---- */
+
+static enum fsm_loss loss_of(const struct allocation *allocation, Ckpt__V1__Reason reason)
+{
+    switch (reason) {
+    case REASON(PREEMPTED):
+    case REASON(PREEMPTED_WITHOUT_CHECKPOINT):
+        return FSM_LOSS_PREEMPTION;
+    case REASON(CHECKPOINT_TIMEOUT): /* a victim that did not answer */
+        return allocation->preemptor_class != 0 ? FSM_LOSS_PREEMPTION : FSM_LOSS_STOP;
+    case REASON(WALLTIME_EXCEEDED):
+        return FSM_LOSS_WALLTIME;
+    case REASON(NONE):
+    case REASON(MIGRATED):
+        return FSM_LOSS_STOP;
+    default: /* the catalogue of reasons grows: what is not known to be meant is a failure */
+        return FSM_LOSS_FAILURE;
+    }
+}
+
+void fsm_ledger_end(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__AllocationState state,
+                    Ckpt__V1__Reason reason)
+{
+    ledger_settle(fsm, allocation);
+    if (state == ENDS(COMPLETED))
+        ledger_keep(fsm, allocation, UINT64_MAX);
+    else
+        ledger_lose(fsm, allocation, loss_of(allocation, reason), UINT64_MAX);
+    if (state != ENDS(COMPLETED) && allocation->assigned)
+        fsm_calibrate_lost(fsm, allocation, loss_of(allocation, reason), reason);
+}
+
+/* Nodes leave, and what was computed on them since the last checkpoint with them. */
+void fsm_ledger_left(struct fsm *fsm, struct allocation *allocation, uint32_t gpus)
+{
+    uint32_t all = allocation->view.gpu_count;
+
+    CHECK(gpus <= all);
+    ledger_settle(fsm, allocation);
+    if (all > 0)
+        ledger_lose(fsm, allocation, FSM_LOSS_STOP,
+                    (uint64_t)((__uint128_t)allocation->account.pending_gpu_ms * gpus / all));
+}
+
+void fsm_ledger_part_died(struct fsm *fsm, struct allocation *allocation, struct assignment *part)
+{
+    ledger_settle(fsm, allocation);
+    ledger_lose(fsm, allocation, FSM_LOSS_FAILURE, UINT64_MAX);
+    fsm_calibrate_lost(fsm, allocation, FSM_LOSS_FAILURE, REASON(APPLICATION_EXITED));
+    fsm_allocation_part_starting(fsm, allocation, part, true);
+}
+
+/* restored 0: from nothing. One that was not expected to start has died unseen, unless it is its first start. */
+void fsm_ledger_part_started(struct fsm *fsm, struct allocation *allocation,
+                             struct assignment *part, uint64_t restored_checkpoint_id)
+{
+    const struct checkpoint *restored = fsm_registry_look(fsm, restored_checkpoint_id);
+    bool expected = part->starting;
+
+    if (!expected && allocation->view.restart_count == 0 && restored_checkpoint_id == 0)
+        return;
+    ledger_settle(fsm, allocation);
+    if (!expected && allocation->starting_count == 0)
+        ledger_lose(fsm, allocation, FSM_LOSS_FAILURE, UINT64_MAX);
+    if (restored_checkpoint_id == 0)
+        ledger_take_back(fsm, allocation, 0);
+    else if (restored != NULL && restored->view.allocation_slot == allocation->view.slot &&
+             restored->view.completed_at_ms != 0)
+        ledger_take_back(fsm, allocation, restored->view.useful_gpu_ms);
+    fsm_allocation_part_starting(fsm, allocation, part, false);
+}
+
+/* The application stands still as long as its slowest part: parts wait for each other. */
+void fsm_ledger_paused(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t stall_ms)
+{
+    bool preempts = checkpoint->view.purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT;
+    uint64_t old_ms = checkpoint->view.stall_ms;
+    struct allocation *allocation;
+
+    stall_ms = fsm_min(stall_ms, fsm_since(fsm, checkpoint->view.dispatched_at_ms));
+    if (stall_ms <= old_ms)
+        return;
+    allocation = fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
+    if (!fsm_allocation_runs(allocation))
+        return;
+    checkpoint->view.stall_ms = stall_ms;
+    ledger_settle(fsm, allocation);
+    ledger_lose(fsm, allocation, preempts ? FSM_LOSS_PREEMPTION : FSM_LOSS_CHECKPOINT,
+                fsm_multiply(stall_ms - old_ms, allocation->view.gpu_count));
+}
+
+/* What was computed before the application was asked is safe; what it computed since the pause is pending. */
+void fsm_ledger_saved(struct fsm *fsm, struct allocation *allocation, struct checkpoint *checkpoint)
+{
+    uint64_t since_ms = fsm_since(fsm, checkpoint->view.snapshot_at_ms);
+    uint64_t pending_gpu_ms;
+
+    ledger_settle(fsm, allocation);
+    since_ms -= fsm_min(since_ms, checkpoint->view.stall_ms);
+    pending_gpu_ms = fsm_min(fsm_multiply(since_ms, allocation->view.gpu_count),
+                             allocation->account.pending_gpu_ms);
+    ledger_keep(fsm, allocation, allocation->account.pending_gpu_ms - pending_gpu_ms);
+    checkpoint->view.useful_gpu_ms = allocation->account.useful_gpu_ms;
+}
+
+/* ---- reading ---- */
+
+void fsm_allocation_account(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                            uint64_t at_ms, struct fsm_account *ret_account)
+{
+    const struct allocation *record = fsm_allocation_look(fsm, allocation->slot);
+
+    CHECK(record != NULL);
+    *ret_account = record->account;
+    allocation_settle(record, fsm_max(at_ms, fsm->now_ms), ret_account);
+}
+
+uint32_t fsm_tenant_count(const struct fsm *fsm)
+{
+    return fsm->tenant_count;
+}
+
+const char *fsm_tenant_account(const struct fsm *fsm, uint32_t i, uint64_t at_ms,
+                               struct fsm_account *ret_account)
+{
+    struct tenant tenant;
+
+    if (i >= fsm->tenant_count)
+        return NULL;
+    tenant = *fsm->tenants[i];
+    tenant_settle(&tenant, fsm_max(at_ms, fsm->now_ms));
+    *ret_account = tenant.account;
+    return tenant.id;
+}
+
+void fsm_cluster_account(const struct fsm *fsm, uint64_t at_ms, struct fsm_account *ret_account)
+{
+    struct fsm_account one;
+
+    memset(ret_account, 0, sizeof(*ret_account));
+    for (uint32_t i = 0; fsm_tenant_account(fsm, i, at_ms, &one) != NULL; i++) {
+        account_grow(ret_account, &ret_account->useful_gpu_ms, one.useful_gpu_ms);
+        account_grow(ret_account, &ret_account->pending_gpu_ms, one.pending_gpu_ms);
+        for (size_t cause = 0; cause < FSM_LOSS_COUNT; cause++)
+            account_grow(ret_account, &ret_account->lost_gpu_ms[cause], one.lost_gpu_ms[cause]);
+    }
+}

@@ -1,0 +1,383 @@
+/* Commands about the cluster: init, epoch, members, leader, policy, queues, time. */
+#include "fsm/core/state.h"
+
+enum fsm_status fsm_apply_cluster_init(struct fsm *fsm, const fsm_command *command,
+                                       struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__ClusterInit *init = command->cluster_init;
+
+    if (fsm->initialised)
+        return FSM_ALREADY_INITIALISED;
+    fsm->initialised = true;
+    fsm_copy_id(fsm->cluster_id, init->cluster_id);
+    fsm->epoch = init->epoch;
+    if (init->policy != NULL)
+        fsm_policy_merge(&fsm->policy, init->policy);
+    for (size_t i = 0; i < init->n_targets; i++) {
+        enum fsm_status status = fsm_put_target(fsm, init->targets[i], outcome);
+
+        CHECK(status == FSM_OK); /* at most FSM_TARGETS_MAX, all new: validated */
+    }
+    return FSM_OK;
+}
+
+/* ---- members ---- */
+
+static size_t member_place(const struct fsm *fsm, uint64_t member_id)
+{
+    size_t i = 0;
+
+    while (i < fsm->member_count && fsm->members[i]->member_id != member_id)
+        i++;
+    return i;
+}
+
+static void member_drop(struct fsm *fsm, size_t place)
+{
+    fsm_message_free(&fsm->members[place]->base);
+    fsm->member_count--;
+    for (size_t i = place; i < fsm->member_count; i++)
+        fsm->members[i] = fsm->members[i + 1];
+}
+
+/* False: all are in use. */
+static bool member_make_room(struct fsm *fsm)
+{
+    size_t oldest = FSM_MEMBERS_MAX;
+
+    if (fsm->member_count < FSM_MEMBERS_MAX)
+        return true;
+    for (size_t i = 0; i < fsm->member_count; i++)
+        if (fsm->members[i]->role == CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_REMOVED &&
+            (oldest == FSM_MEMBERS_MAX ||
+             fsm->members[i]->role_since_ms < fsm->members[oldest]->role_since_ms))
+            oldest = i;
+    if (oldest == FSM_MEMBERS_MAX)
+        return false;
+    member_drop(fsm, oldest);
+    return true;
+}
+
+static enum fsm_status member_gone(const struct fsm *fsm, uint64_t member_id,
+                                   struct fsm_outcome *outcome)
+{
+    outcome->current = member_id;
+    outcome->limit = fsm->member_id_max;
+    return FSM_MEMBER_REMOVED;
+}
+
+static enum fsm_status members_full(struct fsm_outcome *outcome)
+{
+    outcome->current = FSM_MEMBERS_MAX;
+    outcome->limit = FSM_MEMBERS_MAX;
+    return FSM_TOO_LARGE;
+}
+
+/* Takes a copy; NULL when there is no room. */
+static Ckpt__Log__V1__MemberFacts *member_put(struct fsm *fsm,
+                                              const Ckpt__Log__V1__MemberFacts *facts)
+{
+    size_t place = member_place(fsm, facts->member_id);
+    Ckpt__Log__V1__MemberFacts *member;
+
+    if (place == fsm->member_count && !member_make_room(fsm))
+        return NULL;
+    place = member_place(fsm, facts->member_id);
+    member = (Ckpt__Log__V1__MemberFacts *)fsm_message_copy(fsm, &facts->base);
+    member->role = CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_UNSPECIFIED;
+    member->role_since_ms = 0;
+    if (place < fsm->member_count) {
+        member->role = fsm->members[place]->role;
+        member->role_since_ms = fsm->members[place]->role_since_ms;
+        fsm_message_free(&fsm->members[place]->base);
+    } else {
+        fsm->member_count++;
+    }
+    fsm->members[place] = member;
+    if (member->member_id > fsm->member_id_max)
+        fsm->member_id_max = member->member_id;
+    fsm->members_index = fsm->index;
+    return member;
+}
+
+/* One that was removed is not in the list any more, or says so itself. */
+bool fsm_member_was_removed(const struct fsm *fsm, uint64_t member_id)
+{
+    size_t place = member_place(fsm, member_id);
+
+    if (place == fsm->member_count)
+        return member_id <= fsm->member_id_max;
+    return fsm->members[place]->role == CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_REMOVED;
+}
+
+enum fsm_status fsm_apply_member_facts(struct fsm *fsm, const fsm_command *command,
+                                       struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__MemberFacts *facts = command->member_facts;
+    size_t place = member_place(fsm, facts->member_id);
+
+    if (place < fsm->member_count &&
+        fsm->members[place]->role == CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_REMOVED)
+        return member_gone(fsm, facts->member_id, outcome);
+    return member_put(fsm, facts) == NULL ? members_full(outcome) : FSM_OK;
+}
+
+enum fsm_status fsm_apply_member_role(struct fsm *fsm, const fsm_command *command,
+                                      struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__MemberRoleChange *change = command->member_role;
+    Ckpt__Log__V1__MemberFacts facts = CKPT__LOG__V1__MEMBER_FACTS__INIT, *member;
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_MEMBER,
+                              .new_state = (uint32_t)change->role,
+                              .number = change->member_id};
+    size_t place = member_place(fsm, change->member_id);
+
+    facts.member_id = change->member_id;
+    facts.name = change->name;
+    member = place < fsm->member_count ? fsm->members[place] : member_put(fsm, &facts);
+    if (member == NULL)
+        return members_full(outcome);
+    if (member->role == change->role)
+        return FSM_OK;
+    if (member->role == CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_REMOVED)
+        return member_gone(fsm, change->member_id, outcome);
+    event.old_state = (uint32_t)member->role;
+    event.subject = member->name;
+    member->role = change->role;
+    member->role_since_ms = fsm->now_ms;
+    fsm->members_index = fsm->index;
+    /* Those who founded the cluster are no news. */
+    if (event.old_state != CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_UNSPECIFIED ||
+        change->role != CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_VOTER)
+        fsm_event_emit(fsm, &event);
+    return FSM_OK;
+}
+
+/* A new history: what was removed from the old one says nothing about the members of this one. */
+static void members_forget_removed(struct fsm *fsm)
+{
+    fsm->member_id_max = 0;
+    for (size_t i = fsm->member_count; i-- > 0;)
+        if (fsm->members[i]->role == CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_REMOVED)
+            member_drop(fsm, i);
+    for (size_t i = 0; i < fsm->member_count; i++)
+        if (fsm->members[i]->member_id > fsm->member_id_max)
+            fsm->member_id_max = fsm->members[i]->member_id;
+    fsm->members_index = fsm->index;
+}
+
+/* ---- epochs, leaders, policy, queues, time ---- */
+
+/* Work in proportion to the state, once in a cluster's life. */
+static uint64_t epoch_renew_checkpoints(struct fsm *fsm)
+{
+    uint64_t count = 0;
+
+    for (uint32_t slot = 0; slot < fsm->allocations.slot_end; slot++) {
+        struct allocation *allocation = fsm_allocation_slot(fsm, slot);
+        struct checkpoint *active =
+            allocation == NULL ? NULL : fsm_checkpoint_active(fsm, allocation);
+
+        if (active == NULL)
+            continue;
+        fsm_checkpoint_renew(fsm, active);
+        count++;
+    }
+    return count;
+}
+
+enum fsm_status fsm_apply_new_epoch(struct fsm *fsm, const fsm_command *command,
+                                    struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__NewEpoch *asked = command->new_epoch;
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_EPOCH,
+                              .new_state = (uint32_t)asked->epoch,
+                              .subject = asked->cluster_id};
+
+    if (asked->epoch <= fsm->epoch)
+        return FSM_ALREADY_INITIALISED;
+    fsm->epoch = asked->epoch;
+    if (fsm->learned != NULL)
+        fsm->learned->term = 0; /* terms begin again in a new history */
+    members_forget_removed(fsm);
+    fsm_copy_id(fsm->cluster_id, asked->cluster_id);
+    while (fsm->member_count > 0) /* they are others, or say it again */
+        fsm_message_free(&fsm->members[--fsm->member_count]->base);
+    event.number = epoch_renew_checkpoints(fsm);
+    outcome->current = event.number;
+    fsm_event_emit(fsm, &event);
+    return FSM_OK;
+}
+
+uint64_t fsm_member_id_max(const struct fsm *fsm)
+{
+    return fsm->member_id_max;
+}
+
+uint64_t fsm_members_index(const struct fsm *fsm)
+{
+    return fsm->members_index;
+}
+
+const Ckpt__Log__V1__MemberFacts *fsm_member_at(const struct fsm *fsm, size_t i)
+{
+    return i < fsm->member_count ? fsm->members[i] : NULL;
+}
+
+enum fsm_status fsm_apply_leader_elected(struct fsm *fsm, const fsm_command *command,
+                                         struct fsm_outcome *outcome)
+{
+    struct fsm_event event = {
+        .kind = CKPT__V1__EVENT_KIND__EVENT_KIND_LEADER,
+        .new_state = (uint32_t)command->leader_elected->member_id,
+        .number = fsm->checkpoints_by_state[CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED]};
+
+    (void)outcome;
+    for (size_t i = 0; i < fsm->member_count; i++)
+        if (fsm->members[i]->member_id == command->leader_elected->member_id)
+            event.subject = fsm->members[i]->name;
+    fsm_event_emit(fsm, &event);
+    return FSM_OK;
+}
+
+/* Retention and session age reach records at their next review (retention.c). */
+enum fsm_status fsm_apply_set_policy(struct fsm *fsm, const fsm_command *command,
+                                     struct fsm_outcome *outcome)
+{
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_POLICY};
+    Ckpt__V1__Policy policy = fsm->policy;
+    enum fsm_status status;
+
+    fsm_policy_merge(&policy, command->set_policy->policy);
+    status = fsm_policy_check_order(&policy, outcome);
+    if (status != FSM_OK)
+        return status;
+    fsm->policy = policy;
+    fsm_event_emit(fsm, &event);
+    return FSM_OK;
+}
+
+/* 1 when something is queued and nothing runs. */
+static uint32_t queue_pressure_ppm(const Ckpt__V1__ReportQueueRequest *report)
+{
+    if (report->running_gpu_ms == 0)
+        return report->queued_gpu_ms > 0 ? FSM_PPM : 0;
+    return (uint32_t)fsm_min(
+        (uint64_t)((__uint128_t)fsm_min(report->queued_gpu_ms, report->running_gpu_ms) * FSM_PPM /
+                   report->running_gpu_ms),
+        FSM_PPM);
+}
+
+static uint32_t queue_gpus(const Ckpt__V1__ReportQueueRequest *report)
+{
+    uint64_t gpus = 0;
+
+    for (size_t i = 0; i < report->n_waiting; i++)
+        gpus += report->waiting[i]->gpu_count;
+    return (uint32_t)fsm_min(gpus, UINT32_MAX);
+}
+
+static uint32_t queue_difference(uint32_t a, uint32_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+/* The history that whatif replays: by a tenth of the pressure, by a quarter of the GPUs, and whether there is anything at all. */
+static void queue_tell(struct fsm *fsm, struct queue *queue)
+{
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_QUEUE,
+                              .subject = queue->report->vcluster,
+                              .old_state = queue->told_gpus,
+                              .new_state = queue_gpus(queue->report),
+                              .number = queue_pressure_ppm(queue->report)};
+    uint32_t pressure = queue_difference((uint32_t)event.number, queue->told_pressure_ppm);
+    uint32_t gpus = queue_difference(event.new_state, event.old_state);
+    bool other_end = (event.number == 0) != (queue->told_pressure_ppm == 0) ||
+                     (event.number == FSM_PPM) != (queue->told_pressure_ppm == FSM_PPM);
+
+    if (pressure < FSM_PPM / 10 && !other_end && (gpus == 0 || gpus < event.old_state / 4))
+        return;
+    queue->told_pressure_ppm = (uint32_t)event.number;
+    queue->told_gpus = event.new_state;
+    fsm_event_emit(fsm, &event);
+}
+
+/* The others keep their order. A snapshot at work knows them by their places: it takes those that move now. */
+static void queue_forget(struct fsm *fsm, size_t i)
+{
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_QUEUE,
+                              .subject = fsm->queues[i].report->vcluster,
+                              .old_state = fsm->queues[i].told_gpus};
+
+    for (size_t j = i; j < fsm->queue_count && !list_empty(fsm->snapshots); j++)
+        fsm_save_queue(fsm, j);
+    if (fsm->queues[i].told_gpus != 0 || fsm->queues[i].told_pressure_ppm != 0)
+        fsm_event_emit(fsm, &event);
+    fsm_intern_release(fsm, fsm->queues[i].vcluster);
+    fsm_message_free(&fsm->queues[i].report->base);
+    fsm->queue_count--;
+    memmove(&fsm->queues[i], &fsm->queues[i + 1], (fsm->queue_count - i) * sizeof(fsm->queues[0]));
+    memset(&fsm->queues[fsm->queue_count], 0, sizeof(fsm->queues[0]));
+}
+
+enum fsm_status fsm_apply_report_queue(struct fsm *fsm, const fsm_command *command,
+                                       struct fsm_outcome *outcome)
+{
+    const Ckpt__V1__ReportQueueRequest *report = command->report_queue;
+    size_t i = 0;
+
+    while (i < fsm->queue_count && strcmp(fsm->queues[i].report->vcluster, report->vcluster) != 0)
+        i++;
+    if (report->withdrawn) {
+        if (i < fsm->queue_count)
+            queue_forget(fsm, i);
+        return FSM_OK;
+    }
+    if (i == FSM_QUEUES_MAX) {
+        outcome->current = FSM_QUEUES_MAX;
+        outcome->limit = FSM_QUEUES_MAX;
+        return FSM_QUEUES_FULL;
+    }
+    if (!list_empty(fsm->snapshots))
+        fsm_save_queue(fsm, i);
+    if (i < fsm->queue_count)
+        fsm_message_free(&fsm->queues[i].report->base);
+    else
+        fsm->queues[fsm->queue_count++].vcluster = fsm_intern(fsm, report->vcluster);
+    fsm->queues[i].report = (Ckpt__V1__ReportQueueRequest *)fsm_message_copy(fsm, &report->base);
+    fsm->queues[i].reported_at_ms = fsm->now_ms;
+    queue_tell(fsm, &fsm->queues[i]);
+    return FSM_OK;
+}
+
+/* Fires what is due, the earliest first. What is left of a long list is due at the next Tick. outcome: current fired. */
+enum fsm_status fsm_apply_tick(struct fsm *fsm, const fsm_command *command,
+                               struct fsm_outcome *outcome)
+{
+    (void)command;
+    fsm->victims_looked = 0;
+    for (uint32_t i = 0;
+         i < FSM_TIMERS_PER_TICK_MAX && fsm->victims_looked < FSM_VICTIMS_LOOKED_PER_TICK_MAX;
+         i++) {
+        struct timer *timer = fsm_timer_first(&fsm->timers);
+
+        if (timer == NULL || timer->at_ms > fsm->now_ms)
+            return FSM_OK;
+        outcome->current++;
+        if (timer->kind == TIMER_CHECKPOINT) {
+            struct checkpoint *checkpoint = LIST_ITEM(timer, struct checkpoint, timer);
+
+            fsm_hold_checkpoint(fsm, checkpoint);
+            fsm_checkpoint_due(fsm, checkpoint);
+        } else if (timer->kind == TIMER_PREEMPTION) {
+            fsm_preemption_due(
+                fsm, fsm_preemption_get(fsm, LIST_ITEM(timer, struct preemption, timer)->view.id));
+        } else {
+            struct allocation *allocation = LIST_ITEM(timer, struct allocation, timer);
+
+            fsm_hold_allocation(fsm, allocation);
+            fsm_terminate_due(fsm, allocation);
+        }
+    }
+    return FSM_OK;
+}

@@ -1,0 +1,178 @@
+/* Commands about nodes: seen (ready, degraded, down), drain. Rows F-006, F-007, L-001..L-003, S3-001. */
+#include "fsm/core/state.h"
+
+#include <malloc.h>
+
+#define NODE(name) CKPT__LOG__V1__NODE_STATE__NODE_STATE_##name
+
+/* The node's allocations in the order of their slots: the list's order is history, slots are state. */
+static size_t node_allocations(struct fsm *fsm, const struct node *node,
+                               struct sort_item **ret_items)
+{
+    size_t count = 0;
+    struct sort_item *items =
+        fsm_arena_take(&fsm->arena, (node->view.allocation_count + 1) * sizeof(*items));
+
+    for (const struct list *at = node->assignments.next; at != &node->assignments; at = at->next) {
+        const struct assignment *part =
+            (const struct assignment *)(const void *)((const char *)at -
+                                                      offsetof(struct assignment, in_node));
+
+        CHECK(count < node->view.allocation_count);
+        fsm_hold_allocation(fsm, part->allocation);
+        items[count].high = 0;
+        items[count].low = part->allocation->view.slot;
+        items[count].item = part->allocation;
+        count++;
+    }
+    fsm_sort(items, count);
+    *ret_items = items;
+    return count;
+}
+
+static void node_lost_part(struct fsm *fsm, struct allocation *allocation, struct node *node)
+{
+    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    struct assignment *part = fsm_allocation_part(allocation, node->view.slot);
+
+    CHECK(part != NULL);
+    if (part->leaving) {
+        fsm_scale_part(fsm, allocation, part);
+        return;
+    }
+    if (active != NULL && fsm_checkpoint_writes(active)) /* F-007 */
+        fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_FAILED,
+                           CKPT__V1__REASON__REASON_NODE_DOWN);
+    fsm_terminate_without(
+        fsm, allocation, part,
+        fsm_plan_failure(fsm, allocation, CKPT__V1__REASON__REASON_NODE_DOWN, true));
+}
+
+void fsm_node_lost(struct fsm *fsm, struct node *node)
+{
+    struct sort_item *items;
+    size_t count = node_allocations(fsm, node, &items);
+
+    for (size_t i = 0; i < count; i++)
+        node_lost_part(fsm, items[i].item, node);
+}
+
+/* It was silent, not dead: what is being ended goes on there until it is told to end. Nobody is let in beside it (I30). */
+static void node_returned(struct fsm *fsm, const struct node *node)
+{
+    struct sort_item *items;
+    size_t count = node_allocations(fsm, node, &items);
+
+    for (size_t i = 0; i < count; i++) {
+        struct allocation *allocation = items[i].item;
+        struct assignment *part = fsm_allocation_part(allocation, node->view.slot);
+
+        CHECK(part != NULL);
+        if (part->away)
+            fsm_terminate_again(fsm, allocation, part);
+    }
+}
+
+static void node_set_state(struct fsm *fsm, struct node *node, Ckpt__Log__V1__NodeState state)
+{
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_STATE,
+                              .old_state = node->view.state,
+                              .new_state = state,
+                              .subject = node->view.id};
+    bool was_down = node->view.state == NODE(DOWN);
+
+    if (node->view.state == state)
+        return;
+    node->view.state = state;
+    node->view.state_since_ms = fsm->now_ms;
+    fsm_event_emit(fsm, &event);
+    if (was_down)
+        node_returned(fsm, node);
+}
+
+static const char *node_replace_text(struct fsm *fsm, const char *old, const char *text)
+{
+    const char *fresh = fsm_intern(fsm, text);
+
+    fsm_intern_release(fsm, old);
+    return fresh;
+}
+
+/* A node that came back with another boot id lost everything that ran on it, even when nobody saw it down (S3-001). */
+static bool node_rebooted(const struct node *node, const char *boot_id)
+{
+    return boot_id[0] != '\0' && node->view.boot_id[0] != '\0' &&
+           strcmp(node->view.boot_id, boot_id) != 0;
+}
+
+/* Once per failure: one that is down already, that was drained first, or that no agent ever reported did not fail. */
+static bool node_failed(const struct node *node, Ckpt__Log__V1__NodeState state, bool rebooted)
+{
+    return (state == NODE(DOWN) || rebooted) &&
+           (node->view.state == NODE(READY) || node->view.state == NODE(DEGRADED));
+}
+
+enum fsm_status fsm_apply_node_seen(struct fsm *fsm, const fsm_command *command,
+                                    struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__NodeSeen *seen = command->node_seen;
+    struct node *node = fsm_node_get(fsm, seen->node_id);
+    Ckpt__Log__V1__NodeState state = seen->state;
+    bool rebooted;
+
+    if (node == NULL && fsm->nodes.used >= FSM_NODES_MAX) {
+        outcome->current = fsm->nodes.used;
+        outcome->limit = FSM_NODES_MAX;
+        return FSM_NODES_FULL;
+    }
+    if (node == NULL)
+        node = fsm_node_create(fsm, fsm_pool_free_slot(&fsm->nodes), seen->node_id);
+    rebooted = node_rebooted(node, seen->boot_id);
+    if (node_failed(node, state, rebooted))
+        fsm_learn_node_failed(fsm, node);
+    else if (node->view.steady_since_ms == 0 && state != NODE(DOWN))
+        node->view.steady_since_ms = fsm->now_ms;
+    if (seen->boot_id[0] != '\0')
+        node->view.boot_id = node_replace_text(fsm, node->view.boot_id, seen->boot_id);
+    if (seen->version[0] != '\0')
+        node->view.version = node_replace_text(fsm, node->view.version, seen->version);
+    /* a drain outlives reconnections; it ends when the node goes down */
+    if (node->view.state == NODE(DRAINING) && state != NODE(DOWN))
+        state = NODE(DRAINING);
+    node_set_state(fsm, node, state);
+    if (state == NODE(DOWN) || rebooted)
+        fsm_node_lost(fsm, node);
+    fsm_node_changed(fsm, node);
+    return FSM_OK;
+}
+
+/* L-001: undo takes it back into use; urgent checkpoints what runs on it; those go on running until the scheduler moves them. */
+enum fsm_status fsm_apply_drain_node(struct fsm *fsm, const fsm_command *command,
+                                     struct fsm_outcome *outcome)
+{
+    struct node *node = fsm_node_get(fsm, command->drain_node->node_id);
+    struct checkpoint_ask ask = {.purpose = CKPT__V1__PURPOSE__PURPOSE_DRAIN,
+                                 .after = CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE};
+    struct sort_item *items;
+    size_t count;
+    uint64_t asked = 0;
+
+    if (node == NULL)
+        return FSM_NODE_NOT_FOUND;
+    if (command->drain_node->undo) {
+        if (node->view.state == NODE(DRAINING)) /* the leader says soon when its agent is silent */
+            node_set_state(fsm, node,
+                           node->view.boot_id[0] != '\0' ? NODE(READY) : NODE(UNSPECIFIED));
+        fsm_node_changed(fsm, node);
+        return FSM_OK;
+    }
+    node_set_state(fsm, node, NODE(DRAINING));
+    if (!command->drain_node->urgent)
+        return FSM_OK;
+    count = node_allocations(fsm, node, &items);
+    for (size_t i = 0; i < count; i++)
+        asked += fsm_checkpoint_ask(fsm, items[i].item, &ask, outcome) == FSM_OK;
+    outcome->current = asked;
+    outcome->limit = count;
+    return FSM_OK;
+}

@@ -1,0 +1,259 @@
+/* Commands about storage targets: put, remove, availability. The outage rows: S1-060..S1-074, I24, I35. */
+#include "fsm/core/state.h"
+
+static void target_texts(struct fsm *fsm, struct target *target, const Ckpt__V1__TargetSpec *spec)
+{
+    const char *prefix = fsm_intern(fsm, spec->prefix);
+    const char *domain = fsm_intern(fsm, spec->domain);
+
+    fsm_intern_release(fsm, target->view.prefix);
+    fsm_intern_release(fsm, target->view.domain);
+    target->view.prefix = prefix;
+    target->view.domain = domain;
+}
+
+static void target_make_default(struct fsm *fsm, const struct target *chosen)
+{
+    for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
+        struct target *target = fsm_target_slot(fsm, slot);
+
+        if (target != NULL)
+            target->view.is_default = target == chosen;
+    }
+}
+
+/* A new one, or one that was removed and whose name records still have. */
+static struct target *target_make(struct fsm *fsm, const char *id)
+{
+    const struct target *removed = fsm_target_look(fsm, id);
+    struct target *target;
+
+    if (removed == NULL)
+        return fsm_target_create(fsm, fsm_pool_free_slot(&fsm->targets), id);
+    target = fsm_target_slot(fsm, removed->view.slot);
+    target->removed = false;
+    target->view.made = fsm->command_count;
+    target->view.available = true;
+    target->view.reason = CKPT__V1__REASON__REASON_NONE;
+    target->view.since_ms = fsm->now_ms;
+    target->view.measured_bytes_per_s = 0;
+    target->view.measured_at_ms = 0;
+    return target;
+}
+
+enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec,
+                               struct fsm_outcome *outcome)
+{
+    struct target *target = fsm_target_get(fsm, spec->target_id);
+
+    if (fsm_target_look(fsm, spec->target_id) == NULL && fsm->targets.used >= FSM_TARGETS_MAX) {
+        outcome->current = fsm->targets.used;
+        outcome->limit = FSM_TARGETS_MAX;
+        return FSM_TARGETS_FULL;
+    }
+    /* S2-009: folders are found below the prefix, so it stays while checkpoints name the target */
+    if (target != NULL && target->checkpoint_count > 0 &&
+        (strcmp(target->view.prefix, spec->prefix) != 0 || target->view.kind != spec->kind)) {
+        outcome->current = target->checkpoint_count;
+        return FSM_TARGET_IN_USE;
+    }
+    if (target == NULL)
+        target = target_make(fsm, spec->target_id);
+    target_texts(fsm, target, spec);
+    target->view.kind = spec->kind;
+    target->view.write_bytes_per_s = spec->write_bytes_per_s;
+    target->view.staging_share_ppm = spec->staging_share_ppm;
+    target->view.cost_micro_usd_per_gb_month = spec->cost_micro_usd_per_gb_month;
+    if (spec->is_default)
+        target_make_default(fsm, target);
+    fsm_target_budget(target);
+    return FSM_OK;
+}
+
+static char *target_text(const char *text)
+{
+    union {
+        const char *constant;
+        char *changing;
+    } pointer = {text};
+
+    return pointer.changing;
+}
+
+/* Field numbers of a target's specification: bit n of zeros says that field n is meant to be empty. */
+enum { STAGING = 5, COST = 6, DOMAIN = 8, STAGING_PPM = 300000 };
+
+static void target_defaults(Ckpt__V1__TargetSpec *spec, uint64_t zeros)
+{
+    if (spec->kind == CKPT__V1__TARGET_KIND__TARGET_KIND_UNSPECIFIED)
+        spec->kind = CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
+    if (spec->staging_share_ppm == 0 && (zeros >> STAGING & 1) == 0)
+        spec->staging_share_ppm = STAGING_PPM;
+}
+
+/* What is not said stays as it is. */
+static void target_fill(Ckpt__V1__TargetSpec *spec, const struct target *target, uint64_t zeros)
+{
+    if (spec->kind == CKPT__V1__TARGET_KIND__TARGET_KIND_UNSPECIFIED)
+        spec->kind = target->view.kind;
+    if (spec->prefix[0] == '\0')
+        spec->prefix = target_text(target->view.prefix);
+    if (spec->write_bytes_per_s == 0)
+        spec->write_bytes_per_s = target->view.write_bytes_per_s;
+    if (spec->staging_share_ppm == 0 && (zeros >> STAGING & 1) == 0)
+        spec->staging_share_ppm = target->view.staging_share_ppm;
+    if (spec->cost_micro_usd_per_gb_month == 0 && (zeros >> COST & 1) == 0)
+        spec->cost_micro_usd_per_gb_month = target->view.cost_micro_usd_per_gb_month;
+    if (spec->domain[0] == '\0' && (zeros >> DOMAIN & 1) == 0)
+        spec->domain = target_text(target->view.domain);
+}
+
+enum fsm_status fsm_apply_put_target(struct fsm *fsm, const fsm_command *command,
+                                     struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__PutTarget *put = command->put_target;
+    const struct target *target = fsm_target_get(fsm, put->spec->target_id);
+    Ckpt__V1__TargetSpec spec = *put->spec;
+
+    if (target != NULL)
+        target_fill(&spec, target, put->zeros);
+    else
+        target_defaults(&spec, put->zeros);
+    if (spec.prefix[0] == '\0') {
+        outcome->limit = FSM_PREFIX_MAX_BYTES;
+        return FSM_PREFIX_INVALID;
+    }
+    if (spec.write_bytes_per_s == 0) {
+        outcome->subject = "write_bytes_per_s";
+        outcome->limit = 1;
+        return FSM_INVALID_ARGUMENT;
+    }
+    return fsm_put_target(fsm, &spec, outcome);
+}
+
+/* Those below its prefix that could not be deleted. */
+static uint64_t target_undeleted(const struct fsm *fsm, const struct target *target)
+{
+    const struct fsm_undeleted *view;
+    uint64_t count = 0;
+
+    for (uint32_t place = 0; (view = fsm_undeleted_next(fsm, place)) != NULL;
+         place = view->place + 1)
+        count += view->target_slot == target->view.slot && view->attempts > 0;
+    return count;
+}
+
+static enum fsm_status target_needed(const struct fsm *fsm, const struct target *target,
+                                     struct fsm_outcome *outcome)
+{
+    if (target->view.is_default)
+        return FSM_TARGET_IS_DEFAULT;
+    outcome->current = target->going_count;
+    if (target->going_count > 0)
+        return FSM_TARGET_HAS_JOBS;
+    outcome->current = target->folder_count;
+    if (target->folder_count == 0)
+        return FSM_OK;
+    outcome->limit = target_undeleted(fsm, target);
+    return FSM_TARGET_HAS_FOLDERS;
+}
+
+/* Nothing is written there any more. Records of what ended keep its name, and with it its slot. */
+enum fsm_status fsm_apply_remove_target(struct fsm *fsm, const fsm_command *command,
+                                        struct fsm_outcome *outcome)
+{
+    struct target *target = fsm_target_get(fsm, command->remove_target->target_id);
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_REMOVED};
+    enum fsm_status status;
+
+    if (target == NULL)
+        return FSM_TARGET_NOT_FOUND;
+    status = target_needed(fsm, target, outcome);
+    if (status != FSM_OK)
+        return status;
+    CHECK(list_empty(&target->active));
+    event.subject = target->view.id;
+    fsm_event_emit(fsm, &event);
+    target->removed = true;
+    fsm_target_leave(fsm, target);
+    return FSM_OK;
+}
+
+static void target_pause_all(struct fsm *fsm, struct target *target)
+{
+    for (struct list *at = target->active.next; at != &target->active; at = at->next) {
+        struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, queue);
+
+        fsm_hold_checkpoint(fsm, checkpoint);
+        fsm_checkpoint_pause(fsm, checkpoint);
+    }
+    CHECK(target->view.granted_bytes_per_s == 0);
+}
+
+/* What would be lost now decides the order, not what would have been lost when it was paused (S1-069, L3). */
+static void target_resume_all(struct fsm *fsm, struct target *target)
+{
+    uint32_t count = 0;
+    struct sort_item *items =
+        fsm_arena_take(&fsm->arena, (target->view.paused_count + 1) * sizeof(*items));
+
+    for (struct list *at = target->active.next; at != &target->active; at = at->next) {
+        struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, queue);
+
+        CHECK(count < target->view.paused_count);
+        fsm_hold_checkpoint(fsm, checkpoint);
+        checkpoint->view.recompute_saved_gpu_ms = fsm_allocation_age_gpu_ms(
+            fsm, fsm_allocation_look(fsm, checkpoint->view.allocation_slot));
+        items[count].high = checkpoint->view.recompute_saved_gpu_ms;
+        items[count].low = checkpoint->view.id;
+        items[count].item = checkpoint;
+        count++;
+    }
+    fsm_sort(items, count);
+    for (uint32_t i = 0; i < count; i++)
+        fsm_checkpoint_resume(fsm, items[i].item);
+    CHECK(target->view.paused_count == 0);
+}
+
+/* S1-005. Grants that are there stay: a lower budget takes nothing back. */
+static void target_measured(struct fsm *fsm, struct target *target,
+                            const Ckpt__Log__V1__TargetAvailability *change)
+{
+    if (change->write_bytes_per_s == 0 && !change->forget_measured)
+        return;
+    target->view.measured_bytes_per_s = change->forget_measured ? 0 : change->write_bytes_per_s;
+    target->view.measured_at_ms = fsm->now_ms;
+    fsm_target_budget(target);
+}
+
+enum fsm_status fsm_apply_target_availability(struct fsm *fsm, const fsm_command *command,
+                                              struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__TargetAvailability *change = command->target_availability;
+    struct target *target = fsm_target_get(fsm, change->target_id);
+    struct fsm_event event = {.kind = change->available
+                                          ? CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_UP
+                                          : CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_DOWN,
+                              .reason = change->reason};
+
+    (void)outcome;
+    if (target == NULL)
+        return FSM_TARGET_NOT_FOUND;
+    target_measured(fsm, target, change);
+    if (target->view.available == change->available)
+        return FSM_OK;
+    target->view.available = change->available;
+    target->view.reason = change->reason;
+    target->view.since_ms = fsm->now_ms;
+    event.subject = target->view.id;
+    event.old_state = !change->available;
+    event.new_state = change->available;
+    event.number = target->view.paused_count;
+    fsm_event_emit(fsm, &event);
+    if (change->available)
+        target_resume_all(fsm, target);
+    else
+        target_pause_all(fsm, target);
+    fsm_target_budget(target);
+    return FSM_OK;
+}

@@ -1,0 +1,111 @@
+/* The replicated policy: defaults of a new cluster, and changes where a field at zero stays as it is, unless `zeros` says that the zero
+ * is meant. In the state `zeros` follows from the values, so that a policy that was read and sent back changes nothing. */
+#include "fsm/cluster/policy_fields.h"
+#include "fsm/core/state.h"
+
+static uint64_t bit_of(const char *name)
+{
+    const ProtobufCFieldDescriptor *field =
+        protobuf_c_message_descriptor_get_field_by_name(&ckpt__v1__policy__descriptor, name);
+
+    CHECK(field != NULL && field->id < 60); /* the number of `zeros` itself */
+    return UINT64_C(1) << field->id;
+}
+
+uint64_t fsm_policy_zeros(const Ckpt__V1__Policy *policy)
+{
+    const struct {
+        const char *name;
+        uint64_t value, lowest;
+    } fields[] = {
+#define DURATION(name, lowest, highest, usual) {#name "_ms", policy->name##_ms, lowest},
+#define COUNT(name, lowest, highest, usual)    {#name, policy->name, lowest},
+        FSM_POLICY_FIELDS(DURATION, COUNT, COUNT)
+#undef DURATION
+#undef COUNT
+    };
+    uint64_t zeros = 0;
+
+    for (size_t i = 0; i < ARRAY_COUNT(fields); i++)
+        if (fields[i].value == 0 && fields[i].lowest == 0)
+            zeros |= bit_of(fields[i].name);
+    return zeros;
+}
+
+void fsm_policy_defaults(Ckpt__V1__Policy *policy)
+{
+    ckpt__v1__policy__init(policy);
+#define DURATION(name, lowest, highest, usual) policy->name##_ms = usual;
+#define COUNT(name, lowest, highest, usual)    policy->name = usual;
+    FSM_POLICY_FIELDS(DURATION, COUNT, COUNT)
+#undef DURATION
+#undef COUNT
+    policy->zeros = fsm_policy_zeros(policy);
+}
+
+static enum fsm_status refuse(struct fsm_outcome *outcome, const char *subject, uint64_t value,
+                              uint64_t limit)
+{
+    outcome->subject = subject;
+    outcome->current = value;
+    outcome->limit = limit;
+    outcome->status = FSM_INVALID_ARGUMENT;
+    return outcome->status;
+}
+
+/* A zero that is not meant is no value: what it stands for stays as it is. */
+enum fsm_status fsm_policy_check_values(const Ckpt__V1__Policy *policy, struct fsm_outcome *outcome)
+{
+    const struct {
+        const char *name;
+        uint64_t value, lowest, highest;
+    } fields[] = {
+#define DURATION(name, lowest, highest, usual) {#name "_ms", policy->name##_ms, lowest, highest},
+#define COUNT(name, lowest, highest, usual)    {#name, policy->name, lowest, highest},
+        FSM_POLICY_FIELDS(DURATION, COUNT, COUNT)
+#undef DURATION
+#undef COUNT
+    };
+
+    uint64_t known = 0;
+
+    for (size_t i = 0; i < ARRAY_COUNT(fields); i++) {
+        uint64_t bit = bit_of(fields[i].name);
+        bool given = fields[i].value != 0 || (policy->zeros & bit) != 0;
+
+        known |= bit;
+        if (given && fields[i].value < fields[i].lowest)
+            return refuse(outcome, fields[i].name, fields[i].value, fields[i].lowest);
+        if (fields[i].value > fields[i].highest)
+            return refuse(outcome, fields[i].name, fields[i].value, fields[i].highest);
+    }
+    return (policy->zeros & ~known) == 0 ? FSM_OK : refuse(outcome, "zeros", policy->zeros, known);
+}
+
+enum fsm_status fsm_policy_check_order(const Ckpt__V1__Policy *policy, struct fsm_outcome *outcome)
+{
+#define X(least, most)                                                                             \
+    if (policy->least > policy->most)                                                              \
+        return refuse(outcome, #least " (limited by " #most ")", policy->least, policy->most);
+    FSM_POLICY_ORDERED(X)
+#undef X
+    return FSM_OK;
+}
+
+/* By the descriptor, so that a new field of the policy needs no line here. */
+void fsm_policy_merge(Ckpt__V1__Policy *policy, const Ckpt__V1__Policy *changes)
+{
+    const ProtobufCMessageDescriptor *descriptor = &ckpt__v1__policy__descriptor;
+
+    for (unsigned i = 0; i < descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
+        size_t size = field->type == PROTOBUF_C_TYPE_UINT32 ? sizeof(uint32_t) : sizeof(uint64_t);
+        uint64_t value = 0;
+
+        CHECK(field->type == PROTOBUF_C_TYPE_UINT32 || field->type == PROTOBUF_C_TYPE_UINT64);
+        memcpy(&value, (const char *)changes + field->offset, size);
+        if (value != 0 || (changes->zeros >> field->id & 1) != 0)
+            memcpy((char *)policy + field->offset, &value, size);
+    }
+    policy->zeros = fsm_policy_zeros(policy);
+}

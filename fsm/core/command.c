@@ -1,0 +1,48 @@
+/* The table of replicated commands, append only: number (the field in Command), name, handler, who sends it.
+ * README.md has the recipe for a new one; tests/unit/fsm/test_commands.c walks this table. */
+#include "fsm/core/state.h"
+
+static const struct fsm_command_info commands[] = {
+    {10, "cluster_init", fsm_apply_cluster_init, false, true},
+    {11, "member_facts", fsm_apply_member_facts, false, true},
+    {12, "register_allocation", fsm_apply_register, true, false},
+    {13, "update_allocation", fsm_apply_update, true, false},
+    {14, "end_allocation", fsm_apply_end, true, false},
+    {15, "report_queue", fsm_apply_report_queue, true, false},
+    {16, "request_checkpoint", fsm_apply_request_checkpoint, true, false},
+    {17, "cancel_checkpoint", fsm_apply_cancel, true, false},
+    {18, "request_preemption", fsm_apply_preemption, true, false},
+    {19, "request_migration", fsm_apply_migration, true, false},
+    {20, "restart_allocation", fsm_apply_restart, true, false},
+    {21, "decisions", fsm_apply_decisions, false, false},
+    {22, "grants", fsm_apply_grants, false, false},
+    {23, "node_report", fsm_apply_node_report, false, false},
+    {24, "node_seen", fsm_apply_node_seen, false, false},
+    {25, "target_availability", fsm_apply_target_availability, false, false},
+    {26, "put_target", fsm_apply_put_target, true, false},
+    {27, "set_policy", fsm_apply_set_policy, true, false},
+    {28, "tick", fsm_apply_tick, false, true},
+    {29, "leader_elected", fsm_apply_leader_elected, false, true},
+    {30, "checkpoints_collected", fsm_apply_collected, false, false},
+    {31, "drain_node", fsm_apply_drain_node, true, false},
+    {32, "new_epoch", fsm_apply_new_epoch, false, false},
+    {33, "member_role", fsm_apply_member_role, false, true},
+    {34, "set_learned", fsm_apply_set_learned, false, false},
+    {35, "node_running", fsm_apply_node_running, false, false},
+    {36, "remove_target", fsm_apply_remove_target, true, false},
+};
+
+const struct fsm_command_info *fsm_command_at(size_t i)
+{
+    return i < ARRAY_COUNT(commands) ? &commands[i] : NULL;
+}
+
+const struct fsm_command_info *fsm_command_info(uint32_t number)
+{
+    uint32_t first = commands[0].number;
+
+    if (number < first || number - first >= ARRAY_COUNT(commands))
+        return NULL;
+    CHECK(commands[number - first].number == number);
+    return &commands[number - first];
+}

@@ -1,0 +1,166 @@
+/* From a log entry's bytes to commands. See decode.h.
+ *
+ * Flow     the outer message is walked by hand, so that each command's own bytes are known: its body's hash tells a retry from
+ *          another request under the same id. The inner message is unpack.c's business.
+ */
+#include "fsm/core/decode.h"
+#include "fsm/core/unpack.h"
+
+enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5, VARINT_MAX_BYTES = 10 };
+enum { FIELD_NOW_MS = 1, FIELD_REQUEST_ID = 2, FIELD_COMMANDS = 1 };
+enum { TAG_CHECKED_INDEX = 2 << 3 | WIRE_64, TAG_CHECKED_HASH = 3 << 3 | WIRE_64 };
+
+struct reader {
+    const uint8_t *at, *end;
+};
+
+static bool read_varint(struct reader *reader, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+
+    for (unsigned i = 0; i < VARINT_MAX_BYTES && reader->at < reader->end; i++) {
+        uint8_t byte = *reader->at++;
+
+        value |= (uint64_t)(byte & 0x7f) << (7 * i);
+        if ((byte & 0x80) == 0) {
+            *ret_value = value;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Moves past a field's value, whatever its type. */
+static bool read_skip(struct reader *reader, unsigned wire)
+{
+    uint64_t length;
+
+    if (wire == WIRE_VARINT)
+        return read_varint(reader, &length);
+    if (wire == WIRE_BYTES) {
+        if (!read_varint(reader, &length))
+            return false;
+    } else if (wire == WIRE_64 || wire == WIRE_32) {
+        length = wire == WIRE_64 ? 8 : 4;
+    } else {
+        return false;
+    }
+    if (length > (uint64_t)(reader->end - reader->at))
+        return false;
+    reader->at += length;
+    return true;
+}
+
+static bool decode_content_hash(const uint8_t *bytes, size_t length, uint64_t *ret_hash)
+{
+    struct reader reader = {bytes, bytes + length};
+    uint64_t hash = 0;
+
+    while (reader.at < reader.end) {
+        const uint8_t *start = reader.at;
+        uint64_t tag;
+
+        if (!read_varint(&reader, &tag) || !read_skip(&reader, tag & 7))
+            return false;
+        if (tag >> 3 != FIELD_NOW_MS && tag >> 3 != FIELD_REQUEST_ID)
+            hash = fsm_hash_bytes(hash, start, (size_t)(reader.at - start));
+    }
+    *ret_hash = hash;
+    return true;
+}
+
+static bool decode_next(struct reader *reader, const uint8_t **ret_bytes, uint64_t *ret_length)
+{
+    uint64_t tag;
+
+    if (!read_varint(reader, &tag) || tag != (FIELD_COMMANDS << 3 | WIRE_BYTES) ||
+        !read_varint(reader, ret_length))
+        return false;
+    if (*ret_length > (uint64_t)(reader->end - reader->at))
+        return false;
+    *ret_bytes = reader->at;
+    reader->at += *ret_length;
+    return true;
+}
+
+/* Leaves the reader behind the last command. */
+static bool decode_count(struct reader *reader, size_t *ret_count)
+{
+    const uint8_t *command;
+    uint64_t command_length;
+
+    for (*ret_count = 0; reader->at < reader->end && *reader->at != TAG_CHECKED_INDEX;
+         (*ret_count)++)
+        if (!decode_next(reader, &command, &command_length))
+            return false;
+    return reader->at == reader->end ||
+           (reader->end - reader->at == FSM_ENTRY_CHECK_BYTES && reader->at[9] == TAG_CHECKED_HASH);
+}
+
+static uint64_t get_64(const uint8_t *at)
+{
+    uint64_t value = 0;
+
+    for (unsigned i = 0; i < 8; i++)
+        value |= (uint64_t)at[i] << (8 * i);
+    return value;
+}
+
+static void put_64(uint8_t *at, uint64_t value)
+{
+    for (unsigned i = 0; i < 8; i++)
+        at[i] = (uint8_t)(value >> (8 * i));
+}
+
+void fsm_entry_check_put(uint8_t bytes[FSM_ENTRY_CHECK_BYTES], uint64_t index, uint64_t hash)
+{
+    bytes[0] = TAG_CHECKED_INDEX;
+    put_64(bytes + 1, index);
+    bytes[9] = TAG_CHECKED_HASH;
+    put_64(bytes + 10, hash);
+}
+
+bool fsm_entry_check(const uint8_t *bytes, size_t length, uint64_t *ret_index, uint64_t *ret_hash)
+{
+    struct reader reader = {bytes, bytes + length};
+    size_t count;
+
+    if (!decode_count(&reader, &count) || reader.at == reader.end)
+        return false;
+    *ret_index = get_64(reader.at + 1);
+    *ret_hash = get_64(reader.at + 10);
+    return true;
+}
+
+bool fsm_decode_entry(struct fsm *fsm, const uint8_t *bytes, size_t length,
+                      struct decoded **ret_commands, size_t *ret_count)
+{
+    ProtobufCAllocator allocator = fsm_arena_allocator(&fsm->arena);
+    struct reader reader = {bytes, bytes + length}, counting = reader;
+    struct decoded *commands;
+    size_t count;
+
+    if (!decode_count(&counting, &count))
+        return false;
+    commands = fsm_arena_take(&fsm->arena, (count + 1) * sizeof(*commands));
+    for (size_t i = 0; i < count; i++) {
+        const uint8_t *command;
+        uint64_t command_length;
+        struct request *request = &commands[i].request;
+
+        if (!decode_next(&reader, &command, &command_length) ||
+            !decode_content_hash(command, command_length, &request->content_hash))
+            return false;
+        commands[i].command = (fsm_command *)(void *)fsm_unpack(
+            &ckpt__log__v1__command__descriptor, &allocator, command_length, command);
+        if (commands[i].command == NULL)
+            return false;
+        commands[i].packed_bytes = command_length;
+        request->id = commands[i].command->request_id;
+        request->hash = fsm_hash_text(request->id);
+        fsm_look_aim(&commands[i]);
+    }
+    *ret_commands = commands;
+    *ret_count = count;
+    return true;
+}

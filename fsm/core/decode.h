@@ -1,0 +1,18 @@
+/* From a log entry's bytes to commands. Shapes: everything decoded lives in the arena until it is reset. */
+#ifndef CKPT_FSM_DECODE_H
+#define CKPT_FSM_DECODE_H
+
+#include "fsm/core/state.h"
+
+struct decoded {
+    const fsm_command *command;
+    size_t packed_bytes;
+    struct request request; /* its content: the body alone, equal for a retry of the same request */
+    uint32_t allocation_hash, node_hash; /* of the ids of what it is about; 0: none or not known */
+};
+
+/* false: the bytes are not a well-formed Entry; nothing of it may be applied. */
+bool fsm_decode_entry(struct fsm *fsm, const uint8_t *bytes, size_t length,
+                      struct decoded **ret_commands, size_t *ret_count);
+
+#endif

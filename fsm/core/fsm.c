@@ -1,0 +1,211 @@
+/* The state machine's life and the application of entries. See fsm.h. */
+#include "fsm/fsm.h"
+
+#include <malloc.h>
+
+#include "fsm/core/decode.h"
+#include "fsm/core/state.h"
+
+struct fsm *fsm_new(void)
+{
+    struct fsm *fsm = check_calloc(1, sizeof(*fsm));
+
+    fsm_policy_defaults(&fsm->policy);
+    fsm_pool_init(&fsm->allocations, sizeof(struct allocation));
+    fsm_pool_init(&fsm->nodes, sizeof(struct node));
+    fsm_pool_init(&fsm->targets, sizeof(struct target));
+    fsm_pool_init(&fsm->bases, sizeof(struct basis));
+    fsm->collectable = check_alloc(sizeof(*fsm->collectable));
+    list_init(fsm->collectable);
+    fsm->snapshots = check_alloc(sizeof(*fsm->snapshots));
+    list_init(fsm->snapshots);
+    fsm->undeleted = check_calloc(FSM_UNDELETED_MAX, sizeof(*fsm->undeleted));
+    fsm->next_event_sequence = 1;
+    return fsm;
+}
+
+static void fsm_free_allocations(struct fsm *fsm)
+{
+    for (uint32_t slot = 0; slot < fsm->allocations.slot_end; slot++) {
+        struct allocation *allocation = fsm_allocation_slot(fsm, slot);
+        struct checkpoint *active;
+
+        if (allocation == NULL)
+            continue;
+        active = fsm_checkpoint_active(fsm, allocation);
+        if (active != NULL) { /* only terminal ones can be freed */
+            fsm_checkpoint_forget(fsm, active);
+            active->view.state = CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_UNSPECIFIED;
+        }
+        fsm_allocation_release(fsm, allocation);
+        fsm_allocation_remove(fsm, allocation);
+    }
+}
+
+static void fsm_free_names(struct fsm *fsm)
+{
+    for (uint32_t slot = 0; slot < fsm->nodes.slot_end; slot++) {
+        const struct node *node = fsm_node_look(fsm, slot);
+
+        if (node == NULL)
+            continue;
+        fsm_intern_release(fsm, node->view.boot_id);
+        fsm_intern_release(fsm, node->view.version);
+        fsm_intern_release(fsm, node->view.home_vcluster);
+        fsm_intern_release(fsm, node->view.id);
+    }
+    for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
+        const struct target *target = fsm_target_slot(fsm, slot);
+
+        if (target == NULL)
+            continue;
+        fsm_intern_release(fsm, target->view.prefix);
+        fsm_intern_release(fsm, target->view.domain);
+        fsm_intern_release(fsm, target->view.id);
+    }
+}
+
+void fsm_free(struct fsm *fsm)
+{
+    if (fsm == NULL)
+        return;
+    fsm_snapshots_leave(fsm);
+    fsm_free_allocations(fsm);
+    fsm_undeleted_close(fsm);
+    fsm_free_names(fsm);
+    for (uint32_t i = 0; i < fsm->tenant_count; i++) {
+        fsm_intern_release(fsm, fsm->tenants[i]->id);
+        free(fsm->tenants[i]);
+    }
+    fsm_sessions_free(fsm);
+    fsm_events_free(fsm);
+    for (size_t i = 0; i < fsm->member_count; i++)
+        fsm_message_free(&fsm->members[i]->base);
+    for (size_t i = 0; i < fsm->queue_count; i++) {
+        fsm_intern_release(fsm, fsm->queues[i].vcluster);
+        fsm_message_free(&fsm->queues[i].report->base);
+    }
+    fsm_bases_free(fsm);
+    if (fsm->learned != NULL)
+        fsm_message_free(&fsm->learned->base);
+    for (size_t i = 0; i < FSM_PREEMPTIONS_MAX; i++)
+        fsm_preemption_free(fsm, fsm->preemptions[i]);
+    CHECK(fsm->intern_map.count == 0); /* every reference was given back */
+    CHECK(fsm->intern_alone_count == 0);
+    for (size_t i = 0; i < ARRAY_COUNT(fsm->running_by_class); i++)
+        fsm_bitmap_free(&fsm->running_by_class[i]);
+    fsm_bitmap_free(&fsm->changed_allocations);
+    fsm_map_free(&fsm->allocation_map);
+    fsm_map_free(&fsm->node_map);
+    fsm_map_free(&fsm->intern_map);
+    fsm_map_free(&fsm->session_map);
+    fsm_map_free(&fsm->basis_map);
+    fsm_pool_free(&fsm->allocations);
+    fsm_pool_free(&fsm->nodes);
+    fsm_pool_free(&fsm->targets);
+    fsm_pool_free(&fsm->bases);
+    fsm_timers_free(&fsm->timers);
+    fsm_arena_free(&fsm->arena);
+    free(fsm->checkpoints);
+    free(fsm->collectable);
+    free(fsm->snapshots);
+    free(fsm);
+}
+
+static void outcome_start(struct fsm_outcome *outcome, uint64_t index)
+{
+    memset(outcome, 0, offsetof(struct fsm_outcome, victims));
+    outcome->index = index;
+}
+
+static void outcome_hash(struct fsm *fsm, const struct fsm_outcome *outcome)
+{
+    uint64_t hash = fsm->state_hash;
+
+    hash = fsm_hash_mix(hash, (uint64_t)outcome->status << 1 | outcome->repeated);
+    hash = fsm_hash_mix(hash, outcome->checkpoint_id);
+    hash = fsm_hash_mix(hash, outcome->preemption_id);
+    for (uint32_t i = 0; i < outcome->victim_count; i++)
+        hash = fsm_hash_mix(hash, fsm_hash_text(outcome->victims[i].allocation_id));
+    fsm->state_hash = hash;
+}
+
+/* A known request id: the first outcome again, or a refusal when it names another request. */
+static bool apply_repeat(struct fsm *fsm, const struct decoded *decoded, uint32_t number,
+                         struct fsm_outcome *outcome)
+{
+    const struct session *session = fsm_session_find(fsm, &decoded->request);
+
+    if (session == NULL)
+        return false;
+    if (session->command != number || session->content_hash != decoded->request.content_hash)
+        outcome->status = FSM_REQUEST_ID_REUSED;
+    else
+        fsm_session_outcome(session, outcome);
+    return true;
+}
+
+static void apply_fresh(struct fsm *fsm, const struct decoded *decoded,
+                        const struct fsm_command_info *info, struct fsm_outcome *outcome)
+{
+    bool remember = decoded->request.id[0] != '\0';
+
+    if (remember) {
+        outcome->status = fsm_session_make_room(fsm, outcome);
+        if (outcome->status != FSM_OK)
+            return;
+    }
+    if (!fsm->initialised && !info->before_init)
+        outcome->status = FSM_NOT_INITIALISED;
+    else
+        outcome->status = info->apply(fsm, decoded->command, outcome);
+    if (remember)
+        fsm_session_add(fsm, &decoded->request, (uint8_t)info->number, fsm->now_ms, outcome);
+}
+
+static void apply_command(struct fsm *fsm, const struct decoded *decoded,
+                          struct fsm_outcome *outcome)
+{
+    const fsm_command *command = decoded->command;
+    const struct fsm_command_info *info;
+
+    outcome_start(outcome, fsm->index);
+    outcome->status = fsm_validate_packed(command, decoded->packed_bytes, outcome);
+    if (outcome->status !=
+        FSM_OK) /* not proposed by this version's leader, yet decided alike by all */
+        return;
+    info = fsm_command_info((uint32_t)command->body_case);
+    CHECK(info != NULL);
+    fsm->now_ms = fsm_max(fsm->now_ms, command->now_ms);
+    fsm->command_count++;
+    fsm_sessions_expire(fsm);
+    if (decoded->request.id[0] == '\0' || !apply_repeat(fsm, decoded, info->number, outcome))
+        apply_fresh(fsm, decoded, info, outcome);
+}
+
+void fsm_apply_entry(struct fsm *fsm, uint64_t index, uint64_t term, const uint8_t *bytes,
+                     size_t length, fsm_outcome_fn *on_outcome, void *context)
+{
+    struct decoded *commands = NULL;
+    size_t count = 0;
+    struct fsm_outcome outcome;
+
+    CHECK(index > fsm->index);
+    fsm->index = index;
+    fsm->term = term;
+    fsm->state_hash = fsm_hash_bytes(fsm_hash_mix(fsm->state_hash, index), bytes, length);
+    if (!fsm_decode_entry(fsm, bytes, length, &commands, &count)) {
+        fsm->malformed_entries++;
+        count = 0;
+    }
+    fsm_look_first(fsm, commands, count);
+    for (size_t i = 0; i < count; i++) {
+        if (i % FSM_LOOK_COMMANDS == 0)
+            fsm_look_ahead(fsm, commands, count, i);
+        apply_command(fsm, &commands[i], &outcome);
+        outcome_hash(fsm, &outcome);
+        if (on_outcome != NULL)
+            on_outcome(context, i, &outcome);
+    }
+    fsm_arena_reset(&fsm->arena);
+}

@@ -1,0 +1,145 @@
+/* Slots with stable addresses. See pool.h. */
+#include "fsm/core/pool.h"
+
+#include <malloc.h>
+#include <string.h>
+
+#include "src/base/check.h"
+
+enum { POOL_PAGE_ITEMS = 256, BITMAP_WORD_BITS = 64 };
+
+static void bitmap_reach(struct bitmap *bitmap, uint32_t word)
+{
+    uint32_t count = bitmap->word_count;
+
+    if (word < count)
+        return;
+    while (count <= word)
+        count = count == 0 ? 4 : count * 2;
+    bitmap->words = check_realloc(bitmap->words, count, sizeof(*bitmap->words));
+    memset(bitmap->words + bitmap->word_count, 0,
+           (count - bitmap->word_count) * sizeof(*bitmap->words));
+    bitmap->word_count = count;
+}
+
+void fsm_bitmap_set(struct bitmap *bitmap, uint32_t bit)
+{
+    bitmap_reach(bitmap, bit / BITMAP_WORD_BITS);
+    bitmap->words[bit / BITMAP_WORD_BITS] |= UINT64_C(1) << bit % BITMAP_WORD_BITS;
+}
+
+void fsm_bitmap_clear(struct bitmap *bitmap, uint32_t bit)
+{
+    uint32_t word = bit / BITMAP_WORD_BITS;
+
+    if (word >= bitmap->word_count)
+        return;
+    bitmap->words[word] &= ~(UINT64_C(1) << bit % BITMAP_WORD_BITS);
+    if (word < bitmap->first_free_word)
+        bitmap->first_free_word = word;
+}
+
+bool fsm_bitmap_get(const struct bitmap *bitmap, uint32_t bit)
+{
+    uint32_t word = bit / BITMAP_WORD_BITS;
+
+    return word < bitmap->word_count && (bitmap->words[word] >> bit % BITMAP_WORD_BITS & 1) != 0;
+}
+
+uint32_t fsm_bitmap_first_zero(struct bitmap *bitmap)
+{
+    uint32_t word = bitmap->first_free_word;
+
+    while (word < bitmap->word_count && bitmap->words[word] == UINT64_MAX)
+        word++;
+    bitmap->first_free_word = word;
+    if (word >= bitmap->word_count)
+        return word * BITMAP_WORD_BITS;
+    return word * BITMAP_WORD_BITS + (uint32_t)__builtin_ctzll(~bitmap->words[word]);
+}
+
+uint32_t fsm_bitmap_next(const struct bitmap *bitmap, uint32_t from)
+{
+    uint32_t word = from / BITMAP_WORD_BITS;
+    uint64_t bits;
+
+    if (word >= bitmap->word_count)
+        return UINT32_MAX;
+    bits = bitmap->words[word] & UINT64_MAX << from % BITMAP_WORD_BITS;
+    while (bits == 0) {
+        if (++word == bitmap->word_count)
+            return UINT32_MAX;
+        bits = bitmap->words[word];
+    }
+    return word * BITMAP_WORD_BITS + (uint32_t)__builtin_ctzll(bits);
+}
+
+void fsm_bitmap_free(struct bitmap *bitmap)
+{
+    free(bitmap->words);
+    memset(bitmap, 0, sizeof(*bitmap));
+}
+
+void fsm_pool_init(struct pool *pool, size_t item_size)
+{
+    CHECK(item_size > 0);
+    memset(pool, 0, sizeof(*pool));
+    pool->item_size = item_size;
+}
+
+void fsm_pool_free(struct pool *pool)
+{
+    for (uint32_t i = 0; i < pool->page_count; i++)
+        free(pool->pages[i]);
+    free(pool->pages);
+    fsm_bitmap_free(&pool->taken);
+    fsm_pool_init(pool, pool->item_size);
+}
+
+uint32_t fsm_pool_free_slot(struct pool *pool)
+{
+    return fsm_bitmap_first_zero(&pool->taken);
+}
+
+static void pool_reach(struct pool *pool, uint32_t page)
+{
+    uint32_t count = page + 1;
+
+    if (count <= pool->page_count)
+        return;
+    pool->pages = check_realloc(pool->pages, count, sizeof(*pool->pages));
+    memset(pool->pages + pool->page_count, 0, (count - pool->page_count) * sizeof(*pool->pages));
+    pool->page_count = count;
+}
+
+void *fsm_pool_take(struct pool *pool, uint32_t slot)
+{
+    uint32_t page = slot / POOL_PAGE_ITEMS;
+    char *item;
+
+    CHECK(!fsm_bitmap_get(&pool->taken, slot));
+    pool_reach(pool, page);
+    if (pool->pages[page] == NULL)
+        pool->pages[page] = check_alloc(POOL_PAGE_ITEMS * pool->item_size);
+    fsm_bitmap_set(&pool->taken, slot);
+    if (slot >= pool->slot_end)
+        pool->slot_end = slot + 1;
+    pool->used++;
+    item = pool->pages[page] + slot % POOL_PAGE_ITEMS * pool->item_size;
+    memset(item, 0, pool->item_size);
+    return item;
+}
+
+void fsm_pool_give(struct pool *pool, uint32_t slot)
+{
+    CHECK(fsm_bitmap_get(&pool->taken, slot));
+    fsm_bitmap_clear(&pool->taken, slot);
+    pool->used--;
+}
+
+void *fsm_pool_at(const struct pool *pool, uint32_t slot)
+{
+    if (!fsm_bitmap_get(&pool->taken, slot))
+        return NULL;
+    return pool->pages[slot / POOL_PAGE_ITEMS] + slot % POOL_PAGE_ITEMS * pool->item_size;
+}

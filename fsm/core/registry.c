@@ -1,0 +1,320 @@
+/* Tables of records by id: checkpoints in one array sorted by id (ids only grow, so each is appended), nodes, targets, allocations. */
+#include <malloc.h>
+
+#include "fsm/core/state.h"
+
+enum { REGISTRY_HOLES_MIN = 1024 };
+
+static size_t registry_search(const struct fsm *fsm, uint64_t id) /* first place with an id >= id */
+{
+    size_t low = 0;
+    size_t high = fsm->checkpoint_refs;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (fsm->checkpoints[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void fsm_registry_add(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    size_t count = fsm->checkpoint_refs;
+
+    CHECK(count == 0 || fsm->checkpoints[count - 1].id < checkpoint->view.id);
+    if (count == fsm->checkpoint_capacity) {
+        fsm->checkpoint_capacity = count == 0 ? 64 : count * 2;
+        fsm->checkpoints =
+            check_realloc(fsm->checkpoints, fsm->checkpoint_capacity, sizeof(*fsm->checkpoints));
+    }
+    fsm->checkpoints[count].id = checkpoint->view.id;
+    fsm->checkpoints[count].checkpoint = checkpoint;
+    fsm->checkpoint_refs++;
+}
+
+static void registry_compact(struct fsm *fsm)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < fsm->checkpoint_refs; i++)
+        if (fsm->checkpoints[i].checkpoint != NULL)
+            fsm->checkpoints[kept++] = fsm->checkpoints[i];
+    fsm->checkpoint_refs = kept;
+    fsm->checkpoint_holes = 0;
+}
+
+void fsm_registry_remove(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    size_t i = registry_search(fsm, checkpoint->view.id);
+
+    CHECK(i < fsm->checkpoint_refs);
+    CHECK(fsm->checkpoints[i].checkpoint == checkpoint);
+    fsm->checkpoints[i].checkpoint = NULL;
+    fsm->checkpoint_holes++;
+    if (list_empty(fsm->snapshots) && fsm->checkpoint_holes > REGISTRY_HOLES_MIN &&
+        fsm->checkpoint_holes > fsm->checkpoint_refs / 2)
+        registry_compact(fsm);
+}
+
+size_t fsm_registry_place(const struct fsm *fsm, uint64_t id)
+{
+    size_t i = registry_search(fsm, id);
+
+    CHECK(i < fsm->checkpoint_refs);
+    CHECK(fsm->checkpoints[i].id == id);
+    return i;
+}
+
+static struct checkpoint *registry_find(const struct fsm *fsm, uint64_t id)
+{
+    size_t i = registry_search(fsm, id);
+
+    if (i == fsm->checkpoint_refs || fsm->checkpoints[i].id != id)
+        return NULL;
+    return fsm->checkpoints[i].checkpoint;
+}
+
+const struct checkpoint *fsm_registry_look(const struct fsm *fsm, uint64_t id)
+{
+    return registry_find(fsm, id);
+}
+
+struct checkpoint *fsm_registry_find(struct fsm *fsm, uint64_t id)
+{
+    struct checkpoint *checkpoint = registry_find(fsm, id);
+
+    fsm_hold_checkpoint(fsm, checkpoint);
+    return checkpoint;
+}
+
+const struct checkpoint *fsm_registry_next(const struct fsm *fsm, uint64_t after)
+{
+    size_t i = after == UINT64_MAX ? fsm->checkpoint_refs : registry_search(fsm, after + 1);
+
+    while (i < fsm->checkpoint_refs && fsm->checkpoints[i].checkpoint == NULL)
+        i++;
+    return i < fsm->checkpoint_refs ? fsm->checkpoints[i].checkpoint : NULL;
+}
+
+static bool node_equal(const void *item, const char *key)
+{
+    return strcmp(((const struct node *)item)->view.id, key) == 0;
+}
+
+const struct node *fsm_node_named(const struct fsm *fsm, const char *id)
+{
+    return fsm_map_find(&fsm->node_map, fsm_hash_text(id), node_equal, id);
+}
+
+const struct node *fsm_node_look(const struct fsm *fsm, uint32_t slot)
+{
+    return fsm_pool_at(&fsm->nodes, slot);
+}
+
+bool fsm_node_serves(const struct fsm *fsm, uint32_t slot)
+{
+    const struct fsm_node *view = &fsm_node_look(fsm, slot)->view;
+
+    return view->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN &&
+           view->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING;
+}
+
+struct node *fsm_node_get(struct fsm *fsm, const char *id)
+{
+    struct node *node = fsm_map_find(&fsm->node_map, fsm_hash_text(id), node_equal, id);
+
+    fsm_hold_node(fsm, node);
+    return node;
+}
+
+struct node *fsm_node_slot(struct fsm *fsm, uint32_t slot)
+{
+    struct node *node = fsm_pool_at(&fsm->nodes, slot);
+
+    fsm_hold_node(fsm, node);
+    return node;
+}
+
+struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id)
+{
+    struct node *node = fsm_pool_take(&fsm->nodes, slot);
+
+    CHECK(fsm->nodes.used <= FSM_NODES_MAX);
+    node->view.slot = slot;
+    node->view.id = fsm_intern(fsm, id);
+    node->view.boot_id = fsm_intern(fsm, "");
+    node->view.version = fsm_intern(fsm, "");
+    node->view.home_vcluster = fsm_intern(fsm, "");
+    node->view.state_since_ms = fsm->now_ms;
+    list_init(&node->assignments);
+    fsm_map_add(&fsm->node_map, fsm_hash_text(id), node);
+    return node;
+}
+
+void fsm_node_changed(struct fsm *fsm, struct node *node)
+{
+    if (node->changed)
+        return;
+    node->changed = true;
+    node->next_changed = NULL;
+    if (fsm->changed_last != NULL)
+        fsm->changed_last->next_changed = node;
+    else
+        fsm->changed_first = node;
+    fsm->changed_last = node;
+}
+
+bool fsm_take_changed_node(struct fsm *fsm, uint32_t *ret_node_slot)
+{
+    struct node *node = fsm->changed_first;
+
+    if (node == NULL)
+        return false;
+    fsm->changed_first = node->next_changed;
+    if (fsm->changed_first == NULL)
+        fsm->changed_last = NULL;
+    node->changed = false;
+    *ret_node_slot = node->view.slot;
+    return true;
+}
+
+void fsm_prefetch_allocation(const struct fsm *fsm, uint32_t slot)
+{
+    const char *at = fsm_pool_at(&fsm->allocations, slot);
+
+    for (size_t i = 0; at != NULL && i < sizeof(struct fsm_allocation); i += FSM_LINE_BYTES)
+        fsm_prefetch(at + i);
+}
+
+void fsm_prefetch_allocation_nodes(const struct fsm *fsm, uint32_t slot)
+{
+    const struct allocation *allocation = fsm_pool_at(&fsm->allocations, slot);
+
+    if (allocation != NULL)
+        fsm_prefetch(allocation->view.nodes);
+}
+
+uint64_t fsm_take_changed_allocations(struct fsm *fsm, uint32_t word)
+{
+    struct bitmap *changed = &fsm->changed_allocations;
+    uint64_t bits;
+
+    if (word >= changed->word_count)
+        return 0;
+    bits = changed->words[word];
+    changed->words[word] = 0;
+    return bits;
+}
+
+struct target *fsm_target_slot(const struct fsm *fsm, uint32_t slot)
+{
+    return fsm_pool_at(&fsm->targets, slot);
+}
+
+static struct target *target_named(const struct fsm *fsm, const char *id)
+{
+    for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
+        struct target *target = fsm_target_slot(fsm, slot);
+
+        if (target != NULL && strcmp(target->view.id, id) == 0)
+            return target;
+    }
+    return NULL;
+}
+
+const struct target *fsm_target_look(const struct fsm *fsm, const char *id)
+{
+    return target_named(fsm, id);
+}
+
+struct target *fsm_target_get(const struct fsm *fsm, const char *id)
+{
+    struct target *target = target_named(fsm, id);
+
+    return target != NULL && !target->removed ? target : NULL;
+}
+
+struct target *fsm_target_create(struct fsm *fsm, uint32_t slot, const char *id)
+{
+    struct target *target = fsm_pool_take(&fsm->targets, slot);
+
+    CHECK(fsm->targets.used <= FSM_TARGETS_MAX);
+    target->view.slot = slot;
+    target->view.id = fsm_intern(fsm, id);
+    target->view.prefix = fsm_intern(fsm, "");
+    target->view.domain = fsm_intern(fsm, "");
+    target->view.available = true;
+    target->view.since_ms = fsm->now_ms;
+    target->view.made = fsm->command_count;
+    list_init(&target->active);
+    return target;
+}
+
+void fsm_target_leave(struct fsm *fsm, struct target *target)
+{
+    if (!target->removed || target->job_count > 0 || target->checkpoint_count > 0)
+        return;
+    fsm_intern_release(fsm, target->view.prefix);
+    fsm_intern_release(fsm, target->view.domain);
+    fsm_intern_release(fsm, target->view.id);
+    fsm_pool_give(&fsm->targets, target->view.slot);
+}
+
+uint64_t fsm_target_budget_when_up(const struct fsm_target *target)
+{
+    uint64_t share_ppm = FSM_PPM - fsm_min(target->staging_share_ppm, FSM_PPM);
+
+    uint64_t configured = (uint64_t)((__uint128_t)target->write_bytes_per_s * share_ppm / FSM_PPM);
+
+    /* what is measured is what staging and all others leave: no share of it is kept back once more */
+    return target->measured_bytes_per_s > 0 ? fsm_min(configured, target->measured_bytes_per_s)
+                                            : configured;
+}
+
+void fsm_target_budget(struct target *target)
+{
+    struct fsm_target *view = &target->view;
+
+    view->budget_bytes_per_s = view->available ? fsm_target_budget_when_up(view) : 0;
+    if (target->budgeted_bytes_per_s > view->budget_bytes_per_s)
+        target->excused_bytes_per_s =
+            fsm_max(target->excused_bytes_per_s, target->budgeted_bytes_per_s);
+    else
+        target->excused_bytes_per_s = 0;
+}
+
+static bool allocation_equal(const void *item, const char *key)
+{
+    return strcmp(((const struct allocation *)item)->view.id, key) == 0;
+}
+
+const struct allocation *fsm_allocation_named(const struct fsm *fsm, const char *id)
+{
+    return fsm_map_find(&fsm->allocation_map, fsm_hash_text(id), allocation_equal, id);
+}
+
+const struct allocation *fsm_allocation_look(const struct fsm *fsm, uint32_t slot)
+{
+    return fsm_pool_at(&fsm->allocations, slot);
+}
+
+struct allocation *fsm_allocation_get(struct fsm *fsm, const char *id)
+{
+    struct allocation *allocation =
+        fsm_map_find(&fsm->allocation_map, fsm_hash_text(id), allocation_equal, id);
+
+    fsm_hold_allocation(fsm, allocation);
+    return allocation;
+}
+
+struct allocation *fsm_allocation_slot(struct fsm *fsm, uint32_t slot)
+{
+    struct allocation *allocation = fsm_pool_at(&fsm->allocations, slot);
+
+    fsm_hold_allocation(fsm, allocation);
+    return allocation;
+}

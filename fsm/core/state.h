@@ -1,0 +1,734 @@
+/* The inside of the state machine: what the files of this folder share, nobody else includes it.
+ *
+ * Flow     apply_*.c (one per entity) call checkpoint.c, allocation.c, retention.c, which alone change records; lifecycle.c alone changes
+ *          a state field. Each keeps the indices (maps, lists, heap, counters) right at once: nothing is recomputed per command.
+ * Shapes   struct fsm owns all. Allocations, nodes and targets live in pools with stable addresses and lowest-free slots, so that
+ *          two members (also one restored from a snapshot) number alike. struct fsm itself can be moved: no pointer leads into it.
+ * Units    as in fsm.h.
+ */
+#ifndef CKPT_FSM_STATE_H
+#define CKPT_FSM_STATE_H
+
+#include <string.h>
+
+#include "fsm/core/arena.h"
+#include "fsm/core/hash.h"
+#include "fsm/core/map.h"
+#include "fsm/core/pool.h"
+#include "fsm/core/timers.h"
+#include "fsm/fsm.h"
+#include "src/base/check.h"
+#include "src/base/id.h"
+#include "src/base/list.h"
+
+/* Short names of generated types that nearly every line needs. */
+typedef Ckpt__Log__V1__Command fsm_command;
+typedef Ckpt__V1__NodeShare fsm_share_message;
+
+enum { FSM_EVENTS_PER_PAGE = 1024, FSM_EVENT_PAGES = FSM_EVENTS_MAX / FSM_EVENTS_PER_PAGE };
+enum { INTERN_RECENT = 64 };
+enum { FSM_STATES_ALLOCATION = 8, FSM_STATES_CHECKPOINT = 16 };
+
+/* Text held once and counted: ids, tenants, projects ... */
+struct interned {
+    uint32_t reference_count : 31;
+    uint32_t shared : 1; /* found by whoever needs an equal text */
+    uint32_t hash;
+    char text[];
+};
+
+/* One allocation's part on one node, beside its struct fsm_node_share. */
+struct assignment {
+    struct list in_node; /* while the allocation runs */
+    struct allocation *allocation;
+    uint32_t share;
+    bool terminated; /* its terminate order is carried out, or its node is down */
+    bool away;       /* ... of these the latter: not any more when the node comes back */
+    bool exited;     /* its application has finished: it ended by itself, with status 0 */
+    bool leaving;    /* the allocation goes on without it */
+    bool starting;   /* its application is to start, or to start again, and has not yet */
+    bool nameless;   /* in this life one was started last that could not be told which it is */
+};
+
+/* Sums of all that a tenant ever held. Grows at its rates like the accounts of its allocations do, so the two agree at any instant. */
+struct tenant {
+    const char *id;             /* interned */
+    struct fsm_account account; /* as of at_ms */
+    uint64_t at_ms;
+    uint64_t computing_gpus, restarting_gpus;
+};
+
+struct allocation {
+    struct fsm_allocation view;     /* first: views are handed out as such */
+    struct assignment *assignments; /* node_count; shares follow in the same block */
+    struct list checkpoints;        /* by id */
+    struct timer timer;
+    uint64_t began_life,
+        began_from; /* the parts of this life (0: none has told yet) began from this checkpoint (0: none) */
+    uint64_t terminate_deadline_ms;
+    uint64_t grace_end_ms;
+    uint32_t checkpoint_count;
+    uint32_t terminated_count, exited_count, starting_count; /* of its parts */
+    struct fsm_account account;                              /* as of account_at_ms */
+    uint64_t account_at_ms;
+    uint32_t account_gpus; /* at which it grows: of its tenant's computing or restarting ones */
+    uint16_t tenant_slot;
+    bool account_restarting;
+    uint64_t hazard_e12;      /* of the last decision; 0: none yet */
+    uint64_t hazard_rate_e12; /* its part of the sum */
+    uint64_t stake_gpu_ms, stake_until_ms;
+    uint8_t plan_state; /* what it becomes when its nodes are done */
+    uint8_t plan_reason;
+    uint8_t leave_reason;    /* of nodes that leave without a checkpoint */
+    uint8_t preemptor_class; /* of the last preemption; 0: none */
+    bool assigned;           /* linked to its nodes: fsm_allocation_runs() */
+    bool
+        expired; /* FAILED or COMPLETED for longer than the retention: leaves when its folders are collected */
+};
+
+struct checkpoint {
+    struct fsm_checkpoint view; /* first */
+    struct list in_allocation;
+    struct list queue; /* active: its target's; expired: the collectable ones' */
+    struct timer timer;
+    struct fsm_shard *shards;
+    struct inputs *inputs;
+    uint64_t stop_deadline_ms; /* of a victim: no attempt goes beyond; 0: none, or not dispatched */
+    uint64_t stop_limit_ms;    /* nor does that go beyond this, but for deferrals (L4) */
+    uint64_t base_timeout_ms;  /* before the extension and deferrals */
+    uint64_t collect_at_ms;    /* terminal: when it expires; 0: kept */
+    uint32_t failure_count;    /* of attempts; pauses do not count */
+    bool bypass_budget;
+    bool hurried;   /* it is put off no longer: the last safe slot has come */
+    bool expired;   /* may be collected; never taken back */
+    bool collected; /* its folder is gone */
+    struct undeleted *
+        undeleted; /* its folder could not be removed so far; NULL: not so, or there was no place */
+};
+
+/* A folder that could not be removed, or that no job lists any more. */
+struct undeleted {
+    struct fsm_undeleted view;     /* first */
+    struct checkpoint *checkpoint; /* NULL: it has left its job's list */
+};
+
+struct basis {
+    struct fsm_basis view; /* first */
+    uint32_t reference_count;
+    uint32_t hash;
+};
+
+/* One block of memory: the columns and the ages follow. */
+struct inputs {
+    struct fsm_inputs view; /* first */
+    struct basis *basis;
+    uint64_t numbers[];
+};
+
+struct node {
+    struct fsm_node view; /* first */
+    struct list assignments;
+    struct node *next_changed;
+    uint64_t stamp; /* finds duplicates in one pass */
+    bool changed;
+};
+
+struct target {
+    struct fsm_target view;        /* first */
+    struct list active;            /* checkpoints by id */
+    uint64_t budgeted_bytes_per_s; /* part of granted that did not bypass the budget */
+    uint64_t excused_bytes_per_s;  /* granted before the budget was lowered */
+    uint32_t checkpoint_count;     /* records that name it */
+    uint32_t folder_count;         /* of checkpoints that lie there */
+    uint32_t job_count;            /* records that name it */
+    uint32_t going_count;          /* of these the ones that have not ended */
+    bool removed;                  /* it is gone, but for its name, which the records have */
+};
+
+struct queue {
+    const char *vcluster; /* interned, as that of allocations */
+    uint64_t reported_at_ms;
+    Ckpt__V1__ReportQueueRequest *report;
+    uint32_t told_pressure_ppm, told_gpus; /* of its last event */
+};
+
+/* Of an outcome, what most do not have. */
+struct session_rest {
+    uint64_t checkpoint_id, preemption_id, current, limit;
+    struct fsm_victim victims[];
+};
+
+struct session {
+    struct session *next; /* younger */
+    uint64_t content_hash;
+    uint64_t at_ms;
+    uint64_t index;
+    struct session_rest *rest; /* NULL: all zero */
+    uint32_t hash;
+    uint16_t status;
+    uint16_t place; /* in its page, in units of FSM_SESSION_ALIGN */
+    uint8_t command;
+    uint8_t victim_count;
+    uint8_t held_by; /* snapshots at work that still need it, when it has left */
+    char request_id[];
+};
+
+/* Sessions lie in pages in the order in which they came, which is the order in which they leave. */
+enum { FSM_SESSION_ALIGN = 8, FSM_SESSION_PAGE_BYTES = 1 << 16 };
+
+struct session_page {
+    uint32_t used;   /* bytes, this head included */
+    uint32_t living; /* sessions that have not been freed */
+    bool open;       /* the newest page: it stays */
+};
+
+struct checkpoint_ref {
+    uint64_t id;
+    struct checkpoint *checkpoint; /* NULL: removed */
+};
+
+struct fsm {
+    /* cluster */
+    bool initialised;
+    char cluster_id[FSM_ID_BYTES];
+    uint64_t epoch, checkpoint_sequence, preemption_sequence;
+    uint64_t now_ms, index, term, state_hash, command_count, stamp;
+    Ckpt__V1__Policy policy;
+    Ckpt__Log__V1__MemberFacts *members[FSM_MEMBERS_MAX];
+    size_t member_count;
+    struct tenant *tenants[FSM_TENANTS_MAX];
+    uint32_t tenant_count;
+    struct fsm_calibration calibration; /* as of calibration_at_ms */
+    uint64_t calibration_at_ms;
+    uint64_t hazard_sum_e12; /* of allocations that compute */
+    uint64_t member_id_max;  /* of all that ever were */
+    uint64_t members_index;  /* of the log, when they changed last or were restored */
+    /* tables */
+    struct pool allocations, nodes, targets, bases;
+    struct map allocation_map, node_map, intern_map, session_map, basis_map;
+    struct checkpoint_ref *checkpoints; /* by id, with holes */
+    size_t checkpoint_refs, checkpoint_holes, checkpoint_capacity;
+    struct timers timers;
+    struct list *collectable;     /* heap: struct fsm may move */
+    struct undeleted **undeleted; /* FSM_UNDELETED_MAX places */
+    const char *detail; /* of the report that is being applied; NULL: none is, or it says nothing */
+    struct map undeleted_map; /* by checkpoint */
+    uint32_t undeleted_count;
+    uint32_t undeleted_hand; /* the place that is asked first for the next one */
+    uint64_t undeleted_forgotten, undeleted_forgotten_bytes; /* ever */
+    struct queue queues[FSM_QUEUES_MAX];
+    size_t queue_count;
+    struct preemption *preemptions[FSM_PREEMPTIONS_MAX]; /* a ring by id */
+    struct session *session_oldest, *session_newest;
+    uint32_t session_count;
+    struct session_page *session_page;             /* the newest; NULL: none yet */
+    Ckpt__V1__Event *event_pages[FSM_EVENT_PAGES]; /* one ring; a page is made at its first event */
+    uint64_t next_event_sequence;
+    uint32_t event_count;
+    uint64_t event_first; /* while a snapshot is read */
+    struct bitmap
+        running_by_class[FSM_CLASS_MAX + 1]; /* slots of RUNNING ones that may be victims */
+    /* counters */
+    uint32_t allocations_by_state[FSM_STATES_ALLOCATION];
+    uint32_t checkpoints_by_state[FSM_STATES_CHECKPOINT];
+    uint64_t checkpoints_total[FSM_STATES_CHECKPOINT];
+    uint64_t rejected_reports, duplicate_reports, earlier_life_reports;
+    uint64_t skipped_decisions, resumed_total, paused_total;
+    uint64_t walltime_conflicts, preemptions_total, requeues_total, malformed_entries;
+    struct fsm_losses losses;
+    Ckpt__Log__V1__SetLearned *learned; /* NULL: nothing yet */
+    /* not part of the state */
+    struct list *snapshots; /* at work; heap: struct fsm may move */
+    struct node *changed_first, *changed_last;
+    struct bitmap changed_allocations; /* slots: fsm_take_changed_allocations() */
+    struct arena arena;
+    uint32_t intern_alone_count;
+    struct interned *intern_recent[INTERN_RECENT]; /* shared ones, each in its place or none */
+    struct session *session_ahead; /* the youngest whose leaving is prepared for; NULL: none */
+    uint32_t session_ahead_count;  /* such ones, the oldest first */
+    uint64_t victims_looked;       /* candidates, since the Tick began that is applied */
+};
+
+/* Of an id that was validated: it fits. */
+static inline void fsm_copy_id(char ret_id[FSM_ID_BYTES], const char *id)
+{
+    size_t size = strlen(id) + 1;
+
+    CHECK(size <= FSM_ID_BYTES);
+    memcpy(ret_id, id, size);
+}
+
+static inline uint64_t fsm_min(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+static inline uint64_t fsm_max(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+static inline uint64_t fsm_multiply(uint64_t a, uint64_t b) /* saturates */
+{
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+static inline uint64_t fsm_add(uint64_t a, uint64_t b) /* saturates */
+{
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+static inline uint64_t fsm_since(const struct fsm *fsm, uint64_t then_ms)
+{
+    return fsm->now_ms > then_ms ? fsm->now_ms - then_ms : 0;
+}
+
+/* intern.c: equal texts are one pointer. release accepts NULL. alone: not found by fsm_intern(), which may make an equal one beside it.
+ * again: one more reference to what one of them returned. */
+const char *fsm_intern(struct fsm *fsm, const char *text);
+const char *fsm_intern_alone(struct fsm *fsm, const char *text, uint32_t hash);
+const char *fsm_intern_again(const char *interned);
+uint32_t fsm_intern_hash(const char *interned);
+void fsm_intern_release(struct fsm *fsm, const char *interned);
+
+/* basis.c: what decisions were made from. of() finds the equal one or makes one, and counts a reference, which release() gives back;
+ * NULL: there are too many. */
+struct basis *fsm_basis_of(struct fsm *fsm, const Ckpt__Log__V1__DecisionBasis *message);
+void fsm_basis_release(struct fsm *fsm, struct basis *basis);
+struct basis *fsm_basis_create(struct fsm *fsm, uint32_t slot,
+                               const Ckpt__Log__V1__DecisionBasis *message);
+struct basis *fsm_basis_find(const struct fsm *fsm, const Ckpt__Log__V1__DecisionBasis *message);
+void fsm_bases_free(struct fsm *fsm); /* that a broken snapshot left */
+struct basis *fsm_basis_slot(const struct fsm *fsm, uint32_t slot); /* NULL: none */
+/* Takes over one reference to the basis. */
+void fsm_checkpoint_set_detail(struct fsm *fsm, struct checkpoint *checkpoint, const char *detail);
+void fsm_checkpoint_set_inputs(struct checkpoint *checkpoint, struct basis *basis, uint64_t index,
+                               uint64_t term, const Ckpt__Log__V1__DecisionInputs *message);
+void fsm_checkpoint_drop_inputs(struct fsm *fsm, struct checkpoint *checkpoint);
+void fsm_checkpoint_move_inputs(struct checkpoint *from, struct checkpoint *to);
+
+/* message.c */
+ProtobufCMessage *fsm_message_copy(struct fsm *fsm, const ProtobufCMessage *message);
+void fsm_message_free(ProtobufCMessage *message);
+
+/* events.c: mixes the event into the state hash as well. */
+struct fsm_event {
+    Ckpt__V1__EventKind kind;
+    const char *allocation_id; /* interned; NULL: none */
+    uint64_t checkpoint_id;
+    uint32_t old_state, new_state;
+    Ckpt__V1__Reason reason;
+    const char *subject; /* NULL: none */
+    uint64_t number;
+};
+void fsm_event_emit(struct fsm *fsm, const struct fsm_event *event);
+Ckpt__V1__Event *fsm_event_slot(struct fsm *fsm,
+                                uint64_t sequence); /* of the ring; makes its page */
+const Ckpt__V1__Event *fsm_event_at(const struct fsm *fsm, uint64_t sequence); /* a kept one */
+void fsm_event_fill(struct fsm *fsm, Ckpt__V1__Event *event, const Ckpt__V1__Event *source);
+void fsm_events_free(struct fsm *fsm);
+
+/* snapshot_take.c: while a snapshot is at work, called (most through fsm_hold_*) before a record changes or leaves, and before a
+ * new one takes a place. */
+void fsm_save_node(struct fsm *fsm, const struct node *node);
+void fsm_save_allocation(struct fsm *fsm, const struct allocation *allocation);
+void fsm_save_checkpoint(struct fsm *fsm, const struct checkpoint *checkpoint);
+void fsm_save_queue(struct fsm *fsm, size_t i);
+void fsm_save_preemption(struct fsm *fsm, size_t i);
+void fsm_save_basis(struct fsm *fsm, const struct basis *basis);
+void fsm_save_undeleted(struct fsm *fsm, uint32_t place);
+void fsm_save_empty_slot(struct fsm *fsm, uint32_t slot);  /* of an allocation */
+void fsm_save_empty_basis(struct fsm *fsm, uint32_t slot); /* likewise */
+void fsm_save_event(struct fsm *fsm, const Ckpt__V1__Event *event);
+/* Before the oldest session leaves: true when the snapshot still needs it, and will free it. */
+bool fsm_save_session(struct fsm *fsm, struct session *session);
+void fsm_snapshots_leave(struct fsm *fsm); /* what is at work cannot go on: the state goes */
+
+static inline void fsm_hold_node(struct fsm *fsm, const struct node *node)
+{
+    if (!list_empty(fsm->snapshots) && node != NULL)
+        fsm_save_node(fsm, node);
+}
+/* Whoever changes an allocation, or a checkpoint of it, comes by here first: what is kept of it elsewhere is out of date. */
+static inline void fsm_hold_allocation(struct fsm *fsm, const struct allocation *allocation)
+{
+    if (allocation == NULL)
+        return;
+    fsm_bitmap_set(&fsm->changed_allocations, allocation->view.slot);
+    if (!list_empty(fsm->snapshots))
+        fsm_save_allocation(fsm, allocation);
+}
+static inline void fsm_hold_checkpoint(struct fsm *fsm, const struct checkpoint *checkpoint)
+{
+    if (checkpoint == NULL)
+        return;
+    fsm_bitmap_set(&fsm->changed_allocations, checkpoint->view.allocation_slot);
+    if (!list_empty(fsm->snapshots))
+        fsm_save_checkpoint(fsm, checkpoint);
+}
+
+/* sessions.c */
+struct request {
+    const char *id; /* "": none */
+    uint64_t content_hash;
+    uint32_t hash; /* of the id */
+};
+struct session *fsm_session_find(const struct fsm *fsm, const struct request *request);
+enum fsm_status fsm_session_make_room(struct fsm *fsm, struct fsm_outcome *outcome);
+void fsm_session_add(struct fsm *fsm, const struct request *request, uint8_t command,
+                     uint64_t at_ms, const struct fsm_outcome *outcome);
+void fsm_session_outcome(const struct session *session, struct fsm_outcome *ret_outcome);
+void fsm_sessions_expire(struct fsm *fsm);
+void fsm_session_free(struct session *session); /* one that left */
+void fsm_sessions_free(struct fsm *fsm);
+
+/* ahead.c: for commands that will be applied soon. aim: hashes what look_ahead() needs. */
+struct decoded;
+void fsm_look_aim(struct decoded *decoded);
+enum { FSM_LOOK_COMMANDS = 16 }; /* some microseconds, and few enough for the caches */
+void fsm_look_first(const struct fsm *fsm, const struct decoded *commands, size_t count);
+/* Before the command `at`, each FSM_LOOK_COMMANDS. */
+void fsm_look_ahead(const struct fsm *fsm, const struct decoded *commands, size_t count, size_t at);
+
+/* lifecycle.c: the only writers of the state fields. */
+void fsm_checkpoint_move(struct fsm *fsm, struct checkpoint *checkpoint,
+                         Ckpt__V1__CheckpointState to, Ckpt__V1__Reason reason);
+void fsm_allocation_move(struct fsm *fsm, struct allocation *allocation,
+                         Ckpt__V1__AllocationState to, Ckpt__V1__Reason reason);
+/* Counts a restored record in its state, without an event. */
+void fsm_checkpoint_adopt(struct fsm *fsm, const struct checkpoint *checkpoint);
+void fsm_allocation_adopt(struct fsm *fsm, const struct allocation *allocation);
+void fsm_allocation_forget(struct fsm *fsm, const struct allocation *allocation);
+void fsm_checkpoint_forget(struct fsm *fsm, const struct checkpoint *checkpoint);
+/* RUNNING, or STARTING while a part of it is to start: of a new or restarted one, and of one that is no longer to stop. */
+void fsm_allocation_go_on(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason);
+bool fsm_allocation_runs(
+    const struct allocation
+        *allocation); /* it holds nodes: STARTING, RUNNING, CHECKPOINTING_TO_STOP */
+bool fsm_allocation_restartable(const struct allocation *allocation);
+
+/* registry.c: checkpoints by id; nodes, targets and allocations by name and slot. What takes a struct fsm that may change is for
+ * those who change the record: it holds the record for a snapshot at work first. Others look. */
+void fsm_registry_add(struct fsm *fsm, struct checkpoint *checkpoint);
+void fsm_registry_remove(struct fsm *fsm, struct checkpoint *checkpoint);
+struct checkpoint *fsm_registry_find(struct fsm *fsm, uint64_t id);
+const struct checkpoint *fsm_registry_look(const struct fsm *fsm, uint64_t id);
+const struct checkpoint *fsm_registry_next(const struct fsm *fsm, uint64_t after);
+size_t fsm_registry_place(const struct fsm *fsm, uint64_t id); /* of a present one */
+struct node *fsm_node_get(struct fsm *fsm, const char *id);
+struct node *fsm_node_slot(struct fsm *fsm, uint32_t slot);
+const struct node *fsm_node_named(const struct fsm *fsm, const char *id);
+const struct node *fsm_node_look(const struct fsm *fsm, uint32_t slot);
+bool fsm_node_serves(const struct fsm *fsm, uint32_t slot); /* not down, not to be emptied */
+struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id);
+void fsm_node_changed(struct fsm *fsm, struct node *node);
+struct target *fsm_target_get(const struct fsm *fsm, const char *id);
+struct target *fsm_target_slot(const struct fsm *fsm, uint32_t slot); /* also a removed one */
+struct target *fsm_target_create(struct fsm *fsm, uint32_t slot, const char *id);
+const struct target *fsm_target_look(const struct fsm *fsm, const char *id); /* likewise */
+/* Its slot is free again when it was removed and no record names it. */
+void fsm_target_leave(struct fsm *fsm, struct target *target);
+void fsm_target_budget(struct target *target); /* after any change of what it depends on */
+struct allocation *fsm_allocation_get(struct fsm *fsm, const char *id);
+struct allocation *fsm_allocation_slot(struct fsm *fsm, uint32_t slot);
+const struct allocation *fsm_allocation_named(const struct fsm *fsm, const char *id);
+const struct allocation *fsm_allocation_look(const struct fsm *fsm, uint32_t slot);
+
+/* allocation.c */
+struct allocation *fsm_allocation_create(struct fsm *fsm, uint32_t slot, const char *id);
+void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation);
+struct fsm_node_share *fsm_allocation_set_shares(struct allocation *allocation, uint32_t count);
+void fsm_allocation_begin_lives(const struct fsm *fsm, struct allocation *allocation, bool all);
+/* The view's, to write. */
+struct fsm_node_share *fsm_allocation_shares(struct allocation *allocation);
+void fsm_allocation_sum_shares(struct allocation *allocation);
+void fsm_allocation_estimate(struct allocation *allocation, uint32_t old_count);
+void fsm_allocation_assign(struct fsm *fsm, struct allocation *allocation);
+void fsm_allocation_release(struct fsm *fsm, struct allocation *allocation);
+struct assignment *fsm_allocation_part(const struct allocation *allocation, uint32_t node_slot);
+/* All of its parts are to start. */
+void fsm_allocation_parts_start(struct allocation *allocation);
+/* One part is to start again, or has started: the allocation is STARTING or RUNNING by that, unless it is to stop. */
+void fsm_allocation_part_starting(struct fsm *fsm, struct allocation *allocation,
+                                  struct assignment *part, bool starting);
+void fsm_allocation_changed(struct fsm *fsm, const struct allocation *allocation);
+void fsm_allocation_arm(struct fsm *fsm, struct allocation *allocation);
+uint64_t fsm_allocation_grace_ms(const struct fsm *fsm, const struct allocation *allocation);
+uint64_t fsm_allocation_age_gpu_ms(const struct fsm *fsm, const struct allocation *allocation);
+
+/* ledger.c: where GPU time goes. */
+void fsm_ledger_open(struct fsm *fsm, struct allocation *allocation); /* of a new one, assigned */
+/* After any change of whether it is assigned, of its GPUs, of its starting parts. */
+void fsm_ledger_update(struct fsm *fsm, struct allocation *allocation);
+/* Before it ends so: what is pending is useful or lost. */
+void fsm_ledger_end(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__AllocationState state,
+                    Ckpt__V1__Reason reason);
+void fsm_ledger_left(struct fsm *fsm, struct allocation *allocation, uint32_t gpus);
+void fsm_ledger_part_died(struct fsm *fsm, struct allocation *allocation, struct assignment *part);
+void fsm_ledger_part_started(struct fsm *fsm, struct allocation *allocation,
+                             struct assignment *part, uint64_t restored_checkpoint_id);
+void fsm_ledger_paused(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t stall_ms);
+void fsm_ledger_saved(struct fsm *fsm, struct allocation *allocation,
+                      struct checkpoint *checkpoint);
+/* Of a restored one, whose account stands. */
+bool fsm_ledger_adopt(struct fsm *fsm, struct allocation *allocation);
+struct tenant *fsm_tenant_create(struct fsm *fsm, const char *id);
+bool fsm_account_balanced(const struct fsm_account *account);
+void fsm_account_from_message(const Ckpt__V1__GpuAccount *message, struct fsm_account *ret_account);
+
+/* calibration.c: what was predicted beside what came. */
+void fsm_calibrate_settle(struct fsm *fsm); /* before a rate changes */
+void fsm_calibrate_rate(struct fsm *fsm, struct allocation *allocation);
+void fsm_calibrate_decided(struct fsm *fsm, struct allocation *allocation,
+                           const Ckpt__V1__DecisionTerms *terms);
+void fsm_calibrate_ended(struct fsm *fsm, const struct checkpoint *checkpoint, bool completed);
+void fsm_calibrate_complete(struct fsm *fsm, struct allocation *allocation,
+                            const struct checkpoint *checkpoint);
+void fsm_calibrate_lost(struct fsm *fsm, struct allocation *allocation, enum fsm_loss cause,
+                        Ckpt__V1__Reason reason);
+bool fsm_calibration_from_message(const Ckpt__V1__Calibration *message,
+                                  struct fsm_calibration *ret_calibration);
+
+/* terminate.c */
+struct fsm_plan {
+    Ckpt__V1__Reason order_reason; /* in the terminate order */
+    Ckpt__V1__AllocationState state;
+    Ckpt__V1__Reason reason;
+};
+void fsm_terminate_begin(struct fsm *fsm, struct allocation *allocation, struct fsm_plan plan);
+void fsm_terminate_part(struct fsm *fsm, struct allocation *allocation, struct assignment *part);
+void fsm_terminate_mark(const struct fsm *fsm, struct allocation *allocation,
+                        struct assignment *part);
+void fsm_terminate_again(struct fsm *fsm, struct allocation *allocation, struct assignment *part);
+void fsm_terminate_without(struct fsm *fsm, struct allocation *allocation, struct assignment *part,
+                           struct fsm_plan plan);
+bool fsm_terminate_finished(const struct allocation *allocation);
+void fsm_terminate_settle(
+    struct fsm *fsm, struct allocation *allocation); /* ends it when nothing is left to wait for */
+void fsm_terminate_due(struct fsm *fsm, struct allocation *allocation);
+void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
+                        Ckpt__V1__AllocationState state, Ckpt__V1__Reason reason);
+/* Whether its policy asks for another run after such a failure, however many it had. */
+bool fsm_requeue_wanted(const struct allocation *allocation, bool node_failure);
+/* What a failure makes of it by the requeue policy. */
+struct fsm_plan fsm_plan_failure(const struct fsm *fsm, const struct allocation *allocation,
+                                 Ckpt__V1__Reason reason, bool node_failure);
+
+/* victims.c: who gives nodes up. */
+struct preemption;
+struct victim_search {
+    const Ckpt__V1__RequestPreemptionRequest *request; /* names; NULL: none */
+    Ckpt__V1__PreemptionReason reason;
+    uint8_t acting_class;
+    bool forced;
+    uint32_t nodes, gpus; /* needed */
+    uint64_t value_gpu_ms;
+    uint32_t max;                     /* victims */
+    const struct preemption *goes_on; /* whose victims are not tried again; NULL: none */
+};
+struct victim_choice {
+    uint32_t slot;
+    bool shrinks;
+};
+struct victim_set {
+    struct victim_choice items[FSM_VICTIMS_MAX]; /* the cheapest first */
+    uint32_t count;
+    uint64_t cost_gpu_ms;
+};
+enum fsm_status fsm_victims_choose(struct fsm *fsm, const struct victim_search *asked,
+                                   struct victim_set *ret_set, struct fsm_outcome *outcome);
+/* The nodes that it gives; ret_slots has room for all it has. Returns how many. */
+uint32_t fsm_victim_nodes(struct fsm *fsm, const struct victim_search *asked,
+                          const struct allocation *allocation, bool shrinks, uint32_t *ret_slots,
+                          uint32_t *ret_gpus);
+/* victim_rules.c */
+enum fsm_status fsm_victim_check(const struct fsm *fsm, const struct victim_search *asked,
+                                 const struct allocation *allocation, bool shrinks,
+                                 uint64_t *ret_current, uint64_t *ret_limit);
+uint64_t fsm_victim_cost(const struct fsm *fsm, const struct allocation *allocation, bool shrinks);
+bool fsm_victim_can_checkpoint(const struct fsm *fsm, const struct allocation *allocation);
+bool fsm_victim_needs_no_checkpoint(const struct fsm *fsm, const struct allocation *allocation);
+bool fsm_victim_allowed(const struct fsm *fsm, const struct allocation *allocation);
+
+/* preemption.c: what preemptions come to. */
+struct preemption {
+    struct fsm_preemption view; /* first */
+    struct timer timer;
+    bool taking; /* not all of its victims are known yet */
+};
+struct preemption *fsm_preemption_get(struct fsm *fsm, uint64_t id); /* NULL: not kept */
+const struct preemption *fsm_preemption_look(const struct fsm *fsm, uint64_t id);
+enum fsm_status fsm_preemption_make_room(struct fsm *fsm, struct fsm_outcome *outcome);
+struct preemption *fsm_preemption_place(struct fsm *fsm, uint64_t id); /* a fresh one */
+void fsm_preemption_free(struct fsm *fsm, struct preemption *preemption);
+void fsm_preemption_due(struct fsm *fsm, struct preemption *preemption);
+/* Ends it when every victim let go, else sets its deadline. */
+void fsm_preemption_settle(struct fsm *fsm, struct preemption *preemption);
+/* The allocation's nodes are free: all, or those that it gave up. */
+void fsm_preemption_leaves(struct fsm *fsm, const struct allocation *allocation);
+void fsm_preemption_released(struct fsm *fsm, struct allocation *allocation);
+/* The allocation keeps its nodes, or gives them to another preemption: the next Tick looks for others. */
+void fsm_preemption_lost(struct fsm *fsm, uint64_t id, const struct allocation *allocation);
+/* What was to give them up has ended without: it goes on, and is nobody's victim. */
+void fsm_preemption_kept(struct fsm *fsm, struct allocation *allocation);
+void fsm_preemption_renewed(struct fsm *fsm, const struct allocation *allocation);
+
+/* apply_preempt.c */
+struct victim_search fsm_preemption_search(const struct fsm *fsm,
+                                           const Ckpt__V1__RequestPreemptionRequest *request,
+                                           uint8_t acting_class);
+void fsm_preemption_take(struct fsm *fsm, struct preemption *preemption,
+                         const struct victim_search *search, const struct victim_set *set);
+
+/* scale.c: nodes leave an allocation when a checkpoint of the old set has ended. next is a heap block. */
+enum fsm_status fsm_scale_ask(struct fsm *fsm, struct allocation *allocation,
+                              struct fsm_node_share *take_next, uint32_t count,
+                              struct fsm_outcome *outcome);
+void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
+                   const struct fsm_node_share *next, uint32_t count, Ckpt__V1__Reason reason);
+void fsm_scale_done(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason);
+void fsm_scale_part(struct fsm *fsm, struct allocation *allocation,
+                    struct assignment *part); /* a leaving one has ended */
+void fsm_scale_ended(struct fsm *fsm, struct allocation *allocation);
+void fsm_scale_due(struct fsm *fsm, struct allocation *allocation);
+void fsm_scale_adopt(struct fsm *fsm, struct allocation *allocation); /* a restored one */
+void fsm_scale_undo(struct fsm *fsm, struct allocation *allocation);
+void fsm_scale_clear(struct allocation *allocation);
+void fsm_scale_event(struct fsm *fsm, const struct allocation *allocation, Ckpt__V1__Reason reason);
+
+/* checkpoint.c */
+#define FSM_PRIORITY_WEIGHED_MAX (UINT64_MAX - 2) /* above: asked for, or with a deadline */
+#define FSM_PRIORITY_URGENT      UINT64_MAX       /* with a deadline */
+struct checkpoint_ask {
+    Ckpt__V1__Purpose purpose;
+    Ckpt__V1__AfterCheckpoint after;
+    const Ckpt__V1__DecisionTerms *terms; /* NULL: not the evaluator's */
+    uint64_t priority_gpu_ms_per_gb;
+};
+/* Creates one, or turns the active one into a stopping one (see checkpoint.c). OK, or why not; outcome->checkpoint_id: which. */
+enum fsm_status fsm_checkpoint_ask(struct fsm *fsm, struct allocation *allocation,
+                                   const struct checkpoint_ask *ask, struct fsm_outcome *outcome);
+struct checkpoint *fsm_checkpoint_create(struct fsm *fsm, uint64_t id,
+                                         struct allocation *allocation);
+void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint);
+/* Or may have: an attempt was made. */
+bool fsm_checkpoint_has_folder(const struct checkpoint *checkpoint);
+/* An active one that goes on serves another purpose as well, and is granted as that; one that was put off begins. */
+void fsm_checkpoint_hurry(struct fsm *fsm, struct checkpoint *checkpoint,
+                          const struct checkpoint_ask *ask);
+void fsm_checkpoint_set_shards(struct checkpoint *checkpoint, uint32_t count);
+void fsm_checkpoint_shards_from(struct checkpoint *checkpoint, const struct allocation *allocation);
+void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
+                             const Ckpt__Log__V1__Grant *grant, bool bypass);
+void fsm_checkpoint_started(struct fsm *fsm, struct checkpoint *checkpoint, struct fsm_shard *shard,
+                            uint64_t age_ms);
+void fsm_checkpoint_extend(struct fsm *fsm, struct checkpoint *checkpoint);
+/* deferral_ms: of one node in this attempt, in all. */
+void fsm_checkpoint_defer(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t deferral_ms);
+void fsm_checkpoint_complete(struct fsm *fsm, struct checkpoint *checkpoint);
+void fsm_checkpoint_attempt_failed(struct fsm *fsm, struct checkpoint *checkpoint,
+                                   Ckpt__V1__Reason reason);
+void fsm_checkpoint_timed_out(struct fsm *fsm, struct checkpoint *checkpoint);
+/* Decision 5: without the checkpoint that was to stop it. */
+void fsm_checkpoint_stop_without(struct fsm *fsm, struct allocation *allocation,
+                                 Ckpt__V1__Reason reason);
+void fsm_checkpoint_due(struct fsm *fsm, struct checkpoint *checkpoint);
+void fsm_checkpoint_pause(struct fsm *fsm, struct checkpoint *checkpoint);
+void fsm_checkpoint_resume(struct fsm *fsm, struct checkpoint *checkpoint);
+/* Ends an active one for good: releases its grant, frees the allocation for the next. Not for COMPLETE. */
+void fsm_checkpoint_end(struct fsm *fsm, struct checkpoint *checkpoint,
+                        Ckpt__V1__CheckpointState state, Ckpt__V1__Reason reason);
+void fsm_checkpoint_leave_active(struct fsm *fsm, struct checkpoint *checkpoint);
+/* Ends it and asks for the same under a new id; a paused one goes on waiting. */
+void fsm_checkpoint_renew(struct fsm *fsm, struct checkpoint *checkpoint);
+void fsm_checkpoint_retry(struct fsm *fsm, struct checkpoint *checkpoint, Ckpt__V1__Reason reason,
+                          uint64_t retry_at_ms);
+struct checkpoint *fsm_checkpoint_active(struct fsm *fsm, const struct allocation *allocation);
+const struct checkpoint *fsm_checkpoint_look_active(const struct fsm *fsm,
+                                                    const struct allocation *allocation);
+void fsm_checkpoint_arm(struct fsm *fsm, struct checkpoint *checkpoint);
+void fsm_checkpoint_give_until(struct fsm *fsm, struct checkpoint *checkpoint,
+                               uint64_t deadline_ms);
+void fsm_checkpoint_begin_stop(struct fsm *fsm, struct checkpoint *checkpoint,
+                               uint64_t deadline_ms);
+void fsm_checkpoint_stop_until(struct checkpoint *checkpoint, uint64_t deadline_ms);
+void fsm_checkpoint_link(struct fsm *fsm, struct checkpoint *checkpoint); /* into the active list */
+void fsm_checkpoint_clear_shards(struct checkpoint *checkpoint);
+uint64_t fsm_checkpoint_timeout_ms(const struct fsm *fsm, const struct allocation *allocation);
+bool fsm_checkpoint_writes(const struct checkpoint *checkpoint); /* DISPATCHED or WRITING */
+bool fsm_checkpoint_held(const struct fsm *fsm,
+                         const struct checkpoint *checkpoint); /* is not granted meanwhile */
+
+/* learn.c */
+void fsm_learn_complete(struct fsm_allocation *view, const struct checkpoint *checkpoint);
+void fsm_learn_outcome(struct fsm_allocation *view, bool completed);
+void fsm_learn_nodes_changed(struct fsm_allocation *view, uint32_t old_count);
+void fsm_learn_node_failed(struct fsm *fsm, struct node *node);
+bool fsm_learned_valid(const Ckpt__Log__V1__SetLearned *learned);
+bool fsm_learned_counts_agree(const struct fsm *fsm, const Ckpt__Log__V1__SetLearned *learned);
+
+/* retention.c */
+void fsm_retention_review(struct fsm *fsm, struct allocation *allocation);
+void fsm_retention_due(struct fsm *fsm, struct checkpoint *checkpoint);
+void fsm_retention_make_room(struct fsm *fsm, struct allocation *allocation);
+enum fsm_status fsm_retention_collected(struct fsm *fsm, uint64_t checkpoint_id);
+void fsm_retention_leave(struct fsm *fsm,
+                         struct allocation *allocation); /* removes it when expired and collected */
+
+/* undeleted.c. failed: false when there was nothing to note; a job that waited for nothing else leaves then. detach: the record is about
+ * to leave its job's list. gone: false when it was not among them. */
+bool fsm_undeleted_failed(struct fsm *fsm, uint64_t checkpoint_id, const char *reason);
+void fsm_undeleted_detach(struct fsm *fsm, struct checkpoint *checkpoint);
+bool fsm_undeleted_gone(struct fsm *fsm, uint64_t checkpoint_id);
+/* While a snapshot is read; the texts are the caller's to set. */
+struct undeleted *fsm_undeleted_place(struct fsm *fsm, uint32_t place, uint64_t checkpoint_id,
+                                      uint32_t target_slot);
+void fsm_undeleted_attach(struct fsm *fsm, struct undeleted *undeleted,
+                          struct checkpoint *checkpoint);
+void fsm_undeleted_free(struct fsm *fsm, struct undeleted *undeleted);
+void fsm_undeleted_close(struct fsm *fsm);
+
+/* sort.c: by high descending, then low ascending. */
+struct sort_item {
+    uint64_t high, low;
+    void *item;
+};
+void fsm_sort(struct sort_item *items, size_t count);
+
+/* apply_*.c, in the table of command.c. The command has passed fsm_validate_command. */
+typedef enum fsm_status fsm_handler(struct fsm *fsm, const fsm_command *command,
+                                    struct fsm_outcome *outcome);
+fsm_handler fsm_apply_cluster_init, fsm_apply_member_facts, fsm_apply_member_role,
+    fsm_apply_register, fsm_apply_update, fsm_apply_end, fsm_apply_report_queue,
+    fsm_apply_request_checkpoint, fsm_apply_cancel, fsm_apply_preemption, fsm_apply_migration,
+    fsm_apply_restart, fsm_apply_decisions, fsm_apply_grants, fsm_apply_node_report,
+    fsm_apply_node_seen, fsm_apply_target_availability, fsm_apply_put_target, fsm_apply_set_policy,
+    fsm_apply_tick, fsm_apply_leader_elected, fsm_apply_new_epoch, fsm_apply_collected,
+    fsm_apply_drain_node, fsm_apply_set_learned, fsm_apply_node_running, fsm_apply_remove_target;
+enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec,
+                               struct fsm_outcome *outcome);
+/* Ends or requeues what runs on a node that is gone. */
+void fsm_node_lost(struct fsm *fsm, struct node *node);
+
+/* policy.c */
+void fsm_policy_defaults(Ckpt__V1__Policy *policy);
+/* INVALID_ARGUMENT with the field in outcome->subject: a value beyond its limits, or a whole policy in which two contradict. */
+enum fsm_status fsm_policy_check_values(const Ckpt__V1__Policy *policy,
+                                        struct fsm_outcome *outcome);
+enum fsm_status fsm_policy_check_order(const Ckpt__V1__Policy *policy, struct fsm_outcome *outcome);
+void fsm_policy_merge(Ckpt__V1__Policy *policy, const Ckpt__V1__Policy *changes);
+
+/* command.c */
+struct fsm_command_info {
+    uint32_t number; /* field number in ckpt.log.v1.Command */
+    const char *name;
+    fsm_handler *apply;
+    bool from_client; /* needs a request id, its outcome is remembered */
+    bool before_init; /* taken by a cluster that is not initialised */
+};
+const struct fsm_command_info *fsm_command_info(uint32_t number); /* NULL: unknown */
+const struct fsm_command_info *fsm_command_at(size_t i);          /* NULL: no more */
+
+/* validate_fields.c: unknown fields and enum values, text lengths, at any depth. The message came from, or makes, so many bytes at most. */
+enum fsm_status fsm_validate_fields(const ProtobufCMessage *message, size_t packed_bytes,
+                                    struct fsm_outcome *outcome);
+
+#endif

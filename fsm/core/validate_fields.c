@@ -1,0 +1,110 @@
+/* What holds for every message by its descriptor: no unknown field, no unknown enum value, no over-long text, at any depth.
+ * Shapes: messages nest at most FIELDS_DEPTH_MAX deep, so a small stack replaces recursion. */
+#include "fsm/core/state.h"
+
+enum { FIELDS_DEPTH_MAX = 8 };
+
+struct frame {
+    const ProtobufCMessage *message;
+    unsigned field;
+    size_t element;
+};
+
+static size_t field_count(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+    const char *quantifier = (const char *)message + field->quantifier_offset;
+
+    if (field->label == PROTOBUF_C_LABEL_REPEATED)
+        return *(const size_t *)(const void *)quantifier;
+    if ((field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0)
+        return *(const uint32_t *)(const void *)quantifier == field->id;
+    return 1;
+}
+
+/* Address of the i-th value. */
+static const void *field_value(const ProtobufCMessage *message,
+                               const ProtobufCFieldDescriptor *field, size_t i)
+{
+    const char *at = (const char *)message + field->offset;
+    size_t size = field->type == PROTOBUF_C_TYPE_ENUM ? sizeof(uint32_t) : sizeof(void *);
+
+    if (field->label != PROTOBUF_C_LABEL_REPEATED)
+        return at;
+    return *(const char *const *)(const void *)at + i * size;
+}
+
+static enum fsm_status field_check(const ProtobufCFieldDescriptor *field, const void *value,
+                                   struct fsm_outcome *outcome)
+{
+    if (field->type == PROTOBUF_C_TYPE_ENUM) {
+        int number = *(const int *)value;
+
+        outcome->current = (uint64_t)(unsigned)number;
+        if (protobuf_c_enum_descriptor_get_value(field->descriptor, number) == NULL)
+            return FSM_INVALID_ARGUMENT;
+        outcome->current = 0;
+    } else {
+        const char *text = *(const char *const *)value;
+        size_t length = text == NULL || text[0] == '\0' ? 0 : strlen(text);
+
+        if (length > FSM_PREFIX_MAX_BYTES) {
+            outcome->limit = FSM_PREFIX_MAX_BYTES;
+            outcome->current = length;
+            return FSM_TOO_LARGE;
+        }
+    }
+    return FSM_OK;
+}
+
+/* The next message below the frame, NULL when it is done; checks the plain fields on the way. */
+static const ProtobufCMessage *frame_next(struct frame *frame, bool texts,
+                                          struct fsm_outcome *outcome, enum fsm_status *ret_status)
+{
+    const ProtobufCMessageDescriptor *descriptor = frame->message->descriptor;
+
+    for (; frame->field < descriptor->n_fields; frame->field++, frame->element = 0) {
+        const ProtobufCFieldDescriptor *field = &descriptor->fields[frame->field];
+        bool plain = field->type != PROTOBUF_C_TYPE_MESSAGE;
+        size_t count;
+
+        if (plain && field->type != PROTOBUF_C_TYPE_ENUM &&
+            (!texts || field->type != PROTOBUF_C_TYPE_STRING))
+            continue;
+        count = field_count(frame->message, field);
+        while (frame->element < count) {
+            const void *value = field_value(frame->message, field, frame->element++);
+
+            if (!plain && *(const ProtobufCMessage *const *)value != NULL)
+                return *(const ProtobufCMessage *const *)value;
+            if (plain)
+                *ret_status = field_check(field, value, outcome);
+            if (*ret_status != FSM_OK)
+                return NULL;
+        }
+    }
+    return NULL;
+}
+
+enum fsm_status fsm_validate_fields(const ProtobufCMessage *message, size_t packed_bytes,
+                                    struct fsm_outcome *outcome)
+{
+    bool texts = packed_bytes > FSM_PREFIX_MAX_BYTES; /* else none is too long */
+    struct frame frames[FIELDS_DEPTH_MAX];
+    size_t depth = 1;
+    enum fsm_status status = message->n_unknown_fields > 0 ? FSM_UNKNOWN_FIELD : FSM_OK;
+
+    frames[0] = (struct frame){message, 0, 0};
+    while (depth > 0 && status == FSM_OK) {
+        const ProtobufCMessage *below = frame_next(&frames[depth - 1], texts, outcome, &status);
+
+        if (below == NULL) {
+            depth--;
+            continue;
+        }
+        CHECK(depth < FIELDS_DEPTH_MAX);
+        frames[depth++] = (struct frame){below, 0, 0};
+        if (below->n_unknown_fields > 0)
+            status = FSM_UNKNOWN_FIELD;
+    }
+    return status;
+}

@@ -1,0 +1,327 @@
+/* What others may read: pointers into the state, valid until the next apply or restore. */
+#include "fsm/core/state.h"
+
+#include <malloc.h>
+
+static uint64_t oldest_paused_ms(const struct fsm *fsm)
+{
+    uint64_t oldest_ms = 0;
+
+    /* all paused ones of a target were paused when it went down */
+    for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
+        const struct target *target = fsm_target_slot(fsm, slot);
+
+        if (target != NULL && target->view.paused_count > 0 &&
+            (oldest_ms == 0 || target->view.since_ms < oldest_ms))
+            oldest_ms = target->view.since_ms;
+    }
+    return oldest_ms;
+}
+
+void fsm_get_summary(const struct fsm *fsm, struct fsm_summary *ret_summary)
+{
+    struct fsm_summary summary = {
+        .initialised = fsm->initialised,
+        .cluster_id = fsm->cluster_id,
+        .epoch = fsm->epoch,
+        .now_ms = fsm->now_ms,
+        .applied_index = fsm->index,
+        .applied_term = fsm->term,
+        .state_hash = fsm->state_hash,
+        .command_count = fsm->command_count,
+        .next_event_sequence = fsm->next_event_sequence,
+        .allocation_count = fsm->allocations.used,
+        .checkpoint_count = (uint32_t)(fsm->checkpoint_refs - fsm->checkpoint_holes),
+        .rejected_reports = fsm->rejected_reports,
+        .duplicate_reports = fsm->duplicate_reports,
+        .earlier_life_reports = fsm->earlier_life_reports,
+        .skipped_decisions = fsm->skipped_decisions,
+        .oldest_paused_since_ms = oldest_paused_ms(fsm),
+        .resumed_total = fsm->resumed_total,
+        .paused_total = fsm->paused_total,
+        .session_count = fsm->session_count,
+        .walltime_conflicts = fsm->walltime_conflicts,
+        .preemptions_total = fsm->preemptions_total,
+        .requeues_total = fsm->requeues_total,
+        .malformed_entries = fsm->malformed_entries,
+    };
+
+    memcpy(summary.allocations_by_state, fsm->allocations_by_state,
+           sizeof(summary.allocations_by_state));
+    memcpy(summary.checkpoints_by_state, fsm->checkpoints_by_state,
+           sizeof(summary.checkpoints_by_state));
+    memcpy(summary.checkpoints_total, fsm->checkpoints_total, sizeof(summary.checkpoints_total));
+    *ret_summary = summary;
+}
+
+const Ckpt__V1__Policy *fsm_policy(const struct fsm *fsm)
+{
+    return &fsm->policy;
+}
+
+uint32_t fsm_allocation_slots(const struct fsm *fsm)
+{
+    return fsm->allocations.slot_end;
+}
+
+const struct fsm_allocation *fsm_allocation_at(const struct fsm *fsm, uint32_t slot)
+{
+    const struct allocation *allocation = fsm_allocation_look(fsm, slot);
+
+    return allocation == NULL ? NULL : &allocation->view;
+}
+
+bool fsm_nameless_is_present(const struct fsm_allocation *allocation, uint32_t node_slot)
+{
+    const struct assignment *parts =
+        ((const struct allocation *)(const void *)allocation)->assignments;
+
+    for (uint32_t i = 0; i < allocation->node_count; i++)
+        if (allocation->nodes[i].node_slot == node_slot)
+            return allocation->nodes[i].began_ms == 0 || parts[i].nameless;
+    return false;
+}
+
+bool fsm_part_awaits(const struct fsm_allocation *view, uint32_t node_slot, uint64_t life)
+{
+    const struct allocation *allocation = (const struct allocation *)(const void *)view;
+    const struct assignment *part = fsm_allocation_part(allocation, node_slot);
+
+    if (part == NULL || !part->starting || part->exited || part->leaving || view->terminating ||
+        !fsm_allocation_runs(allocation))
+        return false;
+    return life == 0 ? fsm_nameless_is_present(view, node_slot)
+                     : life >= view->nodes[part->share].life;
+}
+
+const struct fsm_allocation *fsm_allocation_find(const struct fsm *fsm, const char *id)
+{
+    const struct allocation *allocation = fsm_allocation_named(fsm, id);
+
+    return allocation == NULL ? NULL : &allocation->view;
+}
+
+uint32_t fsm_node_slots(const struct fsm *fsm)
+{
+    return fsm->nodes.slot_end;
+}
+
+const struct fsm_node *fsm_node_at(const struct fsm *fsm, uint32_t slot)
+{
+    const struct node *node = fsm_node_look(fsm, slot);
+
+    return node == NULL ? NULL : &node->view;
+}
+
+const struct fsm_node *fsm_node_find(const struct fsm *fsm, const char *id)
+{
+    const struct node *node = fsm_node_named(fsm, id);
+
+    return node == NULL ? NULL : &node->view;
+}
+
+uint32_t fsm_target_slots(const struct fsm *fsm)
+{
+    return fsm->targets.slot_end;
+}
+
+const struct fsm_target *fsm_target_at(const struct fsm *fsm, uint32_t slot)
+{
+    const struct target *target = fsm_target_slot(fsm, slot);
+
+    return target == NULL || target->removed ? NULL : &target->view;
+}
+
+const char *fsm_target_name(const struct fsm *fsm, uint32_t slot)
+{
+    const struct target *target = fsm_target_slot(fsm, slot);
+
+    return target == NULL ? "" : target->view.id;
+}
+
+const struct fsm_target *fsm_target_find(const struct fsm *fsm, const char *id)
+{
+    const struct target *target = fsm_target_get(fsm, id);
+
+    return target == NULL ? NULL : &target->view;
+}
+
+size_t fsm_queue_count(const struct fsm *fsm)
+{
+    return fsm->queue_count;
+}
+
+void fsm_queue_at(const struct fsm *fsm, size_t i, struct fsm_queue *ret_queue)
+{
+    const Ckpt__V1__ReportQueueRequest *report;
+
+    CHECK(i < fsm->queue_count);
+    report = fsm->queues[i].report;
+    ret_queue->vcluster = fsm->queues[i].vcluster;
+    ret_queue->reported_at_ms = fsm->queues[i].reported_at_ms;
+    ret_queue->queued_gpu_ms = report->queued_gpu_ms;
+    ret_queue->running_gpu_ms = report->running_gpu_ms;
+    ret_queue->waiting_count = report->n_waiting;
+    ret_queue->waiting = (const Ckpt__V1__WaitingJob *const *)report->waiting;
+}
+
+const struct fsm_checkpoint *fsm_checkpoint_find(const struct fsm *fsm, uint64_t id)
+{
+    const struct checkpoint *checkpoint = fsm_registry_look(fsm, id);
+
+    return checkpoint == NULL ? NULL : &checkpoint->view;
+}
+
+const struct fsm_checkpoint *fsm_checkpoint_next(const struct fsm *fsm, uint64_t after)
+{
+    const struct checkpoint *checkpoint = fsm_registry_next(fsm, after);
+
+    return checkpoint == NULL ? NULL : &checkpoint->view;
+}
+
+const struct fsm_checkpoint *fsm_checkpoint_next_of(const struct fsm *fsm, uint32_t allocation_slot,
+                                                    uint64_t after)
+{
+    const struct allocation *allocation = fsm_allocation_look(fsm, allocation_slot);
+
+    if (allocation == NULL)
+        return NULL;
+    for (struct list *at = allocation->checkpoints.next; at != &allocation->checkpoints;
+         at = at->next) {
+        const struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, in_allocation);
+
+        if (checkpoint->view.id > after)
+            return &checkpoint->view;
+    }
+    return NULL;
+}
+
+struct path {
+    char *text;
+    size_t size, length;
+};
+
+static void path_add(struct path *path, const char *text)
+{
+    size_t length = strlen(text);
+
+    if (path->length + length < path->size)
+        memcpy(path->text + path->length, text, length + 1);
+    path->length += length;
+}
+
+struct folder {
+    uint32_t target_slot;
+    const char *tenant, *project, *allocation_id;
+    uint64_t checkpoint_id;
+};
+
+static size_t folder_path(const struct fsm *fsm, const struct folder *folder, char *ret_path,
+                          size_t size)
+{
+    struct path path = {ret_path, size, 0};
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    path_add(&path, fsm_target_slot(fsm, folder->target_slot)->view.prefix);
+    path_add(&path, "/");
+    path_add(&path, folder->tenant);
+    path_add(&path, "/");
+    path_add(&path, folder->project);
+    path_add(&path, "/");
+    path_add(&path, folder->allocation_id);
+    path_add(&path, "/checkpoints/");
+    path_add(&path, checkpoint_id_format(folder->checkpoint_id, id));
+    return path.length < size ? path.length : 0;
+}
+
+size_t fsm_checkpoint_path(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint,
+                           char *ret_path, size_t size)
+{
+    const struct fsm_allocation *view =
+        &fsm_allocation_look(fsm, checkpoint->allocation_slot)->view;
+    struct folder folder = {checkpoint->target_slot, view->tenant, view->project, view->id,
+                            checkpoint->id};
+
+    return folder_path(fsm, &folder, ret_path, size);
+}
+
+size_t fsm_undeleted_path(const struct fsm *fsm, const struct fsm_undeleted *undeleted,
+                          char *ret_path, size_t size)
+{
+    struct folder folder = {undeleted->target_slot, undeleted->tenant, undeleted->project,
+                            undeleted->allocation_id, undeleted->checkpoint_id};
+
+    return folder_path(fsm, &folder, ret_path, size);
+}
+
+size_t fsm_collectable_path(const struct fsm *fsm, uint64_t id, uint32_t *ret_target_slot,
+                            char *ret_path, size_t size)
+{
+    const struct checkpoint *checkpoint = fsm_registry_look(fsm, id);
+    const struct fsm_undeleted *undeleted = fsm_undeleted_find(fsm, id);
+
+    if (checkpoint != NULL && checkpoint->expired && !checkpoint->collected) {
+        *ret_target_slot = checkpoint->view.target_slot;
+        return fsm_checkpoint_path(fsm, &checkpoint->view, ret_path, size);
+    }
+    if (checkpoint != NULL || undeleted == NULL)
+        return 0;
+    *ret_target_slot = undeleted->target_slot;
+    return fsm_undeleted_path(fsm, undeleted, ret_path, size);
+}
+
+uint64_t fsm_next_deadline_ms(const struct fsm *fsm)
+{
+    const struct timer *timer = fsm_timer_first(&fsm->timers);
+
+    return timer == NULL ? UINT64_MAX : timer->at_ms;
+}
+
+enum { LOOKED_AT_MAX = 4096 }; /* the oldest: most of those that write are among them */
+
+static const struct checkpoint *queued_checkpoint(const struct list *at)
+{
+    return (const struct checkpoint *)(const void *)((const char *)at -
+                                                     offsetof(struct checkpoint, queue));
+}
+
+uint64_t fsm_target_writing_bytes(const struct fsm *fsm, uint32_t slot, uint64_t now_ms)
+{
+    const struct target *target = fsm_target_slot(fsm, slot);
+    uint64_t bytes = 0;
+    size_t looked = 0;
+
+    if (target == NULL)
+        return 0;
+    for (const struct list *at = target->active.next;
+         at != &target->active && looked < LOOKED_AT_MAX; at = at->next, looked++) {
+        const struct checkpoint *checkpoint = queued_checkpoint(at);
+        const struct fsm_checkpoint *view = &checkpoint->view;
+        uint64_t size_bytes =
+            fsm_allocation_look(fsm, view->allocation_slot)->view.size_estimate_bytes;
+        uint64_t passed_ms = now_ms - fsm_min(now_ms, view->dispatched_at_ms);
+        uint64_t written = fsm_multiply(view->granted_bytes_per_s, passed_ms) / 1000;
+
+        if (fsm_checkpoint_writes(checkpoint))
+            bytes = fsm_add(bytes, size_bytes - fsm_min(size_bytes, written));
+    }
+    return bytes;
+}
+
+uint64_t fsm_target_writing_rate(const struct fsm *fsm, uint32_t slot)
+{
+    const struct target *target = fsm_target_slot(fsm, slot);
+    uint64_t bytes_per_s = 0;
+    size_t looked = 0;
+
+    if (target == NULL)
+        return 0;
+    for (const struct list *at = target->active.next;
+         at != &target->active && looked < LOOKED_AT_MAX; at = at->next, looked++) {
+        const struct checkpoint *checkpoint = queued_checkpoint(at);
+
+        if (checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_WRITING)
+            bytes_per_s = fsm_add(bytes_per_s, checkpoint->view.granted_bytes_per_s);
+    }
+    return bytes_per_s;
+}

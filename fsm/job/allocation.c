@@ -1,0 +1,230 @@
+/* Allocation records: their parts on nodes, their sums, their timer. Who decides that they move is terminate.c and apply_*.c. */
+#include <malloc.h>
+
+#include "fsm/core/state.h"
+
+struct allocation *fsm_allocation_create(struct fsm *fsm, uint32_t slot, const char *id)
+{
+    struct allocation *allocation = fsm_pool_take(&fsm->allocations, slot);
+    uint32_t hash = fsm_hash_text(id);
+
+    CHECK(fsm->allocations.used <= FSM_ALLOCATIONS_MAX);
+    if (!list_empty(fsm->snapshots))
+        fsm_save_empty_slot(fsm, slot);
+    allocation->view.slot = slot;
+    fsm_bitmap_set(&fsm->changed_allocations, slot);
+    allocation->view.id = fsm_intern_alone(fsm, id, hash);
+    list_init(&allocation->checkpoints);
+    allocation->timer.kind = TIMER_ALLOCATION;
+    allocation->timer.key = slot;
+    fsm_map_add(&fsm->allocation_map, hash, allocation);
+    return allocation;
+}
+
+static void allocation_release_texts(struct fsm *fsm, struct fsm_allocation *view)
+{
+    fsm_intern_release(fsm, view->tenant);
+    fsm_intern_release(fsm, view->project);
+    fsm_intern_release(fsm, view->vcluster);
+    fsm_intern_release(fsm, view->owner);
+    fsm_intern_release(fsm, view->profile);
+    fsm_intern_release(fsm, view->id);
+}
+
+void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation)
+{
+    struct target *target = fsm_target_slot(fsm, allocation->view.target_slot);
+    uint32_t slot = allocation->view.slot;
+
+    CHECK(!allocation->assigned);
+    fsm_hold_allocation(fsm, allocation);
+    while (!list_empty(&allocation->checkpoints))
+        fsm_checkpoint_free(
+            fsm, LIST_ITEM(allocation->checkpoints.next, struct checkpoint, in_allocation));
+    fsm_timer_set(&fsm->timers, &allocation->timer, 0);
+    fsm_allocation_forget(fsm, allocation);
+    fsm_map_remove(&fsm->allocation_map, fsm_intern_hash(allocation->view.id), allocation);
+    allocation_release_texts(fsm, &allocation->view);
+    fsm_scale_clear(allocation);
+    free(allocation->assignments);
+    fsm_pool_give(&fsm->allocations, slot);
+    fsm_target_leave(fsm, target);
+}
+
+/* One block: the parts, then the shares. */
+struct fsm_node_share *fsm_allocation_set_shares(struct allocation *allocation, uint32_t count)
+{
+    size_t parts_size = count * sizeof(struct assignment);
+    struct assignment *parts = check_calloc(1, parts_size + count * sizeof(struct fsm_node_share));
+
+    struct fsm_node_share *shares = (struct fsm_node_share *)(void *)((char *)parts + parts_size);
+
+    CHECK(!allocation->assigned);
+    CHECK(count <= FSM_NODES_PER_ALLOCATION_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        parts[i].allocation = allocation;
+        parts[i].share = i;
+        list_init(&parts[i].in_node);
+    }
+    free(allocation->assignments);
+    allocation->assignments = parts;
+    allocation->view.nodes = shares;
+    allocation->view.node_count = count;
+    allocation->terminated_count = 0;
+    allocation->exited_count = 0;
+    allocation->starting_count = 0;
+    return shares;
+}
+
+struct fsm_node_share *fsm_allocation_shares(struct allocation *allocation)
+{
+    struct fsm_node_share *shares =
+        (struct fsm_node_share *)(void *)(allocation->assignments + allocation->view.node_count);
+
+    CHECK(shares == allocation->view.nodes);
+    return shares;
+}
+
+/* The lives of its parts begin here: of all, or of those that have none yet. */
+void fsm_allocation_begin_lives(const struct fsm *fsm, struct allocation *allocation, bool all)
+{
+    struct fsm_node_share *shares = fsm_allocation_shares(allocation);
+
+    CHECK(fsm->command_count >> CHECKPOINT_SEQUENCE_BITS == 0);
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        if (all || shares[i].life == 0)
+            shares[i].life = life_make(fsm->epoch, fsm->command_count);
+}
+
+void fsm_allocation_sum_shares(struct allocation *allocation)
+{
+    struct fsm_allocation *view = &allocation->view;
+
+    view->gpu_count = 0;
+    view->borrowed_count = 0;
+    for (uint32_t i = 0; i < view->node_count; i++) {
+        view->gpu_count += view->nodes[i].gpu_count;
+        view->borrowed_count += view->nodes[i].borrowed;
+    }
+}
+
+/* S1-004: used GPU memory, until a completed checkpoint taught better; then scaled with the nodes (S1-080). */
+void fsm_allocation_estimate(struct allocation *allocation, uint32_t old_count)
+{
+    struct fsm_allocation *view = &allocation->view;
+    uint64_t memory_bytes = 0;
+
+    if (view->complete_count > 0 && old_count > 0) {
+        fsm_learn_nodes_changed(view, old_count);
+        return;
+    }
+    for (uint32_t i = 0; i < view->node_count; i++)
+        memory_bytes += view->nodes[i].gpu_memory_used_bytes;
+    view->size_estimate_bytes = memory_bytes;
+}
+
+void fsm_allocation_assign(struct fsm *fsm, struct allocation *allocation)
+{
+    CHECK(!allocation->assigned);
+    for (uint32_t i = 0; i < allocation->view.node_count; i++) {
+        struct node *node = fsm_node_slot(fsm, allocation->view.nodes[i].node_slot);
+
+        list_push_back(&node->assignments, &allocation->assignments[i].in_node);
+        node->view.allocation_count++;
+        fsm_node_changed(fsm, node);
+    }
+    allocation->assigned = true;
+}
+
+void fsm_allocation_release(struct fsm *fsm, struct allocation *allocation)
+{
+    if (!allocation->assigned)
+        return;
+    fsm_allocation_changed(fsm, allocation);
+    for (uint32_t i = 0; i < allocation->view.node_count; i++) {
+        struct node *node = fsm_node_slot(fsm, allocation->view.nodes[i].node_slot);
+
+        CHECK(node->view.allocation_count > 0);
+        list_remove(&allocation->assignments[i].in_node);
+        node->view.allocation_count--;
+    }
+    allocation->assigned = false;
+}
+
+void fsm_allocation_parts_start(struct allocation *allocation)
+{
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        allocation->assignments[i].starting = true;
+    allocation->starting_count = allocation->view.node_count;
+}
+
+void fsm_allocation_part_starting(struct fsm *fsm, struct allocation *allocation,
+                                  struct assignment *part, bool starting)
+{
+    if (part->starting == starting)
+        return;
+    part->starting = starting;
+    if (starting)
+        allocation->starting_count++;
+    else
+        allocation->starting_count--;
+    CHECK(allocation->starting_count <= allocation->view.node_count);
+    fsm_ledger_update(fsm, allocation);
+    if (allocation->view.state !=
+        CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP)
+        fsm_allocation_go_on(fsm, allocation,
+                             starting ? CKPT__V1__REASON__REASON_APPLICATION_EXITED
+                                      : CKPT__V1__REASON__REASON_NONE);
+}
+
+struct assignment *fsm_allocation_part(const struct allocation *allocation, uint32_t node_slot)
+{
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        if (allocation->view.nodes[i].node_slot == node_slot)
+            return &allocation->assignments[i];
+    return NULL;
+}
+
+void fsm_allocation_changed(struct fsm *fsm, const struct allocation *allocation)
+{
+    for (uint32_t i = 0; allocation->assigned && i < allocation->view.node_count; i++)
+        fsm_node_changed(fsm, fsm_node_slot(fsm, allocation->view.nodes[i].node_slot));
+}
+
+uint64_t fsm_allocation_grace_ms(const struct fsm *fsm, const struct allocation *allocation)
+{
+    return allocation->view.grace_ms != 0 ? allocation->view.grace_ms : fsm->policy.grace_ms;
+}
+
+/* What would be computed again if it died now (S1-009, S1-017). */
+uint64_t fsm_allocation_age_gpu_ms(const struct fsm *fsm, const struct allocation *allocation)
+{
+    return fsm_multiply(fsm_since(fsm, allocation->view.last_complete_snapshot_ms),
+                        allocation->view.gpu_count);
+}
+
+static uint64_t allocation_due_ms(const struct fsm *fsm, const struct allocation *allocation)
+{
+    const struct fsm_allocation *view = &allocation->view;
+    uint64_t end_ms = UINT64_MAX;
+
+    if (!fsm_allocation_runs(allocation)) {
+        if (view->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED &&
+            view->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED)
+            return 0;
+        return allocation->expired ? 0 : view->state_since_ms + fsm->policy.retention_ms;
+    }
+    if (view->terminating)
+        return view->active_checkpoint_id != 0 ? allocation->grace_end_ms
+                                               : allocation->terminate_deadline_ms;
+    if (view->walltime_ms != 0)
+        end_ms = view->started_at_ms + view->walltime_ms;
+    if (view->leaving)
+        end_ms = fsm_min(end_ms, allocation->terminate_deadline_ms);
+    return end_ms == UINT64_MAX ? 0 : end_ms;
+}
+
+void fsm_allocation_arm(struct fsm *fsm, struct allocation *allocation)
+{
+    fsm_timer_set(&fsm->timers, &allocation->timer, allocation_due_ms(fsm, allocation));
+}

@@ -1,0 +1,458 @@
+/* Commands about allocations: register, update, end, restart. Rows S1-080, F-008, F-015, F-016, R-002, P-001. */
+#include "fsm/core/state.h"
+
+#include <malloc.h>
+
+#define ENDS(name) CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
+
+/* Room for the nodes that are named for the first time. */
+static enum fsm_status shares_check(struct fsm *fsm, size_t count, fsm_share_message **messages,
+                                    struct fsm_outcome *outcome)
+{
+    uint32_t unknown = 0;
+
+    for (size_t i = 0; i < count; i++)
+        unknown += fsm_node_named(fsm, messages[i]->node_id) == NULL;
+    outcome->current = fsm->nodes.used;
+    outcome->limit = FSM_NODES_MAX;
+    if (unknown > FSM_NODES_MAX - fsm->nodes.used)
+        return FSM_NODES_FULL;
+    outcome->current = 0;
+    outcome->limit = 0;
+    return FSM_OK;
+}
+
+static void node_set_home(struct fsm *fsm, struct node *node, const char *home)
+{
+    const char *fresh = fsm_intern(fsm, home);
+
+    fsm_intern_release(fsm, node->view.home_vcluster);
+    node->view.home_vcluster = fresh;
+}
+
+static void shares_fill(struct fsm *fsm, struct fsm_node_share *shares, size_t count,
+                        fsm_share_message **messages)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct node *node = fsm_node_get(fsm, messages[i]->node_id);
+
+        if (node == NULL)
+            node = fsm_node_create(fsm, fsm_pool_free_slot(&fsm->nodes), messages[i]->node_id);
+        if (messages[i]->home_vcluster[0] != '\0')
+            node_set_home(fsm, node, messages[i]->home_vcluster);
+        shares[i].node_slot = node->view.slot;
+        shares[i].gpu_count = messages[i]->gpu_count;
+        shares[i].gpu_memory_used_bytes = messages[i]->gpu_memory_used_bytes;
+        shares[i].borrowed = messages[i]->borrowed;
+    }
+}
+
+static void shares_take(struct fsm *fsm, struct allocation *allocation, size_t count,
+                        fsm_share_message **messages)
+{
+    shares_fill(fsm, fsm_allocation_set_shares(allocation, (uint32_t)count), count, messages);
+    fsm_allocation_sum_shares(allocation);
+}
+
+static struct target *register_target(struct fsm *fsm, const char *id)
+{
+    if (id[0] != '\0')
+        return fsm_target_get(fsm, id);
+    for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
+        struct target *target = fsm_target_slot(fsm, slot);
+
+        if (target != NULL && target->view.is_default)
+            return target;
+    }
+    return NULL;
+}
+
+static void register_texts(struct fsm *fsm, struct fsm_allocation *view,
+                           const Ckpt__V1__AllocationSpec *spec)
+{
+    view->tenant = fsm_intern(fsm, spec->tenant);
+    view->project = fsm_intern(fsm, spec->project);
+    view->vcluster = fsm_intern(fsm, spec->vcluster);
+    view->owner = fsm_intern(fsm, spec->owner);
+    view->profile = fsm_intern(fsm, spec->profile[0] != '\0' ? spec->profile : "signal");
+}
+
+static void register_numbers(struct fsm *fsm, struct fsm_allocation *view,
+                             const Ckpt__V1__AllocationSpec *spec)
+{
+    view->preemption_class = (uint8_t)spec->preemption_class;
+    view->sensitive = spec->sensitive;
+    view->strategy = spec->strategy != 0 ? spec->strategy : CKPT__V1__STRATEGY__STRATEGY_AUTO;
+    view->non_preemptible = view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE; /* S1-046 */
+    view->requeue_policy = spec->requeue_policy;
+    if (view->requeue_policy == CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_UNSPECIFIED)
+        view->requeue_policy = CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_ON_NODE_FAILURE;
+    view->vcluster_kind = spec->vcluster_kind;
+    view->max_requeue = spec->max_requeue;
+    view->reactive_min_nodes = spec->reactive_min_nodes;
+    view->reactive_max_nodes = spec->reactive_max_nodes;
+    view->registered_index = fsm->index;
+    view->submitted_at_ms = spec->submitted_at_ms != 0 ? spec->submitted_at_ms : fsm->now_ms;
+    view->started_at_ms = spec->started_at_ms != 0 ? spec->started_at_ms : fsm->now_ms;
+    view->last_complete_snapshot_ms = view->started_at_ms;
+    view->walltime_ms = spec->walltime_ms;
+    view->grace_ms = spec->grace_ms;
+    view->period_ms = spec->period_ms;
+    view->checkpoint_timeout_ms = spec->checkpoint_timeout_ms;
+    view->write_bytes_per_s = spec->write_bytes_per_s;
+}
+
+enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
+                                   struct fsm_outcome *outcome)
+{
+    const Ckpt__V1__AllocationSpec *spec = command->register_allocation->spec;
+    const struct target *target = register_target(fsm, spec->target_id);
+    struct allocation *allocation;
+    enum fsm_status status;
+
+    if (fsm_allocation_named(fsm, spec->allocation_id) != NULL)
+        return FSM_ALLOCATION_EXISTS;
+    if (target == NULL)
+        return FSM_TARGET_NOT_FOUND;
+    if (fsm->allocations.used >= FSM_ALLOCATIONS_MAX) {
+        outcome->current = fsm->allocations.used;
+        outcome->limit = FSM_ALLOCATIONS_MAX;
+        return FSM_ALLOCATIONS_FULL;
+    }
+    status = shares_check(fsm, spec->n_nodes, spec->nodes, outcome);
+    if (status != FSM_OK)
+        return status;
+    allocation =
+        fsm_allocation_create(fsm, fsm_pool_free_slot(&fsm->allocations), spec->allocation_id);
+    allocation->view.target_slot = target->view.slot;
+    register_texts(fsm, &allocation->view, spec);
+    register_numbers(fsm, &allocation->view, spec);
+    shares_take(fsm, allocation, spec->n_nodes, spec->nodes);
+    fsm_allocation_begin_lives(fsm, allocation, true);
+    fsm_allocation_estimate(allocation, 0);
+    fsm_allocation_parts_start(allocation);
+    fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
+    fsm_allocation_assign(fsm, allocation);
+    fsm_ledger_open(fsm, allocation);
+    fsm_allocation_arm(fsm, allocation);
+    return FSM_OK;
+}
+
+/* Whether the allocation holds nodes that the new set does not name. */
+static bool update_nodes_leave(struct fsm *fsm, const struct allocation *allocation,
+                               const Ckpt__V1__UpdateAllocationRequest *request)
+{
+    uint64_t stamp = ++fsm->stamp;
+
+    for (size_t i = 0; i < request->n_nodes; i++) {
+        struct node *node = fsm_node_get(fsm, request->nodes[i]->node_id);
+
+        if (node != NULL)
+            node->stamp = stamp;
+    }
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        if (fsm_node_look(fsm, allocation->view.nodes[i].node_slot)->stamp != stamp)
+            return true;
+    return false;
+}
+
+static bool runs_on(const struct allocation *allocation, uint32_t node_slot)
+{
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        if (allocation->view.nodes[i].node_slot == node_slot)
+            return true;
+    return false;
+}
+
+/* A job of one node that moved goes on from the only shard there is, on a node that did not write it. Who wrote it would take that shard
+ * for its own, and the job would run twice (I27). */
+static enum fsm_status update_joins_check(const struct fsm *fsm,
+                                          const struct allocation *allocation,
+                                          const Ckpt__V1__UpdateAllocationRequest *request,
+                                          struct fsm_outcome *outcome)
+{
+    const struct fsm_checkpoint *last = fsm_restart_point(fsm, request->allocation_id, 0);
+    size_t joins = 0; /* the writer's place in the request, from 1 */
+    bool stays = false;
+
+    if (last == NULL || last->shard_count != 1 || runs_on(allocation, last->shards[0].node_slot))
+        return FSM_OK;
+    for (size_t i = 0; i < request->n_nodes; i++) {
+        const struct node *node = fsm_node_named(fsm, request->nodes[i]->node_id);
+
+        if (node != NULL && node->view.slot == last->shards[0].node_slot)
+            joins = i + 1;
+        stays = stays || (node != NULL && runs_on(allocation, node->view.slot));
+    }
+    if (joins == 0 || !stays)
+        return FSM_OK;
+    outcome->current = joins;
+    outcome->limit = request->n_nodes;
+    return FSM_CHECKPOINT_FIRST;
+}
+
+/* The same set again, while it waits for its checkpoint. */
+static bool update_nodes_pending(const struct fsm *fsm, const struct allocation *allocation,
+                                 const Ckpt__V1__UpdateAllocationRequest *request)
+{
+    if (allocation->view.next_count != request->n_nodes)
+        return false;
+    for (size_t i = 0; i < request->n_nodes; i++) {
+        const struct node *node = fsm_node_named(fsm, request->nodes[i]->node_id);
+
+        if (node == NULL || allocation->view.next[i].node_slot != node->view.slot)
+            return false;
+    }
+    return true;
+}
+
+/* The node set changes at once while nothing is written: what waits is for the new set (S1-080). */
+static enum fsm_status update_nodes_now(struct fsm *fsm, struct allocation *allocation,
+                                        const Ckpt__V1__UpdateAllocationRequest *request,
+                                        bool leave)
+{
+    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    struct fsm_node_share *next;
+
+    if (active != NULL && fsm_checkpoint_writes(active)) {
+        if (!request->force)
+            return FSM_CHECKPOINTING;
+        fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_CANCELLED,
+                           CKPT__V1__REASON__REASON_CANCELLED_BY_REQUEST);
+    }
+    next = check_calloc(request->n_nodes, sizeof(*next));
+    shares_fill(fsm, next, request->n_nodes, request->nodes);
+    fsm_scale_clear(allocation);
+    fsm_scale_now(fsm, allocation, next, (uint32_t)request->n_nodes,
+                  leave ? CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT
+                        : CKPT__V1__REASON__REASON_NONE);
+    free(next);
+    return FSM_OK;
+}
+
+/* S1-081: what leaves is saved first. */
+static enum fsm_status update_nodes_later(struct fsm *fsm, struct allocation *allocation,
+                                          const Ckpt__V1__UpdateAllocationRequest *request,
+                                          struct fsm_outcome *outcome)
+{
+    struct fsm_node_share *next = check_calloc(request->n_nodes, sizeof(*next));
+    enum fsm_status status;
+
+    shares_fill(fsm, next, request->n_nodes, request->nodes);
+    if (allocation->view.state == ENDS(STARTING) && allocation->view.active_checkpoint_id == 0) {
+        allocation->view.next = next; /* nothing is there to be saved */
+        allocation->view.next_count = (uint32_t)request->n_nodes;
+        outcome->checkpoint_id = 0;
+        fsm_scale_done(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
+        return FSM_OK;
+    }
+    status = fsm_scale_ask(fsm, allocation, next, (uint32_t)request->n_nodes, outcome);
+    if (status != FSM_OK)
+        free(next);
+    return status;
+}
+
+static enum fsm_status update_nodes(struct fsm *fsm, struct allocation *allocation,
+                                    const Ckpt__V1__UpdateAllocationRequest *request,
+                                    struct fsm_outcome *outcome)
+{
+    const struct fsm_allocation *view = &allocation->view;
+    bool leave;
+    enum fsm_status status;
+
+    outcome->checkpoint_id = view->active_checkpoint_id;
+    outcome->current = view->state;
+    if (view->next_count > 0 && update_nodes_pending(fsm, allocation, request) && !request->force)
+        return FSM_OK;
+    if (view->terminating || view->state == ENDS(CHECKPOINTING_TO_STOP) ||
+        (view->next_count > 0 && (!request->force || view->leaving || view->preemption_id != 0)))
+        return FSM_CHECKPOINTING; /* */
+    status = update_joins_check(fsm, allocation, request, outcome);
+    if (status == FSM_OK)
+        status = shares_check(fsm, request->n_nodes, request->nodes, outcome);
+    if (status != FSM_OK)
+        return status;
+    leave = update_nodes_leave(fsm, allocation, request);
+    if (leave && !request->force && view->strategy != CKPT__V1__STRATEGY__STRATEGY_NONE &&
+        !fsm_part_finished(fsm, view))
+        return update_nodes_later(fsm, allocation, request, outcome);
+    outcome->checkpoint_id = 0;
+    outcome->current = view->state;
+    outcome->limit = leave;
+    return update_nodes_now(fsm, allocation, request, leave);
+}
+
+/* Field numbers of the request. */
+enum { UPDATE_WALLTIME = 4, UPDATE_PERIOD = 5 };
+
+/* The field is meant to be 0, not to stay as it is. */
+static bool update_zero(const Ckpt__V1__UpdateAllocationRequest *request, unsigned field)
+{
+    return (request->zeros >> field & 1) != 0;
+}
+
+enum fsm_status fsm_apply_update(struct fsm *fsm, const fsm_command *command,
+                                 struct fsm_outcome *outcome)
+{
+    const Ckpt__V1__UpdateAllocationRequest *request = command->update_allocation;
+    struct allocation *allocation = fsm_allocation_get(fsm, request->allocation_id);
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_UPDATED};
+    enum fsm_status status;
+
+    if (allocation == NULL)
+        return FSM_ALLOCATION_NOT_FOUND;
+    outcome->current = allocation->view.state;
+    if (!fsm_allocation_runs(allocation))
+        return FSM_ALLOCATION_ENDED;
+    if (request->n_nodes > 0) {
+        status = update_nodes(fsm, allocation, request, outcome);
+        if (status != FSM_OK)
+            return status;
+    }
+    if (request->walltime_ms != 0 || update_zero(request, UPDATE_WALLTIME)) {
+        allocation->view.walltime_ms = request->walltime_ms;
+        allocation->view.walltime_asked = false;
+        fsm_allocation_changed(fsm, allocation);
+    }
+    if (request->period_ms != 0 || update_zero(request, UPDATE_PERIOD))
+        allocation->view.period_ms = request->period_ms;
+    if (request->strategy != CKPT__V1__STRATEGY__STRATEGY_UNSPECIFIED) {
+        allocation->view.strategy = request->strategy;
+        allocation->view.non_preemptible = request->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE;
+    }
+    fsm_allocation_arm(fsm, allocation);
+    if (outcome->limit != 0) /* nodes left without a checkpoint */
+        event.reason = CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT;
+    event.allocation_id = allocation->view.id;
+    event.number = allocation->view.node_count;
+    fsm_event_emit(fsm, &event);
+    if (request->n_nodes > 0)
+        fsm_scale_ended(fsm, allocation);
+    outcome->current = 0;
+    outcome->limit = 0;
+    return FSM_OK;
+}
+
+/* F-015: the broker saw the failure first, or had stopped the job before it. The job waits for its next run already, as it would if the
+ * scheduler had told of the failure first. */
+static bool end_was_seen(const struct allocation *allocation,
+                         const Ckpt__V1__EndAllocationRequest *request)
+{
+    Ckpt__V1__AllocationState state = allocation->view.state;
+
+    return (state == ENDS(REQUEUED) || state == ENDS(SUSPENDED)) &&
+           fsm_requeue_wanted(allocation, request->node_failure);
+}
+
+enum fsm_status fsm_apply_end(struct fsm *fsm, const fsm_command *command,
+                              struct fsm_outcome *outcome)
+{
+    const Ckpt__V1__EndAllocationRequest *request = command->end_allocation;
+    struct allocation *allocation = fsm_allocation_get(fsm, request->allocation_id);
+    struct fsm_plan plan = {0, ENDS(COMPLETED), CKPT__V1__REASON__REASON_NONE};
+
+    if (allocation == NULL)
+        return FSM_ALLOCATION_NOT_FOUND;
+    outcome->current = allocation->view.state;
+    if (request->failed) {
+        Ckpt__V1__Reason reason = request->reason != CKPT__V1__REASON__REASON_NONE
+                                      ? request->reason
+                                      : CKPT__V1__REASON__REASON_ENDED_BY_SCHEDULER;
+
+        plan = fsm_plan_failure(fsm, allocation, reason, request->node_failure);
+    }
+    if (request->failed && end_was_seen(allocation, request)) {
+        outcome->current = 0;
+        return FSM_OK;
+    }
+    if (!fsm_allocation_move_allowed(allocation->view.state, plan.state))
+        return FSM_ALLOCATION_ENDED;
+    outcome->current = 0;
+    fsm_allocation_end(fsm, allocation, plan.state, plan.reason);
+    return FSM_OK;
+}
+
+/* F-016: what belongs to a placement is cleared, checkpoints and counts are kept. */
+static void restart_clear(struct fsm *fsm, struct allocation *allocation)
+{
+    struct fsm_allocation *view = &allocation->view;
+
+    fsm_allocation_begin_lives(fsm, allocation, true);
+    for (uint32_t i = 0; i < view->node_count; i++) {
+        fsm_allocation_shares(allocation)[i].began_ms = fsm->now_ms;
+        allocation->assignments[i].nameless = false;
+        allocation->assignments[i].terminated = false;
+        allocation->assignments[i].away = false;
+        allocation->assignments[i].exited = false;
+    }
+    allocation->terminated_count = 0;
+    allocation->exited_count = 0;
+    fsm_allocation_parts_start(allocation);
+    allocation->plan_state = 0;
+    allocation->plan_reason = 0;
+    if (allocation->preemptor_class != 0 || view->resumed_at_ms != 0)
+        view->resumed_at_ms = fsm->now_ms;
+    allocation->preemptor_class = 0;
+    allocation->grace_end_ms = 0;
+    allocation->terminate_deadline_ms = 0;
+    view->terminate_reason = CKPT__V1__REASON__REASON_NONE;
+    view->walltime_asked = false;
+    view->non_preemptible = view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE;
+    view->waited_ms = fsm_add(view->waited_ms, fsm_since(fsm, view->state_since_ms));
+    view->started_at_ms = fsm->now_ms;
+    view->last_complete_snapshot_ms = fsm->now_ms;
+}
+
+/* What was lost with a node may still run there: it is ended when the agent is back, and must not be taken for the new run before. */
+static enum fsm_status restart_nodes_check(struct fsm *fsm, const struct allocation *allocation,
+                                           const Ckpt__V1__RestartAllocationRequest *request,
+                                           struct fsm_outcome *outcome)
+{
+    size_t count = request->n_nodes > 0 ? request->n_nodes : allocation->view.node_count;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct node *node = request->n_nodes > 0
+                                      ? fsm_node_named(fsm, request->nodes[i]->node_id)
+                                      : fsm_node_look(fsm, allocation->view.nodes[i].node_slot);
+
+        outcome->current = i + 1;
+        outcome->limit = count;
+        if (node != NULL && node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+            return FSM_NODE_DOWN;
+    }
+    return shares_check(fsm, request->n_nodes, request->nodes, outcome);
+}
+
+enum fsm_status fsm_apply_restart(struct fsm *fsm, const fsm_command *command,
+                                  struct fsm_outcome *outcome)
+{
+    const Ckpt__V1__RestartAllocationRequest *request = command->restart_allocation;
+    struct allocation *allocation = fsm_allocation_get(fsm, request->allocation_id);
+    uint32_t old_count;
+    enum fsm_status status;
+
+    if (allocation == NULL)
+        return FSM_ALLOCATION_NOT_FOUND;
+    outcome->current = allocation->view.state;
+    if (allocation->expired || allocation->assigned ||
+        !fsm_allocation_move_allowed(allocation->view.state, ENDS(STARTING)))
+        return FSM_NOT_RESTARTABLE;
+    if (fsm_target_at(fsm, allocation->view.target_slot) == NULL)
+        return FSM_TARGET_NOT_FOUND; /* it was removed when this one had failed */
+    status = restart_nodes_check(fsm, allocation, request, outcome);
+    if (status != FSM_OK)
+        return status;
+    old_count = allocation->view.node_count;
+    if (request->n_nodes > 0) {
+        shares_take(fsm, allocation, request->n_nodes, request->nodes);
+        fsm_allocation_estimate(allocation, old_count);
+    }
+    restart_clear(fsm, allocation);
+    fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
+    fsm_allocation_assign(fsm, allocation);
+    fsm_ledger_update(fsm, allocation);
+    fsm_allocation_arm(fsm, allocation);
+    fsm_retention_review(fsm, allocation);
+    outcome->checkpoint_id = allocation->view.last_complete_id;
+    return FSM_OK;
+}

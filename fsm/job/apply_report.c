@@ -1,0 +1,466 @@
+/* Reports of node agents: each taken once, in order, whatever was duplicated, delayed or replayed (F-022, F-023, I22).
+ *
+ * Flow     the node's next report number is last + 1. A smaller one was taken already (STALE_REPORT, acknowledged all the same), a
+ *          larger one shows a gap (STALE_REPORT, not taken: the agent sends the missing ones first). A report that is taken uses up
+ *          its number even when it is about nothing that exists any more, or of an earlier life of the part (EARLIER_LIFE). That one
+ *          began there after its node had counted as empty is heard all the same: it is ended before the node is given back.
+ *          A report is lost with an agent's journal, or by a restore from a backup: of a start tells then what runs on the node (NodeRunning),
+ *          when that was said after the last report that was taken and before any other.
+ */
+#include "fsm/core/state.h"
+
+#define KIND(name)   CKPT__V1__REPORT_KIND__REPORT_KIND_##name
+#define REASON(name) CKPT__V1__REASON__REASON_##name
+#define ENDS(name)   CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
+
+enum { SHA256_BYTES = 32, SHA256_HEX = 64 };
+
+struct report {
+    const Ckpt__V1__AgentReport *message;
+    struct node *node;
+    struct allocation *allocation;
+    struct assignment *part;
+    struct checkpoint *checkpoint;
+    struct fsm_shard *shard;
+};
+
+static int report_hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+static bool report_sha256(const char *text, uint8_t ret_bytes[SHA256_BYTES])
+{
+    if (strlen(text) != SHA256_HEX)
+        return false;
+    for (size_t i = 0; i < SHA256_BYTES; i++) {
+        int high = report_hex(text[2 * i]);
+        int low = report_hex(text[2 * i + 1]);
+
+        if (high < 0 || low < 0)
+            return false;
+        ret_bytes[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+/* An agent that lost its memory was asked once more, and what the application wrote then lies where the first shard did. */
+static void report_verified_again(struct fsm *fsm, const struct report *report)
+{
+    uint8_t sha256[SHA256_BYTES];
+
+    if (report->message->size_bytes != report->shard->size_bytes ||
+        !report_sha256(report->message->manifest_sha256, sha256) ||
+        memcmp(sha256, report->shard->manifest_sha256, SHA256_BYTES) != 0)
+        fsm_checkpoint_attempt_failed(fsm, report->checkpoint, REASON(VERIFY_FAILED));
+}
+
+static void report_verified(struct fsm *fsm, const struct report *report)
+{
+    struct checkpoint *checkpoint = report->checkpoint;
+    struct fsm_shard *shard = report->shard;
+    uint64_t size_bytes = report->message->size_bytes;
+
+    if (shard->verified) {
+        report_verified_again(fsm, report);
+        return;
+    }
+    fsm_checkpoint_started(fsm, checkpoint, shard, report->message->snapshot_age_ms);
+    if (size_bytes == 0) { /* S5-007 */
+        fsm_checkpoint_attempt_failed(fsm, checkpoint, REASON(EMPTY_CHECKPOINT));
+        return;
+    }
+    if (size_bytes > FSM_NODE_BYTES_MAX ||
+        !report_sha256(report->message->manifest_sha256, shard->manifest_sha256)) {
+        fsm_checkpoint_attempt_failed(fsm, checkpoint, REASON(VERIFY_FAILED));
+        return;
+    }
+    shard->verified = true;
+    shard->size_bytes = size_bytes;
+    shard->write_ms = fsm_min(report->message->write_ms, FSM_DURATION_MAX_MS);
+    shard->stall_ms = fsm_min(report->message->stall_ms, FSM_DURATION_MAX_MS);
+    for (uint32_t i = 0; i < checkpoint->view.shard_count; i++)
+        if (!checkpoint->shards[i].verified)
+            return;
+    fsm_checkpoint_complete(fsm, checkpoint);
+}
+
+/* As much as is kept, and of what every terminal takes. */
+static void report_detail(const char *text, char detail[FSM_DETAIL_BYTES])
+{
+    size_t i;
+
+    for (i = 0; i < FSM_DETAIL_BYTES - 1 && text[i] != '\0'; i++)
+        detail[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
+    detail[i] = '\0';
+}
+
+static void report_failed(struct fsm *fsm, const struct report *report)
+{
+    char detail[FSM_DETAIL_BYTES];
+
+    report_detail(report->message->detail, detail);
+    fsm->detail = detail[0] == '\0' ? NULL : detail;
+    if (report->message->reason == REASON(CHECKPOINT_TIMEOUT))
+        fsm_checkpoint_timed_out(fsm, report->checkpoint);
+    else
+        fsm_checkpoint_attempt_failed(fsm, report->checkpoint, report->message->reason);
+    fsm->detail = NULL;
+}
+
+static void report_mark_exited(const struct report *report, bool exited)
+{
+    if (report->part->exited == exited)
+        return;
+    report->part->exited = exited;
+    if (exited)
+        report->allocation->exited_count++;
+    else
+        report->allocation->exited_count--;
+}
+
+/* ckpt-run starts it again in place: the work since the last checkpoint is lost, the attempt that was under way too. */
+static void report_restarting_alone(struct fsm *fsm, const struct report *report)
+{
+    struct fsm_allocation *view = &report->allocation->view;
+    struct checkpoint *active = fsm_checkpoint_active(fsm, report->allocation);
+
+    view->restart_count++;
+    fsm_ledger_part_died(fsm, report->allocation, report->part);
+    view->last_complete_snapshot_ms = fsm_max(view->last_complete_snapshot_ms, fsm->now_ms);
+    if (active != NULL && fsm_checkpoint_writes(active))
+        fsm_checkpoint_attempt_failed(fsm, active, REASON(APPLICATION_EXITED));
+}
+
+/* One part of several may not go back to a checkpoint while the others go on: what they would write together next would be of two
+ * histories. All stop, this part by its order too, and start again from one checkpoint. */
+static void report_restarting(struct fsm *fsm, const struct report *report)
+{
+    struct allocation *allocation = report->allocation;
+
+    if (allocation->view.node_count == 1)
+        report_restarting_alone(fsm, report);
+    else
+        fsm_terminate_begin(fsm, allocation,
+                            fsm_plan_failure(fsm, allocation, REASON(APPLICATION_EXITED), false));
+}
+
+static bool report_finished(const struct report *report)
+{
+    return report->message->kind == KIND(APPLICATION_EXITED) && report->message->exit_status == 0 &&
+           report->message->will_restart == 0;
+}
+
+static void report_exited(struct fsm *fsm, const struct report *report)
+{
+    struct allocation *allocation = report->allocation;
+
+    report_mark_exited(report, report_finished(report));
+    if (!allocation->view.terminating && !report->part->exited)
+        allocation->view.death_count += allocation->view.death_count < UINT32_MAX;
+    if (allocation->view.terminating)
+        fsm_terminate_part(fsm, allocation, report->part);
+    else if (report->message->will_restart != 0)
+        report_restarting(fsm, report);
+    else if (!report->part->exited)
+        fsm_terminate_without(fsm, allocation, report->part,
+                              fsm_plan_failure(fsm, allocation, REASON(APPLICATION_EXITED), false));
+    else if (fsm_terminate_finished(allocation)) /* F-021 */
+        fsm_allocation_end(fsm, allocation, ENDS(COMPLETED), REASON(NONE));
+}
+
+/* It was stopped without its node's word, which says now that there was nothing left to stop. Only of what is surely of the last life:
+ * nothing of another one comes between. */
+static void report_finished_late(struct fsm *fsm, const struct report *report)
+{
+    struct allocation *allocation = report->allocation;
+
+    if (!report_finished(report) || report->message->life == 0 ||
+        !fsm_allocation_move_allowed(allocation->view.state, ENDS(COMPLETED)))
+        return;
+    report_mark_exited(report, true);
+    if (fsm_terminate_finished(allocation))
+        fsm_allocation_end(fsm, allocation, ENDS(COMPLETED), REASON(NONE));
+}
+
+/* Parts that begin together begin from one checkpoint (I27). One that finds it damaged, which the others do not see, passes over it alone. */
+static bool report_began_apart(const struct report *report)
+{
+    struct allocation *allocation = report->allocation;
+    uint64_t life = allocation->view.nodes[report->part->share].life;
+    uint64_t from = report->message->restored_checkpoint_id;
+
+    if (allocation->view.node_count == 1)
+        return false;
+    if (allocation->began_life == life && life != 0)
+        return allocation->began_from != from;
+    allocation->began_life = life;
+    allocation->began_from = from;
+    return false;
+}
+
+/* While it was starting it computed nothing: the work that is not saved is that much less. */
+static void report_began_to_run(const struct fsm *fsm, const struct report *report,
+                                uint64_t starting_since_ms)
+{
+    struct fsm_allocation *view = &report->allocation->view;
+    uint64_t starting_ms = fsm_since(fsm, starting_since_ms);
+
+    starting_ms -= fsm_min(starting_ms, report->message->application_age_ms);
+    view->last_complete_snapshot_ms =
+        fsm_min(fsm->now_ms, fsm_add(view->last_complete_snapshot_ms, starting_ms));
+    if (view->resumed_at_ms != 0) /* only now it makes progress again */
+        view->resumed_at_ms = fsm->now_ms;
+}
+
+static void report_application_started(struct fsm *fsm, const struct report *report)
+{
+    struct fsm_allocation *view = &report->allocation->view;
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_RESTARTED,
+                              .allocation_id = view->id,
+                              .checkpoint_id = report->message->restored_checkpoint_id,
+                              .subject = report->node->view.id,
+                              .number = view->restart_count};
+    bool first = view->restart_count == 0 && report->message->restored_checkpoint_id == 0;
+    bool starting = view->state == ENDS(STARTING);
+    uint64_t starting_since_ms = view->state_since_ms;
+
+    report_mark_exited(report, false);
+    fsm_terminate_again(fsm, report->allocation, report->part);
+    fsm_ledger_part_started(fsm, report->allocation, report->part,
+                            report->message->restored_checkpoint_id);
+    if (first && starting && view->state == ENDS(RUNNING))
+        report_began_to_run(fsm, report, starting_since_ms);
+    if (first)
+        return;
+    view->last_complete_snapshot_ms = fsm_max(view->last_complete_snapshot_ms, fsm->now_ms);
+    if (view->resumed_at_ms != 0)
+        view->resumed_at_ms = fsm->now_ms;
+    fsm_event_emit(fsm, &event);
+}
+
+static void report_began(struct fsm *fsm, const struct report *report)
+{
+    struct allocation *allocation = report->allocation;
+    bool apart = report_began_apart(report);
+
+    report->part->nameless = report->message->life == 0;
+    report_application_started(fsm, report);
+    if (apart && !allocation->view.terminating)
+        fsm_terminate_begin(fsm, allocation,
+                            fsm_plan_failure(fsm, allocation, REASON(MIXED_RESTART), true));
+}
+
+static void report_walltime_killed(struct fsm *fsm, const struct report *report)
+{
+    struct fsm_plan plan = {REASON(WALLTIME_EXCEEDED), ENDS(FAILED), REASON(WALLTIME_EXCEEDED)};
+
+    fsm_terminate_without(fsm, report->allocation, report->part, plan);
+}
+
+/* Kinds about a checkpoint. Late ones (an older attempt, a final state, paused) are taken and change nothing. */
+static enum fsm_status report_checkpoint(struct fsm *fsm, struct report *report)
+{
+    const struct checkpoint *checkpoint = report->checkpoint;
+
+    if (checkpoint == NULL)
+        return FSM_CHECKPOINT_NOT_FOUND;
+    for (uint32_t i = 0; i < checkpoint->view.shard_count && report->shard == NULL; i++)
+        if (checkpoint->shards[i].node_slot == report->node->view.slot)
+            report->shard = &checkpoint->shards[i];
+    if (report->shard == NULL)
+        return FSM_NODE_NOT_ASSIGNED;
+    if (report->message->attempt != checkpoint->view.attempt) {
+        fsm->duplicate_reports++;
+        return FSM_OK;
+    }
+    if (report->message->kind == KIND(STOPPED_WRITING))
+        report->shard->stopped_writing = true;
+    fsm_ledger_paused(fsm, report->checkpoint, report->message->stall_ms);
+    if (!fsm_checkpoint_writes(checkpoint))
+        return FSM_OK;
+    if (report->message->kind == KIND(STARTED))
+        fsm_checkpoint_started(fsm, report->checkpoint, report->shard,
+                               report->message->snapshot_age_ms);
+    else if (report->message->kind == KIND(SHARD_VERIFIED))
+        report_verified(fsm, report);
+    else if (report->message->kind == KIND(CHECKPOINT_FAILED))
+        report_failed(fsm, report);
+    else if (report->message->kind == KIND(RESPONSIVE))
+        fsm_checkpoint_extend(fsm, report->checkpoint);
+    else if (report->message->kind == KIND(DEFERRED))
+        fsm_checkpoint_defer(fsm, report->checkpoint, report->message->deferral_ms);
+    return FSM_OK;
+}
+
+/* What is to end and whose ckpt-run has not heard so. */
+static bool report_begins_again(const struct report *report)
+{
+    return (report->allocation->view.terminating || report->part->leaving) &&
+           report->message->kind == KIND(APPLICATION_EXITED) && report->message->will_restart != 0;
+}
+
+/* Kinds about the application. */
+static enum fsm_status report_application(struct fsm *fsm, struct report *report)
+{
+    if (report->allocation == NULL)
+        return FSM_ALLOCATION_NOT_FOUND;
+    report->part = fsm_allocation_part(report->allocation, report->node->view.slot);
+    if (report->part == NULL)
+        return FSM_NODE_NOT_ASSIGNED;
+    if (!fsm_allocation_runs(report->allocation)) {
+        report_finished_late(fsm, report);
+        return FSM_OK; /* F-022: the final state wins */
+    }
+    if (report_begins_again(report)) /* its order stands until nothing runs there */
+        return FSM_OK;
+    if (report->message->kind != KIND(APPLICATION_STARTED))
+        report->part->away = false; /* by its own word now */
+    if (report->part->leaving && report->message->kind != KIND(APPLICATION_STARTED))
+        fsm_scale_part(fsm, report->allocation, report->part);
+    else if (report->message->kind == KIND(APPLICATION_EXITED))
+        report_exited(fsm, report);
+    else if (report->message->kind == KIND(APPLICATION_STARTED))
+        report_began(fsm, report);
+    else if (report->message->kind == KIND(WALLTIME_KILLED))
+        report_walltime_killed(fsm, report);
+    else if (report->allocation->view.terminating)
+        fsm_terminate_part(fsm, report->allocation, report->part);
+    return FSM_OK;
+}
+
+/* A walltime that is over ends its job without a word of anybody. */
+static bool report_killed_before_its_time(const struct report *report, uint64_t now_ms)
+{
+    const struct fsm_allocation *view = &report->allocation->view;
+
+    return report->message->kind == KIND(WALLTIME_KILLED) &&
+           (view->walltime_ms == 0 || now_ms < fsm_add(view->started_at_ms, view->walltime_ms));
+}
+
+/* What ends without a life was started without one, and its start was told first: in this life, or it is not of this one. That an order is
+ * carried out is said of the order. */
+static bool report_ends_older_application(const struct report *report)
+{
+    Ckpt__V1__ReportKind kind = report->message->kind;
+
+    return (kind == KIND(APPLICATION_EXITED) || kind == KIND(WALLTIME_KILLED)) &&
+           report->message->application_age_ms != 0 &&
+           !fsm_nameless_is_present(&report->allocation->view, report->node->view.slot);
+}
+
+/* Told late, a start may be of before this life. Not when its agent had heard before from a leader that knew of this life: clocks may err. */
+static bool report_starts_older_application(const struct report *report,
+                                            const struct fsm_node_share *share, uint64_t now_ms)
+{
+    uint64_t age_ms = report->message->application_age_ms;
+
+    return report->message->kind == KIND(APPLICATION_STARTED) &&
+           report->message->known_life < share->life && age_ms != 0 && share->began_ms != 0 &&
+           now_ms < fsm_add(share->began_ms, age_ms);
+}
+
+/* Nobody could be asked for its life; or its agent does not know lives nor ages, and is believed. */
+static bool report_nameless_of_earlier_life(const struct report *report,
+                                            const struct fsm_node_share *share, uint64_t now_ms)
+{
+    return report_killed_before_its_time(report, now_ms) || report_ends_older_application(report) ||
+           report_starts_older_application(report, share, now_ms);
+}
+
+/* Ended and started again while the node was away, which then tells all of the life before: that is not about this one. Without a
+ * life (0) it is believed unless it cannot be. */
+static bool report_of_earlier_life(const struct fsm *fsm, const struct report *report,
+                                   struct fsm_outcome *outcome)
+{
+    const struct assignment *part =
+        report->allocation == NULL
+            ? NULL
+            : fsm_allocation_part(report->allocation, report->node->view.slot);
+    const struct fsm_node_share *share =
+        part == NULL ? NULL : &report->allocation->view.nodes[part->share];
+
+    if (part == NULL ||
+        (report->message->life == 0 ? !report_nameless_of_earlier_life(report, share, fsm->now_ms)
+                                    : report->message->life >= share->life))
+        return false;
+    outcome->current = report->message->life;
+    outcome->limit = share->life;
+    return true;
+}
+
+static bool report_about_checkpoint(Ckpt__V1__ReportKind kind)
+{
+    return kind == KIND(STARTED) || kind == KIND(SHARD_VERIFIED) ||
+           kind == KIND(CHECKPOINT_FAILED) || kind == KIND(RESPONSIVE) ||
+           kind == KIND(STOPPED_WRITING) || kind == KIND(DEFERRED);
+}
+
+enum fsm_status fsm_apply_node_report(struct fsm *fsm, const fsm_command *command,
+                                      struct fsm_outcome *outcome)
+{
+    const Ckpt__V1__AgentReport *message = command->node_report->report;
+    struct report report = {.message = message,
+                            .node = fsm_node_get(fsm, command->node_report->node_id)};
+    enum fsm_status status;
+
+    if (report.node == NULL) {
+        fsm->rejected_reports++;
+        return FSM_NODE_NOT_FOUND;
+    }
+    outcome->current = message->sequence;
+    outcome->limit = report.node->view.last_report_sequence + 1;
+    if (message->sequence != outcome->limit) {
+        fsm->duplicate_reports += message->sequence < outcome->limit;
+        return FSM_STALE_REPORT;
+    }
+    report.node->view.last_report_sequence = message->sequence;
+    report.allocation = fsm_allocation_get(fsm, message->allocation_id);
+    report.checkpoint = fsm_registry_find(fsm, message->checkpoint_id);
+    outcome->checkpoint_id = message->checkpoint_id;
+    if (report_of_earlier_life(fsm, &report, outcome)) {
+        if (message->kind == KIND(APPLICATION_STARTED)) /* whatever life it is of, it lives there */
+            fsm_terminate_again(fsm, report.allocation,
+                                fsm_allocation_part(report.allocation, report.node->view.slot));
+        fsm->earlier_life_reports++;
+        return FSM_EARLIER_LIFE;
+    }
+    status = report_about_checkpoint(message->kind) ? report_checkpoint(fsm, &report)
+                                                    : report_application(fsm, &report);
+    fsm->rejected_reports += status != FSM_OK;
+    return status;
+}
+
+/* From which checkpoint, and when, is not known: what it could lose is what it could have lost before. */
+static void report_runs(struct fsm *fsm, struct node *node, const Ckpt__Log__V1__RunningPart *item)
+{
+    struct allocation *allocation = fsm_allocation_get(fsm, item->allocation_id);
+
+    if (allocation == NULL || !fsm_part_awaits(&allocation->view, node->view.slot, item->life))
+        return;
+    fsm_allocation_part_starting(fsm, allocation, fsm_allocation_part(allocation, node->view.slot),
+                                 false);
+    if (allocation->view.resumed_at_ms != 0)
+        allocation->view.resumed_at_ms = fsm->now_ms;
+}
+
+enum fsm_status fsm_apply_node_running(struct fsm *fsm, const fsm_command *command,
+                                       struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__NodeRunning *seen = command->node_running;
+    struct node *node = fsm_node_get(fsm, seen->node_id);
+
+    if (node == NULL)
+        return FSM_NODE_NOT_FOUND;
+    outcome->current = seen->report_sequence;
+    outcome->limit = node->view.last_report_sequence;
+    if (outcome->current != outcome->limit || strcmp(seen->boot_id, node->view.boot_id) != 0)
+        return FSM_STALE_REPORT;
+    for (size_t i = 0; i < seen->n_running; i++)
+        report_runs(fsm, node, seen->running[i]);
+    return FSM_OK;
+}

@@ -1,0 +1,588 @@
+/* The life of a checkpoint record, from the request to the terminal state; progress.c has what nodes report about it.
+ *
+ * Flow     ask() creates it REQUESTED; dispatch() grants bandwidth and starts an attempt with a deadline; pause() and resume() follow
+ *          its target. A stopping request (preempt, migrate, ...) that meets an active periodic one upgrades it in place: the same id
+ *          then stops the allocation when complete. The application is asked once, and no written byte is lost (S5-015).
+ * Shapes   at most one active per allocation (I21), PAUSED included. Active ones are in their target's list, by id.
+ * Units    a target's granted_bytes_per_s is the sum over DISPATCHED and WRITING.
+ */
+#include "fsm/core/state.h"
+
+#include <malloc.h>
+
+#define STATE(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
+
+bool fsm_checkpoint_writes(const struct checkpoint *checkpoint)
+{
+    return checkpoint->view.state == STATE(DISPATCHED) || checkpoint->view.state == STATE(WRITING);
+}
+
+bool fsm_move_too_soon(const struct fsm *fsm, const struct fsm_allocation *view)
+{
+    const struct allocation *allocation = fsm_allocation_look(fsm, view->slot);
+    const struct checkpoint *newest =
+        LIST_ITEM(allocation->checkpoints.previous, struct checkpoint, in_allocation);
+
+    if (list_empty(&allocation->checkpoints) ||
+        newest->view.purpose != CKPT__V1__PURPOSE__PURPOSE_MIGRATE)
+        return false;
+    return (newest->view.state == STATE(FAILED) || newest->view.state == STATE(CANCELLED)) &&
+           fsm_since(fsm, newest->view.state_since_ms) < fsm->policy.min_interval_ms;
+}
+
+/* What has finished asks nobody, and its last shard is of an earlier instant than what the others would write now. An attempt that is
+ * under way may have what it needs. */
+bool fsm_part_finished(const struct fsm *fsm, const struct fsm_allocation *view)
+{
+    const struct allocation *allocation = fsm_allocation_look(fsm, view->slot);
+    const struct checkpoint *active;
+
+    if (allocation->exited_count == 0)
+        return false;
+    active = fsm_checkpoint_look_active(fsm, allocation);
+    return active == NULL || !fsm_checkpoint_writes(active);
+}
+
+/* Its nodes do not say when they begin after a deferral: perhaps one writes by now. */
+bool fsm_checkpoint_put_off(const struct fsm_checkpoint *view)
+{
+    return (view->state == STATE(DISPATCHED) || view->state == STATE(WRITING)) &&
+           view->deferred_ms > view->deferred_before_ms;
+}
+
+/* Its allocation is being ended; or nodes are leaving it, and it will be of those that stay. */
+bool fsm_checkpoint_held(const struct fsm *fsm, const struct checkpoint *checkpoint)
+{
+    const struct fsm_allocation *view =
+        &fsm_allocation_look(fsm, checkpoint->view.allocation_slot)->view;
+
+    return view->terminating || view->leaving ||
+           view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING;
+}
+
+struct checkpoint *fsm_checkpoint_active(struct fsm *fsm, const struct allocation *allocation)
+{
+    struct checkpoint *active;
+
+    if (allocation->view.active_checkpoint_id == 0)
+        return NULL;
+    active = fsm_registry_find(fsm, allocation->view.active_checkpoint_id);
+    CHECK(active != NULL);
+    return active;
+}
+
+const struct checkpoint *fsm_checkpoint_look_active(const struct fsm *fsm,
+                                                    const struct allocation *allocation)
+{
+    const struct checkpoint *active;
+
+    if (allocation->view.active_checkpoint_id == 0)
+        return NULL;
+    active = fsm_registry_look(fsm, allocation->view.active_checkpoint_id);
+    CHECK(active != NULL);
+    return active;
+}
+
+struct checkpoint *fsm_checkpoint_create(struct fsm *fsm, uint64_t id,
+                                         struct allocation *allocation)
+{
+    struct checkpoint *checkpoint = check_calloc(1, sizeof(*checkpoint));
+
+    checkpoint->view.id = id;
+    fsm_checkpoint_set_detail(fsm, checkpoint, "");
+    checkpoint->view.allocation_slot = allocation->view.slot;
+    checkpoint->view.target_slot = allocation->view.target_slot;
+    checkpoint->timer.kind = TIMER_CHECKPOINT;
+    checkpoint->timer.key = id;
+    list_init(&checkpoint->queue);
+    list_push_back(&allocation->checkpoints, &checkpoint->in_allocation);
+    allocation->checkpoint_count++;
+    fsm_registry_add(fsm, checkpoint);
+    return checkpoint;
+}
+
+bool fsm_checkpoint_has_folder(const struct checkpoint *checkpoint)
+{
+    return checkpoint->view.attempt > 0 && !checkpoint->collected;
+}
+
+/* Called when the target slot is final. */
+void fsm_checkpoint_link(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    struct target *target = fsm_target_slot(fsm, checkpoint->view.target_slot);
+
+    target->checkpoint_count++;
+    target->folder_count += fsm_checkpoint_has_folder(checkpoint);
+    if (fsm_checkpoint_state_active(checkpoint->view.state) ||
+        checkpoint->view.state == STATE(UNSPECIFIED))
+        list_push_back(&target->active, &checkpoint->queue);
+}
+
+/* Most have none: no text is held for them. */
+void fsm_checkpoint_set_detail(struct fsm *fsm, struct checkpoint *checkpoint, const char *detail)
+{
+    static const char none[] = "";
+    const char *before = checkpoint->view.detail;
+
+    checkpoint->view.detail = detail[0] == '\0' ? none : fsm_intern(fsm, detail);
+    if (before != NULL && before[0] != '\0')
+        fsm_intern_release(fsm, before);
+}
+
+void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    struct allocation *allocation = fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
+    struct target *target = fsm_target_slot(fsm, checkpoint->view.target_slot);
+    union {
+        const Ckpt__V1__DecisionTerms *constant;
+        Ckpt__V1__DecisionTerms *changing;
+    } terms = {checkpoint->view.terms};
+
+    CHECK(!fsm_checkpoint_state_active(checkpoint->view.state));
+    fsm_hold_checkpoint(fsm, checkpoint);
+    fsm_timer_set(&fsm->timers, &checkpoint->timer, 0);
+    list_remove(&checkpoint->queue);
+    list_remove(&checkpoint->in_allocation);
+    allocation->checkpoint_count--;
+    target->checkpoint_count--;
+    target->folder_count -= fsm_checkpoint_has_folder(checkpoint);
+    fsm_checkpoint_forget(fsm, checkpoint);
+    fsm_registry_remove(fsm, checkpoint);
+    fsm_message_free((ProtobufCMessage *)terms.changing);
+    if (checkpoint->undeleted != NULL)
+        fsm_undeleted_detach(fsm, checkpoint);
+    if (checkpoint->inputs != NULL)
+        fsm_basis_release(fsm, checkpoint->inputs->basis);
+    fsm_checkpoint_set_detail(fsm, checkpoint, "");
+    free(checkpoint->inputs);
+    free(checkpoint->shards);
+    free(checkpoint);
+}
+
+void fsm_checkpoint_set_shards(struct checkpoint *checkpoint, uint32_t count)
+{
+    free(checkpoint->shards);
+    checkpoint->shards = check_calloc(count, sizeof(*checkpoint->shards));
+    checkpoint->view.shards = checkpoint->shards;
+    checkpoint->view.shard_count = count;
+}
+
+void fsm_checkpoint_shards_from(struct checkpoint *checkpoint, const struct allocation *allocation)
+{
+    fsm_checkpoint_set_shards(checkpoint, allocation->view.node_count);
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        checkpoint->shards[i].node_slot = allocation->view.nodes[i].node_slot;
+}
+
+/* What an attempt wrote is worth nothing for the next one. */
+void fsm_checkpoint_clear_shards(struct checkpoint *checkpoint)
+{
+    for (uint32_t i = 0; i < checkpoint->view.shard_count; i++) {
+        uint32_t node_slot = checkpoint->shards[i].node_slot;
+
+        memset(&checkpoint->shards[i], 0, sizeof(checkpoint->shards[i]));
+        checkpoint->shards[i].node_slot = node_slot;
+    }
+    checkpoint->view.snapshot_at_ms = 0;
+    checkpoint->view.size_bytes = 0;
+    checkpoint->view.started_at_ms = 0;
+}
+
+void fsm_checkpoint_arm(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    const struct fsm_checkpoint *view = &checkpoint->view;
+    uint64_t at_ms = checkpoint->collect_at_ms;
+
+    if (fsm_checkpoint_writes(checkpoint))
+        at_ms = view->deadline_ms;
+    else if (view->state == STATE(REQUESTED))
+        at_ms = view->retry_at_ms;
+    else if (view->state == STATE(PAUSED))
+        at_ms = 0;
+    fsm_timer_set(&fsm->timers, &checkpoint->timer, at_ms);
+}
+
+/* Its attempt has until then, but no longer than the stop that it is of; and never less than it had. */
+void fsm_checkpoint_give_until(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t deadline_ms)
+{
+    struct fsm_checkpoint *view = &checkpoint->view;
+
+    CHECK(fsm_checkpoint_writes(checkpoint));
+    if (checkpoint->stop_deadline_ms != 0)
+        deadline_ms = fsm_min(deadline_ms, checkpoint->stop_deadline_ms);
+    view->deadline_ms = fsm_max(view->deadline_ms, deadline_ms);
+    fsm_checkpoint_arm(fsm, checkpoint);
+}
+
+/* All attempts of a stop have until then, but no longer than its limit; and never less than they had. */
+void fsm_checkpoint_stop_until(struct checkpoint *checkpoint, uint64_t deadline_ms)
+{
+    if (checkpoint->stop_deadline_ms != 0)
+        checkpoint->stop_deadline_ms =
+            fsm_max(checkpoint->stop_deadline_ms, fsm_min(deadline_ms, checkpoint->stop_limit_ms));
+}
+
+/* L4: from now on all that it takes until a victim stops, or nodes leave it, ends within one and a half timeouts and what is put off, in
+ * however many attempts, and however late a node's first word of them is. One that has begun goes on, whatever else it becomes. */
+void fsm_checkpoint_begin_stop(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t deadline_ms)
+{
+    struct fsm_checkpoint *view = &checkpoint->view;
+
+    CHECK(fsm_checkpoint_writes(checkpoint));
+    if (checkpoint->stop_deadline_ms != 0)
+        return;
+    checkpoint->stop_limit_ms = fsm->now_ms + checkpoint->base_timeout_ms +
+                                checkpoint->base_timeout_ms / 2 +
+                                (view->deferred_ms - view->deferred_before_ms);
+    checkpoint->stop_deadline_ms = fsm_min(deadline_ms, checkpoint->stop_limit_ms);
+    view->deadline_ms = fsm_min(view->deadline_ms, checkpoint->stop_deadline_ms);
+    fsm_checkpoint_arm(fsm, checkpoint);
+}
+
+/* A victim's that stops or shrinks. */
+static bool checkpoint_awaited(const struct checkpoint *checkpoint,
+                               const struct allocation *allocation)
+{
+    return checkpoint->view.purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT ||
+           allocation->view.preemption_id != 0;
+}
+
+static bool checkpoint_urgent(Ckpt__V1__Purpose purpose)
+{
+    return purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT ||
+           purpose == CKPT__V1__PURPOSE__PURPOSE_WALLTIME;
+}
+
+static uint64_t checkpoint_priority(const struct checkpoint_ask *ask)
+{
+    if (checkpoint_urgent(ask->purpose))
+        return FSM_PRIORITY_URGENT;
+    if (ask->terms == NULL) /* people asked: before the evaluator's */
+        return FSM_PRIORITY_URGENT - 1;
+    return fsm_min(ask->priority_gpu_ms_per_gb, FSM_PRIORITY_WEIGHED_MAX);
+}
+
+static void checkpoint_new(struct fsm *fsm, struct allocation *allocation,
+                           const struct checkpoint_ask *ask)
+{
+    struct checkpoint *checkpoint;
+    uint64_t recompute_gpu_ms = fsm_allocation_age_gpu_ms(fsm, allocation);
+
+    CHECK(fsm->checkpoint_sequence + 1 < UINT64_C(1) << CHECKPOINT_SEQUENCE_BITS);
+    checkpoint = fsm_checkpoint_create(
+        fsm, checkpoint_id_make(fsm->epoch, ++fsm->checkpoint_sequence), allocation);
+    checkpoint->view.purpose = ask->purpose;
+    checkpoint->view.after = ask->after;
+    checkpoint->view.created_at_ms = fsm->now_ms;
+    checkpoint->view.priority_gpu_ms_per_gb = checkpoint_priority(ask);
+    if (ask->terms != NULL) {
+        fsm_calibrate_decided(fsm, allocation, ask->terms);
+        checkpoint->view.terms =
+            (const Ckpt__V1__DecisionTerms *)fsm_message_copy(fsm, &ask->terms->base);
+        if (ask->terms->recompute_saved_gpu_ms > 0)
+            recompute_gpu_ms = (uint64_t)ask->terms->recompute_saved_gpu_ms;
+    }
+    checkpoint->view.recompute_saved_gpu_ms = recompute_gpu_ms;
+    checkpoint->view.success_ppm = fsm_success_ppm(&allocation->view.learned);
+    fsm_checkpoint_shards_from(checkpoint, allocation);
+    fsm_checkpoint_link(fsm, checkpoint);
+    fsm_checkpoint_move(fsm, checkpoint, STATE(REQUESTED), CKPT__V1__REASON__REASON_NONE);
+    allocation->view.active_checkpoint_id = checkpoint->view.id;
+}
+
+/* What is urgent waits for no back-off. */
+static void checkpoint_skip_backoff(struct fsm *fsm, struct checkpoint *checkpoint,
+                                    const struct checkpoint_ask *ask)
+{
+    if (!checkpoint_urgent(ask->purpose) || checkpoint->view.state != STATE(REQUESTED))
+        return;
+    checkpoint->view.retry_at_ms = 0;
+    fsm_checkpoint_arm(fsm, checkpoint);
+}
+
+/* The walltime ends no later for what follows: the last safe slot, which comes once, goes on passing the limit. */
+static void checkpoint_upgrade(struct fsm *fsm, struct checkpoint *checkpoint,
+                               const struct checkpoint_ask *ask)
+{
+    checkpoint->view.purpose = ask->purpose;
+    checkpoint->view.after = ask->after;
+    checkpoint->view.priority_gpu_ms_per_gb =
+        fsm_max(checkpoint->view.priority_gpu_ms_per_gb, checkpoint_priority(ask));
+    checkpoint_skip_backoff(fsm, checkpoint, ask);
+    if (ask->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT && fsm_checkpoint_writes(checkpoint))
+        fsm_checkpoint_begin_stop(fsm, checkpoint, checkpoint->view.deadline_ms);
+    fsm_allocation_changed(fsm, fsm_allocation_look(fsm, checkpoint->view.allocation_slot));
+}
+
+/* It keeps its place among those that wait, and the decision that made it. */
+void fsm_checkpoint_hurry(struct fsm *fsm, struct checkpoint *checkpoint,
+                          const struct checkpoint_ask *ask)
+{
+    CHECK(checkpoint->view.after == ask->after);
+    checkpoint_skip_backoff(fsm, checkpoint, ask);
+    if (fsm_checkpoint_put_off(&checkpoint->view)) {
+        checkpoint->hurried = true;
+        fsm_allocation_changed(fsm, fsm_allocation_look(fsm, checkpoint->view.allocation_slot));
+    }
+    checkpoint->view.priority_gpu_ms_per_gb =
+        fsm_max(checkpoint->view.priority_gpu_ms_per_gb, checkpoint_priority(ask));
+    if (!checkpoint_urgent(checkpoint->view.purpose))
+        checkpoint->view.purpose = ask->purpose;
+}
+
+static enum fsm_status checkpoint_refusal(const struct fsm *fsm,
+                                          const struct allocation *allocation,
+                                          const struct checkpoint_ask *ask,
+                                          struct fsm_outcome *outcome)
+{
+    const struct fsm_allocation *view = &allocation->view;
+
+    outcome->checkpoint_id = view->active_checkpoint_id;
+    outcome->current = view->state;
+    if (!fsm_allocation_runs(allocation))
+        return FSM_ALLOCATION_ENDED;
+    if (view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE)
+        return FSM_NOT_CHECKPOINTABLE;
+    if (view->terminating || view->leaving ||
+        view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP)
+        return FSM_CHECKPOINTING;
+    if (view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING) {
+        outcome->current = view->node_count - allocation->starting_count;
+        outcome->limit = view->node_count;
+        return FSM_NOT_STARTED;
+    }
+    if (view->active_checkpoint_id != 0 &&
+        ask->after == CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE)
+        return FSM_CHECKPOINT_ACTIVE;
+    if (!fsm_target_slot(fsm, view->target_slot)->view.available)
+        return FSM_STORAGE_UNAVAILABLE;
+    if (fsm_part_finished(fsm, view)) {
+        outcome->current = allocation->exited_count;
+        outcome->limit = view->node_count;
+        return FSM_PART_FINISHED;
+    }
+    if (ask->after == CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_MIGRATE &&
+        view->node_count > 1) { /* it could not start again elsewhere */
+        outcome->current = view->node_count;
+        outcome->limit = 1;
+        return FSM_SEVERAL_NODES;
+    }
+    return FSM_OK;
+}
+
+enum fsm_status fsm_checkpoint_ask(struct fsm *fsm, struct allocation *allocation,
+                                   const struct checkpoint_ask *ask, struct fsm_outcome *outcome)
+{
+    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    enum fsm_status status = checkpoint_refusal(fsm, allocation, ask, outcome);
+
+    if (status != FSM_OK)
+        return status;
+    if (active == NULL) {
+        fsm_retention_make_room(fsm, allocation);
+        checkpoint_new(fsm, allocation, ask);
+    } else {
+        checkpoint_upgrade(fsm, active, ask);
+    }
+    if (ask->after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE) {
+        fsm_scale_clear(allocation); /* */
+        fsm_allocation_move(fsm, allocation,
+                            CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP,
+                            CKPT__V1__REASON__REASON_NONE);
+    }
+    if (ask->purpose == CKPT__V1__PURPOSE__PURPOSE_WALLTIME)
+        allocation->view.walltime_asked = true;
+    outcome->checkpoint_id = allocation->view.active_checkpoint_id;
+    outcome->current = 0;
+    return FSM_OK;
+}
+
+/* Declared or the policy's, never below twice the learned write time (decision 4). */
+uint64_t fsm_checkpoint_timeout_ms(const struct fsm *fsm, const struct allocation *allocation)
+{
+    uint64_t timeout_ms = allocation->view.checkpoint_timeout_ms;
+
+    if (timeout_ms == 0)
+        timeout_ms = allocation->view.sensitive ? fsm->policy.sensitive_timeout_ms
+                                                : fsm->policy.checkpoint_timeout_ms;
+    timeout_ms = fsm_max(timeout_ms, fsm_multiply(allocation->view.write_estimate_ms, 2));
+    return fsm_min(fsm_max(timeout_ms, 1), FSM_DURATION_MAX_MS);
+}
+
+static void checkpoint_take_grant(struct fsm *fsm, struct checkpoint *checkpoint,
+                                  uint64_t bytes_per_s, bool bypass)
+{
+    struct target *target = fsm_target_slot(fsm, checkpoint->view.target_slot);
+
+    checkpoint->view.granted_bytes_per_s = bytes_per_s;
+    checkpoint->bypass_budget = bypass;
+    target->view.granted_bytes_per_s += bytes_per_s;
+    if (!bypass)
+        target->budgeted_bytes_per_s += bytes_per_s;
+}
+
+static void checkpoint_give_grant(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    struct target *target = fsm_target_slot(fsm, checkpoint->view.target_slot);
+    uint64_t bytes_per_s = checkpoint->view.granted_bytes_per_s;
+
+    CHECK(target->view.granted_bytes_per_s >= bytes_per_s);
+    target->view.granted_bytes_per_s -= bytes_per_s;
+    if (!checkpoint->bypass_budget) {
+        CHECK(target->budgeted_bytes_per_s >= bytes_per_s);
+        target->budgeted_bytes_per_s -= bytes_per_s;
+    }
+    checkpoint->view.granted_bytes_per_s = 0;
+    checkpoint->bypass_budget = false;
+    checkpoint->view.deadline_ms = 0;
+    fsm_target_budget(target);
+}
+
+/* P-043: what earlier attempts left of the policy's, and none that reaches into the last timeout before the walltime ends (I33). */
+static void checkpoint_allow_deferral(const struct fsm *fsm, struct checkpoint *checkpoint,
+                                      const struct allocation *allocation)
+{
+    struct fsm_checkpoint *view = &checkpoint->view;
+    const struct fsm_allocation *job = &allocation->view;
+    uint64_t left_ms =
+        fsm->policy.max_deferral_ms - fsm_min(fsm->policy.max_deferral_ms, view->deferred_ms);
+    uint64_t end_ms = fsm_add(fsm->now_ms, view->timeout_ms);
+
+    if (job->walltime_ms != 0)
+        left_ms = fsm_min(left_ms, job->started_at_ms + job->walltime_ms -
+                                       fsm_min(end_ms, job->started_at_ms + job->walltime_ms));
+    view->deferred_before_ms = view->deferred_ms;
+    view->max_deferral_ms = view->deferred_ms + left_ms;
+}
+
+void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
+                             const Ckpt__Log__V1__Grant *grant, bool bypass)
+{
+    struct fsm_checkpoint *view = &checkpoint->view;
+    const struct allocation *allocation = fsm_allocation_look(fsm, view->allocation_slot);
+    uint64_t timeout_ms =
+        grant->timeout_ms != 0 ? grant->timeout_ms : fsm_checkpoint_timeout_ms(fsm, allocation);
+
+    CHECK(view->state == STATE(REQUESTED));
+    CHECK(view->retry_at_ms == 0);
+    if (!fsm_checkpoint_has_folder(checkpoint))
+        fsm_target_slot(fsm, view->target_slot)->folder_count++;
+    checkpoint_take_grant(fsm, checkpoint, grant->bytes_per_s, bypass);
+    fsm_checkpoint_clear_shards(checkpoint);
+    view->attempt++;
+    view->stall_ms = 0;
+    view->resumed_from_outage = false;
+    view->dispatched_at_ms = fsm->now_ms;
+    view->timeout_ms = timeout_ms;
+    checkpoint->base_timeout_ms = timeout_ms;
+    checkpoint_allow_deferral(fsm, checkpoint, allocation);
+    view->deadline_ms = fsm->now_ms + 1; /* at the least: its stop may be over */
+    fsm_checkpoint_move(fsm, checkpoint, STATE(DISPATCHED), CKPT__V1__REASON__REASON_NONE);
+    if (checkpoint_awaited(checkpoint, allocation))
+        fsm_checkpoint_begin_stop(fsm, checkpoint, fsm->now_ms + timeout_ms);
+    fsm_checkpoint_give_until(fsm, checkpoint, fsm->now_ms + timeout_ms);
+    fsm_allocation_changed(fsm, allocation);
+}
+
+/* S1-062: the attempt is given up, the checkpoint is not. */
+void fsm_checkpoint_pause(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    checkpoint_give_grant(fsm, checkpoint);
+    fsm_checkpoint_clear_shards(checkpoint);
+    checkpoint->view.retry_at_ms = 0;
+    checkpoint->view.resumed_from_outage = false;
+    checkpoint->stop_deadline_ms = 0;
+    checkpoint->view.paused_count++;
+    fsm->paused_total++;
+    fsm_checkpoint_move(fsm, checkpoint, STATE(PAUSED),
+                        CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE);
+    fsm_checkpoint_arm(fsm, checkpoint);
+    fsm_allocation_changed(fsm, fsm_allocation_look(fsm, checkpoint->view.allocation_slot));
+}
+
+void fsm_checkpoint_resume(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    CHECK(checkpoint->view.resumed_count + 1 == checkpoint->view.paused_count); /* I24 */
+    checkpoint->view.resumed_count++;
+    checkpoint->view.resumed_from_outage = true;
+    fsm->resumed_total++;
+    fsm_checkpoint_move(fsm, checkpoint, STATE(REQUESTED), CKPT__V1__REASON__REASON_NONE);
+    fsm_checkpoint_arm(fsm, checkpoint);
+}
+
+void fsm_checkpoint_leave_active(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    struct allocation *allocation = fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
+
+    CHECK(allocation->view.active_checkpoint_id == checkpoint->view.id);
+    checkpoint_give_grant(fsm, checkpoint);
+    list_remove(&checkpoint->queue);
+    checkpoint->view.retry_at_ms = 0;
+    checkpoint->view.resumed_from_outage = false;
+    allocation->view.active_checkpoint_id = 0;
+    allocation->view.last_attempt_end_ms = fsm->now_ms;
+    fsm_allocation_changed(fsm, allocation);
+}
+
+/* A node's failure, the end of the walltime or of the application is none of the checkpoint's: the model counts those elsewhere. */
+static bool checkpoint_failed_itself(Ckpt__V1__CheckpointState state, Ckpt__V1__Reason reason)
+{
+    return state == STATE(TIMED_OUT) ||
+           (state == STATE(FAILED) && reason != CKPT__V1__REASON__REASON_NODE_DOWN &&
+            reason != CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED &&
+            reason != CKPT__V1__REASON__REASON_APPLICATION_EXITED);
+}
+
+void fsm_checkpoint_end(struct fsm *fsm, struct checkpoint *checkpoint,
+                        Ckpt__V1__CheckpointState state, Ckpt__V1__Reason reason)
+{
+    CHECK(fsm_checkpoint_state_active(checkpoint->view.state));
+    CHECK(state != STATE(COMPLETE));
+    fsm_checkpoint_leave_active(fsm, checkpoint);
+    if (checkpoint_failed_itself(state, reason)) {
+        fsm_calibrate_ended(fsm, checkpoint, false);
+        fsm_learn_outcome(&fsm_allocation_slot(fsm, checkpoint->view.allocation_slot)->view, false);
+    }
+    fsm_checkpoint_move(fsm, checkpoint, state, reason);
+    if (checkpoint->view.attempt == 0) /* it has no folder */
+        fsm_checkpoint_drop_inputs(fsm, checkpoint);
+    fsm_retention_review(fsm, fsm_allocation_slot(fsm, checkpoint->view.allocation_slot));
+    fsm_checkpoint_arm(fsm, checkpoint);
+}
+
+/* Back to the queue of the same target; the next dispatch is the next attempt. */
+void fsm_checkpoint_retry(struct fsm *fsm, struct checkpoint *checkpoint, Ckpt__V1__Reason reason,
+                          uint64_t retry_at_ms)
+{
+    checkpoint_give_grant(fsm, checkpoint);
+    fsm_checkpoint_clear_shards(checkpoint);
+    checkpoint->view.retry_at_ms = retry_at_ms;
+    fsm_checkpoint_move(fsm, checkpoint, STATE(REQUESTED), reason);
+    fsm_checkpoint_arm(fsm, checkpoint);
+    fsm_allocation_changed(fsm, fsm_allocation_look(fsm, checkpoint->view.allocation_slot));
+}
+
+/* The attempts that agents began under the old epoch are not all known here: only a new id is certainly above every one of them
+ * (I22, I26). A checkpoint of an allocation that is being terminated ends with it. */
+void fsm_checkpoint_renew(struct fsm *fsm, struct checkpoint *old)
+{
+    struct allocation *allocation = fsm_allocation_slot(fsm, old->view.allocation_slot);
+    struct checkpoint_ask ask = {old->view.purpose, old->view.after, old->view.terms,
+                                 old->view.priority_gpu_ms_per_gb};
+    bool paused = old->view.state == STATE(PAUSED);
+    struct checkpoint inputs_of = {.inputs = NULL};
+
+    CHECK(fsm_checkpoint_state_active(old->view.state));
+    if (allocation->view.terminating)
+        return;
+    fsm_retention_make_room(fsm, allocation);
+    fsm_checkpoint_move_inputs(old, &inputs_of);
+    fsm_checkpoint_end(fsm, old, STATE(SUPERSEDED), CKPT__V1__REASON__REASON_NEW_EPOCH);
+    checkpoint_new(fsm, allocation, &ask);
+    fsm_checkpoint_active(fsm, allocation)->view.priority_gpu_ms_per_gb =
+        ask.priority_gpu_ms_per_gb; /* which its purpose need not tell */
+    fsm_checkpoint_move_inputs(&inputs_of, fsm_checkpoint_active(fsm, allocation));
+    fsm_preemption_renewed(fsm, allocation);
+    if (paused)
+        fsm_checkpoint_pause(fsm, fsm_checkpoint_active(fsm, allocation));
+}

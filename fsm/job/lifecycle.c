@@ -1,0 +1,198 @@
+/* States of allocations and checkpoints: the tables of allowed moves, and the only functions that move.
+ *
+ * Checkpoint:
+ *   REQUESTED --grant--> DISPATCHED --node reports--> WRITING --all shards verified--> COMPLETE --retention--> COLLECTED
+ *     ^  ^                  |                          |  |
+ *     |  +--- resume --- PAUSED <--- storage outage ---+  +-- failed | timed out | cancelled | superseded (terminal, reason)
+ *     +-- retry with back-off (attempt + 1 at the next dispatch)
+ *
+ * Allocation:
+ *   registered --> STARTING --its application runs on all nodes--> RUNNING --> CHECKPOINTING_TO_STOP --> SUSPENDED | COMPLETED
+ *                  ^  ^  ^                                         |  ^                 |                | FAILED | REQUEUED
+ *                  |  |  +------- started again in place ----------+  |                 |
+ *                  |  |                                               +-----------------+
+ *                  |  +--- likewise, while it is started again ---- that checkpoint failed or was cancelled
+ *                  +--- restart of a SUSPENDED, REQUEUED or FAILED one
+ *   STARTING and RUNNING may also end as each of the four without a checkpoint.
+ */
+#include "fsm/core/state.h"
+
+#define C(name) (1u << CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name)
+#define A(name) (1u << CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name)
+
+enum {
+    CHECKPOINT_ENDINGS = C(FAILED) | C(CANCELLED) | C(SUPERSEDED),
+    ALLOCATION_ENDINGS = A(SUSPENDED) | A(COMPLETED) | A(FAILED) | A(REQUEUED)
+};
+
+static const uint32_t checkpoint_moves[FSM_STATES_CHECKPOINT] = {
+    [CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_UNSPECIFIED] = C(REQUESTED),
+    [CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED] =
+        C(DISPATCHED) | C(PAUSED) | CHECKPOINT_ENDINGS,
+    [CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_DISPATCHED] =
+        C(WRITING) | C(PAUSED) | C(REQUESTED) | C(TIMED_OUT) | CHECKPOINT_ENDINGS,
+    [CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_WRITING] =
+        C(COMPLETE) | C(PAUSED) | C(REQUESTED) | C(TIMED_OUT) | CHECKPOINT_ENDINGS,
+    [CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED] = C(REQUESTED) | CHECKPOINT_ENDINGS,
+    [CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE] = C(COLLECTED),
+};
+
+static const uint32_t allocation_moves[FSM_STATES_ALLOCATION] = {
+    [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED] = A(STARTING),
+    [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING] = A(RUNNING) | ALLOCATION_ENDINGS,
+    [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING] =
+        A(STARTING) | A(CHECKPOINTING_TO_STOP) | ALLOCATION_ENDINGS,
+    [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP] =
+        A(STARTING) | A(RUNNING) | ALLOCATION_ENDINGS,
+    [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED] =
+        A(STARTING) | A(COMPLETED) | A(FAILED),
+    [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED] =
+        A(STARTING) | A(COMPLETED) | A(FAILED),
+    [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED] = A(STARTING),
+};
+
+bool fsm_checkpoint_move_allowed(Ckpt__V1__CheckpointState from, Ckpt__V1__CheckpointState to)
+{
+    return (unsigned)from < FSM_STATES_CHECKPOINT && (unsigned)to < FSM_STATES_CHECKPOINT &&
+           (checkpoint_moves[from] >> to & 1) != 0;
+}
+
+bool fsm_allocation_move_allowed(Ckpt__V1__AllocationState from, Ckpt__V1__AllocationState to)
+{
+    return (unsigned)from < FSM_STATES_ALLOCATION && (unsigned)to < FSM_STATES_ALLOCATION &&
+           (allocation_moves[from] >> to & 1) != 0;
+}
+
+bool fsm_checkpoint_state_active(Ckpt__V1__CheckpointState state)
+{
+    return (unsigned)state < FSM_STATES_CHECKPOINT &&
+           ((C(REQUESTED) | C(DISPATCHED) | C(WRITING) | C(PAUSED)) >> state & 1) != 0;
+}
+
+bool fsm_allocation_runs(const struct allocation *allocation)
+{
+    return ((A(STARTING) | A(RUNNING) | A(CHECKPOINTING_TO_STOP)) >> allocation->view.state & 1) !=
+           0;
+}
+
+/* A FAILED one stays restartable for the retention time, a SUSPENDED or REQUEUED one for ever. */
+bool fsm_allocation_restartable(const struct allocation *allocation)
+{
+    return allocation->view.state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED &&
+           !allocation->expired;
+}
+
+void fsm_checkpoint_adopt(struct fsm *fsm, const struct checkpoint *checkpoint)
+{
+    struct target *target = fsm_target_slot(fsm, checkpoint->view.target_slot);
+
+    fsm->checkpoints_by_state[checkpoint->view.state]++;
+    if (checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED)
+        target->view.paused_count++;
+}
+
+void fsm_checkpoint_forget(struct fsm *fsm, const struct checkpoint *checkpoint)
+{
+    struct target *target = fsm_target_slot(fsm, checkpoint->view.target_slot);
+
+    if (checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_UNSPECIFIED)
+        return;
+    CHECK(fsm->checkpoints_by_state[checkpoint->view.state] > 0);
+    fsm->checkpoints_by_state[checkpoint->view.state]--;
+    if (checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED)
+        target->view.paused_count--;
+}
+
+void fsm_checkpoint_move(struct fsm *fsm, struct checkpoint *checkpoint,
+                         Ckpt__V1__CheckpointState to, Ckpt__V1__Reason reason)
+{
+    struct fsm_checkpoint *view = &checkpoint->view;
+    const struct allocation *allocation = fsm_allocation_look(fsm, view->allocation_slot);
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_CHECKPOINT_STATE,
+                              .allocation_id = allocation->view.id,
+                              .checkpoint_id = view->id,
+                              .old_state = view->state,
+                              .new_state = to,
+                              .reason = reason,
+                              .subject = fsm->detail,
+                              .number = view->attempt};
+
+    CHECK(fsm_checkpoint_move_allowed(view->state, to));
+    fsm_checkpoint_forget(fsm, checkpoint);
+    view->state = to;
+    view->reason = reason;
+    fsm_checkpoint_set_detail(fsm, checkpoint, fsm->detail == NULL ? "" : fsm->detail);
+    view->state_since_ms = fsm->now_ms;
+    fsm_checkpoint_adopt(fsm, checkpoint);
+    fsm->checkpoints_total[to]++;
+    fsm_event_emit(fsm, &event);
+}
+
+static bool allocation_may_be_victim(const struct allocation *allocation)
+{
+    return fsm_allocation_runs(allocation) && !allocation->view.sensitive;
+}
+
+/* It runs, or may run again without having failed. */
+static bool allocation_goes_on(const struct allocation *allocation)
+{
+    return ((A(COMPLETED) | A(FAILED)) >> allocation->view.state & 1) == 0;
+}
+
+void fsm_allocation_adopt(struct fsm *fsm, const struct allocation *allocation)
+{
+    struct bitmap *victims = &fsm->running_by_class[allocation->view.preemption_class];
+    struct target *target = fsm_target_slot(fsm, allocation->view.target_slot);
+
+    fsm->allocations_by_state[allocation->view.state]++;
+    target->job_count++;
+    target->going_count += allocation_goes_on(allocation);
+    if (allocation_may_be_victim(allocation))
+        fsm_bitmap_set(victims, allocation->view.slot);
+}
+
+void fsm_allocation_forget(struct fsm *fsm, const struct allocation *allocation)
+{
+    struct target *target = fsm_target_slot(fsm, allocation->view.target_slot);
+
+    if (allocation->view.state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED)
+        return;
+    CHECK(fsm->allocations_by_state[allocation->view.state] > 0);
+    fsm->allocations_by_state[allocation->view.state]--;
+    target->job_count--;
+    target->going_count -= allocation_goes_on(allocation);
+    fsm_bitmap_clear(&fsm->running_by_class[allocation->view.preemption_class],
+                     allocation->view.slot);
+}
+
+void fsm_allocation_move(struct fsm *fsm, struct allocation *allocation,
+                         Ckpt__V1__AllocationState to, Ckpt__V1__Reason reason)
+{
+    struct fsm_allocation *view = &allocation->view;
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_STATE,
+                              .allocation_id = view->id,
+                              .checkpoint_id = view->active_checkpoint_id,
+                              .old_state = view->state,
+                              .new_state = to,
+                              .reason = reason};
+
+    CHECK(fsm_allocation_move_allowed(view->state, to));
+    if (view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED)
+        event.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_REGISTERED;
+    fsm_allocation_forget(fsm, allocation);
+    view->state = to;
+    view->reason = reason;
+    view->state_since_ms = fsm->now_ms;
+    fsm_allocation_adopt(fsm, allocation);
+    fsm_event_emit(fsm, &event);
+}
+
+void fsm_allocation_go_on(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason)
+{
+    Ckpt__V1__AllocationState state = allocation->starting_count > 0
+                                          ? CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING
+                                          : CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
+
+    if (allocation->view.state != state)
+        fsm_allocation_move(fsm, allocation, state, reason);
+}

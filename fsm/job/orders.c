@@ -1,0 +1,85 @@
+/* What a node's agent must do, derived from the state and never stored: the complete set each time (design "Effects are state").
+ *
+ * Flow     a checkpoint that is DISPATCHED or WRITING is an order for every node of it, until it leaves these states: paused, cancelled,
+ *          timed out or complete means withdrawn. A terminate order stands until the node's part is done; the checkpoint order beside
+ *          it stays during the grace after the walltime.
+ */
+#include "fsm/core/state.h"
+
+struct order_sink {
+    struct fsm_order *orders;
+    size_t max, count;
+};
+
+static void order_add(struct order_sink *sink, const struct fsm_order *order)
+{
+    if (sink->count < sink->max)
+        sink->orders[sink->count] = *order;
+    sink->count++;
+}
+
+static void orders_of(const struct fsm *fsm, const struct assignment *part, struct order_sink *sink)
+{
+    const struct allocation *allocation = part->allocation;
+    const struct checkpoint *active = fsm_checkpoint_look_active(fsm, allocation);
+    struct fsm_order order = {.allocation = &allocation->view,
+                              .grace_ms = fsm_allocation_grace_ms(fsm, allocation),
+                              .life = allocation->view.nodes[part->share].life};
+
+    if (active != NULL && fsm_checkpoint_writes(active)) {
+        order.kind = FSM_ORDER_CHECKPOINT;
+        order.checkpoint = &active->view;
+        order.timeout_ms = active->view.timeout_ms;
+        order.max_deferral_ms =
+            active->hurried ? 0 : active->view.max_deferral_ms - active->view.deferred_before_ms;
+        order.deferred_ms = active->view.deferred_ms - active->view.deferred_before_ms;
+        order_add(sink, &order);
+    }
+    if ((allocation->view.terminating || part->leaving) && !part->terminated) {
+        order.kind = FSM_ORDER_TERMINATE;
+        order.checkpoint = NULL;
+        order.timeout_ms = 0;
+        order.max_deferral_ms = 0;
+        order.deferred_ms = 0;
+        order.reason = allocation->view.terminating ? allocation->view.terminate_reason
+                                                    : CKPT__V1__REASON__REASON_PREEMPTED;
+        order_add(sink, &order);
+    }
+}
+
+size_t fsm_orders_for_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_order *ret_orders,
+                           size_t max)
+{
+    const struct node *node = fsm_node_look(fsm, node_slot);
+    struct order_sink sink = {ret_orders, max, 0};
+
+    if (node == NULL)
+        return 0;
+    for (const struct list *at = node->assignments.next; at != &node->assignments; at = at->next)
+        orders_of(fsm,
+                  (const struct assignment *)(const void *)((const char *)at -
+                                                            offsetof(struct assignment, in_node)),
+                  &sink);
+    return sink.count;
+}
+
+size_t fsm_allocations_on_node(const struct fsm *fsm, uint32_t node_slot, uint32_t *ret_slots,
+                               uint64_t *ret_lives, size_t max)
+{
+    const struct node *node = fsm_node_look(fsm, node_slot);
+    size_t count = 0;
+
+    if (node == NULL)
+        return 0;
+    for (const struct list *at = node->assignments.next; at != &node->assignments && count < max;
+         at = at->next) {
+        const struct assignment *part =
+            (const struct assignment *)(const void *)((const char *)at -
+                                                      offsetof(struct assignment, in_node));
+
+        if (ret_lives != NULL)
+            ret_lives[count] = part->allocation->view.nodes[part->share].life;
+        ret_slots[count++] = part->allocation->view.slot;
+    }
+    return node->view.allocation_count;
+}

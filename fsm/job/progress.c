@@ -1,0 +1,266 @@
+/* How an attempt goes on and ends: started, extended, deferred, complete, failed, timed out.
+ *
+ * Flow     apply_report.c (nodes) and Tick (deadlines) call in here.
+ *          Complete: estimates are learned, then what follows (`after`) begins in the same step.
+ *          Failed: WRITE_FAILED, VERIFY_FAILED, AGENT_LOST_ATTEMPT, NOT_ATTACHED and storage errors are retried with back-off up to
+ *          max_attempts; what a retry cannot cure (NO_HANDLER, refused, empty) is not.
+ *          Given up: an allocation that should stop goes on running (S3-017, S3-069), except a preempted one, which is terminated
+ *          (decision 5, L4).
+ */
+#include "fsm/core/state.h"
+
+#define STATE(name)  CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
+#define REASON(name) CKPT__V1__REASON__REASON_##name
+#define ENDS(name)   CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
+
+enum { BACKOFF_DOUBLINGS_MAX = 4 }; /* at most 16 times the first */
+
+static uint64_t progress_slack_ms(uint64_t timeout_ms)
+{
+    return fsm_min(fsm_max(timeout_ms / 10, FSM_REPORT_SLACK_MIN_MS), FSM_REPORT_SLACK_MAX_MS);
+}
+
+static struct allocation *progress_allocation(struct fsm *fsm, const struct checkpoint *checkpoint)
+{
+    return fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
+}
+
+/* The agents' timeout runs from the moment they asked, so the deadline restarts at the first report, plus time for delivery. */
+static void progress_restart_deadline(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    uint64_t timeout_ms = checkpoint->view.timeout_ms;
+    uint64_t deadline_ms = fsm->now_ms + timeout_ms + progress_slack_ms(timeout_ms);
+
+    if (checkpoint->failure_count == 0)
+        fsm_checkpoint_stop_until(checkpoint, deadline_ms);
+    fsm_checkpoint_give_until(fsm, checkpoint, deadline_ms);
+}
+
+/* An application that was asked is one that runs, whatever else was reported of it. */
+static void progress_runs(struct fsm *fsm, const struct checkpoint *checkpoint,
+                          const struct fsm_shard *shard)
+{
+    struct allocation *allocation = progress_allocation(fsm, checkpoint);
+    struct assignment *part = NULL;
+
+    if (allocation->starting_count > 0)
+        part = fsm_allocation_part(allocation, shard->node_slot);
+    if (part != NULL)
+        fsm_allocation_part_starting(fsm, allocation, part, false);
+}
+
+void fsm_checkpoint_started(struct fsm *fsm, struct checkpoint *checkpoint, struct fsm_shard *shard,
+                            uint64_t age_ms)
+{
+    struct fsm_checkpoint *view = &checkpoint->view;
+    uint64_t asked_ms = fsm->now_ms - fsm_min(age_ms, fsm_since(fsm, view->dispatched_at_ms));
+
+    CHECK(fsm_checkpoint_writes(checkpoint));
+    shard->started = true;
+    progress_runs(fsm, checkpoint, shard);
+    if (view->snapshot_at_ms == 0 || asked_ms < view->snapshot_at_ms)
+        view->snapshot_at_ms = asked_ms;
+    if (view->state == STATE(WRITING))
+        return;
+    view->started_at_ms = fsm->now_ms;
+    fsm_checkpoint_move(fsm, checkpoint, STATE(WRITING), REASON(NONE));
+    progress_restart_deadline(fsm, checkpoint);
+}
+
+static void progress_give_time(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t more_ms)
+{
+    CHECK(fsm_checkpoint_writes(checkpoint));
+    checkpoint->view.timeout_ms += more_ms;
+    fsm_checkpoint_stop_until(checkpoint, checkpoint->stop_deadline_ms + more_ms);
+    fsm_checkpoint_give_until(fsm, checkpoint, checkpoint->view.deadline_ms + more_ms);
+    fsm_allocation_changed(fsm, progress_allocation(fsm, checkpoint));
+}
+
+/* P-040, I34: once in the checkpoint's life. */
+void fsm_checkpoint_extend(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    if (checkpoint->view.extended)
+        return;
+    checkpoint->view.extended = true;
+    progress_give_time(fsm, checkpoint, checkpoint->base_timeout_ms / 2);
+}
+
+/* P-043, I34. Nodes that put it off do so side by side: the longest counts. Its end in the grace after a walltime stays. */
+void fsm_checkpoint_defer(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t deferral_ms)
+{
+    struct fsm_checkpoint *view = &checkpoint->view;
+    uint64_t deferred_ms =
+        fsm_min(fsm_add(view->deferred_before_ms, deferral_ms), view->max_deferral_ms);
+    uint64_t more_ms;
+
+    if (deferred_ms <= view->deferred_ms || progress_allocation(fsm, checkpoint)->view.terminating)
+        return;
+    more_ms = deferred_ms - view->deferred_ms;
+    view->deferred_ms = deferred_ms;
+    if (checkpoint->stop_deadline_ms != 0)
+        checkpoint->stop_limit_ms += more_ms;
+    progress_give_time(fsm, checkpoint, more_ms);
+}
+
+static void progress_learn(struct fsm *fsm, struct allocation *allocation,
+                           struct checkpoint *checkpoint)
+{
+    struct fsm_allocation *view = &allocation->view;
+    uint64_t write_ms = 0;
+
+    checkpoint->view.size_bytes = 0;
+    for (uint32_t i = 0; i < checkpoint->view.shard_count; i++) {
+        CHECK(checkpoint->shards[i].verified); /* I27 */
+        checkpoint->view.size_bytes += checkpoint->shards[i].size_bytes;
+        write_ms = fsm_max(write_ms, checkpoint->shards[i].write_ms);
+    }
+    if (write_ms == 0)
+        write_ms = fsm_since(fsm, checkpoint->view.dispatched_at_ms);
+    fsm_learn_complete(view, checkpoint);
+    view->write_estimate_ms =
+        fsm_max(write_ms, view->write_estimate_ms - view->write_estimate_ms / 4);
+    view->previous_complete_id = view->last_complete_id;
+    view->last_complete_id = checkpoint->view.id;
+    view->last_complete_snapshot_ms =
+        fsm_max(view->last_complete_snapshot_ms, checkpoint->view.snapshot_at_ms);
+    view->complete_count++;
+    view->non_preemptible = false;
+}
+
+static struct fsm_plan progress_plan_after(const struct checkpoint *checkpoint)
+{
+    bool preempted = checkpoint->view.purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT;
+    struct fsm_plan stop = {REASON(PREEMPTED), ENDS(SUSPENDED),
+                            preempted ? REASON(PREEMPTED) : REASON(NONE)};
+    struct fsm_plan end = {REASON(ENDED_BY_SCHEDULER), ENDS(COMPLETED), REASON(NONE)};
+    struct fsm_plan migrate = {REASON(MIGRATED), ENDS(REQUEUED), REASON(MIGRATED)};
+
+    if (checkpoint->view.after == CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_KILL)
+        return end;
+    if (checkpoint->view.after == CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_MIGRATE)
+        return migrate;
+    return stop;
+}
+
+void fsm_checkpoint_complete(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    struct allocation *allocation = progress_allocation(fsm, checkpoint);
+
+    CHECK(checkpoint->view.state == STATE(WRITING));
+    fsm_ledger_saved(fsm, allocation, checkpoint);
+    fsm_checkpoint_leave_active(fsm, checkpoint);
+    checkpoint->view.completed_at_ms = fsm->now_ms;
+    fsm_calibrate_complete(fsm, allocation, checkpoint);
+    progress_learn(fsm, allocation, checkpoint);
+    fsm_checkpoint_move(fsm, checkpoint, STATE(COMPLETE), REASON(NONE));
+    fsm_checkpoint_arm(fsm, checkpoint);
+    fsm_retention_review(fsm, allocation);
+    if (allocation->view.terminating) { /* F-013: in the grace after the walltime */
+        CHECK(allocation->view.terminate_reason == REASON(WALLTIME_EXCEEDED));
+        allocation->plan_state = ENDS(SUSPENDED);
+        allocation->plan_reason = REASON(WALLTIME_EXCEEDED);
+        fsm_terminate_settle(fsm, allocation);
+    } else if (checkpoint->view.after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE) {
+        fsm_terminate_begin(fsm, allocation, progress_plan_after(checkpoint));
+    } else {
+        fsm_scale_done(fsm, allocation, REASON(NONE));
+    }
+}
+
+static bool progress_curable(Ckpt__V1__Reason reason)
+{
+    switch (reason) {
+    case REASON(NONE):
+    case REASON(WRITE_FAILED):
+    case REASON(VERIFY_FAILED):
+    case REASON(AGENT_LOST_ATTEMPT):
+    case REASON(NOT_ATTACHED):
+    case REASON(STORAGE_UNAVAILABLE):
+    case REASON(APPLICATION_EXITED): /* and is started again in place */
+        return true;
+    default: /* the catalogue of reasons grows: a new one is not retried */
+        return false;
+    }
+}
+
+/* Decision 5: terminated; SUSPENDED only when there is something to restart from. */
+void fsm_checkpoint_stop_without(struct fsm *fsm, struct allocation *allocation,
+                                 Ckpt__V1__Reason reason)
+{
+    struct fsm_plan plan = fsm_plan_failure(fsm, allocation, reason, false);
+
+    if (allocation->view.last_complete_id != 0)
+        plan.state = ENDS(SUSPENDED);
+    fsm_terminate_begin(fsm, allocation, plan);
+}
+
+/* What becomes of the allocation when its checkpoint ended without completing. */
+static void progress_given_up(struct fsm *fsm, struct allocation *allocation, bool force,
+                              Ckpt__V1__Reason reason)
+{
+    if (allocation->view.terminating) {
+        fsm_terminate_settle(fsm, allocation);
+    } else if (allocation->view.next_count > 0) {
+        fsm_scale_done(fsm, allocation, reason);
+    } else if (force) {
+        fsm_checkpoint_stop_without(fsm, allocation, reason);
+    } else if (allocation->view.state == ENDS(CHECKPOINTING_TO_STOP)) {
+        fsm_preemption_kept(fsm, allocation); /* the stop won over its shrinking */
+        allocation->preemptor_class = 0;
+        fsm_allocation_go_on(fsm, allocation, reason);
+    }
+}
+
+void fsm_checkpoint_attempt_failed(struct fsm *fsm, struct checkpoint *checkpoint,
+                                   Ckpt__V1__Reason reason)
+{
+    struct allocation *allocation = progress_allocation(fsm, checkpoint);
+    uint32_t doublings = checkpoint->failure_count < BACKOFF_DOUBLINGS_MAX
+                             ? checkpoint->failure_count
+                             : BACKOFF_DOUBLINGS_MAX;
+    uint64_t retry_at_ms = fsm->now_ms + (fsm->policy.retry_backoff_ms << doublings);
+    bool preempts = checkpoint->view.purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT;
+    bool too_late =
+        checkpoint->stop_deadline_ms != 0 && retry_at_ms >= checkpoint->stop_deadline_ms;
+    bool whole = allocation->exited_count == 0; /* else no attempt can complete */
+
+    CHECK(fsm_checkpoint_writes(checkpoint));
+    checkpoint->failure_count++;
+    if (progress_curable(reason) && whole && !too_late && !allocation->view.terminating) {
+        if (checkpoint->failure_count < fsm->policy.max_attempts) {
+            fsm_checkpoint_retry(fsm, checkpoint, reason, retry_at_ms);
+            return;
+        }
+        if (fsm->policy.max_attempts > 1)
+            reason = REASON(RETRIES_EXHAUSTED);
+    }
+    if (reason == REASON(NO_HANDLER)) /* S1-046 */
+        allocation->view.non_preemptible = true;
+    fsm_checkpoint_end(fsm, checkpoint, STATE(FAILED), reason);
+    progress_given_up(fsm, allocation, preempts,
+                      preempts ? REASON(PREEMPTED_WITHOUT_CHECKPOINT) : reason);
+}
+
+void fsm_checkpoint_timed_out(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    struct allocation *allocation = progress_allocation(fsm, checkpoint);
+    bool force = checkpoint->view.purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT &&
+                 checkpoint->view.after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE;
+
+    CHECK(fsm_checkpoint_writes(checkpoint));
+    allocation->view.non_preemptible = true; /* S1-033, S1-046 */
+    fsm_checkpoint_end(fsm, checkpoint, STATE(TIMED_OUT), REASON(CHECKPOINT_TIMEOUT));
+    progress_given_up(fsm, allocation, force, REASON(CHECKPOINT_TIMEOUT));
+}
+
+void fsm_checkpoint_due(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    if (fsm_checkpoint_writes(checkpoint)) {
+        fsm_checkpoint_timed_out(fsm, checkpoint);
+    } else if (checkpoint->view.state == STATE(REQUESTED)) {
+        checkpoint->view.retry_at_ms = 0;
+        fsm_checkpoint_arm(fsm, checkpoint);
+    } else {
+        fsm_retention_due(fsm, checkpoint);
+    }
+}

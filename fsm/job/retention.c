@@ -1,0 +1,197 @@
+/* Which checkpoints may be removed, and when (D-004, I28, I29, K-007).
+ *
+ * Flow     review() runs whenever an allocation's checkpoints or its restartability change: it arms each unprotected one with the
+ *          instant it expires. Expired ones form the collectable list; the collector removes their folders and says so.
+ *          Protected: the newest keep_complete (at least one) COMPLETE ones of a restartable allocation.
+ *          COMPLETE ones expire retention_ms after completion, at once beyond FSM_COMPLETE_KEPT_MAX. Folders of failed attempts
+ *          expire one checkpoint timeout after the end, when no agent writes there any more.
+ *          A folder that cannot be removed is kept apart (undeleted.c): its record makes room for the job's next checkpoint, and the
+ *          job itself leaves without it.
+ * Shapes   expiry is never taken back: between listing and removal nothing may start to need the folder.
+ *          A changed policy reaches an allocation at its next review.
+ */
+#include "fsm/core/state.h"
+
+static bool retention_complete(const struct checkpoint *checkpoint)
+{
+    return checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE;
+}
+
+static void retention_set(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t at_ms)
+{
+    if (checkpoint->expired)
+        return;
+    fsm_hold_checkpoint(fsm, checkpoint);
+    if (at_ms != 0 && at_ms <= fsm->now_ms) {
+        CHECK(list_empty(&checkpoint->queue));
+        checkpoint->expired = true;
+        list_push_back(fsm->collectable, &checkpoint->queue);
+    }
+    checkpoint->collect_at_ms = checkpoint->expired ? 0 : at_ms;
+    fsm_checkpoint_arm(fsm, checkpoint);
+}
+
+void fsm_retention_review(struct fsm *fsm, struct allocation *allocation)
+{
+    uint32_t keep = 0;
+    uint32_t rank = 0; /* among COMPLETE ones, the newest first */
+
+    if (fsm_allocation_restartable(allocation))
+        keep = fsm->policy.keep_complete > 0 ? fsm->policy.keep_complete : 1;
+    for (struct list *at = allocation->checkpoints.previous; at != &allocation->checkpoints;
+         at = at->previous) {
+        struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, in_allocation);
+
+        if (retention_complete(checkpoint)) {
+            uint64_t at_ms = checkpoint->view.completed_at_ms + fsm->policy.retention_ms;
+
+            if (rank < keep)
+                at_ms = 0;
+            else if (rank >= FSM_COMPLETE_KEPT_MAX)
+                at_ms = fsm->now_ms;
+            retention_set(fsm, checkpoint, at_ms);
+            rank++;
+        } else if (!fsm_checkpoint_state_active(checkpoint->view.state) &&
+                   fsm_checkpoint_has_folder(checkpoint)) {
+            retention_set(fsm, checkpoint,
+                          checkpoint->view.state_since_ms + fsm->policy.checkpoint_timeout_ms);
+        }
+    }
+}
+
+void fsm_retention_due(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    fsm_timer_set(&fsm->timers, &checkpoint->timer, 0);
+    fsm_retention_review(fsm, fsm_allocation_slot(fsm, checkpoint->view.allocation_slot));
+}
+
+/* What leaves first when a job's list is full. */
+enum retention_rank {
+    RETENTION_HAS_NO_FOLDER,
+    RETENTION_UNDELETED, /* its folder could not be removed */
+    RETENTION_EXPIRED,
+    RETENTION_FAILED, /* its agent may still write there */
+    RETENTION_STAYS
+};
+
+static enum retention_rank retention_rank(const struct checkpoint *checkpoint)
+{
+    if (fsm_checkpoint_state_active(checkpoint->view.state))
+        return RETENTION_STAYS;
+    if (!fsm_checkpoint_has_folder(checkpoint))
+        return RETENTION_HAS_NO_FOLDER;
+    if (checkpoint->undeleted != NULL)
+        return RETENTION_UNDELETED;
+    if (checkpoint->expired)
+        return RETENTION_EXPIRED;
+    return retention_complete(checkpoint) ? RETENTION_STAYS : RETENTION_FAILED;
+}
+
+/* The oldest of the lowest rank that there is; and how many have that rank. */
+static struct checkpoint *retention_first(struct allocation *allocation, uint32_t *ret_count)
+{
+    enum retention_rank lowest = RETENTION_STAYS;
+    struct checkpoint *first = NULL;
+
+    *ret_count = 0;
+    for (struct list *at = allocation->checkpoints.next; at != &allocation->checkpoints;
+         at = at->next) {
+        struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, in_allocation);
+        enum retention_rank rank = retention_rank(checkpoint);
+
+        if (rank < lowest) {
+            lowest = rank;
+            first = checkpoint;
+            *ret_count = 0;
+        }
+        *ret_count += first != NULL && rank == lowest;
+    }
+    return first;
+}
+
+/* A job's checkpoints go on whatever becomes of the folders of old ones. */
+static void retention_drop(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    if (fsm_checkpoint_has_folder(checkpoint))
+        fsm_undeleted_detach(fsm, checkpoint);
+    fsm_checkpoint_free(fsm, checkpoint);
+}
+
+void fsm_retention_make_room(struct fsm *fsm, struct allocation *allocation)
+{
+    uint32_t count;
+    struct checkpoint *first = retention_first(allocation, &count);
+
+    if (first != NULL && retention_rank(first) == RETENTION_HAS_NO_FOLDER &&
+        count >= FSM_ENDED_KEPT_MAX)
+        retention_drop(fsm, first);
+    if (allocation->checkpoint_count < FSM_CHECKPOINTS_PER_ALLOCATION_MAX)
+        return;
+    first = retention_first(allocation, &count);
+    CHECK(first != NULL); /* at most one is active, and FSM_COMPLETE_KEPT_MAX are kept */
+    retention_drop(fsm, first);
+}
+
+/* I28: what is not expired is not taken, whoever says so. */
+enum fsm_status fsm_retention_collected(struct fsm *fsm, uint64_t checkpoint_id)
+{
+    struct checkpoint *checkpoint = fsm_registry_find(fsm, checkpoint_id);
+    struct allocation *allocation;
+
+    if (checkpoint == NULL)
+        return fsm_undeleted_gone(fsm, checkpoint_id) ? FSM_OK : FSM_CHECKPOINT_NOT_FOUND;
+    if (checkpoint->collected)
+        return FSM_OK;
+    if (!checkpoint->expired)
+        return FSM_INVALID_ARGUMENT;
+    if (checkpoint->undeleted != NULL)
+        CHECK(fsm_undeleted_gone(fsm, checkpoint_id));
+    allocation = fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
+    list_remove(&checkpoint->queue);
+    fsm_target_slot(fsm, checkpoint->view.target_slot)->folder_count -=
+        fsm_checkpoint_has_folder(checkpoint);
+    checkpoint->collected = true;
+    fsm_checkpoint_drop_inputs(fsm, checkpoint);
+    if (allocation->view.last_complete_id == checkpoint_id)
+        allocation->view.last_complete_id = 0;
+    if (allocation->view.previous_complete_id == checkpoint_id)
+        allocation->view.previous_complete_id = 0;
+    if (retention_complete(checkpoint))
+        fsm_checkpoint_move(fsm, checkpoint, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COLLECTED,
+                            CKPT__V1__REASON__REASON_NONE);
+    fsm_retention_leave(fsm, allocation);
+    return FSM_OK;
+}
+
+/* What could not be removed is kept without the job. */
+void fsm_retention_leave(struct fsm *fsm, struct allocation *allocation)
+{
+    if (!allocation->expired)
+        return;
+    for (struct list *at = allocation->checkpoints.next; at != &allocation->checkpoints;
+         at = at->next) {
+        const struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, in_allocation);
+
+        if (fsm_checkpoint_has_folder(checkpoint) && checkpoint->undeleted == NULL)
+            return;
+    }
+    fsm_allocation_remove(fsm, allocation);
+}
+
+const struct fsm_checkpoint *fsm_restart_point(const struct fsm *fsm, const char *allocation_id,
+                                               uint64_t before)
+{
+    const struct allocation *allocation = fsm_allocation_named(fsm, allocation_id);
+
+    if (allocation == NULL)
+        return NULL;
+    for (struct list *at = allocation->checkpoints.previous; at != &allocation->checkpoints;
+         at = at->previous) {
+        const struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, in_allocation);
+
+        if (retention_complete(checkpoint) && !checkpoint->expired &&
+            (before == 0 || checkpoint->view.id < before))
+            return &checkpoint->view;
+    }
+    return NULL;
+}

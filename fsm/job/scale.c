@@ -1,0 +1,257 @@
+/* Scale-down: nodes leave a running allocation when a checkpoint of the old node set has ended (S1-081).
+ *
+ *   update without a node ─► SCALE_DOWN checkpoint with the old nodes ─► complete: the nodes leave
+ *                                                                     ├► failed, timed out: they leave, the loss is counted
+ *                                                                     └► cancelled: they stay
+ *   leave: the applications on these nodes are terminated, and when they are gone the new set is in place
+ *
+ * Flow     ask() keeps the new set and asks for the checkpoint, or waits for the active one; done() lets the nodes leave.
+ *          What stops the allocation wins over it (R-002): the new set is forgotten.
+ * Shapes   one at a time per allocation: view.next, and an active checkpoint after which the allocation goes on, or view.leaving.
+ * Source   S1-080, S1-081, R-002, R-003.
+ */
+#include "fsm/core/state.h"
+
+#include <malloc.h>
+
+static void scale_free(const struct fsm_node_share *shares)
+{
+    union {
+        const struct fsm_node_share *constant;
+        struct fsm_node_share *changing;
+    } pointer = {shares};
+
+    free(pointer.changing);
+}
+
+void fsm_scale_clear(struct allocation *allocation)
+{
+    scale_free(allocation->view.next);
+    allocation->view.next = NULL;
+    allocation->view.next_count = 0;
+    allocation->view.leaving = false;
+    allocation->leave_reason = 0;
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        allocation->assignments[i].leaving = false;
+}
+
+void fsm_scale_event(struct fsm *fsm, const struct allocation *allocation, Ckpt__V1__Reason reason)
+{
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_UPDATED,
+                              .allocation_id = allocation->view.id,
+                              .reason = reason,
+                              .number = allocation->view.node_count};
+
+    fsm_event_emit(fsm, &event);
+}
+
+enum fsm_status fsm_scale_ask(struct fsm *fsm, struct allocation *allocation,
+                              struct fsm_node_share *take_next, uint32_t count,
+                              struct fsm_outcome *outcome)
+{
+    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    struct checkpoint_ask ask = {.purpose = CKPT__V1__PURPOSE__PURPOSE_SCALE_DOWN,
+                                 .after = CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE};
+    enum fsm_status status = FSM_OK;
+
+    CHECK(count > 0);
+    CHECK(allocation->view.next_count == 0);
+    outcome->checkpoint_id = allocation->view.active_checkpoint_id;
+    if (active == NULL)
+        status = fsm_checkpoint_ask(fsm, allocation, &ask, outcome);
+    else if (active->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED)
+        status = FSM_STORAGE_UNAVAILABLE;
+    else
+        fsm_checkpoint_hurry(fsm, active, &ask);
+    if (status != FSM_OK)
+        return status;
+    allocation->view.next = take_next;
+    allocation->view.next_count = count;
+    return FSM_OK;
+}
+
+struct part_known {
+    uint32_t node_slot;
+    uint64_t life, began_ms;
+    bool exited, nameless, starting;
+};
+
+/* Sets keep their order mostly: the search begins behind the last one found. */
+static const struct part_known *part_find(const struct part_known *known, uint32_t count,
+                                          uint32_t *at, uint32_t node_slot)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const struct part_known *part = &known[*at];
+
+        *at = *at + 1 < count ? *at + 1 : 0;
+        if (part->node_slot == node_slot)
+            return part;
+    }
+    return NULL;
+}
+
+/* What is known of a part that stays, stays. */
+static void scale_set_shares(const struct fsm *fsm, struct allocation *allocation,
+                             const struct fsm_node_share *next, uint32_t count)
+{
+    struct fsm_allocation *view = &allocation->view;
+    struct part_known *known = check_calloc(view->node_count, sizeof(*known));
+    uint32_t known_count = view->node_count;
+    struct fsm_node_share *shares;
+    uint32_t at = 0;
+
+    for (uint32_t i = 0; i < known_count; i++)
+        known[i] = (struct part_known){view->nodes[i].node_slot,
+                                       view->nodes[i].life,
+                                       view->nodes[i].began_ms,
+                                       allocation->assignments[i].exited,
+                                       allocation->assignments[i].nameless,
+                                       allocation->assignments[i].starting};
+    shares = fsm_allocation_set_shares(allocation, count);
+    memcpy(shares, next, count * sizeof(*next));
+    for (uint32_t i = 0; i < count; i++) {
+        const struct part_known *part = part_find(known, known_count, &at, next[i].node_slot);
+
+        shares[i].life = part != NULL ? part->life : 0;
+        shares[i].began_ms = part != NULL ? part->began_ms : fsm->now_ms;
+        allocation->assignments[i].nameless = part != NULL && part->nameless;
+        allocation->assignments[i].exited = part != NULL && part->exited;
+        allocation->exited_count += allocation->assignments[i].exited;
+        /* who joins one that runs computes with the others as soon as it can */
+        allocation->assignments[i].starting =
+            part != NULL ? part->starting
+                         : view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING;
+        allocation->starting_count += allocation->assignments[i].starting;
+    }
+    fsm_allocation_begin_lives(fsm, allocation, false);
+    free(known);
+}
+
+/* The new set at once. A reason: no checkpoint was written for it, and what leaves is lost with its share of the work. */
+void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
+                   const struct fsm_node_share *next, uint32_t count, Ckpt__V1__Reason reason)
+{
+    struct fsm_allocation *view = &allocation->view;
+    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    uint32_t old_count = view->node_count;
+    uint32_t gpus = 0;
+
+    CHECK(active == NULL || !fsm_checkpoint_writes(active));
+    for (uint32_t i = 0; i < count; i++)
+        gpus += next[i].gpu_count;
+    if (reason != CKPT__V1__REASON__REASON_NONE && gpus < view->gpu_count)
+        fsm_ledger_left(fsm, allocation, view->gpu_count - gpus);
+    fsm_preemption_leaves(fsm, allocation);
+    fsm_allocation_release(fsm, allocation);
+    scale_set_shares(fsm, allocation, next, count);
+    fsm_allocation_sum_shares(allocation);
+    fsm_allocation_estimate(allocation, old_count);
+    fsm_allocation_assign(fsm, allocation);
+    fsm_ledger_update(fsm, allocation);
+    if (view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING)
+        fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
+    if (active != NULL)
+        fsm_checkpoint_shards_from(active, allocation);
+    fsm_preemption_released(fsm, allocation);
+}
+
+static void scale_mark(struct fsm *fsm, struct allocation *allocation)
+{
+    uint64_t stamp = ++fsm->stamp;
+
+    for (uint32_t i = 0; i < allocation->view.next_count; i++)
+        fsm_node_slot(fsm, allocation->view.next[i].node_slot)->stamp = stamp;
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        allocation->assignments[i].leaving =
+            fsm_node_look(fsm, allocation->view.nodes[i].node_slot)->stamp != stamp;
+}
+
+void fsm_scale_adopt(struct fsm *fsm, struct allocation *allocation)
+{
+    if (allocation->view.leaving)
+        scale_mark(fsm, allocation);
+}
+
+/* F-021 for those that stay: the application may have ended on all of them while the others were leaving. */
+void fsm_scale_ended(struct fsm *fsm, struct allocation *allocation)
+{
+    if (fsm_terminate_finished(allocation) && !allocation->view.terminating)
+        fsm_allocation_end(fsm, allocation, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED,
+                           CKPT__V1__REASON__REASON_NONE);
+}
+
+/* The rest goes on when what leaves has ended. */
+static void scale_settle(struct fsm *fsm, struct allocation *allocation)
+{
+    const struct fsm_node_share *next = allocation->view.next;
+    uint32_t count = allocation->view.next_count;
+
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        if (allocation->assignments[i].leaving && !allocation->assignments[i].terminated)
+            return;
+    allocation->view.next = NULL;
+    allocation->view.next_count = 0;
+    allocation->view.leaving = false;
+    fsm_scale_now(fsm, allocation, next, count, CKPT__V1__REASON__REASON_NONE);
+    fsm_scale_event(fsm, allocation, (Ckpt__V1__Reason)allocation->leave_reason);
+    allocation->leave_reason = 0;
+    fsm_allocation_arm(fsm, allocation);
+    scale_free(next);
+    fsm_scale_ended(fsm, allocation);
+}
+
+void fsm_scale_part(struct fsm *fsm, struct allocation *allocation, struct assignment *part)
+{
+    CHECK(part->leaving);
+    fsm_terminate_mark(fsm, allocation, part);
+    fsm_node_changed(fsm, fsm_node_slot(fsm, allocation->view.nodes[part->share].node_slot));
+    scale_settle(fsm, allocation);
+}
+
+/* Silent nodes count as done. */
+void fsm_scale_due(struct fsm *fsm, struct allocation *allocation)
+{
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        if (allocation->assignments[i].leaving)
+            fsm_terminate_mark(fsm, allocation, &allocation->assignments[i]);
+    fsm_allocation_changed(fsm, allocation);
+    scale_settle(fsm, allocation);
+}
+
+/* The applications on the nodes that leave are ended first: who gets the nodes finds them empty. */
+void fsm_scale_done(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason)
+{
+    struct fsm_allocation *view = &allocation->view;
+    uint32_t gpus = 0;
+
+    if (view->next_count == 0 || view->leaving)
+        return;
+    view->leaving = true;
+    allocation->leave_reason = (uint8_t)reason;
+    allocation->terminate_deadline_ms =
+        fsm->now_ms + fsm_allocation_grace_ms(fsm, allocation) + FSM_TERMINATE_SLACK_MS;
+    scale_mark(fsm, allocation);
+    for (uint32_t i = 0; i < view->node_count; i++) {
+        struct assignment *part = &allocation->assignments[i];
+
+        if (!part->leaving)
+            continue;
+        gpus += view->nodes[i].gpu_count;
+        if (part->exited || fsm_node_look(fsm, view->nodes[i].node_slot)->view.state ==
+                                CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+            fsm_terminate_mark(fsm, allocation, part);
+    }
+    if (reason != CKPT__V1__REASON__REASON_NONE)
+        fsm_ledger_left(fsm, allocation, gpus);
+    fsm_allocation_changed(fsm, allocation);
+    fsm_allocation_arm(fsm, allocation);
+    scale_settle(fsm, allocation);
+}
+
+void fsm_scale_undo(struct fsm *fsm, struct allocation *allocation)
+{
+    if (allocation->view.next_count == 0 || allocation->view.leaving)
+        return;
+    fsm_scale_clear(allocation);
+    fsm_scale_event(fsm, allocation, CKPT__V1__REASON__REASON_CANCELLED_BY_REQUEST);
+}

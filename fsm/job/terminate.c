@@ -1,0 +1,212 @@
+/* How an allocation stops: the terminate order, waiting for its nodes, the end with all nodes released at once (I30).
+ *
+ * Flow     begin() sets the order and the plan (what it becomes); each node's report or loss marks its part; settle() ends the
+ *          allocation when every part is done. Parts that stay silent count as done at the deadline (grace + slack), those of a node
+ *          that is down for as long as it is: when it comes back their orders stand again.
+ *          When the application has finished on all nodes meanwhile, it has COMPLETED whatever the plan.
+ *          Walltime: a checkpoint that is being written may still complete until the grace ends; then the plan becomes SUSPENDED (F-013).
+ * Source   decision 5; rows P-022, P-041, F-007, F-012..F-015, S1-090..S1-093.
+ */
+#include "fsm/core/state.h"
+
+bool fsm_requeue_wanted(const struct allocation *allocation, bool node_failure)
+{
+    Ckpt__V1__RequeuePolicy policy = allocation->view.requeue_policy;
+
+    return !allocation->view.sensitive && /* F-008 */
+           (policy == CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_ALWAYS ||
+            (node_failure && policy == CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_ON_NODE_FAILURE));
+}
+
+struct fsm_plan fsm_plan_failure(const struct fsm *fsm, const struct allocation *allocation,
+                                 Ckpt__V1__Reason reason, bool node_failure)
+{
+    const struct fsm_allocation *view = &allocation->view;
+    uint32_t limit = view->max_requeue != 0 ? view->max_requeue : fsm->policy.max_requeue;
+    struct fsm_plan plan = {reason, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED, reason};
+
+    if (fsm_requeue_wanted(allocation, node_failure) && view->requeue_count < limit) /* F-015 */
+        plan.state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED;
+    return plan;
+}
+
+void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
+                        Ckpt__V1__AllocationState state, Ckpt__V1__Reason reason)
+{
+    struct fsm_allocation *view = &allocation->view;
+    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    bool preempted = state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED ||
+                     reason == CKPT__V1__REASON__REASON_PREEMPTED_WITHOUT_CHECKPOINT;
+
+    if (active != NULL)
+        fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_SUPERSEDED,
+                           CKPT__V1__REASON__REASON_ALLOCATION_ENDED);
+    fsm_ledger_end(fsm, allocation, state, reason);
+    if (state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED &&
+        reason != CKPT__V1__REASON__REASON_MIGRATED) {
+        view->requeue_count++;
+        fsm->requeues_total++;
+    }
+    if (preempted && allocation->preemptor_class != 0)
+        view->preempted_count++;
+    if (allocation->preemptor_class != 0 &&
+        (reason == CKPT__V1__REASON__REASON_PREEMPTED_WITHOUT_CHECKPOINT ||
+         reason == CKPT__V1__REASON__REASON_CHECKPOINT_TIMEOUT))
+        fsm->losses.kills[fsm_group(view, fsm_vcluster_busy(fsm, view->vcluster))]++;
+    view->terminating = false;
+    fsm_scale_clear(allocation);
+    fsm_preemption_leaves(fsm, allocation);
+    fsm_allocation_release(fsm, allocation);
+    fsm_ledger_update(fsm, allocation);
+    fsm_allocation_move(fsm, allocation, state, reason);
+    fsm_preemption_released(fsm, allocation);
+    fsm_retention_review(fsm, allocation);
+    fsm_allocation_arm(fsm, allocation);
+}
+
+/* Nobody said that what ran on a node that is down has ended: such a part is done only for as long as its node stays away. */
+void fsm_terminate_mark(const struct fsm *fsm, struct allocation *allocation,
+                        struct assignment *part)
+{
+    const struct node *node = fsm_node_look(fsm, allocation->view.nodes[part->share].node_slot);
+
+    if (part->terminated)
+        return;
+    part->terminated = true;
+    part->away = !part->exited && node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN;
+    allocation->terminated_count++;
+    CHECK(allocation->terminated_count <= allocation->view.node_count);
+}
+
+/* Parts that need no order: their node is down, or their application has finished. */
+static void terminate_mark_gone(struct fsm *fsm, struct allocation *allocation)
+{
+    for (uint32_t i = 0; i < allocation->view.node_count; i++) {
+        const struct node *node = fsm_node_look(fsm, allocation->view.nodes[i].node_slot);
+        struct assignment *part = &allocation->assignments[i];
+
+        if (part->exited || node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+            fsm_terminate_mark(fsm, allocation, part);
+    }
+}
+
+void fsm_terminate_begin(struct fsm *fsm, struct allocation *allocation, struct fsm_plan plan)
+{
+    struct fsm_allocation *view = &allocation->view;
+    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    bool walltime = plan.order_reason == CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED;
+
+    CHECK(fsm_allocation_runs(allocation));
+    CHECK(!view->terminating);
+    CHECK(fsm_allocation_move_allowed(view->state, plan.state));
+    fsm_scale_clear(allocation);
+    view->terminating = true;
+    view->terminate_reason = plan.order_reason;
+    allocation->plan_state = (uint8_t)plan.state;
+    allocation->plan_reason = (uint8_t)plan.reason;
+    allocation->grace_end_ms = fsm->now_ms + fsm_allocation_grace_ms(fsm, allocation);
+    allocation->terminate_deadline_ms = allocation->grace_end_ms + FSM_TERMINATE_SLACK_MS;
+    if (active != NULL && walltime)
+        fsm->walltime_conflicts++; /* F-014 */
+    if (active != NULL && !walltime)
+        fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_SUPERSEDED,
+                           CKPT__V1__REASON__REASON_ALLOCATION_ENDED);
+    else if (active != NULL && !fsm_checkpoint_writes(active))
+        fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_FAILED,
+                           CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED);
+    terminate_mark_gone(fsm, allocation);
+    fsm_allocation_changed(fsm, allocation);
+    fsm_terminate_settle(fsm, allocation);
+}
+
+void fsm_terminate_part(struct fsm *fsm, struct allocation *allocation, struct assignment *part)
+{
+    fsm_terminate_mark(fsm, allocation, part);
+    fsm_node_changed(fsm, fsm_node_slot(fsm, allocation->view.nodes[part->share].node_slot));
+    fsm_terminate_settle(fsm, allocation);
+}
+
+/* A part that counted as done, its node being lost or its application ended, runs again, or its node is back: it is to be ended like
+ * the others. */
+void fsm_terminate_again(struct fsm *fsm, struct allocation *allocation, struct assignment *part)
+{
+    if (!part->terminated || !(allocation->view.terminating || part->leaving))
+        return;
+    CHECK(allocation->terminated_count > 0);
+    part->terminated = false;
+    part->away = false;
+    allocation->terminated_count--;
+    fsm_node_changed(fsm, fsm_node_slot(fsm, allocation->view.nodes[part->share].node_slot));
+}
+
+/* One part is gone already: its node, or its application, which did not finish. */
+void fsm_terminate_without(struct fsm *fsm, struct allocation *allocation, struct assignment *part,
+                           struct fsm_plan plan)
+{
+    if (!allocation->view.terminating)
+        fsm_terminate_begin(fsm, allocation, plan);
+    if (allocation->view.terminating)
+        fsm_terminate_part(fsm, allocation, part);
+}
+
+/* Who has finished needs no other run, whatever it was being stopped for (F-021). */
+bool fsm_terminate_finished(const struct allocation *allocation)
+{
+    return allocation->exited_count == allocation->view.node_count;
+}
+
+void fsm_terminate_settle(struct fsm *fsm, struct allocation *allocation)
+{
+    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    bool may_complete = active != NULL && fsm->now_ms < allocation->grace_end_ms;
+
+    if (!allocation->view.terminating)
+        return;
+    if (fsm_terminate_finished(allocation)) {
+        fsm_allocation_end(fsm, allocation, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED,
+                           CKPT__V1__REASON__REASON_NONE);
+        return;
+    }
+    if (may_complete || allocation->terminated_count < allocation->view.node_count) {
+        fsm_allocation_arm(fsm, allocation);
+        return;
+    }
+    if (active != NULL)
+        fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_FAILED,
+                           CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED);
+    fsm_allocation_end(fsm, allocation, (Ckpt__V1__AllocationState)allocation->plan_state,
+                       (Ckpt__V1__Reason)allocation->plan_reason);
+}
+
+static void terminate_overdue(struct fsm *fsm, struct allocation *allocation)
+{
+    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+
+    if (active != NULL && fsm->now_ms >= allocation->grace_end_ms) /* S1-092 */
+        fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_FAILED,
+                           CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED);
+    if (fsm->now_ms >= allocation->terminate_deadline_ms)
+        for (uint32_t i = 0; i < allocation->view.node_count; i++)
+            fsm_terminate_mark(fsm, allocation, &allocation->assignments[i]);
+    fsm_terminate_settle(fsm, allocation);
+}
+
+void fsm_terminate_due(struct fsm *fsm, struct allocation *allocation)
+{
+    struct fsm_plan walltime = {CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED,
+                                CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED,
+                                CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED};
+
+    if (!fsm_allocation_runs(allocation)) {
+        allocation->expired = true;
+        fsm_allocation_arm(fsm, allocation);
+        fsm_retention_review(fsm, allocation);
+        fsm_retention_leave(fsm, allocation);
+    } else if (allocation->view.terminating) {
+        terminate_overdue(fsm, allocation);
+    } else if (allocation->view.leaving && fsm->now_ms >= allocation->terminate_deadline_ms) {
+        fsm_scale_due(fsm, allocation);
+    } else {
+        fsm_terminate_begin(fsm, allocation, walltime);
+    }
+}

@@ -1,0 +1,319 @@
+/* Folders of expired checkpoints that could not be removed, and those that no job's list has room for any more: nothing of them stands
+ * in the way of a job's next checkpoint, and nothing of them is forgotten without a word.
+ *
+ * Flow     failed() when the collector could not remove one: its reason is kept, and it is tried again later and later. detach() when
+ *          its record leaves its job's list; gone() when it was removed after all.
+ * Shapes   FSM_UNDELETED_MAX places, found by checkpoint. One that its job still lists takes a place of the first half only, since
+ *          nothing is lost without it; one that no job lists, or whose job waits for it to leave, takes any, and when there is none the
+ *          one whose turn it is gives way, which is the oldest unless others went before it: it is counted and told as an event.
+ */
+#include <malloc.h>
+
+#include "fsm/core/state.h"
+
+enum { UNDELETED_WAIT_MIN_MS = 60000, UNDELETED_WAIT_MAX_MS = 3600000 };
+
+static uint32_t undeleted_hash(uint64_t checkpoint_id)
+{
+    uint64_t hash = fsm_hash_mix(0, checkpoint_id);
+
+    return (uint32_t)(hash ^ hash >> 32);
+}
+
+/* key is the id. */
+static bool undeleted_equal(const void *item, const char *key)
+{
+    return ((const struct undeleted *)item)->view.checkpoint_id ==
+           *(const uint64_t *)(const void *)key;
+}
+
+static struct undeleted *undeleted_named(const struct fsm *fsm, uint64_t checkpoint_id)
+{
+    return fsm_map_find(&fsm->undeleted_map, undeleted_hash(checkpoint_id), undeleted_equal,
+                        (const char *)(const void *)&checkpoint_id);
+}
+
+static void undeleted_hold(struct fsm *fsm, uint32_t place)
+{
+    if (!list_empty(fsm->snapshots))
+        fsm_save_undeleted(fsm, place);
+}
+
+static void undeleted_emit(struct fsm *fsm, const struct undeleted *undeleted,
+                           Ckpt__V1__UndeletedChange change)
+{
+    struct fsm_event event = {
+        .kind = CKPT__V1__EVENT_KIND__EVENT_KIND_UNDELETED,
+        .allocation_id = undeleted->view.allocation_id,
+        .checkpoint_id = undeleted->view.checkpoint_id,
+        .new_state = (uint32_t)change,
+        .subject = fsm_target_slot(fsm, undeleted->view.target_slot)->view.id,
+        .number = undeleted->view.size_bytes,
+    };
+
+    fsm_event_emit(fsm, &event);
+}
+
+struct undeleted *fsm_undeleted_place(struct fsm *fsm, uint32_t place, uint64_t checkpoint_id,
+                                      uint32_t target_slot)
+{
+    struct undeleted *undeleted = check_calloc(1, sizeof(*undeleted));
+
+    CHECK(fsm->undeleted[place] == NULL);
+    undeleted->view.place = place;
+    undeleted->view.checkpoint_id = checkpoint_id;
+    undeleted->view.target_slot = target_slot;
+    fsm->undeleted[place] = undeleted;
+    fsm->undeleted_count++;
+    fsm_target_slot(fsm, target_slot)->checkpoint_count++;
+    fsm_target_slot(fsm, target_slot)->folder_count++; /* no record has it, so far */
+    fsm_map_add(&fsm->undeleted_map, undeleted_hash(checkpoint_id), undeleted);
+    return undeleted;
+}
+
+void fsm_undeleted_free(struct fsm *fsm, struct undeleted *undeleted)
+{
+    struct fsm_undeleted *view = &undeleted->view;
+    struct target *target = fsm_target_slot(fsm, view->target_slot);
+
+    if (undeleted->checkpoint != NULL)
+        undeleted->checkpoint->undeleted = NULL;
+    else
+        target->folder_count--;
+    fsm_map_remove(&fsm->undeleted_map, undeleted_hash(view->checkpoint_id), undeleted);
+    target->checkpoint_count--;
+    fsm->undeleted[view->place] = NULL;
+    fsm->undeleted_count--;
+    fsm_intern_release(fsm, view->allocation_id);
+    fsm_intern_release(fsm, view->tenant);
+    fsm_intern_release(fsm, view->project);
+    fsm_intern_release(fsm, view->reason);
+    free(undeleted);
+}
+
+/* A place for one more, with no regard to what stands there already. */
+static uint32_t undeleted_take_place(struct fsm *fsm)
+{
+    uint32_t place = fsm->undeleted_hand;
+    struct undeleted *old;
+
+    while (fsm->undeleted_count < FSM_UNDELETED_MAX && fsm->undeleted[place] != NULL)
+        place = (place + 1) % FSM_UNDELETED_MAX;
+    fsm->undeleted_hand = (place + 1) % FSM_UNDELETED_MAX;
+    undeleted_hold(fsm, place);
+    old = fsm->undeleted[place];
+    if (old == NULL)
+        return place;
+    if (old->checkpoint == NULL) {
+        fsm->undeleted_forgotten++;
+        fsm->undeleted_forgotten_bytes =
+            fsm_add(fsm->undeleted_forgotten_bytes, old->view.size_bytes);
+        undeleted_emit(fsm, old, CKPT__V1__UNDELETED_CHANGE__UNDELETED_CHANGE_FORGOTTEN);
+    }
+    fsm_undeleted_free(fsm, old);
+    return place;
+}
+
+static struct undeleted *undeleted_new(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    const struct fsm_allocation *job =
+        &fsm_allocation_look(fsm, checkpoint->view.allocation_slot)->view;
+    struct undeleted *undeleted = fsm_undeleted_place(
+        fsm, undeleted_take_place(fsm), checkpoint->view.id, checkpoint->view.target_slot);
+    struct fsm_undeleted *view = &undeleted->view;
+
+    view->allocation_id = fsm_intern_again(job->id);
+    view->tenant = fsm_intern_again(job->tenant);
+    view->project = fsm_intern_again(job->project);
+    view->reason = fsm_intern(fsm, "");
+    view->size_bytes = checkpoint->view.size_bytes;
+    view->since_ms = fsm->now_ms;
+    view->not_before_ms = checkpoint->collect_at_ms;
+    fsm_undeleted_attach(fsm, undeleted, checkpoint);
+    return undeleted;
+}
+
+void fsm_undeleted_attach(struct fsm *fsm, struct undeleted *undeleted,
+                          struct checkpoint *checkpoint)
+{
+    CHECK(checkpoint->undeleted == NULL && undeleted->checkpoint == NULL);
+    fsm_target_slot(fsm, undeleted->view.target_slot)->folder_count--; /* it counts there */
+    undeleted->checkpoint = checkpoint;
+    undeleted->view.listed = true;
+    checkpoint->undeleted = undeleted;
+}
+
+void fsm_undeleted_detach(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    struct undeleted *undeleted = checkpoint->undeleted;
+
+    if (undeleted == NULL)
+        undeleted = undeleted_new(fsm, checkpoint);
+    undeleted_hold(fsm, undeleted->view.place);
+    fsm_target_slot(fsm, undeleted->view.target_slot)->folder_count++;
+    undeleted->checkpoint = NULL;
+    undeleted->view.listed = false;
+    checkpoint->undeleted = NULL;
+}
+
+/* One after the other, so that those that always fail leave the others their turn, with a place here or without. */
+static struct undeleted *undeleted_of_record(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    const struct allocation *job = fsm_allocation_look(fsm, checkpoint->view.allocation_slot);
+
+    if (!checkpoint->expired || checkpoint->collected)
+        return NULL;
+    list_remove(&checkpoint->queue);
+    list_push_back(fsm->collectable, &checkpoint->queue);
+    if (checkpoint->undeleted != NULL ||
+        (fsm->undeleted_count >= FSM_UNDELETED_MAX / 2 && !job->expired))
+        return checkpoint->undeleted;
+    return undeleted_new(fsm, checkpoint);
+}
+
+bool fsm_undeleted_failed(struct fsm *fsm, uint64_t checkpoint_id, const char *reason)
+{
+    struct checkpoint *checkpoint = fsm_registry_find(fsm, checkpoint_id);
+    struct undeleted *undeleted = checkpoint != NULL ? undeleted_of_record(fsm, checkpoint)
+                                                     : undeleted_named(fsm, checkpoint_id);
+
+    if (undeleted == NULL)
+        return false;
+    undeleted_hold(fsm, undeleted->view.place);
+    fsm_intern_release(fsm, undeleted->view.reason);
+    undeleted->view.reason = fsm_intern(fsm, reason);
+    undeleted->view.tried_at_ms = fsm->now_ms;
+    if (undeleted->view.attempts++ == 0)
+        undeleted_emit(fsm, undeleted, CKPT__V1__UNDELETED_CHANGE__UNDELETED_CHANGE_FAILED);
+    if (checkpoint != NULL)
+        fsm_retention_leave(fsm, fsm_allocation_slot(fsm, checkpoint->view.allocation_slot));
+    return true;
+}
+
+bool fsm_undeleted_gone(struct fsm *fsm, uint64_t checkpoint_id)
+{
+    struct undeleted *undeleted = undeleted_named(fsm, checkpoint_id);
+
+    if (undeleted == NULL)
+        return false;
+    undeleted_hold(fsm, undeleted->view.place);
+    fsm_undeleted_free(fsm, undeleted);
+    return true;
+}
+
+void fsm_undeleted_close(struct fsm *fsm)
+{
+    for (uint32_t place = 0; fsm->undeleted_count > 0; place++)
+        if (fsm->undeleted[place] != NULL)
+            fsm_undeleted_free(fsm, fsm->undeleted[place]);
+    free(fsm->undeleted);
+    fsm_map_free(&fsm->undeleted_map);
+}
+
+uint64_t fsm_undeleted_due_ms(const struct fsm_undeleted *view)
+{
+    uint64_t wait_ms = UNDELETED_WAIT_MIN_MS;
+
+    if (view->attempts == 0)
+        return view->not_before_ms;
+    for (uint32_t i = 1; i < view->attempts && wait_ms < UNDELETED_WAIT_MAX_MS; i++)
+        wait_ms *= 2;
+    return fsm_add(view->tried_at_ms, fsm_min(wait_ms, UNDELETED_WAIT_MAX_MS));
+}
+
+const struct fsm_undeleted *fsm_undeleted_next(const struct fsm *fsm, uint32_t place)
+{
+    if (fsm->undeleted_count == 0)
+        return NULL;
+    for (; place < FSM_UNDELETED_MAX; place++)
+        if (fsm->undeleted[place] != NULL)
+            return &fsm->undeleted[place]->view;
+    return NULL;
+}
+
+const struct fsm_undeleted *fsm_undeleted_find(const struct fsm *fsm, uint64_t checkpoint_id)
+{
+    const struct undeleted *undeleted = undeleted_named(fsm, checkpoint_id);
+
+    return undeleted == NULL ? NULL : &undeleted->view;
+}
+
+void fsm_undeleted_sum(const struct fsm *fsm, struct fsm_undeleted_sum *ret_sum)
+{
+    const struct fsm_undeleted *view;
+    struct fsm_undeleted_sum sum = {.forgotten = fsm->undeleted_forgotten,
+                                    .forgotten_bytes = fsm->undeleted_forgotten_bytes};
+
+    for (uint32_t place = 0; (view = fsm_undeleted_next(fsm, place)) != NULL;
+         place = view->place + 1) {
+        if (view->attempts == 0)
+            continue;
+        sum.count++;
+        sum.bytes = fsm_add(sum.bytes, view->size_bytes);
+        if (sum.oldest == NULL || view->since_ms < sum.oldest->since_ms)
+            sum.oldest = view;
+    }
+    *ret_sum = sum;
+}
+
+/* ---- what the collector is given ---- */
+
+struct due {
+    uint64_t due_ms;
+    uint64_t checkpoint_id;
+};
+
+/* Those that were tried, the longest due ones first. */
+static size_t undeleted_due(const struct fsm *fsm, uint64_t at_ms, struct due *due, size_t max)
+{
+    const struct fsm_undeleted *view;
+    size_t count = 0;
+
+    for (uint32_t place = 0; (view = fsm_undeleted_next(fsm, place)) != NULL;
+         place = view->place + 1) {
+        uint64_t due_ms = fsm_undeleted_due_ms(view);
+        size_t at = count;
+
+        if (due_ms > at_ms || (count == max && due[max - 1].due_ms <= due_ms))
+            continue;
+        if (count < max)
+            count++;
+        else
+            at--;
+        for (; at > 0 && due[at - 1].due_ms > due_ms; at--)
+            due[at] = due[at - 1];
+        due[at] = (struct due){due_ms, view->checkpoint_id};
+    }
+    return count;
+}
+
+/* Those that were not. */
+static size_t collectable_fresh(const struct fsm *fsm, uint64_t *ret_ids, size_t max)
+{
+    size_t count = 0;
+
+    for (const struct list *at = fsm->collectable->next; at != fsm->collectable && count < max;
+         at = at->next) {
+        const struct checkpoint *checkpoint =
+            (const struct checkpoint *)(const void *)((const char *)at -
+                                                      offsetof(struct checkpoint, queue));
+
+        if (checkpoint->undeleted == NULL)
+            ret_ids[count++] = checkpoint->view.id;
+    }
+    return count;
+}
+
+size_t fsm_collectable(const struct fsm *fsm, uint64_t at_ms, uint64_t *ret_ids, size_t max)
+{
+    struct due due[FSM_COLLECTABLE_MAX];
+    size_t again, fresh;
+
+    CHECK(max <= FSM_COLLECTABLE_MAX);
+    again = undeleted_due(fsm, fsm_max(at_ms, fsm->now_ms), due, max);
+    fresh = collectable_fresh(fsm, ret_ids, max - fsm_min(again, max / 4));
+    again = fsm_min(again, max - fresh);
+    for (size_t i = 0; i < again; i++)
+        ret_ids[fresh + i] = due[i].checkpoint_id;
+    return fresh + again;
+}

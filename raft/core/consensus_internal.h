@@ -1,0 +1,349 @@
+/* The inside of struct consensus, shared by the consensus*.c files.
+ *
+ * Flow     every call into libraft is bracketed by core_enter() and core_leave(). What libraft may not see from inside its own
+ *          calls (completed sends, dropped tags, role changes, reads) happens in the outermost core_leave().
+ * Shapes   one per member. consensus.c opens, closes, proposes; consensus_io.c is libraft's struct raft_io; consensus_snapshot.c its
+ *          struct raft_fsm; consensus_election.c settles, ticks and elects; consensus_read.c reads;
+ *          consensus_member.c changes the members, consensus_peers.c knows where they are.
+ */
+#ifndef CKPT_RAFT_CONSENSUS_INTERNAL_H
+#define CKPT_RAFT_CONSENSUS_INTERNAL_H
+
+#include <raft.h>
+
+#include "raft/core/consensus.h"
+#include "raft/core/safety.h"
+#include "raft/log/book.h"
+#include "raft/log/folder.h"
+#include "raft/log/vote.h"
+#include "raft/log/wal.h"
+#include "raft/net/probe.h"
+#include "raft/net/transport.h"
+#include "raft/snap/snapshot.h"
+#include "raft/snap/snapshot_take.h"
+#include "raft/snap/snapshot_transfer.h"
+#include "src/base/list.h"
+
+enum {
+    CORE_TICKS_PER_HEARTBEAT = 4,
+    CORE_TICK_MIN_MS = 5,
+    CORE_STAGGER_MS = 15,         /* S11: between the ranks that follow a dead leader */
+    CORE_RANKS_PER_ELECTION = 20, /* S21: part of the election timeout between the ranks' timers */
+    CORE_RETRY_MS = 50, /* S11: times rank + 1, from an election that elected nobody to the next */
+    CORE_RETRIES_TWICE = 2, /* so many, and the next wait is twice as long: messages may be slow */
+    CORE_VOTE_WRITES =
+        6, /* term and vote on the candidate and on a voter, and some more: an election's answers take so many */
+    CORE_CAMPAIGN_MS = CONSENSUS_TRANSFER_MS / 2, /* from a question to its answer */
+    CORE_TRANSFER_ASK_MS = 50, /* from a question to the next, while nobody has taken over */
+    CORE_RETRIES_MAX = 8,      /* then libraft's own timeout counts again */
+    CORE_GAVE_UP_ELECTIONS =
+        5, /* election timeouts for which who gave leadership up does not campaign */
+    CORE_RELUCTANT_ELECTIONS = 5, /* ... for which who is reluctant leaves it to others */
+    CORE_NOTE_MS = 500,
+    CORE_SPACE_CHECK_MS = 1000,
+    CORE_BOOK_RETRY_MS = 1000,
+    CORE_FORMER_MS = 3000,
+    CORE_SNAPSHOT_RETRY_MS = 10000,  /* after a failed one */
+    CORE_INSTALL_TIMEOUT_MS = 10000, /* after the last byte was sent */
+    CORE_SNAPSHOT_STRETCH =
+        4, /* the log may grow to this many times snapshot_after_bytes, when the state is as large */
+    CORE_TRAILING_BYTES_MAX = 16 << 20,
+    CORE_TRAILING_ENTRIES_MAX = 100000,
+    CORE_TRAILING_ENTRIES_LOADED = 1024,
+    CORE_CLOSE_POLL_MS = 5,
+};
+
+#define CORE_JOINING_FILE "joining" /* until this member is a voter: its log may be empty */
+
+enum deferred_kind { DEFERRED_SEND, DEFERRED_GET };
+struct deferred {
+    struct list node;
+    enum deferred_kind kind;
+    int status;
+    struct raft_io_send *send;
+    raft_io_send_cb sent;
+    struct raft_io_snapshot_get *get;
+    raft_io_snapshot_get_cb got;
+};
+
+struct proposal {
+    struct raft_apply request;
+    struct list node;
+    struct consensus *consensus;
+    void *tag;
+    bool applied; /* and the tag handed over */
+};
+
+/* Committed, and not yet given to the state machine: until libraft's call is over. */
+struct noted {
+    struct list node;
+    uint64_t index, term;
+    const uint8_t *bytes; /* libraft's */
+    size_t length;
+    void *tag;
+};
+
+struct read {
+    struct list node;
+    void (*done)(void *data, int status, const struct err *err);
+    void *data;
+    uint64_t index; /* must be applied first */
+};
+
+/* Entries beyond next_index were not sent: told to libraft when its call has ended. */
+struct send_limit {
+    uint64_t peer; /* 0: none */
+    uint64_t next_index;
+};
+
+/* S17, of one who is filled, as its hello said. Each round it comes to hold what was committed as the round began: what it awaits itself was
+ * said before the second one, or before the third if the first word of it was of an older term, or a snapshot passed over it. */
+enum { FILLING_ROUNDS = 3 };
+struct filling {
+    uint64_t peer, life;
+    uint64_t term, index; /* of this leader, and committed as the round began */
+    unsigned rounds;      /* that are over */
+};
+
+enum change_kind { CHANGE_NONE, CHANGE_PROBE, CHANGE_ADD, CHANGE_PROMOTE, CHANGE_REMOVE };
+enum change_stage {
+    CHANGE_PROBING,
+    CHANGE_READY,     /* to be given to libraft, outside of its own calls */
+    CHANGE_UNDER_WAY, /* libraft has it */
+    CHANGE_COMMITTED, /* libraft says so; an add has two steps */
+    CHANGE_OVER       /* done() is next */
+};
+
+/* The one change of the members that is asked for here. */
+struct change {
+    enum change_kind kind;
+    enum change_stage stage;
+    struct consensus_member member;
+    struct raft_change request;
+    consensus_change_fn
+        *done; /* NULL: asked for by nobody, an add of a former leader is finished */
+    void *data;
+    struct err err; /* ERR_NONE: it worked */
+};
+
+/* consensus_note.c: of one member, what it was told and what it told. */
+struct note_peer {
+    uint64_t id; /* 0: none yet */
+    uint64_t said_us;
+    bool said;
+    enum consensus_unfit said_unfit; /* of this member */
+    bool said_others;
+    enum consensus_unfit unfit;
+};
+
+struct consensus {
+    struct consensus_config config;
+    struct consensus_hooks hooks;
+    struct consensus_member members[CONSENSUS_MEMBERS_MAX];
+    char cluster_id[FRAME_CLUSTER_BYTES];
+    struct folder folder;
+    struct vote_store vote;
+    struct wal wal;
+    struct transport transport;
+    struct transfer transfer;
+    struct safety safety;
+    struct raft raft;
+    struct raft_io io;
+    struct raft_fsm fsm;
+    raft_io_tick_cb tick;
+    struct clock_timer *tick_timer;
+    struct clock_timer *eof_timer;
+    struct clock_timer *read_timer;
+    uint64_t last_tick_us, space_checked_us;
+    bool tick_stalled;       /* the last one was passed over */
+    uint64_t book_failed_us; /* 0: it could be saved */
+
+    unsigned depth; /* of core_enter() */
+    bool wal_opened, vote_opened, core_started, listening;
+    bool failed;  /* fatal() was called */
+    bool closing; /* nothing new is taken */
+    bool closed_core;
+    struct err failure; /* the first one; code ERR_NONE: none yet */
+    void (*closed)(void *context);
+    void *closed_context;
+
+    struct list deferred;
+    struct send_limit limits[CONSENSUS_MEMBERS_MAX];
+    bool limited; /* there may be one */
+
+    struct list noted;     /* by index; empty outside of libraft's calls */
+    struct list proposals; /* by index */
+    size_t proposal_count;
+    uint64_t proposed_term; /* of the last proposal that was taken */
+    struct list dropped;
+    struct raft_barrier barrier;
+
+    /* What hooks.role_changed was told last. */
+    enum consensus_role role;
+    uint64_t role_term;
+    uint64_t role_leader;
+    uint64_t leader_last; /* the last known one, to count changes */
+    uint64_t leader_changes_total;
+    uint64_t eof_leader; /* whose connection ended */
+    uint64_t eof_term;
+    /* The hand-over that this leader asked for last, and the one that this member asked about, as it was asked to take over. */
+    uint64_t transfer_round, transfer_member, transfer_term, transfer_us;
+    uint64_t transfer_asked_us; /* last */
+    uint64_t campaign_term, campaign_round, campaign_us;
+    struct filling fillings[CONSENSUS_MEMBERS_MAX]; /* by place in the configuration */
+    uint64_t gave_up_us; /* this member gave leadership up, and nobody leads yet; else 0 */
+    struct note_peer notes[CONSENSUS_MEMBERS_MAX]; /* by place in the configuration */
+    bool reluctant;
+    bool others_fit;        /* as the leader said: whom this member may leave elections to */
+    unsigned retries;       /* of elections since a leader was known */
+    uint64_t vote_write_us; /* of the last term or vote */
+
+    struct snapshot_name snapshot; /* the newest one here; index 0: none */
+    uint64_t snapshot_previous_index;
+    struct snapshot_take take;
+    struct snapshot_meta taking; /* while a snapshot of ours is in work */
+    struct disk_job keep_job;
+    bool keep_running;
+    bool keep_installs;
+    int keep_status;
+    struct err keep_err;
+    struct snapshot_name keeping;
+    void *loaded; /* a state that waits for its installation to end */
+    struct disk_job discard_job;
+    void *discarded;     /* a state that is being freed off the loop */
+    bool discard_worked; /* of the job: it is freed, the loop does not know yet */
+    struct raft_io_snapshot_put *put;
+    raft_io_snapshot_put_cb put_done;
+    struct raft_buffer
+        *put_bufs; /* of an installation: libraft forgets to free it when cancelled */
+    struct snapshot_meta received; /* a snapshot that waits for libraft to be free */
+    uint64_t received_from, received_term;
+    bool received_waiting;
+    uint64_t snapshot_begun_us, snapshot_failed_us;
+    uint64_t snapshot_count, snapshot_ms_last, snapshot_failures_total;
+    struct err snapshot_err;      /* of the last failure of an own one */
+    uint64_t snapshot_file_bytes; /* of the last own one; 0: none was taken in this life */
+    uint64_t bytes_since_snapshot;
+    uint64_t bytes_before_take; /* bytes_since_snapshot when the one at work was begun */
+    uint64_t snapshot_bytes;    /* content of the newest one; 0: not known */
+    uint64_t loaded_bytes;      /* content of the loaded one */
+
+    struct list reads_waiting, reads_round, reads_confirmed, reads_refused;
+    uint64_t read_round, read_term, read_sent_us;
+    uint64_t read_voters[CONSENSUS_MEMBERS_MAX]; /* ids that have confirmed; 0: free */
+
+    struct book book;
+    struct probe probe;
+    struct probe former; /* consensus_former.c */
+    uint64_t former_asked_us;
+    size_t former_next;
+    struct change change;
+    bool joining; /* the folder was made by config.join, and this member was no voter since */
+    /* What hooks.members_changed was told last. */
+    uint64_t told_committed, told_uncommitted, told_withheld;
+    bool moved; /* some member is elsewhere now, or this one is filled */
+};
+
+uint64_t core_now_us(const struct consensus *consensus);
+uint64_t core_now_ms(const struct consensus *consensus);
+bool core_is_leader(const struct consensus *consensus);
+const char *core_member_name(const struct consensus *consensus, uint64_t id);
+/* Place of a member in libraft's configuration, or its size. */
+unsigned core_server_place(const struct consensus *consensus, uint64_t id);
+size_t core_voter_count(const struct consensus *consensus);
+/* Connected, and heard of lately. This member itself is. */
+bool core_reachable(const struct consensus *consensus, uint64_t id);
+uint64_t core_contact_age_ms(const struct consensus *consensus,
+                             uint64_t id); /* UINT64_MAX: never */
+/* An entry of this leader's own term is committed: before that it may change no members (S16) and answer no read. */
+bool core_term_committed(const struct consensus *consensus);
+
+/* consensus_election.c */
+void core_enter(struct consensus *consensus);
+void core_leave(struct consensus *consensus);
+/* Remembers the first failure; the outermost core_leave() or the caller reports it. */
+void core_fail(struct consensus *consensus, const struct err *err);
+void core_report_failure(struct consensus *consensus);
+void core_tick(void *data);
+void core_eof_fire(void *data);
+void core_campaign(struct consensus *consensus, uint64_t leader); /* at once */
+void core_on_message(void *context, uint64_t from, struct frame_message *message);
+void core_on_greeted(void *context, uint64_t peer);
+void core_on_inbound_lost(void *context, uint64_t peer);
+void core_on_outbound_lost(void *context, uint64_t peer);
+/* Whoever waits for a snapshot that is not under way is asked again at once. */
+void core_installs_expire(struct consensus *consensus);
+/* Tells who proposed what libraft gave up; true: there was something. */
+bool core_dropped_settle(struct consensus *consensus);
+
+/* consensus_io.c */
+void core_io_init(struct consensus *consensus);
+void core_defer_send(struct consensus *consensus, struct raft_io_send *send, raft_io_send_cb sent,
+                     int status);
+void core_deferred_run(struct consensus *consensus);
+void core_wal_failed(void *context, const struct err *err);
+
+/* consensus_snapshot.c */
+void core_apply_noted(struct consensus *consensus);
+void core_fsm_init(struct consensus *consensus);
+void core_fsm_close(struct consensus *consensus);
+int core_io_load(struct raft_io *io, raft_term *term, raft_id *voted_for,
+                 struct raft_snapshot **snapshot, raft_index *start_index,
+                 struct raft_entry *entries[], size_t *n_entries);
+int core_io_snapshot_put(struct raft_io *io, unsigned trailing, struct raft_io_snapshot_put *req,
+                         const struct raft_snapshot *snapshot, raft_io_snapshot_put_cb cb);
+/* The state of the newest one here, for the restore that follows; err is set when it is not 0. */
+int core_snapshot_load(struct consensus *consensus, struct err *err);
+/* NULL: there is none, or it could not be read; then err is set. */
+struct raft_snapshot *core_snapshot_token(const struct consensus *consensus, struct err *err);
+void core_snapshot_received(void *context, uint64_t from, uint64_t term,
+                            struct snapshot_meta *take_meta);
+void core_snapshot_deliver(struct consensus *consensus);
+uint64_t core_snapshot_after_bytes(const struct consensus *consensus); /* of log, the next one */
+
+/* consensus_member.c */
+void core_members_tick(struct consensus *consensus);
+/* consensus_former.c */
+void core_former_tick(struct consensus *consensus);
+/* True when something was done. */
+bool core_change_settle(struct consensus *consensus);
+void core_change_drop(struct consensus *consensus);
+
+/* consensus_note.c */
+void core_note_fill(struct consensus *consensus, uint64_t to, enum frame_type type,
+                    struct frame_note *ret_note);
+void core_note_take(struct consensus *consensus, uint64_t from,
+                    const struct frame_message *message);
+enum consensus_unfit core_unfit(const struct consensus *consensus, uint64_t id);
+
+/* consensus_peers.c */
+void core_peers_open(struct consensus *consensus);
+void core_peers_tick(struct consensus *consensus);
+/* After each call into libraft. True when members_changed() was told. */
+bool core_peers_settle(struct consensus *consensus);
+void core_on_hello(void *context, const struct frame_hello *hello,
+                   struct frame_hello_reply *ret_reply);
+/* S17: it has joined anew under the id of a voter, and must not be filled. */
+bool core_voter_answers_empty(const struct consensus *consensus, uint64_t from,
+                              const struct raft_append_entries_result *result);
+void core_on_refused(void *context, uint64_t peer, const struct frame_hello_reply *reply);
+const char *core_peer_address(const struct consensus *consensus, uint64_t id); /* "": unknown */
+
+/* consensus_status.c has consensus_get_status() */
+
+/* consensus_transfer.c */
+void core_transfer_tick(struct consensus *consensus);
+void core_filling_tick(struct consensus *consensus);
+void core_on_campaign(struct consensus *consensus, uint64_t from, const struct frame_read *asked);
+/* It has given leadership up, or is reluctant, nobody else leads yet, and they have had little time. */
+bool core_lets_others_win(const struct consensus *consensus);
+
+/* consensus_read.c */
+void core_reads_fire(void *data);
+void core_reads_progress(struct consensus *consensus);
+void core_reads_tick(struct consensus *consensus);
+void core_reads_fail(struct consensus *consensus, struct list *reads);
+void core_on_ping(struct consensus *consensus, uint64_t from, const struct frame_read *ping);
+void core_on_pong(struct consensus *consensus, uint64_t from, const struct frame_read *pong);
+
+#endif

@@ -1,0 +1,99 @@
+/* The rules that make libraft 0.15 safe, applied around its five entry points. Without them it loses committed entries.
+ *
+ * Flow     every received message goes through safety_receive(), every sent one through safety_send(), every tick asks
+ *          safety_may_tick(), every finished append is followed by safety_replay().
+ * Shapes   one per member; at most one held result per peer.
+ * Units    log indexes, terms, milliseconds.
+ * Source   the table in raft/README.md says why each rule exists; S4 (fail-stop) is in wal.c and consensus.c, S10 (warm connections)
+ *          in transport.c, the trigger of S11 and S21 in consensus_election.c, S15 in consensus_io.c.
+ */
+#ifndef CKPT_RAFT_SAFETY_H
+#define CKPT_RAFT_SAFETY_H
+
+#include <raft.h>
+
+#include "raft/core/consensus.h"
+#include "raft/core/membership.h"
+#include "raft/net/frame.h"
+
+/* For the simulator alone, to show that each rule is needed: while bit n is set, rule Sn is switched off. No program sets it. */
+extern uint32_t safety_rules_off;
+
+static inline bool safety_rule(unsigned rule)
+{
+    return __builtin_expect((safety_rules_off >> rule & 1) == 0, 1);
+}
+
+enum { SAFETY_VOTE_ELECTIONS = 2 }; /* S17: election timeouts after which a vote comes too late */
+
+/* libraft's state of struct raft_progress; its names are not in the public header. */
+enum { PROGRESS_PROBE = 0, PROGRESS_PIPELINE = 1, PROGRESS_SNAPSHOT = 2 };
+
+struct safety_held {
+    uint64_t peer; /* 0: free */
+    struct raft_append_entries_result result;
+    uint64_t ahead_ms; /* after the election it had stored an entry of the term; 0: has not */
+};
+
+struct safety {
+    struct raft *raft;
+    void (*receive)(struct raft_io *io, struct raft_message *message); /* libraft's */
+    /* S1: what the leader of verified_term has proved to share with us. */
+    uint64_t verified_term;
+    uint64_t verified_index;
+    uint64_t verifying_index; /* while an AppendEntries is handled, else 0 */
+    uint64_t install_term;    /* of the snapshot that libraft is shown with another one; else 0 */
+    bool refusing;            /* S20: while an AppendEntries of an older term is handled */
+    struct safety_held held[CONSENSUS_MEMBERS_MAX]; /* S2 */
+    uint64_t elected_ms;                            /* S2: when this member was, the last time */
+    bool lent;                                      /* S3: libraft sees another last_stored */
+    uint64_t stored;                                /* than this one */
+    struct membership membership;                   /* S16 */
+    /* S17: begun with a bootstrap or a restore, and not known to hold all that was acknowledged since */
+    bool blank;
+    uint64_t origin; /* the log that all have who were begun with it ends there */
+    int (*filled)(
+        void *context); /* makes durable that it is blank no more; not 0: failed, and told */
+    void *filled_context;
+    uint64_t withheld_from; /* who was refused a vote first since a leader was heard; 0: nobody */
+    struct frame_log_end asked; /* S17: of the candidate that was heard last */
+    bool leader_gone;           /* S9: its connection is dead */
+    uint64_t leader_heard_ms;
+    /* All that was committed when the leader said what was heard then is applied here; 0: never. And what it said next. */
+    uint64_t level_ms;
+    uint64_t awaited_index, awaited_term, awaited_ms; /* ms 0: nothing is awaited */
+};
+
+void safety_init(struct safety *safety, struct raft *raft);
+void safety_close(struct safety *safety);
+/* S17: begun with a log that ends at origin. */
+void safety_blank(struct safety *safety, uint64_t origin);
+/* Takes the message's entries like libraft does. */
+void safety_receive(struct safety *safety, struct raft_message *message);
+/* Before a vote's result is received: one that was given for another log than ours counts no more. */
+void safety_vote_result(const struct safety *safety, const struct frame_log_end *asked,
+                        struct raft_request_vote_result *result);
+/* May change the message; false: it must not be sent. */
+bool safety_send(const struct safety *safety, struct raft_message *message);
+bool safety_may_tick(const struct safety *safety);
+/* The connection of the last known leader has ended, or it has said nothing for an election timeout: an election disturbs nobody. */
+bool safety_leader_lost(const struct safety *safety);
+/* S17: a peer has said hello, with a log that ends there. */
+void safety_greeted(struct safety *safety, uint64_t peer, uint64_t last_index);
+/* This member leads: what it has is what counts. */
+void safety_elected(struct safety *safety);
+void safety_replay(struct safety *safety);
+
+/* The end of what is durable here, also while S3 lends libraft another one. */
+uint64_t safety_last_stored(const struct safety *safety);
+/* The entry at index, NULL when it is not in memory. */
+const struct raft_entry *safety_entry(const struct raft *raft, uint64_t index);
+/* The term of the entry at index, 0 when it is not known (compacted, or not there yet). */
+uint64_t safety_term_of(const struct raft *raft, uint64_t index);
+/* When the leader was heard whose every committed entry of that time is applied here; 0: never. Not the moment at which it was heard
+ * last: a member that catches up hears it all the time. */
+uint64_t safety_level_ms(struct safety *safety);
+/* A snapshot is being installed. */
+bool safety_installing(const struct raft *raft);
+
+#endif

@@ -1,0 +1,27 @@
+/* Term and vote, durable before anything acts on them (I8: at most one vote per term survives a crash).
+ *
+ * Flow     vote_save() writes both slots of one file, one after the other, each synced: a torn write leaves the other slot whole,
+ *          and a slot that rots later has a copy with the same content.
+ * Shapes   file "vote": slot 0 at offset 0, slot 1 at offset 4096; the higher counter wins.
+ * Errors   ERR_CORRUPT when neither slot can be read: the member must not vote again under this id.
+ * Absent   work off the loop: libraft acts as soon as set_term and set_vote return.
+ */
+#ifndef CKPT_RAFT_VOTE_H
+#define CKPT_RAFT_VOTE_H
+
+#include "raft/log/folder.h"
+
+struct vote_store {
+    const struct folder *folder;
+    struct disk_file *file;
+    uint64_t counter;
+    uint64_t term;
+    uint64_t voted_for; /* 0: nobody */
+};
+
+/* create: a new file with term 0 and no vote. */
+int vote_open(struct vote_store *store, const struct folder *folder, bool create, struct err *err);
+int vote_save(struct vote_store *store, uint64_t term, uint64_t voted_for, struct err *err);
+void vote_close(struct vote_store *store);
+
+#endif

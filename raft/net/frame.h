@@ -1,0 +1,151 @@
+/* Frames between members: magic, type, length, checksum, body. Encoding never fails; decoding trusts nothing.
+ *
+ * Flow     frame_parse() on a receive buffer: a whole frame, "more bytes needed", or an error that ends the connection. Then
+ *          frame_decode() turns the body into a message.
+ * Shapes   a frame is at most FRAME_BODY_MAX_BYTES + FRAME_HEADER_BYTES long. Received entries share one heap batch, as
+ *          libraft wants it; frame_message_close() frees what libraft did not take.
+ * Units    bytes; numbers are little endian.
+ * Errors   ERR_CORRUPT: wrong magic, checksum, length or body.
+ * Source   header, 16 bytes: magic u32, type u8, version u8, zero u16, body length u32, crc32c u32 of the 12 bytes before it and
+ *          the body.
+ */
+#ifndef CKPT_RAFT_FRAME_H
+#define CKPT_RAFT_FRAME_H
+
+#include <raft.h>
+
+#include "raft/core/consensus.h"
+#include "src/base/bytes.h"
+
+enum {
+    FRAME_HEADER_BYTES = 16,
+    FRAME_BODY_MAX_BYTES = CONSENSUS_ENTRY_MAX_BYTES + (1 << 17),
+    FRAME_ENTRIES_TARGET_BYTES =
+        256 << 10, /* an AppendEntries takes entries up to this, at least one */
+    FRAME_SNAPSHOT_CHUNK_BYTES = 256 << 10,
+    FRAME_CLUSTER_BYTES = 129,
+};
+
+/* Append only: a member of another version may listen. */
+enum frame_type {
+    FRAME_HELLO = 1,
+    FRAME_APPEND = 2,
+    FRAME_APPEND_RESULT = 3,
+    FRAME_VOTE = 4,
+    FRAME_VOTE_RESULT = 5,
+    FRAME_SNAPSHOT_BEGIN = 6,
+    FRAME_SNAPSHOT_CHUNK = 7,
+    FRAME_SNAPSHOT_ACK = 8,
+    FRAME_READ_PING = 9,
+    FRAME_READ_PONG = 10,
+    FRAME_CAMPAIGN = 11,
+    FRAME_HELLO_REPLY = 12, /* the only one that goes back on an accepted connection */
+    FRAME_TYPE_END
+};
+
+struct frame_hello {
+    char cluster_id[FRAME_CLUSTER_BYTES];
+    uint64_t from;
+    uint64_t to;
+    uint64_t incarnation; /* folder.h; 0: not known to the sender */
+    bool probe;           /* only asks who is there: no frame follows */
+    char name[CONSENSUS_NAME_BYTES];
+    char address[CONSENSUS_ADDRESS_BYTES]; /* where `from` listens */
+    uint64_t last_index;                   /* of the sender's log */
+    char contact[CONSENSUS_ADDRESS_BYTES]; /* of the sender; not in the frame when "" */
+    bool tells_heard;                      /* the two that follow are there: the build knows them */
+    uint64_t begun; /* S17: names the sender's life while it is being filled; else 0 */
+    uint64_t heard; /* what the last hello that the sender has read of `to` said of that */
+};
+
+/* Append only. */
+enum frame_welcome {
+    FRAME_WELCOME = 0,
+    FRAME_WELCOME_REMOVED = 1, /* the sender of the hello was removed from the cluster */
+    FRAME_WELCOME_OTHER = 2,   /* another cluster or another member listens here */
+    FRAME_WELCOME_FULL = 3,    /* no place for one more peer */
+    FRAME_WELCOME_OLD = 4,     /* the sender's log ends before what it had acknowledged */
+    FRAME_WELCOME_END
+};
+
+struct frame_hello_reply {
+    enum frame_welcome welcome;
+    char cluster_id[FRAME_CLUSTER_BYTES]; /* of who answers */
+    uint64_t member_id;                   /* of who answers */
+    bool joining;         /* who answers has an empty folder and waits to be added */
+    uint64_t last_index;  /* of its log */
+    uint64_t index;       /* removed: since here; old: acknowledged up to here, 0: something */
+    uint64_t incarnation; /* of who answers */
+    char contact[CONSENSUS_ADDRESS_BYTES]; /* of who answers; not in the frame when "" */
+};
+
+struct frame_snapshot {
+    uint64_t stream; /* chosen by the sender, to tell late chunks from new ones */
+    uint64_t term;   /* begin */
+    uint64_t index;  /* begin: last index in the snapshot */
+    uint64_t
+        offset; /* begin: size of the file; chunk: of its first byte; acknowledgement: next byte wanted */
+    bool failed;          /* acknowledgement: the receiver gives up */
+    const uint8_t *bytes; /* chunk; points into the frame */
+    size_t length;
+};
+
+struct frame_read {
+    uint64_t term;
+    uint64_t round;
+};
+
+/* Where a log ends. */
+struct frame_log_end {
+    uint64_t index;
+    uint64_t term;
+};
+
+/* What goes along with entries, their answers and votes: of the sender, whether libraft's message says anything or not. */
+struct frame_note {
+    bool told; /* else the rest is not in the frame: it was told lately */
+    enum consensus_unfit unfit;
+    bool others_fit; /* of a leader: so is a voter that it hears, beside it and the receiver */
+    size_t length;
+    uint8_t bytes[CONSENSUS_NOTE_MAX_BYTES]; /* hooks.note()'s */
+};
+
+struct frame_message {
+    enum frame_type type;
+    struct frame_note note;     /* append, append result, vote, vote result */
+    struct frame_log_end asked; /* vote result: of the candidate's log, as it was when it asked */
+    union {
+        struct frame_hello hello;
+        struct frame_hello_reply reply;
+        struct raft_message
+            core; /* append, append result, vote, vote result; server_id and address are the receiver's to set */
+        struct frame_snapshot snapshot;
+        struct frame_read read; /* ping, pong, campaign */
+    };
+};
+
+struct frame {
+    enum frame_type type;
+    const uint8_t *body;
+    size_t length;
+    size_t frame_bytes; /* header and body */
+};
+
+/* 1: ret_frame is whole; 0: more bytes are needed; -1: err. */
+int frame_parse(const uint8_t *bytes, size_t length, struct frame *ret_frame, struct err *err);
+int frame_decode(const struct frame *frame, struct frame_message *ret_message, struct err *err);
+void frame_message_close(struct frame_message *message);
+/* Of a received AppendEntries, when libraft does not take them. */
+void frame_entries_free(struct raft_append_entries *append);
+
+static inline bool frame_has_note(enum frame_type type)
+{
+    return type >= FRAME_APPEND && type <= FRAME_VOTE_RESULT;
+}
+
+/* Appends one frame. For FRAME_APPEND the core message's entries are all written: the caller splits. */
+void frame_encode(struct buf *buf, const struct frame_message *message);
+/* How many of the entries from `first` on go into one frame: at least one when there are any. */
+unsigned frame_entries_that_fit(const struct raft_append_entries *append, unsigned first);
+
+#endif

@@ -1,0 +1,111 @@
+/* Sending a snapshot to a member that is too far behind, and receiving one: the file in acknowledged chunks between other frames.
+ *
+ * Flow     transfer_send() opens the file and streams it, TRANSFER_WINDOW_BYTES ahead of the acknowledgements, so that heartbeats
+ *          pass; sent() tells how it ended. The receiver writes tmp-snapshot-install, synced in parts, verifies every byte, then
+ *          received(); while its disk is at a piece for long, it says so.
+ * Shapes   one outgoing stream per peer, one incoming stream in all; a second sender is refused and tries again later.
+ * Units    bytes, microseconds.
+ * Errors   sent(-1): connection lost, refused, or no acknowledgement for TRANSFER_STALL_MS. A receiver that cannot write its
+ *          disk refuses the stream; its log will tell of the disk soon enough.
+ */
+#ifndef CKPT_RAFT_SNAPSHOT_TRANSFER_H
+#define CKPT_RAFT_SNAPSHOT_TRANSFER_H
+
+#include "raft/net/transport.h"
+#include "raft/snap/snapshot.h"
+
+enum {
+    TRANSFER_WINDOW_BYTES = 4 * FRAME_SNAPSHOT_CHUNK_BYTES,
+    TRANSFER_CHUNKS_MAX = 8,
+    TRANSFER_SYNC_BYTES = 16 * FRAME_SNAPSHOT_CHUNK_BYTES, /* or the last piece waits for all */
+    TRANSFER_STALL_MS = 30000,
+    TRANSFER_WORK_MS = 600000, /* one piece on the receiver's disk; then the stream stalls */
+};
+#define TRANSFER_FILE "tmp-snapshot-install"
+
+struct transfer;
+
+struct transfer_out {
+    struct transfer *transfer;
+    struct disk_job job;
+    bool active;
+    bool reading;
+    bool ended; /* while reading: finish when the job is back */
+    int ended_status;
+    uint64_t peer;
+    uint64_t stream, term, index, snapshot_term;
+    struct disk_file *file;
+    uint64_t size_bytes, sent_bytes, acknowledged_bytes;
+    uint64_t content_begin, content_end; /* of the file */
+    uint32_t crc, crc_expected;          /* of the content, as far as it was read */
+    uint64_t progress_us;
+    uint8_t *chunk;
+    size_t chunk_length;
+    int job_status;
+    struct err job_err;
+    void (*sent)(void *data, int status);
+    void *data;
+};
+
+struct transfer_chunk {
+    uint8_t *bytes;
+    size_t length;
+};
+
+struct transfer_in {
+    struct disk_job job;
+    bool active;
+    bool working;
+    bool verified;
+    uint64_t from;
+    uint64_t stream, term;
+    uint64_t size_bytes, queued_bytes, written_bytes;
+    uint64_t synced_bytes;                             /* of the job while working */
+    struct transfer_chunk chunks[TRANSFER_CHUNKS_MAX]; /* [0] is being written */
+    size_t chunk_count;
+    struct disk_file *file; /* of the job while working */
+    struct snapshot_meta meta;
+    int job_status;
+    uint64_t progress_us;
+    uint64_t work_us; /* when the job was given to the disk */
+};
+
+struct transfer {
+    const struct folder *folder;
+    struct transport *transport;
+    const struct clock_ops *clock;
+    /* A whole, verified snapshot lies in TRANSFER_FILE until the next call of transfer_in_release(). Takes meta. */
+    void (*received)(void *context, uint64_t from, uint64_t term, struct snapshot_meta *take_meta);
+    void *context;
+    struct transfer_out out[CONSENSUS_MEMBERS_MAX];
+    struct transfer_in in;
+    bool in_held; /* received() was called, the file is still needed */
+    uint64_t stream_last;
+    bool
+        unreadable; /* our newest snapshot could not be read: it fills nobody, another one is due */
+    uint64_t unreadable_total;
+    struct err unreadable_err; /* of the last time */
+};
+
+void transfer_init(struct transfer *transfer, const struct folder *folder,
+                   struct transport *transport, const struct clock_ops *clock,
+                   void (*received)(void *context, uint64_t from, uint64_t term,
+                                    struct snapshot_meta *take_meta),
+                   void *context);
+/* Returns -1 and does not call sent() when it cannot begin. */
+int transfer_send(struct transfer *transfer, uint64_t peer, const struct snapshot_name *snapshot,
+                  uint64_t term, void (*sent)(void *data, int status), void *data);
+void transfer_message(struct transfer *transfer, uint64_t from, enum frame_type type,
+                      const struct frame_snapshot *frame);
+void transfer_outbound_lost(struct transfer *transfer, uint64_t peer);
+void transfer_inbound_lost(struct transfer *transfer, uint64_t peer);
+void transfer_tick(struct transfer *transfer);
+void transfer_in_release(struct transfer *transfer);
+/* Our newest snapshot could not be read. */
+void transfer_unreadable(struct transfer *transfer, const struct err *err);
+bool transfer_sending_to(const struct transfer *transfer, uint64_t peer);
+bool transfer_busy(const struct transfer *transfer); /* a job is in flight */
+/* Ends outgoing streams with sent(-1) and forgets the incoming one. Not while busy, unless jobs never come back. */
+void transfer_close(struct transfer *transfer);
+
+#endif

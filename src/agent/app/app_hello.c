@@ -1,0 +1,319 @@
+/* Who may attach to an allocation, and how a ckpt-run comes back. See app_server.h, app_stream.h. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/agent/app/app_stream.h"
+#include "src/agent/ask/ask.h"
+#include "src/base/log.h"
+
+static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *hello)
+{
+    if (!id_valid(hello->allocation_id))
+        app_stream_refuse(stream,
+                          "the allocation id must be 1 to 128 characters of A-Z a-z 0-9 . _ -");
+    else if (ask_find(hello->profile) == NULL)
+        app_stream_refuse(stream, "the profile \"%.64s\" is unknown; there are: %s", hello->profile,
+                          ask_profiles());
+    else if (hello->work_dir[0] != '/' || strlen(hello->work_dir) >= LEDGER_WORK_DIR_BYTES - 1)
+        app_stream_refuse(stream, "the work folder must be an absolute path of less than %d bytes",
+                          LEDGER_WORK_DIR_BYTES - 1);
+    else
+        return true;
+    return false;
+}
+
+/* Without its folder what runs already has no checkpoints, but the job is well. */
+static void folder_looked(void *data, struct opened *take, const char *why)
+{
+    struct app_stream *stream = data;
+
+    stream->look = NULL;
+    stream->folder = take;
+    if (take == NULL && !stream->hello->running) {
+        app_stream_refuse(stream, "%s", why);
+        return;
+    }
+    app_stream_take_hello(stream);
+}
+
+void app_stream_greet(struct app_stream *stream)
+{
+    const struct machine_ops *machine = &stream->agent->machine;
+
+    if (!hello_right(stream, stream->hello))
+        return;
+    stream->state = STREAM_LOOKING;
+    stream->look = machine->path_open(machine->context, OPENED_FOLDER, stream->hello->work_dir,
+                                      rpc_call_peer(stream->call)->uid, folder_looked, stream);
+}
+
+bool app_stream_identity(const struct app_stream *stream, uint32_t pid, uint64_t start_ticks,
+                         struct process_identity *ret_identity, const char **ret_why)
+{
+    const struct machine_ops *machine = &stream->agent->machine;
+    const struct rpc_peer *peer = rpc_call_peer(stream->call);
+    struct proc_status status;
+    struct proc_stat stat;
+
+    if (pid < 2 || pid > INT32_MAX ||
+        machine->process_read(machine->context, (pid_t)pid, &stat, &status) != 0 ||
+        stat.start_ticks != start_ticks) {
+        *ret_why = "no such process";
+        return false;
+    }
+    if (status.uid != peer->uid) {
+        *ret_why = "the process belongs to another user";
+        return false;
+    }
+    if (stat.group != (pid_t)pid) {
+        *ret_why = "the process does not lead a process group of its own";
+        return false;
+    }
+    *ret_identity = (struct process_identity){(pid_t)pid, start_ticks, machine_user_of(&status)};
+    return true;
+}
+
+/* The journal does not know it: its folder was lost, or another ckpt-run had come in its place. True: it must not run, since its
+ * life has ended here. */
+static bool attach_unknown(struct app_stream *stream, const Ckpt__V1__AttachHello *hello)
+{
+    struct allocation *allocation = stream->allocation;
+    struct ledger_entry *entry = &allocation->entry;
+    struct process_identity identity;
+    const char *why;
+    bool over;
+
+    if (!app_stream_identity(stream, hello->pid, hello->start_time_ticks, &identity, &why))
+        return false;
+    over = !allocation_set_life(allocation, 0, hello->life) || (hello->life == 0 && entry->ended);
+    if (!over)
+        app_stream_clear_end(allocation);
+    process_attached(allocation, &identity, 0, false);
+    agent_reconcile_soon(stream->agent);
+    return over;
+}
+
+static void asked_told(void *data, const struct restore_word *word)
+{
+    struct app_stream *stream = data;
+
+    app_stream_take_owner(stream->allocation, word->owner);
+}
+
+/* ckpt-run comes back: after the agent's restart, or after a broken stream. */
+static void hello_running(struct app_stream *stream, const Ckpt__V1__AttachHello *hello)
+{
+    struct allocation *allocation = stream->allocation;
+    struct ledger_entry *entry = &allocation->entry;
+    bool over = false;
+
+    stream->state = STREAM_RUNNING;
+    stream->start_ticks = hello->start_time_ticks;
+    stream->life = hello->life;
+    if (allocation->process.state == PROCESS_ABSENT) {
+        app_stream_take_identity(stream);
+        over = attach_unknown(stream, hello);
+    }
+    log_info("reattached", "allocation=%s pid=%" PRIu32 " process=%s", entry->allocation_id,
+             hello->pid, process_state_name(allocation->process.state));
+    app_stream_ready(stream, &(struct restore_result){.folder = "", .notice = "", .error = ""});
+    if (stream->folder != NULL && strcmp(entry->work_dir, hello->work_dir) == 0 &&
+        (allocation->folder.opened == NULL || !attempt_busy(&allocation->attempt))) {
+        user_path_take(&allocation->folder, entry->work_dir, stream->folder);
+        stream->folder = NULL;
+    }
+    if (over)
+        process_stop(allocation,
+                     &(struct process_stop_ask){.cause = STOP_BY_ORDER,
+                                                .reason = (Ckpt__V1__Reason)entry->end_reason,
+                                                .grace_ms = entry->grace_ms,
+                                                .life = entry->ended_life});
+    else if (entry->ended)
+        app_stream_send_end(stream, (Ckpt__V1__Reason)entry->end_reason);
+}
+
+/* Of what the broker does not know, or nobody owns, the caller comes first. */
+static void asked(void *data, const struct restore_result *result)
+{
+    struct app_stream *stream = data;
+
+    stream->restore = NULL;
+    if (result->error[0] == '\0') {
+        hello_running(stream, stream->hello);
+        return;
+    }
+    stream->must_end = true;
+    app_stream_refuse(stream, "%s", result->error);
+}
+
+static void refuse_second(struct app_stream *stream, const struct allocation *allocation)
+{
+    stream->must_end = true;
+    app_stream_refuse(stream,
+                      "allocation %s already runs on this node as pid %" PRIu32
+                      "; end its ckpt-run first, or the job: ckptctl end %s",
+                      allocation->entry.allocation_id, allocation->entry.pid,
+                      allocation->entry.allocation_id);
+}
+
+static void stream_park(struct app_stream *stream)
+{
+    if (stream->state != STREAM_PARKED)
+        log_info("attach_parked", "allocation=%s text=\"another one of it has not ended yet\"",
+                 stream->hello->allocation_id);
+    stream->state = STREAM_PARKED;
+    stream->agent->clock.timer_start(stream->timer, STREAM_POLL_US);
+}
+
+/* The application that is known runs; the caller is not the ckpt-run that started it. True: go on, it is being ended. An
+ * application outlives its ckpt-run and goes on being checkpointed: it ends only when there is somebody to start it again. */
+static bool take_over(struct app_stream *stream, struct allocation *allocation)
+{
+    uint32_t pid;
+
+    if (stream->hello->running || allocation->stream != NULL) {
+        refuse_second(stream, allocation);
+        return false;
+    }
+    if (!process_abandoned(allocation)) {
+        stream_park(stream);
+        return false;
+    }
+    pid = allocation->entry.pid; /* it may be gone before the next call returns */
+    if (process_take_over(allocation))
+        stream->taken_over_pid = pid;
+    return true;
+}
+
+/* Who has attached in an outage owns it while something of it is here. What another one has asked for and nobody has granted yet is
+ * nobody's: who comes then waits for the answer. */
+static bool user_admitted(struct app_stream *stream, struct allocation *allocation)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+    const struct app_stream *other = allocation->stream;
+    uid_t uid = rpc_call_peer(stream->call)->uid;
+    bool asked_for = other != NULL && !other->told && other->state != STREAM_RUNNING;
+    char text[OWNER_TEXT_BYTES];
+
+    if (allocation_stranger(allocation, uid)) {
+        allocation_owner_text(entry->allocation_id, entry->owner, entry->owner_uid, uid, text);
+        stream->must_end = true;
+        app_stream_refuse(stream, "%s", text);
+        return false;
+    }
+    if (asked_for && rpc_call_peer(other->call)->uid == uid)
+        return true;
+    if (asked_for) {
+        stream_park(stream);
+        return false;
+    }
+    if ((allocation->process.state != PROCESS_ABSENT || other != NULL || entry->restart_awaited) &&
+        entry->uid != uid && (uid != 0 || !entry->restart_awaited)) {
+        stream->must_end = true;
+        app_stream_refuse(stream, "allocation %s is another user's on this node",
+                          entry->allocation_id);
+        return false;
+    }
+    return true;
+}
+
+/* Who may not have the allocation is refused; who must wait for it is parked. */
+static bool hello_admitted(struct app_stream *stream, struct allocation *allocation, bool same)
+{
+    const Ckpt__V1__AttachHello *hello = stream->hello;
+
+    if (!user_admitted(stream, allocation))
+        return false;
+    if (allocation->process.state != PROCESS_ABSENT && !same &&
+        machine_alive(&stream->agent->machine, (pid_t)allocation->entry.pid,
+                      allocation->entry.start_ticks))
+        return take_over(stream, allocation);
+    if (allocation->process.state != PROCESS_ABSENT && !same && hello->running) {
+        stream_park(stream); /* what it knows is not of the one whose end is being told */
+        return false;
+    }
+    if (allocation->stream != NULL && !same && !hello->running) {
+        app_stream_refuse(stream, "another ckpt-run is attached to allocation %s",
+                          hello->allocation_id);
+        return false;
+    }
+    return true;
+}
+
+/* Allocations that the agent cannot forget because of this user, who may have made up their names. */
+static size_t held_by(struct agent *agent, uid_t uid)
+{
+    size_t count = 0;
+
+    for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next) {
+        const struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
+        if (allocation->stream != NULL)
+            count += rpc_call_peer(allocation->stream->call)->uid == uid;
+        else if (allocation->process.state != PROCESS_ABSENT)
+            count += allocation->entry.uid == uid;
+    }
+    return count;
+}
+
+/* NULL: there is no room, and the stream is refused. */
+static struct allocation *find_or_add(struct app_stream *stream)
+{
+    const char *allocation_id = stream->hello->allocation_id;
+    uid_t uid = rpc_call_peer(stream->call)->uid;
+    struct agent *agent = stream->agent;
+    struct allocation *allocation = agent_find(agent, allocation_id);
+
+    if (allocation != NULL)
+        return allocation;
+    if (held_by(agent, uid) >= AGENT_ALLOCATIONS_PER_USER) {
+        app_stream_refuse(stream,
+                          "user %u has %d allocations on this node already, as many as one user "
+                          "may; start this one when another has ended",
+                          (unsigned)uid, AGENT_ALLOCATIONS_PER_USER);
+        return NULL;
+    }
+    allocation = agent_get(agent, allocation_id);
+    if (allocation == NULL)
+        app_stream_refuse(stream, "this node holds %d allocations already", AGENT_ALLOCATIONS_MAX);
+    return allocation;
+}
+
+void app_stream_take_hello(struct app_stream *stream)
+{
+    struct agent *agent = stream->agent;
+    const Ckpt__V1__AttachHello *hello = stream->hello;
+    struct allocation *allocation;
+    bool same;
+
+    allocation = find_or_add(stream);
+    if (allocation == NULL)
+        return;
+    same = hello->running && allocation->entry.pid == hello->pid &&
+           allocation->entry.start_ticks == hello->start_time_ticks;
+    /* never confirmed beside another one, ended or not: it would run unseen */
+    if (hello->held && !same) {
+        app_stream_start_over(stream);
+        return;
+    }
+    if (!hello_admitted(stream, allocation, same))
+        return;
+    if (allocation->stream != NULL)
+        app_stream_finish(allocation->stream); /* its connection is half dead: ckpt-run came back */
+    stream->allocation = allocation;
+    allocation->stream = stream;
+    if (hello->running && !allocation->entry.owned && allocation->process.state == PROCESS_ABSENT) {
+        stream->state = STREAM_ASKING;
+        app_stream_ask(stream, RESTORE_OWNER, asked_told, asked);
+        return;
+    }
+    if (hello->running) {
+        hello_running(stream, hello);
+        return;
+    }
+    stream->state = STREAM_WAITING;
+    stream->want_restore = hello->want_restore;
+    stream->first = hello->restart_count == 0;
+    stream->hello_us = agent_now_us(agent);
+    app_stream_wait(stream);
+}

@@ -1,0 +1,177 @@
+/* AppService.ListOwnJobs on the agent's unix socket. See app_jobs.h. */
+#include "src/agent/app/app_jobs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/agent/app/app_server.h"
+#include "src/agent/daemon/session.h"
+#include "src/agent/job/allocation.h"
+#include "src/base/buf.h"
+#include "src/base/check.h"
+#include "src/base/text.h"
+
+#define LIST_OWN_JOBS_METHOD "/ckpt.v1.AppService/ListOwnJobs"
+
+enum { JOBS_MAX = 200, NOT_FOUND_BYTES = 400 };
+
+bool app_jobs_seen(const struct allocation *allocation, uid_t uid)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+
+    if (uid == 0)
+        return true;
+    if (entry->owned)
+        return entry->owner_uid == uid;
+    return entry->uid == uid && (entry->pid != 0 || allocation->stream != NULL);
+}
+
+Ckpt__V1__OwnJobState app_jobs_state(const struct allocation *allocation)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+
+    if (allocation->process.state != PROCESS_ABSENT) {
+        if (process_stopping(allocation))
+            return CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_BEING_ENDED;
+        return attempt_busy(&allocation->attempt)
+                   ? CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_BEING_CHECKPOINTED
+                   : CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_RUNNING;
+    }
+    if (entry->restart_awaited ||
+        (allocation->stream != NULL && app_stream_starts(allocation->stream)))
+        return CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_STARTING;
+    return entry->started_at_ms == 0 && !entry->ended
+               ? CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_NOT_STARTED
+               : CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_ENDED;
+}
+
+/* A message with what its texts point to. */
+struct told {
+    Ckpt__V1__OwnJob job;
+    struct ledger_entry entry;
+    char path[LEDGER_PATH_BYTES + ID_MAX_BYTES + 2];
+};
+
+static void tell_last(struct told *told, const char *node_id)
+{
+    const struct ledger_entry *entry = &told->entry;
+
+    told->job.checkpoint_id = entry->last_checkpoint;
+    told->job.checkpoint_at_ms = entry->last_at_ms;
+    told->job.checkpoint_bytes = entry->last_bytes;
+    if (entry->last_path[0] != '\0')
+        snprintf(told->path, sizeof(told->path), "%s/%s", entry->last_path, node_id);
+    told->job.checkpoint_path = told->path;
+    told->job.failed_checkpoint_id = entry->failed_checkpoint;
+    told->job.failed_attempt = entry->failed_attempt;
+    told->job.failed_at_ms = entry->failed_at_ms;
+    told->job.failed_text = told->entry.failed_text;
+}
+
+static void tell(const struct allocation *allocation, struct told *told)
+{
+    Ckpt__V1__OwnJob *job = &told->job;
+    const struct ledger_entry *entry = &told->entry;
+    bool over;
+
+    ckpt__v1__own_job__init(job);
+    told->entry = allocation->entry;
+    job->allocation_id = told->entry.allocation_id;
+    job->state = app_jobs_state(allocation);
+    over = job->state == CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_ENDED;
+    job->pid = allocation->process.state == PROCESS_ABSENT ? 0 : entry->pid;
+    job->since_ms = job->pid != 0 ? entry->started_at_ms : over ? entry->ended_at_ms : 0;
+    if (entry->ended || process_stopping(allocation))
+        job->end_reason = (Ckpt__V1__Reason)entry->end_reason;
+    job->exit_known = over && entry->ended_at_ms != 0 && entry->ended_status != UINT32_MAX;
+    job->exit_status = job->exit_known ? (int32_t)entry->ended_status : 0;
+    if (job->state == CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_BEING_CHECKPOINTED)
+        job->asked_checkpoint_id = allocation->attempt.checkpoint_id;
+    tell_last(told, allocation->agent->node_id);
+}
+
+/* Those that came last, when there are too many: *ret_left_out counts the others. */
+static size_t collect(const struct agent *agent, uid_t uid, const char *only, struct told *told,
+                      uint32_t *ret_left_out)
+{
+    struct list *at = agent->allocations.next;
+    size_t all = 0, count = 0, left_out;
+
+    for (; at != &agent->allocations; at = at->next)
+        all += app_jobs_seen(LIST_ITEM(at, struct allocation, node), uid);
+    left_out = only[0] == '\0' && all > JOBS_MAX ? all - JOBS_MAX : 0;
+    *ret_left_out = (uint32_t)left_out;
+    for (at = agent->allocations.next; at != &agent->allocations; at = at->next) {
+        const struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
+
+        if (!app_jobs_seen(allocation, uid) ||
+            (only[0] != '\0' && strcmp(only, allocation->entry.allocation_id) != 0))
+            continue;
+        if (left_out > 0)
+            left_out--;
+        else
+            tell(allocation, &told[count++]);
+    }
+    return count;
+}
+
+static void answer(const struct agent *agent, struct rpc_call *call, const char *only)
+{
+    Ckpt__V1__ListOwnJobsReply reply = CKPT__V1__LIST_OWN_JOBS_REPLY__INIT;
+    struct told *told = check_calloc(JOBS_MAX, sizeof(*told));
+    Ckpt__V1__OwnJob *jobs[JOBS_MAX];
+    char node[ID_MAX_BYTES + 1], leader[64] = "", text[NOT_FOUND_BYTES];
+    struct buf bytes;
+
+    text_copy(node, sizeof(node), agent->node_id);
+    reply.node_id = node;
+    reply.n_jobs = collect(agent, rpc_call_peer(call)->uid, only, told, &reply.left_out);
+    for (size_t i = 0; i < reply.n_jobs; i++)
+        jobs[i] = &told[i].job;
+    reply.jobs = jobs;
+    reply.leader = agent->session != NULL && session_open(agent->session);
+    if (reply.leader)
+        text_copy(leader, sizeof(leader), session_address(agent->session));
+    reply.leader_address = leader;
+    reply.now_ms = agent->clock.wall_ms(agent->clock.context);
+    if (only[0] != '\0' && reply.n_jobs == 0) {
+        snprintf(text, sizeof(text),
+                 "no job %s of user %u is known on node %s; it may run on another node, or under "
+                 "another user",
+                 only, (unsigned)rpc_call_peer(call)->uid, node);
+        rpc_call_finish(call, RPC_NOT_FOUND, text);
+    } else {
+        buf_init(&bytes);
+        ckpt__v1__list_own_jobs_reply__pack(
+            &reply, buf_extend(&bytes, ckpt__v1__list_own_jobs_reply__get_packed_size(&reply)));
+        rpc_call_reply(call, bytes.bytes, bytes.length);
+        buf_close(&bytes);
+    }
+    free(told);
+}
+
+static void on_message(struct rpc_call *call, void *data, const uint8_t *bytes, size_t length)
+{
+    Ckpt__V1__ListOwnJobsRequest *request =
+        ckpt__v1__list_own_jobs_request__unpack(NULL, length, bytes);
+
+    if (request == NULL)
+        rpc_call_finish(call, RPC_INVALID_ARGUMENT, "the request is no ckpt.v1.ListOwnJobsRequest");
+    else if (!rpc_call_peer(call)->local)
+        rpc_call_finish(call, RPC_PERMISSION_DENIED, "the kernel does not tell who asks");
+    else if (request->allocation_id[0] != '\0' && !id_valid(request->allocation_id))
+        rpc_call_finish(call, RPC_INVALID_ARGUMENT,
+                        "allocation_id must be 1 to 128 characters of A-Z a-z 0-9 . _ -");
+    else
+        answer(data, call, request->allocation_id);
+    if (request != NULL)
+        ckpt__v1__list_own_jobs_request__free_unpacked(request, NULL);
+}
+
+void app_jobs_serve(struct rpc_server *server, struct agent *agent)
+{
+    static const struct rpc_handlers handlers = {.on_message = on_message};
+
+    rpc_server_add_method(server, LIST_OWN_JOBS_METHOD, false, false, &handlers, agent);
+}

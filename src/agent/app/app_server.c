@@ -1,0 +1,594 @@
+/* The agent's unix socket. See app_server.h.
+ *
+ * A stream's life:  GREETING --hello--> LOOKING (at its work folder) --> WAITING (order to terminate stands, attempt or reports of the life before) --> SWEEPING
+ *                   --> RESTORING --> READY --started--> RUNNING --exited--> OVER; a re-attach goes to RUNNING at once, but
+ *                   by ASKING a broker whose it is when nobody is known to own it here. A hello for an application whose ckpt-run
+ *                   has just gone stays PARKED until that one is back, or is taken for lost.
+ */
+#include "src/agent/app/app_server.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/agent/app/app_jobs.h"
+#include "src/agent/app/app_register.h"
+#include "src/agent/app/app_stream.h"
+#include "src/agent/app/own_register.h"
+#include "src/agent/ask/ask.h"
+#include "src/agent/durable/kept.h"
+#include "src/agent/job/walltime.h"
+#include "src/agent/run/words.h"
+#include "src/base/buf.h"
+#include "src/base/check.h"
+#include "src/base/log.h"
+
+#define ATTACH_METHOD "/ckpt.v1.AppService/Attach"
+
+enum { TERMINATE_WAIT_US = 5000000, SAY_AGAIN_US = 10000000, SOCKET_CONNECTIONS_MAX = 2048 };
+
+struct app_server {
+    struct agent *agent;
+    struct rpc_server *server;
+};
+
+/* ---- answers ---- */
+
+static void stream_send(struct app_stream *stream, const Ckpt__V1__AttachDown *down)
+{
+    struct buf bytes;
+
+    buf_init(&bytes);
+    ckpt__v1__attach_down__pack(down,
+                                buf_extend(&bytes, ckpt__v1__attach_down__get_packed_size(down)));
+    rpc_call_send(stream->call, bytes.bytes, bytes.length);
+    buf_close(&bytes);
+}
+
+void app_stream_ready(struct app_stream *stream, const struct restore_result *result)
+{
+    Ckpt__V1__AttachDown down = CKPT__V1__ATTACH_DOWN__INIT;
+    Ckpt__V1__AttachReady ready = CKPT__V1__ATTACH_READY__INIT;
+    char folder_text[4096];
+    char error_text[STREAM_ERROR_BYTES];
+    char notice_text[ATTACH_NOTICE_BYTES];
+    char path_text[LEDGER_PATH_BYTES];
+    char node[ID_MAX_BYTES + 1];
+
+    snprintf(node, sizeof(node), "%s", stream->agent->node_id);
+    snprintf(folder_text, sizeof(folder_text), "%s", result->folder);
+    snprintf(error_text, sizeof(error_text), "%s", result->error);
+    if (result->notice[0] == '\0' && stream->taken_over_pid != 0)
+        snprintf(notice_text, sizeof(notice_text),
+                 "pid %" PRIu32 " ran on after its ckpt-run had gone; it was ended",
+                 stream->taken_over_pid);
+    else
+        snprintf(notice_text, sizeof(notice_text), "%s", result->notice);
+    stream->taken_over_pid = 0;
+    ready.checkpoint_id = result->checkpoint_id;
+    ready.restore_dir = folder_text;
+    ready.error = error_text;
+    ready.notice = notice_text;
+    ready.snapshot_at_ms = result->snapshot_at_ms;
+    snprintf(path_text, sizeof(path_text), "%s", result->path == NULL ? "" : result->path);
+    ready.path = path_text;
+    ready.node_id = node;
+    ready.must_end = stream->must_end;
+    if (stream->state == STREAM_READY)
+        ready.life = stream->allocation->entry.life;
+    down.body_case = CKPT__V1__ATTACH_DOWN__BODY_READY;
+    down.ready = &ready;
+    stream_send(stream, &down);
+}
+
+static void stream_release(struct app_stream *stream)
+{
+    if (stream->allocation != NULL && stream->allocation->stream == stream) {
+        stream->allocation->stream = NULL;
+        process_unattended(stream->allocation);
+        allocation_rest(stream->allocation);
+    }
+    if (stream->hello != NULL)
+        ckpt__v1__attach_hello__free_unpacked(stream->hello, NULL);
+    restore_cancel(stream->restore);
+    stream->agent->machine.path_open_detach(stream->look);
+    stream->agent->machine.opened_close(stream->folder);
+    stream->agent->clock.timer_free(stream->timer);
+    free(stream);
+}
+
+/* Ends the stream; it is gone. */
+void app_stream_finish(struct app_stream *stream)
+{
+    struct rpc_call *call = stream->call;
+
+    rpc_call_set_data(call, NULL);
+    stream_release(stream);
+    rpc_call_finish(call, RPC_OK, NULL);
+}
+
+/* Its application has not begun, and what was brought for it may have been swept away since: ckpt-run starts over. */
+void app_stream_start_over(struct app_stream *stream)
+{
+    struct rpc_call *call = stream->call;
+
+    log_info("attach_starts_over", "allocation=%s pid=%" PRIu32, stream->hello->allocation_id,
+             stream->hello->pid);
+    rpc_call_set_data(call, NULL);
+    stream_release(stream);
+    rpc_call_finish(call, RPC_ABORTED, "the agent does not know this process; start over");
+}
+
+__attribute__((format(printf, 2, 3))) void app_stream_refuse(struct app_stream *stream,
+                                                             const char *format, ...)
+{
+    char text[STREAM_ERROR_BYTES];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    log_warning("attach_refused", "allocation=%s text=\"%s\"",
+                stream->allocation != NULL ? stream->allocation->entry.allocation_id : "", text);
+    app_stream_ready(stream, &(struct restore_result){.folder = "", .notice = "", .error = text});
+    app_stream_finish(stream);
+}
+
+void app_stream_say(struct app_stream *stream, const char *format, ...)
+{
+    Ckpt__V1__AttachDown down = CKPT__V1__ATTACH_DOWN__INIT;
+    Ckpt__V1__AttachNotice notice = CKPT__V1__ATTACH_NOTICE__INIT;
+    char text[STREAM_NOTICE_BYTES];
+    va_list arguments;
+
+    if (stream == NULL)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    for (char *at = text; *at != '\0'; at++)
+        *at = *at >= ' ' && *at <= '~' ? *at : '?'; /* protocol texts are UTF-8 */
+    notice.text = text;
+    down.body_case = CKPT__V1__ATTACH_DOWN__BODY_NOTICE;
+    down.notice = &notice;
+    stream_send(stream, &down);
+}
+
+void app_stream_send_end(struct app_stream *stream, Ckpt__V1__Reason reason)
+{
+    Ckpt__V1__AttachDown down = CKPT__V1__ATTACH_DOWN__INIT;
+    Ckpt__V1__AttachEnd end = CKPT__V1__ATTACH_END__INIT;
+    char text[WORDS_BYTES];
+
+    words_enum(&ckpt__v1__reason__descriptor, (int)reason, "REASON_", text);
+    end.reason = text;
+    down.body_case = CKPT__V1__ATTACH_DOWN__BODY_END;
+    down.end = &end;
+    stream_send(stream, &down);
+}
+
+void app_stream_end(struct app_stream *stream, Ckpt__V1__Reason reason)
+{
+    app_stream_send_end(stream, reason);
+    if (stream->state != STREAM_RUNNING)
+        app_stream_finish(stream);
+}
+
+void app_stream_orphan(struct app_stream *stream)
+{
+    restore_cancel(stream->restore);
+    stream->restore = NULL;
+    stream->state = STREAM_OVER;
+    stream->allocation = NULL;
+}
+
+/* ---- before the application starts ---- */
+
+static void restore_done(void *data, const struct restore_result *result)
+{
+    struct app_stream *stream = data;
+
+    stream->restore = NULL;
+    if (result->error[0] != '\0') {
+        process_restart_failed(stream->allocation, result->error);
+        app_stream_refuse(stream, "%s", result->error);
+        return;
+    }
+    if (stream->over)
+        return; /* the timer tells */
+    kept_restored(stream->allocation, result);
+    stream->state = STREAM_READY;
+    app_stream_ready(stream, result);
+}
+
+void app_stream_clear_end(struct allocation *allocation)
+{
+    struct ledger_entry *entry = &allocation->entry;
+
+    entry->ended = false;
+    entry->terminated = false;
+    entry->end_reason = 0;
+}
+
+void app_stream_take_owner(struct allocation *allocation, const struct restore_owner *owner)
+{
+    struct ledger_entry *entry = &allocation->entry;
+
+    if (owner == NULL)
+        return;
+    entry->owned = true;
+    entry->owner_uid = owner->uid;
+    snprintf(entry->owner, sizeof(entry->owner), "%s", owner->name);
+}
+
+/* At once, and again now and then: whoever looks at the job's output sees why nothing happens. */
+static void restore_waits(void *data, const char *why)
+{
+    struct app_stream *stream = data;
+    uint64_t now_us = agent_now_us(stream->agent);
+
+    if (stream->said_us != 0 && now_us - stream->said_us < SAY_AGAIN_US)
+        return;
+    stream->said_us = now_us;
+    app_stream_say(stream, "%s", why);
+}
+
+/* The caller's, with the groups that its process has now; a process that cannot be read has none. */
+static struct machine_user stream_user(const struct app_stream *stream)
+{
+    const struct machine_ops *machine = &stream->agent->machine;
+    const struct rpc_peer *peer = rpc_call_peer(stream->call);
+    struct proc_status status;
+
+    if (machine->process_read(machine->context, peer->pid, NULL, &status) == 0 &&
+        status.uid == peer->uid && status.gid == peer->gid)
+        return machine_user_of(&status);
+    return (struct machine_user){.uid = peer->uid, .gid = peer->gid};
+}
+
+void app_stream_take_identity(struct app_stream *stream)
+{
+    struct ledger_entry *entry = &stream->allocation->entry;
+    const Ckpt__V1__AttachHello *hello = stream->hello;
+    struct machine_user user = stream_user(stream);
+
+    snprintf(entry->profile, sizeof(entry->profile), "%s", ask_find(hello->profile)->profile);
+    snprintf(entry->work_dir, sizeof(entry->work_dir), "%s", hello->work_dir);
+    if (entry->uid != user.uid)
+        entry->start_ticks = 0; /* how that one ended is for its own user to say */
+    ledger_set_user(entry, user.uid, user.gid, user.groups);
+    entry->endpoint[0] = '\0'; /* of the life before */
+    user_path_take(&stream->allocation->folder, entry->work_dir, stream->folder);
+    stream->folder = NULL;
+}
+
+/* An order to end it waited for this, and the end of its walltime: that comes with the answer, since no order set may come any more. */
+static void restore_told(void *data, const struct restore_word *word)
+{
+    struct app_stream *stream = data;
+    struct agent *agent = stream->agent;
+
+    if (!stream->told)
+        app_stream_take_identity(stream);
+    stream->told = true;
+    app_stream_take_owner(stream->allocation, word->owner);
+    allocation_commit(stream->allocation, NULL, 0);
+    if (allocation_set_life(stream->allocation, word->epoch, word->life)) {
+        if (stream->first)
+            app_stream_clear_end(stream->allocation);
+        if (word->deadline != NULL)
+            walltime_set(stream->allocation, word->deadline, word->life, agent_now_us(agent));
+        walltime_start(stream->allocation);
+    } else {
+        stream->over = true;
+        agent->clock.timer_start(stream->timer, 0);
+    }
+    agent_reconcile_soon(agent);
+}
+
+void app_stream_ask(struct app_stream *stream, enum restore_what what,
+                    void (*told)(void *data, const struct restore_word *word),
+                    restore_done_fn *done)
+{
+    struct allocation *allocation = stream->allocation;
+    struct restore_owner owner;
+
+    stream->restore =
+        restore_start(stream->agent->restart_points,
+                      &(struct restore_ask){.allocation_id = allocation->entry.allocation_id,
+                                            .work_dir = stream->hello->work_dir,
+                                            .folder = stream->folder,
+                                            .user = stream_user(stream),
+                                            .what = what,
+                                            .alone = !allocation_leader_needed(allocation),
+                                            .owner = allocation_owner(allocation, &owner),
+                                            .told = told,
+                                            .waits = restore_waits,
+                                            .done = done,
+                                            .data = stream});
+}
+
+/* What an earlier life left in out/ and restore/ is gone now; the stream that asked may be as well, another one waits then. */
+static void sweep_done(void *data)
+{
+    struct allocation *allocation = data;
+    struct app_stream *stream = allocation->stream;
+
+    allocation->sweep = NULL;
+    if (stream == NULL || stream->state != STREAM_SWEEPING)
+        return;
+    stream->state = STREAM_RESTORING;
+    app_stream_ask(stream, stream->want_restore ? RESTORE_FILES : RESTORE_NOTHING, restore_told,
+                   restore_done);
+}
+
+static void stream_sweep(struct app_stream *stream)
+{
+    struct allocation *allocation = stream->allocation;
+    const struct machine_ops *machine = allocation_machine(allocation);
+    const char *work_dir = stream->hello->work_dir;
+    char out[LEDGER_WORK_DIR_BYTES + 16];
+    char restore[LEDGER_WORK_DIR_BYTES + 16];
+    const char *folders[] = {out, restore};
+
+    snprintf(out, sizeof(out), "%s/out", work_dir);
+    snprintf(restore, sizeof(restore), "%s/restore", work_dir);
+    CHECK(allocation->sweep == NULL);
+    stream->state = STREAM_SWEEPING;
+    allocation->sweep = machine->folders_remove(machine->context, stream_user(stream), folders, 2,
+                                                sweep_done, allocation);
+}
+
+/* An order to terminate may still stand from before a restart of the allocation; the next order set is without it. Of one that names
+ * its life that is known as soon as ckpt-run's own is. */
+static bool terminate_stands(struct app_stream *stream)
+{
+    return agent_ordered_to_terminate(stream->agent, stream->allocation->entry.allocation_id);
+}
+
+void app_stream_wait(struct app_stream *stream)
+{
+    struct allocation *allocation = stream->allocation;
+    struct agent *agent = stream->agent;
+    const struct ledger_report *first;
+
+    if (allocation->entry.ended && !stream->first) {
+        app_stream_end(stream, (Ckpt__V1__Reason)allocation->entry.end_reason);
+        return;
+    }
+    if (terminate_stands(stream) && agent_now_us(agent) - stream->hello_us > TERMINATE_WAIT_US) {
+        app_stream_end(stream, CKPT__V1__REASON__REASON_ALLOCATION_ENDED);
+        return;
+    }
+    if (allocation->process.state == PROCESS_ABSENT && !stream->absent_seen) {
+        stream->absent_seen = true;
+        stream->reports_until = ledger_last_sequence(agent->ledger);
+    }
+    first = ledger_report_after(agent->ledger, 0);
+    if (terminate_stands(stream) || !stream->absent_seen || attempt_writes(&allocation->attempt) ||
+        allocation->sweep != NULL || /* it would take what is restored for this one */
+        (stream->want_restore && first != NULL && first->sequence <= stream->reports_until)) {
+        agent->clock.timer_start(stream->timer, STREAM_POLL_US);
+        return;
+    }
+    agent->clock.timer_stop(stream->timer);
+    stream_sweep(stream);
+}
+
+void app_stream_poll(struct app_stream *stream)
+{
+    /* from the loop, not from within whatever has just changed */
+    if (stream->state == STREAM_WAITING)
+        stream->agent->clock.timer_start(stream->timer, 0);
+}
+
+bool app_stream_asks(const struct app_stream *stream)
+{
+    return stream->first && !stream->told &&
+           (stream->state == STREAM_WAITING || stream->state == STREAM_SWEEPING ||
+            stream->state == STREAM_RESTORING);
+}
+
+bool app_stream_tells(const struct app_stream *stream)
+{
+    return stream->state == STREAM_RUNNING;
+}
+
+bool app_stream_waits(const struct app_stream *stream)
+{
+    return stream->state == STREAM_WAITING;
+}
+
+bool app_stream_starts(const struct app_stream *stream)
+{
+    return stream->state != STREAM_RUNNING && stream->state != STREAM_OVER;
+}
+
+static void stream_timer(void *data)
+{
+    struct app_stream *stream = data;
+
+    if (stream->state == STREAM_PARKED)
+        app_stream_take_hello(stream);
+    else if (stream->state == STREAM_WAITING)
+        app_stream_wait(stream);
+    else if (stream->over)
+        app_stream_end(stream, CKPT__V1__REASON__REASON_ALLOCATION_ENDED);
+}
+
+/* ---- the application's life ---- */
+
+static void take_started(struct app_stream *stream, const Ckpt__V1__AttachStarted *started)
+{
+    struct process_identity identity;
+    const char *why;
+
+    if (stream->state != STREAM_READY) {
+        app_stream_refuse(stream, "the application was started before this agent was ready for it");
+        return;
+    }
+    if (!app_stream_identity(stream, started->pid, started->start_time_ticks, &identity, &why)) {
+        app_stream_refuse(stream, "pid %" PRIu32 ": %s", started->pid, why);
+        return;
+    }
+    if (stream->allocation->process.state != PROCESS_ABSENT) {
+        app_stream_refuse(stream, "another process of this allocation is attached");
+        return;
+    }
+    stream->state = STREAM_RUNNING;
+    stream->start_ticks = started->start_time_ticks;
+    stream->life = stream->allocation->entry.life;
+    process_attached(stream->allocation, &identity, started->restored_checkpoint_id, true);
+    app_stream_ready(stream,
+                     &(struct restore_result){
+                         .folder = "",
+                         .notice = "",
+                         .error = ""}); /* ckpt-run may reap it now, should it have ended already */
+    agent_reconcile_soon(stream->agent);
+}
+
+static void take_failed(struct app_stream *stream, const Ckpt__V1__AttachFailed *failed)
+{
+    if (stream->state != STREAM_READY || stream->allocation->process.state != PROCESS_ABSENT) {
+        app_stream_refuse(stream, "nothing was to be started on this stream");
+        return;
+    }
+    stream->state = STREAM_OVER;
+    process_start_failed(stream->allocation, failed->wait_status, failed->text);
+}
+
+static void take_exited(struct app_stream *stream, const Ckpt__V1__AttachExited *exited)
+{
+    if (stream->state != STREAM_RUNNING) {
+        app_stream_refuse(stream, "no application was started on this stream");
+        return;
+    }
+    stream->state = STREAM_OVER;
+    process_exited(stream->allocation, &(struct process_exit){.start_ticks = stream->start_ticks,
+                                                              .life = stream->life,
+                                                              .wait_status = exited->wait_status,
+                                                              .will_restart = exited->will_restart,
+                                                              .told_to_end = exited->told_to_end});
+}
+
+static void on_request(struct rpc_call *call, void *data)
+{
+    struct app_server *server = data;
+    const struct clock_ops *clock = &server->agent->clock;
+    struct app_stream *stream = check_calloc(1, sizeof(*stream));
+
+    stream->agent = server->agent;
+    stream->call = call;
+    stream->state = STREAM_GREETING;
+    stream->timer = clock->timer_new(clock->context, stream_timer, stream);
+    rpc_call_set_data(call, stream);
+}
+
+static void on_message(struct rpc_call *call, void *data, const uint8_t *bytes, size_t length)
+{
+    struct app_stream *stream = rpc_call_data(call);
+    Ckpt__V1__AttachUp *up = ckpt__v1__attach_up__unpack(NULL, length, bytes);
+
+    (void)data;
+    if (stream == NULL) {
+        /* finished already */
+    } else if (up == NULL || (stream->state == STREAM_GREETING) !=
+                                 (up->body_case == CKPT__V1__ATTACH_UP__BODY_HELLO)) {
+        app_stream_refuse(stream, "a hello is expected first, and once");
+    } else if (stream->state != STREAM_GREETING && stream->allocation == NULL) {
+        app_stream_refuse(stream, "the agent has forgotten this allocation; attach again");
+    } else {
+        switch (up->body_case) {
+        case CKPT__V1__ATTACH_UP__BODY_HELLO:
+            stream->hello = up->hello;
+            up->hello = NULL;
+            up->body_case = CKPT__V1__ATTACH_UP__BODY__NOT_SET;
+            app_stream_greet(stream);
+            break;
+        case CKPT__V1__ATTACH_UP__BODY_STARTED:
+            take_started(stream, up->started);
+            break;
+        case CKPT__V1__ATTACH_UP__BODY_FAILED:
+            take_failed(stream, up->failed);
+            break;
+        case CKPT__V1__ATTACH_UP__BODY_EXITED:
+            take_exited(stream, up->exited);
+            break;
+        case CKPT__V1__ATTACH_UP__BODY__NOT_SET:
+        case _CKPT__V1__ATTACH_UP__BODY__CASE_IS_INT_SIZE:
+            break;
+        }
+    }
+    if (up != NULL)
+        ckpt__v1__attach_up__free_unpacked(up, NULL);
+}
+
+static void on_half_close(struct rpc_call *call, void *data)
+{
+    struct app_stream *stream = rpc_call_data(call);
+
+    (void)data;
+    if (stream != NULL)
+        app_stream_finish(stream);
+}
+
+static void on_cancel(struct rpc_call *call, void *data)
+{
+    struct app_stream *stream = rpc_call_data(call);
+
+    (void)data;
+    if (stream != NULL)
+        stream_release(stream);
+}
+
+/* ---- life ---- */
+
+int app_server_new(struct agent *agent, const char *socket_path, struct app_server **ret_server,
+                   struct err *err)
+{
+    static const struct rpc_handlers attach = {.on_request = on_request,
+                                               .on_message = on_message,
+                                               .on_half_close = on_half_close,
+                                               .on_cancel = on_cancel};
+    /* one connection per ckpt-run; a user has half of them at most */
+    const struct rpc_server_config config = {.connections_max = SOCKET_CONNECTIONS_MAX};
+    struct app_server *server = check_calloc(1, sizeof(*server));
+    char address[512];
+    int result;
+
+    server->agent = agent;
+    server->server = rpc_server_new(agent->loop, &config);
+    rpc_server_add_method(server->server, ATTACH_METHOD, true, true, &attach, server);
+    app_register_serve(server->server, agent);
+    app_jobs_serve(server->server, agent);
+    own_register_serve(server->server, agent);
+    snprintf(address, sizeof(address), "unix:%s", socket_path);
+    result = rpc_server_listen(server->server, address, err);
+    *ret_server = server;
+    return result;
+}
+
+struct closing {
+    struct app_server *server;
+    void (*freed)(void *data);
+    void *data;
+};
+
+static void server_freed(void *data)
+{
+    struct closing closing = *(struct closing *)data;
+
+    free(data);
+    free(closing.server);
+    closing.freed(closing.data);
+}
+
+void app_server_free(struct app_server *server, void (*freed)(void *data), void *data)
+{
+    struct closing *closing = check_calloc(1, sizeof(*closing));
+
+    *closing = (struct closing){server, freed, data};
+    rpc_server_free(server->server, server_freed, closing);
+}

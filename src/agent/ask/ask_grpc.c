@@ -1,0 +1,237 @@
+/* Asking by a call to what the application registered: AppCheckpointService.Checkpoint (proto/ckpt/v1/app.proto).
+ *
+ * Flow     preflight looks at the endpoint; fire dials it and calls; done_bytes and failed become <work>/done, as if the application
+ *          had written it, and then answered() is told; defer_ms is deferred(). A call that ends without any is broken().
+ * Shapes   one connection per call. Who listens must be the job's user, which the kernel tells before anything is sent: a path that
+ *          leads elsewhere reaches nobody. No keepalive: an application may write its checkpoint without serving the connection
+ *          meanwhile, and one that ends closes it.
+ * Errors   nobody listens, or the connection breaks: NOT_ATTACHED, which is tried again. Another status: APPLICATION_REFUSED.
+ * Source   S1-038..S1-042, P-043.
+ */
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/v1/app.pb-c.h"
+#include "src/agent/ask/ask_folder.h"
+#include "src/base/buf.h"
+#include "src/base/check.h"
+#include "src/base/log.h"
+#include "src/rpc/client.h"
+
+#define CHECKPOINT_METHOD "/ckpt.v1.AppCheckpointService/Checkpoint"
+
+enum {
+    ANSWER_MAX_BYTES = 65536,
+    KEEPALIVE_MS = 24 * 3600 * 1000, /* longer than any attempt */
+    QUARTER_PPM = 250000,
+    BROKEN_TEXT_BYTES = 200
+};
+
+struct ask_call {
+    struct rpc_channel *channel;
+    struct rpc_client_call *call; /* NULL: it has ended */
+    const struct machine_ops *machine;
+    struct machine_user user;
+    char hint[HINT_TEXT_BYTES];
+    const struct opened *folder; /* open for as long as the attempt has it */
+    const struct ask_events *events;
+    void *data;
+    bool answered;
+    bool estimated;
+    uint32_t quarters; /* of the progress that were logged */
+};
+
+static enum ask_ready grpc_preflight(const struct ask_ops *ops, const struct ask_target *target,
+                                     char *ret_detail, size_t size)
+{
+    (void)ops;
+    if (target->endpoint[0] == '\0') {
+        snprintf(ret_detail, size,
+                 "the application has not registered where it is to be called: it must call "
+                 "AppService.Register on $CKPT_AGENT_SOCKET");
+        return ASK_NO_HANDLER;
+    }
+    CHECK(target->socket != NULL);
+    return ASK_READY;
+}
+
+/* The status in a sentinel is a line of at most 127 characters, and not "0". */
+static void failed_status(const char *text, char status[])
+{
+    size_t room = sizeof(((struct sentinel *)0)->status) - 1, i = 0;
+
+    for (; text[i] != '\0' && i < room; i++)
+        status[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
+    status[i] = '\0';
+    if (i == 0 || strcmp(status, "0") == 0)
+        snprintf(status, room, "failed");
+}
+
+static void call_answered(struct ask_call *call, const struct sentinel *sentinel)
+{
+    char text[SENTINEL_MAX_BYTES];
+    size_t length = sentinel_format(sentinel, text);
+    const struct machine_file done = {call->folder, call->user, "done"};
+    struct err err = {0};
+
+    call->answered = true;
+    if (call->machine->file_write(call->machine->context, &done, text, length, &err) != 0)
+        call->events->broken(call->data, CKPT__V1__REASON__REASON_WRITE_FAILED, err.text);
+    else
+        call->events->answered(call->data);
+}
+
+static void call_alive(struct ask_call *call, const Ckpt__V1__AppCheckpointUpdate *update)
+{
+    if (update->body_case == CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_ESTIMATE_MS) {
+        if (!call->estimated)
+            log_info("estimate", "hint=%s estimate_ms=%" PRIu64, call->hint, update->estimate_ms);
+        call->estimated = true;
+    } else if (update->progress_ppm / QUARTER_PPM > call->quarters) {
+        call->quarters = update->progress_ppm / QUARTER_PPM;
+        log_info("progress", "hint=%s progress_ppm=%" PRIu32, call->hint, update->progress_ppm);
+    }
+    call->events->alive(call->data);
+}
+
+/* The call may be gone afterwards. */
+static void call_update(struct ask_call *call, const Ckpt__V1__AppCheckpointUpdate *update)
+{
+    struct sentinel sentinel = {.status = "0"};
+
+    memcpy(sentinel.hint, call->hint, sizeof(sentinel.hint));
+    switch (update->body_case) {
+    case CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_ESTIMATE_MS:
+    case CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_PROGRESS_PPM:
+        call_alive(call, update);
+        return;
+    case CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_DEFER_MS:
+        call->answered = true;
+        call->events->deferred(call->data, update->defer_ms);
+        return;
+    case CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_DONE_BYTES:
+        sentinel.bytes = update->done_bytes;
+        call_answered(call, &sentinel);
+        return;
+    case CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_FAILED:
+        failed_status(update->failed, sentinel.status);
+        call_answered(call, &sentinel);
+        return;
+    case CKPT__V1__APP_CHECKPOINT_UPDATE__BODY__NOT_SET: /* of a later version */
+    case _CKPT__V1__APP_CHECKPOINT_UPDATE__BODY__CASE_IS_INT_SIZE:
+        return;
+    }
+}
+
+static void on_message(struct rpc_client_call *rpc, void *data, const uint8_t *bytes, size_t length)
+{
+    struct ask_call *call = data;
+    Ckpt__V1__AppCheckpointUpdate *update;
+
+    (void)rpc;
+    if (call->answered)
+        return;
+    update = ckpt__v1__app_checkpoint_update__unpack(NULL, length, bytes);
+    if (update == NULL) {
+        call->answered = true;
+        call->events->broken(call->data, CKPT__V1__REASON__REASON_APPLICATION_REFUSED,
+                             "the application's answer does not decode");
+        return;
+    }
+    call_update(call, update);
+    ckpt__v1__app_checkpoint_update__free_unpacked(update, NULL);
+}
+
+static void on_end(struct rpc_client_call *rpc, void *data, const struct rpc_end *end)
+{
+    struct ask_call *call = data;
+    Ckpt__V1__Reason reason = end->status == RPC_UNAVAILABLE
+                                  ? CKPT__V1__REASON__REASON_NOT_ATTACHED
+                                  : CKPT__V1__REASON__REASON_APPLICATION_REFUSED;
+    char text[BROKEN_TEXT_BYTES];
+
+    (void)rpc;
+    call->call = NULL;
+    if (call->answered)
+        return;
+    call->answered = true;
+    if (end->status == RPC_OK)
+        snprintf(text, sizeof(text), "the application ended the call without an answer");
+    else
+        snprintf(text, sizeof(text), "the call ended without an answer: %s %.150s",
+                 rpc_status_name(end->status), end->message);
+    call->events->broken(call->data, reason, text);
+}
+
+static void call_start(struct ask_call *call, const struct ask_request *request)
+{
+    static const struct rpc_client_handlers handlers = {.on_message = on_message, .on_end = on_end};
+    Ckpt__V1__AppCheckpointRequest message = CKPT__V1__APP_CHECKPOINT_REQUEST__INIT;
+    char *directory = check_strdup(request->directory);
+    struct buf bytes;
+
+    message.checkpoint_id = request->checkpoint_id;
+    message.attempt = request->attempt;
+    message.directory = directory;
+    message.deadline_ms = request->deadline_ms;
+    message.max_deferral_ms = request->max_deferral_ms;
+    buf_init(&bytes);
+    ckpt__v1__app_checkpoint_request__pack(
+        &message, buf_extend(&bytes, ckpt__v1__app_checkpoint_request__get_packed_size(&message)));
+    call->call = rpc_channel_open(call->channel, CHECKPOINT_METHOD, 0, false, &handlers, call);
+    rpc_client_call_send(call->call, bytes.bytes, bytes.length);
+    rpc_client_call_half_close(call->call);
+    buf_close(&bytes);
+    free(directory);
+}
+
+static int grpc_fire(const struct ask_ops *ops, const struct ask_target *target,
+                     const struct ask_request *request, const struct ask_events *events, void *data,
+                     struct ask_call **ret_call, struct err *err)
+{
+    const struct rpc_channel_config config = {.keepalive_ms = KEEPALIVE_MS,
+                                              .message_max_bytes = ANSWER_MAX_BYTES,
+                                              .check_peer = true,
+                                              .peer_uid = target->user.uid};
+    struct ask_call *call = check_calloc(1, sizeof(*call));
+    char address[OPENED_ADDRESS_BYTES];
+
+    (void)ops;
+    (void)err;
+    CHECK(target->socket != NULL); /* preflight */
+    call->machine = target->machine;
+    call->user = target->user;
+    call->events = events;
+    call->data = data;
+    snprintf(call->hint, sizeof(call->hint), "%s", request->hint);
+    call->folder = target->folder;
+    call->channel = rpc_channel_new(
+        target->loop, target->machine->opened_address(target->socket, address), &config);
+    call_start(call, request);
+    *ret_call = call;
+    return 0;
+}
+
+static void grpc_hang_up(struct ask_call *call)
+{
+    if (call == NULL)
+        return;
+    if (call->call != NULL)
+        rpc_client_call_cancel(call->call);
+    rpc_channel_free(call->channel);
+    free(call);
+}
+
+const struct ask_ops ask_grpc = {.profile = "grpc",
+                                 .calls = true,
+                                 .preflight = grpc_preflight,
+                                 .prepare = ask_folder_prepare,
+                                 .fire = grpc_fire,
+                                 .hang_up = grpc_hang_up,
+                                 .prepared = ask_folder_prepared,
+                                 .poll = ask_folder_poll,
+                                 .growth = ask_folder_growth,
+                                 .clear = ask_folder_clear};

@@ -1,0 +1,50 @@
+/* inotify on a folder, by libuv. See ask_watch.h. */
+#include <stdlib.h>
+
+#include "src/agent/ask/ask_watch.h"
+#include "src/base/check.h"
+
+struct ask_watch {
+    uv_fs_event_t event;
+    void (*changed)(void *data);
+    void *data;
+};
+
+static void watch_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+static void watch_event(uv_fs_event_t *event, const char *name, int events, int status)
+{
+    struct ask_watch *watch = event->data;
+
+    (void)name;
+    (void)events;
+    if (status == 0 && watch->changed != NULL)
+        watch->changed(watch->data);
+}
+
+struct ask_watch *ask_watch_new(uv_loop_t *loop, const char *folder, void (*changed)(void *data),
+                                void *data)
+{
+    struct ask_watch *watch = check_calloc(1, sizeof(*watch));
+
+    CHECK(uv_fs_event_init(loop, &watch->event) == 0);
+    watch->event.data = watch;
+    watch->changed = changed;
+    watch->data = data;
+    if (uv_fs_event_start(&watch->event, watch_event, folder, 0) != 0) {
+        ask_watch_free(watch);
+        return NULL;
+    }
+    return watch;
+}
+
+void ask_watch_free(struct ask_watch *watch)
+{
+    if (watch == NULL)
+        return;
+    watch->changed = NULL;
+    uv_close((uv_handle_t *)&watch->event, watch_closed);
+}

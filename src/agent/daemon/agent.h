@@ -1,0 +1,99 @@
+/* The agent as a whole: what its parts share.
+ *
+ * Flow     session (orders) -> agent_take_orders -> reconcile -> allocation -> attempt | process; app_server (ckpt-run) -> allocation;
+ *          every fact -> agent_commit: journal first, then the session sends it.
+ * Shapes   one struct agent per process, one loop; it owns the allocations (at most AGENT_ALLOCATIONS_MAX) and the last order set.
+ * Units    *_us monotonic, *_ms durations or wall time as named.
+ * Errors   a journal that cannot be written stops the program: agent_commit does not return then. Applications live on.
+ */
+#ifndef CKPT_AGENT_AGENT_H
+#define CKPT_AGENT_AGENT_H
+
+#include <uv.h>
+
+#include "ckpt/v1/agent.pb-c.h"
+#include "src/agent/durable/ledger.h"
+#include "src/agent/node/machine.h"
+#include "src/base/list.h"
+#include "src/base/ops.h"
+#include "src/tls/context.h"
+
+enum {
+    AGENT_ALLOCATIONS_MAX = LEDGER_ENTRIES_MAX,
+    AGENT_ALLOCATIONS_KEPT = 1024,
+    AGENT_ALLOCATIONS_PER_USER = AGENT_ALLOCATIONS_MAX / 4 /* that run or are attached */
+};
+
+struct allocation;
+struct session;
+struct own_registrar;
+struct restart_points;
+
+struct agent_counters {
+    uint64_t checkpoints_started;
+    uint64_t checkpoints_verified;
+    uint64_t checkpoints_failed;
+    uint64_t checkpoints_abandoned;
+    uint64_t signals_sent;
+    uint64_t deferrals;
+    uint64_t order_sets;
+    uint64_t orders_fenced; /* sets refused because of a lower (epoch, term) */
+    uint64_t sessions_opened;
+    uint64_t walltime_kills;
+    uint64_t walltime_conflicts; /* walltime ended while a checkpoint was in progress */
+};
+
+struct agent {
+    uv_loop_t *loop;
+    struct clock_ops clock;
+    struct machine_ops machine;
+    const char *node_id;
+    const char *boot_id;
+    const char *sysfs; /* where sensors are read; "": nowhere */
+    uint64_t started_at_ms;
+    uint64_t started_us;
+    struct ledger *ledger;
+    struct session *session;
+    struct restart_points *restart_points;
+    struct own_registrar *own_registrar;
+    const struct tls_context *tls; /* to the control nodes; NULL: plain */
+    struct list allocations;
+    size_t allocation_count;
+    Ckpt__V1__OrderSet *orders; /* the newest taken; NULL before the first */
+    uint64_t orders_taken_us;
+    struct clock_timer *reconcile_timer;
+    struct agent_counters counters;
+};
+
+/* loop is for RPC alone. */
+void agent_init(struct agent *agent, uv_loop_t *loop, const struct clock_ops *clock,
+                const struct machine_ops *machine, const char *node_id, const char *boot_id,
+                struct ledger *ledger);
+/* Takes up what the journal says was running. */
+void agent_resume(struct agent *agent);
+void agent_close(struct agent *agent); /* applications are left running */
+
+uint64_t agent_now_us(const struct agent *agent);
+
+/* Takes the set: the caller has checked the fence. Reconciles soon. */
+void agent_take_orders(struct agent *agent, Ckpt__V1__OrderSet *take_orders);
+/* By a broker that does not say of which life. */
+bool agent_ordered_to_terminate(const struct agent *agent, const char *allocation_id);
+/* The walltime that the last set told of it, as of when that set came. */
+void agent_retake_deadline(struct allocation *allocation);
+/* Runs reconcile from the loop, once, however often it is asked for. */
+void agent_reconcile_soon(struct agent *agent);
+
+/* Durable when it returns: the entry (or NULL) together with the report (or NULL). asked_at_us: instant from which the report's
+ * snapshot age counts; 0: none. The report's sequence and time are set here. */
+void agent_commit(struct agent *agent, const struct ledger_entry *entry,
+                  Ckpt__V1__AgentReport *report, uint64_t asked_at_us);
+
+/* A failed journal: logs and ends the program. */
+__attribute__((noreturn)) void agent_journal_failed(struct agent *agent, const struct err *err);
+
+struct allocation *agent_find(const struct agent *agent, const char *allocation_id);
+/* Finds or creates; NULL when AGENT_ALLOCATIONS_MAX are in use. */
+struct allocation *agent_get(struct agent *agent, const char *allocation_id);
+
+#endif

@@ -1,0 +1,311 @@
+/* ckpt-agentd: the node agent's program.
+ *
+ * Flow     flags, configuration, journal, then one loop until SIGTERM or SIGINT. Applications are left running; the next start of
+ *          the agent takes them up again.
+ * Errors   exit code 2: configuration or flags; 1: the journal, the socket, the disk. One line each, with the next step.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "raft/uv_io.h"
+#include "src/agent/app/app_server.h"
+#include "src/agent/app/own_register.h"
+#include "src/agent/daemon/agent.h"
+#include "src/agent/daemon/config.h"
+#include "src/agent/daemon/credentials.h"
+#include "src/agent/daemon/http.h"
+#include "src/agent/daemon/session.h"
+#include "src/agent/job/restart_points.h"
+#include "src/agent/node/adopt.h"
+#include "src/base/check.h"
+#include "src/base/id.h"
+#include "src/rpc/uv_clock.h"
+
+enum { EXIT_CONFIG = 2, STOP_MAX_MS = 3000 };
+
+struct daemon {
+    struct agent_config config;
+    const char *name;
+    char boot_id[64];
+    uv_loop_t loop;
+    struct disk_ops disk;
+    struct machine_ops machine;
+    struct agent agent;
+    struct credentials credentials;
+    struct app_server *app_server;
+    struct http *http;
+    uv_signal_t terminate;
+    uv_signal_t interrupt;
+    uv_signal_t hangup;
+    uv_timer_t stop_timer;
+    bool stopping;
+};
+
+static const char usage[] =
+    "usage: ckpt-agentd --config FILE --name NODE [--state-dir DIR] [--socket PATH]\n"
+    "                   [--brokers HOST:PORT,...] [--insecure] [--check-config]\n"
+    "                   [--version]\n"
+    "The agent of one compute node. FILE is YAML: brokers, state_dir, socket, http, heartbeat_ms,\n"
+    "sysfs, log_level, insecure, owners_register, tls: {ca, cert, key}. Flags override it.\n"
+    "  --insecure       like 'insecure: yes' in the file: http may be an address that is not\n"
+    "                   loopback\n";
+
+static void read_boot_id(char *ret_text, size_t size)
+{
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+    snprintf(ret_text, size, "unknown");
+    if (file == NULL)
+        return;
+    if (fgets(ret_text, (int)size, file) != NULL)
+        ret_text[strcspn(ret_text, "\n")] = '\0';
+    fclose(file);
+}
+
+static int set_flag(char *ret_text, const char *flag, const char *value, struct err *err)
+{
+    if (strlen(value) >= CONFIG_TEXT_BYTES)
+        return err_set(err, ERR_INVALID, "%s is too long", flag);
+    memcpy(ret_text, value, strlen(value) + 1);
+    return 0;
+}
+
+struct flags {
+    const char *config, *name, *state_dir, *socket, *brokers;
+    bool insecure, check;
+};
+
+static int apply_flags(struct agent_config *config, const struct flags *flags, struct err *err)
+{
+    config_defaults(config);
+    if (flags->config != NULL && config_load(flags->config, config, err) != 0)
+        return -1;
+    if (flags->state_dir != NULL &&
+        set_flag(config->state_dir, "--state-dir", flags->state_dir, err) != 0)
+        return -1;
+    if (flags->socket != NULL && set_flag(config->socket, "--socket", flags->socket, err) != 0)
+        return -1;
+    if (flags->brokers != NULL && set_flag(config->brokers, "--brokers", flags->brokers, err) != 0)
+        return -1;
+    config->insecure = config->insecure || flags->insecure;
+    if (flags->name == NULL)
+        return err_set(err, ERR_INVALID, "--name NODE is missing");
+    if (!id_valid(flags->name))
+        return err_set(err, ERR_INVALID,
+                       "--name must be this node's name, 1 to 128 characters of A-Z a-z 0-9 . _ -");
+    return config_check(config, err);
+}
+
+static void parse_flags(int argc, char **argv, struct flags *ret_flags)
+{
+    static const struct option options[] = {{"config", required_argument, NULL, 'c'},
+                                            {"name", required_argument, NULL, 'n'},
+                                            {"state-dir", required_argument, NULL, 'd'},
+                                            {"socket", required_argument, NULL, 's'},
+                                            {"brokers", required_argument, NULL, 'b'},
+                                            {"insecure", no_argument, NULL, 'u'},
+                                            {"check-config", no_argument, NULL, 'k'},
+                                            {"version", no_argument, NULL, 'v'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    struct flags flags = {0};
+    int option;
+
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        switch (option) {
+        case 'c':
+            flags.config = optarg;
+            break;
+        case 'n':
+            flags.name = optarg;
+            break;
+        case 'd':
+            flags.state_dir = optarg;
+            break;
+        case 's':
+            flags.socket = optarg;
+            break;
+        case 'b':
+            flags.brokers = optarg;
+            break;
+        case 'u':
+            flags.insecure = true;
+            break;
+        case 'k':
+            flags.check = true;
+            break;
+        case 'v':
+            puts("ckpt-agentd " CKPT_VERSION);
+            exit(EXIT_SUCCESS);
+        case 'h':
+            fputs(usage, stdout);
+            exit(EXIT_SUCCESS);
+        default:
+            fputs(usage, stderr);
+            exit(EXIT_CONFIG);
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "ckpt-agentd: unexpected argument \"%s\"\n%s", argv[optind], usage);
+        exit(EXIT_CONFIG);
+    }
+    *ret_flags = flags;
+}
+
+/* ---- life ---- */
+
+static void handle_closed(void *data)
+{
+    (void)data;
+}
+
+/* A worker that hangs in the kernel does not end; everything that matters is in the journal. */
+static void stop_late(uv_timer_t *timer)
+{
+    (void)timer;
+    log_warning("stopped_late", "text=\"a worker does not end\"");
+    _exit(EXIT_SUCCESS);
+}
+
+static void daemon_stop(uv_signal_t *handle, int number)
+{
+    struct daemon *daemon = handle->data;
+
+    if (daemon->stopping)
+        return;
+    daemon->stopping = true;
+    log_info("stopping", "signal=%d allocations=%zu", number, daemon->agent.allocation_count);
+    session_free(daemon->agent.session);
+    daemon->agent.session = NULL;
+    http_free(daemon->http);
+    agent_close(&daemon->agent);
+    app_server_free(daemon->app_server, handle_closed, NULL);
+    restart_points_free(daemon->agent.restart_points);
+    own_registrar_free(daemon->agent.own_registrar);
+    tls_watch_stop(&daemon->credentials.watch);
+    uv_close((uv_handle_t *)&daemon->terminate, NULL);
+    uv_close((uv_handle_t *)&daemon->interrupt, NULL);
+    uv_close((uv_handle_t *)&daemon->hangup, NULL);
+    uv_timer_start(&daemon->stop_timer, stop_late, STOP_MAX_MS, 0);
+    uv_unref((uv_handle_t *)&daemon->stop_timer);
+}
+
+static void daemon_reload(uv_signal_t *handle, int number)
+{
+    struct daemon *daemon = handle->data;
+
+    (void)number;
+    credentials_reload(&daemon->credentials);
+    log_info("reloaded", "text=\"certificates were read, other changes need a restart\"");
+}
+
+static void watch_signal(struct daemon *daemon, uv_signal_t *handle, int number,
+                         void (*received)(uv_signal_t *handle, int number))
+{
+    CHECK(uv_signal_init(&daemon->loop, handle) == 0);
+    handle->data = daemon;
+    CHECK(uv_signal_start(handle, received, number) == 0);
+}
+
+static int daemon_open(struct daemon *daemon, struct err *err)
+{
+    struct agent *agent = &daemon->agent;
+    struct clock_ops clock;
+    struct ledger *ledger;
+    mode_t mask;
+    int result;
+
+    if (mkdir(daemon->config.state_dir, 0700) != 0 && errno != EEXIST)
+        return err_set(err, ERR_IO, "%s: %s", daemon->config.state_dir, strerror(errno));
+    uv_clock_ops(&daemon->loop, &clock);
+    disk_uv_ops(&daemon->loop, &daemon->disk);
+    machine_uv_ops(&daemon->loop, &daemon->machine);
+    if (ledger_open(&daemon->disk, daemon->config.state_dir, daemon->name, daemon->boot_id, &ledger,
+                    err) != 0)
+        return -1;
+    agent_init(agent, &daemon->loop, &clock, &daemon->machine, daemon->name, daemon->boot_id,
+               ledger);
+    if (adopt_running(&daemon->machine, daemon->name, daemon->config.socket, ledger, err) != 0)
+        return -1;
+    if (credentials_open(&daemon->credentials, &daemon->config, daemon->name, &agent->clock, err) !=
+        0)
+        return -1;
+    agent->tls = daemon->credentials.context;
+    agent->sysfs = daemon->config.sysfs;
+    if (restart_points_new(agent, daemon->config.brokers, &agent->restart_points, err) != 0)
+        return -1;
+    if (own_registrar_new(agent, daemon->config.brokers, daemon->config.owners_register,
+                          &agent->own_registrar, err) != 0)
+        return -1;
+    if (session_new(agent, daemon->config.brokers, daemon->config.heartbeat_ms, &agent->session,
+                    err) != 0)
+        return -1;
+    agent_resume(agent);
+    mask = umask(0); /* every user's jobs attach; who they are is told by the kernel */
+    result = app_server_new(agent, daemon->config.socket, &daemon->app_server, err);
+    umask(mask);
+    if (result != 0)
+        return -1;
+    if (daemon->config.http[0] != '\0')
+        return http_new(agent, daemon->config.http, &daemon->http, err);
+    return 0;
+}
+
+static int daemon_run(struct daemon *daemon)
+{
+    struct err err;
+
+    CHECK(uv_loop_init(&daemon->loop) == 0);
+    if (daemon_open(daemon, &err) != 0) {
+        log_error("start_failed", "text=\"%s\"", err.text);
+        return EXIT_FAILURE;
+    }
+    CHECK(uv_timer_init(&daemon->loop, &daemon->stop_timer) == 0);
+    watch_signal(daemon, &daemon->terminate, SIGTERM, daemon_stop);
+    watch_signal(daemon, &daemon->interrupt, SIGINT, daemon_stop);
+    watch_signal(daemon, &daemon->hangup, SIGHUP, daemon_reload);
+    log_info("started", "version=%s socket=%s state_dir=%s brokers=\"%s\"", CKPT_VERSION,
+             daemon->config.socket, daemon->config.state_dir, daemon->config.brokers);
+    if (daemon->config.insecure && daemon->config.http[0] != '\0')
+        log_warning("insecure", "text=\"everyone who reaches %s reads the metrics\"",
+                    daemon->config.http);
+    uv_run(&daemon->loop, UV_RUN_DEFAULT);
+    credentials_close(&daemon->credentials);
+    ledger_close(daemon->agent.ledger);
+    log_info("stopped", "applications=%s", "left running");
+    return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    static struct daemon daemon;
+    struct flags flags;
+    struct err err;
+
+    parse_flags(argc, argv, &flags);
+    if (apply_flags(&daemon.config, &flags, &err) != 0) {
+        fprintf(stderr, "ckpt-agentd: %s\n", err.text);
+        return EXIT_CONFIG;
+    }
+    if (flags.check && credentials_check(&daemon.config, flags.name, &err) != 0) {
+        fprintf(stderr, "ckpt-agentd: %s\n", err.text);
+        return EXIT_CONFIG;
+    }
+    if (flags.check) {
+        puts("configuration is right");
+        return EXIT_SUCCESS;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    daemon.name = flags.name;
+    log_set_identity("ckpt-agentd", flags.name);
+    check_set_hook(log_dump);
+    log_set_level(daemon.config.log_level);
+    read_boot_id(daemon.boot_id, sizeof(daemon.boot_id));
+    return daemon_run(&daemon);
+}

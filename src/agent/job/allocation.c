@@ -1,0 +1,181 @@
+/* One allocation on this node. See allocation.h. */
+#include "src/agent/job/allocation.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "src/agent/app/app_server.h"
+#include "src/agent/job/walltime.h"
+#include "src/base/check.h"
+
+struct allocation *allocation_new(struct agent *agent, const char *allocation_id,
+                                  const struct ledger_entry *entry)
+{
+    struct allocation *allocation = check_calloc(1, sizeof(*allocation));
+
+    CHECK(id_valid(allocation_id));
+    allocation->agent = agent;
+    if (entry != NULL)
+        allocation->entry = *entry;
+    else
+        snprintf(allocation->entry.allocation_id, sizeof(allocation->entry.allocation_id), "%s",
+                 allocation_id);
+    user_path_init(&allocation->folder, allocation, OPENED_FOLDER);
+    user_path_init(&allocation->socket, allocation, OPENED_SOCKET);
+    process_init(allocation);
+    attempt_init(allocation);
+    walltime_init(allocation);
+    list_init(&allocation->node);
+    return allocation;
+}
+
+void allocation_free(struct allocation *allocation)
+{
+    if (allocation->stream != NULL)
+        app_stream_orphan(allocation->stream);
+    allocation_machine(allocation)->remove_detach(allocation->sweep);
+    walltime_close(allocation);
+    attempt_close(allocation);
+    process_close(allocation);
+    user_path_close(&allocation->folder);
+    user_path_close(&allocation->socket);
+    list_remove(&allocation->node);
+    free(allocation);
+}
+
+void allocation_commit(struct allocation *allocation, Ckpt__V1__AgentReport *report,
+                       uint64_t asked_at_us)
+{
+    if (report != NULL)
+        report->allocation_id = allocation->entry.allocation_id;
+    agent_commit(allocation->agent, &allocation->entry, report, asked_at_us);
+}
+
+struct machine_user allocation_user(const struct allocation *allocation)
+{
+    struct machine_user user = {.uid = allocation->entry.uid, .gid = allocation->entry.gid};
+
+    snprintf(user.groups, sizeof(user.groups), "%s", allocation->entry.groups);
+    return user;
+}
+
+const struct restore_owner *allocation_owner(const struct allocation *allocation,
+                                             struct restore_owner *owner)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+
+    *owner = (struct restore_owner){entry->owner, entry->owner_uid};
+    return entry->owned ? owner : NULL;
+}
+
+bool allocation_stranger(const struct allocation *allocation, uid_t uid)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+
+    return entry->owned && uid != 0 && uid != entry->owner_uid;
+}
+
+void allocation_owner_text(const char *allocation_id, const char *name, uid_t owner_uid, uid_t uid,
+                           char text[OWNER_TEXT_BYTES])
+{
+    if (name[0] != '\0')
+        snprintf(text, OWNER_TEXT_BYTES,
+                 "allocation %s is registered for user %s (uid %u), and you are uid %u; %s must "
+                 "start it, or register an allocation of your own",
+                 allocation_id, name, (unsigned)owner_uid, (unsigned)uid, name);
+    else
+        snprintf(text, OWNER_TEXT_BYTES,
+                 "allocation %s belongs to uid %u on this node, who came first, and you are uid "
+                 "%u; register an allocation of your own",
+                 allocation_id, (unsigned)owner_uid, (unsigned)uid);
+}
+
+const struct machine_ops *allocation_machine(const struct allocation *allocation)
+{
+    return &allocation->agent->machine;
+}
+
+bool allocation_other_life(const struct allocation *allocation, uint64_t life)
+{
+    const Ckpt__V1__OrderSet *orders = allocation->agent->orders;
+    uint64_t own = allocation->entry.life;
+
+    if (orders == NULL || own == 0)
+        return false;
+    return life > own || reconcile_late(orders, life, own);
+}
+
+/* A start for a life that nobody could tell (0) may be one more of the life before, unless that is over here. A broker that does not
+ * know lives says that one runs: an end that has passed was of another. */
+static bool deadline_outlived(const struct allocation *allocation, uint64_t epoch, uint64_t life)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+
+    if (life == 0 && epoch != 0)
+        return entry->deadline_us <= agent_now_us(allocation->agent);
+    return life != entry->life && (life != 0 || entry->life <= entry->ended_life);
+}
+
+bool allocation_set_life(struct allocation *allocation, uint64_t epoch, uint64_t life)
+{
+    struct ledger_entry *entry = &allocation->entry;
+    bool outlived = deadline_outlived(allocation, epoch, life);
+
+    if (life != 0 && life <= entry->ended_life && epoch <= life_epoch(entry->ended_life))
+        return false;
+    entry->life = life;
+    if (!outlived)
+        return true;
+    entry->deadline_us = 0; /* of the life before */
+    agent_retake_deadline(allocation);
+    walltime_start(allocation);
+    return true;
+}
+
+bool allocation_leader_needed(const struct allocation *allocation)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+    bool over = entry->ended || (entry->life != 0 && entry->life <= entry->ended_life);
+
+    return over || (entry->walltime_ms != 0 && entry->deadline_us == 0);
+}
+
+void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
+{
+    const struct attempt *attempt = &allocation->attempt;
+    const struct ledger_entry *entry = &allocation->entry;
+    bool busy = attempt_busy(attempt);
+
+    *ret_hand = (struct hand){
+        .allocation_id = entry->allocation_id,
+        .checkpoint_id = busy ? attempt->checkpoint_id : entry->checkpoint_id,
+        .attempt = busy ? attempt->attempt : entry->attempt,
+        .busy = busy,
+        .cancelling = attempt->state == ATTEMPT_CLEANING,
+        .put_off = attempt->state == ATTEMPT_DEFERRED,
+        .timeout_ms = attempt->timeout_ms,
+        .stopping = process_stopping(allocation) && allocation->process.cause != STOP_BY_TAKEOVER,
+        .terminated = entry->terminated,
+        .asks = allocation->process.state == PROCESS_ABSENT && allocation->stream != NULL &&
+                app_stream_asks(allocation->stream),
+        .life = entry->life,
+        .ended_life = entry->ended_life,
+        .ended_epoch = allocation->process.stop_epoch,
+    };
+}
+
+bool allocation_idle(const struct allocation *allocation)
+{
+    return allocation->process.state == PROCESS_ABSENT && !allocation->entry.restart_awaited &&
+           allocation->stream == NULL && allocation->sweep == NULL &&
+           !attempt_busy(&allocation->attempt);
+}
+
+void allocation_rest(struct allocation *allocation)
+{
+    if (allocation->process.state != PROCESS_ABSENT || allocation->stream != NULL ||
+        attempt_busy(&allocation->attempt))
+        return;
+    user_path_close(&allocation->folder);
+    user_path_close(&allocation->socket);
+}

@@ -1,0 +1,66 @@
+/* One allocation on this node: its process, its checkpoint attempt, its walltime, behind one coordinator (F-027).
+ *
+ * Flow     orders, ckpt-run's messages, timers and process exits all arrive here, one at a time on the loop. While a stop is under
+ *          way no new attempt starts; an attempt that was under way may still complete within the grace.
+ * Shapes   `entry` is the durable part and is written by agent_commit before anything acts on it.
+ */
+#ifndef CKPT_AGENT_ALLOCATION_H
+#define CKPT_AGENT_ALLOCATION_H
+
+#include "src/agent/daemon/agent.h"
+#include "src/agent/job/attempt.h"
+#include "src/agent/job/process.h"
+#include "src/agent/job/reconcile.h"
+#include "src/agent/job/restart_points.h"
+#include "src/agent/node/user_path.h"
+
+struct app_stream;
+struct cleanup;
+struct restore;
+
+struct allocation {
+    struct list node;
+    struct agent *agent;
+    struct ledger_entry entry;
+    struct process process;
+    struct attempt attempt;
+    struct user_path folder; /* the work folder */
+    struct user_path socket; /* that its application registered */
+    struct clock_timer *walltime_timer;
+    struct app_stream *stream; /* ckpt-run's; NULL while none is connected */
+    struct cleanup *sweep; /* of out/ and restore/; goes on when its stream has ended. NULL: none */
+};
+
+struct allocation *allocation_new(struct agent *agent, const char *allocation_id,
+                                  const struct ledger_entry *entry);
+void allocation_free(struct allocation *allocation);
+/* The entry as it is now, with an optional report. */
+void allocation_commit(struct allocation *allocation, Ckpt__V1__AgentReport *report,
+                       uint64_t asked_at_us);
+/* The job's user, and the table that does things as it. */
+struct machine_user allocation_user(const struct allocation *allocation);
+const struct machine_ops *allocation_machine(const struct allocation *allocation);
+/* What the orders in hand say of `life` (0: a broker that does not know lives) is of another life than the application that runs
+ * here, or ran last. */
+bool allocation_other_life(const struct allocation *allocation, uint64_t life);
+/* Whose it is here, as the journal knows; NULL: nobody has attached yet. */
+const struct restore_owner *allocation_owner(const struct allocation *allocation,
+                                             struct restore_owner *owner);
+/* root may take anybody's. */
+bool allocation_stranger(const struct allocation *allocation, uid_t uid);
+/* Why `uid` may not attach. name "": the owner came first. */
+enum { OWNER_TEXT_BYTES = 400 };
+void allocation_owner_text(const char *allocation_id, const char *name, uid_t owner_uid, uid_t uid,
+                           char text[OWNER_TEXT_BYTES]);
+/* Its next application is for this life, as the broker has just said. False: that life is over here already. */
+bool allocation_set_life(struct allocation *allocation, uint64_t epoch, uint64_t life);
+/* Without a leader's word the next start would be one more of the life known here. Not when that is over, nor when what is left of
+ * its walltime is not known: only a leader can name another. */
+bool allocation_leader_needed(const struct allocation *allocation);
+void allocation_hand(const struct allocation *allocation, struct hand *ret_hand);
+/* Nothing is under way and nobody is connected: it may be forgotten when room is needed. */
+bool allocation_idle(const struct allocation *allocation);
+/* What its user has named is held open only while something of it is here: many allocations are kept, few descriptors. */
+void allocation_rest(struct allocation *allocation);
+
+#endif

@@ -1,0 +1,163 @@
+/* Orders against what is in hand. See reconcile.h.
+ *
+ *   order                       hand                                step
+ *   ------------------------    --------------------------------    ---------------------------------
+ *   any                         of a later life                     -
+ *   none for the attempt        busy, not cancelling                CANCEL
+ *   CHECKPOINT, (id, n) above   not busy                            START
+ *   CHECKPOINT, (id, n) above   busy                                (CANCEL above; START once it ended)
+ *   CHECKPOINT, (id, n) equal   busy, a longer timeout ordered      EXTEND
+ *   CHECKPOINT, (id, n) equal   put off, no deferral is left        HURRY
+ *   CHECKPOINT, not above       any                                 -
+ *   TERMINATE                   ckpt-run asks for its life          - (once it has heard)
+ *   TERMINATE                   life not ended yet, not stopping    TERMINATE
+ */
+#include "src/agent/job/reconcile.h"
+
+#include <string.h>
+
+#include "src/base/id.h"
+
+static const struct hand *hand_of(const struct hand *hands, size_t count, const char *id)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(hands[i].allocation_id, id) == 0)
+            return &hands[i];
+    }
+    return NULL;
+}
+
+/* A folder that a worker may be pointed at: absolute, without "..", of a sane length. */
+static bool path_sane(const char *path, size_t size)
+{
+    size_t length = strlen(path);
+
+    if (path[0] != '/' || length >= size)
+        return false;
+    for (const char *at = strstr(path, "/.."); at != NULL; at = strstr(at + 1, "/..")) {
+        if (at[3] == '/' || at[3] == '\0')
+            return false;
+    }
+    return true;
+}
+
+static const char *order_wrong(const Ckpt__V1__Order *order)
+{
+    if (!id_valid(order->allocation_id))
+        return "the allocation id is not valid";
+    switch (order->kind) {
+    case CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT:
+        if (order->checkpoint_id == 0 || order->attempt == 0)
+            return "checkpoint id or attempt is 0";
+        if (!path_sane(order->path, RECONCILE_PATH_MAX_BYTES) ||
+            !path_sane(order->target_prefix, RECONCILE_PREFIX_MAX_BYTES))
+            return "the path or its prefix is not an absolute folder";
+        return order->timeout_ms <= order->deferred_ms ? "the timeout is 0, or all of it a deferral"
+                                                       : NULL;
+    case CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE:
+        return NULL;
+    case CKPT__V1__ORDER_KIND__ORDER_KIND_UNSPECIFIED:
+    case _CKPT__V1__ORDER_KIND_IS_INT_SIZE:
+        break;
+    }
+    return "the kind of order is unknown";
+}
+
+static bool attempt_above(const Ckpt__V1__Order *order, const struct hand *hand)
+{
+    if (order->checkpoint_id != hand->checkpoint_id)
+        return order->checkpoint_id > hand->checkpoint_id;
+    return order->attempt > hand->attempt;
+}
+
+static bool order_names_attempt(const Ckpt__V1__Order *order, const struct hand *hand)
+{
+    return order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT &&
+           order->checkpoint_id == hand->checkpoint_id && order->attempt == hand->attempt &&
+           strcmp(order->allocation_id, hand->allocation_id) == 0;
+}
+
+static bool withdrawn(const struct hand *hand, Ckpt__V1__Order *const *orders, size_t count)
+{
+    if (!hand->busy || hand->cancelling)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (order_names_attempt(orders[i], hand))
+            return false;
+    }
+    return true;
+}
+
+bool reconcile_late(const Ckpt__V1__OrderSet *set, uint64_t life, uint64_t own)
+{
+    return life != 0 && life < own && set->epoch <= life_epoch(own);
+}
+
+static enum step_kind step_of_terminate(const Ckpt__V1__OrderSet *set, const Ckpt__V1__Order *order,
+                                        const struct hand *hand)
+{
+    if (hand == NULL)
+        return STEP_TERMINATE;
+    if (hand->asks || hand->stopping)
+        return 0;
+    if (hand->terminated && order->life <= hand->ended_life &&
+        (order->life == 0 || set->epoch <= life_epoch(hand->ended_life) ||
+         set->epoch <= hand->ended_epoch))
+        return 0;
+    return STEP_TERMINATE;
+}
+
+/* The broker ends what this agent said that it runs, of an earlier life than the state's: a later one is not meant, of whatever epoch the
+ * set is. Such an order comes late when that life was over by then, or told of in a report from before. */
+static bool of_earlier_life(const Ckpt__V1__Order *order, const struct hand *hand)
+{
+    return order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE &&
+           order->reason == CKPT__V1__REASON__REASON_ALLOCATION_ENDED && order->life != 0 &&
+           order->life < hand->life;
+}
+
+static enum step_kind step_of(const Ckpt__V1__OrderSet *set, const Ckpt__V1__Order *order,
+                              const struct hand *hand)
+{
+    if (hand != NULL &&
+        (reconcile_late(set, order->life, hand->life) || of_earlier_life(order, hand)))
+        return 0;
+    if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE)
+        return step_of_terminate(set, order, hand);
+    if (hand == NULL)
+        return STEP_START;
+    if (attempt_above(order, hand))
+        return hand->busy ? 0 : STEP_START;
+    if (order_names_attempt(order, hand) && hand->put_off && order->max_deferral_ms == 0)
+        return STEP_HURRY;
+    if (order_names_attempt(order, hand) && hand->busy && order->timeout_ms > hand->timeout_ms)
+        return STEP_EXTEND;
+    return 0;
+}
+
+size_t reconcile(const struct hand *hands, size_t hand_count, const Ckpt__V1__OrderSet *set,
+                 struct step *ret_steps)
+{
+    Ckpt__V1__Order *const *orders = set->orders;
+    size_t order_count = set->n_orders;
+    size_t count = 0;
+
+    for (size_t i = 0; i < hand_count; i++) {
+        if (withdrawn(&hands[i], orders, order_count))
+            ret_steps[count++] = (struct step){STEP_CANCEL, hands[i].allocation_id, NULL, NULL};
+    }
+    for (size_t i = 0; i < order_count; i++) {
+        const Ckpt__V1__Order *order = orders[i];
+        const char *wrong = order_wrong(order);
+        enum step_kind kind;
+
+        if (wrong != NULL) {
+            ret_steps[count++] = (struct step){STEP_IGNORE, order->allocation_id, order, wrong};
+            continue;
+        }
+        kind = step_of(set, order, hand_of(hands, hand_count, order->allocation_id));
+        if (kind != 0)
+            ret_steps[count++] = (struct step){kind, order->allocation_id, order, NULL};
+    }
+    return count;
+}

@@ -1,0 +1,83 @@
+/* Where an application starts from: asks the leader for the newest complete checkpoint and brings its shard here, verified.
+ *
+ * Flow     restore_start() -> BrokerService/GetRestartPoint (repeated until a leader answers) -> worker `verify` for the other nodes'
+ *          shards -> worker `restore` -> done(); a shard that does not verify or is not there falls back to the checkpoint before
+ *          it, on every node of the job alike.
+ * Shapes   one restore per attached ckpt-run; restore_cancel() when it goes away. One channel pair for all restores.
+ * Errors   no leader, storage away: tried again for as long as ckpt-run waits, never "from scratch". (Whoever asked for that, and
+ *          may, goes without an answer after a few seconds, in a life that is not known.) An allocation that the broker
+ *          does not know, that has ended or that is not of this node is told by `error`, after a few seconds of patience.
+ *          Of a job of more than 16 nodes each reads its own shard only, and none falls back: that is told by `error` too.
+ *          Who is neither the owner nor root is told by `error` at once. The owner is the user of this node that the registered name
+ *          stands for; a name that stands for none, or none, leaves it to who came first.
+ * Source   I27, S1-091.
+ */
+#ifndef CKPT_AGENT_RESTART_POINTS_H
+#define CKPT_AGENT_RESTART_POINTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "src/agent/daemon/agent.h"
+
+enum { ATTACH_NOTICE_BYTES = 1024 };
+
+struct restart_points;
+struct restore;
+
+struct restore_result {
+    uint64_t checkpoint_id;  /* 0: there is none, start from scratch */
+    const char *folder;      /* "" then */
+    const char *notice;      /* which newer checkpoints were passed over, and why; "": none */
+    const char *error;       /* "": none */
+    const char *path;        /* of the checkpoint on the destination; NULL: none */
+    uint64_t snapshot_at_ms; /* the instant to which it goes back; 0: not known */
+};
+typedef void restore_done_fn(void *data, const struct restore_result *result);
+
+/* Whose the allocation is on this node. */
+struct restore_owner {
+    const char *name; /* as registered; "": not by its name, but by having come first */
+    uid_t uid;
+};
+
+/* What an answer of a broker says of a start. */
+struct restore_word {
+    uint64_t epoch; /* of its state; 0: no broker answered */
+    uint64_t life;  /* for which it would be started; 0: not known */
+    const Ckpt__V1__AllocationDeadline
+        *deadline;                     /* of its walltime, now; NULL: none, or not known */
+    const struct restore_owner *owner; /* NULL: no broker answered */
+};
+
+enum restore_what {
+    RESTORE_FILES,
+    RESTORE_NOTHING, /* a start from scratch: for which life it is */
+    RESTORE_OWNER    /* what runs already: whether it is the user's */
+};
+
+/* Texts are copied. */
+struct restore_ask {
+    const char *allocation_id;
+    const char *work_dir;
+    const struct opened *folder; /* the same, open for as long as the restore lasts */
+    struct machine_user user;
+    enum restore_what what;
+    bool alone; /* nothing is brought, and a broker that does not answer is not waited for */
+    const struct restore_owner *owner; /* that is known already; NULL: none */
+    /* Comes with each answer of a broker, so perhaps again. The restore must not be cancelled from within. */
+    void (*told)(void *data, const struct restore_word *word);
+    /* Why it takes so long, each time that it is found out; NULL: nobody wants to know. */
+    void (*waits)(void *data, const char *why);
+    restore_done_fn *done;
+    void *data;
+};
+
+int restart_points_new(struct agent *agent, const char *brokers, struct restart_points **ret_points,
+                       struct err *err);
+void restart_points_free(struct restart_points *points);
+
+struct restore *restore_start(struct restart_points *points, const struct restore_ask *ask);
+void restore_cancel(struct restore *restore); /* NULL allowed; done does not come any more */
+
+#endif

@@ -1,0 +1,136 @@
+/* The agent's own walltime. See walltime.h. */
+#include "src/agent/job/walltime.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "src/agent/app/app_server.h"
+#include "src/agent/job/allocation.h"
+#include "src/base/log.h"
+
+/* Estimates differ by how long a message travelled; a journal write for each of those would be noise. */
+enum { WALLTIME_TOLERANCE_US = 50000 };
+
+uint64_t walltime_choose(uint64_t kept_us, uint64_t estimate_us, bool holds)
+{
+    if (kept_us == 0 || !holds)
+        return estimate_us;
+    return estimate_us + WALLTIME_TOLERANCE_US < kept_us ? estimate_us : kept_us;
+}
+
+uint64_t walltime_moved(uint64_t kept_us, uint64_t from_ms, uint64_t to_ms)
+{
+    uint64_t apart_ms = from_ms < to_ms ? to_ms - from_ms : from_ms - to_ms;
+    uint64_t apart_us = apart_ms < UINT64_MAX / 1000 ? apart_ms * 1000 : UINT64_MAX;
+
+    if (kept_us == 0)
+        return 0;
+    if (from_ms < to_ms)
+        return apart_us < UINT64_MAX - kept_us ? kept_us + apart_us : UINT64_MAX;
+    return apart_us < kept_us ? kept_us - apart_us : 1;
+}
+
+/* A run of an allocation began as long before its walltime ends as that lasts; the life of a part that joined it later is not told from it. */
+static bool started_within(const struct allocation *allocation,
+                           const Ckpt__V1__AllocationDeadline *deadline)
+{
+    uint64_t came_ms = allocation->agent->orders_taken_us / 1000;
+    uint64_t started_ms = allocation->entry.started_us / 1000;
+
+    return started_ms != 0 && deadline->walltime_ms >= deadline->remaining_ms &&
+           started_ms + (deadline->walltime_ms - deadline->remaining_ms) >= came_ms;
+}
+
+/* Of what was started while nobody could tell its life: the one whose walltime it is. Without, the report of its end would be taken for one
+ * of whatever life the allocation has by then. Two lives that follow each other mostly have one walltime. */
+static uint64_t life_of(const struct allocation *allocation)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+    const Ckpt__V1__OrderSet *orders = allocation->agent->orders;
+
+    for (size_t i = 0; entry->life == 0 && orders != NULL && i < orders->n_deadlines; i++)
+        if (strcmp(orders->deadlines[i]->allocation_id, entry->allocation_id) == 0 &&
+            orders->deadlines[i]->walltime_ms == entry->walltime_ms &&
+            started_within(allocation, orders->deadlines[i]))
+            return orders->deadlines[i]->life;
+    return entry->life;
+}
+
+static void walltime_fired(void *data)
+{
+    struct allocation *allocation = data;
+
+    if (allocation->process.state == PROCESS_ABSENT && allocation->stream == NULL)
+        return;
+    if (allocation->process.state == PROCESS_ABSENT &&
+        (allocation->entry.ended || app_stream_asks(allocation->stream)))
+        return;
+    if (allocation->process.state == PROCESS_RUNNING) {
+        allocation->agent->counters.walltime_kills++;
+        if (attempt_busy(&allocation->attempt))
+            allocation->agent->counters.walltime_conflicts++;
+    }
+    process_stop(allocation,
+                 &(struct process_stop_ask){.cause = STOP_BY_WALLTIME,
+                                            .reason = CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED,
+                                            .grace_ms = allocation->entry.grace_ms,
+                                            .life = life_of(allocation)});
+}
+
+void walltime_init(struct allocation *allocation)
+{
+    const struct clock_ops *clock = &allocation->agent->clock;
+
+    allocation->walltime_timer = clock->timer_new(clock->context, walltime_fired, allocation);
+}
+
+void walltime_close(struct allocation *allocation)
+{
+    allocation->agent->clock.timer_free(allocation->walltime_timer);
+    allocation->walltime_timer = NULL;
+}
+
+void walltime_start(struct allocation *allocation)
+{
+    const struct clock_ops *clock = &allocation->agent->clock;
+    uint64_t now_us = agent_now_us(allocation->agent);
+    uint64_t deadline_us = allocation->entry.deadline_us;
+
+    if (deadline_us == 0)
+        clock->timer_stop(allocation->walltime_timer);
+    else
+        clock->timer_start(allocation->walltime_timer,
+                           deadline_us > now_us ? deadline_us - now_us : 0);
+}
+
+void walltime_set(struct allocation *allocation, const Ckpt__V1__AllocationDeadline *deadline,
+                  uint64_t life, uint64_t came_us)
+{
+    struct ledger_entry *entry = &allocation->entry;
+    bool changed = deadline->walltime_ms != 0 && entry->walltime_ms != 0 &&
+                   deadline->walltime_ms != entry->walltime_ms;
+    bool running = allocation->process.state != PROCESS_ABSENT;
+    bool same = life != 0 && life == entry->life;
+    bool holds = same || (running && !changed);
+    uint64_t kept_us =
+        changed ? walltime_moved(entry->deadline_us, entry->walltime_ms, deadline->walltime_ms)
+                : entry->deadline_us;
+    uint64_t remaining_ms =
+        deadline->remaining_ms < UINT64_MAX / 2000 ? deadline->remaining_ms : UINT64_MAX / 2000;
+    uint64_t chosen_us = walltime_choose(kept_us, came_us + remaining_ms * 1000, holds);
+
+    if (chosen_us == entry->deadline_us && deadline->grace_ms == entry->grace_ms &&
+        deadline->walltime_ms == entry->walltime_ms)
+        return;
+    if (!running && entry->deadline_us != 0 &&
+        chosen_us + WALLTIME_TOLERANCE_US > entry->deadline_us &&
+        chosen_us < entry->deadline_us + WALLTIME_TOLERANCE_US)
+        return;
+    entry->deadline_us = chosen_us;
+    entry->grace_ms = deadline->grace_ms;
+    entry->walltime_ms = deadline->walltime_ms;
+    allocation_commit(allocation, NULL, 0);
+    log_info("walltime", "allocation=%s remaining_ms=%" PRIu64 " grace_ms=%" PRIu64,
+             entry->allocation_id, remaining_ms, entry->grace_ms);
+    walltime_start(allocation);
+}

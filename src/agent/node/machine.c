@@ -1,0 +1,109 @@
+/* Logic over the machine's table. See machine.h. */
+#include "src/agent/node/machine.h"
+
+#include <string.h>
+
+#include "src/base/check.h"
+
+struct machine_user machine_user_of(const struct proc_status *status)
+{
+    struct machine_user user = {.uid = status->uid, .gid = status->gid};
+
+    memcpy(user.groups, status->groups, sizeof(user.groups));
+    return user;
+}
+
+bool machine_alive(const struct machine_ops *machine, pid_t pid, uint64_t start_ticks)
+{
+    struct proc_stat stat;
+    bool known = pid > 0 && start_ticks != MACHINE_NEVER_STARTED;
+    int result = known ? machine->process_read(machine->context, pid, &stat, NULL) : -1;
+
+    return result > 0 || (result == 0 && stat.start_ticks == start_ticks && proc_living(&stat));
+}
+
+struct members {
+    const struct machine_ops *machine;
+    bool led; /* by the leader that is known: all are of its group */
+    uint64_t start_ticks;
+    uid_t uid;
+    size_t others;
+};
+
+static bool members_each(void *data, const struct proc_stat *stat)
+{
+    struct members *members = data;
+    struct proc_status status;
+
+    if (members->led)
+        return false; /* one is enough */
+    if (stat->session != stat->group && stat->start_ticks >= members->start_ticks &&
+        (members->machine->process_read(members->machine->context, stat->pid, NULL, &status) != 0 ||
+         status.uid == members->uid))
+        return false;
+    members->others++;
+    return true;
+}
+
+bool machine_group_alive(const struct machine_ops *machine, pid_t group, uint64_t start_ticks,
+                         uid_t uid)
+{
+    struct members members = {.machine = machine, .start_ticks = start_ticks, .uid = uid};
+    struct proc_stat leader;
+
+    if (start_ticks == MACHINE_NEVER_STARTED)
+        return false;
+    members.led = machine->process_read(machine->context, group, &leader, NULL) == 0;
+    if (members.led && leader.start_ticks != start_ticks)
+        return false;
+    return machine->group_each(machine->context, group, members_each, &members) > members.others;
+}
+
+struct catches {
+    const struct machine_ops *machine;
+    uint64_t bit;
+    size_t seen;
+    bool any;
+    bool dies;
+    bool unread;
+    struct proc_stat culprit;
+};
+
+static bool catches_each(void *data, const struct proc_stat *stat)
+{
+    struct catches *catches = data;
+    struct proc_status status;
+    int result =
+        catches->machine->process_read(catches->machine->context, stat->pid, NULL, &status);
+
+    catches->seen++;
+    if (result != 0) { /* below 0: gone between the two reads */
+        catches->unread = catches->unread || result > 0;
+        return true;
+    }
+    if (status.caught & catches->bit) {
+        catches->any = true;
+    } else if (!(status.ignored & catches->bit)) {
+        catches->dies = true;
+        catches->culprit = *stat;
+    }
+    return !catches->dies;
+}
+
+enum machine_catches machine_group_catches(const struct machine_ops *machine, pid_t group,
+                                           int signal, struct proc_stat *ret_culprit)
+{
+    struct catches catches = {.machine = machine, .bit = UINT64_C(1) << (signal - 1)};
+
+    size_t count;
+
+    CHECK(signal >= 1 && signal <= 64);
+    count = machine->group_each(machine->context, group, catches_each, &catches);
+    if (catches.dies) {
+        *ret_culprit = catches.culprit;
+        return MACHINE_WOULD_DIE;
+    }
+    if (catches.unread || count != catches.seen)
+        return MACHINE_UNREAD;
+    return catches.any ? MACHINE_CATCHES : MACHINE_NONE_CATCHES;
+}

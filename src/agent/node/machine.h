@@ -1,0 +1,147 @@
+/* Operation table for the machine under the agent: processes, work folders and destinations. With the clock
+ * table (src/base/ops.h) and, for the journal, the disk table (raft/io_ops.h) it is everything that the agent's logic takes from its node beside RPC, so that the same logic runs on a
+ * real node and in the simulator.
+ *
+ * Flow     real: machine_uv_ops(); the simulator brings its own. machine_alive() and machine_group_catches() are logic over the table.
+ * Shapes   handles belong to the implementation and are given back once. Callbacks come on the loop thread, never from inside the call
+ *          that asked for them.
+ * Errors   -1 with err; ERR_FULL when there is no space, ERR_LOCKED, ERR_NOT_FOUND, else ERR_IO. What has no err is best effort.
+ * Absent   retries.
+ */
+#ifndef CKPT_AGENT_MACHINE_H
+#define CKPT_AGENT_MACHINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include "src/agent/daemon/sensors.h"
+#include "src/agent/node/kin.h"
+#include "src/agent/node/opened.h"
+#include "src/agent/node/proc.h"
+#include "src/base/err.h"
+#include "src/dest/worker.h"
+
+struct ask_watch; /* of a folder */
+struct cleanup;   /* a removal that runs */
+struct pid_watch; /* of a process */
+
+/* Files of a job are touched as its user, so that a link in its folder never makes the agent write elsewhere. */
+struct machine_user {
+    uid_t uid;
+    gid_t gid;
+    char groups
+        [PROC_GROUPS_BYTES]; /* supplementary ones, as in proc.h: workers have them, file operations here do not need them */
+};
+
+/* What lies below a work folder, and as whom it is touched. */
+struct machine_file {
+    const struct opened *folder; /* NULL: it is not open, and everything fails */
+    struct machine_user user;
+    const char *name;
+};
+
+/* Of the files below a folder, as deep as a checkpoint may be (MANIFEST_DEPTH_MAX), and of so many names. */
+struct machine_growth {
+    uint64_t sum; /* changes with any name's size or time of change */
+    size_t files; /* at least 1 when there are more names than are looked at */
+};
+
+enum { MACHINE_FOLDERS_MAX = 2 };
+
+/* Of a process of another boot: none that can be found is it. */
+#define MACHINE_NEVER_STARTED UINT64_MAX
+
+struct machine_ops {
+    void *context;
+
+    /* ---- processes ---- */
+    /* Either result may be NULL: not wanted. -1: no such process; 1: it cannot be read just now, which says nothing of it. */
+    int (*process_read)(void *context, pid_t pid, struct proc_stat *ret_stat,
+                        struct proc_status *ret_status);
+    /* Calls each() for the living processes of the group until it says false; how many it saw, and one more when not all could be read. */
+    size_t (*group_each)(void *context, pid_t group, proc_each_fn *each, void *data);
+    int (*group_signal)(void *context, pid_t group, int signal, struct err *err);
+    /* Kills what the application has started outside of its group, see kin.h, off the loop; done() comes once with how many there were,
+     * unless detached. NULL: the machine has none to find. */
+    struct kin_look *(*kin_kill)(void *context, const struct kin *kin,
+                                 void (*done)(void *data, size_t count), void *data);
+    void (*kin_detach)(struct kin_look *look); /* NULL allowed */
+    /* ended() once when the process is gone. NULL: cannot be watched, or gone already; the caller polls as well. */
+    struct pid_watch *(*pid_watch)(void *context, pid_t pid, void (*ended)(void *data), void *data);
+    void (*pid_watch_free)(struct pid_watch *watch); /* NULL allowed; no callback afterwards */
+    uint32_t (*load_milli)(void *context);           /* load average of a minute, in thousandths */
+    /* Memory errors and temperatures below root, see sensors.h; done() comes once, unless detached. NULL: the machine has none to read. */
+    struct sensors_reading *(*sensors_start)(void *context, const char *root,
+                                             void (*done)(void *data,
+                                                          const struct sensors *sensors),
+                                             void *data);
+    void (*sensors_detach)(struct sensors_reading *reading);
+
+    /* ---- what users name: no path of theirs is resolved on the loop, see opened.h ---- */
+    struct path_open *(*path_open)(void *context, enum opened_kind kind, const char *path,
+                                   uid_t uid, opened_done_fn *done, void *data);
+    void (*path_open_detach)(struct path_open *open); /* NULL allowed */
+    void (*opened_close)(struct opened *opened);      /* NULL allowed */
+    const char *(*opened_address)(const struct opened *opened, char text[OPENED_ADDRESS_BYTES]);
+
+    /* ---- below a work folder that is open ---- */
+    /* may_exist: one that is there already is fine. */
+    int (*folder_make)(void *context, const struct machine_file *folder, bool may_exist,
+                       struct err *err);
+    struct machine_growth (*folder_growth)(void *context, const struct machine_file *folder);
+    /* Removes the trees off the loop, as far as it can; done() comes once, unless detached. done NULL: nobody waits. */
+    struct cleanup *(*folders_remove)(void *context, struct machine_user user,
+                                      const char *const *folders, size_t folder_count,
+                                      void (*done)(void *data), void *data);
+    void (*remove_detach)(struct cleanup *cleanup); /* NULL allowed */
+    /* changed() when something is created in or moved into the folder; the caller polls as well. NULL: cannot be watched. */
+    struct ask_watch *(*folder_watch)(void *context, const struct opened *folder,
+                                      void (*changed)(void *data), void *data);
+    void (*folder_watch_free)(struct ask_watch *watch); /* NULL allowed */
+    /* Of a regular file, at most size - 1 bytes and a NUL; -1: there is none. */
+    ssize_t (*file_read)(void *context, const struct machine_file *file, char *text, size_t size);
+    /* The same, of a file that is the user's own: others may be allowed to write into its folder. */
+    ssize_t (*file_read_own)(void *context, const struct machine_file *file, char *text,
+                             size_t size);
+    /* Replaces: a reader finds the old content or the new one. Outlives the agent, not the machine. */
+    int (*file_write)(void *context, const struct machine_file *file, const char *text,
+                      size_t length, struct err *err);
+    void (*file_remove)(void *context, const struct machine_file *file);
+
+    /* ---- destinations: ckpt-worker, see src/dest/worker.h ---- */
+    int (*worker_start)(void *context, const char *const *arguments, struct machine_user user,
+                        uint64_t deadline_ms, worker_done_fn *done, void *data,
+                        struct worker **ret_worker, struct err *err);
+    void (*worker_cancel)(struct worker *worker);
+
+    /* Ends the agent's program, not its machine. */
+    __attribute__((noreturn)) void (*fail)(void *context);
+};
+
+/* The machine that this program runs on. */
+void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops);
+
+/* Whose process that is, with the groups that it has. */
+struct machine_user machine_user_of(const struct proc_status *status);
+/* `pid` lives (a zombie does not) and was started at `start_ticks`; also when that cannot be read. */
+bool machine_alive(const struct machine_ops *machine, pid_t pid, uint64_t start_ticks);
+/* The group whose leader was started then has a living member, as far as can be read. Its number stays taken while any lives, also after
+ * the leader; a process of that number with another start has begun a group of its own. Without a leader, the number may have come
+ * again: then only members of the user that were started later count, and none of a daemon, whose group is a session of its own: an
+ * application's never is, since ckpt-run starts it within its own. */
+bool machine_group_alive(const struct machine_ops *machine, pid_t group, uint64_t start_ticks,
+                         uid_t uid);
+
+enum machine_catches {
+    MACHINE_CATCHES,      /* at least one process catches the signal, and none would die from it */
+    MACHINE_WOULD_DIE,    /* `culprit` neither catches nor ignores it */
+    MACHINE_NONE_CATCHES, /* all ignore it: nobody would answer */
+    MACHINE_UNREAD        /* not all of them can be read just now */
+};
+enum machine_catches machine_group_catches(const struct machine_ops *machine, pid_t group,
+                                           int signal, struct proc_stat *ret_culprit);
+
+#endif

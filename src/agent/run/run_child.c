@@ -1,0 +1,182 @@
+/* Starts the application in a process group of its own. See run_child.h. */
+#include "src/agent/run/run_child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { EXIT_NEVER_RELEASED = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
+
+static void child_environment(const struct run_environment *environment)
+{
+    char count[16];
+
+    snprintf(count, sizeof(count), "%" PRIu32, environment->restart_count);
+    setenv("CKPT_ALLOCATION_ID", environment->allocation_id, 1);
+    setenv("CKPT_NODE_ID", environment->node_id, 1);
+    setenv("CKPT_DIR", environment->work_dir, 1);
+    setenv("CKPT_RESTART_COUNT", count, 1);
+    setenv("CKPT_LIFE", environment->life, 1);
+    setenv("CKPT_AGENT_SOCKET", environment->socket, 1);
+    if (environment->restore_dir[0] != '\0')
+        setenv("CKPT_RESTORE_DIR", environment->restore_dir, 1);
+    else
+        unsetenv("CKPT_RESTORE_DIR");
+}
+
+static void child_signals(void)
+{
+    sigset_t none;
+
+    sigemptyset(&none);
+    for (int number = 1; number < NSIG; number++)
+        signal(number, SIG_DFL); /* also what ckpt-run ignores; not possible for some: no matter */
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+struct gate {
+    int held[2];    /* a byte from ckpt-run opens it; its end closes it for good */
+    int failure[2]; /* errno of execve; closed without one by its success */
+};
+
+static void gate_close(struct gate *gate)
+{
+    close(gate->held[0]);
+    close(gate->held[1]);
+    close(gate->failure[0]);
+    close(gate->failure[1]);
+}
+
+static ssize_t read_whole(int fd, void *bytes, size_t length)
+{
+    ssize_t got;
+
+    do {
+        got = read(fd, bytes, length);
+    } while (got < 0 && errno == EINTR);
+    return got;
+}
+
+__attribute__((noreturn)) static void child_run(char *const *command,
+                                                const struct run_environment *environment,
+                                                const struct gate *gate)
+{
+    char opened;
+    int failure;
+
+    setpgid(0, 0);
+    child_environment(environment);
+    child_signals();
+    close(gate->held[1]); /* else it would hold itself */
+    if (read_whole(gate->held[0], &opened, 1) != 1)
+        _exit(EXIT_NEVER_RELEASED);
+    execvp(command[0], command);
+    failure = errno;
+    if (write(gate->failure[1], &failure, sizeof(failure)) != sizeof(failure))
+        _exit(EXIT_NOT_EXECUTABLE);
+    _exit(failure == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
+}
+
+int run_child_start(char *const *command, const struct run_environment *environment,
+                    struct run_child *ret_child)
+{
+    struct gate gate;
+    int failure;
+    pid_t pid;
+
+    if (pipe2(gate.held, O_CLOEXEC) != 0)
+        return errno;
+    if (pipe2(gate.failure, O_CLOEXEC) != 0) {
+        failure = errno;
+        close(gate.held[0]);
+        close(gate.held[1]);
+        return failure;
+    }
+    fflush(NULL);
+    pid = fork();
+    if (pid < 0) {
+        failure = errno;
+        gate_close(&gate);
+        return failure;
+    }
+    if (pid == 0)
+        child_run(command, environment, &gate);
+    setpgid(pid, pid); /* both do it: whoever comes first, it is done when either goes on */
+    close(gate.held[0]);
+    close(gate.failure[1]);
+    *ret_child = (struct run_child){pid, gate.held[1], gate.failure[0]};
+    return 0;
+}
+
+int run_child_release(struct run_child *child)
+{
+    int failure = 0;
+    bool released = write(child->gate_fd, "", 1) == 1; /* EPIPE: a signal ended it before */
+
+    close(child->gate_fd);
+    if (!released || read_whole(child->failure_fd, &failure, sizeof(failure)) != sizeof(failure))
+        failure = 0;
+    close(child->failure_fd);
+    child->gate_fd = -1;
+    child->failure_fd = -1;
+    return failure;
+}
+
+void run_child_drop(struct run_child *child)
+{
+    close(child->gate_fd);
+    close(child->failure_fd);
+    child->gate_fd = -1;
+    child->failure_fd = -1;
+    kill(child->pid, SIGKILL);
+    while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+}
+
+/* ---- the command ---- */
+
+static int executable(const char *path)
+{
+    struct stat stat_of;
+
+    if (stat(path, &stat_of) != 0)
+        return errno;
+    if (S_ISDIR(stat_of.st_mode))
+        return EISDIR;
+    return access(path, X_OK) == 0 ? 0 : errno;
+}
+
+int run_child_find(const char *command)
+{
+    const char *folders = getenv("PATH");
+    char path[PATH_MAX];
+    int result = ENOENT;
+
+    if (strchr(command, '/') != NULL)
+        return executable(command);
+    if (folders == NULL)
+        return 0; /* execvp has its own list then */
+    while (*folders != '\0') {
+        size_t length = strcspn(folders, ":");
+        int found;
+
+        snprintf(path, sizeof(path), "%.*s%s%s", (int)length, folders, length > 0 ? "/" : "",
+                 command);
+        found = executable(path);
+        if (found == 0)
+            return 0;
+        if (found == EACCES)
+            result = EACCES;
+        folders += length + (folders[length] == ':');
+    }
+    return result;
+}

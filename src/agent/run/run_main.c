@@ -1,0 +1,665 @@
+/* ckpt-run: runs an application under the node's agent; or, by a verb, asks the agent.
+ *
+ * Flow     attach (waits for the agent) -> ready, perhaps with restored files -> start the application -> tell the agent -> wait. An
+ *          abnormal end: tell it, attach again, start again from what was restored. A broken stream: attach again, nothing else.
+ *          SIGTERM, SIGINT and SIGHUP go to the application's group and end the restarts.
+ * Errors   RUN_EXIT_SELF with one line on stderr; else the application's own status.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "ckpt/v1/app.pb-c.h"
+#include "src/agent/durable/end_note.h"
+#include "src/agent/node/machine.h"
+#include "src/agent/node/proc.h"
+#include "src/agent/run/run_call.h"
+#include "src/agent/run/run_child.h"
+#include "src/agent/run/run_options.h"
+#include "src/agent/run/run_register.h"
+#include "src/agent/run/run_status.h"
+#include "src/agent/run/words.h"
+#include "src/base/buf.h"
+#include "src/base/check.h"
+#include "src/base/id.h"
+#include "src/rpc/client.h"
+
+#define ATTACH_METHOD "/ckpt.v1.AppService/Attach"
+
+enum {
+    ATTACH_AGAIN_MS = 200,
+    REFUSED_AGAIN_MS = 5000, /* an application that goes on all the same */
+    WAITING_NOTICE_MS = 3000,
+    SAY_AGAIN_MS = 10000,
+    CAUSE_BYTES = 512,
+    LAST_WORD_MS = 4000, /* to deliver the wait status to an agent that is away just now */
+    ONLY_WORD_MS = 60000 /* ...when the work folder does not take it */
+};
+
+/*   ATTACHING --ready, started--> RUNNING --ended--> ENDED --told--> TOLD --stream over--> ATTACHING (restart) | exit   */
+enum run_state {
+    RUN_ATTACHING, /* no application */
+    RUN_RUNNING,
+    RUN_ENDED, /* the agent has not been told yet */
+    RUN_TOLD
+};
+
+static struct run {
+    struct run_options options;
+    uv_loop_t loop;
+    struct machine_ops machine; /* for its files */
+    struct rpc_channel *channel;
+    struct rpc_client_call *call;
+    uv_timer_t timer;     /* attach again; or the notice that it takes long */
+    uv_timer_t last_word; /* the agent is away: leave without having told it */
+    uv_timer_t patience;  /* --wait-for */
+    uv_signal_t signals[4];
+    char work_dir[PATH_MAX];
+    enum run_state state;
+    struct run_child child;
+    pid_t pid; /* of this life's application; 0 in ATTACHING */
+    uint64_t start_ticks;
+    uint64_t life; /* of the allocation, as the agent told it */
+    uint32_t restart_count;
+    bool
+        confirmed; /* the agent has written this life's process down: before, it is held, and a zombie keeps its entry in /proc */
+    bool ready;    /* the agent answered on this stream */
+    bool refused;  /* ... and will not have the application that runs */
+    bool ended;    /* the allocation is over, or somebody asked to stop: no restart */
+    bool told_to_end; /* this life, by a signal that was passed on */
+    bool will_restart;
+    int wait_status;         /* of the last life */
+    uint64_t ended_at_ms;    /* of the last life, wall clock; 0: none has ended */
+    uint64_t said_ms;        /* why it takes so long was said last; 0: not in this wait */
+    char cause[CAUSE_BYTES]; /* ... and what it was */
+    bool failed;             /* the application could not be started, and the agent is being told */
+} run;
+
+static void attach(void);
+
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    fputs("ckpt-run: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+}
+
+/* Why nothing happens: at once, when it is another reason, and again now and then. */
+__attribute__((format(printf, 1, 2))) static void say_waiting(const char *format, ...)
+{
+    char cause[CAUSE_BYTES];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(cause, sizeof(cause), format, arguments);
+    va_end(arguments);
+    if (run.said_ms != 0 && strcmp(cause, run.cause) == 0 &&
+        uv_now(&run.loop) - run.said_ms < SAY_AGAIN_MS)
+        return;
+    run.said_ms = uv_now(&run.loop);
+    memcpy(run.cause, cause, sizeof(run.cause));
+    say("%s", cause);
+}
+
+__attribute__((noreturn)) static void leave(int code)
+{
+    fflush(NULL);
+    _exit(code);
+}
+
+/* ---- up ---- */
+
+static void send_up(const Ckpt__V1__AttachUp *up)
+{
+    struct buf bytes;
+
+    buf_init(&bytes);
+    ckpt__v1__attach_up__pack(up, buf_extend(&bytes, ckpt__v1__attach_up__get_packed_size(up)));
+    rpc_client_call_send(run.call, bytes.bytes, bytes.length);
+    buf_close(&bytes);
+}
+
+static void send_hello(void)
+{
+    Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
+    Ckpt__V1__AttachHello hello = CKPT__V1__ATTACH_HELLO__INIT;
+    char *allocation_id = check_strdup(run.options.allocation_id);
+    char *profile = check_strdup(run.options.profile);
+
+    hello.allocation_id = allocation_id;
+    hello.profile = profile;
+    hello.work_dir = run.work_dir;
+    hello.running = run.state != RUN_ATTACHING;
+    hello.held = run.state == RUN_RUNNING && !run.confirmed;
+    hello.pid = (uint32_t)run.pid;
+    hello.start_time_ticks = run.start_ticks;
+    hello.life = hello.running ? run.life : 0;
+    hello.want_restore = !run.options.from_scratch || run.restart_count > 0;
+    hello.restart_count = run.restart_count;
+    up.body_case = CKPT__V1__ATTACH_UP__BODY_HELLO;
+    up.hello = &hello;
+    send_up(&up);
+    free(allocation_id);
+    free(profile);
+}
+
+static void send_started(uint64_t restored_id)
+{
+    Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
+    Ckpt__V1__AttachStarted started = CKPT__V1__ATTACH_STARTED__INIT;
+
+    started.pid = (uint32_t)run.pid;
+    started.start_time_ticks = run.start_ticks;
+    started.restored_checkpoint_id = restored_id;
+    up.body_case = CKPT__V1__ATTACH_UP__BODY_STARTED;
+    up.started = &started;
+    send_up(&up);
+}
+
+static void wait_ms(uint64_t delay_ms, uv_timer_cb fire)
+{
+    uv_timer_start(&run.timer, fire, delay_ms, 0);
+}
+
+static void attach_fire(uv_timer_t *timer)
+{
+    (void)timer;
+    attach();
+}
+
+/* The last thing that is said about a process. Then either the next life, or the end. */
+static void send_exited(void)
+{
+    Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
+    Ckpt__V1__AttachExited exited = CKPT__V1__ATTACH_EXITED__INIT;
+
+    exited.wait_status = run.wait_status;
+    exited.will_restart = run.will_restart;
+    exited.told_to_end = run.told_to_end;
+    up.body_case = CKPT__V1__ATTACH_UP__BODY_EXITED;
+    up.exited = &exited;
+    send_up(&up);
+    rpc_client_call_half_close(run.call);
+    run.state = RUN_TOLD;
+}
+
+/* ---- the application ---- */
+
+static uint64_t wall_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void leave_fire(uv_timer_t *timer)
+{
+    (void)timer;
+    leave(run_exit_code(run.wait_status));
+}
+
+static struct machine_file note_file(const struct opened *folder)
+{
+    return (struct machine_file){folder, {.uid = geteuid(), .gid = getegid()}, END_NOTE_NAME};
+}
+
+/* Of an earlier start. */
+static void drop_end(void)
+{
+    struct opened *folder = opened_here(run.work_dir);
+    const struct machine_file file = note_file(folder);
+
+    run.machine.file_remove(run.machine.context, &file);
+    opened_close(folder);
+}
+
+/* For an agent that comes back when this program has left. */
+static int keep_end(struct err *err)
+{
+    const struct end_note note = {.pid = (uint32_t)run.pid,
+                                  .start_ticks = run.start_ticks,
+                                  .life = run.life,
+                                  .wait_status = run.wait_status,
+                                  .told_to_end = run.told_to_end};
+    struct opened *folder = opened_here(run.work_dir);
+    const struct machine_file file = note_file(folder);
+    char text[END_NOTE_BYTES];
+    int result =
+        run.machine.file_write(run.machine.context, &file, text, end_note_format(&note, text), err);
+
+    opened_close(folder);
+    return result;
+}
+
+static void last_word(void)
+{
+    struct err err = {0};
+    bool kept = keep_end(&err) == 0;
+
+    if (!kept && (run.call == NULL || !run.ready))
+        say("the agent is away, and how the application ended cannot be left for it: %s", err.text);
+    if (!run.will_restart)
+        uv_timer_start(&run.last_word, leave_fire, kept ? LAST_WORD_MS : ONLY_WORD_MS, 0);
+}
+
+static void application_ended(int wait_status)
+{
+    run.wait_status = wait_status;
+    run.ended_at_ms = wall_ms();
+    run.will_restart = !run.ended && run_restarts(&run.options, wait_status, run.restart_count);
+    if (run.will_restart)
+        kill(-run.pid, SIGKILL); /* what is left of this life must not write beside the next one */
+    run.state = RUN_ENDED;
+    run.refused = false;
+    if (run.call == NULL)
+        wait_ms(ATTACH_AGAIN_MS, attach_fire);
+    last_word();
+    if (run.call != NULL && run.ready)
+        send_exited();
+}
+
+static void reap(uv_signal_t *handle, int number)
+{
+    int wait_status;
+
+    (void)handle;
+    (void)number;
+    if (run.state != RUN_RUNNING || !run.confirmed ||
+        waitpid(run.pid, &wait_status, WNOHANG) != run.pid)
+        return;
+    if (WIFSIGNALED(wait_status))
+        say("the application was ended by signal %d (%s)", WTERMSIG(wait_status),
+            strsignal(WTERMSIG(wait_status)));
+    application_ended(wait_status);
+}
+
+static void forward(uv_signal_t *handle, int number)
+{
+    (void)handle;
+    run.ended = true;
+    reap(NULL, SIGCHLD); /* it may have ended before */
+    if (run.state == RUN_RUNNING) {
+        run.told_to_end = true;
+        kill(-run.pid, number);
+    } else if (run.state == RUN_ATTACHING) {
+        leave(128 + number);
+    }
+}
+
+/* The agent hears that it will not come: the allocation would be starting for ever. */
+static void cannot_run(int failure)
+{
+    Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
+    Ckpt__V1__AttachFailed failed = CKPT__V1__ATTACH_FAILED__INIT;
+    char text[CAUSE_BYTES];
+
+    snprintf(text, sizeof(text), "%s: %s", run.options.command[0], strerror(failure));
+    say("%s", text);
+    run.wait_status = (failure == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_NOT_EXECUTABLE)
+                      << 8; /* waitpid(2) */
+    run.failed = true;
+    failed.wait_status = run.wait_status;
+    failed.text = text;
+    up.body_case = CKPT__V1__ATTACH_UP__BODY_FAILED;
+    up.failed = &failed;
+    send_up(&up);
+    rpc_client_call_half_close(run.call);
+    uv_timer_start(&run.last_word, leave_fire, LAST_WORD_MS, 0);
+}
+
+static void say_started(const Ckpt__V1__AttachReady *ready)
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES], taken[WORDS_BYTES], ago[WORDS_BYTES], lost[WORDS_BYTES];
+    uint64_t now = wall_ms();
+
+    if (ready->checkpoint_id == 0) {
+        if (run.restart_count > 0 || run.options.from_scratch)
+            say("started pid %d from scratch%s", (int)run.pid,
+                run.restart_count > 0 ? ": there is no checkpoint, all its work is done again"
+                                      : "");
+        return;
+    }
+    say("started pid %d from checkpoint %s (%s), taken at %s, %s ago, and kept at %s", (int)run.pid,
+        ready->restore_dir, checkpoint_id_format(ready->checkpoint_id, id),
+        words_clock(ready->snapshot_at_ms, taken),
+        words_duration(now > ready->snapshot_at_ms ? now - ready->snapshot_at_ms : 0, ago),
+        ready->path);
+    if (run.ended_at_ms > ready->snapshot_at_ms && ready->snapshot_at_ms != 0)
+        say("lost: %s of work, between that checkpoint and the end of the application",
+            words_duration(run.ended_at_ms - ready->snapshot_at_ms, lost));
+}
+
+static void start_application(const Ckpt__V1__AttachReady *ready)
+{
+    char life[CHECKPOINT_ID_TEXT_BYTES], socket[PATH_MAX];
+    const struct run_environment environment = {.allocation_id = run.options.allocation_id,
+                                                .node_id = ready->node_id,
+                                                .work_dir = run.work_dir,
+                                                .restore_dir = ready->restore_dir,
+                                                .life = checkpoint_id_format(ready->life, life),
+                                                .socket = socket,
+                                                .restart_count = run.restart_count};
+    struct proc_stat stat;
+    int failure = run_child_find(run.options.command[0]);
+
+    drop_end();
+    if (proc_socket_name(run.options.socket, socket) != 0)
+        socket[0] = '\0';
+    if (failure == 0)
+        failure = run_child_start(run.options.command, &environment, &run.child);
+    if (failure != 0) {
+        cannot_run(failure);
+        return;
+    }
+    run.pid = run.child.pid;
+    /* our child, not reaped: its entry in /proc is there even if it ended already */
+    CHECK(proc_read_stat(run.pid, &stat) == 0);
+    run.start_ticks = stat.start_ticks;
+    run.life = ready->life;
+    say_started(ready);
+    run.state = RUN_RUNNING;
+    run.told_to_end = false;
+    run.confirmed = false;
+    send_started(ready->checkpoint_id);
+}
+
+/* The agent has it in its journal: from here on the application is one that will be found again. */
+static void release_application(void)
+{
+    int failure = run_child_release(&run.child);
+
+    if (failure != 0) {
+        say("%s: %s", run.options.command[0], strerror(failure));
+        run.ended = true; /* its exit status says the rest; another try would end the same */
+    }
+}
+
+/* ---- down ---- */
+
+/* What runs well is not ended because its agent cannot have it: it is asked again, and the application goes on. */
+static void take_refusal(const Ckpt__V1__AttachReady *ready)
+{
+    if (!run.refused)
+        say("the agent refuses: %s", ready->error);
+    if (run.state == RUN_ENDED || run.state == RUN_TOLD)
+        leave(run_exit_code(run.wait_status));
+    if (run.state == RUN_RUNNING && run.confirmed && !ready->must_end) {
+        run.refused = true;
+        return;
+    }
+    if (run.state == RUN_RUNNING)
+        kill(-run.pid, SIGTERM);
+    leave(RUN_EXIT_SELF);
+}
+
+static void take_ready(const Ckpt__V1__AttachReady *ready)
+{
+    if (ready->error[0] != '\0') {
+        take_refusal(ready);
+        return;
+    }
+    run.refused = false;
+    if (ready->notice[0] != '\0')
+        say("%s", ready->notice);
+    run.ready = true;
+    uv_timer_stop(&run.timer);
+    uv_timer_stop(&run.patience);
+    if (run.state == RUN_ENDED)
+        send_exited();
+    else if (run.state == RUN_ATTACHING)
+        start_application(ready);
+    else if (run.state == RUN_RUNNING) {
+        if (!run.confirmed)
+            release_application();
+        run.confirmed = true;
+        reap(NULL, SIGCHLD);
+    }
+}
+
+static void take_end(const Ckpt__V1__AttachEnd *end)
+{
+    say("the allocation is over on this node: %s", end->reason);
+    run.ended = true;
+    if (run.state == RUN_ATTACHING)
+        leave(run.restart_count > 0 ? run_exit_code(run.wait_status) : RUN_EXIT_SELF);
+}
+
+static void on_message(struct rpc_client_call *call, void *data, const uint8_t *bytes,
+                       size_t length)
+{
+    Ckpt__V1__AttachDown *down = ckpt__v1__attach_down__unpack(NULL, length, bytes);
+
+    (void)call;
+    (void)data;
+    if (down == NULL)
+        return;
+    if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_READY)
+        take_ready(down->ready);
+    else if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_END)
+        take_end(down->end);
+    else if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_NOTICE && run.state == RUN_ATTACHING)
+        say_waiting("%s", down->notice->text);
+    else if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_NOTICE)
+        say("%s", down->notice->text);
+    ckpt__v1__attach_down__free_unpacked(down, NULL);
+}
+
+static void next_life(void)
+{
+    if (run.ended)
+        leave(run_exit_code(run.wait_status));
+    run.restart_count++;
+    say("restart %" PRIu32 " of %" PRIu32, run.restart_count, run.options.restarts_max);
+    run.said_ms = 0;
+    run.pid = 0;
+    run.state = RUN_ATTACHING;
+    wait_ms(0, attach_fire);
+}
+
+/* The agent was away in the moment between the restore and the start: what it brought may be gone. */
+static void start_over(void)
+{
+    if (run.ended)
+        leave(RUN_EXIT_SELF);
+    run_child_drop(&run.child);
+    run.pid = 0;
+    run.state = RUN_ATTACHING;
+    wait_ms(0, attach_fire);
+}
+
+static void say_unreachable(const char *message)
+{
+    say_waiting("cannot reach the agent at %s: %s; %s; trying again%s", run.options.socket, message,
+                run_unreachable_hint(run.options.socket),
+                run.options.wait_for_ms == 0 ? " until it answers (--wait-for limits that)" : "");
+}
+
+static void on_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
+{
+    (void)call;
+    (void)data;
+    run.call = NULL;
+    if (run.state == RUN_RUNNING && !run.confirmed && end->status == RPC_ABORTED) {
+        start_over();
+        return;
+    }
+    if (run.state == RUN_ATTACHING && end->status == RPC_UNIMPLEMENTED) {
+        say("what listens at %s is not an agent: %s", run.options.socket, end->message);
+        leave(RUN_EXIT_SELF);
+    }
+    if (run.failed && end->status == RPC_OK)
+        leave(run_exit_code(run.wait_status));
+    if (run.state == RUN_ATTACHING && end->status == RPC_UNAVAILABLE)
+        say_unreachable(end->message);
+    if (run.state == RUN_TOLD && end->status != RPC_OK)
+        run.state = RUN_ENDED; /* it may not have arrived */
+    if (run.state != RUN_TOLD)
+        wait_ms(run.refused ? REFUSED_AGAIN_MS : ATTACH_AGAIN_MS, attach_fire);
+    else if (run.will_restart)
+        next_life();
+    else
+        leave(run_exit_code(run.wait_status));
+}
+
+/* The agent has taken the hello: what it waits for it says itself, but for this. */
+static void waiting_notice(uv_timer_t *timer)
+{
+    (void)timer;
+    if (!run.ready && run.said_ms == 0)
+        say_waiting(
+            "the agent is there; waiting until what ran here before has ended, or until the "
+            "last checkpoint is found and copied");
+}
+
+static void give_up(uv_timer_t *timer)
+{
+    char waited[WORDS_BYTES];
+
+    (void)timer;
+    say("gave up after %s (--wait-for): %s", words_duration(run.options.wait_for_ms, waited),
+        run.said_ms != 0 ? run.cause : "the agent did not answer");
+    leave(run.restart_count > 0 ? run_exit_code(run.wait_status) : RUN_EXIT_SELF);
+}
+
+static void attach(void)
+{
+    static const struct rpc_client_handlers handlers = {.on_message = on_message, .on_end = on_end};
+
+    CHECK(run.call == NULL);
+    run.ready = false;
+    if (run.state == RUN_ATTACHING)
+        wait_ms(WAITING_NOTICE_MS, waiting_notice);
+    if (run.state == RUN_ATTACHING && run.options.wait_for_ms != 0 &&
+        !uv_is_active((uv_handle_t *)&run.patience))
+        uv_timer_start(&run.patience, give_up, run.options.wait_for_ms, 0);
+    run.call = rpc_channel_open(run.channel, ATTACH_METHOD, 0, false, &handlers, NULL);
+    send_hello();
+}
+
+/* ---- start ---- */
+
+static int make_folders(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(path, 0700) != 0 && errno != EEXIST && errno != EROFS && errno != EACCES)
+            return -1;
+        *slash = '/';
+    }
+    return mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : -1;
+}
+
+/* Anybody may have made it in /tmp before, and who may rename what is in it gives orders in the job's name. */
+static void make_own_folder(char *path)
+{
+    struct stat stat;
+
+    if (make_folders(path) != 0)
+        return; /* the work folder below it fails too, and says why */
+    if (lstat(path, &stat) != 0 || !S_ISDIR(stat.st_mode) || stat.st_uid != geteuid() ||
+        (stat.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        say("the folder %s is not a folder that you alone can write to; remove it, or choose "
+            "another with --work-dir",
+            path);
+        leave(RUN_EXIT_SELF);
+    }
+}
+
+/* False: too long. */
+static bool default_work_dir(char ret_path[PATH_MAX])
+{
+    const char *temporary = getenv("TMPDIR");
+    int own, length;
+
+    own = snprintf(ret_path, PATH_MAX, "%s/ckpt-%u",
+                   temporary != NULL && temporary[0] == '/' ? temporary : "/tmp",
+                   (unsigned)geteuid());
+    if (own >= PATH_MAX)
+        return false;
+    make_own_folder(ret_path);
+    length = snprintf(ret_path + own, (size_t)(PATH_MAX - own), "/%s", run.options.allocation_id);
+    return length < PATH_MAX - own;
+}
+
+static void make_work_dir(void)
+{
+    char path[PATH_MAX];
+    struct stat stat;
+    bool fits;
+
+    if (run.options.work_dir != NULL)
+        fits = snprintf(path, sizeof(path), "%s", run.options.work_dir) < PATH_MAX;
+    else
+        fits = default_work_dir(path);
+    if (!fits)
+        errno = ENAMETOOLONG;
+    if (!fits || path[0] == '\0' || make_folders(path) != 0 ||
+        realpath(path, run.work_dir) == NULL) {
+        say("cannot create the work folder %s: %s", path, strerror(errno));
+        leave(RUN_EXIT_SELF);
+    }
+    if (lstat(run.work_dir, &stat) != 0 || stat.st_uid != geteuid()) {
+        say("the work folder %s belongs to another user", run.work_dir);
+        leave(RUN_EXIT_SELF);
+    }
+}
+
+static void watch_signals(void)
+{
+    static const int forwarded[] = {SIGTERM, SIGINT, SIGHUP};
+
+    for (size_t i = 0; i < ARRAY_COUNT(forwarded); i++) {
+        CHECK(uv_signal_init(&run.loop, &run.signals[i]) == 0);
+        CHECK(uv_signal_start(&run.signals[i], forward, forwarded[i]) == 0);
+    }
+    CHECK(uv_signal_init(&run.loop, &run.signals[3]) == 0);
+    CHECK(uv_signal_start(&run.signals[3], reap, SIGCHLD) == 0);
+}
+
+int main(int argc, char **argv)
+{
+    char address[PATH_MAX];
+    struct err err;
+
+    if (argc > 1 && strcmp(argv[1], "status") == 0)
+        return run_status(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "register") == 0)
+        return run_register(argc - 1, argv + 1);
+    if (run_options_parse(argc, argv, &run.options, &err) != 0) {
+        say("%s", err.text);
+        fputs(run_usage, stderr);
+        return RUN_EXIT_SELF;
+    }
+    if (run.options.help || run.options.version) {
+        fputs(run.options.help ? run_usage : "ckpt-run " CKPT_VERSION "\n", stdout);
+        return EXIT_SUCCESS;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    make_work_dir();
+    CHECK(uv_loop_init(&run.loop) == 0);
+    machine_uv_ops(&run.loop, &run.machine);
+    CHECK(uv_timer_init(&run.loop, &run.timer) == 0);
+    CHECK(uv_timer_init(&run.loop, &run.last_word) == 0);
+    CHECK(uv_timer_init(&run.loop, &run.patience) == 0);
+    watch_signals();
+    snprintf(address, sizeof(address), "unix:%s", run.options.socket);
+    run.channel = rpc_channel_new(&run.loop, address, NULL);
+    attach();
+    uv_run(&run.loop, UV_RUN_DEFAULT);
+    CHECK_UNREACHABLE("ckpt-run leaves by its status");
+}

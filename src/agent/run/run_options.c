@@ -1,0 +1,173 @@
+/* The command line of ckpt-run. See run_options.h. */
+#include "src/agent/run/run_options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "src/base/id.h"
+#include "src/base/number.h"
+
+enum { RESTARTS_LIMIT = 1000 };
+
+const char run_usage[] =
+    "usage: ckpt-run --alloc ID [options] -- command arguments...\n"
+    "       ckpt-run status [--alloc ID]    your jobs on this node (ckpt-run status --help)\n"
+    "       ckpt-run register --alloc ID --tenant T --project P [options]\n"
+    "                                       a job of yours on this node (... register --help)\n"
+    "Runs an application under the node's agent: it is asked for checkpoints, and after a crash "
+    "it\n"
+    "is started again from the newest complete one ($CKPT_RESTORE_DIR).\n"
+    "\n"
+    "  --alloc ID            the allocation, as registered (ckptctl jobs lists them)\n"
+    "  --profile WAY         how the application is asked: signal (SIGUSR1, the default),\n"
+    "                        signal-usr2 (SIGUSR2), or grpc (it is called)\n"
+    "  --work-dir DIR        its folder on this node ($CKPT_DIR), on a local disk with room for a\n"
+    "                        checkpoint, which is staged there before it is copied to the\n"
+    "                        destination; default: $TMPDIR/ckpt-UID/ID, or /tmp/ckpt-UID/ID\n"
+    "  --socket PATH         of the agent; default: " RUN_DEFAULT_SOCKET "\n"
+    "  --max-restarts N      how often it is started again in place, 0 to 1000; default: 3\n"
+    "  --restart-on WHEN     any (every end but status 0, the default), signal (only when a "
+    "signal\n"
+    "                        ended it), never\n"
+    "  --from-scratch        restore nothing at the first start\n"
+    "  --wait-for DURATION   give up with 125 when no application could be started for so long "
+    "(no\n"
+    "                        agent, no leader, no destination), like 90s or 1h; default: never\n"
+    "  --help, --version\n"
+    "\n"
+    "The exit code is the application's, 128 + n when signal n ended it, 127 when it was not "
+    "found,\n"
+    "126 when it cannot be executed, 125 when ckpt-run itself failed.\n";
+
+static int parse_count(const char *text, uint32_t *ret_count, struct err *err)
+{
+    char *end;
+    unsigned long value;
+
+    errno = 0;
+    value = strtoul(text, &end, 10);
+    if (errno != 0 || *text < '0' || *text > '9' || *end != '\0' || value > RESTARTS_LIMIT)
+        return err_set(err, ERR_INVALID, "--max-restarts is \"%.32s\", it must be 0 to %d", text,
+                       RESTARTS_LIMIT);
+    *ret_count = (uint32_t)value;
+    return 0;
+}
+
+static int parse_restart_on(const char *text, enum run_restart *ret_restart, struct err *err)
+{
+    static const char *const names[] = {"any", "signal", "never"};
+
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *ret_restart = (enum run_restart)i;
+            return 0;
+        }
+    }
+    return err_set(err, ERR_INVALID, "--restart-on is \"%.32s\", it must be any, signal or never",
+                   text);
+}
+
+static int parse_wait(const char *text, uint64_t *ret_wait_ms, struct err *err)
+{
+    const struct number_range range = {.min = 100, .max = (uint64_t)30 * 24 * 3600 * 1000};
+    struct err why = {0};
+
+    if (number_parse(NUMBER_DURATION, text, range, ret_wait_ms, &why) != 0)
+        return err_set(err, ERR_INVALID, "--wait-for: %s", why.text);
+    return 0;
+}
+
+static int take_option(int option, const char *value, struct run_options *options, struct err *err)
+{
+    switch (option) {
+    case 'a':
+        options->allocation_id = value;
+        return 0;
+    case 'p':
+        options->profile = value;
+        return 0;
+    case 'w':
+        options->work_dir = value;
+        return 0;
+    case 's':
+        options->socket = value;
+        return 0;
+    case 'm':
+        return parse_count(value, &options->restarts_max, err);
+    case 'r':
+        return parse_restart_on(value, &options->restart_on, err);
+    case 'W':
+        return parse_wait(value, &options->wait_for_ms, err);
+    case 'f':
+        options->from_scratch = true;
+        return 0;
+    case 'h':
+        options->help = true;
+        return 0;
+    case 'v':
+        options->version = true;
+        return 0;
+    default:
+        return err_set(err, ERR_INVALID, "an option is unknown or lacks its value");
+    }
+}
+
+int run_options_parse(int argc, char **argv, struct run_options *ret_options, struct err *err)
+{
+    static const struct option table[] = {{"alloc", required_argument, NULL, 'a'},
+                                          {"profile", required_argument, NULL, 'p'},
+                                          {"work-dir", required_argument, NULL, 'w'},
+                                          {"socket", required_argument, NULL, 's'},
+                                          {"max-restarts", required_argument, NULL, 'm'},
+                                          {"restart-on", required_argument, NULL, 'r'},
+                                          {"wait-for", required_argument, NULL, 'W'},
+                                          {"from-scratch", no_argument, NULL, 'f'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {"version", no_argument, NULL, 'v'},
+                                          {NULL, 0, NULL, 0}};
+    struct run_options options = {.profile = "signal",
+                                  .socket = RUN_DEFAULT_SOCKET,
+                                  .restarts_max = 3,
+                                  .restart_on = RUN_RESTART_ANY};
+    int option;
+
+    /* "+": options end at the command */
+    while ((option = getopt_long(argc, argv, "+", table, NULL)) != -1) {
+        if (take_option(option, optarg, &options, err) != 0)
+            return -1;
+    }
+    options.command = argv + optind;
+    *ret_options = options;
+    if (options.help || options.version)
+        return 0;
+    if (options.allocation_id == NULL || !id_valid(options.allocation_id))
+        return err_set(err, ERR_INVALID,
+                       "--alloc must be the allocation's id, 1 to 128 characters of A-Z a-z 0-9 . "
+                       "_ -");
+    if (optind == argc)
+        return err_set(err, ERR_INVALID, "the command is missing; it goes behind --");
+    return 0;
+}
+
+bool run_restarts(const struct run_options *options, int wait_status, uint32_t restart_count)
+{
+    if (wait_status == 0 || restart_count >= options->restarts_max)
+        return false;
+    switch (options->restart_on) {
+    case RUN_RESTART_ANY:
+        return true;
+    case RUN_RESTART_SIGNAL:
+        return WIFSIGNALED(wait_status);
+    case RUN_RESTART_NEVER:
+        return false;
+    }
+    return false;
+}
+
+int run_exit_code(int wait_status)
+{
+    return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}

@@ -1,0 +1,166 @@
+/* `ckpt-run register`. See run_register.h. */
+#include "src/agent/run/run_register.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ckpt/v1/app.pb-c.h"
+#include "src/agent/run/run_call.h"
+#include "src/agent/run/run_options.h"
+#include "src/base/id.h"
+#include "src/base/number.h"
+#include "src/rpc/server.h"
+
+#define REGISTER_OWN_JOB_METHOD "/ckpt.v1.AppService/RegisterOwnJob"
+
+enum {
+    REGISTER_TIMEOUT_MS = 30000, /* the agent gives up earlier */
+    GPUS_MAX = 1024,
+    GRACE_MAX_MS = 600000
+};
+#define WALLTIME_MAX_MS ((uint64_t)3650 * 24 * 3600 * 1000)
+
+static const char usage[] =
+    "usage: ckpt-run register --alloc ID --tenant T --project P [options]\n"
+    "Registers a job of yours on this node with the cluster, as you, of class 0: then\n"
+    "ckpt-run --alloc ID -- COMMAND runs it. The site allows it (owners_register) or not.\n"
+    "\n"
+    "  --alloc ID         the job's name, never used before in this cluster\n"
+    "  --tenant T, --project P\n"
+    "                     first parts of the path of its checkpoints\n"
+    "  --vcluster V       whose queue its checkpoints relieve\n"
+    "  --walltime D       it is ended after so long, like 90m or 24h; default: never\n"
+    "  --gpus N           of this node that it uses, 0 to 1024; default: 0\n"
+    "  --profile WAY      how it is asked, as with ckpt-run; default: what ckpt-run says\n"
+    "  --grace D          from SIGTERM to SIGKILL, at most 10m; default: the policy's\n"
+    "  --target T         destination of its checkpoints; default: the cluster's\n"
+    "  --socket PATH      of the agent; default: " RUN_DEFAULT_SOCKET "\n"
+    "\n"
+    "The exit code is 0, 3 when something that is named is not known, 4 when it was refused, 125\n"
+    "when the agent or a leader of the cluster cannot be asked.\n";
+
+static const struct option options[] = {
+    {"alloc", required_argument, NULL, 'a'},    {"tenant", required_argument, NULL, 't'},
+    {"project", required_argument, NULL, 'p'},  {"vcluster", required_argument, NULL, 'v'},
+    {"walltime", required_argument, NULL, 'w'}, {"gpus", required_argument, NULL, 'g'},
+    {"profile", required_argument, NULL, 'y'},  {"grace", required_argument, NULL, 'r'},
+    {"target", required_argument, NULL, 'd'},   {"socket", required_argument, NULL, 's'},
+    {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
+
+static int take_number(const char *name, enum number_kind kind, uint64_t max, uint64_t *ret_number,
+                       struct err *err)
+{
+    struct err why = {0};
+
+    if (number_parse(kind, optarg, (struct number_range){0, max}, ret_number, &why) != 0)
+        return err_set(err, ERR_INVALID, "%s: %s", name, why.text);
+    return 0;
+}
+
+/* An empty text is one that was not given. */
+static int take_id(const char *name, char **ret_text, struct err *err)
+{
+    if (!id_valid(optarg))
+        return err_set(err, ERR_INVALID,
+                       "%s must be 1 to 128 characters of A-Z a-z 0-9 . _ -, it is \"%.64s\"", name,
+                       optarg);
+    *ret_text = optarg;
+    return 0;
+}
+
+static int take_option(int option, Ckpt__V1__RegisterOwnJobRequest *request, const char **socket,
+                       struct err *err)
+{
+    uint64_t gpus = 0;
+    int result;
+
+    switch (option) {
+    case 'a':
+        return take_id("--alloc", &request->allocation_id, err);
+    case 't':
+        return take_id("--tenant", &request->tenant, err);
+    case 'p':
+        return take_id("--project", &request->project, err);
+    case 'v':
+        return take_id("--vcluster", &request->vcluster, err);
+    case 'y':
+        return take_id("--profile", &request->profile, err);
+    case 'd':
+        return take_id("--target", &request->target_id, err);
+    case 'w':
+        return take_number("--walltime", NUMBER_DURATION, WALLTIME_MAX_MS, &request->walltime_ms,
+                           err);
+    case 'r':
+        return take_number("--grace", NUMBER_DURATION, GRACE_MAX_MS, &request->grace_ms, err);
+    case 'g':
+        result = take_number("--gpus", NUMBER_PLAIN, GPUS_MAX, &gpus, err);
+        request->gpu_count = (uint32_t)gpus;
+        return result;
+    case 's':
+        *socket = optarg;
+        return 0;
+    default:
+        return err_set(err, ERR_INVALID, "an option is unknown or lacks its value");
+    }
+}
+
+static int check_whole(int argc, const Ckpt__V1__RegisterOwnJobRequest *request, struct err *err)
+{
+    if (optind != argc)
+        return err_set(err, ERR_INVALID,
+                       "register takes options only; ckpt-run --alloc ID -- COMMAND runs it then");
+    if (request->allocation_id[0] == '\0' || request->tenant[0] == '\0' ||
+        request->project[0] == '\0')
+        return err_set(err, ERR_INVALID, "register needs --alloc, --tenant and --project");
+    return 0;
+}
+
+static int ask(const Ckpt__V1__RegisterOwnJobRequest *request, const char *socket)
+{
+    Ckpt__V1__RegisterOwnJobReply *reply = NULL;
+    struct run_answer answer;
+    struct buf bytes;
+    int code = EXIT_SUCCESS;
+
+    buf_init(&bytes);
+    ckpt__v1__register_own_job_request__pack(
+        request, buf_extend(&bytes, ckpt__v1__register_own_job_request__get_packed_size(request)));
+    run_call(socket, REGISTER_OWN_JOB_METHOD, &bytes, REGISTER_TIMEOUT_MS, &answer);
+    buf_close(&bytes);
+    if (answer.status == RPC_OK)
+        reply =
+            ckpt__v1__register_own_job_reply__unpack(NULL, answer.bytes.length, answer.bytes.bytes);
+    if (reply != NULL)
+        printf("job %s of %s is registered on node %s; start it: ckpt-run --alloc %s -- COMMAND\n",
+               request->allocation_id, reply->owner, reply->node_id, request->allocation_id);
+    else
+        code = run_call_fail(socket, &answer);
+    buf_close(&answer.bytes);
+    if (reply != NULL)
+        ckpt__v1__register_own_job_reply__free_unpacked(reply, NULL);
+    return code;
+}
+
+int run_register(int argc, char **argv)
+{
+    Ckpt__V1__RegisterOwnJobRequest request = CKPT__V1__REGISTER_OWN_JOB_REQUEST__INIT;
+    const char *socket = RUN_DEFAULT_SOCKET;
+    struct err err = {0};
+    int option, result = 0;
+
+    while (result == 0 && (option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (option == 'h') {
+            fputs(usage, stdout);
+            return EXIT_SUCCESS;
+        }
+        result = take_option(option, &request, &socket, &err);
+    }
+    if (result == 0)
+        result = check_whole(argc, &request, &err);
+    if (result != 0) {
+        fprintf(stderr, "ckpt-run: %s\n%s", err.text, usage);
+        return RUN_EXIT_SELF;
+    }
+    return ask(&request, socket);
+}

@@ -1,0 +1,287 @@
+/* `ckpt-run status`. See run_status.h. */
+#include "src/agent/run/run_status.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "ckpt/v1/app.pb-c.h"
+#include "src/agent/run/run_call.h"
+#include "src/agent/run/run_options.h"
+#include "src/agent/run/words.h"
+#include "src/base/check.h"
+#include "src/base/id.h"
+#include "src/rpc/server.h"
+
+#define LIST_OWN_JOBS_METHOD "/ckpt.v1.AppService/ListOwnJobs"
+
+enum { STATUS_TIMEOUT_MS = 5000 };
+
+static const char usage[] =
+    "usage: ckpt-run status [--alloc ID] [--socket PATH] [-o text|json]\n"
+    "Your own jobs on this node, as its agent knows them; root sees all of the node.\n"
+    "\n"
+    "  --alloc ID    this one only\n"
+    "  --socket PATH of the agent; default: " RUN_DEFAULT_SOCKET "\n"
+    "  -o FORMAT     text (the default) or json\n"
+    "\n"
+    "The exit code is 0, 3 when --alloc is no job of yours that this node knows, 125 when the "
+    "agent\n"
+    "cannot be asked. What the whole cluster knows of a job tells ckptctl, with a key of its "
+    "own.\n";
+
+struct status_options {
+    const char *allocation_id; /* "": all */
+    const char *socket;
+    bool json;
+};
+
+/* ---- for people ---- */
+
+static uint64_t age_ms(const Ckpt__V1__ListOwnJobsReply *reply, uint64_t at_ms)
+{
+    return reply->now_ms > at_ms ? reply->now_ms - at_ms : 0;
+}
+
+/* ", since 10:32:05 (4m03s)"; nothing for what is not known. */
+static void print_instant(const Ckpt__V1__ListOwnJobsReply *reply, const char *before,
+                          uint64_t at_ms)
+{
+    char clock[WORDS_BYTES], age[WORDS_BYTES];
+
+    if (at_ms != 0)
+        printf("%s%s (%s ago)", before, words_clock(at_ms, clock),
+               words_duration(age_ms(reply, at_ms), age));
+}
+
+static void print_state(const Ckpt__V1__ListOwnJobsReply *reply, const Ckpt__V1__OwnJob *job)
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES], reason[WORDS_BYTES];
+    const bool ended = job->state == CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_ENDED;
+
+    switch (job->state) {
+    case CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_NOT_STARTED:
+        printf("job %s: registered, not started yet: ckpt-run --alloc %s -- COMMAND",
+               job->allocation_id, job->allocation_id);
+        break;
+    case CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_STARTING:
+        printf("job %s: starting: its ckpt-run waits, or restores; its output says for what",
+               job->allocation_id);
+        break;
+    case CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_BEING_CHECKPOINTED:
+        printf("job %s: running, being checkpointed (%s)", job->allocation_id,
+               checkpoint_id_format(job->asked_checkpoint_id, id));
+        break;
+    case CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_BEING_ENDED:
+        printf("job %s: being ended", job->allocation_id);
+        break;
+    case CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_ENDED:
+        printf("job %s: ended on this node", job->allocation_id);
+        break;
+    default:
+        printf("job %s: running", job->allocation_id);
+        break;
+    }
+    if (job->pid != 0)
+        printf(", pid %" PRIu32, job->pid);
+    print_instant(reply, ended ? ", at " : ", started at ", job->since_ms);
+    if (job->end_reason != CKPT__V1__REASON__REASON_NONE)
+        printf(", %s",
+               words_enum(&ckpt__v1__reason__descriptor, (int)job->end_reason, "REASON_", reason));
+    if (job->exit_known && WIFSIGNALED(job->exit_status))
+        printf(", by signal %d", WTERMSIG(job->exit_status));
+    else if (job->exit_known)
+        printf(", with exit status %d", WEXITSTATUS(job->exit_status));
+    putchar('\n');
+}
+
+static void print_last(const Ckpt__V1__ListOwnJobsReply *reply, const Ckpt__V1__OwnJob *job)
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES], size[WORDS_BYTES];
+
+    if (job->checkpoint_id == 0) {
+        if (job->state != CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_NOT_STARTED)
+            puts("  last checkpoint: none was written or restored on this node");
+    } else {
+        printf("  last checkpoint: %s", checkpoint_id_format(job->checkpoint_id, id));
+        print_instant(reply, ", of ", job->checkpoint_at_ms);
+        if (job->checkpoint_bytes != 0)
+            printf(", %s", words_size(job->checkpoint_bytes, size));
+        if (job->checkpoint_path[0] != '\0')
+            printf(", at %s", job->checkpoint_path);
+        putchar('\n');
+    }
+    if (job->failed_checkpoint_id != 0) {
+        printf("  last failure: %s (attempt %" PRIu32 ")",
+               checkpoint_id_format(job->failed_checkpoint_id, id), job->failed_attempt);
+        print_instant(reply, ", at ", job->failed_at_ms);
+        printf(": %s\n", job->failed_text);
+    }
+}
+
+static void print_text(const Ckpt__V1__ListOwnJobsReply *reply)
+{
+    if (reply->leader)
+        printf("node %s: connected to the cluster's leader (%s)\n", reply->node_id,
+               reply->leader_address);
+    else
+        printf("node %s: no leader of the cluster answers; jobs run on, no new checkpoint is asked "
+               "for\n",
+               reply->node_id);
+    for (size_t i = 0; i < reply->n_jobs; i++) {
+        print_state(reply, reply->jobs[i]);
+        print_last(reply, reply->jobs[i]);
+    }
+    if (reply->n_jobs == 0)
+        puts("no job of yours is known on this node");
+    if (reply->left_out > 0)
+        printf("%" PRIu32 " earlier jobs are not shown; --alloc ID shows one\n", reply->left_out);
+}
+
+/* ---- for programs ---- */
+
+static void json_text(const char *name, const char *text)
+{
+    printf("\"%s\": \"", name);
+    for (; *text != '\0'; text++) {
+        if (*text == '"' || *text == '\\')
+            printf("\\%c", *text);
+        else if ((unsigned char)*text < 0x20)
+            printf("\\u%04x", (unsigned)*text);
+        else
+            putchar(*text);
+    }
+    putchar('"');
+}
+
+static void json_id(const char *name, uint64_t id)
+{
+    char text[CHECKPOINT_ID_TEXT_BYTES];
+
+    json_text(name, id == 0 ? "" : checkpoint_id_format(id, text));
+}
+
+static void json_job(const Ckpt__V1__OwnJob *job)
+{
+    char state[WORDS_BYTES], reason[WORDS_BYTES];
+
+    printf("{");
+    json_text("allocation_id", job->allocation_id);
+    printf(", ");
+    json_text("state", words_enum(&ckpt__v1__own_job_state__descriptor, (int)job->state,
+                                  "OWN_JOB_STATE_", state));
+    printf(", \"pid\": %" PRIu32 ", \"since_ms\": %" PRIu64 ", ", job->pid, job->since_ms);
+    json_text("end_reason",
+              words_enum(&ckpt__v1__reason__descriptor, (int)job->end_reason, "REASON_", reason));
+    if (job->exit_known)
+        printf(", \"exit_code\": %d", run_exit_code(job->exit_status));
+    printf(", ");
+    json_id("asked_checkpoint", job->asked_checkpoint_id);
+    printf(", ");
+    json_id("last_checkpoint", job->checkpoint_id);
+    printf(", \"last_checkpoint_at_ms\": %" PRIu64 ", \"last_checkpoint_bytes\": %" PRIu64 ", ",
+           job->checkpoint_at_ms, job->checkpoint_bytes);
+    json_text("last_checkpoint_path", job->checkpoint_path);
+    printf(", ");
+    json_id("failed_checkpoint", job->failed_checkpoint_id);
+    printf(", \"failed_attempt\": %" PRIu32 ", \"failed_at_ms\": %" PRIu64 ", ",
+           job->failed_attempt, job->failed_at_ms);
+    json_text("failed_text", job->failed_text);
+    printf("}");
+}
+
+static void print_json(const Ckpt__V1__ListOwnJobsReply *reply)
+{
+    printf("{");
+    json_text("node_id", reply->node_id);
+    printf(", \"leader\": %s, ", reply->leader ? "true" : "false");
+    json_text("leader_address", reply->leader_address);
+    printf(", \"now_ms\": %" PRIu64 ", \"left_out\": %" PRIu32 ", \"jobs\": [", reply->now_ms,
+           reply->left_out);
+    for (size_t i = 0; i < reply->n_jobs; i++) {
+        printf("%s", i == 0 ? "" : ", ");
+        json_job(reply->jobs[i]);
+    }
+    puts("]}");
+}
+
+/* ---- the verb ---- */
+
+static int wrong(const char *text)
+{
+    fprintf(stderr, "ckpt-run: %s\n%s", text, usage);
+    return RUN_EXIT_SELF;
+}
+
+/* -1: go on; else the exit code. */
+static int parse(int argc, char **argv, struct status_options *ret_options)
+{
+    static const struct option table[] = {{"alloc", required_argument, NULL, 'a'},
+                                          {"socket", required_argument, NULL, 's'},
+                                          {"output", required_argument, NULL, 'o'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    struct status_options options = {.allocation_id = "", .socket = RUN_DEFAULT_SOCKET};
+    int option;
+
+    while ((option = getopt_long(argc, argv, "o:", table, NULL)) != -1) {
+        if (option == 'h') {
+            fputs(usage, stdout);
+            return EXIT_SUCCESS;
+        }
+        if (option == 'a' && !id_valid(optarg))
+            return wrong("--alloc must be 1 to 128 characters of A-Z a-z 0-9 . _ -");
+        if (option == 'o' && strcmp(optarg, "json") != 0 && strcmp(optarg, "text") != 0)
+            return wrong("-o must be text or json");
+        if (option == 'a')
+            options.allocation_id = optarg;
+        else if (option == 's')
+            options.socket = optarg;
+        else if (option == 'o')
+            options.json = strcmp(optarg, "json") == 0;
+        else
+            return wrong("an option is unknown or lacks its value");
+    }
+    if (optind != argc)
+        return wrong("status takes options only; ckpt-run --alloc ID -- COMMAND runs one");
+    *ret_options = options;
+    return -1;
+}
+
+int run_status(int argc, char **argv)
+{
+    Ckpt__V1__ListOwnJobsRequest request = CKPT__V1__LIST_OWN_JOBS_REQUEST__INIT;
+    Ckpt__V1__ListOwnJobsReply *reply = NULL;
+    struct status_options options;
+    struct run_answer answer;
+    struct buf bytes;
+    int code = parse(argc, argv, &options);
+
+    if (code >= 0)
+        return code;
+    request.allocation_id = check_strdup(options.allocation_id);
+    buf_init(&bytes);
+    ckpt__v1__list_own_jobs_request__pack(
+        &request, buf_extend(&bytes, ckpt__v1__list_own_jobs_request__get_packed_size(&request)));
+    run_call(options.socket, LIST_OWN_JOBS_METHOD, &bytes, STATUS_TIMEOUT_MS, &answer);
+    buf_close(&bytes);
+    free(request.allocation_id);
+    if (answer.status == RPC_OK)
+        reply =
+            ckpt__v1__list_own_jobs_reply__unpack(NULL, answer.bytes.length, answer.bytes.bytes);
+    if (reply == NULL)
+        code = run_call_fail(options.socket, &answer);
+    else if (options.json)
+        print_json(reply);
+    else
+        print_text(reply);
+    buf_close(&answer.bytes);
+    if (reply == NULL)
+        return code;
+    ckpt__v1__list_own_jobs_reply__free_unpacked(reply, NULL);
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,104 @@
+/* The table behind service.h, and what a method's function sees.
+ *
+ * Flow     a read is confirmed, then waits until its client takes an answer and it is its turn (rpc_call_want_writable()), then its
+ *          function makes the answer from the state of that moment, which is the confirmed one or a later one. A member that has lost
+ *          its leadership meanwhile refuses.
+ * Shapes   a request's message lives until its function returns; `call` is never NULL there. The
+ *          function ends the call exactly once, by answer_*() or rpc_call_finish().
+ */
+#ifndef CKPT_BROKER_METHODS_H
+#define CKPT_BROKER_METHODS_H
+
+#include "src/broker/api/answer.h"
+#include "src/broker/broker.h"
+#include "src/broker/explain/translate.h"
+
+enum method_kind { METHOD_MUTATION, METHOD_READ, METHOD_LOCAL, METHOD_OWN, METHOD_ABSENT };
+
+enum { METHOD_PAGE_DEFAULT = 500, METHOD_PAGE_MAX = 1000 };
+/* One page looks at no more than so many items and packs no more than so many bytes, so that the
+ * loop goes on; the next page continues there. */
+enum { METHOD_SCAN_MAX = 16384, METHOD_PAGE_BYTES = 512 << 10 };
+
+enum request_state {
+    REQUEST_BEGUN,  /* or waits for what was proposed, or for a majority */
+    REQUEST_IN_LINE /* for its turn to be answered: nobody but its call knows it */
+};
+
+struct request {
+    struct broker *broker;
+    const struct method *method;
+    enum request_state state;
+    struct rpc_call *call;     /* NULL: the client gave up */
+    ProtobufCMessage *message; /* NULL once a mutation is proposed */
+    bool stale;                /* a read that the request allowed to be stale */
+};
+
+/* Commands whose body is not the request itself. */
+union method_body {
+    Ckpt__Log__V1__PutTarget put_target;
+    Ckpt__Log__V1__RemoveTarget remove_target;
+    Ckpt__Log__V1__SetPolicy set_policy;
+    Ckpt__Log__V1__DrainNode drain_node;
+};
+
+struct method {
+    const char *path;
+    enum method_kind kind;
+    const ProtobufCMessageDescriptor *type; /* of the request */
+    /* READ, LOCAL */
+    void (*answer)(struct request *request, struct scratch *scratch);
+    /* OWN: begins when a read is confirmed, takes the request; ends the call when it is not NULL by then, and calls request_end(). */
+    void (*start)(struct request *request);
+    /* MUTATION: the command's body is the request itself, or what fill() makes of it. */
+    Ckpt__Log__V1__Command__BodyCase body_case;
+    enum fsm_status (*fill)(const ProtobufCMessage *request, Ckpt__Log__V1__Command *command,
+                            union method_body *body, struct fsm_outcome *ret_outcome);
+    /* MUTATION: asked of the request's fields; false refuses with PERMISSION_DENIED and the text. NULL: whoever may call it. */
+    bool (*allowed)(const struct rpc_peer *peer, const ProtobufCMessage *request, char *text,
+                    size_t size);
+    /* NULL: MutationReply. */
+    void (*reply)(struct request *request, const struct fsm_outcome *outcome);
+};
+
+void request_end(struct request *request); /* service.c */
+
+/* How old a stale answer may be: a leader that was deposed without knowing it is no exception. 0: a linearizable one. */
+uint64_t request_data_age_ms(const struct request *request); /* service_broker.c */
+/* service_broker.c: of a refusal of a read, whose answer has no fields for it: "" or "stale answer, up to 42000 ms old, applied index 17",
+ * and the same numbers as trailers. */
+enum { REQUEST_AGE_BYTES = 128 };
+const char *request_age(struct request *request, char text[REQUEST_AGE_BYTES]);
+void request_refuse(struct request *request, enum fsm_status status, uint64_t current,
+                    uint64_t limit);
+/* service_broker.c: of a method with pages. false: the call is refused and ended. */
+bool request_page_size(struct request *request, uint32_t asked, uint32_t *ret_size);
+bool request_slot_token(struct request *request, const char *token, uint32_t *ret_slot);
+
+extern const struct method service_broker_methods[];
+extern const size_t service_broker_method_count;
+extern const struct method service_operator_methods[];
+extern const size_t service_operator_method_count;
+extern const struct method service_members_methods[];
+extern const size_t service_members_method_count;
+
+/* service_preemption.c */
+void preemption_reply(struct request *request, const struct fsm_outcome *outcome);
+void preemptions_answer(struct request *request, struct scratch *scratch);
+void placement_hints_answer(struct request *request, struct scratch *scratch);
+
+/* service_losses.c */
+void losses_answer(struct request *request, struct scratch *scratch);
+void calibration_answer(struct request *request, struct scratch *scratch);
+
+/* service_undeleted.c; undeleted_count: "" counts all */
+void undeleted_answer(struct request *request, struct scratch *scratch);
+uint64_t undeleted_count(const struct fsm *fsm, const char *allocation_id);
+
+/* status.c; status_targets returns how many */
+size_t status_targets(const struct broker *broker, struct scratch *scratch,
+                      Ckpt__V1__TargetStatus ***ret_targets);
+void status_answer(struct request *request, struct scratch *scratch);
+void status_debug_check(struct request *request, struct scratch *scratch);
+
+#endif

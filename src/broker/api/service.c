@@ -1,0 +1,387 @@
+/* The way of a request through the table of methods. See service.h. */
+#include "src/broker/api/service.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fsm/core/unpack.h"
+#include "src/base/check.h"
+#include "src/broker/api/methods.h"
+#include "src/broker/api/texts.h"
+
+/* What a method's entry in the table comes to when it is registered. */
+struct service_method {
+    struct service *service;
+    const struct method *method;
+    size_t request_id_offset; /* of the request's text; SIZE_MAX: none */
+    size_t stale_offset;      /* of the request's flag; SIZE_MAX: none */
+};
+
+/* A mutation's message lives from its decoding to its packing, within one call: in here, as far as it fits. */
+enum { SERVICE_MESSAGE_BYTES = 8192, SERVICE_ALIGN_BYTES = 16 };
+struct service_memory {
+    size_t used;
+    size_t outside; /* blocks of malloc()'s */
+    _Alignas(SERVICE_ALIGN_BYTES) uint8_t bytes[SERVICE_MESSAGE_BYTES];
+};
+
+struct service {
+    struct broker *broker;
+    struct service_memory memory;
+    struct replica_observer observer;
+    struct service_method *methods;
+    size_t method_count;
+};
+
+static const char *const service_leader_names[] = {"quis.RaftLeader", "ckpt.v1.BrokerService"};
+
+/* ---- memory of a message ---- */
+
+static void *memory_take(void *data, size_t size)
+{
+    struct service_memory *memory = data;
+    size_t taken = (size + SERVICE_ALIGN_BYTES - 1) & ~(size_t)(SERVICE_ALIGN_BYTES - 1);
+    void *block = memory->bytes + memory->used;
+
+    if (size > SERVICE_MESSAGE_BYTES || taken > SERVICE_MESSAGE_BYTES - memory->used) {
+        memory->outside++;
+        return check_alloc(size);
+    }
+    memory->used += taken;
+    return block;
+}
+
+static void memory_give(void *data, void *block)
+{
+    struct service_memory *memory = data;
+
+    if (block == NULL || ((uint8_t *)block >= memory->bytes &&
+                          (uint8_t *)block < memory->bytes + SERVICE_MESSAGE_BYTES))
+        return;
+    memory->outside--;
+    free(block);
+}
+
+static ProtobufCAllocator memory_allocator(struct service_memory *memory)
+{
+    return (ProtobufCAllocator){memory_take, memory_give, memory};
+}
+
+/* Of methods that go on with their message later it is the heap's. */
+static ProtobufCMessage *message_unpack(struct service_method *state, const uint8_t *bytes,
+                                        size_t length)
+{
+    struct service_memory *memory = &state->service->memory;
+    ProtobufCAllocator allocator = memory_allocator(memory);
+    bool brief = state->method->kind == METHOD_MUTATION;
+
+    CHECK(memory->outside == 0);
+    memory->used = 0;
+    return brief ? fsm_unpack(state->method->type, &allocator, length, bytes)
+                 : protobuf_c_message_unpack(state->method->type, NULL, length, bytes);
+}
+
+static void message_free(struct service_method *state, ProtobufCMessage *message)
+{
+    struct service_memory *memory = &state->service->memory;
+    ProtobufCAllocator allocator = memory_allocator(memory);
+
+    if (state->method->kind != METHOD_MUTATION)
+        protobuf_c_message_free_unpacked(message, NULL);
+    else if (memory->outside > 0)
+        protobuf_c_message_free_unpacked(message, &allocator);
+}
+
+/* ---- one request ---- */
+
+static struct request *request_new(struct service_method *state, struct rpc_call *call,
+                                   ProtobufCMessage *message)
+{
+    struct request *request = check_calloc(1, sizeof(*request));
+
+    request->broker = state->service->broker;
+    request->method = state->method;
+    request->call = call;
+    request->message = message;
+    rpc_call_set_data(call, request);
+    return request;
+}
+
+void request_end(struct request *request)
+{
+    if (request->message != NULL)
+        protobuf_c_message_free_unpacked(request->message, NULL);
+    free(request);
+}
+
+/* Answers are made when their clients can take them, one after the other. */
+static void request_stand_in_line(struct request *request)
+{
+    CHECK(request->state == REQUEST_BEGUN && request->call != NULL);
+    request->state = REQUEST_IN_LINE;
+    rpc_call_want_writable(request->call);
+}
+
+static void request_answer(struct request *request)
+{
+    const bool confirmed = !request->stale && request->method->kind == METHOD_READ;
+    struct scratch scratch = {NULL};
+
+    CHECK(request->call != NULL && request->message != NULL);
+    CHECK(request->state == REQUEST_IN_LINE);
+    if (confirmed && !replica_serving(request->broker->replica))
+        answer_not_leader(request->broker, request->call);
+    else
+        request->method->answer(request, &scratch);
+    scratch_free(&scratch);
+    request_end(request);
+}
+
+/* This member leads, and its state has all that was acknowledged before the request came. */
+static void read_done(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    struct request *request = data;
+
+    CHECK(outcome == NULL);
+    if (request->call == NULL) {
+        request_end(request);
+    } else if (failed != NULL) {
+        answer_failed(request->broker, request->call, failed);
+        request_end(request);
+    } else if (request->method->start != NULL) {
+        request->method->start(request);
+    } else {
+        request_stand_in_line(request);
+    }
+}
+
+static void reply_mutation(struct rpc_call *call, const struct fsm_outcome *outcome)
+{
+    Ckpt__V1__MutationReply reply = CKPT__V1__MUTATION_REPLY__INIT;
+
+    reply.index = outcome->index;
+    reply.checkpoint_id = outcome->checkpoint_id;
+    reply.repeated = outcome->repeated;
+    answer_reply(call, &reply.base);
+}
+
+static void mutation_done(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    struct request *request = data;
+    struct broker *broker = request->broker;
+
+    if (outcome != NULL && (unsigned)outcome->status < BROKER_OUTCOMES_MAX)
+        broker->counters.outcomes_total[outcome->status]++;
+    if (request->call != NULL) {
+        if (failed != NULL)
+            answer_failed(broker, request->call, failed);
+        else if (outcome->status != FSM_OK)
+            answer_outcome(request->call, outcome);
+        else if (request->method->reply != NULL)
+            request->method->reply(request, outcome);
+        else
+            reply_mutation(request->call, outcome);
+    }
+    request_end(request);
+}
+
+static void request_mutate(struct service_method *state, struct request *request)
+{
+    const struct method *method = state->method;
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    ProtobufCMessage *message = request->message;
+    union method_body body;
+    struct fsm_outcome outcome;
+
+    memset(&outcome, 0, offsetof(struct fsm_outcome, victims));
+    command.request_id = *(char **)(void *)((char *)message + state->request_id_offset);
+    command.body_case = method->body_case;
+    /* Every member of the body's union is a pointer to a message. */
+    command.cluster_init = (Ckpt__Log__V1__ClusterInit *)(void *)message;
+    if (message->n_unknown_fields > 0)
+        outcome.status = FSM_UNKNOWN_FIELD;
+    else if (command.request_id[0] == '\0')
+        outcome.status = FSM_REQUEST_ID_MISSING;
+    else if (method->fill != NULL)
+        outcome.status = method->fill(message, &command, &body, &outcome);
+    request->broker->counters.mutations_total++;
+    request->message = NULL; /* packed before replica_propose returns */
+    if (outcome.status != FSM_OK)
+        mutation_done(request, NULL, &outcome);
+    else
+        replica_propose(request->broker->replica, &command, mutation_done, request);
+    message_free(state, message);
+}
+
+static void request_read(struct service_method *state, struct request *request)
+{
+    request->stale = state->stale_offset != SIZE_MAX &&
+                     *(protobuf_c_boolean *)((char *)request->message + state->stale_offset) != 0;
+    if (request->stale) {
+        request->broker->counters.stale_reads_total++;
+        request_stand_in_line(request);
+    } else {
+        request->broker->counters.reads_total++;
+        replica_read(request->broker->replica, read_done, request);
+    }
+}
+
+static void request_start(struct service_method *state, struct request *request)
+{
+    switch (state->method->kind) {
+    case METHOD_MUTATION:
+        request_mutate(state, request);
+        return;
+    case METHOD_READ:
+        request_read(state, request);
+        return;
+    case METHOD_OWN:
+        replica_read(request->broker->replica, read_done, request);
+        return;
+    case METHOD_LOCAL:
+        request_stand_in_line(request);
+        return;
+    case METHOD_ABSENT:
+        break;
+    }
+    CHECK_UNREACHABLE("kind of method");
+}
+
+/* ---- from the server ---- */
+
+static void service_on_message(struct rpc_call *call, void *data, const uint8_t *bytes,
+                               size_t length)
+{
+    struct service_method *state = data;
+    const struct method *method = state->method;
+    ProtobufCMessage *message;
+    char text[ANSWER_TEXT_BYTES];
+
+    if (method->kind == METHOD_ABSENT) {
+        snprintf(text, sizeof(text),
+                 "UNIMPLEMENTED: %s is not part of version %s; see the release notes",
+                 strrchr(method->path, '/') + 1, CKPT_VERSION);
+        rpc_call_finish(call, RPC_UNIMPLEMENTED, text);
+        return;
+    }
+    message = message_unpack(state, bytes, length);
+    if (message == NULL) {
+        state->service->broker->counters.undecodable_total++;
+        snprintf(text, sizeof(text),
+                 "UNDECODABLE: the request is no %s; build the client from this version's .proto",
+                 method->type->name);
+        rpc_call_finish(call, RPC_INVALID_ARGUMENT, text);
+        return;
+    }
+    if (texts_hold_nul(method->type, bytes, length)) {
+        message_free(state, message);
+        answer_status(call, FSM_INVALID_ID, 0, 0);
+        return;
+    }
+    if (method->allowed != NULL &&
+        !method->allowed(rpc_call_peer(call), message, text, sizeof(text))) {
+        message_free(state, message);
+        rpc_call_finish(call, RPC_PERMISSION_DENIED, text);
+        return;
+    }
+    request_start(state, request_new(state, call, message));
+}
+
+static void service_on_writable(struct rpc_call *call, void *data)
+{
+    (void)data;
+    request_answer(rpc_call_data(call));
+}
+
+static void service_on_cancel(struct rpc_call *call, void *data)
+{
+    struct request *request = rpc_call_data(call);
+
+    (void)data;
+    if (request == NULL)
+        return;
+    request->call = NULL;
+    if (request->state == REQUEST_IN_LINE)
+        request_end(request);
+}
+
+/* ---- life ---- */
+
+static void service_set_leader_health(struct service *service, bool serving)
+{
+    if (service->broker->rpc == NULL)
+        return;
+    for (size_t i = 0; i < ARRAY_COUNT(service_leader_names); i++)
+        rpc_server_set_health(service->broker->rpc, service_leader_names[i], serving);
+}
+
+static void service_serving(void *context)
+{
+    service_set_leader_health(context, true);
+}
+
+static void service_not_serving(void *context)
+{
+    service_set_leader_health(context, false);
+}
+
+static size_t service_field_offset(const ProtobufCMessageDescriptor *type, const char *name)
+{
+    const ProtobufCFieldDescriptor *field =
+        protobuf_c_message_descriptor_get_field_by_name(type, name);
+
+    return field == NULL ? SIZE_MAX : field->offset;
+}
+
+static void service_add(struct service *service, const struct method *method)
+{
+    static const struct rpc_handlers handlers = {.on_message = service_on_message,
+                                                 .on_writable = service_on_writable,
+                                                 .on_cancel = service_on_cancel};
+    struct service_method *state = &service->methods[service->method_count++];
+
+    state->service = service;
+    state->method = method;
+    state->request_id_offset = service_field_offset(method->type, "request_id");
+    state->stale_offset = service_field_offset(method->type, "stale");
+    CHECK(method->kind != METHOD_MUTATION || state->request_id_offset != SIZE_MAX);
+    CHECK((method->answer != NULL) ==
+          (method->kind == METHOD_READ || method->kind == METHOD_LOCAL));
+    CHECK((method->start != NULL) == (method->kind == METHOD_OWN));
+    rpc_server_add_method(service->broker->rpc, method->path, false, false, &handlers, state);
+}
+
+struct service *service_new(struct broker *broker)
+{
+    struct service *service = check_calloc(1, sizeof(*service));
+    size_t count =
+        service_broker_method_count + service_operator_method_count + service_members_method_count;
+
+    CHECK(broker->rpc != NULL && broker->replica != NULL);
+    service->broker = broker;
+    service->methods = check_calloc(count, sizeof(*service->methods));
+    for (size_t i = 0; i < service_broker_method_count; i++)
+        service_add(service, &service_broker_methods[i]);
+    for (size_t i = 0; i < service_operator_method_count; i++)
+        service_add(service, &service_operator_methods[i]);
+    for (size_t i = 0; i < service_members_method_count; i++)
+        service_add(service, &service_members_methods[i]);
+    rpc_server_add_health(broker->rpc);
+    rpc_server_set_health(broker->rpc, "", true);
+    rpc_server_set_health(broker->rpc, "ckpt.v1.OperatorService", true);
+    service_set_leader_health(service, replica_serving(broker->replica));
+    service->observer.context = service;
+    service->observer.serving = service_serving;
+    service->observer.not_serving = service_not_serving;
+    replica_observe(broker->replica, &service->observer);
+    return service;
+}
+
+void service_free(struct service *service)
+{
+    if (service == NULL)
+        return;
+    free(service->methods);
+    free(service);
+}

@@ -1,0 +1,405 @@
+/* The methods of BrokerService: what schedulers call. See methods.h. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/broker/api/access.h"
+#include "src/broker/api/methods.h"
+#include "src/broker/dispatch/dispatcher.h"
+#include "src/broker/explain/explain.h"
+
+/* ---- reads ---- */
+
+static uint64_t applied_index(const struct fsm *fsm)
+{
+    struct fsm_summary summary;
+
+    fsm_get_summary(fsm, &summary);
+    return summary.applied_index;
+}
+
+uint64_t request_data_age_ms(const struct request *request)
+{
+    struct consensus_status status;
+
+    if (!request->stale)
+        return 0;
+    replica_get_status(request->broker->replica, &status);
+    return status.state_age_ms;
+}
+
+const char *request_age(struct request *request, char text[REQUEST_AGE_BYTES])
+{
+    char age_ms[24], index[24];
+
+    text[0] = '\0';
+    if (!request->stale)
+        return text;
+    snprintf(age_ms, sizeof(age_ms), "%" PRIu64, request_data_age_ms(request));
+    snprintf(index, sizeof(index), "%" PRIu64,
+             applied_index(replica_fsm(request->broker->replica)));
+    rpc_call_trailer(request->call, "ckpt-data-age-ms", age_ms);
+    rpc_call_trailer(request->call, "ckpt-applied-index", index);
+    if (request_data_age_ms(request) == UINT64_MAX) /* no leader's commits were ever all applied */
+        snprintf(text, REQUEST_AGE_BYTES, "stale answer of unknown age, applied index %s", index);
+    else
+        snprintf(text, REQUEST_AGE_BYTES, "stale answer, up to %s ms old, applied index %s", age_ms,
+                 index);
+    return text;
+}
+
+void request_refuse(struct request *request, enum fsm_status status, uint64_t current,
+                    uint64_t limit)
+{
+    struct fsm_outcome outcome;
+    char age[REQUEST_AGE_BYTES];
+
+    memset(&outcome, 0, sizeof(outcome));
+    outcome.status = status;
+    outcome.current = current;
+    outcome.limit = limit;
+    if (request->stale)
+        outcome.subject = request_age(request, age);
+    answer_outcome(request->call, &outcome);
+}
+
+static void get_allocation(struct request *request, struct scratch *scratch)
+{
+    const Ckpt__V1__GetAllocationRequest *asked = (const void *)request->message;
+    const struct fsm *fsm = replica_fsm(request->broker->replica);
+    const struct fsm_allocation *allocation = fsm_allocation_find(fsm, asked->allocation_id);
+    Ckpt__V1__Allocation reply;
+
+    if (allocation == NULL) {
+        request_refuse(request, FSM_ALLOCATION_NOT_FOUND, 0, 0);
+        return;
+    }
+    translate_allocation(fsm, allocation, scratch, &reply);
+    reply.applied_index = applied_index(fsm);
+    reply.data_age_ms = request_data_age_ms(request);
+    answer_reply(request->call, &reply.base);
+}
+
+bool request_page_size(struct request *request, uint32_t asked, uint32_t *ret_size)
+{
+    if (asked > METHOD_PAGE_MAX) {
+        answer_status(request->call, FSM_INVALID_ARGUMENT, asked, METHOD_PAGE_MAX);
+        return false;
+    }
+    *ret_size = asked == 0 ? METHOD_PAGE_DEFAULT : asked;
+    return true;
+}
+
+/* A page token is the slot to go on with: decimal. */
+bool request_slot_token(struct request *request, const char *token, uint32_t *ret_slot)
+{
+    char *end;
+    unsigned long slot = strtoul(token, &end, 10);
+
+    if (strspn(token, "0123456789") != strlen(token) || slot > FSM_ALLOCATIONS_MAX) {
+        answer_status(request->call, FSM_INVALID_ARGUMENT, slot, FSM_ALLOCATIONS_MAX);
+        return false;
+    }
+    *ret_slot = (uint32_t)slot;
+    return true;
+}
+
+static bool allocation_listed(const Ckpt__V1__ListAllocationsRequest *asked,
+                              const struct fsm_allocation *allocation)
+{
+    bool ended = allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED ||
+                 allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED;
+
+    if (asked->tenant[0] != '\0' && strcmp(asked->tenant, allocation->tenant) != 0)
+        return false;
+    if (asked->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED &&
+        asked->state != allocation->state)
+        return false;
+    return !(asked->unended && ended);
+}
+
+static void list_allocations(struct request *request, struct scratch *scratch)
+{
+    const Ckpt__V1__ListAllocationsRequest *asked = (const void *)request->message;
+    const struct fsm *fsm = replica_fsm(request->broker->replica);
+    const uint32_t slots = fsm_allocation_slots(fsm);
+    const uint64_t age_ms = request_data_age_ms(request);
+    Ckpt__V1__ListAllocationsReply reply = CKPT__V1__LIST_ALLOCATIONS_REPLY__INIT;
+    size_t bytes = 0;
+    uint32_t size;
+    uint32_t slot;
+    uint32_t scanned = 0;
+
+    if (!request_page_size(request, asked->page_size, &size) ||
+        !request_slot_token(request, asked->page_token, &slot))
+        return;
+    reply.applied_index = applied_index(fsm);
+    reply.data_age_ms = request_data_age_ms(request);
+    reply.allocations = scratch_take(scratch, size, sizeof(reply.allocations[0]));
+    for (; slot < slots && reply.n_allocations < size && scanned < METHOD_SCAN_MAX &&
+           bytes < METHOD_PAGE_BYTES;
+         slot++, scanned++) {
+        const struct fsm_allocation *allocation = fsm_allocation_at(fsm, slot);
+        Ckpt__V1__Allocation *item;
+
+        if (allocation == NULL || !allocation_listed(asked, allocation))
+            continue;
+        item = scratch_take(scratch, 1, sizeof(*item));
+        translate_allocation(fsm, allocation, scratch, item);
+        item->applied_index = reply.applied_index;
+        item->data_age_ms = age_ms;
+        bytes += ckpt__v1__allocation__get_packed_size(item);
+        reply.allocations[reply.n_allocations++] = item;
+    }
+    if (slot < slots)
+        reply.next_page_token = scratch_printf(scratch, "%" PRIu32, slot);
+    answer_reply(request->call, &reply.base);
+}
+
+static const struct fsm_checkpoint *next_checkpoint(const struct fsm *fsm,
+                                                    const struct fsm_allocation *allocation,
+                                                    uint64_t after)
+{
+    return allocation == NULL ? fsm_checkpoint_next(fsm, after)
+                              : fsm_checkpoint_next_of(fsm, allocation->slot, after);
+}
+
+static void list_page_of_checkpoints(const struct fsm *fsm,
+                                     const Ckpt__V1__ListCheckpointsRequest *asked, uint32_t size,
+                                     const struct fsm_allocation *allocation,
+                                     struct dispatcher *dispatcher, struct scratch *scratch,
+                                     Ckpt__V1__ListCheckpointsReply *reply)
+{
+    const struct fsm_checkpoint *checkpoint =
+        next_checkpoint(fsm, allocation, asked->after_checkpoint_id);
+    size_t bytes = 0;
+
+    reply->checkpoints = scratch_take(scratch, size, sizeof(reply->checkpoints[0]));
+    for (uint32_t scanned = 0; checkpoint != NULL; scanned++) {
+        if (reply->n_checkpoints == size || scanned == METHOD_SCAN_MAX ||
+            bytes >= METHOD_PAGE_BYTES)
+            return;
+        if (asked->state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_UNSPECIFIED ||
+            asked->state == checkpoint->state) {
+            Ckpt__V1__Checkpoint *item = scratch_take(scratch, 1, sizeof(*item));
+            translate_checkpoint(fsm, checkpoint, scratch, item);
+            dispatcher_fill_place(dispatcher, item);
+            bytes += ckpt__v1__checkpoint__get_packed_size(item);
+            reply->checkpoints[reply->n_checkpoints++] = item;
+        }
+        reply->next_after_checkpoint_id = checkpoint->id;
+        checkpoint = next_checkpoint(fsm, allocation, checkpoint->id);
+    }
+    reply->next_after_checkpoint_id = 0;
+}
+
+static void list_checkpoints(struct request *request, struct scratch *scratch)
+{
+    const Ckpt__V1__ListCheckpointsRequest *asked = (const void *)request->message;
+    const struct fsm *fsm = replica_fsm(request->broker->replica);
+    const struct fsm_allocation *allocation = NULL;
+    Ckpt__V1__ListCheckpointsReply reply = CKPT__V1__LIST_CHECKPOINTS_REPLY__INIT;
+    Ckpt__V1__Checkpoint one;
+    Ckpt__V1__Checkpoint *places[] = {&one};
+    uint32_t size;
+
+    if (!request_page_size(request, asked->page_size, &size))
+        return;
+    if (asked->allocation_id[0] != '\0') {
+        allocation = fsm_allocation_find(fsm, asked->allocation_id);
+        if (allocation == NULL) {
+            request_refuse(request, FSM_ALLOCATION_NOT_FOUND, 0, 0);
+            return;
+        }
+    }
+    reply.applied_index = applied_index(fsm);
+    reply.data_age_ms = request_data_age_ms(request);
+    reply.undeleted_count = undeleted_count(fsm, asked->allocation_id);
+    if (asked->checkpoint_id != 0) {
+        const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, asked->checkpoint_id);
+        if (checkpoint == NULL) {
+            request_refuse(request, FSM_CHECKPOINT_NOT_FOUND, 0, 0);
+            return;
+        }
+        translate_checkpoint(fsm, checkpoint, scratch, &one);
+        dispatcher_fill_place(request->broker->dispatcher, &one);
+        reply.n_checkpoints = 1;
+        reply.checkpoints = places;
+    } else {
+        list_page_of_checkpoints(fsm, asked, size, allocation, request->broker->dispatcher, scratch,
+                                 &reply);
+    }
+    answer_reply(request->call, &reply.base);
+}
+
+static void fill_node_ids(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                          struct scratch *scratch, Ckpt__V1__RestartPoint *reply)
+{
+    reply->node_ids = scratch_take(scratch, allocation->node_count, sizeof(reply->node_ids[0]));
+    reply->lives = scratch_take(scratch, allocation->node_count, sizeof(reply->lives[0]));
+    for (uint32_t i = 0; i < allocation->node_count; i++) {
+        reply->node_ids[i] = translate_text(fsm_node_at(fsm, allocation->nodes[i].node_slot)->id);
+        reply->lives[i] = allocation->nodes[i].life;
+    }
+    reply->n_node_ids = reply->n_lives = allocation->node_count;
+}
+
+static void get_restart_point(struct request *request, struct scratch *scratch)
+{
+    const Ckpt__V1__GetRestartPointRequest *asked = (const void *)request->message;
+    const struct fsm *fsm = replica_fsm(request->broker->replica);
+    const struct fsm_allocation *allocation = fsm_allocation_find(fsm, asked->allocation_id);
+    const struct fsm_checkpoint *checkpoint;
+    Ckpt__V1__RestartPoint reply = CKPT__V1__RESTART_POINT__INIT;
+    Ckpt__V1__AllocationDeadline deadline;
+    struct fsm_summary summary;
+
+    if (allocation == NULL) {
+        request_refuse(request, FSM_ALLOCATION_NOT_FOUND, 0, 0);
+        return;
+    }
+    if (allocation->walltime_ms != 0) {
+        translate_deadline(fsm, allocation, replica_state_ms(request->broker->replica), &deadline);
+        reply.deadline = &deadline;
+    }
+    fsm_get_summary(fsm, &summary);
+    reply.epoch = summary.epoch;
+    reply.index = summary.applied_index;
+    reply.allocation_state = allocation->state;
+    reply.owner = translate_text(allocation->owner);
+    fill_node_ids(fsm, allocation, scratch, &reply);
+    checkpoint = fsm_restart_point(fsm, asked->allocation_id, asked->before_checkpoint_id);
+    if (checkpoint != NULL) {
+        const struct fsm_target *target = fsm_target_at(fsm, checkpoint->target_slot);
+        CHECK(checkpoint->state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE);
+        reply.checkpoint_id = checkpoint->id;
+        reply.path = translate_checkpoint_path(fsm, checkpoint, scratch);
+        reply.target_id = translate_text(target == NULL ? "" : target->id);
+        reply.target_prefix = translate_text(target == NULL ? "" : target->prefix);
+        reply.n_shards = translate_shards(fsm, checkpoint, scratch, &reply.shards);
+        reply.snapshot_at_ms = checkpoint->snapshot_at_ms;
+    }
+    answer_reply(request->call, &reply.base);
+}
+
+static void send_explanation(void *context, const Ckpt__V1__ExplainReply *reply)
+{
+    struct request *request = context;
+    Ckpt__V1__ExplainReply aged = *reply;
+
+    aged.data_age_ms = request_data_age_ms(request);
+    answer_reply(request->call, &aged.base);
+}
+
+static void explain(struct request *request, struct scratch *scratch)
+{
+    const Ckpt__V1__ExplainRequest *asked = (const void *)request->message;
+    uint64_t oldest_ms;
+    char text[EXPLAIN_TEXT_BYTES], aged[EXPLAIN_TEXT_BYTES + REQUEST_AGE_BYTES],
+        age[REQUEST_AGE_BYTES];
+    enum explain_found found =
+        explain_request(request->broker, asked, send_explanation, request, &oldest_ms);
+    const struct fsm_allocation *allocation =
+        fsm_allocation_find(replica_fsm(request->broker->replica), asked->allocation_id);
+
+    (void)scratch;
+    if (found == EXPLAIN_FOUND)
+        return;
+    if (found == EXPLAIN_NO_JOB) {
+        request_refuse(request, FSM_ALLOCATION_NOT_FOUND, 0, 0);
+        return;
+    }
+    request_age(request, age);
+    snprintf(aged, sizeof(aged), "%s%s%s%s",
+             explain_refusal(found, asked,
+                             allocation == NULL ? "" : fsm_allocation_state_name(allocation->state),
+                             oldest_ms, text, sizeof(text)),
+             age[0] == '\0' ? "" : " (", age, age[0] == '\0' ? "" : ")");
+    rpc_call_finish(request->call, found == EXPLAIN_FUTURE ? RPC_INVALID_ARGUMENT : RPC_NOT_FOUND,
+                    aged);
+}
+
+/* What a caller that lost its answer asks for. */
+static void get_request(struct request *request, struct scratch *scratch)
+{
+    const Ckpt__V1__GetRequestRequest *asked = (const void *)request->message;
+    const struct fsm *fsm = replica_fsm(request->broker->replica);
+    Ckpt__V1__RequestOutcome reply = CKPT__V1__REQUEST_OUTCOME__INIT;
+    const ProtobufCFieldDescriptor *command;
+    struct fsm_request found;
+    char *text;
+
+    if (!id_valid(asked->request_id)) {
+        request_refuse(request, FSM_INVALID_ID, strlen(asked->request_id), ID_MAX_BYTES);
+        return;
+    }
+    if (!fsm_request_find(fsm, asked->request_id, &found)) {
+        request_refuse(request, FSM_REQUEST_NOT_FOUND, 0, 0);
+        return;
+    }
+    command =
+        protobuf_c_message_descriptor_get_field(&ckpt__log__v1__command__descriptor, found.command);
+    CHECK(command != NULL);
+    reply.request_id = asked->request_id;
+    reply.command = (char *)(uintptr_t)command->name;
+    reply.status = found.outcome.status;
+    reply.status_name = (char *)(uintptr_t)fsm_status_name(found.outcome.status);
+    if (found.outcome.status != FSM_OK) {
+        text = scratch_take(scratch, 1, ANSWER_TEXT_BYTES);
+        reply.text = fsm_outcome_text(&found.outcome, text, ANSWER_TEXT_BYTES);
+    }
+    reply.at_ms = found.at_ms;
+    reply.index = found.outcome.index;
+    reply.checkpoint_id = found.outcome.checkpoint_id;
+    reply.preemption_id = found.outcome.preemption_id;
+    reply.applied_index = applied_index(fsm);
+    reply.data_age_ms = request_data_age_ms(request);
+    answer_reply(request->call, &reply.base);
+}
+
+/* ---- the table ---- */
+
+#define MUTATION(method, message, body)                                                            \
+    {                                                                                              \
+        .path = "/ckpt.v1.BrokerService/" method, .kind = METHOD_MUTATION,                         \
+        .type = &ckpt__v1__##message##__descriptor,                                                \
+        .body_case = CKPT__LOG__V1__COMMAND__BODY_##body                                           \
+    }
+#define READ(method, message, function)                                                            \
+    {                                                                                              \
+        .path = "/ckpt.v1.BrokerService/" method, .kind = METHOD_READ,                             \
+        .type = &ckpt__v1__##message##__descriptor, .answer = function                             \
+    }
+
+const struct method service_broker_methods[] = {
+    MUTATION("RegisterAllocation", register_allocation_request, REGISTER_ALLOCATION),
+    {.path = "/ckpt.v1.BrokerService/RegisterOwnAllocation",
+     .kind = METHOD_MUTATION,
+     .type = &ckpt__v1__register_allocation_request__descriptor,
+     .body_case = CKPT__LOG__V1__COMMAND__BODY_REGISTER_ALLOCATION,
+     .allowed = access_own_allocation},
+    MUTATION("UpdateAllocation", update_allocation_request, UPDATE_ALLOCATION),
+    MUTATION("EndAllocation", end_allocation_request, END_ALLOCATION),
+    MUTATION("ReportQueue", report_queue_request, REPORT_QUEUE),
+    MUTATION("RequestCheckpoint", request_checkpoint_request, REQUEST_CHECKPOINT),
+    MUTATION("CancelCheckpoint", cancel_checkpoint_request, CANCEL_CHECKPOINT),
+    MUTATION("RequestMigration", request_migration_request, REQUEST_MIGRATION),
+    MUTATION("RestartAllocation", restart_allocation_request, RESTART_ALLOCATION),
+    {.path = "/ckpt.v1.BrokerService/RequestPreemption",
+     .kind = METHOD_MUTATION,
+     .type = &ckpt__v1__request_preemption_request__descriptor,
+     .body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_PREEMPTION,
+     .reply = preemption_reply},
+    READ("GetAllocation", get_allocation_request, get_allocation),
+    READ("ListAllocations", list_allocations_request, list_allocations),
+    READ("ListCheckpoints", list_checkpoints_request, list_checkpoints),
+    READ("ListUndeleted", list_undeleted_request, undeleted_answer),
+    READ("GetRestartPoint", get_restart_point_request, get_restart_point),
+    READ("Explain", explain_request, explain),
+    READ("ListPreemptions", list_preemptions_request, preemptions_answer),
+    READ("GetPlacementHints", get_placement_hints_request, placement_hints_answer),
+    READ("GetRequest", get_request_request, get_request),
+};
+const size_t service_broker_method_count = ARRAY_COUNT(service_broker_methods);

@@ -1,0 +1,181 @@
+/* The methods of OperatorService, but for Status and DebugCheck (status.c) and the members (service_members.c). See methods.h. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/broker/api/methods.h"
+#include "src/broker/dispatch/dispatcher.h"
+#include "src/broker/health/storage_watch.h"
+#include "src/broker/health/telemetry.h"
+
+/* ---- mutations whose command is not the request itself ---- */
+
+/* Absolute, printable, without "..": it becomes part of every checkpoint's path. */
+static enum fsm_status fill_put_target(const ProtobufCMessage *message,
+                                       Ckpt__Log__V1__Command *command, union method_body *body,
+                                       struct fsm_outcome *ret_outcome)
+{
+    const Ckpt__V1__PutTargetRequest *asked = (const void *)message;
+    const Ckpt__V1__TargetSpec *spec = asked->spec;
+
+    (void)ret_outcome;
+    if (spec == NULL)
+        return FSM_INVALID_ARGUMENT;
+    if (spec->kind == CKPT__V1__TARGET_KIND__TARGET_KIND_S3)
+        return FSM_UNIMPLEMENTED;
+    ckpt__log__v1__put_target__init(&body->put_target);
+    body->put_target.spec = asked->spec;
+    body->put_target.zeros = asked->zeros;
+    command->put_target = &body->put_target;
+    return FSM_OK;
+}
+
+static enum fsm_status fill_remove_target(const ProtobufCMessage *message,
+                                          Ckpt__Log__V1__Command *command, union method_body *body,
+                                          struct fsm_outcome *ret_outcome)
+{
+    const Ckpt__V1__RemoveTargetRequest *asked = (const void *)message;
+
+    (void)ret_outcome;
+    ckpt__log__v1__remove_target__init(&body->remove_target);
+    body->remove_target.target_id = asked->target_id;
+    command->remove_target = &body->remove_target;
+    return FSM_OK;
+}
+
+static enum fsm_status fill_set_policy(const ProtobufCMessage *message,
+                                       Ckpt__Log__V1__Command *command, union method_body *body,
+                                       struct fsm_outcome *ret_outcome)
+{
+    const Ckpt__V1__SetPolicyRequest *asked = (const void *)message;
+
+    (void)ret_outcome;
+    if (asked->policy == NULL)
+        return FSM_INVALID_ARGUMENT;
+    ckpt__log__v1__set_policy__init(&body->set_policy);
+    body->set_policy.policy = asked->policy;
+    command->set_policy = &body->set_policy;
+    return FSM_OK;
+}
+
+static enum fsm_status fill_drain_node(const ProtobufCMessage *message,
+                                       Ckpt__Log__V1__Command *command, union method_body *body,
+                                       struct fsm_outcome *ret_outcome)
+{
+    const Ckpt__V1__DrainNodeRequest *asked = (const void *)message;
+
+    (void)ret_outcome;
+    ckpt__log__v1__drain_node__init(&body->drain_node);
+    body->drain_node.node_id = asked->node_id;
+    body->drain_node.urgent = asked->urgent;
+    body->drain_node.undo = asked->undo;
+    command->drain_node = &body->drain_node;
+    return FSM_OK;
+}
+
+/* ---- reads ---- */
+
+static void get_policy(struct request *request, struct scratch *scratch)
+{
+    Ckpt__V1__GetPolicyReply reply = CKPT__V1__GET_POLICY_REPLY__INIT;
+
+    (void)scratch;
+    reply.policy = (Ckpt__V1__Policy *)(uintptr_t)fsm_policy(replica_fsm(request->broker->replica));
+    answer_reply(request->call, &reply.base);
+}
+
+static uint64_t applied_index(const struct request *request)
+{
+    struct fsm_summary summary;
+
+    fsm_get_summary(replica_fsm(request->broker->replica), &summary);
+    return summary.applied_index;
+}
+
+static void list_targets(struct request *request, struct scratch *scratch)
+{
+    Ckpt__V1__ListTargetsReply reply = CKPT__V1__LIST_TARGETS_REPLY__INIT;
+
+    reply.n_targets = status_targets(request->broker, scratch, &reply.targets);
+    reply.applied_index = applied_index(request);
+    reply.data_age_ms = request_data_age_ms(request);
+    answer_reply(request->call, &reply.base);
+}
+
+static void list_nodes(struct request *request, struct scratch *scratch)
+{
+    const Ckpt__V1__ListNodesRequest *asked = (const void *)request->message;
+    const struct broker *broker = request->broker;
+    const struct fsm *fsm = replica_fsm(broker->replica);
+    const uint32_t slots = fsm_node_slots(fsm);
+    Ckpt__V1__ListNodesReply reply = CKPT__V1__LIST_NODES_REPLY__INIT;
+    size_t bytes = 0;
+    uint32_t size;
+    uint32_t slot;
+
+    if (!request_page_size(request, asked->page_size, &size) ||
+        !request_slot_token(request, asked->page_token, &slot))
+        return;
+    reply.nodes = scratch_take(scratch, size, sizeof(reply.nodes[0]));
+    for (; slot < slots && reply.n_nodes < size && bytes < METHOD_PAGE_BYTES; slot++) {
+        const struct fsm_node *node = fsm_node_at(fsm, slot);
+        Ckpt__V1__NodeStatus *item;
+        uint64_t age_ms = UINT64_MAX;
+
+        if (node == NULL)
+            continue;
+        item = scratch_take(scratch, 1, sizeof(*item));
+        ckpt__v1__node_status__init(item);
+        item->node_id = translate_text(node->id);
+        item->state = translate_text(translate_node_state(node));
+        item->allocation_count = node->allocation_count;
+        item->version = translate_text(node->version);
+        item->boot_id = translate_text(node->boot_id);
+        item->connected = broker->dispatcher != NULL &&
+                          dispatcher_node_connected(broker->dispatcher, node->id, &age_ms);
+        item->last_heartbeat_age_ms = age_ms;
+        telemetry_fill_node(broker, slot, scratch, item);
+        bytes += ckpt__v1__node_status__get_packed_size(item);
+        reply.nodes[reply.n_nodes++] = item;
+    }
+    if (slot < slots)
+        reply.next_page_token = scratch_printf(scratch, "%" PRIu32, slot);
+    reply.applied_index = applied_index(request);
+    reply.data_age_ms = request_data_age_ms(request);
+    answer_reply(request->call, &reply.base);
+}
+
+/* ---- the table ---- */
+
+#define METHOD(of_kind, method, message, function)                                                 \
+    {                                                                                              \
+        .path = "/ckpt.v1.OperatorService/" method, .kind = of_kind,                               \
+        .type = &ckpt__v1__##message##__descriptor, .answer = function                             \
+    }
+#define MUTATION(method, message, body, function)                                                  \
+    {                                                                                              \
+        .path = "/ckpt.v1.OperatorService/" method, .kind = METHOD_MUTATION,                       \
+        .type = &ckpt__v1__##message##__descriptor,                                                \
+        .body_case = CKPT__LOG__V1__COMMAND__BODY_##body, .fill = function                         \
+    }
+#define ABSENT(method, message) METHOD(METHOD_ABSENT, method, message, NULL)
+
+const struct method service_operator_methods[] = {
+    METHOD(METHOD_LOCAL, "Status", status_request, status_answer),
+    METHOD(METHOD_LOCAL, "DebugCheck", debug_check_request, status_debug_check),
+    METHOD(METHOD_READ, "GetPolicy", get_policy_request, get_policy),
+    METHOD(METHOD_READ, "ListTargets", list_targets_request, list_targets),
+    METHOD(METHOD_READ, "GetLosses", get_losses_request, losses_answer),
+    METHOD(METHOD_READ, "GetCalibration", get_calibration_request, calibration_answer),
+    METHOD(METHOD_READ, "ListNodes", list_nodes_request, list_nodes),
+    MUTATION("SetPolicy", set_policy_request, SET_POLICY, fill_set_policy),
+    MUTATION("PutTarget", put_target_request, PUT_TARGET, fill_put_target),
+    MUTATION("RemoveTarget", remove_target_request, REMOVE_TARGET, fill_remove_target),
+    MUTATION("DrainNode", drain_node_request, DRAIN_NODE, fill_drain_node),
+    ABSENT("RunDrill", drill_request),
+    ABSENT("PlanGc", gc_request),
+    ABSENT("RunGc", gc_request),
+    ABSENT("PinCheckpoint", pin_request),
+};
+const size_t service_operator_method_count = ARRAY_COUNT(service_operator_methods);

@@ -1,0 +1,272 @@
+/* What schedulers ask about victims: the answer to RequestPreemption, ListPreemptions, GetPlacementHints. See methods.h. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/broker/api/methods.h"
+
+enum { PPM = 1000000 };
+
+static uint64_t applied_index(const struct fsm *fsm)
+{
+    struct fsm_summary summary;
+
+    fsm_get_summary(fsm, &summary);
+    return summary.applied_index;
+}
+
+/* ---- RequestPreemption ---- */
+
+static Ckpt__V1__VictimState outcome_state(const struct fsm_preemption *preemption, const char *id)
+{
+    for (uint32_t i = 0; preemption != NULL && i < preemption->victim_count; i++)
+        if (strcmp(preemption->victims[i].allocation_id, id) == 0)
+            return preemption->victims[i].state;
+    return CKPT__V1__VICTIM_STATE__VICTIM_STATE_STOPPING;
+}
+
+void preemption_reply(struct request *request, const struct fsm_outcome *outcome)
+{
+    Ckpt__V1__RequestPreemptionReply reply = CKPT__V1__REQUEST_PREEMPTION_REPLY__INIT;
+    const struct fsm_preemption *preemption =
+        fsm_preemption_next(replica_fsm(request->broker->replica), outcome->preemption_id - 1);
+    Ckpt__V1__Victim victims[FSM_VICTIMS_MAX];
+    Ckpt__V1__Victim *places[FSM_VICTIMS_MAX];
+
+    CHECK(outcome->victim_count <= FSM_VICTIMS_MAX);
+    if (preemption != NULL && preemption->id != outcome->preemption_id)
+        preemption = NULL; /* asked again when it is no longer kept */
+    for (uint32_t i = 0; i < outcome->victim_count; i++) {
+        ckpt__v1__victim__init(&victims[i]);
+        victims[i].allocation_id = translate_text(outcome->victims[i].allocation_id);
+        victims[i].checkpoint_id = outcome->victims[i].checkpoint_id;
+        victims[i].node_count = outcome->victims[i].node_count;
+        victims[i].state = outcome_state(preemption, outcome->victims[i].allocation_id);
+        places[i] = &victims[i];
+    }
+    reply.index = outcome->index;
+    reply.preemption_id = outcome->preemption_id;
+    reply.n_victims = outcome->victim_count;
+    reply.victims = places;
+    reply.repeated = outcome->repeated;
+    answer_reply(request->call, &reply.base);
+}
+
+/* ---- ListPreemptions ---- */
+
+static void fill_victims(const struct fsm_preemption *from, struct scratch *scratch,
+                         Ckpt__V1__Preemption *to)
+{
+    Ckpt__V1__Victim *victims = scratch_take(scratch, from->victim_count, sizeof(*victims));
+
+    to->victims = scratch_take(scratch, from->victim_count, sizeof(to->victims[0]));
+    to->n_victims = from->victim_count;
+    for (uint32_t i = 0; i < from->victim_count; i++) {
+        const struct fsm_preemption_victim *victim = &from->victims[i];
+
+        ckpt__v1__victim__init(&victims[i]);
+        victims[i].allocation_id = translate_text(victim->allocation_id);
+        victims[i].checkpoint_id = victim->checkpoint_id;
+        victims[i].node_count = victim->node_count;
+        victims[i].gpu_count = victim->gpu_count;
+        victims[i].state = victim->state;
+        victims[i].since_ms = victim->since_ms;
+        to->victims[i] = &victims[i];
+        to->victims_released += victim->state == CKPT__V1__VICTIM_STATE__VICTIM_STATE_RELEASED;
+    }
+}
+
+/* P-024: not before all have let go. */
+static void fill_released(const struct fsm *fsm, const struct fsm_preemption *from,
+                          struct scratch *scratch, Ckpt__V1__Preemption *to)
+{
+    size_t count = 0;
+
+    if (from->state != CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_RELEASED)
+        return;
+    for (uint32_t i = 0; i < from->victim_count; i++)
+        count += from->victims[i].node_count;
+    to->released_node_ids = scratch_take(scratch, count, sizeof(to->released_node_ids[0]));
+    for (uint32_t i = 0; i < from->victim_count; i++) {
+        if (from->victims[i].state != CKPT__V1__VICTIM_STATE__VICTIM_STATE_RELEASED)
+            continue;
+        for (uint32_t j = 0; j < from->victims[i].node_count; j++) {
+            const struct fsm_node *node = fsm_node_at(fsm, from->victims[i].node_slots[j]);
+
+            if (node != NULL)
+                to->released_node_ids[to->n_released_node_ids++] = translate_text(node->id);
+        }
+    }
+}
+
+static Ckpt__V1__Preemption *preemption_message(const struct fsm *fsm,
+                                                const struct fsm_preemption *from,
+                                                struct scratch *scratch)
+{
+    Ckpt__V1__Preemption *to = scratch_take(scratch, 1, sizeof(*to));
+
+    ckpt__v1__preemption__init(to);
+    to->preemption_id = from->id;
+    to->state = from->state;
+    to->reason = from->request->reason;
+    if (to->reason == CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_UNSPECIFIED)
+        to->reason = CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_PRIORITY;
+    to->for_job = translate_text(from->request->for_job);
+    to->preemption_class = from->acting_class;
+    to->nodes_needed = from->request->nodes_needed;
+    to->gpus_needed = from->request->gpus_needed;
+    to->value_gpu_ms = from->request->value_gpu_ms;
+    to->cost_gpu_ms = from->cost_gpu_ms;
+    to->asked_at_ms = from->asked_at_ms;
+    to->deadline_ms = from->deadline_ms;
+    to->ended_at_ms = from->ended_at_ms;
+    to->escalations = from->escalations;
+    fill_victims(from, scratch, to);
+    fill_released(fsm, from, scratch, to);
+    return to;
+}
+
+void preemptions_answer(struct request *request, struct scratch *scratch)
+{
+    const Ckpt__V1__ListPreemptionsRequest *asked = (const void *)request->message;
+    const struct fsm *fsm = replica_fsm(request->broker->replica);
+    uint64_t after =
+        asked->preemption_id != 0 ? asked->preemption_id - 1 : asked->after_preemption_id;
+    const struct fsm_preemption *at = fsm_preemption_next(fsm, after);
+    Ckpt__V1__ListPreemptionsReply reply = CKPT__V1__LIST_PREEMPTIONS_REPLY__INIT;
+    size_t bytes = 0;
+
+    if (asked->preemption_id != 0 && (at == NULL || at->id != asked->preemption_id)) {
+        request_refuse(request, FSM_PREEMPTION_NOT_FOUND, asked->preemption_id,
+                       FSM_PREEMPTIONS_MAX);
+        return;
+    }
+    reply.applied_index = applied_index(fsm);
+    reply.data_age_ms = request_data_age_ms(request);
+    reply.preemptions = scratch_take(scratch, FSM_PREEMPTIONS_MAX, sizeof(reply.preemptions[0]));
+    for (; at != NULL; at = fsm_preemption_next(fsm, at->id)) {
+        if (bytes >= METHOD_PAGE_BYTES) {
+            reply.next_after_preemption_id = after;
+            break;
+        }
+        after = at->id;
+        if (asked->only_waiting && at->ended_at_ms != 0)
+            continue;
+        reply.preemptions[reply.n_preemptions] = preemption_message(fsm, at, scratch);
+        bytes += ckpt__v1__preemption__get_packed_size(reply.preemptions[reply.n_preemptions]);
+        reply.n_preemptions++;
+        if (asked->preemption_id != 0)
+            break;
+    }
+    answer_reply(request->call, &reply.base);
+}
+
+/* ---- GetPlacementHints ---- */
+
+static const char *hint_why(const struct fsm_allocation *allocation, enum fsm_status status)
+{
+    switch (status) {
+    case FSM_OK:
+        break;
+    case FSM_SENSITIVE:
+        return "sensitive";
+    case FSM_CLASS_TOO_LOW:
+        return "highest_class";
+    case FSM_NOT_CHECKPOINTABLE:
+        return "no_checkpoint";
+    case FSM_NEAR_COMPLETION:
+        return "near_completion";
+    case FSM_JUST_RESUMED:
+        return "just_resumed";
+    case FSM_BORROWED_ONLY:
+        return "own_nodes";
+    case FSM_STORAGE_UNAVAILABLE:
+        return "storage_unavailable";
+    default:
+        return "being_stopped";
+    }
+    if (!allocation->non_preemptible)
+        return "";
+    return allocation->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE ? "no_checkpoint"
+                                                                     : "did_not_answer";
+}
+
+/* S1-046..S1-048, N-001, A-004. What passes by itself (storage, near its end, just resumed) says nothing about where to place it. */
+static bool hint_avoids_borrowed(const struct fsm_allocation *allocation, enum fsm_status status)
+{
+    return allocation->non_preemptible || status == FSM_SENSITIVE || status == FSM_CLASS_TOO_LOW ||
+           status == FSM_NOT_CHECKPOINTABLE;
+}
+
+/* A-003, P-060 */
+static uint32_t hint_weight(const Ckpt__V1__Policy *policy, Ckpt__V1__VclusterKind kind)
+{
+    switch (kind) {
+    case CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_ML:
+        return policy->f8_weight_ml_ppm;
+    case CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_SERVICE:
+        return policy->f8_weight_service_ppm;
+    case CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_SENSITIVE:
+        return policy->f8_weight_sensitive_ppm;
+    case CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_INTERACTIVE:
+        return policy->f8_weight_interactive_ppm;
+    default:
+        return policy->f8_weight_hpc_ppm;
+    }
+}
+
+static Ckpt__V1__PlacementHint *hint_message(const struct fsm *fsm,
+                                             const struct fsm_allocation *allocation,
+                                             struct scratch *scratch)
+{
+    Ckpt__V1__PlacementHint *hint = scratch_take(scratch, 1, sizeof(*hint));
+    uint64_t cost_gpu_ms;
+    enum fsm_status status = fsm_victim_hint(fsm, allocation, &cost_gpu_ms);
+
+    ckpt__v1__placement_hint__init(hint);
+    hint->allocation_id = translate_text(allocation->id);
+    hint->checkpoint_efficiency_ppm = translate_checkpoint_efficiency(fsm_policy(fsm), allocation);
+    hint->checkpoint_weight_ppm = hint_weight(fsm_policy(fsm), allocation->vcluster_kind);
+    hint->why = translate_text(hint_why(allocation, status));
+    hint->non_preemptible = status != FSM_OK;
+    hint->avoid_borrowed_nodes = hint_avoids_borrowed(allocation, status);
+    hint->preemption_cost_gpu_ms = cost_gpu_ms;
+    hint->borrowed_nodes = allocation->borrowed_count;
+    hint->borrowed_penalty_ppm =
+        hint->avoid_borrowed_nodes ? PPM : PPM - hint->checkpoint_efficiency_ppm;
+    return hint;
+}
+
+void placement_hints_answer(struct request *request, struct scratch *scratch)
+{
+    const Ckpt__V1__GetPlacementHintsRequest *asked = (const void *)request->message;
+    const struct fsm *fsm = replica_fsm(request->broker->replica);
+    const uint32_t slots = fsm_allocation_slots(fsm);
+    Ckpt__V1__GetPlacementHintsReply reply = CKPT__V1__GET_PLACEMENT_HINTS_REPLY__INIT;
+    size_t bytes = 0;
+    uint32_t size;
+    uint32_t slot;
+    uint32_t scanned = 0;
+
+    if (!request_page_size(request, asked->page_size, &size) ||
+        !request_slot_token(request, asked->page_token, &slot))
+        return;
+    reply.hints = scratch_take(scratch, size, sizeof(reply.hints[0]));
+    for (; slot < slots && reply.n_hints < size && scanned < METHOD_SCAN_MAX &&
+           bytes < METHOD_PAGE_BYTES;
+         slot++, scanned++) {
+        const struct fsm_allocation *allocation = fsm_allocation_at(fsm, slot);
+
+        if (allocation == NULL ||
+            (allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING &&
+             allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING) ||
+            (asked->vcluster[0] != '\0' && strcmp(asked->vcluster, allocation->vcluster) != 0))
+            continue;
+        reply.hints[reply.n_hints] = hint_message(fsm, allocation, scratch);
+        bytes += ckpt__v1__placement_hint__get_packed_size(reply.hints[reply.n_hints]);
+        reply.n_hints++;
+    }
+    if (slot < slots)
+        reply.next_page_token = scratch_printf(scratch, "%" PRIu32, slot);
+    answer_reply(request->call, &reply.base);
+}

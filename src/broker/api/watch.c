@@ -1,0 +1,252 @@
+/* BrokerService/Watch. See watch.h. */
+#include "src/broker/api/watch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/v1/broker.pb-c.h"
+#include "src/base/check.h"
+#include "src/broker/api/answer.h"
+
+struct watch {
+    struct broker *broker;
+    struct replica_observer observer;
+    struct clock_timer *timer; /* zero delay: the next turn of the loop */
+    struct list calls;
+};
+
+struct watch_call {
+    struct list node; /* in watch.calls once it may be sent to */
+    struct watch *watch;
+    struct rpc_call *call; /* NULL: the client gave up while the read was on its way */
+    uint64_t after;
+    bool follow;
+    bool reading; /* replica_read() will come back */
+    bool blocked; /* until on_writable */
+    char allocation_id[FSM_ID_BYTES];
+};
+
+static void watch_call_free(struct watch_call *call)
+{
+    CHECK(call->watch->broker->counters.watchers > 0);
+    call->watch->broker->counters.watchers--;
+    list_remove(&call->node);
+    free(call);
+}
+
+/* false: the buffer is full. */
+static bool watch_send(struct watch_call *call, const Ckpt__V1__Event *event)
+{
+    uint8_t small[512];
+    size_t size = ckpt__v1__event__get_packed_size(event);
+    uint8_t *bytes = size <= sizeof(small) ? small : check_alloc(size);
+    bool more;
+
+    CHECK(ckpt__v1__event__pack(event, bytes) == size);
+    more = rpc_call_send(call->call, bytes, size);
+    if (bytes != small)
+        free(bytes);
+    call->watch->broker->counters.watch_events_total++;
+    return more;
+}
+
+/* Sends what there is and what the buffer takes. true: there is more for the next turn. May free
+ * the call. */
+static bool watch_pump(struct watch_call *call)
+{
+    const struct fsm *fsm = replica_fsm(call->watch->broker->replica);
+
+    for (size_t i = 0; i < WATCH_TURN_EVENTS; i++) {
+        bool gap = false;
+        const Ckpt__V1__Event *event = fsm_event_after(fsm, call->after, &gap);
+        Ckpt__V1__Event copy;
+
+        if (event == NULL) {
+            if (!call->follow) {
+                rpc_call_finish(call->call, RPC_OK, NULL);
+                watch_call_free(call);
+            }
+            return false;
+        }
+        CHECK(event->sequence > call->after);
+        call->after = event->sequence;
+        if (!gap && call->allocation_id[0] != '\0' &&
+            strcmp(call->allocation_id, event->allocation_id) != 0)
+            continue;
+        copy = *event;
+        copy.gap = gap;
+        if (!watch_send(call, &copy)) {
+            call->blocked = true;
+            return false;
+        }
+    }
+    return true;
+}
+
+static void watch_turn(void *data)
+{
+    struct watch *watch = data;
+    struct list *node = watch->calls.next;
+    bool more = false;
+
+    while (node != &watch->calls) {
+        struct watch_call *call = LIST_ITEM(node, struct watch_call, node);
+        node = node->next;
+        if (!call->blocked && watch_pump(call))
+            more = true;
+    }
+    if (more)
+        watch->broker->clock.timer_start(watch->timer, 0);
+}
+
+static void watch_wake(struct watch *watch)
+{
+    if (!list_empty(&watch->calls))
+        watch->broker->clock.timer_start(watch->timer, 0);
+}
+
+/* What was acknowledged before the call is in the state now. */
+static void watch_confirmed(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    struct watch_call *call = data;
+    struct watch *watch = call->watch;
+    struct rpc_call *rpc = call->call;
+
+    CHECK(outcome == NULL && call->reading);
+    call->reading = false;
+    if (rpc != NULL && failed == NULL && replica_serving(watch->broker->replica)) {
+        list_push_back(&watch->calls, &call->node);
+        watch_wake(watch);
+        return;
+    }
+    watch_call_free(call);
+    if (rpc == NULL)
+        return;
+    if (failed != NULL)
+        answer_failed(watch->broker, rpc, failed);
+    else
+        answer_not_leader(watch->broker, rpc);
+}
+
+static void watch_begin(struct watch *watch, struct rpc_call *rpc,
+                        const Ckpt__V1__WatchRequest *asked)
+{
+    struct broker *broker = watch->broker;
+    struct watch_call *call = check_calloc(1, sizeof(*call));
+
+    list_init(&call->node);
+    call->watch = watch;
+    call->call = rpc;
+    call->after = asked->after_sequence;
+    call->follow = asked->follow != 0;
+    memcpy(call->allocation_id, asked->allocation_id, strlen(asked->allocation_id) + 1);
+    broker->counters.watchers++;
+    rpc_call_set_data(rpc, call);
+    if (asked->stale) {
+        broker->counters.stale_reads_total++;
+        list_push_back(&watch->calls, &call->node);
+        watch_wake(watch);
+        return;
+    }
+    call->reading = true;
+    replica_read(broker->replica, watch_confirmed, call);
+}
+
+/* ---- from the server ---- */
+
+static void watch_on_message(struct rpc_call *rpc, void *data, const uint8_t *bytes, size_t length)
+{
+    struct watch *watch = data;
+    struct broker *broker = watch->broker;
+    Ckpt__V1__WatchRequest *asked;
+
+    if (rpc_call_data(rpc) != NULL) {
+        /* The server takes one request for a call that does not stream requests. */
+        return;
+    }
+    asked = ckpt__v1__watch_request__unpack(NULL, length, bytes);
+    if (asked == NULL || strlen(asked->allocation_id) >= FSM_ID_BYTES) {
+        rpc_call_finish(rpc, RPC_INVALID_ARGUMENT,
+                        "UNDECODABLE: the request is no ckpt.v1.WatchRequest");
+    } else if (asked->stale && asked->follow) {
+        rpc_call_finish(rpc, RPC_INVALID_ARGUMENT,
+                        "STALE_FOLLOW: a watch that goes on is the leader's; ask for one of the "
+                        "two, stale or follow");
+    } else if (broker->counters.watchers >= WATCH_CALLS_MAX) {
+        rpc_call_finish(rpc, RPC_RESOURCE_EXHAUSTED,
+                        "FULL: too many watches are open on this member; end some");
+    } else {
+        watch_begin(watch, rpc, asked);
+    }
+    if (asked != NULL)
+        ckpt__v1__watch_request__free_unpacked(asked, NULL);
+}
+
+static void watch_on_writable(struct rpc_call *rpc, void *data)
+{
+    struct watch_call *call = rpc_call_data(rpc);
+
+    if (call == NULL)
+        return;
+    call->blocked = false;
+    watch_wake(data);
+}
+
+static void watch_on_cancel(struct rpc_call *rpc, void *data)
+{
+    struct watch_call *call = rpc_call_data(rpc);
+
+    (void)data;
+    if (call != NULL && call->reading)
+        call->call = NULL;
+    else if (call != NULL)
+        watch_call_free(call);
+}
+
+/* ---- from the replica ---- */
+
+static void watch_applied(void *context)
+{
+    watch_wake(context);
+}
+
+static void watch_not_serving(void *context)
+{
+    struct watch *watch = context;
+
+    while (!list_empty(&watch->calls)) {
+        struct watch_call *call = LIST_ITEM(watch->calls.next, struct watch_call, node);
+        struct rpc_call *rpc = call->call;
+        watch_call_free(call);
+        answer_not_leader(watch->broker, rpc);
+    }
+}
+
+struct watch *watch_new(struct broker *broker)
+{
+    static const struct rpc_handlers handlers = {.on_message = watch_on_message,
+                                                 .on_writable = watch_on_writable,
+                                                 .on_cancel = watch_on_cancel};
+    struct watch *watch = check_calloc(1, sizeof(*watch));
+
+    CHECK(broker->rpc != NULL && broker->replica != NULL);
+    watch->broker = broker;
+    list_init(&watch->calls);
+    watch->timer = broker->clock.timer_new(broker->clock.context, watch_turn, watch);
+    watch->observer.context = watch;
+    watch->observer.applied = watch_applied;
+    watch->observer.not_serving = watch_not_serving;
+    replica_observe(broker->replica, &watch->observer);
+    rpc_server_add_method(broker->rpc, "/ckpt.v1.BrokerService/Watch", false, true, &handlers,
+                          watch);
+    return watch;
+}
+
+void watch_free(struct watch *watch)
+{
+    if (watch == NULL)
+        return;
+    CHECK(list_empty(&watch->calls));
+    watch->broker->clock.timer_free(watch->timer);
+    free(watch);
+}

@@ -1,0 +1,104 @@
+/* Configuration of ckptd: one YAML file, identical on all members; --name says which this is.
+ *
+ * Flow     config_load() parses and validates the file against one table of keys; flags override;
+ *          config_print() shows every value with where it came from.
+ * Shapes   struct config owns all its strings and lists; config_free() accepts NULL.
+ * Units    milliseconds, bytes, parts per million. Durations in the file: "500ms", "30s", "5m",
+ *          "6h", "7d" or plain milliseconds.
+ * Errors   ERR_INVALID with "FILE, line N: ..." naming the key, the value, the limit, and for an
+ *          unknown key the nearest known one.
+ * Absent   environment variables; reloading anything but the log level, telemetry and health (certificates are read again by
+ *          credentials.h).
+ */
+#ifndef CKPT_BROKER_CONFIG_H
+#define CKPT_BROKER_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "ckpt/log/v1/command.pb-c.h"
+#include "ckpt/v1/common.pb-c.h"
+#include "src/base/err.h"
+#include "src/base/log.h"
+#include "src/broker/health/node_health.h"
+#include "src/telemetry/source.h"
+
+enum { CONFIG_MEMBERS_MAX = 9, CONFIG_TARGETS_MAX = 64, CONFIG_FILE_MAX_BYTES = 1 << 20 };
+
+struct config_member {
+    uint64_t id;
+    char *name;
+    char *raft; /* host:port of the Raft listener */
+    char *api;  /* host:port of the gRPC listener */
+    char *http; /* host:port of the HTTP listener; "": none */
+};
+
+struct config_storage_watch {
+    uint64_t interval_ms;   /* between two probes of one target */
+    uint64_t timeout_ms;    /* a probe that takes longer has failed */
+    uint64_t failures_down; /* so many failures in a row: unavailable */
+    uint64_t successes_up;  /* so many successes in a row: available again */
+};
+
+struct config_backups {
+    char *directory; /* "": none are written */
+    uint64_t interval_ms;
+    uint64_t keep;       /* so many at most, the newest */
+    uint64_t keep_bytes; /* and no more than this together; 0: no limit */
+};
+
+struct config {
+    char *path; /* of the file */
+    char *cluster_id;
+    char *data_dir;
+    struct config_member members[CONFIG_MEMBERS_MAX];
+    size_t member_count;
+    const struct config_member *self; /* one of members */
+    char *preferred_leader;           /* name of a member; "": none */
+    uint64_t election_ms, heartbeat_ms;
+    /* A snapshot is taken after so many entries, or so many bytes of them. */
+    uint64_t snapshot_after_entries, snapshot_after_bytes;
+    Ckpt__V1__Policy
+        policy; /* complete; seeds a new cluster only, the replicated one rules afterwards */
+    Ckpt__V1__TargetSpec targets[CONFIG_TARGETS_MAX]; /* seed a new cluster only */
+    size_t target_count;
+    struct config_storage_watch storage_watch;
+    struct config_backups backups;
+    struct source_config telemetry[SOURCES_MAX];
+    size_t telemetry_count;
+    struct node_health_config health;
+    char *unix_socket;        /* "": none */
+    uint64_t connections_max; /* of the API; lowered when the process may not open so many files */
+    uint64_t explain_history_bytes;    /* of evaluations, on the leader (history.h) */
+    bool insecure;                     /* addresses that are not loopback are bound without TLS */
+    char *tls_ca, *tls_cert, *tls_key; /* PEM files, "{id}" is the member's id; "": no TLS */
+    enum log_level log_level;
+    struct config_source *sources; /* which keys the file or a flag set; for config_print */
+};
+
+/* What the command line sets. NULL: not given. */
+struct config_flags {
+    const char *name; /* required */
+    const char *data_dir;
+    bool insecure;
+};
+
+/* For a bootstrap: an even number of first members is refused, and names that read as ids (a cluster that has them goes on). */
+int config_check_bootstrap(const struct config *config, struct err *err);
+
+int config_load(const char *path, const struct config_flags *flags, struct config **ret_config,
+                struct err *err);
+/* The same from memory; path is used in messages only. */
+int config_parse(const char *path, const char *text, size_t length,
+                 const struct config_flags *flags, struct config **ret_config, struct err *err);
+void config_free(struct config *config);
+/* One line per value: key, value, source (default, file, flag). */
+void config_print(const struct config *config, FILE *stream);
+
+/* What a new cluster begins with, and what this member says of itself. Both point into config and ret_targets (one place per target). */
+void config_fill_initial(const struct config *config, Ckpt__Log__V1__ClusterInit *ret_initial,
+                         Ckpt__V1__TargetSpec **ret_targets, Ckpt__Log__V1__MemberFacts *ret_facts);
+
+#endif

@@ -1,0 +1,575 @@
+/* The life of a ckptd. See daemon.h. */
+#include "src/broker/daemon/daemon.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "raft/uv_io.h"
+#include "src/base/check.h"
+#include "src/broker/api/answer.h"
+#include "src/broker/api/service.h"
+#include "src/broker/api/watch.h"
+#include "src/broker/broker.h"
+#include "src/broker/daemon/credentials.h"
+#include "src/broker/daemon/http.h"
+#include "src/broker/daemon/metrics.h"
+#include "src/broker/daemon/process.h"
+#include "src/broker/decide/evaluator.h"
+#include "src/broker/dispatch/dispatcher.h"
+#include "src/broker/health/disk_watch.h"
+#include "src/broker/health/storage_watch.h"
+#include "src/broker/health/telemetry.h"
+#include "src/broker/keep/backup.h"
+#include "src/broker/keep/backup_schedule.h"
+#include "src/broker/keep/collector.h"
+#include "src/broker/replica/leader_watch.h"
+#include "src/broker/replica/member_watch.h"
+#include "src/broker/replica/ticker.h"
+#include "src/dest/worker.h"
+#include "src/rpc/uv_clock.h"
+
+/* Bytes of `protoc --descriptor_set_out`, put into the program by the Makefile. */
+extern const uint8_t ckpt_descriptors[];
+extern const uint8_t ckpt_descriptors_end[];
+
+enum { DAEMON_STEP_MS = 10 };
+
+static const int daemon_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR2};
+
+struct daemon {
+    struct broker broker;
+    const struct config_flags *flags;
+    uv_loop_t loop;
+    struct disk_ops disk;
+    struct network_ops network;
+    struct consensus_member members[CONFIG_MEMBERS_MAX];
+    Ckpt__Log__V1__ClusterInit initial;
+    Ckpt__V1__TargetSpec *initial_targets[CONFIG_TARGETS_MAX];
+    Ckpt__Log__V1__MemberFacts facts;
+    struct replica_observer observer;
+    uint64_t leader_id; /* last logged */
+    struct process_lag lag;
+    struct disk_watch *disk_watch;
+    struct member_watch *member_watch;
+    struct leader_watch *leader_watch;
+    uv_signal_t signals[ARRAY_COUNT(daemon_signals)];
+    uv_timer_t step;  /* of stopping */
+    uv_timer_t guard; /* ends the process when stopping takes too long */
+    uint64_t stopping_since_ms;
+    uint64_t transfer_until_ms; /* until then another member may take over */
+    uint64_t stalled_told_ms;   /* of peers that do not read; 0: never */
+    uint64_t stalled_left_out;  /* not logged since then */
+    uint64_t workers_until_ms;  /* until then killed workers may end */
+    bool stopping;
+    bool filling;                /* as it was logged */
+    uint64_t vote_withheld_from; /* as it was logged */
+};
+
+/* ---- what is logged about leadership ---- */
+
+static const char *daemon_member_name(const struct daemon *daemon, uint64_t id)
+{
+    struct answer_member member;
+
+    if (id == 0)
+        return "none";
+    return answer_find_member(&daemon->broker, id, &member) ? member.name : "unknown";
+}
+
+static void daemon_role_changed(void *context, enum consensus_role role, uint64_t term,
+                                uint64_t leader_id)
+{
+    static const char *const roles[] = {"follower", "candidate", "leader"};
+    struct daemon *daemon = context;
+
+    if (daemon->leader_id != 0 && leader_id != daemon->leader_id)
+        log_warning("leader_lost", "leader=%s term=%" PRIu64,
+                    daemon_member_name(daemon, daemon->leader_id), term);
+    daemon->leader_id = leader_id;
+    log_info("role_changed", "role=%s term=%" PRIu64 " leader=%s", roles[role], term,
+             daemon_member_name(daemon, leader_id));
+    process_notify(role == CONSENSUS_LEADER ? "STATUS=leader"
+                   : leader_id != 0         ? "STATUS=follower"
+                                            : "STATUS=no leader, waiting for quorum");
+}
+
+/* A member that begins with a bootstrap has no vote while a leader fills it (S17 in raft/README.md). */
+static void daemon_filling(void *context)
+{
+    struct daemon *daemon = context;
+    struct consensus_status status;
+
+    replica_get_status(daemon->broker.replica, &status);
+    if (status.filling && !daemon->filling)
+        log_info("filling",
+                 "last_index=%" PRIu64 " text=\"begun on an empty folder: no vote until a leader "
+                 "has filled it\"",
+                 status.last_index);
+    if (!status.filling && daemon->filling)
+        log_info("filled", "last_index=%" PRIu64 " term=%" PRIu64, status.last_index, status.term);
+    daemon->filling = status.filling;
+    if (status.vote_withheld_from != 0 && status.vote_withheld_from != daemon->vote_withheld_from)
+        log_warning(
+            "vote_withheld",
+            "from=%s text=\"begun on an empty folder and not filled: without a leader, start the "
+            "other members (runbook: No leader)\"",
+            daemon_member_name(daemon, status.vote_withheld_from));
+    daemon->vote_withheld_from = status.vote_withheld_from;
+}
+
+static void daemon_serving(void *context)
+{
+    struct daemon *daemon = context;
+    struct fsm_summary summary;
+
+    fsm_get_summary(replica_fsm(daemon->broker.replica), &summary);
+    log_info("serving", "applied_index=%" PRIu64 " allocations=%" PRIu32 " paused=%" PRIu32,
+             summary.applied_index, summary.allocation_count,
+             summary.checkpoints_by_state[CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED]);
+}
+
+static void daemon_not_serving(void *context)
+{
+    (void)context;
+    log_info("not_serving", "text=\"duties of the leader stopped\"");
+}
+
+static void daemon_applied(void *context)
+{
+    struct daemon *daemon = context;
+    struct fsm_summary summary;
+
+    fsm_get_summary(replica_fsm(daemon->broker.replica), &summary);
+    process_lag_applied(&daemon->lag, summary.applied_index);
+}
+
+int daemon_exit_code(const struct err *err, int otherwise)
+{
+    if (err->code == ERR_REMOVED)
+        return DAEMON_EXIT_REMOVED;
+    return err->code == ERR_CORRUPT || err->code == ERR_DISK ? DAEMON_EXIT_DATA : otherwise;
+}
+
+static const char repair_disk[] =
+    "this member has stopped, the others go on; repair the disk (dmesg), then start it again: what "
+    "it refuses then is in the runbook under 'Member with corrupt data'";
+
+void daemon_log_failure(const char *event, const struct config *config, enum daemon_start start,
+                        const struct err *err)
+{
+    bool restores = start == DAEMON_RESTORE;
+
+    if (err->code == ERR_FULL && start != DAEMON_START)
+        log_error(
+            event,
+            "code=%s text=\"%s\" next=\"free space on the file system of %s, beside that "
+            "folder (df -h %s): at least %d MB%s must be free there; then %sbegin this member "
+            "again in the same way\"",
+            err_code_name(err->code), err->text, config->data_dir, config->data_dir,
+            CONSENSUS_ROOM_BYTES / 1000000 + 1, restores ? " and the size of the backup" : "",
+            restores ? "empty that folder and " : "");
+    else if (err->code == ERR_FULL)
+        log_error(
+            event,
+            "code=%s text=\"%s\" next=\"free space on the file system of %s, beside that "
+            "folder (df -h %s); no reserve is left. Its unit starts this member again, and it "
+            "goes on by itself when there is room: the runbook's 'Disk full'\"",
+            err_code_name(err->code), err->text, config->data_dir, config->data_dir);
+    else if (err->code == ERR_DISK)
+        log_error(event, "code=%s text=\"%s\" next=\"%s\"", err_code_name(err->code), err->text,
+                  repair_disk);
+    else
+        log_error(event, "code=%s text=\"%s\"", err_code_name(err->code), err->text);
+}
+
+static void daemon_fatal(void *context, const struct err *err)
+{
+    const struct daemon *daemon = context;
+
+    if (err->code == ERR_REMOVED) {
+        log_error("removed", "text=\"%s\"", err->text);
+        _exit(DAEMON_EXIT_REMOVED);
+    }
+    if (err->code == ERR_FULL || err->code == ERR_DISK)
+        daemon_log_failure("fatal", daemon->broker.config, DAEMON_START, err);
+    else
+        log_error("fatal", "code=%s text=\"%s\" next=\"%s\"", err_code_name(err->code), err->text,
+                  repair_disk);
+    _exit(daemon_exit_code(err, DAEMON_EXIT_FATAL));
+}
+
+/* ---- stopping ---- */
+
+static void daemon_close_timer(uv_timer_t *timer)
+{
+    uv_close((uv_handle_t *)timer, NULL);
+}
+
+static void daemon_report_stop(const struct daemon *daemon)
+{
+    log_info("stopped", "duration_ms=%" PRIu64, uv_now(&daemon->loop) - daemon->stopping_since_ms);
+}
+
+/* All workers were told to end; one that hangs in the kernel ends when the kernel lets it, without us. */
+static void daemon_await_workers(uv_timer_t *timer)
+{
+    struct daemon *daemon = timer->data;
+
+    if (worker_active() > 0 && uv_now(&daemon->loop) < daemon->workers_until_ms)
+        return;
+    if (worker_active() > 0) {
+        log_warning("workers_left", "count=%zu text=\"they hang in the kernel; check the mounts\"",
+                    worker_active());
+        daemon_report_stop(daemon);
+        _exit(EXIT_SUCCESS);
+    }
+    process_lag_stop(&daemon->lag);
+    daemon_close_timer(&daemon->step);
+    daemon_close_timer(&daemon->guard);
+    for (size_t i = 0; i < ARRAY_COUNT(daemon_signals); i++)
+        uv_close((uv_handle_t *)&daemon->signals[i], NULL);
+    daemon_report_stop(daemon);
+}
+
+static void daemon_replica_closed(void *context)
+{
+    struct daemon *daemon = context;
+    struct broker *broker = &daemon->broker;
+
+    broker->replica = NULL;
+    leader_watch_free(daemon->leader_watch);
+    member_watch_free(daemon->member_watch);
+    disk_watch_free(daemon->disk_watch);
+    backup_schedule_free(broker->backup_schedule);
+    telemetry_free(broker->telemetry);
+    collector_free(broker->collector);
+    ticker_free(broker->ticker);
+    storage_watch_free(broker->storage_watch);
+    evaluator_free(broker->evaluator);
+    dispatcher_free(broker->dispatcher);
+    watch_free(broker->watch);
+    backup_free(broker->backup);
+    service_free(broker->service);
+    credentials_free(broker->credentials);
+    metrics_free(broker->metrics);
+    daemon->workers_until_ms = uv_now(&daemon->loop) + DAEMON_WORKERS_MAX_MS;
+    CHECK(uv_timer_start(&daemon->step, daemon_await_workers, 0, DAEMON_STEP_MS) == 0);
+}
+
+static void daemon_server_freed(void *data)
+{
+    struct daemon *daemon = data;
+
+    daemon->broker.rpc = NULL;
+    replica_close(daemon->broker.replica, daemon_replica_closed, daemon);
+}
+
+static void daemon_drained(void *data)
+{
+    struct daemon *daemon = data;
+
+    http_free(daemon->broker.http);
+    daemon->broker.http = NULL;
+    rpc_server_free(daemon->broker.rpc, daemon_server_freed, daemon);
+}
+
+/* Waits until another member leads (so that callers can be told which), at most until
+ * transfer_until_ms; then drains. */
+static void daemon_step(uv_timer_t *timer)
+{
+    struct daemon *daemon = timer->data;
+
+    uint64_t leader_id = replica_leader_id(daemon->broker.replica);
+
+    if ((leader_id == 0 || leader_id == daemon->broker.config->self->id) &&
+        uv_now(&daemon->loop) < daemon->transfer_until_ms)
+        return;
+    uv_timer_stop(timer);
+    rpc_server_drain(daemon->broker.rpc, DAEMON_DRAIN_MS, daemon_drained, daemon);
+}
+
+static void daemon_guard(uv_timer_t *timer)
+{
+    (void)timer;
+    log_error("stop_timeout", "limit_ms=%d text=\"stopping took too long, leaving now\"",
+              DAEMON_STOP_MAX_MS);
+    _exit(1);
+}
+
+static void daemon_transferred(void *data, const struct err *failed,
+                               const struct fsm_outcome *outcome)
+{
+    struct daemon *daemon = data;
+
+    (void)outcome;
+    if (failed != NULL) {
+        log_warning("transfer_failed", "text=\"%s\"", failed->text);
+        if (failed->code != ERR_TIMEOUT) /* else somebody may come to lead yet */
+            daemon->transfer_until_ms = 0;
+    }
+}
+
+static void daemon_stop(struct daemon *daemon)
+{
+    struct consensus_status status;
+
+    if (daemon->stopping)
+        return;
+    daemon->stopping = true;
+    uv_update_time(&daemon->loop);
+    daemon->stopping_since_ms = uv_now(&daemon->loop);
+    process_notify("STOPPING=1");
+    replica_get_status(daemon->broker.replica, &status);
+    log_info("stopping", "leads=%d", replica_serving(daemon->broker.replica));
+    CHECK(uv_timer_start(&daemon->guard, daemon_guard, DAEMON_STOP_MAX_MS, 0) == 0);
+    alarm(DAEMON_STOP_MAX_MS / 1000 + 1); /* ends the process even when the loop itself hangs */
+    if (replica_serving(daemon->broker.replica) && status.voter_count > 1) {
+        daemon->transfer_until_ms = daemon->stopping_since_ms + DAEMON_TRANSFER_MAX_MS;
+        replica_transfer(daemon->broker.replica, 0, daemon_transferred, daemon);
+    }
+    CHECK(uv_timer_start(&daemon->step, daemon_step, 0, DAEMON_STEP_MS) == 0);
+}
+
+/* ---- signals ---- */
+
+static void daemon_reload(struct daemon *daemon)
+{
+    const char *path = daemon->broker.config->path;
+    struct config *config;
+    struct err err;
+
+    if (config_load(path, daemon->flags, &config, &err) != 0) {
+        log_error("reload_failed", "text=\"%s\"", err.text);
+        return;
+    }
+    log_set_level(config->log_level);
+    telemetry_configure(daemon->broker.telemetry, config);
+    config_free(config);
+    credentials_reload(daemon->broker.credentials);
+    log_info("reloaded",
+             "path=%s text=\"log level, certificates, telemetry and health were read, other "
+             "changes need a restart\"",
+             path);
+}
+
+static void daemon_signal(uv_signal_t *handle, int number)
+{
+    struct daemon *daemon = handle->data;
+
+    if (number == SIGHUP && daemon->stopping)
+        log_info("reload_ignored", "text=\"this member is stopping\"");
+    else if (number == SIGHUP)
+        daemon_reload(daemon);
+    else if (number != SIGUSR2)
+        daemon_stop(daemon);
+    else if (daemon->broker.replica != NULL)
+        process_dump(&daemon->broker);
+}
+
+/* ---- starting ---- */
+
+static int daemon_open_replica(struct daemon *daemon, enum daemon_start start, struct err *err)
+{
+    const struct config *config = daemon->broker.config;
+    struct consensus_config consensus = {.member_id = config->self->id,
+                                         .cluster_id = config->cluster_id,
+                                         .data_dir = config->data_dir,
+                                         .listen_address = config->self->raft,
+                                         .members = daemon->members,
+                                         .member_count = config->member_count,
+                                         .bootstrap = start == DAEMON_BOOTSTRAP,
+                                         .join = start == DAEMON_JOIN,
+                                         .election_timeout_ms = (uint32_t)config->election_ms,
+                                         .heartbeat_ms = (uint32_t)config->heartbeat_ms,
+                                         .snapshot_after_entries = config->snapshot_after_entries,
+                                         .snapshot_after_bytes = config->snapshot_after_bytes,
+                                         .clock = &daemon->broker.clock,
+                                         .random = &daemon->broker.random,
+                                         .disk = &daemon->disk,
+                                         .network = &daemon->network};
+
+    for (size_t i = 0; i < config->member_count; i++) {
+        struct consensus_member *member = &daemon->members[i];
+        member->id = config->members[i].id;
+        snprintf(member->name, sizeof(member->name), "%s", config->members[i].name);
+        snprintf(member->address, sizeof(member->address), "%s", config->members[i].raft);
+        if (&config->members[i] == config->self)
+            snprintf(member->contact, sizeof(member->contact), "%s", config->self->api);
+    }
+    disk_uv_ops(&daemon->loop, &daemon->disk);
+    daemon->broker.disk = &daemon->disk;
+    network_uv_ops(&daemon->loop, &daemon->network);
+    credentials_wrap(daemon->broker.credentials, &daemon->network);
+    if (replica_open(&consensus, &daemon->initial, daemon_fatal, daemon, &daemon->broker.replica,
+                     err) != 0)
+        return -1;
+    replica_set_facts(daemon->broker.replica, &daemon->facts);
+    daemon->observer.context = daemon;
+    daemon->observer.role_changed = daemon_role_changed;
+    daemon->observer.serving = daemon_serving;
+    daemon->observer.not_serving = daemon_not_serving;
+    daemon->observer.members_changed = daemon_filling;
+    daemon->observer.applied = daemon_applied;
+    replica_observe(daemon->broker.replica, &daemon->observer);
+    return 0;
+}
+
+/* One that asks again and again for what it does not read must not fill the disk. */
+static void daemon_peer_stalled(void *data, const struct rpc_peer *peer, const char *text)
+{
+    struct daemon *daemon = data;
+    uint64_t now_ms = uv_now(&daemon->loop);
+
+    if (daemon->stalled_told_ms != 0 && now_ms - daemon->stalled_told_ms < DAEMON_STALLED_MS) {
+        daemon->stalled_left_out++;
+        return;
+    }
+    daemon->stalled_told_ms = now_ms;
+    log_warning("peer_stalled", "peer=%s identity=%s left_out=%" PRIu64 " text=\"%s\"",
+                peer->address, peer->identity[0] != '\0' ? peer->identity : "none",
+                daemon->stalled_left_out, text);
+    daemon->stalled_left_out = 0;
+}
+
+/* The API's server with its methods, and the duties. */
+static void daemon_add_parts(struct daemon *daemon)
+{
+    struct broker *broker = &daemon->broker;
+    const uint64_t connections_max = broker->config->connections_max;
+    struct rpc_server_config server = {
+        .connections_max = connections_max, .stalled = daemon_peer_stalled, .stalled_data = daemon};
+
+    credentials_configure(broker->credentials, &server);
+    broker->rpc = rpc_server_new(&daemon->loop, &server);
+    if (rpc_server_connections_max(broker->rpc) < connections_max)
+        log_warning("connections_limited",
+                    "wanted=%" PRIu64 " possible=%zu text=\"raise the limit of open files "
+                    "(LimitNOFILE) or lower connections_max\"",
+                    connections_max, rpc_server_connections_max(broker->rpc));
+    rpc_server_add_reflection(broker->rpc, ckpt_descriptors,
+                              (size_t)(ckpt_descriptors_end - ckpt_descriptors));
+    broker->metrics = metrics_new(broker);
+    credentials_watch(broker->credentials);
+    broker->service = service_new(broker);
+    broker->watch = watch_new(broker);
+    broker->backup = backup_new(broker);
+    broker->dispatcher = dispatcher_new(broker);
+    broker->evaluator = evaluator_new(broker);
+    broker->storage_watch = storage_watch_new(broker);
+    broker->ticker = ticker_new(broker);
+    broker->collector = collector_new(broker);
+    broker->backup_schedule = backup_schedule_new(broker);
+    broker->telemetry = telemetry_new(broker);
+    daemon->disk_watch = disk_watch_new(broker);
+    daemon->member_watch = member_watch_new(broker);
+    daemon->leader_watch = leader_watch_new(broker);
+}
+
+static int listen_failed(const char *what, struct err *err)
+{
+    const struct err why = *err;
+
+    return err_set(err, why.code,
+                   "%s: %.400s; give an address of this host that nobody listens on (ss -ltnp says "
+                   "who does)",
+                   what, why.text);
+}
+
+static int daemon_listen(struct daemon *daemon, struct err *err)
+{
+    struct broker *broker = &daemon->broker;
+    const struct config *config = broker->config;
+    char address[sizeof("unix:") + 108];
+
+    if (rpc_server_listen(broker->rpc, config->self->api, err) != 0)
+        return listen_failed("api address", err);
+    if (config->unix_socket[0] != '\0') {
+        snprintf(address, sizeof(address), "unix:%s", config->unix_socket);
+        if (rpc_server_listen(broker->rpc, address, err) != 0)
+            return err_wrap(err, "unix_socket");
+    }
+    if (config->self->http[0] != '\0' &&
+        http_open(broker, config->self->http, &broker->http, err) != 0)
+        return listen_failed("http address", err);
+    return 0;
+}
+
+static void daemon_add_handles(struct daemon *daemon)
+{
+    struct consensus_status status;
+
+    for (size_t i = 0; i < ARRAY_COUNT(daemon_signals); i++) {
+        CHECK(uv_signal_init(&daemon->loop, &daemon->signals[i]) == 0);
+        daemon->signals[i].data = daemon;
+        CHECK(uv_signal_start(&daemon->signals[i], daemon_signal, daemon_signals[i]) == 0);
+    }
+    CHECK(uv_timer_init(&daemon->loop, &daemon->step) == 0);
+    CHECK(uv_timer_init(&daemon->loop, &daemon->guard) == 0);
+    daemon->step.data = daemon;
+    daemon->guard.data = daemon;
+    process_lag_start(&daemon->lag, &daemon->loop, &daemon->broker.counters);
+    replica_get_status(daemon->broker.replica, &status);
+    process_lag_excuse_replay(&daemon->lag, status.last_index);
+}
+
+static void daemon_report_start(struct daemon *daemon)
+{
+    const struct config *config = daemon->broker.config;
+    struct consensus_status status;
+
+    replica_get_status(daemon->broker.replica, &status);
+    log_info("started",
+             "version=%s cluster=%s member=%" PRIu64 " api=%s raft=%s http=%s data_dir=%s "
+             "last_index=%" PRIu64 " snapshot_index=%" PRIu64,
+             CKPT_VERSION, config->cluster_id, config->self->id, config->self->api,
+             config->self->raft, config->self->http, config->data_dir, status.last_index,
+             status.snapshot_index);
+    daemon_filling(daemon);
+    if (config->insecure && config->tls_ca[0] == '\0')
+        log_warning("insecure",
+                    "text=\"TLS IS OFF: everyone who reaches %s, %s or %s can command "
+                    "this cluster; set tls, or restrict the network\"",
+                    config->self->api, config->self->raft, config->self->http);
+    else if (config->insecure)
+        log_warning("insecure", "text=\"everyone who reaches %s reads the metrics\"",
+                    config->self->http);
+    process_notify("READY=1\nSTATUS=waiting for quorum");
+}
+
+int daemon_run(const struct config *config, const struct config_flags *flags,
+               enum daemon_start start, struct err *err)
+{
+    struct daemon *daemon = check_calloc(1, sizeof(*daemon));
+    struct broker *broker = &daemon->broker;
+
+    CHECK(config->self != NULL);
+    process_prepare();
+    CHECK(uv_loop_init(&daemon->loop) == 0);
+    daemon->flags = flags;
+    broker->loop = &daemon->loop;
+    broker->config = config;
+    uv_clock_ops(&daemon->loop, &broker->clock);
+    uv_random_ops(&broker->random);
+    broker->counters.started_at_ms = broker_wall_ms(broker);
+    config_fill_initial(daemon->broker.config, &daemon->initial, daemon->initial_targets,
+                        &daemon->facts);
+    /* A start that fails ends the process: nothing was promised yet, and the system takes back what
+     * is open. */
+    if (credentials_new(broker, &broker->credentials, err) != 0 ||
+        daemon_open_replica(daemon, start, err) != 0)
+        return -1;
+    daemon_add_parts(daemon);
+    if (daemon_listen(daemon, err) != 0)
+        return -1;
+    daemon_add_handles(daemon);
+    daemon_report_start(daemon);
+    uv_run(&daemon->loop, UV_RUN_DEFAULT);
+    CHECK(daemon->stopping);
+    CHECK(uv_loop_close(&daemon->loop) == 0);
+    free(daemon);
+    return 0;
+}

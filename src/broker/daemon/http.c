@@ -1,0 +1,255 @@
+/* See http.h. This file: the port inside the loop; http_pages.c answers. */
+#include "src/broker/daemon/http.h"
+
+#include <microhttpd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/base/http_guard.h"
+#include "src/broker/broker.h"
+#include "src/broker/daemon/http_pages.h"
+
+enum { HTTP_HOST_BYTES = 256 };
+
+struct http {
+    struct broker *broker;
+    struct MHD_Daemon *daemon;
+    struct http_guard guard;
+    uv_poll_t poll;
+    uv_timer_t timer;
+    unsigned open_handles;
+    uint16_t port;
+};
+
+/* ---- guests ----------------------------------------------------------------------------------------------------------- */
+
+static void on_connection(void *context, struct MHD_Connection *connection, void **guest_of,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct http *http = context;
+
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+        CHECK(info != NULL);
+        *guest_of = check_calloc(1, sizeof(struct http_guest));
+        http_guard_enter(&http->guard, *guest_of, info->connect_fd, uv_now(http->timer.loop));
+    } else if (*guest_of != NULL) {
+        http_guard_leave(&http->guard, *guest_of);
+        free(*guest_of);
+        *guest_of = NULL;
+    }
+}
+
+/* A request is complete, or answered. */
+static void step(struct http *http, struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    if (info != NULL && info->socket_context != NULL)
+        http_guard_step(&http->guard, info->socket_context, uv_now(http->timer.loop));
+}
+
+static void on_completed(void *context, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode code)
+{
+    (void)state;
+    (void)code;
+    step(context, connection);
+}
+
+/* ---- answers ---------------------------------------------------------------------------------------------------------- */
+
+static enum MHD_Result answer(struct MHD_Connection *connection, const struct http_page *page,
+                              struct buf *body)
+{
+    size_t length;
+    uint8_t *bytes = buf_take(body, &length);
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(length, bytes, MHD_RESPMEM_MUST_FREE);
+    enum MHD_Result result;
+
+    if (response == NULL) {
+        free(bytes);
+        return MHD_NO; /* cuts the connection */
+    }
+    MHD_add_response_header(response, "Content-Type", page->content_type);
+    MHD_add_response_header(response, "Cache-Control", "no-store");
+    if (page->status == MHD_HTTP_METHOD_NOT_ALLOWED)
+        MHD_add_response_header(response, "Allow", "GET, HEAD");
+    result = MHD_queue_response(connection, page->status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *upload_data,
+                                  size_t *upload_length, void **state)
+{
+    static int seen; /* its address marks a request whose headers were seen */
+    struct http *http = context;
+    struct http_page page = {.status = MHD_HTTP_METHOD_NOT_ALLOWED,
+                             .content_type = "text/plain; charset=utf-8"};
+    struct buf body;
+
+    (void)version;
+    (void)upload_data;
+    if (*state == NULL) { /* MHD wants the answer in the second call */
+        *state = &seen;
+        step(http, connection);
+        return MHD_YES;
+    }
+    if (*upload_length > 0) { /* a body is read and thrown away */
+        *upload_length = 0;
+        return MHD_YES;
+    }
+    buf_init(&body);
+    if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0)
+        http_page_write(http->broker, url,
+                        MHD_lookup_connection_value_n(connection, MHD_GET_ARGUMENT_KIND, "verbose",
+                                                      strlen("verbose"), NULL, NULL) == MHD_YES,
+                        &page, &body);
+    else
+        buf_printf(&body, "only GET and HEAD\n");
+    return answer(connection, &page, &body);
+}
+
+/* ---- the loop --------------------------------------------------------------------------------------------------------- */
+
+static void run(struct http *http);
+
+static void on_timer(uv_timer_t *timer)
+{
+    run(timer->data);
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    run(poll->data);
+}
+
+static void run(struct http *http)
+{
+    MHD_UNSIGNED_LONG_LONG timeout_ms;
+
+    http_guard_look(&http->guard, uv_now(http->timer.loop));
+    MHD_run(http->daemon);
+    if (MHD_get_timeout(http->daemon, &timeout_ms) == MHD_YES)
+        uv_timer_start(&http->timer, on_timer,
+                       timeout_ms < HTTP_GUARD_LOOK_MS ? timeout_ms : HTTP_GUARD_LOOK_MS, 0);
+    else
+        uv_timer_stop(&http->timer);
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------------------- */
+
+static int parse_address(const char *address, struct sockaddr_storage *ret_address, struct err *err)
+{
+    char host[HTTP_HOST_BYTES];
+    const char *colon = strrchr(address, ':');
+    const char *begin = address;
+    unsigned long port;
+    char *end;
+    size_t length;
+
+    if (colon == NULL)
+        return err_set(err, ERR_INVALID, "\"%s\" is not host:port", address);
+    port = strtoul(colon + 1, &end, 10);
+    length = (size_t)(colon - address);
+    if (length >= 2 && address[0] == '[' && colon[-1] == ']') {
+        begin++;
+        length -= 2;
+    }
+    if (colon[1] == '\0' || *end != '\0' || port > UINT16_MAX || length >= sizeof(host))
+        return err_set(err, ERR_INVALID, "\"%s\" is not host:port", address);
+    memcpy(host, begin, length);
+    host[length] = '\0';
+    if (strcmp(host, "localhost") == 0)
+        snprintf(host, sizeof(host), "127.0.0.1");
+    memset(ret_address, 0, sizeof(*ret_address));
+    if (uv_ip4_addr(host, (int)port, (struct sockaddr_in *)ret_address) == 0 ||
+        uv_ip6_addr(host, (int)port, (struct sockaddr_in6 *)ret_address) == 0)
+        return 0;
+    return err_set(err, ERR_INVALID, "\"%s\" is not an IP address", host);
+}
+
+static void quiet(void *context, const char *format, va_list arguments)
+{
+    (void)context; /* what peers send wrongly is theirs to know */
+    (void)format;
+    (void)arguments;
+}
+
+static struct MHD_Daemon *start_daemon(struct http *http, const struct sockaddr_storage *address)
+{
+    unsigned flags = MHD_USE_EPOLL | MHD_USE_ERROR_LOG;
+
+    if (address->ss_family == AF_INET6)
+        flags |= MHD_USE_IPv6;
+    return MHD_start_daemon(flags, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER,
+                            quiet, NULL, MHD_OPTION_SOCK_ADDR, address, MHD_OPTION_CONNECTION_LIMIT,
+                            (unsigned)HTTP_GUARD_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
+                            (unsigned)HTTP_IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                            (size_t)HTTP_MEMORY_PER_CONNECTION, MHD_OPTION_NOTIFY_CONNECTION,
+                            on_connection, http, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
+                            MHD_OPTION_END);
+}
+
+int http_open(struct broker *broker, const char *address, struct http **ret_http, struct err *err)
+{
+    struct http *http;
+    struct sockaddr_storage where;
+    const union MHD_DaemonInfo *info;
+
+    if (parse_address(address, &where, err) != 0)
+        return err_wrap(err, "http");
+    http = check_calloc(1, sizeof(*http));
+    http->broker = broker;
+    http_guard_init(&http->guard);
+    http->daemon = start_daemon(http, &where);
+    if (http->daemon == NULL) {
+        free(http);
+        return err_set(err, ERR_IO, "http: cannot listen on %s: address in use or not permitted",
+                       address);
+    }
+    info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_BIND_PORT);
+    http->port = info != NULL ? info->port : 0;
+    info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    CHECK(info != NULL);
+    http->poll.data = http->timer.data = http;
+    CHECK(uv_poll_init(broker->loop, &http->poll, info->epoll_fd) == 0);
+    CHECK(uv_timer_init(broker->loop, &http->timer) == 0);
+    http->open_handles = 2;
+    CHECK(uv_poll_start(&http->poll, UV_READABLE, on_poll) == 0);
+    *ret_http = http;
+    return 0;
+}
+
+int http_port(const struct http *http)
+{
+    return http->port;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct http *http = handle->data;
+
+    CHECK(http->open_handles > 0);
+    if (--http->open_handles == 0)
+        free(http);
+}
+
+void http_free(struct http *http)
+{
+    if (http == NULL)
+        return;
+    uv_close((uv_handle_t *)&http->poll, on_closed); /* before its descriptor goes */
+    uv_close((uv_handle_t *)&http->timer, on_closed);
+    MHD_stop_daemon(http->daemon);
+}

@@ -1,0 +1,205 @@
+/* See http_pages.h. */
+#include "src/broker/daemon/http_pages.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/base/id.h"
+#include "src/broker/broker.h"
+#include "src/broker/daemon/metrics.h"
+#include "src/broker/dispatch/dispatcher.h"
+#include "src/broker/explain/translate.h"
+
+#define TEXT "text/plain; charset=utf-8"
+
+enum { PAGE_OK = 200, PAGE_NOT_FOUND = 404, PAGE_UNAVAILABLE = 503, PAGE_ROWS_MAX = 50 };
+
+/* ---- health ----------------------------------------------------------------------------------------------------------- */
+
+static bool check_line(struct buf *body, bool verbose, bool ok, const char *name,
+                       const char *detail)
+{
+    if (verbose || !ok)
+        buf_printf(body, "[%s] %s: %s\n", ok ? "+" : "-", name, detail);
+    return ok;
+}
+
+/* Ready: this member can answer stale reads from a state that is not far behind, and there is a leader to be pointed at. */
+static bool ready(struct broker *broker, bool verbose, struct buf *body)
+{
+    struct consensus_status status;
+    struct fsm_summary summary;
+    bool ok = true;
+
+    replica_get_status(broker->replica, &status);
+    fsm_get_summary(replica_fsm(broker->replica), &summary);
+    ok &= check_line(body, verbose, summary.initialised, "initialised",
+                     summary.initialised ? "the cluster has its first state"
+                                         : "waiting for the first leader");
+    ok &=
+        check_line(body, verbose, status.leader_id != 0, "leader",
+                   status.leader_id != 0 ? "known" : "none known; an election is due or no quorum");
+    ok &= check_line(body, verbose, status.quorum, "quorum",
+                     status.quorum ? "in contact with a majority"
+                                   : "no contact with a majority: ckptctl status");
+    ok &= check_line(body, verbose, status.accepts_writes, "disk",
+                     status.accepts_writes ? "has room"
+                                           : "nearly full: free space in the data folder");
+    if (status.role == CONSENSUS_LEADER)
+        ok &= check_line(body, verbose, replica_serving(broker->replica), "serving",
+                         replica_serving(broker->replica) ? "leads and serves"
+                                                          : "elected, waiting for its first entry");
+    return ok;
+}
+
+static void page_ready(struct broker *broker, bool verbose, struct http_page *page,
+                       struct buf *body)
+{
+    bool ok = ready(broker, verbose, body);
+
+    page->status = ok ? PAGE_OK : PAGE_UNAVAILABLE;
+    buf_printf(body, "%s\n", ok ? "ready" : "not ready");
+}
+
+static void page_role(struct broker *broker, bool wanted_leader, struct http_page *page,
+                      struct buf *body)
+{
+    bool leads = replica_serving(broker->replica);
+    struct consensus_status status;
+
+    replica_get_status(broker->replica, &status);
+    page->status = leads == wanted_leader ? PAGE_OK : PAGE_UNAVAILABLE;
+    if (!wanted_leader && status.leader_id == 0)
+        page->status = PAGE_UNAVAILABLE; /* follows nobody */
+    buf_printf(body, "%s term=%" PRIu64 " leader=%" PRIu64 "\n",
+               leads ? "leader" : translate_role(&status), status.term, status.leader_id);
+}
+
+/* ---- the live page ---------------------------------------------------------------------------------------------------- */
+
+static void html_text(struct buf *body, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '<' || *text == '>' || *text == '&' || *text == '"')
+            buf_printf(body, "&#%d;", *text);
+        else
+            buf_append(body, text, 1);
+    }
+}
+
+static void cell(struct buf *body, const char *text)
+{
+    buf_printf(body, "<td>");
+    html_text(body, text);
+    buf_printf(body, "</td>");
+}
+
+static void page_head(struct broker *broker, struct buf *body)
+{
+    struct consensus_status status;
+    struct fsm_summary summary;
+
+    replica_get_status(broker->replica, &status);
+    fsm_get_summary(replica_fsm(broker->replica), &summary);
+    buf_printf(
+        body,
+        "<!doctype html><html lang=en><meta charset=utf-8><meta http-equiv=refresh content=2>"
+        "<title>ckptd</title><style>body{font:14px sans-serif;margin:2em}table{border-collapse:"
+        "collapse;margin:1em 0}td,th{border:1px solid #999;padding:.2em .6em;text-align:left}"
+        "</style><h1>Checkpoint broker: ");
+    html_text(body, summary.initialised ? summary.cluster_id : "not initialised");
+    buf_printf(body,
+               "</h1><p>This member %s (%s), leader %" PRIu64 ", term %" PRIu64 ", applied %" PRIu64
+               ", %s.",
+               broker->config != NULL && broker->config->self != NULL ? broker->config->self->name
+                                                                      : "?",
+               translate_role(&status), status.leader_id, status.term, status.applied_index,
+               status.quorum ? "quorum" : "<b>no quorum: what follows may be old</b>");
+    buf_printf(body,
+               "<p>%u allocations, %u checkpoints kept, %u paused, %zu agents connected here.",
+               summary.allocation_count, summary.checkpoint_count,
+               summary.checkpoints_by_state[CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED],
+               dispatcher_connected_count(broker->dispatcher));
+}
+
+static void page_targets(struct broker *broker, struct buf *body)
+{
+    const struct fsm *fsm = replica_fsm(broker->replica);
+
+    buf_printf(body, "<table><tr><th>target<th>state<th>granted bytes/s<th>budget<th>paused");
+    for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++) {
+        const struct fsm_target *target = fsm_target_at(fsm, slot);
+
+        if (target == NULL)
+            continue;
+        buf_printf(body, "<tr>");
+        cell(body, target->id);
+        cell(body, target->available ? "available" : "UNAVAILABLE");
+        buf_printf(body, "<td>%" PRIu64 "<td>%" PRIu64 "<td>%u", target->granted_bytes_per_s,
+                   target->budget_bytes_per_s, target->paused_count);
+    }
+    buf_printf(body, "</table>");
+}
+
+static void page_active(struct broker *broker, struct buf *body)
+{
+    const struct fsm *fsm = replica_fsm(broker->replica);
+    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_next(fsm, 0);
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+    char purpose[FSM_WORD_BYTES];
+    int rows = 0, looked_at = 0;
+
+    buf_printf(body,
+               "<table><tr><th>active checkpoint<th>allocation<th>state<th>purpose<th>attempt");
+    for (; checkpoint != NULL && rows < PAGE_ROWS_MAX && looked_at < 100 * PAGE_ROWS_MAX;
+         checkpoint = fsm_checkpoint_next(fsm, checkpoint->id), looked_at++) {
+        const struct fsm_allocation *allocation =
+            fsm_allocation_at(fsm, checkpoint->allocation_slot);
+
+        if (!fsm_checkpoint_state_active(checkpoint->state) || allocation == NULL)
+            continue;
+        rows++;
+        buf_printf(body, "<tr>");
+        cell(body, checkpoint_id_format(checkpoint->id, id));
+        cell(body, allocation->id);
+        cell(body, fsm_checkpoint_state_name(checkpoint->state));
+        cell(body, fsm_purpose_word(checkpoint->purpose, purpose));
+        buf_printf(body, "<td>%u", checkpoint->attempt);
+    }
+    buf_printf(body,
+               "</table><p>At most %d rows. <a href=metrics>metrics</a> "
+               "<a href='readyz?verbose'>readyz</a>",
+               PAGE_ROWS_MAX);
+}
+
+static void page_live(struct broker *broker, struct http_page *page, struct buf *body)
+{
+    page->content_type = "text/html; charset=utf-8";
+    page_head(broker, body);
+    page_targets(broker, body);
+    page_active(broker, body);
+}
+
+void http_page_write(struct broker *broker, const char *path, bool verbose,
+                     struct http_page *ret_page, struct buf *ret_body)
+{
+    *ret_page = (struct http_page){.status = PAGE_OK, .content_type = TEXT};
+    if (strcmp(path, "/metrics") == 0) {
+        ret_page->content_type = "text/plain; version=0.0.4; charset=utf-8";
+        metrics_render(broker->metrics, ret_body);
+    } else if (strcmp(path, "/livez") == 0) {
+        buf_printf(ret_body, "alive\n");
+    } else if (strcmp(path, "/readyz") == 0) {
+        page_ready(broker, verbose, ret_page, ret_body);
+    } else if (strcmp(path, "/leader") == 0) {
+        page_role(broker, true, ret_page, ret_body);
+    } else if (strcmp(path, "/follower") == 0) {
+        page_role(broker, false, ret_page, ret_body);
+    } else if (strcmp(path, "/") == 0) {
+        page_live(broker, ret_page, ret_body);
+    } else {
+        ret_page->status = PAGE_NOT_FOUND;
+        buf_printf(ret_body, "not found; there are / /metrics /livez /readyz /leader /follower\n");
+    }
+}

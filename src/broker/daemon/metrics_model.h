@@ -1,0 +1,16 @@
+/* Metrics of the decision model: what decisions expected against what came, what is learned, queues, who waits for bandwidth.
+ *
+ * Flow     metrics_state.c calls _ended() for each checkpoint that completed or failed by itself, while this member leads, and _read()
+ *          at each exposition.
+ */
+#ifndef CKPT_BROKER_METRICS_MODEL_H
+#define CKPT_BROKER_METRICS_MODEL_H
+
+#include "src/broker/broker.h"
+#include "src/broker/daemon/metrics.h"
+
+void metrics_model_ended(struct metrics *metrics, const struct fsm_checkpoint *checkpoint,
+                         bool completed);
+void metrics_model_read(struct metrics *metrics, const struct broker *broker);
+
+#endif

@@ -1,0 +1,48 @@
+/* What a decision was made from, for the log and back: the same C function gives the same verdict and the same terms again.
+ *
+ * Flow     the evaluator puts decision_inputs() beside each decision and decision_basis() beside each batch; explain recomputes a
+ *          decision of the log with decision_recompute() and compares.
+ * Shapes   messages point into the caller's structs.
+ * Errors   DECISION_OTHER_VERSION: it was made by another model or from other inputs than this program has.
+ */
+#ifndef CKPT_BROKER_DECISION_INPUTS_H
+#define CKPT_BROKER_DECISION_INPUTS_H
+
+#include "ckpt/log/v1/command.pb-c.h"
+#include "fsm/fsm.h"
+#include "src/broker/decide/sources.h"
+#include "src/eval/inputs.h"
+
+struct decision_inputs {
+    Ckpt__Log__V1__DecisionInputs message;
+    uint64_t columns[EVAL_COLUMN_COUNT + EVAL_SITUATION_COUNT];
+    uint32_t ages_ms[SOURCE_COUNT];
+};
+struct decision_basis {
+    Ckpt__Log__V1__DecisionBasis message;
+    uint64_t policy[EVAL_POLICY_COUNT];
+};
+_Static_assert(EVAL_COLUMN_COUNT + EVAL_SITUATION_COUNT <= (int)FSM_INPUT_NUMBERS_MAX,
+               "a row fits");
+_Static_assert(EVAL_POLICY_COUNT <= (int)FSM_INPUT_NUMBERS_MAX, "a policy fits");
+_Static_assert((int)SOURCE_COUNT <= (int)FSM_INPUT_SOURCES_MAX, "the ages fit");
+
+/* ages_ms are the caller's to set before. */
+void decision_inputs(const struct eval_view *view, const struct eval_result *result, size_t row,
+                     uint64_t now_ms, struct decision_inputs *ret_inputs);
+/* Of a decision by the ledger of actions: what it weighed, behind the row. */
+void decision_ledger(const struct eval_situation *situation, struct decision_inputs *inputs);
+void decision_basis(const struct eval_policy *policy, uint64_t member_id,
+                    struct decision_basis *ret_basis);
+
+/* False: the row alone decided. */
+bool decision_situation(const struct fsm_inputs *inputs, struct eval_situation *ret_situation);
+
+enum decision_match { DECISION_SAME, DECISION_DIFFERS, DECISION_OTHER_VERSION };
+/* Into the view, result and policy of one row. ret_what: the number that differs first, or what is of another version. */
+enum decision_match decision_recompute(const struct fsm_inputs *inputs,
+                                       const Ckpt__V1__DecisionTerms *terms,
+                                       struct eval_policy *ret_policy, struct eval_view *view,
+                                       struct eval_result *result, char *ret_what, size_t size);
+
+#endif

@@ -1,0 +1,289 @@
+/* See evaluator_block.h. */
+#include "src/broker/decide/evaluator_block.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/broker/decide/evaluator_keep.h"
+
+enum { EVALUATOR_ROWS_MIN = 256, WORD_BITS = EVALUATOR_WORD_ROWS, WORDS_AHEAD = 4 };
+_Static_assert(EVALUATOR_BLOCK_ROWS % EVALUATOR_ROWS_MIN == 0, "rows fit a block exactly");
+_Static_assert((int)FSM_GROUPS <= (int)EVALUATOR_NO_GROUP &&
+                   (int)FSM_TARGETS_MAX <= (int)EVALUATOR_NO_GROUP,
+               "a byte each");
+
+/* What a row has beside its view. */
+#define ROW_ARRAYS(X)                                                                              \
+    X(since_ms)                                                                                    \
+    X(end_ms) X(until_ms) X(registered_index) X(group) X(target) X(yields) X(verdict) X(history)
+
+static void clear_row(struct evaluator_block *block, uint32_t row)
+{
+    block->since_ms[row] = INFINITY; /* no age */
+    block->end_ms[row] = block->until_ms[row] = INFINITY;
+    block->registered_index[row] = 0;
+    block->group[row] = block->target[row] = EVALUATOR_NO_GROUP;
+    block->yields[row] = EVALUATOR_YIELDS_NEVER;
+    block->verdict[row] = EVALUATOR_NEVER;
+    block->history[row] = (struct history_row){0};
+}
+
+struct evaluator_block *evaluator_block_new(size_t rows)
+{
+    struct evaluator_block *block = check_calloc(1, sizeof(*block));
+    size_t capacity = EVALUATOR_ROWS_MIN;
+
+    CHECK(rows <= EVALUATOR_BLOCK_ROWS);
+    while (capacity < rows)
+        capacity *= 2;
+    eval_view_alloc(&block->view, capacity);
+#define X(array) block->array = check_calloc(capacity, sizeof(*block->array));
+    ROW_ARRAYS(X)
+#undef X
+    for (uint32_t row = 0; row < capacity; row++)
+        clear_row(block, row);
+    return block;
+}
+
+void evaluator_block_free(struct evaluator_block *block)
+{
+    if (block == NULL)
+        return;
+    eval_view_free(&block->view);
+#define X(array) free(block->array);
+    ROW_ARRAYS(X)
+#undef X
+    free(block);
+}
+
+void evaluator_block_clear(struct evaluator_block *block)
+{
+    for (uint32_t row = 0; row < block->rows; row++)
+        clear_row(block, row);
+    block->rows = 0;
+    block->cycle = 0;
+}
+
+void evaluator_block_move(const struct evaluator_block *from, struct evaluator_block *to)
+{
+    CHECK(from->rows <= to->view.capacity);
+#define X(column) memcpy(to->view.column, from->view.column, from->rows * sizeof(double));
+    EVAL_VIEW_COLUMNS(X)
+#undef X
+    memcpy(to->view.flags, from->view.flags, from->rows * sizeof(*to->view.flags));
+#define X(array) memcpy(to->array, from->array, from->rows * sizeof(*to->array));
+    ROW_ARRAYS(X)
+#undef X
+    memcpy(to->words_until_ms, from->words_until_ms, sizeof(to->words_until_ms));
+    to->rows = from->rows;
+    to->cycle = from->cycle;
+    to->evaluated_at_ms = from->evaluated_at_ms;
+}
+
+/* ---- out of a block --------------------------------------------------------------------------------------------------- */
+
+void evaluator_block_row(const struct evaluator_block *block, uint32_t row, struct eval_view *view,
+                         size_t at)
+{
+    CHECK(row < block->rows && at < view->capacity);
+#define X(column) view->column[at] = block->view.column[row];
+    EVAL_VIEW_COLUMNS(X)
+#undef X
+    view->flags[at] = block->view.flags[row];
+    eval_times((double)block->evaluated_at_ms, &block->since_ms[row], &block->end_ms[row], 1,
+               &view->age_s[at], &view->walltime_left_s[at]);
+}
+
+struct history_row evaluator_block_run(const struct evaluator_block *block, uint32_t row)
+{
+    struct history_row run = block->history[row];
+
+    CHECK(row < block->rows);
+    if (run.first_cycle != 0)
+        run.last_cycle = block->cycle;
+    return run;
+}
+
+/* ---- up to date ------------------------------------------------------------------------------------------------------- */
+
+/* The row as it was before it is filled anew; the cycle before is the block's. */
+static struct history_sample take_old(const struct evaluator_block *block,
+                                      struct evaluator_keep *keep, uint32_t row)
+{
+    if (block->registered_index[row] != 0)
+        evaluator_block_row(block, row, &keep->old, 0);
+    keep->old.count = 1;
+    return (struct history_sample){&keep->old, 0, block->verdict[row]};
+}
+
+/* Its verdict is not known yet: it is noted with the last one. */
+static void note_row(struct evaluator_block *block, struct history *history, uint32_t row,
+                     struct history_sample old)
+{
+    block->history[row] = evaluator_block_run(block, row);
+    history_note(history, &block->history[row], old,
+                 (struct history_sample){&block->view, row, block->verdict[row]});
+}
+
+static void fill_row(struct evaluator_block *block, struct evaluator_keep *keep,
+                     struct history *history, uint32_t row, uint32_t slot)
+{
+    const struct fsm_allocation *allocation = fsm_allocation_at(keep->fsm, slot);
+    struct history_sample old = take_old(block, keep, row);
+    struct eval_view one = evaluator_view_rows(&block->view, row, row + 1);
+    struct evaluator_times times;
+
+    evaluator_fill(&keep->cycle, keep->fsm, &one, slot, slot + 1);
+    if (!evaluator_runs(allocation)) {
+        clear_row(block, row);
+        return;
+    }
+    evaluator_row_times(&keep->cycle, keep->fsm, allocation, &block->view, row, &times);
+    if (block->registered_index[row] != allocation->registered_index)
+        clear_row(block, row);
+    block->since_ms[row] = times.since_ms;
+    block->end_ms[row] = times.end_ms;
+    block->until_ms[row] = times.until_ms;
+    block->registered_index[row] = allocation->registered_index;
+    block->group[row] = (uint8_t)evaluator_group(&keep->cycle, allocation);
+    block->target[row] = (uint8_t)allocation->target_slot;
+    block->yields[row] = evaluator_yields_class(allocation);
+    note_row(block, history, row, old);
+}
+
+/* What moves in many rows at once, while nothing else of them changes: the gain of what waits, and the probability to yield. */
+static void move_row(struct evaluator_block *block, struct evaluator_keep *keep,
+                     struct history *history, uint32_t row)
+{
+    struct eval_view *view = &block->view;
+    double age_s, left_s, gain_gpu_s, yield;
+    struct history_sample old;
+
+    if (block->registered_index[row] == 0)
+        return;
+    eval_times((double)keep->cycle.now_ms, &block->since_ms[row], &block->end_ms[row], 1, &age_s,
+               &left_s);
+    gain_gpu_s = evaluator_keep_gain(keep, block, row);
+    yield = evaluator_yield_probability(&keep->cycle, block->group[row], age_s, left_s);
+    if (gain_gpu_s == view->waiting_gain_gpu_s[row] && yield == view->yield_probability[row])
+        return;
+    old = take_old(block, keep, row);
+    view->waiting_gain_gpu_s[row] = gain_gpu_s;
+    view->yield_probability[row] = yield;
+    view->age_s[row] = age_s;
+    view->walltime_left_s[row] = left_s;
+    note_row(block, history, row, old);
+}
+
+/* Of 64 rows, the first at which one may be another by itself. */
+static void note_until(struct evaluator_block *block, uint32_t first, uint32_t end)
+{
+    double until_ms = INFINITY;
+
+    for (uint32_t row = first; row < end; row++)
+        until_ms = fmin(until_ms, block->until_ms[row]);
+    block->words_until_ms[first / WORD_BITS] = until_ms;
+}
+
+/* The rows of a word that `bits` names: those that are out of date are filled. */
+static uint32_t refresh_word(struct evaluator_block *block, struct evaluator_keep *keep,
+                             struct history *history, uint32_t first, uint64_t bits, uint32_t slot)
+{
+    uint32_t filled = 0;
+
+    for (; bits != 0; bits &= bits - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(bits), row = first + i;
+
+        if (!evaluator_keep_stale(keep, block, row, slot + i)) {
+            if (keep->moving)
+                move_row(block, keep, history, row);
+            continue;
+        }
+        fill_row(block, keep, history, row, slot + i);
+        evaluator_keep_filled(keep, slot + i);
+        filled++;
+    }
+    return filled;
+}
+
+/* Every column has its own line for a row that is to be filled. */
+static void look_ahead(const struct evaluator_block *block, const struct evaluator_keep *keep,
+                       uint32_t first, uint32_t rows, uint32_t row)
+{
+    uint64_t bits = row < rows ? evaluator_keep_changed(keep, (first + row) / WORD_BITS) : 0;
+
+    for (; bits != 0; bits &= bits - 1) {
+        uint32_t at = row + (uint32_t)__builtin_ctzll(bits);
+
+#define X(column) __builtin_prefetch(&block->view.column[at], 1);
+        EVAL_VIEW_COLUMNS(X)
+#undef X
+#define X(array) __builtin_prefetch(&block->array[at], 1);
+        ROW_ARRAYS(X)
+#undef X
+        __builtin_prefetch(&block->view.flags[at], 1);
+    }
+}
+
+uint32_t evaluator_block_refresh(struct evaluator_block *block, struct evaluator_keep *keep,
+                                 struct history *history, uint32_t first, uint32_t rows)
+{
+    uint32_t filled = 0;
+
+    CHECK(first % EVALUATOR_BLOCK_ROWS == 0 && rows <= block->view.capacity);
+    for (; block->rows < rows; block->rows++) {
+        clear_row(block, block->rows);
+        block->until_ms[block->rows] = 0;
+        block->words_until_ms[block->rows / WORD_BITS] = 0;
+    }
+    for (uint32_t row = 0; row < rows; row += WORD_BITS) {
+        uint32_t word = (first + row) / WORD_BITS;
+        uint32_t end = rows - row < WORD_BITS ? rows : row + WORD_BITS, now;
+        uint64_t bits;
+
+        evaluator_keep_take(keep, word);
+        look_ahead(block, keep, first, rows, row + WORDS_AHEAD * WORD_BITS);
+        bits = evaluator_keep_bits(keep, word, block->words_until_ms[row / WORD_BITS]);
+        if (end - row < WORD_BITS)
+            bits &= (UINT64_C(1) << (end - row)) - 1;
+        now = refresh_word(block, keep, history, row, bits, first + row);
+        if (now > 0)
+            note_until(block, row, end);
+        filled += now;
+    }
+    for (uint32_t row = rows; row < block->rows; row++) /* the table became shorter */
+        clear_row(block, row);
+    block->rows = rows;
+    block->cycle = history_last_cycle(history);
+    block->evaluated_at_ms = keep->cycle.now_ms;
+    return filled;
+}
+
+void evaluator_block_decide(const struct evaluator_block *block, const struct eval_policy *policy,
+                            uint8_t verdicts[EVALUATOR_BLOCK_ROWS])
+{
+    double age_s[EVALUATOR_BLOCK_ROWS], walltime_left_s[EVALUATOR_BLOCK_ROWS];
+    struct eval_view rows = evaluator_view_rows(&block->view, 0, block->rows);
+
+    eval_times((double)block->evaluated_at_ms, block->since_ms, block->end_ms, block->rows, age_s,
+               walltime_left_s);
+    rows.age_s = age_s;
+    rows.walltime_left_s = walltime_left_s;
+    eval_decide(policy, &rows, verdicts);
+}
+
+void evaluator_block_turn(struct evaluator_block *block, struct history *history, uint32_t row,
+                          enum eval_verdict verdict)
+{
+    uint8_t before = block->verdict[row];
+
+    if (before == verdict)
+        return;
+    block->history[row] = evaluator_block_run(block, row);
+    if (block->history[row].first_cycle != 0)
+        history_turn(history, &block->history[row],
+                     (struct history_sample){&block->view, row, before});
+    block->verdict[row] = (uint8_t)verdict;
+}

@@ -1,0 +1,77 @@
+/* See dispatcher_grants.h. */
+#include "src/broker/dispatch/dispatcher_grants.h"
+
+#include "src/base/check.h"
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+uint64_t grant_timeout_ms(uint64_t timeout_ms, uint64_t size_bytes, uint64_t bytes_per_s)
+{
+    uint64_t write_ms;
+
+    CHECK(bytes_per_s > 0);
+    if (size_bytes > UINT64_MAX / 2000)
+        size_bytes = UINT64_MAX / 2000;
+    write_ms = size_bytes * 1000 / bytes_per_s;
+    return 2 * write_ms > timeout_ms ? 2 * write_ms : timeout_ms;
+}
+
+/* A rate below a quarter of the budget is not worth starting with, unless it is all that the nodes can write: many writers at
+ * a crawl finish later than a few at speed. */
+static uint64_t worthwhile_rate(const struct grant_candidate *candidate,
+                                const struct grant_target *target)
+{
+    uint64_t quarter = target->budget_bytes_per_s / 4;
+
+    return smaller(candidate->wanted_bytes_per_s, quarter > 0 ? quarter : 1);
+}
+
+/* The rate to grant; 0: it does not fit. */
+static uint64_t rate_for(const struct grant_candidate *candidate, const struct grant_target *target,
+                         bool *ret_over_budget)
+{
+    uint64_t left = target->granted_bytes_per_s < target->budget_bytes_per_s
+                        ? target->budget_bytes_per_s - target->granted_bytes_per_s
+                        : 0;
+    uint64_t least = worthwhile_rate(candidate, target);
+
+    *ret_over_budget = false;
+    if (left >= least && (!target->full || candidate->bypass))
+        return smaller(candidate->wanted_bytes_per_s, left);
+    if (!candidate->bypass)
+        return 0;
+    *ret_over_budget = left < least;
+    return least;
+}
+
+size_t grants_pack(const struct grant_candidate *candidates, size_t candidate_count,
+                   struct grant_target *targets, struct grant *ret_grants)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < candidate_count; i++) {
+        const struct grant_candidate *candidate = &candidates[i];
+        struct grant_target *target = &targets[candidate->target];
+        bool over_budget;
+        uint64_t rate;
+
+        CHECK(candidate->wanted_bytes_per_s > 0);
+        if (target->budget_bytes_per_s == 0)
+            continue;
+        rate = rate_for(candidate, target, &over_budget);
+        if (rate == 0) {
+            target->full = true;
+            continue;
+        }
+        target->granted_bytes_per_s += rate;
+        ret_grants[count++] = (struct grant){
+            .checkpoint_id = candidate->checkpoint_id,
+            .bytes_per_s = rate,
+            .timeout_ms = grant_timeout_ms(candidate->timeout_ms, candidate->size_bytes, rate),
+            .bypass_budget = over_budget};
+    }
+    return count;
+}

@@ -1,0 +1,177 @@
+/* From fsm_orders_for_node() to the OrderSet that an agent gets.
+ *
+ * Flow     orders and walltime ends of one node, and what runs there but must not (dispatcher_running.c) -> AgentDown -> bytes.
+ * Shapes   messages live during one call; texts are the state's or part of one block per call.
+ * Source   agent.proto; invariant I20: only applied state is looked at, so every order's entry is committed.
+ */
+#include <stdlib.h>
+
+#include "ckpt/v1/agent.pb-c.h"
+#include "src/base/check.h"
+#include "src/broker/dispatch/dispatcher_internal.h"
+#include "src/broker/explain/translate.h"
+
+enum { ORDERS_PATH_BYTES = 2048, ORDERS_ALLOCATIONS_MAX = 1024 };
+
+struct order_messages {
+    size_t order_count, deadline_count;
+    Ckpt__V1__Order *orders;
+    Ckpt__V1__Order **order_pointers;
+    char (*paths)[ORDERS_PATH_BYTES];
+    Ckpt__V1__AllocationDeadline *deadlines;
+    Ckpt__V1__AllocationDeadline **deadline_pointers;
+};
+
+static void fill_checkpoint(const struct fsm *fsm, const struct fsm_order *order,
+                            Ckpt__V1__Order *message, char path[ORDERS_PATH_BYTES])
+{
+    const struct fsm_checkpoint *checkpoint = order->checkpoint;
+    const struct fsm_target *target = fsm_target_at(fsm, checkpoint->target_slot);
+
+    CHECK(target != NULL);
+    CHECK(checkpoint->shard_count > 0);
+    CHECK(fsm_checkpoint_path(fsm, checkpoint, path, ORDERS_PATH_BYTES) > 0);
+    message->kind = CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT;
+    message->checkpoint_id = checkpoint->id;
+    message->attempt = checkpoint->attempt;
+    message->target_prefix = translate_text(target->prefix);
+    message->path = path;
+    message->after = checkpoint->after;
+    message->extended = checkpoint->extended;
+    message->granted_bytes_per_s = checkpoint->granted_bytes_per_s / checkpoint->shard_count;
+    if (checkpoint->granted_bytes_per_s > 0 && message->granted_bytes_per_s == 0)
+        message->granted_bytes_per_s = 1; /* 0 would mean no limit */
+}
+
+static void fill_order(const struct fsm *fsm, const struct fsm_order *order,
+                       Ckpt__V1__Order *message, char path[ORDERS_PATH_BYTES])
+{
+    ckpt__v1__order__init(message);
+    message->allocation_id = translate_text(order->allocation->id);
+    message->profile = translate_text(order->allocation->profile);
+    message->timeout_ms = order->timeout_ms;
+    message->max_deferral_ms = order->max_deferral_ms;
+    message->deferred_ms = order->deferred_ms;
+    message->grace_ms = order->grace_ms;
+    message->reason = order->reason;
+    message->life = order->life;
+    switch (order->kind) {
+    case FSM_ORDER_CHECKPOINT:
+        fill_checkpoint(fsm, order, message, path);
+        return;
+    case FSM_ORDER_TERMINATE:
+        message->kind = CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE;
+        return;
+    }
+    CHECK_UNREACHABLE("order kind");
+}
+
+/* Orders to end what runs on the node although its allocation has ended or is elsewhere. */
+static size_t derive_orphans(const struct fsm *fsm, uint32_t node_slot,
+                             const struct running_set *running, struct fsm_order *ret_orders)
+{
+    struct running_orphan *orphans = check_calloc(running->count + 1, sizeof(*orphans));
+    size_t count = running_orphans(running, fsm, node_slot, orphans);
+
+    for (size_t i = 0; i < count; i++) {
+        uint64_t grace_ms = orphans[i].allocation->grace_ms;
+
+        ret_orders[i] =
+            (struct fsm_order){.kind = FSM_ORDER_TERMINATE,
+                               .allocation = orphans[i].allocation,
+                               .grace_ms = grace_ms > 0 ? grace_ms : fsm_policy(fsm)->grace_ms,
+                               .reason = CKPT__V1__REASON__REASON_ALLOCATION_ENDED,
+                               .life = orphans[i].life};
+    }
+    free(orphans);
+    return count;
+}
+
+static void fill_orders(const struct fsm *fsm, uint32_t node_slot,
+                        const struct running_set *running, struct order_messages *messages)
+{
+    size_t count = fsm_orders_for_node(fsm, node_slot, NULL, 0);
+    struct fsm_order *orders;
+
+    if (count > FSM_ORDERS_PER_NODE_MAX)
+        count = FSM_ORDERS_PER_NODE_MAX;
+    orders = check_calloc(count + running->count, sizeof(*orders));
+    fsm_orders_for_node(fsm, node_slot, orders, count);
+    count += derive_orphans(fsm, node_slot, running, orders + count);
+    if (count > FSM_ORDERS_PER_NODE_MAX)
+        count = FSM_ORDERS_PER_NODE_MAX;
+    messages->order_count = count;
+    messages->orders = check_calloc(count, sizeof(*messages->orders));
+    messages->order_pointers = check_calloc(count, sizeof(Ckpt__V1__Order *));
+    messages->paths = check_calloc(count, sizeof(*messages->paths));
+    for (size_t i = 0; i < count; i++) {
+        fill_order(fsm, &orders[i], &messages->orders[i], messages->paths[i]);
+        messages->order_pointers[i] = &messages->orders[i];
+    }
+    free(orders);
+}
+
+static void fill_deadlines(const struct fsm *fsm, uint32_t node_slot, uint64_t now_ms,
+                           struct order_messages *messages)
+{
+    uint32_t slots[ORDERS_ALLOCATIONS_MAX];
+    uint64_t lives[ORDERS_ALLOCATIONS_MAX];
+    size_t count = fsm_allocations_on_node(fsm, node_slot, slots, lives, ORDERS_ALLOCATIONS_MAX);
+
+    if (count > ORDERS_ALLOCATIONS_MAX)
+        count = ORDERS_ALLOCATIONS_MAX;
+    messages->deadlines = check_calloc(count, sizeof(*messages->deadlines));
+    messages->deadline_pointers = check_calloc(count, sizeof(Ckpt__V1__AllocationDeadline *));
+    for (size_t i = 0; i < count; i++) {
+        const struct fsm_allocation *allocation = fsm_allocation_at(fsm, slots[i]);
+        size_t n = messages->deadline_count;
+
+        CHECK(allocation != NULL);
+        if (allocation->walltime_ms == 0)
+            continue;
+        translate_deadline(fsm, allocation, now_ms, &messages->deadlines[n]);
+        messages->deadlines[n].life = lives[i];
+        messages->deadline_pointers[n] = &messages->deadlines[n];
+        messages->deadline_count++;
+    }
+}
+
+static void free_messages(struct order_messages *messages)
+{
+    free(messages->orders);
+    free(messages->order_pointers);
+    free(messages->paths);
+    free(messages->deadlines);
+    free(messages->deadline_pointers);
+}
+
+void dispatcher_pack_orders(const struct dispatcher *dispatcher, uint32_t node_slot,
+                            const struct running_set *running, struct buf *ret_bytes)
+{
+    const struct fsm *fsm = replica_fsm(dispatcher->broker->replica);
+    uint64_t now_ms = replica_state_ms(dispatcher->broker->replica);
+    Ckpt__V1__AgentDown down = CKPT__V1__AGENT_DOWN__INIT;
+    Ckpt__V1__OrderSet set = CKPT__V1__ORDER_SET__INIT;
+    struct order_messages messages = {0};
+    struct consensus_status status;
+    struct fsm_summary summary;
+
+    fsm_get_summary(fsm, &summary);
+    replica_get_status(dispatcher->broker->replica, &status);
+    fill_orders(fsm, node_slot, running, &messages);
+    fill_deadlines(fsm, node_slot, now_ms, &messages);
+    set.epoch = summary.epoch;
+    set.term = status.term;
+    set.index = summary.applied_index;
+    set.n_orders = messages.order_count;
+    set.orders = messages.order_pointers;
+    set.n_deadlines = messages.deadline_count;
+    set.deadlines = messages.deadline_pointers;
+    set.lives_until = life_make(summary.epoch, summary.command_count);
+    down.body_case = CKPT__V1__AGENT_DOWN__BODY_ORDERS;
+    down.orders = &set;
+    buf_clear(ret_bytes);
+    ckpt__v1__agent_down__pack(&down,
+                               buf_extend(ret_bytes, ckpt__v1__agent_down__get_packed_size(&down)));
+    free_messages(&messages);
+}

@@ -1,0 +1,312 @@
+/* See explain.h. */
+#include "src/broker/explain/explain.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "src/base/check.h"
+#include "src/base/id.h"
+#include "src/broker/broker.h"
+#include "src/broker/decide/decision_inputs.h"
+#include "src/broker/decide/evaluator.h"
+#include "src/broker/decide/evaluator_view.h"
+#include "src/broker/explain/history.h"
+
+#define SOURCE(name) CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_##name
+#define MATCH(name)  CKPT__V1__EXPLAIN_MATCH__EXPLAIN_MATCH_##name
+
+static void explained_open(struct explained *explained, const struct broker *broker,
+                           const struct fsm_allocation *allocation)
+{
+    *explained = (struct explained){.broker = broker, .allocation = allocation};
+    eval_view_alloc(&explained->view, 1);
+    eval_result_alloc(&explained->result, 1);
+    explained->view.count = 1;
+}
+
+static void explained_close(struct explained *explained)
+{
+    eval_view_free(&explained->view);
+    eval_result_free(&explained->result);
+}
+
+static void of_this_leader(struct explained *explained)
+{
+    struct consensus_status status;
+
+    replica_get_status(explained->broker->replica, &status);
+    explained->leader_id = status.member_id;
+    explained->term = status.term;
+}
+
+/* ---- this leader's evaluations ---------------------------------------------------------------------------------------- */
+
+/* Of the past only what the state tells is known; what agents said then is not. */
+static void know_ages(struct explained *explained, bool now)
+{
+    sources_age(explained->broker, explained->allocation, explained->evaluated_at_ms,
+                explained->ages_ms);
+    for (size_t i = 0; i < SOURCE_COUNT; i++)
+        explained->aged[i] = now || i == SOURCE_OWN;
+}
+
+static bool explain_live(struct explained *explained)
+{
+    struct evaluator_row row;
+    struct history_run run;
+    const struct history *history;
+
+    if (!evaluator_last(explained->broker->evaluator, explained->allocation, &row))
+        return false;
+    eval_view_copy_row(&row.view, 0, &explained->view);
+    explained->policy = *row.policy;
+    eval_score(&explained->policy, &explained->view, &explained->result);
+    explained->verdict = (enum eval_verdict)row.result.verdict[0];
+    explained->evaluated_at_ms = row.evaluated_at_ms;
+    explained->source = SOURCE(LAST);
+    explained->has_inputs = true;
+    of_this_leader(explained);
+    know_ages(explained, true);
+    history = evaluator_history(explained->broker->evaluator);
+    eval_view_alloc(&run.view, 1);
+    if (evaluator_newest_run(explained->broker->evaluator, explained->allocation, &run)) {
+        explained->same_since_ms = history_cycle_ms(history, run.first_cycle);
+        explained->same_count = run.last_cycle - run.first_cycle + 1;
+    }
+    eval_view_free(&run.view);
+    return true;
+}
+
+static void take_run(struct explained *explained, const struct history *history,
+                     const struct history_run *run)
+{
+    eval_view_copy_row(&run->view, 0, &explained->view);
+    explained->policy = *history_policy(history, run->cycle);
+    eval_score(&explained->policy, &explained->view, &explained->result);
+    explained->verdict = (enum eval_verdict)run->verdict;
+    explained->evaluated_at_ms = history_cycle_ms(history, run->cycle);
+    explained->source = SOURCE(HISTORY);
+    explained->has_inputs = true;
+    explained->same_since_ms = history_cycle_ms(history, run->first_cycle);
+    explained->same_count = run->last_cycle - run->first_cycle + 1;
+    of_this_leader(explained);
+    know_ages(explained, false);
+}
+
+/* The evaluation in force at that instant; false: not kept. Says from when on there are some. */
+static bool explain_past(struct explained *explained, uint64_t at_ms, uint64_t *ret_oldest_ms)
+{
+    const struct evaluator *evaluator = explained->broker->evaluator;
+    const struct history *history;
+    struct history_run run;
+    uint64_t changed;
+    uint32_t cycle;
+    bool found = false;
+
+    *ret_oldest_ms = 0;
+    eval_view_alloc(&run.view, 1);
+    if (evaluator_newest_run(evaluator, explained->allocation, &run)) {
+        history = evaluator_history(evaluator);
+        cycle = history_cycle_at(history, at_ms);
+        if (cycle > run.last_cycle) /* that cycle runs, and has not come to this job yet */
+            cycle = run.last_cycle;
+        do {
+            *ret_oldest_ms = history_cycle_ms(history, run.first_cycle);
+            if (found || cycle < run.first_cycle || cycle > run.last_cycle)
+                continue;
+            found = true;
+            history_move(history, &run, cycle);
+            take_run(explained, history, &run);
+        } while (history_older(history, &run, &changed));
+    }
+    eval_view_free(&run.view);
+    return found;
+}
+
+/* ---- decisions of the log --------------------------------------------------------------------------------------------- */
+
+static void of_the_log(struct explained *explained, const struct fsm_inputs *inputs)
+{
+    enum decision_match match = decision_recompute(
+        inputs, explained->checkpoint->terms, &explained->policy, &explained->view,
+        &explained->result, explained->match_detail, sizeof(explained->match_detail));
+
+    explained->has_inputs = match != DECISION_OTHER_VERSION;
+    explained->match = match == DECISION_SAME      ? MATCH(SAME)
+                       : match == DECISION_DIFFERS ? MATCH(DIFFERS)
+                                                   : MATCH(OTHER_VERSION);
+    if (explained->has_inputs) {
+        explained->verdict = (enum eval_verdict)explained->result.verdict[0];
+        explained->has_ledger = decision_situation(inputs, &explained->situation);
+    }
+    if (explained->has_ledger) {
+        eval_ledger(&explained->situation, &explained->ledger);
+        explained->verdict = EVAL_CHECKPOINT_MOVE;
+    }
+    explained->evaluated_at_ms = inputs->evaluated_at_ms;
+    explained->leader_id = inputs->basis->member_id;
+    explained->term = inputs->term;
+    explained->index = inputs->index;
+    for (uint32_t i = 0; i < SOURCE_COUNT; i++) {
+        explained->aged[i] = i < inputs->source_count;
+        explained->ages_ms[i] = explained->aged[i] ? inputs->source_age_ms[i] : 0;
+    }
+}
+
+static void explain_logged(struct explained *explained, const struct fsm_checkpoint *checkpoint)
+{
+    explained->checkpoint = checkpoint;
+    explained->source = SOURCE(LOG);
+    explained->evaluated_at_ms = checkpoint->created_at_ms;
+    explained->match = MATCH(NO_INPUTS);
+    if (checkpoint->inputs != NULL)
+        of_the_log(explained, checkpoint->inputs);
+}
+
+/* The last decision of the evaluator at that instant or before. */
+static const struct fsm_checkpoint *decision_at(const struct fsm *fsm,
+                                                const struct fsm_allocation *allocation,
+                                                uint64_t at_ms)
+{
+    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_next_of(fsm, allocation->slot, 0);
+    const struct fsm_checkpoint *last = NULL;
+
+    for (; checkpoint != NULL;
+         checkpoint = fsm_checkpoint_next_of(fsm, allocation->slot, checkpoint->id))
+        if (checkpoint->terms != NULL && checkpoint->created_at_ms <= at_ms)
+            last = checkpoint;
+    return last;
+}
+
+/* A move was chosen by the ledger: what it weighed is in the log only. What the state refused is told as it was evaluated. */
+static void prefer_move(struct explained *explained)
+{
+    const struct fsm *fsm = replica_fsm(explained->broker->replica);
+    uint32_t slot = explained->allocation->slot;
+    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_next_of(fsm, slot, 0);
+
+    if (explained->verdict != EVAL_CHECKPOINT_MOVE)
+        return;
+    while (checkpoint != NULL &&
+           (checkpoint->inputs == NULL ||
+            checkpoint->inputs->evaluated_at_ms != explained->evaluated_at_ms))
+        checkpoint = fsm_checkpoint_next_of(fsm, slot, checkpoint->id);
+    if (checkpoint == NULL)
+        return;
+    explained->same_count = explained->same_since_ms = 0;
+    explain_logged(explained, checkpoint);
+}
+
+/* ---- requests --------------------------------------------------------------------------------------------------------- */
+
+static enum explain_found find(struct explained *explained, uint64_t at_ms, uint64_t *ret_oldest_ms)
+{
+    const struct fsm *fsm = replica_fsm(explained->broker->replica);
+    uint64_t until_ms = at_ms == 0 ? UINT64_MAX : at_ms;
+    const struct fsm_checkpoint *checkpoint, *first;
+
+    if (at_ms > replica_state_ms(explained->broker->replica))
+        return EXPLAIN_FUTURE;
+    if ((explain_past(explained, until_ms, ret_oldest_ms) && at_ms != 0) ||
+        (at_ms == 0 && explain_live(explained))) {
+        prefer_move(explained);
+        return EXPLAIN_FOUND;
+    }
+    checkpoint = decision_at(fsm, explained->allocation, until_ms);
+    if (checkpoint != NULL) {
+        explain_logged(explained, checkpoint);
+        return EXPLAIN_FOUND;
+    }
+    for (first = fsm_checkpoint_next_of(fsm, explained->allocation->slot, 0);
+         first != NULL && first->terms == NULL;
+         first = fsm_checkpoint_next_of(fsm, explained->allocation->slot, first->id))
+        continue;
+    if (first != NULL && (*ret_oldest_ms == 0 || first->created_at_ms < *ret_oldest_ms))
+        *ret_oldest_ms = first->created_at_ms;
+    return *ret_oldest_ms == 0 ? EXPLAIN_NOT_EVALUATED : EXPLAIN_TOO_OLD;
+}
+
+enum explain_found explain_request(const struct broker *broker,
+                                   const Ckpt__V1__ExplainRequest *request, explain_use *use,
+                                   void *context, uint64_t *ret_oldest_ms)
+{
+    const struct fsm *fsm = replica_fsm(broker->replica);
+    const struct fsm_checkpoint *checkpoint = NULL;
+    const struct fsm_allocation *allocation;
+    enum explain_found found = EXPLAIN_FOUND;
+    struct explained explained;
+
+    *ret_oldest_ms = 0;
+    if (request->checkpoint_id != 0) {
+        checkpoint = fsm_checkpoint_find(fsm, request->checkpoint_id);
+        if (checkpoint == NULL)
+            return EXPLAIN_NO_CHECKPOINT;
+        if (checkpoint->terms == NULL)
+            return EXPLAIN_NO_DECISION;
+        allocation = fsm_allocation_at(fsm, checkpoint->allocation_slot);
+    } else {
+        allocation = fsm_allocation_find(fsm, request->allocation_id);
+    }
+    if (allocation == NULL)
+        return EXPLAIN_NO_JOB;
+    explained_open(&explained, broker, allocation);
+    if (checkpoint != NULL)
+        explain_logged(&explained, checkpoint);
+    else
+        found = find(&explained, request->at_ms, ret_oldest_ms);
+    if (found == EXPLAIN_FOUND)
+        explain_reply(&explained, request, *ret_oldest_ms, use, context);
+    explained_close(&explained);
+    return found;
+}
+
+static const char *utc(uint64_t at_ms, char text[32])
+{
+    time_t at_s = (time_t)(at_ms / 1000);
+    struct tm tm;
+
+    if (gmtime_r(&at_s, &tm) == NULL || strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+        snprintf(text, 32, "%" PRIu64 " ms", at_ms);
+    return text;
+}
+
+const char *explain_refusal(enum explain_found found, const Ckpt__V1__ExplainRequest *request,
+                            const char *state, uint64_t oldest_ms, char *text, size_t size)
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES], at[32], oldest[32];
+
+    switch (found) {
+    case EXPLAIN_NO_JOB:
+    case EXPLAIN_FOUND:
+        CHECK_UNREACHABLE("has words of its own");
+    case EXPLAIN_NO_CHECKPOINT:
+        snprintf(text, size, "CHECKPOINT_NOT_FOUND: there is no checkpoint %s (any more)",
+                 checkpoint_id_format(request->checkpoint_id, id));
+        break;
+    case EXPLAIN_NO_DECISION:
+        snprintf(text, size,
+                 "NO_DECISION: checkpoint %s was asked for by somebody, not decided by the model; "
+                 "its purpose says for what",
+                 checkpoint_id_format(request->checkpoint_id, id));
+        break;
+    case EXPLAIN_NOT_EVALUATED:
+        snprintf(
+            text, size,
+            "NOT_EVALUATED: this leader has not evaluated the allocation yet, which is %s; only "
+            "RUNNING ones are, once per evaluation interval: ask again after it",
+            state);
+        break;
+    case EXPLAIN_TOO_OLD:
+        snprintf(text, size,
+                 "TOO_OLD: nothing is known of the allocation at %s; the oldest instant that can "
+                 "be explained is %s (the leader keeps explain_history_bytes, decisions stay in "
+                 "the log)",
+                 utc(request->at_ms, at), utc(oldest_ms, oldest));
+        break;
+    case EXPLAIN_FUTURE:
+        snprintf(text, size, "INVALID_ARGUMENT: %s is in the future", utc(request->at_ms, at));
+        break;
+    }
+    return text;
+}

@@ -1,0 +1,360 @@
+/* See nodes.h. */
+#include "src/broker/health/nodes.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/base/log.h"
+#include "src/broker/broker.h"
+#include "src/broker/explain/translate.h"
+#include "src/broker/health/node_health.h"
+
+enum {
+    NODES_LOOK_MAX_MS = 1000,
+    NODES_LOOK_MIN_MS = 20,
+    NODES_PAUSE_MS = 1000, /* a look that comes later than this was not the nodes' fault */
+    NODES_BORROWED_EXTRA_MS = 30 * 1000,   /* F-006: their home may be about to take them back */
+    NODES_SENSITIVE_EXTRA_MS = 300 * 1000, /* F-006: an operator should look first */
+    NODES_ALLOCATIONS_LOOKED_AT = 64,
+    NODES_STATES = CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING + 1
+};
+
+struct node_record {
+    bool known; /* looked at by this leader: ages run from then at the latest */
+    bool heard; /* by this leader */
+    bool proposing;
+    uint64_t since_us; /* heard of last, or known since */
+    uint32_t gpus;     /* as it said; 0: it did not */
+};
+
+struct nodes {
+    struct broker *broker;
+    struct clock_timer *timer;
+    bool serving;
+    uint64_t next_look_us; /* when the timer should fire */
+    struct node_record *records;
+    uint32_t count;
+    struct node_health *health;
+    uint32_t in_flight;             /* proposals */
+    uint32_t in_flight_allocations; /* on the nodes of these that are given up */
+    uint32_t next_slot;             /* the next look begins here */
+    bool cut_short;                 /* the last look ended for lack of room in flight */
+};
+
+/* What one look proposed, for its log line. */
+struct node_look {
+    uint64_t now_us;
+    uint32_t by_state[NODES_STATES];
+    uint32_t proposed;
+    const char *first_id;
+};
+
+/* One NodeSeen in flight. */
+struct node_proposal {
+    struct nodes *nodes;
+    uint32_t slot;
+};
+
+static uint64_t monotonic_us(const struct nodes *nodes)
+{
+    return nodes->broker->clock.monotonic_us(nodes->broker->clock.context);
+}
+
+static struct node_record *record_at(struct nodes *nodes, uint32_t slot)
+{
+    if (slot >= nodes->count) {
+        uint32_t count = slot + 1 < 64 ? 64 : slot + 1 + slot / 2;
+
+        nodes->records = check_realloc(nodes->records, count, sizeof(*nodes->records));
+        memset(nodes->records + nodes->count, 0, (count - nodes->count) * sizeof(*nodes->records));
+        nodes->count = count;
+    }
+    return &nodes->records[slot];
+}
+
+/* ---- health ----------------------------------------------------------------------------------------------------------- */
+
+/* How many intervals of silence make the agent's numbers old: it is degraded then. */
+static void set_agent_fresh(struct nodes *nodes)
+{
+    const Ckpt__V1__Policy *policy = fsm_policy(replica_fsm(nodes->broker->replica));
+
+    node_health_set_source(nodes->health, 0, policy != NULL ? policy->node_degraded_after_ms : 1);
+}
+
+struct node_health *nodes_health(const struct nodes *nodes)
+{
+    return nodes != NULL ? nodes->health : NULL;
+}
+
+double nodes_hazard_factor(const struct nodes *nodes, uint32_t node_slot)
+{
+    return node_health_factor(nodes_health(nodes), node_slot);
+}
+
+/* ---- ages ------------------------------------------------------------------------------------------------------------- */
+
+Ckpt__Log__V1__NodeState nodes_state_for_age(Ckpt__Log__V1__NodeState now,
+                                             const struct node_age *age)
+{
+    if (age->age_ms >= age->down_after_ms)
+        return CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN;
+    if (now == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING)
+        return now;
+    if (age->age_ms >= age->degraded_after_ms)
+        return now == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN
+                   ? now
+                   : CKPT__LOG__V1__NODE_STATE__NODE_STATE_DEGRADED;
+    return age->heard ? CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY : now;
+}
+
+bool nodes_unreported(const struct fsm_node *node)
+{
+    return node->boot_id[0] == '\0' &&
+           (node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_UNSPECIFIED ||
+            node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING);
+}
+
+/* How much longer than the policy says a silent node is kept for the sake of what runs on it. */
+static uint64_t extra_patience_ms(const struct fsm *fsm, uint32_t node_slot)
+{
+    uint32_t slots[NODES_ALLOCATIONS_LOOKED_AT];
+    size_t count =
+        fsm_allocations_on_node(fsm, node_slot, slots, NULL, NODES_ALLOCATIONS_LOOKED_AT);
+    uint64_t extra_ms = 0;
+
+    if (count > NODES_ALLOCATIONS_LOOKED_AT)
+        count = NODES_ALLOCATIONS_LOOKED_AT;
+    for (size_t i = 0; i < count; i++) {
+        const struct fsm_allocation *allocation = fsm_allocation_at(fsm, slots[i]);
+
+        CHECK(allocation != NULL);
+        if (allocation->sensitive)
+            return NODES_SENSITIVE_EXTRA_MS;
+        for (uint32_t j = 0; j < allocation->node_count; j++) {
+            if (allocation->nodes[j].node_slot == node_slot && allocation->nodes[j].borrowed)
+                extra_ms = NODES_BORROWED_EXTRA_MS;
+        }
+    }
+    return extra_ms;
+}
+
+static void arm(struct nodes *nodes, uint64_t delay_ms)
+{
+    nodes->next_look_us = monotonic_us(nodes) + delay_ms * 1000;
+    nodes->broker->clock.timer_start(nodes->timer, delay_ms * 1000);
+}
+
+static void on_seen(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    struct node_proposal *proposal = data;
+    struct nodes *nodes = proposal->nodes;
+
+    (void)failed; /* a later look repeats what still differs */
+    (void)outcome;
+    record_at(nodes, proposal->slot)->proposing = false;
+    free(proposal);
+    CHECK(nodes->in_flight > 0);
+    if (--nodes->in_flight == 0)
+        nodes->in_flight_allocations = 0;
+    if (failed == NULL && nodes->in_flight == 0 && nodes->cut_short && nodes->serving)
+        arm(nodes, 0);
+}
+
+static void propose_state(struct nodes *nodes, const struct fsm_node *node,
+                          Ckpt__Log__V1__NodeState state)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__NodeSeen seen = CKPT__LOG__V1__NODE_SEEN__INIT;
+    struct node_proposal *proposal = check_alloc(sizeof(*proposal));
+
+    *proposal = (struct node_proposal){.nodes = nodes, .slot = node->slot};
+    record_at(nodes, node->slot)->proposing = true;
+    nodes->in_flight++;
+    if (state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+        nodes->in_flight_allocations += node->allocation_count;
+    /* What was heard, or was not: of boots only the node's own hello tells, which may be under way with a new one. */
+    seen.node_id = translate_text(node->id);
+    seen.state = state;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
+    command.node_seen = &seen;
+    replica_propose(nodes->broker->replica, &command, on_seen, proposal);
+}
+
+static void look_at(struct nodes *nodes, const struct fsm_node *node, struct node_look *look)
+{
+    const struct fsm *fsm = replica_fsm(nodes->broker->replica);
+    const Ckpt__V1__Policy *policy = fsm_policy(fsm);
+    struct node_record *record = record_at(nodes, node->slot);
+    struct node_age age = {.heard = record->heard,
+                           .degraded_after_ms = policy->node_degraded_after_ms,
+                           .down_after_ms = policy->node_down_after_ms};
+    Ckpt__Log__V1__NodeState state;
+
+    if (!record->known) {
+        record->known = true;
+        record->since_us = look->now_us;
+    }
+    if (record->proposing || (!record->heard && nodes_unreported(node)))
+        return;
+    age.age_ms = (look->now_us - record->since_us) / 1000;
+    if (age.age_ms >= age.down_after_ms &&
+        node->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+        age.down_after_ms += extra_patience_ms(fsm, node->slot);
+    state = nodes_state_for_age(node->state, &age);
+    if (state == node->state)
+        return;
+    log_debug("node_state", "node=%s from=%d to=%d heartbeat_age_ms=%" PRIu64, node->id,
+              (int)node->state, (int)state, age.age_ms);
+    if (look->proposed++ == 0)
+        look->first_id = node->id;
+    look->by_state[state]++;
+    propose_state(nodes, node, state);
+}
+
+static void log_look(const struct nodes *nodes, const struct node_look *look)
+{
+    if (look->proposed > 0)
+        log_info("node_states", "ready=%u degraded=%u down=%u first=%s more=%d",
+                 look->by_state[CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY],
+                 look->by_state[CKPT__LOG__V1__NODE_STATE__NODE_STATE_DEGRADED],
+                 look->by_state[CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN], look->first_id,
+                 nodes->cut_short);
+}
+
+static uint64_t look_delay_ms(const struct nodes *nodes)
+{
+    const Ckpt__V1__Policy *policy = fsm_policy(replica_fsm(nodes->broker->replica));
+    uint64_t delay_ms = policy != NULL ? policy->node_degraded_after_ms / 10 : NODES_LOOK_MAX_MS;
+
+    if (delay_ms > NODES_LOOK_MAX_MS)
+        return NODES_LOOK_MAX_MS;
+    return delay_ms < NODES_LOOK_MIN_MS ? NODES_LOOK_MIN_MS : delay_ms;
+}
+
+/* This process did not run (stopped, starved): heartbeats of that time still wait in sockets, so it ages nobody. */
+static void forgive_own_pause(struct nodes *nodes, uint64_t now_us)
+{
+    uint64_t late_us = now_us > nodes->next_look_us ? now_us - nodes->next_look_us : 0;
+
+    if (late_us < NODES_PAUSE_MS * 1000)
+        return;
+    log_warning("node_ages_held", "paused_ms=%llu", (unsigned long long)(late_us / 1000));
+    for (uint32_t slot = 0; slot < nodes->count; slot++) {
+        struct node_record *record = &nodes->records[slot];
+
+        record->since_us =
+            now_us - record->since_us > late_us ? record->since_us + late_us : now_us;
+    }
+}
+
+/* Looks at every node once, from where the last look stopped. Proposing may end this leadership. */
+static void look_around(struct nodes *nodes, struct node_look *look)
+{
+    const struct fsm *fsm = replica_fsm(nodes->broker->replica);
+    uint32_t slots = fsm_node_slots(fsm);
+    uint32_t slot = nodes->next_slot < slots ? nodes->next_slot : 0;
+
+    nodes->cut_short = false;
+    for (uint32_t i = 0; i < slots && nodes->serving; i++, slot = slot + 1 < slots ? slot + 1 : 0) {
+        const struct fsm_node *node = fsm_node_at(fsm, slot);
+
+        if (node == NULL)
+            continue;
+        if (nodes->in_flight < NODES_IN_FLIGHT_MAX &&
+            nodes->in_flight_allocations < NODES_ALLOCATIONS_IN_FLIGHT_MAX) {
+            look_at(nodes, node, look);
+            nodes->next_slot = slot + 1;
+        } else {
+            nodes->cut_short = true;
+        }
+    }
+}
+
+static void on_timer(void *data)
+{
+    struct nodes *nodes = data;
+    struct node_look look = {.now_us = monotonic_us(nodes)};
+
+    if (!nodes->serving)
+        return;
+    forgive_own_pause(nodes, look.now_us);
+    look_around(nodes, &look);
+    log_look(nodes, &look);
+    if (nodes->serving) {
+        set_agent_fresh(nodes);
+        node_health_look(nodes->health);
+    }
+    if (nodes->serving)
+        arm(nodes, look_delay_ms(nodes));
+}
+
+void nodes_heard(struct nodes *nodes, uint32_t node_slot, const Ckpt__V1__AgentHeartbeat *heartbeat)
+{
+    struct node_record *record = record_at(nodes, node_slot);
+
+    record->known = record->heard = true;
+    record->since_us = monotonic_us(nodes);
+    if (heartbeat == NULL)
+        return;
+    if (heartbeat->gpu_count > 0 && heartbeat->gpu_count <= FSM_GPUS_PER_NODE_MAX)
+        record->gpus = heartbeat->gpu_count;
+    node_health_heartbeat(nodes->health, node_slot, heartbeat);
+}
+
+uint32_t nodes_gpus(const struct nodes *nodes, uint32_t node_slot)
+{
+    return nodes != NULL && node_slot < nodes->count ? nodes->records[node_slot].gpus : 0;
+}
+
+uint64_t nodes_heartbeat_age_ms(const struct nodes *nodes, uint32_t node_slot)
+{
+    if (nodes == NULL || node_slot >= nodes->count || !nodes->records[node_slot].heard)
+        return UINT64_MAX;
+    return (monotonic_us(nodes) - nodes->records[node_slot].since_us) / 1000;
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------------------- */
+
+void nodes_start(struct nodes *nodes)
+{
+    for (uint32_t slot = 0; slot < nodes->count; slot++) {
+        bool proposing = nodes->records[slot].proposing; /* its answer is still to come */
+
+        nodes->records[slot] = (struct node_record){.proposing = proposing};
+    }
+    nodes->cut_short = false;
+    nodes->serving = true;
+    set_agent_fresh(nodes);
+    node_health_begin(nodes->health);
+    arm(nodes, look_delay_ms(nodes));
+}
+
+void nodes_stop(struct nodes *nodes)
+{
+    nodes->serving = false;
+    nodes->broker->clock.timer_stop(nodes->timer);
+}
+
+struct nodes *nodes_new(struct broker *broker)
+{
+    struct nodes *nodes = check_calloc(1, sizeof(*nodes));
+
+    nodes->broker = broker;
+    nodes->health = node_health_new(broker);
+    nodes->timer = broker->clock.timer_new(broker->clock.context, on_timer, nodes);
+    return nodes;
+}
+
+void nodes_free(struct nodes *nodes)
+{
+    if (nodes == NULL)
+        return;
+    nodes->broker->clock.timer_free(nodes->timer);
+    node_health_free(nodes->health);
+    free(nodes->records);
+    free(nodes);
+}

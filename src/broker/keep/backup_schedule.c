@@ -1,0 +1,251 @@
+/* See backup_schedule.h. */
+#include "src/broker/keep/backup_schedule.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "raft/snap/export.h"
+#include "src/base/check.h"
+#include "src/base/log.h"
+#include "src/broker/broker.h"
+#include "src/broker/daemon/metrics.h"
+#include "src/broker/keep/backup.h"
+#include "src/dest/worker.h"
+
+enum { NAME_BYTES = 256 };
+
+struct copying;
+
+struct backup_schedule {
+    struct broker *broker;
+    struct replica_observer observer;
+    struct clock_timer *timer;
+    bool serving;
+    struct backup_take *take; /* while it is made */
+    struct copying *copying;  /* while a worker has it */
+    uint64_t begun_ms;        /* monotonic */
+    uint64_t last_good_ms;    /* wall; 0: none by this member */
+    uint64_t told_ms;         /* monotonic, of the last line about a failure; 0: none */
+    uint64_t failures_unsaid; /* since then */
+    char failure[256];        /* "": the last one succeeded, or none was made */
+};
+
+/* Lives until the worker is done, which may be after the schedule was freed. */
+struct copying {
+    struct backup_schedule *schedule; /* NULL: its result is not wanted any more */
+    struct export_call *file;
+    struct worker *worker;
+};
+
+static uint64_t interval_ms(const struct backup_schedule *schedule)
+{
+    return schedule->broker->config->backups.interval_ms;
+}
+
+static void wait_ms(struct backup_schedule *schedule, uint64_t ms)
+{
+    if (schedule->serving)
+        schedule->broker->clock.timer_start(schedule->timer, ms * 1000);
+}
+
+static void failed(struct backup_schedule *schedule, const char *text)
+{
+    uint64_t retry_ms = interval_ms(schedule) / 4, now_ms = broker_monotonic_ms(schedule->broker);
+
+    snprintf(schedule->failure, sizeof(schedule->failure), "%s", text);
+    if (schedule->told_ms == 0 || now_ms - schedule->told_ms >= BACKUP_FAILURE_LOG_MS) {
+        log_warning("backup_failed", "directory=%s left_out=%" PRIu64 " text=\"%s\"",
+                    schedule->broker->config->backups.directory, schedule->failures_unsaid, text);
+        schedule->told_ms = now_ms;
+        schedule->failures_unsaid = 0;
+    } else {
+        schedule->failures_unsaid++;
+    }
+    metrics_add(schedule->broker->metrics, METRIC_BACKUPS, "failed", NULL, 1);
+    wait_ms(schedule, retry_ms < BACKUP_SCHEDULE_RETRY_MS ? retry_ms : BACKUP_SCHEDULE_RETRY_MS);
+}
+
+static void succeeded(struct backup_schedule *schedule, const struct worker_result *result)
+{
+    struct broker *broker = schedule->broker;
+    uint64_t took_ms = broker_monotonic_ms(broker) - schedule->begun_ms;
+    char size[32] = "0", kept[32] = "0", removed[32] = "0";
+
+    (void)worker_output_get(result->output, "size_bytes", size, sizeof(size));
+    (void)worker_output_get(result->output, "kept", kept, sizeof(kept));
+    (void)worker_output_get(result->output, "removed", removed, sizeof(removed));
+    schedule->failure[0] = '\0';
+    schedule->last_good_ms = broker_wall_ms(broker);
+    log_info("backup_written", "directory=%s bytes=%s kept=%s removed=%s duration_ms=%" PRIu64,
+             broker->config->backups.directory, size, kept, removed, took_ms);
+    metrics_add(broker->metrics, METRIC_BACKUPS, "ok", NULL, 1);
+    metrics_set(broker->metrics, METRIC_BACKUP_LAST, NULL, NULL,
+                (double)schedule->last_good_ms / 1000);
+    metrics_set(broker->metrics, METRIC_BACKUP_SIZE, NULL, NULL, strtod(size, NULL));
+    metrics_set(broker->metrics, METRIC_BACKUP_DURATION, NULL, NULL, (double)took_ms / 1000);
+    wait_ms(schedule, took_ms < interval_ms(schedule) ? interval_ms(schedule) - took_ms : 0);
+}
+
+/* ---- the worker ---- */
+
+static void on_copied(void *data, const struct worker_result *result)
+{
+    struct copying *copying = data;
+    struct backup_schedule *schedule = copying->schedule;
+
+    export_close(copying->file);
+    free(copying);
+    if (schedule == NULL)
+        return;
+    schedule->copying = NULL;
+    if (result->cancelled)
+        return;
+    if (result->exit_code == WORKER_EXIT_OK && !result->timed_out && !result->unkillable)
+        succeeded(schedule, result);
+    else
+        failed(schedule, result->error);
+}
+
+/* ckpt-CLUSTER@5f0c71aa-20261120T143005Z-e1-i918233.ckptbackup: names sort by age, and the @, which no cluster id holds, keeps the series
+ * of different clusters in one directory apart; what follows it, the beginning of the incarnation, those of one cluster that was begun
+ * anew, restored or recovered: a history that replaced another by mistake must not age out the backups of that one. */
+static void name_of(const struct backup_schedule *schedule, char prefix[NAME_BYTES],
+                    char name[NAME_BYTES])
+{
+    const struct broker *broker = schedule->broker;
+    time_t seconds = (time_t)(broker_wall_ms(broker) / 1000);
+    struct consensus_status status;
+    struct fsm_summary summary;
+    char clock[32];
+    struct tm tm;
+
+    replica_get_status(broker->replica, &status);
+    fsm_get_summary(replica_fsm(broker->replica), &summary);
+    strftime(clock, sizeof(clock), "%Y%m%dT%H%M%SZ", gmtime_r(&seconds, &tm));
+    snprintf(prefix, NAME_BYTES, "ckpt-%s@%08" PRIx64 "-", broker->config->cluster_id,
+             status.incarnation >> 32);
+    snprintf(name, NAME_BYTES, "%.150s%s-e%" PRIu64 "-i%" PRIu64 ".ckptbackup", prefix, clock,
+             summary.epoch, summary.applied_index);
+}
+
+static void copy_out(struct backup_schedule *schedule, struct export_call *file)
+{
+    const struct config_backups *backups = &schedule->broker->config->backups;
+    struct copying *copying = check_calloc(1, sizeof(*copying));
+    char prefix[NAME_BYTES], name[NAME_BYTES], keep[32], keep_bytes[32];
+    struct err err;
+
+    name_of(schedule, prefix, name);
+    snprintf(keep, sizeof(keep), "%" PRIu64, backups->keep);
+    snprintf(keep_bytes, sizeof(keep_bytes), "%" PRIu64, backups->keep_bytes);
+    copying->schedule = schedule;
+    copying->file = file;
+    schedule->copying = copying;
+    if (worker_start(schedule->broker->loop,
+                     (const char *const[]){"keep", "--source", export_path(file), "--to",
+                                           backups->directory, "--name", name, "--series", prefix,
+                                           "--keep", keep, "--keep-bytes", keep_bytes, NULL},
+                     BACKUP_SCHEDULE_DEADLINE_MS, on_copied, copying, &copying->worker, &err) == 0)
+        return;
+    schedule->copying = NULL;
+    export_close(file);
+    free(copying);
+    failed(schedule, err.text);
+}
+
+/* ---- making it ---- */
+
+static void taken(void *context, struct export_call *file, uint64_t size_bytes,
+                  const struct err *err)
+{
+    struct backup_schedule *schedule = context;
+
+    (void)size_bytes;
+    schedule->take = NULL;
+    if (file == NULL)
+        failed(schedule, err->text);
+    else
+        copy_out(schedule, file);
+}
+
+static void on_timer(void *data)
+{
+    struct backup_schedule *schedule = data;
+
+    if (!schedule->serving || schedule->take != NULL)
+        return;
+    if (schedule->copying != NULL) { /* of an earlier reign, and it hangs: its deadline ends it */
+        wait_ms(schedule, interval_ms(schedule));
+        return;
+    }
+    schedule->begun_ms = broker_monotonic_ms(schedule->broker);
+    schedule->take = backup_take(schedule->broker, true, taken, schedule);
+}
+
+static void on_serving(void *context)
+{
+    struct backup_schedule *schedule = context;
+
+    schedule->serving = true;
+    wait_ms(schedule, interval_ms(schedule) < BACKUP_SCHEDULE_FIRST_MS ? interval_ms(schedule)
+                                                                       : BACKUP_SCHEDULE_FIRST_MS);
+}
+
+static void on_not_serving(void *context)
+{
+    struct backup_schedule *schedule = context;
+
+    schedule->serving = false;
+    schedule->failure[0] = '\0'; /* the next leader's concern */
+    schedule->broker->clock.timer_stop(schedule->timer);
+    if (schedule->take != NULL)
+        backup_take_cancel(schedule->take);
+    schedule->take = NULL;
+    if (schedule->copying != NULL)
+        worker_cancel(schedule->copying->worker);
+}
+
+/* ---- life ---- */
+
+struct backup_schedule *backup_schedule_new(struct broker *broker)
+{
+    struct backup_schedule *schedule;
+
+    if (broker->config->backups.directory[0] == '\0')
+        return NULL;
+    CHECK(broker->disk != NULL);
+    schedule = check_calloc(1, sizeof(*schedule));
+    schedule->broker = broker;
+    schedule->timer = broker->clock.timer_new(broker->clock.context, on_timer, schedule);
+    schedule->observer = (struct replica_observer){
+        .context = schedule, .serving = on_serving, .not_serving = on_not_serving};
+    replica_observe(broker->replica, &schedule->observer);
+    metrics_set(broker->metrics, METRIC_BACKUP_INTERVAL, NULL, NULL,
+                (double)interval_ms(schedule) / 1000);
+    metrics_set(broker->metrics, METRIC_BACKUP_LAST, NULL, NULL, 0);
+    metrics_add(broker->metrics, METRIC_BACKUPS, "ok", NULL, 0);
+    metrics_add(broker->metrics, METRIC_BACKUPS, "failed", NULL, 0);
+    return schedule;
+}
+
+void backup_schedule_free(struct backup_schedule *schedule)
+{
+    if (schedule == NULL)
+        return;
+    schedule->broker->clock.timer_free(schedule->timer);
+    if (schedule->copying != NULL) {
+        schedule->copying->schedule = NULL;
+        worker_cancel(schedule->copying->worker);
+    }
+    free(schedule);
+}
+
+const char *backup_schedule_failure(const struct backup_schedule *schedule, uint64_t *ret_since_ms)
+{
+    if (schedule == NULL || schedule->failure[0] == '\0')
+        return NULL;
+    *ret_since_ms = schedule->last_good_ms;
+    return schedule->failure;
+}

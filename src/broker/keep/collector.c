@@ -1,0 +1,258 @@
+/* See collector.h. */
+#include "src/broker/keep/collector.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/base/id.h"
+#include "src/base/log.h"
+#include "src/broker/broker.h"
+#include "src/dest/worker.h"
+
+enum { COLLECTOR_PATH_BYTES = 4096 };
+
+struct collection;
+
+struct collector {
+    struct broker *broker;
+    struct replica_observer observer;
+    struct clock_timer *timer;
+    bool serving;
+    struct collection *running; /* NULL: no worker */
+    bool proposing;
+    uint64_t ids[COLLECTOR_BATCH_MAX]; /* of this look, still to do */
+    size_t id_count, id_next;
+    uint64_t done_ids[COLLECTOR_BATCH_MAX];
+    size_t done_count;
+    Ckpt__Log__V1__CollectFailure failures[COLLECTOR_BATCH_MAX];
+    char reasons[COLLECTOR_BATCH_MAX][FSM_UNDELETED_REASON_BYTES];
+    size_t failed_count;
+    bool passed_over
+        [FSM_TARGETS_MAX]; /* by slot: in this look it held a worker up to its deadline */
+    uint64_t hang_ids[FSM_TARGETS_MAX]; /* of a worker that could not be killed there; 0: none */
+};
+
+/* Lives until the worker is done, which may be after the collector was freed. */
+struct collection {
+    struct collector *collector; /* NULL: its result is not wanted any more */
+    uint64_t checkpoint_id;
+    uint32_t target_slot;
+    struct worker *worker;
+};
+
+static void next_folder(struct collector *collector);
+
+static void rest(struct collector *collector)
+{
+    if (collector->serving)
+        collector->broker->clock.timer_start(collector->timer,
+                                             (uint64_t)COLLECTOR_INTERVAL_MS * 1000);
+}
+
+/* ---- what was removed ------------------------------------------------------------------------------------------------- */
+
+static void on_collected(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    struct collector *collector = data;
+
+    (void)failed; /* they are listed again, and trying them again is harmless */
+    (void)outcome;
+    collector->proposing = false;
+    rest(collector);
+}
+
+static void propose_collected(struct collector *collector)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__CheckpointsCollected collected = CKPT__LOG__V1__CHECKPOINTS_COLLECTED__INIT;
+    Ckpt__Log__V1__CollectFailure *failed[COLLECTOR_BATCH_MAX];
+
+    for (size_t i = 0; i < collector->failed_count; i++)
+        failed[i] = &collector->failures[i];
+    collected.n_failed = collector->failed_count;
+    collected.failed = failed;
+    collected.n_checkpoint_ids = collector->done_count;
+    collected.checkpoint_ids = collector->done_ids;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_CHECKPOINTS_COLLECTED;
+    command.checkpoints_collected = &collected;
+    collector->proposing = true;
+    replica_propose(collector->broker->replica, &command, on_collected, collector);
+}
+
+static void finish_look(struct collector *collector)
+{
+    if (collector->done_count + collector->failed_count > 0)
+        propose_collected(collector);
+    else
+        rest(collector);
+}
+
+/* ---- one folder after the other --------------------------------------------------------------------------------------- */
+
+/* The text of a path may hold any bytes, a message only characters. The end of a long text is the cause. */
+static void take_failure(struct collector *collector, const struct collection *collection,
+                         const struct worker_result *result)
+{
+    Ckpt__Log__V1__CollectFailure *failure = &collector->failures[collector->failed_count];
+    char *reason = collector->reasons[collector->failed_count++];
+    size_t length = strlen(result->error);
+
+    ckpt__log__v1__collect_failure__init(failure);
+    if (length < FSM_UNDELETED_REASON_BYTES)
+        memcpy(reason, result->error, length + 1);
+    else
+        snprintf(reason, FSM_UNDELETED_REASON_BYTES, "...%s",
+                 result->error + length - (FSM_UNDELETED_REASON_BYTES - 4));
+    for (char *c = reason; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
+            *c = '?';
+    failure->checkpoint_id = collection->checkpoint_id;
+    failure->reason = reason;
+    if (!result->timed_out && !result->unkillable)
+        return;
+    collector->passed_over[collection->target_slot] = true;
+    if (result->unkillable)
+        collector->hang_ids[collection->target_slot] = result->hang_id;
+}
+
+static void on_removed(void *data, const struct worker_result *result)
+{
+    struct collection *collection = data;
+    struct collector *collector = collection->collector;
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    checkpoint_id_format(collection->checkpoint_id, id);
+    if (collector != NULL) {
+        collector->running = NULL;
+        if (result->exit_code == 0 && !result->timed_out && !result->unkillable &&
+            !result->cancelled) {
+            collector->done_ids[collector->done_count++] = collection->checkpoint_id;
+            log_info("checkpoint_collected", "checkpoint=%s duration_ms=%" PRIu64, id,
+                     result->duration_ms);
+        } else if (!result->cancelled) {
+            take_failure(collector, collection, result);
+            log_warning("collect_failed", "checkpoint=%s error=\"%s\"", id, result->error);
+        }
+        if (collector->serving)
+            next_folder(collector);
+    }
+    free(collection);
+}
+
+/* The folder of a checkpoint that may be removed now; false: not now. */
+static bool folder_of(const struct collector *collector, uint64_t checkpoint_id,
+                      uint32_t *ret_target_slot, char *ret_path, size_t size)
+{
+    const struct fsm *fsm = replica_fsm(collector->broker->replica);
+    const struct fsm_target *target;
+
+    if (fsm_collectable_path(fsm, checkpoint_id, ret_target_slot, ret_path, size) == 0)
+        return false;
+    target = fsm_target_at(fsm, *ret_target_slot);
+    return target->available && target->kind == CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX &&
+           !collector->passed_over[*ret_target_slot] &&
+           !worker_hangs(collector->hang_ids[*ret_target_slot]);
+}
+
+static bool start_removal(struct collector *collector, uint64_t checkpoint_id)
+{
+    struct collection *collection;
+    char path[COLLECTOR_PATH_BYTES];
+    uint32_t target_slot;
+    const char *prefix;
+    struct err err;
+
+    if (!folder_of(collector, checkpoint_id, &target_slot, path, sizeof(path)))
+        return false;
+    prefix = fsm_target_at(replica_fsm(collector->broker->replica), target_slot)->prefix;
+    collection = check_calloc(1, sizeof(*collection));
+    collection->collector = collector;
+    collection->checkpoint_id = checkpoint_id;
+    collection->target_slot = target_slot;
+    collector->running = collection;
+    if (worker_start(collector->broker->loop,
+                     (const char *const[]){"collect", "--prefix", prefix, "--path", path, NULL},
+                     COLLECTOR_DEADLINE_MS, on_removed, collection, &collection->worker, &err) == 0)
+        return true;
+    log_warning("collect_failed", "error=\"%s\"", err.text);
+    collector->running = NULL;
+    free(collection);
+    return false;
+}
+
+static void next_folder(struct collector *collector)
+{
+    CHECK(collector->running == NULL);
+    while (collector->id_next < collector->id_count) {
+        if (start_removal(collector, collector->ids[collector->id_next++]))
+            return;
+    }
+    finish_look(collector);
+}
+
+static void on_timer(void *data)
+{
+    struct collector *collector = data;
+
+    if (!collector->serving)
+        return;
+    if (collector->running != NULL || collector->proposing) {
+        rest(collector);
+        return;
+    }
+    collector->id_count = fsm_collectable(replica_fsm(collector->broker->replica),
+                                          replica_state_ms(collector->broker->replica),
+                                          collector->ids, COLLECTOR_BATCH_MAX);
+    CHECK(collector->id_count <= COLLECTOR_BATCH_MAX);
+    collector->id_next = 0;
+    collector->done_count = 0;
+    collector->failed_count = 0;
+    memset(collector->passed_over, 0, sizeof(collector->passed_over));
+    next_folder(collector);
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------------------- */
+
+static void on_serving(void *context)
+{
+    struct collector *collector = context;
+
+    collector->serving = true;
+    rest(collector);
+}
+
+static void on_not_serving(void *context)
+{
+    struct collector *collector = context;
+
+    collector->serving = false;
+    collector->broker->clock.timer_stop(collector->timer);
+    if (collector->running != NULL)
+        worker_cancel(collector->running->worker);
+}
+
+struct collector *collector_new(struct broker *broker)
+{
+    struct collector *collector = check_calloc(1, sizeof(*collector));
+
+    collector->broker = broker;
+    collector->timer = broker->clock.timer_new(broker->clock.context, on_timer, collector);
+    collector->observer = (struct replica_observer){
+        .context = collector, .serving = on_serving, .not_serving = on_not_serving};
+    replica_observe(broker->replica, &collector->observer);
+    return collector;
+}
+
+void collector_free(struct collector *collector)
+{
+    if (collector == NULL)
+        return;
+    collector->broker->clock.timer_free(collector->timer);
+    if (collector->running != NULL) {
+        collector->running->collector = NULL;
+        worker_cancel(collector->running->worker);
+    }
+    free(collector);
+}

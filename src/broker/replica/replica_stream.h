@@ -1,0 +1,27 @@
+/* The state machine's snapshot callbacks, which know no err, over the readers and writers of consensus, which do. */
+#ifndef CKPT_BROKER_REPLICA_STREAM_H
+#define CKPT_BROKER_REPLICA_STREAM_H
+
+#include "src/broker/replica/replica.h"
+
+struct replica_stream {
+    const struct consensus_writer *writer;
+    const struct consensus_reader *reader;
+    struct err *err;
+};
+
+static inline int stream_write(void *context, const void *bytes, size_t length)
+{
+    struct replica_stream *stream = context;
+
+    return stream->writer->write(stream->writer->context, bytes, length, stream->err);
+}
+
+static inline int stream_read(void *context, void *bytes, size_t length)
+{
+    struct replica_stream *stream = context;
+
+    return stream->reader->read(stream->reader->context, bytes, length, stream->err);
+}
+
+#endif
