@@ -48,7 +48,7 @@ USE_agent = agent dest rpc fsm raft tls proto base
 USE_app = app
 USE_cli = cli whatif eval client rpc backup dest tls fsm proto base
 
-PROTOS = $(wildcard proto/ckpt/v1/*.proto proto/ckpt/log/v1/*.proto proto/grpc/health/v1/*.proto proto/grpc/reflection/v1alpha/*.proto)
+PROTOS = $(wildcard proto/ckpt/v1/*.proto proto/ckpt/log/v1/*.proto proto/ckpt/agent/v1/*.proto proto/grpc/health/v1/*.proto proto/grpc/reflection/v1alpha/*.proto)
 GEN_C = $(PROTOS:proto/%.proto=$(BUILD)/gen/%.pb-c.c)
 GEN_H = $(GEN_C:.c=.h)
 
@@ -88,10 +88,11 @@ $(BUILD)/gen/%.pb-c.c $(BUILD)/gen/%.pb-c.h: proto/%.proto
 	$(Q)protoc --c_out=$(BUILD)/gen -Iproto $<
 	@# the method Register becomes a member named like a C keyword
 	@sed -i 's/(\*register)/(*register_)/' $(BUILD)/gen/$*.pb-c.h
-# what clients ask for by server reflection
-$(BUILD)/gen/descriptors.bin: $(PROTOS)
+# what clients ask for by server reflection: not what an agent writes for itself
+PROTOS_TOLD = $(filter-out proto/ckpt/agent/%,$(PROTOS))
+$(BUILD)/gen/descriptors.bin: $(PROTOS_TOLD)
 	@mkdir -p $(@D)
-	$(Q)protoc -Iproto --include_imports --descriptor_set_out=$@ $(PROTOS)
+	$(Q)protoc -Iproto --include_imports --descriptor_set_out=$@ $(PROTOS_TOLD)
 $(BUILD)/gen/descriptors.o: $(BUILD)/gen/descriptors.bin
 	$(Q)printf '.section .rodata\n.global ckpt_descriptors\n.global ckpt_descriptors_end\nckpt_descriptors:\n.incbin "%s"\nckpt_descriptors_end:\n.byte 0\n.section .note.GNU-stack,"",%%progbits\n' $< | $(CC) -x assembler -c -o $@ -
 

@@ -48,7 +48,7 @@ MAY_INCLUDE = {
     "src/telemetry/": ("src/telemetry/", "src/base/"),
     "src/client/": ("src/client/", "src/rpc/", *TLS, *API, "src/base/"),
     "src/broker/": ("src/broker/", "src/eval/", "src/dest/", "src/backup/", "src/telemetry/", "src/rpc/", "fsm/", *ALL_PROTO, *TLS, "src/base/"),
-    "src/agent/": ("src/agent/", "src/dest/", "src/rpc/", "src/app/", "fsm/limits.h", "fsm/status.h", "fsm/profiles.h", *API, *TLS, "src/base/"),
+    "src/agent/": ("src/agent/", "src/dest/", "src/rpc/", "src/app/", "fsm/limits.h", "fsm/status.h", "fsm/profiles.h", *API, "ckpt/agent/v1/", *TLS, "src/base/"),
     "src/app/": ("src/app/",),
     "src/cli/": ("src/cli/", "src/whatif/whatif.h", "src/client/", "src/backup/", "src/dest/sha256.h", "fsm/status.h", *API, *TLS, "src/tls/authority.h",
                  "src/base/"),

@@ -14,7 +14,8 @@
 
 enum { JOURNAL_FILE_MAX_BYTES = 1 << 28 };
 
-static const uint8_t journal_magic[JOURNAL_HEAD_BYTES] = {'C', 'K', 'P', 'T', 'A', 'J', '0', '1'};
+enum { JOURNAL_NAME_BYTES = 6 }; /* of the magic bytes; the rest is the version of the format */
+static const uint8_t journal_magic[JOURNAL_HEAD_BYTES] = {'C', 'K', 'P', 'T', 'A', 'J', '0', '2'};
 static const uint32_t journal_mark =
     0x4a726563; /* where to look for a valid record behind a wrong one */
 
@@ -80,16 +81,28 @@ static bool valid_record_behind(const uint8_t *bytes, size_t length)
     return false;
 }
 
+static int head_check(const uint8_t *bytes, size_t length, struct err *err)
+{
+    if (length < JOURNAL_HEAD_BYTES || memcmp(bytes, journal_magic, JOURNAL_NAME_BYTES) != 0)
+        return err_set(err, ERR_CORRUPT,
+                       "not an agent's journal (%zu bytes); move it away to start without it",
+                       length);
+    if (memcmp(bytes, journal_magic, JOURNAL_HEAD_BYTES) != 0)
+        return err_set(err, ERR_CORRUPT,
+                       "a journal of format \"%.2s\", this agent reads \"%.2s\"; start the agent "
+                       "that wrote it, or move it away to start without it",
+                       (const char *)bytes + JOURNAL_NAME_BYTES,
+                       (const char *)journal_magic + JOURNAL_NAME_BYTES);
+    return 0;
+}
+
 int journal_scan(const uint8_t *bytes, size_t length, journal_record_fn *record, void *data,
                  size_t *ret_valid_bytes, struct err *err)
 {
     size_t at = JOURNAL_HEAD_BYTES;
 
-    if (length < JOURNAL_HEAD_BYTES || memcmp(bytes, journal_magic, JOURNAL_HEAD_BYTES) != 0)
-        return err_set(err, ERR_CORRUPT,
-                       "not an agent journal, or of another version (%zu bytes); move it away to "
-                       "start without it",
-                       length);
+    if (head_check(bytes, length, err) != 0)
+        return -1;
     while (at < length) {
         size_t body = record_at(bytes + at, length - at);
         if (body == 0) {

@@ -1,35 +1,17 @@
-/* What the agent must remember through its own death. See ledger.h.
- *
- * A journal record is a sequence of items, each a tag byte and its fields; one record is applied whole or not at all.
- * Fields: integers as 8 bytes little endian, texts and bytes as a 4-byte length and content.
- */
+/* What the agent must remember through its own death. See ledger.h. */
 #include "src/agent/durable/ledger.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/agent/durable/journal.h"
+#include "src/agent/durable/ledger_record.h"
 #include "src/agent/node/machine.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
 
-enum {
-    ITEM_BOOT = 1,
-    ITEM_FENCE = 2,
-    ITEM_ENTRY = 3,
-    ITEM_FORGET = 4,
-    ITEM_REPORT = 5,
-    ITEM_ACKNOWLEDGED = 6,
-    ITEM_LAST_SEQUENCE = 7,
-    ITEM_NODE = 8,
-    ITEM_START_STATE = 9, /* of older agents: the state that a start was from; lives say more */
-    ITEM_LIVES = 10,      /* of an entry before it; absent: not known */
-    ITEM_CALL = 11,       /* likewise: what the gRPC way keeps; absent: nothing */
-    ITEM_END = 12,        /* likewise: of its end; absent: not known */
-    ITEM_DEFERRAL = 13,   /* likewise: the longest of its attempt; absent: as long as its own */
-    ITEM_STARTED = 14     /* likewise: when, by the monotonic clock; absent: not known */
-};
 enum { BOOT_ID_BYTES = 64, COMPACT_MIN_BYTES = 1 << 20 };
 
 struct kept_entry {
@@ -49,206 +31,6 @@ struct ledger {
     uint64_t last_sequence;
     size_t compact_at_bytes;
 };
-
-/* ---- encoding ---- */
-
-static void put_number(struct buf *record, uint64_t value)
-{
-    uint8_t *bytes = buf_extend(record, 8);
-
-    for (int i = 0; i < 8; i++)
-        bytes[i] = (uint8_t)(value >> (8 * i));
-}
-
-static void put_bytes(struct buf *record, const void *bytes, size_t length)
-{
-    put_number(record, length);
-    buf_append(record, bytes, length);
-}
-
-static void put_tag(struct buf *record, uint8_t tag)
-{
-    buf_append(record, &tag, 1);
-}
-
-static void put_text(struct buf *record, const char *text)
-{
-    put_bytes(record, text, strlen(text));
-}
-
-/* The fields of an entry once, for both directions. */
-#define ENTRY_FIELDS(NUMBER, FLAG, TEXT)                                                           \
-    TEXT(allocation_id)                                                                            \
-    NUMBER(pid)                                                                                    \
-    NUMBER(uid)                                                                                    \
-    NUMBER(gid)                                                                                    \
-    TEXT(groups)                                                                                   \
-    NUMBER(start_ticks)                                                                            \
-    NUMBER(started_at_ms)                                                                          \
-    TEXT(profile)                                                                                  \
-    TEXT(work_dir)                                                                                 \
-    NUMBER(checkpoint_id)                                                                          \
-    NUMBER(attempt)                                                                                \
-    NUMBER(phase)                                                                                  \
-    NUMBER(asked_at_us)                                                                            \
-    NUMBER(timeout_ms)                                                                             \
-    NUMBER(granted_bytes_per_s)                                                                    \
-    FLAG(extended)                                                                                 \
-    FLAG(responsive_reported)                                                                      \
-    TEXT(target_prefix)                                                                            \
-    TEXT(path)                                                                                     \
-    NUMBER(deadline_us)                                                                            \
-    NUMBER(walltime_ms)                                                                            \
-    NUMBER(grace_ms)                                                                               \
-    FLAG(ended)                                                                                    \
-    FLAG(terminated)                                                                               \
-    NUMBER(end_reason)                                                                             \
-    FLAG(owned)                                                                                    \
-    NUMBER(owner_uid)                                                                              \
-    TEXT(owner)                                                                                    \
-    NUMBER(ended_at_ms)                                                                            \
-    NUMBER(ended_status)                                                                           \
-    NUMBER(last_checkpoint)                                                                        \
-    NUMBER(last_at_ms)                                                                             \
-    NUMBER(last_bytes)                                                                             \
-    TEXT(last_path)                                                                                \
-    NUMBER(failed_checkpoint)                                                                      \
-    NUMBER(failed_attempt)                                                                         \
-    NUMBER(failed_at_ms)                                                                           \
-    TEXT(failed_text)
-
-void ledger_encode_entry(struct buf *record, const struct ledger_entry *entry)
-{
-    put_tag(record, ITEM_ENTRY);
-#define NUMBER(field) put_number(record, entry->field);
-#define FLAG(field)   put_number(record, entry->field ? 1 : 0);
-#define TEXT(field)   put_text(record, entry->field);
-    ENTRY_FIELDS(NUMBER, FLAG, TEXT)
-#undef NUMBER
-#undef FLAG
-#undef TEXT
-    if (entry->life != 0 || entry->ended_life != 0) {
-        put_tag(record, ITEM_LIVES);
-        put_text(record, entry->allocation_id);
-        put_number(record, entry->life);
-        put_number(record, entry->ended_life);
-    }
-    if (entry->endpoint[0] != '\0' || entry->max_deferral_ms != 0) {
-        put_tag(record, ITEM_CALL);
-        put_text(record, entry->allocation_id);
-        put_text(record, entry->endpoint);
-        put_number(record, entry->max_deferral_ms);
-        put_number(record, entry->deferred_ms);
-        put_number(record, entry->deferred_until_us);
-    }
-    if (entry->longest_deferral_ms != 0) {
-        put_tag(record, ITEM_DEFERRAL);
-        put_text(record, entry->allocation_id);
-        put_number(record, entry->longest_deferral_ms);
-    }
-    if (entry->started_us != 0) {
-        put_tag(record, ITEM_STARTED);
-        put_text(record, entry->allocation_id);
-        put_number(record, entry->started_us);
-    }
-    if (entry->kill_at_us != 0 || entry->restart_awaited) {
-        put_tag(record, ITEM_END);
-        put_text(record, entry->allocation_id);
-        put_number(record, entry->kill_at_us);
-        put_number(record, entry->restart_awaited ? 1 : 0);
-        put_number(record, (uint32_t)entry->awaited_status);
-    }
-}
-
-static void encode_report(struct buf *record, uint64_t sequence, uint64_t since_us,
-                          const uint8_t *bytes, size_t length)
-{
-    put_tag(record, ITEM_REPORT);
-    put_number(record, sequence);
-    put_number(record, since_us);
-    put_bytes(record, bytes, length);
-}
-
-/* ---- decoding: every read checks; a reader that failed once yields zeros ---- */
-
-struct reader {
-    const uint8_t *at;
-    size_t left;
-    bool failed;
-};
-
-static uint64_t get_number(struct reader *reader)
-{
-    uint64_t value = 0;
-
-    if (reader->left < 8) {
-        reader->failed = true;
-        reader->left = 0;
-        return 0;
-    }
-    for (int i = 0; i < 8; i++)
-        value |= (uint64_t)reader->at[i] << (8 * i);
-    reader->at += 8;
-    reader->left -= 8;
-    return value;
-}
-
-static uint32_t get_number32(struct reader *reader)
-{
-    uint64_t value = get_number(reader);
-
-    if (value > UINT32_MAX)
-        reader->failed = true;
-    return (uint32_t)value;
-}
-
-static const uint8_t *get_bytes(struct reader *reader, size_t max, size_t *ret_length)
-{
-    uint64_t length = get_number(reader);
-    const uint8_t *bytes = reader->at;
-
-    if (reader->failed || length > max || length > reader->left) {
-        reader->failed = true;
-        reader->left = 0;
-        *ret_length = 0;
-        return NULL;
-    }
-    reader->at += length;
-    reader->left -= (size_t)length;
-    *ret_length = (size_t)length;
-    return bytes;
-}
-
-static void get_text(struct reader *reader, char *text, size_t size)
-{
-    size_t length;
-    const uint8_t *bytes = get_bytes(reader, size - 1, &length);
-
-    if (bytes == NULL || memchr(bytes, '\0', length) != NULL) {
-        reader->failed = true;
-        length = 0;
-    }
-    if (length > 0)
-        memcpy(text, bytes, length);
-    text[length] = '\0';
-}
-
-#define NUMBER(field)                                                                              \
-    if (sizeof(entry->field) == 4)                                                                 \
-        entry->field = get_number32(reader);                                                       \
-    else                                                                                           \
-        entry->field = get_number(reader);
-#define FLAG(field) entry->field = get_number(reader) != 0;
-#define TEXT(field) get_text(reader, entry->field, sizeof(entry->field));
-static void decode_entry(struct reader *reader, struct ledger_entry *entry)
-{
-    ENTRY_FIELDS(NUMBER, FLAG, TEXT)
-    if (!id_valid(entry->allocation_id) || entry->phase > PHASE_DEFERRED)
-        reader->failed = true;
-}
-#undef NUMBER
-#undef FLAG
-#undef TEXT
 
 void ledger_set_user(struct ledger_entry *entry, uint32_t uid, uint32_t gid, const char *groups)
 {
@@ -292,8 +74,8 @@ static void kept_drop(struct ledger *ledger, const char *id)
     ledger->entry_count--;
 }
 
-static void report_put(struct ledger *ledger, uint64_t sequence, uint64_t since_us,
-                       const uint8_t *bytes, size_t length)
+static struct ledger_report *report_put(struct ledger *ledger, uint64_t sequence, uint64_t since_us,
+                                        const uint8_t *bytes, size_t length)
 {
     struct ledger_report *report = check_calloc(1, sizeof(*report) + length);
 
@@ -304,6 +86,16 @@ static void report_put(struct ledger *ledger, uint64_t sequence, uint64_t since_
     list_push_back(&ledger->reports, &report->node);
     ledger->report_count++;
     ledger->last_sequence = sequence;
+    return report;
+}
+
+static void report_message(struct ledger_report *report,
+                           Ckpt__Agent__V1__JournalReport *ret_message)
+{
+    ckpt__agent__v1__journal_report__init(ret_message);
+    ret_message->sequence = report->sequence;
+    ret_message->since_us = report->since_us;
+    ret_message->report = (ProtobufCBinaryData){.len = report->length, .data = report->bytes};
 }
 
 static struct ledger_report *report_first(const struct ledger *ledger)
@@ -326,174 +118,79 @@ static void reports_drop(struct ledger *ledger, uint64_t up_to)
 
 /* ---- replay ---- */
 
-static void apply_report(struct ledger *ledger, struct reader *reader)
+static int head_apply(struct ledger *ledger, const Ckpt__Agent__V1__JournalHead *head,
+                      struct err *err)
 {
-    uint64_t sequence = get_number(reader);
-    uint64_t since_us = get_number(reader);
-    size_t length;
-    const uint8_t *bytes = get_bytes(reader, LEDGER_REPORT_MAX_BYTES, &length);
-
-    if (bytes == NULL || length == 0 || sequence != ledger->last_sequence + 1 ||
-        ledger->report_count == LEDGER_REPORTS_MAX)
-        reader->failed = true;
-    else
-        report_put(ledger, sequence, since_us, bytes, length);
+    if ((head->node_id[0] != '\0' && !id_valid(head->node_id)) ||
+        strlen(head->boot_id) >= sizeof(ledger->boot_id) || head->fence == NULL)
+        return err_set(err, ERR_CORRUPT, "the head of the journal is nothing that an agent writes");
+    snprintf(ledger->node_id, sizeof(ledger->node_id), "%s", head->node_id);
+    snprintf(ledger->boot_id, sizeof(ledger->boot_id), "%s", head->boot_id);
+    ledger->fence = (struct fence){head->fence->epoch, head->fence->term};
+    ledger->last_sequence = head->last_sequence;
+    return 0;
 }
 
-static void apply_entry(struct ledger *ledger, struct reader *reader)
+static int change_apply(struct ledger *ledger, const Ckpt__Agent__V1__JournalChange *change,
+                        struct err *err)
 {
-    struct ledger_entry entry = {0};
+    const Ckpt__Agent__V1__JournalReport *report = change->report;
+    struct ledger_entry entry;
 
-    decode_entry(reader, &entry);
-    if (!reader->failed)
+    if (change->entry == NULL && report == NULL)
+        return err_set(err, ERR_CORRUPT, "a change of nothing");
+    if (report != NULL &&
+        (report->report.len == 0 || report->report.len > LEDGER_REPORT_MAX_BYTES ||
+         report->sequence != ledger->last_sequence + 1 ||
+         ledger->report_count == LEDGER_REPORTS_MAX))
+        return err_set(err, ERR_CORRUPT,
+                       "report %" PRIu64 " of %zu bytes cannot follow report %" PRIu64,
+                       report->sequence, report->report.len, ledger->last_sequence);
+    if (change->entry != NULL) {
+        if (ledger_entry_take(change->entry, &entry, err) != 0)
+            return -1;
         kept_put(ledger, &entry);
-}
-
-/* Of which the item is, by its first field; NULL with the reader failed: there is none. */
-static struct kept_entry *entry_named(struct ledger *ledger, struct reader *reader)
-{
-    char id[ID_MAX_BYTES + 1];
-    struct kept_entry *kept;
-
-    get_text(reader, id, sizeof(id));
-    kept = reader->failed ? NULL : kept_find(ledger, id);
-    reader->failed = kept == NULL;
-    return kept;
-}
-
-static void apply_lives(struct ledger *ledger, uint8_t tag, struct reader *reader)
-{
-    struct kept_entry *kept = entry_named(ledger, reader);
-    uint64_t life = get_number(reader);
-    uint64_t ended_life = get_number(reader);
-
-    if (reader->failed || tag == ITEM_START_STATE)
-        return;
-    kept->entry.life = life;
-    kept->entry.ended_life = ended_life;
-}
-
-static void apply_call(struct ledger *ledger, struct reader *reader)
-{
-    char endpoint[LEDGER_ENDPOINT_BYTES] = {0};
-    struct kept_entry *kept = entry_named(ledger, reader);
-    uint64_t max_deferral_ms, deferred_ms, deferred_until_us;
-
-    get_text(reader, endpoint, sizeof(endpoint));
-    max_deferral_ms = get_number(reader);
-    deferred_ms = get_number(reader);
-    deferred_until_us = get_number(reader);
-    if (reader->failed || deferred_ms > max_deferral_ms) {
-        reader->failed = true;
-        return;
     }
-    memcpy(kept->entry.endpoint, endpoint, sizeof(endpoint));
-    kept->entry.max_deferral_ms = max_deferral_ms;
-    kept->entry.deferred_ms = deferred_ms;
-    kept->entry.deferred_until_us = deferred_until_us;
-    kept->entry.longest_deferral_ms = deferred_ms;
+    if (report != NULL)
+        report_put(ledger, report->sequence, report->since_us, report->report.data,
+                   report->report.len);
+    return 0;
 }
 
-static void apply_deferral(struct ledger *ledger, struct reader *reader)
+static int record_apply(struct ledger *ledger, const Ckpt__Agent__V1__JournalRecord *record,
+                        struct err *err)
 {
-    struct kept_entry *kept = entry_named(ledger, reader);
-    uint64_t longest_ms = get_number(reader);
-
-    if (reader->failed || longest_ms < kept->entry.deferred_ms ||
-        longest_ms > kept->entry.timeout_ms) {
-        reader->failed = true;
-        return;
+    switch (record->body_case) {
+    case CKPT__AGENT__V1__JOURNAL_RECORD__BODY_HEAD:
+        return head_apply(ledger, record->head, err);
+    case CKPT__AGENT__V1__JOURNAL_RECORD__BODY_FENCE:
+        ledger->fence = (struct fence){record->fence->epoch, record->fence->term};
+        return 0;
+    case CKPT__AGENT__V1__JOURNAL_RECORD__BODY_CHANGE:
+        return change_apply(ledger, record->change, err);
+    case CKPT__AGENT__V1__JOURNAL_RECORD__BODY_FORGOTTEN_ALLOCATION_ID:
+        kept_drop(ledger, record->forgotten_allocation_id);
+        return 0;
+    case CKPT__AGENT__V1__JOURNAL_RECORD__BODY_ACKNOWLEDGED_SEQUENCE:
+        reports_drop(ledger, record->acknowledged_sequence);
+        return 0;
+    case CKPT__AGENT__V1__JOURNAL_RECORD__BODY__NOT_SET:
+    case _CKPT__AGENT__V1__JOURNAL_RECORD__BODY__CASE_IS_INT_SIZE:
+        break;
     }
-    kept->entry.longest_deferral_ms = longest_ms;
-}
-
-static void apply_started(struct ledger *ledger, struct reader *reader)
-{
-    struct kept_entry *kept = entry_named(ledger, reader);
-    uint64_t started_us = get_number(reader);
-
-    if (!reader->failed)
-        kept->entry.started_us = started_us;
-}
-
-static void apply_end(struct ledger *ledger, struct reader *reader)
-{
-    struct kept_entry *kept = entry_named(ledger, reader);
-    uint64_t kill_at_us = get_number(reader);
-    bool restart_awaited = get_number(reader) != 0;
-    uint32_t status = get_number32(reader);
-
-    if (reader->failed)
-        return;
-    kept->entry.kill_at_us = kill_at_us;
-    kept->entry.restart_awaited = restart_awaited;
-    kept->entry.awaited_status = (int32_t)status;
-}
-
-static void apply_item(struct ledger *ledger, uint8_t tag, struct reader *reader)
-{
-    char id[ID_MAX_BYTES + 1];
-
-    switch (tag) {
-    case ITEM_BOOT:
-        get_text(reader, ledger->boot_id, sizeof(ledger->boot_id));
-        return;
-    case ITEM_NODE:
-        get_text(reader, ledger->node_id, sizeof(ledger->node_id));
-        return;
-    case ITEM_FENCE:
-        ledger->fence.epoch = get_number(reader);
-        ledger->fence.term = get_number(reader);
-        return;
-    case ITEM_ENTRY:
-        apply_entry(ledger, reader);
-        return;
-    case ITEM_START_STATE:
-    case ITEM_LIVES:
-        apply_lives(ledger, tag, reader);
-        return;
-    case ITEM_CALL:
-        apply_call(ledger, reader);
-        return;
-    case ITEM_DEFERRAL:
-        apply_deferral(ledger, reader);
-        return;
-    case ITEM_STARTED:
-        apply_started(ledger, reader);
-        return;
-    case ITEM_END:
-        apply_end(ledger, reader);
-        return;
-    case ITEM_FORGET:
-        get_text(reader, id, sizeof(id));
-        kept_drop(ledger, id);
-        return;
-    case ITEM_REPORT:
-        apply_report(ledger, reader);
-        return;
-    case ITEM_ACKNOWLEDGED:
-        reports_drop(ledger, get_number(reader));
-        return;
-    case ITEM_LAST_SEQUENCE:
-        ledger->last_sequence = get_number(reader);
-        return;
-    default:
-        reader->failed = true;
-    }
+    CHECK_UNREACHABLE("refused when it was unpacked");
 }
 
 int ledger_apply(struct ledger *ledger, const uint8_t *bytes, size_t length, struct err *err)
 {
-    struct reader reader = {bytes, length, false};
+    Ckpt__Agent__V1__JournalRecord *record;
+    int result;
 
-    while (reader.left > 0 && !reader.failed) {
-        uint8_t tag = *reader.at++;
-        reader.left--;
-        apply_item(ledger, tag, &reader);
-        if (reader.failed)
-            return err_set(err, ERR_CORRUPT, "an item of kind %u does not decode", tag);
-    }
-    return 0;
+    if (ledger_record_unpack(bytes, length, &record, err) != 0)
+        return -1;
+    result = record_apply(ledger, record, err);
+    ckpt__agent__v1__journal_record__free_unpacked(record, NULL);
+    return result;
 }
 
 static int replay_record(void *data, const uint8_t *bytes, size_t length, struct err *err)
@@ -502,6 +199,48 @@ static int replay_record(void *data, const uint8_t *bytes, size_t length, struct
 }
 
 /* ---- writing ---- */
+
+static void append_change(struct buf *record, const struct ledger_entry *entry,
+                          Ckpt__Agent__V1__JournalReport *report)
+{
+    Ckpt__Agent__V1__JournalRecord message = CKPT__AGENT__V1__JOURNAL_RECORD__INIT;
+    Ckpt__Agent__V1__JournalChange change = CKPT__AGENT__V1__JOURNAL_CHANGE__INIT;
+    Ckpt__Agent__V1__JournalEntry entry_message;
+    struct ledger_entry copy;
+
+    if (entry != NULL) {
+        CHECK(ledger_entry_wrong(entry) == NULL);
+        copy = *entry;
+        ledger_entry_message(&copy, &entry_message);
+        change.entry = &entry_message;
+    }
+    change.report = report;
+    message.body_case = CKPT__AGENT__V1__JOURNAL_RECORD__BODY_CHANGE;
+    message.change = &change;
+    ledger_record_append(record, &message);
+}
+
+void ledger_encode_entry(struct buf *record, const struct ledger_entry *entry)
+{
+    append_change(record, entry, NULL);
+}
+
+static void append_head(struct buf *record, struct ledger *ledger, uint64_t last_sequence)
+{
+    Ckpt__Agent__V1__JournalRecord message = CKPT__AGENT__V1__JOURNAL_RECORD__INIT;
+    Ckpt__Agent__V1__JournalHead head = CKPT__AGENT__V1__JOURNAL_HEAD__INIT;
+    Ckpt__Agent__V1__JournalFence fence = CKPT__AGENT__V1__JOURNAL_FENCE__INIT;
+
+    fence.epoch = ledger->fence.epoch;
+    fence.term = ledger->fence.term;
+    head.node_id = ledger->node_id;
+    head.boot_id = ledger->boot_id;
+    head.fence = &fence;
+    head.last_sequence = last_sequence;
+    message.body_case = CKPT__AGENT__V1__JOURNAL_RECORD__BODY_HEAD;
+    message.head = &head;
+    ledger_record_append(record, &message);
+}
 
 static void frame_record(struct buf *content, struct buf *record)
 {
@@ -519,23 +258,16 @@ static int ledger_compact(struct ledger *ledger, struct err *err)
     buf_init(&content);
     buf_init(&record);
     journal_head(&content);
-    put_tag(&record, ITEM_NODE);
-    put_text(&record, ledger->node_id);
-    put_tag(&record, ITEM_BOOT);
-    put_text(&record, ledger->boot_id);
-    put_tag(&record, ITEM_FENCE);
-    put_number(&record, ledger->fence.epoch);
-    put_number(&record, ledger->fence.term);
-    put_tag(&record, ITEM_LAST_SEQUENCE);
-    put_number(&record, first != NULL ? first->sequence - 1 : ledger->last_sequence);
+    append_head(&record, ledger, first != NULL ? first->sequence - 1 : ledger->last_sequence);
     frame_record(&content, &record);
     for (struct list *at = ledger->entries.next; at != &ledger->entries; at = at->next) {
-        ledger_encode_entry(&record, &LIST_ITEM(at, struct kept_entry, node)->entry);
+        append_change(&record, &LIST_ITEM(at, struct kept_entry, node)->entry, NULL);
         frame_record(&content, &record);
     }
     for (struct list *at = ledger->reports.next; at != &ledger->reports; at = at->next) {
-        struct ledger_report *report = LIST_ITEM(at, struct ledger_report, node);
-        encode_report(&record, report->sequence, report->since_us, report->bytes, report->length);
+        Ckpt__Agent__V1__JournalReport report;
+        report_message(LIST_ITEM(at, struct ledger_report, node), &report);
+        append_change(&record, NULL, &report);
         frame_record(&content, &record);
     }
     result = journal_rewrite(ledger->journal, &content, err);
@@ -545,6 +277,7 @@ static int ledger_compact(struct ledger *ledger, struct err *err)
     return result;
 }
 
+/* Appends what is in *record and closes it. */
 static int ledger_write(struct ledger *ledger, struct buf *record, struct err *err)
 {
     int result = ledger->journal == NULL
@@ -556,6 +289,16 @@ static int ledger_write(struct ledger *ledger, struct buf *record, struct err *e
         journal_bytes(ledger->journal) > ledger->compact_at_bytes)
         result = ledger_compact(ledger, err);
     return result;
+}
+
+static int ledger_write_message(struct ledger *ledger,
+                                const Ckpt__Agent__V1__JournalRecord *message, struct err *err)
+{
+    struct buf record;
+
+    buf_init(&record);
+    ledger_record_append(&record, message);
+    return ledger_write(ledger, &record, err);
 }
 
 /* ---- life ---- */
@@ -658,16 +401,17 @@ bool ledger_fence_refuses(const struct ledger *ledger, struct fence fence)
 
 int ledger_raise_fence(struct ledger *ledger, struct fence fence, struct err *err)
 {
-    struct buf record;
+    Ckpt__Agent__V1__JournalRecord message = CKPT__AGENT__V1__JOURNAL_RECORD__INIT;
+    Ckpt__Agent__V1__JournalFence raised = CKPT__AGENT__V1__JOURNAL_FENCE__INIT;
 
     if (!fence_below(ledger->fence, fence))
         return 0;
-    buf_init(&record);
-    put_tag(&record, ITEM_FENCE);
-    put_number(&record, fence.epoch);
-    put_number(&record, fence.term);
     ledger->fence = fence;
-    return ledger_write(ledger, &record, err);
+    raised.epoch = fence.epoch;
+    raised.term = fence.term;
+    message.body_case = CKPT__AGENT__V1__JOURNAL_RECORD__BODY_FENCE;
+    message.fence = &raised;
+    return ledger_write_message(ledger, &message, err);
 }
 
 /* ---- allocations ---- */
@@ -692,6 +436,7 @@ int ledger_commit(struct ledger *ledger, const struct ledger_entry *entry,
                   const uint8_t *report_bytes, size_t report_length, uint64_t since_us,
                   struct err *err)
 {
+    Ckpt__Agent__V1__JournalReport report;
     struct buf record;
 
     CHECK(entry != NULL || report_bytes != NULL);
@@ -701,30 +446,29 @@ int ledger_commit(struct ledger *ledger, const struct ledger_entry *entry,
         return err_set(err, ERR_FULL, "%d allocations are kept already", LEDGER_ENTRIES_MAX);
     if (report_bytes != NULL && ledger->report_count == LEDGER_REPORTS_MAX)
         return err_set(err, ERR_FULL, "%d reports wait for a broker already", LEDGER_REPORTS_MAX);
-    buf_init(&record);
-    if (entry != NULL) {
-        CHECK(id_valid(entry->allocation_id));
-        ledger_encode_entry(&record, entry);
+    if (entry != NULL)
         kept_put(ledger, entry);
-    }
-    if (report_bytes != NULL) {
-        encode_report(&record, ledger->last_sequence + 1, since_us, report_bytes, report_length);
-        report_put(ledger, ledger->last_sequence + 1, since_us, report_bytes, report_length);
-    }
+    if (report_bytes != NULL)
+        report_message(
+            report_put(ledger, ledger->last_sequence + 1, since_us, report_bytes, report_length),
+            &report);
+    buf_init(&record);
+    append_change(&record, entry, report_bytes == NULL ? NULL : &report);
     return ledger_write(ledger, &record, err);
 }
 
 int ledger_forget(struct ledger *ledger, const char *allocation_id, struct err *err)
 {
-    struct buf record;
+    Ckpt__Agent__V1__JournalRecord message = CKPT__AGENT__V1__JOURNAL_RECORD__INIT;
+    char id[ID_MAX_BYTES + 1];
 
     if (kept_find(ledger, allocation_id) == NULL)
         return 0;
-    buf_init(&record);
-    put_tag(&record, ITEM_FORGET);
-    put_text(&record, allocation_id);
-    kept_drop(ledger, allocation_id);
-    return ledger_write(ledger, &record, err);
+    snprintf(id, sizeof(id), "%s", allocation_id);
+    kept_drop(ledger, id);
+    message.body_case = CKPT__AGENT__V1__JOURNAL_RECORD__BODY_FORGOTTEN_ALLOCATION_ID;
+    message.forgotten_allocation_id = id;
+    return ledger_write_message(ledger, &message, err);
 }
 
 int ledger_adopt(struct ledger *ledger, const struct ledger *found, struct err *err)
@@ -761,16 +505,15 @@ const struct ledger_report *ledger_report_after(const struct ledger *ledger, uin
 
 int ledger_acknowledge(struct ledger *ledger, uint64_t sequence, struct err *err)
 {
+    Ckpt__Agent__V1__JournalRecord message = CKPT__AGENT__V1__JOURNAL_RECORD__INIT;
     struct ledger_report *first = report_first(ledger);
-    struct buf record;
 
     if (first == NULL || first->sequence > sequence)
         return 0;
-    buf_init(&record);
-    put_tag(&record, ITEM_ACKNOWLEDGED);
-    put_number(&record, sequence);
     reports_drop(ledger, sequence);
-    return ledger_write(ledger, &record, err);
+    message.body_case = CKPT__AGENT__V1__JOURNAL_RECORD__BODY_ACKNOWLEDGED_SEQUENCE;
+    message.acknowledged_sequence = sequence;
+    return ledger_write_message(ledger, &message, err);
 }
 
 int ledger_align(struct ledger *ledger, uint64_t acknowledged, struct err *err)

@@ -7,7 +7,7 @@
  * Units    *_us on the machine's monotonic clock, which outlives the process but not the boot: ledger_open() forgets them when the
  *          boot id differs.
  * Errors   any failed change: the caller stops the program (the disk no longer tells the truth).
- * Source   invariants I22 (once per attempt), I25 (fencing), F-025 (re-attach); journal.h for the file.
+ * Source   invariants I22 (once per attempt), I25 (fencing), F-025 (re-attach); journal.h for the file, ledger_record.h for its records.
  */
 #ifndef CKPT_AGENT_LEDGER_H
 #define CKPT_AGENT_LEDGER_H
@@ -158,7 +158,7 @@ int ledger_acknowledge(struct ledger *ledger, uint64_t sequence, struct err *err
  * new state folder, a restored cluster), what is kept is numbered again from acknowledged + 1. */
 int ledger_align(struct ledger *ledger, uint64_t acknowledged, struct err *err);
 
-/* Applies the items of one journal record; for the fuzz target as well. */
+/* Applies one journal record (ledger_record.h); for the fuzz target as well. */
 int ledger_apply(struct ledger *ledger, const uint8_t *bytes, size_t length, struct err *err);
 struct ledger *ledger_new(void); /* in memory only */
 /* Appends the record that stores the entry; what ledger_apply() reads. */

@@ -103,6 +103,8 @@ static void resume_deferred(uint64_t until_us)
     job->entry.asked_at_us = still_now_us;
     job->entry.max_deferral_ms = 300000;
     job->entry.deferred_ms = 100000;
+    if (job->entry.longest_deferral_ms == 0)
+        job->entry.longest_deferral_ms = job->entry.deferred_ms;
     job->entry.deferred_until_us = until_us;
     attempt_resume(job);
     assert_int_equal(job->attempt.state, ATTEMPT_DEFERRED);

@@ -1,0 +1,188 @@
+/* The ledger's changes as records of the journal. See ledger_record.h. */
+#include "src/agent/durable/ledger_record.h"
+
+#include <string.h>
+
+#include "src/base/check.h"
+
+/* The fields of an entry once, for both directions. */
+#define ENTRY_FIELDS(NUMBER, TEXT)                                                                 \
+    TEXT(allocation_id)                                                                            \
+    NUMBER(pid)                                                                                    \
+    NUMBER(uid)                                                                                    \
+    NUMBER(gid)                                                                                    \
+    TEXT(groups)                                                                                   \
+    NUMBER(start_ticks)                                                                            \
+    NUMBER(started_at_ms)                                                                          \
+    NUMBER(started_us)                                                                             \
+    TEXT(profile)                                                                                  \
+    TEXT(work_dir)                                                                                 \
+    TEXT(endpoint)                                                                                 \
+    NUMBER(life)                                                                                   \
+    NUMBER(checkpoint_id)                                                                          \
+    NUMBER(attempt)                                                                                \
+    NUMBER(phase)                                                                                  \
+    NUMBER(asked_at_us)                                                                            \
+    NUMBER(timeout_ms)                                                                             \
+    NUMBER(granted_bytes_per_s)                                                                    \
+    NUMBER(extended)                                                                               \
+    NUMBER(responsive_reported)                                                                    \
+    TEXT(target_prefix)                                                                            \
+    TEXT(path)                                                                                     \
+    NUMBER(max_deferral_ms)                                                                        \
+    NUMBER(deferred_ms)                                                                            \
+    NUMBER(deferred_until_us)                                                                      \
+    NUMBER(longest_deferral_ms)                                                                    \
+    NUMBER(deadline_us)                                                                            \
+    NUMBER(walltime_ms)                                                                            \
+    NUMBER(grace_ms)                                                                               \
+    NUMBER(ended)                                                                                  \
+    NUMBER(terminated)                                                                             \
+    NUMBER(end_reason)                                                                             \
+    NUMBER(ended_life)                                                                             \
+    NUMBER(kill_at_us)                                                                             \
+    NUMBER(restart_awaited)                                                                        \
+    NUMBER(awaited_status)                                                                         \
+    NUMBER(owned)                                                                                  \
+    NUMBER(owner_uid)                                                                              \
+    TEXT(owner)                                                                                    \
+    NUMBER(ended_at_ms)                                                                            \
+    NUMBER(ended_status)                                                                           \
+    NUMBER(last_checkpoint)                                                                        \
+    NUMBER(last_at_ms)                                                                             \
+    NUMBER(last_bytes)                                                                             \
+    TEXT(last_path)                                                                                \
+    NUMBER(failed_checkpoint)                                                                      \
+    NUMBER(failed_attempt)                                                                         \
+    NUMBER(failed_at_ms)                                                                           \
+    TEXT(failed_text)
+
+/* A number has one type on both sides, so that nothing is cut. */
+#define SAME_SIZE(field)                                                                           \
+    _Static_assert(sizeof(((struct ledger_entry *)0)->field) ==                                    \
+                           sizeof(((Ckpt__Agent__V1__JournalEntry *)0)->field) ||                  \
+                       sizeof(((struct ledger_entry *)0)->field) == sizeof(bool),                  \
+                   "a field of struct ledger_entry differs from the message's");
+#define NOTHING(field)
+ENTRY_FIELDS(SAME_SIZE, NOTHING)
+#undef SAME_SIZE
+
+/* Each field of the message is in the table. */
+#define ONE(field) +1
+enum { ENTRY_FIELD_COUNT = 0 ENTRY_FIELDS(ONE, ONE) };
+#undef ONE
+#undef NOTHING
+
+void ledger_entry_message(struct ledger_entry *entry, Ckpt__Agent__V1__JournalEntry *ret_message)
+{
+    CHECK(ckpt__agent__v1__journal_entry__descriptor.n_fields == ENTRY_FIELD_COUNT);
+    ckpt__agent__v1__journal_entry__init(ret_message);
+#define COPY(field) ret_message->field = entry->field;
+    ENTRY_FIELDS(COPY, COPY)
+#undef COPY
+}
+
+static bool text_take(char *text, size_t size, const char *from)
+{
+    size_t length = strlen(from);
+
+    if (length >= size)
+        return false;
+    memcpy(text, from, length + 1);
+    return true;
+}
+
+const char *ledger_entry_wrong(const struct ledger_entry *entry)
+{
+    if (!id_valid(entry->allocation_id))
+        return "allocation_id";
+    if (entry->phase > PHASE_DEFERRED)
+        return "phase";
+    if (entry->deferred_ms > entry->max_deferral_ms)
+        return "deferred_ms";
+    if (entry->longest_deferral_ms < entry->deferred_ms ||
+        entry->longest_deferral_ms > entry->timeout_ms)
+        return "longest_deferral_ms";
+    return NULL;
+}
+
+int ledger_entry_take(const Ckpt__Agent__V1__JournalEntry *message, struct ledger_entry *ret_entry,
+                      struct err *err)
+{
+    struct ledger_entry entry = {0};
+    const char *wrong = NULL;
+
+#define NUMBER(field) entry.field = message->field;
+#define TEXT(field)                                                                                \
+    if (!text_take(entry.field, sizeof(entry.field), message->field))                              \
+        wrong = #field;
+    ENTRY_FIELDS(NUMBER, TEXT)
+#undef NUMBER
+#undef TEXT
+    if (wrong == NULL)
+        wrong = ledger_entry_wrong(&entry);
+    if (wrong != NULL)
+        return err_set(err, ERR_CORRUPT, "the %s of an entry is nothing that an agent writes",
+                       wrong);
+    *ret_entry = entry;
+    return 0;
+}
+
+void ledger_record_append(struct buf *record, const Ckpt__Agent__V1__JournalRecord *message)
+{
+    size_t length = ckpt__agent__v1__journal_record__get_packed_size(message);
+
+    CHECK(message->body_case != CKPT__AGENT__V1__JOURNAL_RECORD__BODY__NOT_SET);
+    CHECK(length > 0);
+    ckpt__agent__v1__journal_record__pack(message, buf_extend(record, length));
+}
+
+static bool has_unknown(const ProtobufCMessage *message)
+{
+    return message != NULL && message->n_unknown_fields > 0;
+}
+
+static bool record_unknown(const Ckpt__Agent__V1__JournalRecord *message)
+{
+    const Ckpt__Agent__V1__JournalChange *change = message->change;
+    const Ckpt__Agent__V1__JournalHead *head = message->head;
+
+    switch (message->body_case) {
+    case CKPT__AGENT__V1__JOURNAL_RECORD__BODY_HEAD:
+        return has_unknown(&head->base) ||
+               has_unknown(head->fence == NULL ? NULL : &head->fence->base);
+    case CKPT__AGENT__V1__JOURNAL_RECORD__BODY_FENCE:
+        return has_unknown(&message->fence->base);
+    case CKPT__AGENT__V1__JOURNAL_RECORD__BODY_CHANGE:
+        return has_unknown(&change->base) ||
+               has_unknown(change->entry == NULL ? NULL : &change->entry->base) ||
+               has_unknown(change->report == NULL ? NULL : &change->report->base);
+    case CKPT__AGENT__V1__JOURNAL_RECORD__BODY_FORGOTTEN_ALLOCATION_ID:
+    case CKPT__AGENT__V1__JOURNAL_RECORD__BODY_ACKNOWLEDGED_SEQUENCE:
+        return false;
+    case CKPT__AGENT__V1__JOURNAL_RECORD__BODY__NOT_SET:
+    case _CKPT__AGENT__V1__JOURNAL_RECORD__BODY__CASE_IS_INT_SIZE:
+        break;
+    }
+    return true;
+}
+
+int ledger_record_unpack(const uint8_t *bytes, size_t length,
+                         Ckpt__Agent__V1__JournalRecord **ret_message, struct err *err)
+{
+    Ckpt__Agent__V1__JournalRecord *message =
+        ckpt__agent__v1__journal_record__unpack(NULL, length, bytes);
+
+    if (message == NULL)
+        return err_set(err, ERR_CORRUPT, "%zu bytes do not decode as a record of the journal",
+                       length);
+    if (has_unknown(&message->base) || record_unknown(message)) {
+        ckpt__agent__v1__journal_record__free_unpacked(message, NULL);
+        return err_set(err, ERR_CORRUPT,
+                       "a record of %zu bytes has a field that this agent does not know; move the "
+                       "journal away to start without it, or run the agent that wrote it",
+                       length);
+    }
+    *ret_message = message;
+    return 0;
+}
