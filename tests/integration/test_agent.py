@@ -279,6 +279,7 @@ def what_a_life_left_in_its_work_folder_is_swept():
         for folder in ("out/1-9-1/deep", "restore/1-9", "own"):
             (job.work_dir / folder).mkdir(parents=True)
             (job.work_dir / folder / "file").write_text("left")
+        says(job, "starts at iteration")  # the first time: RUNNING is told before the program has begun
         os.kill(job.application_pid(), signal.SIGKILL)
         says(job, "restart 1 of 3")
         wait_until("it runs again", lambda: job.log.read_text().count("starts at iteration") == 2, 15)
