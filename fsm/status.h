@@ -125,9 +125,10 @@
     X(51, NODE_TWICE, 3, "nodes {c} and {l} of the request are one node",                          \
       "name each node once, with all of its GPUs")                                                 \
     X(52, PREFIX_INVALID, 3,                                                                       \
-      "the prefix is not an absolute folder of at most {l} bytes without empty parts and .. "      \
+      "the prefix is none that its kind of target takes, or longer than {l} bytes "                \
       "({c} bytes found)",                                                                         \
-      "give one that begins with /, for example /scratch/checkpoints")                             \
+      "for posix give an absolute folder without empty parts and .., such as "                     \
+      "/scratch/checkpoints")                                                                      \
     X(53, TARGET_IN_USE, 9,                                                                        \
       "{c} checkpoints lie below the prefix of the target, and are found there",                   \
       "put another target with the new prefix, and register new jobs there: ckptctl help target "  \

@@ -85,8 +85,6 @@ enum { STAGING = 5, COST = 6, DOMAIN = 8, STAGING_PPM = 300000 };
 
 static void target_defaults(Ckpt__V1__TargetSpec *spec, uint64_t zeros)
 {
-    if (spec->kind == CKPT__V1__TARGET_KIND__TARGET_KIND_UNSPECIFIED)
-        spec->kind = CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
     if (spec->staging_share_ppm == 0 && (zeros >> STAGING & 1) == 0)
         spec->staging_share_ppm = STAGING_PPM;
 }
@@ -115,6 +113,13 @@ enum fsm_status fsm_apply_put_target(struct fsm *fsm, const fsm_command *command
     const struct target *target = fsm_target_get(fsm, put->spec->target_id);
     Ckpt__V1__TargetSpec spec = *put->spec;
 
+    if (target != NULL && spec.prefix[0] == '\0' && spec.kind != target->view.kind &&
+        spec.kind != CKPT__V1__TARGET_KIND__TARGET_KIND_UNSPECIFIED) {
+        outcome->subject = "kind"; /* the prefix that stays is of the other one */
+        outcome->current = spec.kind;
+        outcome->limit = target->view.kind;
+        return FSM_INVALID_ARGUMENT;
+    }
     if (target != NULL)
         target_fill(&spec, target, put->zeros);
     else

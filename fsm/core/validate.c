@@ -151,19 +151,16 @@ static enum fsm_status validate_spec(const Ckpt__V1__AllocationSpec *spec,
     return outcome->status;
 }
 
-/* An absolute folder of printable characters without ".." and empty parts. */
+/* A bounded text of printable characters. What a location must look like is its kind's to say, which was asked before the command
+ * was proposed. */
 static bool prefix_valid(const char *prefix)
 {
     size_t length = strlen(prefix);
 
-    if (prefix[0] != '/' || length > FSM_PREFIX_MAX_BYTES ||
-        (length > 1 && prefix[length - 1] == '/'))
-        return false;
     for (const char *at = prefix; *at != '\0'; at++)
-        if (*at < ' ' || *at > '~' || strncmp(at, "//", 2) == 0 || strncmp(at, "/../", 4) == 0 ||
-            strcmp(at, "/..") == 0)
+        if (*at < ' ' || *at > '~')
             return false;
-    return true;
+    return length > 0 && length <= FSM_PREFIX_MAX_BYTES;
 }
 
 static enum fsm_status validate_target_spec(const Ckpt__V1__TargetSpec *spec,
@@ -173,12 +170,8 @@ static enum fsm_status validate_target_spec(const Ckpt__V1__TargetSpec *spec,
 
     if (spec == NULL)
         return FSM_INVALID_ARGUMENT;
-    if (spec->kind == CKPT__V1__TARGET_KIND__TARGET_KIND_S3)
-        return FSM_UNIMPLEMENTED;
     check_id(spec->target_id, outcome);
     check_id_or_empty(spec->domain, outcome);
-    check_range(spec->kind, CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX,
-                CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX, outcome);
     check_range(spec->write_bytes_per_s, 1, FSM_BANDWIDTH_MAX, outcome);
     check_range(spec->staging_share_ppm, 0, FSM_PPM, outcome);
     check_range(spec->cost_micro_usd_per_gb_month, 0, FSM_BANDWIDTH_MAX, outcome);
@@ -438,8 +431,6 @@ static enum fsm_status validate_put_target(const fsm_command *command, struct fs
     if (outcome->status != FSM_OK)
         return outcome->status;
     spec = *command->put_target->spec; /* what is not said is said by the target that is known */
-    if (spec.kind == CKPT__V1__TARGET_KIND__TARGET_KIND_UNSPECIFIED)
-        spec.kind = CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
     if (spec.write_bytes_per_s == 0)
         spec.write_bytes_per_s = 1;
     if (spec.prefix[0] == '\0')

@@ -10,11 +10,10 @@
 #include "src/base/check.h"
 #include "src/dest/become.h"
 #include "src/dest/copy.h"
+#include "src/dest/destination.h"
 #include "src/dest/keep.h"
 #include "src/dest/look.h"
 #include "src/dest/parent.h"
-#include "src/dest/posix/place.h"
-#include "src/dest/posix/posix.h"
 #include "src/dest/worker.h"
 
 enum option {
@@ -39,26 +38,29 @@ static const char *const option_names[OPTION_COUNT] = {
 #define BIT(option) (1u << (option))
 
 struct request {
+    /* Of --prefix, or of --path without one. NULL: the verb is not about a destination. */
+    const struct destination_ops *destination;
     const char *values[OPTION_COUNT];
     uint64_t rate_bytes_per_s, keep, keep_bytes;
 };
 
 struct verb {
     const char *name;
+    bool on_destination;
     unsigned required;
     unsigned allowed; /* beside the required ones */
     int (*run)(const struct request *request, FILE *out, struct err *err);
 };
 
-static struct posix_place place_of(const struct request *request)
+static struct destination_place place_of(const struct request *request)
 {
-    return (struct posix_place){.prefix = request->values[PREFIX],
-                                .path = request->values[PATH],
-                                .node = request->values[NODE],
-                                .manifest_sha256 = request->values[MANIFEST_SHA256]};
+    return (struct destination_place){.prefix = request->values[PREFIX],
+                                      .path = request->values[PATH],
+                                      .node = request->values[NODE],
+                                      .manifest_sha256 = request->values[MANIFEST_SHA256]};
 }
 
-static int print_summary(const struct posix_summary *summary, FILE *out)
+static int print_summary(const struct destination_summary *summary, FILE *out)
 {
     fprintf(out, "size_bytes=%" PRIu64 "\nfiles=%" PRIu64 "\nmanifest_sha256=%s\nreused=%d\n",
             summary->size_bytes, summary->file_count, summary->manifest_sha256, summary->reused);
@@ -68,35 +70,36 @@ static int print_summary(const struct posix_summary *summary, FILE *out)
 static int run_probe(const struct request *request, FILE *out, struct err *err)
 {
     (void)out;
-    return posix_probe(request->values[PREFIX], err);
+    return request->destination->probe(request->values[PREFIX], err);
 }
 
 static int run_put(const struct request *request, FILE *out, struct err *err)
 {
-    struct posix_place place = place_of(request);
-    struct posix_summary summary;
+    struct destination_place place = place_of(request);
+    struct destination_summary summary;
 
-    if (posix_put(&place, request->values[SOURCE], request->rate_bytes_per_s, &summary, err) != 0)
+    if (request->destination->put(&place, request->values[SOURCE], request->rate_bytes_per_s,
+                                  &summary, err) != 0)
         return -1;
     return print_summary(&summary, out);
 }
 
 static int run_verify(const struct request *request, FILE *out, struct err *err)
 {
-    struct posix_place place = place_of(request);
-    struct posix_summary summary;
+    struct destination_place place = place_of(request);
+    struct destination_summary summary;
 
-    if (posix_verify(&place, &summary, err) != 0)
+    if (request->destination->verify(&place, &summary, err) != 0)
         return -1;
     return print_summary(&summary, out);
 }
 
 static int run_restore(const struct request *request, FILE *out, struct err *err)
 {
-    struct posix_place place = place_of(request);
-    struct posix_summary summary;
+    struct destination_place place = place_of(request);
+    struct destination_summary summary;
 
-    if (posix_restore(&place, request->values[TO], &summary, err) != 0)
+    if (request->destination->restore(&place, request->values[TO], &summary, err) != 0)
         return -1;
     return print_summary(&summary, out);
 }
@@ -105,7 +108,8 @@ static int run_collect(const struct request *request, FILE *out, struct err *err
 {
     bool removed = false;
 
-    if (posix_collect(request->values[PREFIX], request->values[PATH], &removed, err) != 0)
+    if (request->destination->collect(request->values[PREFIX], request->values[PATH], &removed,
+                                      err) != 0)
         return -1;
     fprintf(out, "removed=%d\n", removed);
     return 0;
@@ -113,10 +117,10 @@ static int run_collect(const struct request *request, FILE *out, struct err *err
 
 static int run_abandon(const struct request *request, FILE *out, struct err *err)
 {
-    struct posix_place place = place_of(request);
+    struct destination_place place = place_of(request);
 
     (void)out;
-    return posix_abandon(&place, err);
+    return request->destination->abandon(&place, err);
 }
 
 static int run_keep(const struct request *request, FILE *out, struct err *err)
@@ -186,19 +190,20 @@ static int run_sweep(const struct request *request, FILE *out, struct err *err)
 }
 
 static const struct verb verbs[] = {
-    {"probe", BIT(PREFIX), 0, run_probe},
-    {"put", BIT(PREFIX) | BIT(PATH) | BIT(NODE) | BIT(SOURCE), BIT(RATE) | BIT(AS), run_put},
-    {"verify", BIT(PATH) | BIT(NODE), BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(AS), run_verify},
-    {"restore", BIT(PATH) | BIT(NODE) | BIT(TO), BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(AS),
+    {"probe", true, BIT(PREFIX), 0, run_probe},
+    {"put", true, BIT(PREFIX) | BIT(PATH) | BIT(NODE) | BIT(SOURCE), BIT(RATE) | BIT(AS), run_put},
+    {"verify", true, BIT(PATH) | BIT(NODE), BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(AS),
+     run_verify},
+    {"restore", true, BIT(PATH) | BIT(NODE) | BIT(TO), BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(AS),
      run_restore},
-    {"collect", BIT(PREFIX) | BIT(PATH), 0, run_collect},
-    {"abandon", BIT(PATH) | BIT(NODE), BIT(PREFIX) | BIT(AS), run_abandon},
-    {"keep", BIT(SOURCE) | BIT(TO) | BIT(NAME) | BIT(SERIES) | BIT(KEEP), BIT(KEEP_BYTES),
+    {"collect", true, BIT(PREFIX) | BIT(PATH), 0, run_collect},
+    {"abandon", true, BIT(PATH) | BIT(NODE), BIT(PREFIX) | BIT(AS), run_abandon},
+    {"keep", false, BIT(SOURCE) | BIT(TO) | BIT(NAME) | BIT(SERIES) | BIT(KEEP), BIT(KEEP_BYTES),
      run_keep},
-    {"user", BIT(NAME), 0, run_user},
-    {"name", BIT(UID), 0, run_name},
-    {"look", BIT(PATH), 0, run_look},
-    {"sweep", BIT(PATH), BIT(AS), run_sweep},
+    {"user", false, BIT(NAME), 0, run_user},
+    {"name", false, BIT(UID), 0, run_name},
+    {"look", false, BIT(PATH), 0, run_look},
+    {"sweep", false, BIT(PATH), BIT(AS), run_sweep},
 };
 
 static const struct verb *find_verb(const char *name, struct err *err)
@@ -273,6 +278,14 @@ static const struct verb *parse_request(int argc, char *const *argv, struct requ
     return verb;
 }
 
+static int find_destination(struct request *request, struct err *err)
+{
+    const char *prefix = request->values[PREFIX];
+
+    request->destination = destination_of(prefix != NULL ? prefix : request->values[PATH], err);
+    return request->destination != NULL ? 0 : -1;
+}
+
 static int exit_of(enum err_code code)
 {
     switch (code) {
@@ -342,15 +355,16 @@ static bool print_asked(const char *word, FILE *out)
  * it for nobody, the user's own attempt tells. */
 static int take_user(const struct verb *verb, const struct request *request, struct err *err)
 {
-    const struct posix_place place = place_of(request);
+    const struct destination_place place = place_of(request);
     struct become become;
 
     if (request->values[AS] == NULL)
         return 0;
     if (become_parse(request->values[AS], &become, err) != 0)
         return -1;
-    if (verb->run == run_put && place_claim(&place, become.uid, err) != 0 &&
-        err->code != ERR_AUTH && err->code != ERR_IO)
+    if (verb->run == run_put && request->destination->claim != NULL &&
+        request->destination->claim(&place, become.uid, err) != 0 && err->code != ERR_AUTH &&
+        err->code != ERR_IO)
         return -1;
     if (become_user(&become, err) != 0)
         return -1;
@@ -369,6 +383,8 @@ int verbs_main(int argc, char *const *argv, FILE *out, FILE *errors)
     verb = parse_request(argc, argv, &request, &err);
     if (verb == NULL)
         return print_error("", &err, errors);
+    if (verb->on_destination && find_destination(&request, &err) != 0)
+        return print_error(verb->name, &err, errors);
     if (take_user(verb, &request, &err) != 0 || verb->run(&request, out, &err) != 0)
         return print_error(verb->name, &err, errors);
     fprintf(out, "duration_ms=%" PRIu64 "\n", (copy_monotonic_us() - started_us) / 1000);

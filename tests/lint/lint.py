@@ -110,6 +110,18 @@ def check_include_paths():
                 yield f"{name}: \"{path}\" is not written from the root"
 
 
+# ---- what varies is a row of a table: nobody else asks which one it is ----
+KINDS = (("src/dest/", re.compile(r"\bTARGET_KIND__TARGET_KIND_(?!UNSPECIFIED)\w+"), "a kind of destination"),)
+
+
+def check_kinds():
+    for home, pattern, what in KINDS:
+        for name in PRODUCT:
+            if not name.startswith(home):
+                for match in pattern.finditer(CODE[name]):
+                    yield f"{name}:{line_of(name, match)}: {match.group(0)} is {what}, which only {home} tells apart"
+
+
 # ---- the state machine is pure ----
 PURE = set("""memcpy memmove memset memcmp memchr strlen strnlen strcmp strncmp strchr strrchr strstr strspn strcspn
     malloc calloc realloc free snprintf vsnprintf bsearch qsort __stack_chk_fail __memcpy_chk __memmove_chk __memset_chk
@@ -361,6 +373,7 @@ CHECKS = [
     ("the checks find what they must", lambda: selfcheck.problems(CALL, FOREIGN, INCLUDE)),
     ("layers include only what they may", check_layering),
     ("includes are written from the root", check_include_paths),
+    ("nobody outside a table asks which of its rows it has", check_kinds),
     ("the state machine calls nothing impure", check_fsm_purity),
     ("the state machine has no floating point", check_fsm_integers),
     ("no banned call", check_banned_calls),

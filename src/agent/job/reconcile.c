@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "src/base/id.h"
+#include "src/dest/destination.h"
 
 static const struct hand *hand_of(const struct hand *hands, size_t count, const char *id)
 {
@@ -27,18 +28,12 @@ static const struct hand *hand_of(const struct hand *hands, size_t count, const 
     return NULL;
 }
 
-/* A folder that a worker may be pointed at: absolute, without "..", of a sane length. */
+/* A location that a worker may be pointed at, of a sane length. */
 static bool path_sane(const char *path, size_t size)
 {
-    size_t length = strlen(path);
+    struct err err;
 
-    if (path[0] != '/' || length >= size)
-        return false;
-    for (const char *at = strstr(path, "/.."); at != NULL; at = strstr(at + 1, "/..")) {
-        if (at[3] == '/' || at[3] == '\0')
-            return false;
-    }
-    return true;
+    return strlen(path) < size && destination_validate(path, &err) == 0;
 }
 
 static const char *order_wrong(const Ckpt__V1__Order *order)
@@ -51,7 +46,7 @@ static const char *order_wrong(const Ckpt__V1__Order *order)
             return "checkpoint id or attempt is 0";
         if (!path_sane(order->path, RECONCILE_PATH_MAX_BYTES) ||
             !path_sane(order->target_prefix, RECONCILE_PREFIX_MAX_BYTES))
-            return "the path or its prefix is not an absolute folder";
+            return "the path or its prefix is no location of a destination";
         return order->timeout_ms <= order->deferred_ms ? "the timeout is 0, or all of it a deferral"
                                                        : NULL;
     case CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE:

@@ -5,25 +5,25 @@
 
 #include "src/base/check.h"
 #include "src/broker/api/methods.h"
+#include "src/broker/api/target_kinds.h"
 #include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/health/storage_watch.h"
 #include "src/broker/health/telemetry.h"
 
 /* ---- mutations whose command is not the request itself ---- */
 
-/* Absolute, printable, without "..": it becomes part of every checkpoint's path. */
 static enum fsm_status fill_put_target(const ProtobufCMessage *message,
                                        Ckpt__Log__V1__Command *command, union method_body *body,
                                        struct fsm_outcome *ret_outcome)
 {
     const Ckpt__V1__PutTargetRequest *asked = (const void *)message;
-    const Ckpt__V1__TargetSpec *spec = asked->spec;
+    enum fsm_status status;
 
-    (void)ret_outcome;
-    if (spec == NULL)
+    if (asked->spec == NULL)
         return FSM_INVALID_ARGUMENT;
-    if (spec->kind == CKPT__V1__TARGET_KIND__TARGET_KIND_S3)
-        return FSM_UNIMPLEMENTED;
+    status = target_kind_settle(asked->spec, ret_outcome);
+    if (status != FSM_OK)
+        return status;
     ckpt__log__v1__put_target__init(&body->put_target);
     body->put_target.spec = asked->spec;
     body->put_target.zeros = asked->zeros;

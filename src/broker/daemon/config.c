@@ -19,6 +19,7 @@
 #include "src/base/address.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
+#include "src/broker/api/target_kinds.h"
 #include "src/broker/daemon/config_keys.h"
 
 struct walk {
@@ -357,10 +358,15 @@ static int check_tls(const struct config *config, struct err *err)
 static int check_targets(struct config *config, struct err *err)
 {
     size_t defaults = 0;
+    struct err problem;
 
     if (config->target_count == 1)
         config->targets[0].is_default = true;
     for (size_t i = 0; i < config->target_count; i++) {
+        const Ckpt__V1__TargetSpec *spec = &config->targets[i];
+
+        if (target_kind_row(spec->kind)->validate(spec->prefix, &problem) != 0)
+            return config_complain(config, CONFIG_TARGETS, "prefix", i, err, problem.text);
         for (size_t j = 0; j < i; j++) {
             if (strcmp(config->targets[j].target_id, config->targets[i].target_id) == 0)
                 return config_complain(config, CONFIG_TARGETS, "id", i, err,

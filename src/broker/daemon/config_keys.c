@@ -12,6 +12,7 @@
 #include "src/base/id.h"
 #include "src/base/number.h"
 #include "src/base/text.h"
+#include "src/broker/api/target_kinds.h"
 
 #define SECOND_MS FSM_SECOND_MS
 #define HOUR_MS   FSM_HOUR_MS
@@ -81,7 +82,7 @@ static const struct config_key config_keys[] = {
     FSM_POLICY_FIELDS(POLICY_DURATION, POLICY_COUNT32, POLICY_COUNT)
     TARGET(CONFIG_ID, "id", target_id, 1, ID_MAX_BYTES, NULL)
     TARGET(CONFIG_TARGET_KIND, "kind", kind, 0, 0, "posix")
-    TARGET(CONFIG_FOLDER, "prefix", prefix, 1, FSM_PREFIX_MAX_BYTES, NULL)
+    TARGET(CONFIG_PATH, "prefix", prefix, 1, FSM_PREFIX_MAX_BYTES, NULL)
     TARGET(CONFIG_COUNT, "write_bytes_per_s", write_bytes_per_s, 1, RATE_MAX, NULL)
     TARGET(CONFIG_COUNT32, "staging_share_ppm", staging_share_ppm, 0, 1000000, "300000")
     TARGET(CONFIG_COUNT, "cost_micro_usd_per_gb_month", cost_micro_usd_per_gb_month, 0, UINT64_C(1000000000000), "0")
@@ -296,13 +297,7 @@ static int set_choice(const struct config_key *key, void *place, const char *val
         return 0;
     }
     if (key->kind == CONFIG_TARGET_KIND) {
-        if (strcmp(value, "s3") == 0)
-            return err_set(err, ERR_INVALID,
-                           "is 's3', which this version does not write; use posix");
-        if (strcmp(value, "posix") != 0)
-            return err_set(err, ERR_INVALID, "is '%s', must be posix", value);
-        *(Ckpt__V1__TargetKind *)place = CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
-        return 0;
+        return target_kind_parse(value, place, err);
     }
     if (key->kind == CONFIG_SOURCE_KIND) {
         if (source_kind_parse(value, place) != 0)
@@ -368,6 +363,7 @@ void config_key_show(const struct config *config, size_t key, size_t item, char 
     static const char *const levels[] = {"debug", "info", "warning", "error"};
     const struct config_key *k = config_key_at(key);
     const void *place = key_place(config, k, item);
+    char word[FSM_WORD_BYTES];
 
     switch (k->kind) {
     case CONFIG_ID:
@@ -393,7 +389,8 @@ void config_key_show(const struct config *config, size_t key, size_t item, char 
         snprintf(text, size, "%s", levels[*(const enum log_level *)place]);
         return;
     case CONFIG_TARGET_KIND:
-        snprintf(text, size, "posix");
+        snprintf(text, size, "%s",
+                 fsm_enum_word(&ckpt__v1__target_kind__descriptor, *(const int *)place, word));
         return;
     case CONFIG_SOURCE_KIND:
         snprintf(text, size, "%s", source_kind_name(*(const enum source_kind *)place));

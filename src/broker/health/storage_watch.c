@@ -165,15 +165,13 @@ bool storage_watch_measured(struct storage_watch *watch, uint32_t slot, uint64_t
     return true;
 }
 
-/* Of the others whoever speaks, and the probe where there is one, must have seen it well as often as it takes. */
-static bool others_agree(const struct watched_target *watched, const struct fsm_target *target,
-                         enum witness witness, uint64_t successes_up)
+/* Of the others whoever speaks, and the probe in any case, must have seen it well as often as it takes. */
+static bool others_agree(const struct watched_target *watched, enum witness witness,
+                         uint64_t successes_up)
 {
     for (int other = 0; other < WITNESS_COUNT; other++) {
         const struct hysteresis *evidence = &watched->evidence[other];
-        bool speaks =
-            evidence->failures > 0 || evidence->successes > 0 ||
-            (other == WITNESS_PROBE && target->kind == CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX);
+        bool speaks = evidence->failures > 0 || evidence->successes > 0 || other == WITNESS_PROBE;
 
         if (other != (int)witness && speaks && evidence->successes < successes_up)
             return false;
@@ -197,7 +195,7 @@ static void take_sample(struct storage_watch *watch, uint32_t slot, enum witness
     watched = watched_of(watch, target);
     verdict = hysteresis_sample(&watched->evidence[witness], success, target->available,
                                 limits->failures_down, limits->successes_up);
-    if (verdict == HYSTERESIS_UP && !others_agree(watched, target, witness, limits->successes_up))
+    if (verdict == HYSTERESIS_UP && !others_agree(watched, witness, limits->successes_up))
         verdict = HYSTERESIS_KEEP;
     if (verdict != HYSTERESIS_KEEP)
         propose_availability(watch, target, verdict == HYSTERESIS_UP, witness);
@@ -297,7 +295,7 @@ static void look_at(struct storage_watch *watch, const struct fsm_target *target
 {
     struct watched_target *watched = watched_of(watch, target);
 
-    if (target->kind != CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX || watched->probe != NULL)
+    if (watched->probe != NULL)
         return;
     if (watched->hang_id != 0 && worker_hangs(watched->hang_id)) {
         take_sample(watch, target->slot, WITNESS_PROBE, false);

@@ -1,7 +1,7 @@
 /* Duty of the leader: finds out whether the storage targets can be written, and proposes changes of
  * their availability.
  *
- * Flow     every storage_watch.interval_ms one `ckpt-worker probe` per POSIX target; its outcome
+ * Flow     every storage_watch.interval_ms one `ckpt-worker probe` per target; its outcome
  *          goes through hysteresis (failures_down failures in a row, successes_up successes in a
  *          row); a verdict that differs from the replicated state becomes a TargetAvailability
  *          command. What the target's storage system says of itself (headroom.h) is evidence of its own
@@ -11,8 +11,6 @@
  *          every interval and is not repeated until no worker of this process is left hanging.
  * Units    milliseconds.
  * Errors   a probe that cannot be started counts as a failure; the text is kept for Status.
- * Absent   probes of targets of kind S3 (without a storage system that speaks of them their
- *          availability stays as replicated).
  * Source   S1-060, S1-061, S1-062, S1-073, S1-074, F-011.
  */
 #ifndef CKPT_BROKER_STORAGE_WATCH_H

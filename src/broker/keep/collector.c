@@ -151,8 +151,7 @@ static bool folder_of(const struct collector *collector, uint64_t checkpoint_id,
     if (fsm_collectable_path(fsm, checkpoint_id, ret_target_slot, ret_path, size) == 0)
         return false;
     target = fsm_target_at(fsm, *ret_target_slot);
-    return target->available && target->kind == CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX &&
-           !collector->passed_over[*ret_target_slot] &&
+    return target->available && !collector->passed_over[*ret_target_slot] &&
            !worker_hangs(collector->hang_ids[*ret_target_slot]);
 }
 

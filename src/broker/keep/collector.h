@@ -10,7 +10,6 @@
  *          later look behind others (fsm/job/undeleted.c). A target that holds a worker up to its
  *          deadline is passed over for the rest of the look, and until a worker that cannot be
  *          killed is gone; ids of unavailable targets wait.
- * Absent   S3 folders.
  * Source   D-004, I28, I29.
  */
 #ifndef CKPT_BROKER_COLLECTOR_H

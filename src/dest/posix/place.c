@@ -72,7 +72,7 @@ int place_relative(const char *prefix, const char *path, char ret_relative[MANIF
     return 0;
 }
 
-int place_open(const struct posix_place *place, struct err *err)
+int place_open(const struct destination_place *place, struct err *err)
 {
     char relative[MANIFEST_PATH_MAX_BYTES];
     int prefix, fd;
@@ -99,7 +99,7 @@ int place_open(const struct posix_place *place, struct err *err)
 enum level { LEVEL_ABOVE, LEVEL_ALLOCATION, LEVEL_INSIDE };
 
 struct climb {
-    const struct posix_place *place;
+    const struct destination_place *place;
     const char *relative; /* of place->path */
     struct stat prefix;
     uid_t owner;                        /* whose job it is */
@@ -310,7 +310,7 @@ static int climb_down(struct climb *climb, int at, unsigned leave, struct err *e
     return at;
 }
 
-static int climb_begin(const struct posix_place *place, uid_t owner,
+static int climb_begin(const struct destination_place *place, uid_t owner,
                        char relative[MANIFEST_PATH_MAX_BYTES], struct climb *ret_climb,
                        struct err *err)
 {
@@ -343,7 +343,7 @@ static int climb_begin(const struct posix_place *place, uid_t owner,
 
 /* Down to the folder that has `leave` more below it. A collect of another checkpoint may remove an empty one between our mkdir and our
  * open: try again. */
-static int climb_to(const struct posix_place *place, uid_t owner, unsigned leave,
+static int climb_to(const struct destination_place *place, uid_t owner, unsigned leave,
                     struct climb *climb, struct err *err)
 {
     char relative[MANIFEST_PATH_MAX_BYTES];
@@ -373,7 +373,7 @@ static void share_old(const struct climb *climb, int fd)
         share_folder(climb, fd, LEVEL_ALLOCATION);
 }
 
-int place_claim(const struct posix_place *place, uid_t owner, struct err *err)
+int place_claim(const struct destination_place *place, uid_t owner, struct err *err)
 {
     struct climb climb;
     int fd = climb_to(place, owner, PLACE_JOBS_LEVELS - 1, &climb, err);
@@ -391,7 +391,7 @@ int place_claim(const struct posix_place *place, uid_t owner, struct err *err)
     return 0;
 }
 
-int place_create(const struct posix_place *place, struct err *err)
+int place_create(const struct destination_place *place, struct err *err)
 {
     struct climb climb;
 

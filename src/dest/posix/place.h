@@ -22,10 +22,10 @@ int place_open_prefix(const char *prefix, struct err *err);
 int place_relative(const char *prefix, const char *path, char ret_relative[MANIFEST_PATH_MAX_BYTES],
                    struct err *err);
 /* The checkpoint's folder. */
-int place_open(const struct posix_place *place, struct err *err);
+int place_open(const struct destination_place *place, struct err *err);
 /* The same, created with its parents where missing. */
-int place_create(const struct posix_place *place, struct err *err);
-int place_claim(const struct posix_place *place, uid_t owner, struct err *err);
+int place_create(const struct destination_place *place, struct err *err);
+int place_claim(const struct destination_place *place, uid_t owner, struct err *err);
 int place_check_node(const char *node, struct err *err);
 
 #endif

@@ -31,7 +31,7 @@ struct put {
     struct buf text;
 };
 
-static void put_init(struct put *put, const struct posix_place *place, const char *source,
+static void put_init(struct put *put, const struct destination_place *place, const char *source,
                      uint64_t rate_bytes_per_s)
 {
     memset(put, 0, sizeof(*put));
@@ -273,7 +273,7 @@ static void put_sweep_others(const struct put *put)
     closedir(checkpoints);
 }
 
-static int put_run(struct put *put, const struct posix_place *place, bool *ret_reused,
+static int put_run(struct put *put, const struct destination_place *place, bool *ret_reused,
                    struct err *err)
 {
     if (put_list_source(put, err) != 0)
@@ -293,8 +293,8 @@ static int put_run(struct put *put, const struct posix_place *place, bool *ret_r
     return 0;
 }
 
-int posix_put(const struct posix_place *place, const char *source, uint64_t rate_bytes_per_s,
-              struct posix_summary *ret_summary, struct err *err)
+int posix_put(const struct destination_place *place, const char *source, uint64_t rate_bytes_per_s,
+              struct destination_summary *ret_summary, struct err *err)
 {
     struct put put;
     bool reused = false;
@@ -317,7 +317,7 @@ int posix_put(const struct posix_place *place, const char *source, uint64_t rate
     return result;
 }
 
-int posix_abandon(const struct posix_place *place, struct err *err)
+int posix_abandon(const struct destination_place *place, struct err *err)
 {
     struct err local = {0};
     int folder, result;

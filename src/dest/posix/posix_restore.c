@@ -17,7 +17,7 @@ struct opened {
     int shard;
     struct buf text;
     struct manifest manifest;
-    struct posix_summary summary;
+    struct destination_summary summary;
 };
 
 static void opened_close(struct opened *opened)
@@ -29,7 +29,8 @@ static void opened_close(struct opened *opened)
 }
 
 /* Everything but the files' contents is checked here. */
-static int opened_check(struct opened *opened, const struct posix_place *place, struct err *err)
+static int opened_check(struct opened *opened, const struct destination_place *place,
+                        struct err *err)
 {
     if (shard_read_manifest(opened->shard, opened->label, &opened->text, &opened->manifest, err) !=
         0)
@@ -42,7 +43,8 @@ static int opened_check(struct opened *opened, const struct posix_place *place, 
     return shard_check_listing(opened->shard, opened->label, true, &opened->manifest, err);
 }
 
-static int opened_init(struct opened *opened, const struct posix_place *place, struct err *err)
+static int opened_init(struct opened *opened, const struct destination_place *place,
+                       struct err *err)
 {
     int folder;
 
@@ -65,7 +67,7 @@ static int opened_init(struct opened *opened, const struct posix_place *place, s
     return 0;
 }
 
-int posix_verify(const struct posix_place *place, struct posix_summary *ret_summary,
+int posix_verify(const struct destination_place *place, struct destination_summary *ret_summary,
                  struct err *err)
 {
     struct opened opened;
@@ -251,8 +253,8 @@ static int restore_run(struct opened *opened, struct target *target, struct copi
     return -1;
 }
 
-int posix_restore(const struct posix_place *place, const char *to,
-                  struct posix_summary *ret_summary, struct err *err)
+int posix_restore(const struct destination_place *place, const char *to,
+                  struct destination_summary *ret_summary, struct err *err)
 {
     struct opened opened;
     struct target target;

@@ -122,7 +122,7 @@ int shard_sync_folders(int shard, const char *label, const struct manifest *mani
 }
 
 void shard_summarize(const struct manifest *manifest, const struct buf *text,
-                     struct posix_summary *ret_summary)
+                     struct destination_summary *ret_summary)
 {
     uint8_t digest[SHA256_BYTES];
 

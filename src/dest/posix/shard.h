@@ -21,6 +21,6 @@ int shard_check_listing(int shard, const char *label, bool in_shard,
 int shard_sync_folders(int shard, const char *label, const struct manifest *manifest,
                        struct err *err);
 void shard_summarize(const struct manifest *manifest, const struct buf *text,
-                     struct posix_summary *ret_summary);
+                     struct destination_summary *ret_summary);
 
 #endif

@@ -249,6 +249,12 @@ static const struct refusal mistakes[] = {
      {"line 5", "targets[0].kind", "posix"}},
     {HEAD ONE "targets:\n  - {id: a, prefix: a, write_bytes_per_s: 1}\n",
      {"line 5", "targets[0].prefix", "absolute"}},
+    {HEAD ONE "targets:\n  - {id: a, prefix: /a/../b, write_bytes_per_s: 1}\n",
+     {"line 5", "targets[0].prefix", "/a/../b", "'..'"}},
+    {HEAD ONE "targets:\n  - {id: a, prefix: \"s3://b\", write_bytes_per_s: 1}\n",
+     {"line 5", "targets[0].prefix", "s3://b", "absolute"}},
+    {HEAD ONE "targets:\n  - {id: a, kind: tape, prefix: /a, write_bytes_per_s: 1}\n",
+     {"line 5", "targets[0].kind", "tape", "must be posix"}},
     {HEAD ONE "targets:\n  - {id: a, prefix: /a, write_bytes_per_s: 0}\n",
      {"line 5", "targets[0].write_bytes_per_s", "1B/s to"}},
     {HEAD ONE "targets:\n  - {id: a, prefix: /a, write_bytes_per_s: 1, staging_share_ppm: "

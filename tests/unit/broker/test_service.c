@@ -128,6 +128,7 @@ static void garbage_and_unknown_fields_are_refused(void **state)
 static void what_this_version_lacks_is_unimplemented_by_name(void **state)
 {
     static const char *const names[] = {"RunDrill", "PlanGc", "RunGc", "PinCheckpoint"};
+    static const char *const wrong[] = {"relative", "/a/../b", "/a//b", "/a/", "/a/..", "s3://b"};
     static struct answer answer;
     Ckpt__V1__PutTargetRequest put = CKPT__V1__PUT_TARGET_REQUEST__INIT;
     Ckpt__V1__TargetSpec spec = CKPT__V1__TARGET_SPEC__INIT;
@@ -154,7 +155,13 @@ static void what_this_version_lacks_is_unimplemented_by_name(void **state)
     spec.prefix = (char *)(uintptr_t) "relative";
     call(OPERATOR("PutTarget"), &put.base, &answer);
     expect(&answer, RPC_INVALID_ARGUMENT, "PREFIX_INVALID: ");
-    spec.prefix = (char *)(uintptr_t) "/second";
+    spec.kind = CKPT__V1__TARGET_KIND__TARGET_KIND_UNSPECIFIED;
+    for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
+        spec.prefix = (char *)(uintptr_t)wrong[i];
+        call(OPERATOR("PutTarget"), &put.base, &answer);
+        expect(&answer, RPC_INVALID_ARGUMENT, "PREFIX_INVALID: ");
+    }
+    spec.prefix = (char *)(uintptr_t) "/second"; /* its form says of which kind it is */
     call(OPERATOR("PutTarget"), &put.base, &answer);
     expect(&answer, RPC_OK, "");
 }

@@ -89,9 +89,10 @@ int folders_teardown(void **state)
     return 0;
 }
 
-struct posix_place folders_place(const struct folders *folders)
+struct destination_place folders_place(const struct folders *folders)
 {
-    return (struct posix_place){.prefix = folders->prefix, .path = folders->path, .node = "n1"};
+    return (struct destination_place){
+        .prefix = folders->prefix, .path = folders->path, .node = "n1"};
 }
 
 bool exists(const char *folder, const char *name)

@@ -22,7 +22,7 @@ struct folders {
 int folders_setup(void **state);
 int folders_teardown(void **state);
 
-struct posix_place folders_place(const struct folders *folders); /* node "n1" */
+struct destination_place folders_place(const struct folders *folders); /* node "n1" */
 void write_file(const char *folder, const char *name, const void *bytes, size_t length);
 void write_text(const char *folder, const char *name, const char *text);
 bool exists(const char *folder, const char *name);

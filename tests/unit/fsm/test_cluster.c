@@ -390,6 +390,7 @@ static void what_is_not_said_of_a_target_stays(void **unused)
     assert_string_equal(fast->domain, "");
     assert_int_equal(fast->write_bytes_per_s, 2000);
     expect_status(&script, INVALID_ARGUMENT, "put fast keep zeros=%d", 1 << 4);
+    expect_status(&script, INVALID_ARGUMENT, "put fast keep s3"); /* the prefix is not of it */
     script_close(&script);
 }
 

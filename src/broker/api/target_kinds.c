@@ -1,0 +1,74 @@
+/* Kinds of storage targets at the edge. See target_kinds.h. */
+#include "src/broker/api/target_kinds.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const ProtobufCEnumDescriptor *const kinds = &ckpt__v1__target_kind__descriptor;
+
+const struct destination_ops *target_kind_row(Ckpt__V1__TargetKind kind)
+{
+    char word[FSM_WORD_BYTES];
+
+    return destination_named(fsm_enum_word(kinds, (int)kind, word));
+}
+
+static bool find_kind(const char *word, Ckpt__V1__TargetKind *ret_kind)
+{
+    char name[FSM_WORD_BYTES];
+
+    for (unsigned i = 0; i < kinds->n_values; i++) {
+        int value = kinds->values[i].value;
+
+        if (value != 0 && strcmp(fsm_enum_word(kinds, value, name), word) == 0) {
+            *ret_kind = (Ckpt__V1__TargetKind)value;
+            return true;
+        }
+    }
+    return false;
+}
+
+int target_kind_parse(const char *word, Ckpt__V1__TargetKind *ret_kind, struct err *err)
+{
+    char names[128] = "";
+
+    if (find_kind(word, ret_kind) && destination_named(word) != NULL)
+        return 0;
+    for (size_t i = 0, used = 0; destinations[i] != NULL && used < sizeof(names); i++)
+        used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i == 0 ? "" : " or ",
+                                 destinations[i]->kind);
+    if (find_kind(word, ret_kind))
+        return err_set(err, ERR_INVALID, "is '%s', which this version does not write; use %s", word,
+                       names);
+    return err_set(err, ERR_INVALID, "is '%s', must be %s", word, names);
+}
+
+static enum fsm_status invalid_prefix(const Ckpt__V1__TargetSpec *spec,
+                                      struct fsm_outcome *ret_outcome)
+{
+    ret_outcome->current = strlen(spec->prefix);
+    ret_outcome->limit = FSM_PREFIX_MAX_BYTES;
+    return FSM_PREFIX_INVALID;
+}
+
+enum fsm_status target_kind_settle(Ckpt__V1__TargetSpec *spec, struct fsm_outcome *ret_outcome)
+{
+    bool said = spec->kind != CKPT__V1__TARGET_KIND__TARGET_KIND_UNSPECIFIED;
+    const struct destination_ops *row = said ? target_kind_row(spec->kind) : NULL;
+    struct err err;
+
+    if (said && protobuf_c_enum_descriptor_get_value(kinds, (int)spec->kind) == NULL)
+        return FSM_OK; /* refused by name like any unknown value */
+    if (said && row == NULL)
+        return FSM_UNIMPLEMENTED;
+    if (spec->prefix[0] == '\0')
+        return FSM_OK;
+    if (!said) {
+        row = destination_of(spec->prefix, &err);
+        if (row == NULL || !find_kind(row->kind, &spec->kind))
+            return invalid_prefix(spec, ret_outcome);
+    }
+    if (!row->parse(spec->prefix) || row->validate(spec->prefix, &err) != 0)
+        return invalid_prefix(spec, ret_outcome);
+    return FSM_OK;
+}

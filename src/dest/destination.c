@@ -1,0 +1,37 @@
+/* The table of kinds. See destination.h. */
+#include "src/dest/destination.h"
+
+#include <string.h>
+
+#include "src/dest/posix/posix.h"
+
+const struct destination_ops *const destinations[] = {
+    &destination_posix,
+    NULL,
+};
+
+const struct destination_ops *destination_named(const char *kind)
+{
+    for (size_t i = 0; destinations[i] != NULL; i++) {
+        if (strcmp(destinations[i]->kind, kind) == 0)
+            return destinations[i];
+    }
+    return NULL;
+}
+
+const struct destination_ops *destination_of(const char *location, struct err *err)
+{
+    for (size_t i = 0; destinations[i] != NULL; i++) {
+        if (destinations[i]->parse(location))
+            return destinations[i];
+    }
+    err_set(err, ERR_INVALID, "no kind of destination has locations like \"%.200s\"", location);
+    return NULL;
+}
+
+int destination_validate(const char *location, struct err *err)
+{
+    const struct destination_ops *kind = destination_of(location, err);
+
+    return kind == NULL ? -1 : kind->validate(location, err);
+}

@@ -1,0 +1,48 @@
+/* The row of the kind posix. See posix.h. */
+#include "src/dest/posix/posix.h"
+
+#include <string.h>
+
+#include "src/dest/posix/place.h"
+
+/* A path, relative ones included: those are refused by name, and a user who works by hand may give one as a checkpoint's folder. */
+static bool posix_parse(const char *location)
+{
+    return location[0] == '/' || strstr(location, "://") == NULL;
+}
+
+static bool is_plain(const char *location)
+{
+    size_t length = strlen(location);
+
+    if (location[0] != '/' || (length > 1 && location[length - 1] == '/'))
+        return false;
+    for (const char *at = location; *at != '\0'; at++) {
+        if (*at < ' ' || *at > '~' || strncmp(at, "//", 2) == 0 || strncmp(at, "/../", 4) == 0 ||
+            strcmp(at, "/..") == 0)
+            return false;
+    }
+    return true;
+}
+
+static int posix_validate(const char *location, struct err *err)
+{
+    if (is_plain(location))
+        return 0;
+    return err_set(err, ERR_INVALID,
+                   "must be an absolute folder of printable characters, without empty parts, '..' "
+                   "and a slash at its end, such as /scratch/checkpoints");
+}
+
+const struct destination_ops destination_posix = {
+    .kind = "posix",
+    .parse = posix_parse,
+    .validate = posix_validate,
+    .probe = posix_probe,
+    .claim = place_claim,
+    .put = posix_put,
+    .verify = posix_verify,
+    .restore = posix_restore,
+    .collect = posix_collect,
+    .abandon = posix_abandon,
+};
