@@ -15,9 +15,10 @@ PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 
 # ---- layers: a folder is an archive; what a layer may link is its line (tests/lint checks the includes) ----
-LAYERS = base tls proto fsm raft eval whatif rpc dest backup telemetry client broker agent app cli
+LAYERS = base tls net proto fsm raft eval whatif rpc dest backup telemetry client broker agent app cli
 DIR_base = src/base
 DIR_tls = src/tls
+DIR_net = src/net
 DIR_fsm = fsm
 DIR_raft = raft
 DIR_eval = src/eval
@@ -33,20 +34,21 @@ DIR_app = src/app
 DIR_cli = src/cli
 USE_base = base
 USE_tls = tls base
+USE_net = net tls base
 USE_proto = proto
 USE_fsm = fsm proto base
-USE_raft = raft tls base
+USE_raft = raft net tls base
 USE_eval = eval base
 USE_whatif = whatif eval base
-USE_rpc = rpc tls proto base
+USE_rpc = rpc net tls proto base
 USE_dest = dest base
 USE_backup = backup dest proto base
 USE_telemetry = telemetry base
-USE_client = client rpc tls proto base
-USE_broker = broker eval backup dest telemetry rpc raft tls fsm proto base
-USE_agent = agent dest rpc fsm raft tls proto base
+USE_client = client rpc net tls proto base
+USE_broker = broker eval backup dest telemetry rpc raft net tls fsm proto base
+USE_agent = agent dest rpc fsm raft net tls proto base
 USE_app = app
-USE_cli = cli whatif eval client rpc backup dest tls fsm proto base
+USE_cli = cli whatif eval client rpc backup dest net tls fsm proto base
 
 PROTOS = $(wildcard proto/ckpt/v1/*.proto proto/ckpt/log/v1/*.proto proto/ckpt/agent/v1/*.proto proto/grpc/health/v1/*.proto proto/grpc/reflection/v1alpha/*.proto)
 GEN_C = $(PROTOS:proto/%.proto=$(BUILD)/gen/%.pb-c.c)

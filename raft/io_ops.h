@@ -1,12 +1,11 @@
-/* Operation tables for the disk and the network: everything that raft/ does to the outside goes through these two and through
+/* The operation table for the disk. Everything that raft/ does to the outside goes through it, the network's (src/net/network.h) and
  * the clock and random tables of src/base/ops.h, so that the same code runs on a real loop and in a deterministic simulator.
  *
  * Flow     disk: synchronous primitives, plus submit() which runs a piece of work made of those primitives off the loop and comes
  *          back on it. A simulator runs the work as one event, fails or tears any primitive inside it, and so can crash the
  *          member at every I/O step.
- *          network: byte streams, first in first out, with a notice when the other end is gone. tls_network.h puts TLS around it.
  * Shapes   handles belong to the implementation. Every handle got is closed once. Callbacks come on the loop thread, never from
- *          inside the call that asked for them (except received and closed events, which come from the loop alone).
+ *          inside the call that asked for them.
  * Units    bytes.
  * Errors   -1 with err; ERR_FULL when the disk is full, ERR_NOT_FOUND, ERR_LOCKED, else ERR_DISK.
  * Absent   retries: a failed write or sync is final, the member stops (rule S4).
@@ -22,8 +21,6 @@
 
 struct disk_file;
 struct disk_lock;
-struct network_stream;
-struct network_listener;
 
 enum disk_open_mode {
     DISK_OPEN_READ,   /* must exist */
@@ -67,36 +64,6 @@ struct disk_ops {
     int (*sync)(struct disk_file *file, struct err *err);
     /* Asynchronous. */
     void (*submit)(void *context, struct disk_job *job);
-};
-
-struct network_events {
-    void *data;
-    void (*opened)(void *data); /* connect() has succeeded; not for accepted streams */
-    void (*received)(void *data, const uint8_t *bytes, size_t length);
-    /* The other end is gone or cannot be reached. The last event; the stream is freed, do not close it. */
-    void (*closed)(void *data, const struct err *err);
-};
-
-struct network_ops {
-    void *context;
-    /* Each accepted stream must be given to start() or close() inside accepted(). */
-    int (*listen)(void *context, const char *address,
-                  void (*accepted)(void *data, struct network_stream *stream), void *data,
-                  struct network_listener **ret_listener, struct err *err);
-    void (*listener_close)(struct network_listener *listener); /* NULL allowed */
-    /* Never fails at once: closed() tells. */
-    struct network_stream *(*connect)(void *context, const char *address,
-                                      const struct network_events *events);
-    void (*start)(struct network_stream *stream, const struct network_events *events);
-    /* Takes heap bytes. Order is kept; failure shows as closed(). */
-    void (*send)(struct network_stream *stream, uint8_t *take_bytes, size_t length);
-    size_t (*unsent_bytes)(const struct network_stream *stream);
-    /* Whether the other end has proven to be this member; to be asked once it is open. The stream is of no use when not.
-     * NULL: this network proves nothing. */
-    bool (*peer_is)(struct network_stream *stream, uint64_t member_id);
-    /* host:port of the other end, for messages; NULL: not known. */
-    void (*describe)(const struct network_stream *stream, char *text, size_t size);
-    void (*close)(struct network_stream *stream); /* no event afterwards; NULL allowed */
 };
 
 #endif

@@ -8,7 +8,7 @@
  * Errors   ERR_UNAVAILABLE not the leader; ERR_FULL window full or disk low; ERR_CORRUPT, ERR_LOCKED, ERR_MISMATCH, ERR_REMOVED
  *          at open. After an internal failure, or when this member was removed from the cluster (ERR_REMOVED), hooks.fatal()
  *          is called once and nothing else afterwards: the program must exit.
- * Absent   stock raft_uv, raft_transfer, leases. TLS is a wrapper of the network table (raft/net/tls_network.h).
+ * Absent   stock raft_uv, raft_transfer, leases. TLS is a wrapper of the network table (src/net/tls_network.h).
  * Source   Ongaro & Ousterhout 2014; facts on libraft 0.15 in raft/README.md (rules S1-S22).
  */
 #ifndef CKPT_RAFT_CONSENSUS_H
@@ -22,7 +22,7 @@
 #include "src/base/ops.h"
 
 struct disk_ops;    /* raft/io_ops.h */
-struct network_ops; /* raft/io_ops.h */
+struct network_ops; /* src/net/network.h */
 struct consensus;
 
 enum {

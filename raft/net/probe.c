@@ -142,7 +142,8 @@ static void probe_closed(void *data, const struct err *failed)
 void probe_start(struct probe *probe, struct transport *transport,
                  const struct consensus_member *member, probe_done_fn *done, void *data)
 {
-    struct network_events events = {probe, probe_opened, probe_received, probe_closed};
+    struct network_events events = {
+        .data = probe, .opened = probe_opened, .received = probe_received, .closed = probe_closed};
 
     CHECK(probe->stream == NULL && done != NULL);
     probe->transport = transport;

@@ -239,7 +239,8 @@ static void out_received(void *data, const uint8_t *bytes, size_t length)
 static void dial(struct peer *peer)
 {
     struct transport *transport = peer->transport;
-    struct network_events events = {peer, out_opened, out_received, out_closed};
+    struct network_events events = {
+        .data = peer, .opened = out_opened, .received = out_received, .closed = out_closed};
     const char *address = peer->dials_config ? peer->address_in_config : peer->member.address;
 
     peer->dialled_us = now_us(transport);
@@ -391,10 +392,13 @@ static void called_as(struct inbound *in, const struct frame_hello *hello)
 {
     struct transport *transport = in->transport;
     struct consensus_foreign said = {.id = hello->from, .incarnation = hello->incarnation};
+    struct network_peer peer;
 
     snprintf(said.address, sizeof(said.address), "%s", hello->address);
-    if (transport->network->describe != NULL)
-        transport->network->describe(in->stream, said.from, sizeof(said.from));
+    if (transport->network->peer != NULL) {
+        transport->network->peer(in->stream, &peer);
+        snprintf(said.from, sizeof(said.from), "%s", peer.address);
+    }
     transport_incarnation(transport, &said);
 }
 
@@ -552,9 +556,11 @@ static void in_closed(void *data, const struct err *err)
 static void accepted(void *data, struct network_stream *stream)
 {
     struct transport *transport = data;
-    struct network_events events = {NULL, NULL, in_received, in_closed};
+    struct network_events events = {.received = in_received, .closed = in_closed};
     struct inbound *in;
 
+    if (stream == NULL)
+        return; /* it dials again */
     /* strangers that say nothing must not keep members out: the oldest of them has had its time */
     if (transport->greeting_count == TRANSPORT_GREETING_MAX)
         in_drop(LIST_ITEM(transport->greeting.next, struct inbound, node), false);
@@ -679,9 +685,11 @@ static void peer_free(struct peer *peer, bool tell)
 
 int transport_listen(struct transport *transport, const char *address, struct err *err)
 {
+    struct err failed;
+
     if (transport->network->listen(transport->network->context, address, accepted, transport,
-                                   &transport->listener, err) != 0)
-        return -1;
+                                   &transport->listener, &failed) != 0)
+        return err_set(err, failed.code, "raft address: %.500s", failed.text);
     for (size_t i = 0; i < transport->peer_count; i++)
         if (transport->peers[i]->out == NULL)
             dial_warm(transport->peers[i]);

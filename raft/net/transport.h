@@ -16,7 +16,7 @@
  *          Of two connections of one peer the one that was accepted last counts, whichever's hello is read last.
  * Errors   a frame that is not right ends its connection. A hello of another cluster, of another incarnation of this cluster
  *          (after a recovery or restore that this or the other member was no part of), for another member, or of one that was
- *          removed is answered so and leads nowhere. Where the network proves who a peer is (tls_network.h), it must be the
+ *          removed is answered so and leads nowhere. Where the network proves who a peer is (src/net/tls_network.h), it must be the
  *          member that was dialled, or that hello names.
  * Absent   TLS (a wrapper of the network table).
  */
@@ -24,16 +24,16 @@
 #define CKPT_RAFT_TRANSPORT_H
 
 #include "raft/core/consensus.h"
-#include "raft/io_ops.h"
 #include "raft/net/frame.h"
 #include "src/base/list.h"
+#include "src/net/network.h"
 
 enum {
     TRANSPORT_QUEUE_MAX_BYTES = 32 << 20,
     TRANSPORT_HIGH_WATER_BYTES = 4 << 20, /* entries are not sent above it */
     TRANSPORT_GREETING_MAX = 64,
     TRANSPORT_GREETING_MS = 2000,
-    TRANSPORT_DIAL_TIMEOUT_MS = 2000,
+    TRANSPORT_DIAL_TIMEOUT_MS = NETWORK_DIAL_MS,
     TRANSPORT_FOREIGN_MS = 30000,     /* so long after its last word it is still told of */
     TRANSPORT_DIAL_PATIENCE_MS = 100, /* ... with a peer that is heard meanwhile */
     TRANSPORT_BACKOFF_MIN_MS = 20,

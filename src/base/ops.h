@@ -1,5 +1,5 @@
 /* Operation tables for time and randomness, so that the same code runs on a real loop and in the simulator.
- * (The tables for disk and network are raft/io_ops.h.)
+ * (The table for the network is src/net/network.h, that for the disk raft/io_ops.h.)
  *
  * Flow     real: src/rpc/uv_clock.c over libuv; tests and the simulator bring their own.
  * Units    microseconds for monotonic time and delays, milliseconds since the epoch for wall time.

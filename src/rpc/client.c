@@ -8,13 +8,13 @@
  *                            │    ▼                              │
  *                 time over  └─ BACKOFF ◄────────────────────────┘
  */
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "src/base/check.h"
+#include "src/net/address.h"
 #include "src/rpc/client_internal.h"
 
 enum { SWEEPS_PER_KEEPALIVE = 4 };
@@ -68,115 +68,29 @@ static void channel_back_off(struct rpc_channel *channel, const char *reason)
     rpc_timer_start(&channel->timers, &channel->settle, uv_now(channel->loop));
 }
 
-static void addresses_forget(struct rpc_channel *channel)
-{
-    if (channel->found != NULL)
-        uv_freeaddrinfo(channel->found);
-    channel->found = NULL;
-    channel->next = NULL;
-}
-
-/* Tries the addresses of the name one after another. */
-static void channel_dial_next(struct rpc_channel *channel, const char *reason)
-{
-    const struct addrinfo *next = channel->next;
-    int error;
-
-    channel->current = NULL;
-    if (next == NULL) {
-        addresses_forget(channel);
-        channel_back_off(channel, reason);
-        return;
-    }
-    channel->next = next->ai_next;
-    channel->current = rpc_client_connection_new(channel);
-    error = rpc_stream_connect(&channel->current->h2.stream, next->ai_addr);
-    if (error != 0)
-        rpc_channel_dialled(channel, channel->current, error);
-}
-
 void rpc_channel_dialled(struct rpc_channel *channel, struct rpc_client_connection *connection,
-                         int status)
+                         const char *failed)
 {
     char reason[ERR_TEXT_BYTES];
 
-    CHECK(status != 0);
-    snprintf(reason, sizeof(reason), "%s", rpc_stream_reason(&connection->h2.stream, status));
+    snprintf(reason, sizeof(reason), "%s", failed);
     rpc_client_connection_close(connection, reason);
     if (connection == channel->current && !channel->freeing)
-        channel_dial_next(channel, reason);
-}
-
-static void lookup_done(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
-{
-    struct rpc_lookup *lookup = request->data;
-    struct rpc_channel *channel = lookup->channel;
-
-    channel->lookup = NULL;
-    free(lookup);
-    if (channel->freeing || channel->state != RPC_CHANNEL_DIALLING || status != 0) {
-        uv_freeaddrinfo(found);
-        if (!channel->freeing && channel->state == RPC_CHANNEL_DIALLING)
-            channel_back_off(channel, uv_strerror(status));
-    } else {
-        addresses_forget(channel);
-        channel->found = found;
-        channel->next = found;
-        channel_dial_next(channel, "no address");
-    }
-    rpc_channel_handle_closed(channel);
-}
-
-static void channel_lookup(struct rpc_channel *channel)
-{
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    struct rpc_lookup *lookup;
-    char port[8];
-    int error;
-
-    if (channel->lookup != NULL)
-        return; /* an earlier dial's is still under way and serves as well */
-    lookup = check_calloc(1, sizeof(*lookup));
-    lookup->channel = channel;
-    lookup->request.data = lookup;
-    snprintf(port, sizeof(port), "%u", channel->address.port);
-    error = uv_getaddrinfo(channel->loop, &lookup->request, lookup_done, channel->address.host,
-                           port, &hints);
-    if (error != 0) {
-        free(lookup);
-        channel_back_off(channel, uv_strerror(error));
-        return;
-    }
-    channel->lookup = lookup;
-    channel->handles++;
+        channel_back_off(channel, reason);
 }
 
 static void channel_dial(struct rpc_channel *channel)
 {
-    struct sockaddr_storage numeric;
-    int error;
-
     CHECK(channel->current == NULL);
     channel->state = RPC_CHANNEL_DIALLING;
     rpc_timer_start(&channel->timers, &channel->dial,
                     uv_now(channel->loop) + channel->config.connect_timeout_ms);
-    addresses_forget(channel);
     if (channel->address_bad) {
         channel_back_off(channel, "not host:port or unix:PATH");
-    } else if (channel->address.local) {
-        channel->current = rpc_client_connection_new(channel);
-        rpc_stream_connect_local(&channel->current->h2.stream, channel->address.host);
-    } else if (uv_ip4_addr(channel->address.host, channel->address.port,
-                           (struct sockaddr_in *)&numeric) == 0 ||
-               uv_ip6_addr(channel->address.host, channel->address.port,
-                           (struct sockaddr_in6 *)&numeric) == 0) {
-        channel->current = rpc_client_connection_new(channel);
-        error = rpc_stream_connect(&channel->current->h2.stream, (struct sockaddr *)&numeric);
-        if (error != 0)
-            rpc_channel_dialled(channel, channel->current, error);
-    } else {
-        channel_lookup(channel);
+        return;
     }
+    channel->current = rpc_client_connection_new(channel);
+    rpc_stream_connect(&channel->current->h2.stream, channel->text);
 }
 
 static void channel_dial_timer(struct rpc_timer *timer)
@@ -220,7 +134,6 @@ void rpc_channel_settled(struct rpc_channel *channel)
     channel->state = RPC_CHANNEL_READY;
     channel->ready_ms = uv_now(channel->loop);
     rpc_timer_stop(&channel->timers, &channel->dial);
-    addresses_forget(channel);
     channel_submit_waiting(channel);
 }
 
@@ -300,12 +213,14 @@ struct rpc_channel *rpc_channel_new(uv_loop_t *loop, const char *address,
                                     const struct rpc_channel_config *config)
 {
     struct rpc_channel *channel = check_calloc(1, sizeof(*channel));
+    struct network_address parsed;
 
     channel->config = rpc_channel_config_filled(config);
     channel->backoff_ms = channel->config.backoff_min_ms;
     channel->loop = loop;
     channel->text = check_strdup(address);
-    channel->address_bad = rpc_address_parse(address, &channel->address, NULL) != 0;
+    channel->address_bad = network_address_parse(address, &parsed, NULL) != 0;
+    channel->local = !channel->address_bad && parsed.local;
     list_init(&channel->connections);
     list_init(&channel->waiting);
     rpc_flusher_init(&channel->flusher, loop);
@@ -332,7 +247,6 @@ void rpc_channel_handle_closed(struct rpc_channel *channel)
     if (--channel->handles > 0)
         return;
     CHECK(channel->freeing && channel->calls_count == 0);
-    addresses_forget(channel);
     nghttp2_session_callbacks_del(channel->callbacks);
     nghttp2_option_del(channel->options);
     free(channel->text);
@@ -353,8 +267,6 @@ void rpc_channel_free(struct rpc_channel *channel)
     while (!list_empty(&channel->waiting))
         rpc_client_call_end(LIST_ITEM(channel->waiting.next, struct rpc_client_call, node),
                             RPC_UNAVAILABLE, "channel closed");
-    if (channel->lookup != NULL)
-        uv_cancel((uv_req_t *)&channel->lookup->request);
     rpc_timers_close(&channel->timers, channel_part_closed, channel);
     rpc_flusher_close(&channel->flusher, channel_part_closed, channel);
 }

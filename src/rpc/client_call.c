@@ -103,7 +103,7 @@ bool rpc_client_call_submit(struct rpc_client_call *call, struct rpc_client_conn
 {
     struct rpc_channel *channel = call->channel;
     const nghttp2_data_provider provider = {.read_callback = call_pull};
-    const char *authority = channel->address.local ? "localhost" : channel->text;
+    const char *authority = channel->local ? "localhost" : channel->text;
     uint64_t now_ms = uv_now(channel->loop);
     char timeout[RPC_TIMEOUT_TEXT_BYTES];
     nghttp2_nv nvs[] = {NV(":method", "POST", 4),

@@ -159,23 +159,24 @@ static bool peer_wanted(const struct rpc_client_connection *connection)
     return peer.local && peer.uid == connection->channel->config.peer_uid;
 }
 
-static void connection_connected(struct rpc_h2 *h2, int status)
+static void connection_connected(struct rpc_h2 *h2, const char *failed)
 {
     struct rpc_client_connection *connection = connection_of(h2);
     struct rpc_channel *channel = connection->channel;
     nghttp2_session *session;
 
-    if (status == 0 && h2->stream.tls != NULL && tls_engine_expect_replica(h2->stream.tls, 0) != 0)
-        status = UV_EPROTO;
-    if (status == 0 && !peer_wanted(connection))
-        status = UV_EPERM;
-    if (status == 0) {
-        CHECK(nghttp2_session_client_new2(&session, channel->callbacks, connection,
-                                          channel->options) == 0);
-        status = rpc_h2_start(h2, session, 0);
+    if (failed == NULL && h2->stream.tls != NULL &&
+        tls_engine_expect_replica(h2->stream.tls, 0) != 0)
+        failed = tls_engine_error(h2->stream.tls)->text;
+    if (failed == NULL && !peer_wanted(connection))
+        failed = "operation not permitted";
+    if (failed != NULL) {
+        rpc_channel_dialled(channel, connection, failed);
+        return;
     }
-    if (status != 0)
-        rpc_channel_dialled(channel, connection, status);
+    CHECK(nghttp2_session_client_new2(&session, channel->callbacks, connection, channel->options) ==
+          0);
+    rpc_h2_start(h2, session, 0);
 }
 
 static void connection_writable(struct rpc_h2 *h2, struct rpc_outbox *outbox)
@@ -216,9 +217,8 @@ struct rpc_client_connection *rpc_client_connection_new(struct rpc_channel *chan
 
     connection->channel = channel;
     list_init(&connection->calls);
-    CHECK(rpc_h2_init(&connection->h2, channel->loop, channel->address.local, &channel->flusher,
-                      &connection_ops) == 0);
-    if (channel->config.tls != NULL && !channel->address.local)
+    rpc_h2_init(&connection->h2, channel->loop, &channel->flusher, &connection_ops);
+    if (channel->config.tls != NULL && !channel->local)
         rpc_stream_secure(&connection->h2.stream, channel->config.tls, TLS_CLIENT,
                           channel->flusher.plain_bytes, NULL);
     list_push_back(&channel->connections, &connection->node);

@@ -18,16 +18,11 @@ enum rpc_channel_state {
     RPC_CHANNEL_BACKOFF
 };
 
-struct rpc_lookup {
-    uv_getaddrinfo_t request;
-    struct rpc_channel *channel;
-};
-
 struct rpc_channel {
     uv_loop_t *loop;
     char *text; /* of the address */
-    struct rpc_address address;
     bool address_bad;
+    bool local; /* a unix socket: it stays plain */
     struct rpc_channel_config config;
     enum rpc_channel_state state;
     struct rpc_client_connection *current; /* being dialled, or ready */
@@ -42,9 +37,6 @@ struct rpc_channel {
     uint64_t backoff_ms;
     uint64_t ready_ms;
     char reason[ERR_TEXT_BYTES]; /* why it is not connected */
-    struct rpc_lookup *lookup;
-    struct addrinfo *found; /* addresses of the name, and the next one to try */
-    const struct addrinfo *next;
     nghttp2_session_callbacks *callbacks;
     nghttp2_option *options;
     bool freeing;
@@ -94,7 +86,7 @@ void rpc_channel_leave(struct rpc_channel *channel, struct rpc_client_connection
 void rpc_channel_start_call(struct rpc_channel *channel, struct rpc_client_call *call);
 void rpc_channel_handle_closed(struct rpc_channel *channel);
 void rpc_channel_dialled(struct rpc_channel *channel, struct rpc_client_connection *connection,
-                         int status);
+                         const char *failed);
 
 /* client_connection.c */
 void rpc_client_callbacks(nghttp2_session_callbacks *callbacks);

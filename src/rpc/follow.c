@@ -11,7 +11,7 @@
 #include <sys/random.h>
 
 #include "src/base/check.h"
-#include "src/rpc/wire.h"
+#include "src/net/address.h"
 
 enum {
     SLOT_HINTED = RPC_FOLLOW_ENDPOINTS_MAX, /* the slot of a hint outside the list */
@@ -40,7 +40,7 @@ struct rpc_follow {
 
 static int follow_add(struct rpc_follow *follow, const char *text, size_t length, struct err *err)
 {
-    struct rpc_address ignored;
+    struct network_address ignored;
     char *endpoint;
 
     if (follow->count == RPC_FOLLOW_ENDPOINTS_MAX)
@@ -48,7 +48,7 @@ static int follow_add(struct rpc_follow *follow, const char *text, size_t length
     endpoint = check_alloc(length + 1);
     memcpy(endpoint, text, length);
     endpoint[length] = '\0';
-    if (rpc_address_parse(endpoint, &ignored, err) != 0) {
+    if (network_address_parse(endpoint, &ignored, err) != 0) {
         free(endpoint);
         return -1;
     }
@@ -124,13 +124,13 @@ static void follow_tidy(struct rpc_follow *follow)
 static size_t follow_hinted(struct rpc_follow *follow, const char *hint)
 {
     struct slot *slot = &follow->slots[SLOT_HINTED];
-    struct rpc_address ignored;
+    struct network_address ignored;
 
     for (size_t i = 0; i < SLOT_COUNT; i++)
         if (follow->slots[i].endpoint != NULL && strcmp(follow->slots[i].endpoint, hint) == 0)
             return i;
     /* the slot is in use by calls of an earlier hint: they come first */
-    if (rpc_address_parse(hint, &ignored, NULL) != 0 || follow->current == SLOT_HINTED ||
+    if (network_address_parse(hint, &ignored, NULL) != 0 || follow->current == SLOT_HINTED ||
         (slot->channel != NULL && rpc_channel_calls(slot->channel) > 0))
         return SLOT_COUNT;
     rpc_channel_free(slot->channel);

@@ -76,9 +76,10 @@ void rpc_h2_resume(struct rpc_h2 *h2, struct rpc_outbox *outbox, int32_t stream_
 static void flusher_run(uv_idle_t *idle)
 {
     struct rpc_flusher *flusher = idle->data;
-    bool hungry = rpc_reader_run(&flusher->reader);
-    uint64_t begin_ns = uv_hrtime();
+    uint64_t begin_ns;
 
+    rpc_reader_run(&flusher->reader);
+    begin_ns = uv_hrtime();
     flusher->round++;
     while (!list_empty(&flusher->dirty) &&
            uv_hrtime() - begin_ns < RPC_H2_PUMP_ROUND_US * UINT64_C(1000)) {
@@ -89,7 +90,7 @@ static void flusher_run(uv_idle_t *idle)
         h2->pump_round = flusher->round;
         rpc_h2_pump(h2);
     }
-    if (!hungry && list_empty(&flusher->dirty))
+    if (!rpc_reader_has_work(&flusher->reader) && list_empty(&flusher->dirty))
         uv_idle_stop(idle);
 }
 
@@ -105,7 +106,7 @@ void rpc_flusher_init(struct rpc_flusher *flusher, uv_loop_t *loop)
     CHECK(uv_idle_init(loop, &flusher->idle) == 0);
     flusher->idle.data = flusher;
     list_init(&flusher->dirty);
-    rpc_reader_init(&flusher->reader, flusher_wake, flusher);
+    rpc_reader_init(&flusher->reader, loop, flusher_wake, flusher);
     flusher->plain_bytes = check_alloc(TLS_PLAIN_BYTES);
     flusher->batch = check_alloc(RPC_H2_BATCH_BYTES);
 }
@@ -161,8 +162,8 @@ static void h2_end_if_done(struct rpc_h2 *h2)
 static ssize_t h2_send_batch(struct rpc_h2 *h2)
 {
     uint8_t *batch = h2->flusher->batch;
+    const char *failed;
     size_t used = 0;
-    int error;
 
     while (used + FRAME_MAX_BYTES <= RPC_H2_BATCH_BYTES) {
         const uint8_t *bytes;
@@ -182,9 +183,9 @@ static ssize_t h2_send_batch(struct rpc_h2 *h2)
     }
     if (used == 0)
         return 0;
-    error = rpc_stream_write(&h2->stream, batch, used);
-    if (error != 0) {
-        h2_fail(h2, rpc_stream_reason(&h2->stream, error));
+    failed = rpc_stream_write(&h2->stream, batch, used);
+    if (failed != NULL) {
+        h2_fail(h2, failed);
         return -1;
     }
     return (ssize_t)used;
@@ -297,7 +298,7 @@ static void h2_bytes(struct rpc_stream *stream, const uint8_t *bytes, size_t len
 {
     struct rpc_h2 *h2 = h2_of(stream);
 
-    h2->read_ms = uv_now(stream->uv.handle.loop);
+    h2->read_ms = uv_now(stream->loop);
     if (h2_met_tls(h2, bytes, length))
         return;
     while (length > 0 && !h2->closing && h2->terminated_ms == 0) {
@@ -309,11 +310,11 @@ static void h2_bytes(struct rpc_stream *stream, const uint8_t *bytes, size_t len
     }
 }
 
-static void h2_connected(struct rpc_stream *stream, int status)
+static void h2_connected(struct rpc_stream *stream, const char *failed)
 {
     struct rpc_h2 *h2 = h2_of(stream);
 
-    h2->ops->connected(h2, status);
+    h2->ops->connected(h2, failed);
 }
 
 static void h2_drained(struct rpc_stream *stream)
@@ -321,9 +322,9 @@ static void h2_drained(struct rpc_stream *stream)
     rpc_h2_touch(h2_of(stream));
 }
 
-static void h2_lost(struct rpc_stream *stream, int error)
+static void h2_lost(struct rpc_stream *stream, const char *reason)
 {
-    h2_fail(h2_of(stream), rpc_stream_reason(stream, error));
+    h2_fail(h2_of(stream), reason);
 }
 
 static void h2_closed(struct rpc_stream *stream)
@@ -341,8 +342,8 @@ static const struct rpc_stream_handlers h2_stream_handlers = {.on_connected = h2
                                                               .on_lost = h2_lost,
                                                               .on_closed = h2_closed};
 
-int rpc_h2_init(struct rpc_h2 *h2, uv_loop_t *loop, bool local, struct rpc_flusher *flusher,
-                const struct rpc_h2_ops *ops)
+void rpc_h2_init(struct rpc_h2 *h2, uv_loop_t *loop, struct rpc_flusher *flusher,
+                 const struct rpc_h2_ops *ops)
 {
     *h2 = (struct rpc_h2){.ops = ops, .flusher = flusher};
     list_init(&h2->dirty_node);
@@ -350,10 +351,10 @@ int rpc_h2_init(struct rpc_h2 *h2, uv_loop_t *loop, bool local, struct rpc_flush
     h2->read_ms = uv_now(loop);
     h2->opened_ms = h2->read_ms;
     rpc_police_init(&h2->police, h2->read_ms);
-    return rpc_stream_init(&h2->stream, loop, local, &flusher->reader, &h2_stream_handlers);
+    rpc_stream_init(&h2->stream, loop, &flusher->reader, &h2_stream_handlers);
 }
 
-int rpc_h2_start(struct rpc_h2 *h2, nghttp2_session *session, uint32_t streams_max)
+void rpc_h2_start(struct rpc_h2 *h2, nghttp2_session *session, uint32_t streams_max)
 {
     const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, streams_max},
@@ -370,17 +371,17 @@ int rpc_h2_start(struct rpc_h2 *h2, nghttp2_session *session, uint32_t streams_m
     CHECK(nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, settings, count) == 0);
     CHECK(nghttp2_session_set_local_window_size(session, NGHTTP2_FLAG_NONE, 0,
                                                 RPC_H2_CONNECTION_WINDOW_BYTES) == 0);
-    h2->read_ms = uv_now(h2->stream.uv.handle.loop);
+    h2->read_ms = uv_now(h2->stream.loop);
     h2->opened_ms = h2->read_ms; /* TLS may have waited for its turn */
     rpc_h2_touch(h2);
-    return rpc_stream_start(&h2->stream);
+    rpc_stream_start(&h2->stream);
 }
 
 void rpc_h2_terminate(struct rpc_h2 *h2, uint32_t error_code)
 {
     if (h2->closing || h2->terminated_ms != 0)
         return;
-    h2->terminated_ms = uv_now(h2->stream.uv.handle.loop);
+    h2->terminated_ms = uv_now(h2->stream.loop);
     nghttp2_session_terminate_session(h2->session, error_code);
     if (h2->busy)
         rpc_h2_touch(h2);
@@ -397,7 +398,7 @@ void rpc_h2_close(struct rpc_h2 *h2)
 
 bool rpc_h2_keepalive(struct rpc_h2 *h2, uint64_t timeout_ms)
 {
-    uint64_t now_ms = uv_now(h2->stream.uv.handle.loop);
+    uint64_t now_ms = uv_now(h2->stream.loop);
 
     if (h2->closing || h2->session == NULL) /* the handshake of TLS has a timer of its own */
         return false;
@@ -428,7 +429,7 @@ bool rpc_h2_keepalive(struct rpc_h2 *h2, uint64_t timeout_ms)
 
 void rpc_h2_charge(struct rpc_h2 *h2)
 {
-    rpc_police_control(&h2->police, uv_now(h2->stream.uv.handle.loop));
+    rpc_police_control(&h2->police, uv_now(h2->stream.loop));
     h2_police_look(h2);
 }
 

@@ -67,8 +67,8 @@ void rpc_flusher_close(struct rpc_flusher *flusher, void (*closed)(void *data), 
 
 struct rpc_h2;
 struct rpc_h2_ops {
-    /* dialled connections, and those with TLS; why it failed: rpc_stream_reason */
-    void (*connected)(struct rpc_h2 *h2, int status);
+    /* dialled connections, and those with TLS; NULL, or why it failed */
+    void (*connected)(struct rpc_h2 *h2, const char *failed);
     void (*writable)(struct rpc_h2 *h2, struct rpc_outbox *outbox);
     /* all that was offered is sent, as far as the windows of the peer allow; may be NULL */
     void (*sent)(struct rpc_h2 *h2);
@@ -102,10 +102,10 @@ extern const char rpc_h2_speaks_tls[];
 
 /* Options that every session of ours has; the caller deletes them. */
 nghttp2_option *rpc_h2_options(void);
-int rpc_h2_init(struct rpc_h2 *h2, uv_loop_t *loop, bool local, struct rpc_flusher *flusher,
-                const struct rpc_h2_ops *ops);
-/* Takes the session, sends our first SETTINGS and starts reading. 0 or a libuv error. */
-int rpc_h2_start(struct rpc_h2 *h2, nghttp2_session *session, uint32_t streams_max);
+void rpc_h2_init(struct rpc_h2 *h2, uv_loop_t *loop, struct rpc_flusher *flusher,
+                 const struct rpc_h2_ops *ops);
+/* Takes the session, sends our first SETTINGS and starts reading. */
+void rpc_h2_start(struct rpc_h2 *h2, nghttp2_session *session, uint32_t streams_max);
 /* Something was submitted: it is written soon. */
 void rpc_h2_touch(struct rpc_h2 *h2);
 void rpc_h2_pump(struct rpc_h2 *h2);

@@ -4,18 +4,11 @@
  */
 #include "src/rpc/server_internal.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "src/base/check.h"
 
@@ -24,12 +17,6 @@ enum { LISTEN_BACKLOG = 1024, SWEEPS_PER_KEEPALIVE = 4 };
 static void server_sweep(struct rpc_timer *timer);
 static void server_grace_over(struct rpc_timer *timer);
 static void server_recheck(struct rpc_timer *timer);
-
-static void reserve_regain(struct rpc_server *server)
-{
-    if (server->reserve_fd < 0)
-        server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-}
 
 /* Connections must leave descriptors for the rest of the process. */
 static size_t connections_possible(size_t wanted)
@@ -89,16 +76,11 @@ struct rpc_server *rpc_server_new(uv_loop_t *loop, const struct rpc_server_confi
     list_init(&server->spare_calls);
     for (size_t i = 0; i < RPC_OWNER_BUCKETS; i++)
         list_init(&server->owners[i]);
-    server->reserve_fd = -1;
-    reserve_regain(server);
     rpc_flusher_init(&server->flusher, loop);
     rpc_shaker_init(&server->shaker, loop);
     rpc_timers_init(&server->timers, loop);
     rpc_turns_init(server);
-    CHECK(uv_idle_init(loop, &server->accepting) == 0);
-    server->accepting.data = server;
-    server->accepts_left = RPC_ACCEPTS_ROUND;
-    server->handles = 5;
+    server->handles = 4;
     rpc_timer_init(&server->sweep, server_sweep);
     rpc_timer_init(&server->grace, server_grace_over);
     rpc_timer_init(&server->recheck, server_recheck);
@@ -140,165 +122,39 @@ const struct rpc_method *rpc_server_find_method(const struct rpc_server *server,
     return NULL;
 }
 
-static void listener_accept(struct rpc_listener *listener)
+static const struct network_ops *network_of(const struct rpc_server *server)
 {
-    struct rpc_server *server = listener->server;
-
-    /* before: descriptors may be free again; after: the one of a connection that was refused for the lack of them is */
-    reserve_regain(server);
-    rpc_connection_accept(server, listener);
-    reserve_regain(server);
+    return &server->flusher.reader.network;
 }
 
-/* A new round. */
-static void server_accept_again(uv_idle_t *idle)
+static void server_accepted(void *data, struct network_stream *stream)
 {
-    struct rpc_server *server = idle->data;
+    struct rpc_server *server = data;
 
-    uv_idle_stop(idle);
-    server->accepts_left = RPC_ACCEPTS_ROUND;
-    for (size_t i = 0; i < server->listeners_count; i++) {
-        struct rpc_listener *listener = server->listeners[i];
-
-        if (listener->waiting) {
-            listener->waiting = false;
-            listener_accept(listener); /* libuv goes on with the next one */
-        }
-    }
-}
-
-/* libuv spends its own reserve on EMFILE; when even that is gone, ours lets the next connection in, to be closed. */
-static void listener_connection(uv_stream_t *stream, int status)
-{
-    struct rpc_listener *listener = stream->data;
-    struct rpc_server *server = listener->server;
-
-    if (status == UV_EMFILE || status == UV_ENFILE) {
-        if (server->reserve_fd >= 0)
-            close(server->reserve_fd);
-        server->reserve_fd = -1;
+    if (stream != NULL)
+        rpc_connection_accept(server, stream);
+    else
         server->stats.refused_total++;
-        return;
-    }
-    if (status != 0)
-        return;
-    if (server->accepts_left > 0) {
-        server->accepts_left--;
-        listener_accept(listener);
-    } else { /* libuv waits until this one is accepted */
-        listener->waiting = true;
-        uv_idle_start(&server->accepting, server_accept_again);
-    }
-}
-
-static void listener_closed(uv_handle_t *handle)
-{
-    struct rpc_listener *listener = handle->data;
-    struct rpc_server *server = listener->server;
-
-    free(listener);
-    rpc_server_handle_closed(server);
-}
-
-/* A socket file that nobody listens on is left from a crash and removed. */
-static int unix_make_way(const char *path, struct err *err)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    struct stat status;
-    int fd, result, error;
-
-    if (lstat(path, &status) != 0)
-        return 0;
-    if (!S_ISSOCK(status.st_mode))
-        return err_set(err, ERR_INVALID, "%s exists and is not a socket", path);
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return err_set(err, ERR_IO, "socket: %s", strerror(errno));
-    CHECK(strlen(path) < sizeof(address.sun_path));
-    memcpy(address.sun_path, path, strlen(path) + 1);
-    result = connect(fd, (const struct sockaddr *)&address, sizeof(address));
-    error = errno;
-    close(fd);
-    if (result == 0 || error != ECONNREFUSED)
-        return err_set(err, ERR_LOCKED, "another process listens on %s", path);
-    if (unlink(path) != 0)
-        return err_set(err, ERR_IO, "cannot remove stale socket %s: %s", path, strerror(errno));
-    return 0;
-}
-
-static int listener_bind_unix(struct rpc_listener *listener, const char *path, struct err *err)
-{
-    int error;
-
-    if (unix_make_way(path, err) != 0)
-        return -1;
-    error = uv_pipe_bind(&listener->uv.pipe, path);
-    return error == 0 ? 0 : err_set(err, ERR_IO, "cannot bind %s: %s", path, uv_strerror(error));
-}
-
-/* Names are looked up while starting, when waiting harms nobody. */
-static int listener_bind_tcp(struct rpc_listener *listener, const struct rpc_address *address,
-                             struct err *err)
-{
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
-    struct addrinfo *found;
-    char port[8];
-    int error;
-
-    snprintf(port, sizeof(port), "%u", address->port);
-    error = getaddrinfo(address->host, port, &hints, &found);
-    if (error != 0)
-        return err_set(err, ERR_INVALID, "cannot find address %s: %s", address->host,
-                       gai_strerror(error));
-    error = uv_tcp_bind(&listener->uv.tcp, found->ai_addr, 0);
-    freeaddrinfo(found);
-    return error == 0 ? 0
-                      : err_set(err, ERR_IO, "cannot bind %s:%u: %s", address->host, address->port,
-                                uv_strerror(error));
 }
 
 int rpc_server_listen(struct rpc_server *server, const char *address, struct err *err)
 {
-    struct rpc_address parsed;
-    struct rpc_listener *listener;
-    int error;
+    const struct network_ops *network = network_of(server);
 
-    if (rpc_address_parse(address, &parsed, err) != 0)
-        return -1;
     if (server->listeners_count == RPC_LISTENERS_MAX)
         return err_set(err, ERR_FULL, "more than %d listening addresses", RPC_LISTENERS_MAX);
-    listener = check_calloc(1, sizeof(*listener));
-    listener->server = server;
-    listener->local = parsed.local;
-    CHECK((parsed.local ? uv_pipe_init(server->loop, &listener->uv.pipe, 0)
-                        : uv_tcp_init(server->loop, &listener->uv.tcp)) == 0);
-    listener->uv.handle.data = listener;
-    server->handles++;
-    if ((parsed.local ? listener_bind_unix(listener, parsed.host, err)
-                      : listener_bind_tcp(listener, &parsed, err)) != 0) {
-        uv_close(&listener->uv.handle, listener_closed);
+    if (network->listen(network->context, address, server_accepted, server,
+                        &server->listeners[server->listeners_count], err) != 0)
         return -1;
-    }
-    error = uv_listen(&listener->uv.stream, LISTEN_BACKLOG, listener_connection);
-    if (error != 0) {
-        uv_close(&listener->uv.handle, listener_closed);
-        return err_set(err, ERR_IO, "cannot listen on %s: %s", address, uv_strerror(error));
-    }
-    server->listeners[server->listeners_count++] = listener;
+    server->listeners_count++;
     return 0;
 }
 
 int rpc_server_port(const struct rpc_server *server, size_t listener)
 {
-    struct sockaddr_storage address;
-    int length = sizeof(address);
-
-    if (listener >= server->listeners_count || server->listeners[listener]->local ||
-        uv_tcp_getsockname(&server->listeners[listener]->uv.tcp, (struct sockaddr *)&address,
-                           &length) != 0)
-        return -1;
-    return ntohs(address.ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)&address)->sin6_port
-                                               : ((const struct sockaddr_in *)&address)->sin_port);
+    return listener < server->listeners_count
+               ? network_of(server)->port(server->listeners[listener])
+               : -1;
 }
 
 static struct rpc_connection *connection_at(struct list *node)
@@ -370,7 +226,6 @@ static void server_sweep(struct rpc_timer *timer)
     char text[ERR_TEXT_BYTES];
     struct list *next;
 
-    reserve_regain(server);
     for (struct list *node = server->connections.next; node != &server->connections; node = next) {
         struct rpc_connection *connection = connection_at(node);
 
@@ -420,7 +275,7 @@ static void server_recheck(struct rpc_timer *timer)
 static void listeners_close(struct rpc_server *server)
 {
     for (size_t i = 0; i < server->listeners_count; i++)
-        uv_close(&server->listeners[i]->uv.handle, listener_closed);
+        network_of(server)->listener_close(server->listeners[i]);
     server->listeners_count = 0;
 }
 
@@ -474,11 +329,6 @@ void rpc_server_drain(struct rpc_server *server, uint64_t grace_ms, void (*drain
                     uv_now(server->loop) + (server->connections_count == 0 ? 0 : grace_ms));
 }
 
-static void server_accepting_closed(uv_handle_t *handle)
-{
-    rpc_server_handle_closed(handle->data);
-}
-
 static void server_part_closed(void *data)
 {
     rpc_server_handle_closed(data);
@@ -499,7 +349,6 @@ void rpc_server_free(struct rpc_server *server, void (*freed)(void *), void *dat
     rpc_flusher_close(&server->flusher, server_part_closed, server);
     rpc_shaker_close(&server->shaker, server_part_closed, server);
     rpc_turns_close(server);
-    uv_close((uv_handle_t *)&server->accepting, server_accepting_closed);
 }
 
 void rpc_server_handle_closed(struct rpc_server *server)
@@ -525,8 +374,6 @@ void rpc_server_handle_closed(struct rpc_server *server)
     nghttp2_session_callbacks_del(server->callbacks);
     nghttp2_option_del(server->options);
     spare_close(&server->spare);
-    if (server->reserve_fd >= 0)
-        close(server->reserve_fd);
     if (server->freed != NULL)
         server->freed(server->freed_data);
     free(server);

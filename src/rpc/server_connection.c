@@ -275,30 +275,28 @@ static void connection_begin(struct rpc_connection *connection)
     connection->owner->open_count++;
     CHECK(nghttp2_session_server_new3(&session, server->callbacks, connection, server->options,
                                       &memory) == 0);
-    if (rpc_h2_start(&connection->h2, session, (uint32_t)server->config.calls_per_connection_max) !=
-        0)
-        rpc_connection_close(connection);
-    else
-        rpc_h2_pump(
-            &connection->h2); /* our SETTINGS do not wait for those who are served already */
+    rpc_h2_start(&connection->h2, session, (uint32_t)server->config.calls_per_connection_max);
+    rpc_h2_pump(&connection->h2); /* our SETTINGS do not wait for those who are served already */
 }
 
 /* The TLS handshake is over. */
-static void connection_connected(struct rpc_h2 *h2, int status)
+static void connection_connected(struct rpc_h2 *h2, const char *failed)
 {
     struct rpc_connection *connection = connection_of(h2);
     struct err err;
 
     rpc_timer_stop(&connection->server->timers, &connection->handshake);
-    if (status != 0 && !rpc_stream_begun(&h2->stream)) {
+    if (failed != NULL && !rpc_stream_begun(&h2->stream)) {
         rpc_connection_close(connection); /* somebody looked whether the port is open */
         return;
     }
-    if (status != 0) {
-        connection_refuse(connection, rpc_stream_reason(&h2->stream, status));
-        rpc_stream_linger(&h2->stream);
-        rpc_timer_start(&connection->server->timers, &connection->handshake,
-                        uv_now(connection->server->loop) + RPC_LINGER_MS);
+    if (failed != NULL) {
+        connection_refuse(connection, failed);
+        if (rpc_stream_linger(&h2->stream))
+            rpc_timer_start(&connection->server->timers, &connection->handshake,
+                            uv_now(connection->server->loop) + RPC_LINGER_MS);
+        else
+            rpc_connection_close(connection);
         return;
     }
     rpc_stream_get_peer(&h2->stream, &connection->peer);
@@ -398,10 +396,10 @@ static bool server_make_way(struct rpc_server *server, const struct rpc_owner *o
     return false;
 }
 
-/* One connection too many, or no descriptor for it: it is accepted, so that it does not wait for ever, and closed. */
+/* One connection too many: it is accepted, so that it does not wait for ever, and closed. */
 static bool connection_refused(struct rpc_server *server)
 {
-    return server->draining || server->reserve_fd < 0 ||
+    return server->draining ||
            (server->open_count >= server->config.connections_max && !server_make_way(server, NULL));
 }
 
@@ -425,11 +423,10 @@ static void connection_shake_hands(struct rpc_connection *connection)
                       server->flusher.plain_bytes, &server->shaker);
     rpc_timer_start(&server->timers, &connection->handshake,
                     uv_now(server->loop) + server->config.handshake_ms);
-    if (rpc_stream_start(&connection->h2.stream) != 0)
-        rpc_connection_close(connection);
+    rpc_stream_start(&connection->h2.stream);
 }
 
-void rpc_connection_accept(struct rpc_server *server, struct rpc_listener *listener)
+void rpc_connection_accept(struct rpc_server *server, struct network_stream *stream)
 {
     struct rpc_connection *connection = check_calloc(1, sizeof(*connection));
 
@@ -443,11 +440,10 @@ void rpc_connection_accept(struct rpc_server *server, struct rpc_listener *liste
     list_init(&connection->waiting);
     list_init(&connection->shut);
     list_init(&connection->turn_node);
-    CHECK(rpc_h2_init(&connection->h2, server->loop, listener->local, &server->flusher,
-                      &connection_ops) == 0);
+    rpc_h2_init(&connection->h2, server->loop, &server->flusher, &connection_ops);
     server->handles++;
-    if (rpc_stream_accept(&connection->h2.stream, &listener->uv.stream) != 0 ||
-        connection_refused(server)) {
+    rpc_stream_accept(&connection->h2.stream, stream);
+    if (connection_refused(server)) {
         server->stats.refused_total++;
         rpc_connection_close(connection);
         return;
@@ -458,7 +454,7 @@ void rpc_connection_accept(struct rpc_server *server, struct rpc_listener *liste
     server->open_count++;
     server->stats.connections++;
     list_push_back(&server->silent, &connection->silent_node);
-    if (server->config.tls != NULL && !listener->local) {
+    if (server->config.tls != NULL && !connection->peer.local) {
         connection_shake_hands(connection);
         return;
     }

@@ -33,7 +33,6 @@ enum {
         RPC_H2_BATCH_BYTES,         /* then a connection sends before it is offered more */
     RPC_TURN_ROUND_US = 2000,       /* answers made in one round of the loop */
     RPC_DESCRIPTORS_RESERVED = 128, /* for the log, its snapshots and the like */
-    RPC_ACCEPTS_ROUND = 64,         /* connections accepted in one round of the loop */
     RPC_SPARE_CALLS_MAX = 1024,     /* as many as wait for one commit of a loaded leader */
     RPC_SPARE_MAX_BYTES = 4 << 20,  /* of a server: streams and frames of some thousand calls */
     RPC_LINGER_MS = 500,            /* after a refused handshake */
@@ -50,18 +49,6 @@ struct rpc_method {
     bool server_streaming;
     struct rpc_handlers handlers;
     void *data;
-};
-
-struct rpc_listener {
-    struct rpc_server *server;
-    bool local;
-    bool waiting; /* a connection is there that the next round of the loop accepts */
-    union {
-        uv_handle_t handle;
-        uv_stream_t stream;
-        uv_tcp_t tcp;
-        uv_pipe_t pipe;
-    } uv;
 };
 
 struct rpc_owner {
@@ -96,17 +83,14 @@ struct rpc_server {
     struct spare spare; /* what nghttp2 needs for streams and frames */
     struct rpc_method methods[RPC_METHODS_MAX];
     size_t methods_count;
-    struct rpc_listener *listeners[RPC_LISTENERS_MAX];
+    struct network_listener *listeners[RPC_LISTENERS_MAX];
     size_t listeners_count;
-    uv_idle_t accepting;
-    unsigned accepts_left;   /* of this round of the loop */
     struct list connections; /* with TLS: those whose certificates were checked longest ago first */
     size_t connections_count;
     size_t open_count;  /* of them, without those that are being closed */
     struct list silent; /* those that have not spoken HTTP/2 yet, the oldest first */
     struct list spare_calls;
     size_t spare_calls_count;
-    int reserve_fd; /* given up for a moment to get out of EMFILE; -1 then */
     size_t partial_bytes;
     struct list owners[RPC_OWNER_BUCKETS];
     struct rpc_server_stats stats;
@@ -175,7 +159,7 @@ struct rpc_call {
 
 /* server_connection.c */
 void rpc_connection_callbacks(nghttp2_session_callbacks *callbacks);
-void rpc_connection_accept(struct rpc_server *server, struct rpc_listener *listener);
+void rpc_connection_accept(struct rpc_server *server, struct network_stream *stream);
 /* False: the certificate is no longer good, it is being closed. */
 bool rpc_connection_recheck(struct rpc_connection *connection);
 /* Answers wait, and for so long its peer has taken next to nothing of them. */

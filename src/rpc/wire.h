@@ -15,7 +15,7 @@
 #include "src/base/buf.h"
 #include "src/base/err.h"
 
-enum { RPC_PREFIX_BYTES = 5, RPC_HOST_BYTES = 256, RPC_TIMEOUT_TEXT_BYTES = 12 };
+enum { RPC_PREFIX_BYTES = 5, RPC_TIMEOUT_TEXT_BYTES = 12 };
 
 /* "1 to 8 digits, then H M S m u n". -1: not that. */
 int rpc_timeout_parse(const char *text, size_t length, uint64_t *ret_ms);
@@ -44,13 +44,5 @@ enum rpc_inbox_result {
 enum rpc_inbox_result rpc_inbox_feed(
     struct rpc_inbox *inbox, const uint8_t *bytes, size_t length, size_t message_max_bytes,
     bool (*message)(void *data, const uint8_t *bytes, size_t length), void *data);
-
-/* "host:port", "[v6]:port" or "unix:PATH". host gets the path for unix. */
-struct rpc_address {
-    bool local;
-    char host[RPC_HOST_BYTES];
-    uint16_t port;
-};
-int rpc_address_parse(const char *text, struct rpc_address *ret_address, struct err *err);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/net/address.h"
 #include "src/rpc/descriptors.h"
 #include "src/rpc/wire.h"
 
@@ -75,14 +76,14 @@ static void messages(const uint8_t *bytes, size_t length)
 static void address(const char *text, size_t length)
 {
     char copy[512];
-    struct rpc_address parsed;
+    struct network_address parsed;
     struct err err;
 
     if (length >= sizeof(copy))
         length = sizeof(copy) - 1;
     memcpy(copy, text, length);
     copy[length] = '\0';
-    if (rpc_address_parse(copy, &parsed, &err) == 0)
+    if (network_address_parse(copy, &parsed, &err) == 0)
         CHECK(strlen(parsed.host) > 0 && strlen(parsed.host) < sizeof(parsed.host));
 }
 

@@ -39,10 +39,11 @@ MAY_INCLUDE = {
     "src/base/": ("src/base/",),
     "fsm/": ("fsm/", *OWN_PROTO, "src/base/check.h", "src/base/id.h", "src/base/list.h"),  # the parts of base that are pure
     "src/tls/": ("src/tls/", "src/base/"),
-    "raft/": ("raft/", *TLS, "src/base/"),
+    "src/net/": ("src/net/", *TLS, "src/base/"),
+    "raft/": ("raft/", "src/net/network.h", *TLS, "src/base/"),
     "src/eval/": ("src/eval/", "fsm/", *API, "src/base/"),
     "src/whatif/": ("src/whatif/", "src/eval/", "src/base/"),
-    "src/rpc/": ("src/rpc/", "grpc/", *TLS, "src/base/"),
+    "src/rpc/": ("src/rpc/", "src/net/", "grpc/", *TLS, "src/base/"),
     "src/dest/": ("src/dest/", "src/base/"),
     "src/backup/": ("src/backup/", "src/dest/sha256.h", *API, "src/base/"),
     "src/telemetry/": ("src/telemetry/", "src/base/"),
@@ -56,15 +57,15 @@ MAY_INCLUDE = {
 # the one place where consensus and state machine meet; the program chooses the tables of real disk and network for it
 # (and the offline work on a data folder is the same joint without a loop; backups are written by the copy of the process that writes
 # snapshots)
-ALSO = {"src/broker/replica/replica.c": ("raft/",), "src/broker/replica/replica.h": ("raft/",), "src/broker/replica/replica_stream.h": ("raft/core/consensus.h",), "src/broker/daemon/daemon.c": ("raft/uv_io.h",),
-        "src/broker/daemon/credentials.c": ("raft/net/tls_network.h",),
+ALSO = {"src/broker/replica/replica.c": ("raft/",), "src/broker/replica/replica.h": ("raft/",), "src/broker/replica/replica_stream.h": ("raft/core/consensus.h",), "src/broker/daemon/daemon.c": ("raft/uv_io.h", "src/net/uv_network.h"),
+        "src/broker/daemon/credentials.c": ("src/net/tls_network.h",),
         "src/broker/keep/recovery.c": ("raft/",), "src/broker/keep/restore.c": ("raft/",), "src/broker/keep/backup.c": ("raft/snap/export.h",), "src/broker/api/backup_service.c": ("raft/snap/export.h",),
         "src/broker/keep/backup_schedule.c": ("raft/snap/export.h",),
         "src/agent/durable/journal.c": ("raft/io_ops.h",), "src/agent/daemon/main.c": ("raft/uv_io.h",)}
 LIBRARY_LAYERS = {
     "raft.h": ("raft/",),
     "raft/": ("raft/",),
-    "uv.h": ("raft/", "src/rpc/", "src/dest/", "src/telemetry/", "src/client/", "src/broker/", "src/agent/", "src/cli/"),
+    "uv.h": ("raft/", "src/net/", "src/rpc/", "src/dest/", "src/telemetry/", "src/client/", "src/broker/", "src/agent/", "src/cli/"),
     "lz4": ("raft/", "src/backup/"),
     "nghttp2/": ("src/rpc/",),
     "openssl/": ("src/tls/", "src/dest/"),

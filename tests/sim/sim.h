@@ -16,6 +16,7 @@
 
 #include "raft/io_ops.h"
 #include "src/base/ops.h"
+#include "src/net/network.h"
 
 enum { SIM_NODES_MAX = 32 };
 

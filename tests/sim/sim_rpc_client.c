@@ -9,7 +9,7 @@
 #include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/base/list.h"
-#include "src/rpc/wire.h"
+#include "src/net/address.h"
 #include "tests/sim/sim_rpc.h"
 
 enum channel_state { CHANNEL_IDLE, CHANNEL_DIALLING, CHANNEL_READY, CHANNEL_BACKOFF };
@@ -409,8 +409,8 @@ static void channel_back_off(struct rpc_channel *channel, const char *reason)
 static void channel_dial(struct rpc_channel *channel)
 {
     struct client_connection *connection;
-    struct network_events events = {NULL, connection_opened, connection_received,
-                                    connection_closed};
+    struct network_events events = {
+        .opened = connection_opened, .received = connection_received, .closed = connection_closed};
 
     CHECK(channel->current == NULL);
     if (channel->address_bad) {
@@ -573,14 +573,14 @@ struct rpc_channel *rpc_channel_new(uv_loop_t *loop, const char *address,
                                     const struct rpc_channel_config *config)
 {
     struct rpc_channel *channel = check_calloc(1, sizeof(*channel));
-    struct rpc_address ignored;
+    struct network_address ignored;
 
     channel->config = rpc_channel_config_filled(config);
     channel->backoff_ms = channel->config.backoff_min_ms;
     channel->loop = sim_loop_of(loop);
     sim_node_network(channel->loop->sim, channel->loop->node, &channel->network);
     channel->address = check_strdup(address);
-    channel->address_bad = rpc_address_parse(address, &ignored, NULL) != 0;
+    channel->address_bad = network_address_parse(address, &ignored, NULL) != 0;
     list_init(&channel->connections);
     list_init(&channel->waiting);
     channel->dial = channel_timer(channel, channel_dial_timer, channel);

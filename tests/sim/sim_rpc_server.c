@@ -386,7 +386,8 @@ static void server_accepted(void *data, struct network_stream *stream)
 {
     struct rpc_server *server = data;
     struct connection *connection = check_calloc(1, sizeof(*connection));
-    const struct network_events events = {connection, NULL, connection_received, connection_closed};
+    const struct network_events events = {
+        .data = connection, .received = connection_received, .closed = connection_closed};
 
     connection->server = server;
     connection->stream = stream;

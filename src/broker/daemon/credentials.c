@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/net/tls_network.h"
 #include "src/base/check.h"
 #include "src/broker/api/access.h"
 #include "src/broker/daemon/metrics.h"
+#include "src/net/tls_network.h"
 #include "src/tls/watch.h"
 
 struct credentials {

@@ -30,6 +30,7 @@
 #include "src/broker/replica/member_watch.h"
 #include "src/broker/replica/ticker.h"
 #include "src/dest/worker.h"
+#include "src/net/uv_network.h"
 #include "src/rpc/uv_clock.h"
 
 /* Bytes of `protoc --descriptor_set_out`, put into the program by the Makefile. */
@@ -402,7 +403,7 @@ static int daemon_open_replica(struct daemon *daemon, enum daemon_start start, s
     }
     disk_uv_ops(&daemon->loop, &daemon->disk);
     daemon->broker.disk = &daemon->disk;
-    network_uv_ops(&daemon->loop, &daemon->network);
+    network_uv_watchful_ops(&daemon->loop, &daemon->network);
     credentials_wrap(daemon->broker.credentials, &daemon->network);
     if (replica_open(&consensus, &daemon->initial, daemon_fatal, daemon, &daemon->broker.replica,
                      err) != 0)

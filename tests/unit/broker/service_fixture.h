@@ -18,6 +18,7 @@
 #include "src/broker/api/service.h"
 #include "src/broker/api/watch.h"
 #include "src/broker/explain/translate.h"
+#include "src/net/uv_network.h"
 #include "src/rpc/client.h"
 #include "src/rpc/uv_clock.h"
 

@@ -8,6 +8,7 @@
 #include "src/broker/broker.h"
 #include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/replica/ticker.h"
+#include "src/net/uv_network.h"
 #include "src/rpc/uv_clock.h"
 #include "tests/unit/broker/stream_agent.h"
 

@@ -3,7 +3,7 @@
 #include "tests/support/test.h"
 
 #include "raft/core/consensus_internal.h"
-#include "raft/io_ops.h"
+#include "src/net/network.h"
 #include "tests/unit/raft/cluster.h"
 
 enum { SECOND_US = 1000000 };

@@ -194,7 +194,8 @@ static struct network_stream *connect_noted(void *context, const char *address,
                                             const struct network_events *events)
 {
     struct dial *dial = &dials[dial_count];
-    struct network_events own = {dial, dial_opened, dial_received, dial_closed};
+    struct network_events own = {
+        .data = dial, .opened = dial_opened, .received = dial_received, .closed = dial_closed};
 
     if (strcmp(address, dialled_address) != 0)
         return dial_network.connect(context, address, events);

@@ -13,9 +13,10 @@
 
 #include "raft/core/consensus.h"
 #include "raft/log/folder.h"
-#include "raft/net/tls_network.h"
 #include "raft/uv_io.h"
 #include "src/base/check.h"
+#include "src/net/tls_network.h"
+#include "src/net/uv_network.h"
 
 enum { MEMBERS = 3, BALLAST_BYTES = 2000000 };
 
@@ -386,7 +387,7 @@ static int setup(void **state)
     disk_uv_ops(&loop, &disk_table);
     acknowledged = dropped = 0;
     for (unsigned i = 0; i < MEMBERS; i++) {
-        network_uv_ops(&loop, &network_tables[i]);
+        network_uv_watchful_ops(&loop, &network_tables[i]);
         snprintf(members[i].dir, sizeof(members[i].dir), "/tmp/ckpt-raft-XXXXXX");
         CHECK(mkdtemp(members[i].dir) != NULL);
         list[i].id = i + 1;

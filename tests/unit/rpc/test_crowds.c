@@ -98,7 +98,7 @@ static void requests_of_many_are_read_by_turns(void **state)
     /* More than an ACK of SETTINGS: the answer. */
     for (size_t round = 0, seen = fixture.messages; round < 8 && answer <= 30; round++) {
         uv_run(&fixture.loop, UV_RUN_NOWAIT);
-        assert_in_range(fixture.messages - seen, 0, (WRITERS + 2) * (RPC_STREAM_READ_BYTES / 100));
+        assert_in_range(fixture.messages - seen, 0, (WRITERS + 2) * (NETWORK_READ_BYTES / 100));
         seen = fixture.messages;
         answer = recv(fds[WRITERS], unread, sizeof(unread), MSG_DONTWAIT);
     }

@@ -1,5 +1,6 @@
 /* Texts and prefixes of gRPC, and the heap of timers. */
 #include "src/base/check.h"
+#include "src/net/address.h"
 #include "src/rpc/timers.h"
 #include "src/rpc/uv_clock.h"
 #include "src/rpc/wire.h"
@@ -179,21 +180,21 @@ static void addresses_are_host_and_port_or_a_socket_path(void **state)
 {
     static const char *const bad[] = {"",     "host", "host:",  ":1",    "host:65536",
                                       "h:-1", "h:1x", "::1:80", "unix:", "h:123456"};
-    struct rpc_address address;
+    struct network_address address;
     struct err err;
 
     (void)state;
-    assert_int_equal(rpc_address_parse("127.0.0.1:7443", &address, &err), 0);
+    assert_int_equal(network_address_parse("127.0.0.1:7443", &address, &err), 0);
     assert_string_equal(address.host, "127.0.0.1");
     assert_int_equal(address.port, 7443);
     assert_false(address.local);
-    assert_int_equal(rpc_address_parse("[::1]:80", &address, &err), 0);
+    assert_int_equal(network_address_parse("[::1]:80", &address, &err), 0);
     assert_string_equal(address.host, "::1");
-    assert_int_equal(rpc_address_parse("unix:/run/a:b", &address, &err), 0);
+    assert_int_equal(network_address_parse("unix:/run/a:b", &address, &err), 0);
     assert_true(address.local);
     assert_string_equal(address.host, "/run/a:b");
     for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
-        assert_int_equal(rpc_address_parse(bad[i], &address, &err), -1);
+        assert_int_equal(network_address_parse(bad[i], &address, &err), -1);
         assert_int_equal(err.code, ERR_INVALID);
     }
 }

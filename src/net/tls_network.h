@@ -1,4 +1,4 @@
-/* TLS around a network table of io_ops.h: the same streams, between members that have shown their certificates.
+/* TLS around a network table: the same streams, between members that have shown their certificates.
  *
  * Flow     dial or accept -> handshake -> the peer must be a replica of our cluster -> opened, received..., closed. peer_is()
  *          then says which one it is; the transport asks with the id that it dialled, or that a newcomer claims.
@@ -8,12 +8,12 @@
  *          network_tls_recheck(), after the CA file was changed, ends the streams of members whose certificates are not of it any more.
  * Absent   a look at dates after the handshake: a cluster whose certificates have all expired goes on until connections break. A farewell of TLS: frames say themselves whether they are whole.
  */
-#ifndef CKPT_RAFT_TLS_NETWORK_H
-#define CKPT_RAFT_TLS_NETWORK_H
+#ifndef CKPT_NET_TLS_NETWORK_H
+#define CKPT_NET_TLS_NETWORK_H
 
-#include "raft/io_ops.h"
 #include "src/base/list.h"
 #include "src/base/ops.h"
+#include "src/net/network.h"
 #include "src/tls/engine.h"
 
 enum { TLS_NETWORK_HANDSHAKE_MS = 1500 };

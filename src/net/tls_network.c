@@ -1,10 +1,9 @@
 /* TLS around a network table. See tls_network.h. */
-#include "raft/net/tls_network.h"
+#include "src/net/tls_network.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "raft/core/consensus.h"
 #include "src/base/check.h"
 
 /* What peers agree on (ALPN): an API client that calls here, or a member that calls an API port, learns so at once. */
@@ -23,7 +22,7 @@ struct tls_stream {
     bool outdated; /* the files were read again meanwhile: its engine goes by the former ones */
     bool begun;    /* the peer has sent something */
     bool in_use;   /* inside an event: freed later */
-    char address[CONSENSUS_ADDRESS_BYTES];
+    char address[NETWORK_PEER_BYTES];
 };
 
 struct tls_listener {
@@ -207,7 +206,8 @@ static struct network_stream *tls_connect(void *context, const char *address,
 {
     struct tls_network *network = context;
     struct tls_stream *stream = stream_new(network, TLS_CLIENT);
-    const struct network_events below = {stream, below_opened, below_received, below_closed};
+    const struct network_events below = {
+        .data = stream, .opened = below_opened, .received = below_received, .closed = below_closed};
 
     stream->events = *events;
     snprintf(stream->address, sizeof(stream->address), "%s", address);
@@ -218,7 +218,8 @@ static struct network_stream *tls_connect(void *context, const char *address,
 static void tls_start(struct network_stream *handle, const struct network_events *events)
 {
     struct tls_stream *stream = stream_of(handle);
-    const struct network_events below = {stream, NULL, below_received, below_closed};
+    const struct network_events below = {
+        .data = stream, .received = below_received, .closed = below_closed};
 
     stream->events = *events;
     handshake_begin(stream);
@@ -253,9 +254,11 @@ static bool tls_peer_is(struct network_stream *handle, uint64_t member_id)
     return false;
 }
 
-static void tls_describe(const struct network_stream *handle, char *text, size_t size)
+static void tls_peer(const struct network_stream *handle, struct network_peer *ret_peer)
 {
-    snprintf(text, size, "%s", stream_of(handle)->address);
+    const struct tls_stream *stream = stream_of(handle);
+
+    stream->network->below.peer(stream->below, ret_peer);
 }
 
 static void tls_close(struct network_stream *handle)
@@ -272,12 +275,17 @@ static void below_accepted(void *data, struct network_stream *below)
 {
     struct tls_listener *listener = data;
     struct tls_network *network = listener->network;
-    struct tls_stream *stream = stream_new(network, TLS_SERVER);
+    struct network_peer peer;
+    struct tls_stream *stream;
 
+    if (below == NULL) {
+        listener->accepted(listener->data, NULL);
+        return;
+    }
+    stream = stream_new(network, TLS_SERVER);
     stream->below = below;
-    snprintf(stream->address, sizeof(stream->address), "peer");
-    if (network->below.describe != NULL)
-        network->below.describe(below, stream->address, sizeof(stream->address));
+    network->below.peer(below, &peer);
+    snprintf(stream->address, sizeof(stream->address), "%s", peer.address);
     listener->accepted(listener->data, (struct network_stream *)stream);
 }
 
@@ -347,7 +355,7 @@ void network_tls_ops(struct tls_network *network, struct network_ops *ret_ops)
         .send = tls_send,
         .unsent_bytes = tls_unsent_bytes,
         .peer_is = tls_peer_is,
-        .describe = tls_describe,
+        .peer = tls_peer,
         .close = tls_close,
     };
 }

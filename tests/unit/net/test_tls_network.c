@@ -1,7 +1,7 @@
 /* TLS around a network table that lives in memory: who gets through, what is told of the others, and that streams end once, however and
  * whenever they end. S11: the end of a connection is told at once. */
-#include "raft/net/tls_network.h"
 #include "src/base/check.h"
+#include "src/net/tls_network.h"
 #include "tests/support/tls_site.h"
 
 enum { STREAMS_MAX = 64 };
@@ -98,10 +98,10 @@ static size_t memory_unsent(const struct network_stream *stream)
     return stream->other == NULL ? 0 : stream->other->waiting.length;
 }
 
-static void memory_describe(const struct network_stream *stream, char *text, size_t size)
+static void memory_peer(const struct network_stream *stream, struct network_peer *ret_peer)
 {
     (void)stream;
-    snprintf(text, size, "10.0.0.9:1");
+    *ret_peer = (struct network_peer){.address = "10.0.0.9:1", .pid = -1};
 }
 
 static void memory_close(struct network_stream *stream)
@@ -291,7 +291,8 @@ static void on_closed(void *data, const struct err *err)
 
 static void on_accepted(void *data, struct network_stream *stream)
 {
-    const struct network_events events = {&acceptor, NULL, on_received, on_closed};
+    const struct network_events events = {
+        .data = &acceptor, .received = on_received, .closed = on_closed};
 
     (void)data;
     acceptor.stream = stream;
@@ -311,7 +312,7 @@ static void member_open(struct member *member, struct site *of, enum tls_kind ki
                   .start = memory_start,
                   .send = memory_send,
                   .unsent_bytes = memory_unsent,
-                  .describe = memory_describe,
+                  .peer = memory_peer,
                   .close = memory_close},
         .clock = &clock_table,
         .context = member->context,
@@ -360,7 +361,8 @@ static int close_members(void **state)
 
 static void dial(const char *address)
 {
-    const struct network_events events = {&dialler, on_opened, on_received, on_closed};
+    const struct network_events events = {
+        .data = &dialler, .opened = on_opened, .received = on_received, .closed = on_closed};
 
     dialler.stream = dialler.member->ops.connect(dialler.member->ops.context, address, &events);
 }
