@@ -80,8 +80,8 @@ struct consensus_config {
     uint32_t election_timeout_ms;    /* 1000 */
     uint32_t heartbeat_ms;           /* 100 */
     uint64_t snapshot_after_entries; /* 0: 100,000 */
-    /* 0: 64 MiB of log. When the last snapshot's content was larger, as much as that, four times this at most: writing the
-     * state then costs about as many bytes as the log itself, whatever the state's size. */
+    /* 0: 64 MiB of log. When the last snapshot's content was larger, as much as that, and as many times the entries: writing
+     * the state then costs about as many bytes as the log itself, whatever the state's size. */
     uint64_t snapshot_after_bytes;
     uint64_t reserve_bytes; /* 0: 32 MiB kept free for recovery from a full disk */
     uint64_t

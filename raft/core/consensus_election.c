@@ -229,7 +229,7 @@ static void settle(struct consensus *consensus)
         &consensus->raft, consensus->transfer.unreadable || consensus->bytes_since_snapshot >=
                                                                 core_snapshot_after_bytes(consensus)
                               ? 1
-                              : (unsigned)consensus->config.snapshot_after_entries);
+                              : (unsigned)core_snapshot_after_entries(consensus));
 }
 
 void core_enter(struct consensus *consensus)

@@ -45,8 +45,8 @@ enum {
     CORE_FORMER_MS = 3000,
     CORE_SNAPSHOT_RETRY_MS = 10000,  /* after a failed one */
     CORE_INSTALL_TIMEOUT_MS = 10000, /* after the last byte was sent */
-    CORE_SNAPSHOT_STRETCH =
-        4, /* the log may grow to this many times snapshot_after_bytes, when the state is as large */
+    CORE_SNAPSHOT_HELD =
+        4, /* times what is due of a small state: so much log is kept for a member that gets a snapshot */
     CORE_TRAILING_BYTES_MAX = 16 << 20,
     CORE_TRAILING_ENTRIES_MAX = 100000,
     CORE_TRAILING_ENTRIES_LOADED = 1024,
@@ -299,7 +299,10 @@ struct raft_snapshot *core_snapshot_token(const struct consensus *consensus, str
 void core_snapshot_received(void *context, uint64_t from, uint64_t term,
                             struct snapshot_meta *take_meta);
 void core_snapshot_deliver(struct consensus *consensus);
-uint64_t core_snapshot_after_bytes(const struct consensus *consensus); /* of log, the next one */
+/* The next one is due after so many bytes of log, or so many entries: at least as configured, and as many bytes as the state has, so
+ * that what snapshots cost each entry does not grow with the state. */
+uint64_t core_snapshot_after_bytes(const struct consensus *consensus);
+uint64_t core_snapshot_after_entries(const struct consensus *consensus);
 
 /* consensus_member.c */
 void core_members_tick(struct consensus *consensus);

@@ -82,10 +82,17 @@ void core_apply_noted(struct consensus *consensus)
 
 uint64_t core_snapshot_after_bytes(const struct consensus *consensus)
 {
-    uint64_t min = consensus->config.snapshot_after_bytes, max = CORE_SNAPSHOT_STRETCH * min;
-    uint64_t state = consensus->snapshot_bytes;
+    uint64_t min = consensus->config.snapshot_after_bytes;
 
-    return state < min ? min : state > max ? max : state;
+    return consensus->snapshot_bytes < min ? min : consensus->snapshot_bytes;
+}
+
+uint64_t core_snapshot_after_entries(const struct consensus *consensus)
+{
+    uint64_t times = core_snapshot_after_bytes(consensus) / consensus->config.snapshot_after_bytes;
+    uint64_t entries = consensus->config.snapshot_after_entries;
+
+    return times > UINT32_MAX / entries ? UINT32_MAX : times * entries;
 }
 
 /* A member gets our snapshot, or has it and is installing it: it will need the log after it. */
@@ -100,11 +107,10 @@ static bool receiver_waits(const struct consensus *consensus)
 }
 
 /* So much log is kept for it, and no more, since the log is not endless: a transfer takes the longer the larger the state is, and the log
- * grows meanwhile. */
-static uint64_t held_bytes(const struct consensus *consensus)
+ * grows meanwhile. Twice what is due, but four times what is due of a small state. */
+static uint64_t held(uint64_t due, uint64_t configured)
 {
-    uint64_t due = core_snapshot_after_bytes(consensus);
-    uint64_t min = (CORE_SNAPSHOT_STRETCH - 1) * consensus->config.snapshot_after_bytes;
+    uint64_t min = (CORE_SNAPSHOT_HELD - 1) * configured;
 
     return due + (due < min ? min : due);
 }
@@ -124,9 +130,10 @@ static bool may_take(const struct consensus *consensus)
     if (raft->configuration_uncommitted_index != 0)
         return false;
     if (!consensus->transfer.unreadable && receiver_waits(consensus) &&
-        consensus->bytes_since_snapshot < held_bytes(consensus) &&
+        consensus->bytes_since_snapshot <
+            held(core_snapshot_after_bytes(consensus), consensus->config.snapshot_after_bytes) &&
         raft->last_applied - raft->log.snapshot.last_index <
-            CORE_SNAPSHOT_STRETCH * consensus->config.snapshot_after_entries)
+            held(core_snapshot_after_entries(consensus), consensus->config.snapshot_after_entries))
         return false;
     return consensus->snapshot_failed_us == 0 ||
            core_now_us(consensus) - consensus->snapshot_failed_us >

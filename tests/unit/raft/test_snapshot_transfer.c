@@ -12,7 +12,8 @@ static struct cluster *cluster_ahead(uint64_t seed, uint64_t ballast_bytes, unsi
 {
     struct cluster *cluster = cluster_new(seed, 3);
 
-    cluster->config.snapshot_after_entries = 100; /* and so many stay behind one */
+    cluster->config.snapshot_after_entries = 100;    /* and so many stay behind one */
+    cluster->config.snapshot_after_bytes = 64 << 20; /* however large the state is */
     for (unsigned i = 0; i < 3; i++) {
         cluster->nodes[i].ballast_bytes = ballast_bytes;
         cluster_start(cluster, i, true);

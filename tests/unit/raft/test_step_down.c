@@ -220,12 +220,17 @@ static void nobody_gives_up_what_no_other_could_take(void **state)
 /* It would have to be sent again from its beginning. */
 static void nobody_gives_up_while_those_who_could_elect_are_sent_a_snapshot(void **state)
 {
-    struct cluster *cluster = up(34, 3);
-    unsigned leader = (unsigned)cluster_leader(cluster), late = (leader + 1) % 3;
-    const struct raft *raft = &cluster->nodes[leader].consensus->raft;
+    struct cluster *cluster = cluster_new(34, 3);
+    unsigned leader, late;
+    const struct raft *raft;
     struct err err;
 
     (void)state;
+    cluster->config.snapshot_after_bytes = 64
+                                           << 20; /* as many entries, however large the state is */
+    up_as_set(cluster);
+    leader = (unsigned)cluster_leader(cluster), late = (leader + 1) % 3;
+    raft = &cluster->nodes[leader].consensus->raft;
     for (unsigned i = 0; i < 3; i++)
         cluster->nodes[i].ballast_bytes = 8 << 20;
     cluster_kill(cluster, late);

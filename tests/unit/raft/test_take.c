@@ -43,7 +43,8 @@ static void a_snapshot_that_fills_the_disk_is_removed_and_taken_later(void **sta
     (void)state;
     cluster->config.snapshot_after_entries = 1000000;
     cluster->config.snapshot_after_bytes = 8192;
-    cluster->nodes[0].ballast_bytes = 3000000;
+    cluster->nodes[0].ballast_bytes = 3000000; /* of log is what the second one is due after */
+    cluster->entry_bytes_max = 60000;
     cluster_start(cluster, 0, true);
     cluster_kill(cluster, 0);
     open_real = disk->open;
