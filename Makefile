@@ -15,10 +15,11 @@ PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 
 # ---- layers: a folder is an archive; what a layer may link is its line (tests/lint checks the includes) ----
-LAYERS = base tls net proto fsm raft eval whatif rpc dest backup telemetry client broker agent app cli
+LAYERS = base tls net serve proto fsm raft eval whatif rpc dest backup telemetry client broker agent app cli
 DIR_base = src/base
 DIR_tls = src/tls
 DIR_net = src/net
+DIR_serve = src/serve
 DIR_fsm = fsm
 DIR_raft = raft
 DIR_eval = src/eval
@@ -35,6 +36,7 @@ DIR_cli = src/cli
 USE_base = base
 USE_tls = tls base
 USE_net = net tls base
+USE_serve = serve tls base
 USE_proto = proto
 USE_fsm = fsm proto base
 USE_raft = raft net tls base
@@ -45,8 +47,8 @@ USE_dest = dest base
 USE_backup = backup dest proto base
 USE_telemetry = telemetry base
 USE_client = client rpc net tls proto base
-USE_broker = broker eval backup dest telemetry rpc raft net tls fsm proto base
-USE_agent = agent dest rpc fsm raft net tls proto base
+USE_broker = broker eval backup dest telemetry rpc raft net serve tls fsm proto base
+USE_agent = agent dest rpc fsm raft net serve tls proto base
 USE_app = app
 USE_cli = cli whatif eval client rpc backup dest net tls fsm proto base
 

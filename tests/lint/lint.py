@@ -39,6 +39,7 @@ MAY_INCLUDE = {
     "src/base/": ("src/base/",),
     "fsm/": ("fsm/", *OWN_PROTO, "src/base/check.h", "src/base/id.h", "src/base/list.h"),  # the parts of base that are pure
     "src/tls/": ("src/tls/", "src/base/"),
+    "src/serve/": ("src/serve/", *TLS, "src/base/"),
     "src/net/": ("src/net/", *TLS, "src/base/"),
     "raft/": ("raft/", "src/net/network.h", *TLS, "src/base/"),
     "src/eval/": ("src/eval/", "fsm/", *API, "src/base/"),
@@ -48,8 +49,8 @@ MAY_INCLUDE = {
     "src/backup/": ("src/backup/", "src/dest/sha256.h", *API, "src/base/"),
     "src/telemetry/": ("src/telemetry/", "src/base/"),
     "src/client/": ("src/client/", "src/rpc/", *TLS, *API, "src/base/"),
-    "src/broker/": ("src/broker/", "src/eval/", "src/dest/", "src/backup/", "src/telemetry/", "src/rpc/", "fsm/", *ALL_PROTO, *TLS, "src/base/"),
-    "src/agent/": ("src/agent/", "src/dest/", "src/rpc/", "src/app/", "fsm/limits.h", "fsm/status.h", "fsm/profiles.h", *API, "ckpt/agent/v1/", *TLS, "src/base/"),
+    "src/broker/": ("src/broker/", "src/eval/", "src/dest/", "src/backup/", "src/telemetry/", "src/rpc/", "src/serve/", "fsm/", *ALL_PROTO, *TLS, "src/base/"),
+    "src/agent/": ("src/agent/", "src/dest/", "src/rpc/", "src/serve/", "src/app/", "fsm/limits.h", "fsm/status.h", "fsm/profiles.h", *API, "ckpt/agent/v1/", *TLS, "src/base/"),
     "src/app/": ("src/app/",),
     "src/cli/": ("src/cli/", "src/whatif/whatif.h", "src/client/", "src/backup/", "src/dest/sha256.h", "fsm/status.h", *API, *TLS, "src/tls/authority.h",
                  "src/base/"),
@@ -65,17 +66,17 @@ ALSO = {"src/broker/replica/replica.c": ("raft/",), "src/broker/replica/replica.
 LIBRARY_LAYERS = {
     "raft.h": ("raft/",),
     "raft/": ("raft/",),
-    "uv.h": ("raft/", "src/net/", "src/rpc/", "src/dest/", "src/telemetry/", "src/client/", "src/broker/", "src/agent/", "src/cli/"),
+    "uv.h": ("raft/", "src/net/", "src/serve/", "src/rpc/", "src/dest/", "src/telemetry/", "src/client/", "src/broker/", "src/agent/", "src/cli/"),
     "lz4": ("raft/", "src/backup/"),
     "nghttp2/": ("src/rpc/",),
     "openssl/": ("src/tls/", "src/dest/"),
     "curl/": ("src/telemetry/",),
     "yaml.h": ("src/cli/", "src/broker/", "src/agent/"),
     "jansson.h": ("src/cli/", "src/telemetry/"),
-    "microhttpd.h": ("src/broker/", "src/agent/"),
+    "microhttpd.h": ("src/serve/",),
     "libsmartcols/": ("src/cli/",),
     "protobuf-c/": ("fsm/", "src/client/", "src/broker/", "src/agent/", "src/cli/"),
-    "math.h": ("src/eval/", "src/whatif/", "src/broker/", "src/telemetry/"),
+    "math.h": ("src/serve/", "src/eval/", "src/whatif/", "src/broker/", "src/telemetry/"),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
 

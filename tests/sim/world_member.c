@@ -172,7 +172,7 @@ static void add_parts(struct world_member *member)
     struct err err;
 
     broker->rpc = rpc_server_new(broker->loop, &server);
-    broker->metrics = metrics_new(broker);
+    broker->metrics = broker_metrics_new(broker);
     broker->service = service_new(broker);
     broker->watch = watch_new(broker);
     broker->disk = &member->disk;

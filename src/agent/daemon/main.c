@@ -19,13 +19,14 @@
 #include "src/agent/daemon/agent.h"
 #include "src/agent/daemon/config.h"
 #include "src/agent/daemon/credentials.h"
-#include "src/agent/daemon/http.h"
+#include "src/agent/daemon/metrics.h"
 #include "src/agent/daemon/session.h"
 #include "src/agent/job/restart_points.h"
 #include "src/agent/node/adopt.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/rpc/uv_clock.h"
+#include "src/serve/http.h"
 
 enum { EXIT_CONFIG = 2, STOP_MAX_MS = 3000 };
 
@@ -39,6 +40,7 @@ struct daemon {
     struct agent agent;
     struct credentials credentials;
     struct app_server *app_server;
+    struct metrics *metrics;
     struct http *http;
     uv_signal_t terminate;
     uv_signal_t interrupt;
@@ -184,6 +186,7 @@ static void daemon_stop(uv_signal_t *handle, int number)
     session_free(daemon->agent.session);
     daemon->agent.session = NULL;
     http_free(daemon->http);
+    metrics_free(daemon->metrics);
     agent_close(&daemon->agent);
     app_server_free(daemon->app_server, handle_closed, NULL);
     restart_points_free(daemon->agent.restart_points);
@@ -252,9 +255,11 @@ static int daemon_open(struct daemon *daemon, struct err *err)
     umask(mask);
     if (result != 0)
         return -1;
-    if (daemon->config.http[0] != '\0')
-        return http_new(agent, daemon->config.http, &daemon->http, err);
-    return 0;
+    daemon->metrics = agent_metrics_new(agent);
+    if (daemon->config.http[0] == '\0')
+        return 0;
+    return http_open(&daemon->loop, daemon->config.http,
+                     &(struct http_site){.metrics = daemon->metrics}, &daemon->http, err);
 }
 
 static int daemon_run(struct daemon *daemon)

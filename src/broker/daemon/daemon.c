@@ -15,7 +15,7 @@
 #include "src/broker/api/watch.h"
 #include "src/broker/broker.h"
 #include "src/broker/daemon/credentials.h"
-#include "src/broker/daemon/http.h"
+#include "src/broker/daemon/http_pages.h"
 #include "src/broker/daemon/metrics.h"
 #include "src/broker/daemon/process.h"
 #include "src/broker/decide/evaluator.h"
@@ -453,7 +453,7 @@ static void daemon_add_parts(struct daemon *daemon)
                     connections_max, rpc_server_connections_max(broker->rpc));
     rpc_server_add_reflection(broker->rpc, ckpt_descriptors,
                               (size_t)(ckpt_descriptors_end - ckpt_descriptors));
-    broker->metrics = metrics_new(broker);
+    broker->metrics = broker_metrics_new(broker);
     credentials_watch(broker->credentials);
     broker->service = service_new(broker);
     broker->watch = watch_new(broker);
@@ -484,6 +484,7 @@ static int daemon_listen(struct daemon *daemon, struct err *err)
 {
     struct broker *broker = &daemon->broker;
     const struct config *config = broker->config;
+    const struct http_site site = {http_pages, broker, broker->metrics};
     char address[sizeof("unix:") + 108];
 
     if (rpc_server_listen(broker->rpc, config->self->api, err) != 0)
@@ -494,7 +495,7 @@ static int daemon_listen(struct daemon *daemon, struct err *err)
             return err_wrap(err, "unix_socket");
     }
     if (config->self->http[0] != '\0' &&
-        http_open(broker, config->self->http, &broker->http, err) != 0)
+        http_open(broker->loop, config->self->http, &site, &broker->http, err) != 0)
         return listen_failed("http address", err);
     return 0;
 }

@@ -7,13 +7,10 @@
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/broker/broker.h"
-#include "src/broker/daemon/metrics.h"
 #include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/explain/translate.h"
 
-#define TEXT "text/plain; charset=utf-8"
-
-enum { PAGE_OK = 200, PAGE_NOT_FOUND = 404, PAGE_UNAVAILABLE = 503, PAGE_ROWS_MAX = 50 };
+enum { PAGE_OK = 200, PAGE_UNAVAILABLE = 503, PAGE_ROWS_MAX = 50 };
 
 /* ---- health ----------------------------------------------------------------------------------------------------------- */
 
@@ -53,27 +50,41 @@ static bool ready(struct broker *broker, bool verbose, struct buf *body)
     return ok;
 }
 
-static void page_ready(struct broker *broker, bool verbose, struct http_page *page,
-                       struct buf *body)
+static unsigned page_ready(void *data, bool verbose, struct buf *body)
 {
-    bool ok = ready(broker, verbose, body);
+    bool ok = ready(data, verbose, body);
 
-    page->status = ok ? PAGE_OK : PAGE_UNAVAILABLE;
     buf_printf(body, "%s\n", ok ? "ready" : "not ready");
+    return ok ? PAGE_OK : PAGE_UNAVAILABLE;
 }
 
-static void page_role(struct broker *broker, bool wanted_leader, struct http_page *page,
-                      struct buf *body)
+/* Whether this member leads. */
+static bool write_role(const struct broker *broker, struct consensus_status *status,
+                       struct buf *body)
 {
     bool leads = replica_serving(broker->replica);
+
+    replica_get_status(broker->replica, status);
+    buf_printf(body, "%s term=%" PRIu64 " leader=%" PRIu64 "\n",
+               leads ? "leader" : translate_role(status), status->term, status->leader_id);
+    return leads;
+}
+
+static unsigned page_leader(void *data, bool verbose, struct buf *body)
+{
     struct consensus_status status;
 
-    replica_get_status(broker->replica, &status);
-    page->status = leads == wanted_leader ? PAGE_OK : PAGE_UNAVAILABLE;
-    if (!wanted_leader && status.leader_id == 0)
-        page->status = PAGE_UNAVAILABLE; /* follows nobody */
-    buf_printf(body, "%s term=%" PRIu64 " leader=%" PRIu64 "\n",
-               leads ? "leader" : translate_role(&status), status.term, status.leader_id);
+    (void)verbose;
+    return write_role(data, &status, body) ? PAGE_OK : PAGE_UNAVAILABLE;
+}
+
+/* One that follows nobody is none. */
+static unsigned page_follower(void *data, bool verbose, struct buf *body)
+{
+    struct consensus_status status;
+
+    (void)verbose;
+    return !write_role(data, &status, body) && status.leader_id != 0 ? PAGE_OK : PAGE_UNAVAILABLE;
 }
 
 /* ---- the live page ---------------------------------------------------------------------------------------------------- */
@@ -173,33 +184,19 @@ static void page_active(struct broker *broker, struct buf *body)
                PAGE_ROWS_MAX);
 }
 
-static void page_live(struct broker *broker, struct http_page *page, struct buf *body)
+static unsigned page_live(void *data, bool verbose, struct buf *body)
 {
-    page->content_type = "text/html; charset=utf-8";
-    page_head(broker, body);
-    page_targets(broker, body);
-    page_active(broker, body);
+    (void)verbose;
+    page_head(data, body);
+    page_targets(data, body);
+    page_active(data, body);
+    return PAGE_OK;
 }
 
-void http_page_write(struct broker *broker, const char *path, bool verbose,
-                     struct http_page *ret_page, struct buf *ret_body)
-{
-    *ret_page = (struct http_page){.status = PAGE_OK, .content_type = TEXT};
-    if (strcmp(path, "/metrics") == 0) {
-        ret_page->content_type = "text/plain; version=0.0.4; charset=utf-8";
-        metrics_render(broker->metrics, ret_body);
-    } else if (strcmp(path, "/livez") == 0) {
-        buf_printf(ret_body, "alive\n");
-    } else if (strcmp(path, "/readyz") == 0) {
-        page_ready(broker, verbose, ret_page, ret_body);
-    } else if (strcmp(path, "/leader") == 0) {
-        page_role(broker, true, ret_page, ret_body);
-    } else if (strcmp(path, "/follower") == 0) {
-        page_role(broker, false, ret_page, ret_body);
-    } else if (strcmp(path, "/") == 0) {
-        page_live(broker, ret_page, ret_body);
-    } else {
-        ret_page->status = PAGE_NOT_FOUND;
-        buf_printf(ret_body, "not found; there are / /metrics /livez /readyz /leader /follower\n");
-    }
-}
+const struct http_page http_pages[] = {
+    {"/", HTTP_HTML, page_live},
+    {"/readyz", HTTP_TEXT, page_ready},
+    {"/leader", HTTP_TEXT, page_leader},
+    {"/follower", HTTP_TEXT, page_follower},
+    {NULL, NULL, NULL},
+};

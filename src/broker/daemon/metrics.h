@@ -1,33 +1,20 @@
-/* Prometheus metrics: one table of names, a small registry of counters, gauges and histograms, text
- * exposition.
+/* The metrics of ckptd: the table.
  *
- * Flow     parts of the broker call metrics_add / _set / _observe with an id of the table;
- *          metrics_render() first takes what is read from the state and from raft
- *          (metrics_state.c), then writes the text.
- * Shapes   a series exists from its first value on; at most METRICS_SERIES_MAX per metric, further
- *          label values are counted under "other". Label values come from fixed sets (states,
- *          reasons, targets, vClusters), never from jobs.
+ * Flow     parts of the broker call metrics_add / _set / _observe with an id of the table; what is read from the state and from
+ *          raft is set when the text is asked for (metrics_state.c).
+ * Shapes   see src/serve/metrics.h. Label values come from fixed sets (states, reasons, targets, vClusters), never from jobs.
  * Units    base units as in the names: seconds, bytes, ratios 0..1. Gauges are the same on every
  *          member (the state is replicated); counters count what the leader did, so sums over
  *          members are right. ckpt_checkpoints_entered_total is exact.
- * Errors   none; every function accepts a NULL registry and does nothing.
- * Absent   timestamps, exemplars, per-job labels.
+ * Absent   per-job labels.
  * Source   U14, P-080, F-014, T-004, T-006, S1-070.
  */
 #ifndef CKPT_BROKER_METRICS_H
 #define CKPT_BROKER_METRICS_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "src/base/buf.h"
+#include "src/serve/metrics.h"
 
 struct broker;
-struct metrics;
-
-enum { METRICS_SERIES_MAX = 512, METRICS_LABELS_MAX = 2, METRICS_LABEL_VALUE_BYTES = 129 };
-
-enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES, METRIC_RATIO };
 
 /* clang-format off */
 /* id, kind, name, label names (up to two), help. SECONDS, BYTES and RATIO are histograms with fixed bounds. */
@@ -163,33 +150,9 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES, M
 
 /* clang-format on */
 
-enum metric {
-#define X(id, kind, name, label0, label1, help) METRIC_##id,
-    METRICS(X)
-#undef X
-        METRIC_COUNT
-};
+enum metric { METRICS(METRIC_ID) METRIC_COUNT };
 
-struct metrics *metrics_new(struct broker *broker);
-void metrics_free(struct metrics *metrics);
-
-/* Labels in the order of the table; NULL where the table has none. */
-void metrics_add(struct metrics *metrics, enum metric metric, const char *label0,
-                 const char *label1, double value);
-/* Forgets all series: what they name may be gone. */
-void metrics_clear(struct metrics *metrics, enum metric metric);
-void metrics_set(struct metrics *metrics, enum metric metric, const char *label0,
-                 const char *label1, double value);
-void metrics_observe(struct metrics *metrics, enum metric metric, double value);
-void metrics_observe_of(struct metrics *metrics, enum metric metric, const char *label0,
-                        double value);
-/* Replaces a whole histogram by counts[i] values of at most uppers[i], rising. */
-void metrics_replace(struct metrics *metrics, enum metric metric, const double *uppers,
-                     const uint64_t *counts, size_t count, double sum);
-/* 0 for a series that does not exist. */
-double metrics_value(const struct metrics *metrics, enum metric metric, const char *label0,
-                     const char *label1);
-/* The text exposition format, version 0.0.4. */
-void metrics_render(struct metrics *metrics, struct buf *text);
+/* With the replica's observer that counts what happens; metrics_free() ends both. */
+struct metrics *broker_metrics_new(struct broker *broker);
 
 #endif

@@ -13,7 +13,7 @@ __attribute__((unused)) static struct fake *start(void)
 {
     struct fake *fake = fake_new(NULL);
 
-    fake->broker.metrics = metrics_new(&fake->broker);
+    fake->broker.metrics = broker_metrics_new(&fake->broker);
     fake->broker.evaluator = evaluator_new(&fake->broker);
     return fake;
 }

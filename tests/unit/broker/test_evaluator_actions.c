@@ -241,7 +241,7 @@ static void a_cycle_proposes_the_move(void **state)
     char job_id[] = "job";
 
     (void)state;
-    fake->broker.metrics = metrics_new(&fake->broker);
+    fake->broker.metrics = broker_metrics_new(&fake->broker);
     fake->broker.dispatcher = dispatcher_new(&fake->broker);
     fake->broker.evaluator = evaluator_new(&fake->broker);
     assert_int_equal(fake_register(fake, "job", 1, 1, NULL).status, FSM_OK);

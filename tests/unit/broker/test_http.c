@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "src/broker/daemon/http.h"
+#include "src/broker/daemon/http_pages.h"
 #include "src/broker/daemon/metrics.h"
 #include "tests/unit/broker/fake_replica.h"
 
@@ -87,6 +87,7 @@ static bool answers(const char *answer, int status, const char *text)
 struct port {
     uv_loop_t loop;
     struct fake *fake;
+    struct http_site site;
     struct http *http;
 };
 
@@ -98,8 +99,9 @@ static int setup(void **state)
     assert_int_equal(uv_loop_init(&port->loop), 0);
     port->fake = fake_new(NULL);
     port->fake->broker.loop = &port->loop;
-    port->fake->broker.metrics = metrics_new(&port->fake->broker);
-    assert_int_equal(http_open(&port->fake->broker, "127.0.0.1:0", &port->http, &err), 0);
+    port->fake->broker.metrics = broker_metrics_new(&port->fake->broker);
+    port->site = (struct http_site){http_pages, &port->fake->broker, port->fake->broker.metrics};
+    assert_int_equal(http_open(&port->loop, "127.0.0.1:0", &port->site, &port->http, &err), 0);
     assert_true(http_port(port->http) > 0);
     *state = port;
     return 0;
@@ -198,13 +200,13 @@ static void an_address_that_cannot_be_used_is_an_error(void **state)
     char taken[32];
 
     snprintf(taken, sizeof(taken), "127.0.0.1:%d", http_port(port->http));
-    assert_int_equal(http_open(&port->fake->broker, taken, &second, &err), -1);
+    assert_int_equal(http_open(&port->loop, taken, &port->site, &second, &err), -1);
     assert_int_equal(err.code, ERR_IO);
-    assert_int_equal(http_open(&port->fake->broker, "nonsense", &second, &err), -1);
+    assert_int_equal(http_open(&port->loop, "nonsense", &port->site, &second, &err), -1);
     assert_int_equal(err.code, ERR_INVALID);
-    assert_int_equal(http_open(&port->fake->broker, "127.0.0.1:99999", &second, &err), -1);
-    assert_int_equal(http_open(&port->fake->broker, "example:80", &second, &err), -1);
-    assert_int_equal(http_open(&port->fake->broker, "192.0.2.1:80", &second, &err), -1);
+    assert_int_equal(http_open(&port->loop, "127.0.0.1:99999", &port->site, &second, &err), -1);
+    assert_int_equal(http_open(&port->loop, "example:80", &port->site, &second, &err), -1);
+    assert_int_equal(http_open(&port->loop, "192.0.2.1:80", &port->site, &second, &err), -1);
     assert_int_equal(err.code, ERR_IO);
 }
 

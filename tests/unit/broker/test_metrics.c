@@ -55,7 +55,7 @@ static void render(struct buf *text)
     struct fake *fake = fake_new(NULL);
     struct metrics *metrics;
 
-    fake->broker.metrics = metrics = metrics_new(&fake->broker);
+    fake->broker.metrics = metrics = broker_metrics_new(&fake->broker);
     fake_serve(fake);
     fake_set_available(fake, false);
     metrics_observe(metrics, METRIC_CHECKPOINT_SIZE, 4.1e13);
@@ -152,7 +152,7 @@ static void label_values_are_escaped(void **state)
 static void series_are_bounded(void **state)
 {
     struct fake *fake = fake_new(NULL);
-    struct metrics *metrics = metrics_new(&fake->broker);
+    struct metrics *metrics = broker_metrics_new(&fake->broker);
     char label[32];
 
     (void)state;

@@ -6,7 +6,7 @@ static struct fake *start(void)
 {
     struct fake *fake = fake_new(NULL);
 
-    fake->broker.metrics = metrics_new(&fake->broker);
+    fake->broker.metrics = broker_metrics_new(&fake->broker);
     fake_serve(fake);
     return fake;
 }

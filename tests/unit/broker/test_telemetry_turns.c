@@ -159,7 +159,7 @@ static void site_start(struct site *site)
     uv_random_ops(&fake->broker.random);
     node_health_config_default(&fake->config.health);
     fake->config.health.follower_slowdown = 1;
-    fake->broker.metrics = metrics_new(&fake->broker);
+    fake->broker.metrics = broker_metrics_new(&fake->broker);
     fake->broker.dispatcher = dispatcher_new(&fake->broker);
     snprintf(url, sizeof(url), "http://127.0.0.1:%u/metrics", site->server.port);
     fake->config.telemetry_count = 1;

@@ -7,8 +7,8 @@
  *          connection and closes it, which is when the guest leaves.
  * Units    milliseconds of the caller's clock.
  */
-#ifndef CKPT_BASE_HTTP_GUARD_H
-#define CKPT_BASE_HTTP_GUARD_H
+#ifndef CKPT_SERVE_HTTP_GUARD_H
+#define CKPT_SERVE_HTTP_GUARD_H
 
 #include <stddef.h>
 #include <stdint.h>

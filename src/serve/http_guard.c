@@ -1,5 +1,5 @@
 /* See http_guard.h. */
-#include "src/base/http_guard.h"
+#include "src/serve/http_guard.h"
 
 #include <sys/socket.h>
 

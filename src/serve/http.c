@@ -1,20 +1,19 @@
-/* See http.h. This file: the port inside the loop; http_pages.c answers. */
-#include "src/broker/daemon/http.h"
+/* See http.h. */
+#include "src/serve/http.h"
 
 #include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/address.h"
 #include "src/base/check.h"
-#include "src/base/http_guard.h"
-#include "src/broker/broker.h"
-#include "src/broker/daemon/http_pages.h"
+#include "src/serve/http_guard.h"
 
-enum { HTTP_HOST_BYTES = 256 };
+enum { HTTP_HOST_BYTES = 256, HTTP_VERBOSE_BYTES = sizeof("verbose") - 1 };
 
 struct http {
-    struct broker *broker;
+    struct http_site site;
     struct MHD_Daemon *daemon;
     struct http_guard guard;
     uv_poll_t poll;
@@ -64,8 +63,8 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 
 /* ---- answers ---------------------------------------------------------------------------------------------------------- */
 
-static enum MHD_Result answer(struct MHD_Connection *connection, const struct http_page *page,
-                              struct buf *body)
+static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status,
+                              const char *content_type, struct buf *body)
 {
     size_t length;
     uint8_t *bytes = buf_take(body, &length);
@@ -77,13 +76,72 @@ static enum MHD_Result answer(struct MHD_Connection *connection, const struct ht
         free(bytes);
         return MHD_NO; /* cuts the connection */
     }
-    MHD_add_response_header(response, "Content-Type", page->content_type);
+    MHD_add_response_header(response, "Content-Type", content_type);
     MHD_add_response_header(response, "Cache-Control", "no-store");
-    if (page->status == MHD_HTTP_METHOD_NOT_ALLOWED)
+    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header(response, "Allow", "GET, HEAD");
-    result = MHD_queue_response(connection, page->status, response);
+    result = MHD_queue_response(connection, status, response);
     MHD_destroy_response(response);
     return result;
+}
+
+static unsigned write_alive(void *data, bool verbose, struct buf *body)
+{
+    (void)data;
+    (void)verbose;
+    buf_printf(body, "alive\n");
+    return MHD_HTTP_OK;
+}
+
+static unsigned write_metrics(void *data, bool verbose, struct buf *body)
+{
+    (void)verbose;
+    metrics_render(data, body);
+    return MHD_HTTP_OK;
+}
+
+static const struct http_page own_pages[] = {
+    {"/metrics", "text/plain; version=0.0.4; charset=utf-8", write_metrics},
+    {"/livez", HTTP_TEXT, write_alive},
+    {NULL, NULL, NULL},
+};
+
+static const struct http_page *find_page(const struct http_page *pages, const char *path)
+{
+    for (; pages != NULL && pages->path != NULL; pages++) {
+        if (strcmp(pages->path, path) == 0)
+            return pages;
+    }
+    return NULL;
+}
+
+static void list_pages(const struct http_page *pages, struct buf *body)
+{
+    for (; pages != NULL && pages->path != NULL; pages++)
+        buf_printf(body, " %s", pages->path);
+}
+
+/* The page of a path, or the list of all paths. */
+static enum MHD_Result answer_path(const struct http *http, struct MHD_Connection *connection,
+                                   const char *path)
+{
+    bool verbose = MHD_lookup_connection_value_n(connection, MHD_GET_ARGUMENT_KIND, "verbose",
+                                                 HTTP_VERBOSE_BYTES, NULL, NULL) == MHD_YES;
+    const struct http_page *own = find_page(own_pages, path);
+    const struct http_page *page = own != NULL ? own : find_page(http->site.pages, path);
+    unsigned status = MHD_HTTP_NOT_FOUND;
+    struct buf body;
+
+    buf_init(&body);
+    if (page != NULL) {
+        status = page->write(own != NULL ? http->site.metrics : http->site.data, verbose, &body);
+    } else {
+        buf_printf(&body, "not found; there are");
+        list_pages(own_pages, &body);
+        list_pages(http->site.pages, &body);
+        buf_printf(&body, "\n");
+    }
+    return answer(connection, status, page != NULL ? page->content_type : HTTP_TEXT, &body);
 }
 
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
@@ -92,8 +150,6 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 {
     static int seen; /* its address marks a request whose headers were seen */
     struct http *http = context;
-    struct http_page page = {.status = MHD_HTTP_METHOD_NOT_ALLOWED,
-                             .content_type = "text/plain; charset=utf-8"};
     struct buf body;
 
     (void)version;
@@ -107,15 +163,11 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         *upload_length = 0;
         return MHD_YES;
     }
-    buf_init(&body);
     if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0)
-        http_page_write(http->broker, url,
-                        MHD_lookup_connection_value_n(connection, MHD_GET_ARGUMENT_KIND, "verbose",
-                                                      strlen("verbose"), NULL, NULL) == MHD_YES,
-                        &page, &body);
-    else
-        buf_printf(&body, "only GET and HEAD\n");
-    return answer(connection, &page, &body);
+        return answer_path(http, connection, url);
+    buf_init(&body);
+    buf_printf(&body, "only GET and HEAD\n");
+    return answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, HTTP_TEXT, &body);
 }
 
 /* ---- the loop --------------------------------------------------------------------------------------------------------- */
@@ -152,27 +204,13 @@ static void run(struct http *http)
 static int parse_address(const char *address, struct sockaddr_storage *ret_address, struct err *err)
 {
     char host[HTTP_HOST_BYTES];
-    const char *colon = strrchr(address, ':');
-    const char *begin = address;
-    unsigned long port;
-    char *end;
-    size_t length;
+    uint64_t port;
 
-    if (colon == NULL)
+    if (address_split(address, host, sizeof(host), &port) != 0 || port > UINT16_MAX)
         return err_set(err, ERR_INVALID, "\"%s\" is not host:port", address);
-    port = strtoul(colon + 1, &end, 10);
-    length = (size_t)(colon - address);
-    if (length >= 2 && address[0] == '[' && colon[-1] == ']') {
-        begin++;
-        length -= 2;
-    }
-    if (colon[1] == '\0' || *end != '\0' || port > UINT16_MAX || length >= sizeof(host))
-        return err_set(err, ERR_INVALID, "\"%s\" is not host:port", address);
-    memcpy(host, begin, length);
-    host[length] = '\0';
-    if (strcmp(host, "localhost") == 0)
-        snprintf(host, sizeof(host), "127.0.0.1");
     memset(ret_address, 0, sizeof(*ret_address));
+    if (strcmp(host, "localhost") == 0)
+        memcpy(host, "127.0.0.1", sizeof("127.0.0.1"));
     if (uv_ip4_addr(host, (int)port, (struct sockaddr_in *)ret_address) == 0 ||
         uv_ip6_addr(host, (int)port, (struct sockaddr_in6 *)ret_address) == 0)
         return 0;
@@ -201,7 +239,8 @@ static struct MHD_Daemon *start_daemon(struct http *http, const struct sockaddr_
                             MHD_OPTION_END);
 }
 
-int http_open(struct broker *broker, const char *address, struct http **ret_http, struct err *err)
+int http_open(uv_loop_t *loop, const char *address, const struct http_site *site,
+              struct http **ret_http, struct err *err)
 {
     struct http *http;
     struct sockaddr_storage where;
@@ -210,7 +249,7 @@ int http_open(struct broker *broker, const char *address, struct http **ret_http
     if (parse_address(address, &where, err) != 0)
         return err_wrap(err, "http");
     http = check_calloc(1, sizeof(*http));
-    http->broker = broker;
+    http->site = *site;
     http_guard_init(&http->guard);
     http->daemon = start_daemon(http, &where);
     if (http->daemon == NULL) {
@@ -223,8 +262,8 @@ int http_open(struct broker *broker, const char *address, struct http **ret_http
     info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     CHECK(info != NULL);
     http->poll.data = http->timer.data = http;
-    CHECK(uv_poll_init(broker->loop, &http->poll, info->epoll_fd) == 0);
-    CHECK(uv_timer_init(broker->loop, &http->timer) == 0);
+    CHECK(uv_poll_init(loop, &http->poll, info->epoll_fd) == 0);
+    CHECK(uv_timer_init(loop, &http->timer) == 0);
     http->open_handles = 2;
     CHECK(uv_poll_start(&http->poll, UV_READABLE, on_poll) == 0);
     *ret_http = http;

@@ -1,5 +1,5 @@
 /* Who takes long over a request is shown out, and the slowest when there are many. */
-#include "src/base/http_guard.h"
+#include "src/serve/http_guard.h"
 
 #include <sys/socket.h>
 #include <unistd.h>

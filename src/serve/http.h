@@ -1,0 +1,48 @@
+/* The HTTP side port of a daemon: plain HTTP/1.1 by libmicrohttpd inside the loop. A page is a row of its owner's table.
+ *
+ * Flow     MHD's epoll descriptor is polled by the loop and its timeout is a timer of the loop; no threads. Each request is answered
+ *          at once from what the process holds: GET and HEAD of the table's paths; anything else is 404, with the paths that there
+ *          are, or 405.
+ * Shapes   who takes long over a request or its answer is shown out, and the slowest when there are many (http_guard.h). What
+ *          the site names outlives the port.
+ * Errors   an address that cannot be bound fails http_open; anything from a peer is answered or cut, never logged.
+ * Source   U11, U14, T-003.
+ */
+#ifndef CKPT_SERVE_HTTP_H
+#define CKPT_SERVE_HTTP_H
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "src/base/err.h"
+#include "src/serve/metrics.h"
+
+enum { HTTP_IDLE_S = 15, HTTP_MEMORY_PER_CONNECTION = 32768 };
+
+#define HTTP_TEXT "text/plain; charset=utf-8"
+#define HTTP_HTML "text/html; charset=utf-8"
+
+struct http_page {
+    const char *path; /* NULL: the end of the table */
+    const char *content_type;
+    /* Writes the body and returns the status. verbose: the request has "?verbose". */
+    unsigned (*write)(void *data, bool verbose, struct buf *body);
+};
+
+/* What a port answers beside /livez (the loop answered) and /metrics; kept as it is given. */
+struct http_site {
+    const struct http_page *pages; /* NULL: none */
+    void *data;                    /* of their functions */
+    struct metrics *metrics;
+};
+
+struct http;
+
+/* address: an IP address or localhost, and a port; port 0 picks a free one. */
+int http_open(uv_loop_t *loop, const char *address, const struct http_site *site,
+              struct http **ret_http, struct err *err);
+int http_port(const struct http *http);
+/* Stops listening and drops connections; what the loop still holds is freed by the loop. NULL allowed. */
+void http_free(struct http *http);
+
+#endif
