@@ -27,6 +27,7 @@
 #include "src/base/id.h"
 #include "src/rpc/uv_clock.h"
 #include "src/serve/http.h"
+#include "src/serve/supervisor.h"
 
 enum { EXIT_CONFIG = 2, STOP_MAX_MS = 3000 };
 
@@ -45,6 +46,7 @@ struct daemon {
     uv_signal_t terminate;
     uv_signal_t interrupt;
     uv_signal_t hangup;
+    uv_timer_t watchdog;
     uv_timer_t stop_timer;
     bool stopping;
 };
@@ -182,6 +184,7 @@ static void daemon_stop(uv_signal_t *handle, int number)
     if (daemon->stopping)
         return;
     daemon->stopping = true;
+    supervisor_notify("STOPPING=1");
     log_info("stopping", "signal=%d allocations=%zu", number, daemon->agent.allocation_count);
     session_free(daemon->agent.session);
     daemon->agent.session = NULL;
@@ -192,6 +195,7 @@ static void daemon_stop(uv_signal_t *handle, int number)
     restart_points_free(daemon->agent.restart_points);
     own_registrar_free(daemon->agent.own_registrar);
     tls_watch_stop(&daemon->credentials.watch);
+    supervisor_unwatch(&daemon->watchdog);
     uv_close((uv_handle_t *)&daemon->terminate, NULL);
     uv_close((uv_handle_t *)&daemon->interrupt, NULL);
     uv_close((uv_handle_t *)&daemon->hangup, NULL);
@@ -280,6 +284,9 @@ static int daemon_run(struct daemon *daemon)
     if (daemon->config.insecure && daemon->config.http[0] != '\0')
         log_warning("insecure", "text=\"everyone who reaches %s reads the metrics\"",
                     daemon->config.http);
+    supervisor_watch(&daemon->loop, &daemon->watchdog);
+    supervisor_notify(
+        "READY=1"); /* applications attach and are looked after, with or without a leader */
     uv_run(&daemon->loop, UV_RUN_DEFAULT);
     credentials_close(&daemon->credentials);
     ledger_close(daemon->agent.ledger);

@@ -32,6 +32,7 @@
 #include "src/dest/worker.h"
 #include "src/net/uv_network.h"
 #include "src/rpc/uv_clock.h"
+#include "src/serve/supervisor.h"
 
 /* Bytes of `protoc --descriptor_set_out`, put into the program by the Makefile. */
 extern const uint8_t ckpt_descriptors[];
@@ -54,6 +55,7 @@ struct daemon {
     struct replica_observer observer;
     uint64_t leader_id; /* last logged */
     struct process_lag lag;
+    uv_timer_t watchdog;
     struct disk_watch *disk_watch;
     struct member_watch *member_watch;
     struct leader_watch *leader_watch;
@@ -93,9 +95,9 @@ static void daemon_role_changed(void *context, enum consensus_role role, uint64_
     daemon->leader_id = leader_id;
     log_info("role_changed", "role=%s term=%" PRIu64 " leader=%s", roles[role], term,
              daemon_member_name(daemon, leader_id));
-    process_notify(role == CONSENSUS_LEADER ? "STATUS=leader"
-                   : leader_id != 0         ? "STATUS=follower"
-                                            : "STATUS=no leader, waiting for quorum");
+    supervisor_notify(role == CONSENSUS_LEADER ? "STATUS=leader"
+                      : leader_id != 0         ? "STATUS=follower"
+                                               : "STATUS=no leader, waiting for quorum");
 }
 
 /* A member that begins with a bootstrap has no vote while a leader fills it (S17 in raft/README.md). */
@@ -229,6 +231,7 @@ static void daemon_await_workers(uv_timer_t *timer)
         _exit(EXIT_SUCCESS);
     }
     process_lag_stop(&daemon->lag);
+    supervisor_unwatch(&daemon->watchdog);
     daemon_close_timer(&daemon->step);
     daemon_close_timer(&daemon->guard);
     for (size_t i = 0; i < ARRAY_COUNT(daemon_signals); i++)
@@ -323,7 +326,7 @@ static void daemon_stop(struct daemon *daemon)
     daemon->stopping = true;
     uv_update_time(&daemon->loop);
     daemon->stopping_since_ms = uv_now(&daemon->loop);
-    process_notify("STOPPING=1");
+    supervisor_notify("STOPPING=1");
     replica_get_status(daemon->broker.replica, &status);
     log_info("stopping", "leads=%d", replica_serving(daemon->broker.replica));
     CHECK(uv_timer_start(&daemon->guard, daemon_guard, DAEMON_STOP_MAX_MS, 0) == 0);
@@ -513,6 +516,7 @@ static void daemon_add_handles(struct daemon *daemon)
     CHECK(uv_timer_init(&daemon->loop, &daemon->guard) == 0);
     daemon->step.data = daemon;
     daemon->guard.data = daemon;
+    supervisor_watch(&daemon->loop, &daemon->watchdog);
     process_lag_start(&daemon->lag, &daemon->loop, &daemon->broker.counters);
     replica_get_status(daemon->broker.replica, &status);
     process_lag_excuse_replay(&daemon->lag, status.last_index);
@@ -539,7 +543,7 @@ static void daemon_report_start(struct daemon *daemon)
     else if (config->insecure)
         log_warning("insecure", "text=\"everyone who reaches %s reads the metrics\"",
                     config->self->http);
-    process_notify("READY=1\nSTATUS=waiting for quorum");
+    supervisor_notify("READY=1\nSTATUS=waiting for quorum");
 }
 
 int daemon_run(const struct config *config, const struct config_flags *flags,

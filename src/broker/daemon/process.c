@@ -8,9 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -54,27 +52,6 @@ int process_owns(const char *data_dir, struct err *err)
                    "to %s (chown -R)",
                    data_dir, owner, user_name(geteuid(), self, sizeof(self)), owner, owner, owner,
                    self);
-}
-
-void process_notify(const char *message)
-{
-    const char *path = getenv("NOTIFY_SOCKET");
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    size_t length = path == NULL ? 0 : strlen(path);
-    int fd;
-
-    if (length == 0 || length >= sizeof(address.sun_path))
-        return;
-    memcpy(address.sun_path, path, length);
-    if (path[0] == '@') /* an abstract socket */
-        address.sun_path[0] = '\0';
-    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return;
-    if (sendto(fd, message, strlen(message), MSG_NOSIGNAL, (const struct sockaddr *)&address,
-               (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)) < 0)
-        log_debug("notify_failed", "text=\"%s\"", strerror(errno));
-    close(fd);
 }
 
 /* ---- the loop's lag ---- */
@@ -135,10 +112,6 @@ static void lag_fire(uv_timer_t *timer)
                         late_ms, cpu_ms, BROKER_LOOP_LAG_WARN_MS, counters->loop_lag_over_total);
         }
     }
-    if (lag->watchdog_ms != 0 && now_ms - lag->fed_ms >= lag->watchdog_ms) {
-        lag->fed_ms = now_ms;
-        process_notify("WATCHDOG=1");
-    }
     uv_update_time(timer->loop);
     lag_arm(lag);
 }
@@ -156,12 +129,8 @@ void process_lag_applied(struct process_lag *lag, uint64_t applied_index)
 
 void process_lag_start(struct process_lag *lag, uv_loop_t *loop, struct broker_counters *counters)
 {
-    const char *watchdog_us = getenv("WATCHDOG_USEC");
-
     memset(lag, 0, sizeof(*lag));
     lag->counters = counters;
-    if (watchdog_us != NULL)
-        lag->watchdog_ms = strtoull(watchdog_us, NULL, 10) / 2000;
     CHECK(uv_timer_init(loop, &lag->timer) == 0);
     lag->timer.data = lag;
     uv_update_time(loop);

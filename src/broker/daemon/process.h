@@ -1,5 +1,4 @@
-/* What ckptd does about itself as a process: limits, the supervisor's socket, the lag of its loop, a
- * dump of its state.
+/* What ckptd does about itself as a process: limits, the lag of its loop, a dump of its state.
  *
  * Errors   none of these fails the program, but process_owns().
  */
@@ -19,22 +18,17 @@ void process_prepare(void);
 /* That the folder, when it is there, belongs to the user of this process: what another one writes into it (root, for example, who inspects
  * it) the service could not read, and would not start. ERR_INVALID says who has to do it. */
 int process_owns(const char *data_dir, struct err *err);
-/* One sd_notify(3) message to $NOTIFY_SOCKET, for example "READY=1\nSTATUS=follower"; nothing without it. */
-void process_notify(const char *message);
 /* One line per part of the state in the log. */
 void process_dump(const struct broker *broker);
 
-/* A timer that notices when the loop comes late: writes counters->loop_lag_*, warns, and feeds the
- * supervisor's watchdog when that is on. Late by its own work and late because it waited for a processor or the disk are told apart by the
+/* A timer that notices when the loop comes late: writes counters->loop_lag_* and warns. Late by its own work and late because it waited for a processor or the disk are told apart by the
  * processor time of the loop's thread. */
 struct process_lag {
     uv_timer_t timer;
     struct broker_counters *counters;
     uint64_t due_ns;
-    uint64_t cpu_ns;      /* that the loop's thread had used when the timer was armed */
-    uint64_t warned_ms;   /* at most one line per PROCESS_LAG_LOG_MS */
-    uint64_t watchdog_ms; /* period of the supervisor's feeding; 0: off */
-    uint64_t fed_ms;
+    uint64_t cpu_ns;            /* that the loop's thread had used when the timer was armed */
+    uint64_t warned_ms;         /* at most one line per PROCESS_LAG_LOG_MS */
     uint64_t replay_last_index; /* of the log as it was at the start */
 };
 /* A member that starts applies its whole log in one turn of the loop, before anyone is served: applying up to this index is
