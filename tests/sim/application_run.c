@@ -163,13 +163,10 @@ static void send_started(struct application_run *run)
 static void send_exited(struct application_run *run)
 {
     Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
-    Ckpt__V1__AttachExited exited = CKPT__V1__ATTACH_EXITED__INIT;
+    Ckpt__V1__AttachEnded ended = CKPT__V1__ATTACH_ENDED__INIT;
 
-    exited.wait_status = run->wait_status;
-    exited.will_restart = run->will_restart;
-    exited.told_to_end = run->told_to_end;
-    up.body_case = CKPT__V1__ATTACH_UP__BODY_EXITED;
-    up.exited = &exited;
+    up.body_case = CKPT__V1__ATTACH_UP__BODY_ENDED;
+    up.ended = &ended;
     send_up(run, &up);
     rpc_client_call_half_close(run->call);
     run->state = RUN_TOLD;
@@ -201,7 +198,8 @@ static void keep_end(struct application_run *run)
                                   .start_ticks = run->start_ticks,
                                   .life = run->life,
                                   .wait_status = run->wait_status,
-                                  .told_to_end = run->told_to_end};
+                                  .told_to_end = run->told_to_end,
+                                  .will_restart = run->will_restart};
     char path[PATH_MAX], text[END_NOTE_BYTES];
 
     agent_files_write(run->machine->files, note_path(run, path), text,

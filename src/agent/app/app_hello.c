@@ -109,8 +109,6 @@ static void hello_running(struct app_stream *stream, const Ckpt__V1__AttachHello
     bool over = false;
 
     stream->state = STREAM_RUNNING;
-    stream->start_ticks = hello->start_time_ticks;
-    stream->life = hello->life;
     if (allocation->process.state == PROCESS_ABSENT) {
         app_stream_take_identity(stream);
         over = attach_unknown(stream, hello);

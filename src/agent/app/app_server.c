@@ -1,7 +1,7 @@
 /* The agent's unix socket. See app_server.h.
  *
  * A stream's life:  GREETING --hello--> LOOKING (at its work folder) --> WAITING (order to terminate stands, attempt or reports of the life before) --> SWEEPING
- *                   --> RESTORING --> READY --started--> RUNNING --exited--> OVER; a re-attach goes to RUNNING at once, but
+ *                   --> RESTORING --> READY --started--> RUNNING --ended--> OVER; a re-attach goes to RUNNING at once, but
  *                   by ASKING a broker whose it is when nobody is known to own it here. A hello for an application whose ckpt-run
  *                   has just gone stays PARKED until that one is back, or is taken for lost.
  */
@@ -199,6 +199,8 @@ static void restore_done(void *data, const struct restore_result *result)
     if (stream->over)
         return; /* the timer tells */
     kept_restored(stream->allocation, result);
+    stream->allocation->entry.start_granted = true;
+    allocation_commit(stream->allocation, NULL, 0);
     stream->state = STREAM_READY;
     app_stream_ready(stream, result);
 }
@@ -438,8 +440,6 @@ static void take_started(struct app_stream *stream, const Ckpt__V1__AttachStarte
         return;
     }
     stream->state = STREAM_RUNNING;
-    stream->start_ticks = started->start_time_ticks;
-    stream->life = stream->allocation->entry.life;
     process_attached(stream->allocation, &identity, started->restored_checkpoint_id, true);
     app_stream_ready(stream,
                      &(struct restore_result){
@@ -449,28 +449,17 @@ static void take_started(struct app_stream *stream, const Ckpt__V1__AttachStarte
     agent_reconcile_soon(stream->agent);
 }
 
-static void take_failed(struct app_stream *stream, const Ckpt__V1__AttachFailed *failed)
+/* The stream only wakes: what has ended, and how, stands in the note. */
+static void take_ended(struct app_stream *stream, const Ckpt__V1__AttachEnded *ended)
 {
-    if (stream->state != STREAM_READY || stream->allocation->process.state != PROCESS_ABSENT) {
-        app_stream_refuse(stream, "nothing was to be started on this stream");
-        return;
-    }
-    stream->state = STREAM_OVER;
-    process_start_failed(stream->allocation, failed->wait_status, failed->text);
-}
+    bool started = stream->state == STREAM_RUNNING;
 
-static void take_exited(struct app_stream *stream, const Ckpt__V1__AttachExited *exited)
-{
-    if (stream->state != STREAM_RUNNING) {
-        app_stream_refuse(stream, "no application was started on this stream");
+    if (!started && stream->state != STREAM_READY) {
+        app_stream_refuse(stream, "nothing was started, or to be started, on this stream");
         return;
     }
     stream->state = STREAM_OVER;
-    process_exited(stream->allocation, &(struct process_exit){.start_ticks = stream->start_ticks,
-                                                              .life = stream->life,
-                                                              .wait_status = exited->wait_status,
-                                                              .will_restart = exited->will_restart,
-                                                              .told_to_end = exited->told_to_end});
+    process_woken(stream->allocation, ended->note);
 }
 
 static void on_request(struct rpc_call *call, void *data)
@@ -510,11 +499,8 @@ static void on_message(struct rpc_call *call, void *data, const uint8_t *bytes, 
         case CKPT__V1__ATTACH_UP__BODY_STARTED:
             take_started(stream, up->started);
             break;
-        case CKPT__V1__ATTACH_UP__BODY_FAILED:
-            take_failed(stream, up->failed);
-            break;
-        case CKPT__V1__ATTACH_UP__BODY_EXITED:
-            take_exited(stream, up->exited);
+        case CKPT__V1__ATTACH_UP__BODY_ENDED:
+            take_ended(stream, up->ended);
             break;
         case CKPT__V1__ATTACH_UP__BODY__NOT_SET:
         case _CKPT__V1__ATTACH_UP__BODY__CASE_IS_INT_SIZE:

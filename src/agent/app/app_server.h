@@ -1,6 +1,6 @@
 /* The agent's unix socket: ckpt-run attaches here for each life of its application.
  *
- * Flow     hello -> checks -> sweep of the work folder -> restore -> ready; started -> process_attached; exited -> process_exited.
+ * Flow     hello -> checks -> sweep of the work folder -> restore -> ready; started -> process_attached; ended -> process_woken.
  *          A stream that breaks changes nothing for the application: ckpt-run opens another one with running = true. When that one
  *          does not come but another ckpt-run does, the application that was left behind is ended and started again by it.
  * Shapes   one stream per allocation; the caller is who SO_PEERCRED says, and the application must run as that user.

@@ -34,8 +34,6 @@ struct app_stream {
     enum stream_state state;
     Ckpt__V1__AttachHello *hello;
     uint32_t taken_over_pid; /* of the application that had to end for this one; 0: none */
-    uint64_t start_ticks;    /* of its application, and the life of that; 0: none yet */
-    uint64_t life;
     bool want_restore;
     bool must_end; /* with a refusal: what the caller runs is a second one of the allocation */
     bool first;    /* of this ckpt-run: not a restart in place */

@@ -140,7 +140,8 @@ void agent_resume(struct agent *agent)
         agent_add(agent, entry->allocation_id, entry);
     for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next) {
         struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
-        if (allocation->entry.pid != 0) /* how it ended may be written there */
+        if (allocation->entry.pid != 0 ||
+            allocation->entry.start_granted) /* how it ended may be written there */
             (void)user_path_ready(&allocation->folder, allocation->entry.work_dir);
         process_resume(allocation);
         if (allocation->entry.phase != PHASE_NONE)

@@ -88,6 +88,7 @@ struct ledger_entry {
     uint64_t longest_deferral_ms; /* of any node: as much of timeout_ms */
     /* ends */
     uint64_t kill_at_us; /* end of the grace of the stop that is under way; 0: none, or not known */
+    bool start_granted;  /* a ckpt-run was told to start it, and nothing is heard of that yet */
     bool restart_awaited; /* its application's end was told with another start, which is to come */
     int32_t awaited_status; /* the wait status of that end */
     /* Whose it is on this node, until it is forgotten: of the user that the registration names, else of who came first. */

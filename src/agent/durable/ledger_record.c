@@ -41,6 +41,7 @@
     NUMBER(end_reason)                                                                             \
     NUMBER(ended_life)                                                                             \
     NUMBER(kill_at_us)                                                                             \
+    NUMBER(start_granted)                                                                          \
     NUMBER(restart_awaited)                                                                        \
     NUMBER(awaited_status)                                                                         \
     NUMBER(owned)                                                                                  \

@@ -10,6 +10,7 @@
 #include "src/agent/durable/end_note.h"
 #include "src/agent/durable/kept.h"
 #include "src/agent/job/allocation.h"
+#include "src/agent/job/process_absent.h"
 #include "src/agent/job/walltime.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -20,9 +21,8 @@ enum {
     STATUS_WAIT_US = 3000000, /* for a ckpt-run that has to attach again to tell the wait status */
     UNREAPED_STATUS_WAIT_US = 60000000, /* ...that is there and stands still */
     STOPPED_STATUS_WAIT_US = 500000,
+    NOTE_POLL_US = 200000,
     UNTOLD_LOG_US = 30000000,
-    RESTART_POLL_US = 1000000,
-    RESTART_WAIT_US = 5000000,      /* for ckpt-run to come back, or to connect again */
     ATTACH_AGAIN_WAIT_US = 3000000, /* a living ckpt-run connects again within a few tries */
     UNKILLABLE_LOG_US = 30000000,
     OWN_GRACE_MS = 30000, /* where no order tells it */
@@ -146,30 +146,30 @@ static void take_status(struct process *process, int32_t wait_status, bool told_
     process->wait_status = process->told_to_end ? PROCESS_STATUS_UNKNOWN : wait_status;
 }
 
-/* Nobody tells how it ended: ckpt-run may have left it in the work folder. */
-static void look_for_note(struct allocation *allocation)
+/* Of the application that has ended. */
+static void note_take(struct allocation *allocation, const char *told)
 {
-    const struct machine_ops *machine = allocation_machine(allocation);
     const struct ledger_entry *entry = &allocation->entry;
-    struct end_note note = {
-        .pid = entry->pid, .start_ticks = entry->start_ticks, .life = entry->life};
-    const struct machine_file file = {allocation->folder.opened, allocation_user(allocation),
-                                      END_NOTE_NAME};
-    char text[END_NOTE_BYTES];
+    struct end_note note;
 
     if (allocation->process.status_known || entry->start_ticks == MACHINE_NEVER_STARTED ||
-        machine->file_read_own(machine->context, &file, text, sizeof(text)) < 0 ||
-        !end_note_take(text, &note))
+        !process_note_find(allocation, told, &note) || note.pid != entry->pid ||
+        note.start_ticks != entry->start_ticks)
         return;
     log_info("end_note", "allocation=%s pid=%" PRIu32 " wait_status=%d told_to_end=%d",
              entry->allocation_id, entry->pid, (int)note.wait_status, note.told_to_end);
     take_status(&allocation->process, note.wait_status, note.told_to_end);
+    allocation->process.will_restart = note.will_restart && !entry->ended;
 }
 
-static void restart_await(struct allocation *allocation)
+/* Its ckpt-run says that it lies in the folder of that name: what was opened under it may be another one, removed since. */
+static void note_look_anew(struct allocation *allocation)
 {
-    allocation->process.alone_us = agent_now_us(allocation->agent);
-    clock_of(allocation)->timer_start(allocation->process.timer, RESTART_POLL_US);
+    if (!allocation->process.woken || attempt_busy(&allocation->attempt))
+        return;
+    allocation->process.woken = false;
+    user_path_close(&allocation->folder);
+    (void)user_path_ready(&allocation->folder, allocation->entry.work_dir);
 }
 
 static void report_exit(struct allocation *allocation)
@@ -197,67 +197,10 @@ static void report_exit(struct allocation *allocation)
     if (process->will_restart) {
         allocation->entry.restart_awaited = true;
         allocation->entry.awaited_status = process->wait_status;
-        restart_await(allocation);
+        process_restart_await(allocation);
     }
     allocation_commit(allocation, &report, 0);
     agent_reconcile_soon(allocation->agent);
-}
-
-void process_restart_failed(struct allocation *allocation, const char *why)
-{
-    struct ledger_entry *entry = &allocation->entry;
-    Ckpt__V1__AgentReport report;
-    char detail[REPORT_WHY_BYTES];
-
-    if (allocation->process.state != PROCESS_ABSENT || !entry->restart_awaited)
-        return;
-    entry->restart_awaited = false;
-    clock_of(allocation)->timer_stop(allocation->process.timer);
-    snprintf(detail, sizeof(detail), "not started again: %s", why);
-    ckpt__v1__agent_report__init(&report);
-    report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED;
-    report.reason = CKPT__V1__REASON__REASON_APPLICATION_EXITED;
-    report.exit_status = entry->awaited_status;
-    report.detail = detail;
-    report.life = entry->life;
-    allocation_commit(allocation, &report, 0);
-    agent_reconcile_soon(allocation->agent);
-}
-
-void process_start_failed(struct allocation *allocation, int32_t wait_status, const char *why)
-{
-    Ckpt__V1__AgentReport report;
-    char detail[REPORT_WHY_BYTES];
-
-    CHECK(allocation->process.state == PROCESS_ABSENT);
-    if (allocation->entry.restart_awaited) {
-        process_restart_failed(allocation, why);
-        return;
-    }
-    snprintf(detail, sizeof(detail), "not started: %s", why);
-    ckpt__v1__agent_report__init(&report);
-    report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED;
-    report.reason = CKPT__V1__REASON__REASON_APPLICATION_EXITED;
-    report.exit_status = wait_status != 0 ? wait_status : PROCESS_STATUS_UNKNOWN;
-    report.detail = detail;
-    report.life = allocation->entry.life;
-    allocation_commit(allocation, &report, 0);
-    agent_reconcile_soon(allocation->agent);
-}
-
-static void restart_poll(struct allocation *allocation)
-{
-    struct process *process = &allocation->process;
-    uint64_t now_us = agent_now_us(allocation->agent);
-
-    if (!allocation->entry.restart_awaited)
-        return;
-    if (allocation->stream != NULL)
-        process->alone_us = now_us;
-    if (now_us - process->alone_us >= RESTART_WAIT_US)
-        process_restart_failed(allocation, "ckpt-run is gone");
-    else
-        clock_of(allocation)->timer_start(process->timer, RESTART_POLL_US);
 }
 
 static void warn_unkillable(struct allocation *allocation, uint64_t now_us)
@@ -362,8 +305,7 @@ static void finish_stop(struct allocation *allocation)
         report_exit(allocation);
         return;
     }
-    if (process->state != PROCESS_ABSENT)
-        look_for_note(allocation);
+    allocation->entry.start_granted = false;
     ckpt__v1__agent_report__init(&report);
     report.kind = walltime ? CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED
                            : CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED;
@@ -416,6 +358,9 @@ static void stop_poll(struct allocation *allocation)
     if (!group_alive(allocation) && kin_gone(allocation)) {
         if (process->gone_us == 0)
             process->gone_us = now_us;
+        note_take(allocation, "");
+        if (!process->status_known)
+            note_look_anew(allocation);
         attempt_application_gone(allocation);
         if (!attempt_busy(&allocation->attempt) && !status_awaited(allocation, now_us)) {
             finish_stop(allocation);
@@ -557,11 +502,6 @@ static uint64_t later_of(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-static uint64_t earlier_of(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Its parent lives and has not taken its status: init, which takes over from a ckpt-run that is gone, would have done so. */
 static bool unreaped(const struct allocation *allocation)
 {
@@ -573,6 +513,17 @@ static bool unreaped(const struct allocation *allocation)
            stat.start_ticks == allocation->entry.start_ticks && stat.parent > 1;
 }
 
+/* How it ended is known, or nobody will tell any more. */
+static void status_decided(struct allocation *allocation)
+{
+    struct process *process = &allocation->process;
+
+    if (process->wait_status != 0 && allocation->stream != NULL &&
+        app_stream_waits(allocation->stream))
+        process->will_restart = true;
+    process_ended_by_itself(allocation);
+}
+
 /* Dead, but ckpt-run has not told how. While it is attached it will, however long it stands still: another word for the end would be a
  * guess that costs finished work. Without it, it gets a moment to come back. */
 static void status_await(struct allocation *allocation)
@@ -582,6 +533,12 @@ static void status_await(struct allocation *allocation)
     uint64_t waited_us = now_us - later_of(process->gone_us, process->unattended_us);
     uint64_t wait_us = unreaped(allocation) ? UNREAPED_STATUS_WAIT_US : STATUS_WAIT_US;
 
+    note_take(allocation, "");
+    if (process->status_known) {
+        status_decided(allocation);
+        return;
+    }
+    note_look_anew(allocation);
     if (allocation->stream != NULL && app_stream_tells(allocation->stream)) {
         if (now_us - later_of(process->gone_us, process->untold_us) >= UNTOLD_LOG_US) {
             process->untold_us = now_us;
@@ -593,19 +550,10 @@ static void status_await(struct allocation *allocation)
         clock_of(allocation)->timer_start(process->timer, STATUS_WAIT_US);
         return;
     }
-    if (waited_us < wait_us) {
-        clock_of(allocation)
-            ->timer_start(process->timer, earlier_of(wait_us - waited_us, STATUS_WAIT_US));
-        return;
-    }
-    if (allocation->folder.opening != NULL) { /* how it ended may be written there */
-        clock_of(allocation)->timer_start(process->timer, STOP_POLL_US);
-        return;
-    }
-    look_for_note(allocation);
-    process->will_restart = process->wait_status != 0 && allocation->stream != NULL &&
-                            app_stream_waits(allocation->stream);
-    process_ended_by_itself(allocation);
+    if (waited_us < wait_us || allocation->folder.opening != NULL)
+        clock_of(allocation)->timer_start(process->timer, NOTE_POLL_US);
+    else
+        status_decided(allocation);
 }
 
 static void run_poll(struct allocation *allocation)
@@ -641,7 +589,7 @@ static void process_poll(void *data)
         stop_poll(allocation);
         return;
     case PROCESS_ABSENT:
-        restart_poll(allocation);
+        process_restart_poll(allocation);
         return;
     case PROCESS_STATE_COUNT:
         return;
@@ -654,6 +602,7 @@ static void process_watch(struct allocation *allocation)
     struct process *process = &allocation->process;
 
     process->started_us = agent_now_us(allocation->agent);
+    process->woken = false;
     process->gone_us = 0;
     process->untold_us = 0;
     process->killed_us = 0;
@@ -701,6 +650,7 @@ void process_attached(struct allocation *allocation, const struct process_identi
     ledger_set_user(entry, identity->user.uid, identity->user.gid, identity->user.groups);
     entry->kill_at_us = 0;
     entry->restart_awaited = false;
+    entry->start_granted = false;
     entry->started_at_ms = clock_of(allocation)->wall_ms(clock_of(allocation)->context);
     entry->started_us = agent_now_us(allocation->agent);
     ckpt__v1__agent_report__init(&started);
@@ -718,8 +668,8 @@ void process_resume(struct allocation *allocation)
     bool walltime = entry->end_reason == CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED;
 
     if (entry->pid == 0) {
-        if (entry->restart_awaited)
-            restart_await(allocation);
+        if (entry->restart_awaited || entry->start_granted)
+            process_restart_await(allocation);
         return;
     }
     process_watch(allocation);
@@ -736,43 +686,16 @@ void process_resume(struct allocation *allocation)
     allocation->process.ended_before = false; /* it may have been told to end before */
 }
 
-/* Its end was told as of one that nobody saw. Only of this very start, and while none of its life is awaited. */
-static void finished_late(struct allocation *allocation, const struct process_exit *exit)
+void process_woken(struct allocation *allocation, const char *note)
 {
-    struct ledger_entry *entry = &allocation->entry;
-    char detail[] = "its ckpt-run tells only now how it ended";
-    Ckpt__V1__AgentReport report;
-
-    if (exit->wait_status != 0 || exit->told_to_end || exit->will_restart ||
-        entry->restart_awaited || exit->start_ticks == 0 ||
-        exit->start_ticks == MACHINE_NEVER_STARTED || exit->start_ticks != entry->start_ticks ||
-        exit->life != entry->life)
-        return;
-    entry->start_ticks = 0;
-    ckpt__v1__agent_report__init(&report);
-    report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED;
-    report.life = entry->life;
-    report.detail = detail;
-    allocation_commit(allocation, &report, 0);
-    agent_reconcile_soon(allocation->agent);
-}
-
-void process_exited(struct allocation *allocation, const struct process_exit *exit)
-{
-    struct process *process = &allocation->process;
-
-    if (process->state == PROCESS_ABSENT) {
-        finished_late(allocation, exit);
+    if (allocation->process.state == PROCESS_ABSENT) {
+        process_woken_absent(allocation, note);
         return;
     }
-    if (process->gone_us == 0)
-        process->gone_us = agent_now_us(allocation->agent);
-    take_status(process, exit->wait_status, exit->told_to_end);
-    process->will_restart = exit->will_restart && !allocation->entry.ended;
-    if (process->state == PROCESS_RUNNING)
-        process_ended_by_itself(allocation);
-    else
-        stop_poll(allocation);
+    if (!leader_alive(allocation))
+        note_take(allocation, note);
+    allocation->process.woken = true;
+    process_poll(allocation);
 }
 
 void process_attempt_ended(struct allocation *allocation)

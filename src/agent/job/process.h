@@ -4,8 +4,9 @@
  *               ^                    |                   |                         |
  *               '------- exited -----'------ group gone -'-------------------------'
  *
- * Flow     process_attached() from ckpt-run's message; process_exited() from its message. The pidfd tells the end as well: while ckpt-run is
- *          attached its word is waited for; when it is gone, what it left in the work folder counts (end_note.h), else nobody knows.
+ * Flow     process_attached() from ckpt-run's message. The end is seen by the pidfd, by process_woken() and by looking now and then; how it
+ *          ended stands in the note that ckpt-run leaves (end_note.h): it is waited for while ckpt-run is attached, else for a
+ *          moment, then nobody knows.
  *          process_stop() by an order, by walltime, or because another ckpt-run takes over. The end of a stop is one report:
  *          TERMINATED, WALLTIME_KILLED, or APPLICATION_EXITED: when it is started again, or had finished before the stop.
  * Shapes   one per allocation, inside it. The pid with its start time names the process; signals go to the group.
@@ -53,6 +54,7 @@ struct process {
     bool
         told_to_end; /* from outside, before it ended by itself with status 0: that says nothing of its work */
     bool will_restart;
+    bool woken;             /* ckpt-run has said that the note is there */
     uint64_t untold_us;     /* since it is logged that how it ended was not told yet */
     bool remains;           /* the leader has ended, what it left behind is being killed */
     bool kin_gone;          /* its group has gone, and nothing that left it is there */
@@ -71,14 +73,6 @@ struct process_stop_ask {
     uint64_t epoch;      /* of the order; 0: none */
 };
 
-struct process_exit {
-    uint64_t start_ticks; /* of whom, and of which life */
-    uint64_t life;
-    int32_t wait_status; /* as of waitpid(2) */
-    bool will_restart;
-    bool told_to_end; /* by a signal that ckpt-run passed on */
-};
-
 struct process_identity {
     pid_t pid;
     uint64_t start_ticks;
@@ -94,12 +88,11 @@ void process_attached(struct allocation *allocation, const struct process_identi
                       uint64_t restored_checkpoint_id, bool report);
 /* It was to be started again in place, and will not be: the allocation has ended. Nothing when no restart is awaited. */
 void process_restart_failed(struct allocation *allocation, const char *why);
-/* ckpt-run could not start it: the allocation ends as by an application that ended so. */
-void process_start_failed(struct allocation *allocation, int32_t wait_status, const char *why);
 /* After the agent's own restart: the one in the journal, or the start that was awaited. */
 void process_resume(struct allocation *allocation);
-/* As ckpt-run saw it; also when the end had to be told before without its status, and it turns out that the work was done. */
-void process_exited(struct allocation *allocation, const struct process_exit *exit);
+/* ckpt-run says that it has left its note (end_note.h), or that it could not: then it is `note`, else "". The application has ended, or could
+ * not be started; or its end had to be told before without its status, and it turns out that the work was done. */
+void process_woken(struct allocation *allocation, const char *note);
 /* The allocation ends, by an order or by walltime. A second stop may shorten the grace, never lengthen it. */
 void process_stop(struct allocation *allocation, const struct process_stop_ask *ask);
 /* ckpt-run is gone for good and another one has come: this life of the application ends, the allocation goes on.

@@ -83,6 +83,8 @@ static struct run {
     uint64_t said_ms;        /* why it takes so long was said last; 0: not in this wait */
     char cause[CAUSE_BYTES]; /* ... and what it was */
     bool failed;             /* the application could not be started, and the agent is being told */
+    char note_left
+        [END_NOTE_BYTES]; /* of the last life, where the work folder did not take it; "": it did */
 } run;
 
 static void attach(void);
@@ -181,19 +183,23 @@ static void attach_fire(uv_timer_t *timer)
     attach();
 }
 
-/* The last thing that is said about a process. Then either the next life, or the end. */
-static void send_exited(void)
+/* The last thing that is said on a stream: the agent is to look for the note, which goes with it when it is nowhere else. */
+static void send_ended(void)
 {
     Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
-    Ckpt__V1__AttachExited exited = CKPT__V1__ATTACH_EXITED__INIT;
+    Ckpt__V1__AttachEnded ended = CKPT__V1__ATTACH_ENDED__INIT;
 
-    exited.wait_status = run.wait_status;
-    exited.will_restart = run.will_restart;
-    exited.told_to_end = run.told_to_end;
-    up.body_case = CKPT__V1__ATTACH_UP__BODY_EXITED;
-    up.exited = &exited;
+    ended.note = run.note_left;
+    up.body_case = CKPT__V1__ATTACH_UP__BODY_ENDED;
+    up.ended = &ended;
     send_up(&up);
     rpc_client_call_half_close(run.call);
+}
+
+/* Then either the next life, or the end. */
+static void send_exited(void)
+{
+    send_ended();
     run.state = RUN_TOLD;
 }
 
@@ -228,33 +234,29 @@ static void drop_end(void)
     opened_close(folder);
 }
 
-/* For an agent that comes back when this program has left. */
-static int keep_end(struct err *err)
+/* Before the agent is woken, so that it is there for whichever agent looks: this one, or one that starts when this program has left. */
+static int note_leave(const struct end_note *note, struct err *err)
 {
-    const struct end_note note = {.pid = (uint32_t)run.pid,
-                                  .start_ticks = run.start_ticks,
-                                  .life = run.life,
-                                  .wait_status = run.wait_status,
-                                  .told_to_end = run.told_to_end};
     struct opened *folder = opened_here(run.work_dir);
     const struct machine_file file = note_file(folder);
-    char text[END_NOTE_BYTES];
-    int result =
-        run.machine.file_write(run.machine.context, &file, text, end_note_format(&note, text), err);
+    size_t length = end_note_format(note, run.note_left);
+    int result = run.machine.file_write(run.machine.context, &file, run.note_left, length, err);
 
     opened_close(folder);
+    if (result == 0)
+        run.note_left[0] = '\0';
     return result;
 }
 
-static void last_word(void)
+static void last_word(const struct end_note *note)
 {
     struct err err = {0};
-    bool kept = keep_end(&err) == 0;
+    bool left = note_leave(note, &err) == 0;
 
-    if (!kept && (run.call == NULL || !run.ready))
+    if (!left && (run.call == NULL || !run.ready))
         say("the agent is away, and how the application ended cannot be left for it: %s", err.text);
-    if (!run.will_restart)
-        uv_timer_start(&run.last_word, leave_fire, kept ? LAST_WORD_MS : ONLY_WORD_MS, 0);
+    if (!note->will_restart)
+        uv_timer_start(&run.last_word, leave_fire, left ? LAST_WORD_MS : ONLY_WORD_MS, 0);
 }
 
 static void application_ended(int wait_status)
@@ -268,7 +270,12 @@ static void application_ended(int wait_status)
     run.refused = false;
     if (run.call == NULL)
         wait_ms(ATTACH_AGAIN_MS, attach_fire);
-    last_word();
+    last_word(&(struct end_note){.pid = (uint32_t)run.pid,
+                                 .start_ticks = run.start_ticks,
+                                 .life = run.life,
+                                 .wait_status = wait_status,
+                                 .told_to_end = run.told_to_end,
+                                 .will_restart = run.will_restart});
     if (run.call != NULL && run.ready)
         send_exited();
 }
@@ -302,24 +309,19 @@ static void forward(uv_signal_t *handle, int number)
 }
 
 /* The agent hears that it will not come: the allocation would be starting for ever. */
-static void cannot_run(int failure)
+static void cannot_run(int failure, uint64_t life)
 {
-    Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
-    Ckpt__V1__AttachFailed failed = CKPT__V1__ATTACH_FAILED__INIT;
-    char text[CAUSE_BYTES];
+    struct end_note note = {.life = life};
 
-    snprintf(text, sizeof(text), "%s: %s", run.options.command[0], strerror(failure));
-    say("%s", text);
+    say("%s: %s", run.options.command[0], strerror(failure));
     run.wait_status = (failure == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_NOT_EXECUTABLE)
                       << 8; /* waitpid(2) */
     run.failed = true;
-    failed.wait_status = run.wait_status;
-    failed.text = text;
-    up.body_case = CKPT__V1__ATTACH_UP__BODY_FAILED;
-    up.failed = &failed;
-    send_up(&up);
-    rpc_client_call_half_close(run.call);
-    uv_timer_start(&run.last_word, leave_fire, LAST_WORD_MS, 0);
+    note.wait_status = run.wait_status;
+    snprintf(note.why, sizeof(note.why), "%.150s: %.40s", run.options.command[0],
+             strerror(failure));
+    last_word(&note);
+    send_ended();
 }
 
 static void say_started(const Ckpt__V1__AttachReady *ready)
@@ -363,7 +365,7 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
     if (failure == 0)
         failure = run_child_start(run.options.command, &environment, &run.child);
     if (failure != 0) {
-        cannot_run(failure);
+        cannot_run(failure, ready->life);
         return;
     }
     run.pid = run.child.pid;
