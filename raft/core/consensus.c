@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "raft/core/consensus_internal.h"
-#include "raft/log/blank.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 
@@ -142,35 +141,6 @@ static int config_take(struct consensus *consensus, const struct consensus_confi
     return 0;
 }
 
-/* libraft leaves what it had in memory in the bytes that fill the last word: they would differ between members. */
-static void encoding_clear_end(const struct consensus *consensus, struct raft_buffer *buffer)
-{
-    size_t used = 1 + 8; /* version, count */
-
-    for (size_t i = 0; i < consensus->config.member_count; i++)
-        used += 8 + strlen(consensus->members[i].name) + 1 + 1; /* id, address, role */
-    CHECK(used <= buffer->len && buffer->len - used < 8);
-    memset((char *)buffer->base + used, 0, buffer->len - used);
-}
-
-static int first_entry(const struct consensus *consensus, struct raft_entry *ret_entry)
-{
-    struct raft_configuration configuration;
-    int status = 0;
-
-    raft_configuration_init(&configuration);
-    for (size_t i = 0; i < consensus->config.member_count && status == 0; i++)
-        status = raft_configuration_add(&configuration, consensus->members[i].id,
-                                        consensus->members[i].name, RAFT_VOTER);
-    *ret_entry = (struct raft_entry){.term = 1, .type = RAFT_CHANGE};
-    if (status == 0)
-        status = raft_configuration_encode(&configuration, &ret_entry->buf);
-    if (status == 0)
-        encoding_clear_end(consensus, &ret_entry->buf);
-    raft_configuration_close(&configuration);
-    return status;
-}
-
 static int begin_check(struct consensus *consensus, struct err *err)
 {
     struct folder *folder = &consensus->folder;
@@ -191,38 +161,19 @@ static int begin_check(struct consensus *consensus, struct err *err)
     return 0;
 }
 
-/* The identity comes last: a bootstrap that was cut short is simply done again. */
+/* The folder holds no member and is to begin a cluster with others. */
 static int bootstrap(struct consensus *consensus, struct err *err)
 {
-    struct folder *folder = &consensus->folder;
-    struct raft_entry entry;
-    int status;
+    const struct founding_record *record = &consensus->founding.record;
 
-    if (folder->claimed)
+    if (consensus->config.join)
         return err_set(err, ERR_REFUSED,
-                       "%s already holds this member's data: start it without bootstrap",
-                       folder->path);
-    if (begin_check(consensus, err) != 0)
+                       "%s holds a first start with bootstrap: go on with that, or empty the "
+                       "folder to join a cluster that runs",
+                       consensus->folder.path);
+    if (record->origin == 0 && begin_check(consensus, err) != 0)
         return -1;
-    if (first_entry(consensus, &entry) != 0)
-        return err_set(err, ERR_INVALID, "the list of members cannot be encoded");
-    folder->incarnation = folder_incarnation_first(consensus->cluster_id);
-    status = vote_open(&consensus->vote, folder, true, err);
-    consensus->vote_opened = status == 0;
-    if (status == 0)
-        status = vote_save(&consensus->vote, 1, 0, err);
-    if (status == 0)
-        status = wal_reset_now(&consensus->wal, 1, err);
-    if (status == 0)
-        status = wal_append_now(&consensus->wal, 1, &entry, err);
-    if (status == 0)
-        status = blank_write(folder, BLANK_ORIGIN_FIRST, err);
-    if (status == 0)
-        status = folder_claim(folder, err);
-    if (status == 0)
-        safety_blank(&consensus->safety, BLANK_ORIGIN_FIRST);
-    raft_free(entry.buf.base);
-    return status == 0 ? 0 : err_wrap(err, "bootstrap");
+    return core_founding_open(consensus, err) == 0 ? 0 : err_wrap(err, "bootstrap");
 }
 
 /* An empty log: the leader of the cluster that adds this member fills it. The marker tells this from a log that was lost. */
@@ -251,11 +202,9 @@ static int join(struct consensus *consensus, struct err *err)
 static int claimed_check(struct consensus *consensus, struct err *err)
 {
     struct folder *folder = &consensus->folder;
-    uint64_t origin;
     bool removed;
 
     if (folder_holds(folder, FOLDER_REMOVED_FILE, &removed, err) != 0 ||
-        blank_read(folder, &origin, err) != 0 ||
         folder_holds(folder, CORE_JOINING_FILE, &consensus->joining, err) != 0)
         return -1;
     if (removed)
@@ -264,8 +213,10 @@ static int claimed_check(struct consensus *consensus, struct err *err)
                        "again: to come back give it a new id, an empty folder instead of %s, and "
                        "--join",
                        consensus->config.member_id, consensus->cluster_id, folder->path);
-    if (origin != 0)
-        safety_blank(&consensus->safety, origin);
+    if (consensus->config.bootstrap)
+        return err_set(err, ERR_REFUSED,
+                       "%s already holds this member's data: start it without bootstrap",
+                       folder->path);
     if (consensus->config.join && !consensus->joining)
         return err_set(err, ERR_REFUSED,
                        "%s already holds this member's data: start it without join", folder->path);
@@ -308,12 +259,16 @@ static int storage_open(struct consensus *consensus, struct err *err)
 {
     const struct consensus_config *config = &consensus->config;
     struct folder *folder = &consensus->folder;
+    bool founds;
 
     if (folder_open(folder, config->disk, config->data_dir, consensus->cluster_id,
                     config->member_id, config->bootstrap || config->join, err) != 0)
         return -1;
     folder->segment_bytes = config->segment_bytes;
-    if (!config->bootstrap && !config->join && !folder->claimed)
+    if (founding_read(folder, &consensus->founding.record, err) != 0)
+        return -1;
+    founds = !folder->claimed && (config->bootstrap || consensus->founding.record.number != 0);
+    if (!founds && !config->join && !folder->claimed)
         return unclaimed(consensus, err);
     if (folder->claimed && claimed_check(consensus, err) != 0)
         return -1;
@@ -322,7 +277,7 @@ static int storage_open(struct consensus *consensus, struct err *err)
     if (wal_open(&consensus->wal, folder, config->clock, core_wal_failed, consensus, err) != 0)
         return -1;
     consensus->wal_opened = true;
-    if (config->bootstrap)
+    if (founds)
         return bootstrap(consensus, err);
     if (config->join && !folder->claimed)
         return join(consensus, err);
@@ -332,19 +287,8 @@ static int storage_open(struct consensus *consensus, struct err *err)
     return 0;
 }
 
-/* S17: the others' hellos say whether they have heard of it. */
-static void life_begin(struct consensus *consensus)
-{
-    const struct random_ops *random = consensus->config.random;
-    bool joins_empty = consensus->joining && consensus->raft.configuration.n == 0;
-
-    if ((!consensus->safety.blank && !joins_empty) || !safety_rule(17))
-        return;
-    random->fill(random->context, &consensus->transport.begun, sizeof(uint64_t));
-    consensus->transport.begun |= 1; /* 0: it is not being filled */
-}
-
-static int core_start(struct consensus *consensus, struct err *err)
+/* The folder is a member of its cluster. */
+int core_begin(struct consensus *consensus, struct err *err)
 {
     struct raft *raft = &consensus->raft;
     const struct consensus_config *config = &consensus->config;
@@ -365,28 +309,24 @@ static int core_start(struct consensus *consensus, struct err *err)
     if (status != 0)
         return err_set(err, ERR_IO, "start consensus: %s", raft_errmsg(raft));
     consensus->transport.incarnation = consensus->folder.incarnation;
-    life_begin(consensus);
-    if (transport_listen(&consensus->transport, config->listen_address, err) != 0)
-        return -1;
+    consensus->transport.unfilled = consensus->joining && raft->configuration.n == 0;
     consensus->core_started = true;
+    core_founder_arrived(consensus, config->member_id);
     (void)core_peers_settle(consensus);
-    consensus->last_tick_us = core_now_us(consensus);
-    config->clock->timer_start(consensus->tick_timer, 0);
     return 0;
 }
 
-static int on_filled(void *context)
+static int core_start(struct consensus *consensus, struct err *err)
 {
-    struct consensus *consensus = context;
-    struct err err;
+    const struct consensus_config *config = &consensus->config;
 
-    if (folder_remove(&consensus->folder, FOLDER_BLANK_FILE, &err) == 0) {
-        consensus->moved = true;
-        consensus->transport.begun = 0;
-        return 0;
-    }
-    core_fail(consensus, &err);
-    return -1;
+    if (!consensus->founding.under_way && core_begin(consensus, err) != 0)
+        return -1;
+    if (transport_listen(&consensus->transport, config->listen_address, err) != 0)
+        return -1;
+    consensus->last_tick_us = core_now_us(consensus);
+    config->clock->timer_start(consensus->tick_timer, 0);
+    return 0;
 }
 
 static uint64_t on_last_index(void *context)
@@ -412,6 +352,7 @@ static void parts_init(struct consensus *consensus)
     struct transport_events events = {.context = consensus,
                                       .message = core_on_message,
                                       .hello = core_on_hello,
+                                      .founder = core_on_founder,
                                       .refused = core_on_refused,
                                       .greeted = core_on_greeted,
                                       .inbound_lost = core_on_inbound_lost,
@@ -434,8 +375,6 @@ static void parts_init(struct consensus *consensus)
     transfer_init(&consensus->transfer, &consensus->folder, &consensus->transport, clock,
                   core_snapshot_received, consensus);
     safety_init(&consensus->safety, &consensus->raft);
-    consensus->safety.filled = on_filled;
-    consensus->safety.filled_context = consensus;
     core_io_init(consensus);
     core_fsm_init(consensus);
 }

@@ -32,6 +32,7 @@ enum {
     CONSENSUS_ADDRESS_BYTES = 256,
     CONSENSUS_NAME_BYTES = 129,
     CONSENSUS_NOTE_MAX_BYTES = 64,
+    CONSENSUS_FOUNDING_BYTES = 512,
     CONSENSUS_PROMOTE_LAG_MAX =
         1000, /* entries that a learner may be behind when it becomes a voter */
     CONSENSUS_TRANSFER_MS =
@@ -130,8 +131,8 @@ struct consensus_hooks {
     /* The member cannot go on (disk failed, corruption, internal error; ERR_REMOVED: it is no member any more): log the text
      * and exit. */
     void (*fatal)(void *context, const struct err *err);
-    /* May be NULL. Another configuration is in use or committed, a member was found at another address, this one is filled, or its vote
-     * was withheld: look at the status. */
+    /* May be NULL. Another configuration is in use or committed, a member was found at another address, or a first start waits for other
+     * founders: look at the status. */
     void (*members_changed)(void *context);
     /* May be NULL. A few words to the member `to`, opaque here, that go along with entries, heartbeats, their answers (about every
      * CORE_NOTE_MS to each), and with all votes: writes up to CONSENSUS_NOTE_MAX_BYTES and returns how many. */
@@ -264,12 +265,10 @@ struct consensus_status {
     const char *snapshot_unreadable_error;
     struct consensus_foreign foreign[CONSENSUS_MEMBERS_MAX]; /* lately */
     size_t foreign_count;
-    /* S17: this member was begun with a bootstrap, and is not known to hold what was committed: once a leader fills it, it has no vote
-     * until it has applied filling_index (0: no leader has said yet what). */
-    bool filling;
-    uint64_t filling_index;
-    uint64_t vote_withheld_from; /* S17: who asked first since nobody leads; 0: nobody */
-    uint64_t incarnation;        /* raft/log/folder.h; 0: not known yet */
+    /* "": this folder is a member. Else it is begun with others (config.bootstrap), and waits for these founders: nothing is decided
+     * before all are there and agree. Valid until the loop turns. */
+    const char *founding;
+    uint64_t incarnation; /* raft/log/folder.h; 0: not known yet */
     uint64_t
         epoch_min; /* the leader's first command makes it the state's epoch when that is lower */
     uint64_t configuration_index;      /* of the committed configuration's entry */

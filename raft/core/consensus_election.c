@@ -22,7 +22,8 @@ void core_fail(struct consensus *consensus, const struct err *err)
 
 void core_report_failure(struct consensus *consensus)
 {
-    if (consensus->failed || !consensus->core_started || consensus->failure.code == ERR_NONE)
+    if (consensus->failed || consensus->failure.code == ERR_NONE ||
+        (!consensus->core_started && !consensus->founding.under_way))
         return;
     consensus->failed = true;
     consensus->hooks.fatal(consensus->hooks.context, &consensus->failure);
@@ -310,6 +311,11 @@ void core_tick(void *data)
         consensus->space_checked_us = now;
         folder_check_space(&consensus->folder);
     }
+    if (consensus->founding.under_way) {
+        core_founding_tick(consensus);
+        core_leave(consensus);
+        return;
+    }
     core_snapshot_deliver(consensus);
     installs_extend(consensus);
     if (!stalled && safety_may_tick(&consensus->safety) && !core_lets_others_win(consensus) &&
@@ -321,7 +327,6 @@ void core_tick(void *data)
     core_reads_tick(consensus);
     core_members_tick(consensus);
     core_transfer_tick(consensus);
-    core_filling_tick(consensus);
     core_leave(consensus);
 }
 
@@ -438,8 +443,6 @@ static void core_message(struct consensus *consensus, uint64_t from, struct fram
     core_note_take(consensus, from, message);
     message->core.server_id = from;
     message->core.server_address = core_member_name(consensus, from);
-    if (message->type == FRAME_VOTE_RESULT)
-        safety_vote_result(&consensus->safety, &message->asked, &message->core.request_vote_result);
     safety_receive(&consensus->safety, &message->core); /* libraft frees the entries */
 }
 

@@ -15,6 +15,7 @@
 #include "raft/core/safety.h"
 #include "raft/log/book.h"
 #include "raft/log/folder.h"
+#include "raft/log/founding.h"
 #include "raft/log/vote.h"
 #include "raft/log/wal.h"
 #include "raft/net/probe.h"
@@ -96,13 +97,17 @@ struct send_limit {
     uint64_t next_index;
 };
 
-/* S17, of one who is filled, as its hello said. Each round it comes to hold what was committed as the round began: what it awaits itself was
- * said before the second one, or before the third if the first word of it was of an older term, or a snapshot passed over it. */
-enum { FILLING_ROUNDS = 3 };
-struct filling {
-    uint64_t peer, life;
-    uint64_t term, index; /* of this leader, and committed as the round began */
-    unsigned rounds;      /* that are over */
+/* consensus_founding.c: the first start. */
+struct founding {
+    struct founding_record record; /* number 0: there is none, or it is not needed any more */
+    struct founding_record taken;  /* as another founder told it, and not written yet */
+    bool under_way;                /* this folder is no member yet: libraft was not started */
+    uint64_t basis;
+    uint64_t drawer;                       /* the founder that draws the incarnation */
+    uint64_t heard[CONSENSUS_MEMBERS_MAX]; /* numbers, by place in the list of members; 0: none */
+    bool differs[CONSENSUS_MEMBERS_MAX];   /* it begins with another list or state */
+    bool arrived[CONSENSUS_MEMBERS_MAX];   /* by place in record.founders: it is a member */
+    char text[CONSENSUS_FOUNDING_BYTES];   /* who is waited for, as it was told last */
 };
 
 enum change_kind { CHANGE_NONE, CHANGE_PROBE, CHANGE_ADD, CHANGE_PROMOTE, CHANGE_REMOVE };
@@ -190,7 +195,6 @@ struct consensus {
     uint64_t transfer_round, transfer_member, transfer_term, transfer_us;
     uint64_t transfer_asked_us; /* last */
     uint64_t campaign_term, campaign_round, campaign_us;
-    struct filling fillings[CONSENSUS_MEMBERS_MAX]; /* by place in the configuration */
     uint64_t gave_up_us; /* this member gave leadership up, and nobody leads yet; else 0 */
     struct note_peer notes[CONSENSUS_MEMBERS_MAX]; /* by place in the configuration */
     bool reluctant;
@@ -232,6 +236,7 @@ struct consensus {
     uint64_t read_round, read_term, read_sent_us;
     uint64_t read_voters[CONSENSUS_MEMBERS_MAX]; /* ids that have confirmed; 0: free */
 
+    struct founding founding;
     struct book book;
     struct probe probe;
     struct probe former; /* consensus_former.c */
@@ -240,8 +245,8 @@ struct consensus {
     struct change change;
     bool joining; /* the folder was made by config.join, and this member was no voter since */
     /* What hooks.members_changed was told last. */
-    uint64_t told_committed, told_uncommitted, told_withheld;
-    bool moved; /* some member is elsewhere now, or this one is filled */
+    uint64_t told_committed, told_uncommitted;
+    bool moved; /* some member is elsewhere now */
 };
 
 uint64_t core_now_us(const struct consensus *consensus);
@@ -257,6 +262,19 @@ uint64_t core_contact_age_ms(const struct consensus *consensus,
                              uint64_t id); /* UINT64_MAX: never */
 /* An entry of this leader's own term is committed: before that it may change no members (S16) and answer no read. */
 bool core_term_committed(const struct consensus *consensus);
+
+/* consensus.c: libraft starts with what the folder holds. */
+int core_begin(struct consensus *consensus, struct err *err);
+
+/* consensus_founding.c */
+int core_founding_open(struct consensus *consensus, struct err *err);
+void core_founding_tick(struct consensus *consensus);
+void core_on_founder(void *context, const struct frame_hello *hello,
+                     struct frame_hello_reply *ret_reply);
+void core_founder_answers(struct consensus *consensus, uint64_t peer,
+                          const struct frame_hello_reply *reply);
+/* It has said hello as a member, or this one is. */
+void core_founder_arrived(struct consensus *consensus, uint64_t id);
 
 /* consensus_election.c */
 void core_enter(struct consensus *consensus);
@@ -326,7 +344,7 @@ void core_peers_tick(struct consensus *consensus);
 bool core_peers_settle(struct consensus *consensus);
 void core_on_hello(void *context, const struct frame_hello *hello,
                    struct frame_hello_reply *ret_reply);
-/* S17: it has joined anew under the id of a voter, and must not be filled. */
+/* I11: it has joined anew under the id of a voter, and must not be filled. */
 bool core_voter_answers_empty(const struct consensus *consensus, uint64_t from,
                               const struct raft_append_entries_result *result);
 void core_on_refused(void *context, uint64_t peer, const struct frame_hello_reply *reply);
@@ -336,7 +354,6 @@ const char *core_peer_address(const struct consensus *consensus, uint64_t id); /
 
 /* consensus_transfer.c */
 void core_transfer_tick(struct consensus *consensus);
-void core_filling_tick(struct consensus *consensus);
 void core_on_campaign(struct consensus *consensus, uint64_t from, const struct frame_read *asked);
 /* It has given leadership up, or is reluctant, nobody else leads yet, and they have had little time. */
 bool core_lets_others_win(const struct consensus *consensus);

@@ -147,7 +147,7 @@ static int install_send(struct consensus *consensus, const struct raft_message *
 static int plain_send(struct consensus *consensus, enum frame_type type,
                       const struct raft_message *message)
 {
-    struct frame_message frame = {.type = type, .asked = consensus->safety.asked, .core = *message};
+    struct frame_message frame = {.type = type, .core = *message};
 
     core_note_fill(consensus, message->server_id, type, &frame.note);
     return transport_send(&consensus->transport, message->server_id, &frame) ? 0

@@ -84,13 +84,13 @@ static uint64_t acknowledged_by(const struct consensus *consensus, uint64_t id)
     return match_index < raft->commit_index ? match_index : raft->commit_index;
 }
 
-/* S17, I11: a voter held at least its own addition when it was made one. With an empty log it has joined anew on an empty disk: what its
+/* I11: a voter held at least its own addition when it was made one. With an empty log it has joined anew on an empty disk: what its
  * former self had acknowledged, and whom it had voted for, is not known here, and while it is being filled half a log would have a vote. */
 static bool voter_has_nothing(const struct consensus *consensus, uint64_t id, uint64_t last_index)
 {
     const struct raft_server *server = membership_find(&consensus->raft.configuration, id);
 
-    return safety_rule(17) && last_index == 0 && server != NULL && server->role == RAFT_VOTER;
+    return last_index == 0 && server != NULL && server->role == RAFT_VOTER;
 }
 
 bool core_voter_answers_empty(const struct consensus *consensus, uint64_t from,
@@ -121,8 +121,8 @@ void core_on_hello(void *context, const struct frame_hello *hello,
         ret_reply->index = acknowledged_by(consensus, hello->from);
         return;
     }
-    if (!hello->probe)
-        safety_greeted(&consensus->safety, hello->from, hello->last_index);
+    if (!hello->probe && hello->incarnation != 0)
+        core_founder_arrived(consensus, hello->from);
     if (hello->probe || (known != NULL && strcmp(known->address, hello->address) == 0))
         return;
     if (known == NULL && membership_find(&consensus->raft.configuration, hello->from) == NULL)
@@ -157,14 +157,15 @@ static void old_here(struct consensus *consensus, uint64_t index, uint64_t peer)
     if (index == 0 && raft_last_index(&consensus->raft) > 0)
         return; /* a hello of before it was filled was read late: the next one says more */
     if (raft_last_index(&consensus->raft) == 0)
-        err_set(
-            &err, ERR_CORRUPT,
-            "%s is empty, but member %" PRIu64 " of cluster %s has held data before, says %s: "
-            "what it had acknowledged is lost; remove the member and add it under a new id "
-            "with an empty folder (or is it a founder that never ran? then empty its folder and "
-            "start it with --bootstrap, not with --join)",
-            consensus->folder.path, consensus->config.member_id, consensus->cluster_id,
-            core_member_name(consensus, peer));
+        err_set(&err, ERR_CORRUPT,
+                "%s is empty, but member %" PRIu64 " of cluster %s has held data before, says %s: "
+                "what it had acknowledged is lost. Give it a new id: ckptctl member replace %s "
+                "NEW, and "
+                "start NEW with --join on an empty folder (or is it a founder that never ran? then "
+                "empty its folder and start it with --bootstrap, not with --join)",
+                consensus->folder.path, consensus->config.member_id, consensus->cluster_id,
+                core_member_name(consensus, peer),
+                core_member_name(consensus, consensus->config.member_id));
     else
         err_set(
             &err, ERR_CORRUPT,
@@ -185,6 +186,7 @@ void core_on_refused(void *context, uint64_t peer, const struct frame_hello_repl
 
     if (consensus->closing || strcmp(reply->cluster_id, consensus->cluster_id) != 0)
         return;
+    core_founder_answers(consensus, peer, reply);
     if (reply->welcome == FRAME_WELCOME_OLD)
         old_here(consensus, reply->index, peer);
     if (reply->welcome != FRAME_WELCOME_REMOVED)
@@ -239,7 +241,7 @@ static void joined(struct consensus *consensus)
     char path[FOLDER_PATH_BYTES];
 
     if (consensus->joining && consensus->raft.configuration.n > 0)
-        consensus->transport.begun = 0; /* what it has came from one who had read its hello */
+        consensus->transport.unfilled = false;
     if (!consensus->joining || self == NULL || self->role != RAFT_VOTER)
         return;
     /* One that stays is removed at the next start. */
@@ -261,11 +263,10 @@ bool core_peers_settle(struct consensus *consensus)
     }
     if (consensus->told_committed == membership->committed_index &&
         consensus->told_uncommitted == consensus->raft.configuration_uncommitted_index &&
-        consensus->told_withheld == consensus->safety.withheld_from && !consensus->moved)
+        !consensus->moved)
         return false;
     consensus->told_committed = membership->committed_index;
     consensus->told_uncommitted = consensus->raft.configuration_uncommitted_index;
-    consensus->told_withheld = consensus->safety.withheld_from;
     consensus->moved = false;
     joined(consensus);
     peers_match(consensus);

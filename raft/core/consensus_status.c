@@ -142,16 +142,6 @@ static uint64_t state_age_ms(const struct consensus *consensus)
     return level_ms == 0 ? UINT64_MAX : core_now_ms(consensus) - level_ms;
 }
 
-/* What was reached did not suffice: its leader had not committed anything of its own term. */
-static uint64_t filling_index(const struct consensus *consensus)
-{
-    const struct safety *safety = &consensus->safety;
-
-    return safety->blank && safety->awaited_index > consensus->raft.last_applied
-               ? safety->awaited_index
-               : 0;
-}
-
 void consensus_get_status(const struct consensus *consensus, struct consensus_status *ret_status)
 {
     const struct wal *wal = &consensus->wal;
@@ -182,9 +172,7 @@ void consensus_get_status(const struct consensus *consensus, struct consensus_st
         .snapshot_error = consensus->snapshot_err.text,
         .snapshot_unreadable_total = consensus->transfer.unreadable_total,
         .snapshot_unreadable_error = consensus->transfer.unreadable_err.text,
-        .filling = consensus->safety.blank,
-        .filling_index = filling_index(consensus),
-        .vote_withheld_from = consensus->safety.withheld_from,
+        .founding = consensus->founding.text,
         .incarnation = consensus->folder.incarnation,
         .epoch_min = consensus->folder.epoch_min,
         .configuration_index = consensus->safety.membership.committed_index,

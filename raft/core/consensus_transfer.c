@@ -182,55 +182,6 @@ int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct e
 
 /* ---- giving up ---- */
 
-static uint64_t life_filled(const struct consensus *consensus, uint64_t id)
-{
-    const struct peer *peer = transport_peer(&consensus->transport, id);
-
-    return peer == NULL ? 0 : peer->begun;
-}
-
-/* Of another member, life or term, what was noted before is void. */
-static struct filling filling_of(const struct consensus *consensus, unsigned place)
-{
-    const struct raft *raft = &consensus->raft;
-    const struct filling *noted = &consensus->fillings[place];
-    uint64_t id = raft->configuration.servers[place].id, life = life_filled(consensus, id);
-
-    if (noted->peer == id && noted->life == life && noted->term == raft->current_term)
-        return *noted;
-    return (struct filling){id, life, raft->current_term, raft->commit_index, 0};
-}
-
-/* What a hello said of being filled stands until the next one, also when that is over. */
-void core_filling_tick(struct consensus *consensus)
-{
-    const struct raft *raft = &consensus->raft;
-
-    CHECK(raft->configuration.n <= CONSENSUS_MEMBERS_MAX);
-    if (!core_is_leader(consensus) || !core_term_committed(consensus))
-        return;
-    for (unsigned i = 0; i < raft->configuration.n; i++) {
-        struct filling filling = filling_of(consensus, i);
-
-        if (filling.rounds < FILLING_ROUNDS &&
-            raft->leader_state.progress[i].match_index >= filling.index) {
-            filling.rounds++;
-            filling.index = raft->commit_index;
-        }
-        consensus->fillings[i] = filling;
-    }
-}
-
-/* S17: it has no vote. Who was filled has it, though later entries are on their way, as under load there always are some. */
-static bool being_filled(const struct consensus *consensus, unsigned place)
-{
-    const struct raft *raft = &consensus->raft;
-    struct filling filling = filling_of(consensus, place);
-
-    return filling.life != 0 && filling.rounds < FILLING_ROUNDS &&
-           raft->leader_state.progress[place].match_index < raft->commit_index;
-}
-
 /* Votes that another one could get. This member's own goes to who has all of its log. */
 static size_t votes_for_another(const struct consensus *consensus)
 {
@@ -245,8 +196,7 @@ static size_t votes_for_another(const struct consensus *consensus)
 
         if (server->id == consensus->config.member_id || server->role != RAFT_VOTER ||
             !core_reachable(consensus, server->id) ||
-            progress->state == PROGRESS_SNAPSHOT || /* S8, and its filling would begin again */
-            being_filled(consensus, i))
+            progress->state == PROGRESS_SNAPSHOT) /* S8, and its installation would begin again */
             continue;
         votes++;
         own |= progress->match_index >= last_index;

@@ -1,9 +1,8 @@
-/* Rules S1-S3, S6-S9, S13, S14, S16-S18, S20 and S22 around libraft. See safety.h and raft/README.md. */
+/* Rules S1-S3, S6-S9, S13, S14, S16, S18, S20 and S22 around libraft. See safety.h and raft/README.md. */
 #include "raft/core/safety.h"
 
 #include <string.h>
 
-#include "raft/log/blank.h"
 #include "src/base/check.h"
 
 uint32_t safety_rules_off;
@@ -12,7 +11,6 @@ void safety_init(struct safety *safety, struct raft *raft)
 {
     memset(safety, 0, sizeof(*safety));
     safety->raft = raft;
-    safety->origin = BLANK_ORIGIN_FIRST;
     membership_init(&safety->membership, raft);
 }
 
@@ -46,100 +44,15 @@ bool safety_installing(const struct raft *raft)
     return raft->last_stored == 0 && raft->snapshot.put.data != NULL;
 }
 
-void safety_blank(struct safety *safety, uint64_t origin)
-{
-    safety->blank = true;
-    safety->origin = origin;
-}
-
-/* S17: a member that begins with a bootstrap, or a restore, may be the blank replacement of one that had acknowledged entries and given
- * votes (I11). With no more than it began with it has a say among members that have no more either, that is in a new cluster. Once a
- * leader fills it, it has none until it holds all that was committed when that leader said so: half a log would win against a member
- * that lags. */
-static bool blank_and_filling(const struct safety *safety)
-{
-    return safety_rule(17) && safety->blank &&
-           raft_last_index((struct raft *)(uintptr_t)safety->raft) > safety->origin;
-}
-
-static bool vote_is_blank(const struct safety *safety, const struct raft_request_vote *vote)
-{
-    return raft_last_index((struct raft *)(uintptr_t)safety->raft) <= safety->origin &&
-           vote->last_log_index > safety->origin;
-}
-
-/* S17: a vote of ours may count for more than what we hold. */
-static bool vote_withheld(struct safety *safety, const struct raft_message *message)
-{
-    const struct raft *raft = safety->raft;
-
-    if (!safety_rule(17) ||
-        (!vote_is_blank(safety, &message->request_vote) && !blank_and_filling(safety)))
-        return false;
-    if (safety->withheld_from == 0 &&
-        (raft->state != RAFT_FOLLOWER || raft->follower_state.current_leader.id == 0 ||
-         safety_leader_lost(safety))) /* who does not stand (S17) keeps the one it had */
-        safety->withheld_from = message->server_id;
-    return true;
-}
-
-static void blank_over(struct safety *safety)
-{
-    if (safety->blank && safety->filled(safety->filled_context) == 0)
-        safety->blank = false;
-}
-
-/* libraft's progressToProbe(): it finds out anew what the peer has. */
-static void progress_clamp(struct raft_progress *progress, uint64_t last_index)
-{
-    if (progress->match_index <= last_index)
-        return;
-    progress->match_index = last_index;
-    if (progress->state == PROGRESS_PIPELINE) {
-        progress->state = PROGRESS_PROBE;
-        progress->next_index = last_index + 1;
-    }
-}
-
-/* S17 on the other side: what was heard of this peer may have been said by the former self of one that was begun anew. It counts no more
- * than the peer's log reaches, and what of it lies unread goes with its connection (transport.c, in_adopt). */
-void safety_greeted(struct safety *safety, uint64_t peer, uint64_t last_index)
-{
-    struct raft *raft = safety->raft;
-
-    if (!safety_rule(17))
-        return;
-    for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++)
-        if (safety->held[i].peer == peer && safety->held[i].result.last_log_index > last_index)
-            safety->held[i].peer = 0;
-    for (unsigned i = 0; raft->state == RAFT_LEADER && i < raft->configuration.n; i++)
-        if (raft->configuration.servers[i].id == peer)
-            progress_clamp(&raft->leader_state.progress[i], last_index);
-}
-
 void safety_elected(struct safety *safety)
 {
     safety->elected_ms = safety->raft->io->time(safety->raft->io);
-    blank_over(safety);
 }
 
-/* The first leader of a new cluster brings its first entry and has committed nothing: there was nobody before this member. Before the
- * entry is stored, lest all members of a young cluster wait for each other after a power cut. */
-static void blank_founder(struct safety *safety, const struct raft_append_entries *append)
-{
-    uint64_t origin = safety->origin, first = origin - append->prev_log_index;
-
-    if (safety->blank && append->term >= safety->raft->current_term &&
-        append->prev_log_index <= origin && append->leader_commit <= origin &&
-        append->n_entries > first && append->entries[first].term == append->term)
-        blank_over(safety);
-}
-
-/* S8: libraft's timers and votes do not know that half a snapshot is no log. S17: who may not vote does not stand. */
+/* S8: libraft's timers and votes do not know that half a snapshot is no log. */
 bool safety_may_tick(const struct safety *safety)
 {
-    return (!safety_rule(8) || !safety_installing(safety->raft)) &&
-           (safety->raft->state == RAFT_LEADER || !blank_and_filling(safety));
+    return !safety_rule(8) || !safety_installing(safety->raft);
 }
 
 /* S6: what lies at or before our commit index needs no comparison, and may be compacted away here. libraft would append it at
@@ -200,7 +113,6 @@ static void leader_heard(struct safety *safety, uint64_t term)
     if (safety->raft->current_term != term)
         return;
     safety->leader_gone = false;
-    safety->withheld_from = 0;
     safety->leader_heard_ms = safety->raft->io->time(safety->raft->io);
 }
 
@@ -209,10 +121,8 @@ static void level_settle(struct safety *safety)
 {
     if (safety->awaited_ms == 0 || safety->raft->last_applied < safety->awaited_index)
         return;
-    if (safety_term_of(safety->raft, safety->awaited_index) == safety->awaited_term) {
+    if (safety_term_of(safety->raft, safety->awaited_index) == safety->awaited_term)
         safety->level_ms = safety->awaited_ms;
-        blank_over(safety);
-    }
     safety->awaited_ms = 0;
 }
 
@@ -242,7 +152,6 @@ static void receive_append(struct safety *safety, struct raft_message *message)
     uint64_t term = append->term, leader_commit = append->leader_commit, end, end_term;
     bool matches, configures;
 
-    blank_founder(safety, append);
     if (safety_rule(6))
         append_rebase(raft, append);
     if (safety_rule(22))
@@ -483,8 +392,6 @@ static void receive_vote(struct safety *safety, struct raft_message *message)
         (struct raft_server *)(uintptr_t)membership_find(&raft->configuration, raft->id);
     int role = self == NULL || !safety_rule(18) ? RAFT_VOTER : self->role;
 
-    safety->asked = (struct frame_log_end){message->request_vote.last_log_index,
-                                           message->request_vote.last_log_term};
     if (safety_rule(9))
         vote_permit(safety, &message->request_vote);
     if (role != RAFT_VOTER && safety_rule(18))
@@ -492,28 +399,6 @@ static void receive_vote(struct safety *safety, struct raft_message *message)
     safety->receive(raft->io, message);
     if (role != RAFT_VOTER && safety_rule(18))
         self->role = role; /* a vote changes no configuration */
-}
-
-/* S17: a candidate that stood still finds votes unread whose givers may have been begun anew meanwhile. Its time was over long ago. */
-static bool vote_is_late(const struct raft *raft)
-{
-    return safety_rule(17) && raft->state == RAFT_CANDIDATE &&
-           raft->io->time(raft->io) - raft->election_timer_start >=
-               (uint64_t)SAFETY_VOTE_ELECTIONS * raft->election_timeout;
-}
-
-/* S17: a voter that stood still, or whose connection was slow, reads what our former self asked before it hears of us, and answers us.
- * It was asked for another log than the one that was begun anew, or put back: what it would say to ours is not known. A vote for a log
- * that ends like ours is one that it would give us again. */
-void safety_vote_result(const struct safety *safety, const struct frame_log_end *asked,
-                        struct raft_request_vote_result *result)
-{
-    struct raft *raft = safety->raft;
-    uint64_t last_index = raft_last_index(raft);
-
-    if (safety_rule(17) &&
-        (asked->index != last_index || asked->term != safety_term_of(raft, last_index)))
-        result->vote_granted = false;
 }
 
 void safety_receive(struct safety *safety, struct raft_message *message)
@@ -533,16 +418,13 @@ void safety_receive(struct safety *safety, struct raft_message *message)
     case RAFT_IO_REQUEST_VOTE:
         if (safety_rule(8) && safety_installing(raft))
             return; /* S8 */
-        if (vote_withheld(safety, message))
-            return;
         receive_vote(safety, message);
         return;
     case RAFT_IO_REQUEST_VOTE_RESULT:
-        if (!vote_is_late(raft))
-            safety->receive(raft->io, message);
+        safety->receive(raft->io, message);
         return;
     case RAFT_IO_TIMEOUT_NOW:
-        if ((!safety_rule(8) || !safety_installing(raft)) && !blank_and_filling(safety))
+        if (!safety_rule(8) || !safety_installing(raft))
             safety->receive(raft->io, message);
         return;
     case RAFT_IO_INSTALL_SNAPSHOT:

@@ -24,8 +24,6 @@ static inline bool safety_rule(unsigned rule)
     return __builtin_expect((safety_rules_off >> rule & 1) == 0, 1);
 }
 
-enum { SAFETY_VOTE_ELECTIONS = 2 }; /* S17: election timeouts after which a vote comes too late */
-
 /* libraft's state of struct raft_progress; its names are not in the public header. */
 enum { PROGRESS_PROBE = 0, PROGRESS_PIPELINE = 1, PROGRESS_SNAPSHOT = 2 };
 
@@ -49,15 +47,7 @@ struct safety {
     bool lent;                                      /* S3: libraft sees another last_stored */
     uint64_t stored;                                /* than this one */
     struct membership membership;                   /* S16 */
-    /* S17: begun with a bootstrap or a restore, and not known to hold all that was acknowledged since */
-    bool blank;
-    uint64_t origin; /* the log that all have who were begun with it ends there */
-    int (*filled)(
-        void *context); /* makes durable that it is blank no more; not 0: failed, and told */
-    void *filled_context;
-    uint64_t withheld_from; /* who was refused a vote first since a leader was heard; 0: nobody */
-    struct frame_log_end asked; /* S17: of the candidate that was heard last */
-    bool leader_gone;           /* S9: its connection is dead */
+    bool leader_gone;                               /* S9: its connection is dead */
     uint64_t leader_heard_ms;
     /* All that was committed when the leader said what was heard then is applied here; 0: never. And what it said next. */
     uint64_t level_ms;
@@ -66,21 +56,14 @@ struct safety {
 
 void safety_init(struct safety *safety, struct raft *raft);
 void safety_close(struct safety *safety);
-/* S17: begun with a log that ends at origin. */
-void safety_blank(struct safety *safety, uint64_t origin);
 /* Takes the message's entries like libraft does. */
 void safety_receive(struct safety *safety, struct raft_message *message);
-/* Before a vote's result is received: one that was given for another log than ours counts no more. */
-void safety_vote_result(const struct safety *safety, const struct frame_log_end *asked,
-                        struct raft_request_vote_result *result);
 /* May change the message; false: it must not be sent. */
 bool safety_send(const struct safety *safety, struct raft_message *message);
 bool safety_may_tick(const struct safety *safety);
 /* The connection of the last known leader has ended, or it has said nothing for an election timeout: an election disturbs nobody. */
 bool safety_leader_lost(const struct safety *safety);
-/* S17: a peer has said hello, with a log that ends there. */
-void safety_greeted(struct safety *safety, uint64_t peer, uint64_t last_index);
-/* This member leads: what it has is what counts. */
+/* This member leads. */
 void safety_elected(struct safety *safety);
 void safety_replay(struct safety *safety);
 

@@ -1,7 +1,7 @@
 /* Lock, identity and reserve of the data folder. See folder.h.
  *
  * Source   identity file, little endian: "CKPTIDNT", version u32, member id u64, length u8 and bytes of the cluster id,
- *          incarnation u64, epoch u64 (both since version 2), crc32c u32 of all before it.
+ *          incarnation u64, epoch u64, crc32c u32 of all before it.
  */
 #include "raft/log/folder.h"
 
@@ -60,9 +60,8 @@ static int identity_decode(struct folder *folder, const uint8_t *bytes, size_t l
     uint64_t version = reader_get(&reader, 4), member = reader_get(&reader, 8);
     size_t cluster_length = reader_get(&reader, 1);
     const uint8_t *cluster = reader_take(&reader, cluster_length);
-    uint64_t incarnation =
-        version == 1 ? folder_incarnation_first(cluster_id) : reader_get(&reader, 8);
-    uint64_t epoch_min = version == 1 ? 0 : reader_get(&reader, 8);
+    uint64_t incarnation = reader_get(&reader, 8);
+    uint64_t epoch_min = reader_get(&reader, 8);
     size_t covered = length - reader.left;
     uint32_t crc = (uint32_t)reader_get(&reader, 4);
 
@@ -73,9 +72,9 @@ static int identity_decode(struct folder *folder, const uint8_t *bytes, size_t l
             "%s/identity offset 0: the identity is damaged; remove the member and add it "
             "under a new id with an empty folder",
             folder->path);
-    if (version < 1 || version > IDENTITY_VERSION)
+    if (version != IDENTITY_VERSION)
         return err_set(err, ERR_MISMATCH,
-                       "%s/identity has version %llu, this program reads 1 to %d: start the build "
+                       "%s/identity has version %llu, this program reads %d: start the build "
                        "of ckptd that wrote it, or a later one",
                        folder->path, (unsigned long long)version, IDENTITY_VERSION);
     if (member_id != 0 && member != member_id)
@@ -118,16 +117,6 @@ static int identity_read(struct folder *folder, const char *cluster_id, uint64_t
         return -1;
     folder->claimed = true;
     return 0;
-}
-
-/* FNV-1a, never 0. */
-uint64_t folder_incarnation_first(const char *cluster_id)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-    for (const char *at = cluster_id; *at != '\0'; at++)
-        hash = (hash ^ (uint8_t)*at) * UINT64_C(0x100000001b3);
-    return hash == 0 ? 1 : hash;
 }
 
 int folder_claim(struct folder *folder, struct err *err)

@@ -7,7 +7,7 @@
  *          another one, under another number; members of different ones refuse each other (transport.h). So recovering two members
  *          separately, or starting old members beside a restored cluster, never mixes two histories. 0: a member that joined
  *          and was not greeted yet.
- * Shapes   files: lock, identity, reserve; blank (blank.h), vote (vote.h), wal-* (wal.h), snapshot-* (snapshot.h), tmp-* (removed at open).
+ * Shapes   files: lock, identity, reserve; founding (founding.h), vote (vote.h), wal-* (wal.h), snapshot-* (snapshot.h), tmp-* (removed at open).
  * Errors   ERR_LOCKED; ERR_MISMATCH another member's or cluster's folder; ERR_CORRUPT identity damaged.
  */
 #ifndef CKPT_RAFT_FOLDER_H
@@ -18,8 +18,8 @@
 #include "raft/io_ops.h"
 #include "src/base/id.h"
 
-#define FOLDER_REMOVED_FILE "removed" /* for ever */
-#define FOLDER_BLANK_FILE   "blank"   /* blank.h */
+#define FOLDER_REMOVED_FILE  "removed"  /* for ever */
+#define FOLDER_FOUNDING_FILE "founding" /* founding.h */
 
 enum { FOLDER_PATH_BYTES = 512, FOLDER_NAME_BYTES = 64 };
 
@@ -51,8 +51,6 @@ int folder_open(struct folder *folder, const struct disk_ops *disk, const char *
 void folder_close(struct folder *folder);
 /* Writes the identity with incarnation and epoch_min as they are set. */
 int folder_claim(struct folder *folder, struct err *err);
-/* Of the members of a new cluster: the same for all of them, another one than any restore or recovery gives. */
-uint64_t folder_incarnation_first(const char *cluster_id);
 /* The incarnation of a member that joined, as its first peer told it; durable when it returns 0. */
 int folder_adopt(struct folder *folder, uint64_t incarnation, struct err *err);
 

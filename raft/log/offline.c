@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "raft/log/blank.h"
-#include "raft/log/folder.h"
+#include "raft/log/founding.h"
 #include "raft/log/vote.h"
 #include "raft/log/wal.h"
 #include "raft/snap/snapshot.h"
@@ -52,7 +51,10 @@ static int offline_open(struct offline *offline, const struct consensus_config *
         return -1;
     offline->folder_opened = true;
     if (!create && !offline->folder.claimed)
-        return err_set(err, ERR_REFUSED, "%s holds no member", config->data_dir);
+        return err_set(err, ERR_REFUSED,
+                       "%s holds no member, or one whose first start is not over: that ends when "
+                       "all founders are there",
+                       config->data_dir);
     return 0;
 }
 
@@ -229,9 +231,8 @@ static int look(struct offline *offline, const struct offline_hooks *hooks,
 {
     struct looking looking = {.hooks = hooks, .facts = facts};
 
-    if (log_open(offline, err) != 0 ||
-        folder_holds(&offline->folder, FOLDER_BLANK_FILE, &facts->filling, err) != 0 ||
-        snapshot_look(offline, &looking, err) != 0 || log_look(offline, &looking, err) != 0 ||
+    if (log_open(offline, err) != 0 || snapshot_look(offline, &looking, err) != 0 ||
+        log_look(offline, &looking, err) != 0 ||
         recovering_read(&offline->folder, facts, err) != 0 ||
         vote_open(&offline->vote, &offline->folder, false, err) != 0)
         return -1;
@@ -266,8 +267,8 @@ struct emptiness {
 
 static void emptiness_visit(void *data, const char *name)
 {
-    static const char *const ours[] = {"identity",  "vote",     "wal-",
-                                       "snapshot-", "damaged-", "synced"};
+    static const char *const ours[] = {"identity", "vote",   "wal-",    "snapshot-",
+                                       "damaged-", "synced", "founding"};
     struct emptiness *emptiness = data;
 
     for (size_t i = 0; i < ARRAY_COUNT(ours); i++)
@@ -345,6 +346,7 @@ static int restore(struct offline *offline, const struct consensus_config *confi
                    void *context, struct err *err)
 {
     struct folder *folder = &offline->folder;
+    struct founding_record record = {.origin = origin->digest, .epoch_min = origin->epoch_min};
 
     if (empty_check(offline, err) != 0 ||
         snapshot_make(offline, config, origin, content, context, err) != 0 ||
@@ -352,12 +354,9 @@ static int restore(struct offline *offline, const struct consensus_config *confi
         return -1;
     offline->vote_opened = true;
     if (vote_save(&offline->vote, origin->term, 0, err) != 0 || log_open(offline, err) != 0 ||
-        wal_reset_now(&offline->wal, origin->index + 1, err) != 0 ||
-        blank_write(folder, origin->index, err) != 0)
+        wal_reset_now(&offline->wal, origin->index + 1, err) != 0)
         return -1;
-    folder->incarnation = origin->incarnation;
-    folder->epoch_min = origin->epoch_min;
-    return folder_claim(folder, err);
+    return founding_begin(folder, config->random, &record, err);
 }
 
 int offline_restore(const struct consensus_config *config, const struct offline_origin *origin,
@@ -368,7 +367,8 @@ int offline_restore(const struct consensus_config *config, const struct offline_
     struct offline offline;
     int status;
 
-    CHECK(origin->index > 0 && origin->term > 0 && origin->incarnation != 0);
+    CHECK(origin->index > 0 && origin->term > 0);
+    CHECK(origin->digest != 0);
     status = offline_open(&offline, config, true, err);
     if (status == 0)
         status = restore(&offline, config, origin, content, context, err);
@@ -427,10 +427,8 @@ static int recover(struct offline *offline, const struct consensus_config *confi
                        folder->path);
     folder->incarnation = origin->incarnation;
     folder->epoch_min = origin->epoch_min;
-    /* the survivor's log is what counts once nobody hears it, also that of one which was being filled */
     if (recovering_write(folder, facts->incarnation, facts->last_index + 1, err) != 0 ||
-        folder_claim(folder, err) != 0 || folder_remove(folder, FOLDER_BLANK_FILE, err) != 0 ||
-        vote_save(&offline->vote, term, 0, err) != 0)
+        folder_claim(folder, err) != 0 || vote_save(&offline->vote, term, 0, err) != 0)
         return -1;
     if (facts->log_behind && wal_reset_now(&offline->wal, facts->last_index + 1, err) != 0)
         return -1;

@@ -1,7 +1,8 @@
 /* Work on the data folder of a member that does not run: look into it, begin a cluster from a state, go on alone after a lost quorum.
  *
  * Flow     offline_look(): lock, newest whole snapshot, log; everything goes to the hooks in order. offline_restore(): into an empty
- *          folder: snapshot, vote, log, mark (blank.h), and the identity last, so that a restore that was cut short holds no member.
+ *          folder: snapshot, vote, log, and last what the founders need to agree on an incarnation (founding.h), so that a restore
+ *          that was cut short holds no member.
  *          offline_recover(): the identity first, with the new incarnation, so that from then on no former member talks to this one;
  *          then the term, then a configuration of this member alone behind the last entry. Until that is there the log is the former
  *          incarnation's, which a file keeps: offline_look() tells that one, and a recovery that was cut short is begun again like the first.
@@ -26,8 +27,7 @@ struct offline_hooks {
 struct offline_facts {
     uint64_t member_id;
     uint64_t incarnation; /* of the log */
-    bool filling; /* blank.h: it is not known to hold what was acknowledged before it was begun */
-    bool recovering; /* a recovery was cut short: the identity has another incarnation */
+    bool recovering;      /* a recovery was cut short: the identity has another incarnation */
     uint64_t epoch_min;
     uint64_t term; /* highest it has seen */
     uint64_t voted_for;
@@ -46,10 +46,11 @@ int offline_look(const struct consensus_config *config, const struct offline_hoo
 
 struct offline_origin {
     uint64_t index, term; /* of the state; restore only */
-    uint64_t incarnation;
+    uint64_t digest;      /* restore only: of all that its members must begin with alike */
+    uint64_t incarnation; /* recovery only */
     uint64_t epoch_min;
 };
-/* All members are voters. content() writes what hooks.snapshot_read() of a member reads. */
+/* config.random too. All members are voters. content() writes what hooks.snapshot_read() of a member reads. */
 int offline_restore(const struct consensus_config *config, const struct offline_origin *origin,
                     int (*content)(void *context, const struct consensus_writer *writer,
                                    struct err *err),

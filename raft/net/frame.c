@@ -73,13 +73,6 @@ static void text_encode(struct buf *buf, const char *text)
     buf_append(buf, text, length);
 }
 
-/* The last thing of a frame, left out when it is not known. */
-static void contact_encode(struct buf *buf, const char *contact)
-{
-    if (contact[0] != '\0')
-        text_encode(buf, contact);
-}
-
 static void hello_encode(struct buf *buf, const struct frame_hello *hello)
 {
     buf_put(buf, hello->from, 8);
@@ -90,13 +83,8 @@ static void hello_encode(struct buf *buf, const struct frame_hello *hello)
     text_encode(buf, hello->name);
     text_encode(buf, hello->address);
     buf_put(buf, hello->last_index, 8);
-    if (!hello->tells_heard) {
-        contact_encode(buf, hello->contact);
-        return;
-    }
     text_encode(buf, hello->contact);
-    buf_put(buf, hello->begun, 8);
-    buf_put(buf, hello->heard, 8);
+    buf_put(buf, hello->founding, 8);
 }
 
 static void reply_encode(struct buf *buf, const struct frame_hello_reply *reply)
@@ -108,7 +96,15 @@ static void reply_encode(struct buf *buf, const struct frame_hello_reply *reply)
     buf_put(buf, reply->last_index, 8);
     buf_put(buf, reply->index, 8);
     buf_put(buf, reply->incarnation, 8);
-    contact_encode(buf, reply->contact);
+    text_encode(buf, reply->contact);
+    buf_put(buf, reply->founding, 8);
+    buf_put(buf, reply->basis, 8);
+    CHECK(reply->founders.count <= CONSENSUS_MEMBERS_MAX);
+    buf_put(buf, reply->founders.count, 1);
+    for (size_t i = 0; i < reply->founders.count; i++) {
+        buf_put(buf, reply->founders.list[i].id, 8);
+        buf_put(buf, reply->founders.list[i].number, 8);
+    }
 }
 
 static void snapshot_encode(struct buf *buf, enum frame_type type,
@@ -154,8 +150,6 @@ static void body_encode(struct buf *buf, const struct frame_message *message)
         buf_put(buf, core->request_vote_result.term, 8);
         buf_put(buf, core->request_vote_result.vote_granted, 1);
         buf_put(buf, core->request_vote_result.pre_vote, 1);
-        buf_put(buf, message->asked.index, 8);
-        buf_put(buf, message->asked.term, 8);
         return;
     case FRAME_SNAPSHOT_BEGIN:
     case FRAME_SNAPSHOT_CHUNK:
@@ -350,8 +344,6 @@ static int vote_result_decode(struct bytes_reader *reader, struct frame_message 
     result->vote_granted = reader_get(reader, 1) != 0;
     pre_vote = reader_get(reader, 1);
     result->pre_vote = (raft_tribool)pre_vote;
-    message->asked.index = reader_get(reader, 8);
-    message->asked.term = reader_get(reader, 8);
     return pre_vote > raft_tribool_false ? -1 : 0;
 }
 
@@ -380,13 +372,6 @@ static void text_decode(struct bytes_reader *reader, char *text, size_t size)
     text[length] = '\0';
 }
 
-static void contact_decode(struct bytes_reader *reader, char contact[CONSENSUS_ADDRESS_BYTES])
-{
-    contact[0] = '\0';
-    if (!reader->failed && reader->left > 0)
-        text_decode(reader, contact, CONSENSUS_ADDRESS_BYTES);
-}
-
 static int hello_decode(struct bytes_reader *reader, struct frame_hello *hello)
 {
     hello->from = reader_get(reader, 8);
@@ -397,10 +382,8 @@ static int hello_decode(struct bytes_reader *reader, struct frame_hello *hello)
     text_decode(reader, hello->name, sizeof(hello->name));
     text_decode(reader, hello->address, sizeof(hello->address));
     hello->last_index = reader_get(reader, 8);
-    contact_decode(reader, hello->contact);
-    hello->tells_heard = !reader->failed && reader->left >= 16;
-    hello->begun = hello->tells_heard ? reader_get(reader, 8) : 0;
-    hello->heard = hello->tells_heard ? reader_get(reader, 8) : 0;
+    text_decode(reader, hello->contact, sizeof(hello->contact));
+    hello->founding = reader_get(reader, 8);
     return reader->failed || hello->from == 0 || !id_valid(hello->name) || hello->address[0] == '\0'
                ? -1
                : 0;
@@ -417,7 +400,16 @@ static int reply_decode(struct bytes_reader *reader, struct frame_hello_reply *r
     reply->last_index = reader_get(reader, 8);
     reply->index = reader_get(reader, 8);
     reply->incarnation = reader_get(reader, 8);
-    contact_decode(reader, reply->contact);
+    text_decode(reader, reply->contact, sizeof(reply->contact));
+    reply->founding = reader_get(reader, 8);
+    reply->basis = reader_get(reader, 8);
+    reply->founders.count = reader_get(reader, 1);
+    if (reader->failed || reply->founders.count > CONSENSUS_MEMBERS_MAX)
+        return -1;
+    for (size_t i = 0; i < reply->founders.count; i++) {
+        reply->founders.list[i].id = reader_get(reader, 8);
+        reply->founders.list[i].number = reader_get(reader, 8);
+    }
     return reader->failed || welcome >= FRAME_WELCOME_END ? -1 : 0;
 }
 

@@ -52,20 +52,31 @@ struct frame_hello {
     char name[CONSENSUS_NAME_BYTES];
     char address[CONSENSUS_ADDRESS_BYTES]; /* where `from` listens */
     uint64_t last_index;                   /* of the sender's log */
-    char contact[CONSENSUS_ADDRESS_BYTES]; /* of the sender; not in the frame when "" */
-    bool tells_heard;                      /* the two that follow are there: the build knows them */
-    uint64_t begun; /* S17: names the sender's life while it is being filled; else 0 */
-    uint64_t heard; /* what the last hello that the sender has read of `to` said of that */
+    char contact[CONSENSUS_ADDRESS_BYTES]; /* of the sender */
+    uint64_t
+        founding; /* number of the sender's folder, which is no member yet (founding.h); else 0 */
 };
 
 /* Append only. */
 enum frame_welcome {
     FRAME_WELCOME = 0,
-    FRAME_WELCOME_REMOVED = 1, /* the sender of the hello was removed from the cluster */
-    FRAME_WELCOME_OTHER = 2,   /* another cluster or another member listens here */
-    FRAME_WELCOME_FULL = 3,    /* no place for one more peer */
-    FRAME_WELCOME_OLD = 4,     /* the sender's log ends before what it had acknowledged */
+    FRAME_WELCOME_REMOVED = 1,  /* the sender of the hello was removed from the cluster */
+    FRAME_WELCOME_OTHER = 2,    /* another cluster or another member listens here */
+    FRAME_WELCOME_FULL = 3,     /* no place for one more peer */
+    FRAME_WELCOME_OLD = 4,      /* the sender's log ends before what it had acknowledged */
+    FRAME_WELCOME_FOUNDER = 5,  /* one of the two is no member yet: the answer to a founder */
+    FRAME_WELCOME_STRANGER = 6, /* the cluster was founded without the sender's folder */
     FRAME_WELCOME_END
+};
+
+/* The folders that an incarnation was drawn for. */
+struct frame_founder {
+    uint64_t id;
+    uint64_t number;
+};
+struct frame_founders {
+    struct frame_founder list[CONSENSUS_MEMBERS_MAX];
+    size_t count;
 };
 
 struct frame_hello_reply {
@@ -76,7 +87,11 @@ struct frame_hello_reply {
     uint64_t last_index;  /* of its log */
     uint64_t index;       /* removed: since here; old: acknowledged up to here, 0: something */
     uint64_t incarnation; /* of who answers */
-    char contact[CONSENSUS_ADDRESS_BYTES]; /* of who answers; not in the frame when "" */
+    char contact[CONSENSUS_ADDRESS_BYTES]; /* of who answers */
+    /* In a founding (founding.h): */
+    uint64_t founding;              /* number of the folder of who answers */
+    uint64_t basis;                 /* what it begins, or began, with */
+    struct frame_founders founders; /* of the incarnation; none: it is not agreed on */
 };
 
 struct frame_snapshot {
@@ -95,12 +110,6 @@ struct frame_read {
     uint64_t round;
 };
 
-/* Where a log ends. */
-struct frame_log_end {
-    uint64_t index;
-    uint64_t term;
-};
-
 /* What goes along with entries, their answers and votes: of the sender, whether libraft's message says anything or not. */
 struct frame_note {
     bool told; /* else the rest is not in the frame: it was told lately */
@@ -112,8 +121,7 @@ struct frame_note {
 
 struct frame_message {
     enum frame_type type;
-    struct frame_note note;     /* append, append result, vote, vote result */
-    struct frame_log_end asked; /* vote result: of the candidate's log, as it was when it asked */
+    struct frame_note note; /* append, append result, vote, vote result */
     union {
         struct frame_hello hello;
         struct frame_hello_reply reply;

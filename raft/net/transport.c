@@ -18,7 +18,6 @@ struct inbound {
     struct buf buf;
     uint64_t accepted_us;
     uint64_t number; /* in the order of acceptance */
-    bool deaf;       /* S17: what comes here may have been said before our hello was read */
     bool in_use;     /* frames are being delivered: free later */
     bool answered;   /* not welcome: no frame may follow */
     bool dropped;    /* to be freed */
@@ -145,6 +144,7 @@ static bool out_forget(struct peer *peer)
 
     peer->out = NULL;
     peer->out_ready = false;
+    peer->welcomed = false;
     buf_consume(&peer->replies, peer->replies.length);
     return was_ready;
 }
@@ -187,10 +187,7 @@ static void out_opened(void *data)
     snprintf(hello.hello.name, sizeof(hello.hello.name), "%s", transport->self.name);
     snprintf(hello.hello.address, sizeof(hello.hello.address), "%s", transport->self.address);
     snprintf(hello.hello.contact, sizeof(hello.hello.contact), "%s", transport->self.contact);
-    hello.hello.tells_heard = true;
-    hello.hello.begun = transport->begun;
-    hello.hello.heard = peer->begun;
-    peer->told = peer->begun;
+    hello.hello.founding = transport->founding;
     peer->out_ready = true;
     frame_send(transport, peer->out, &hello);
 }
@@ -230,6 +227,7 @@ static void out_received(void *data, const uint8_t *bytes, size_t length)
             transport->events.refused(transport->events.context, peer->member.id, reply);
             return;
         }
+        peer->welcomed = true;
         buf_consume(&peer->replies, frame.frame_bytes);
     }
     if (status != 0 || peer->replies.length > TRANSPORT_REPLIES_BYTES)
@@ -252,6 +250,17 @@ static void dial_warm(struct peer *peer)
 {
     if (safety_rule(10))
         dial(peer);
+}
+
+void transport_hurry(struct transport *transport, uint64_t id)
+{
+    struct peer *peer = find_peer(transport, id);
+
+    if (peer == NULL)
+        return;
+    peer->backoff_ms = TRANSPORT_BACKOFF_MIN_MS;
+    if (peer->out == NULL)
+        dial_warm(peer);
 }
 
 void transport_dial_cold(struct transport *transport, uint64_t to)
@@ -351,13 +360,11 @@ static struct peer *stranger_new(struct transport *transport, const struct frame
     return peer;
 }
 
-/* The peer lives: no reason to wait for the next dial, nor for one that began while it could not be reached. S17: and when it is being
- * filled it takes nothing on a connection that has not told it that its hello was read. */
+/* The peer lives: no reason to wait for the next dial, nor for one that began while it could not be reached. */
 static bool out_is_outdated(const struct peer *peer)
 {
-    return peer->out_ready ? peer->begun != 0 && peer->begun != peer->told
-                           : peer->out != NULL && now_us(peer->transport) - peer->dialled_us >
-                                                      UINT64_C(1000) * TRANSPORT_DIAL_PATIENCE_MS;
+    return !peer->out_ready && peer->out != NULL &&
+           now_us(peer->transport) - peer->dialled_us > UINT64_C(1000) * TRANSPORT_DIAL_PATIENCE_MS;
 }
 
 static void in_adopt(struct inbound *in, struct peer *peer)
@@ -378,8 +385,7 @@ static void in_adopt(struct inbound *in, struct peer *peer)
         peer->drop_us = 0;
     if (out_is_outdated(peer)) {
         transport->network->close(peer->out);
-        if (out_forget(peer))
-            transport->events.outbound_lost(transport->events.context, peer->member.id);
+        (void)out_forget(peer);
     }
     if (peer->out == NULL) {
         peer->backoff_ms = TRANSPORT_BACKOFF_MIN_MS;
@@ -432,7 +438,15 @@ static struct peer *welcome(struct inbound *in, const struct frame_hello *hello,
     reply->incarnation = transport->incarnation;
     snprintf(reply->contact, sizeof(reply->contact), "%s", transport->self.contact);
     if (strcmp(hello->cluster_id, transport->cluster_id) != 0 || hello->to != transport->self.id ||
-        hello->from == transport->self.id || !incarnation_fits(in, hello)) {
+        hello->from == transport->self.id) {
+        reply->welcome = FRAME_WELCOME_OTHER;
+        return NULL;
+    }
+    if (hello->founding != 0 || transport->founding != 0) {
+        transport->events.founder(transport->events.context, hello, reply);
+        return NULL;
+    }
+    if (!incarnation_fits(in, hello)) {
         reply->welcome = FRAME_WELCOME_OTHER;
         return NULL;
     }
@@ -447,7 +461,6 @@ static struct peer *welcome(struct inbound *in, const struct frame_hello *hello,
     if (peer == NULL)
         return NULL;
     snprintf(peer->contact, sizeof(peer->contact), "%s", hello->contact);
-    peer->begun = hello->begun;
     return peer;
 }
 
@@ -459,9 +472,7 @@ static int in_hello(struct inbound *in, const struct frame_hello *hello)
     if (!stream_is(in->transport, in->stream, hello->from))
         return -1;
     if (peer != NULL && !hello->probe && in->number < peer->in_number)
-        return -1; /* it has dialled again since, or has even been begun anew */
-    in->deaf =
-        in->transport->begun != 0 && hello->tells_heard && hello->heard != in->transport->begun;
+        return -1; /* it has dialled again since */
     peer = welcome(in, hello, &message.reply);
     frame_send(in->transport, in->stream, &message);
     if (peer == NULL)
@@ -471,12 +482,14 @@ static int in_hello(struct inbound *in, const struct frame_hello *hello)
     return 0;
 }
 
-/* S17: what a leader says that may not know of us yet is worth nothing as long as we are being filled: it may still count what our
- * former self had acknowledged. An older build tells nothing. */
+/* I11: a voter that lost its disk and joins under its old id is refused by whoever knows it for a voter. Until somebody has
+ * welcomed this member it may be such a one: what was said before may be meant for its former self. */
 static bool in_passes_over(const struct inbound *in, enum frame_type type)
 {
-    return in->deaf && in->transport->begun != 0 &&
-           (type == FRAME_APPEND || type == FRAME_SNAPSHOT_BEGIN || type == FRAME_SNAPSHOT_CHUNK);
+    return in->transport->unfilled &&
+           (type == FRAME_VOTE ||
+            (!in->peer->welcomed && (type == FRAME_APPEND || type == FRAME_SNAPSHOT_BEGIN ||
+                                     type == FRAME_SNAPSHOT_CHUNK)));
 }
 
 static int in_frame(struct inbound *in, const struct frame *frame)

@@ -11,8 +11,8 @@
  *          A receive buffer holds one frame.
  *          Two addresses of a peer are tried in turn: the newest word (its own hello, or the replicated book), and the one of
  *          this member's configuration file, so that a file that was corrected everywhere works too.
- *          S17: a member that is being filled takes entries and snapshots of none that said them before it had read this life's hello:
- *          hellos name that life, and the one they have heard of. Who reads of a new one dials again, so as to say so.
+ *          A member that has joined and holds nothing yet takes entries and snapshots only of those that have welcomed it, and gives
+ *          no votes: who knows it for a voter does not welcome it (I11).
  *          Of two connections of one peer the one that was accepted last counts, whichever's hello is read last.
  * Errors   a frame that is not right ends its connection. A hello of another cluster, of another incarnation of this cluster
  *          (after a recovery or restore that this or the other member was no part of), for another member, or of one that was
@@ -51,6 +51,9 @@ struct transport_events {
     /* Fills the reply to a hello; may call transport_put(). */
     void (*hello)(void *context, const struct frame_hello *hello,
                   struct frame_hello_reply *ret_reply);
+    /* Fills the reply to a hello of which one side is no member yet (founding.h). */
+    void (*founder)(void *context, const struct frame_hello *hello,
+                    struct frame_hello_reply *ret_reply);
     /* The peer answered our hello with anything but FRAME_WELCOME. */
     void (*refused)(void *context, uint64_t peer, const struct frame_hello_reply *reply);
     void (*greeted)(void *context, uint64_t peer);      /* it has dialled us */
@@ -78,8 +81,7 @@ struct peer {
     uint64_t dialled_us;
     uint64_t next_dial_us;
     uint32_t backoff_ms;
-    uint64_t begun; /* as its last hello said: S17, it is being filled */
-    uint64_t told;  /* of that in our hello on out */
+    bool welcomed; /* our hello on out was answered so */
     struct inbound *in;
     uint64_t in_number; /* of the last one that it said hello on */
     bool heard;         /* last_heard_us means something */
@@ -100,7 +102,8 @@ struct transport {
     char cluster_id[FRAME_CLUSTER_BYTES];
     struct consensus_member self;
     uint64_t incarnation; /* set before the first dial; 0: not known yet (folder.h) */
-    uint64_t begun;       /* S17: names this life of a member that is being filled; else 0 */
+    uint64_t founding;    /* number of this folder, which is no member yet; else 0 */
+    bool unfilled;        /* this member has joined and holds nothing yet */
     uint64_t accepted_count;
     const struct consensus_member *in_config; /* the configuration file's; the caller's */
     size_t in_config_count;
@@ -127,6 +130,8 @@ void transport_dismiss(struct transport *transport, uint64_t id, uint64_t index)
 /* Ends the connection that the peer has made: it says hello again on another one. */
 void transport_hang_up(struct transport *transport, uint64_t id);
 
+/* Dials the peer at once when it is not dialled now: something is to be asked, or told. */
+void transport_hurry(struct transport *transport, uint64_t id);
 /* With S10 switched off: something is to be sent and there is no connection, dial now. Else nothing. */
 void transport_dial_cold(struct transport *transport, uint64_t to);
 /* False: not connected, or the queue is full. */

@@ -36,7 +36,7 @@ static void list_row(struct output_table *table, const ProtobufCMessage *item)
 
     output_cell(table, "%" PRIu64, member->member_id);
     output_cell(table, "%s", member->name);
-    output_cell(table, "%s", members_is_filling(member) ? "not yet" : member->voter ? "yes" : "no");
+    output_cell(table, "%s", member->voter ? "yes" : "no");
     output_state(table, member->reachable ? member->role : "unreachable");
     output_cell(table, "%s", member->raft_address);
     output_cell(table, "%s", member->api_address);
@@ -552,8 +552,7 @@ static const Ckpt__V1__MemberStatus *successor(const Ckpt__V1__StatusReply *stat
     for (size_t i = 0; i < status->n_members; i++) {
         const Ckpt__V1__MemberStatus *member = status->members[i];
 
-        if (member->voter && member->reachable && !members_is_filling(member) &&
-            member->member_id != status->leader_id &&
+        if (member->voter && member->reachable && member->member_id != status->leader_id &&
             member->lag_entries <= MEMBER_CAUGHT_UP_ENTRIES &&
             (best == NULL ||
              member->member_id - status->leader_id < best->member_id - status->leader_id))

@@ -94,26 +94,6 @@ static size_t add_named(struct members *members)
     return members->count - before;
 }
 
-bool members_is_filling(const Ckpt__V1__MemberStatus *member)
-{
-    return strcmp(member->role, "filling") == 0;
-}
-
-/* The best answer's list says what each member says of itself where nobody else knows it. */
-static void tell_filling(struct members *members)
-{
-    for (size_t i = 0; members->best != NULL && i < members->best->n_members; i++) {
-        Ckpt__V1__MemberStatus *member = members->best->members[i];
-        const Ckpt__V1__StatusReply *own = members_own(members, member->member_id);
-
-        if (own == NULL || !own->filling)
-            continue;
-        if (member->role != protobuf_c_empty_string)
-            free(member->role);
-        member->role = check_strdup(own->role);
-    }
-}
-
 void members_ask(struct cli *cli, enum call_patience patience, struct members *members)
 {
     Ckpt__V1__StatusRequest request = CKPT__V1__STATUS_REQUEST__INIT;
@@ -132,7 +112,6 @@ void members_ask(struct cli *cli, enum call_patience patience, struct members *m
         find_best(members);
     }
     CHECK((members->best == NULL) == (members->answered == 0));
-    tell_filling(members);
 }
 
 void members_free(struct members *members)

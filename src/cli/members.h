@@ -20,8 +20,6 @@ void members_ask(struct cli *cli, enum call_patience patience, struct members *m
 void members_free(struct members *members);
 /* The member's own answer, NULL when it gave none. */
 const Ckpt__V1__StatusReply *members_own(const struct members *members, uint64_t member_id);
-/* Begun on an empty folder: it counts for the quorum, and has no vote while a leader fills it. */
-bool members_is_filling(const Ckpt__V1__MemberStatus *member);
 /* Error message and exit code when nobody answered. */
 enum cli_exit members_nobody(struct cli *cli, const struct members *members, const char *what);
 

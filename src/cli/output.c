@@ -84,7 +84,7 @@ void output_state(struct output_table *table, const char *word)
                                       "unreachable", "no answer", "MISMATCH", NULL};
     static const char *const waiting[] = {"PAUSED",   "REQUESTED", "STARTING",  "SUSPENDED",
                                           "REQUEUED", "degraded",  "candidate", "draining",
-                                          "filling",  NULL};
+                                          "founding", NULL};
     static const char *const good[] = {"COMPLETE", "RUNNING",   "COMPLETED", "leader",
                                        "ready",    "available", "ok",        NULL};
     struct libscols_cell *cell = next_cell(table);

@@ -26,10 +26,11 @@ static void seed_message(enum frame_type type, struct frame_message *message)
         strcpy(message->hello.name, "n1");
         strcpy(message->hello.address, "10.0.0.1:9000");
         message->hello.from = message->hello.to = 1;
-        message->hello.tells_heard = true;
+        message->hello.founding = 7;
         break;
     case FRAME_HELLO_REPLY:
         strcpy(message->reply.cluster_id, "demo");
+        message->reply.founders.count = 2;
         break;
     case FRAME_APPEND:
         message->core.append_entries = (struct raft_append_entries){.term = 4,

@@ -272,49 +272,57 @@ def a_member_that_moved_is_found_at_its_new_address():
         cluster.wait_leader()  # needs the one that moved
 
 
-def a_member_begun_anew_under_its_old_id_says_that_it_has_no_vote():
-    """S17. Nobody does that by the book; when it was done, every place where an operator looks tells it, until the member is filled."""
+def a_first_start_waits_for_all_founders_and_says_so():
+    """I11: nothing is voted on before all founders are there and agree on an incarnation."""
+    with Cluster() as cluster:
+        first, second, late = cluster.members
+        first.start()
+        second.start()
+        wait_until("it says who is missing", lambda: f"the first start of {first.name} waits for {late.name}" in cluster.ctl(
+            "status", endpoints=first.api, check=False).stdout, 10)
+        assert re.search(rf"{first.name} .*founding ", cluster.ctl("status", endpoints=first.api, check=False).stdout)
+        assert metric(first.http, "ckpt_raft_founding") == 1 and "event=founding" in first.log.read_text()
+        second.kill()
+        second.start()  # it goes on without the flag
+        assert cluster.leader() is None
+        late.start()
+        cluster.wait_leader()
+        wait_until("all are members", lambda: all(metric(m.http, "ckpt_raft_founding") == 0 for m in cluster.members), 10)
+        said = {re.search(r"event=founded incarnation=(\w+)", m.log.read_text()).group(1) for m in cluster.members}
+        assert len(said) == 1, said
+        cluster.register("works", [("node-1", 8, 0)])
+        wait_until("nothing of it is left", lambda: not any((m.data_dir / "founding").exists() for m in cluster.members), 10)
+
+
+def a_wiped_member_is_refused_with_the_command_that_replaces_it():
+    """I11: what its former self had acknowledged, and whom it had voted for, is lost with its disk."""
     with Cluster() as cluster:
         cluster.start()
         cluster.register("before", [("node-1", 8, 0)])
         leader = cluster.leader()
-        anew, late = [m for m in cluster.members if m is not leader]
-        wait_until("nobody is being filled", lambda: all(metric(m.http, "ckpt_raft_filling") == 0 for m in cluster.members), 10)
-        assert "event=filling" in leader.log.read_text() and "event=filled" in leader.log.read_text()  # its own first moments
+        wiped, late = [m for m in cluster.members if m is not leader]
         late.kill()
         cluster.register("acknowledged", [("node-1", 8, 0)])
         leader.kill()
-        anew.kill()
-        shutil.rmtree(anew.data_dir)
-        anew.started_before = False
-        log_before = len(anew.log.read_text())
-        anew.start()
+        wiped.kill()
+        shutil.rmtree(wiped.data_dir)
+        wiped.started_before = False
+        wiped.start()
         late.start()
-        wait_until("it says so", lambda: metric(anew.http, "ckpt_raft_filling") == 1, 10)
-        assert (anew.data_dir / "blank").exists()
-        assert members_of(cluster)[anew.name][1] == "filling", members_of(cluster)
-        shown = cluster.ctl("member", "list").stdout
-        assert re.search(rf"{anew.name} +not yet +filling ", shown), shown
-        shown = cluster.ctl("status", check=False).stdout
-        assert re.search(rf"{anew.name} .* filling ", shown) and f"warning: the folder of {anew.name} was begun empty" in shown, shown
-        time.sleep(4)  # some elections
+        wait_until("it is refused", lambda: not wiped.running(), 10)
+        assert wiped.process.returncode == 5  # no supervisor starts it again
+        assert f"ckptctl member replace {wiped.name} NEW" in wiped.log.read_text(), wiped.log.read_text()[-800:]
+        time.sleep(2)  # some elections
         assert cluster.leader() is None
-        log = anew.log.read_text()[log_before:]
-        assert "event=filling" in log and "event=filled" not in log, log
-        assert f"event=vote_withheld from={late.name}" in log and log.count("event=vote_withheld") == 1, log
         leader.start()
         cluster.wait_leader()
-        wait_until("it is filled", lambda: metric(anew.http, "ckpt_raft_filling") == 0, 10)
-        assert "event=filled" in anew.log.read_text()[log_before:] and not (anew.data_dir / "blank").exists()
-        wait_until("it is a member like the others", lambda: members_of(cluster)[anew.name][0] == "yes", 10)
-        assert "filling" not in cluster.ctl("status").stdout
         assert cluster.allocation("acknowledged").spec.allocation_id == "acknowledged"
-        leader.kill()
-        assert cluster.wait_leader() is not leader  # needs its vote
+        wiped.start(wait=False)
+        wait_until("it stays out", lambda: not wiped.running(), 10)
 
 
 if __name__ == "__main__":
     sys.exit(tap([three_members_become_five_and_three_again_under_load, refusals_say_why_and_what_next,
                   a_dead_member_is_replaced_and_stays_out, over_tls_a_new_member_proves_its_id, two_members_added_at_once_come_one_after_the_other,
                   the_leader_hands_over_before_it_stops, the_preferred_member_leads_when_it_can,
-                  a_member_that_moved_is_found_at_its_new_address, a_member_begun_anew_under_its_old_id_says_that_it_has_no_vote]))
+                  a_member_that_moved_is_found_at_its_new_address, a_first_start_waits_for_all_founders_and_says_so, a_wiped_member_is_refused_with_the_command_that_replaces_it]))

@@ -334,12 +334,6 @@ static void do_agent_disk(struct world *world)
 
 /* ---- rot ---- */
 
-/* Who has no more than its bootstrap yet has nothing to lose: it and one that was begun anew are a new cluster to each other (S17). */
-static bool lacks_data(const struct world_member *member)
-{
-    return member->rotten || member->seen_last_index <= 1;
-}
-
 /* Voters of a configuration may lose their data as long as a majority has its own, and as one more of them may be removed, by a request
  * that was sent long ago. */
 bool faults_leave_majority(const struct world *world,
@@ -353,20 +347,32 @@ bool faults_leave_majority(const struct world *world,
         if (configuration->servers[i].role != RAFT_VOTER || number == leaving)
             continue;
         voters++;
-        lacking += number == victim || lacks_data(&world->members[number]);
+        lacking += number == victim || world->members[number].rotten;
     }
     return 2 * lacking + 2 <= voters;
 }
 
+/* Each founder is a member. Before that all of them are needed: one that is lost for good keeps the others waiting. */
+static bool founded(struct world *world)
+{
+    for (unsigned i = 0; i < world->options.replicas; i++) {
+        struct world_member *member = &world->members[i];
+        member->founded |= member->up && member_consensus(member)->folder.claimed;
+        if (!member->founded)
+            return false;
+    }
+    return true;
+}
+
 /* So many may lose their data that a majority never does, in every configuration that somebody has. */
-static bool may_rot(const struct world *world, unsigned victim)
+static bool may_lose(const struct world *world, unsigned victim)
 {
     unsigned rotten = 0;
 
     if (!world->members[victim].up || world->members[victim].rotten)
         return world->members[victim].up;
     for (unsigned i = 0; i < world->member_count; i++) {
-        rotten += lacks_data(&world->members[i]);
+        rotten += world->members[i].rotten;
         if (world->options.membership > 0 && world->members[i].up &&
             !faults_leave_majority(world, &member_consensus(&world->members[i])->raft.configuration,
                                    victim, WORLD_MEMBERS_MAX))
@@ -375,22 +381,27 @@ static bool may_rot(const struct world *world, unsigned victim)
     return world->options.membership > 0 || rotten < (world->member_count - 1) / 2;
 }
 
-/* Who is begun anew has the first configuration again: a majority of that may not be, or it is a new cluster. */
+static bool may_rot(struct world *world, unsigned victim)
+{
+    return founded(world) && may_lose(world, victim);
+}
+
+/* Clients know the founders only: a majority of them stays. */
 static bool founders_leave_majority(const struct world *world, unsigned victim)
 {
     unsigned lacking = 0;
 
     for (unsigned i = 0; i < world->options.replicas; i++)
-        lacking += i == victim || lacks_data(&world->members[i]);
+        lacking += i == victim || world->members[i].rotten;
     return 2 * lacking < world->options.replicas;
 }
 
-/* One that joined is not begun anew: the others refuse a voter whose log is empty, for good. Nor is one that began
- * alone: its bootstrap makes it a cluster. */
+/* Also in the middle of a founding: whose number counts already is a stranger then, the others begin anew. Not one that joined: the
+ * others refuse a voter whose log is empty. Nor one that began alone: nobody is left to refuse it. */
 static bool may_wipe(const struct world *world, unsigned victim)
 {
     return world->options.replicas > 2 && victim < world->options.replicas &&
-           may_rot(world, victim) && founders_leave_majority(world, victim);
+           may_lose(world, victim) && founders_leave_majority(world, victim);
 }
 
 /* Where the last synced batch of a segment begins: what lies before can be told from a torn tail. */
@@ -440,7 +451,7 @@ static void rot_file(struct world *world, struct world_member *member, const cha
                  (unsigned)sim_random(world->sim, 8));
 }
 
-/* I11: an operator replaces the disk and, against all advice, begins the member anew under its old id. */
+/* I11: an operator replaces the disk and begins the member anew under its old id: the others refuse it. */
 static void wipe(struct world *world, struct world_member *member)
 {
     if (world->options.verbose)
@@ -509,7 +520,7 @@ static void spoil_dispensable(struct world *world, struct world_member *member)
 }
 
 /* Without the others it is no member any more, and says so. Not among them: the last segment, whose end only "synced" tells, which is not
- * durable at once; "blank" and "joining", which are empty: that they are there is all they say. */
+ * durable at once; "joining", which is empty: that it is there is all it says. */
 static void lose_needed(struct world *world, struct world_member *member)
 {
     static const char *const prefixes[] = {"identity", "vote", "snapshot-", "wal-"};

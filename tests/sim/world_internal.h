@@ -60,7 +60,8 @@ struct world_member {
     struct leader_watch *leader_watch;
     bool up;
     bool doomed;       /* fatal() was called */
-    bool claimed;      /* its folder is whole: it starts without bootstrap from now on */
+    bool claimed;      /* its folder is begun: it starts without bootstrap from now on */
+    bool founded;      /* of a founder: it was a member once */
     bool half_claimed; /* its last start with bootstrap ended with an error of its disk */
     bool rotten;       /* a file of it was damaged: it may refuse to start */
     bool lost;         /* it refused to: its data is not trusted any more */

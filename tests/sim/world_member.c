@@ -329,7 +329,8 @@ static void member_bury(struct world_member *member)
         disk_error_check(member, &member->fatal);
     flips_ended(member);
     member->removed |= member->doomed && member->fatal.code == ERR_REMOVED;
-    if (member->doomed && member->rotten && member->fatal.code == ERR_CORRUPT && !member->lost) {
+    if (member->doomed && member->rotten && !member->lost &&
+        (member->fatal.code == ERR_CORRUPT || member->fatal.code == ERR_REFUSED)) {
         member->lost = true; /* it found out itself, or was told by the others */
         world->counts.lost_members++;
     }

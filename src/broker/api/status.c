@@ -199,6 +199,16 @@ static uint64_t status_age_s(const struct status *status, uint64_t since_ms)
     return age_ms(status->state_ms, since_ms) / 1000;
 }
 
+/* Nothing else of the members is known before they agree. */
+static void status_warn_founding(struct status *status)
+{
+    status_warn(status,
+                scratch_printf(status->scratch,
+                               "the first start of %s waits for %s: start every founder with "
+                               "--bootstrap and the same configuration",
+                               status->broker->config->self->name, status->raft.founding));
+}
+
 static void status_warn_members(struct status *status)
 {
     Ckpt__V1__StatusReply *reply = status->reply;
@@ -479,24 +489,6 @@ static void status_warn_nodes(struct status *status)
                                            count, first));
 }
 
-/* S17 in raft/README.md. */
-static void status_warn_filling(struct status *status)
-{
-    const struct consensus_status *raft = &status->raft;
-    char until[64] = "a leader has filled it";
-
-    if (!raft->filling)
-        return;
-    if (raft->filling_index != 0)
-        snprintf(until, sizeof(until), "it holds index %" PRIu64, raft->filling_index);
-    status_warn(status, scratch_printf(
-                            status->scratch,
-                            "the folder of %s was begun empty and is filled by whoever leads: no "
-                            "vote until %s (it holds %" PRIu64 "); when nobody leads, start the "
-                            "other members, whoever was there before first",
-                            status->broker->config->self->name, until, raft->applied_index));
-}
-
 static void status_warn_clock(struct status *status)
 {
     const struct broker *broker = status->broker;
@@ -540,7 +532,7 @@ static void status_warn_self(struct status *status)
     if (!status->summary.initialised && raft->member_role != CONSENSUS_NO_MEMBER)
         status_warn(status, scratch_printf(status->scratch,
                                            "the cluster is not initialised yet: a majority of the "
-                                           "members must be started with --bootstrap"));
+                                           "members must run"));
     if (broker->config->insecure)
         status_warn(status, scratch_printf(
                                 status->scratch,
@@ -582,8 +574,6 @@ static void status_fill_raft(struct status *status)
     reply->member_id = status->raft.member_id;
     reply->member_name = broker->config->self->name;
     reply->role = translate_text(translate_role(&status->raft));
-    reply->filling = status->raft.filling;
-    reply->filling_index = status->raft.filling_index;
     reply->quorum = status->raft.quorum;
     reply->commit_index = status->raft.commit_index;
     reply->applied_index = status->raft.applied_index;
@@ -638,9 +628,11 @@ void status_answer(struct request *request, struct scratch *scratch)
     status_fill_state(&status);
     status_members(&status);
     reply.n_targets = status_targets(broker, scratch, &reply.targets);
-    status_warn_members(&status);
+    if (status.raft.founding[0] != '\0')
+        status_warn_founding(&status);
+    else
+        status_warn_members(&status);
     status_warn_learners(&status);
-    status_warn_filling(&status);
     status_warn_preferred(&status);
     status_warn_storage(&status);
     status_warn_undeleted(&status);

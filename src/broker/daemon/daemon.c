@@ -68,8 +68,7 @@ struct daemon {
     uint64_t stalled_left_out;  /* not logged since then */
     uint64_t workers_until_ms;  /* until then killed workers may end */
     bool stopping;
-    bool filling;                /* as it was logged */
-    uint64_t vote_withheld_from; /* as it was logged */
+    char founding[CONSENSUS_FOUNDING_BYTES]; /* as it was logged */
 };
 
 /* ---- what is logged about leadership ---- */
@@ -100,28 +99,21 @@ static void daemon_role_changed(void *context, enum consensus_role role, uint64_
                                                : "STATUS=no leader, waiting for quorum");
 }
 
-/* A member that begins with a bootstrap has no vote while a leader fills it (S17 in raft/README.md). */
-static void daemon_filling(void *context)
+/* A first start goes on when all founders are there. */
+static void daemon_founding(void *context)
 {
     struct daemon *daemon = context;
     struct consensus_status status;
+    bool founds;
 
     replica_get_status(daemon->broker.replica, &status);
-    if (status.filling && !daemon->filling)
-        log_info("filling",
-                 "last_index=%" PRIu64 " text=\"begun on an empty folder: no vote until a leader "
-                 "has filled it\"",
-                 status.last_index);
-    if (!status.filling && daemon->filling)
-        log_info("filled", "last_index=%" PRIu64 " term=%" PRIu64, status.last_index, status.term);
-    daemon->filling = status.filling;
-    if (status.vote_withheld_from != 0 && status.vote_withheld_from != daemon->vote_withheld_from)
-        log_warning(
-            "vote_withheld",
-            "from=%s text=\"begun on an empty folder and not filled: without a leader, start the "
-            "other members (runbook: No leader)\"",
-            daemon_member_name(daemon, status.vote_withheld_from));
-    daemon->vote_withheld_from = status.vote_withheld_from;
+    founds = status.founding[0] != '\0';
+    if (founds && strcmp(status.founding, daemon->founding) != 0)
+        log_info("founding", "waits_for=\"%s\" text=\"a first start: all founders must be there\"",
+                 status.founding);
+    if (!founds && daemon->founding[0] != '\0')
+        log_info("founded", "incarnation=%016" PRIx64, status.incarnation);
+    snprintf(daemon->founding, sizeof(daemon->founding), "%s", status.founding);
 }
 
 static void daemon_serving(void *context)
@@ -195,6 +187,10 @@ static void daemon_fatal(void *context, const struct err *err)
 
     if (err->code == ERR_REMOVED) {
         log_error("removed", "text=\"%s\"", err->text);
+        _exit(DAEMON_EXIT_REMOVED);
+    }
+    if (err->code == ERR_REFUSED) { /* a first start that the founders refuse */
+        log_error("refused", "text=\"%s\"", err->text);
         _exit(DAEMON_EXIT_REMOVED);
     }
     if (err->code == ERR_FULL || err->code == ERR_DISK)
@@ -416,7 +412,7 @@ static int daemon_open_replica(struct daemon *daemon, enum daemon_start start, s
     daemon->observer.role_changed = daemon_role_changed;
     daemon->observer.serving = daemon_serving;
     daemon->observer.not_serving = daemon_not_serving;
-    daemon->observer.members_changed = daemon_filling;
+    daemon->observer.members_changed = daemon_founding;
     daemon->observer.applied = daemon_applied;
     replica_observe(daemon->broker.replica, &daemon->observer);
     return 0;
@@ -534,7 +530,7 @@ static void daemon_report_start(struct daemon *daemon)
              CKPT_VERSION, config->cluster_id, config->self->id, config->self->api,
              config->self->raft, config->self->http, config->data_dir, status.last_index,
              status.snapshot_index);
-    daemon_filling(daemon);
+    daemon_founding(daemon);
     if (config->insecure && config->tls_ca[0] == '\0')
         log_warning("insecure",
                     "text=\"TLS IS OFF: everyone who reaches %s, %s or %s can command "

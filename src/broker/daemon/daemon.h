@@ -6,7 +6,7 @@
  * Errors   a start that fails is returned (exit code 1); a failure of consensus later ends the process with exit code
  *          DAEMON_EXIT_FATAL for its supervisor to start it again. When the disk fails or stored bytes are damaged, at the start
  *          or later, it is DAEMON_EXIT_DATA: starting again cannot help, and a supervisor must not try. One that was removed from the
- *          cluster ends with DAEMON_EXIT_REMOVED, likewise.
+ *          cluster, or that begins anew where the others hold its cluster's data, ends with DAEMON_EXIT_REMOVED, likewise.
  */
 #ifndef CKPT_BROKER_DAEMON_H
 #define CKPT_BROKER_DAEMON_H

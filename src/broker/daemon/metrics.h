@@ -23,7 +23,7 @@ struct broker;
     X(START_TIME, GAUGE, "ckpt_start_time_seconds", NULL, NULL, "Unix time at which the process started.") \
     X(RAFT_IS_LEADER, GAUGE, "ckpt_raft_is_leader", NULL, NULL, "1 on the member that leads.")     \
     X(RAFT_HAS_LEADER, GAUGE, "ckpt_raft_has_leader", NULL, NULL, "1 when this member knows a leader and is in contact with a majority.") \
-    X(RAFT_FILLING, GAUGE, "ckpt_raft_filling", NULL, NULL, "1 on a member that was begun on an empty folder and has no vote while a leader fills it.") \
+    X(RAFT_FOUNDING, GAUGE, "ckpt_raft_founding", NULL, NULL, "1 on a member whose first start waits for the other founders.") \
     X(RAFT_TERM, GAUGE, "ckpt_raft_term", NULL, NULL, "Current term.")                             \
     X(RAFT_COMMIT_INDEX, GAUGE, "ckpt_raft_commit_index", NULL, NULL, "Highest committed log index known here.") \
     X(RAFT_APPLIED_INDEX, GAUGE, "ckpt_raft_applied_index", NULL, NULL, "Highest applied log index.") \

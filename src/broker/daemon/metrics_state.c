@@ -205,7 +205,7 @@ static void read_raft(struct metrics *metrics, const struct broker *broker)
     set(metrics, METRIC_L_ENTRIES, (double)(status.last_index - status.snapshot_index));
     set(metrics, METRIC_DISK_FREE, (double)status.disk_free_bytes);
     set(metrics, METRIC_DISK_ACCEPTS, status.accepts_writes);
-    set(metrics, METRIC_RAFT_FILLING, status.filling);
+    set(metrics, METRIC_RAFT_FOUNDING, status.founding[0] != '\0');
     set(metrics, METRIC_RAFT_FOREIGN, (double)status.foreign_count);
     read_peers(metrics, broker, &status);
     read_commits(metrics, broker);

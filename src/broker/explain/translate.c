@@ -310,8 +310,8 @@ const char *translate_role(const struct consensus_status *status)
 {
     if (status->member_role == CONSENSUS_LEARNER)
         return "learner";
-    if (status->filling)
-        return "filling";
+    if (status->founding[0] != '\0')
+        return "founding";
     switch (status->role) {
     case CONSENSUS_FOLLOWER:
         return "follower";

@@ -164,9 +164,6 @@ static void print_survivor(const struct config *config, const struct survivor *s
     for (size_t i = 0; i < facts->member_count; i++)
         fprintf(out, "%s%" PRIu64 " %s%s", i == 0 ? "" : ", ", facts->member_ids[i],
                 member_name(config, facts->member_ids[i]), facts->voters[i] ? "" : " (learner)");
-    if (facts->filling)
-        fprintf(out, "\nFILLING      it was begun on an empty folder, and may lack what was "
-                     "acknowledged before");
     fprintf(out, "\nhash         %s\n\n", survivor->hash);
 }
 
@@ -227,24 +224,6 @@ static int compare(const struct survivor *own, const struct survivor *other, boo
                        other->path, other->facts.last_term, last, own->path, own->facts.last_term,
                        own->facts.last_index);
     return 0;
-}
-
-/* S17 in raft/README.md: what counts is what was acknowledged before it was begun anew, and only a leader could tell it. */
-static int filling_check(const struct survivor *own, bool accept_loss, FILE *out, struct err *err)
-{
-    if (!own->facts.filling)
-        return 0;
-    fprintf(out,
-            "WARNING: %s was being filled: whatever was acknowledged and is not in it is LOST if "
-            "it goes on.\n",
-            own->path);
-    if (accept_loss)
-        return 0;
-    return err_set(err, ERR_REFUSED,
-                   "%s was begun on an empty folder and may lack what was acknowledged before: "
-                   "recover a member that was there before, or restore a backup, or give "
-                   "--accept-loss",
-                   own->path);
 }
 
 static void print_consequences(const struct config *config, const struct survivor *own,
@@ -317,8 +296,6 @@ static int recover(const struct config *config, const struct recovery_options *o
     for (size_t i = 0; i < options->other_count; i++)
         if (compare(own, &others[i], options->accept_loss, out, err) != 0)
             return -1;
-    if (filling_check(own, options->accept_loss, out, err) != 0)
-        return -1;
     print_consequences(config, own, origin.epoch_min, options->other_count, out);
     if (confirmed(own, options, in, out, err) != 0 ||
         offline_recover(consensus, &own->facts, &origin, err) != 0)

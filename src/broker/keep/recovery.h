@@ -5,8 +5,8 @@
  *          of one voter (raft/log/offline.h). Members are added afterwards like to any cluster.
  * Shapes   the new incarnation is drawn by chance, and the epoch depends on the member's place in the last configuration: two
  *          members that are recovered separately refuse each other and give ids that never meet.
- * Errors   ERR_REFUSED another folder is ahead, ends with the same entry and another hash, or belongs to another incarnation; this
- *          one was being filled (S17 in raft/README.md); the hash is another one.
+ * Errors   ERR_REFUSED another folder is ahead, ends with the same entry and another hash, or belongs to another incarnation; the
+ *          hash is another one.
  */
 #ifndef CKPT_BROKER_RECOVERY_H
 #define CKPT_BROKER_RECOVERY_H

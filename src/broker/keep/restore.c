@@ -14,6 +14,7 @@
 #include "src/broker/keep/backup_load.h"
 #include "src/broker/keep/recovery.h"
 #include "src/dest/sha256.h"
+#include "src/rpc/uv_clock.h"
 
 struct content {
     const struct fsm *fsm;
@@ -35,8 +36,9 @@ static int content_write(void *context, const struct consensus_writer *writer, s
     return fsm_snapshot_write(content.fsm, content_put, &content) == 0 ? 0 : -1;
 }
 
-static uint64_t incarnation_of(const struct config *config, const struct backup_loaded *loaded,
-                               uint64_t epoch)
+/* Of all that the members must begin with alike. */
+static uint64_t digest_of(const struct config *config, const struct backup_loaded *loaded,
+                          uint64_t epoch)
 {
     struct sha256 sha256;
     uint8_t digest[SHA256_BYTES], number[8];
@@ -99,22 +101,25 @@ static int restore_into(const struct config *config, const struct restore_option
     uint64_t epoch = epoch_of(options, header);
     struct consensus_member members[CONFIG_MEMBERS_MAX];
     struct consensus_config consensus;
+    struct random_ops random;
     struct disk_ops disk;
     const struct offline_origin origin = {.index = header->index,
                                           .term = header->term,
-                                          .incarnation = incarnation_of(config, loaded, epoch),
+                                          .digest = digest_of(config, loaded, epoch),
                                           .epoch_min = epoch};
 
     if (check_request(config, options, loaded, epoch, err) != 0)
         return -1;
     recovery_consensus_config(config, members, &disk, &consensus);
+    uv_random_ops(&random);
+    consensus.random = &random;
     if (offline_restore(&consensus, &origin, content_write, (void *)(uintptr_t)fsm, err) != 0)
         return -1;
     fprintf(out,
             "restored %s from %s: state hash %016" PRIx64 " at index %" PRIu64 ", epoch %" PRIu64
-            " becomes %" PRIu64 ", incarnation %016" PRIx64 "\n",
+            " becomes %" PRIu64 "\n",
             config->data_dir, options->path, header->state_hash, header->index, header->epoch,
-            epoch, origin.incarnation);
+            epoch);
     if (options->epoch == NULL)
         fprintf(out,
                 "was anything restored or recovered since the file was written? Then epoch %" PRIu64

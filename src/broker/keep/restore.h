@@ -1,9 +1,10 @@
 /* ckptd --bootstrap --restore FILE: the members of a new incarnation of the cluster begin with the state of a backup.
  *
  * Flow     the file is loaded in memory with every check (backup_load.h) -> the state becomes the first snapshot of an empty data
- *          folder (raft/log/offline.h) -> the member starts as after any restart; the first leader's first command is the new epoch.
- * Shapes   the incarnation is made of the file's digest, the epoch and the members: only members that were restored from the same
- *          bytes, with the same configuration, talk to each other, and never to members of the cluster as it was.
+ *          folder (raft/log/offline.h) -> the members agree on an incarnation, as in every first start (raft/log/founding.h); the first leader's
+ *          first command is the new epoch.
+ * Shapes   only members that were restored from the same bytes, to the same epoch, with the same list of members, begin together. They
+ *          never talk to members of the cluster as it was.
  * Errors   ERR_REFUSED the folder is not empty, or the file is of another cluster and new_cluster_id is not set.
  */
 #ifndef CKPT_BROKER_RESTORE_H

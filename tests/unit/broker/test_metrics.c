@@ -21,7 +21,7 @@ static const char *const expected_names[] = {
     "lattice_preemption_failed_checkpoint_total",
     "lattice_checkpoint_walltime_conflict_total",
     "ckpt_raft_is_leader",
-    "ckpt_raft_filling",
+    "ckpt_raft_founding",
     "ckpt_raft_term",
     "ckpt_raft_voters",
     "ckpt_raft_learners",

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "raft/log/founding.h"
 #include "src/base/check.h"
 
 enum { SECOND_US = 1000000 };
@@ -212,7 +213,7 @@ static void hook_members(void *context)
     struct cluster_node *node = context;
     struct consensus_status status;
 
-    if (node->consensus == NULL || node->cluster->lists_differ)
+    if (node->consensus == NULL)
         return; /* still opening */
     consensus_get_status(node->consensus, &status);
     if (status.change_index == 0 && status.configuration_index != 0)
@@ -302,6 +303,23 @@ struct cluster *cluster_new_with(uint64_t seed, unsigned count, unsigned founder
     return cluster;
 }
 
+/* What a founder writes down when all agree: it goes on from there by itself, also where the others never start. */
+static void agreed_write(struct cluster *cluster, const struct consensus_config *config)
+{
+    struct folder folder = {.disk = config->disk};
+    struct founding_record record = {.number = config->member_id, .incarnation = 77};
+    struct err err;
+
+    if (config->disk->make_dir(config->disk->context, config->data_dir, &err) != 0)
+        return;
+    snprintf(folder.path, sizeof(folder.path), "%s", config->data_dir);
+    for (unsigned i = 0; i < cluster->founders; i++)
+        record.founders.list[record.founders.count++] = (struct frame_founder){i + 1, i + 1};
+    record.basis =
+        founding_basis(&record, config->cluster_id, config->members, config->member_count);
+    (void)founding_write(&folder, &record, &err); /* a disk that is dead says so at the start */
+}
+
 int cluster_try_start(struct cluster *cluster, unsigned number, bool bootstrap, struct err *err)
 {
     struct cluster_node *node = &cluster->nodes[number];
@@ -322,6 +340,8 @@ int cluster_try_start(struct cluster *cluster, unsigned number, bool bootstrap, 
     config.random = &node->random;
     config.disk = &node->disk;
     config.network = &node->network;
+    if (config.bootstrap && cluster->founders > 1 && !cluster->founds)
+        agreed_write(cluster, &config);
     memset(&node->state, 0, sizeof(node->state));
     node->doomed = false;
     node->applied_here = node->restored = 0;

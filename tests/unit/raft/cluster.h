@@ -51,7 +51,7 @@ struct cluster {
     struct sim *sim;
     unsigned count;
     unsigned founders;
-    bool lists_differ; /* the founders were given different ones: I9 is not asked */
+    bool founds; /* the founders have to agree first; else they have, before the test */
     struct consensus_member members[SIM_NODES_MAX];
     struct consensus_config config;
     struct cluster_node nodes[SIM_NODES_MAX];

@@ -1,15 +1,18 @@
 /* The bytes that a bootstrap and its start leave: the first log folder, as every later version must be able to read it (Q-004). The same for any
- * seed: nothing in it is drawn, and no clock is in it. A change of it is a new version of the file that changes. */
+ * seed: the founders agreed before, nothing else in it is drawn, and no clock is in it. A change of it is a new version of the file that changes. */
 #include "tests/support/test.h"
 #include "tests/unit/raft/cluster.h"
 
 enum { TEXT_BYTES = 8192, LINE_BYTES = 32 };
 
 static const char expected[] =
-    "blank 0\n"
+    "founding 93\n"
+    "    0 010000000000000000000000000000000000000000000000ea3b3a9fb5fe5ef7\n"
+    "   32 4d00000000000000030100000000000000010000000000000002000000000000\n"
+    "   64 000200000000000000030000000000000003000000000000004fca845f\n"
     "identity 44\n"
-    "    0 434b505449444e540200000001000000000000000373696d94bfec5c199e4882\n"
-    "   32 00000000000000005aed2095\n"
+    "    0 434b505449444e540200000001000000000000000373696d4d00000000000000\n"
+    "   32 00000000000000008e47d0a8\n"
     "reserve 1048576\n"
     "synced 4124\n"
     "    0 434b505453594e4301000000000000000000000000000000ef0f6cbc00000000\n"

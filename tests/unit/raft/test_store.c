@@ -423,24 +423,6 @@ static void a_read_that_fails_at_a_start_is_told_with_its_place(void **state)
     cluster_free(cluster);
 }
 
-/* S17: or it would vote beside members that know more. */
-static void a_member_that_cannot_read_whether_it_is_blank_does_not_start(void **state)
-{
-    struct cluster *cluster = cluster_new(5, 3);
-    struct consensus_status status;
-
-    (void)state;
-    cluster_start(cluster, 0, true);
-    cluster_kill(cluster, 0);
-    for (uint64_t reads = 1; reads < READS_OF_A_START; reads++)
-        if (started_beside_a_read_error(cluster, reads)) {
-            consensus_get_status(cluster->nodes[0].consensus, &status);
-            assert_true(status.filling);
-            cluster_kill(cluster, 0);
-        }
-    cluster_free(cluster);
-}
-
 static void a_member_without_its_vote_is_refused(void **state)
 {
     struct cluster *cluster = one_member_with_snapshots();
@@ -560,7 +542,6 @@ int main(void)
         cmocka_unit_test(bootstrap_and_start_check_what_the_folder_holds),
         cmocka_unit_test(bootstrap_may_be_cut_short_anywhere),
         cmocka_unit_test(a_read_that_fails_at_a_start_is_told_with_its_place),
-        cmocka_unit_test(a_member_that_cannot_read_whether_it_is_blank_does_not_start),
         cmocka_unit_test(a_member_without_its_vote_is_refused),
         cmocka_unit_test(a_leader_without_a_good_snapshot_takes_another_for_who_needs_it),
         cmocka_unit_test(a_member_that_installs_one_while_the_next_cannot_be_read_is_asked_again),

@@ -159,7 +159,7 @@ static struct network_stream *arrive(void)
     return stream;
 }
 
-static void say_hello_of(struct network_stream *stream, uint64_t from, uint64_t begun)
+static void say_hello(struct network_stream *stream, uint64_t from)
 {
     struct frame_message message = {.type = FRAME_HELLO};
     struct buf buf;
@@ -169,17 +169,10 @@ static void say_hello_of(struct network_stream *stream, uint64_t from, uint64_t 
     snprintf(message.hello.address, sizeof(message.hello.address), "b:1");
     message.hello.from = from;
     message.hello.to = 1;
-    message.hello.tells_heard = true;
-    message.hello.begun = begun;
     buf_init(&buf);
     frame_encode(&buf, &message);
     stream->events.received(stream->events.data, buf.bytes, buf.length);
     buf_close(&buf);
-}
-
-static void say_hello(struct network_stream *stream, uint64_t from)
-{
-    say_hello_of(stream, from, 0);
 }
 
 static void silent_strangers_keep_no_member_out(void **state)
@@ -265,7 +258,7 @@ static void a_dial_that_hangs_is_given_up_and_repeated(void **state)
     transport_close(&transport);
 }
 
-/* S17: its connection of before is gone; its hello was under way for longer than that of the next one, by whoever it was sent. */
+/* Its connection of before is gone; its hello was under way for longer than that of the next one, by whoever it was sent. */
 static void a_hello_on_an_older_connection_takes_no_place(void **state)
 {
     struct network_stream *older, *newer;
@@ -286,31 +279,6 @@ static void a_hello_on_an_older_connection_takes_no_place(void **state)
     assert_ptr_equal(transport_peer(&transport, 2)->in, in);
     say_hello(arrive(), 2);
     assert_uint_equal(greeted, 2);
-    transport_close(&transport);
-}
-
-/* S17: it takes entries only where our hello says that we have read of its life: of each life once. */
-static void who_is_being_filled_is_dialled_again(void **state)
-{
-    const struct peer *peer;
-
-    (void)state;
-    open_transport(false);
-    peer = transport_peer(&transport, 2);
-    assert_uint_equal(connects, 1);
-    peer->out->events.opened(peer->out->events.data);
-    say_hello_of(arrive(), 2, 7);
-    assert_uint_equal(connects, 2);
-    assert_false(transport_connected(&transport, 2));
-    peer->out->events.opened(peer->out->events.data);
-    say_hello_of(arrive(), 2, 7);
-    assert_uint_equal(connects, 2);
-    say_hello_of(arrive(), 2, 9); /* and anew */
-    assert_uint_equal(connects, 3);
-    peer->out->events.opened(peer->out->events.data);
-    say_hello(arrive(), 2); /* filled */
-    assert_uint_equal(connects, 3);
-    assert_true(transport_connected(&transport, 2));
     transport_close(&transport);
 }
 
@@ -343,7 +311,6 @@ int main(void)
         cmocka_unit_test(a_hello_in_anothers_name_is_refused),
         cmocka_unit_test(a_member_that_moved_is_dialled_where_it_says_hello_from),
         cmocka_unit_test(a_hello_on_an_older_connection_takes_no_place),
-        cmocka_unit_test(who_is_being_filled_is_dialled_again),
         cmocka_unit_test(a_dial_that_hangs_is_given_up_and_repeated),
         cmocka_unit_test(copies_that_call_hide_none_that_answers),
     };

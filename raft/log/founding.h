@@ -1,0 +1,38 @@
+/* What a founder's folder knows of the founding of its cluster: the file "founding".
+ *
+ * Flow     founding_begin() draws the folder's number when the folder is begun, by a bootstrap or a restore. When all founders are
+ *          present and blank, the one with the lowest id draws the incarnation, and writes it down with the numbers that it heard;
+ *          the others write down what it drew (consensus_founding.c). Only then the folder becomes a member, with its identity.
+ *          A founder that was away hears of the incarnation from any other one, by its number: a folder that was begun since,
+ *          on a replaced disk, has another number and is refused. When all founders have arrived the file goes.
+ * Errors   ERR_CORRUPT with the path: the folder held nothing yet, so it is emptied and begun again.
+ * Source   little endian: number u64, origin u64, epoch_min u64, basis u64, incarnation u64, count u8, count times {id u64, number u64}, crc32c
+ *          u32 of all before it.
+ */
+#ifndef CKPT_RAFT_FOUNDING_H
+#define CKPT_RAFT_FOUNDING_H
+
+#include "raft/log/folder.h"
+#include "raft/net/frame.h"
+
+struct founding_record {
+    uint64_t number;      /* of this folder; 0: there is no record */
+    uint64_t origin;      /* digest of the state that was restored; 0: the cluster begins empty */
+    uint64_t epoch_min;   /* for the identity */
+    uint64_t basis;       /* founding_basis() as the incarnation was agreed on */
+    uint64_t incarnation; /* 0: not agreed on */
+    struct frame_founders founders; /* that it was drawn for */
+};
+
+int founding_read(const struct folder *folder, struct founding_record *ret_record, struct err *err);
+int founding_write(const struct folder *folder, const struct founding_record *record,
+                   struct err *err);
+int founding_begin(const struct folder *folder, const struct random_ops *random,
+                   struct founding_record *record, struct err *err);
+/* What all founders must begin with alike: the cluster's name, its members in order, and the state. Never 0. */
+uint64_t founding_basis(const struct founding_record *record, const char *cluster_id,
+                        const struct consensus_member *members, size_t member_count);
+/* 0: it is none of the founders. */
+uint64_t founding_number(const struct founding_record *record, uint64_t id);
+
+#endif
