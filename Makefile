@@ -165,7 +165,7 @@ t: programs                                     ## one test: make t T=lifecycle
 # the simulator: the shipping code of raft/, fsm/, src/broker, src/agent and src/client on a simulated world (tests/sim/README.md)
 SIM_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/sim/*.c))
 SIM_BIN = $(BUILD)/tests/sim/simulate
-# broker before agent: both have a configuration, and the agents of the world need none
+# broker before agent: the agents of the world need no configuration
 $(SIM_BIN): $(SIM_OBJ) $(foreach l,client broker agent $(filter-out broker,$(USE_broker)),$(BUILD)/lib/lib$(l).a)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm
 

@@ -71,7 +71,7 @@ LIBRARY_LAYERS = {
     "nghttp2/": ("src/rpc/",),
     "openssl/": ("src/tls/", "src/dest/"),
     "curl/": ("src/telemetry/",),
-    "yaml.h": ("src/cli/", "src/broker/", "src/agent/"),
+    "yaml.h": ("src/cli/", "src/serve/"),
     "jansson.h": ("src/cli/", "src/telemetry/"),
     "microhttpd.h": ("src/serve/",),
     "libsmartcols/": ("src/cli/",),

@@ -1,24 +1,14 @@
-/* The agent's certificate: loaded at start, watched, warned about.
- *
- * Errors   start: the file and what is wrong with it. Later: logged, the old certificate stays in use.
- */
+/* The agent's certificate (src/serve/certificates.h): its files are found by the node's name and must name it. */
 #ifndef CKPT_AGENT_CREDENTIALS_H
 #define CKPT_AGENT_CREDENTIALS_H
 
 #include "src/agent/daemon/config.h"
-#include "src/tls/watch.h"
+#include "src/serve/certificates.h"
 
-struct credentials {
-    struct tls_context *context; /* NULL: the configuration has no tls */
-    struct tls_watch watch;
-};
-
-/* The certificate must name the node. clock outlives it. */
-int credentials_open(struct credentials *credentials, const struct agent_config *config,
-                     const char *node, const struct clock_ops *clock, struct err *err);
-/* Whether credentials_open() would take the node's certificate; nothing is kept. */
-int credentials_check(const struct agent_config *config, const char *node, struct err *err);
-void credentials_reload(struct credentials *credentials);
-void credentials_close(struct credentials *credentials); /* connections are closed */
+/* The caller watches and closes it. */
+int credentials_open(struct certificates *ret_certificates, const struct agent_config *config,
+                     const char *node, struct err *err);
+/* Logs that the control nodes are reached without TLS, when they are other hosts. */
+void credentials_warn(const struct agent_config *config);
 
 #endif

@@ -39,7 +39,7 @@ struct daemon {
     struct disk_ops disk;
     struct machine_ops machine;
     struct agent agent;
-    struct credentials credentials;
+    struct certificates certificates;
     struct app_server *app_server;
     struct metrics *metrics;
     struct http *http;
@@ -72,38 +72,30 @@ static void read_boot_id(char *ret_text, size_t size)
     fclose(file);
 }
 
-static int set_flag(char *ret_text, const char *flag, const char *value, struct err *err)
-{
-    if (strlen(value) >= CONFIG_TEXT_BYTES)
-        return err_set(err, ERR_INVALID, "%s is too long", flag);
-    memcpy(ret_text, value, strlen(value) + 1);
-    return 0;
-}
-
 struct flags {
     const char *config, *name, *state_dir, *socket, *brokers;
     bool insecure, check;
 };
 
-static int apply_flags(struct agent_config *config, const struct flags *flags, struct err *err)
+static int read_config(struct agent_config *config, const struct flags *flags, struct err *err)
 {
-    config_defaults(config);
-    if (flags->config != NULL && config_load(flags->config, config, err) != 0)
+    struct settings *settings = &config->settings;
+
+    agent_config_init(config, flags->config != NULL ? flags->config : "flags");
+    if (flags->config != NULL && settings_load(settings, err) != 0)
         return -1;
-    if (flags->state_dir != NULL &&
-        set_flag(config->state_dir, "--state-dir", flags->state_dir, err) != 0)
+    if (settings_set_flag(settings, "state_dir", "--state-dir", flags->state_dir, err) != 0 ||
+        settings_set_flag(settings, "socket", "--socket", flags->socket, err) != 0 ||
+        settings_set_flag(settings, "brokers", "--brokers", flags->brokers, err) != 0 ||
+        settings_set_flag(settings, "insecure", "--insecure", flags->insecure ? "yes" : NULL,
+                          err) != 0)
         return -1;
-    if (flags->socket != NULL && set_flag(config->socket, "--socket", flags->socket, err) != 0)
-        return -1;
-    if (flags->brokers != NULL && set_flag(config->brokers, "--brokers", flags->brokers, err) != 0)
-        return -1;
-    config->insecure = config->insecure || flags->insecure;
     if (flags->name == NULL)
         return err_set(err, ERR_INVALID, "--name NODE is missing");
     if (!id_valid(flags->name))
         return err_set(err, ERR_INVALID,
                        "--name must be this node's name, 1 to 128 characters of A-Z a-z 0-9 . _ -");
-    return config_check(config, err);
+    return agent_config_check(config, err);
 }
 
 static void parse_flags(int argc, char **argv, struct flags *ret_flags)
@@ -194,7 +186,7 @@ static void daemon_stop(uv_signal_t *handle, int number)
     app_server_free(daemon->app_server, handle_closed, NULL);
     restart_points_free(daemon->agent.restart_points);
     own_registrar_free(daemon->agent.own_registrar);
-    tls_watch_stop(&daemon->credentials.watch);
+    certificates_unwatch(&daemon->certificates);
     supervisor_unwatch(&daemon->watchdog);
     uv_close((uv_handle_t *)&daemon->terminate, NULL);
     uv_close((uv_handle_t *)&daemon->interrupt, NULL);
@@ -208,7 +200,7 @@ static void daemon_reload(uv_signal_t *handle, int number)
     struct daemon *daemon = handle->data;
 
     (void)number;
-    credentials_reload(&daemon->credentials);
+    certificates_reload(&daemon->certificates);
     log_info("reloaded", "text=\"certificates were read, other changes need a restart\"");
 }
 
@@ -240,10 +232,11 @@ static int daemon_open(struct daemon *daemon, struct err *err)
                ledger);
     if (adopt_running(&daemon->machine, daemon->name, daemon->config.socket, ledger, err) != 0)
         return -1;
-    if (credentials_open(&daemon->credentials, &daemon->config, daemon->name, &agent->clock, err) !=
-        0)
+    if (credentials_open(&daemon->certificates, &daemon->config, daemon->name, err) != 0)
         return -1;
-    agent->tls = daemon->credentials.context;
+    credentials_warn(&daemon->config);
+    certificates_watch(&daemon->certificates, &agent->clock);
+    agent->tls = daemon->certificates.context;
     agent->sysfs = daemon->config.sysfs;
     if (restart_points_new(agent, daemon->config.brokers, &agent->restart_points, err) != 0)
         return -1;
@@ -288,8 +281,9 @@ static int daemon_run(struct daemon *daemon)
     supervisor_notify(
         "READY=1"); /* applications attach and are looked after, with or without a leader */
     uv_run(&daemon->loop, UV_RUN_DEFAULT);
-    credentials_close(&daemon->credentials);
+    certificates_close(&daemon->certificates);
     ledger_close(daemon->agent.ledger);
+    agent_config_close(&daemon->config);
     log_info("stopped", "applications=%s", "left running");
     return EXIT_SUCCESS;
 }
@@ -301,15 +295,18 @@ int main(int argc, char **argv)
     struct err err;
 
     parse_flags(argc, argv, &flags);
-    if (apply_flags(&daemon.config, &flags, &err) != 0) {
+    if (read_config(&daemon.config, &flags, &err) != 0) {
         fprintf(stderr, "ckpt-agentd: %s\n", err.text);
         return EXIT_CONFIG;
     }
-    if (flags.check && credentials_check(&daemon.config, flags.name, &err) != 0) {
+    if (flags.check &&
+        credentials_open(&daemon.certificates, &daemon.config, flags.name, &err) != 0) {
         fprintf(stderr, "ckpt-agentd: %s\n", err.text);
         return EXIT_CONFIG;
     }
     if (flags.check) {
+        certificates_close(&daemon.certificates);
+        agent_config_close(&daemon.config);
         puts("configuration is right");
         return EXIT_SUCCESS;
     }

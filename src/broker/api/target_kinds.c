@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "src/base/check.h"
+
 static const ProtobufCEnumDescriptor *const kinds = &ckpt__v1__target_kind__descriptor;
 
-const struct destination_ops *target_kind_row(Ckpt__V1__TargetKind kind)
+static const struct destination_ops *target_kind_row(Ckpt__V1__TargetKind kind)
 {
     char word[FSM_WORD_BYTES];
 
@@ -43,32 +45,30 @@ int target_kind_parse(const char *word, Ckpt__V1__TargetKind *ret_kind, struct e
     return err_set(err, ERR_INVALID, "is '%s', must be %s", word, names);
 }
 
-static enum fsm_status invalid_prefix(const Ckpt__V1__TargetSpec *spec,
-                                      struct fsm_outcome *ret_outcome)
+int target_kind_check(Ckpt__V1__TargetSpec *spec, struct err *err)
 {
-    ret_outcome->current = strlen(spec->prefix);
-    ret_outcome->limit = FSM_PREFIX_MAX_BYTES;
-    return FSM_PREFIX_INVALID;
+    const struct destination_ops *row = spec->kind == CKPT__V1__TARGET_KIND__TARGET_KIND_UNSPECIFIED
+                                            ? destination_of(spec->prefix, err)
+                                            : target_kind_row(spec->kind);
+
+    if (row == NULL)
+        return -1;
+    CHECK(find_kind(row->kind, &spec->kind));
+    return row->validate(spec->prefix, err);
 }
 
 enum fsm_status target_kind_settle(Ckpt__V1__TargetSpec *spec, struct fsm_outcome *ret_outcome)
 {
-    bool said = spec->kind != CKPT__V1__TARGET_KIND__TARGET_KIND_UNSPECIFIED;
-    const struct destination_ops *row = said ? target_kind_row(spec->kind) : NULL;
     struct err err;
 
-    if (said && protobuf_c_enum_descriptor_get_value(kinds, (int)spec->kind) == NULL)
+    if (protobuf_c_enum_descriptor_get_value(kinds, (int)spec->kind) == NULL)
         return FSM_OK; /* refused by name like any unknown value */
-    if (said && row == NULL)
+    if (spec->kind != CKPT__V1__TARGET_KIND__TARGET_KIND_UNSPECIFIED &&
+        target_kind_row(spec->kind) == NULL)
         return FSM_UNIMPLEMENTED;
-    if (spec->prefix[0] == '\0')
+    if (spec->prefix[0] == '\0' || target_kind_check(spec, &err) == 0)
         return FSM_OK;
-    if (!said) {
-        row = destination_of(spec->prefix, &err);
-        if (row == NULL || !find_kind(row->kind, &spec->kind))
-            return invalid_prefix(spec, ret_outcome);
-    }
-    if (!row->parse(spec->prefix) || row->validate(spec->prefix, &err) != 0)
-        return invalid_prefix(spec, ret_outcome);
-    return FSM_OK;
+    ret_outcome->current = strlen(spec->prefix);
+    ret_outcome->limit = FSM_PREFIX_MAX_BYTES;
+    return FSM_PREFIX_INVALID;
 }

@@ -13,11 +13,11 @@
 #include "src/base/err.h"
 #include "src/dest/destination.h"
 
-/* NULL: this version does not write it. */
-const struct destination_ops *target_kind_row(Ckpt__V1__TargetKind kind);
 /* "posix" */
 int target_kind_parse(const char *word, Ckpt__V1__TargetKind *ret_kind, struct err *err);
-/* Of a caller's target: a kind that is not said follows from the form of the prefix. What is neither said stays as it is. */
+/* The prefix against its kind; a kind that is not said follows from the form of the prefix. */
+int target_kind_check(Ckpt__V1__TargetSpec *spec, struct err *err);
+/* The same of a caller's target, of which nothing needs to be said: that stays as it is. */
 enum fsm_status target_kind_settle(Ckpt__V1__TargetSpec *spec, struct fsm_outcome *ret_outcome);
 
 #endif

@@ -1,8 +1,8 @@
 /* Configuration of ckptd: one YAML file, identical on all members; --name says which this is.
  *
- * Flow     config_load() parses and validates the file against one table of keys; flags override;
- *          config_print() shows every value with where it came from.
- * Shapes   struct config owns all its strings and lists; config_free() accepts NULL.
+ * Flow     config_load() reads the file by its table of keys (config_keys.c, src/serve/settings.h); flags override; then values
+ *          are checked against each other. config_print() shows every value with where it came from.
+ * Shapes   struct config owns all its strings and lists; it does not move; config_free() accepts NULL.
  * Units    milliseconds, bytes, parts per million. Durations in the file: "500ms", "30s", "5m",
  *          "6h", "7d" or plain milliseconds.
  * Errors   ERR_INVALID with "FILE, line N: ..." naming the key, the value, the limit, and for an
@@ -23,9 +23,10 @@
 #include "src/base/err.h"
 #include "src/base/log.h"
 #include "src/broker/health/node_health.h"
+#include "src/serve/settings.h"
 #include "src/telemetry/source.h"
 
-enum { CONFIG_MEMBERS_MAX = 9, CONFIG_TARGETS_MAX = 64, CONFIG_FILE_MAX_BYTES = 1 << 20 };
+enum { CONFIG_MEMBERS_MAX = 9, CONFIG_TARGETS_MAX = 64 };
 
 struct config_member {
     uint64_t id;
@@ -50,7 +51,8 @@ struct config_backups {
 };
 
 struct config {
-    char *path; /* of the file */
+    struct settings settings;
+    const char *path; /* of the file */
     char *cluster_id;
     char *data_dir;
     struct config_member members[CONFIG_MEMBERS_MAX];
@@ -75,7 +77,6 @@ struct config {
     bool insecure;                     /* addresses that are not loopback are bound without TLS */
     char *tls_ca, *tls_cert, *tls_key; /* PEM files, "{id}" is the member's id; "": no TLS */
     enum log_level log_level;
-    struct config_source *sources; /* which keys the file or a flag set; for config_print */
 };
 
 /* What the command line sets. NULL: not given. */

@@ -10,13 +10,12 @@
 #include "src/broker/api/access.h"
 #include "src/broker/daemon/metrics.h"
 #include "src/net/tls_network.h"
-#include "src/tls/watch.h"
+#include "src/serve/certificates.h"
 
 struct credentials {
     struct broker *broker;
-    struct tls_context *context;
+    struct certificates certificates;
     struct tls_network network;
-    struct tls_watch watch;
     uint64_t log_tokens; /* lines that may be written now */
     uint64_t log_filled_ms;
     uint64_t left_out;
@@ -82,95 +81,52 @@ static bool client_allowed(void *data, const struct rpc_peer *peer, const char *
 
 /* ---- certificates ---- */
 
-static void publish(const struct credentials *credentials)
+static void publish(void *data)
 {
+    struct credentials *credentials = data;
+    const struct tls_context *context = credentials->certificates.context;
     struct broker *broker = credentials->broker;
     struct broker_counters *counters = &broker->counters;
 
-    counters->tls_expiry_s = tls_context_expiry(credentials->context);
-    counters->tls_ca_expiry_s = tls_context_ca_expiry(credentials->context);
-    counters->tls_reload_failed = credentials->watch.failing;
+    counters->tls_expiry_s = tls_context_expiry(context);
+    counters->tls_ca_expiry_s = tls_context_ca_expiry(context);
+    counters->tls_reload_failed = credentials->certificates.watch.failing;
     metrics_set(broker->metrics, METRIC_TLS_EXPIRY, "own", NULL, (double)counters->tls_expiry_s);
     metrics_set(broker->metrics, METRIC_TLS_EXPIRY, "ca", NULL, (double)counters->tls_ca_expiry_s);
-    metrics_set(broker->metrics, METRIC_TLS_RELOAD_FAILED, NULL, NULL, credentials->watch.failing);
+    metrics_set(broker->metrics, METRIC_TLS_RELOAD_FAILED, NULL, NULL, counters->tls_reload_failed);
 }
 
-static void reloaded(void *data)
+static void changed(void *data)
 {
     struct credentials *credentials = data;
 
     publish(credentials);
-    log_info("tls_reloaded",
-             "certificate_expires_s=%" PRId64 " ca_expires_s=%" PRId64
-             " text=\"new connections use it\"",
-             tls_context_expiry(credentials->context), tls_context_ca_expiry(credentials->context));
-    network_tls_recheck(&credentials->network);
-}
-
-static void failed(void *data, const struct err *err)
-{
-    publish(data);
-    log_error("tls_reload_failed", "text=\"%s\" remark=\"the old certificates stay in use\"",
-              err->text);
-}
-
-static void expiring(void *data, const char *what, int64_t left_s)
-{
-    const struct config *config = ((const struct credentials *)data)->broker->config;
-
-    log_warning("tls_expiring",
-                "what=%s days_left=%" PRId64 " text=\"the %s of %s %s; connections are refused "
-                "from then on: ckptctl tls %s\"",
-                what, left_s / 86400, what, config->self->name,
-                left_s < 0 ? "has ended" : "ends soon",
-                strcmp(what, "CA") == 0 ? "init in a new folder" : "issue replica ID --replace");
+    if (!credentials->certificates.watch.failing)
+        network_tls_recheck(&credentials->network);
 }
 
 /* "{id}" stands for the member's id, so that all members have the same configuration. */
-static char *expand(const struct config *config, const char *path)
+static int load(const struct config *config, struct certificates *certificates, struct err *err)
 {
-    static const char place[] = "{id}";
-    struct buf text;
-    const char *at;
-    size_t length;
-
-    buf_init(&text);
-    while ((at = strstr(path, place)) != NULL) {
-        buf_append(&text, path, (size_t)(at - path));
-        buf_printf(&text, "%" PRIu64, config->self->id);
-        path = at + sizeof(place) - 1;
-    }
-    buf_append(&text, path, strlen(path) + 1);
-    return (char *)buf_take(&text, &length);
-}
-
-static int load(const struct config *config, struct tls_context **ret_context, struct err *err)
-{
-    char *ca = expand(config, config->tls_ca), *cert = expand(config, config->tls_cert),
-         *key = expand(config, config->tls_key);
-    const struct tls_files files = {.ca = ca, .cert = cert, .key = key};
-    struct tls_identity own;
     char id[24];
-    int status;
+    const struct certificates_files files = {config->tls_ca, config->tls_cert, config->tls_key,
+                                             "{id}", id};
+    struct tls_identity own;
 
     snprintf(id, sizeof(id), "%" PRIu64, config->self->id);
-    status = tls_identity_make(config->cluster_id, TLS_REPLICA, id, &own, err);
-    if (status == 0)
-        status = tls_context_new(&files, &own, ret_context, err);
-    free(ca);
-    free(cert);
-    free(key);
-    return status == 0 ? 0 : err_wrap(err, "tls");
+    if (tls_identity_make(config->cluster_id, TLS_REPLICA, id, &own, err) != 0)
+        return err_wrap(err, "tls");
+    return certificates_load(certificates, &files, &own, err);
 }
 
 /* ---- life ---- */
 
 int credentials_check(const struct config *config, struct err *err)
 {
-    struct tls_context *context = NULL;
-    int status = config->tls_ca[0] == '\0' ? 0 : load(config, &context, err);
+    struct certificates certificates = {.context = NULL};
+    int status = config->tls_ca[0] == '\0' ? 0 : load(config, &certificates, err);
 
-    tls_context_free(context);
+    tls_context_free(certificates.context);
     return status;
 }
 
@@ -183,9 +139,13 @@ int credentials_new(struct broker *broker, struct credentials **ret_credentials,
         return 0;
     credentials = check_calloc(1, sizeof(*credentials));
     credentials->broker = broker;
+    credentials->certificates.whose = broker->config->self->name;
+    credentials->certificates.renewal = "issue replica ID --replace";
+    credentials->certificates.changed = changed;
+    credentials->certificates.data = credentials;
     credentials->log_tokens = CREDENTIALS_LOG_BURST;
     credentials->log_filled_ms = broker_monotonic_ms(broker);
-    if (load(broker->config, &credentials->context, err) != 0) {
+    if (load(broker->config, &credentials->certificates, err) != 0) {
         free(credentials);
         return -1;
     }
@@ -199,7 +159,7 @@ void credentials_wrap(struct credentials *credentials, struct network_ops *netwo
         return;
     credentials->network = (struct tls_network){.below = *network,
                                                 .clock = &credentials->broker->clock,
-                                                .context = credentials->context,
+                                                .context = credentials->certificates.context,
                                                 .refused = member_refused,
                                                 .data = credentials};
     network_tls_ops(&credentials->network, network);
@@ -209,7 +169,7 @@ void credentials_configure(struct credentials *credentials, struct rpc_server_co
 {
     if (credentials == NULL)
         return;
-    config->tls = credentials->context;
+    config->tls = credentials->certificates.context;
     config->allowed = client_allowed;
     config->refused = client_refused;
     config->data = credentials;
@@ -217,27 +177,22 @@ void credentials_configure(struct credentials *credentials, struct rpc_server_co
 
 void credentials_watch(struct credentials *credentials)
 {
-    const struct tls_watch_events events = {
-        .data = credentials, .reloaded = reloaded, .failed = failed, .expiring = expiring};
-
     if (credentials == NULL)
         return;
-    tls_watch_start(&credentials->watch, credentials->context, &credentials->broker->clock,
-                    &events);
+    certificates_watch(&credentials->certificates, &credentials->broker->clock);
     publish(credentials);
 }
 
 void credentials_reload(struct credentials *credentials)
 {
     if (credentials != NULL)
-        tls_watch_reload(&credentials->watch);
+        certificates_reload(&credentials->certificates);
 }
 
 void credentials_free(struct credentials *credentials)
 {
     if (credentials == NULL)
         return;
-    tls_watch_stop(&credentials->watch);
-    tls_context_free(credentials->context);
+    certificates_close(&credentials->certificates);
     free(credentials);
 }

@@ -44,70 +44,82 @@ static const struct clock_ops clock_table = {NULL,        clock_zero, clock_zero
 static struct site site;
 static struct agent_config config;
 
+/* Files of the site by this name; "": without TLS. */
+static void configure(const char *name)
+{
+    char text[1024] = "brokers: \"10.0.0.1:7443\"\n";
+    size_t length = strlen(text);
+    struct err err;
+
+    if (name[0] != '\0')
+        snprintf(text + length, sizeof(text) - length,
+                 "tls: {ca: \"%s/ca.crt\", cert: \"%s/%s.crt\", key: \"%s/%s.key\"}\n", site.dir,
+                 site.dir, name, site.dir, name);
+    agent_config_close(&config);
+    agent_config_init(&config, "agent.yaml");
+    site_must(settings_parse(&config.settings, text, strlen(text), &err), &err);
+}
+
 static int setup(void **state)
 {
     (void)state;
     site_open(&site, "demo");
     site_issue(&site, TLS_AGENT, "gpu-a", TLS_YEAR_S);
     site_issue(&site, TLS_OPERATOR, "gpu-b", TLS_YEAR_S);
-    config_defaults(&config);
-    snprintf(config.brokers, sizeof(config.brokers), "10.0.0.1:7443");
-    snprintf(config.tls_ca, sizeof(config.tls_ca), "%s/ca.crt", site.dir);
-    snprintf(config.tls_cert, sizeof(config.tls_cert), "%s/agent-{name}.crt", site.dir);
-    snprintf(config.tls_key, sizeof(config.tls_key), "%s/agent-{name}.key", site.dir);
+    configure("agent-{name}");
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
+    agent_config_close(&config);
     site_close(&site);
     return 0;
 }
 
 static void the_files_are_those_of_the_node(void **state)
 {
-    struct credentials credentials;
+    struct certificates certificates;
     struct err err;
 
     (void)state;
-    site_must(credentials_open(&credentials, &config, "gpu-a", &clock_table, &err), &err);
-    assert_string_equal(tls_context_identity(credentials.context)->name, "gpu-a");
-    credentials_reload(&credentials);
-    assert_int_equal(tls_context_generation(credentials.context), 2);
-    credentials_close(&credentials);
-    credentials_close(&credentials); /* again: harmless */
+    site_must(credentials_open(&certificates, &config, "gpu-a", &err), &err);
+    certificates_watch(&certificates, &clock_table);
+    assert_string_equal(tls_context_identity(certificates.context)->name, "gpu-a");
+    certificates_reload(&certificates);
+    assert_int_equal(tls_context_generation(certificates.context), 2);
+    certificates_close(&certificates);
+    certificates_close(&certificates); /* again: harmless */
 }
 
 static void a_certificate_of_another_node_or_kind_is_refused(void **state)
 {
-    struct credentials credentials;
+    struct certificates certificates;
     struct err err;
 
     (void)state;
-    assert_int_equal(credentials_open(&credentials, &config, "gpu-c", &clock_table, &err), -1);
+    assert_int_equal(credentials_open(&certificates, &config, "gpu-c", &err), -1);
     assert_non_null(strstr(err.text, "agent-gpu-c.crt: No such file"));
-    snprintf(config.tls_cert, sizeof(config.tls_cert), "%s/agent-gpu-a.crt", site.dir);
-    snprintf(config.tls_key, sizeof(config.tls_key), "%s/agent-gpu-a.key", site.dir);
-    assert_int_equal(credentials_open(&credentials, &config, "gpu-b", &clock_table, &err), -1);
+    configure("agent-gpu-a");
+    assert_int_equal(credentials_open(&certificates, &config, "gpu-b", &err), -1);
     assert_non_null(strstr(err.text, "names ckpt://demo/agent/gpu-a, not agent gpu-b"));
-    snprintf(config.tls_cert, sizeof(config.tls_cert), "%s/operator-gpu-b.crt", site.dir);
-    snprintf(config.tls_key, sizeof(config.tls_key), "%s/operator-gpu-b.key", site.dir);
-    assert_int_equal(credentials_open(&credentials, &config, "gpu-b", &clock_table, &err), -1);
+    configure("operator-gpu-b");
+    assert_int_equal(credentials_open(&certificates, &config, "gpu-b", &err), -1);
     assert_non_null(strstr(err.text, "names ckpt://demo/operator/gpu-b, not agent gpu-b"));
 }
 
 static void without_tls_there_is_none(void **state)
 {
-    struct credentials credentials;
+    struct certificates certificates;
     struct err err;
 
     (void)state;
-    config.tls_ca[0] = '\0';
-    site_must(credentials_open(&credentials, &config, "gpu-a", &clock_table, &err), &err);
-    assert_null(credentials.context);
-    credentials_reload(&credentials);
-    credentials_close(&credentials);
+    configure("");
+    site_must(credentials_open(&certificates, &config, "gpu-a", &err), &err);
+    assert_null(certificates.context);
+    certificates_reload(&certificates);
+    certificates_close(&certificates);
 }
 
 int main(void)

@@ -252,6 +252,8 @@ static const struct refusal mistakes[] = {
     {HEAD ONE "targets:\n  - {id: a, prefix: /a/../b, write_bytes_per_s: 1}\n",
      {"line 5", "targets[0].prefix", "/a/../b", "'..'"}},
     {HEAD ONE "targets:\n  - {id: a, prefix: \"s3://b\", write_bytes_per_s: 1}\n",
+     {"line 5", "targets[0].prefix", "s3://b", "no kind of destination"}},
+    {HEAD ONE "targets:\n  - {id: a, kind: posix, prefix: \"s3://b\", write_bytes_per_s: 1}\n",
      {"line 5", "targets[0].prefix", "s3://b", "absolute"}},
     {HEAD ONE "targets:\n  - {id: a, kind: tape, prefix: /a, write_bytes_per_s: 1}\n",
      {"line 5", "targets[0].kind", "tape", "must be posix"}},

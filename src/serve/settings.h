@@ -1,0 +1,101 @@
+/* The configuration of a daemon: a table of keys, a YAML file, flags.
+ *
+ * Flow     settings_init() gives every key its default; settings_load() or settings_parse() walk the YAML and hand each scalar to
+ *          its row's kind; settings_set_flag() overrides. What depends on several keys is the owner's to check, who complains by
+ *          settings_complain(). settings_print() shows every value with where it came from.
+ * Shapes   a section is a mapping below its name, or a list of mappings that fill the items of an array in the owner's struct. A
+ *          row's value lies at its offset in that struct, or in the item. Texts are owned here: settings_close() frees them.
+ * Units    a key with a unit at the end of its name (src/base/number.h) may be written without it, and then the value says the
+ *          unit: min_interval_ms: 300, but min_interval: 5m.
+ * Errors   ERR_INVALID with "FILE, line N: ..." naming the key, the value, the limit, and for an unknown key the nearest known one.
+ * Absent   libcyaml: its log knows the line of a key it rejects, but not the line of a value that is out of range, and that line
+ *          is promised. libyaml, which libcyaml itself stands on, gives it for both. Anchors, aliases, tags and several documents
+ *          are refused.
+ */
+#ifndef CKPT_SERVE_SETTINGS_H
+#define CKPT_SERVE_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "src/base/err.h"
+
+enum { SETTINGS_FILE_MAX_BYTES = 1 << 20, SETTINGS_SECTIONS_MAX = 16 };
+
+struct settings_row;
+
+/* What a value looks like. */
+struct settings_kind {
+    /* in_unit: the key was written with its unit, so that a whole number is in that unit. -1 with one line that names value and
+     * limit, and reads on behind the key's name. */
+    int (*set)(const struct settings_row *row, void *place, bool in_unit, const char *value,
+               struct err *err);
+    void (*show)(const void *place, char *text, size_t size);
+    bool owned; /* the place is a char * of the heap, or NULL */
+};
+
+extern const struct settings_kind settings_id;      /* id_valid() */
+extern const struct settings_kind settings_address; /* host:port */
+extern const struct settings_kind settings_folder;  /* absolute, without ".." */
+extern const struct settings_kind settings_path;    /* any text or none */
+extern const struct settings_kind settings_url;     /* http:// or https:// */
+extern const struct settings_kind settings_count;   /* uint64_t, in the unit of the key's name */
+extern const struct settings_kind settings_count32; /* uint32_t, likewise */
+extern const struct settings_kind settings_yes_no;  /* bool */
+extern const struct settings_kind settings_switch;  /* int, as messages have it */
+extern const struct settings_kind settings_level;   /* enum log_level */
+
+struct settings_row {
+    unsigned section;
+    const struct settings_kind *kind;
+    const char *name;
+    size_t offset;       /* in the owner's struct, or in the list's item */
+    uint64_t min, max;   /* of a number; of the length of a text */
+    const char *initial; /* NULL: required */
+};
+
+struct settings_section {
+    const char *name; /* "" for the first one: the root */
+    /* Of a list; 0: a mapping. */
+    size_t items_max, item_bytes, items_offset, count_offset; /* the count is a size_t */
+    void (*init)(void *item);                                 /* NULL: zeros will do */
+    bool secret; /* values are not shown in complaints: a URL may hold a password */
+};
+
+struct settings_table {
+    const struct settings_section *sections;
+    size_t section_count;
+    const struct settings_row *rows;
+    size_t row_count;
+    bool may_be_empty; /* an empty file is right: the defaults */
+};
+
+struct settings {
+    const struct settings_table *table;
+    void *values; /* the owner's struct, which is zeros before */
+    char *path;   /* of the file, for messages */
+    struct settings_source *sources;
+    size_t items_max; /* of all lists */
+};
+
+void settings_init(struct settings *settings, const struct settings_table *table, void *values,
+                   const char *path);
+int settings_load(struct settings *settings, struct err *err);
+/* The same from memory. */
+int settings_parse(struct settings *settings, const char *text, size_t length, struct err *err);
+/* A key of the root as a flag says it; value NULL: it does not. */
+int settings_set_flag(struct settings *settings, const char *name, const char *flag,
+                      const char *value, struct err *err);
+/* Whether the file or a flag says it. */
+bool settings_given(const struct settings *settings, unsigned section, const char *name);
+/* -1 with the file, the line and the value of the key, and text. */
+int settings_complain(const struct settings *settings, unsigned section, const char *name,
+                      size_t item, struct err *err, const char *text);
+/* One line per value: key, value, source (default, file, flag). */
+void settings_print(const struct settings *settings, FILE *stream);
+/* Also of one that is zeros. */
+void settings_close(struct settings *settings);
+
+#endif
