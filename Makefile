@@ -213,8 +213,13 @@ fuzz: deps                                      ## libFuzzer on one target: make
 
 lint:                                           ## layering, purity, banned calls, lengths, format
 	tests/lint/lint.sh $(BUILD)
+# those that take longest come first, so that none of them is left over at the end
+LONG = $(wildcard tests/integration/test_faults_*.py) $(patsubst %,tests/integration/test_%.py,places grpc_way kill9 recover clients users members tls)
+INTEGRATION = $(LONG) $(filter-out $(LONG),$(sort $(wildcard tests/integration/test_*.py)))
+# integration tests wait for real processes more than they compute
+WAITING_JOBS = $(or $(JOBS),$(shell expr 3 \* $$(nproc)))
 integration: programs                           ## real processes
-	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(or $(JOBS),2) tests/run.sh $(sort $(wildcard tests/integration/test_*.py))
+	$(Q)BUILD=$(abspath $(BUILD)) WAITING_JOBS=$(WAITING_JOBS) tests/run.sh $(INTEGRATION)
 kills: programs                                 ## leader kills under load: make kills KILLS=1000 [MEMBERS=5]
 	KILLS=$(or $(KILLS),1000) BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/integration/test_faults_kills.py a_leader_killed
 deps:                                           ## install missing packages (root or sudo)
@@ -225,7 +230,7 @@ demo: deps                                      ## the main job, end to end, und
 test: deps                                      ## everything CI runs
 	$(Q)$(MAKE) --no-print-directory $(PARALLEL) programs $(UNIT_BIN) $(GOLDEN_BIN) $(SIM_BIN)
 	$(MAKE) --no-print-directory $(PARALLEL) BUILD=$(BUILD)/fuzz SAN="$(FUZZ_SAN)" OPT="-O1 -g" fuzz-bins
-	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(or $(JOBS),2) tests/run.sh tests/lint/lint.sh tests/sim/short.sh $(UNIT_BIN) $(GOLDEN_BIN) $(FUZZ_SRC:%.c=$(BUILD)/fuzz/%) $(sort $(wildcard tests/integration/test_*.py))
+	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(or $(JOBS),2) WAITING_JOBS=$(WAITING_JOBS) tests/run.sh tests/lint/lint.sh tests/sim/short.sh $(UNIT_BIN) $(GOLDEN_BIN) $(FUZZ_SRC:%.c=$(BUILD)/fuzz/%) $(INTEGRATION)
 bench: deps                                     ## figures beside etcd's: commits, failover, evaluation, scale
 	$(Q)deploy/install-deps.sh bench
 	$(MAKE) --no-print-directory programs $(BENCH:%=$(BUILD)/bench/%)

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# Runs test programs, JOBS (1) at a time, and ends with "N passed, N failed". A program's cases are read from its output:
+# Runs test programs and ends with "N passed, N failed": JOBS (1) at a time, and beside them those of tests/integration, WAITING_JOBS (JOBS) at a
+# time, since these wait for real processes and take next to no CPU. The others run at a lower priority, so that they do not delay what these
+# time. A program's cases are read from its output:
 # cmocka's "[       OK ]" and "[  FAILED  ]", or TAP's "ok" and "not ok" (with "# SKIP"). A program that exits non-zero, or that
 # reports no case at all, counts as one failure; one that does not end within TEST_TIMEOUT_S (900) is ended and has failed.
 set -u
@@ -34,14 +36,34 @@ run_one() {
     rm -f "$log"
 }
 
-number=0
+# Runs the programs of one kind, $2 at a time; $1 names their logs.
+run_all() {
+    local kind=$1 at_once=$2 number=0 program
+    shift 2
+    trap 'trap - TERM; kill $(jobs -p) 2> /dev/null; wait; exit 130' TERM
+    for program in "$@"; do
+        while [ "$(jobs -rp | wc -l)" -ge "$at_once" ]; do wait -n; done
+        number=$((number + 1))
+        run_one "$program" "$kind.$number" &
+    done
+    wait
+}
+
 programs=$#
+waiting=()
+computing=()
 for program in "$@"; do
-    while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-1}" ]; do wait -n; done
-    number=$((number + 1))
-    run_one "$program" "log.$number" &
+    case $program in
+    */integration/*) waiting+=("$program") ;;
+    *) computing+=("$program") ;;
+    esac
 done
+if [ ${#waiting[@]} -gt 0 ]; then run_all waiting "${WAITING_JOBS:-${JOBS:-1}}" "${waiting[@]}" & fi
+if [ ${#computing[@]} -gt 0 ]; then
+    if [ ${#waiting[@]} -gt 0 ]; then renice -n 10 $BASHPID > /dev/null; fi
+    run_all computing "${JOBS:-1}" "${computing[@]}" &
+fi
 wait
 touch "$folder/counts"
-awk -v programs="$number" '{ ok += $1; bad += $2; skip += $3 }
+awk -v programs="$programs" '{ ok += $1; bad += $2; skip += $3 }
     END { bad += programs - NR; printf "%d passed, %d failed, %d skipped\n", ok, bad, skip; exit bad > 0 || ok == 0 }' "$folder/counts"

@@ -52,8 +52,7 @@ class App:
         return [(hint, int(left)) for hint, left in re.findall(r"^call (\S+) left=(\d+)", self.said(), re.M)]
 
     def hint(self):
-        return self.cluster.client.broker("RequestCheckpoint", broker_pb2.RequestCheckpointRequest(
-            request_id=uuid.uuid4().hex, allocation_id=self.name)).checkpoint_id
+        return self.cluster.request_checkpoint(self.name)
 
     def checkpoint(self, identifier):
         return next(c for c in self.cluster.checkpoints(self.name) if c.checkpoint_id == identifier)
@@ -154,6 +153,7 @@ def a_preemption_waits_no_longer_than_the_limit():
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         app = App(cluster, "victim", mode="defy 60000").registered()
+        wait_until("it runs", app.job.known_to_run, 10)
         began = time.monotonic()
         cluster.client.broker("RequestPreemption", broker_pb2.RequestPreemptionRequest(
             request_id=uuid.uuid4().hex, preemption_class=9, nodes_needed=1))
@@ -248,9 +248,8 @@ def endpoints_that_are_none():
         cluster.register("silent", [("a", 1, MIB)], checkpoint_timeout_ms=30000)
         silent = cluster.run_job("a", "silent", ["sleep", "1000"], ("--profile", "grpc", "--max-restarts", "0"))
         app = App(cluster, "moves").registered()
-        wait_until("it runs", silent.application_pid, 10)
-        identifier = cluster.client.broker("RequestCheckpoint", broker_pb2.RequestCheckpointRequest(
-            request_id=uuid.uuid4().hex, allocation_id="silent")).checkpoint_id
+        wait_until("it runs", silent.known_to_run, 10)
+        identifier = cluster.request_checkpoint("silent")
         record = wait_until("nobody can be asked", lambda: next((c for c in cluster.checkpoints("silent") if c.checkpoint_id == identifier
                                                                  and c.state == FAILED), None), 20)
         assert record.reason == common_pb2.REASON_NO_HANDLER, record

@@ -27,8 +27,7 @@ def explained(cluster, name):
 
 
 def checkpoint(cluster, name):
-    identifier = cluster.client.broker("RequestCheckpoint", broker_pb2.RequestCheckpointRequest(
-        request_id=uuid.uuid4().hex, allocation_id=name)).checkpoint_id
+    identifier = cluster.request_checkpoint(name)
     wait_until(f"checkpoint of {name} is complete",
                lambda: next(c for c in cluster.checkpoints(name) if c.checkpoint_id == identifier).state == 5, 30)
 

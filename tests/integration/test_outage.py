@@ -17,8 +17,7 @@ GAUGE = "lattice_checkpoint_storage_unavailable"
 
 
 def hint(cluster, name):
-    return cluster.client.broker("RequestCheckpoint", broker_pb2.RequestCheckpointRequest(
-        request_id=uuid.uuid4().hex, allocation_id=name)).checkpoint_id
+    return cluster.request_checkpoint(name)
 
 
 def paused_checkpoints_survive_the_leader_and_resume_once():
@@ -77,7 +76,7 @@ def an_application_without_a_handler_is_not_signalled():
         cluster.start()
         cluster.register("bare", [("a", 1, 1 << 20)])
         job = cluster.run_job("a", "bare", ["sleep", "60"])
-        pid = wait_until("it runs", job.application_pid, 10)
+        pid = wait_until("it runs", job.known_to_run, 10)
         identifier = hint(cluster, "bare")
         record = wait_until("the checkpoint failed", lambda: next((c for c in cluster.checkpoints("bare") if c.checkpoint_id == identifier
                                                                   and c.state in (7, 8)), None), 20)
@@ -122,7 +121,7 @@ def an_unresponsive_application_times_out_and_runs_on():
         cluster.register("deaf", [("a", 1, 1 << 20)], checkpoint_timeout_ms=1500)
         job = cluster.run_job("a", "deaf", [str(BIN / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000", "--ignore",
                                             "--output", str(cluster.dir / "deaf.result")])
-        wait_until("it runs", job.application_pid, 10)
+        wait_until("it runs", job.known_to_run, 10)
         identifier = hint(cluster, "deaf")
         wait_until("TIMED_OUT", lambda: next((c for c in cluster.checkpoints("deaf") if c.checkpoint_id == identifier and c.state == 8), None), 20)
         allocation = cluster.allocation("deaf")
@@ -139,7 +138,7 @@ def a_preempted_job_is_suspended_with_its_checkpoint():
         cluster.register("low", [("a", 1, 1 << 20)], preemption_class=1)
         job = cluster.run_job("a", "low", [str(BIN / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000",
                                            "--output", str(cluster.dir / "low.result")])
-        wait_until("it runs", job.application_pid, 10)
+        wait_until("it runs", job.known_to_run, 10)
         reply = cluster.client.broker("RequestPreemption", broker_pb2.RequestPreemptionRequest(
             request_id=uuid.uuid4().hex, preemption_class=5, nodes_needed=1))
         assert [v.allocation_id for v in reply.victims] == ["low"] and reply.victims[0].checkpoint_id, reply
@@ -161,7 +160,7 @@ def walltime_is_never_extended():
         cluster.register("short", [("a", 1, 1 << 20)], walltime_ms=4000, grace_ms=500, strategy=common_pb2.STRATEGY_MANUAL)
         job = cluster.run_job("a", "short", [str(BIN / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000",
                                              "--output", str(cluster.dir / "short.result")])
-        wait_until("it runs", job.application_pid, 10)
+        wait_until("it runs", job.known_to_run, 10)
         wait_until("the agent knows the deadline", lambda: "event=walltime" in cluster.agents["a"].log.read_text(), 10)
         cluster.members[0].kill()
         wait_until("the agent ended it", lambda: job.process.poll() is not None, 20)

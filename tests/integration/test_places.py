@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import Cluster, broker_pb2, checkpoint_text, common_pb2, metric, tap, wait_until  # noqa: E402
@@ -46,8 +45,7 @@ class Site:
         wait_until(f"{name} runs", lambda: "starts at iteration 0" in log.read_text() or self.jobs[name].poll() is not None, 15)
 
     def checkpoint(self, name, state=COMPLETE):
-        identifier = self.cluster.client.broker("RequestCheckpoint", broker_pb2.RequestCheckpointRequest(
-            request_id=uuid.uuid4().hex, allocation_id=name)).checkpoint_id
+        identifier = self.cluster.request_checkpoint(name)
         final = (5, 6, 7, 8, 9, 10)
         found = wait_until(f"{name}'s checkpoint ends", lambda: next((c for c in self.cluster.checkpoints(name) if c.checkpoint_id == identifier
                                                                       and c.state in final), None), 30, 0.01)

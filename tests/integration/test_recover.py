@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import time
-import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import BIN, Cluster, broker_pb2, common_pb2, fill, http_status, load_json, metric, tail, tap, wait_until  # noqa: E402
@@ -40,9 +39,8 @@ def checkpoint_id(cluster, job):
             wait_until(f"{job} runs", lambda: cluster.allocation(job).state == common_pb2.ALLOCATION_STATE_RUNNING, 20)
         else:
             cluster.starts(job, cluster.allocation(job).spec.nodes[0].node_id)
-    reply = cluster.client.broker("RequestCheckpoint", broker_pb2.RequestCheckpointRequest(
-        request_id=uuid.uuid4().hex, allocation_id=job))
-    return reply.checkpoint_id >> 40, reply.checkpoint_id & ((1 << 40) - 1)
+    identifier = cluster.request_checkpoint(job)
+    return identifier >> 40, identifier & ((1 << 40) - 1)
 
 
 def wait_applied(cluster):

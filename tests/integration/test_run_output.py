@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import BIN, Cluster, broker_pb2, checkpoint_text, common_pb2, tap, wait_until  # noqa: E402
@@ -23,8 +22,7 @@ def says(job, pattern, timeout_s=15):
 
 
 def hint(cluster, name):
-    return cluster.client.broker("RequestCheckpoint", broker_pb2.RequestCheckpointRequest(
-        request_id=uuid.uuid4().hex, allocation_id=name)).checkpoint_id
+    return cluster.request_checkpoint(name)
 
 
 def ctl(cluster, *arguments):
@@ -62,7 +60,7 @@ def without_a_leader_it_is_not_said_that_the_agent_is_away():
         says(job, "ckpt-run: the agent is there, but no leader of the cluster answers it")
         assert "cannot reach the agent" not in job.log.read_text()
         cluster.members[0].start()
-        wait_until("it runs", job.application_pid, 20)
+        wait_until("it runs", job.known_to_run, 20)
 
 
 def a_job_reads_of_its_checkpoints_in_its_own_output():

@@ -267,8 +267,7 @@ def no_fuse():
 
 
 def requested(cluster, name):
-    return cluster.client.broker("RequestCheckpoint", broker_pb2.RequestCheckpointRequest(
-        request_id=uuid.uuid4().hex, allocation_id=name)).checkpoint_id
+    return cluster.request_checkpoint(name)
 
 
 def ended(cluster, name, identifier):

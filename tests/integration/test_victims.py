@@ -74,7 +74,7 @@ def a_sensitive_claim_stops_who_is_there():
         for name, node in (("there", "a"), ("elsewhere", "b")):
             cluster.register(name, [(node, 1, MIB)], preemption_class=9)
             job = cluster.run_job(node, name, heat(cluster, name))
-            wait_until(f"{name} runs", job.application_pid, 15)
+            wait_until(f"{name} runs", job.known_to_run, 15)
         reply = cluster.client.broker("RequestPreemption", broker_pb2.RequestPreemptionRequest(
             request_id=uuid.uuid4().hex, preemption_class=10, nodes_needed=1, useful_nodes=["a"],
             reason=broker_pb2.PREEMPTION_REASON_SENSITIVE, value_gpu_ms=1))
@@ -94,7 +94,7 @@ def a_sensitive_job_in_a_deep_queue_gets_nodes_unasked():
         for name, node, preemption_class in (("low", "a", 2), ("high", "b", 7)):
             cluster.register(name, [(node, 1, MIB)], preemption_class=preemption_class)
             job = cluster.run_job(node, name, heat(cluster, name))
-            wait_until(f"{name} runs", job.application_pid, 15)
+            wait_until(f"{name} runs", job.known_to_run, 15)
         cluster.client.broker("ReportQueue", broker_pb2.ReportQueueRequest(
             request_id=uuid.uuid4().hex, vcluster="hpc", queued_gpu_ms=3, running_gpu_ms=4,
             waiting=[broker_pb2.WaitingJob(job_id="secret", preemption_class=10, gpu_count=1, sensitive=True)]))

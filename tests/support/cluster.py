@@ -264,6 +264,12 @@ class Job:
             return None
         return int(children[0]) if children else None
 
+    def known_to_run(self):
+        """Its application's pid when the cluster knows that all its parts run: only then a checkpoint or a preemption may be asked for."""
+        pid = self.application_pid()
+        state = self.cluster.allocation(self.allocation).state if pid else None
+        return pid if state not in (None, common_pb2.ALLOCATION_STATE_STARTING) else None
+
     def running(self):
         return self.process.poll() is None
 
@@ -409,6 +415,12 @@ class Cluster:
 
     def allocation(self, identifier):
         return self.client.broker("GetAllocation", broker_pb2.GetAllocationRequest(allocation_id=identifier))
+
+    def request_checkpoint(self, allocation):
+        """Asks for one as soon as the cluster knows that all parts run: earlier it is refused (NOT_STARTED). The checkpoint's id."""
+        wait_until(f"{allocation} has started", lambda: self.allocation(allocation).state != common_pb2.ALLOCATION_STATE_STARTING, 20)
+        return self.client.broker("RequestCheckpoint", broker_pb2.RequestCheckpointRequest(
+            request_id=uuid.uuid4().hex, allocation_id=allocation)).checkpoint_id
 
     def checkpoints(self, allocation="", state=0):
         found, after = [], 0

@@ -19,8 +19,7 @@ def heat(cluster, name, *options):
 
 
 def hint(cluster, name):
-    return cluster.client.broker("RequestCheckpoint", broker_pb2.RequestCheckpointRequest(
-        request_id=uuid.uuid4().hex, allocation_id=name)).checkpoint_id
+    return cluster.request_checkpoint(name)
 
 
 def restart(cluster, name):
@@ -54,6 +53,8 @@ def all_run(cluster):
     for job in cluster.jobs:
         wait_until(f"{job.allocation} is attached", lambda j=job: f"allocation={j.allocation} " in j.agent.log.read_text()
                    and "to=RUNNING" in j.agent.log.read_text(), 10)
+    for name in {j.allocation for j in cluster.jobs if j.running()}:
+        wait_until(f"{name} has started", lambda name=name: cluster.allocation(name).state != STARTING, 10)
 
 
 def says(job, text, timeout_s=20):
