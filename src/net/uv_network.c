@@ -56,7 +56,26 @@ struct write_request {
     uint8_t *bytes;
 };
 
-static _Thread_local uint8_t handed[HANDED_BYTES]; /* in use while received() is told */
+/* In use while received() is told. Who is told may run another loop meanwhile (a blocking call of a client in the middle of a stream), whose
+ * streams then take a buffer of their own. */
+static _Thread_local uint8_t handed[HANDED_BYTES];
+static _Thread_local bool handed_in_use;
+
+static uint8_t *buffer_take(void)
+{
+    if (handed_in_use)
+        return check_alloc(HANDED_BYTES);
+    handed_in_use = true;
+    return handed;
+}
+
+static void buffer_give_back(uint8_t *buffer)
+{
+    if (buffer == handed)
+        handed_in_use = false;
+    else
+        free(buffer);
+}
 
 /* libuv writes without MSG_NOSIGNAL, so a peer that is gone would end the process. */
 static void sigpipe_ignore(void)
@@ -155,8 +174,8 @@ static void stream_allocate(uv_handle_t *handle, size_t suggested, uv_buf_t *buf
     const struct network_stream *stream = handle->data;
 
     (void)suggested;
-    *buf =
-        uv_buf_init((char *)handed, stream->events.readable == NULL ? (unsigned)HANDED_BYTES : 0);
+    *buf = stream->events.readable == NULL ? uv_buf_init((char *)buffer_take(), HANDED_BYTES)
+                                           : uv_buf_init(NULL, 0);
 }
 
 static void stream_readable(struct network_stream *stream)
@@ -172,16 +191,18 @@ static void stream_readable(struct network_stream *stream)
 static void stream_read(uv_stream_t *uv, ssize_t length, const uv_buf_t *buf)
 {
     struct network_stream *stream = uv->data;
+    uint8_t *buffer = (uint8_t *)buf->base;
 
-    (void)buf;
     if (stream->closed)
-        return;
-    if (length == UV_ENOBUFS)
+        ; /* nobody listens */
+    else if (length == UV_ENOBUFS)
         stream_readable(stream);
     else if (length < 0)
         stream_fail(stream, (int)length);
     else if (length > 0)
-        stream->events.received(stream->events.data, handed, (size_t)length);
+        stream->events.received(stream->events.data, buffer, (size_t)length);
+    if (buffer != NULL)
+        buffer_give_back(buffer);
 }
 
 static void stream_read_start(struct network_stream *stream)
@@ -192,20 +213,24 @@ static void stream_read_start(struct network_stream *stream)
 
 static bool real_read(struct network_stream *stream)
 {
+    uint8_t *buffer = buffer_take();
     ssize_t length;
     uv_os_fd_t fd;
+    int error;
 
     CHECK(stream->unread && !stream->closed);
     CHECK(uv_fileno(&stream->uv.handle, &fd) == 0);
     do {
-        length = recv(fd, handed, NETWORK_READ_BYTES, MSG_DONTWAIT);
+        length = recv(fd, buffer, NETWORK_READ_BYTES, MSG_DONTWAIT);
     } while (length < 0 && errno == EINTR);
+    error = errno;
     if (length > 0)
-        stream->events.received(stream->events.data, handed, (size_t)length);
-    else if (length == 0)
+        stream->events.received(stream->events.data, buffer, (size_t)length);
+    buffer_give_back(buffer);
+    if (length == 0)
         stream_fail(stream, UV_EOF);
-    else if (errno != EAGAIN && errno != EWOULDBLOCK)
-        stream_fail(stream, uv_translate_sys_error(errno));
+    else if (length < 0 && error != EAGAIN && error != EWOULDBLOCK)
+        stream_fail(stream, uv_translate_sys_error(error));
     if (stream->closed)
         return false;
     stream->unread = length == NETWORK_READ_BYTES;

@@ -26,9 +26,17 @@ static void on_opened(void *data)
     ((struct end *)data)->opened = true;
 }
 
+static void (*while_received)(void); /* or NULL: nothing else goes on */
+
 static void on_received(void *data, const uint8_t *bytes, size_t length)
 {
-    (void)bytes;
+    if (while_received != NULL) {
+        const uint8_t first = bytes[0];
+
+        while_received();
+        for (size_t i = 0; i < length; i++)
+            assert_uint_equal(bytes[i], first);
+    }
     ((struct end *)data)->received += length;
 }
 
@@ -167,6 +175,89 @@ static void who_does_not_read_holds_the_sender_up(void **state)
     close_both();
 }
 
+/* ---- a blocking call in the middle of a stream: another loop of the same thread ---- */
+
+static struct network_ops inner_network;
+static struct network_stream *inner_server;
+static size_t inner_received;
+
+static void inner_opened(void *data)
+{
+    (void)data;
+}
+
+static void inner_took(void *data, const uint8_t *bytes, size_t length)
+{
+    (void)data, (void)bytes;
+    inner_received += length;
+}
+
+static void inner_closed(void *data, const struct err *err)
+{
+    (void)data, (void)err;
+}
+
+static const struct network_events inner_events = {.opened = inner_opened,
+                                                   .received = inner_took,
+                                                   .closed = inner_closed,
+                                                   .drained = inner_opened};
+
+static void inner_accepted(void *data, struct network_stream *stream)
+{
+    (void)data;
+    inner_server = stream;
+    inner_network.start(stream, &inner_events);
+}
+
+static void call_on_another_loop(void)
+{
+    struct network_listener *inner_listener;
+    struct network_stream *stream;
+    struct err err;
+    char text[64];
+    uint8_t *bytes = check_alloc(1000);
+    uv_loop_t inner;
+
+    while_received = NULL;
+    memset(bytes, 'B', 1000);
+    assert_int_equal(uv_loop_init(&inner), 0);
+    network_uv_ops(&inner, &inner_network);
+    assert_int_equal(inner_network.listen(inner_network.context, "127.0.0.1:0", inner_accepted,
+                                          NULL, &inner_listener, &err),
+                     0);
+    snprintf(text, sizeof(text), "127.0.0.1:%d", inner_network.port(inner_listener));
+    stream = inner_network.connect(inner_network.context, text, &inner_events);
+    while (inner_server == NULL)
+        uv_run(&inner, UV_RUN_ONCE);
+    inner_network.send(stream, bytes, 1000);
+    while (inner_received < 1000)
+        uv_run(&inner, UV_RUN_ONCE);
+    inner_network.close(stream);
+    inner_network.close(inner_server);
+    inner_network.listener_close(inner_listener);
+    uv_run(&inner, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&inner), 0);
+    inner_server = NULL;
+    inner_received = 0;
+}
+
+static void what_was_received_stays_while_another_loop_runs(void **state)
+{
+    (void)state;
+    for (int turns = 0; turns <= 1; turns++) {
+        open_both("127.0.0.1:0", turns == 1);
+        while_received = call_on_another_loop;
+        bytes_send(&client, 1000);
+        if (turns == 1) {
+            run_until(&server.readable, 1);
+            network.read(server.stream);
+        }
+        run_until(&server.received, 1000);
+        while_received = NULL;
+        close_both();
+    }
+}
+
 static void the_end_is_told_by_the_read_that_finds_it(void **state)
 {
     (void)state;
@@ -208,6 +299,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stream_that_takes_turns_reads_when_it_is_its_turn),
         cmocka_unit_test(who_does_not_read_holds_the_sender_up),
+        cmocka_unit_test(what_was_received_stays_while_another_loop_runs),
         cmocka_unit_test(the_end_is_told_by_the_read_that_finds_it),
         cmocka_unit_test(the_kernel_says_who_is_at_a_unix_socket),
     };
