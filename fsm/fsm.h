@@ -246,6 +246,8 @@ struct fsm_checkpoint {
 
 struct fsm_node {
     uint32_t slot;
+    uint64_t
+        made; /* by which command: the slot of one that was removed may be another one's later */
     const char *id;
     const char *boot_id;
     const char *version;
@@ -421,6 +423,8 @@ bool fsm_nameless_is_present(const struct fsm_allocation *allocation, uint32_t n
 bool fsm_part_awaits(const struct fsm_allocation *allocation, uint32_t node_slot, uint64_t life);
 uint32_t fsm_node_slots(const struct fsm *fsm);
 const struct fsm_node *fsm_node_at(const struct fsm *fsm, uint32_t slot);
+/* Also of one that was removed, while a record names it; "": none. */
+const char *fsm_node_name(const struct fsm *fsm, uint32_t slot);
 const struct fsm_node *fsm_node_find(const struct fsm *fsm, const char *id);
 uint32_t fsm_target_slots(const struct fsm *fsm);
 const struct fsm_target *fsm_target_at(const struct fsm *fsm, uint32_t slot);

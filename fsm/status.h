@@ -42,8 +42,9 @@
     X(18, SESSIONS_FULL, 8,                                                                        \
       "{c} request ids are remembered, the limit is {l}, and none is older than 15 s",             \
       "send the same request again in a second, and fewer: 66,000 changes a second can go on")     \
-    X(19, NODES_FULL, 8, "{c} nodes are known, the limit is {l}",                                  \
-      "name nodes that exist: known ones stay; ckptctl nodes lists them")                          \
+    X(19, NODES_FULL, 8, "{c} nodes are known or named by kept jobs, the limit is {l}",            \
+      "ckptctl node remove NODE, of those that are DOWN: its place is free when no kept job "      \
+      "names it")                                                                                  \
     X(20, ALREADY_INITIALISED, 9, "the cluster is initialised already",                            \
       "start without --bootstrap")                                                                 \
     X(21, NOT_INITIALISED, 9, "the cluster is not initialised yet",                                \
@@ -139,7 +140,11 @@
       "wait for their end, or end them: ckptctl jobs lists them")                                  \
     X(56, TARGET_HAS_FOLDERS, 9,                                                                   \
       "{c} folders of checkpoints lie below its prefix, of which {l} could not be deleted so far", \
-      "they are deleted after retention_ms; ckptctl undeleted says what hinders")
+      "they are deleted after retention_ms; ckptctl undeleted says what hinders")                  \
+    X(57, NODE_NOT_DOWN, 9, "the node is not DOWN: its agent is heard, and would bring it back",   \
+      "ckptctl node drain NODE, stop its agent, and repeat it when ckptctl nodes says DOWN")       \
+    X(58, NODE_HAS_JOBS, 9, "{c} jobs that have not ended name the node",                          \
+      "restart them on other nodes, or end them: ckptctl jobs lists them")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

@@ -1,4 +1,4 @@
-/* Commands about nodes: seen (ready, degraded, down), drain. Rows F-006, F-007, L-001..L-003, S3-001. */
+/* Commands about nodes: seen (ready, degraded, down), drain, remove. Rows F-006, F-007, L-001..L-003, S3-001. */
 #include "fsm/core/state.h"
 
 #include <malloc.h>
@@ -112,6 +112,20 @@ static bool node_failed(const struct node *node, Ckpt__Log__V1__NodeState state,
            (node->view.state == NODE(READY) || node->view.state == NODE(DEGRADED));
 }
 
+/* Whether a node that is not known may become one: an agent says hello. That a node is silent was said of one that has been removed
+ * since, and so was that it is being drained: such an agent is taken as any new one. */
+static enum fsm_status node_appears(const struct fsm *fsm, const Ckpt__Log__V1__NodeSeen *seen,
+                                    struct fsm_outcome *outcome)
+{
+    if (seen->state != NODE(READY) && seen->state != NODE(DRAINING))
+        return FSM_NODE_NOT_FOUND;
+    if (fsm_node_record(fsm, seen->node_id) != NULL || fsm->nodes.used < FSM_NODES_MAX)
+        return FSM_OK;
+    outcome->current = fsm->nodes.used;
+    outcome->limit = FSM_NODES_MAX;
+    return FSM_NODES_FULL;
+}
+
 enum fsm_status fsm_apply_node_seen(struct fsm *fsm, const fsm_command *command,
                                     struct fsm_outcome *outcome)
 {
@@ -120,13 +134,14 @@ enum fsm_status fsm_apply_node_seen(struct fsm *fsm, const fsm_command *command,
     Ckpt__Log__V1__NodeState state = seen->state;
     bool rebooted;
 
-    if (node == NULL && fsm->nodes.used >= FSM_NODES_MAX) {
-        outcome->current = fsm->nodes.used;
-        outcome->limit = FSM_NODES_MAX;
-        return FSM_NODES_FULL;
+    if (node == NULL) {
+        enum fsm_status status = node_appears(fsm, seen, outcome);
+
+        if (status != FSM_OK)
+            return status;
+        node = fsm_node_make(fsm, seen->node_id);
+        state = NODE(READY);
     }
-    if (node == NULL)
-        node = fsm_node_create(fsm, fsm_pool_free_slot(&fsm->nodes), seen->node_id);
     rebooted = node_rebooted(node, seen->boot_id);
     if (node_failed(node, state, rebooted))
         fsm_learn_node_failed(fsm, node);
@@ -174,5 +189,36 @@ enum fsm_status fsm_apply_drain_node(struct fsm *fsm, const fsm_command *command
         asked += fsm_checkpoint_ask(fsm, items[i].item, &ask, outcome) == FSM_OK;
     outcome->current = asked;
     outcome->limit = count;
+    return FSM_OK;
+}
+
+/* No agent speaks for it: one that is heard would bring the node back at once. */
+static bool node_silent(const struct fsm_node *view)
+{
+    return view->state == NODE(DOWN) ||
+           (view->boot_id[0] == '\0' &&
+            (view->state == NODE(UNSPECIFIED) || view->state == NODE(DRAINING)));
+}
+
+/* Records of what ended keep its name, and with it its slot. */
+enum fsm_status fsm_apply_remove_node(struct fsm *fsm, const fsm_command *command,
+                                      struct fsm_outcome *outcome)
+{
+    struct node *node = fsm_node_get(fsm, command->remove_node->node_id);
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_REMOVED};
+
+    if (node == NULL)
+        return FSM_NODE_NOT_FOUND;
+    if (!node_silent(&node->view))
+        return FSM_NODE_NOT_DOWN;
+    outcome->current = node->going_count;
+    if (node->going_count > 0)
+        return FSM_NODE_HAS_JOBS;
+    CHECK(list_empty(&node->assignments));
+    event.subject = node->view.id;
+    fsm_event_emit(fsm, &event);
+    fsm_node_changed(fsm, node);
+    node->removed = true;
+    fsm_node_leave(fsm, node);
     return FSM_OK;
 }

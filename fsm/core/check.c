@@ -20,6 +20,11 @@ struct target_names {
     uint32_t jobs, going, checkpoints, folders;
 };
 
+struct node_names {
+    uint32_t names, going;
+    const struct allocation *last; /* that was counted in going */
+};
+
 struct checker {
     const struct fsm *fsm;
     void (*violation)(void *context, const char *text);
@@ -32,6 +37,7 @@ struct checker {
     uint32_t *references;                         /* by slot of the basis */
     uint32_t giving;                              /* nodes up, minus the victims that do */
     struct target_names targets[FSM_TARGETS_MAX]; /* by slot */
+    struct node_names *nodes;                     /* likewise */
 };
 
 static void expect(struct checker *checker, bool holds, const char *what, const char *subject,
@@ -243,8 +249,30 @@ static void check_preemption(struct checker *checker, const struct preemption *p
                    victim->state == CKPT__V1__VICTIM_STATE__VICTIM_STATE_RELEASED ||
                    victim->state == CKPT__V1__VICTIM_STATE__VICTIM_STATE_WITHDRAWN,
                "I30 released means every victim", victim->allocation_id, preemption->view.id);
+        for (uint32_t j = 0; j < victim->node_count; j++)
+            checker->nodes[victim->node_slots[j]].names++;
         check_victim(checker, preemption, victim);
     }
+}
+
+static void count_share(struct checker *checker, const struct allocation *allocation,
+                        const struct fsm_node_share *share)
+{
+    struct node_names *names = &checker->nodes[share->node_slot];
+
+    names->names++;
+    if (fsm_allocation_goes_on(allocation) && names->last != allocation) {
+        names->last = allocation;
+        names->going++;
+    }
+}
+
+static void count_nodes(struct checker *checker, const struct allocation *allocation)
+{
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        count_share(checker, allocation, &allocation->view.nodes[i]);
+    for (uint32_t i = 0; i < allocation->view.next_count; i++)
+        count_share(checker, allocation, &allocation->view.next[i]);
 }
 
 static void check_allocation(struct checker *checker, const struct allocation *allocation)
@@ -267,6 +295,7 @@ static void check_allocation(struct checker *checker, const struct allocation *a
     check_parts(checker, allocation);
     check_stopping(checker, allocation);
     check_giving(checker, allocation);
+    count_nodes(checker, allocation);
 }
 
 static void check_checkpoint_counts(struct checker *checker, const struct checkpoint *checkpoint)
@@ -342,6 +371,8 @@ static void check_checkpoint(struct checker *checker, const struct checkpoint *c
     check_checkpoint_counts(checker, checkpoint);
     check_inputs(checker, checkpoint);
     for (uint32_t i = 0; i < view->shard_count; i++)
+        checker->nodes[checkpoint->shards[i].node_slot].names++;
+    for (uint32_t i = 0; i < view->shard_count; i++)
         all_verified = all_verified && checkpoint->shards[i].verified;
     expect(checker,
            all_verified || (view->state != STATE(COMPLETE) && view->state != STATE(COLLECTED)),
@@ -413,7 +444,7 @@ static void check_node(struct checker *checker, const struct node *node)
         count++;
     expect(checker, count == node->view.allocation_count, "INDEX allocations of a node",
            node->view.id, count);
-    expect(checker, fsm_node_named(checker->fsm, node->view.id) == node, "INDEX node map",
+    expect(checker, fsm_node_record(checker->fsm, node->view.id) == node, "INDEX node map",
            node->view.id, node->view.slot);
 }
 
@@ -575,8 +606,21 @@ static void check_target_names(struct checker *checker, const struct target *tar
            "INDEX nothing needs a removed target", target->view.id, target->going_count);
 }
 
+static void check_node_names(struct checker *checker, const struct node *node)
+{
+    const struct node_names *names = &checker->nodes[node->view.slot];
+
+    expect(checker, node->name_count == names->names && node->going_count == names->going,
+           "INDEX who names a node", node->view.id, names->names);
+    expect(checker, !node->removed || (node->going_count == 0 && node->name_count > 0),
+           "INDEX nothing needs a removed node", node->view.id, node->going_count);
+}
+
 static void check_names(struct checker *checker)
 {
+    for (uint32_t slot = 0; slot < checker->fsm->nodes.slot_end; slot++)
+        if (fsm_node_look(checker->fsm, slot) != NULL)
+            check_node_names(checker, fsm_node_look(checker->fsm, slot));
     for (uint32_t slot = 0; slot < checker->fsm->targets.slot_end; slot++)
         if (fsm_target_slot(checker->fsm, slot) != NULL)
             check_target_names(checker, fsm_target_slot(checker->fsm, slot));
@@ -620,6 +664,7 @@ size_t fsm_check(const struct fsm *fsm, void (*violation)(void *context, const c
 
     CHECK(violation != NULL);
     checker.tenants = check_calloc(fsm->tenant_count + 1, sizeof(*checker.tenants));
+    checker.nodes = check_calloc(fsm->nodes.slot_end + 1, sizeof(*checker.nodes));
     checker.references = check_calloc(fsm->bases.slot_end + 1, sizeof(*checker.references));
     check_tables(&checker);
     check_bases(&checker);
@@ -631,5 +676,6 @@ size_t fsm_check(const struct fsm *fsm, void (*violation)(void *context, const c
            fsm->hazard_sum_e12);
     free(checker.tenants);
     free(checker.references);
+    free(checker.nodes);
     return CHECKED_INVARIANTS;
 }

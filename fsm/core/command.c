@@ -30,6 +30,7 @@ static const struct fsm_command_info commands[] = {
     {34, "set_learned", fsm_apply_set_learned, false, false},
     {35, "node_running", fsm_apply_node_running, false, false},
     {36, "remove_target", fsm_apply_remove_target, true, false},
+    {37, "remove_node", fsm_apply_remove_node, true, false},
 };
 
 const struct fsm_command_info *fsm_command_at(size_t i)

@@ -95,6 +95,8 @@ void fsm_free(struct fsm *fsm)
     for (size_t i = 0; i < ARRAY_COUNT(fsm->running_by_class); i++)
         fsm_bitmap_free(&fsm->running_by_class[i]);
     fsm_bitmap_free(&fsm->changed_allocations);
+    fsm_bitmap_free(&fsm->changed_nodes.queued);
+    free(fsm->changed_nodes.next);
     fsm_map_free(&fsm->allocation_map);
     fsm_map_free(&fsm->node_map);
     fsm_map_free(&fsm->intern_map);

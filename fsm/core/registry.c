@@ -105,9 +105,16 @@ static bool node_equal(const void *item, const char *key)
     return strcmp(((const struct node *)item)->view.id, key) == 0;
 }
 
-const struct node *fsm_node_named(const struct fsm *fsm, const char *id)
+const struct node *fsm_node_record(const struct fsm *fsm, const char *id)
 {
     return fsm_map_find(&fsm->node_map, fsm_hash_text(id), node_equal, id);
+}
+
+const struct node *fsm_node_named(const struct fsm *fsm, const char *id)
+{
+    const struct node *node = fsm_node_record(fsm, id);
+
+    return node != NULL && !node->removed ? node : NULL;
 }
 
 const struct node *fsm_node_look(const struct fsm *fsm, uint32_t slot)
@@ -117,16 +124,18 @@ const struct node *fsm_node_look(const struct fsm *fsm, uint32_t slot)
 
 bool fsm_node_serves(const struct fsm *fsm, uint32_t slot)
 {
-    const struct fsm_node *view = &fsm_node_look(fsm, slot)->view;
+    const struct node *node = fsm_node_look(fsm, slot);
 
-    return view->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN &&
-           view->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING;
+    return !node->removed && node->view.state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN &&
+           node->view.state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING;
 }
 
 struct node *fsm_node_get(struct fsm *fsm, const char *id)
 {
     struct node *node = fsm_map_find(&fsm->node_map, fsm_hash_text(id), node_equal, id);
 
+    if (node == NULL || node->removed)
+        return NULL;
     fsm_hold_node(fsm, node);
     return node;
 }
@@ -144,7 +153,10 @@ struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id)
     struct node *node = fsm_pool_take(&fsm->nodes, slot);
 
     CHECK(fsm->nodes.used <= FSM_NODES_MAX);
+    if (!list_empty(fsm->snapshots))
+        fsm_save_empty_node(fsm, slot);
     node->view.slot = slot;
+    node->view.made = fsm->command_count;
     node->view.id = fsm_intern(fsm, id);
     node->view.boot_id = fsm_intern(fsm, "");
     node->view.version = fsm_intern(fsm, "");
@@ -155,30 +167,112 @@ struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id)
     return node;
 }
 
-void fsm_node_changed(struct fsm *fsm, struct node *node)
+static void node_release_texts(struct fsm *fsm, const struct node *node)
 {
-    if (node->changed)
+    fsm_intern_release(fsm, node->view.boot_id);
+    fsm_intern_release(fsm, node->view.version);
+    fsm_intern_release(fsm, node->view.home_vcluster);
+}
+
+/* Nothing is known of it but the numbers that its reports had: an agent that kept its journal goes on from there. */
+static struct node *node_revive(struct fsm *fsm, struct node *node)
+{
+    CHECK(node->removed);
+    CHECK(list_empty(&node->assignments));
+    fsm_hold_node(fsm, node);
+    node_release_texts(fsm, node);
+    node->view.boot_id = fsm_intern(fsm, "");
+    node->view.version = fsm_intern(fsm, "");
+    node->view.home_vcluster = fsm_intern(fsm, "");
+    node->view.made = fsm->command_count;
+    node->view.state = CKPT__LOG__V1__NODE_STATE__NODE_STATE_UNSPECIFIED;
+    node->view.state_since_ms = fsm->now_ms;
+    node->view.steady_since_ms = 0;
+    node->view.failure_count = 0;
+    node->removed = false;
+    return node;
+}
+
+struct node *fsm_node_make(struct fsm *fsm, const char *id)
+{
+    struct node *removed = fsm_map_find(&fsm->node_map, fsm_hash_text(id), node_equal, id);
+
+    if (removed != NULL)
+        return node_revive(fsm, removed);
+    return fsm_node_create(fsm, fsm_pool_free_slot(&fsm->nodes), id);
+}
+
+void fsm_node_refer(struct fsm *fsm, uint32_t slot)
+{
+    struct node *node = fsm_pool_at(&fsm->nodes, slot);
+
+    CHECK(node != NULL);
+    node->name_count++;
+}
+
+void fsm_node_unrefer(struct fsm *fsm, uint32_t slot)
+{
+    struct node *node = fsm_pool_at(&fsm->nodes, slot);
+
+    CHECK(node != NULL);
+    CHECK(node->name_count > 0);
+    node->name_count--;
+    fsm_node_leave(fsm, node);
+}
+
+void fsm_node_leave(struct fsm *fsm, struct node *node)
+{
+    if (!node->removed || node->name_count > 0)
         return;
-    node->changed = true;
-    node->next_changed = NULL;
-    if (fsm->changed_last != NULL)
-        fsm->changed_last->next_changed = node;
+    CHECK(node->going_count == 0);
+    CHECK(list_empty(&node->assignments));
+    fsm_hold_node(fsm, node);
+    fsm_map_remove(&fsm->node_map, fsm_hash_text(node->view.id), node);
+    node_release_texts(fsm, node);
+    fsm_intern_release(fsm, node->view.id);
+    fsm_pool_give(&fsm->nodes, node->view.slot);
+}
+
+static void slot_queue_reach(struct slot_queue *queue, uint32_t slot)
+{
+    uint32_t capacity = queue->capacity == 0 ? 64 : queue->capacity;
+
+    if (slot < queue->capacity)
+        return;
+    while (capacity <= slot)
+        capacity *= 2;
+    queue->next = check_realloc(queue->next, capacity, sizeof(*queue->next));
+    queue->capacity = capacity;
+}
+
+void fsm_node_changed(struct fsm *fsm, const struct node *node)
+{
+    struct slot_queue *queue = &fsm->changed_nodes;
+    uint32_t slot = node->view.slot;
+
+    if (fsm_bitmap_get(&queue->queued, slot))
+        return;
+    fsm_bitmap_set(&queue->queued, slot);
+    slot_queue_reach(queue, slot);
+    queue->next[slot] = 0;
+    if (queue->last != 0)
+        queue->next[queue->last - 1] = slot + 1;
     else
-        fsm->changed_first = node;
-    fsm->changed_last = node;
+        queue->first = slot + 1;
+    queue->last = slot + 1;
 }
 
 bool fsm_take_changed_node(struct fsm *fsm, uint32_t *ret_node_slot)
 {
-    struct node *node = fsm->changed_first;
+    struct slot_queue *queue = &fsm->changed_nodes;
 
-    if (node == NULL)
+    if (queue->first == 0)
         return false;
-    fsm->changed_first = node->next_changed;
-    if (fsm->changed_first == NULL)
-        fsm->changed_last = NULL;
-    node->changed = false;
-    *ret_node_slot = node->view.slot;
+    *ret_node_slot = queue->first - 1;
+    queue->first = queue->next[*ret_node_slot];
+    if (queue->first == 0)
+        queue->last = 0;
+    fsm_bitmap_clear(&queue->queued, *ret_node_slot);
     return true;
 }
 

@@ -82,6 +82,7 @@ struct allocation {
     uint8_t leave_reason;    /* of nodes that leave without a checkpoint */
     uint8_t preemptor_class; /* of the last preemption; 0: none */
     bool assigned;           /* linked to its nodes: fsm_allocation_runs() */
+    bool going;              /* its nodes count it among the jobs that have not ended */
     bool
         expired; /* FAILED or COMPLETED for longer than the retention: leaves when its folders are collected */
 };
@@ -128,9 +129,11 @@ struct inputs {
 struct node {
     struct fsm_node view; /* first */
     struct list assignments;
-    struct node *next_changed;
     uint64_t stamp; /* finds duplicates in one pass */
-    bool changed;
+    uint32_t
+        name_count; /* parts and shards of all records, nodes of victims: they name it by its slot */
+    uint32_t going_count; /* jobs that have not ended and run on it, or would */
+    bool removed;         /* it is gone, but for its name, which the records have */
 };
 
 struct target {
@@ -143,6 +146,13 @@ struct target {
     uint32_t job_count;            /* records that name it */
     uint32_t going_count;          /* of these the ones that have not ended */
     bool removed;                  /* it is gone, but for its name, which the records have */
+};
+
+/* Slots in the order in which they came, each once. A slot's place is its number, so that the record may be gone. */
+struct slot_queue {
+    uint32_t *next; /* by slot; as first and last a slot + 1, or 0: none */
+    uint32_t capacity, first, last;
+    struct bitmap queued;
 };
 
 struct queue {
@@ -238,8 +248,8 @@ struct fsm {
     struct fsm_losses losses;
     Ckpt__Log__V1__SetLearned *learned; /* NULL: nothing yet */
     /* not part of the state */
-    struct list *snapshots; /* at work; heap: struct fsm may move */
-    struct node *changed_first, *changed_last;
+    struct list *snapshots;            /* at work; heap: struct fsm may move */
+    struct slot_queue changed_nodes;   /* whose orders may have changed, removed ones among them */
     struct bitmap changed_allocations; /* slots: fsm_take_changed_allocations() */
     struct arena arena;
     uint32_t intern_alone_count;
@@ -337,6 +347,7 @@ void fsm_save_basis(struct fsm *fsm, const struct basis *basis);
 void fsm_save_undeleted(struct fsm *fsm, uint32_t place);
 void fsm_save_empty_slot(struct fsm *fsm, uint32_t slot);  /* of an allocation */
 void fsm_save_empty_basis(struct fsm *fsm, uint32_t slot); /* likewise */
+void fsm_save_empty_node(struct fsm *fsm, uint32_t slot);  /* likewise */
 void fsm_save_event(struct fsm *fsm, const Ckpt__V1__Event *event);
 /* Before the oldest session leaves: true when the snapshot still needs it, and will free it. */
 bool fsm_save_session(struct fsm *fsm, struct session *session);
@@ -395,7 +406,7 @@ void fsm_allocation_move(struct fsm *fsm, struct allocation *allocation,
                          Ckpt__V1__AllocationState to, Ckpt__V1__Reason reason);
 /* Counts a restored record in its state, without an event. */
 void fsm_checkpoint_adopt(struct fsm *fsm, const struct checkpoint *checkpoint);
-void fsm_allocation_adopt(struct fsm *fsm, const struct allocation *allocation);
+void fsm_allocation_adopt(struct fsm *fsm, struct allocation *allocation);
 void fsm_allocation_forget(struct fsm *fsm, const struct allocation *allocation);
 void fsm_checkpoint_forget(struct fsm *fsm, const struct checkpoint *checkpoint);
 /* RUNNING, or STARTING while a part of it is to start: of a new or restarted one, and of one that is no longer to stop. */
@@ -404,6 +415,7 @@ bool fsm_allocation_runs(
     const struct allocation
         *allocation); /* it holds nodes: STARTING, RUNNING, CHECKPOINTING_TO_STOP */
 bool fsm_allocation_restartable(const struct allocation *allocation);
+bool fsm_allocation_goes_on(const struct allocation *allocation); /* it has not ended */
 
 /* registry.c: checkpoints by id; nodes, targets and allocations by name and slot. What takes a struct fsm that may change is for
  * those who change the record: it holds the record for a snapshot at work first. Others look. */
@@ -414,12 +426,19 @@ const struct checkpoint *fsm_registry_look(const struct fsm *fsm, uint64_t id);
 const struct checkpoint *fsm_registry_next(const struct fsm *fsm, uint64_t after);
 size_t fsm_registry_place(const struct fsm *fsm, uint64_t id); /* of a present one */
 struct node *fsm_node_get(struct fsm *fsm, const char *id);
-struct node *fsm_node_slot(struct fsm *fsm, uint32_t slot);
+struct node *fsm_node_slot(struct fsm *fsm, uint32_t slot); /* also a removed one */
 const struct node *fsm_node_named(const struct fsm *fsm, const char *id);
-const struct node *fsm_node_look(const struct fsm *fsm, uint32_t slot);
+const struct node *fsm_node_look(const struct fsm *fsm, uint32_t slot);    /* also a removed one */
+const struct node *fsm_node_record(const struct fsm *fsm, const char *id); /* likewise */
 bool fsm_node_serves(const struct fsm *fsm, uint32_t slot); /* not down, not to be emptied */
 struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id);
-void fsm_node_changed(struct fsm *fsm, struct node *node);
+/* A new one, or the removed one whose name records still have. There must be room for it. */
+struct node *fsm_node_make(struct fsm *fsm, const char *id);
+void fsm_node_changed(struct fsm *fsm, const struct node *node);
+/* A record names the node by its slot, or does so no more. The slot of a removed node is free again when no record names it. */
+void fsm_node_refer(struct fsm *fsm, uint32_t slot);
+void fsm_node_unrefer(struct fsm *fsm, uint32_t slot);
+void fsm_node_leave(struct fsm *fsm, struct node *node);
 struct target *fsm_target_get(const struct fsm *fsm, const char *id);
 struct target *fsm_target_slot(const struct fsm *fsm, uint32_t slot); /* also a removed one */
 struct target *fsm_target_create(struct fsm *fsm, uint32_t slot, const char *id);
@@ -435,7 +454,12 @@ const struct allocation *fsm_allocation_look(const struct fsm *fsm, uint32_t slo
 /* allocation.c */
 struct allocation *fsm_allocation_create(struct fsm *fsm, uint32_t slot, const char *id);
 void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation);
-struct fsm_node_share *fsm_allocation_set_shares(struct allocation *allocation, uint32_t count);
+/* In place of those that it has, all zero: the caller fills them, and then lets them name their nodes. */
+struct fsm_node_share *fsm_allocation_set_shares(struct fsm *fsm, struct allocation *allocation,
+                                                 uint32_t count);
+void fsm_allocation_name_nodes(struct fsm *fsm, struct allocation *allocation);
+/* Counts it on its nodes as one that has not ended, or no more. */
+void fsm_allocation_count_going(struct fsm *fsm, struct allocation *allocation, bool going);
 void fsm_allocation_begin_lives(const struct fsm *fsm, struct allocation *allocation, bool all);
 /* The view's, to write. */
 struct fsm_node_share *fsm_allocation_shares(struct allocation *allocation);
@@ -591,7 +615,9 @@ void fsm_scale_ended(struct fsm *fsm, struct allocation *allocation);
 void fsm_scale_due(struct fsm *fsm, struct allocation *allocation);
 void fsm_scale_adopt(struct fsm *fsm, struct allocation *allocation); /* a restored one */
 void fsm_scale_undo(struct fsm *fsm, struct allocation *allocation);
-void fsm_scale_clear(struct allocation *allocation);
+void fsm_scale_clear(struct fsm *fsm, struct allocation *allocation);
+void fsm_scale_set_next(struct fsm *fsm, struct allocation *allocation,
+                        const struct fsm_node_share *take_next, uint32_t count);
 void fsm_scale_event(struct fsm *fsm, const struct allocation *allocation, Ckpt__V1__Reason reason);
 
 /* checkpoint.c */
@@ -614,8 +640,11 @@ bool fsm_checkpoint_has_folder(const struct checkpoint *checkpoint);
 /* An active one that goes on serves another purpose as well, and is granted as that; one that was put off begins. */
 void fsm_checkpoint_hurry(struct fsm *fsm, struct checkpoint *checkpoint,
                           const struct checkpoint_ask *ask);
-void fsm_checkpoint_set_shards(struct checkpoint *checkpoint, uint32_t count);
-void fsm_checkpoint_shards_from(struct checkpoint *checkpoint, const struct allocation *allocation);
+/* In place of those that it has, all zero: the caller fills them, and then lets them name their nodes. */
+void fsm_checkpoint_set_shards(struct fsm *fsm, struct checkpoint *checkpoint, uint32_t count);
+void fsm_checkpoint_name_nodes(struct fsm *fsm, const struct checkpoint *checkpoint);
+void fsm_checkpoint_shards_from(struct fsm *fsm, struct checkpoint *checkpoint,
+                                const struct allocation *allocation);
 void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
                              const Ckpt__Log__V1__Grant *grant, bool bypass);
 void fsm_checkpoint_started(struct fsm *fsm, struct checkpoint *checkpoint, struct fsm_shard *shard,
@@ -702,7 +731,8 @@ fsm_handler fsm_apply_cluster_init, fsm_apply_member_facts, fsm_apply_member_rol
     fsm_apply_restart, fsm_apply_decisions, fsm_apply_grants, fsm_apply_node_report,
     fsm_apply_node_seen, fsm_apply_target_availability, fsm_apply_put_target, fsm_apply_set_policy,
     fsm_apply_tick, fsm_apply_leader_elected, fsm_apply_new_epoch, fsm_apply_collected,
-    fsm_apply_drain_node, fsm_apply_set_learned, fsm_apply_node_running, fsm_apply_remove_target;
+    fsm_apply_drain_node, fsm_apply_set_learned, fsm_apply_node_running, fsm_apply_remove_target,
+    fsm_apply_remove_node;
 enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec,
                                struct fsm_outcome *outcome);
 /* Ends or requeues what runs on a node that is gone. */

@@ -474,6 +474,11 @@ static enum fsm_status validate_remove_target(const fsm_command *command,
     return check_id(command->remove_target->target_id, outcome);
 }
 
+static enum fsm_status validate_remove_node(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    return check_id(command->remove_node->node_id, outcome);
+}
+
 static enum fsm_status validate_new_epoch(const fsm_command *command, struct fsm_outcome *outcome)
 {
     check_id(command->new_epoch->cluster_id, outcome);
@@ -536,6 +541,7 @@ static validator *const validators[] = {
     V(SET_LEARNED) = validate_set_learned,
     V(NODE_RUNNING) = validate_node_running,
     V(REMOVE_TARGET) = validate_remove_target,
+    V(REMOVE_NODE) = validate_remove_node,
 #undef V
 };
 

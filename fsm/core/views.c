@@ -110,7 +110,14 @@ const struct fsm_node *fsm_node_at(const struct fsm *fsm, uint32_t slot)
 {
     const struct node *node = fsm_node_look(fsm, slot);
 
-    return node == NULL ? NULL : &node->view;
+    return node == NULL || node->removed ? NULL : &node->view;
+}
+
+const char *fsm_node_name(const struct fsm *fsm, uint32_t slot)
+{
+    const struct node *node = fsm_node_look(fsm, slot);
+
+    return node == NULL ? "" : node->view.id;
 }
 
 const struct fsm_node *fsm_node_find(const struct fsm *fsm, const char *id)

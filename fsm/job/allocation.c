@@ -31,6 +31,33 @@ static void allocation_release_texts(struct fsm *fsm, struct fsm_allocation *vie
     fsm_intern_release(fsm, view->id);
 }
 
+void fsm_allocation_count_going(struct fsm *fsm, struct allocation *allocation, bool going)
+{
+    if (allocation->going == going)
+        return;
+    for (uint32_t i = 0; i < allocation->view.node_count; i++) {
+        struct node *node = fsm_pool_at(&fsm->nodes, allocation->view.nodes[i].node_slot);
+
+        CHECK(going || node->going_count > 0);
+        node->going_count += going ? 1 : (uint32_t)-1;
+    }
+    allocation->going = going;
+}
+
+void fsm_allocation_name_nodes(struct fsm *fsm, struct allocation *allocation)
+{
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        fsm_node_refer(fsm, allocation->view.nodes[i].node_slot);
+    fsm_allocation_count_going(fsm, allocation, fsm_allocation_goes_on(allocation));
+}
+
+static void allocation_unname_nodes(struct fsm *fsm, struct allocation *allocation)
+{
+    fsm_allocation_count_going(fsm, allocation, false);
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        fsm_node_unrefer(fsm, allocation->view.nodes[i].node_slot);
+}
+
 void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation)
 {
     struct target *target = fsm_target_slot(fsm, allocation->view.target_slot);
@@ -45,14 +72,16 @@ void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation)
     fsm_allocation_forget(fsm, allocation);
     fsm_map_remove(&fsm->allocation_map, fsm_intern_hash(allocation->view.id), allocation);
     allocation_release_texts(fsm, &allocation->view);
-    fsm_scale_clear(allocation);
+    fsm_scale_clear(fsm, allocation);
+    allocation_unname_nodes(fsm, allocation);
     free(allocation->assignments);
     fsm_pool_give(&fsm->allocations, slot);
     fsm_target_leave(fsm, target);
 }
 
 /* One block: the parts, then the shares. */
-struct fsm_node_share *fsm_allocation_set_shares(struct allocation *allocation, uint32_t count)
+struct fsm_node_share *fsm_allocation_set_shares(struct fsm *fsm, struct allocation *allocation,
+                                                 uint32_t count)
 {
     size_t parts_size = count * sizeof(struct assignment);
     struct assignment *parts = check_calloc(1, parts_size + count * sizeof(struct fsm_node_share));
@@ -66,6 +95,7 @@ struct fsm_node_share *fsm_allocation_set_shares(struct allocation *allocation, 
         parts[i].share = i;
         list_init(&parts[i].in_node);
     }
+    allocation_unname_nodes(fsm, allocation);
     free(allocation->assignments);
     allocation->assignments = parts;
     allocation->view.nodes = shares;

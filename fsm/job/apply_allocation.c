@@ -12,7 +12,7 @@ static enum fsm_status shares_check(struct fsm *fsm, size_t count, fsm_share_mes
     uint32_t unknown = 0;
 
     for (size_t i = 0; i < count; i++)
-        unknown += fsm_node_named(fsm, messages[i]->node_id) == NULL;
+        unknown += fsm_node_record(fsm, messages[i]->node_id) == NULL;
     outcome->current = fsm->nodes.used;
     outcome->limit = FSM_NODES_MAX;
     if (unknown > FSM_NODES_MAX - fsm->nodes.used)
@@ -37,7 +37,7 @@ static void shares_fill(struct fsm *fsm, struct fsm_node_share *shares, size_t c
         struct node *node = fsm_node_get(fsm, messages[i]->node_id);
 
         if (node == NULL)
-            node = fsm_node_create(fsm, fsm_pool_free_slot(&fsm->nodes), messages[i]->node_id);
+            node = fsm_node_make(fsm, messages[i]->node_id);
         if (messages[i]->home_vcluster[0] != '\0')
             node_set_home(fsm, node, messages[i]->home_vcluster);
         shares[i].node_slot = node->view.slot;
@@ -50,7 +50,8 @@ static void shares_fill(struct fsm *fsm, struct fsm_node_share *shares, size_t c
 static void shares_take(struct fsm *fsm, struct allocation *allocation, size_t count,
                         fsm_share_message **messages)
 {
-    shares_fill(fsm, fsm_allocation_set_shares(allocation, (uint32_t)count), count, messages);
+    shares_fill(fsm, fsm_allocation_set_shares(fsm, allocation, (uint32_t)count), count, messages);
+    fsm_allocation_name_nodes(fsm, allocation);
     fsm_allocation_sum_shares(allocation);
 }
 
@@ -178,7 +179,7 @@ static enum fsm_status update_joins_check(const struct fsm *fsm,
     if (last == NULL || last->shard_count != 1 || runs_on(allocation, last->shards[0].node_slot))
         return FSM_OK;
     for (size_t i = 0; i < request->n_nodes; i++) {
-        const struct node *node = fsm_node_named(fsm, request->nodes[i]->node_id);
+        const struct node *node = fsm_node_record(fsm, request->nodes[i]->node_id);
 
         if (node != NULL && node->view.slot == last->shards[0].node_slot)
             joins = i + 1;
@@ -222,7 +223,7 @@ static enum fsm_status update_nodes_now(struct fsm *fsm, struct allocation *allo
     }
     next = check_calloc(request->n_nodes, sizeof(*next));
     shares_fill(fsm, next, request->n_nodes, request->nodes);
-    fsm_scale_clear(allocation);
+    fsm_scale_clear(fsm, allocation);
     fsm_scale_now(fsm, allocation, next, (uint32_t)request->n_nodes,
                   leave ? CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT
                         : CKPT__V1__REASON__REASON_NONE);
@@ -240,9 +241,8 @@ static enum fsm_status update_nodes_later(struct fsm *fsm, struct allocation *al
 
     shares_fill(fsm, next, request->n_nodes, request->nodes);
     if (allocation->view.state == ENDS(STARTING) && allocation->view.active_checkpoint_id == 0) {
-        allocation->view.next = next; /* nothing is there to be saved */
-        allocation->view.next_count = (uint32_t)request->n_nodes;
-        outcome->checkpoint_id = 0;
+        fsm_scale_set_next(fsm, allocation, next, (uint32_t)request->n_nodes);
+        outcome->checkpoint_id = 0; /* nothing is there to be saved */
         fsm_scale_done(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
         return FSM_OK;
     }
@@ -417,6 +417,8 @@ static enum fsm_status restart_nodes_check(struct fsm *fsm, const struct allocat
 
         outcome->current = i + 1;
         outcome->limit = count;
+        if (node != NULL && node->removed)
+            return FSM_NODE_NOT_FOUND; /* it was removed when this job had failed */
         if (node != NULL && node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
             return FSM_NODE_DOWN;
     }

@@ -129,6 +129,18 @@ void fsm_checkpoint_set_detail(struct fsm *fsm, struct checkpoint *checkpoint, c
         fsm_intern_release(fsm, before);
 }
 
+void fsm_checkpoint_name_nodes(struct fsm *fsm, const struct checkpoint *checkpoint)
+{
+    for (uint32_t i = 0; i < checkpoint->view.shard_count; i++)
+        fsm_node_refer(fsm, checkpoint->shards[i].node_slot);
+}
+
+static void checkpoint_unname_nodes(struct fsm *fsm, const struct checkpoint *checkpoint)
+{
+    for (uint32_t i = 0; i < checkpoint->view.shard_count; i++)
+        fsm_node_unrefer(fsm, checkpoint->shards[i].node_slot);
+}
+
 void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     struct allocation *allocation = fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
@@ -154,24 +166,28 @@ void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint)
     if (checkpoint->inputs != NULL)
         fsm_basis_release(fsm, checkpoint->inputs->basis);
     fsm_checkpoint_set_detail(fsm, checkpoint, "");
+    checkpoint_unname_nodes(fsm, checkpoint);
     free(checkpoint->inputs);
     free(checkpoint->shards);
     free(checkpoint);
 }
 
-void fsm_checkpoint_set_shards(struct checkpoint *checkpoint, uint32_t count)
+void fsm_checkpoint_set_shards(struct fsm *fsm, struct checkpoint *checkpoint, uint32_t count)
 {
+    checkpoint_unname_nodes(fsm, checkpoint);
     free(checkpoint->shards);
     checkpoint->shards = check_calloc(count, sizeof(*checkpoint->shards));
     checkpoint->view.shards = checkpoint->shards;
     checkpoint->view.shard_count = count;
 }
 
-void fsm_checkpoint_shards_from(struct checkpoint *checkpoint, const struct allocation *allocation)
+void fsm_checkpoint_shards_from(struct fsm *fsm, struct checkpoint *checkpoint,
+                                const struct allocation *allocation)
 {
-    fsm_checkpoint_set_shards(checkpoint, allocation->view.node_count);
+    fsm_checkpoint_set_shards(fsm, checkpoint, allocation->view.node_count);
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
         checkpoint->shards[i].node_slot = allocation->view.nodes[i].node_slot;
+    fsm_checkpoint_name_nodes(fsm, checkpoint);
 }
 
 /* What an attempt wrote is worth nothing for the next one. */
@@ -284,7 +300,7 @@ static void checkpoint_new(struct fsm *fsm, struct allocation *allocation,
     }
     checkpoint->view.recompute_saved_gpu_ms = recompute_gpu_ms;
     checkpoint->view.success_ppm = fsm_success_ppm(&allocation->view.learned);
-    fsm_checkpoint_shards_from(checkpoint, allocation);
+    fsm_checkpoint_shards_from(fsm, checkpoint, allocation);
     fsm_checkpoint_link(fsm, checkpoint);
     fsm_checkpoint_move(fsm, checkpoint, STATE(REQUESTED), CKPT__V1__REASON__REASON_NONE);
     allocation->view.active_checkpoint_id = checkpoint->view.id;
@@ -385,7 +401,7 @@ enum fsm_status fsm_checkpoint_ask(struct fsm *fsm, struct allocation *allocatio
         checkpoint_upgrade(fsm, active, ask);
     }
     if (ask->after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE) {
-        fsm_scale_clear(allocation); /* */
+        fsm_scale_clear(fsm, allocation); /* */
         fsm_allocation_move(fsm, allocation,
                             CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP,
                             CKPT__V1__REASON__REASON_NONE);

@@ -133,20 +133,20 @@ static bool allocation_may_be_victim(const struct allocation *allocation)
     return fsm_allocation_runs(allocation) && !allocation->view.sensitive;
 }
 
-/* It runs, or may run again without having failed. */
-static bool allocation_goes_on(const struct allocation *allocation)
+bool fsm_allocation_goes_on(const struct allocation *allocation)
 {
     return ((A(COMPLETED) | A(FAILED)) >> allocation->view.state & 1) == 0;
 }
 
-void fsm_allocation_adopt(struct fsm *fsm, const struct allocation *allocation)
+void fsm_allocation_adopt(struct fsm *fsm, struct allocation *allocation)
 {
     struct bitmap *victims = &fsm->running_by_class[allocation->view.preemption_class];
     struct target *target = fsm_target_slot(fsm, allocation->view.target_slot);
 
     fsm->allocations_by_state[allocation->view.state]++;
     target->job_count++;
-    target->going_count += allocation_goes_on(allocation);
+    target->going_count += fsm_allocation_goes_on(allocation);
+    fsm_allocation_count_going(fsm, allocation, fsm_allocation_goes_on(allocation));
     if (allocation_may_be_victim(allocation))
         fsm_bitmap_set(victims, allocation->view.slot);
 }
@@ -160,7 +160,7 @@ void fsm_allocation_forget(struct fsm *fsm, const struct allocation *allocation)
     CHECK(fsm->allocations_by_state[allocation->view.state] > 0);
     fsm->allocations_by_state[allocation->view.state]--;
     target->job_count--;
-    target->going_count -= allocation_goes_on(allocation);
+    target->going_count -= fsm_allocation_goes_on(allocation);
     fsm_bitmap_clear(&fsm->running_by_class[allocation->view.preemption_class],
                      allocation->view.slot);
 }

@@ -24,11 +24,51 @@ static void scale_free(const struct fsm_node_share *shares)
     free(pointer.changing);
 }
 
-void fsm_scale_clear(struct allocation *allocation)
+/* A node that is in both sets counts the job once. */
+static void scale_count_joining(struct fsm *fsm, const struct allocation *allocation, int change)
 {
-    scale_free(allocation->view.next);
+    const struct fsm_allocation *view = &allocation->view;
+    uint64_t stamp = ++fsm->stamp;
+
+    for (uint32_t i = 0; i < view->node_count; i++)
+        ((struct node *)fsm_pool_at(&fsm->nodes, view->nodes[i].node_slot))->stamp = stamp;
+    for (uint32_t i = 0; i < view->next_count; i++) {
+        struct node *node = fsm_pool_at(&fsm->nodes, view->next[i].node_slot);
+
+        if (node->stamp != stamp)
+            node->going_count += (uint32_t)change;
+    }
+}
+
+void fsm_scale_set_next(struct fsm *fsm, struct allocation *allocation,
+                        const struct fsm_node_share *take_next, uint32_t count)
+{
+    CHECK(allocation->view.next_count == 0);
+    allocation->view.next = take_next;
+    allocation->view.next_count = count;
+    for (uint32_t i = 0; i < count; i++)
+        fsm_node_refer(fsm, take_next[i].node_slot);
+    scale_count_joining(fsm, allocation, 1);
+}
+
+/* Whose it is then: the caller's. */
+static const struct fsm_node_share *scale_take_next(struct fsm *fsm, struct allocation *allocation)
+{
+    const struct fsm_node_share *next = allocation->view.next;
+    uint32_t count = allocation->view.next_count;
+
+    scale_count_joining(fsm, allocation, -1);
     allocation->view.next = NULL;
     allocation->view.next_count = 0;
+    for (uint32_t i = 0; i < count; i++)
+        fsm_node_unrefer(fsm, next[i].node_slot);
+    return next;
+}
+
+void fsm_scale_clear(struct fsm *fsm, struct allocation *allocation)
+{
+    if (allocation->view.next_count > 0)
+        scale_free(scale_take_next(fsm, allocation));
     allocation->view.leaving = false;
     allocation->leave_reason = 0;
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
@@ -65,8 +105,7 @@ enum fsm_status fsm_scale_ask(struct fsm *fsm, struct allocation *allocation,
         fsm_checkpoint_hurry(fsm, active, &ask);
     if (status != FSM_OK)
         return status;
-    allocation->view.next = take_next;
-    allocation->view.next_count = count;
+    fsm_scale_set_next(fsm, allocation, take_next, count);
     return FSM_OK;
 }
 
@@ -91,7 +130,7 @@ static const struct part_known *part_find(const struct part_known *known, uint32
 }
 
 /* What is known of a part that stays, stays. */
-static void scale_set_shares(const struct fsm *fsm, struct allocation *allocation,
+static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
                              const struct fsm_node_share *next, uint32_t count)
 {
     struct fsm_allocation *view = &allocation->view;
@@ -107,7 +146,7 @@ static void scale_set_shares(const struct fsm *fsm, struct allocation *allocatio
                                        allocation->assignments[i].exited,
                                        allocation->assignments[i].nameless,
                                        allocation->assignments[i].starting};
-    shares = fsm_allocation_set_shares(allocation, count);
+    shares = fsm_allocation_set_shares(fsm, allocation, count);
     memcpy(shares, next, count * sizeof(*next));
     for (uint32_t i = 0; i < count; i++) {
         const struct part_known *part = part_find(known, known_count, &at, next[i].node_slot);
@@ -123,6 +162,7 @@ static void scale_set_shares(const struct fsm *fsm, struct allocation *allocatio
                          : view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING;
         allocation->starting_count += allocation->assignments[i].starting;
     }
+    fsm_allocation_name_nodes(fsm, allocation);
     fsm_allocation_begin_lives(fsm, allocation, false);
     free(known);
 }
@@ -151,7 +191,7 @@ void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
     if (view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING)
         fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
     if (active != NULL)
-        fsm_checkpoint_shards_from(active, allocation);
+        fsm_checkpoint_shards_from(fsm, active, allocation);
     fsm_preemption_released(fsm, allocation);
 }
 
@@ -183,14 +223,13 @@ void fsm_scale_ended(struct fsm *fsm, struct allocation *allocation)
 /* The rest goes on when what leaves has ended. */
 static void scale_settle(struct fsm *fsm, struct allocation *allocation)
 {
-    const struct fsm_node_share *next = allocation->view.next;
     uint32_t count = allocation->view.next_count;
+    const struct fsm_node_share *next;
 
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
         if (allocation->assignments[i].leaving && !allocation->assignments[i].terminated)
             return;
-    allocation->view.next = NULL;
-    allocation->view.next_count = 0;
+    next = scale_take_next(fsm, allocation);
     allocation->view.leaving = false;
     fsm_scale_now(fsm, allocation, next, count, CKPT__V1__REASON__REASON_NONE);
     fsm_scale_event(fsm, allocation, (Ckpt__V1__Reason)allocation->leave_reason);
@@ -252,6 +291,6 @@ void fsm_scale_undo(struct fsm *fsm, struct allocation *allocation)
 {
     if (allocation->view.next_count == 0 || allocation->view.leaving)
         return;
-    fsm_scale_clear(allocation);
+    fsm_scale_clear(fsm, allocation);
     fsm_scale_event(fsm, allocation, CKPT__V1__REASON__REASON_CANCELLED_BY_REQUEST);
 }

@@ -54,7 +54,7 @@ void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
          reason == CKPT__V1__REASON__REASON_CHECKPOINT_TIMEOUT))
         fsm->losses.kills[fsm_group(view, fsm_vcluster_busy(fsm, view->vcluster))]++;
     view->terminating = false;
-    fsm_scale_clear(allocation);
+    fsm_scale_clear(fsm, allocation);
     fsm_preemption_leaves(fsm, allocation);
     fsm_allocation_release(fsm, allocation);
     fsm_ledger_update(fsm, allocation);
@@ -99,7 +99,7 @@ void fsm_terminate_begin(struct fsm *fsm, struct allocation *allocation, struct 
     CHECK(fsm_allocation_runs(allocation));
     CHECK(!view->terminating);
     CHECK(fsm_allocation_move_allowed(view->state, plan.state));
-    fsm_scale_clear(allocation);
+    fsm_scale_clear(fsm, allocation);
     view->terminating = true;
     view->terminate_reason = plan.order_reason;
     allocation->plan_state = (uint8_t)plan.state;

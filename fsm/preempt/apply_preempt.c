@@ -60,8 +60,7 @@ static bool victim_keep(struct fsm *fsm, struct allocation *allocation, const ui
     CHECK(kept > 0 && kept < view->node_count);
     if (fsm_scale_ask(fsm, allocation, next, kept, asked) == FSM_OK)
         return true;
-    allocation->view.next = next;
-    allocation->view.next_count = kept;
+    fsm_scale_set_next(fsm, allocation, next, kept);
     return false;
 }
 
@@ -133,14 +132,16 @@ static void victim_fill(struct fsm *fsm, const struct victim_search *search,
         fsm, search, allocation, victim->state == VICTIM(SHRINKING), slots, &victim->gpu_count);
     victim->node_slots = slots;
     victim->since_ms = fsm->now_ms;
-    if (victim->state != VICTIM(SHRINKING) || search->gpus > 0 || missing >= victim->node_count ||
-        allocation->view.next_count > 0)
-        return;
-    victim->node_count = missing;
-    victim->gpu_count = 0;
-    for (uint32_t i = 0; i < allocation->view.node_count; i++)
-        if (slot_listed(slots, missing, allocation->view.nodes[i].node_slot))
-            victim->gpu_count += allocation->view.nodes[i].gpu_count;
+    if (victim->state == VICTIM(SHRINKING) && search->gpus == 0 && missing < victim->node_count &&
+        allocation->view.next_count == 0) {
+        victim->node_count = missing;
+        victim->gpu_count = 0;
+        for (uint32_t i = 0; i < allocation->view.node_count; i++)
+            if (slot_listed(slots, missing, allocation->view.nodes[i].node_slot))
+                victim->gpu_count += allocation->view.nodes[i].gpu_count;
+    }
+    for (uint32_t i = 0; i < victim->node_count; i++)
+        fsm_node_refer(fsm, slots[i]);
 }
 
 static void victim_take(struct fsm *fsm, struct preemption *preemption,

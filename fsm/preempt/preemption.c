@@ -85,11 +85,14 @@ void fsm_preemption_free(struct fsm *fsm, struct preemption *preemption)
 static void preemption_forget_victims(struct fsm *fsm, const struct preemption *preemption)
 {
     for (uint32_t i = 0; i < preemption->view.victim_count; i++) {
+        const struct fsm_preemption_victim *victim = &preemption->view.victims[i];
         struct allocation *allocation;
 
-        if (!victim_gives(&preemption->view.victims[i]))
+        for (uint32_t j = 0; j < victim->node_count; j++)
+            fsm_node_unrefer(fsm, victim->node_slots[j]);
+        if (!victim_gives(victim))
             continue;
-        allocation = fsm_allocation_get(fsm, preemption->view.victims[i].allocation_id);
+        allocation = fsm_allocation_get(fsm, victim->allocation_id);
         if (allocation != NULL && allocation->view.preemption_id == preemption->view.id)
             allocation->view.preemption_id = 0;
     }
@@ -269,6 +272,7 @@ void fsm_preemption_leaves(struct fsm *fsm, const struct allocation *allocation)
             slots.changing[kept++] = slot;
             continue;
         }
+        fsm_node_unrefer(fsm, slot);
         for (uint32_t j = 0; j < allocation->view.node_count; j++)
             if (allocation->view.nodes[j].node_slot == slot)
                 victim->gpu_count -=

@@ -155,7 +155,7 @@ static bool restore_node(struct fsm *fsm, const Ckpt__Log__V1__NodeRecord *recor
     if (record->slot >= FSM_NODES_MAX || !id_valid(record->node_id) ||
         record->steady_since_ms > FSM_TIME_MAX_MS ||
         (unsigned)record->state > CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING ||
-        fsm_node_look(fsm, record->slot) != NULL || fsm_node_named(fsm, record->node_id) != NULL)
+        fsm_node_look(fsm, record->slot) != NULL || fsm_node_record(fsm, record->node_id) != NULL)
         return false;
     node = fsm_node_create(fsm, record->slot, record->node_id);
     fsm_intern_release(fsm, node->view.boot_id);
@@ -169,6 +169,8 @@ static bool restore_node(struct fsm *fsm, const Ckpt__Log__V1__NodeRecord *recor
     node->view.failure_count = record->failure_count;
     fsm_intern_release(fsm, node->view.home_vcluster);
     node->view.home_vcluster = fsm_intern(fsm, record->home_vcluster);
+    node->view.made = record->made;
+    node->removed = record->removed;
     fsm_node_changed(fsm, node);
     return true;
 }
@@ -224,7 +226,7 @@ static bool allocation_valid(struct fsm *fsm, const Ckpt__Log__V1__AllocationRec
            shares_valid(fsm, record->n_next_shares, record->next_shares);
 }
 
-static void restore_next(struct allocation *allocation,
+static void restore_next(struct fsm *fsm, struct allocation *allocation,
                          const Ckpt__Log__V1__AllocationRecord *record)
 {
     struct fsm_node_share *next;
@@ -238,17 +240,16 @@ static void restore_next(struct allocation *allocation,
         next[i].gpu_memory_used_bytes = record->next_shares[i]->gpu_memory_used_bytes;
         next[i].borrowed = record->next_shares[i]->borrowed;
     }
-    allocation->view.next = next;
-    allocation->view.next_count = (uint32_t)record->n_next_shares;
+    fsm_scale_set_next(fsm, allocation, next, (uint32_t)record->n_next_shares);
     allocation->view.leaving = record->leaving;
     allocation->leave_reason = (uint8_t)record->leave_reason;
 }
 
-static void restore_shares(struct allocation *allocation,
+static void restore_shares(struct fsm *fsm, struct allocation *allocation,
                            const Ckpt__Log__V1__AllocationRecord *record)
 {
     struct fsm_node_share *shares =
-        fsm_allocation_set_shares(allocation, (uint32_t)record->n_shares);
+        fsm_allocation_set_shares(fsm, allocation, (uint32_t)record->n_shares);
 
     for (size_t i = 0; i < record->n_shares; i++) {
         const Ckpt__Log__V1__ShareRecord *source = record->shares[i];
@@ -268,6 +269,7 @@ static void restore_shares(struct allocation *allocation,
         allocation->terminated_count += source->terminated;
         allocation->exited_count += source->exited;
     }
+    fsm_allocation_name_nodes(fsm, allocation);
     fsm_allocation_sum_shares(allocation);
 }
 
@@ -371,9 +373,9 @@ static bool restore_allocation(struct fsm *fsm, const Ckpt__Log__V1__AllocationR
     restore_allocation_facts(fsm, &allocation->view, record);
     restore_allocation_times(allocation, record);
     restore_learned(&allocation->view.learned, record);
-    restore_shares(allocation, record);
+    restore_shares(fsm, allocation, record);
     restore_account(fsm, allocation, record);
-    restore_next(allocation, record);
+    restore_next(fsm, allocation, record);
     fsm_scale_adopt(fsm, allocation);
     fsm_allocation_adopt(fsm, allocation);
     if (fsm_allocation_runs(allocation))
@@ -413,10 +415,10 @@ static bool checkpoint_valid(const struct fsm *fsm, const Ckpt__Log__V1__Checkpo
     return true;
 }
 
-static void restore_shards(struct checkpoint *checkpoint,
+static void restore_shards(struct fsm *fsm, struct checkpoint *checkpoint,
                            const Ckpt__Log__V1__CheckpointRecord *record)
 {
-    fsm_checkpoint_set_shards(checkpoint, (uint32_t)record->n_shards);
+    fsm_checkpoint_set_shards(fsm, checkpoint, (uint32_t)record->n_shards);
     for (size_t i = 0; i < record->n_shards; i++) {
         const Ckpt__Log__V1__ShardRecord *source = record->shards[i];
         struct fsm_shard *shard = &checkpoint->shards[i];
@@ -432,6 +434,7 @@ static void restore_shards(struct checkpoint *checkpoint,
             memcpy(shard->manifest_sha256, source->manifest_sha256.data,
                    sizeof(shard->manifest_sha256));
     }
+    fsm_checkpoint_name_nodes(fsm, checkpoint);
 }
 
 static void restore_checkpoint_facts(struct fsm_checkpoint *view,
@@ -544,7 +547,7 @@ static bool restore_checkpoint(struct fsm *fsm, const Ckpt__Log__V1__CheckpointR
                                        fsm_allocation_slot(fsm, record->allocation_slot));
     restore_checkpoint_facts(&checkpoint->view, record);
     fsm_checkpoint_set_detail(fsm, checkpoint, record->detail);
-    restore_shards(checkpoint, record);
+    restore_shards(fsm, checkpoint, record);
     restore_inputs(fsm, checkpoint, record->inputs);
     if (record->terms != NULL)
         checkpoint->view.terms =
@@ -647,6 +650,8 @@ static bool restore_victim(struct fsm *fsm, struct preemption *preemption,
     victim->gpu_count = record->gpu_count;
     victim->node_count = (uint32_t)record->n_node_slots;
     victim->node_slots = slots;
+    for (uint32_t i = 0; i < victim->node_count; i++)
+        fsm_node_refer(fsm, slots[i]);
     if (record->state != CKPT__V1__VICTIM_STATE__VICTIM_STATE_STOPPING &&
         record->state != CKPT__V1__VICTIM_STATE__VICTIM_STATE_SHRINKING)
         return true;

@@ -222,7 +222,7 @@ void fsm_save_basis(struct fsm *fsm, const struct basis *basis)
     }
 }
 
-/* Allocations and bases leave and give their slots to others. */
+/* Allocations, bases and removed nodes leave and give their slots to others. */
 void fsm_save_empty_slot(struct fsm *fsm, uint32_t slot)
 {
     save_empty(fsm, TAKE_ALLOCATIONS, slot);
@@ -231,6 +231,11 @@ void fsm_save_empty_slot(struct fsm *fsm, uint32_t slot)
 void fsm_save_empty_basis(struct fsm *fsm, uint32_t slot)
 {
     save_empty(fsm, TAKE_BASES, slot);
+}
+
+void fsm_save_empty_node(struct fsm *fsm, uint32_t slot)
+{
+    save_empty(fsm, TAKE_NODES, slot);
 }
 
 bool fsm_save_session(struct fsm *fsm, struct session *session)

@@ -193,6 +193,8 @@ void fsm_write_node(struct snapshot_writer *writer, const struct node *node)
     message.steady_since_ms = node->view.steady_since_ms;
     message.failure_count = node->view.failure_count;
     message.home_vcluster = text(node->view.home_vcluster);
+    message.made = node->view.made;
+    message.removed = node->removed;
     write_record(writer, &record);
 }
 

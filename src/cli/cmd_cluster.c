@@ -143,6 +143,22 @@ enum cli_exit command_node_undrain(struct cli *cli)
     return call_mutate_simple(cli, what, "OperatorService/DrainNode", &request.base);
 }
 
+enum cli_exit command_node_remove(struct cli *cli)
+{
+    Ckpt__V1__RemoveNodeRequest request = CKPT__V1__REMOVE_NODE_REQUEST__INIT;
+    char what[160], plan[256];
+    enum cli_exit code;
+
+    request.node_id = cli_argument(cli, 0);
+    snprintf(plan, sizeof(plan), "plan: remove node %.128s; what is known of it is forgotten",
+             request.node_id);
+    code = call_confirm(cli, plan);
+    if (code != CLI_OK)
+        return code;
+    snprintf(what, sizeof(what), "remove node %.128s", request.node_id);
+    return call_mutate_simple(cli, what, "OperatorService/RemoveNode", &request.base);
+}
+
 static void hint_row(struct output_table *table, const ProtobufCMessage *item)
 {
     const Ckpt__V1__PlacementHint *hint = (const Ckpt__V1__PlacementHint *)item;

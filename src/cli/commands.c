@@ -272,6 +272,8 @@ const struct command commands[] = {
     {"node drain", "NODE", 1, 1, "take a node out of use", command_node_drain, drain_options, true},
     {"node undrain", "NODE", 1, 1, "take a drained node back into use", command_node_undrain, NULL,
      true},
+    {"node remove", "NODE", 1, 1, "forget a node that is gone", command_node_remove, yes_options,
+     true},
     {"register", "", 0, 0, "register a job", command_register, register_options, true},
     {"update", "JOB", 1, 1, "change a job's nodes, walltime, period or strategy", command_update,
      update_options, true},

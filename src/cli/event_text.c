@@ -209,6 +209,9 @@ static void sentence(const Ckpt__V1__Event *event, struct event_history *history
     case CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_REMOVED:
         subject_line(event, "target", "removed", text, size);
         return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_REMOVED:
+        subject_line(event, "node", "removed", text, size);
+        return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_LEADER:
         leader_line(event, history, text, size);
         return;

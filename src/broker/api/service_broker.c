@@ -240,7 +240,7 @@ static void fill_node_ids(const struct fsm *fsm, const struct fsm_allocation *al
     reply->node_ids = scratch_take(scratch, allocation->node_count, sizeof(reply->node_ids[0]));
     reply->lives = scratch_take(scratch, allocation->node_count, sizeof(reply->lives[0]));
     for (uint32_t i = 0; i < allocation->node_count; i++) {
-        reply->node_ids[i] = translate_text(fsm_node_at(fsm, allocation->nodes[i].node_slot)->id);
+        reply->node_ids[i] = translate_text(fsm_node_name(fsm, allocation->nodes[i].node_slot));
         reply->lives[i] = allocation->nodes[i].life;
     }
     reply->n_node_ids = reply->n_lives = allocation->node_count;

@@ -74,6 +74,19 @@ static enum fsm_status fill_drain_node(const ProtobufCMessage *message,
     return FSM_OK;
 }
 
+static enum fsm_status fill_remove_node(const ProtobufCMessage *message,
+                                        Ckpt__Log__V1__Command *command, union method_body *body,
+                                        struct fsm_outcome *ret_outcome)
+{
+    const Ckpt__V1__RemoveNodeRequest *asked = (const void *)message;
+
+    (void)ret_outcome;
+    ckpt__log__v1__remove_node__init(&body->remove_node);
+    body->remove_node.node_id = asked->node_id;
+    command->remove_node = &body->remove_node;
+    return FSM_OK;
+}
+
 /* ---- reads ---- */
 
 static void get_policy(struct request *request, struct scratch *scratch)
@@ -173,6 +186,7 @@ const struct method service_operator_methods[] = {
     MUTATION("PutTarget", put_target_request, PUT_TARGET, fill_put_target),
     MUTATION("RemoveTarget", remove_target_request, REMOVE_TARGET, fill_remove_target),
     MUTATION("DrainNode", drain_node_request, DRAIN_NODE, fill_drain_node),
+    MUTATION("RemoveNode", remove_node_request, REMOVE_NODE, fill_remove_node),
     ABSENT("RunDrill", drill_request),
     ABSENT("PlanGc", gc_request),
     ABSENT("RunGc", gc_request),

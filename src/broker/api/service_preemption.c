@@ -90,12 +90,9 @@ static void fill_released(const struct fsm *fsm, const struct fsm_preemption *fr
     for (uint32_t i = 0; i < from->victim_count; i++) {
         if (from->victims[i].state != CKPT__V1__VICTIM_STATE__VICTIM_STATE_RELEASED)
             continue;
-        for (uint32_t j = 0; j < from->victims[i].node_count; j++) {
-            const struct fsm_node *node = fsm_node_at(fsm, from->victims[i].node_slots[j]);
-
-            if (node != NULL)
-                to->released_node_ids[to->n_released_node_ids++] = translate_text(node->id);
-        }
+        for (uint32_t j = 0; j < from->victims[i].node_count; j++)
+            to->released_node_ids[to->n_released_node_ids++] =
+                translate_text(fsm_node_name(fsm, from->victims[i].node_slots[j]));
     }
 }
 

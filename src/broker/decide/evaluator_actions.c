@@ -99,6 +99,15 @@ static void look_for_spares(struct evaluator_actions *actions, const struct eval
     }
 }
 
+/* A cycle takes several turns of the loop: since then one may have been taken, or removed. */
+static void drop_lost_spares(struct evaluator_actions *actions, const struct evaluator_cycle *cycle,
+                             const struct fsm *fsm)
+{
+    while (actions->spare_count > 0 &&
+           !evaluator_node_idle(cycle, fsm, actions->spares[actions->spare_count - 1]))
+        actions->spare_count--;
+}
+
 bool evaluator_actions_move(struct evaluator_actions *actions, const struct evaluator_cycle *cycle,
                             const struct fsm *fsm, const struct fsm_allocation *allocation,
                             const struct eval_view *view, const struct eval_result *result,
@@ -118,6 +127,7 @@ bool evaluator_actions_move(struct evaluator_actions *actions, const struct eval
         return false;
     if (!actions->looked)
         look_for_spares(actions, cycle, fsm);
+    drop_lost_spares(actions, cycle, fsm);
     situation.spare = actions->spare_count >= alarmed;
     eval_ledger(&situation, &ledger);
     if (ledger.best != EVAL_ACTION_MIGRATE)

@@ -26,7 +26,7 @@ _Static_assert((int)FSM_GROUPS == (int)EVAL_GROUPS, "the state counts by the mod
 
 /* A node, as this leader saw it last. */
 struct looked_at {
-    bool known;
+    uint64_t made; /* of that node: the slot may be another one's later; 0: none yet */
     uint32_t failure_count;
     uint64_t watched_ms; /* 0: never */
     struct eval_episode episode;
@@ -124,7 +124,7 @@ void learner_load(struct learner *learner)
     learner->proposing = false;
     memset(&learner->counted, 0, sizeof(learner->counted));
     for (uint32_t slot = 0; slot < learner->node_count; slot++)
-        learner->nodes[slot].known = false;
+        learner->nodes[slot].made = 0;
     if (saved != NULL) {
         load_saved(learner, saved);
     } else {
@@ -261,8 +261,8 @@ static void look_at_node(struct learner *learner, struct node_health *health,
     struct looked_at *before = &learner->nodes[node->slot];
     struct eval_sight sight = {.now_s = (double)now_ms / 1e3};
 
-    if (!before->known || node->failure_count < before->failure_count) /* or another node's slot */
-        *before = (struct looked_at){.known = true, .failure_count = node->failure_count};
+    if (before->made != node->made)
+        *before = (struct looked_at){.made = node->made, .failure_count = node->failure_count};
     if (node_health_watched(health, node->slot))
         before->watched_ms = now_ms;
     sight.failed = node->failure_count > before->failure_count;
@@ -289,7 +289,7 @@ static void look_at_alarms(struct learner *learner, uint64_t now_ms)
         const struct fsm_node *node = fsm_node_at(fsm, slot);
 
         if (node == NULL)
-            learner->nodes[slot].known = false;
+            learner->nodes[slot].made = 0;
         else
             look_at_node(learner, health, node, now_ms);
     }

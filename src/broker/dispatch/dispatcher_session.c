@@ -39,6 +39,7 @@ struct session {
     bool dirty;            /* orders changed while blocked */
     bool telling;          /* NodeRunning is in flight */
     uint32_t slot;         /* SLOT_NONE: not attached */
+    uint64_t made;         /* of the node that it is attached to */
     uint32_t pending;      /* proposals in flight */
     uint64_t hello_number; /* of all that came to this member */
     char node_id[SESSION_TEXT_BYTES];
@@ -56,6 +57,15 @@ struct report_proposal {
 static const struct fsm *session_fsm(const struct session *session)
 {
     return replica_fsm(session->dispatcher->broker->replica);
+}
+
+/* NULL: it is not attached, or its node was removed, which ends it when the whole entry is applied. */
+static const struct fsm_node *session_node(const struct session *session)
+{
+    const struct fsm_node *node =
+        session->slot == SLOT_NONE ? NULL : fsm_node_at(session_fsm(session), session->slot);
+
+    return node != NULL && node->made == session->made ? node : NULL;
 }
 
 /* ---- ending ----------------------------------------------------------------------------------------------------------- */
@@ -107,6 +117,11 @@ static void session_failed(struct session *session, const struct err *failed)
     answer_failed(broker, session_take_call(session), failed);
 }
 
+static void session_removed(struct session *session)
+{
+    session_finish(session, RPC_ABORTED, "the node was removed: begin again with hello");
+}
+
 /* ---- down ------------------------------------------------------------------------------------------------------------- */
 
 static void session_send(struct session *session, const Ckpt__V1__AgentDown *down)
@@ -126,6 +141,8 @@ static void session_send_orders(struct session *session)
     struct buf bytes;
 
     CHECK(session->slot != SLOT_NONE);
+    if (session_node(session) == NULL)
+        return;
     if (session->blocked) {
         session->dirty = true;
         return;
@@ -138,13 +155,11 @@ static void session_send_orders(struct session *session)
     buf_close(&bytes);
 }
 
-static void session_send_ack(struct session *session)
+static void session_send_ack(struct session *session, const struct fsm_node *node)
 {
-    const struct fsm_node *node = fsm_node_at(session_fsm(session), session->slot);
     Ckpt__V1__AgentDown down = CKPT__V1__AGENT_DOWN__INIT;
     Ckpt__V1__ReportAck ack = CKPT__V1__REPORT_ACK__INIT;
 
-    CHECK(node != NULL);
     ack.sequence = node->last_report_sequence;
     down.body_case = CKPT__V1__AGENT_DOWN__BODY_ACK;
     down.ack = &ack;
@@ -198,18 +213,23 @@ static void session_attach(struct session *session)
     const struct fsm_node *node = fsm_node_find(session_fsm(session), session->node_id);
     struct session *older;
 
-    CHECK(node != NULL && session->slot == SLOT_NONE);
+    CHECK(session->slot == SLOT_NONE);
+    if (node == NULL) { /* by a later command of the same entry */
+        session_removed(session);
+        return;
+    }
     older = *slot_entry(dispatcher, node->slot);
     if (older != NULL)
         session_finish(older, RPC_ABORTED, "replaced by a newer stream of the same node");
     session->slot = node->slot;
+    session->made = node->made;
     dispatcher->by_slot[node->slot] = session;
     dispatcher->attached_count++;
     nodes_heard(dispatcher->nodes, node->slot, NULL);
     log_info("agent_connected", "node=%s boot=%s version=%s acknowledged=%" PRIu64, node->id,
              session->boot_id, session->version, node->last_report_sequence);
     if (session->welcomed)
-        session_send_ack(session);
+        session_send_ack(session, node);
     else
         session_send_welcome(session, node);
 }
@@ -371,19 +391,21 @@ static void take_hello(struct session *session, const Ckpt__V1__AgentHello *hell
 /* Acknowledges what is committed. A report beyond that was not taken: its number skips, the agent has to begin again. */
 static void report_committed(struct session *session, uint64_t sequence)
 {
-    const struct fsm_node *node;
+    const struct fsm_node *node = session_node(session);
 
     if (session->slot == SLOT_NONE)
         return; /* the welcome will say */
-    node = fsm_node_at(session_fsm(session), session->slot);
-    CHECK(node != NULL);
+    if (node == NULL) {
+        session_removed(session);
+        return;
+    }
     if (node->last_report_sequence < sequence) {
         session_finish(session, RPC_ABORTED,
                        "the report's number skips: repeat from the last acknowledged one");
         return;
     }
     metrics_add(session->dispatcher->broker->metrics, METRIC_AGENT_REPORTS, NULL, NULL, 1);
-    session_send_ack(session);
+    session_send_ack(session, node);
 }
 
 static void on_reported(void *data, const struct err *failed, const struct fsm_outcome *outcome)
@@ -429,8 +451,8 @@ static void take_report(struct session *session, Ckpt__V1__AgentReport *report)
 
     if (node != NULL)
         nodes_heard(session->dispatcher->nodes, node->slot, NULL);
-    if (session->slot != SLOT_NONE && report->sequence <= node->last_report_sequence) {
-        session_send_ack(session); /* a repetition of what is committed */
+    if (session_node(session) != NULL && report->sequence <= node->last_report_sequence) {
+        session_send_ack(session, node); /* a repetition of what is committed */
         return;
     }
     if (running_take_report(&session->running, report) && session->slot != SLOT_NONE)
@@ -491,7 +513,7 @@ static void tell_awaited(struct session *session)
 /* Heartbeats cost no log entry; what runs is not state, but for the end of a wait. */
 static void take_heartbeat(struct session *session, const Ckpt__V1__AgentHeartbeat *heartbeat)
 {
-    if (session->slot == SLOT_NONE)
+    if (session_node(session) == NULL)
         return;
     nodes_heard(session->dispatcher->nodes, session->slot, heartbeat);
     if (running_take_all(&session->running, heartbeat->last_report_sequence, heartbeat->running,
@@ -619,8 +641,12 @@ void dispatcher_sessions_changed(struct dispatcher *dispatcher)
     while (fsm_take_changed_node(fsm, &slot)) {
         struct session *session = slot < dispatcher->slot_count ? dispatcher->by_slot[slot] : NULL;
 
-        if (session != NULL)
+        if (session == NULL)
+            continue;
+        if (session_node(session) != NULL)
             session_send_orders(session);
+        else
+            session_removed(session);
     }
 }
 

@@ -69,13 +69,6 @@ char *translate_text(const char *text)
     return (char *)(uintptr_t)(text == NULL ? "" : text);
 }
 
-static const char *node_name(const struct fsm *fsm, uint32_t slot)
-{
-    const struct fsm_node *node = fsm_node_at(fsm, slot);
-
-    return node == NULL ? "" : node->id;
-}
-
 static char *node_home(const struct fsm *fsm, uint32_t node_slot)
 {
     const struct fsm_node *node = fsm_node_at(fsm, node_slot);
@@ -93,7 +86,7 @@ static void translate_nodes(const struct fsm *fsm, const struct fsm_allocation *
     spec->nodes = scratch_take(scratch, allocation->node_count, sizeof(Ckpt__V1__NodeShare *));
     for (uint32_t i = 0; i < allocation->node_count; i++) {
         ckpt__v1__node_share__init(&shares[i]);
-        shares[i].node_id = translate_text(node_name(fsm, allocation->nodes[i].node_slot));
+        shares[i].node_id = translate_text(fsm_node_name(fsm, allocation->nodes[i].node_slot));
         shares[i].gpu_count = allocation->nodes[i].gpu_count;
         shares[i].gpu_memory_used_bytes = allocation->nodes[i].gpu_memory_used_bytes;
         shares[i].borrowed = allocation->nodes[i].borrowed;
@@ -161,7 +154,7 @@ static void translate_leaving(const struct fsm *fsm, const struct fsm_allocation
             stays = allocation->next[j].node_slot == slot;
         if (!stays)
             ret_allocation->leaving_node_ids[ret_allocation->n_leaving_node_ids++] =
-                translate_text(node_name(fsm, slot));
+                translate_text(fsm_node_name(fsm, slot));
     }
 }
 
@@ -223,7 +216,7 @@ size_t translate_shards(const struct fsm *fsm, const struct fsm_checkpoint *chec
         const struct fsm_shard *shard = &checkpoint->shards[i];
 
         ckpt__v1__shard_info__init(&infos[i]);
-        infos[i].node_id = translate_text(node_name(fsm, shard->node_slot));
+        infos[i].node_id = translate_text(fsm_node_name(fsm, shard->node_slot));
         infos[i].started = shard->started;
         infos[i].verified = shard->verified;
         infos[i].size_bytes = shard->size_bytes;

@@ -19,9 +19,9 @@ enum {
 };
 
 struct record {
-    uint64_t id_hash; /* of the node that the slot belongs to; 0: unused */
-    bool unwell;      /* factor above 1 or an alarm, as of the last sample or look */
-    bool draining;    /* a proposal is under way */
+    uint64_t made; /* of the node that all this is of; 0: unused */
+    bool unwell;   /* factor above 1 or an alarm, as of the last sample or look */
+    bool draining; /* a proposal is under way */
     struct health health;
 };
 
@@ -95,12 +95,20 @@ void node_health_set_source(struct node_health *health, unsigned source, uint64_
 
 /* ---- records ---- */
 
-/* The record of the slot's node; what was known of another node in that slot (before a snapshot was installed) is forgotten. NULL: no
- * such node. */
+static void record_begin(struct node_health *health, struct record *record, uint64_t made)
+{
+    bool draining = record->draining;
+
+    if (record->unwell)
+        health->unwell_count--;
+    health_close(&record->health);
+    *record = (struct record){.made = made, .draining = draining};
+}
+
+/* The record of the slot's node; what was known of another node in that slot, which was removed, is forgotten. NULL: no such node. */
 static struct record *record_of(struct node_health *health, uint32_t slot)
 {
     const struct fsm_node *node = fsm_node_at(replica_fsm(health->broker->replica), slot);
-    uint64_t hash;
 
     if (node == NULL)
         return NULL;
@@ -112,23 +120,19 @@ static struct record *record_of(struct node_health *health, uint32_t slot)
                (count - health->count) * sizeof(*health->records));
         health->count = count;
     }
-    hash = samples_hash(SAMPLES_HASH, node->id, strlen(node->id)) | 1;
-    if (health->records[slot].id_hash != hash) {
-        bool draining = health->records[slot].draining;
-
-        if (health->records[slot].unwell)
-            health->unwell_count--;
-        health_close(&health->records[slot].health);
-        health->records[slot] = (struct record){.id_hash = hash, .draining = draining};
-    }
+    if (health->records[slot].made != node->made)
+        record_begin(health, &health->records[slot], node->made);
     return &health->records[slot];
 }
 
 static const struct record *record_at(const struct node_health *health, uint32_t slot)
 {
-    return health != NULL && slot < health->count && health->records[slot].id_hash != 0
-               ? &health->records[slot]
-               : NULL;
+    const struct fsm_node *node;
+
+    if (health == NULL || slot >= health->count || health->records[slot].made == 0)
+        return NULL;
+    node = fsm_node_at(replica_fsm(health->broker->replica), slot);
+    return node != NULL && node->made == health->records[slot].made ? &health->records[slot] : NULL;
 }
 
 /* Kept up to date where evidence is taken, so that rows of well nodes cost one look. */
@@ -326,6 +330,10 @@ void node_health_look(struct node_health *health)
     for (uint32_t slot = 0; health->unwell_count > 0 && slot < health->count; slot++) {
         if (!health->records[slot].unwell)
             continue;
+        if (record_at(health, slot) == NULL) { /* its node was removed */
+            record_begin(health, &health->records[slot], 0);
+            continue;
+        }
         judge(health, &health->records[slot], at_us);
         if (health->drain)
             drain_if_due(health, slot, at_us);

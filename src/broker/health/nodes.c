@@ -23,8 +23,9 @@ enum {
 };
 
 struct node_record {
-    bool known; /* looked at by this leader: ages run from then at the latest */
-    bool heard; /* by this leader */
+    uint64_t made; /* of whom all this is: the slot may be another node's later */
+    bool known;    /* looked at by this leader: ages run from then at the latest */
+    bool heard;    /* by this leader */
     bool proposing;
     uint64_t since_us; /* heard of last, or known since */
     uint32_t gpus;     /* as it said; 0: it did not */
@@ -73,6 +74,27 @@ static struct node_record *record_at(struct nodes *nodes, uint32_t slot)
         nodes->count = count;
     }
     return &nodes->records[slot];
+}
+
+/* What was heard of another node in its slot is forgotten; a proposal's answer is still to come. */
+static struct node_record *record_of(struct nodes *nodes, const struct fsm_node *node)
+{
+    struct node_record *record = record_at(nodes, node->slot);
+
+    if (record->made != node->made)
+        *record = (struct node_record){.made = node->made, .proposing = record->proposing};
+    return record;
+}
+
+/* NULL: nothing was heard of the node that has the slot. */
+static const struct node_record *record_find(const struct nodes *nodes, uint32_t slot)
+{
+    const struct fsm_node *node;
+
+    if (nodes == NULL || slot >= nodes->count)
+        return NULL;
+    node = fsm_node_at(replica_fsm(nodes->broker->replica), slot);
+    return node != NULL && nodes->records[slot].made == node->made ? &nodes->records[slot] : NULL;
 }
 
 /* ---- health ----------------------------------------------------------------------------------------------------------- */
@@ -172,7 +194,7 @@ static void propose_state(struct nodes *nodes, const struct fsm_node *node,
     struct node_proposal *proposal = check_alloc(sizeof(*proposal));
 
     *proposal = (struct node_proposal){.nodes = nodes, .slot = node->slot};
-    record_at(nodes, node->slot)->proposing = true;
+    record_of(nodes, node)->proposing = true;
     nodes->in_flight++;
     if (state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
         nodes->in_flight_allocations += node->allocation_count;
@@ -188,7 +210,7 @@ static void look_at(struct nodes *nodes, const struct fsm_node *node, struct nod
 {
     const struct fsm *fsm = replica_fsm(nodes->broker->replica);
     const Ckpt__V1__Policy *policy = fsm_policy(fsm);
-    struct node_record *record = record_at(nodes, node->slot);
+    struct node_record *record = record_of(nodes, node);
     struct node_age age = {.heard = record->heard,
                            .degraded_after_ms = policy->node_degraded_after_ms,
                            .down_after_ms = policy->node_down_after_ms};
@@ -294,8 +316,12 @@ static void on_timer(void *data)
 
 void nodes_heard(struct nodes *nodes, uint32_t node_slot, const Ckpt__V1__AgentHeartbeat *heartbeat)
 {
-    struct node_record *record = record_at(nodes, node_slot);
+    const struct fsm_node *node = fsm_node_at(replica_fsm(nodes->broker->replica), node_slot);
+    struct node_record *record;
 
+    if (node == NULL)
+        return;
+    record = record_of(nodes, node);
     record->known = record->heard = true;
     record->since_us = monotonic_us(nodes);
     if (heartbeat == NULL)
@@ -307,14 +333,18 @@ void nodes_heard(struct nodes *nodes, uint32_t node_slot, const Ckpt__V1__AgentH
 
 uint32_t nodes_gpus(const struct nodes *nodes, uint32_t node_slot)
 {
-    return nodes != NULL && node_slot < nodes->count ? nodes->records[node_slot].gpus : 0;
+    const struct node_record *record = record_find(nodes, node_slot);
+
+    return record != NULL ? record->gpus : 0;
 }
 
 uint64_t nodes_heartbeat_age_ms(const struct nodes *nodes, uint32_t node_slot)
 {
-    if (nodes == NULL || node_slot >= nodes->count || !nodes->records[node_slot].heard)
+    const struct node_record *record = record_find(nodes, node_slot);
+
+    if (record == NULL || !record->heard)
         return UINT64_MAX;
-    return (monotonic_us(nodes) - nodes->records[node_slot].since_us) / 1000;
+    return (monotonic_us(nodes) - record->since_us) / 1000;
 }
 
 /* ---- life ------------------------------------------------------------------------------------------------------------- */

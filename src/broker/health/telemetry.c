@@ -106,10 +106,17 @@ static void stranger(struct telemetry *telemetry, size_t source, const char *nam
     snprintf(view->stranger, sizeof(view->stranger), "%s", name);
 }
 
-/* Slots of the nodes that one document speaks of, with repetitions. */
+/* Nodes that one document speaks of, with repetitions. */
+struct mark {
+    uint32_t slot;
+    uint64_t made; /* the slot may be another node's before the document's end */
+};
+
 static void touch(struct sources_taking *taking, const struct fsm_node *node)
 {
-    buf_append(&taking->marked, &node->slot, sizeof(node->slot));
+    struct mark mark = {node->slot, node->made};
+
+    buf_append(&taking->marked, &mark, sizeof(mark));
 }
 
 static void take_one(struct telemetry *telemetry, size_t source, const struct fsm_node *node,
@@ -161,12 +168,17 @@ static void take_of_one(struct telemetry *telemetry, size_t source, const char *
 static void mark_heard(struct telemetry *telemetry, size_t source, size_t most,
                        struct sources_taking *taking)
 {
-    size_t count = taking->marked.length / sizeof(uint32_t);
-    uint32_t slot;
+    size_t count = taking->marked.length / sizeof(struct mark);
 
     for (; taking->marks_done < count && most > 0; most--) {
-        memcpy(&slot, taking->marked.bytes + taking->marks_done++ * sizeof(slot), sizeof(slot));
-        node_health_heard(health_of(telemetry->broker), slot, number_of(source), taking->began_us);
+        const struct fsm_node *node;
+        struct mark mark;
+
+        memcpy(&mark, taking->marked.bytes + taking->marks_done++ * sizeof(mark), sizeof(mark));
+        node = fsm_node_at(state_of(telemetry), mark.slot);
+        if (node != NULL && node->made == mark.made)
+            node_health_heard(health_of(telemetry->broker), mark.slot, number_of(source),
+                              taking->began_us);
     }
 }
 
@@ -187,7 +199,7 @@ static bool take_samples(void *context, size_t source, const char *node_id,
     if (end == samples->count)
         mark_heard(telemetry, source, most, taking);
     return taking->next == samples->count &&
-           taking->marks_done * sizeof(uint32_t) == taking->marked.length;
+           taking->marks_done * sizeof(struct mark) == taking->marked.length;
 }
 
 static void take_cluster(void *context, size_t source, const struct vast_cluster *cluster)

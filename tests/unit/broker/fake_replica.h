@@ -618,9 +618,30 @@ __attribute__((unused)) static void fake_node_seen(struct fake *fake, const char
 
     snprintf(name, sizeof(name), "%s", id);
     seen.node_id = name;
-    seen.state = state;
+    seen.state = CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
     command.node_seen = &seen;
+    if (fsm_node_find(fake->replica.fsm, id) == NULL)
+        assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+    seen.state = state;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+/* It is down, and then gone; what one entry would hold, with what waits in front of it. */
+__attribute__((unused)) static void fake_remove_node(struct fake *fake, const char *id)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__RemoveNode remove = CKPT__LOG__V1__REMOVE_NODE__INIT;
+    static unsigned requests;
+    char name[64], request_id[32];
+
+    fake_node_seen(fake, id, CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN);
+    snprintf(name, sizeof(name), "%s", id);
+    snprintf(request_id, sizeof(request_id), "remove-%u", ++requests);
+    remove.node_id = name;
+    command.request_id = request_id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REMOVE_NODE;
+    command.remove_node = &remove;
     assert_int_equal(fake_do(fake, &command).status, FSM_OK);
 }
 

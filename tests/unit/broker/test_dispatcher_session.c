@@ -250,6 +250,80 @@ static void the_newest_stream_of_a_node_replaces_the_older(void **state)
     assert_true(dispatcher_node_connected(stand->fake->broker.dispatcher, "node-1", &age_ms));
 }
 
+static bool is_known(const struct stand *stand, const char *node_id)
+{
+    return fsm_node_find(stand->fake->replica.fsm, node_id) != NULL;
+}
+
+/* Its agent stood still: the stream is there, nothing came. When it goes on it says hello, and is as any new one. */
+static void the_stream_of_a_removed_node_ends(void **state)
+{
+    struct stand *stand = *state;
+    struct agent *agent = &stand->agents[0], *again = &stand->agents[1];
+    uint64_t age_ms;
+
+    fake_serve(stand->fake);
+    connect_agent(stand, agent, "node-1");
+    report_started(agent, 1, 1, 1);
+    await(stand, acknowledged(agent) == 1);
+    fake_remove_node(stand->fake, "node-1");
+    assert_uint_equal(dispatcher_connected_count(stand->fake->broker.dispatcher), 0);
+    await(stand, agent->ended);
+    assert_int_equal(agent->status, RPC_ABORTED);
+    assert_false(is_known(stand, "node-1"));
+    assert_false(dispatcher_node_connected(stand->fake->broker.dispatcher, "node-1", &age_ms));
+    connect_agent(stand, again, "node-1");
+    assert_uint_equal(again->downs[0]->welcome->acknowledged_report_sequence, 0);
+    assert_int_equal(fsm_node_find(stand->fake->replica.fsm, "node-1")->state, STATE(READY));
+}
+
+/* The removal is applied after the hello or the report, and before what answers them. */
+static void a_removal_behind_what_an_agent_says_ends_its_stream(void **state)
+{
+    struct stand *stand = *state;
+    struct agent *agent = &stand->agents[0], *late = &stand->agents[1];
+
+    fake_serve(stand->fake);
+    connect_agent(stand, agent, "node-1");
+    report_started(agent, 1, 1, 1);
+    for (int turns = 0; stand->fake->replica.waiting_count == 0 && turns < TURNS_MAX; turns++)
+        uv_run(&stand->loop, UV_RUN_NOWAIT);
+    assert_uint_equal(stand->fake->replica.waiting_count, 1);
+    fake_remove_node(stand->fake, "node-1");
+    await(stand, agent->ended);
+    assert_int_equal(agent->status, RPC_ABORTED);
+    open_stream(late);
+    hello(late, "node-1");
+    for (int turns = 0; stand->fake->replica.waiting_count == 0 && turns < TURNS_MAX; turns++)
+        uv_run(&stand->loop, UV_RUN_NOWAIT);
+    assert_uint_equal(stand->fake->replica.waiting_count, 1);
+    fake_remove_node(stand->fake, "node-1");
+    await(stand, late->ended);
+    assert_int_equal(late->status, RPC_ABORTED);
+    assert_false(is_known(stand, "node-1"));
+}
+
+/* Nothing that was said of the one is answered to the other. */
+static void the_slot_of_a_removed_node_is_the_next_ones(void **state)
+{
+    struct stand *stand = *state;
+    struct agent *agent = &stand->agents[0], *next = &stand->agents[1];
+
+    fake_serve(stand->fake);
+    connect_agent(stand, agent, "node-1");
+    report_started(agent, 1, 1, 1);
+    await(stand, acknowledged(agent) == 1);
+    fake_remove_node(stand->fake, "node-1");
+    connect_agent(stand, next, "node-2");
+    assert_uint_equal(fsm_node_find(stand->fake->replica.fsm, "node-2")->slot, 0);
+    assert_uint_equal(next->downs[0]->welcome->acknowledged_report_sequence, 0);
+    heartbeat(next, 0);
+    report_started(next, 1, 1, 1);
+    await(stand, acknowledged(next) == 1);
+    assert_false(next->ended);
+    assert_uint_equal(dispatcher_connected_count(stand->fake->broker.dispatcher), 1);
+}
+
 static const char *boot_of(const struct stand *stand, const char *node_id)
 {
     return fsm_node_find(stand->fake->replica.fsm, node_id)->boot_id;
@@ -675,6 +749,9 @@ int main(void)
         TEST(reports_in_a_row_are_acknowledged_in_order),
         TEST(a_report_whose_number_skips_ends_the_stream),
         TEST(the_newest_stream_of_a_node_replaces_the_older),
+        TEST(the_stream_of_a_removed_node_ends),
+        TEST(a_removal_behind_what_an_agent_says_ends_its_stream),
+        TEST(the_slot_of_a_removed_node_is_the_next_ones),
         TEST(a_hello_of_another_boot_is_believed_with_the_next_message),
         TEST(a_boot_that_cannot_be_proposed_ends_the_stream),
         TEST(what_a_boot_says_after_the_hello_of_the_next_one_is_not_believed),

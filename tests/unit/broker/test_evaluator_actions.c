@@ -88,8 +88,8 @@ static void alarm_of(struct scene *scene, const char *node)
     say(scene->health, scene->fake, node, TELEMETRY_XID, 79);
 }
 
-/* Scores the one row and asks for its action. */
-static bool moves(struct scene *scene, const char **ret_spare)
+/* Scores the one row and asks for its action; so many nodes are removed when the spares were looked for. */
+static bool moves_without(struct scene *scene, const char *removed, const char **ret_spare)
 {
     const struct fsm *fsm = scene->fake->replica.fsm;
     struct fsm_waiting best[FSM_TARGETS_MAX];
@@ -104,10 +104,34 @@ static bool moves(struct scene *scene, const char **ret_spare)
     evaluator_fill(&scene->cycle, fsm, &scene->view, 0, 1);
     rows = evaluator_view_rows(&scene->view, 0, 1);
     eval_score(&scene->cycle.policy, &rows, &scene->result);
+    if (removed != NULL) {
+        assert_true(evaluator_actions_move(&scene->actions, &scene->cycle, fsm, job(scene),
+                                           &scene->view, &scene->result, 0, ret_spare));
+        fake_remove_node(scene->fake, removed);
+    }
     move = evaluator_actions_move(&scene->actions, &scene->cycle, fsm, job(scene), &scene->view,
                                   &scene->result, 0, ret_spare);
     evaluator_cycle_end(&scene->cycle);
     return move;
+}
+
+static bool moves(struct scene *scene, const char **ret_spare)
+{
+    return moves_without(scene, NULL, ret_spare);
+}
+
+/* A cycle takes several turns, and a spare may be removed between two of them. */
+static void a_spare_that_was_removed_is_promised_to_nobody(void **state)
+{
+    struct scene scene = begin(NULL);
+    const char *spare = NULL;
+
+    (void)state;
+    fake_node_seen(scene.fake, "idle", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+    fake_node_seen(scene.fake, "idle-2", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+    alarm_of(&scene, "node-1");
+    assert_false(moves_without(&scene, "idle-2", &spare));
+    finish(&scene);
 }
 
 /* S1-022 */
@@ -284,6 +308,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_moves_off_a_node_with_an_alarm_when_a_spare_waits),
+        cmocka_unit_test(a_spare_that_was_removed_is_promised_to_nobody),
         cmocka_unit_test(without_a_good_spare_it_stays),
         cmocka_unit_test(a_job_of_several_nodes_is_not_moved),
         cmocka_unit_test(who_may_not_be_requeued_is_not_moved),

@@ -366,10 +366,45 @@ static void what_was_there_at_first_sight_drains_nothing(void **state)
     finish(&scene);
 }
 
+/* Nor is another node drained for it, whose slot that one has now, or which has its name again. */
+static void the_alarm_of_a_removed_node_is_not_another_ones(void **state)
+{
+    static const char *const names[] = {"next", "gone"};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        struct scene scene = begin(false, 4);
+        struct node_health_config config;
+        uint32_t slot;
+
+        fake_node_seen(scene.fake, "gone", STATE(READY));
+        scene.node = fsm_node_find(scene.fake->replica.fsm, "gone");
+        slot = scene.node->slot;
+        say(&scene, TELEMETRY_STATUS, 0);
+        say(&scene, TELEMETRY_STATUS, 2);
+        assert_true(factor(&scene) > 1);
+        fake_remove_node(scene.fake, "gone");
+        assert_double_near(node_health_factor(scene.health, slot), 1, 0);
+        fake_node_seen(scene.fake, names[i], STATE(READY));
+        scene.node = fsm_node_find(scene.fake->replica.fsm, names[i]);
+        assert_uint_equal(scene.node->slot, slot);
+        assert_double_near(factor(&scene), 1, 0);
+        assert_int_equal(node_health_kind(scene.health, slot), NODE_HEALTH_WELL);
+        node_health_config_default(&config);
+        config.drain = true;
+        node_health_configure(scene.health, &config);
+        look(&scene);
+        assert_int_equal(scene.node->state, STATE(READY));
+        assert_false(node_health_any(scene.health));
+        finish(&scene);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rising_error_counters_raise_the_hazard),
+        cmocka_unit_test(the_alarm_of_a_removed_node_is_not_another_ones),
         cmocka_unit_test(what_is_not_measured_is_unknown),
         cmocka_unit_test(heat_raises_the_hazard_while_it_lasts),
         cmocka_unit_test(heat_is_judged_by_the_limit_of_its_sensor),

@@ -389,10 +389,39 @@ static void nodes_of_sensitive_and_borrowed_work_are_given_more_time(void **stat
     finish(fake, nodes);
 }
 
+/* Another node in the slot of one that was removed was heard of when it was, not when that one was. */
+static void what_was_heard_of_a_removed_node_is_not_another_ones(void **state)
+{
+    struct fake *fake = fake_new(NULL);
+    struct nodes *nodes = serve(fake);
+    Ckpt__V1__AgentHeartbeat heartbeat = CKPT__V1__AGENT_HEARTBEAT__INIT;
+    const struct fsm_node *node = seen(fake, "gone");
+    uint32_t slot = node->slot;
+
+    (void)state;
+    heartbeat.gpu_count = 8;
+    nodes_heard(nodes, slot, &heartbeat);
+    fake_advance_ms(fake, 80000);
+    fake_remove_node(fake, "gone");
+    assert_uint_equal(nodes_heartbeat_age_ms(nodes, slot), UINT64_MAX);
+    assert_uint_equal(nodes_gpus(nodes, slot), 0);
+    nodes_heard(nodes, slot, &heartbeat); /* by a stream that has not ended yet */
+    node = seen(fake, "next");
+    assert_uint_equal(node->slot, slot);
+    assert_uint_equal(nodes_heartbeat_age_ms(nodes, slot), UINT64_MAX);
+    assert_uint_equal(nodes_gpus(nodes, slot), 0);
+    fake_advance_ms(fake, 25000); /* 105 s after the other one was heard */
+    assert_int_equal(node->state, STATE(READY));
+    fake_advance_ms(fake, 70000);
+    assert_int_equal(node->state, STATE(DOWN));
+    finish(fake, nodes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(states_follow_the_age),
+        cmocka_unit_test(what_was_heard_of_a_removed_node_is_not_another_ones),
         cmocka_unit_test(a_silent_node_is_degraded_after_30_s_and_down_after_90_s),
         cmocka_unit_test(a_node_that_boots_while_it_is_found_silent_has_booted_once),
         cmocka_unit_test(thousands_of_silent_nodes_are_proposed_in_portions),

@@ -56,24 +56,27 @@ static inline void random_report(struct script *script, uint64_t *state, char *l
     const struct fsm_checkpoint *checkpoint = random_checkpoint(script, state);
     char id[CHECKPOINT_ID_TEXT_BYTES];
     const struct fsm_node *node;
+    uint64_t sequence;
+    uint32_t slot;
 
     if (checkpoint == NULL) {
         snprintf(line, size, "node n%" PRIu64 " ready", random_draw(state, RANDOM_NODES));
         return;
     }
-    node = fsm_node_at(script->fsm,
-                       checkpoint->shards[random_draw(state, checkpoint->shard_count)].node_slot);
+    slot = checkpoint->shards[random_draw(state, checkpoint->shard_count)].node_slot;
+    node = fsm_node_at(script->fsm, slot);
+    sequence = node != NULL ? node->last_report_sequence : 0; /* one that was removed reports too */
     snprintf(line, size,
              "report %s %s %s ckpt=%s attempt=%u reason=%s size=%d write=%" PRIu64 " stall=%" PRIu64
              " deferral=%" PRIu64 " seq=%" PRIu64,
-             node->id, kinds[random_draw(state, 8)],
+             fsm_node_name(script->fsm, slot), kinds[random_draw(state, 8)],
              fsm_allocation_at(script->fsm, checkpoint->allocation_slot)->id,
              checkpoint_id_format(checkpoint->id, id),
              checkpoint->attempt - (random_draw(state, 10) == 0), reasons[random_draw(state, 5)],
              random_draw(state, 20) == 0 ? 0 : 1000, random_draw(state, 90000),
              random_draw(state, 3) * 700, random_draw(state, 500000),
-             node->last_report_sequence + (random_draw(state, 10) != 0) -
-                 (random_draw(state, 20) == 0 && node->last_report_sequence > 0));
+             sequence + (random_draw(state, 10) != 0) -
+                 (random_draw(state, 20) == 0 && sequence > 0));
 }
 
 static inline void random_application(uint64_t *state, char *line, size_t size)
@@ -151,6 +154,27 @@ static inline void random_collected(struct script *script, uint64_t *state, char
                  any == NULL ? "1-99" : checkpoint_id_format(any->id, id));
 }
 
+/* Down at once when nothing runs there, and then gone; or not, and it is refused. */
+static inline void random_remove(struct script *script, uint64_t *state, char *line, size_t size)
+{
+    uint64_t first = random_draw(state, RANDOM_NODES);
+    char name[16];
+
+    for (uint64_t i = 0; i < RANDOM_NODES; i++) {
+        const struct fsm_node *node;
+
+        snprintf(name, sizeof(name), "n%" PRIu64, (first + i) % RANDOM_NODES);
+        node = fsm_node_find(script->fsm, name);
+        if (node != NULL && node->allocation_count == 0 && random_draw(state, 4) != 0) {
+            bool down = node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN;
+
+            snprintf(line, size, down ? "remove_node %s" : "node %s down", name);
+            return;
+        }
+    }
+    snprintf(line, size, "remove_node %s", name);
+}
+
 static inline void random_rare(struct script *script, uint64_t *state, char *line, size_t size)
 {
     static const char *const roles[] = {"learner", "voter", "removed"};
@@ -174,6 +198,8 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
                  UINT64_C(1) + random_draw(state, 10000000000),
                  random_draw(state, 3) ? "prefix" : "cost=7 unsaid",
                  random_draw(state, 4) ? "scratch" : "moved", random_draw(state, 2) ? "keep" : "");
+    else if (which == 15 && random_draw(state, 2) != 0)
+        random_remove(script, state, line, size);
     else if (which == 15 && random_draw(state, 8) != 0)
         snprintf(line, size, "remove_target %s",
                  random_draw(state, 3)   ? "third"
@@ -251,9 +277,8 @@ static inline bool random_start(const struct script *script, uint64_t *state, ui
         return false;
     snprintf(line, size,
              random_draw(state, 4) == 0 ? "running %s %s" : "report %s application_started %s",
-             fsm_node_at(script->fsm,
-                         allocation->nodes[random_draw(state, allocation->node_count)].node_slot)
-                 ->id,
+             fsm_node_name(script->fsm,
+                           allocation->nodes[random_draw(state, allocation->node_count)].node_slot),
              id);
     return true;
 }

@@ -533,6 +533,16 @@ static inline enum fsm_status script_remove_target(struct script *script,
     return script_apply(script, command);
 }
 
+static inline enum fsm_status script_remove_node(struct script *script,
+                                                 Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__RemoveNode remove = CKPT__LOG__V1__REMOVE_NODE__INIT;
+
+    remove.node_id = script_text(script_word(script, 1));
+    SCRIPT_BODY(REMOVE_NODE, remove_node, &remove);
+    return script_apply(script, command);
+}
+
 static inline enum fsm_status script_drain(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__DrainNode drain = CKPT__LOG__V1__DRAIN_NODE__INIT;
@@ -630,6 +640,7 @@ static const struct script_verb {
     {"learned", 34, false, script_learned},
     {"running", 35, false, script_running},
     {"remove_target", 36, true, script_remove_target},
+    {"remove_node", 37, true, script_remove_node},
 };
 
 enum { SCRIPT_VERBS = sizeof(script_verbs) / sizeof(script_verbs[0]) };

@@ -65,6 +65,7 @@ static void a_decided_move_needs_its_spare_still(void **unused)
     expect_ok(&script, "register never nodes=n4 requeue=never");
     expect_ok(&script, "register secret nodes=n5 sensitive");
     expect_ok(&script, "node n2 ready");
+    expect_ok(&script, "node n3 ready");
     expect_ok(&script, "node n3 down");
     expect_ok(&script, "node n6 ready");
     expect_ok(&script, "decide j1 purpose=migrate");

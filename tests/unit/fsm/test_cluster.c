@@ -72,6 +72,10 @@ static void the_number_of_nodes_is_bounded(void **unused)
     expect_job(&script, "j1", RUNNING);
     assert_int_equal(summary_of(&script).preemptions_total, 0);
     assert_null(fsm_preemption_next(script.fsm, 0));
+    expect_ok(&script, "node n7 down");
+    expect_ok(&script, "remove_node n7");
+    expect_ok(&script, "register j3 nodes=more"); /* in its place */
+    expect_status(&script, NODES_FULL, "node n7 ready");
     script.unchecked = false;
     expect_ok(&script, "tick");
     script_close(&script);
@@ -214,7 +218,7 @@ static void watches_learn_of_dropped_events(void **unused)
     script_start(&script);
     script.unchecked = true;
     for (int i = 0; i < FSM_EVENTS_MAX + 10; i++)
-        expect_ok(&script, "node n1 %s", i % 2 ? "ready" : "degraded");
+        expect_ok(&script, "node n1 %s", i % 2 ? "degraded" : "ready");
     event = fsm_event_after(script.fsm, 0, &gap);
     assert_true(gap);
     assert_int_equal(event->sequence, summary_of(&script).next_event_sequence - FSM_EVENTS_MAX);

@@ -305,9 +305,42 @@ static void other_stops_of_an_earlier_build_have_no_end(void **unused)
     script_close(&script);
 }
 
+/* Nodes leave their slots to others before their turn has come: at once, and when the last job that named one has left. */
+static void a_slice_has_the_nodes_of_its_beginning(void **unused)
+{
+    struct slices slices = {NULL};
+    struct script script;
+
+    (void)unused;
+    script_open(&script);
+    script_run(&script, "init");
+    script_run(&script, "policy retention=1000");
+    script_run(&script, "register j1 nodes=kept");
+    script_run(&script, "end j1");
+    script_run(&script, "node gone ready boot=a");
+    script_run(&script, "node gone down");
+    script_run(&script, "remove_node kept");
+    slices_begin(&slices, script.fsm);
+    script_run(&script, "remove_node gone");
+    script_run(&script, "node next ready boot=a");
+    script_run(&script, "after 1000");
+    script_run(&script, "tick");
+    script_run(&script, "node last ready boot=a");
+    assert_null(fsm_allocation_find(script.fsm, "j1"));
+    assert_int_equal(fsm_node_slots(script.fsm), 2);
+    assert_int_equal(fsm_node_find(script.fsm, "next")->slot, 1);
+    assert_int_equal(fsm_node_find(script.fsm, "last")->slot, 0);
+    while (!slices_next(&slices, 100))
+        continue;
+    assert_int_equal(slices.compared, 1);
+    script_close(&script);
+    slices_close(&slices);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_slice_has_the_nodes_of_its_beginning),
         cmocka_unit_test(slices_are_the_state_as_it_was_when_they_began),
         cmocka_unit_test(events_that_are_overwritten_meanwhile_are_in_the_snapshot),
         cmocka_unit_test(requests_that_are_forgotten_meanwhile_are_in_the_snapshot),

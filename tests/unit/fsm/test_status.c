@@ -31,6 +31,8 @@ static const struct row rows[] = {
      {"put fast prefix=/fast", "register j1 nodes=n1 target=fast", "request j1", "grant 1-1",
       "end j1", "remove_target fast"}},
     {"TARGET_NOT_FOUND", {"remove_target nowhere"}},
+    {"NODE_NOT_DOWN", {"node n1 ready", "remove_node n1"}},
+    {"NODE_HAS_JOBS", {"register j1 nodes=n1", "remove_node n1"}},
     {"INVALID_ARGUMENT", {"preempt class=3 need=0"}},
     {"ALLOCATION_EXISTS", {"register j1 nodes=n1", "register j1 nodes=n1"}},
     {"ALLOCATION_NOT_FOUND", {"request nobody"}},
