@@ -65,6 +65,7 @@ struct seen_agent {
     uint64_t starts;     /* of the agent whose orders those are */
     uint64_t order_sets; /* that it has taken */
     uint64_t sequence;
+    unsigned removals; /* of its node, since which the state and the agent count alike */
     uint64_t awake_us; /* the end of the last time that it was stopped, or down */
     uint64_t looked_us;
     bool down; /* when last looked at */
@@ -538,21 +539,27 @@ static void check_report(struct agent_checks *checks, const struct agent_machine
     ckpt__v1__agent_report__free_unpacked(report, NULL);
 }
 
-/* What an agent has stored it tells, until the state has it: no crash and no error of its disk loses it. */
+/* What an agent has stored it tells, until the state has it: no crash and no error of its disk loses it. After a removal of its node the
+ * state counts from the first report again, and the agent numbers what it kept anew when it is told so. */
 static void check_reports(struct agent_checks *checks, const struct agent_machine *machine)
 {
     struct seen_agent *seen = &checks->agents[agent_of(machine)];
-    const struct ledger_report *report;
     uint64_t last = ledger_last_sequence(machine->agent.ledger);
     uint64_t known = victims_known(checks->world, agent_of(machine));
+    unsigned removals = victims_removals(checks->world, agent_of(machine));
+    const struct ledger_report *report = ledger_report_after(machine->agent.ledger, known);
+    bool alike = last <= known || (report != NULL && report->sequence == known + 1 &&
+                                   ledger_pending_count(machine->agent.ledger) >= last - known);
 
+    if (seen->removals != removals && last < seen->sequence)
+        seen->sequence = last;
+    if (alike)
+        seen->removals = removals;
     if (last < seen->sequence)
         world_violation(checks->world, "REPORTS",
                         "%s has stored report %" PRIu64 ", and knows of %" PRIu64, machine->name,
                         seen->sequence, last);
-    if (last > known && ((report = ledger_report_after(machine->agent.ledger, known)) == NULL ||
-                         report->sequence != known + 1 ||
-                         ledger_pending_count(machine->agent.ledger) < last - known))
+    if (!alike && seen->removals == removals)
         world_violation(checks->world, "REPORTS",
                         "%s has reports up to %" PRIu64 ", the state knows those up to %" PRIu64
                         ", and the next one is %" PRIu64,

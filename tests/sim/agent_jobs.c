@@ -256,7 +256,7 @@ static bool ships(const struct agent_jobs *jobs, const struct fsm_allocation *al
     const struct fsm *fsm = member_fsm(members_leader(jobs->world));
 
     for (uint32_t i = 0; i < allocation->node_count; i++)
-        if ((unsigned)world_agent_number(fsm_node_at(fsm, allocation->nodes[i].node_slot)->id) >=
+        if ((unsigned)world_agent_number(fsm_node_name(fsm, allocation->nodes[i].node_slot)) >=
             jobs->world->options.shipping_agents)
             return false;
     return true;

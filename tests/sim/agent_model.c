@@ -122,6 +122,32 @@ static void report_add(struct model *model, struct world *world, unsigned number
     ckpt__v1__agent_up__pack(&up, kept->bytes);
 }
 
+/* As src/agent/durable/ledger.h: the node was removed, and the state counts its reports from the first one again. */
+static void reports_align(struct model *model, uint64_t acknowledged)
+{
+    uint64_t sequence = acknowledged;
+
+    if (acknowledged <= model->sequence)
+        reports_drop(model, acknowledged);
+    if (model->report_count == 0 ? model->sequence == acknowledged
+                                 : model->reports[0].sequence == acknowledged + 1)
+        return;
+    for (size_t i = 0; i < model->report_count; i++) {
+        struct report *kept = &model->reports[i];
+        Ckpt__V1__AgentUp *up = ckpt__v1__agent_up__unpack(NULL, kept->length, kept->bytes);
+
+        CHECK(up != NULL);
+        up->report->sequence = kept->sequence = ++sequence;
+        kept->length = ckpt__v1__agent_up__get_packed_size(up);
+        kept->bytes = check_realloc(kept->bytes, kept->length, 1);
+        ckpt__v1__agent_up__pack(up, kept->bytes);
+        ckpt__v1__agent_up__free_unpacked(up, NULL);
+    }
+    for (unsigned job = 0; job < WORLD_JOBS_MAX; job++) /* which of them the state knows of */
+        model->applications[job].began_sequence = UINT64_MAX;
+    model->sequence = sequence;
+}
+
 static void report(struct process *process, Ckpt__V1__ReportKind kind, unsigned job,
                    Ckpt__V1__Reason reason)
 {
@@ -463,6 +489,8 @@ static void welcome_take(struct process *process, const Ckpt__V1__AgentWelcome *
         stream_leave(process);
         return;
     }
+    if (victims_removals(process->world, process->number) > 0)
+        reports_align(model, welcome->acknowledged_report_sequence);
     if (welcome->acknowledged_report_sequence > model->sequence)
         world_violation(process->world, "I6", "%s is told of report %" PRIu64 ", it wrote %" PRIu64,
                         world_agent_name(process->number), welcome->acknowledged_report_sequence,

@@ -58,6 +58,7 @@ struct board {
         terminated, lost_members, lost_starts, faults, changes;
     uint64_t grown_and_back; /* runs */
     uint64_t turned_away;
+    uint64_t nodes_removed;
     uint64_t operated, stale_reads, watched, backups, undeleted, forced, extended, deferred,
         recomputed, outages;
     uint64_t flips, flips_told, odd_samples, older;
@@ -154,6 +155,7 @@ static void report(struct board *board, const struct world *world, uint64_t took
     add(&board->unready, world->counts.unready);
     most(&board->unready_us_max, world->counts.unready_us);
     add(&board->operated, world->counts.operated);
+    add(&board->nodes_removed, world->counts.nodes_removed);
     add(&board->stale_reads, world->counts.stale_reads);
     add(&board->undeleted, world->counts.undeleted);
     add(&board->watched, world->counts.watched);
@@ -334,16 +336,17 @@ static void summary(const struct plan *plan, const struct board *board, double w
            " welcomes from an old leader\n",
            board->lives, board->restores, board->deaths, board->power_losses, board->runs_killed,
            board->rogue_welcomes);
-    printf("operator's calls %" PRIu64 ", stale reads %" PRIu64 ", events watched %" PRIu64
-           ", backups read back %" PRIu64 ", folders that stayed %" PRIu64
-           "; victims taken by force in an outage %" PRIu64 ", attempts extended %" PRIu64
-           ", put off %" PRIu64 "; decisions computed again %" PRIu64
+    printf("operator's calls %" PRIu64 ", nodes removed %" PRIu64 ", stale reads %" PRIu64
+           ", events watched %" PRIu64 ", backups read back %" PRIu64
+           ", folders that stayed %" PRIu64 "; victims taken by force in an outage %" PRIu64
+           ", attempts extended %" PRIu64 ", put off %" PRIu64 "; decisions computed again %" PRIu64
            "; outages found out in time %" PRIu64 "; bits of a state flipped %" PRIu64
            ", noticed by the member %" PRIu64 "; lines of telemetry that make no sense %" PRIu64
            ", older folders put back at the end %" PRIu64 "\n",
-           board->operated, board->stale_reads, board->watched, board->backups, board->undeleted,
-           board->forced, board->extended, board->deferred, board->recomputed, board->outages,
-           board->flips, board->flips_told, board->odd_samples, board->older);
+           board->operated, board->nodes_removed, board->stale_reads, board->watched,
+           board->backups, board->undeleted, board->forced, board->extended, board->deferred,
+           board->recomputed, board->outages, board->flips, board->flips_told, board->odd_samples,
+           board->older);
     printf("sum of traces %016" PRIx64 "; ", board->traces);
     printf("most ms until a leader after healing %" PRIu64
            "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 " (elected %" PRIu64

@@ -156,14 +156,17 @@ static void add_checkpoint(uint64_t *hash, const struct checkpoint *checkpoint)
         add_message(hash, &checkpoint->view.terms->base);
 }
 
-static void add_node(uint64_t *hash, const struct fsm_node *view)
+static void add_node(uint64_t *hash, const struct node *node)
 {
+    const struct fsm_node *view = &node->view;
+
     add_text(hash, view->id);
     add_text(hash, view->boot_id);
     add_text(hash, view->version);
     add_text(hash, view->home_vcluster);
     ADD(hash, view->slot, view->state, view->state_since_ms, view->last_report_sequence,
-        view->steady_since_ms, view->failure_count, view->allocation_count);
+        view->steady_since_ms, view->failure_count, view->allocation_count, view->made);
+    ADD(hash, node->name_count, node->going_count, node->removed);
 }
 
 static void add_target(uint64_t *hash, const struct target *target)
@@ -246,7 +249,7 @@ uint64_t state_dump(const struct fsm *fsm)
     add_cluster(&hash, fsm);
     for (uint32_t slot = 0; slot < fsm->nodes.slot_end; slot++)
         if (fsm_node_look(fsm, slot) != NULL)
-            add_node(&hash, &fsm_node_look(fsm, slot)->view);
+            add_node(&hash, fsm_node_look(fsm, slot));
     for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++)
         if (fsm_target_slot(fsm, slot) != NULL)
             add_target(&hash, fsm_target_slot(fsm, slot));

@@ -99,6 +99,11 @@ static void agent_end(struct world *world, unsigned number)
 
 void agent_kill(struct world *world, unsigned number)
 {
+    agent_kill_for(world, number, 100000 + sim_random(world->sim, RESTART_SPREAD_US));
+}
+
+void agent_kill_for(struct world *world, unsigned number, uint64_t away_us)
+{
     struct restart *restart;
 
     if (world->agents[number].process == NULL)
@@ -106,10 +111,7 @@ void agent_kill(struct world *world, unsigned number)
     agent_end(world, number);
     restart = check_alloc(sizeof(*restart));
     *restart = (struct restart){world, number};
-    sim_on_drop(sim_schedule(world->sim, SIM_NODES_MAX,
-                             100000 + sim_random(world->sim, RESTART_SPREAD_US), restart_fire,
-                             restart),
-                free);
+    sim_on_drop(sim_schedule(world->sim, SIM_NODES_MAX, away_us, restart_fire, restart), free);
 }
 
 void agents_calm(struct world *world)

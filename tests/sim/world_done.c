@@ -200,7 +200,8 @@ void done_event(struct world *world, const Ckpt__V1__Event *event, uint64_t inde
     struct done_checks *checks = world->done;
     unsigned number = job == NULL ? WORLD_JOBS_MAX : (unsigned)(job - world->jobs);
 
-    if (event->kind == EVENT(NODE_STATE) && world_agent_number(event->subject) >= 0)
+    if ((event->kind == EVENT(NODE_STATE) || event->kind == EVENT(NODE_REMOVED)) &&
+        world_agent_number(event->subject) >= 0)
         checks->nodes_touched |= UINT32_C(1) << world_agent_number(event->subject);
     if (job == NULL)
         return;
@@ -220,7 +221,7 @@ static uint32_t mask_of(const struct fsm *fsm, const struct fsm_node_share *shar
     uint32_t mask = 0;
 
     for (uint32_t i = 0; i < count; i++)
-        mask |= UINT32_C(1) << world_agent_number(fsm_node_at(fsm, shares[i].node_slot)->id);
+        mask |= UINT32_C(1) << world_agent_number(fsm_node_name(fsm, shares[i].node_slot));
     return mask;
 }
 
@@ -619,6 +620,17 @@ static void drain_check(struct answer *answer, const char *node_id)
         nothing_done(answer, "drain of it");
 }
 
+/* Its agent may be back in the same entry. */
+static void removal_check(struct answer *answer, const char *node_id)
+{
+    const struct series *series = &answer->world->done->nodes[world_agent_number(node_id)];
+    const struct node_item *now = series_at(series, answer->index);
+
+    answer->of = node_id;
+    if (now == NULL || (now->index != answer->index && now->state != 0))
+        nothing_done(answer, "removal of it");
+}
+
 void done_check(struct world *world, const char *what, const ProtobufCMessage *request,
                 const ProtobufCMessage *reply)
 {
@@ -657,6 +669,9 @@ void done_check(struct world *world, const char *what, const ProtobufCMessage *r
         spare_check(&answer, false);
     else if (type == &ckpt__v1__drain_node_request__descriptor)
         drain_check(&answer, ((const Ckpt__V1__DrainNodeRequest *)(const void *)request)->node_id);
+    else if (type == &ckpt__v1__remove_node_request__descriptor)
+        removal_check(&answer,
+                      ((const Ckpt__V1__RemoveNodeRequest *)(const void *)request)->node_id);
 }
 
 /* ---- reads ---- */

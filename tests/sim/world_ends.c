@@ -177,7 +177,7 @@ static void wants_note(struct world *world, const struct fsm *fsm,
          allocation != NULL && state_holds_nodes(allocation->state) && i < allocation->node_count;
          i++) {
         const struct fsm_node_share *share = &allocation->nodes[i];
-        int agent = world_agent_number(fsm_node_at(fsm, share->node_slot)->id);
+        int agent = world_agent_number(fsm_node_name(fsm, share->node_slot));
         CHECK(agent >= 0);
         wants[agent].life = share->life;
         wants[agent].ends = allocation->terminating ||

@@ -162,6 +162,7 @@ struct world {
     char endpoints[512];
     struct member_changes *changes;
     struct world_operator *desk;
+    struct world_operator *remover; /* likewise, of nodes */
     struct stale_reads *stale;
     struct world_streams *streams;
     struct history *history;
@@ -185,6 +186,7 @@ struct world {
         uint64_t rots, flaps, agent_crashes, transfers, elected, overtaken, lost_members,
             lost_starts;
         uint64_t added, promoted, removed, grown_and_back, turned_away;
+        uint64_t nodes_removed;
         uint64_t elections, applied, snapshots_installed, asked, shards, terminated;
         uint64_t requests, acknowledged, refused, unknown, reads;
         uint64_t leader_us, equal_us, converge_us, failover_us, elected_us, lag_us;
@@ -249,6 +251,7 @@ struct consensus *member_consensus(const struct world_member *member);
 void agents_init(struct world *world);
 void agents_start(struct world *world);
 void agent_kill(struct world *world, unsigned agent);
+void agent_kill_for(struct world *world, unsigned agent, uint64_t away_us);
 void agent_start(struct world *world, unsigned agent);
 void agents_calm(struct world *world);
 void agents_close(struct world *world);
@@ -425,6 +428,8 @@ void victims_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__E
 void victims_applied(struct world *world, const struct fsm *fsm);
 /* Up to which report the state has those of the node. */
 uint64_t victims_known(const struct world *world, unsigned agent);
+/* How often its node was removed: the state may count its reports from the first one again. */
+unsigned victims_removals(const struct world *world, unsigned agent);
 /* The entry that was just applied made it a victim; what it is one of forces, in an outage. */
 bool victims_targets_moved(const struct world *world);
 /* Of who was taken in this entry: its strategy may have been that one, and be another one by now. */

@@ -15,7 +15,7 @@
 #include "src/broker/health/storage_watch.h"
 #include "tests/sim/world_internal.h"
 
-enum { TIMEOUT_MS = 4000, ID_BYTES = 48 };
+enum { GONE_LOOK_US = 300000, REMOVER_FIRST_REQUEST = 1000000, TIMEOUT_MS = 4000, ID_BYTES = 48 };
 
 struct world_operator {
     struct world *world;
@@ -283,6 +283,58 @@ static void drain_node(struct world_operator *desk)
     call(desk, "OperatorService/DrainNode", &message.base, &ckpt__v1__mutation_reply__descriptor);
 }
 
+static const struct fsm_node *node_of(const struct world *world, unsigned agent)
+{
+    const struct world_member *leader = members_leader((struct world *)(uintptr_t)world);
+
+    return leader == NULL ? NULL : fsm_node_find(member_fsm(leader), world->agents[agent].name);
+}
+
+/* An agent, of an empty node where there is one, is stopped for longer than a node is waited for. What is found down and empty then is
+ * removed, before its agent is back or after. */
+static void take_away(struct world_operator *desk)
+{
+    struct world *world = desk->world;
+    unsigned agents = world->options.agents;
+    unsigned agent = (unsigned)sim_random(world->sim, agents);
+
+    for (unsigned i = 0; i < agents; i++, agent = agent + 1 < agents ? agent + 1 : 0) {
+        const struct fsm_node *node = node_of(world, agent);
+
+        if (node != NULL && node->allocation_count == 0)
+            break;
+    }
+    agent_kill_for(world, agent, 8 * SECOND_US + sim_random(world->sim, 12 * SECOND_US));
+}
+
+static void remove_node(struct world_operator *desk, unsigned agent)
+{
+    Ckpt__V1__RemoveNodeRequest message = CKPT__V1__REMOVE_NODE_REQUEST__INIT;
+    char id[ID_BYTES];
+
+    message.request_id = request_id(desk, id);
+    message.node_id = desk->world->agents[agent].name;
+    call(desk, "OperatorService/RemoveNode", &message.base, &ckpt__v1__mutation_reply__descriptor);
+}
+
+/* Nodes are down for a short time: what is down and empty is removed now and then, perhaps just when its agent comes back. */
+static void look_for_gone(void *data)
+{
+    struct world_operator *desk = data;
+    struct world *world = desk->world;
+
+    if (world->phase != WORLD_CHAOS)
+        return;
+    sim_after(world->sim, SIM_NODES_MAX, GONE_LOOK_US, look_for_gone, desk);
+    for (unsigned agent = 0; agent < world->options.agents; agent++) {
+        const struct fsm_node *node = node_of(world, agent);
+
+        if (desk->method == NULL && node != NULL && node->allocation_count == 0 &&
+            node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN && sim_chance(world->sim, 2))
+            remove_node(desk, agent);
+    }
+}
+
 static void transfer(struct world_operator *desk)
 {
     Ckpt__V1__MemberRequest message = CKPT__V1__MEMBER_REQUEST__INIT;
@@ -379,7 +431,12 @@ static void on_timer(void *data)
         tell_of_storage(desk);
         break;
     case 4:
-        drain_node(desk);
+        if (sim_chance(world->sim, 3))
+            take_away(desk);
+        else if (sim_chance(world->sim, 4))
+            remove_node(desk, (unsigned)sim_random(world->sim, world->options.agents));
+        else
+            drain_node(desk);
         break;
     case 5:
         transfer(desk);
@@ -389,27 +446,41 @@ static void on_timer(void *data)
     }
 }
 
-void operator_start(struct world *world)
+static struct world_operator *desk_new(struct world *world, uint64_t first_request)
 {
     const struct client_config config = {.endpoints = world->endpoints};
-    struct world_operator *desk;
+    struct world_operator *desk = check_calloc(1, sizeof(*desk));
     struct err err;
 
+    desk->world = world;
+    desk->requests = first_request;
+    CHECK(client_new(&world->scheduler_loops[0].uv, &config, &desk->client, &err) == 0);
+    return desk;
+}
+
+static void desk_free(struct world_operator *desk)
+{
+    if (desk == NULL)
+        return;
+    client_free(desk->client);
+    if (desk->message != NULL)
+        protobuf_c_message_free_unpacked(desk->message, NULL);
+    free(desk);
+}
+
+/* Who removes nodes has a desk of its own: its calls are made just when a node is down, whatever else is asked for. */
+void operator_start(struct world *world)
+{
     if (world->options.operator_calls == 0)
         return;
-    desk = check_calloc(1, sizeof(*desk));
-    desk->world = world;
-    CHECK(client_new(&world->scheduler_loops[0].uv, &config, &desk->client, &err) == 0);
-    world->desk = desk;
-    sim_after(world->sim, SIM_NODES_MAX, SECOND_US, on_timer, desk);
+    world->desk = desk_new(world, 0);
+    world->remover = desk_new(world, REMOVER_FIRST_REQUEST);
+    sim_after(world->sim, SIM_NODES_MAX, SECOND_US, on_timer, world->desk);
+    sim_after(world->sim, SIM_NODES_MAX, GONE_LOOK_US, look_for_gone, world->remover);
 }
 
 void operator_close(struct world *world)
 {
-    if (world->desk == NULL)
-        return;
-    client_free(world->desk->client);
-    if (world->desk->message != NULL)
-        protobuf_c_message_free_unpacked(world->desk->message, NULL);
-    free(world->desk);
+    desk_free(world->desk);
+    desk_free(world->remover);
 }

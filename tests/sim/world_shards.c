@@ -33,8 +33,8 @@ static uint32_t shards_of(const struct fsm *fsm, const struct fsm_checkpoint *ch
     uint32_t mask = 0;
 
     for (uint32_t i = 0; i < checkpoint->shard_count; i++)
-        mask |= UINT32_C(1) << world_agent_number(
-                    fsm_node_at(fsm, checkpoint->shards[i].node_slot)->id);
+        mask |=
+            UINT32_C(1) << world_agent_number(fsm_node_name(fsm, checkpoint->shards[i].node_slot));
     return mask;
 }
 
@@ -44,7 +44,7 @@ static uint32_t nodes_of(const struct fsm *fsm, const struct fsm_allocation *all
 
     for (uint32_t i = 0; i < allocation->node_count; i++)
         mask |=
-            UINT32_C(1) << world_agent_number(fsm_node_at(fsm, allocation->nodes[i].node_slot)->id);
+            UINT32_C(1) << world_agent_number(fsm_node_name(fsm, allocation->nodes[i].node_slot));
     return mask;
 }
 

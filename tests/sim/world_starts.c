@@ -8,7 +8,7 @@ static bool runs_everywhere(const struct fsm *fsm, const struct fsm_allocation *
                             unsigned job)
 {
     for (uint32_t i = 0; i < allocation->node_count; i++) {
-        int agent = world_agent_number(fsm_node_at(fsm, allocation->nodes[i].node_slot)->id);
+        int agent = world_agent_number(fsm_node_name(fsm, allocation->nodes[i].node_slot));
 
         if (agent < 0 || (!world_model_lives((unsigned)agent, job, UINT64_MAX) &&
                           !world_shipping_lives((unsigned)agent, allocation->id, UINT64_MAX)))

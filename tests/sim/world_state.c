@@ -208,7 +208,7 @@ static void checkpoint_complete(struct world *world, const struct fsm *fsm,
     if (checkpoint == NULL)
         return;
     for (uint32_t i = 0; i < checkpoint->shard_count; i++) {
-        const char *node = fsm_node_at(fsm, checkpoint->shards[i].node_slot)->id;
+        const char *node = fsm_node_name(fsm, checkpoint->shards[i].node_slot);
         int agent = world_agent_number(node);
         if (!checkpoint->shards[i].verified || agent < 0 ||
             (facts->written[agent] >> checkpoint->attempt & 1) == 0)
@@ -314,7 +314,7 @@ static void nodes_moved(struct world *world, const struct fsm *fsm, const char *
     facts = &world->state->jobs[job - world->jobs];
     for (uint32_t i = 0; i < allocation->node_count; i++) {
         uint32_t slot = allocation->nodes[i].node_slot;
-        unsigned agent = world_agent_number(fsm_node_at(fsm, slot)->id);
+        unsigned agent = world_agent_number(fsm_node_name(fsm, slot));
         if (!allocation->leaving || has_node(allocation->next, allocation->next_count, slot))
             mask |= UINT32_C(1) << agent;
         facts->lives[agent] = allocation->nodes[i].life;

@@ -33,6 +33,7 @@ struct victim_facts {
 struct victim_checks {
     struct victim_facts jobs[WORLD_JOBS_MAX];
     uint64_t known[WORLD_AGENTS_MAX]; /* up to which report, before this entry */
+    unsigned removals[WORLD_AGENTS_MAX];
     uint64_t before_ms; /* the state's clock before this entry, whose commands may be of seconds */
     uint32_t down;      /* agents: as of the last event, not as of the whole entry */
     Ckpt__V1__Strategy strategies[WORLD_JOBS_MAX]; /* before this entry */
@@ -186,6 +187,11 @@ static void node_event(struct world *world, const Ckpt__V1__Event *event)
 
     if (agent < 0)
         return;
+    if (event->kind == EVENT(NODE_REMOVED)) {
+        world->victims->removals[agent]++;
+        world->counts.nodes_removed++;
+        return;
+    }
     bit = UINT32_C(1) << agent;
     world->victims->down &= ~bit;
     if (event->new_state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
@@ -248,7 +254,7 @@ static void note_leaving(struct world *world, const struct fsm *fsm, unsigned nu
          allocation != NULL && state_holds_nodes(allocation->state) && i < allocation->node_count;
          i++)
         held |=
-            UINT32_C(1) << world_agent_number(fsm_node_at(fsm, allocation->nodes[i].node_slot)->id);
+            UINT32_C(1) << world_agent_number(fsm_node_name(fsm, allocation->nodes[i].node_slot));
     if (held != 0 && !world->jobs[number].forced && world->jobs[number].finished_us == 0)
         check_left(world, &world->jobs[number], facts->held & ~held,
                    facts->leaving && summary.now_ms >= facts->left_by_ms);
@@ -280,6 +286,11 @@ static void end_event(struct world *world, const struct fsm *fsm, const Ckpt__V1
 uint64_t victims_known(const struct world *world, unsigned agent)
 {
     return world->victims->known[agent];
+}
+
+unsigned victims_removals(const struct world *world, unsigned agent)
+{
+    return world->victims->removals[agent];
 }
 
 bool victims_targets_moved(const struct world *world)
@@ -319,7 +330,7 @@ void victims_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__E
         target_event(world, fsm, event);
     else if (event->kind == EVENT(PREEMPTION))
         victim_event(world, fsm, event);
-    else if (event->kind == EVENT(NODE_STATE))
+    else if (event->kind == EVENT(NODE_STATE) || event->kind == EVENT(NODE_REMOVED))
         node_event(world, event);
     else if (event->kind == EVENT(ALLOCATION_STATE))
         end_event(world, fsm, event);
