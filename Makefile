@@ -82,7 +82,7 @@ PARALLEL = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all programs deps demo test lint unit golden golden-update fuzz-smoke fuzz integration kills bench bench-policy bench-eval t asan ubsan tsan format tidy cover compdb docs clean help
+.PHONY: all programs deps demo test systems lint unit golden golden-update fuzz-smoke fuzz integration kills bench bench-policy bench-eval t asan ubsan tsan format tidy cover compdb docs clean help
 
 all: programs                                   ## build the programs (default)
 programs: $(PROGRAMS:%=$(BUILD)/bin/%) $(SUPPORT:%=$(BUILD)/bin/%)
@@ -231,6 +231,9 @@ test: deps                                      ## everything CI runs
 	$(Q)$(MAKE) --no-print-directory $(PARALLEL) programs $(UNIT_BIN) $(GOLDEN_BIN) $(SIM_BIN)
 	$(MAKE) --no-print-directory $(PARALLEL) BUILD=$(BUILD)/fuzz SAN="$(FUZZ_SAN)" OPT="-O1 -g" fuzz-bins
 	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(or $(JOBS),2) WAITING_JOBS=$(WAITING_JOBS) tests/run.sh tests/lint/lint.sh tests/sim/short.sh $(UNIT_BIN) $(GOLDEN_BIN) $(FUZZ_SRC:%.c=$(BUILD)/fuzz/%) $(INTEGRATION)
+systems: programs                               ## against real systems that are not ours; skips what cannot be installed
+	-$(Q)deploy/install-deps.sh systems
+	$(Q)BUILD=$(abspath $(BUILD)) WAITING_JOBS=$(WAITING_JOBS) tests/run.sh $(sort $(wildcard tests/systems/test_*.py))
 bench: deps                                     ## figures beside etcd's: commits, failover, evaluation, scale
 	$(Q)deploy/install-deps.sh bench
 	$(MAKE) --no-print-directory programs $(BENCH:%=$(BUILD)/bench/%)

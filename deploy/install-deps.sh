@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing to build, test and run on Debian 12; `bench`: also what make bench compares with; `node`: also Node.js, and from npm,
-# for Debian has no package of it, the gRPC that the test of the Node.js client uses (into build/node). Does nothing (and needs no root) when
+# Installs what is missing to build, test and run on Debian 12; `bench`: also what make bench compares with; `systems`: also what make systems
+# runs against: Node.js, and from npm, for Debian has no package of it, its gRPC (into build/node). Does nothing (and needs no root) when
 # all is there.
 set -eu
 packages=(
@@ -15,7 +15,7 @@ packages=(
     ca-certificates openssl
 )
 [ "${1-}" = bench ] && packages+=(etcd-server)
-if [ "${1-}" = node ]; then
+if [ "${1-}" = systems ]; then
     command -v node > /dev/null || packages+=(nodejs)
     command -v npm > /dev/null || packages+=(npm)
 fi
@@ -41,7 +41,7 @@ install_missing() {
 }
 [ ${#missing[@]} -eq 0 ] || install_missing
 folder=${BUILD:-$(dirname "$0")/../build}/node
-if [ "${1-}" = node ] && [ ! -d "$folder/node_modules/@grpc/proto-loader" ]; then
+if [ "${1-}" = systems ] && [ ! -d "$folder/node_modules/@grpc/proto-loader" ]; then
     mkdir -p "$folder"
     npm install --prefix "$folder" --no-audit --no-fund --loglevel=error @grpc/grpc-js@1.14.7 @grpc/proto-loader@0.8.1
 fi

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs test programs and ends with "N passed, N failed": JOBS (1) at a time, and beside them those of tests/integration, WAITING_JOBS (JOBS) at a
-# time, since these wait for real processes and take next to no CPU. The others run at a lower priority, so that they do not delay what these
-# time. A program's cases are read from its output:
-# cmocka's "[       OK ]" and "[  FAILED  ]", or TAP's "ok" and "not ok" (with "# SKIP"). A program that exits non-zero, or that
-# reports no case at all, counts as one failure; one that does not end within TEST_TIMEOUT_S (900) is ended and has failed.
+# Runs test programs and ends with "N passed, N failed": JOBS (1) at a time, and beside them those of tests/integration and
+# tests/systems, WAITING_JOBS (JOBS) at a time: these wait for real processes and take next to no CPU. The others run at a lower
+# priority, since those measure times. A program's cases are read from its output: cmocka's "[       OK ]" and "[  FAILED  ]", or
+# TAP's "ok" and "not ok" (with "# SKIP"). A program that exits non-zero, or that reports no case at all, counts as one failure;
+# one that does not end within TEST_TIMEOUT_S (900) is ended and has failed.
 set -u
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -54,7 +54,7 @@ waiting=()
 computing=()
 for program in "$@"; do
     case $program in
-    */integration/*) waiting+=("$program") ;;
+    */integration/* | */systems/*) waiting+=("$program") ;;
     *) computing+=("$program") ;;
     esac
 done
