@@ -356,19 +356,23 @@ def check_rows():
 
 
 def check_access_table():
-    """The table of src/broker/README.md says of each method, and of each service's rest, what the rules of access.c say."""
+    """The table of src/broker/README.md says of each method, by its name or as one of its service's rest, what its row says."""
     kinds = ["REPLICA", "AGENT", "SCHEDULER", "OPERATOR"]
-    rules = {(service, method): {kind for kind in kinds if kind in may}
-             for service, method, may in re.findall(r'"/ckpt\.v1\.(\w+)/(\w*)", ([A-Z| ]+)\}', TEXT["src/broker/api/access.c"])}
+    rules = {}
+    for name, service in (("service_broker.c", "BrokerService"), ("service_operator.c", "OperatorService"), ("service_members.c", "OperatorService"),
+                          ("service.c", "")):
+        for path, may in re.findall(r'"(?:/ckpt\.v1\.)?([\w/]+)", (?:\.roles = )?((?:ROLE_\w+(?: \| )?)+),', TEXT["src/broker/api/" + name]):
+            rules[tuple(path.split("/")) if "/" in path else (service, path)] = {
+                kind for kind in kinds if kind in may.replace("CLIENT", "SCHEDULER OPERATOR")}
     told = {}
     for line in re.findall(r"^\| `\w+Service[/`].*", TEXT["src/broker/README.md"], re.M):
         first, *may = [cell.strip() for cell in line.strip("|").split("|")]
         service, names = re.search(r"(\w+Service)", first)[1], re.findall(r"`(?:\w+/)?(\w+)`", first)
         for name in names:
             told[service, "" if name == service else name] = {kind for kind, cell in zip(kinds, may) if cell != "–"}
-    for service, method in sorted(rules.keys() | told.keys()):
-        if rules.get((service, method)) != told.get((service, method)):
-            yield f"src/broker/README.md: the table of certificates and access.c differ about {service}/{method or 'the rest'}"
+    for service, method in sorted(rules.keys() | {key for key in told if key[1]}):
+        if rules.get((service, method)) != told.get((service, method), told.get((service, ""))):
+            yield f"src/broker/README.md: the table of certificates and the method's row differ about {service}/{method}"
 
 
 CHECKS = [

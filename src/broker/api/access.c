@@ -1,4 +1,4 @@
-/* The matrix of certificates and methods. See access.h. */
+/* Certificates against roles. See access.h. */
 #include "src/broker/api/access.h"
 
 #include <stdio.h>
@@ -6,46 +6,6 @@
 
 #include "ckpt/v1/broker.pb-c.h"
 #include "src/base/check.h"
-
-enum {
-    REPLICA = 1 << TLS_REPLICA,
-    AGENT = 1 << TLS_AGENT,
-    SCHEDULER = 1 << TLS_SCHEDULER,
-    OPERATOR = 1 << TLS_OPERATOR,
-    EVERYBODY = REPLICA | AGENT | SCHEDULER | OPERATOR
-};
-
-/* The first one that begins the path decides; what none begins, nobody may call. */
-static const struct {
-    const char *prefix;
-    unsigned kinds;
-} rules[] = {
-    {"/grpc.health.v1.Health/", EVERYBODY},
-    {"/grpc.reflection.v1alpha.ServerReflection/", EVERYBODY},
-    {"/ckpt.v1.AgentService/", AGENT},
-    {"/ckpt.v1.BrokerService/GetRestartPoint", AGENT | SCHEDULER | OPERATOR},
-    {"/ckpt.v1.BrokerService/RegisterOwnAllocation", AGENT},
-    {"/ckpt.v1.BrokerService/", SCHEDULER | OPERATOR},
-    {"/ckpt.v1.OperatorService/Status", REPLICA | SCHEDULER | OPERATOR},
-    {"/ckpt.v1.OperatorService/GetPolicy", SCHEDULER | OPERATOR},
-    {"/ckpt.v1.OperatorService/ListTargets", SCHEDULER | OPERATOR},
-    {"/ckpt.v1.OperatorService/GetLosses", SCHEDULER | OPERATOR},
-    {"/ckpt.v1.OperatorService/GetCalibration", SCHEDULER | OPERATOR},
-    {"/ckpt.v1.OperatorService/ListNodes", SCHEDULER | OPERATOR},
-    {"/ckpt.v1.OperatorService/", OPERATOR},
-};
-
-unsigned access_kinds(const char *path)
-{
-    for (size_t i = 0; i < ARRAY_COUNT(rules); i++) {
-        size_t length = strlen(rules[i].prefix);
-        bool whole = rules[i].prefix[length - 1] != '/'; /* a method, not a service */
-
-        if (strncmp(path, rules[i].prefix, length) == 0 && (!whole || path[length] == '\0'))
-            return rules[i].kinds;
-    }
-    return 0;
-}
 
 static void name_kinds(unsigned kinds, char *text, size_t size)
 {
@@ -59,10 +19,10 @@ static void name_kinds(unsigned kinds, char *text, size_t size)
     }
 }
 
-bool access_allowed(const char *cluster, const struct rpc_peer *peer, const char *path, char *text,
-                    size_t size)
+bool access_allowed(const char *cluster, const struct rpc_peer *peer,
+                    const struct access_call *call, char *text, size_t size)
 {
-    unsigned kinds = access_kinds(path);
+    const unsigned kinds = call->roles;
     struct tls_identity identity = {.kind = TLS_NOBODY};
     char names[64];
 
@@ -84,7 +44,7 @@ bool access_allowed(const char *cluster, const struct rpc_peer *peer, const char
         return true;
     name_kinds(kinds, names, sizeof(names));
     snprintf(text, size, "PERMISSION_DENIED: %s may not call %s; it takes a certificate of kind %s",
-             peer->local ? "a local user" : peer->identity, path + 1, names);
+             peer->local ? "a local user" : peer->identity, call->path + 1, names);
     return false;
 }
 

@@ -1,4 +1,4 @@
-/* Who may call what: the kinds of certificates and the methods of the API.
+/* Who may call what: a certificate against the roles of a method, which stand in its row (methods.h).
  *
  * Flow     access_allowed() is asked before each call when the API has TLS; without TLS everybody may call everything.
  * Errors   the text names who asked, for what, and which certificate would do.
@@ -14,10 +14,13 @@
 #include "src/rpc/server.h"
 #include "src/tls/identity.h"
 
-/* Bits 1 << enum tls_kind. */
-unsigned access_kinds(const char *path);
-bool access_allowed(const char *cluster, const struct rpc_peer *peer, const char *path, char *text,
-                    size_t size);
+struct access_call {
+    const char *path;
+    unsigned roles; /* bits 1 << enum tls_kind: who may call it */
+};
+
+bool access_allowed(const char *cluster, const struct rpc_peer *peer,
+                    const struct access_call *call, char *text, size_t size);
 /* Whether the peer may speak for this node: always without TLS. */
 bool access_is_agent(const struct rpc_peer *peer, const char *node_id);
 /* Whether an agent may register this for a user of its node: there, as somebody's, and with nothing that could stand above others.

@@ -12,8 +12,26 @@
 #include "src/broker/api/answer.h"
 #include "src/broker/broker.h"
 #include "src/broker/explain/translate.h"
+#include "src/tls/identity.h"
 
-enum method_kind { METHOD_MUTATION, METHOD_READ, METHOD_LOCAL, METHOD_OWN, METHOD_ABSENT };
+enum method_kind {
+    METHOD_MUTATION,
+    METHOD_READ,
+    METHOD_LOCAL,
+    METHOD_OWN,
+    METHOD_ABSENT,
+    METHOD_STREAM /* registered by who serves it; its row says who may call it */
+};
+
+/* Kinds of certificates that may call a method, as bits. */
+enum {
+    ROLE_REPLICA = 1 << TLS_REPLICA,
+    ROLE_AGENT = 1 << TLS_AGENT,
+    ROLE_SCHEDULER = 1 << TLS_SCHEDULER,
+    ROLE_OPERATOR = 1 << TLS_OPERATOR,
+    ROLE_CLIENT = ROLE_SCHEDULER | ROLE_OPERATOR,
+    ROLE_ANY = ROLE_REPLICA | ROLE_AGENT | ROLE_CLIENT
+};
 
 enum { METHOD_PAGE_DEFAULT = 500, METHOD_PAGE_MAX = 1000 };
 /* One page looks at no more than so many items and packs no more than so many bytes, so that the
@@ -45,6 +63,7 @@ union method_body {
 
 struct method {
     const char *path;
+    unsigned roles; /* ROLE_ */
     enum method_kind kind;
     const ProtobufCMessageDescriptor *type; /* of the request */
     /* READ, LOCAL */
@@ -61,6 +80,13 @@ struct method {
     /* NULL: MutationReply. */
     void (*reply)(struct request *request, const struct fsm_outcome *outcome);
 };
+
+/* A row: the service, the method, who may call it, the kind, the request's message, and what the kind takes besides. */
+#define METHOD_ROW(service, method, may, of_kind, message, ...)                                    \
+    {                                                                                              \
+        .path = "/ckpt.v1." service "/" method, .roles = (may), .kind = (of_kind),                 \
+        .type = &ckpt__v1__##message##__descriptor, __VA_ARGS__                                    \
+    }
 
 void request_end(struct request *request); /* service.c */
 

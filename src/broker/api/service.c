@@ -243,6 +243,7 @@ static void request_start(struct service_method *state, struct request *request)
         request_stand_in_line(request);
         return;
     case METHOD_ABSENT:
+    case METHOD_STREAM:
         break;
     }
     CHECK_UNREACHABLE("kind of method");
@@ -352,21 +353,54 @@ static void service_add(struct service *service, const struct method *method)
     rpc_server_add_method(service->broker->rpc, method->path, false, false, &handlers, state);
 }
 
+/* What does not go the way of a request through this file. */
+static const struct method stream_methods[] = {
+    {.path = "/ckpt.v1.AgentService/Session", .roles = ROLE_AGENT, .kind = METHOD_STREAM},
+    {.path = "/ckpt.v1.BrokerService/Watch", .roles = ROLE_CLIENT, .kind = METHOD_STREAM},
+    {.path = "/ckpt.v1.OperatorService/Backup", .roles = ROLE_OPERATOR, .kind = METHOD_STREAM},
+    {.path = "/grpc.health.v1.Health/Check", .roles = ROLE_ANY, .kind = METHOD_STREAM},
+    {.path = "/grpc.health.v1.Health/Watch", .roles = ROLE_ANY, .kind = METHOD_STREAM},
+    {.path = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+     .roles = ROLE_ANY,
+     .kind = METHOD_STREAM},
+};
+
+static const struct {
+    const struct method *methods;
+    const size_t *count;
+} tables[] = {{service_broker_methods, &service_broker_method_count},
+              {service_operator_methods, &service_operator_method_count},
+              {service_members_methods, &service_members_method_count}};
+
+unsigned service_roles(const char *path)
+{
+    for (size_t table = 0; table < ARRAY_COUNT(tables); table++) {
+        for (size_t i = 0; i < *tables[table].count; i++) {
+            if (strcmp(tables[table].methods[i].path, path) == 0)
+                return tables[table].methods[i].roles;
+        }
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(stream_methods); i++) {
+        if (strcmp(stream_methods[i].path, path) == 0)
+            return stream_methods[i].roles;
+    }
+    return 0;
+}
+
 struct service *service_new(struct broker *broker)
 {
     struct service *service = check_calloc(1, sizeof(*service));
-    size_t count =
-        service_broker_method_count + service_operator_method_count + service_members_method_count;
+    size_t count = 0;
 
     CHECK(broker->rpc != NULL && broker->replica != NULL);
     service->broker = broker;
+    for (size_t table = 0; table < ARRAY_COUNT(tables); table++)
+        count += *tables[table].count;
     service->methods = check_calloc(count, sizeof(*service->methods));
-    for (size_t i = 0; i < service_broker_method_count; i++)
-        service_add(service, &service_broker_methods[i]);
-    for (size_t i = 0; i < service_operator_method_count; i++)
-        service_add(service, &service_operator_methods[i]);
-    for (size_t i = 0; i < service_members_method_count; i++)
-        service_add(service, &service_members_methods[i]);
+    for (size_t table = 0; table < ARRAY_COUNT(tables); table++) {
+        for (size_t i = 0; i < *tables[table].count; i++)
+            service_add(service, &tables[table].methods[i]);
+    }
     rpc_server_add_health(broker->rpc);
     rpc_server_set_health(broker->rpc, "", true);
     rpc_server_set_health(broker->rpc, "ckpt.v1.OperatorService", true);

@@ -19,6 +19,8 @@
 
 /* Adds the methods and health to broker->rpc; keeps health up to date with leadership. */
 struct service *service_new(struct broker *broker);
+/* Who may call it, as bits 1 << enum tls_kind: its row's. 0: there is no such method. */
+unsigned service_roles(const char *path);
 /* After the server is freed and the replica is closed: no call is left. */
 void service_free(struct service *service);
 

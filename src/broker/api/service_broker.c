@@ -361,45 +361,33 @@ static void get_request(struct request *request, struct scratch *scratch)
 
 /* ---- the table ---- */
 
-#define MUTATION(method, message, body)                                                            \
-    {                                                                                              \
-        .path = "/ckpt.v1.BrokerService/" method, .kind = METHOD_MUTATION,                         \
-        .type = &ckpt__v1__##message##__descriptor,                                                \
-        .body_case = CKPT__LOG__V1__COMMAND__BODY_##body                                           \
-    }
-#define READ(method, message, function)                                                            \
-    {                                                                                              \
-        .path = "/ckpt.v1.BrokerService/" method, .kind = METHOD_READ,                             \
-        .type = &ckpt__v1__##message##__descriptor, .answer = function                             \
-    }
+#define MUTATION(method, may, message, body, ...)                                                  \
+    METHOD_ROW("BrokerService", method, may, METHOD_MUTATION, message,                             \
+               .body_case = CKPT__LOG__V1__COMMAND__BODY_##body, __VA_ARGS__)
+#define READ(method, may, message, function)                                                       \
+    METHOD_ROW("BrokerService", method, may, METHOD_READ, message, .answer = function)
 
+/* clang-format off */
 const struct method service_broker_methods[] = {
-    MUTATION("RegisterAllocation", register_allocation_request, REGISTER_ALLOCATION),
-    {.path = "/ckpt.v1.BrokerService/RegisterOwnAllocation",
-     .kind = METHOD_MUTATION,
-     .type = &ckpt__v1__register_allocation_request__descriptor,
-     .body_case = CKPT__LOG__V1__COMMAND__BODY_REGISTER_ALLOCATION,
-     .allowed = access_own_allocation},
-    MUTATION("UpdateAllocation", update_allocation_request, UPDATE_ALLOCATION),
-    MUTATION("EndAllocation", end_allocation_request, END_ALLOCATION),
-    MUTATION("ReportQueue", report_queue_request, REPORT_QUEUE),
-    MUTATION("RequestCheckpoint", request_checkpoint_request, REQUEST_CHECKPOINT),
-    MUTATION("CancelCheckpoint", cancel_checkpoint_request, CANCEL_CHECKPOINT),
-    MUTATION("RequestMigration", request_migration_request, REQUEST_MIGRATION),
-    MUTATION("RestartAllocation", restart_allocation_request, RESTART_ALLOCATION),
-    {.path = "/ckpt.v1.BrokerService/RequestPreemption",
-     .kind = METHOD_MUTATION,
-     .type = &ckpt__v1__request_preemption_request__descriptor,
-     .body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_PREEMPTION,
-     .reply = preemption_reply},
-    READ("GetAllocation", get_allocation_request, get_allocation),
-    READ("ListAllocations", list_allocations_request, list_allocations),
-    READ("ListCheckpoints", list_checkpoints_request, list_checkpoints),
-    READ("ListUndeleted", list_undeleted_request, undeleted_answer),
-    READ("GetRestartPoint", get_restart_point_request, get_restart_point),
-    READ("Explain", explain_request, explain),
-    READ("ListPreemptions", list_preemptions_request, preemptions_answer),
-    READ("GetPlacementHints", get_placement_hints_request, placement_hints_answer),
-    READ("GetRequest", get_request_request, get_request),
+    MUTATION("RegisterAllocation", ROLE_CLIENT, register_allocation_request, REGISTER_ALLOCATION),
+    MUTATION("RegisterOwnAllocation", ROLE_AGENT, register_allocation_request, REGISTER_ALLOCATION, .allowed = access_own_allocation),
+    MUTATION("UpdateAllocation", ROLE_CLIENT, update_allocation_request, UPDATE_ALLOCATION),
+    MUTATION("EndAllocation", ROLE_CLIENT, end_allocation_request, END_ALLOCATION),
+    MUTATION("ReportQueue", ROLE_CLIENT, report_queue_request, REPORT_QUEUE),
+    MUTATION("RequestCheckpoint", ROLE_CLIENT, request_checkpoint_request, REQUEST_CHECKPOINT),
+    MUTATION("CancelCheckpoint", ROLE_CLIENT, cancel_checkpoint_request, CANCEL_CHECKPOINT),
+    MUTATION("RequestMigration", ROLE_CLIENT, request_migration_request, REQUEST_MIGRATION),
+    MUTATION("RestartAllocation", ROLE_CLIENT, restart_allocation_request, RESTART_ALLOCATION),
+    MUTATION("RequestPreemption", ROLE_CLIENT, request_preemption_request, REQUEST_PREEMPTION, .reply = preemption_reply),
+    READ("GetAllocation", ROLE_CLIENT, get_allocation_request, get_allocation),
+    READ("ListAllocations", ROLE_CLIENT, list_allocations_request, list_allocations),
+    READ("ListCheckpoints", ROLE_CLIENT, list_checkpoints_request, list_checkpoints),
+    READ("ListUndeleted", ROLE_CLIENT, list_undeleted_request, undeleted_answer),
+    READ("GetRestartPoint", ROLE_AGENT | ROLE_CLIENT, get_restart_point_request, get_restart_point),
+    READ("Explain", ROLE_CLIENT, explain_request, explain),
+    READ("ListPreemptions", ROLE_CLIENT, list_preemptions_request, preemptions_answer),
+    READ("GetPlacementHints", ROLE_CLIENT, get_placement_hints_request, placement_hints_answer),
+    READ("GetRequest", ROLE_CLIENT, get_request_request, get_request),
 };
+/* clang-format on */
 const size_t service_broker_method_count = ARRAY_COUNT(service_broker_methods);

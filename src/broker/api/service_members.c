@@ -534,16 +534,13 @@ static void transfer_leadership(struct request *request)
 
 /* ---- the table ---- */
 
-#define OWN(method, function)                                                                      \
-    {                                                                                              \
-        .path = "/ckpt.v1.OperatorService/" method, .kind = METHOD_OWN,                            \
-        .type = &ckpt__v1__member_request__descriptor, .start = function                           \
-    }
+#define OWN(method, may, function)                                                                 \
+    METHOD_ROW("OperatorService", method, may, METHOD_OWN, member_request, .start = function)
 
 const struct method service_members_methods[] = {
-    OWN("AddMember", add_member),
-    OWN("PromoteMember", promote_member),
-    OWN("RemoveMember", remove_member),
-    OWN("TransferLeadership", transfer_leadership),
+    OWN("AddMember", ROLE_OPERATOR, add_member),
+    OWN("PromoteMember", ROLE_OPERATOR, promote_member),
+    OWN("RemoveMember", ROLE_OPERATOR, remove_member),
+    OWN("TransferLeadership", ROLE_OPERATOR, transfer_leadership),
 };
 const size_t service_members_method_count = ARRAY_COUNT(service_members_methods);

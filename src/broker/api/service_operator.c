@@ -161,35 +161,31 @@ static void list_nodes(struct request *request, struct scratch *scratch)
 
 /* ---- the table ---- */
 
-#define METHOD(of_kind, method, message, function)                                                 \
-    {                                                                                              \
-        .path = "/ckpt.v1.OperatorService/" method, .kind = of_kind,                               \
-        .type = &ckpt__v1__##message##__descriptor, .answer = function                             \
-    }
-#define MUTATION(method, message, body, function)                                                  \
-    {                                                                                              \
-        .path = "/ckpt.v1.OperatorService/" method, .kind = METHOD_MUTATION,                       \
-        .type = &ckpt__v1__##message##__descriptor,                                                \
-        .body_case = CKPT__LOG__V1__COMMAND__BODY_##body, .fill = function                         \
-    }
-#define ABSENT(method, message) METHOD(METHOD_ABSENT, method, message, NULL)
+#define METHOD(of_kind, method, may, message, function)                                            \
+    METHOD_ROW("OperatorService", method, may, of_kind, message, .answer = function)
+#define MUTATION(method, may, message, body, function)                                             \
+    METHOD_ROW("OperatorService", method, may, METHOD_MUTATION, message,                           \
+               .body_case = CKPT__LOG__V1__COMMAND__BODY_##body, .fill = function)
+#define ABSENT(method, may, message) METHOD(METHOD_ABSENT, method, may, message, NULL)
 
+/* clang-format off */
 const struct method service_operator_methods[] = {
-    METHOD(METHOD_LOCAL, "Status", status_request, status_answer),
-    METHOD(METHOD_LOCAL, "DebugCheck", debug_check_request, status_debug_check),
-    METHOD(METHOD_READ, "GetPolicy", get_policy_request, get_policy),
-    METHOD(METHOD_READ, "ListTargets", list_targets_request, list_targets),
-    METHOD(METHOD_READ, "GetLosses", get_losses_request, losses_answer),
-    METHOD(METHOD_READ, "GetCalibration", get_calibration_request, calibration_answer),
-    METHOD(METHOD_READ, "ListNodes", list_nodes_request, list_nodes),
-    MUTATION("SetPolicy", set_policy_request, SET_POLICY, fill_set_policy),
-    MUTATION("PutTarget", put_target_request, PUT_TARGET, fill_put_target),
-    MUTATION("RemoveTarget", remove_target_request, REMOVE_TARGET, fill_remove_target),
-    MUTATION("DrainNode", drain_node_request, DRAIN_NODE, fill_drain_node),
-    MUTATION("RemoveNode", remove_node_request, REMOVE_NODE, fill_remove_node),
-    ABSENT("RunDrill", drill_request),
-    ABSENT("PlanGc", gc_request),
-    ABSENT("RunGc", gc_request),
-    ABSENT("PinCheckpoint", pin_request),
+    METHOD(METHOD_LOCAL, "Status", ROLE_REPLICA | ROLE_CLIENT, status_request, status_answer),
+    METHOD(METHOD_LOCAL, "DebugCheck", ROLE_OPERATOR, debug_check_request, status_debug_check),
+    METHOD(METHOD_READ, "GetPolicy", ROLE_CLIENT, get_policy_request, get_policy),
+    METHOD(METHOD_READ, "ListTargets", ROLE_CLIENT, list_targets_request, list_targets),
+    METHOD(METHOD_READ, "GetLosses", ROLE_CLIENT, get_losses_request, losses_answer),
+    METHOD(METHOD_READ, "GetCalibration", ROLE_CLIENT, get_calibration_request, calibration_answer),
+    METHOD(METHOD_READ, "ListNodes", ROLE_CLIENT, list_nodes_request, list_nodes),
+    MUTATION("SetPolicy", ROLE_OPERATOR, set_policy_request, SET_POLICY, fill_set_policy),
+    MUTATION("PutTarget", ROLE_OPERATOR, put_target_request, PUT_TARGET, fill_put_target),
+    MUTATION("RemoveTarget", ROLE_OPERATOR, remove_target_request, REMOVE_TARGET, fill_remove_target),
+    MUTATION("DrainNode", ROLE_OPERATOR, drain_node_request, DRAIN_NODE, fill_drain_node),
+    MUTATION("RemoveNode", ROLE_OPERATOR, remove_node_request, REMOVE_NODE, fill_remove_node),
+    ABSENT("RunDrill", ROLE_OPERATOR, drill_request),
+    ABSENT("PlanGc", ROLE_OPERATOR, gc_request),
+    ABSENT("RunGc", ROLE_OPERATOR, gc_request),
+    ABSENT("PinCheckpoint", ROLE_OPERATOR, pin_request),
 };
+/* clang-format on */
 const size_t service_operator_method_count = ARRAY_COUNT(service_operator_methods);

@@ -8,6 +8,7 @@
 
 #include "src/base/check.h"
 #include "src/broker/api/access.h"
+#include "src/broker/api/service.h"
 #include "src/broker/daemon/metrics.h"
 #include "src/net/tls_network.h"
 #include "src/serve/certificates.h"
@@ -68,8 +69,9 @@ static bool client_allowed(void *data, const struct rpc_peer *peer, const char *
                            size_t size)
 {
     struct credentials *credentials = data;
+    const struct access_call called = {path, service_roles(path)};
 
-    if (access_allowed(credentials->broker->config->cluster_id, peer, path, text, size))
+    if (access_allowed(credentials->broker->config->cluster_id, peer, &called, text, size))
         return true;
     if (may_log(credentials)) {
         log_warning("access_denied", "peer=%s left_out=%" PRIu64 " text=\"%s\"", peer->address,
