@@ -266,8 +266,8 @@ struct consensus_status {
     struct consensus_foreign foreign[CONSENSUS_MEMBERS_MAX]; /* lately */
     size_t foreign_count;
     /* "": this folder is a member. Else it is begun with others (config.bootstrap), and waits for these founders: nothing is decided
-     * before all are there and agree. Valid until the loop turns. */
-    const char *founding;
+     * before all are there and agree. */
+    char founding[CONSENSUS_FOUNDING_BYTES];
     uint64_t incarnation; /* raft/log/folder.h; 0: not known yet */
     uint64_t
         epoch_min; /* the leader's first command makes it the state's epoch when that is lower */

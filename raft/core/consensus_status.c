@@ -172,7 +172,6 @@ void consensus_get_status(const struct consensus *consensus, struct consensus_st
         .snapshot_error = consensus->snapshot_err.text,
         .snapshot_unreadable_total = consensus->transfer.unreadable_total,
         .snapshot_unreadable_error = consensus->transfer.unreadable_err.text,
-        .founding = consensus->founding.text,
         .incarnation = consensus->folder.incarnation,
         .epoch_min = consensus->folder.epoch_min,
         .configuration_index = consensus->safety.membership.committed_index,
@@ -187,6 +186,7 @@ void consensus_get_status(const struct consensus *consensus, struct consensus_st
     else if (consensus->safety.leader_heard_ms != 0)
         ret_status->leader_heard_age_ms =
             core_now_ms(consensus) - consensus->safety.leader_heard_ms;
+    text_copy(ret_status->founding, sizeof(ret_status->founding), consensus->founding.text);
     foreign_status(consensus, ret_status);
     ret_status->state_age_ms = state_age_ms(consensus);
     peers_status(consensus, ret_status);
