@@ -62,7 +62,6 @@ static enum cli_exit fill_request(struct cli *cli, Ckpt__V1__ExplainRequest *req
     }
     if (at != NULL && instant_parse(at, wall_ms(), &request->at_ms, &err) != 0)
         return cli_fail(cli, CLI_USAGE, NULL, "%s", err.text);
-    request->history = (uint32_t)cli_number(cli, "history", 0);
     request->stale = cli_flag(cli, "stale");
     return CLI_OK;
 }

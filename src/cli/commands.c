@@ -69,10 +69,9 @@ static const struct option_spec checkpoints_options[] = {
     CHOICE("state", "STATE", "only those in this state", checkpoint_state), STALE, {0}};
 
 static const struct option_spec explain_options[] = {
-    TEXT("at", "TIME", "the evaluation in force then: 10m (ago), 10:31:07, 2026-11-20T10:31:07"),
+    TEXT("at", "TIME",
+         "what was in force then, of the decisions: 10m (ago), 10:31:07, 2026-11-20T10:31:07"),
     TEXT("checkpoint", "CHECKPOINT", "the decision that asked for it, recomputed from the log"),
-    COUNT("history", "N", "list the last N evaluations as well; equal ones are counted together", 0,
-          1000),
     STALE,
     {0}};
 

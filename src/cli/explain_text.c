@@ -41,12 +41,9 @@ static void print_job_line(struct cli *cli, const Ckpt__V1__ExplainReply *reply,
 
 static void print_origin(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
 {
-    char text[HUMAN_BYTES], detail[NAME_BYTES];
+    char detail[NAME_BYTES];
     const char *why = human_safe(reply->match_detail, detail, sizeof(detail));
 
-    if (reply->same_count > 1)
-        fprintf(cli->out, " the same for %" PRIu64 " evaluations since %s; only time went on\n",
-                reply->same_count, human_clock(reply->same_since_ms, text));
     if (!from_log(reply))
         return;
     switch (reply->match) {
@@ -229,35 +226,6 @@ static void print_inputs(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
     output_table_print(&table);
 }
 
-static void print_past(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
-{
-    static const struct output_column columns[] = {
-        {"FROM", OUTPUT_LEFT},     {"TO", OUTPUT_LEFT},     {"EVALUATIONS", OUTPUT_RIGHT},
-        {"DECISION", OUTPUT_LEFT}, {"VALUE", OUTPUT_RIGHT}, {"COST", OUTPUT_RIGHT},
-        {"VERDICT", OUTPUT_LEFT},  {"CHANGED", OUTPUT_LEFT}};
-    struct output_table table;
-    char text[HUMAN_BYTES];
-
-    if (reply->n_history == 0)
-        return;
-    fputc('\n', cli->out);
-    output_table_init(&table, cli, columns, ARRAY_COUNT(columns));
-    for (size_t i = 0; i < reply->n_history; i++) {
-        const Ckpt__V1__ExplainPast *past = reply->history[i];
-
-        output_row(&table);
-        output_cell(&table, "%s", human_clock(past->first_ms, text));
-        output_cell(&table, "%s", human_clock(past->last_ms, text));
-        output_cell(&table, "%" PRIu64, past->count);
-        output_cell(&table, "%s", past->checkpoint ? "CHECKPOINT" : "SKIP");
-        output_cell(&table, "%s", human_gpu_s(past->value_gpu_ms, text));
-        output_cell(&table, "%s", human_gpu_s(past->cost_gpu_ms, text));
-        output_cell(&table, "%s", past->verdict);
-        output_cell(&table, "%s", past->changed[0] == '\0' ? "-" : past->changed);
-    }
-    output_table_print(&table);
-}
-
 void explain_print(struct cli *cli, const Ckpt__V1__ExplainReply *reply,
                    const Ckpt__V1__Allocation *job, const char *leader)
 {
@@ -275,7 +243,6 @@ void explain_print(struct cli *cli, const Ckpt__V1__ExplainReply *reply,
         fprintf(cli->out, " Young/Daly for this job: %s   work since the last checkpoint: %s\n",
                 human_duration(reply->terms->young_daly_ms, text),
                 human_duration(reply->terms->age_ms, age));
-    print_past(cli, reply);
     print_parts(cli, reply);
     print_inputs(cli, reply);
 }

@@ -22,7 +22,6 @@ enum { CYCLE_MS = 30000, HOUR_MS = 3600000 };
 static struct fsm *fsm;
 static uint64_t next_index, next_number, now_ms = 1000000000;
 static struct evaluator_keep keep;
-static struct history *history;
 static struct evaluator_block **blocks;
 static uint64_t filled, fires;
 
@@ -206,18 +205,17 @@ static double cycle(uint32_t count, double *ret_longest_ms)
     CHECK(fsm_grantable_step(fsm, &scan, SIZE_MAX));
     evaluator_cycle_begin(&keep.cycle, fsm, NULL, now_ms, &scan);
     evaluator_keep_begin(&keep, fsm, &rates);
-    history_cycle(history, now_ms, &keep.cycle.policy);
     for (uint32_t first = 0; first < count; first += EVALUATOR_BLOCK_ROWS) {
         struct evaluator_block *block = blocks[first / EVALUATOR_BLOCK_ROWS];
         uint32_t rows = count - first < EVALUATOR_BLOCK_ROWS ? count - first : EVALUATOR_BLOCK_ROWS;
         double at_ms;
 
-        filled += evaluator_block_refresh(block, &keep, history, first, rows);
+        filled += evaluator_block_refresh(block, &keep, first, rows);
         evaluator_block_decide(block, &keep.cycle.policy, verdicts);
         for (uint32_t row = 0; row < rows; row++) {
             fires += eval_verdict_fires((enum eval_verdict)verdicts[row]);
             if (verdicts[row] != block->verdict[row])
-                evaluator_block_turn(block, history, row, (enum eval_verdict)verdicts[row]);
+                block->verdict[row] = verdicts[row];
         }
         at_ms = cpu_ms();
         if (at_ms - last_ms > *ret_longest_ms)
@@ -282,7 +280,6 @@ int main(int argc, char **argv)
         }
     }
     evaluator_keep_init(&keep);
-    history = history_new(64 << 20);
     blocks = check_calloc(block_count, sizeof(*blocks));
     for (uint32_t i = 0; i < block_count; i++)
         blocks[i] = evaluator_block_new(EVALUATOR_BLOCK_ROWS);
@@ -294,7 +291,6 @@ int main(int argc, char **argv)
         evaluator_block_free(blocks[i]);
     free(blocks);
     evaluator_keep_close(&keep);
-    history_free(history);
     fsm_free(fsm);
     buf_close(&entry);
     return 0;

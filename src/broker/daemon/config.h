@@ -73,8 +73,7 @@ struct config {
     struct node_health_config health;
     char *unix_socket;        /* "": none */
     uint64_t connections_max; /* of the API; lowered when the process may not open so many files */
-    uint64_t explain_history_bytes;    /* of evaluations, on the leader (history.h) */
-    bool insecure;                     /* addresses that are not loopback are bound without TLS */
+    bool insecure;            /* addresses that are not loopback are bound without TLS */
     char *tls_ca, *tls_cert, *tls_key; /* PEM files, "{id}" is the member's id; "": no TLS */
     enum log_level log_level;
 };

@@ -77,7 +77,6 @@ struct broker;
     X(EVALUATION_DURATION, SECONDS, "ckpt_evaluation_duration_seconds", NULL, NULL, "Loop time that one evaluation cycle took.") \
     X(EVALUATION_CYCLE, SECONDS, "ckpt_evaluation_cycle_seconds", NULL, NULL, "From the begin of an evaluation cycle until its last decision was committed and applied.") \
     X(EVALUATION_LAST, GAUGE, "ckpt_evaluation_last_timestamp_seconds", NULL, NULL, "Unix time of the last complete cycle of this leader; 0 on followers.") \
-    X(EXPLAIN_KEPT, GAUGE, "ckpt_explain_kept_evaluations", NULL, NULL, "Evaluation cycles of which explain knows every job's evaluation, the last one included; of a job about which little changes it knows more. 0 on followers.") \
     X(EVALUATION_INTERVAL, GAUGE, "ckpt_evaluation_interval_seconds", NULL, NULL, "Interval of evaluations in the policy.") \
     X(HINTS, COUNTER, "ckpt_hints_total", "purpose", "result", "Checkpoints that reached a final state, by purpose and result.") \
     X(HINT_ACK, SECONDS, "ckpt_hint_ack_seconds", NULL, NULL, "From dispatch until the first node reported that its application was asked.") \

@@ -393,7 +393,6 @@ void metrics_state_read(struct metrics *metrics, const struct broker *broker)
     read_counters(metrics, broker);
     telemetry_read_metrics(broker->telemetry, metrics);
     set(metrics, METRIC_AGENTS, (double)dispatcher_connected_count(broker->dispatcher));
-    set(metrics, METRIC_EXPLAIN_KEPT, (double)evaluator_kept_evaluations(broker->evaluator));
     set(metrics, METRIC_EVALUATION_LAST, (double)evaluator_last_cycle_ms(broker->evaluator) / 1e3);
     set(metrics, METRIC_EVALUATION_INTERVAL, (double)fsm_policy(fsm)->evaluation_interval_ms / 1e3);
 }

@@ -54,7 +54,6 @@ struct evaluator {
     uint32_t running[UINT8_MAX + 1]; /* jobs of the cycle, by fsm_group() */
     struct evaluator_block **blocks; /* one per EVALUATOR_BLOCK_ROWS slots */
     uint32_t block_count;
-    struct history *history;
     struct picked picked;
     struct picked *one; /* a row that is looked at again */
     uint64_t verdict_counts[EVAL_VERDICT_COUNT];
@@ -207,7 +206,6 @@ static void begin_cycle(struct evaluator *evaluator)
                           &evaluator->price_scan);
     learner_rates(evaluator->learner, &rates);
     evaluator_keep_begin(&evaluator->keep, replica_fsm_mutable(evaluator->broker->replica), &rates);
-    history_cycle(evaluator->history, evaluator->keep.cycle.now_ms, &evaluator->keep.cycle.policy);
     memset(evaluator->running, 0, sizeof(evaluator->running));
     evaluator->picked.count = evaluator->picked.next = 0;
     evaluator_actions_begin(&evaluator->actions);
@@ -297,8 +295,7 @@ static struct evaluator_block *block_of(const struct evaluator *evaluator, uint3
                : NULL;
 }
 
-/* Whether a job that fires is admitted is known when all rows are scored. Until then it is noted as what it was the last time, so that
- * the run of one that waits for long goes on. */
+/* Whether a job that fires is admitted is known when all rows are scored. Until then one that waits for bandwidth is said to wait. */
 static void note_candidate(struct evaluator *evaluator, struct evaluator_block *block,
                            const struct fsm_allocation *allocation, uint32_t i)
 {
@@ -313,7 +310,7 @@ static void note_candidate(struct evaluator *evaluator, struct evaluator_block *
                                             .verdict = picked->result.verdict[i]};
 
     if (block->verdict[row] != EVAL_SKIP_PACED)
-        evaluator_block_turn(block, evaluator->history, row, (enum eval_verdict)candidate.verdict);
+        block->verdict[row] = candidate.verdict;
     admission_add(evaluator->admission, &candidate);
 }
 
@@ -324,8 +321,7 @@ static void settle(struct evaluator *evaluator, const struct admission_candidate
     struct evaluator_block *block = block_of(evaluator, candidate->slot);
 
     CHECK(block != NULL);
-    evaluator_block_turn(block, evaluator->history, candidate->slot % EVALUATOR_BLOCK_ROWS,
-                         verdict);
+    block->verdict[candidate->slot % EVALUATOR_BLOCK_ROWS] = (uint8_t)verdict;
     evaluator->verdict_counts[verdict]++;
 }
 
@@ -359,10 +355,8 @@ static void take_row(struct evaluator *evaluator, struct evaluator_block *block,
     const char *spare = NULL;
     bool moves;
 
-    if (allocation == NULL) {
-        block->history[row] = (struct history_row){0};
+    if (allocation == NULL)
         return;
-    }
     guard_last_attempt(evaluator, picked, allocation, i);
     verdict = picked->result.verdict[i];
     CHECK(verdict < EVAL_VERDICT_COUNT);
@@ -381,7 +375,7 @@ static void take_row(struct evaluator *evaluator, struct evaluator_block *block,
         add_decision(evaluator, picked, allocation, i);
     }
     evaluator->verdict_counts[verdict]++;
-    evaluator_block_turn(block, evaluator->history, row, verdict);
+    block->verdict[row] = (uint8_t)verdict;
 }
 
 /* The slots that this cycle looks at: allocations registered beyond them since it began wait for the next one. */
@@ -423,8 +417,7 @@ static void note_verdict(struct evaluator *evaluator, struct evaluator_block *bl
         return;
     }
     evaluator->verdict_counts[verdict]++;
-    if (verdict != block->verdict[row])
-        evaluator_block_turn(block, evaluator->history, row, (enum eval_verdict)verdict);
+    block->verdict[row] = verdict;
 }
 
 /* Who gives nodes up for a sensitive job that waits is looked for among all that run. */
@@ -445,7 +438,7 @@ static uint32_t score_block(struct evaluator *evaluator, uint32_t first, uint32_
     uint32_t rows = end - first < EVALUATOR_BLOCK_ROWS ? end - first : EVALUATOR_BLOCK_ROWS, filled;
     struct evaluator_block *block = reach_block(evaluator, first, rows);
 
-    filled = evaluator_block_refresh(block, &evaluator->keep, evaluator->history, first, rows);
+    filled = evaluator_block_refresh(block, &evaluator->keep, first, rows);
     evaluator_block_decide(block, &evaluator->keep.cycle.policy, verdicts);
     evaluator->picked.count = evaluator->picked.next = 0;
     for (uint32_t row = 0; row < rows; row++)
@@ -610,7 +603,7 @@ bool evaluator_last(const struct evaluator *evaluator, const struct fsm_allocati
 
     if (block == NULL)
         return false;
-    ret_row->policy = history_policy(evaluator->history, block->cycle);
+    ret_row->policy = &block->policy;
     one = evaluator->one;
     picked_score_one(one, block, row, ret_row->policy);
     /* what stands over the model is known when the row is taken */
@@ -619,36 +612,6 @@ bool evaluator_last(const struct evaluator *evaluator, const struct fsm_allocati
     ret_row->view = evaluator_view_rows(&one->view, 0, 1);
     ret_row->result = evaluator_result_rows(&one->result, 0);
     ret_row->evaluated_at_ms = block->evaluated_at_ms;
-    return true;
-}
-
-const struct history *evaluator_history(const struct evaluator *evaluator)
-{
-    return evaluator->history;
-}
-
-uint32_t evaluator_kept_evaluations(const struct evaluator *evaluator)
-{
-    return evaluator != NULL && evaluator->serving ? history_kept(evaluator->history) : 0;
-}
-
-bool evaluator_newest_run(const struct evaluator *evaluator,
-                          const struct fsm_allocation *allocation, struct history_run *run)
-{
-    uint32_t row;
-    const struct evaluator_block *block = evaluated_row(evaluator, allocation, &row);
-    struct history_row history_row;
-    uint8_t verdict;
-
-    if (block == NULL || block->history[row].first_cycle == 0)
-        return false;
-    history_row = evaluator_block_run(block, row);
-    verdict = block->verdict[row];
-    evaluator_block_row(block, row, &evaluator->one->view, 0);
-    if (verdict == EVALUATOR_NEVER) /* its first cycle, not taken yet */
-        return false;
-    history_newest(evaluator->history, &history_row,
-                   (struct history_sample){&evaluator->one->view, 0, verdict}, run);
     return true;
 }
 
@@ -716,7 +679,6 @@ static void on_not_serving(void *context)
 
     evaluator->serving = false;
     abandon_cycle(evaluator);
-    history_clear(evaluator->history);
     evaluator_keep_forget(&evaluator->keep);
     evaluator->broker->clock.timer_stop(evaluator->timer);
     for (uint32_t i = 0; i < evaluator->block_count; i++)
@@ -759,7 +721,6 @@ struct evaluator *evaluator_new(struct broker *broker)
     picked_init(evaluator->one);
     picked_init(&evaluator->picked);
     evaluator_keep_init(&evaluator->keep);
-    evaluator->history = history_new(broker->config->explain_history_bytes);
     evaluator->learner = learner_new(broker);
     evaluator->admission = admission_new(left_out, evaluator);
     evaluator->timer = broker->clock.timer_new(broker->clock.context, on_timer, evaluator);
@@ -786,6 +747,5 @@ void evaluator_free(struct evaluator *evaluator)
     picked_close(evaluator->one);
     free(evaluator->one);
     evaluator_keep_close(&evaluator->keep);
-    history_free(evaluator->history);
     free(evaluator);
 }

@@ -27,8 +27,6 @@
 
 struct broker;
 struct evaluator;
-struct history;
-struct history_run;   /* history.h */
 struct evaluator_row; /* evaluator_view.h */
 struct fsm_allocation;
 struct eval_fleet_rates; /* learner.h */
@@ -42,13 +40,6 @@ void evaluator_free(struct evaluator *evaluator);
  * or registered since the last cycle); allocation may be NULL. */
 bool evaluator_last(const struct evaluator *evaluator, const struct fsm_allocation *allocation,
                     struct evaluator_row *ret_row);
-
-/* What this leader evaluated before. The newest run of the allocation, into one whose view has room; false as for evaluator_last. */
-const struct history *evaluator_history(const struct evaluator *evaluator);
-/* history_kept(); 0 on a member that does not lead. */
-uint32_t evaluator_kept_evaluations(const struct evaluator *evaluator);
-bool evaluator_newest_run(const struct evaluator *evaluator,
-                          const struct fsm_allocation *allocation, struct history_run *run);
 
 /* What a checkpoint of the allocation would gain, GPU-seconds per byte, as of the last evaluation; negative below its cost. Also while
  * one waits for its grant: the gain grows with the work at stake. false as for evaluator_last. */

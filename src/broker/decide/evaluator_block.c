@@ -17,7 +17,7 @@ _Static_assert((int)FSM_GROUPS <= (int)EVALUATOR_NO_GROUP &&
 /* What a row has beside its view. */
 #define ROW_ARRAYS(X)                                                                              \
     X(since_ms)                                                                                    \
-    X(end_ms) X(until_ms) X(registered_index) X(group) X(target) X(yields) X(verdict) X(history)
+    X(end_ms) X(until_ms) X(registered_index) X(group) X(target) X(yields) X(verdict)
 
 static void clear_row(struct evaluator_block *block, uint32_t row)
 {
@@ -27,7 +27,6 @@ static void clear_row(struct evaluator_block *block, uint32_t row)
     block->group[row] = block->target[row] = EVALUATOR_NO_GROUP;
     block->yields[row] = EVALUATOR_YIELDS_NEVER;
     block->verdict[row] = EVALUATOR_NEVER;
-    block->history[row] = (struct history_row){0};
 }
 
 struct evaluator_block *evaluator_block_new(size_t rows)
@@ -63,7 +62,6 @@ void evaluator_block_clear(struct evaluator_block *block)
     for (uint32_t row = 0; row < block->rows; row++)
         clear_row(block, row);
     block->rows = 0;
-    block->cycle = 0;
 }
 
 void evaluator_block_move(const struct evaluator_block *from, struct evaluator_block *to)
@@ -78,7 +76,7 @@ void evaluator_block_move(const struct evaluator_block *from, struct evaluator_b
 #undef X
     memcpy(to->words_until_ms, from->words_until_ms, sizeof(to->words_until_ms));
     to->rows = from->rows;
-    to->cycle = from->cycle;
+    to->policy = from->policy;
     to->evaluated_at_ms = from->evaluated_at_ms;
 }
 
@@ -96,42 +94,12 @@ void evaluator_block_row(const struct evaluator_block *block, uint32_t row, stru
                &view->age_s[at], &view->walltime_left_s[at]);
 }
 
-struct history_row evaluator_block_run(const struct evaluator_block *block, uint32_t row)
-{
-    struct history_row run = block->history[row];
-
-    CHECK(row < block->rows);
-    if (run.first_cycle != 0)
-        run.last_cycle = block->cycle;
-    return run;
-}
-
 /* ---- up to date ------------------------------------------------------------------------------------------------------- */
 
-/* The row as it was before it is filled anew; the cycle before is the block's. */
-static struct history_sample take_old(const struct evaluator_block *block,
-                                      struct evaluator_keep *keep, uint32_t row)
-{
-    if (block->registered_index[row] != 0)
-        evaluator_block_row(block, row, &keep->old, 0);
-    keep->old.count = 1;
-    return (struct history_sample){&keep->old, 0, block->verdict[row]};
-}
-
-/* Its verdict is not known yet: it is noted with the last one. */
-static void note_row(struct evaluator_block *block, struct history *history, uint32_t row,
-                     struct history_sample old)
-{
-    block->history[row] = evaluator_block_run(block, row);
-    history_note(history, &block->history[row], old,
-                 (struct history_sample){&block->view, row, block->verdict[row]});
-}
-
-static void fill_row(struct evaluator_block *block, struct evaluator_keep *keep,
-                     struct history *history, uint32_t row, uint32_t slot)
+static void fill_row(struct evaluator_block *block, struct evaluator_keep *keep, uint32_t row,
+                     uint32_t slot)
 {
     const struct fsm_allocation *allocation = fsm_allocation_at(keep->fsm, slot);
-    struct history_sample old = take_old(block, keep, row);
     struct eval_view one = evaluator_view_rows(&block->view, row, row + 1);
     struct evaluator_times times;
 
@@ -150,16 +118,13 @@ static void fill_row(struct evaluator_block *block, struct evaluator_keep *keep,
     block->group[row] = (uint8_t)evaluator_group(&keep->cycle, allocation);
     block->target[row] = (uint8_t)allocation->target_slot;
     block->yields[row] = evaluator_yields_class(allocation);
-    note_row(block, history, row, old);
 }
 
 /* What moves in many rows at once, while nothing else of them changes: the gain of what waits, and the probability to yield. */
-static void move_row(struct evaluator_block *block, struct evaluator_keep *keep,
-                     struct history *history, uint32_t row)
+static void move_row(struct evaluator_block *block, struct evaluator_keep *keep, uint32_t row)
 {
     struct eval_view *view = &block->view;
     double age_s, left_s, gain_gpu_s, yield;
-    struct history_sample old;
 
     if (block->registered_index[row] == 0)
         return;
@@ -169,12 +134,10 @@ static void move_row(struct evaluator_block *block, struct evaluator_keep *keep,
     yield = evaluator_yield_probability(&keep->cycle, block->group[row], age_s, left_s);
     if (gain_gpu_s == view->waiting_gain_gpu_s[row] && yield == view->yield_probability[row])
         return;
-    old = take_old(block, keep, row);
     view->waiting_gain_gpu_s[row] = gain_gpu_s;
     view->yield_probability[row] = yield;
     view->age_s[row] = age_s;
     view->walltime_left_s[row] = left_s;
-    note_row(block, history, row, old);
 }
 
 /* Of 64 rows, the first at which one may be another by itself. */
@@ -189,7 +152,7 @@ static void note_until(struct evaluator_block *block, uint32_t first, uint32_t e
 
 /* The rows of a word that `bits` names: those that are out of date are filled. */
 static uint32_t refresh_word(struct evaluator_block *block, struct evaluator_keep *keep,
-                             struct history *history, uint32_t first, uint64_t bits, uint32_t slot)
+                             uint32_t first, uint64_t bits, uint32_t slot)
 {
     uint32_t filled = 0;
 
@@ -198,10 +161,10 @@ static uint32_t refresh_word(struct evaluator_block *block, struct evaluator_kee
 
         if (!evaluator_keep_stale(keep, block, row, slot + i)) {
             if (keep->moving)
-                move_row(block, keep, history, row);
+                move_row(block, keep, row);
             continue;
         }
-        fill_row(block, keep, history, row, slot + i);
+        fill_row(block, keep, row, slot + i);
         evaluator_keep_filled(keep, slot + i);
         filled++;
     }
@@ -228,7 +191,7 @@ static void look_ahead(const struct evaluator_block *block, const struct evaluat
 }
 
 uint32_t evaluator_block_refresh(struct evaluator_block *block, struct evaluator_keep *keep,
-                                 struct history *history, uint32_t first, uint32_t rows)
+                                 uint32_t first, uint32_t rows)
 {
     uint32_t filled = 0;
 
@@ -248,7 +211,7 @@ uint32_t evaluator_block_refresh(struct evaluator_block *block, struct evaluator
         bits = evaluator_keep_bits(keep, word, block->words_until_ms[row / WORD_BITS]);
         if (end - row < WORD_BITS)
             bits &= (UINT64_C(1) << (end - row)) - 1;
-        now = refresh_word(block, keep, history, row, bits, first + row);
+        now = refresh_word(block, keep, row, bits, first + row);
         if (now > 0)
             note_until(block, row, end);
         filled += now;
@@ -256,7 +219,7 @@ uint32_t evaluator_block_refresh(struct evaluator_block *block, struct evaluator
     for (uint32_t row = rows; row < block->rows; row++) /* the table became shorter */
         clear_row(block, row);
     block->rows = rows;
-    block->cycle = history_last_cycle(history);
+    block->policy = keep->cycle.policy;
     block->evaluated_at_ms = keep->cycle.now_ms;
     return filled;
 }
@@ -272,18 +235,4 @@ void evaluator_block_decide(const struct evaluator_block *block, const struct ev
     rows.age_s = age_s;
     rows.walltime_left_s = walltime_left_s;
     eval_decide(policy, &rows, verdicts);
-}
-
-void evaluator_block_turn(struct evaluator_block *block, struct history *history, uint32_t row,
-                          enum eval_verdict verdict)
-{
-    uint8_t before = block->verdict[row];
-
-    if (before == verdict)
-        return;
-    block->history[row] = evaluator_block_run(block, row);
-    if (block->history[row].first_cycle != 0)
-        history_turn(history, &block->history[row],
-                     (struct history_sample){&block->view, row, before});
-    block->verdict[row] = (uint8_t)verdict;
 }

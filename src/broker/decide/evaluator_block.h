@@ -12,7 +12,6 @@
 #define CKPT_BROKER_EVALUATOR_BLOCK_H
 
 #include "src/broker/decide/evaluator_view.h"
-#include "src/broker/explain/history.h"
 
 enum {
     EVALUATOR_BLOCK_ROWS = 4096,
@@ -30,11 +29,10 @@ struct evaluator_block {
     uint8_t *group, *target;              /* fsm_group(), target slot */
     uint8_t *yields;                      /* evaluator_yields_class() */
     uint8_t *verdict; /* of the last cycle; EVALUATOR_NEVER: it had no part in one */
-    struct history_row *history;
     double words_until_ms[EVALUATOR_BLOCK_ROWS / EVALUATOR_WORD_ROWS]; /* the least of each word */
-    uint32_t rows;  /* those that were ever filled */
-    uint32_t cycle; /* of the history; 0: none */
+    uint32_t rows; /* those that were ever filled */
     uint64_t evaluated_at_ms;
+    struct eval_policy policy; /* of the last refresh */
 };
 
 struct evaluator_block *evaluator_block_new(size_t rows);
@@ -46,17 +44,12 @@ void evaluator_block_move(const struct evaluator_block *from, struct evaluator_b
 
 /* The rows of the slots first .. first + rows - 1, as they are in the cycle that the keep is at. Returns how many were filled. */
 uint32_t evaluator_block_refresh(struct evaluator_block *block, struct evaluator_keep *keep,
-                                 struct history *history, uint32_t first, uint32_t rows);
+                                 uint32_t first, uint32_t rows);
 /* Verdicts of all rows as of the last refresh. */
 void evaluator_block_decide(const struct evaluator_block *block, const struct eval_policy *policy,
                             uint8_t verdicts[EVALUATOR_BLOCK_ROWS]);
 /* Row `at` of another view becomes this row, as of the last refresh. */
 void evaluator_block_row(const struct evaluator_block *block, uint32_t row, struct eval_view *view,
                          size_t at);
-/* A row whose verdict is another one than in the cycle before. */
-void evaluator_block_turn(struct evaluator_block *block, struct history *history, uint32_t row,
-                          enum eval_verdict verdict);
-/* Its run of evaluations up to the block's cycle. */
-struct history_row evaluator_block_run(const struct evaluator_block *block, uint32_t row);
 
 #endif

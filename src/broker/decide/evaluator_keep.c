@@ -16,14 +16,12 @@ enum {
 void evaluator_keep_init(struct evaluator_keep *keep)
 {
     memset(keep, 0, sizeof(*keep));
-    eval_view_alloc(&keep->old, 1);
 }
 
 void evaluator_keep_close(struct evaluator_keep *keep)
 {
     evaluator_cycle_end(&keep->cycle);
     evaluator_cycle_end(&keep->before);
-    eval_view_free(&keep->old);
     free(keep->changed);
 }
 

@@ -36,7 +36,6 @@ struct evaluator_keep {
     struct eval_fleet_rates rates; /* as held */
     bool rates_held;
     struct evaluator_gain gains[EVALUATOR_GAINS]; /* of this cycle, as asked for */
-    struct eval_view old;                         /* one row, as it was before it is filled */
 };
 
 void evaluator_keep_init(struct evaluator_keep *keep);

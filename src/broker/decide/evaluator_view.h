@@ -20,7 +20,7 @@ enum {
     EVALUATOR_WAIT_MAX_MS = 3600000 /* no more than this is counted as a waiting job's gain */
 };
 
-#define EVALUATOR_TIME_MAX_MS   1e11 /* the history knows no longer times */
+#define EVALUATOR_TIME_MAX_MS   1e11 /* three years; no job runs longer */
 #define EVALUATOR_BACKLOG_YIELD 0.05 /* p_y at full backlog (src/eval/README.md) */
 
 /* What waiting jobs of classes above c would gain from some GPUs: jobs in falling order of gain per GPU, running sums. */

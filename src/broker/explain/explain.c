@@ -11,7 +11,6 @@
 #include "src/broker/decide/decision_inputs.h"
 #include "src/broker/decide/evaluator.h"
 #include "src/broker/decide/evaluator_view.h"
-#include "src/broker/explain/history.h"
 
 #define SOURCE(name) CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_##name
 #define MATCH(name)  CKPT__V1__EXPLAIN_MATCH__EXPLAIN_MATCH_##name
@@ -42,23 +41,10 @@ static void of_this_leader(struct explained *explained)
 
 /* ---- this leader's evaluations ---------------------------------------------------------------------------------------- */
 
-/* Of the past only what the state tells is known; what agents said then is not. */
-static void know_ages(struct explained *explained, bool now)
+static void explain_live(struct explained *explained, const struct evaluator_row *last)
 {
-    sources_age(explained->broker, explained->allocation, explained->evaluated_at_ms,
-                explained->ages_ms);
-    for (size_t i = 0; i < SOURCE_COUNT; i++)
-        explained->aged[i] = now || i == SOURCE_OWN;
-}
+    const struct evaluator_row row = *last;
 
-static bool explain_live(struct explained *explained)
-{
-    struct evaluator_row row;
-    struct history_run run;
-    const struct history *history;
-
-    if (!evaluator_last(explained->broker->evaluator, explained->allocation, &row))
-        return false;
     eval_view_copy_row(&row.view, 0, &explained->view);
     explained->policy = *row.policy;
     eval_score(&explained->policy, &explained->view, &explained->result);
@@ -67,61 +53,10 @@ static bool explain_live(struct explained *explained)
     explained->source = SOURCE(LAST);
     explained->has_inputs = true;
     of_this_leader(explained);
-    know_ages(explained, true);
-    history = evaluator_history(explained->broker->evaluator);
-    eval_view_alloc(&run.view, 1);
-    if (evaluator_newest_run(explained->broker->evaluator, explained->allocation, &run)) {
-        explained->same_since_ms = history_cycle_ms(history, run.first_cycle);
-        explained->same_count = run.last_cycle - run.first_cycle + 1;
-    }
-    eval_view_free(&run.view);
-    return true;
-}
-
-static void take_run(struct explained *explained, const struct history *history,
-                     const struct history_run *run)
-{
-    eval_view_copy_row(&run->view, 0, &explained->view);
-    explained->policy = *history_policy(history, run->cycle);
-    eval_score(&explained->policy, &explained->view, &explained->result);
-    explained->verdict = (enum eval_verdict)run->verdict;
-    explained->evaluated_at_ms = history_cycle_ms(history, run->cycle);
-    explained->source = SOURCE(HISTORY);
-    explained->has_inputs = true;
-    explained->same_since_ms = history_cycle_ms(history, run->first_cycle);
-    explained->same_count = run->last_cycle - run->first_cycle + 1;
-    of_this_leader(explained);
-    know_ages(explained, false);
-}
-
-/* The evaluation in force at that instant; false: not kept. Says from when on there are some. */
-static bool explain_past(struct explained *explained, uint64_t at_ms, uint64_t *ret_oldest_ms)
-{
-    const struct evaluator *evaluator = explained->broker->evaluator;
-    const struct history *history;
-    struct history_run run;
-    uint64_t changed;
-    uint32_t cycle;
-    bool found = false;
-
-    *ret_oldest_ms = 0;
-    eval_view_alloc(&run.view, 1);
-    if (evaluator_newest_run(evaluator, explained->allocation, &run)) {
-        history = evaluator_history(evaluator);
-        cycle = history_cycle_at(history, at_ms);
-        if (cycle > run.last_cycle) /* that cycle runs, and has not come to this job yet */
-            cycle = run.last_cycle;
-        do {
-            *ret_oldest_ms = history_cycle_ms(history, run.first_cycle);
-            if (found || cycle < run.first_cycle || cycle > run.last_cycle)
-                continue;
-            found = true;
-            history_move(history, &run, cycle);
-            take_run(explained, history, &run);
-        } while (history_older(history, &run, &changed));
-    }
-    eval_view_free(&run.view);
-    return found;
+    sources_age(explained->broker, explained->allocation, explained->evaluated_at_ms,
+                explained->ages_ms);
+    for (size_t i = 0; i < SOURCE_COUNT; i++)
+        explained->aged[i] = true;
 }
 
 /* ---- decisions of the log --------------------------------------------------------------------------------------------- */
@@ -194,22 +129,41 @@ static void prefer_move(struct explained *explained)
         checkpoint = fsm_checkpoint_next_of(fsm, slot, checkpoint->id);
     if (checkpoint == NULL)
         return;
-    explained->same_count = explained->same_since_ms = 0;
     explain_logged(explained, checkpoint);
 }
 
 /* ---- requests --------------------------------------------------------------------------------------------------------- */
 
+/* The first decision of the evaluator. */
+static const struct fsm_checkpoint *first_decision(const struct fsm *fsm,
+                                                   const struct fsm_allocation *allocation)
+{
+    const struct fsm_checkpoint *first = fsm_checkpoint_next_of(fsm, allocation->slot, 0);
+
+    while (first != NULL && first->terms == NULL)
+        first = fsm_checkpoint_next_of(fsm, allocation->slot, first->id);
+    return first;
+}
+
+/* In force at an instant is the last evaluation, or else the last decision before it: of evaluations only the last one is kept. */
 static enum explain_found find(struct explained *explained, uint64_t at_ms, uint64_t *ret_oldest_ms)
 {
     const struct fsm *fsm = replica_fsm(explained->broker->replica);
     uint64_t until_ms = at_ms == 0 ? UINT64_MAX : at_ms;
-    const struct fsm_checkpoint *checkpoint, *first;
+    const struct fsm_checkpoint *checkpoint;
+    struct evaluator_row row;
+    bool live;
 
     if (at_ms > replica_state_ms(explained->broker->replica))
         return EXPLAIN_FUTURE;
-    if ((explain_past(explained, until_ms, ret_oldest_ms) && at_ms != 0) ||
-        (at_ms == 0 && explain_live(explained))) {
+    live = evaluator_last(explained->broker->evaluator, explained->allocation, &row);
+    if (live)
+        *ret_oldest_ms = row.evaluated_at_ms;
+    checkpoint = first_decision(fsm, explained->allocation);
+    if (checkpoint != NULL && (!live || checkpoint->created_at_ms < *ret_oldest_ms))
+        *ret_oldest_ms = checkpoint->created_at_ms;
+    if (live && row.evaluated_at_ms <= until_ms) {
+        explain_live(explained, &row);
         prefer_move(explained);
         return EXPLAIN_FOUND;
     }
@@ -218,12 +172,6 @@ static enum explain_found find(struct explained *explained, uint64_t at_ms, uint
         explain_logged(explained, checkpoint);
         return EXPLAIN_FOUND;
     }
-    for (first = fsm_checkpoint_next_of(fsm, explained->allocation->slot, 0);
-         first != NULL && first->terms == NULL;
-         first = fsm_checkpoint_next_of(fsm, explained->allocation->slot, first->id))
-        continue;
-    if (first != NULL && (*ret_oldest_ms == 0 || first->created_at_ms < *ret_oldest_ms))
-        *ret_oldest_ms = first->created_at_ms;
     return *ret_oldest_ms == 0 ? EXPLAIN_NOT_EVALUATED : EXPLAIN_TOO_OLD;
 }
 
@@ -256,7 +204,7 @@ enum explain_found explain_request(const struct broker *broker,
     else
         found = find(&explained, request->at_ms, ret_oldest_ms);
     if (found == EXPLAIN_FOUND)
-        explain_reply(&explained, request, *ret_oldest_ms, use, context);
+        explain_reply(&explained, *ret_oldest_ms, use, context);
     explained_close(&explained);
     return found;
 }
@@ -300,8 +248,8 @@ const char *explain_refusal(enum explain_found found, const Ckpt__V1__ExplainReq
     case EXPLAIN_TOO_OLD:
         snprintf(text, size,
                  "TOO_OLD: nothing is known of the allocation at %s; the oldest instant that can "
-                 "be explained is %s (the leader keeps explain_history_bytes, decisions stay in "
-                 "the log)",
+                 "be explained is %s (of evaluations the leader keeps the last one, decisions stay "
+                 "in the log)",
                  utc(request->at_ms, at), utc(oldest_ms, oldest));
         break;
     case EXPLAIN_FUTURE:

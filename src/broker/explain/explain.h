@@ -1,6 +1,6 @@
 /* Why an allocation was, or was not, checkpointed: one evaluation in numbers and words.
  *
- * Flow     the request names an instant, a checkpoint or neither -> the leader's last row, its history, or a decision of the log
+ * Flow     the request names an instant, a checkpoint or neither -> the leader's last row, or a decision of the log
  *          (recomputed from what was logged beside it) -> explain_reply.c makes an ExplainReply of it.
  * Shapes   the reply and its texts live during use() only. Decisions of the log are explained by every member.
  * Units    those of ExplainReply and DecisionTerms.
@@ -17,8 +17,6 @@
 #include "src/eval/model.h"
 
 struct broker;
-
-enum { EXPLAIN_HISTORY_MAX = 1000 };
 
 enum explain_found {
     EXPLAIN_FOUND,
@@ -55,15 +53,15 @@ struct explained {
     struct eval_situation situation; /* what it weighed */
     struct eval_ledger ledger;
     enum eval_verdict verdict; /* a guard beside the model may have overruled the result's */
-    uint64_t evaluated_at_ms, same_since_ms, same_count;
+    uint64_t evaluated_at_ms;
     uint64_t leader_id, term, index;
     uint32_t ages_ms[SOURCE_COUNT];
     bool aged[SOURCE_COUNT]; /* false: not known any more */
 };
 
 /* explain_reply.c */
-void explain_reply(const struct explained *explained, const Ckpt__V1__ExplainRequest *request,
-                   uint64_t oldest_ms, explain_use *use, void *context);
+void explain_reply(const struct explained *explained, uint64_t oldest_ms, explain_use *use,
+                   void *context);
 
 /* explain_words.c */
 enum { EXPLAIN_GUARDS = 8, EXPLAIN_TEXT_BYTES = 256 };

@@ -10,9 +10,9 @@
 #include "src/broker/decide/evaluator_view.h"
 #include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/explain/explain.h"
-#include "src/broker/explain/history.h"
 #include "src/broker/explain/translate.h"
 #include "src/eval/breakdown.h"
+#include "src/eval/inputs.h"
 
 enum {
     INPUTS = EVAL_COLUMN_COUNT + 1 + EVAL_POLICY_COUNT, /* and the flags */
@@ -199,134 +199,6 @@ static void write_grant(struct reply_space *space, const struct explained *expla
     space->reply.grant = grant;
 }
 
-/* ---- the past --------------------------------------------------------------------------------------------------------- */
-
-struct past {
-    size_t count;
-    Ckpt__V1__ExplainPast *items, **pointers;
-    char (*changed)[CHANGED_BYTES];
-};
-
-static void name_changes(uint64_t changed, char text[CHANGED_BYTES])
-{
-    size_t used = 0;
-
-    text[0] = '\0';
-    for (int input = 0; input < EVAL_INPUT_COUNT; input++) {
-        int wanted;
-
-        if ((changed & UINT64_C(1) << input) == 0)
-            continue;
-        wanted = snprintf(text + used, CHANGED_BYTES - used, "%s%s", used > 0 ? ", " : "",
-                          eval_column_name((enum eval_input)input));
-        if (wanted < 0 || (size_t)wanted >= CHANGED_BYTES - used)
-            return; /* cut */
-        used += (size_t)wanted;
-    }
-}
-
-/* Within a hundredth in every input that something else than time changed: the same for people. */
-static bool nearly_same(const struct eval_view *a, const struct eval_view *b, uint64_t changed)
-{
-    const uint64_t never = UINT64_C(1) << EVAL_INPUT_FLAGS | UINT64_C(1) << EVAL_INPUT_age_s |
-                           UINT64_C(1) << EVAL_INPUT_walltime_left_s;
-
-    if ((changed & never) != 0)
-        return false;
-#define X(column)                                                                                  \
-    if ((changed & UINT64_C(1) << EVAL_INPUT_##column) != 0 &&                                     \
-        !(fabs(a->column[0] - b->column[0]) <= 0.01 * fabs(a->column[0])))                         \
-        return false;
-    EVAL_VIEW_COLUMNS(X)
-#undef X
-    return true;
-}
-
-/* The run before is the same for people: it goes on in this line. False: it is another one. */
-static bool extend_past(Ckpt__V1__ExplainPast *past, const struct history *history,
-                        const struct history_run *run, const struct eval_view *newest,
-                        uint8_t verdict, uint64_t changed)
-{
-    if (run->verdict != verdict || !nearly_same(newest, &run->view, changed))
-        return false;
-    past->first_ms = history_cycle_ms(history, run->first_cycle);
-    past->count += run->last_cycle - run->first_cycle + 1;
-    return true;
-}
-
-static void fill_past(Ckpt__V1__ExplainPast *past, const struct history *history,
-                      const struct history_run *run, struct eval_result *result)
-{
-    Ckpt__V1__DecisionTerms terms;
-
-    eval_score(history_policy(history, run->cycle), &run->view, result);
-    decision_terms(&run->view, result, 0, decision_purpose(&run->view, result, 0), &terms);
-    ckpt__v1__explain_past__init(past);
-    past->first_ms = history_cycle_ms(history, run->first_cycle);
-    past->last_ms = history_cycle_ms(history, run->last_cycle);
-    past->count = run->last_cycle - run->first_cycle + 1;
-    past->checkpoint = eval_verdict_fires((enum eval_verdict)run->verdict);
-    past->verdict = translate_text(eval_verdict_name((enum eval_verdict)run->verdict));
-    past->value_gpu_ms = terms.value_gpu_ms;
-    past->cost_gpu_ms = terms.cost_gpu_ms;
-    past->age_ms = terms.age_ms;
-}
-
-static void past_free(struct past *past)
-{
-    free(past->items);
-    free(past->pointers);
-    free(past->changed);
-}
-
-static void past_list(const struct explained *explained, size_t max, struct past *ret_past)
-{
-    const struct evaluator *evaluator = explained->broker->evaluator;
-    const struct history *history;
-    struct eval_result result;
-    struct eval_view newest;
-    struct history_run run;
-    uint64_t changed = 0, all = 0;
-    uint8_t verdict = 0;
-
-    *ret_past = (struct past){0};
-    if (max > EXPLAIN_HISTORY_MAX)
-        max = EXPLAIN_HISTORY_MAX;
-    if (max == 0)
-        return;
-    ret_past->items = check_calloc(max, sizeof(*ret_past->items));
-    ret_past->pointers = check_calloc(max, sizeof(Ckpt__V1__ExplainPast *));
-    ret_past->changed = check_calloc(max, sizeof(*ret_past->changed));
-    eval_view_alloc(&run.view, 1);
-    eval_view_alloc(&newest, 1);
-    eval_result_alloc(&result, 1);
-    if (evaluator_newest_run(evaluator, explained->allocation, &run)) {
-        history = evaluator_history(evaluator);
-        do {
-            size_t i = ret_past->count;
-
-            all |= changed;
-            if (i > 0 && extend_past(&ret_past->items[i - 1], history, &run, &newest, verdict, all))
-                continue;
-            if (i > 0) {
-                name_changes(changed, ret_past->changed[i - 1]);
-                ret_past->items[i - 1].changed = ret_past->changed[i - 1];
-            }
-            if (i == max)
-                break;
-            fill_past(&ret_past->items[i], history, &run, &result);
-            ret_past->pointers[i] = &ret_past->items[i];
-            ret_past->count++;
-            eval_view_copy_row(&run.view, 0, &newest);
-            verdict = run.verdict;
-            all = 0;
-        } while (history_older(history, &run, &changed));
-    }
-    eval_view_free(&newest);
-    eval_view_free(&run.view);
-    eval_result_free(&result);
-}
-
 /* ---- all -------------------------------------------------------------------------------------------------------------- */
 
 static void write_terms(struct reply_space *space, const struct explained *explained)
@@ -347,12 +219,11 @@ static void write_terms(struct reply_space *space, const struct explained *expla
     space->reply.checkpoint = eval_verdict_fires(explained->verdict);
 }
 
-void explain_reply(const struct explained *explained, const Ckpt__V1__ExplainRequest *request,
-                   uint64_t oldest_ms, explain_use *use, void *context)
+void explain_reply(const struct explained *explained, uint64_t oldest_ms, explain_use *use,
+                   void *context)
 {
     struct reply_space *space = check_calloc(1, sizeof(*space));
     Ckpt__V1__ExplainReply *reply = &space->reply;
-    struct past past;
 
     ckpt__v1__explain_reply__init(reply);
     reply->allocation_id = translate_text(explained->allocation->id);
@@ -365,8 +236,6 @@ void explain_reply(const struct explained *explained, const Ckpt__V1__ExplainReq
     reply->index = explained->index;
     reply->match = explained->match;
     reply->match_detail = translate_text(explained->match_detail);
-    reply->same_since_ms = explained->same_since_ms;
-    reply->same_count = explained->same_count;
     reply->oldest_ms = oldest_ms;
     write_terms(space, explained);
     write_grant(space, explained);
@@ -375,10 +244,6 @@ void explain_reply(const struct explained *explained, const Ckpt__V1__ExplainReq
         write_parts(space, explained);
         write_words(space, explained);
     }
-    past_list(explained, request->history, &past);
-    reply->n_history = past.count;
-    reply->history = past.pointers;
     use(context, reply);
-    past_free(&past);
     free(space);
 }

@@ -31,7 +31,7 @@ struct explained_copy {
     bool checkpoint;
     char verdict[64], flips[256], guards[8][160];
     size_t guard_count;
-    uint64_t evaluated_at_ms, term, same_count;
+    uint64_t evaluated_at_ms, term;
     Ckpt__V1__DecisionTerms terms;
 };
 
@@ -44,7 +44,6 @@ __attribute__((unused)) static void keep_explained(void *context,
     explained->checkpoint = reply->checkpoint;
     explained->evaluated_at_ms = reply->evaluated_at_ms;
     explained->term = reply->term;
-    explained->same_count = reply->same_count;
     explained->terms = *reply->terms;
     snprintf(explained->verdict, sizeof(explained->verdict), "%s", reply->terms->verdict);
     snprintf(explained->flips, sizeof(explained->flips), "%s", reply->flips_when);

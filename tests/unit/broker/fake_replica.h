@@ -229,13 +229,10 @@ void replica_get_status(const struct replica *replica, struct consensus_status *
 {
     if (replica->status != NULL) {
         *ret_status = *replica->status;
-        if (ret_status->founding == NULL)
-            ret_status->founding = "";
         return;
     }
     memset(ret_status, 0, sizeof(*ret_status));
     ret_status->member_id = 1;
-    ret_status->founding = "";
     ret_status->leader_id = replica->leader_id;
     ret_status->role = replica->serving ? CONSENSUS_LEADER : CONSENSUS_FOLLOWER;
     ret_status->term = replica->term;

@@ -486,8 +486,7 @@ static void the_flag_insecure_is_the_same_as_in_the_file(void **state)
 /* One reader serves the file, ckptctl and the policy: a number with its unit, or a whole number where the key names the unit. */
 static void a_value_takes_its_unit_or_its_keys(void **state)
 {
-    struct config *config = take(HEAD ONE "explain_history_bytes: 1MiB\n"
-                                          "raft: {snapshot_after: 64MiB}\n"
+    struct config *config = take(HEAD ONE "raft: {snapshot_after: 64MiB}\n"
                                           "policy: {min_interval: 1.5s, max_interval: 1h30m, "
                                           "grace_ms: 1500, default_write_bytes_per_s: 2GB/s, "
                                           "quiesce: 0, f8_weight_hpc: 5%}\n"
@@ -496,7 +495,6 @@ static void a_value_takes_its_unit_or_its_keys(void **state)
                                  &n1);
 
     (void)state;
-    assert_uint_equal(config->explain_history_bytes, 1 << 20);
     assert_uint_equal(config->snapshot_after_bytes, 64 << 20);
     assert_uint_equal(config->policy.min_interval_ms, 1500);
     assert_uint_equal(config->policy.max_interval_ms, 5400000);

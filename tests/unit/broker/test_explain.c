@@ -2,7 +2,6 @@
 #include <math.h>
 
 #include "src/broker/decide/evaluator_view.h"
-#include "src/broker/explain/history.h"
 #include "src/eval/inputs.h"
 #include "tests/unit/broker/evaluator_fixture.h"
 
@@ -16,8 +15,8 @@ struct copy {
     bool checkpoint, has_change;
     char verdict[64], flips[256], match_detail[160];
     Ckpt__V1__DecisionTerms terms; /* without its text */
-    uint64_t evaluated_at_ms, checkpoint_id, index, term, leader_id, same_count, oldest_ms;
-    size_t input_count, part_count, guard_count, past_count;
+    uint64_t evaluated_at_ms, checkpoint_id, index, term, leader_id, oldest_ms;
+    size_t input_count, part_count, guard_count;
     struct {
         char name[40], value[256];
         uint64_t bits;
@@ -27,10 +26,6 @@ struct copy {
     struct {
         char input[40], from[32], to[32];
     } change;
-    struct {
-        uint64_t first_ms, last_ms, count;
-        char verdict[64], changed[256];
-    } past[EXPLAIN_HISTORY_MAX];
     uint32_t ahead, wave;
     bool ahead_known;
 };
@@ -70,7 +65,6 @@ static void keep(void *context, const Ckpt__V1__ExplainReply *reply)
     copy->index = reply->index;
     copy->term = reply->term;
     copy->leader_id = reply->leader_id;
-    copy->same_count = reply->same_count;
     copy->oldest_ms = reply->oldest_ms;
     copy_inputs(copy, reply);
     copy->part_count = reply->n_parts;
@@ -81,14 +75,6 @@ static void keep(void *context, const Ckpt__V1__ExplainReply *reply)
         COPY_TEXT(copy->change.from, reply->change->from);
         COPY_TEXT(copy->change.to, reply->change->to);
     }
-    copy->past_count = reply->n_history;
-    for (size_t i = 0; i < reply->n_history; i++) {
-        copy->past[i].first_ms = reply->history[i]->first_ms;
-        copy->past[i].last_ms = reply->history[i]->last_ms;
-        copy->past[i].count = reply->history[i]->count;
-        COPY_TEXT(copy->past[i].verdict, reply->history[i]->verdict);
-        COPY_TEXT(copy->past[i].changed, reply->history[i]->changed);
-    }
     copy->ahead = reply->grant->ahead;
     copy->ahead_known = reply->grant->ahead_known;
     copy->wave = reply->grant->wave;
@@ -97,7 +83,6 @@ static void keep(void *context, const Ckpt__V1__ExplainReply *reply)
 struct question {
     char *job;
     uint64_t at_ms, checkpoint_id;
-    uint32_t history;
 };
 
 static enum explain_found ask(struct fake *fake, struct question question, struct copy *ret_copy,
@@ -110,7 +95,6 @@ static enum explain_found ask(struct fake *fake, struct question question, struc
         request.allocation_id = question.job;
     request.at_ms = question.at_ms;
     request.checkpoint_id = question.checkpoint_id;
-    request.history = question.history;
     memset(ret_copy, 0, sizeof(*ret_copy));
     found = explain_request(&fake->broker, &request, keep, ret_copy, ret_oldest_ms);
     assert_int_equal(ret_copy->count, found == EXPLAIN_FOUND);
@@ -195,7 +179,6 @@ static void every_input_is_told_so_that_anybody_can_compute_the_terms(void **sta
     assert_int_equal(copy->input_count, EVAL_COLUMN_COUNT + 1 + EVAL_POLICY_COUNT);
     assert_int_equal(copy->part_count, 7);
     assert_int_equal(copy->guard_count, EXPLAIN_GUARDS);
-    assert_true(copy->same_count > 100); /* only time went on since the job began */
     for (size_t i = 0; i < copy->input_count; i++) {
         double number = strtod(copy->inputs[i].value, NULL);
 
@@ -214,90 +197,40 @@ static void every_input_is_told_so_that_anybody_can_compute_the_terms(void **sta
 
 /* ---- the past ---- */
 
-static struct copy *day; /* what was said after each cycle */
-static size_t day_count;
-
-static void note_each_minute(struct fake *fake, int minutes)
-{
-    for (int i = 0; i < minutes && day_count < COPIES_MAX; i++) {
-        fake_advance_ms(fake, MINUTE_MS);
-        day[day_count++] = *asked(fake, (struct question){.job = job_name});
-    }
-}
-
-static void an_instant_of_the_past_is_explained_as_it_was_then(void **state)
+/* Of evaluations the last one is kept; what was decided before it is in the log. */
+static void an_instant_of_the_past_is_explained_by_what_was_decided_then(void **state)
 {
     struct fake *fake = start();
-    uint64_t oldest_ms;
+    const struct fsm_checkpoint *checkpoint;
+    const struct copy *copy;
+    uint64_t oldest_ms, last_ms;
     struct copy missing;
-    size_t fired = 0;
 
     (void)state;
-    day = calloc(COPIES_MAX, sizeof(*day));
-    day_count = 0;
     assert_int_equal(fake_register(fake, "job", 1, 16, NULL).status, FSM_OK);
     fake_serve(fake);
-    note_each_minute(fake, 60);
-    fake_set_available(fake, false);
-    note_each_minute(fake, 10);
-    fake_advance_ms(fake, 500); /* it is evaluated again at once: another instant */
-    fake_set_available(fake, true);
-    note_each_minute(fake, 14 * 60);
-    for (size_t i = 0; i < day_count; i++) {
-        const struct copy *then = &day[i];
-        uint64_t later_ms = i + 1 < day_count ? 7 : 0; /* still in force */
-        const struct copy *now = asked(
-            fake, (struct question){.job = job_name, .at_ms = then->evaluated_at_ms + later_ms});
-
-        assert_int_equal(now->source, CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_HISTORY);
-        assert_uint_equal(now->evaluated_at_ms, then->evaluated_at_ms);
-        assert_string_equal(now->verdict, then->verdict);
-        assert_int_equal(now->checkpoint, then->checkpoint);
-        assert_memory_equal(&now->terms, &then->terms, sizeof(now->terms));
-        assert_string_equal(now->flips, then->flips);
-        assert_uint_equal(now->oldest_ms, day[0].evaluated_at_ms - MINUTE_MS);
-        fired += now->checkpoint;
-    }
-    print_message("%zu instants, %zu of them decisions\n", day_count, fired);
-    assert_true(fired == 1);
-    assert_int_equal(
-        ask(fake, (struct question){.job = job_name, .at_ms = 1000}, &missing, &oldest_ms),
-        EXPLAIN_TOO_OLD);
-    assert_uint_equal(oldest_ms, day[0].evaluated_at_ms - MINUTE_MS);
+    fake_advance_ms(fake, 12 * (uint64_t)HOUR_MS);
+    checkpoint = fsm_checkpoint_next(fake->replica.fsm, 0);
+    assert_non_null(checkpoint);
+    last_ms = asked(fake, (struct question){.job = job_name})->evaluated_at_ms;
+    copy = asked(fake, (struct question){.job = job_name, .at_ms = last_ms});
+    assert_int_equal(copy->source, CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_LAST);
+    assert_uint_equal(copy->evaluated_at_ms, last_ms);
+    copy = asked(fake, (struct question){.job = job_name, .at_ms = last_ms - 1});
+    assert_int_equal(copy->source, CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_LOG);
+    assert_uint_equal(copy->checkpoint_id, checkpoint->id);
+    copy = asked(fake, (struct question){.job = job_name, .at_ms = checkpoint->created_at_ms});
+    assert_uint_equal(copy->checkpoint_id, checkpoint->id);
+    assert_uint_equal(copy->oldest_ms, checkpoint->created_at_ms);
+    assert_int_equal(ask(fake,
+                         (struct question){.job = job_name, .at_ms = checkpoint->created_at_ms - 1},
+                         &missing, &oldest_ms),
+                     EXPLAIN_TOO_OLD);
+    assert_uint_equal(oldest_ms, checkpoint->created_at_ms);
     assert_int_equal(ask(fake,
                          (struct question){.job = job_name, .at_ms = fake_wall_ms(fake) + HOUR_MS},
                          &missing, &oldest_ms),
                      EXPLAIN_FUTURE);
-    free(day);
-    finish(fake);
-}
-
-/* Negatives included: equal ones are counted together. */
-static void the_last_evaluations_are_listed_with_what_changed(void **state)
-{
-    struct fake *fake = start();
-    const struct copy *copy;
-    uint64_t evaluations = 0;
-
-    (void)state;
-    assert_int_equal(fake_register(fake, "job", 1, 16, NULL).status, FSM_OK);
-    fake_serve(fake);
-    fake_advance_ms(fake, 30 * MINUTE_MS);
-    fake_set_available(fake, false);
-    fake_advance_ms(fake, 30 * MINUTE_MS);
-    copy = asked(fake, (struct question){.job = job_name, .history = 16});
-    assert_int_equal(copy->past_count, 3);
-    assert_string_equal(copy->past[0].verdict, "storage_unavailable");
-    assert_non_null(strstr(copy->past[0].changed, "flags"));
-    assert_string_equal(copy->past[1].verdict, "value_below_cost");
-    assert_string_equal(copy->past[1].changed, ""); /* only time went on */
-    assert_string_equal(copy->past[2].verdict, "min_interval");
-    for (size_t i = 0; i < copy->past_count; i++)
-        evaluations += copy->past[i].count;
-    assert_true(evaluations >= 120 && evaluations <= 122); /* every 30 s */
-    assert_uint_equal(copy->past[1].first_ms, copy->past[2].last_ms + 30000);
-    copy = asked(fake, (struct question){.job = job_name, .history = 1});
-    assert_int_equal(copy->past_count, 1);
     finish(fake);
 }
 
@@ -675,8 +608,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_input_is_told_so_that_anybody_can_compute_the_terms),
-        cmocka_unit_test(an_instant_of_the_past_is_explained_as_it_was_then),
-        cmocka_unit_test(the_last_evaluations_are_listed_with_what_changed),
+        cmocka_unit_test(an_instant_of_the_past_is_explained_by_what_was_decided_then),
         cmocka_unit_test(a_decision_of_the_log_is_explained_also_by_a_follower),
         cmocka_unit_test(an_outage_is_all_that_stands_against_a_job_with_checkpoints),
         cmocka_unit_test(exactly_the_reported_change_flips_the_decision),

@@ -16,7 +16,6 @@ struct explanation {
     Ckpt__V1__ExplainPart parts[3], *part_pointers[3];
     Ckpt__V1__ExplainChange change;
     Ckpt__V1__ExplainGrant grant;
-    Ckpt__V1__ExplainPast past[2], *past_pointers[2];
     char *guards[2];
 };
 
@@ -99,23 +98,6 @@ static void parts_init(struct explanation *e)
     e->reply.parts = e->part_pointers;
 }
 
-static void past_init(struct explanation *e)
-{
-    for (int i = 0; i < 2; i++) {
-        ckpt__v1__explain_past__init(&e->past[i]);
-        e->past_pointers[i] = &e->past[i];
-        e->past[i].count = 40 - 39 * (uint64_t)i;
-        e->past[i].first_ms = 1700000000000 - 1170000 - 30000 * (uint64_t)i;
-        e->past[i].last_ms = e->past[i].first_ms + 30000 * (e->past[i].count - 1);
-        e->past[i].value_gpu_ms = 41902000;
-        e->past[i].cost_gpu_ms = 58310000;
-        e->past[i].verdict = TEXT("value_below_cost");
-    }
-    e->past[0].changed = TEXT("size_bytes");
-    e->reply.n_history = 2;
-    e->reply.history = e->past_pointers;
-}
-
 static void explanation_init(struct explanation *e)
 {
     memset(e, 0, sizeof(*e));
@@ -128,8 +110,6 @@ static void explanation_init(struct explanation *e)
     e->reply.leader_id = 2;
     e->reply.term = 7;
     e->reply.source = CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_LAST;
-    e->reply.same_count = 40;
-    e->reply.same_since_ms = 1700000000000 - 1170000;
     e->guards[0] = TEXT("min_interval: ok (1252.0 s of progress at stake)");
     e->guards[1] = TEXT("health: ok (inputs 4 s old)");
     e->reply.n_guards = 2;
@@ -189,7 +169,6 @@ static void an_evaluation_is_printed_with_terms_inputs_and_what_would_flip_it(vo
         h.out,
         "JOB a-1 (tenant physics, 0 nodes, running since 2023-11-14 07:50:20)  decision: SKIP at "
         "2023-11-14 22:13:20 (leader member 2, term 7, value_below_cost)\n"
-        " the same for 40 evaluations since 2023-11-14 21:53:50; only time went on\n"
         " value 41 902 GPU-s   recompute 39 120 (0.061 × 641 024 at stake, p=0.0594)  preempt 2 "
         "782  backlog 0\n"
         " cost  58 310 GPU-s   write 8m32s of 4.7 TiB @ 10.0 GB/s  pause 57 856  bandwidth 0  "
@@ -214,27 +193,6 @@ static void an_evaluation_is_printed_with_terms_inputs_and_what_would_flip_it(vo
     harness_close(&h);
 }
 
-static void the_last_evaluations_are_listed(void **state)
-{
-    struct explanation e;
-    struct harness h;
-
-    (void)state;
-    explanation_init(&e);
-    past_init(&e);
-    e.reply.n_inputs = e.reply.n_parts = 0;
-    run(&h, &e, "--endpoints a:1 explain a-1 --history 16", CLI_OK);
-    /* clang-format off */
-    assert_contains(
-        h.out,
-        "\n"
-        "FROM                 TO                   EVALUATIONS  DECISION   VALUE    COST  VERDICT           CHANGED\n"
-        "2023-11-14 21:53:50  2023-11-14 22:13:20           40  SKIP      41 902  58 310  value_below_cost  size_bytes\n"
-        "2023-11-14 21:53:20  2023-11-14 21:53:20            1  SKIP      41 902  58 310  value_below_cost  -\n");
-    /* clang-format on */
-    harness_close(&h);
-}
-
 static void a_decision_of_the_log_says_whether_it_was_reproduced(void **state)
 {
     struct explanation e;
@@ -244,7 +202,6 @@ static void a_decision_of_the_log_says_whether_it_was_reproduced(void **state)
     explanation_init(&e);
     e.reply.source = CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_LOG;
     e.reply.match = CKPT__V1__EXPLAIN_MATCH__EXPLAIN_MATCH_SAME;
-    e.reply.same_count = 0;
     e.reply.checkpoint = true;
     e.reply.checkpoint_id = (UINT64_C(1) << 40) + 42;
     e.reply.index = 918233;
@@ -276,12 +233,12 @@ static void wrong_words_are_refused_before_anybody_is_asked(void **state)
 {
     static const struct {
         const char *words, *error;
-    } cases[] = {{"explain", "explain wants a job, or a checkpoint instead"},
-                 {"explain a-1 --checkpoint 1-2", "explain wants a job, or a checkpoint instead"},
-                 {"explain --checkpoint 1-2 --at 5m", "--at and --checkpoint exclude each other"},
-                 {"explain --checkpoint 17", "\"17\" is not a checkpoint id"},
-                 {"explain a-1 --at yesterday", "\"yesterday\" is no instant: 10m (ago), 10:31:07"},
-                 {"explain a-1 --history 2000", "1000"}};
+    } cases[] = {
+        {"explain", "explain wants a job, or a checkpoint instead"},
+        {"explain a-1 --checkpoint 1-2", "explain wants a job, or a checkpoint instead"},
+        {"explain --checkpoint 1-2 --at 5m", "--at and --checkpoint exclude each other"},
+        {"explain --checkpoint 17", "\"17\" is not a checkpoint id"},
+        {"explain a-1 --at yesterday", "\"yesterday\" is no instant: 10m (ago), 10:31:07"}};
     struct harness h;
 
     (void)state;
@@ -339,7 +296,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_evaluation_is_printed_with_terms_inputs_and_what_would_flip_it),
-        cmocka_unit_test(the_last_evaluations_are_listed),
         cmocka_unit_test(a_decision_of_the_log_says_whether_it_was_reproduced),
         cmocka_unit_test(wrong_words_are_refused_before_anybody_is_asked),
         cmocka_unit_test(instants_are_read_as_people_type_them),
