@@ -45,6 +45,7 @@ enum request_state {
 
 struct request {
     struct broker *broker;
+    struct spare *spare; /* where it is from */
     const struct method *method;
     enum request_state state;
     struct rpc_call *call;     /* NULL: the client gave up */

@@ -7,6 +7,7 @@
 
 #include "fsm/core/unpack.h"
 #include "src/base/check.h"
+#include "src/base/spare.h"
 #include "src/broker/api/methods.h"
 #include "src/broker/api/texts.h"
 
@@ -20,6 +21,7 @@ struct service_method {
 
 /* A mutation's message lives from its decoding to its packing, within one call: in here, as far as it fits. */
 enum { SERVICE_MESSAGE_BYTES = 8192, SERVICE_ALIGN_BYTES = 16 };
+enum { SERVICE_SPARE_MAX_BYTES = 1 << 20 }; /* of requests, kept for the next ones */
 struct service_memory {
     size_t used;
     size_t outside; /* blocks of malloc()'s */
@@ -29,6 +31,7 @@ struct service_memory {
 struct service {
     struct broker *broker;
     struct service_memory memory;
+    struct spare requests;
     struct replica_observer observer;
     struct service_method *methods;
     size_t method_count;
@@ -98,9 +101,10 @@ static void message_free(struct service_method *state, ProtobufCMessage *message
 static struct request *request_new(struct service_method *state, struct rpc_call *call,
                                    ProtobufCMessage *message)
 {
-    struct request *request = check_calloc(1, sizeof(*request));
+    struct request *request = spare_take_zeroed(&state->service->requests, 1, sizeof(*request));
 
     request->broker = state->service->broker;
+    request->spare = &state->service->requests;
     request->method = state->method;
     request->call = call;
     request->message = message;
@@ -112,7 +116,7 @@ void request_end(struct request *request)
 {
     if (request->message != NULL)
         protobuf_c_message_free_unpacked(request->message, NULL);
-    free(request);
+    spare_give(request->spare, request);
 }
 
 /* Answers are made when their clients can take them, one after the other. */
@@ -394,6 +398,7 @@ struct service *service_new(struct broker *broker)
 
     CHECK(broker->rpc != NULL && broker->replica != NULL);
     service->broker = broker;
+    spare_init(&service->requests, SERVICE_SPARE_MAX_BYTES);
     for (size_t table = 0; table < ARRAY_COUNT(tables); table++)
         count += *tables[table].count;
     service->methods = check_calloc(count, sizeof(*service->methods));
@@ -416,6 +421,7 @@ void service_free(struct service *service)
 {
     if (service == NULL)
         return;
+    spare_close(&service->requests);
     free(service->methods);
     free(service);
 }

@@ -24,6 +24,15 @@ void batch_free(struct batch *batch)
     free(batch);
 }
 
+void batch_clear(struct batch *batch)
+{
+    list_remove(&batch->node);
+    buf_clear(&batch->bytes);
+    batch->count = 0;
+    batch->first = false;
+    batch->proposed_us = 0;
+}
+
 bool batch_fits(const struct batch *batch, size_t size)
 {
     return batch->count < REPLICA_ENTRY_COMMANDS &&

@@ -42,6 +42,8 @@ struct batch *batch_new(void);
 /* An empty one becomes the first of a reign. */
 void batch_fill_first(struct batch *batch, const struct batch_first *first);
 void batch_free(struct batch *batch);
+/* As a new one, in the memory that it has. */
+void batch_clear(struct batch *batch);
 /* Room for one more command of `size` packed bytes. */
 bool batch_fits(const struct batch *batch, size_t size);
 /* size: the command's packed size. */

@@ -21,8 +21,9 @@
 #include "src/broker/replica/replica_stream.h"
 
 enum {
-    REPLICA_RETRY_US = 100000,      /* of the first entry when the log takes none (disk low) */
-    REPLICA_TRANSFER_STEP_US = 2000 /* between two looks whether a hand-over can go on */
+    REPLICA_RETRY_US = 100000,       /* of the first entry when the log takes none (disk low) */
+    REPLICA_TRANSFER_STEP_US = 2000, /* between two looks whether a hand-over can go on */
+    REPLICA_SPARE_BATCHES = REPLICA_ENTRIES_IN_FLIGHT + 1
 };
 
 struct replica_read {
@@ -44,6 +45,35 @@ static const struct err replica_full = {ERR_FULL, "too many commands wait for th
 
 /* ---- batches ---- */
 
+static struct batch *replica_take_batch(struct replica *replica)
+{
+    struct batch *batch;
+
+    if (list_empty(&replica->spare))
+        return batch_new();
+    batch = LIST_ITEM(replica->spare.next, struct batch, node);
+    list_remove(&batch->node);
+    replica->spare_count--;
+    return batch;
+}
+
+static void replica_give_batch(struct replica *replica, struct batch *batch)
+{
+    if (replica->spare_count == REPLICA_SPARE_BATCHES) {
+        batch_free(batch);
+        return;
+    }
+    batch_clear(batch);
+    list_push_back(&replica->spare, &batch->node);
+    replica->spare_count++;
+}
+
+static void replica_free_batches(struct replica *replica)
+{
+    while (!list_empty(&replica->spare))
+        batch_free(LIST_ITEM(replica->spare.next, struct batch, node));
+}
+
 /* Ends a batch without an outcome. */
 static void replica_fail_batch(struct replica *replica, struct batch *batch,
                                const struct err *failed)
@@ -54,7 +84,7 @@ static void replica_fail_batch(struct replica *replica, struct batch *batch,
         replica->waiting_count -= batch->count;
     }
     batch_fail(batch, failed);
-    batch_free(batch);
+    replica_give_batch(replica, batch);
 }
 
 static void replica_schedule(struct replica *replica, uint64_t delay_us)
@@ -107,7 +137,7 @@ static void replica_propose_first(struct replica *replica)
                                 .term = replica->term,
                                 .initial = replica->initial,
                                 .facts = replica->facts};
-    struct batch *batch = batch_new();
+    struct batch *batch = replica_take_batch(replica);
     struct err err;
 
     consensus_get_status(replica->consensus, &raft);
@@ -116,7 +146,7 @@ static void replica_propose_first(struct replica *replica)
     if (replica_send_batch(replica, batch, &err) == 0) {
         replica->first_proposed = true;
     } else {
-        batch_free(batch);
+        replica_give_batch(replica, batch);
         replica_schedule(replica, REPLICA_RETRY_US);
     }
 }
@@ -307,7 +337,7 @@ static struct batch *replica_open_batch(struct replica *replica, size_t size)
         if (batch_fits(batch, size))
             return batch;
     }
-    batch = batch_new();
+    batch = replica_take_batch(replica);
     list_push_back(&replica->queued, &batch->node);
     return batch;
 }
@@ -484,7 +514,7 @@ static void replica_apply(void *context, uint64_t index, uint64_t term, const ui
         replica_record_latency(replica, replica_now_us(replica) - batch->proposed_us);
         for (size_t i = 0; i < batch->count; i++)
             CHECK(batch->waiters[i].done == NULL);
-        batch_free(batch);
+        replica_give_batch(replica, batch);
     }
     replica_after_apply(replica);
     if (first && replica->leading && !replica->serving && term == replica->term)
@@ -612,6 +642,7 @@ int replica_open(const struct consensus_config *config, const Ckpt__Log__V1__Clu
     CHECK(fatal != NULL);
     list_init(&replica->observers);
     list_init(&replica->queued);
+    list_init(&replica->spare);
     list_init(&replica->reads);
     replica->clock = *config->clock;
     replica->member_id = config->member_id;
@@ -643,6 +674,7 @@ static void replica_closed(void *context)
 
     CHECK(replica->in_flight_count == 0 && replica->waiting_count == 0);
     replica->clock.timer_free(replica->flush_timer);
+    replica_free_batches(replica);
     fsm_free(replica->fsm);
     free(replica);
     if (closed != NULL)

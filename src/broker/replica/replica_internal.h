@@ -29,7 +29,9 @@ struct replica {
 
     struct list observers;
     struct list queued; /* batches, oldest first; the last one takes more commands */
-    struct list reads;  /* that wait for serving */
+    struct list spare;  /* cleared batches for what comes next, REPLICA_SPARE_BATCHES at most */
+    size_t spare_count;
+    struct list reads; /* that wait for serving */
     struct replica_transfer transfer;
     size_t in_flight_count;
     size_t waiting_count; /* commands in queued and in flight */

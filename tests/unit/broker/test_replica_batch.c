@@ -84,6 +84,26 @@ static void a_batch_is_full_by_commands_or_by_bytes(void **state)
     batch_free(batch);
 }
 
+static void a_cleared_batch_is_as_a_new_one(void **state)
+{
+    struct batch *batch = batch_new();
+    const struct batch new = *batch;
+
+    (void)state;
+    for (size_t i = 0; i < 100; i++)
+        append(batch, "before", 100, count_outcome, NULL);
+    batch->first = true;
+    batch->proposed_us = 17;
+    batch_clear(batch);
+    assert_true(list_empty(&batch->node));
+    assert_uint_equal(batch->count, new.count);
+    assert_uint_equal(batch->bytes.length, new.bytes.length);
+    assert_uint_equal(batch->proposed_us, new.proposed_us);
+    assert_int_equal(batch->first, new.first);
+    assert_true(batch->bytes.capacity > 0 && batch->capacity > 0); /* the memory stays */
+    batch_free(batch);
+}
+
 static void each_waiter_is_told_once(void **state)
 {
     struct batch *batch = batch_new();
@@ -152,6 +172,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_batch_decodes_as_the_entry_that_protobuf_would_write),
         cmocka_unit_test(a_batch_is_full_by_commands_or_by_bytes),
+        cmocka_unit_test(a_cleared_batch_is_as_a_new_one),
         cmocka_unit_test(each_waiter_is_told_once),
         cmocka_unit_test(a_nul_byte_in_a_text_is_found_at_any_depth),
         cmocka_unit_test(random_bytes_never_overrun),
