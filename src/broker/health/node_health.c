@@ -43,6 +43,7 @@ struct node_health {
 struct drain {
     struct node_health *health;
     uint32_t slot;
+    uint64_t made; /* of the node: it may have been removed since */
 };
 
 static uint64_t now_us(const struct node_health *health)
@@ -254,7 +255,8 @@ static void on_drained(void *data, const struct err *failed, const struct fsm_ou
 
     record->draining = false;
     if (failed == NULL && outcome->status == FSM_OK) {
-        health_drained(&record->health);
+        if (record->made == drain->made)
+            health_drained(&record->health);
         health->drains_total++;
     } else { /* a later look tries again, and this one costs nothing of the hour's */
         log_warning("drain_failed", "slot=%u text=\"%s\"", drain->slot,
@@ -282,7 +284,7 @@ static void propose_drain(struct node_health *health, const struct fsm_node *nod
     struct drain *drain = check_alloc(sizeof(*drain));
     char request_id[64];
 
-    *drain = (struct drain){.health = health, .slot = node->slot};
+    *drain = (struct drain){.health = health, .slot = node->slot, .made = node->made};
     snprintf(request_id, sizeof(request_id), "telemetry-%u-%" PRIu64 "-%" PRIu64, node->slot,
              broker_wall_ms(health->broker), at_us);
     log_warning("node_alarm",

@@ -35,14 +35,15 @@ static inline const struct fsm_checkpoint *random_checkpoint(const struct script
 
 static inline void random_nodes(uint64_t *state, char *ret_text, size_t size)
 {
-    uint64_t first = random_draw(state, RANDOM_NODES);
+    uint64_t first = random_draw(state, 8 * RANDOM_NODES);
+    uint64_t base = first / RANDOM_NODES == 7 ? RANDOM_NODES : 0; /* seldom named, and so removed */
     uint64_t count = 1 + random_draw(state, 3);
     size_t length = 0;
 
     ret_text[0] = '\0';
     for (uint64_t i = 0; i < count && length < size; i++)
         length += (size_t)snprintf(ret_text + length, size - length, "%sn%" PRIu64,
-                                   i == 0 ? "" : ",", (first + i) % RANDOM_NODES);
+                                   i == 0 ? "" : ",", base + (first + i) % RANDOM_NODES);
 }
 
 /* A report about a checkpoint by one of its nodes, usually of the current attempt and in order. */
@@ -154,21 +155,22 @@ static inline void random_collected(struct script *script, uint64_t *state, char
                  any == NULL ? "1-99" : checkpoint_id_format(any->id, id));
 }
 
-/* Down at once when nothing runs there, and then gone; or not, and it is refused. */
+/* One on which nothing runs: down, and the next time it is gone; or another one, and it is refused. */
 static inline void random_remove(struct script *script, uint64_t *state, char *line, size_t size)
 {
-    uint64_t first = random_draw(state, RANDOM_NODES);
+    uint64_t first = random_draw(state, 2 * RANDOM_NODES);
     char name[16];
 
-    for (uint64_t i = 0; i < RANDOM_NODES; i++) {
+    for (uint64_t i = 0; i < 2 * RANDOM_NODES; i++) {
         const struct fsm_node *node;
 
-        snprintf(name, sizeof(name), "n%" PRIu64, (first + i) % RANDOM_NODES);
+        snprintf(name, sizeof(name), "n%" PRIu64, (first + i) % (2 * RANDOM_NODES));
         node = fsm_node_find(script->fsm, name);
         if (node != NULL && node->allocation_count == 0 && random_draw(state, 4) != 0) {
-            bool down = node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN;
+            bool silent = node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN ||
+                          node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_UNSPECIFIED;
 
-            snprintf(line, size, down ? "remove_node %s" : "node %s down", name);
+            snprintf(line, size, silent ? "remove_node %s" : "node %s down", name);
             return;
         }
     }
@@ -198,7 +200,7 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
                  UINT64_C(1) + random_draw(state, 10000000000),
                  random_draw(state, 3) ? "prefix" : "cost=7 unsaid",
                  random_draw(state, 4) ? "scratch" : "moved", random_draw(state, 2) ? "keep" : "");
-    else if (which == 15 && random_draw(state, 2) != 0)
+    else if (which == 15 && random_draw(state, 4) != 0)
         random_remove(script, state, line, size);
     else if (which == 15 && random_draw(state, 8) != 0)
         snprintf(line, size, "remove_target %s",

@@ -85,7 +85,8 @@ static void assert_gpu_time(const struct fsm *fsm, uint64_t held_gpu_ms, struct 
     *last = account;
 }
 
-static void run_once(uint64_t seed, uint64_t totals[16], struct fsm_account *account)
+static void run_once(uint64_t seed, uint64_t totals[16], struct fsm_account *account,
+                     uint64_t *removed)
 {
     uint64_t held_gpu_ms = 0;
     struct fsm_account last = {0};
@@ -110,6 +111,7 @@ static void run_once(uint64_t seed, uint64_t totals[16], struct fsm_account *acc
         script_run(&script, "%s", line);
         if (script.index == index)
             continue;
+        *removed += strncmp(line, "remove_node", 11) == 0 && script.outcome.status == FSM_OK;
         held_gpu_ms += (now_of(script.fsm) - now_ms) * gpus;
         assert_gpu_time(script.fsm, held_gpu_ms, &last);
         fsm_apply_entry(twin, script.index, script.term, script.entry, script.entry_length, NULL,
@@ -141,10 +143,13 @@ static void random_commands_keep_all_invariants_and_equal_members(void **unused)
     uint64_t seed = test_seed();
     uint64_t totals[16] = {0};
     struct fsm_account account = {0};
+    uint64_t removed = 0;
 
     (void)unused;
     for (uint64_t run = 0; run < RUNS; run++)
-        run_once(seed + run, totals, &account);
+        run_once(seed + run, totals, &account, &removed);
+    print_message("nodes removed %" PRIu64 "\n", removed);
+    assert_true(removed > 0);
     for (int cause = 0; cause < FSM_LOSS_COUNT; cause++) {
         print_message("lost to %s %" PRIu64 " GPU-ms\n", fsm_loss_name((enum fsm_loss)cause),
                       account.lost_gpu_ms[cause]);
