@@ -397,7 +397,6 @@ static void look(struct world_operator *desk)
         if (world->job_count == 0)
             return;
         message.explain.allocation_id = world->jobs[sim_random(world->sim, world->job_count)].id;
-        message.explain.history = 5;
     }
     call(desk, reads[i].method, &message.base, reads[i].reply);
 }
