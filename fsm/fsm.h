@@ -19,6 +19,7 @@
 #include "ckpt/log/v1/command.pb-c.h"
 #include "ckpt/v1/common.pb-c.h"
 #include "fsm/limits.h"
+#include "fsm/names.h"
 #include "fsm/status.h"
 
 struct fsm;
@@ -599,12 +600,7 @@ size_t fsm_check(const struct fsm *fsm, void (*violation)(void *context, const c
 /* True when a -> b is in the table of moves. */
 bool fsm_checkpoint_move_allowed(Ckpt__V1__CheckpointState from, Ckpt__V1__CheckpointState to);
 bool fsm_allocation_move_allowed(Ckpt__V1__AllocationState from, Ckpt__V1__AllocationState to);
-/* names.c: what the values of enums are called, without the name of the enum; "UNKNOWN" and "unknown" for others. The words are lower
- * case, as in labels of metrics. */
-enum { FSM_WORD_BYTES = 48 };
-const char *fsm_enum_name(const ProtobufCEnumDescriptor *type, int value); /* "WALLTIME_EXCEEDED" */
-const char *fsm_enum_word(const ProtobufCEnumDescriptor *type, int value,
-                          char ret_word[FSM_WORD_BYTES]);               /* "walltime_exceeded" */
+/* names.c, as in fsm/names.h. */
 const char *fsm_checkpoint_state_name(Ckpt__V1__CheckpointState state); /* "PAUSED" */
 const char *fsm_allocation_state_name(Ckpt__V1__AllocationState state); /* "RUNNING" */
 const char *fsm_reason_word(Ckpt__V1__Reason reason, char ret_word[FSM_WORD_BYTES]);

@@ -44,6 +44,22 @@ const char *fsm_enum_word(const ProtobufCEnumDescriptor *type, int value,
     return ret_word;
 }
 
+bool fsm_enum_parse(const ProtobufCEnumDescriptor *type, const char *text, int *ret_value)
+{
+    for (unsigned i = 0; i < type->n_values; i++) {
+        const char *name = fsm_enum_name(type, type->values[i].value);
+        size_t at = 0;
+
+        while (name[at] != '\0' && name[at] == (text[at] == '-' ? '_' : name_upper(text[at])))
+            at++;
+        if (name[at] == '\0' && text[at] == '\0') {
+            *ret_value = type->values[i].value;
+            return true;
+        }
+    }
+    return false;
+}
+
 const char *fsm_checkpoint_state_name(Ckpt__V1__CheckpointState state)
 {
     return fsm_enum_name(&ckpt__v1__checkpoint_state__descriptor, (int)state);

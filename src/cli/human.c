@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "fsm/names.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/text.h"
@@ -149,28 +150,12 @@ const char *human_gpu_s(int64_t gpu_ms, char text[HUMAN_BYTES])
     return human_grouped(gpu_ms / 1000, text);
 }
 
-/* "CheckpointState" -> "CHECKPOINT_STATE_"; returns its length when name begins with it, else 0. */
-static size_t enum_prefix(const ProtobufCEnumDescriptor *type, const char *name)
-{
-    size_t at = 0;
-
-    for (const char *p = type->short_name; *p != '\0'; p++) {
-        if (isupper((unsigned char)*p) && p != type->short_name && name[at++] != '_')
-            return 0;
-        if (name[at++] != toupper((unsigned char)*p))
-            return 0;
-    }
-    return name[at] == '_' ? at + 1 : 0;
-}
-
 const char *human_enum(const ProtobufCEnumDescriptor *type, int value, char text[HUMAN_BYTES])
 {
-    const ProtobufCEnumValue *found = protobuf_c_enum_descriptor_get_value(type, value);
-
-    if (found == NULL)
+    if (protobuf_c_enum_descriptor_get_value(type, value) == NULL)
         snprintf(text, HUMAN_BYTES, "UNKNOWN(%d)", value);
     else
-        snprintf(text, HUMAN_BYTES, "%s", found->name + enum_prefix(type, found->name));
+        snprintf(text, HUMAN_BYTES, "%s", fsm_enum_name(type, value));
     return text;
 }
 
@@ -180,23 +165,6 @@ const char *human_enum_words(const ProtobufCEnumDescriptor *type, int value, cha
     for (char *p = text; *p != '\0'; p++)
         *p = *p == '_' ? ' ' : (char)tolower((unsigned char)*p);
     return text;
-}
-
-bool human_enum_parse(const ProtobufCEnumDescriptor *type, const char *text, int *ret_value)
-{
-    for (unsigned i = 0; i < type->n_values; i++) {
-        const char *name = type->values[i].name + enum_prefix(type, type->values[i].name);
-        size_t at = 0;
-
-        while (name[at] != '\0' && text[at] != '\0' &&
-               name[at] == (text[at] == '-' ? '_' : toupper((unsigned char)text[at])))
-            at++;
-        if (name[at] == '\0' && text[at] == '\0') {
-            *ret_value = type->values[i].value;
-            return true;
-        }
-    }
-    return false;
 }
 
 const char *human_safe(const char *from, char *text, size_t size)

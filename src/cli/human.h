@@ -32,8 +32,6 @@ const char *human_enum(const ProtobufCEnumDescriptor *type, int value, char text
 /* The same in words for a sentence: "scale down". */
 const char *human_enum_words(const ProtobufCEnumDescriptor *type, int value,
                              char text[HUMAN_BYTES]);
-/* Accepts the short name in any case, with - or _. */
-bool human_enum_parse(const ProtobufCEnumDescriptor *type, const char *text, int *ret_value);
 
 /* Copies with control characters replaced, so that text from a server or a file cannot drive the terminal. Cut when too long. */
 const char *human_safe(const char *from, char *text, size_t size);

@@ -1,5 +1,6 @@
 /* Words of the command line -> struct cli. */
 #include "src/cli/options.h"
+#include "fsm/names.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -184,7 +185,7 @@ static enum cli_exit set_choice(struct cli *cli, const struct option_spec *spec,
 
     if (spec->words != NULL && choose_word(spec->words, text, value) == 0)
         return CLI_OK;
-    if (spec->choices != NULL && human_enum_parse(spec->choices, text, &number)) {
+    if (spec->choices != NULL && fsm_enum_parse(spec->choices, text, &number)) {
         value->number = (uint64_t)number;
         return CLI_OK;
     }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/names.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/number.h"
@@ -238,7 +239,7 @@ static int set_scalar(const ProtobufCFieldDescriptor *field, void *place, bool i
         *(protobuf_c_boolean *)place = strcmp(text, "true") == 0;
         return 0;
     case PROTOBUF_C_TYPE_ENUM:
-        if (!human_enum_parse(field->descriptor, text, &value))
+        if (!fsm_enum_parse(field->descriptor, text, &value))
             return err_set(err, ERR_INVALID, "%s: no such value", field->name);
         *(int *)place = value;
         return 0;

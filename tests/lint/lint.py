@@ -50,9 +50,9 @@ MAY_INCLUDE = {
     "src/telemetry/": ("src/telemetry/", "src/base/"),
     "src/client/": ("src/client/", "src/rpc/", *TLS, *API, "src/base/"),
     "src/broker/": ("src/broker/", "src/eval/", "src/dest/", "src/backup/", "src/telemetry/", "src/rpc/", "src/serve/", "fsm/", *ALL_PROTO, *TLS, "src/base/"),
-    "src/agent/": ("src/agent/", "src/dest/", "src/rpc/", "src/serve/", "src/app/", "fsm/limits.h", "fsm/status.h", "fsm/profiles.h", *API, "ckpt/agent/v1/", *TLS, "src/base/"),
+    "src/agent/": ("src/agent/", "src/dest/", "src/rpc/", "src/serve/", "src/app/", "fsm/limits.h", "fsm/names.h", "fsm/status.h", "fsm/profiles.h", *API, "ckpt/agent/v1/", *TLS, "src/base/"),
     "src/app/": ("src/app/",),
-    "src/cli/": ("src/cli/", "src/whatif/whatif.h", "src/client/", "src/backup/", "src/dest/sha256.h", "fsm/status.h", *API, *TLS, "src/tls/authority.h",
+    "src/cli/": ("src/cli/", "src/whatif/whatif.h", "src/client/", "src/backup/", "src/dest/sha256.h", "fsm/names.h", "fsm/status.h", *API, *TLS, "src/tls/authority.h",
                  "src/base/"),
 }
 # the one place where consensus and state machine meet; the program chooses the tables of real disk and network for it

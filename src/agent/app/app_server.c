@@ -162,7 +162,7 @@ void app_stream_send_end(struct app_stream *stream, Ckpt__V1__Reason reason)
     Ckpt__V1__AttachEnd end = CKPT__V1__ATTACH_END__INIT;
     char text[WORDS_BYTES];
 
-    words_enum(&ckpt__v1__reason__descriptor, (int)reason, "REASON_", text);
+    words_enum(&ckpt__v1__reason__descriptor, (int)reason, text);
     end.reason = text;
     down.body_case = CKPT__V1__ATTACH_DOWN__BODY_END;
     down.end = &end;

@@ -33,7 +33,7 @@ void kept_failed(struct allocation *allocation)
     struct ledger_entry *entry = &allocation->entry;
     char reason[WORDS_BYTES];
 
-    words_enum(&ckpt__v1__reason__descriptor, (int)outcome->reason, "REASON_", reason);
+    words_enum(&ckpt__v1__reason__descriptor, (int)outcome->reason, reason);
     snprintf(entry->failed_text, sizeof(entry->failed_text), "%s%s%s", reason,
              outcome->detail[0] != '\0' ? ": " : "", outcome->detail);
     for (char *at = entry->failed_text; *at != '\0'; at++)

@@ -135,11 +135,10 @@ static void say_failed(struct allocation *allocation)
     const struct attempt *attempt = &allocation->attempt;
     char id[CHECKPOINT_ID_TEXT_BYTES], reason[WORDS_BYTES];
 
-    app_stream_say(
-        allocation->stream, "checkpoint %s was not taken (attempt %" PRIu32 "): %s%s%s",
-        checkpoint_id_format(attempt->checkpoint_id, id), attempt->attempt,
-        words_enum(&ckpt__v1__reason__descriptor, (int)attempt->outcome.reason, "REASON_", reason),
-        attempt->outcome.detail[0] != '\0' ? ": " : "", attempt->outcome.detail);
+    app_stream_say(allocation->stream, "checkpoint %s was not taken (attempt %" PRIu32 "): %s%s%s",
+                   checkpoint_id_format(attempt->checkpoint_id, id), attempt->attempt,
+                   words_enum(&ckpt__v1__reason__descriptor, (int)attempt->outcome.reason, reason),
+                   attempt->outcome.detail[0] != '\0' ? ": " : "", attempt->outcome.detail);
 }
 
 static void say_verified(struct allocation *allocation, const struct attempt_shard *shard)

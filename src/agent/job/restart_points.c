@@ -471,7 +471,7 @@ static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
                  "%s) or register a new one",
                  restore->allocation_id,
                  words_enum(&ckpt__v1__allocation_state__descriptor, (int)point->allocation_state,
-                            "ALLOCATION_STATE_", state),
+                            state),
                  restore->allocation_id);
     else if (!point_names_node(restore, point, &life))
         snprintf(text, sizeof(text),

@@ -90,8 +90,7 @@ static void print_state(const Ckpt__V1__ListOwnJobsReply *reply, const Ckpt__V1_
         printf(", pid %" PRIu32, job->pid);
     print_instant(reply, ended ? ", at " : ", started at ", job->since_ms);
     if (job->end_reason != CKPT__V1__REASON__REASON_NONE)
-        printf(", %s",
-               words_enum(&ckpt__v1__reason__descriptor, (int)job->end_reason, "REASON_", reason));
+        printf(", %s", words_enum(&ckpt__v1__reason__descriptor, (int)job->end_reason, reason));
     if (job->exit_known && WIFSIGNALED(job->exit_status))
         printf(", by signal %d", WTERMSIG(job->exit_status));
     else if (job->exit_known)
@@ -172,11 +171,10 @@ static void json_job(const Ckpt__V1__OwnJob *job)
     printf("{");
     json_text("allocation_id", job->allocation_id);
     printf(", ");
-    json_text("state", words_enum(&ckpt__v1__own_job_state__descriptor, (int)job->state,
-                                  "OWN_JOB_STATE_", state));
+    json_text("state", words_enum(&ckpt__v1__own_job_state__descriptor, (int)job->state, state));
     printf(", \"pid\": %" PRIu32 ", \"since_ms\": %" PRIu64 ", ", job->pid, job->since_ms);
     json_text("end_reason",
-              words_enum(&ckpt__v1__reason__descriptor, (int)job->end_reason, "REASON_", reason));
+              words_enum(&ckpt__v1__reason__descriptor, (int)job->end_reason, reason));
     if (job->exit_known)
         printf(", \"exit_code\": %d", run_exit_code(job->exit_status));
     printf(", ");

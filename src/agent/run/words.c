@@ -6,20 +6,17 @@
 #include <string.h>
 #include <time.h>
 
-const char *words_enum(const ProtobufCEnumDescriptor *type, int value, const char *prefix,
-                       char text[WORDS_BYTES])
-{
-    const ProtobufCEnumValue *found = protobuf_c_enum_descriptor_get_value(type, value);
-    const char *name = found == NULL ? "unknown" : found->name;
-    size_t i;
+#include "fsm/names.h"
 
-    if (strncmp(name, prefix, strlen(prefix)) == 0)
-        name += strlen(prefix);
-    for (i = 0; i < WORDS_BYTES - 1 && name[i] != '\0'; i++)
-        text[i] = name[i] == '_'                     ? ' '
-                  : name[i] >= 'A' && name[i] <= 'Z' ? (char)(name[i] - 'A' + 'a')
-                                                     : name[i];
-    text[i] = '\0';
+_Static_assert((int)WORDS_BYTES >= (int)FSM_WORD_BYTES, "a word fits");
+
+const char *words_enum(const ProtobufCEnumDescriptor *type, int value, char text[WORDS_BYTES])
+{
+    fsm_enum_word(type, value, text);
+    for (char *at = text; *at != '\0'; at++) {
+        if (*at == '_')
+            *at = ' ';
+    }
     return text;
 }
 

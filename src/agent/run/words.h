@@ -8,9 +8,8 @@
 enum { WORDS_BYTES = 64 };
 
 /* Each writes at most WORDS_BYTES and returns text. */
-/* Of REASON_WALLTIME_EXCEEDED: "walltime exceeded". prefix: "REASON_". */
-const char *words_enum(const ProtobufCEnumDescriptor *type, int value, const char *prefix,
-                       char text[WORDS_BYTES]);
+/* Of REASON_WALLTIME_EXCEEDED: "walltime exceeded". */
+const char *words_enum(const ProtobufCEnumDescriptor *type, int value, char text[WORDS_BYTES]);
 const char *words_duration(uint64_t ms, char text[WORDS_BYTES]);
 const char *words_size(uint64_t bytes, char text[WORDS_BYTES]);
 /* Local time; with the date unless it is today. */

@@ -17,17 +17,12 @@ static const struct destination_ops *target_kind_row(Ckpt__V1__TargetKind kind)
 
 static bool find_kind(const char *word, Ckpt__V1__TargetKind *ret_kind)
 {
-    char name[FSM_WORD_BYTES];
+    int kind;
 
-    for (unsigned i = 0; i < kinds->n_values; i++) {
-        int value = kinds->values[i].value;
-
-        if (value != 0 && strcmp(fsm_enum_word(kinds, value, name), word) == 0) {
-            *ret_kind = (Ckpt__V1__TargetKind)value;
-            return true;
-        }
-    }
-    return false;
+    if (!fsm_enum_parse(kinds, word, &kind) || kind == 0)
+        return false;
+    *ret_kind = (Ckpt__V1__TargetKind)kind;
+    return true;
 }
 
 int target_kind_parse(const char *word, Ckpt__V1__TargetKind *ret_kind, struct err *err)

@@ -90,13 +90,16 @@ static void allocation_event(struct metrics *metrics, const Ckpt__V1__Event *eve
 static void preemption_event(struct metrics *metrics, const struct fsm *fsm,
                              const Ckpt__V1__Event *event)
 {
-    static const char *const reasons[] = {"priority", "priority", "reclaim", "sensitive"};
+    const int reason = event->new_state != 0
+                           ? (int)event->new_state
+                           : (int)CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_PRIORITY;
+    char word[FSM_WORD_BYTES];
     const struct fsm_allocation *victim = fsm_allocation_find(fsm, event->allocation_id);
 
     if (victim == NULL)
         return;
     metrics_add(metrics, METRIC_L_PREEMPTIONS, victim->vcluster,
-                reasons[event->new_state < ARRAY_COUNT(reasons) ? event->new_state : 0], 1);
+                fsm_enum_word(&ckpt__v1__preemption_reason__descriptor, reason, word), 1);
 }
 
 static void preemption_ended(struct metrics *metrics, const struct fsm *fsm,

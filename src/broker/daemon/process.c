@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "src/base/check.h"
+#include "src/broker/explain/translate.h"
 
 void process_prepare(void)
 {
@@ -152,12 +153,12 @@ static void dump_raft(const struct broker *broker)
     replica_get_status(broker->replica, &raft);
     replica_get_stats(broker->replica, &stats);
     log_info("dump_raft",
-             "role=%d term=%" PRIu64 " leader=%" PRIu64 " quorum=%d commit_index=%" PRIu64
+             "role=%s term=%" PRIu64 " leader=%" PRIu64 " quorum=%d commit_index=%" PRIu64
              " applied_index=%" PRIu64 " last_index=%" PRIu64 " snapshot_index=%" PRIu64
              " log_bytes=%" PRIu64 " disk_free_bytes=%" PRIu64
              " accepts_writes=%d in_flight=%" PRIu64 " waiting=%zu entries_total=%" PRIu64
              " commands_total=%" PRIu64 " batch_max=%" PRIu64 " commit_us_max=%" PRIu64,
-             (int)raft.role, raft.term, raft.leader_id, raft.quorum, raft.commit_index,
+             translate_role(&raft), raft.term, raft.leader_id, raft.quorum, raft.commit_index,
              raft.applied_index, raft.last_index, raft.snapshot_index, raft.log_bytes,
              raft.disk_free_bytes, raft.accepts_writes, raft.proposals_in_flight,
              replica_waiting(broker->replica), stats.entries_total, stats.commands_total,
