@@ -5,6 +5,7 @@
  */
 #include "fsm/core/decode.h"
 #include "fsm/core/unpack.h"
+#include "src/base/bytes.h"
 
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5, VARINT_MAX_BYTES = 10 };
 enum { FIELD_NOW_MS = 1, FIELD_REQUEST_ID = 2, FIELD_COMMANDS = 1 };
@@ -97,27 +98,12 @@ static bool decode_count(struct reader *reader, size_t *ret_count)
            (reader->end - reader->at == FSM_ENTRY_CHECK_BYTES && reader->at[9] == TAG_CHECKED_HASH);
 }
 
-static uint64_t get_64(const uint8_t *at)
-{
-    uint64_t value = 0;
-
-    for (unsigned i = 0; i < 8; i++)
-        value |= (uint64_t)at[i] << (8 * i);
-    return value;
-}
-
-static void put_64(uint8_t *at, uint64_t value)
-{
-    for (unsigned i = 0; i < 8; i++)
-        at[i] = (uint8_t)(value >> (8 * i));
-}
-
 void fsm_entry_check_put(uint8_t bytes[FSM_ENTRY_CHECK_BYTES], uint64_t index, uint64_t hash)
 {
     bytes[0] = TAG_CHECKED_INDEX;
-    put_64(bytes + 1, index);
+    bytes_put(bytes + 1, index, 8);
     bytes[9] = TAG_CHECKED_HASH;
-    put_64(bytes + 10, hash);
+    bytes_put(bytes + 10, hash, 8);
 }
 
 bool fsm_entry_check(const uint8_t *bytes, size_t length, uint64_t *ret_index, uint64_t *ret_hash)
@@ -127,8 +113,8 @@ bool fsm_entry_check(const uint8_t *bytes, size_t length, uint64_t *ret_index, u
 
     if (!decode_count(&reader, &count) || reader.at == reader.end)
         return false;
-    *ret_index = get_64(reader.at + 1);
-    *ret_hash = get_64(reader.at + 10);
+    *ret_index = bytes_get(reader.at + 1, 8);
+    *ret_hash = bytes_get(reader.at + 10, 8);
     return true;
 }
 

@@ -1,35 +1,26 @@
 /* Heap sort by (high descending, low ascending): in place, no recursion, the order depends on the keys alone. */
 #include "fsm/core/state.h"
+#include "src/base/heap.h"
 
-static bool sort_after(const struct sort_item *a, const struct sort_item *b)
+static bool sort_after(const void *a, const void *b)
 {
-    return a->high != b->high ? a->high < b->high : a->low > b->low;
+    const struct sort_item *x = a, *y = b;
+
+    return x->high != y->high ? x->high < y->high : x->low > y->low;
 }
 
-static void sort_sift(struct sort_item *items, size_t i, size_t count)
-{
-    struct sort_item item = items[i];
-
-    for (size_t child = 2 * i + 1; child < count; child = 2 * i + 1) {
-        if (child + 1 < count && sort_after(&items[child + 1], &items[child]))
-            child++;
-        if (!sort_after(&items[child], &item))
-            break;
-        items[i] = items[child];
-        i = child;
-    }
-    items[i] = item;
-}
+static const struct heap_kind sort_heap = {sizeof(struct sort_item), sort_after, NULL};
+_Static_assert(sizeof(struct sort_item) <= HEAP_ITEM_BYTES_MAX, "an item of a heap");
 
 void fsm_sort(struct sort_item *items, size_t count)
 {
     for (size_t i = count / 2; i > 0; i--)
-        sort_sift(items, i - 1, count);
+        heap_down(&sort_heap, items, i - 1, count);
     for (size_t end = count; end > 1; end--) {
         struct sort_item last = items[end - 1];
 
         items[end - 1] = items[0];
         items[0] = last;
-        sort_sift(items, 0, end - 1);
+        heap_down(&sort_heap, items, 0, end - 1);
     }
 }

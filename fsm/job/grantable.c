@@ -8,6 +8,7 @@
 #include <malloc.h>
 
 #include "fsm/core/state.h"
+#include "src/base/heap.h"
 
 static bool grantable(const struct fsm *fsm, const struct checkpoint *checkpoint)
 {
@@ -61,29 +62,14 @@ static bool granted_before(const struct fsm_waiting *a, const struct fsm_waiting
     return a->value != b->value ? a->value > b->value : a->id < b->id;
 }
 
-static void heap_down(struct fsm_waiting *heap, size_t i, size_t count)
+/* The root is the worst one. */
+static bool granted_after(const void *a, const void *b)
 {
-    struct fsm_waiting item = heap[i];
-
-    for (size_t child = 2 * i + 1; child < count; child = 2 * i + 1) {
-        if (child + 1 < count && granted_before(&heap[child], &heap[child + 1]))
-            child++; /* the worse one */
-        if (!granted_before(&item, &heap[child]))
-            break;
-        heap[i] = heap[child];
-        i = child;
-    }
-    heap[i] = item;
+    return granted_before(b, a);
 }
 
-static void heap_up(struct fsm_waiting *heap, size_t i)
-{
-    struct fsm_waiting item = heap[i];
-
-    for (; i > 0 && granted_before(&heap[(i - 1) / 2], &item); i = (i - 1) / 2)
-        heap[i] = heap[(i - 1) / 2];
-    heap[i] = item;
-}
+static const struct heap_kind waiting_heap = {sizeof(struct fsm_waiting), granted_after, NULL};
+_Static_assert(sizeof(struct fsm_waiting) <= HEAP_ITEM_BYTES_MAX, "an item of a heap");
 
 static void scan_take(struct fsm_grantable_scan *scan, const struct fsm_waiting *waiting)
 {
@@ -92,11 +78,11 @@ static void scan_take(struct fsm_grantable_scan *scan, const struct fsm_waiting 
 
     if (count < scan->max) {
         heap[count] = *waiting;
-        heap_up(heap, count);
+        heap_up(&waiting_heap, heap, count);
         scan->count++;
     } else if (granted_before(waiting, &heap[0])) {
         heap[0] = *waiting;
-        heap_down(heap, 0, count);
+        heap_down(&waiting_heap, heap, 0, count);
     }
 }
 
@@ -176,13 +162,13 @@ static size_t scan_target(const struct fsm *fsm, struct fsm_grantable_scan *scan
 static void scan_sort(struct fsm_grantable_scan *scan)
 {
     for (size_t i = scan->count / 2; i > 0; i--)
-        heap_down(scan->best, i - 1, scan->count);
+        heap_down(&waiting_heap, scan->best, i - 1, scan->count);
     for (size_t end = scan->count; end > 1; end--) {
         struct fsm_waiting last = scan->best[end - 1];
 
         scan->best[end - 1] = scan->best[0];
         scan->best[0] = last;
-        heap_down(scan->best, 0, end - 1);
+        heap_down(&waiting_heap, scan->best, 0, end - 1);
     }
 }
 

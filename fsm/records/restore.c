@@ -7,13 +7,11 @@
 
 #define BODY(name) CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_##name
 
-/* A snapshot of a version that learned nothing holds none of it. */
 static bool restore_totals(uint64_t *totals, size_t room, const uint64_t *from, size_t count)
 {
-    if (count != 0 && count != room)
+    if (count != room)
         return false;
-    if (count > 0)
-        memcpy(totals, from, count * sizeof(*from));
+    memcpy(totals, from, count * sizeof(*from));
     return true;
 }
 
@@ -88,10 +86,9 @@ static bool restore_policy(struct fsm *fsm, const Ckpt__V1__Policy *policy)
 
 static bool restore_member(struct fsm *fsm, const Ckpt__Log__V1__MemberFacts *member)
 {
-    if (fsm->member_count == FSM_MEMBERS_MAX || member->member_id == 0)
+    if (fsm->member_count == FSM_MEMBERS_MAX || member->member_id == 0 ||
+        member->member_id > fsm->member_id_max)
         return false;
-    if (member->member_id > fsm->member_id_max) /* of a version that did not count them */
-        fsm->member_id_max = member->member_id;
     fsm->members[fsm->member_count++] =
         (Ckpt__Log__V1__MemberFacts *)fsm_message_copy(fsm, &member->base);
     return true;
@@ -519,24 +516,6 @@ static void restore_inputs(struct fsm *fsm, struct checkpoint *checkpoint,
     fsm_checkpoint_set_inputs(checkpoint, basis, record->index, record->term, record->inputs);
 }
 
-/* Without a limit it is of a build that knew none. There other stops than a preemption's had an end as well, which did not count, and an
- * attempt could go beyond its stop's; it keeps what it was given. */
-static void restore_stop(struct checkpoint *checkpoint,
-                         const Ckpt__Log__V1__CheckpointRecord *record)
-{
-    checkpoint->stop_deadline_ms = record->stop_deadline_ms;
-    checkpoint->stop_limit_ms = record->stop_limit_ms;
-    if (record->stop_deadline_ms == 0 || record->stop_limit_ms != 0)
-        return;
-    if (record->purpose != CKPT__V1__PURPOSE__PURPOSE_PREEMPT) {
-        checkpoint->stop_deadline_ms = 0;
-        return;
-    }
-    checkpoint->stop_deadline_ms = fsm_max(record->stop_deadline_ms, record->deadline_ms);
-    checkpoint->stop_limit_ms =
-        fsm_add(checkpoint->stop_deadline_ms, checkpoint->base_timeout_ms / 2);
-}
-
 static bool restore_checkpoint(struct fsm *fsm, const Ckpt__Log__V1__CheckpointRecord *record)
 {
     struct checkpoint *checkpoint;
@@ -554,7 +533,8 @@ static bool restore_checkpoint(struct fsm *fsm, const Ckpt__Log__V1__CheckpointR
             (const Ckpt__V1__DecisionTerms *)fsm_message_copy(fsm, &record->terms->base);
     checkpoint->failure_count = record->failure_count;
     checkpoint->base_timeout_ms = record->base_timeout_ms;
-    restore_stop(checkpoint, record);
+    checkpoint->stop_deadline_ms = record->stop_deadline_ms;
+    checkpoint->stop_limit_ms = record->stop_limit_ms;
     checkpoint->bypass_budget = record->bypass_budget;
     checkpoint->hurried = record->hurried;
     checkpoint->expired = record->expired;

@@ -82,15 +82,15 @@ void core_on_campaign(struct consensus *consensus, uint64_t from, const struct f
     if (raft->state != RAFT_FOLLOWER || raft->follower_state.current_leader.id != from ||
         membership_sole_voter(&raft->configuration, consensus->config.member_id))
         return;
-    if (asked->round != 0 && !answer) {
+    if (!answer) {
         if (!campaign_is_asked(consensus)) {
             consensus->campaign_term = asked->term;
             consensus->campaign_round = asked->round;
             consensus->campaign_us = core_now_us(consensus);
         }
         (void)campaign_send(consensus, from, consensus->campaign_round);
-    } else if (asked->round == 0 || (campaign_is_asked(consensus) &&
-                                     asked->round == consensus->campaign_round + TRANSFER_ANSWER)) {
+    } else if (campaign_is_asked(consensus) &&
+               asked->round == consensus->campaign_round + TRANSFER_ANSWER) {
         consensus->campaign_term = 0;
         core_campaign(consensus, from);
     }

@@ -4,48 +4,32 @@
 #include <stdlib.h>
 
 #include "src/base/check.h"
+#include "src/base/heap.h"
 
-static void heap_set(struct rpc_timers *timers, size_t position, struct rpc_timer *timer)
+static bool timer_before(const void *a, const void *b)
 {
-    timers->heap[position] = timer;
-    timer->position = position;
+    return (*(struct rpc_timer *const *)a)->due_ms < (*(struct rpc_timer *const *)b)->due_ms;
 }
 
-static void heap_up(struct rpc_timers *timers, size_t position, struct rpc_timer *timer)
+static void timer_placed(void *item, size_t i)
 {
-    for (; position > 1 && timers->heap[position / 2]->due_ms > timer->due_ms; position /= 2)
-        heap_set(timers, position, timers->heap[position / 2]);
-    heap_set(timers, position, timer);
+    (*(struct rpc_timer **)item)->position = i + 1;
 }
 
-static void heap_down(struct rpc_timers *timers, size_t position, struct rpc_timer *timer)
+static const struct heap_kind timer_heap = {sizeof(struct rpc_timer *), timer_before, timer_placed};
+
+static void timer_remove(struct rpc_timers *timers, struct rpc_timer *timer)
 {
-    for (;;) {
-        size_t child = position * 2;
+    size_t i = timer->position - 1;
+    struct rpc_timer *last = timers->heap[--timers->count];
 
-        if (child < timers->count && timers->heap[child + 1]->due_ms < timers->heap[child]->due_ms)
-            child++;
-        if (child > timers->count || timers->heap[child]->due_ms >= timer->due_ms)
-            break;
-        heap_set(timers, position, timers->heap[child]);
-        position = child;
-    }
-    heap_set(timers, position, timer);
-}
-
-static void heap_remove(struct rpc_timers *timers, struct rpc_timer *timer)
-{
-    size_t position = timer->position;
-    struct rpc_timer *last = timers->heap[timers->count--];
-
-    CHECK(position > 0 && position <= timers->count + 1);
+    CHECK(timer->position > 0 && i <= timers->count);
     timer->position = 0;
     if (last == timer)
         return;
-    if (position > 1 && timers->heap[position / 2]->due_ms > last->due_ms)
-        heap_up(timers, position, last);
-    else
-        heap_down(timers, position, last);
+    timers->heap[i] = last;
+    heap_up(&timer_heap, timers->heap, i);
+    heap_down(&timer_heap, timers->heap, last->position - 1, timers->count);
 }
 
 static void timers_fired(uv_timer_t *uv);
@@ -54,7 +38,7 @@ static void timers_fired(uv_timer_t *uv);
 static void timers_arm(struct rpc_timers *timers)
 {
     uint64_t now_ms = uv_now(timers->uv.loop);
-    uint64_t due_ms = timers->count > 0 ? timers->heap[1]->due_ms : UINT64_MAX;
+    uint64_t due_ms = timers->count > 0 ? timers->heap[0]->due_ms : UINT64_MAX;
 
     if (due_ms >= timers->armed_ms)
         return;
@@ -68,10 +52,10 @@ static void timers_fired(uv_timer_t *uv)
     uint64_t now_ms = uv_now(uv->loop);
 
     timers->armed_ms = 0; /* no arming while timers are taken out */
-    while (timers->count > 0 && timers->heap[1]->due_ms <= now_ms) {
-        struct rpc_timer *timer = timers->heap[1];
+    while (timers->count > 0 && timers->heap[0]->due_ms <= now_ms) {
+        struct rpc_timer *timer = timers->heap[0];
 
-        heap_remove(timers, timer);
+        timer_remove(timers, timer);
         timer->fire(timer);
     }
     timers->armed_ms = UINT64_MAX;
@@ -96,7 +80,7 @@ static void timers_closed(uv_handle_t *handle)
 void rpc_timers_close(struct rpc_timers *timers, void (*closed)(void *data), void *data)
 {
     while (timers->count > 0)
-        heap_remove(timers, timers->heap[timers->count]);
+        timer_remove(timers, timers->heap[timers->count - 1]);
     free(timers->heap);
     timers->heap = NULL;
     timers->capacity = 0;
@@ -114,17 +98,18 @@ void rpc_timer_start(struct rpc_timers *timers, struct rpc_timer *timer, uint64_
 {
     CHECK(!uv_is_closing((uv_handle_t *)&timers->uv));
     rpc_timer_stop(timers, timer);
-    if (timers->count + 1 >= timers->capacity) {
+    if (timers->count == timers->capacity) {
         timers->capacity = timers->capacity == 0 ? 16 : timers->capacity * 2;
         timers->heap = check_realloc(timers->heap, timers->capacity, sizeof(struct rpc_timer *));
     }
     timer->due_ms = due_ms;
-    heap_up(timers, ++timers->count, timer);
+    timers->heap[timers->count] = timer;
+    heap_up(&timer_heap, timers->heap, timers->count++);
     timers_arm(timers);
 }
 
 void rpc_timer_stop(struct rpc_timers *timers, struct rpc_timer *timer)
 {
     if (timer->position != 0)
-        heap_remove(timers, timer);
+        timer_remove(timers, timer);
 }

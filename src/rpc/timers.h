@@ -20,7 +20,7 @@ struct rpc_timer {
 
 struct rpc_timers {
     uv_timer_t uv;
-    struct rpc_timer **heap; /* heap[0] is unused */
+    struct rpc_timer **heap;
     size_t count;
     size_t capacity;
     uint64_t armed_ms; /* when the libuv timer fires; UINT64_MAX: not started */

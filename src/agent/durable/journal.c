@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "raft/io_ops.h"
+#include "src/base/bytes.h"
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
 
@@ -27,18 +28,6 @@ struct journal {
     size_t bytes;
 };
 
-static void put_u32(uint8_t *bytes, uint32_t value)
-{
-    for (int i = 0; i < 4; i++)
-        bytes[i] = (uint8_t)(value >> (8 * i));
-}
-
-static uint32_t get_u32(const uint8_t *bytes)
-{
-    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
-           (uint32_t)bytes[3] << 24;
-}
-
 void journal_head(struct buf *content)
 {
     buf_append(content, journal_magic, sizeof(journal_magic));
@@ -49,9 +38,9 @@ void journal_frame(struct buf *content, const uint8_t *body, size_t length)
     uint8_t head[JOURNAL_RECORD_HEAD_BYTES];
 
     CHECK(length > 0 && length <= JOURNAL_RECORD_MAX_BYTES);
-    put_u32(head, journal_mark);
-    put_u32(head + 4, (uint32_t)length);
-    put_u32(head + 8, crc32c(crc32c(0, head + 4, 4), body, length));
+    bytes_put(head, journal_mark, 4);
+    bytes_put(head + 4, (uint32_t)length, 4);
+    bytes_put(head + 8, crc32c(crc32c(0, head + 4, 4), body, length), 4);
     buf_append(content, head, sizeof(head));
     buf_append(content, body, length);
 }
@@ -61,12 +50,12 @@ static size_t record_at(const uint8_t *bytes, size_t length)
 {
     uint32_t body;
 
-    if (length < JOURNAL_RECORD_HEAD_BYTES || get_u32(bytes) != journal_mark)
+    if (length < JOURNAL_RECORD_HEAD_BYTES || (uint32_t)bytes_get(bytes, 4) != journal_mark)
         return 0;
-    body = get_u32(bytes + 4);
+    body = (uint32_t)bytes_get(bytes + 4, 4);
     if (body == 0 || body > JOURNAL_RECORD_MAX_BYTES || body > length - JOURNAL_RECORD_HEAD_BYTES)
         return 0;
-    if (get_u32(bytes + 8) !=
+    if ((uint32_t)bytes_get(bytes + 8, 4) !=
         crc32c(crc32c(0, bytes + 4, 4), bytes + JOURNAL_RECORD_HEAD_BYTES, body))
         return 0;
     return body;

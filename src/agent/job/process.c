@@ -673,8 +673,7 @@ void process_resume(struct allocation *allocation)
         return;
     }
     process_watch(allocation);
-    if (entry
-            ->ended) /* the stop was under way; an older agent did not write down when its grace ends */
+    if (entry->ended) /* the stop was under way */
         process_stop(allocation, &(struct process_stop_ask){
                                      .cause = walltime ? STOP_BY_WALLTIME : STOP_BY_ORDER,
                                      .reason = (Ckpt__V1__Reason)entry->end_reason,

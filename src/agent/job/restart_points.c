@@ -335,7 +335,7 @@ static bool point_names_node(const struct restore *restore, const Ckpt__V1__Rest
             *ret_life = point->lives[i];
         return true;
     }
-    return point->n_node_ids == 0; /* of an older broker */
+    return false;
 }
 
 /* The only shard is the whole job. Who joined parts that were there before may have written it when the job was here alone; one of them,
@@ -368,8 +368,7 @@ static void restore_joined(struct restore *restore, const char *node_id)
 
 static bool allocation_runs(Ckpt__V1__AllocationState state)
 {
-    return state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED || /* older broker */
-           state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING ||
+    return state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING ||
            state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
            state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP;
 }

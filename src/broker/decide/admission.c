@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/base/heap.h"
 
 struct admission_heap {
     struct admission_candidate *items; /* the root is the worst */
@@ -53,37 +54,17 @@ void admission_rooms(const struct fsm *fsm, const struct fsm_grantable_scan *wai
 
 /* ---- heaps ------------------------------------------------------------------------------------------------------------ */
 
-static bool worse(const struct admission_candidate *a, const struct admission_candidate *b)
+static bool worse(const void *x, const void *y)
 {
+    const struct admission_candidate *a = x, *b = y;
+
     if (a->gain_gpu_s_per_byte != b->gain_gpu_s_per_byte)
         return a->gain_gpu_s_per_byte < b->gain_gpu_s_per_byte;
     return a->slot > b->slot;
 }
 
-static void heap_up(struct admission_heap *heap, size_t i)
-{
-    struct admission_candidate item = heap->items[i];
-
-    for (; i > 0 && worse(&item, &heap->items[(i - 1) / 2]); i = (i - 1) / 2)
-        heap->items[i] = heap->items[(i - 1) / 2];
-    heap->items[i] = item;
-}
-
-static void heap_down(struct admission_heap *heap)
-{
-    struct admission_candidate item = heap->items[0];
-    size_t i = 0;
-
-    for (size_t child = 1; child < heap->count; child = 2 * i + 1) {
-        if (child + 1 < heap->count && worse(&heap->items[child + 1], &heap->items[child]))
-            child++;
-        if (!worse(&heap->items[child], &item))
-            break;
-        heap->items[i] = heap->items[child];
-        i = child;
-    }
-    heap->items[i] = item;
-}
+static const struct heap_kind worst_first = {sizeof(struct admission_candidate), worse, NULL};
+_Static_assert(sizeof(struct admission_candidate) <= HEAP_ITEM_BYTES_MAX, "an item of a heap");
 
 static void heap_pop(struct admission *admission, struct admission_heap *heap)
 {
@@ -95,7 +76,7 @@ static void heap_pop(struct admission *admission, struct admission_heap *heap)
     heap->left_out = true;
     heap->items[0] = heap->items[--heap->count];
     if (heap->count > 0)
-        heap_down(heap);
+        heap_down(&worst_first, heap->items, 0, heap->count);
     admission->count--;
     admission->left_out(admission->context, &worst);
 }
@@ -175,7 +156,7 @@ void admission_add(struct admission *admission, const struct admission_candidate
     heap->items[heap->count++] = *candidate;
     heap->bytes += candidate->size_bytes;
     admission->count++;
-    heap_up(heap, heap->count - 1);
+    heap_up(&worst_first, heap->items, heap->count - 1);
     while (overfull(heap, room))
         heap_pop(admission, heap);
     if (admission->count > ADMISSION_MAX)

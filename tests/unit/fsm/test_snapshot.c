@@ -224,87 +224,6 @@ static void a_slice_is_bounded_whatever_the_state_holds(void **unused)
     script_close(&script);
 }
 
-/* As builds wrote it that knew no limit of a stop. */
-static struct checkpoint *first_without_limit(struct script *script)
-{
-    struct checkpoint *checkpoint = fsm_registry_find(script->fsm, checkpoint_id_make(1, 1));
-
-    assert_non_null(checkpoint);
-    checkpoint->stop_limit_ms = 0;
-    return checkpoint;
-}
-
-/* Until it is COMPLETE it has the extension and what it puts off, as if it had begun now, and not more. */
-static void a_stop_of_an_earlier_build_goes_on(void **unused)
-{
-    struct script script;
-
-    (void)unused;
-    script_start_victim(&script, 60000);
-    first_without_limit(&script);
-    script_restore(&script);
-    expect_ok(&script, "after 1000");
-    expect_ok(&script, "report n1 responsive j1 ckpt=1-1");
-    expect_ok(&script, "report n1 deferred j1 ckpt=1-1 deferral=10000");
-    expect_times_out_after(&script, "DISPATCHED", 99000);
-    first_without_limit(&script);
-    script_restore(&script);
-    script_close(&script);
-}
-
-/* I28: the last complete one of a suspended job is kept for good. */
-static void a_stop_that_an_earlier_build_completed_is_kept(void **unused)
-{
-    struct script script;
-
-    (void)unused;
-    script_start_victim(&script, 60000);
-    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
-    assert_int_not_equal(first_without_limit(&script)->stop_deadline_ms, 0);
-    script_restore(&script);
-    expect_checkpoint(&script, 1, COMPLETE);
-    script_close(&script);
-}
-
-/* Dispatched when the stop was over, it had its extension all the same. */
-static void an_attempt_of_an_earlier_build_keeps_its_time(void **unused)
-{
-    struct checkpoint *checkpoint;
-    struct script script;
-
-    (void)unused;
-    script_start_victim(&script, 60000);
-    checkpoint = first_without_limit(&script);
-    checkpoint->view.deadline_ms = checkpoint->stop_deadline_ms + 5000;
-    script_restore(&script);
-    expect_times_out_after(&script, "DISPATCHED", 65000);
-    script_close(&script);
-}
-
-/* It kept one for every stop that met a checkpoint under way, and gave them time beyond it. */
-static void other_stops_of_an_earlier_build_have_no_end(void **unused)
-{
-    struct checkpoint *checkpoint;
-    struct script script;
-
-    (void)unused;
-    script_start(&script);
-    expect_ok(&script, "register j1 nodes=n1 class=1");
-    expect_ok(&script, "request j1");
-    expect_ok(&script, "grant 1-1 timeout=60000");
-    expect_ok(&script, "migrate j1");
-    checkpoint = first_without_limit(&script);
-    checkpoint->stop_deadline_ms = checkpoint->view.deadline_ms;
-    expect_ok(&script, "after 1000");
-    checkpoint->view.deadline_ms += 1000; /* as the first report lets it begin anew */
-    script_restore(&script);
-    assert_int_equal(first_without_limit(&script)->stop_deadline_ms, 0);
-    expect_ok(&script, "report n1 started j1 ckpt=1-1");
-    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
-    expect_checkpoint(&script, 1, COMPLETE);
-    script_close(&script);
-}
-
 /* Nodes leave their slots to others before their turn has come: at once, and when the last job that named one has left. */
 static void a_slice_has_the_nodes_of_its_beginning(void **unused)
 {
@@ -347,10 +266,6 @@ int main(void)
         cmocka_unit_test(a_state_that_is_replaced_ends_its_snapshots),
         cmocka_unit_test(checkpoints_that_leave_meanwhile_are_in_the_snapshot),
         cmocka_unit_test(a_slice_is_bounded_whatever_the_state_holds),
-        cmocka_unit_test(a_stop_of_an_earlier_build_goes_on),
-        cmocka_unit_test(a_stop_that_an_earlier_build_completed_is_kept),
-        cmocka_unit_test(an_attempt_of_an_earlier_build_keeps_its_time),
-        cmocka_unit_test(other_stops_of_an_earlier_build_have_no_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
