@@ -110,9 +110,7 @@ struct fsm_node_share {
     uint32_t node_slot; /* fsm_node_at() */
     uint32_t gpu_count;
     uint64_t gpu_memory_used_bytes;
-    uint64_t life; /* of the part there, src/base/id.h; 0: not known */
-    uint64_t
-        began_ms; /* when; 0: as the allocation did, which a job may do before it is registered */
+    uint64_t life; /* of the part there, src/base/id.h; 0: of `next` */
     bool borrowed;
 };
 
@@ -417,10 +415,7 @@ uint64_t fsm_members_index(const struct fsm *fsm);
 uint32_t fsm_allocation_slots(const struct fsm *fsm);
 const struct fsm_allocation *fsm_allocation_at(const struct fsm *fsm, uint32_t slot);
 const struct fsm_allocation *fsm_allocation_find(const struct fsm *fsm, const char *id);
-/* Whether an application without a life on that node can be of the allocation's present life: the state has heard of its start in that. Of the
- * first life nobody needs to have: a job may begin before it is registered. */
-bool fsm_nameless_is_present(const struct fsm_allocation *allocation, uint32_t node_slot);
-/* The state waits for the start of its part on the node, and what runs there in that life (0: not known) is that part. */
+/* The state waits for the start of its part on the node, and what runs there in that life is that part. */
 bool fsm_part_awaits(const struct fsm_allocation *allocation, uint32_t node_slot, uint64_t life);
 uint32_t fsm_node_slots(const struct fsm *fsm);
 const struct fsm_node *fsm_node_at(const struct fsm *fsm, uint32_t slot);
@@ -434,10 +429,9 @@ const char *fsm_target_name(const struct fsm *fsm, uint32_t slot);
 const struct fsm_target *fsm_target_find(const struct fsm *fsm, const char *id);
 /* Its budget but for an outage. */
 uint64_t fsm_target_budget_when_up(const struct fsm_target *target);
-/* Slots of the not ended allocations that have the node, and the lives of their parts there (NULL: not wanted); returns how many
- * there are, writes at most max. */
+/* Slots of the not ended allocations that have the node; returns how many there are, writes at most max. */
 size_t fsm_allocations_on_node(const struct fsm *fsm, uint32_t node_slot, uint32_t *ret_slots,
-                               uint64_t *ret_lives, size_t max);
+                               size_t max);
 /* Smallest id greater than `after` among those kept, or NULL. 0 starts. */
 const struct fsm_preemption *fsm_preemption_next(const struct fsm *fsm, uint64_t after);
 /* No preemption takes it, whoever asks and for what: as it is registered and placed. */
@@ -554,6 +548,14 @@ struct fsm_order {
 /* The complete set for the node: what is not in it is withdrawn. Returns how many there are; writes at most max. */
 size_t fsm_orders_for_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_order *ret_orders,
                            size_t max);
+/* The parts that may run on the node: those of allocations that hold it, but for a part that is told to have ended. Returns how many there
+ * are; writes at most max. */
+struct fsm_part {
+    const struct fsm_allocation *allocation;
+    uint64_t life;
+};
+size_t fsm_parts_on_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_part *ret_parts,
+                         size_t max);
 /* Nodes whose orders may have changed since they were last taken; a hint for the dispatcher, not part of the state.
  * After a restore every node is listed. false: none left. */
 bool fsm_take_changed_node(struct fsm *fsm, uint32_t *ret_node_slot);

@@ -47,7 +47,6 @@ struct assignment {
     bool exited;     /* its application has finished: it ended by itself, with status 0 */
     bool leaving;    /* the allocation goes on without it */
     bool starting;   /* its application is to start, or to start again, and has not yet */
-    bool nameless;   /* in this life one was started last that could not be told which it is */
 };
 
 /* Sums of all that a tenant ever held. Grows at its rates like the accounts of its allocations do, so the two agree at any instant. */

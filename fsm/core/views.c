@@ -71,27 +71,14 @@ const struct fsm_allocation *fsm_allocation_at(const struct fsm *fsm, uint32_t s
     return allocation == NULL ? NULL : &allocation->view;
 }
 
-bool fsm_nameless_is_present(const struct fsm_allocation *allocation, uint32_t node_slot)
-{
-    const struct assignment *parts =
-        ((const struct allocation *)(const void *)allocation)->assignments;
-
-    for (uint32_t i = 0; i < allocation->node_count; i++)
-        if (allocation->nodes[i].node_slot == node_slot)
-            return allocation->nodes[i].began_ms == 0 || parts[i].nameless;
-    return false;
-}
-
 bool fsm_part_awaits(const struct fsm_allocation *view, uint32_t node_slot, uint64_t life)
 {
     const struct allocation *allocation = (const struct allocation *)(const void *)view;
     const struct assignment *part = fsm_allocation_part(allocation, node_slot);
 
-    if (part == NULL || !part->starting || part->exited || part->leaving || view->terminating ||
-        !fsm_allocation_runs(allocation))
-        return false;
-    return life == 0 ? fsm_nameless_is_present(view, node_slot)
-                     : life >= view->nodes[part->share].life;
+    return part != NULL && part->starting && !part->exited && !part->leaving &&
+           !view->terminating && fsm_allocation_runs(allocation) &&
+           life >= view->nodes[part->share].life;
 }
 
 const struct fsm_allocation *fsm_allocation_find(const struct fsm *fsm, const char *id)

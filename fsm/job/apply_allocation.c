@@ -379,8 +379,6 @@ static void restart_clear(struct fsm *fsm, struct allocation *allocation)
 
     fsm_allocation_begin_lives(fsm, allocation, true);
     for (uint32_t i = 0; i < view->node_count; i++) {
-        fsm_allocation_shares(allocation)[i].began_ms = fsm->now_ms;
-        allocation->assignments[i].nameless = false;
         allocation->assignments[i].terminated = false;
         allocation->assignments[i].away = false;
         allocation->assignments[i].exited = false;

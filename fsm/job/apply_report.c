@@ -173,13 +173,12 @@ static void report_exited(struct fsm *fsm, const struct report *report)
         fsm_allocation_end(fsm, allocation, ENDS(COMPLETED), REASON(NONE));
 }
 
-/* It was stopped without its node's word, which says now that there was nothing left to stop. Only of what is surely of the last life:
- * nothing of another one comes between. */
+/* It was stopped without its node's word, which says now that there was nothing left to stop. */
 static void report_finished_late(struct fsm *fsm, const struct report *report)
 {
     struct allocation *allocation = report->allocation;
 
-    if (!report_finished(report) || report->message->life == 0 ||
+    if (!report_finished(report) ||
         !fsm_allocation_move_allowed(allocation->view.state, ENDS(COMPLETED)))
         return;
     report_mark_exited(report, true);
@@ -196,7 +195,7 @@ static bool report_began_apart(const struct report *report)
 
     if (allocation->view.node_count == 1)
         return false;
-    if (allocation->began_life == life && life != 0)
+    if (allocation->began_life == life)
         return allocation->began_from != from;
     allocation->began_life = life;
     allocation->began_from = from;
@@ -210,7 +209,7 @@ static void report_began_to_run(const struct fsm *fsm, const struct report *repo
     struct fsm_allocation *view = &report->allocation->view;
     uint64_t starting_ms = fsm_since(fsm, starting_since_ms);
 
-    starting_ms -= fsm_min(starting_ms, report->message->application_age_ms);
+    starting_ms -= fsm_min(starting_ms, report->message->snapshot_age_ms);
     view->last_complete_snapshot_ms =
         fsm_min(fsm->now_ms, fsm_add(view->last_complete_snapshot_ms, starting_ms));
     if (view->resumed_at_ms != 0) /* only now it makes progress again */
@@ -248,7 +247,6 @@ static void report_began(struct fsm *fsm, const struct report *report)
     struct allocation *allocation = report->allocation;
     bool apart = report_began_apart(report);
 
-    report->part->nameless = report->message->life == 0;
     report_application_started(fsm, report);
     if (apart && !allocation->view.terminating)
         fsm_terminate_begin(fsm, allocation,
@@ -333,63 +331,19 @@ static enum fsm_status report_application(struct fsm *fsm, struct report *report
     return FSM_OK;
 }
 
-/* A walltime that is over ends its job without a word of anybody. */
-static bool report_killed_before_its_time(const struct report *report, uint64_t now_ms)
-{
-    const struct fsm_allocation *view = &report->allocation->view;
-
-    return report->message->kind == KIND(WALLTIME_KILLED) &&
-           (view->walltime_ms == 0 || now_ms < fsm_add(view->started_at_ms, view->walltime_ms));
-}
-
-/* What ends without a life was started without one, and its start was told first: in this life, or it is not of this one. That an order is
- * carried out is said of the order. */
-static bool report_ends_older_application(const struct report *report)
-{
-    Ckpt__V1__ReportKind kind = report->message->kind;
-
-    return (kind == KIND(APPLICATION_EXITED) || kind == KIND(WALLTIME_KILLED)) &&
-           report->message->application_age_ms != 0 &&
-           !fsm_nameless_is_present(&report->allocation->view, report->node->view.slot);
-}
-
-/* Told late, a start may be of before this life. Not when its agent had heard before from a leader that knew of this life: clocks may err. */
-static bool report_starts_older_application(const struct report *report,
-                                            const struct fsm_node_share *share, uint64_t now_ms)
-{
-    uint64_t age_ms = report->message->application_age_ms;
-
-    return report->message->kind == KIND(APPLICATION_STARTED) &&
-           report->message->known_life < share->life && age_ms != 0 && share->began_ms != 0 &&
-           now_ms < fsm_add(share->began_ms, age_ms);
-}
-
-/* Nobody could be asked for its life; or its agent does not know lives nor ages, and is believed. */
-static bool report_nameless_of_earlier_life(const struct report *report,
-                                            const struct fsm_node_share *share, uint64_t now_ms)
-{
-    return report_killed_before_its_time(report, now_ms) || report_ends_older_application(report) ||
-           report_starts_older_application(report, share, now_ms);
-}
-
-/* Ended and started again while the node was away, which then tells all of the life before: that is not about this one. Without a
- * life (0) it is believed unless it cannot be. */
-static bool report_of_earlier_life(const struct fsm *fsm, const struct report *report,
-                                   struct fsm_outcome *outcome)
+/* Ended and started again while the node was away, which then tells all of the life before: that is not about this one. Of a later one it
+ * counts: this state was restored. */
+static bool report_of_earlier_life(const struct report *report, struct fsm_outcome *outcome)
 {
     const struct assignment *part =
         report->allocation == NULL
             ? NULL
             : fsm_allocation_part(report->allocation, report->node->view.slot);
-    const struct fsm_node_share *share =
-        part == NULL ? NULL : &report->allocation->view.nodes[part->share];
 
-    if (part == NULL ||
-        (report->message->life == 0 ? !report_nameless_of_earlier_life(report, share, fsm->now_ms)
-                                    : report->message->life >= share->life))
+    if (part == NULL || report->message->life >= report->allocation->view.nodes[part->share].life)
         return false;
     outcome->current = report->message->life;
-    outcome->limit = share->life;
+    outcome->limit = report->allocation->view.nodes[part->share].life;
     return true;
 }
 
@@ -422,7 +376,7 @@ enum fsm_status fsm_apply_node_report(struct fsm *fsm, const fsm_command *comman
     report.allocation = fsm_allocation_get(fsm, message->allocation_id);
     report.checkpoint = fsm_registry_find(fsm, message->checkpoint_id);
     outcome->checkpoint_id = message->checkpoint_id;
-    if (report_of_earlier_life(fsm, &report, outcome)) {
+    if (report_of_earlier_life(&report, outcome)) {
         if (message->kind == KIND(APPLICATION_STARTED)) /* whatever life it is of, it lives there */
             fsm_terminate_again(fsm, report.allocation,
                                 fsm_allocation_part(report.allocation, report.node->view.slot));

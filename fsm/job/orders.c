@@ -64,7 +64,7 @@ size_t fsm_orders_for_node(const struct fsm *fsm, uint32_t node_slot, struct fsm
 }
 
 size_t fsm_allocations_on_node(const struct fsm *fsm, uint32_t node_slot, uint32_t *ret_slots,
-                               uint64_t *ret_lives, size_t max)
+                               size_t max)
 {
     const struct node *node = fsm_node_look(fsm, node_slot);
     size_t count = 0;
@@ -77,9 +77,30 @@ size_t fsm_allocations_on_node(const struct fsm *fsm, uint32_t node_slot, uint32
             (const struct assignment *)(const void *)((const char *)at -
                                                       offsetof(struct assignment, in_node));
 
-        if (ret_lives != NULL)
-            ret_lives[count] = part->allocation->view.nodes[part->share].life;
         ret_slots[count++] = part->allocation->view.slot;
     }
     return node->view.allocation_count;
+}
+
+size_t fsm_parts_on_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_part *ret_parts,
+                         size_t max)
+{
+    const struct node *node = fsm_node_look(fsm, node_slot);
+    size_t count = 0;
+
+    if (node == NULL)
+        return 0;
+    for (const struct list *at = node->assignments.next; at != &node->assignments; at = at->next) {
+        const struct assignment *part =
+            (const struct assignment *)(const void *)((const char *)at -
+                                                      offsetof(struct assignment, in_node));
+        const struct fsm_allocation *view = &part->allocation->view;
+
+        if (part->terminated)
+            continue;
+        if (count < max)
+            ret_parts[count] = (struct fsm_part){view, view->nodes[part->share].life};
+        count++;
+    }
+    return count;
 }

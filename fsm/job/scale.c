@@ -111,8 +111,8 @@ enum fsm_status fsm_scale_ask(struct fsm *fsm, struct allocation *allocation,
 
 struct part_known {
     uint32_t node_slot;
-    uint64_t life, began_ms;
-    bool exited, nameless, starting;
+    uint64_t life;
+    bool exited, starting;
 };
 
 /* Sets keep their order mostly: the search begins behind the last one found. */
@@ -140,11 +140,8 @@ static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
     uint32_t at = 0;
 
     for (uint32_t i = 0; i < known_count; i++)
-        known[i] = (struct part_known){view->nodes[i].node_slot,
-                                       view->nodes[i].life,
-                                       view->nodes[i].began_ms,
+        known[i] = (struct part_known){view->nodes[i].node_slot, view->nodes[i].life,
                                        allocation->assignments[i].exited,
-                                       allocation->assignments[i].nameless,
                                        allocation->assignments[i].starting};
     shares = fsm_allocation_set_shares(fsm, allocation, count);
     memcpy(shares, next, count * sizeof(*next));
@@ -152,8 +149,6 @@ static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
         const struct part_known *part = part_find(known, known_count, &at, next[i].node_slot);
 
         shares[i].life = part != NULL ? part->life : 0;
-        shares[i].began_ms = part != NULL ? part->began_ms : fsm->now_ms;
-        allocation->assignments[i].nameless = part != NULL && part->nameless;
         allocation->assignments[i].exited = part != NULL && part->exited;
         allocation->exited_count += allocation->assignments[i].exited;
         /* who joins one that runs computes with the others as soon as it can */

@@ -256,11 +256,9 @@ static void restore_shares(struct fsm *fsm, struct allocation *allocation,
         shares[i].gpu_memory_used_bytes = source->gpu_memory_used_bytes;
         shares[i].borrowed = source->borrowed;
         shares[i].life = source->life;
-        shares[i].began_ms = source->began_ms;
         allocation->assignments[i].terminated = source->terminated;
         allocation->assignments[i].away = source->away;
         allocation->assignments[i].exited = source->exited;
-        allocation->assignments[i].nameless = source->nameless;
         allocation->assignments[i].starting = source->starting;
         allocation->starting_count += source->starting;
         allocation->terminated_count += source->terminated;

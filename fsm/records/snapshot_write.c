@@ -232,9 +232,7 @@ static void fill_shares(Ckpt__Log__V1__ShareRecord *shares, const struct allocat
         shares[i].away = allocation->assignments[i].away;
         shares[i].exited = allocation->assignments[i].exited;
         shares[i].starting = allocation->assignments[i].starting;
-        shares[i].nameless = allocation->assignments[i].nameless;
         shares[i].life = allocation->view.nodes[i].life;
-        shares[i].began_ms = allocation->view.nodes[i].began_ms;
     }
 }
 

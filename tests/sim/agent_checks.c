@@ -35,9 +35,8 @@ struct rank {
     struct application *living; /* NULL: none */
     pid_t group;                /* of the last life; 0: none, or its number is another's by now */
     uint64_t group_start_ticks;
-    bool told;    /* SIGTERM, this life */
-    bool ordered; /* to end, ever, and the highest such life */
-    uint64_t ordered_life;
+    bool told;               /* SIGTERM, this life */
+    uint64_t ordered_life;   /* the highest that was to end; 0: none was */
     uint64_t began_sequence; /* of the report that it begins, which comes before; 0: none has */
     uint64_t stray_us; /* since when it is known to live where it should not; 0: it does not */
     uint64_t from_id;  /* the checkpoint that the life began from */
@@ -50,8 +49,8 @@ struct rank {
     uint64_t over_us; /* since when its end is past, and known: it may be over when it is told */
     uint64_t deadline_sets; /* of orders that it has taken, when looked at */
     uint64_t deadline_life;
-    uint64_t end_life,
-        end_us; /* the last life whose end was known, and that end on the simulator's clock */
+    /* the last life whose end was known, and that end on the simulator's clock */
+    uint64_t end_life, end_us;
     unsigned end_boots; /* of the machine, when it was */
     /* of the end of its process */
     uint64_t stop_ticks, kill_at_us; /* which; and the end of its grace */
@@ -62,8 +61,9 @@ struct rank {
 
 struct seen_agent {
     struct fence fence, orders;
-    uint64_t starts;     /* of the agent whose orders those are */
-    uint64_t order_sets; /* that it has taken */
+    uint64_t starts;               /* of the agent whose orders those are */
+    uint64_t order_sets;           /* that it has taken */
+    uint64_t set_index, set_lives; /* of the last one, also before its agent began again */
     uint64_t sequence;
     unsigned removals; /* of its node, since which the state and the agent count alike */
     uint64_t awake_us; /* the end of the last time that it was stopped, or down */
@@ -319,6 +319,8 @@ static void check_orders_new(struct agent_checks *checks, struct agent_machine *
     if (allocation->process.cause != STOP_BY_ORDER || orders == NULL || job == NULL)
         return;
     times = state_checks_times(checks->world, job);
+    if (!state_checks_is_life(checks->world, job, agent_of(machine), allocation->entry.life))
+        return; /* one of a life before, which was started in an outage */
     if (rank->group_start_ticks >= times->began_us && orders->index < times->began_index)
         world_violation(checks->world, "I39",
                         "%s was begun again at index %" PRIu64
@@ -346,26 +348,36 @@ static void check_walltime_over(struct agent_checks *checks, const struct agent_
                         entry->allocation_id, machine->name, job->walltime_min_ms, ran_ms);
 }
 
+/* The last set that its agent took is from a state that knew its life and did not want it. */
+static bool unwanted(struct agent_checks *checks, const struct agent_machine *machine,
+                     const struct ledger_entry *entry)
+{
+    const struct world_job *job = job_find(checks->world, entry->allocation_id);
+    const struct seen_agent *seen = &checks->agents[agent_of(machine)];
+
+    return job != NULL && entry->life <= seen->set_lives &&
+           ends_unwanted(checks->world, (unsigned)(job - checks->world->jobs), agent_of(machine),
+                         seen->set_index, entry->life);
+}
+
 /* F-005, I39: a leader has told it to, or the walltime has; whoever is alone ends nobody. */
 static void check_ordered(struct agent_checks *checks, struct agent_machine *machine,
                           const struct allocation *allocation)
 {
     const struct ledger_entry *entry = &allocation->entry;
-    const struct rank *rank = rank_of(checks, agent_of(machine), entry->allocation_id);
+    struct rank *rank = rank_of(checks, agent_of(machine), entry->allocation_id);
     bool walltime = entry->end_reason == CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED;
 
     if (walltime) {
         check_walltime_over(checks, machine, entry);
         return;
     }
-    if (!rank->ordered || entry->life > rank->ordered_life)
+    if (entry->life > rank->ordered_life && unwanted(checks, machine, entry))
+        rank->ordered_life = entry->life; /* its end goes on, whatever sets come */
+    if (entry->life > rank->ordered_life)
         world_violation(checks->world, "I39",
                         "%s, life %" PRIx64 ", is ended on %s for reason %d, and no order said so",
                         entry->allocation_id, entry->life, machine->name, (int)entry->end_reason);
-    if (entry->end_reason == CKPT__V1__REASON__REASON_ALLOCATION_ENDED && rank->living != NULL &&
-        application_part_life(rank->living) == 0)
-        ends_nameless(checks->world, agent_of(machine), entry->allocation_id,
-                      rank->group_start_ticks, allocation->process.stop_life);
 }
 
 static void check_terminated(struct agent_checks *checks, struct agent_machine *machine,
@@ -446,7 +458,6 @@ static void check_orders(struct agent_checks *checks, unsigned agent,
             attempt_times_ordered(&rank->times, order);
         if (order->kind != CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE)
             continue;
-        rank->ordered = true;
         if (order->life > rank->ordered_life)
             rank->ordered_life = order->life;
     }
@@ -479,6 +490,8 @@ static void check_fence(struct agent_checks *checks, const struct agent_machine 
     seen->orders = taken;
     if (machine->agent.counters.order_sets != seen->order_sets)
         check_orders(checks, agent_of(machine), orders);
+    seen->set_index = orders->index;
+    seen->set_lives = orders->lives_until;
     seen->order_sets = machine->agent.counters.order_sets;
 }
 
@@ -524,12 +537,6 @@ static void check_report(struct agent_checks *checks, const struct agent_machine
     if (report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED &&
         report->exit_status == 0 && job_find(checks->world, report->allocation_id) != NULL)
         job_find(checks->world, report->allocation_id)->finished_us = sim_now_us(machine->sim);
-    if (report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED &&
-        report->exit_status == 0 && report->will_restart == 0 && report->life == 0)
-        ends_nameless_exit(
-            checks->world, agent_of(machine), report->allocation_id,
-            rank_of(checks, agent_of(machine), report->allocation_id)->group_start_ticks,
-            kept->sequence);
     over = report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED ||
            report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED ||
            report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED;
@@ -577,11 +584,10 @@ static void check_walltime(struct agent_checks *checks, const struct agent_machi
                            const struct allocation *allocation, struct rank *rank)
 {
     const struct ledger_entry *entry = &allocation->entry;
-    bool same = entry->pid != 0 && rank->start_ticks == entry->start_ticks &&
-                rank->deadline_us != 0 &&
-                (rank->walltime_ms == entry->walltime_ms ||
-                 (rank->walltime_ms != 0 && entry->walltime_ms != 0 && entry->life != 0 &&
-                  rank->deadline_life == entry->life));
+    bool same =
+        entry->pid != 0 && rank->start_ticks == entry->start_ticks && rank->deadline_us != 0 &&
+        (rank->walltime_ms == entry->walltime_ms ||
+         (rank->walltime_ms != 0 && entry->walltime_ms != 0 && rank->deadline_life == entry->life));
     uint64_t most_us = rank->deadline_us + 1000 * entry->walltime_ms;
     uint64_t now_us = agent_now_us(&machine->agent), end_us = entry->deadline_us;
 
@@ -630,15 +636,14 @@ static void check_grace(struct agent_checks *checks, const struct agent_machine 
     rank->kill_by_us = sim_now_us(machine->sim) + entry->kill_at_us - agent_now_us(&machine->agent);
 }
 
-/* Neither a reboot nor a start for an unknown life makes its end forgotten. What runs after a reboot in a life that is known was
- * named by a leader since, whose first orders bring the end again: until then nobody here can know it. */
+/* What runs after a reboot was named by a leader since, whose first orders bring the end again: until then nobody here can know it. */
 static bool end_forgotten(const struct agent_machine *machine, const struct ledger_entry *entry,
                           const struct rank *rank)
 {
     bool same = entry->life == rank->end_life && machine->boots == rank->end_boots;
 
-    return rank->living != NULL && entry->deadline_us == 0 && rank->end_us != 0 &&
-           (entry->life == 0 || same) && sim_now_us(machine->sim) > rank->end_us + FORGOTTEN_US;
+    return rank->living != NULL && entry->deadline_us == 0 && rank->end_us != 0 && same &&
+           sim_now_us(machine->sim) > rank->end_us + FORGOTTEN_US;
 }
 
 /* Of an agent that was awake for long enough. */

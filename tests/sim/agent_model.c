@@ -38,9 +38,9 @@ struct application {
     bool terminated;                /* the end was reported */
     uint64_t began_sequence;        /* of the report that it began */
     uint64_t stop_life, stop_epoch; /* the life that the last order ended, and the order's epoch */
-    uint64_t
-        since_index; /* of the state that wants this life: orders from before it mean another */
-    uint64_t checkpoint_id; /* the highest (id, attempt) that was taken */
+    uint64_t life;                  /* that it was started for */
+    uint64_t attempt_life;          /* of the order */
+    uint64_t checkpoint_id;         /* the highest (id, attempt) that was taken */
     uint32_t attempt;
     bool busy; /* with it; of the process */
     bool cancelled;
@@ -77,7 +77,8 @@ struct process {
     bool welcomed;
     uint64_t began_us, retry_us, beat_us;
     uint64_t interval_us;
-    uint64_t sent; /* reports up to here, on this stream */
+    uint64_t sent;              /* reports up to here, on this stream */
+    Ckpt__V1__OrderSet *orders; /* the last ones; NULL: none yet */
     uint64_t beats;
 };
 
@@ -157,13 +158,13 @@ static void report(struct process *process, Ckpt__V1__ReportKind kind, unsigned 
     message.kind = kind;
     message.allocation_id = process->world->jobs[job].id;
     message.reason = reason;
-    if (kind == REPORT(TERMINATED))
-        message.life = application->stop_life;
+    message.life = kind == REPORT(TERMINATED) ? application->stop_life : application->life;
     if (kind == REPORT(STARTED) || kind == REPORT(SHARD_VERIFIED) ||
         kind == REPORT(CHECKPOINT_FAILED) || kind == REPORT(STOPPED_WRITING) ||
         kind == REPORT(RESPONSIVE) || kind == REPORT(DEFERRED)) {
         message.checkpoint_id = application->checkpoint_id;
         message.attempt = application->attempt;
+        message.life = application->attempt_life;
     }
     if (kind == REPORT(DEFERRED))
         message.deferral_ms = application->deferral_ms;
@@ -221,6 +222,7 @@ static size_t running_list(struct process *process, Ckpt__V1__RunningAllocation 
             ckpt__v1__running_allocation__init(&items[count]);
             items[count].allocation_id = process->world->jobs[job].id;
             items[count].pid = 1000 + job;
+            items[count].life = process->model->applications[job].life;
             list[count] = &items[count];
             count++;
         }
@@ -231,7 +233,6 @@ static void hello_send(struct process *process, struct rpc_client_call *call)
 {
     Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
     Ckpt__V1__AgentHello hello = CKPT__V1__AGENT_HELLO__INIT;
-    Ckpt__V1__RunningAllocation items[WORLD_JOBS_MAX], *list[WORLD_JOBS_MAX];
     char boot[24], version[] = "model";
 
     snprintf(boot, sizeof(boot), "boot-%u", process->model->boots);
@@ -241,8 +242,6 @@ static void hello_send(struct process *process, struct rpc_client_call *call)
     hello.highest_epoch = process->model->epoch;
     hello.highest_term = process->model->term;
     hello.last_report_sequence = process->model->sequence;
-    hello.running = list;
-    hello.n_running = running_list(process, items, list);
     up.body_case = CKPT__V1__AGENT_UP__BODY_HELLO;
     up.hello = &hello;
     message_send(call, &up);
@@ -359,7 +358,8 @@ static void attempt_begin(struct process *process, unsigned job, const Ckpt__V1_
 
     application->checkpoint_id = order->checkpoint_id;
     application->attempt = order->attempt;
-    if (!application->runs) {
+    application->attempt_life = order->life;
+    if (!application->runs || application->life < order->life) {
         report(process, REPORT(CHECKPOINT_FAILED), job, CKPT__V1__REASON__REASON_NOT_ATTACHED);
         return;
     }
@@ -399,8 +399,7 @@ static void terminate_take(struct process *process, unsigned job, const Ckpt__V1
     bool answered = application->terminated && order->life <= application->stop_life &&
                     orders->epoch <= application->stop_epoch;
 
-    if (application->runs ? application->stop_us != 0 || orders->index < application->since_index
-                          : answered)
+    if (application->runs ? application->stop_us != 0 || order->life < application->life : answered)
         return;
     application->stop_life = order->life;
     application->stop_epoch = orders->epoch;
@@ -436,32 +435,57 @@ static void order_take(struct process *process, const Ckpt__V1__Order *order,
     attempt_begin(process, number, order, orders->epoch, orders->term);
 }
 
+/* Whatever the set does not name, of the lives that had begun in its state. */
+static void unwanted_end(struct process *process, unsigned job)
+{
+    struct application *application = &process->model->applications[job];
+    const Ckpt__V1__OrderSet *orders = process->orders;
+
+    if (orders == NULL || !application->runs || application->stop_us != 0 ||
+        application->life > orders->lives_until)
+        return;
+    for (size_t i = 0; i < orders->n_parts; i++)
+        if (strcmp(orders->parts[i]->allocation_id, process->world->jobs[job].id) == 0 &&
+            orders->parts[i]->life == application->life)
+            return;
+    application->stop_life = application->life;
+    application->stop_us = sim_now_us(process->world->sim) + 1 +
+                           sim_random(process->world->sim, application->grace_ms * 1000 + 1);
+}
+
 static void deadlines_take(struct process *process, const Ckpt__V1__OrderSet *orders)
 {
-    for (size_t i = 0; i < orders->n_deadlines; i++) {
-        struct world_job *job = job_find(process->world, orders->deadlines[i]->allocation_id);
+    for (size_t i = 0; i < orders->n_parts; i++) {
+        struct world_job *job = job_find(process->world, orders->parts[i]->allocation_id);
         if (job == NULL)
             continue;
         struct application *application = &process->model->applications[job - process->world->jobs];
-        if (orders->deadlines[i]->life < application->wall_life)
+        if (orders->parts[i]->life < application->wall_life)
             continue; /* it was under way when the job began again */
-        if (application->wall_us == 0 || orders->deadlines[i]->life > application->wall_life)
+        if (orders->parts[i]->walltime_ms == 0)
+            application->wall_us = 0;
+        else if (application->wall_us == 0 || orders->parts[i]->life > application->wall_life)
             application->wall_us =
-                sim_now_us(process->world->sim) + orders->deadlines[i]->remaining_ms * 1000 + 1;
-        application->wall_life = orders->deadlines[i]->life;
-        application->grace_ms = orders->deadlines[i]->grace_ms;
+                sim_now_us(process->world->sim) + orders->parts[i]->remaining_ms * 1000 + 1;
+        application->wall_life = orders->parts[i]->life;
+        application->grace_ms = orders->parts[i]->grace_ms;
     }
 }
 
-static void orders_take(struct process *process, const Ckpt__V1__OrderSet *orders)
+static void orders_take(struct process *process, Ckpt__V1__OrderSet *take_orders)
 {
+    const Ckpt__V1__OrderSet *orders = take_orders;
     struct model *model = process->model;
 
     if (orders->epoch < model->epoch ||
         (orders->epoch == model->epoch && orders->term < model->term)) {
+        ckpt__v1__order_set__free_unpacked(take_orders, NULL);
         stream_leave(process);
         return;
     }
+    if (process->orders != NULL)
+        ckpt__v1__order_set__free_unpacked(process->orders, NULL);
+    process->orders = take_orders;
     model->epoch = orders->epoch;
     model->term = orders->term;
     world_ordered(process->world, process->number, orders);
@@ -477,6 +501,8 @@ static void orders_take(struct process *process, const Ckpt__V1__OrderSet *order
     for (size_t i = 0; i < orders->n_orders; i++)
         order_take(process, orders->orders[i], orders);
     deadlines_take(process, orders);
+    for (unsigned job = 0; job < process->world->job_count; job++)
+        unwanted_end(process, job);
     reports_send(process);
 }
 
@@ -522,9 +548,11 @@ static void on_message(struct rpc_client_call *call, void *data, const uint8_t *
     CHECK(down != NULL);
     if (down->body_case == CKPT__V1__AGENT_DOWN__BODY_WELCOME)
         welcome_take(process, down->welcome);
-    else if (down->body_case == CKPT__V1__AGENT_DOWN__BODY_ORDERS && process->welcomed)
+    else if (down->body_case == CKPT__V1__AGENT_DOWN__BODY_ORDERS && process->welcomed) {
         orders_take(process, down->orders);
-    else if (down->body_case == CKPT__V1__AGENT_DOWN__BODY_ACK && !mischief(process))
+        down->orders = NULL;
+        down->body_case = CKPT__V1__AGENT_DOWN__BODY__NOT_SET;
+    } else if (down->body_case == CKPT__V1__AGENT_DOWN__BODY_ACK && !mischief(process))
         reports_drop(process->model, down->ack->sequence);
     ckpt__v1__agent_down__free_unpacked(down, NULL);
 }
@@ -685,47 +713,57 @@ static void model_crash(struct world *world, unsigned number, void *data)
     process->call = process->twin = NULL;
     process->clock.timer_free(process->timer);
     rpc_follow_free(process->follow);
+    if (process->orders != NULL)
+        ckpt__v1__order_set__free_unpacked(process->orders, NULL);
     free(process);
 }
 
-/* Its report, with the agent's journal, before anybody heard of it: what runs tells the start, in a life that needs no name. */
-static bool start_is_lost(struct world *world, unsigned number, const struct world_job *job)
+/* What is left of the life before. */
+static void application_killed(struct world *world, unsigned number, const struct world_job *job,
+                               int exit_status)
 {
-    const struct world_member *leader = members_leader(world);
-    const struct fsm_allocation *allocation =
-        leader == NULL ? NULL : fsm_allocation_find(member_fsm(leader), job->id);
+    struct model *model = models[number];
+    struct application *application = &model->applications[job - world->jobs];
+    Ckpt__V1__AgentReport exited = CKPT__V1__AGENT_REPORT__INIT;
 
-    if (models[number]->calm || allocation == NULL)
-        return false;
-    for (uint32_t i = 0; i < allocation->node_count; i++)
-        if (allocation->nodes[i].began_ms != 0)
-            return false;
-    return sim_chance(world->sim, LOST_START_IN);
+    application->runs = false;
+    application->stop_us = application->wall_us = 0;
+    exited.kind = REPORT(APPLICATION_EXITED);
+    exited.allocation_id = (char *)(uintptr_t)job->id;
+    exited.exit_status = exit_status;
+    exited.life = application->life;
+    report_add(model, world, number, &exited);
 }
 
-static void model_job_started(struct world *world, unsigned number, void *process,
+static void model_job_started(struct world *world, unsigned number, void *data,
                               const struct world_job *job)
 {
     struct model *model = models[number];
     struct application *application = &model->applications[job - world->jobs];
     Ckpt__V1__AgentReport started = CKPT__V1__AGENT_REPORT__INIT;
+    uint64_t life = state_checks_life(world, job, number);
 
-    (void)process;
-    if (application->runs)
+    if (application->runs && application->life >= life)
         return;
+    if (application->runs)
+        application_killed(world, number, job, 9);
     application->runs = true;
-    application->since_index = job->node_index;
+    application->life = life;
     application->terminated = false;
     application->stop_us = application->wall_us = 0;
-    if (start_is_lost(world, number, job)) {
-        application->began_sequence = UINT64_MAX; /* no report tells it */
+    if (!model->calm && sim_chance(world->sim, LOST_START_IN)) {
+        /* its report, with the agent's journal, before anybody heard of it */
+        application->began_sequence = UINT64_MAX;
         world->counts.lost_starts++;
-        return;
+    } else {
+        started.kind = REPORT(APPLICATION_STARTED);
+        started.allocation_id = (char *)(uintptr_t)job->id;
+        started.life = life;
+        report_add(model, world, number, &started);
+        application->began_sequence = model->sequence;
     }
-    started.kind = REPORT(APPLICATION_STARTED);
-    started.allocation_id = (char *)(uintptr_t)job->id;
-    report_add(model, world, number, &started);
-    application->began_sequence = model->sequence;
+    if (data != NULL)
+        unwanted_end(data, (unsigned)(job - world->jobs));
 }
 
 bool world_model_lives(unsigned agent, unsigned job, uint64_t known)
@@ -739,19 +777,9 @@ bool world_model_lives(unsigned agent, unsigned job, uint64_t known)
 static void model_job_exited(struct world *world, unsigned number, void *process,
                              const struct world_job *job, int exit_status)
 {
-    struct model *model = models[number];
-    struct application *application = &model->applications[job - world->jobs];
-    Ckpt__V1__AgentReport exited = CKPT__V1__AGENT_REPORT__INIT;
-
     (void)process;
-    if (!application->runs)
-        return;
-    application->runs = false;
-    application->stop_us = application->wall_us = 0;
-    exited.kind = REPORT(APPLICATION_EXITED);
-    exited.allocation_id = (char *)(uintptr_t)job->id;
-    exited.exit_status = exit_status;
-    report_add(model, world, number, &exited);
+    if (models[number]->applications[job - world->jobs].runs)
+        application_killed(world, number, job, exit_status);
 }
 
 static void model_calm(struct world *world, unsigned number, void *process)

@@ -1,6 +1,7 @@
 /* A leader of the past. See agent_rogue.h. */
 #include "tests/sim/agent_rogue.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "ckpt/v1/agent.pb-c.h"
@@ -9,7 +10,7 @@
 
 #define SESSION_METHOD "/ckpt.v1.AgentService/Session"
 
-enum { TIMEOUT_MS = 5000, FUTURE_TERMS = 1000 };
+enum { TIMEOUT_MS = 5000, FUTURE_TERMS = 1000, JOBS = 8 };
 static const uint64_t future_checkpoint = (UINT64_C(1) << 40) + 900000;
 
 struct agent_rogue {
@@ -58,37 +59,36 @@ static void send_ack(struct rpc_call *call, uint64_t reports)
     send_down(call, &down);
 }
 
-/* A checkpoint of every second application, the end of the others. */
-static void send_orders(struct rpc_call *call, uint64_t epoch, uint64_t term,
-                        const Ckpt__V1__AgentHello *hello)
+/* A checkpoint of every second job, the end of the others, whatever their lives; and nothing may run. */
+static void send_orders(struct rpc_call *call, uint64_t epoch, uint64_t term)
 {
     Ckpt__V1__AgentDown down = CKPT__V1__AGENT_DOWN__INIT;
     Ckpt__V1__OrderSet set = CKPT__V1__ORDER_SET__INIT;
-    Ckpt__V1__Order *orders = check_calloc(hello->n_running + 1, sizeof(*orders));
-    Ckpt__V1__Order **list = check_calloc(hello->n_running + 1, sizeof(*list));
-    char prefix[] = "/storage-0", path[] = "/storage-0/past";
+    Ckpt__V1__Order orders[JOBS], *list[JOBS];
+    char prefix[] = "/storage-0", path[] = "/storage-0/past", ids[JOBS][16];
 
-    for (size_t i = 0; i < hello->n_running; i++) {
+    for (unsigned i = 0; i < JOBS; i++) {
+        snprintf(ids[i], sizeof(ids[i]), "job-%u", i);
         ckpt__v1__order__init(&orders[i]);
         orders[i].kind = i % 2 == 0 ? CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT
                                     : CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE;
-        orders[i].allocation_id = hello->running[i]->allocation_id;
+        orders[i].allocation_id = ids[i];
         orders[i].checkpoint_id = future_checkpoint;
         orders[i].attempt = 1;
         orders[i].target_prefix = prefix;
         orders[i].path = path;
         orders[i].timeout_ms = TIMEOUT_MS;
+        orders[i].life = UINT64_MAX;
         list[i] = &orders[i];
     }
     set.epoch = epoch;
     set.term = term;
+    set.lives_until = UINT64_MAX;
     set.orders = list;
-    set.n_orders = hello->n_running;
+    set.n_orders = JOBS;
     down.body_case = CKPT__V1__AGENT_DOWN__BODY_ORDERS;
     down.orders = &set;
     send_down(call, &down);
-    free(list);
-    free(orders);
 }
 
 static void answer_from_the_past(struct agent_rogue *rogue, struct rpc_call *call,
@@ -104,7 +104,7 @@ static void answer_from_the_past(struct agent_rogue *rogue, struct rpc_call *cal
     if (!sim_chance(rogue->sim, 8))
         send_welcome(call, epoch, term, hello->last_report_sequence);
     send_ack(call, hello->last_report_sequence);
-    send_orders(call, epoch, term, hello);
+    send_orders(call, epoch, term);
 }
 
 static void on_message(struct rpc_call *call, void *data, const uint8_t *bytes, size_t length)

@@ -56,9 +56,8 @@ static void add_parts(uint64_t *hash, const struct allocation *allocation)
 {
     for (uint32_t i = 0; i < allocation->view.node_count; i++) {
         const struct assignment *part = &allocation->assignments[i];
-        ADD(hash, allocation->view.nodes[i].life, allocation->view.nodes[i].began_ms, part->share,
-            part->terminated, part->away, part->exited, part->leaving, part->starting,
-            part->nameless);
+        ADD(hash, allocation->view.nodes[i].life, part->share, part->terminated, part->away,
+            part->exited, part->leaving, part->starting);
     }
     ADD(hash, allocation->terminated_count, allocation->exited_count, allocation->starting_count,
         allocation->checkpoint_count);

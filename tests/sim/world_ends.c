@@ -2,7 +2,7 @@
  *
  * Flow     after each entry that is applied first: which parts of jobs are to end from then on, with the life that they are in; what made a
  *          job end must have happened. Orders that an agent gets name the index that they were derived from: each of them must be what the
- *          state of that index wants.
+ *          state of that index wants, and the parts that they name are those of that state.
  * Shapes   per job and agent the indexes at which this changed.
  */
 #include <inttypes.h>
@@ -16,14 +16,9 @@
 #define EVENT(name)      CKPT__V1__EVENT_KIND__EVENT_KIND_##name
 #define REASON(name)     CKPT__V1__REASON__REASON_##name
 
-enum { NAMELESS_EXITS = 32, ROUNDED_MS = 5 };
-
 /* From this index on. */
 struct want {
     uint64_t index;
-    uint64_t life_us; /* when the life began, on the simulator's clock */
-    /* of the state's clock behind that: then, and at most since */
-    int64_t lag_ms, most_lag_ms;
     uint64_t life; /* of the part; 0: there is none */
     bool ends;     /* it is told to; or there is none, and nothing of the job may run there */
     /* by the state's clock; walltime_ms 0: none */
@@ -35,20 +30,12 @@ struct wants {
     size_t count, capacity;
 };
 
-/* What finished without a life, as its agent has noted it. */
-struct nameless_exit {
-    unsigned job;
-    uint64_t sequence, started_us;
-};
-
 struct move {
     uint64_t index;
     uint32_t state; /* from then on */
 };
 
 struct end_checks {
-    struct nameless_exit exits[WORLD_AGENTS_MAX][NAMELESS_EXITS]; /* in a ring */
-    unsigned exit_count[WORLD_AGENTS_MAX];
     struct wants wants[WORLD_JOBS_MAX][WORLD_AGENTS_MAX];
     bool terminating[WORLD_JOBS_MAX];               /* as of the last entry */
     Ckpt__V1__RequeuePolicy policy[WORLD_JOBS_MAX]; /* that the job was registered with */
@@ -131,23 +118,15 @@ bool ends_repeats_at(const struct world *world, unsigned job, uint64_t index, bo
 static void want_note(struct wants *wants, const struct want *want)
 {
     struct want *last = wants->count == 0 ? NULL : &wants->items[wants->count - 1];
-    struct want fresh = *want;
 
-    if (last != NULL && last->life == want->life) {
-        if (last->most_lag_ms < want->lag_ms)
-            last->most_lag_ms = want->lag_ms;
-        fresh.life_us = last->life_us;
-        fresh.lag_ms = last->lag_ms;
-        fresh.most_lag_ms = last->most_lag_ms;
-        if (last->ends == want->ends && last->began_ms == want->began_ms &&
-            last->walltime_ms == want->walltime_ms)
-            return;
-    }
+    if (last != NULL && last->life == want->life && last->ends == want->ends &&
+        last->began_ms == want->began_ms && last->walltime_ms == want->walltime_ms)
+        return;
     if (wants->count == wants->capacity) {
         wants->capacity = wants->capacity == 0 ? 8 : 2 * wants->capacity;
         wants->items = check_realloc(wants->items, wants->capacity, sizeof(*wants->items));
     }
-    wants->items[wants->count++] = fresh;
+    wants->items[wants->count++] = *want;
 }
 
 static bool stays(const struct fsm_allocation *allocation, uint32_t node_slot)
@@ -162,17 +141,9 @@ static void wants_note(struct world *world, const struct fsm *fsm,
                        const struct fsm_allocation *allocation, unsigned job, uint64_t index)
 {
     struct want wants[WORLD_AGENTS_MAX];
-    struct fsm_summary summary;
-    int64_t lag_ms;
 
-    fsm_get_summary(fsm, &summary);
-    lag_ms = (int64_t)(sim_now_us(world->sim) / 1000 - summary.now_ms);
     for (unsigned agent = 0; agent < world->options.agents; agent++)
-        wants[agent] = (struct want){.index = index,
-                                     .life_us = sim_now_us(world->sim),
-                                     .lag_ms = lag_ms,
-                                     .most_lag_ms = lag_ms,
-                                     .ends = true};
+        wants[agent] = (struct want){.index = index, .ends = true};
     for (uint32_t i = 0;
          allocation != NULL && state_holds_nodes(allocation->state) && i < allocation->node_count;
          i++) {
@@ -203,15 +174,14 @@ static const struct want *want_at(const struct world *world, unsigned job, unsig
 
 /* ---- walltimes ---- */
 
-bool ends_walltime(const struct world *world, unsigned job, unsigned agent, uint64_t index,
-                   uint64_t *ret_life, struct walltime *ret_walltime)
+bool ends_part(const struct world *world, unsigned job, unsigned agent, uint64_t index,
+               struct part_wanted *ret_part)
 {
     const struct want *want = want_at(world, job, agent, index);
 
     if (want == NULL || want->life == 0)
         return false;
-    *ret_life = want->life;
-    *ret_walltime = (struct walltime){want->began_ms, want->walltime_ms};
+    *ret_part = (struct part_wanted){want->life, want->ends, want->began_ms, want->walltime_ms};
     return true;
 }
 
@@ -230,13 +200,19 @@ bool ends_has_had(const struct world *world, unsigned job, unsigned agent, uint6
 
 /* ---- orders ---- */
 
-/* Of a part that is told to end its own life is named; of what runs there but should not, any that began so far; of an earlier life that. */
+bool ends_unwanted(const struct world *world, unsigned job, unsigned agent, uint64_t index,
+                   uint64_t life)
+{
+    const struct want *want = want_at(world, job, agent, index);
+
+    return want != NULL &&
+           (want->life == 0 || life < want->life || (want->ends && life == want->life));
+}
+
+/* A part that is told to end is told so in its own life. */
 static bool end_is_wanted(const struct want *want, uint64_t life)
 {
-    if (want == NULL)
-        return false;
-    return want->life == 0 || (want->ends && life == want->life) ||
-           (life != 0 && life < want->life);
+    return want != NULL && want->ends && life == want->life;
 }
 
 void world_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet *orders)
@@ -271,69 +247,6 @@ bool ends_wanted(const struct world *world, unsigned job, unsigned agent)
     const struct wants *wants = &world->ends->wants[job][agent];
 
     return wants->count > 0 && wants->items[wants->count - 1].ends;
-}
-
-/* It was started after that life began. An agent that nobody could tell the life of says how long ago it was, and the state's clock is
- * what that is compared with: when a leader's is set back, or was ahead, that stands still for a while. */
-static bool began_in(const struct want *want, uint64_t started_us)
-{
-    int64_t after_ms = (int64_t)(started_us - want->life_us) / 1000;
-
-    return started_us >= want->life_us && after_ms > want->most_lag_ms - want->lag_ms + ROUNDED_MS;
-}
-
-/* I39: who was started after a life of its part began, without one, is not ended as one of an earlier life. */
-void ends_nameless(struct world *world, unsigned agent, const char *allocation_id,
-                   uint64_t started_us, uint64_t life)
-{
-    const struct world_job *job = job_find(world, allocation_id);
-    const struct wants *wants = job == NULL ? NULL : &world->ends->wants[job - world->jobs][agent];
-    size_t i = 0;
-
-    while (wants != NULL && i < wants->count && wants->items[i].life <= life)
-        i++;
-    if (wants == NULL || i == wants->count)
-        return;
-    while (i + 1 < wants->count && wants->items[i + 1].life == wants->items[i].life)
-        i++;
-    if (began_in(&wants->items[i], started_us))
-        world_violation(world, "I39",
-                        "%s began on %s at %" PRIu64 " us without a life, after life %" PRIx64
-                        " of its part at %" PRIu64 " us, and is ended as one of life %" PRIx64,
-                        allocation_id, world_agent_name(agent), started_us, wants->items[i].life,
-                        wants->items[i].life_us, life);
-}
-
-void ends_nameless_exit(struct world *world, unsigned agent, const char *allocation_id,
-                        uint64_t started_us, uint64_t sequence)
-{
-    const struct world_job *job = job_find(world, allocation_id);
-    unsigned at = world->ends->exit_count[agent]++ % NAMELESS_EXITS;
-
-    CHECK(job != NULL);
-    world->ends->exits[agent][at] =
-        (struct nameless_exit){(unsigned)(job - world->jobs), sequence, started_us};
-}
-
-/* Of a job of one node: it is over with that. */
-static void nameless_exit_check(struct world *world, const struct fsm *fsm, unsigned agent,
-                                struct nameless_exit *exited)
-{
-    const struct fsm_node *node = fsm_node_find(fsm, world_agent_name(agent));
-    const struct fsm_allocation *allocation = world->found[exited->job];
-    const struct wants *wants = &world->ends->wants[exited->job][agent];
-    const struct want *want = wants->count == 0 ? NULL : &wants->items[wants->count - 1];
-
-    if (node == NULL || node->last_report_sequence < exited->sequence)
-        return;
-    if (allocation != NULL && state_holds_nodes(allocation->state) && allocation->node_count == 1 &&
-        want != NULL && want->life != 0 && began_in(want, exited->started_us))
-        world_violation(world, "L4",
-                        "%s runs on, and its application, which began on %s without a life at "
-                        "%" PRIu64 " us, after life %" PRIx64 " of its part at %" PRIu64
-                        " us, has told that it finished",
-                        allocation->id, node->id, exited->started_us, want->life, want->life_us);
-    exited->sequence = 0;
 }
 
 /* ---- why ---- */
@@ -423,8 +336,4 @@ void ends_applied(struct world *world, const struct fsm *fsm, uint64_t index)
             cause_check(world, fsm, allocation, index);
         world->ends->terminating[job] = terminating;
     }
-    for (unsigned agent = 0; agent < world->options.shipping_agents; agent++)
-        for (unsigned i = 0; i < NAMELESS_EXITS; i++)
-            if (world->ends->exits[agent][i].sequence != 0)
-                nameless_exit_check(world, fsm, agent, &world->ends->exits[agent][i]);
 }

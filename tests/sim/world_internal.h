@@ -384,6 +384,8 @@ void state_checks_cancel(struct world *world, uint64_t checkpoint_id);
 bool state_checks_ended_at(struct world *world, uint64_t checkpoint_id, uint64_t index);
 /* ... by the state's clock. */
 uint64_t state_checks_started_ms(const struct world *world, const struct world_job *job);
+/* Of its part on the node, now or when it last had one; 0: it never had. */
+uint64_t state_checks_life(const struct world *world, const struct world_job *job, unsigned agent);
 /* The life is that of its part on the node now. */
 bool state_checks_is_life(const struct world *world, const struct world_job *job, unsigned agent,
                           uint64_t life);
@@ -391,7 +393,7 @@ bool state_checks_is_life(const struct world *world, const struct world_job *job
 uint32_t state_checks_shards(struct world *world, uint64_t checkpoint_id);
 /* The node is one of the allocation's in the newest committed state. */
 bool state_checks_has_node(const struct world *world, const char *allocation_id, unsigned agent);
-/* ... and its part there is that of this life (0: not told): the node has not left and joined again since, nor the job been restarted. */
+/* ... and its part there is that of this life: the node has not left and joined again since, nor the job been restarted. */
 bool state_checks_has_part(const struct world *world, const char *allocation_id, unsigned agent,
                            uint64_t life);
 /* Of an allocation in this state: its nodes are its own. */
@@ -447,23 +449,22 @@ void ends_event(struct world *world, const Ckpt__V1__Event *event, uint64_t inde
 void ends_init(struct world *world);
 void ends_close(struct world *world);
 void ends_applied(struct world *world, const struct fsm *fsm, uint64_t index); /* before victims_ */
-struct walltime {
+struct part_wanted {
+    uint64_t life;
+    bool ends;                      /* it is told to */
     uint64_t began_ms, walltime_ms; /* by the state's clock; walltime_ms 0: none */
 };
 /* Of the part of a job on a node, as of an index. False: there is none. */
-bool ends_walltime(const struct world *world, unsigned job, unsigned agent, uint64_t index,
-                   uint64_t *ret_life, struct walltime *ret_walltime);
+bool ends_part(const struct world *world, unsigned job, unsigned agent, uint64_t index,
+               struct part_wanted *ret_part);
 /* False: that part never had this walltime. */
 bool ends_has_had(const struct world *world, unsigned job, unsigned agent, uint64_t life,
                   uint64_t walltime_ms, uint64_t *ret_end_ms);
 /* As of the last entry nothing of the job may run on, or it is told to end. */
 bool ends_wanted(const struct world *world, unsigned job, unsigned agent);
-/* What was started without a life at that time, on the simulator's clock, is ended as one of this life, or an earlier one. */
-void ends_nameless(struct world *world, unsigned agent, const char *allocation_id,
-                   uint64_t started_us, uint64_t life);
-/* It has finished, and its agent tells so in that report. */
-void ends_nameless_exit(struct world *world, unsigned agent, const char *allocation_id,
-                        uint64_t started_us, uint64_t sequence);
+/* As of that index, by the state or by an order, nothing of this life may run there. */
+bool ends_unwanted(const struct world *world, unsigned job, unsigned agent, uint64_t index,
+                   uint64_t life);
 
 /* world_walltimes.c */
 void walltimes_init(struct world *world);

@@ -561,7 +561,7 @@ bool state_checks_has_part(const struct world *world, const char *allocation_id,
     const struct world_job *job = job_find((struct world *)(uintptr_t)world, allocation_id);
 
     return state_checks_has_node(world, allocation_id, agent) &&
-           (life == 0 || life >= world->state->jobs[job - world->jobs].lives[agent]);
+           life >= world->state->jobs[job - world->jobs].lives[agent];
 }
 
 const struct job_times *state_checks_times(const struct world *world, const struct world_job *job)
@@ -574,12 +574,17 @@ uint64_t state_checks_started_ms(const struct world *world, const struct world_j
     return world->state->jobs[job - world->jobs].started_ms;
 }
 
+uint64_t state_checks_life(const struct world *world, const struct world_job *job, unsigned agent)
+{
+    return world->state->jobs[job - world->jobs].lives[agent];
+}
+
 bool state_checks_is_life(const struct world *world, const struct world_job *job, unsigned agent,
                           uint64_t life)
 {
     const struct job_facts *facts = &world->state->jobs[job - world->jobs];
 
-    return (facts->nodes >> agent & 1) != 0 && life != 0 && facts->lives[agent] == life;
+    return (facts->nodes >> agent & 1) != 0 && facts->lives[agent] == life;
 }
 
 /* ---- what nodes know ---- */

@@ -89,65 +89,61 @@ static uint64_t wall_ms(const struct world *world)
 
 /* ---- what leaders tell ---- */
 
-static const Ckpt__V1__AllocationDeadline *deadline_of(const Ckpt__V1__OrderSet *orders,
-                                                       const char *allocation_id)
+static const Ckpt__V1__AllocationPart *part_of(const Ckpt__V1__OrderSet *orders,
+                                               const char *allocation_id)
 {
-    for (size_t i = 0; i < orders->n_deadlines; i++)
-        if (strcmp(orders->deadlines[i]->allocation_id, allocation_id) == 0)
-            return orders->deadlines[i];
+    for (size_t i = 0; i < orders->n_parts; i++)
+        if (strcmp(orders->parts[i]->allocation_id, allocation_id) == 0)
+            return orders->parts[i];
     return NULL;
 }
 
 /* As of the state of the index. */
-static void check_deadline(struct world *world, unsigned agent, const struct world_job *job,
-                           const Ckpt__V1__AllocationDeadline *deadline, uint64_t index)
+static void check_part(struct world *world, unsigned agent, const struct world_job *job,
+                       const Ckpt__V1__AllocationPart *part, uint64_t index)
 {
     const struct walltime_checks *checks = world->walltimes;
-    uint64_t life = 0, end_ms, state_ms, told_ms;
-    struct walltime walltime = {0};
+    struct part_wanted wanted = {0};
+    uint64_t end_ms, state_ms, told_ms;
 
-    (void)ends_walltime(world, (unsigned)(job - world->jobs), agent, index, &life, &walltime);
-    if (life != deadline->life || walltime.walltime_ms != deadline->walltime_ms)
+    (void)ends_part(world, (unsigned)(job - world->jobs), agent, index, &wanted);
+    if (wanted.life != part->life || wanted.walltime_ms != part->walltime_ms)
         world_violation(world, "I33",
-                        "%s is told a walltime of %" PRIu64 " ms of %s, life %" PRIx64
-                        ", and the state of index %" PRIu64 " does not say so",
-                        world_agent_name(agent), deadline->walltime_ms, job->id, deadline->life,
-                        index);
-    end_ms = walltime.began_ms + walltime.walltime_ms;
-    state_ms = end_ms - deadline->remaining_ms; /* when it was told, unless it was over */
+                        "%s is told that %s, life %" PRIx64 ", may run for %" PRIu64
+                        " ms, and the state of index %" PRIu64 " does not say so",
+                        world_agent_name(agent), job->id, part->life, part->walltime_ms, index);
+    if (part->walltime_ms == 0)
+        return;
+    end_ms = wanted.began_ms + wanted.walltime_ms;
+    state_ms = end_ms - part->remaining_ms; /* when it was told, unless it was over */
     told_ms = index < checks->count ? checks->applied[index].now_ms : 0;
-    if (deadline->remaining_ms > 0 && state_ms < told_ms)
+    if (part->remaining_ms > 0 && state_ms < told_ms)
         world_violation(world, "I33",
                         "%s is told that %s, life %" PRIx64 ", has %" PRIu64
                         " ms left, at least %" PRIu64 " too many",
-                        world_agent_name(agent), job->id, deadline->life, deadline->remaining_ms,
+                        world_agent_name(agent), job->id, part->life, part->remaining_ms,
                         told_ms - state_ms);
     if (world->counts.clock_steps == 0 && state_ms > wall_ms(world) + drifted_ms(world) + SLACK_MS)
         world_violation(world, "I33",
                         "%s is told that %s, life %" PRIx64 ", has %" PRIu64
                         " ms left, at least %" PRIu64 " too few",
-                        world_agent_name(agent), job->id, deadline->life, deadline->remaining_ms,
+                        world_agent_name(agent), job->id, part->life, part->remaining_ms,
                         state_ms - wall_ms(world));
 }
 
-static bool has_one(const struct world *world, unsigned job, unsigned agent, uint64_t index)
-{
-    uint64_t life;
-    struct walltime walltime;
-
-    return ends_walltime(world, job, agent, index, &life, &walltime) && walltime.walltime_ms != 0;
-}
-
+/* Each part that may run is named, and none else; one that is told to end is not any more when it has. */
 void walltimes_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet *orders)
 {
-    for (unsigned job = 0; job < world->job_count; job++) {
-        const Ckpt__V1__AllocationDeadline *deadline = deadline_of(orders, world->jobs[job].id);
+    struct part_wanted wanted;
 
-        if (deadline != NULL)
-            check_deadline(world, agent, &world->jobs[job], deadline, orders->index);
-        else if (has_one(world, job, agent, orders->index))
-            world_violation(world, "I33", "%s is not told of the walltime of %s",
-                            world_agent_name(agent), world->jobs[job].id);
+    for (unsigned job = 0; job < world->job_count; job++) {
+        const Ckpt__V1__AllocationPart *part = part_of(orders, world->jobs[job].id);
+
+        if (part != NULL)
+            check_part(world, agent, &world->jobs[job], part, orders->index);
+        else if (ends_part(world, job, agent, orders->index, &wanted) && !wanted.ends)
+            world_violation(world, "I39", "%s is not told that %s, life %" PRIx64 ", may run there",
+                            world_agent_name(agent), world->jobs[job].id, wanted.life);
     }
 }
 
@@ -158,19 +154,18 @@ static void check_taken(struct world *world, const struct agent_machine *machine
                         const struct ledger_entry *entry)
 {
     const struct agent *agent = &machine->agent;
-    const Ckpt__V1__AllocationDeadline *deadline =
-        agent->orders == NULL ? NULL : deadline_of(agent->orders, entry->allocation_id);
+    const Ckpt__V1__AllocationPart *part =
+        agent->orders == NULL ? NULL : part_of(agent->orders, entry->allocation_id);
 
-    if (deadline == NULL || deadline->life != entry->life ||
-        deadline->walltime_ms != entry->walltime_ms)
+    if (part == NULL || part->walltime_ms == 0 || part->life != entry->life ||
+        part->walltime_ms != entry->walltime_ms)
         return;
     if (entry->deadline_us == 0 ||
-        entry->deadline_us >
-            agent->orders_taken_us + 1000 * (deadline->remaining_ms + SLACK_MS / 2))
+        entry->deadline_us > agent->orders_taken_us + 1000 * (part->remaining_ms + SLACK_MS / 2))
         world_violation(world, "I33",
                         "%s was told that %s has %" PRIu64 " ms left, and keeps %" PRIu64
                         " us from then",
-                        machine->name, entry->allocation_id, deadline->remaining_ms,
+                        machine->name, entry->allocation_id, part->remaining_ms,
                         entry->deadline_us - agent->orders_taken_us);
 }
 
@@ -201,7 +196,7 @@ void walltimes_kept(struct world *world, const struct agent_machine *machine,
     /* Where a clock was set forward, a job has ended before its agent, which may be away, has heard so; its record may be gone by then. */
     if (world->counts.clock_steps > 0 && ends_wanted(world, (unsigned)(job - world->jobs), agent) &&
         (machine->agent.orders == NULL ||
-         deadline_of(machine->agent.orders, entry->allocation_id) == NULL))
+         part_of(machine->agent.orders, entry->allocation_id) == NULL))
         return;
     told_ms = state_ms_before(world, TOLD_LATE_US +
                                          sim_paused_us(machine->sim, machine->config.agent_node));

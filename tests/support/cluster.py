@@ -459,8 +459,10 @@ class Cluster:
         for down in downs:
             if down.HasField("welcome"):
                 sequence = down.welcome.acknowledged_report_sequence + 1
-                ups.put(agent_pb2.AgentUp(report=agent_pb2.AgentReport(
-                    sequence=sequence, kind=agent_pb2.REPORT_KIND_APPLICATION_STARTED, allocation_id=allocation)))
+            for part in down.orders.parts:
+                if part.allocation_id == allocation:
+                    ups.put(agent_pb2.AgentUp(report=agent_pb2.AgentReport(
+                        sequence=sequence, kind=agent_pb2.REPORT_KIND_APPLICATION_STARTED, allocation_id=allocation, life=part.life)))
             if down.HasField("ack") and down.ack.sequence >= sequence:
                 break
         ups.put(None)

@@ -79,14 +79,13 @@ bool app_stream_identity(const struct app_stream *stream, uint32_t pid, uint64_t
 static bool attach_unknown(struct app_stream *stream, const Ckpt__V1__AttachHello *hello)
 {
     struct allocation *allocation = stream->allocation;
-    struct ledger_entry *entry = &allocation->entry;
     struct process_identity identity;
     const char *why;
     bool over;
 
     if (!app_stream_identity(stream, hello->pid, hello->start_time_ticks, &identity, &why))
         return false;
-    over = !allocation_set_life(allocation, 0, hello->life) || (hello->life == 0 && entry->ended);
+    over = !allocation_set_life(allocation, 0, hello->life);
     if (!over)
         app_stream_clear_end(allocation);
     process_attached(allocation, &identity, 0, false);
@@ -279,7 +278,6 @@ static struct allocation *find_or_add(struct app_stream *stream)
 
 void app_stream_take_hello(struct app_stream *stream)
 {
-    struct agent *agent = stream->agent;
     const Ckpt__V1__AttachHello *hello = stream->hello;
     struct allocation *allocation;
     bool same;
@@ -312,6 +310,5 @@ void app_stream_take_hello(struct app_stream *stream)
     stream->state = STREAM_WAITING;
     stream->want_restore = hello->want_restore;
     stream->first = hello->restart_count == 0;
-    stream->hello_us = agent_now_us(agent);
     app_stream_wait(stream);
 }

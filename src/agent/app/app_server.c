@@ -1,6 +1,6 @@
 /* The agent's unix socket. See app_server.h.
  *
- * A stream's life:  GREETING --hello--> LOOKING (at its work folder) --> WAITING (order to terminate stands, attempt or reports of the life before) --> SWEEPING
+ * A stream's life:  GREETING --hello--> LOOKING (at its work folder) --> WAITING (attempt or reports of the life before) --> SWEEPING
  *                   --> RESTORING --> READY --started--> RUNNING --ended--> OVER; a re-attach goes to RUNNING at once, but
  *                   by ASKING a broker whose it is when nobody is known to own it here. A hello for an application whose ckpt-run
  *                   has just gone stays PARKED until that one is back, or is taken for lost.
@@ -27,7 +27,7 @@
 
 #define ATTACH_METHOD "/ckpt.v1.AppService/Attach"
 
-enum { TERMINATE_WAIT_US = 5000000, SAY_AGAIN_US = 10000000, SOCKET_CONNECTIONS_MAX = 2048 };
+enum { SAY_AGAIN_US = 10000000, SOCKET_CONNECTIONS_MAX = 2048 };
 
 struct app_server {
     struct agent *agent;
@@ -280,8 +280,8 @@ static void restore_told(void *data, const struct restore_word *word)
     if (allocation_set_life(stream->allocation, word->epoch, word->life)) {
         if (stream->first)
             app_stream_clear_end(stream->allocation);
-        if (word->deadline != NULL)
-            walltime_set(stream->allocation, word->deadline, word->life, agent_now_us(agent));
+        if (word->part != NULL)
+            walltime_set(stream->allocation, word->part, word->life, agent_now_us(agent));
         walltime_start(stream->allocation);
     } else {
         stream->over = true;
@@ -304,7 +304,7 @@ void app_stream_ask(struct app_stream *stream, enum restore_what what,
                                             .folder = stream->folder,
                                             .user = stream_user(stream),
                                             .what = what,
-                                            .alone = !allocation_leader_needed(allocation),
+                                            .outage_life = allocation_outage_life(allocation),
                                             .owner = allocation_owner(allocation, &owner),
                                             .told = told,
                                             .waits = restore_waits,
@@ -343,13 +343,6 @@ static void stream_sweep(struct app_stream *stream)
                                                 sweep_done, allocation);
 }
 
-/* An order to terminate may still stand from before a restart of the allocation; the next order set is without it. Of one that names
- * its life that is known as soon as ckpt-run's own is. */
-static bool terminate_stands(struct app_stream *stream)
-{
-    return agent_ordered_to_terminate(stream->agent, stream->allocation->entry.allocation_id);
-}
-
 void app_stream_wait(struct app_stream *stream)
 {
     struct allocation *allocation = stream->allocation;
@@ -360,16 +353,12 @@ void app_stream_wait(struct app_stream *stream)
         app_stream_end(stream, (Ckpt__V1__Reason)allocation->entry.end_reason);
         return;
     }
-    if (terminate_stands(stream) && agent_now_us(agent) - stream->hello_us > TERMINATE_WAIT_US) {
-        app_stream_end(stream, CKPT__V1__REASON__REASON_ALLOCATION_ENDED);
-        return;
-    }
     if (allocation->process.state == PROCESS_ABSENT && !stream->absent_seen) {
         stream->absent_seen = true;
         stream->reports_until = ledger_last_sequence(agent->ledger);
     }
     first = ledger_report_after(agent->ledger, 0);
-    if (terminate_stands(stream) || !stream->absent_seen || attempt_writes(&allocation->attempt) ||
+    if (!stream->absent_seen || attempt_writes(&allocation->attempt) ||
         allocation->sweep != NULL || /* it would take what is restored for this one */
         (stream->want_restore && first != NULL && first->sequence <= stream->reports_until)) {
         agent->clock.timer_start(stream->timer, STREAM_POLL_US);

@@ -35,11 +35,10 @@ struct app_stream {
     Ckpt__V1__AttachHello *hello;
     uint32_t taken_over_pid; /* of the application that had to end for this one; 0: none */
     bool want_restore;
-    bool must_end; /* with a refusal: what the caller runs is a second one of the allocation */
-    bool first;    /* of this ckpt-run: not a restart in place */
-    bool told;     /* for which life */
-    bool over;     /* ... which has ended here */
-    uint64_t hello_us;
+    bool must_end;    /* with a refusal: what the caller runs is a second one of the allocation */
+    bool first;       /* of this ckpt-run: not a restart in place */
+    bool told;        /* for which life */
+    bool over;        /* ... which has ended here */
     uint64_t said_us; /* why it waits; 0: not yet */
     bool absent_seen; /* WAITING: nothing of the life before is alive */
     uint64_t

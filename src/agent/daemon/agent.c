@@ -81,11 +81,7 @@ static bool ordered(const struct agent *agent, const char *allocation_id)
         if (strcmp(agent->orders->orders[i]->allocation_id, allocation_id) == 0)
             return true;
     }
-    for (size_t i = 0; agent->orders != NULL && i < agent->orders->n_deadlines; i++) {
-        if (strcmp(agent->orders->deadlines[i]->allocation_id, allocation_id) == 0)
-            return true;
-    }
-    return false;
+    return agent->orders != NULL && reconcile_part(agent->orders, allocation_id) != NULL;
 }
 
 /* Forgets the oldest that nothing refers to. Its attempts need not be remembered: ids only grow, and an order that the leader no
@@ -179,9 +175,6 @@ static void report_finish(struct agent *agent, Ckpt__V1__AgentReport *report)
     char id[CHECKPOINT_ID_TEXT_BYTES], life[CHECKPOINT_ID_TEXT_BYTES];
 
     report->at_ms = agent->clock.wall_ms(agent->clock.context);
-    if (report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED &&
-        report->life == 0 && agent->orders != NULL)
-        report->known_life = agent->orders->lives_until;
     report->sequence = ledger_last_sequence(agent->ledger) + 1;
     log_info(
         "report",
@@ -195,16 +188,8 @@ static void report_finish(struct agent *agent, Ckpt__V1__AgentReport *report)
         report->exit_status, report->detail);
 }
 
-/* Whatever is without a life is told with its age: that of what was asked, or of its application. */
-static uint64_t report_since_us(const struct ledger_entry *entry,
-                                const Ckpt__V1__AgentReport *report, uint64_t asked_at_us)
-{
-    return report != NULL && report->checkpoint_id == 0 && report->life == 0 ? entry->started_us
-                                                                             : asked_at_us;
-}
-
 void agent_commit(struct agent *agent, const struct ledger_entry *entry,
-                  Ckpt__V1__AgentReport *report, uint64_t asked_at_us)
+                  Ckpt__V1__AgentReport *report, uint64_t since_us)
 {
     uint8_t bytes[LEDGER_REPORT_MAX_BYTES];
     char detail[REPORT_DETAIL_BYTES];
@@ -218,8 +203,8 @@ void agent_commit(struct agent *agent, const struct ledger_entry *entry,
         CHECK(ckpt__v1__agent_report__get_packed_size(report) <= sizeof(bytes));
         length = ckpt__v1__agent_report__pack(report, bytes);
     }
-    if (ledger_commit(agent->ledger, entry, report == NULL ? NULL : bytes, length,
-                      report_since_us(entry, report, asked_at_us), &err) != 0)
+    if (ledger_commit(agent->ledger, entry, report == NULL ? NULL : bytes, length, since_us,
+                      &err) != 0)
         agent_journal_failed(agent, &err);
     if (report != NULL && agent->session != NULL)
         session_send_reports(agent->session);
@@ -227,60 +212,49 @@ void agent_commit(struct agent *agent, const struct ledger_entry *entry,
 
 /* ---- orders ---- */
 
-bool agent_ordered_to_terminate(const struct agent *agent, const char *allocation_id)
-{
-    for (size_t i = 0; agent->orders != NULL && i < agent->orders->n_orders; i++) {
-        const Ckpt__V1__Order *order = agent->orders->orders[i];
-        if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE && order->life == 0 &&
-            strcmp(order->allocation_id, allocation_id) == 0)
-            return true;
-    }
-    return false;
-}
-
 void agent_reconcile_soon(struct agent *agent)
 {
     agent->clock.timer_start(agent->reconcile_timer, 0);
 }
 
 /* Of a life before the one here, or of the next one while an application of this one runs. */
-static bool deadline_of_other(const struct allocation *allocation,
-                              const Ckpt__V1__AllocationDeadline *deadline)
+static bool part_of_other(const struct allocation *allocation, const Ckpt__V1__AllocationPart *part)
 {
     uint64_t own = allocation->entry.life;
 
-    return reconcile_late(allocation->agent->orders, deadline->life, own) ||
-           (allocation->process.state != PROCESS_ABSENT && own != 0 && deadline->life > own);
+    return reconcile_late(allocation->agent->orders, part->life, own) ||
+           (allocation->process.state != PROCESS_ABSENT && own != 0 && part->life > own);
 }
 
-static void take_deadline(struct allocation *allocation,
-                          const Ckpt__V1__AllocationDeadline *deadline)
+void agent_retake_part(struct allocation *allocation)
 {
-    if (!deadline_of_other(allocation, deadline))
-        walltime_set(allocation, deadline, deadline->life, allocation->agent->orders_taken_us);
+    const struct agent *agent = allocation->agent;
+    const Ckpt__V1__AllocationPart *part =
+        agent->orders == NULL ? NULL
+                              : reconcile_part(agent->orders, allocation->entry.allocation_id);
+
+    if (part != NULL && !part_of_other(allocation, part))
+        walltime_set(allocation, part, part->life, agent->orders_taken_us);
 }
 
-void agent_retake_deadline(struct allocation *allocation)
+static void take_parts(struct agent *agent)
 {
-    const Ckpt__V1__OrderSet *orders = allocation->agent->orders;
-
-    for (size_t i = 0; orders != NULL && i < orders->n_deadlines; i++) {
-        const Ckpt__V1__AllocationDeadline *deadline = orders->deadlines[i];
-        if (strcmp(deadline->allocation_id, allocation->entry.allocation_id) == 0)
-            take_deadline(allocation, deadline);
+    for (size_t i = 0; i < agent->orders->n_parts; i++) {
+        const Ckpt__V1__AllocationPart *part = agent->orders->parts[i];
+        struct allocation *allocation = NULL;
+        if (id_valid(part->allocation_id))
+            allocation = agent_get(agent, part->allocation_id);
+        if (allocation != NULL && !part_of_other(allocation, part))
+            walltime_set(allocation, part, part->life, agent->orders_taken_us);
     }
-}
-
-static void take_deadlines(struct agent *agent)
-{
-    for (size_t i = 0; i < agent->orders->n_deadlines; i++) {
-        const Ckpt__V1__AllocationDeadline *deadline = agent->orders->deadlines[i];
-        struct allocation *allocation;
-        if (!id_valid(deadline->allocation_id))
+    for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next) {
+        struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
+        struct ledger_entry *entry = &allocation->entry;
+        if (entry->named_life == 0 || !reconcile_judges(agent->orders, entry->named_life) ||
+            reconcile_part(agent->orders, entry->allocation_id) != NULL)
             continue;
-        allocation = agent_get(agent, deadline->allocation_id);
-        if (allocation != NULL)
-            take_deadline(allocation, deadline);
+        entry->named_life = 0; /* nothing of it may start here in an outage */
+        allocation_commit(allocation, NULL, 0);
     }
 }
 
@@ -301,7 +275,7 @@ void agent_take_orders(struct agent *agent, Ckpt__V1__OrderSet *take_orders)
     agent->orders = take_orders;
     agent->orders_taken_us = agent_now_us(agent);
     agent->counters.order_sets++;
-    take_deadlines(agent);
+    take_parts(agent);
     agent_reconcile_soon(agent);
     poll_streams(agent);
     agent_prune(agent, AGENT_ALLOCATIONS_KEPT);
@@ -313,6 +287,19 @@ static bool terminate_too_early(const struct agent *agent, const struct allocati
 {
     return allocation->process.state == PROCESS_ABSENT && !allocation->entry.ended &&
            agent_now_us(agent) - agent->started_us < TERMINATE_ATTACH_WAIT_US;
+}
+
+/* Its allocation has ended, or goes on elsewhere or in another life. */
+static void end_unwanted(const struct agent *agent, struct allocation *allocation)
+{
+    if (process_stopping(allocation) && allocation->process.cause != STOP_BY_TAKEOVER)
+        return; /* by an order that stands beside it */
+    process_stop(allocation,
+                 &(struct process_stop_ask){.cause = STOP_BY_ORDER,
+                                            .reason = CKPT__V1__REASON__REASON_ALLOCATION_ENDED,
+                                            .grace_ms = process_own_grace_ms(allocation),
+                                            .life = allocation->entry.life,
+                                            .epoch = agent->orders->epoch});
 }
 
 static void carry_out(struct agent *agent, const struct step *step)
@@ -345,6 +332,9 @@ static void carry_out(struct agent *agent, const struct step *step)
                                                                 .life = step->order->life,
                                                                 .epoch = agent->orders->epoch});
         return;
+    case STEP_END:
+        end_unwanted(agent, allocation);
+        return;
     case STEP_IGNORE:
         return;
     }
@@ -361,7 +351,7 @@ static void reconcile_fire(void *data)
     if (agent->orders == NULL)
         return;
     hands = check_calloc(hand_count + 1, sizeof(*hands));
-    steps = check_calloc(hand_count + 2 * agent->orders->n_orders + 1, sizeof(*steps));
+    steps = check_calloc(2 * (hand_count + agent->orders->n_orders) + 1, sizeof(*steps));
     for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next)
         allocation_hand(LIST_ITEM(at, struct allocation, node), &hands[count++]);
     CHECK(count == hand_count);

@@ -77,17 +77,15 @@ uint64_t agent_now_us(const struct agent *agent);
 
 /* Takes the set: the caller has checked the fence. Reconciles soon. */
 void agent_take_orders(struct agent *agent, Ckpt__V1__OrderSet *take_orders);
-/* By a broker that does not say of which life. */
-bool agent_ordered_to_terminate(const struct agent *agent, const char *allocation_id);
-/* The walltime that the last set told of it, as of when that set came. */
-void agent_retake_deadline(struct allocation *allocation);
+/* What the last set says of its part, as of when that set came. */
+void agent_retake_part(struct allocation *allocation);
 /* Runs reconcile from the loop, once, however often it is asked for. */
 void agent_reconcile_soon(struct agent *agent);
 
-/* Durable when it returns: the entry (or NULL) together with the report (or NULL). asked_at_us: instant from which the report's
- * snapshot age counts; 0: none. The report's sequence and time are set here. */
+/* Durable when it returns: the entry (or NULL) together with the report (or NULL). since_us: instant from which the report's
+ * age counts; 0: it has none. The report's sequence and time are set here. */
 void agent_commit(struct agent *agent, const struct ledger_entry *entry,
-                  Ckpt__V1__AgentReport *report, uint64_t asked_at_us);
+                  Ckpt__V1__AgentReport *report, uint64_t since_us);
 
 /* A failed journal: logs and ends the program. */
 __attribute__((noreturn)) void agent_journal_failed(struct agent *agent, const struct err *err);

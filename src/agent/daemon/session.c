@@ -151,7 +151,6 @@ static void send_hello(struct session *session)
     struct agent *agent = session->agent;
     Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
     Ckpt__V1__AgentHello hello = CKPT__V1__AGENT_HELLO__INIT;
-    Ckpt__V1__RunningAllocation *items;
 
     hello.node_id = message_text(agent->node_id);
     hello.boot_id = message_text(agent->boot_id);
@@ -160,12 +159,9 @@ static void send_hello(struct session *session)
     hello.highest_term = ledger_fence(agent->ledger).term;
     hello.last_report_sequence = ledger_last_sequence(agent->ledger);
     hello.agent_started_at_ms = agent->started_at_ms;
-    hello.running = running_list(session, &items, &hello.n_running);
     up.body_case = CKPT__V1__AGENT_UP__BODY_HELLO;
     up.hello = &hello;
     session_send(session, &up);
-    free(hello.running);
-    free(items);
 }
 
 static void send_heartbeat(struct session *session)
@@ -187,15 +183,6 @@ static void send_heartbeat(struct session *session)
     free(items);
 }
 
-/* Rounded up: 0 stays for what is not known. UINT64_MAX: before this boot. */
-static uint64_t age_ms_of(const struct agent *agent, uint64_t since_us)
-{
-    if (since_us == 0)
-        return 0;
-    return since_us == LEDGER_EARLIER_BOOT ? UINT64_MAX
-                                           : (agent_now_us(agent) - since_us) / 1000 + 1;
-}
-
 static void send_report(struct session *session, const struct ledger_report *kept)
 {
     Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
@@ -203,10 +190,8 @@ static void send_report(struct session *session, const struct ledger_report *kep
 
     CHECK(report != NULL); /* the journal's checksum held, and this program wrote it */
     report->sequence = kept->sequence;
-    if (report->checkpoint_id == 0)
-        report->application_age_ms = age_ms_of(session->agent, kept->since_us);
-    else if (kept->since_us != LEDGER_EARLIER_BOOT)
-        report->snapshot_age_ms = age_ms_of(session->agent, kept->since_us);
+    if (kept->since_us != 0) /* rounded up: 0 stays for what is not known */
+        report->snapshot_age_ms = (agent_now_us(session->agent) - kept->since_us) / 1000 + 1;
     up.body_case = CKPT__V1__AGENT_UP__BODY_REPORT;
     up.report = report;
     session_send(session, &up);

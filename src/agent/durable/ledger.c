@@ -319,18 +319,13 @@ static void forget_boot(struct ledger *ledger)
     for (struct list *at = ledger->entries.next; at != &ledger->entries; at = at->next) {
         struct ledger_entry *entry = &LIST_ITEM(at, struct kept_entry, node)->entry;
         entry->start_ticks = MACHINE_NEVER_STARTED;
-        if (entry->started_us != 0)
-            entry->started_us = LEDGER_EARLIER_BOOT;
         entry->deadline_us = 0;
         entry->asked_at_us = 0;
         entry->deferred_until_us = 0;
         entry->kill_at_us = 0;
     }
-    for (struct list *at = ledger->reports.next; at != &ledger->reports; at = at->next) {
-        struct ledger_report *report = LIST_ITEM(at, struct ledger_report, node);
-        if (report->since_us != 0)
-            report->since_us = LEDGER_EARLIER_BOOT;
-    }
+    for (struct list *at = ledger->reports.next; at != &ledger->reports; at = at->next)
+        LIST_ITEM(at, struct ledger_report, node)->since_us = 0;
 }
 
 static int take_node(struct ledger *ledger, const char *folder, const char *node_id,

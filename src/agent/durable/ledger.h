@@ -41,9 +41,6 @@ enum attempt_phase {
     PHASE_DEFERRED = 4 /* the application wants to be asked again, at deferred_until_us */
 };
 
-/* A moment on a monotonic clock that has stopped since. */
-#define LEDGER_EARLIER_BOOT UINT64_MAX
-
 struct ledger_entry {
     char allocation_id[ID_MAX_BYTES + 1];
     /* the application; pid 0: none */
@@ -53,8 +50,6 @@ struct ledger_entry {
     char groups[LEDGER_GROUPS_BYTES]; /* supplementary: "27,1001" */
     uint64_t start_ticks;             /* with pid 0: of one whose end nobody saw; 0: none */
     uint64_t started_at_ms;
-    uint64_t
-        started_us; /* the same by the monotonic clock, LEDGER_EARLIER_BOOT allowed; 0: not known */
     char profile[ID_MAX_BYTES + 1];
     char work_dir[LEDGER_WORK_DIR_BYTES];
     /* the highest attempt ever started; checkpoint_id 0: none */
@@ -68,7 +63,8 @@ struct ledger_entry {
     bool responsive_reported;
     char target_prefix[LEDGER_PREFIX_BYTES];
     char path[LEDGER_PATH_BYTES];
-    /* walltime; deadline_us 0: none */
+    /* The life that may run here, as a leader named it last (0: none is to), with its walltime; deadline_us 0: none */
+    uint64_t named_life;
     uint64_t deadline_us;
     uint64_t walltime_ms;
     uint64_t grace_ms;
@@ -77,7 +73,7 @@ struct ledger_entry {
     bool terminated; /* the order to terminate was reported as carried out */
     uint32_t end_reason;
     /* src/base/id.h */
-    uint64_t life;       /* that its application is, or was last, started for; 0: not known */
+    uint64_t life;       /* that its application is, or was last, started for; 0: none was */
     uint64_t ended_life; /* it and all before are over here; 0: none that is known */
     /* the gRPC way */
     char
@@ -111,8 +107,7 @@ struct ledger_entry {
 struct ledger_report {
     struct list node;
     uint64_t sequence;
-    uint64_t
-        since_us; /* what it tells of was asked, or started; LEDGER_EARLIER_BOOT allowed; 0: the report carries no age */
+    uint64_t since_us; /* what it tells of was asked, or started; 0: the report carries no age */
     size_t length;
     uint8_t bytes[]; /* packed ckpt.v1.AgentReport; its own sequence field is set when it is sent */
 };

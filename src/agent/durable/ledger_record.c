@@ -14,7 +14,6 @@
     TEXT(groups)                                                                                   \
     NUMBER(start_ticks)                                                                            \
     NUMBER(started_at_ms)                                                                          \
-    NUMBER(started_us)                                                                             \
     TEXT(profile)                                                                                  \
     TEXT(work_dir)                                                                                 \
     TEXT(endpoint)                                                                                 \
@@ -33,6 +32,7 @@
     NUMBER(deferred_ms)                                                                            \
     NUMBER(deferred_until_us)                                                                      \
     NUMBER(longest_deferral_ms)                                                                    \
+    NUMBER(named_life)                                                                             \
     NUMBER(deadline_us)                                                                            \
     NUMBER(walltime_ms)                                                                            \
     NUMBER(grace_ms)                                                                               \

@@ -44,11 +44,11 @@ void allocation_free(struct allocation *allocation)
 }
 
 void allocation_commit(struct allocation *allocation, Ckpt__V1__AgentReport *report,
-                       uint64_t asked_at_us)
+                       uint64_t since_us)
 {
     if (report != NULL)
         report->allocation_id = allocation->entry.allocation_id;
-    agent_commit(allocation->agent, &allocation->entry, report, asked_at_us);
+    agent_commit(allocation->agent, &allocation->entry, report, since_us);
 }
 
 struct machine_user allocation_user(const struct allocation *allocation)
@@ -105,21 +105,10 @@ bool allocation_other_life(const struct allocation *allocation, uint64_t life)
     return life > own || reconcile_late(orders, life, own);
 }
 
-/* A start for a life that nobody could tell (0) may be one more of the life before, unless that is over here. A broker that does not
- * know lives says that one runs: an end that has passed was of another. */
-static bool deadline_outlived(const struct allocation *allocation, uint64_t epoch, uint64_t life)
-{
-    const struct ledger_entry *entry = &allocation->entry;
-
-    if (life == 0 && epoch != 0)
-        return entry->deadline_us <= agent_now_us(allocation->agent);
-    return life != entry->life && (life != 0 || entry->life <= entry->ended_life);
-}
-
 bool allocation_set_life(struct allocation *allocation, uint64_t epoch, uint64_t life)
 {
     struct ledger_entry *entry = &allocation->entry;
-    bool outlived = deadline_outlived(allocation, epoch, life);
+    bool outlived = life != entry->life && life != entry->named_life;
 
     if (life != 0 && life <= entry->ended_life && epoch <= life_epoch(entry->ended_life))
         return false;
@@ -127,17 +116,20 @@ bool allocation_set_life(struct allocation *allocation, uint64_t epoch, uint64_t
     if (!outlived)
         return true;
     entry->deadline_us = 0; /* of the life before */
-    agent_retake_deadline(allocation);
+    agent_retake_part(allocation);
     walltime_start(allocation);
     return true;
 }
 
-bool allocation_leader_needed(const struct allocation *allocation)
+uint64_t allocation_outage_life(struct allocation *allocation)
 {
     const struct ledger_entry *entry = &allocation->entry;
-    bool over = entry->ended || (entry->life != 0 && entry->life <= entry->ended_life);
 
-    return over || (entry->walltime_ms != 0 && entry->deadline_us == 0);
+    agent_retake_part(allocation); /* while one of another life ran, that one's walltime counted */
+    if (entry->named_life <= entry->ended_life ||
+        (entry->walltime_ms != 0 && entry->deadline_us == 0))
+        return 0;
+    return entry->named_life;
 }
 
 void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
@@ -154,6 +146,7 @@ void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
         .cancelling = attempt->state == ATTEMPT_CLEANING,
         .put_off = attempt->state == ATTEMPT_DEFERRED,
         .timeout_ms = attempt->timeout_ms,
+        .runs = allocation->process.state != PROCESS_ABSENT,
         .stopping = process_stopping(allocation) && allocation->process.cause != STOP_BY_TAKEOVER,
         .terminated = entry->terminated,
         .asks = allocation->process.state == PROCESS_ABSENT && allocation->stream != NULL &&

@@ -36,12 +36,11 @@ struct allocation *allocation_new(struct agent *agent, const char *allocation_id
 void allocation_free(struct allocation *allocation);
 /* The entry as it is now, with an optional report. */
 void allocation_commit(struct allocation *allocation, Ckpt__V1__AgentReport *report,
-                       uint64_t asked_at_us);
+                       uint64_t since_us);
 /* The job's user, and the table that does things as it. */
 struct machine_user allocation_user(const struct allocation *allocation);
 const struct machine_ops *allocation_machine(const struct allocation *allocation);
-/* What the orders in hand say of `life` (0: a broker that does not know lives) is of another life than the application that runs
- * here, or ran last. */
+/* What the orders in hand say of `life` is of another life than the application that runs here, or ran last. */
 bool allocation_other_life(const struct allocation *allocation, uint64_t life);
 /* Whose it is here, as the journal knows; NULL: nobody has attached yet. */
 const struct restore_owner *allocation_owner(const struct allocation *allocation,
@@ -54,9 +53,9 @@ void allocation_owner_text(const char *allocation_id, const char *name, uid_t ow
                            char text[OWNER_TEXT_BYTES]);
 /* Its next application is for this life, as the broker has just said. False: that life is over here already. */
 bool allocation_set_life(struct allocation *allocation, uint64_t epoch, uint64_t life);
-/* Without a leader's word the next start would be one more of the life known here. Not when that is over, nor when what is left of
- * its walltime is not known: only a leader can name another. */
-bool allocation_leader_needed(const struct allocation *allocation);
+/* For which life an application may be started while no leader can be asked: the one that was named for this node last. 0: a leader is
+ * needed, since none was, or that one is over here, or what is left of its walltime is not known. */
+uint64_t allocation_outage_life(struct allocation *allocation);
 void allocation_hand(const struct allocation *allocation, struct hand *ret_hand);
 /* Nothing is under way and nobody is connected: it may be forgotten when room is needed. */
 bool allocation_idle(const struct allocation *allocation);

@@ -90,21 +90,12 @@ static void signal_group(const struct allocation *allocation, int signal)
 
 /* ---- ends ---- */
 
-/* Of what is being stopped. A walltime ends its own application: when nobody could tell that one's life, it is the walltime's. */
-static uint64_t stopped_life(const struct allocation *allocation)
-{
-    const struct process *process = &allocation->process;
-    uint64_t life = allocation->entry.life;
-
-    return life == 0 && process->cause == STOP_BY_WALLTIME ? process->stop_life : life;
-}
-
 /* There was nothing left to stop. Not of an application of an earlier life than the one that was to end, whose end is waited for. */
 static bool ended_before_stop(const struct allocation *allocation)
 {
     const struct process *process = &allocation->process;
 
-    return process->ended_before && process->stop_life <= stopped_life(allocation);
+    return process->ended_before && process->stop_life <= allocation->entry.life;
 }
 
 /* Nobody could tell how it ended, nor was it told to: it may turn out that its work is complete. */
@@ -310,12 +301,12 @@ static void finish_stop(struct allocation *allocation)
     report.kind = walltime ? CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED
                            : CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED;
     report.reason = (Ckpt__V1__Reason)allocation->entry.end_reason;
-    report.life = walltime ? stopped_life(allocation) : process->stop_life;
+    report.life = walltime ? allocation->entry.life : process->stop_life;
     report.exit_status = process->status_known ? process->wait_status : PROCESS_STATUS_UNKNOWN;
     if (finished_before_stop(allocation)) {
         report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED;
         report.reason = CKPT__V1__REASON__REASON_NONE;
-        report.life = stopped_life(allocation);
+        report.life = allocation->entry.life;
     }
     if (process->state != PROCESS_ABSENT)
         process_forget(allocation);
@@ -449,7 +440,7 @@ void process_stop(struct allocation *allocation, const struct process_stop_ask *
     }
 }
 
-static uint64_t own_grace_ms(const struct allocation *allocation)
+uint64_t process_own_grace_ms(const struct allocation *allocation)
 {
     return allocation->entry.grace_ms > 0 ? allocation->entry.grace_ms : OWN_GRACE_MS;
 }
@@ -464,7 +455,7 @@ bool process_take_over(struct allocation *allocation)
                 allocation->entry.allocation_id, allocation->entry.pid);
     process->cause = STOP_BY_TAKEOVER;
     allocation->entry.kill_at_us =
-        agent_now_us(allocation->agent) + own_grace_ms(allocation) * 1000;
+        agent_now_us(allocation->agent) + process_own_grace_ms(allocation) * 1000;
     stop_start(allocation);
     return true;
 }
@@ -652,12 +643,11 @@ void process_attached(struct allocation *allocation, const struct process_identi
     entry->restart_awaited = false;
     entry->start_granted = false;
     entry->started_at_ms = clock_of(allocation)->wall_ms(clock_of(allocation)->context);
-    entry->started_us = agent_now_us(allocation->agent);
     ckpt__v1__agent_report__init(&started);
     started.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED;
     started.restored_checkpoint_id = restored_checkpoint_id;
     started.life = entry->life;
-    allocation_commit(allocation, report ? &started : NULL, 0);
+    allocation_commit(allocation, report ? &started : NULL, agent_now_us(allocation->agent));
     process_watch(allocation);
     walltime_start(allocation); /* it may be over already */
 }
@@ -677,7 +667,7 @@ void process_resume(struct allocation *allocation)
         process_stop(allocation, &(struct process_stop_ask){
                                      .cause = walltime ? STOP_BY_WALLTIME : STOP_BY_ORDER,
                                      .reason = (Ckpt__V1__Reason)entry->end_reason,
-                                     .grace_ms = own_grace_ms(allocation),
+                                     .grace_ms = process_own_grace_ms(allocation),
                                      .kill_at_us = entry->kill_at_us,
                                      .life = walltime ? entry->life : entry->ended_life});
     else if (!leader_alive(allocation))

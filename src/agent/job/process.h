@@ -95,6 +95,8 @@ void process_resume(struct allocation *allocation);
 void process_woken(struct allocation *allocation, const char *note);
 /* The allocation ends, by an order or by walltime. A second stop may shorten the grace, never lengthen it. */
 void process_stop(struct allocation *allocation, const struct process_stop_ask *ask);
+/* Where nobody tells another one. */
+uint64_t process_own_grace_ms(const struct allocation *allocation);
 /* ckpt-run is gone for good and another one has come: this life of the application ends, the allocation goes on.
  * False when it is being stopped already. */
 bool process_take_over(struct allocation *allocation);

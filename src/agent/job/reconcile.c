@@ -11,6 +11,7 @@
  *   CHECKPOINT, not above       any                                 -
  *   TERMINATE                   ckpt-run asks for its life          - (once it has heard)
  *   TERMINATE                   life not ended yet, not stopping    TERMINATE
+ *   the part is not named       of this life one runs               END
  */
 #include "src/agent/job/reconcile.h"
 
@@ -85,7 +86,7 @@ static bool withdrawn(const struct hand *hand, Ckpt__V1__Order *const *orders, s
 
 bool reconcile_late(const Ckpt__V1__OrderSet *set, uint64_t life, uint64_t own)
 {
-    return life != 0 && life < own && set->epoch <= life_epoch(own);
+    return life < own && set->epoch <= life_epoch(own);
 }
 
 static enum step_kind step_of_terminate(const Ckpt__V1__OrderSet *set, const Ckpt__V1__Order *order,
@@ -96,26 +97,15 @@ static enum step_kind step_of_terminate(const Ckpt__V1__OrderSet *set, const Ckp
     if (hand->asks || hand->stopping)
         return 0;
     if (hand->terminated && order->life <= hand->ended_life &&
-        (order->life == 0 || set->epoch <= life_epoch(hand->ended_life) ||
-         set->epoch <= hand->ended_epoch))
+        (set->epoch <= life_epoch(hand->ended_life) || set->epoch <= hand->ended_epoch))
         return 0;
     return STEP_TERMINATE;
-}
-
-/* The broker ends what this agent said that it runs, of an earlier life than the state's: a later one is not meant, of whatever epoch the
- * set is. Such an order comes late when that life was over by then, or told of in a report from before. */
-static bool of_earlier_life(const Ckpt__V1__Order *order, const struct hand *hand)
-{
-    return order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE &&
-           order->reason == CKPT__V1__REASON__REASON_ALLOCATION_ENDED && order->life != 0 &&
-           order->life < hand->life;
 }
 
 static enum step_kind step_of(const Ckpt__V1__OrderSet *set, const Ckpt__V1__Order *order,
                               const struct hand *hand)
 {
-    if (hand != NULL &&
-        (reconcile_late(set, order->life, hand->life) || of_earlier_life(order, hand)))
+    if (hand != NULL && reconcile_late(set, order->life, hand->life))
         return 0;
     if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE)
         return step_of_terminate(set, order, hand);
@@ -128,6 +118,30 @@ static enum step_kind step_of(const Ckpt__V1__OrderSet *set, const Ckpt__V1__Ord
     if (order_names_attempt(order, hand) && hand->busy && order->timeout_ms > hand->timeout_ms)
         return STEP_EXTEND;
     return 0;
+}
+
+const Ckpt__V1__AllocationPart *reconcile_part(const Ckpt__V1__OrderSet *set,
+                                               const char *allocation_id)
+{
+    for (size_t i = 0; i < set->n_parts; i++) {
+        if (strcmp(set->parts[i]->allocation_id, allocation_id) == 0)
+            return set->parts[i];
+    }
+    return NULL;
+}
+
+bool reconcile_judges(const Ckpt__V1__OrderSet *set, uint64_t life)
+{
+    return set->lives_until != 0 && life <= set->lives_until;
+}
+
+/* A state that was restored may not know that its allocation was restarted since: that life is the one that it names. */
+static bool may_run(const Ckpt__V1__OrderSet *set, const struct hand *hand)
+{
+    const Ckpt__V1__AllocationPart *part = reconcile_part(set, hand->allocation_id);
+
+    return part != NULL && (part->life == hand->life ||
+                            (part->life < hand->life && life_epoch(hand->life) < set->epoch));
 }
 
 size_t reconcile(const struct hand *hands, size_t hand_count, const Ckpt__V1__OrderSet *set,
@@ -153,6 +167,11 @@ size_t reconcile(const struct hand *hands, size_t hand_count, const Ckpt__V1__Or
         kind = step_of(set, order, hand_of(hands, hand_count, order->allocation_id));
         if (kind != 0)
             ret_steps[count++] = (struct step){kind, order->allocation_id, order, NULL};
+    }
+    for (size_t i = 0; i < hand_count; i++) {
+        if (hands[i].runs && !hands[i].stopping && reconcile_judges(set, hands[i].life) &&
+            !may_run(set, &hands[i]))
+            ret_steps[count++] = (struct step){STEP_END, hands[i].allocation_id, NULL, NULL};
     }
     return count;
 }

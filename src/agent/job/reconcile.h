@@ -1,8 +1,10 @@
 /* Orders against what is in hand: which steps follow. Pure, so that the whole table is a unit test.
  *
  * Flow     the broker sends the whole set of orders each time it changes; what is in hand but not in the set is withdrawn.
- *          The caller runs it again after each set and after each end of an attempt, until it yields nothing.
- * Shapes   caller's arrays; at most two steps per order and one per hand. An order is of a life (proto/ckpt/v1/agent.proto).
+ *          The caller runs it again after each set, each attach and each end of an attempt, until it yields nothing. An application of
+ *          a life that the set does not name ends, unless that life began after the state from which the set was derived: it came with
+ *          a restart point, which may overtake the set. So no set ends what was started after it.
+ * Shapes   caller's arrays; at most two steps per order and two per hand. An order is of a life (proto/ckpt/v1/agent.proto).
  * Errors   an order that does not make sense (id, kind, path) yields STEP_IGNORE with a text: it is logged, never carried out.
  * Absent   no I/O, no clock. Fencing is done before (ledger.h).
  * Source   invariants I22, I25.
@@ -31,11 +33,12 @@ struct hand {
     bool cancelling;     /* ... and on its way out already */
     bool put_off;        /* ... and waits until its application is asked again */
     uint64_t timeout_ms; /* of the attempt, as far as it is known */
+    bool runs;           /* an application of this life */
     bool stopping;       /* SIGTERM was sent, by order or walltime */
     bool terminated;     /* an order to terminate was carried out and reported */
     bool
         asks; /* no process, and a ckpt-run is about to hear for which life it starts one: who is to end is not known yet */
-    uint64_t life;       /* of its application, or of the last one; 0: not known */
+    uint64_t life;       /* of its application, or of the last one; 0: there was none */
     uint64_t ended_life; /* it and all before are over here */
     uint64_t
         ended_epoch; /* of the order that ended it: those of this epoch are answered; 0: not known (any more) */
@@ -47,21 +50,27 @@ enum step_kind {
     STEP_EXTEND,
     STEP_HURRY,
     STEP_TERMINATE,
+    STEP_END, /* it may not run here */
     STEP_IGNORE
 };
 struct step {
     enum step_kind kind;
     const char *allocation_id;
-    const Ckpt__V1__Order *order; /* NULL for STEP_CANCEL */
+    const Ckpt__V1__Order *order; /* NULL for STEP_CANCEL, STEP_END */
     const char *why;              /* STEP_IGNORE */
 };
 
-/* ret_steps has room for 2 * n_orders + hand_count. Cancels come first. Returns how many. */
+/* ret_steps has room for 2 * (n_orders + hand_count). Cancels come first, ends last. Returns how many. */
 size_t reconcile(const struct hand *hands, size_t hand_count, const Ckpt__V1__OrderSet *set,
                  struct step *ret_steps);
 
-/* What the set says of `life` (0: a broker that does not know lives, and is believed) is not meant for the later `own` life (0: not
- * known). A set of a later epoch is right all the same: the cluster was restored, and the state knows of no later life. */
+/* What the set says of `life` is not meant for the later `own` life (0: none yet). A set of a later epoch is right all the same: the cluster
+ * was restored, and the state knows of no later life. */
 bool reconcile_late(const Ckpt__V1__OrderSet *set, uint64_t life, uint64_t own);
+/* Of the allocation, as the set names it; NULL: it may not run here, or began later. */
+const Ckpt__V1__AllocationPart *reconcile_part(const Ckpt__V1__OrderSet *set,
+                                               const char *allocation_id);
+/* The state from which the set was derived knew of the life: when the set does not name it, it is over. */
+bool reconcile_judges(const Ckpt__V1__OrderSet *set, uint64_t life);
 
 #endif

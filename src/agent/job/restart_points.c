@@ -68,7 +68,7 @@ struct restore {
     uint64_t before_id; /* 0: the newest */
     uint64_t checkpoint_id;
     enum restore_what what;
-    bool alone;
+    uint64_t outage_life;
     uint64_t began_us;
     unsigned refusals, worker_refusals;
     struct clock_timer *timer;
@@ -327,13 +327,11 @@ static bool choose_shard(struct restore *restore, const Ckpt__V1__RestartPoint *
 static bool point_names_node(const struct restore *restore, const Ckpt__V1__RestartPoint *point,
                              uint64_t *ret_life)
 {
-    *ret_life = 0;
-    for (size_t i = 0; i < point->n_node_ids; i++) {
+    for (size_t i = 0; i < point->n_node_ids && i < point->n_lives; i++) {
         if (strcmp(point->node_ids[i], restore->agent->node_id) != 0)
             continue;
-        if (i < point->n_lives)
-            *ret_life = point->lives[i];
-        return true;
+        *ret_life = point->lives[i];
+        return *ret_life != 0; /* nothing starts without it */
     }
     return false;
 }
@@ -348,7 +346,7 @@ static const char *part_before(const struct restore *restore, const Ckpt__V1__Re
     if (point->n_shards != 1 || !point_names_node(restore, point, &life))
         return NULL;
     for (size_t i = 0; i < point->n_node_ids && i < point->n_lives; i++)
-        if (point->lives[i] != 0 && point->lives[i] < life)
+        if (point->lives[i] < life)
             return point->node_ids[i];
     return NULL;
 }
@@ -452,10 +450,9 @@ static void restore_tell(struct restore *restore, const Ckpt__V1__RestartPoint *
     const struct restore_owner owner = {.name = restore->owner_named ? restore->owner_name : "",
                                         .uid = known ? restore->owner_uid : restore->user.uid};
 
-    restore->told(restore->data, &(struct restore_word){.epoch = point->epoch,
-                                                        .life = life,
-                                                        .deadline = point->deadline,
-                                                        .owner = &owner});
+    restore->told(restore->data,
+                  &(struct restore_word){
+                      .epoch = point->epoch, .life = life, .part = point->part, .owner = &owner});
 }
 
 /* True: the broker does not count on this allocation here, which may change in a moment. */
@@ -476,7 +473,8 @@ static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
         snprintf(text, sizeof(text),
                  "allocation %s is not registered on node %s but on %s%s; start it there, or "
                  "update the allocation's nodes",
-                 restore->allocation_id, restore->agent->node_id, point->node_ids[0],
+                 restore->allocation_id, restore->agent->node_id,
+                 point->n_node_ids > 0 ? point->node_ids[0] : "none",
                  point->n_node_ids > 1 ? " and others" : "");
     else {
         restore_tell(restore, point, life);
@@ -583,9 +581,9 @@ static void point_end(struct rpc_client_call *call, void *data, const struct rpc
     if (!rpc_follow_result(follow, end, &delay_ms) && end->status != RPC_NOT_FOUND &&
         end->channel == rpc_follow_channel(follow))
         rpc_follow_move(follow, NULL); /* no broker, or one that cannot: another may */
-    if (restore->alone && end->status != RPC_NOT_FOUND &&
+    if (restore->outage_life != 0 && end->status != RPC_NOT_FOUND &&
         agent_now_us(restore->agent) - restore->began_us >= SCRATCH_WAIT_US) {
-        restore->told(restore->data, &(struct restore_word){0});
+        restore->told(restore->data, &(struct restore_word){.life = restore->outage_life});
         restore_finish(restore, &(struct restore_result){.folder = "", .notice = "", .error = ""});
         return;
     }
@@ -656,7 +654,7 @@ struct restore *restore_start(struct restart_points *points, const struct restor
     restore->opened = ask->folder;
     restore->user = ask->user;
     restore->what = ask->what;
-    restore->alone = ask->what == RESTORE_NOTHING && ask->alone;
+    restore->outage_life = ask->what == RESTORE_NOTHING ? ask->outage_life : 0;
     if (ask->owner != NULL) {
         snprintf(restore->owner_name, sizeof(restore->owner_name), "%s", ask->owner->name);
         restore->owner_named = ask->owner->name[0] != '\0';

@@ -5,7 +5,7 @@
  *          it, on every node of the job alike.
  * Shapes   one restore per attached ckpt-run; restore_cancel() when it goes away. One channel pair for all restores.
  * Errors   no leader, storage away: tried again for as long as ckpt-run waits, never "from scratch". (Whoever asked for that, and
- *          may, goes without an answer after a few seconds, in a life that is not known.) An allocation that the broker
+ *          may, goes without an answer after a few seconds, in the life that was named last.) An allocation that the broker
  *          does not know, that has ended or that is not of this node is told by `error`, after a few seconds of patience.
  *          Of a job of more than 16 nodes each reads its own shard only, and none falls back: that is told by `error` too.
  *          Who is neither the owner nor root is told by `error` at once. The owner is the user of this node that the registered name
@@ -43,11 +43,10 @@ struct restore_owner {
 
 /* What an answer of a broker says of a start. */
 struct restore_word {
-    uint64_t epoch; /* of its state; 0: no broker answered */
-    uint64_t life;  /* for which it would be started; 0: not known */
-    const Ckpt__V1__AllocationDeadline
-        *deadline;                     /* of its walltime, now; NULL: none, or not known */
-    const struct restore_owner *owner; /* NULL: no broker answered */
+    uint64_t epoch;                       /* of its state; 0: no broker answered */
+    uint64_t life;                        /* for which it would be started */
+    const Ckpt__V1__AllocationPart *part; /* its walltime, now; NULL: no broker answered */
+    const struct restore_owner *owner;    /* NULL: no broker answered */
 };
 
 enum restore_what {
@@ -63,7 +62,8 @@ struct restore_ask {
     const struct opened *folder; /* the same, open for as long as the restore lasts */
     struct machine_user user;
     enum restore_what what;
-    bool alone; /* nothing is brought, and a broker that does not answer is not waited for */
+    uint64_t
+        outage_life; /* when nothing is to be brought and no broker answers; 0: one is waited for */
     const struct restore_owner *owner; /* that is known already; NULL: none */
     /* Comes with each answer of a broker, so perhaps again. The restore must not be cancelled from within. */
     void (*told)(void *data, const struct restore_word *word);

@@ -30,32 +30,6 @@ uint64_t walltime_moved(uint64_t kept_us, uint64_t from_ms, uint64_t to_ms)
     return apart_us < kept_us ? kept_us - apart_us : 1;
 }
 
-/* A run of an allocation began as long before its walltime ends as that lasts; the life of a part that joined it later is not told from it. */
-static bool started_within(const struct allocation *allocation,
-                           const Ckpt__V1__AllocationDeadline *deadline)
-{
-    uint64_t came_ms = allocation->agent->orders_taken_us / 1000;
-    uint64_t started_ms = allocation->entry.started_us / 1000;
-
-    return started_ms != 0 && deadline->walltime_ms >= deadline->remaining_ms &&
-           started_ms + (deadline->walltime_ms - deadline->remaining_ms) >= came_ms;
-}
-
-/* Of what was started while nobody could tell its life: the one whose walltime it is. Without, the report of its end would be taken for one
- * of whatever life the allocation has by then. Two lives that follow each other mostly have one walltime. */
-static uint64_t life_of(const struct allocation *allocation)
-{
-    const struct ledger_entry *entry = &allocation->entry;
-    const Ckpt__V1__OrderSet *orders = allocation->agent->orders;
-
-    for (size_t i = 0; entry->life == 0 && orders != NULL && i < orders->n_deadlines; i++)
-        if (strcmp(orders->deadlines[i]->allocation_id, entry->allocation_id) == 0 &&
-            orders->deadlines[i]->walltime_ms == entry->walltime_ms &&
-            started_within(allocation, orders->deadlines[i]))
-            return orders->deadlines[i]->life;
-    return entry->life;
-}
-
 static void walltime_fired(void *data)
 {
     struct allocation *allocation = data;
@@ -74,7 +48,7 @@ static void walltime_fired(void *data)
                  &(struct process_stop_ask){.cause = STOP_BY_WALLTIME,
                                             .reason = CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED,
                                             .grace_ms = allocation->entry.grace_ms,
-                                            .life = life_of(allocation)});
+                                            .life = allocation->entry.life});
 }
 
 void walltime_init(struct allocation *allocation)
@@ -103,34 +77,56 @@ void walltime_start(struct allocation *allocation)
                            deadline_us > now_us ? deadline_us - now_us : 0);
 }
 
-void walltime_set(struct allocation *allocation, const Ckpt__V1__AllocationDeadline *deadline,
+static uint64_t walltime_end_us(const struct allocation *allocation,
+                                const Ckpt__V1__AllocationPart *part, uint64_t life,
+                                uint64_t came_us)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+    bool changed = entry->walltime_ms != 0 && part->walltime_ms != entry->walltime_ms;
+    bool running = allocation->process.state != PROCESS_ABSENT;
+    bool holds = life == entry->life || (running && !changed);
+    uint64_t kept_us =
+        changed ? walltime_moved(entry->deadline_us, entry->walltime_ms, part->walltime_ms)
+                : entry->deadline_us;
+    uint64_t remaining_ms =
+        part->remaining_ms < UINT64_MAX / 2000 ? part->remaining_ms : UINT64_MAX / 2000;
+
+    if (part->walltime_ms == 0)
+        return 0;
+    return walltime_choose(kept_us, came_us + remaining_ms * 1000, holds);
+}
+
+/* Nothing that is worth a write to the journal: what is left is told with each set, and came a little sooner or later. */
+static bool walltime_same(const struct allocation *allocation, const Ckpt__V1__AllocationPart *part,
+                          uint64_t life, uint64_t end_us)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+
+    if (life != entry->named_life || part->grace_ms != entry->grace_ms ||
+        part->walltime_ms != entry->walltime_ms)
+        return false;
+    if (end_us == entry->deadline_us)
+        return true;
+    return allocation->process.state == PROCESS_ABSENT && entry->deadline_us != 0 &&
+           end_us + WALLTIME_TOLERANCE_US > entry->deadline_us &&
+           end_us < entry->deadline_us + WALLTIME_TOLERANCE_US;
+}
+
+void walltime_set(struct allocation *allocation, const Ckpt__V1__AllocationPart *part,
                   uint64_t life, uint64_t came_us)
 {
     struct ledger_entry *entry = &allocation->entry;
-    bool changed = deadline->walltime_ms != 0 && entry->walltime_ms != 0 &&
-                   deadline->walltime_ms != entry->walltime_ms;
-    bool running = allocation->process.state != PROCESS_ABSENT;
-    bool same = life != 0 && life == entry->life;
-    bool holds = same || (running && !changed);
-    uint64_t kept_us =
-        changed ? walltime_moved(entry->deadline_us, entry->walltime_ms, deadline->walltime_ms)
-                : entry->deadline_us;
-    uint64_t remaining_ms =
-        deadline->remaining_ms < UINT64_MAX / 2000 ? deadline->remaining_ms : UINT64_MAX / 2000;
-    uint64_t chosen_us = walltime_choose(kept_us, came_us + remaining_ms * 1000, holds);
+    uint64_t end_us = walltime_end_us(allocation, part, life, came_us);
 
-    if (chosen_us == entry->deadline_us && deadline->grace_ms == entry->grace_ms &&
-        deadline->walltime_ms == entry->walltime_ms)
+    if (walltime_same(allocation, part, life, end_us))
         return;
-    if (!running && entry->deadline_us != 0 &&
-        chosen_us + WALLTIME_TOLERANCE_US > entry->deadline_us &&
-        chosen_us < entry->deadline_us + WALLTIME_TOLERANCE_US)
-        return;
-    entry->deadline_us = chosen_us;
-    entry->grace_ms = deadline->grace_ms;
-    entry->walltime_ms = deadline->walltime_ms;
+    entry->named_life = life;
+    entry->deadline_us = end_us;
+    entry->grace_ms = part->grace_ms;
+    entry->walltime_ms = part->walltime_ms;
     allocation_commit(allocation, NULL, 0);
-    log_info("walltime", "allocation=%s remaining_ms=%" PRIu64 " grace_ms=%" PRIu64,
-             entry->allocation_id, remaining_ms, entry->grace_ms);
+    if (end_us != 0)
+        log_info("walltime", "allocation=%s remaining_ms=%" PRIu64 " grace_ms=%" PRIu64,
+                 entry->allocation_id, part->remaining_ms, entry->grace_ms);
     walltime_start(allocation);
 }

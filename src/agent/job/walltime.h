@@ -1,9 +1,9 @@
 /* The agent's own walltime: a monotonic timer per allocation that no checkpoint and no broker outage extends.
  *
- * Flow     walltime_set() with each deadline of an order set or a restart point; walltime_start() after a restart of the agent; when it fires:
+ * Flow     walltime_set() with each part that an order set or a restart point names, also of one without a walltime; walltime_start() after a restart of the agent; when it fires:
  *          process_stop(walltime).
  * Shapes   the deadline is kept in the journal. While an application runs, and before that within the life that it is to be started for,
- *          it only moves earlier, except when the scheduler registered another walltime (AllocationDeadline.walltime_ms differs from
+ *          it only moves earlier, except when the scheduler registered another walltime (AllocationPart.walltime_ms differs from
  *          the one kept): then it moves by the difference, since the life began when it did. What is told late, and counted from when
  *          it came, is no later end.
  * Source   S1-090, F-012, F-019; invariant I33.
@@ -20,8 +20,8 @@ struct allocation;
 
 void walltime_init(struct allocation *allocation);
 void walltime_close(struct allocation *allocation);
-/* Of an order set or a restart point that came at this instant: what remains is counted from then. life: whose it is; 0: not known. */
-void walltime_set(struct allocation *allocation, const Ckpt__V1__AllocationDeadline *deadline,
+/* Of an order set or a restart point that came at this instant: what remains is counted from then. life: whose it is. */
+void walltime_set(struct allocation *allocation, const Ckpt__V1__AllocationPart *part,
                   uint64_t life, uint64_t came_us);
 void walltime_start(struct allocation *allocation);
 

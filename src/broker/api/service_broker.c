@@ -253,17 +253,15 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
     const struct fsm_allocation *allocation = fsm_allocation_find(fsm, asked->allocation_id);
     const struct fsm_checkpoint *checkpoint;
     Ckpt__V1__RestartPoint reply = CKPT__V1__RESTART_POINT__INIT;
-    Ckpt__V1__AllocationDeadline deadline;
+    Ckpt__V1__AllocationPart part;
     struct fsm_summary summary;
 
     if (allocation == NULL) {
         request_refuse(request, FSM_ALLOCATION_NOT_FOUND, 0, 0);
         return;
     }
-    if (allocation->walltime_ms != 0) {
-        translate_deadline(fsm, allocation, replica_state_ms(request->broker->replica), &deadline);
-        reply.deadline = &deadline;
-    }
+    translate_part(fsm, allocation, replica_state_ms(request->broker->replica), &part);
+    reply.part = &part;
     fsm_get_summary(fsm, &summary);
     reply.epoch = summary.epoch;
     reply.index = summary.applied_index;

@@ -114,7 +114,7 @@ static void reach_word(struct evaluator_keep *keep, uint32_t word)
 static bool tell_node(struct evaluator_keep *keep, uint32_t node_slot)
 {
     uint32_t slots[ALLOCATIONS_PER_NODE_TOLD_MAX];
-    size_t count = fsm_allocations_on_node(keep->fsm, node_slot, slots, NULL, ARRAY_COUNT(slots));
+    size_t count = fsm_allocations_on_node(keep->fsm, node_slot, slots, ARRAY_COUNT(slots));
 
     if (count > ARRAY_COUNT(slots))
         return false;

@@ -11,25 +11,6 @@
 
 struct session;
 
-enum { DISPATCHER_RUNNING_MAX = 1024 };
-
-/* dispatcher_running.c: the allocations whose applications run on a node, as its agent says. */
-struct running_item {
-    char id[ID_MAX_BYTES + 1];
-    uint64_t life;   /* 0: not known */
-    uint64_t report; /* as of which it runs; 0: not said */
-};
-struct running_set {
-    struct running_item *items;
-    size_t count, capacity;
-    uint64_t
-        report; /* the last one that was made before the agent said all that runs; 0: not said */
-};
-struct running_orphan {
-    const struct fsm_allocation *allocation;
-    uint64_t life; /* what is of it or of an earlier one must end */
-};
-
 struct dispatcher {
     struct broker *broker;
     struct replica_observer observer;
@@ -60,21 +41,9 @@ void dispatcher_sessions_changed(
 void dispatcher_sessions_end(struct dispatcher *dispatcher); /* NOT_LEADER to all */
 void dispatcher_sessions_close(struct dispatcher *dispatcher);
 
-/* Both tell whether the orders may be others now. `report`: running_set's. */
-bool running_take_all(struct running_set *set, uint64_t report,
-                      Ckpt__V1__RunningAllocation *const *items, size_t count);
-bool running_take_report(struct running_set *set, const Ckpt__V1__AgentReport *report);
-void running_close(struct running_set *set);
-/* Those that must not run on the node; room for DISPATCHER_RUNNING_MAX. */
-size_t running_orphans(const struct running_set *set, const struct fsm *fsm, uint32_t node_slot,
-                       struct running_orphan *ret_orphans);
-/* Those whose start the state waits for and has no report of any more; nothing while one of the node's may be on its way. Right
- * after running_take_all(). Room for FSM_RUNNING_PER_COMMAND_MAX. */
-size_t running_awaited(const struct running_set *set, const struct fsm *fsm, uint32_t node_slot,
-                       const struct running_item **ret_items);
-
-/* dispatcher_orders.c: what the node must do now, as the message of the stream. Replaces what is in ret_bytes. */
+/* dispatcher_orders.c: what the node must do now and what may run there, as the message of the stream: of the applied state alone. Replaces what
+ * is in ret_bytes. */
 void dispatcher_pack_orders(const struct dispatcher *dispatcher, uint32_t node_slot,
-                            const struct running_set *running, struct buf *ret_bytes);
+                            struct buf *ret_bytes);
 
 #endif

@@ -1,6 +1,6 @@
-/* From fsm_orders_for_node() to the OrderSet that an agent gets.
+/* From fsm_orders_for_node() and fsm_parts_on_node() to the OrderSet that an agent gets.
  *
- * Flow     orders and walltime ends of one node, and what runs there but must not (dispatcher_running.c) -> AgentDown -> bytes.
+ * Flow     orders of one node and the parts that may run there, of the applied state alone -> AgentDown -> bytes.
  * Shapes   messages live during one call; texts are the state's or part of one block per call.
  * Source   agent.proto; invariant I20: only applied state is looked at, so every order's entry is committed.
  */
@@ -11,15 +11,15 @@
 #include "src/broker/dispatch/dispatcher_internal.h"
 #include "src/broker/explain/translate.h"
 
-enum { ORDERS_PATH_BYTES = 2048, ORDERS_ALLOCATIONS_MAX = 1024 };
+enum { ORDERS_PATH_BYTES = 2048, ORDERS_PARTS_MAX = 1024 };
 
 struct order_messages {
-    size_t order_count, deadline_count;
+    size_t order_count, part_count;
     Ckpt__V1__Order *orders;
     Ckpt__V1__Order **order_pointers;
     char (*paths)[ORDERS_PATH_BYTES];
-    Ckpt__V1__AllocationDeadline *deadlines;
-    Ckpt__V1__AllocationDeadline **deadline_pointers;
+    Ckpt__V1__AllocationPart *parts;
+    Ckpt__V1__AllocationPart **part_pointers;
 };
 
 static void fill_checkpoint(const struct fsm *fsm, const struct fsm_order *order,
@@ -66,40 +66,15 @@ static void fill_order(const struct fsm *fsm, const struct fsm_order *order,
     CHECK_UNREACHABLE("order kind");
 }
 
-/* Orders to end what runs on the node although its allocation has ended or is elsewhere. */
-static size_t derive_orphans(const struct fsm *fsm, uint32_t node_slot,
-                             const struct running_set *running, struct fsm_order *ret_orders)
-{
-    struct running_orphan *orphans = check_calloc(running->count + 1, sizeof(*orphans));
-    size_t count = running_orphans(running, fsm, node_slot, orphans);
-
-    for (size_t i = 0; i < count; i++) {
-        uint64_t grace_ms = orphans[i].allocation->grace_ms;
-
-        ret_orders[i] =
-            (struct fsm_order){.kind = FSM_ORDER_TERMINATE,
-                               .allocation = orphans[i].allocation,
-                               .grace_ms = grace_ms > 0 ? grace_ms : fsm_policy(fsm)->grace_ms,
-                               .reason = CKPT__V1__REASON__REASON_ALLOCATION_ENDED,
-                               .life = orphans[i].life};
-    }
-    free(orphans);
-    return count;
-}
-
-static void fill_orders(const struct fsm *fsm, uint32_t node_slot,
-                        const struct running_set *running, struct order_messages *messages)
+static void fill_orders(const struct fsm *fsm, uint32_t node_slot, struct order_messages *messages)
 {
     size_t count = fsm_orders_for_node(fsm, node_slot, NULL, 0);
     struct fsm_order *orders;
 
     if (count > FSM_ORDERS_PER_NODE_MAX)
         count = FSM_ORDERS_PER_NODE_MAX;
-    orders = check_calloc(count + running->count, sizeof(*orders));
+    orders = check_calloc(count, sizeof(*orders));
     fsm_orders_for_node(fsm, node_slot, orders, count);
-    count += derive_orphans(fsm, node_slot, running, orders + count);
-    if (count > FSM_ORDERS_PER_NODE_MAX)
-        count = FSM_ORDERS_PER_NODE_MAX;
     messages->order_count = count;
     messages->orders = check_calloc(count, sizeof(*messages->orders));
     messages->order_pointers = check_calloc(count, sizeof(Ckpt__V1__Order *));
@@ -111,29 +86,24 @@ static void fill_orders(const struct fsm *fsm, uint32_t node_slot,
     free(orders);
 }
 
-static void fill_deadlines(const struct fsm *fsm, uint32_t node_slot, uint64_t now_ms,
-                           struct order_messages *messages)
+/* False: there are more than a set holds, and it names none of those that are left out. */
+static bool fill_parts(const struct fsm *fsm, uint32_t node_slot, uint64_t now_ms,
+                       struct order_messages *messages)
 {
-    uint32_t slots[ORDERS_ALLOCATIONS_MAX];
-    uint64_t lives[ORDERS_ALLOCATIONS_MAX];
-    size_t count = fsm_allocations_on_node(fsm, node_slot, slots, lives, ORDERS_ALLOCATIONS_MAX);
+    struct fsm_part parts[ORDERS_PARTS_MAX];
+    size_t count = fsm_parts_on_node(fsm, node_slot, parts, ORDERS_PARTS_MAX);
+    bool all = count <= ORDERS_PARTS_MAX;
 
-    if (count > ORDERS_ALLOCATIONS_MAX)
-        count = ORDERS_ALLOCATIONS_MAX;
-    messages->deadlines = check_calloc(count, sizeof(*messages->deadlines));
-    messages->deadline_pointers = check_calloc(count, sizeof(Ckpt__V1__AllocationDeadline *));
-    for (size_t i = 0; i < count; i++) {
-        const struct fsm_allocation *allocation = fsm_allocation_at(fsm, slots[i]);
-        size_t n = messages->deadline_count;
-
-        CHECK(allocation != NULL);
-        if (allocation->walltime_ms == 0)
-            continue;
-        translate_deadline(fsm, allocation, now_ms, &messages->deadlines[n]);
-        messages->deadlines[n].life = lives[i];
-        messages->deadline_pointers[n] = &messages->deadlines[n];
-        messages->deadline_count++;
+    messages->part_count = all ? count : ORDERS_PARTS_MAX;
+    messages->parts = check_calloc(messages->part_count, sizeof(*messages->parts));
+    messages->part_pointers =
+        check_calloc(messages->part_count, sizeof(Ckpt__V1__AllocationPart *));
+    for (size_t i = 0; i < messages->part_count; i++) {
+        translate_part(fsm, parts[i].allocation, now_ms, &messages->parts[i]);
+        messages->parts[i].life = parts[i].life;
+        messages->part_pointers[i] = &messages->parts[i];
     }
+    return all;
 }
 
 static void free_messages(struct order_messages *messages)
@@ -141,12 +111,12 @@ static void free_messages(struct order_messages *messages)
     free(messages->orders);
     free(messages->order_pointers);
     free(messages->paths);
-    free(messages->deadlines);
-    free(messages->deadline_pointers);
+    free(messages->parts);
+    free(messages->part_pointers);
 }
 
 void dispatcher_pack_orders(const struct dispatcher *dispatcher, uint32_t node_slot,
-                            const struct running_set *running, struct buf *ret_bytes)
+                            struct buf *ret_bytes)
 {
     const struct fsm *fsm = replica_fsm(dispatcher->broker->replica);
     uint64_t now_ms = replica_state_ms(dispatcher->broker->replica);
@@ -158,16 +128,16 @@ void dispatcher_pack_orders(const struct dispatcher *dispatcher, uint32_t node_s
 
     fsm_get_summary(fsm, &summary);
     replica_get_status(dispatcher->broker->replica, &status);
-    fill_orders(fsm, node_slot, running, &messages);
-    fill_deadlines(fsm, node_slot, now_ms, &messages);
+    fill_orders(fsm, node_slot, &messages);
     set.epoch = summary.epoch;
     set.term = status.term;
     set.index = summary.applied_index;
     set.n_orders = messages.order_count;
     set.orders = messages.order_pointers;
-    set.n_deadlines = messages.deadline_count;
-    set.deadlines = messages.deadline_pointers;
-    set.lives_until = life_make(summary.epoch, summary.command_count);
+    if (fill_parts(fsm, node_slot, now_ms, &messages))
+        set.lives_until = life_make(summary.epoch, summary.command_count);
+    set.n_parts = messages.part_count;
+    set.parts = messages.part_pointers;
     down.body_case = CKPT__V1__AGENT_DOWN__BODY_ORDERS;
     down.orders = &set;
     buf_clear(ret_bytes);

@@ -45,7 +45,6 @@ struct session {
     char node_id[SESSION_TEXT_BYTES];
     char boot_id[SESSION_TEXT_BYTES];
     char version[SESSION_TEXT_BYTES];
-    struct running_set running;
 };
 
 /* One NodeReport in flight. */
@@ -75,7 +74,6 @@ static void session_release(struct session *session)
     if (session->call != NULL || session->pending > 0)
         return;
     list_remove(&session->node);
-    running_close(&session->running);
     free(session);
 }
 
@@ -149,7 +147,7 @@ static void session_send_orders(struct session *session)
     }
     session->dirty = false;
     buf_init(&bytes);
-    dispatcher_pack_orders(session->dispatcher, session->slot, &session->running, &bytes);
+    dispatcher_pack_orders(session->dispatcher, session->slot, &bytes);
     if (!rpc_call_send(session->call, bytes.bytes, bytes.length))
         session->blocked = true;
     buf_close(&bytes);
@@ -369,8 +367,6 @@ static void take_hello(struct session *session, const Ckpt__V1__AgentHello *hell
     snprintf(session->node_id, sizeof(session->node_id), "%s", hello->node_id);
     snprintf(session->boot_id, sizeof(session->boot_id), "%s", hello->boot_id);
     snprintf(session->version, sizeof(session->version), "%s", hello->version);
-    running_take_all(&session->running, hello->last_report_sequence, hello->running,
-                     hello->n_running);
     node = fsm_node_find(session_fsm(session), session->node_id);
     note_hello(session, node);
     if (node != NULL && strcmp(node->boot_id, session->boot_id) == 0 &&
@@ -455,8 +451,6 @@ static void take_report(struct session *session, Ckpt__V1__AgentReport *report)
         session_send_ack(session, node); /* a repetition of what is committed */
         return;
     }
-    if (running_take_report(&session->running, report) && session->slot != SLOT_NONE)
-        session_send_orders(session);
     if (session->pending >= DISPATCHER_REPORTS_MAX) {
         session_finish(session, RPC_RESOURCE_EXHAUSTED,
                        "too many reports wait for their acknowledgement");
@@ -478,29 +472,39 @@ static void on_told(void *data, const struct err *failed, const struct fsm_outco
         session_release(session);
 }
 
-/* The state waits for starts whose reports were lost. It judges again: other reports may come in between. */
-static void tell_awaited(struct session *session)
+/* The state waits for starts whose reports were lost: what runs tells them, unless a report may be on its way. It judges again, since others
+ * may come in between. */
+static void tell_awaited(struct session *session, const Ckpt__V1__AgentHeartbeat *heartbeat)
 {
-    const struct running_item *items[FSM_RUNNING_PER_COMMAND_MAX];
+    const struct fsm *fsm = session_fsm(session);
     Ckpt__Log__V1__RunningPart parts[FSM_RUNNING_PER_COMMAND_MAX];
     Ckpt__Log__V1__RunningPart *pointers[FSM_RUNNING_PER_COMMAND_MAX];
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__Log__V1__NodeRunning told = CKPT__LOG__V1__NODE_RUNNING__INIT;
-    size_t count = running_awaited(&session->running, session_fsm(session), session->slot, items);
+    size_t count = 0;
 
-    if (count == 0 || session->telling)
+    if (session->telling ||
+        heartbeat->last_report_sequence != fsm_node_at(fsm, session->slot)->last_report_sequence)
         return;
-    for (size_t i = 0; i < count; i++) {
-        ckpt__log__v1__running_part__init(&parts[i]);
-        parts[i].allocation_id = translate_text(items[i]->id);
-        parts[i].life = items[i]->life;
-        pointers[i] = &parts[i];
+    for (size_t i = 0; i < heartbeat->n_running && count < FSM_RUNNING_PER_COMMAND_MAX; i++) {
+        const Ckpt__V1__RunningAllocation *item = heartbeat->running[i];
+        const struct fsm_allocation *allocation = fsm_allocation_find(fsm, item->allocation_id);
+
+        if (allocation == NULL || !fsm_part_awaits(allocation, session->slot, item->life))
+            continue;
+        ckpt__log__v1__running_part__init(&parts[count]);
+        parts[count].allocation_id = item->allocation_id;
+        parts[count].life = item->life;
+        pointers[count] = &parts[count];
+        count++;
     }
+    if (count == 0)
+        return;
     log_info("start_found", "node=%s count=%zu first=%s text=\"it runs, the report is lost\"",
-             session->node_id, count, items[0]->id);
+             session->node_id, count, parts[0].allocation_id);
     told.node_id = session->node_id;
     told.boot_id = session->boot_id;
-    told.report_sequence = session->running.report;
+    told.report_sequence = heartbeat->last_report_sequence;
     told.running = pointers;
     told.n_running = count;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_RUNNING;
@@ -516,10 +520,7 @@ static void take_heartbeat(struct session *session, const Ckpt__V1__AgentHeartbe
     if (session_node(session) == NULL)
         return;
     nodes_heard(session->dispatcher->nodes, session->slot, heartbeat);
-    if (running_take_all(&session->running, heartbeat->last_report_sequence, heartbeat->running,
-                         heartbeat->n_running))
-        session_send_orders(session);
-    tell_awaited(session);
+    tell_awaited(session, heartbeat);
 }
 
 /* ---- up --------------------------------------------------------------------------------------------------------------- */
@@ -673,7 +674,6 @@ void dispatcher_sessions_close(struct dispatcher *dispatcher)
         if (session->call != NULL)
             rpc_call_set_data(session->call, NULL);
         list_remove(&session->node);
-        running_close(&session->running);
         free(session);
     }
 }

@@ -351,14 +351,15 @@ uint32_t translate_checkpoint_efficiency(const Ckpt__V1__Policy *policy,
     return (uint32_t)((uint64_t)PPM * MINUTE_MS / (MINUTE_MS + ms));
 }
 
-void translate_deadline(const struct fsm *fsm, const struct fsm_allocation *allocation,
-                        uint64_t now_ms, Ckpt__V1__AllocationDeadline *message)
+void translate_part(const struct fsm *fsm, const struct fsm_allocation *allocation, uint64_t now_ms,
+                    Ckpt__V1__AllocationPart *message)
 {
     uint64_t end_ms = allocation->started_at_ms + allocation->walltime_ms;
 
-    ckpt__v1__allocation_deadline__init(message);
+    ckpt__v1__allocation_part__init(message);
     message->allocation_id = translate_text(allocation->id);
-    message->remaining_ms = end_ms > now_ms ? end_ms - now_ms : 0;
+    if (allocation->walltime_ms != 0 && end_ms > now_ms)
+        message->remaining_ms = end_ms - now_ms;
     message->grace_ms = allocation->grace_ms > 0 ? allocation->grace_ms : fsm_policy(fsm)->grace_ms;
     message->walltime_ms = allocation->walltime_ms;
 }

@@ -144,8 +144,7 @@ bool nodes_unreported(const struct fsm_node *node)
 static uint64_t extra_patience_ms(const struct fsm *fsm, uint32_t node_slot)
 {
     uint32_t slots[NODES_ALLOCATIONS_LOOKED_AT];
-    size_t count =
-        fsm_allocations_on_node(fsm, node_slot, slots, NULL, NODES_ALLOCATIONS_LOOKED_AT);
+    size_t count = fsm_allocations_on_node(fsm, node_slot, slots, NODES_ALLOCATIONS_LOOKED_AT);
     uint64_t extra_ms = 0;
 
     if (count > NODES_ALLOCATIONS_LOOKED_AT)

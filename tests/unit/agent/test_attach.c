@@ -132,7 +132,7 @@ static struct rpc_client_call *attach(void)
 static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes, size_t length)
 {
     Ckpt__V1__RestartPoint point = CKPT__V1__RESTART_POINT__INIT;
-    Ckpt__V1__AllocationDeadline deadline = CKPT__V1__ALLOCATION_DEADLINE__INIT;
+    Ckpt__V1__AllocationPart part = CKPT__V1__ALLOCATION_PART__INIT;
     Ckpt__V1__ShardInfo shard = CKPT__V1__SHARD_INFO__INIT, *shards[] = {&shard};
     char node[] = "node-a", other[] = "node-b", job[] = "job", path[] = "/ckpt";
     char *nodes[] = {node, other};
@@ -140,16 +140,16 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     uint8_t reply[256];
 
     (void)data, (void)bytes, (void)length;
-    deadline.allocation_id = job;
-    deadline.remaining_ms = 40000;
-    deadline.walltime_ms = 60000;
-    deadline.grace_ms = 5000;
+    part.allocation_id = job;
+    part.remaining_ms = 40000;
+    part.walltime_ms = 60000;
+    part.grace_ms = 5000;
     point.allocation_state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
     point.epoch = 1;
     point.n_node_ids = point.n_lives = 1;
     point.node_ids = nodes;
     point.lives = lives;
-    point.deadline = &deadline;
+    point.part = &part;
     if (life_of_writer != 0) {
         shard.node_id = node;
         point.checkpoint_id = 14;

@@ -8,30 +8,31 @@ static struct allocation *known(const char *id, uint64_t deadline_us)
 {
     struct allocation *allocation = agent_get(&agent, id);
 
-    allocation->entry.life = LIFE;
+    allocation->entry.life = allocation->entry.named_life = LIFE;
     allocation->entry.deadline_us = deadline_us;
     return allocation;
 }
 
-/* A set whose deadlines, of job and other, all have so much left. */
+/* A set of parts, of job and other, that all have so much left of their walltime; 0: it has no end. */
 static void take_set(size_t count, uint64_t life, uint64_t remaining_ms)
 {
     static const char *const ids[] = {"job", "other"};
-    Ckpt__V1__AllocationDeadline deadlines[2], *pointers[2];
+    Ckpt__V1__AllocationPart parts[2], *pointers[2];
     Ckpt__V1__OrderSet set = CKPT__V1__ORDER_SET__INIT;
     uint8_t bytes[512];
     size_t length;
 
     for (size_t i = 0; i < count; i++) {
-        ckpt__v1__allocation_deadline__init(&deadlines[i]);
-        deadlines[i].allocation_id = (char *)ids[i];
-        deadlines[i].life = life;
-        deadlines[i].remaining_ms = remaining_ms;
-        deadlines[i].walltime_ms = 60000;
-        pointers[i] = &deadlines[i];
+        ckpt__v1__allocation_part__init(&parts[i]);
+        parts[i].allocation_id = (char *)ids[i];
+        parts[i].life = life;
+        parts[i].remaining_ms = remaining_ms;
+        parts[i].walltime_ms = remaining_ms == 0 ? 0 : 60000;
+        pointers[i] = &parts[i];
     }
-    set.n_deadlines = count;
-    set.deadlines = pointers;
+    set.n_parts = count;
+    set.parts = pointers;
+    set.lives_until = LIFE + 10;
     assert_true(ckpt__v1__order_set__get_packed_size(&set) <= sizeof(bytes));
     length = ckpt__v1__order_set__pack(&set, bytes);
     agent_take_orders(&agent, ckpt__v1__order_set__unpack(NULL, length, bytes));
@@ -41,40 +42,12 @@ static void take_set(size_t count, uint64_t life, uint64_t remaining_ms)
 static void take_restart_point(struct allocation *allocation, uint64_t remaining_ms,
                                uint64_t walltime_ms)
 {
-    Ckpt__V1__AllocationDeadline deadline = CKPT__V1__ALLOCATION_DEADLINE__INIT;
+    Ckpt__V1__AllocationPart part = CKPT__V1__ALLOCATION_PART__INIT;
 
-    deadline.allocation_id = (char *)(uintptr_t) "job";
-    deadline.remaining_ms = remaining_ms;
-    deadline.walltime_ms = walltime_ms;
-    walltime_set(allocation, &deadline, LIFE, still_now_us);
-}
-
-/* No broker answers, and the agent was started again in the outage. */
-static void a_start_for_an_unknown_life_keeps_the_deadline(void **state)
-{
-    struct allocation *allocation = known("job", 30 * SECOND_US);
-
-    (void)state;
-    assert_true(allocation_set_life(allocation, 0, 0));
-    assert_uint_equal(allocation->entry.life, 0);
-    assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
-}
-
-/* Nor is a set of before the outage read as if it came now. */
-static void an_old_set_does_not_move_a_deadline(void **state)
-{
-    struct allocation *allocation = known("job", 0);
-    struct allocation *other = known("other", 0);
-
-    (void)state;
-    take_set(2, 0, 20000);
-    assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
-    still_now_us += 5 * SECOND_US;
-    assert_true(allocation_set_life(allocation, 0, 0));
-    assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
-    assert_true(allocation_set_life(allocation, 0, LIFE + 1));
-    assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
-    assert_uint_equal(other->entry.deadline_us, 30 * SECOND_US);
+    part.allocation_id = (char *)(uintptr_t) "job";
+    part.remaining_ms = remaining_ms;
+    part.walltime_ms = walltime_ms;
+    walltime_set(allocation, &part, LIFE, still_now_us);
 }
 
 static void a_later_life_has_none_of_the_life_before(void **state)
@@ -121,70 +94,110 @@ static void another_walltime_is_of_the_same_begin(void **state)
     assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
 }
 
-/* Nor when it has passed: what would begin is the life that it ended. */
-static void a_start_for_an_unknown_life_keeps_a_passed_deadline(void **state)
+/* S1-090: the scheduler registers that it has no end any more. */
+static void a_walltime_that_was_taken_away_ends_nothing(void **state)
 {
-    struct allocation *allocation = known("job", 5 * SECOND_US);
+    struct allocation *allocation = known("job", 0);
 
     (void)state;
-    assert_false(allocation_leader_needed(allocation));
-    assert_true(allocation_set_life(allocation, 0, 0));
-    assert_uint_equal(allocation->entry.deadline_us, 5 * SECOND_US);
-    assert_true(allocation_set_life(allocation, 0, 0));
-    assert_uint_equal(allocation->entry.deadline_us, 5 * SECOND_US);
+    take_set(1, LIFE, 20000);
+    assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
+    take_set(1, LIFE, 0);
+    assert_uint_equal(allocation->entry.deadline_us, 0);
+    assert_uint_equal(allocation->entry.walltime_ms, 0);
+    assert_uint_equal(ledger_find(agent.ledger, "job")->deadline_us, 0);
 }
 
-/* A broker that does not know lives says that the allocation runs. */
-static void a_passed_deadline_is_of_the_run_before(void **state)
+/* ---- what may start while no leader can be asked ---- */
+
+/* The fresh life of a job that the agent has orders for, also when it was started again since: its walltime is that life's. */
+static void what_was_named_last_may_start_in_an_outage(void **state)
 {
     struct allocation *allocation = known("job", 5 * SECOND_US);
 
     (void)state;
-    assert_true(allocation_set_life(allocation, 1, 0));
-    assert_uint_equal(allocation->entry.deadline_us, 0);
-    allocation->entry.deadline_us = 30 * SECOND_US;
-    assert_true(allocation_set_life(allocation, 1, 0));
+    allocation->entry.ended_life = LIFE;
+    take_set(1, LIFE + 1, 20000);
+    assert_uint_equal(allocation_outage_life(allocation), LIFE + 1);
+    assert_uint_equal(ledger_find(agent.ledger, "job")->named_life, LIFE + 1);
+    ckpt__v1__order_set__free_unpacked(agent.orders, NULL);
+    agent.orders = NULL; /* as after its restart */
+    still_now_us += 5 * SECOND_US;
+    assert_uint_equal(allocation_outage_life(allocation), LIFE + 1);
+    assert_true(allocation_set_life(allocation, 0, LIFE + 1));
+    assert_uint_equal(allocation->entry.life, LIFE + 1);
     assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
 }
 
-static void nothing_starts_without_a_leader_after_the_end_of_its_life(void **state)
+static void what_was_never_named_waits_for_a_leader(void **state)
+{
+    (void)state;
+    assert_uint_equal(allocation_outage_life(agent_get(&agent, "job")), 0);
+}
+
+static void what_is_named_no_more_waits_for_a_leader(void **state)
+{
+    struct allocation *allocation = known("job", 0);
+
+    (void)state;
+    take_set(1, LIFE, 20000);
+    assert_uint_equal(allocation_outage_life(allocation), LIFE);
+    take_set(0, LIFE, 0);
+    assert_uint_equal(allocation_outage_life(allocation), 0);
+    assert_uint_equal(ledger_find(agent.ledger, "job")->named_life, 0);
+}
+
+/* A restart point may come before the set of the state that it is from. */
+static void a_set_from_before_a_life_does_not_unname_it(void **state)
+{
+    struct allocation *allocation = known("job", 0);
+
+    (void)state;
+    allocation->entry.named_life = LIFE + 20;
+    take_set(0, LIFE, 0);
+    assert_uint_equal(allocation_outage_life(allocation), LIFE + 20);
+}
+
+static void what_ended_here_waits_for_a_leader(void **state)
 {
     struct allocation *allocation = known("job", 30 * SECOND_US);
 
     (void)state;
-    assert_false(allocation_leader_needed(allocation));
+    assert_uint_equal(allocation_outage_life(allocation), LIFE);
     allocation->entry.ended_life = LIFE - 1;
-    assert_false(allocation_leader_needed(allocation));
+    assert_uint_equal(allocation_outage_life(allocation), LIFE);
     allocation->entry.ended_life = LIFE;
-    assert_true(allocation_leader_needed(allocation));
-    allocation->entry.life = 0;
-    assert_false(allocation_leader_needed(allocation));
-    allocation->entry.ended = true;
-    assert_true(allocation_leader_needed(allocation));
+    assert_uint_equal(allocation_outage_life(allocation), 0);
 }
 
-/* Its clock began anew. Of an allocation that never had a walltime nothing is forgotten. */
-static void nothing_starts_without_a_leader_when_a_reboot_took_its_deadline(void **state)
+/* While one of the life before ran, that one's walltime counted. */
+static void the_next_life_has_its_own_walltime_in_an_outage(void **state)
+{
+    struct allocation *allocation = known("job", 0);
+
+    (void)state;
+    take_set(1, LIFE, 20000);
+    allocation->process.state = PROCESS_RUNNING;
+    take_set(1, LIFE + 1, 40000);
+    assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
+    allocation->process.state = PROCESS_ABSENT;
+    allocation->entry.ended_life = LIFE;
+    assert_uint_equal(allocation_outage_life(allocation), LIFE + 1);
+    assert_uint_equal(allocation->entry.deadline_us, 50 * SECOND_US);
+}
+
+/* Its clock began anew. Of an allocation without a walltime nothing is forgotten. */
+static void what_lost_its_deadline_in_a_reboot_waits_for_a_leader(void **state)
 {
     struct allocation *allocation = known("job", 30 * SECOND_US);
 
     (void)state;
     allocation->entry.walltime_ms = 60000;
-    assert_false(allocation_leader_needed(allocation));
+    assert_uint_equal(allocation_outage_life(allocation), LIFE);
     allocation->entry.deadline_us = 0;
-    assert_true(allocation_leader_needed(allocation));
+    assert_uint_equal(allocation_outage_life(allocation), 0);
     allocation->entry.walltime_ms = 0;
-    assert_false(allocation_leader_needed(allocation));
-}
-
-static void an_unknown_life_after_an_ended_one_has_none_of_it(void **state)
-{
-    struct allocation *allocation = known("job", 30 * SECOND_US);
-
-    (void)state;
-    allocation->entry.ended_life = LIFE;
-    assert_true(allocation_set_life(allocation, 0, 0));
-    assert_uint_equal(allocation->entry.deadline_us, 0);
+    assert_uint_equal(allocation_outage_life(allocation), LIFE);
 }
 
 int main(void)
@@ -192,16 +205,17 @@ int main(void)
 #define DEADLINE_TEST(name)                                                                        \
     cmocka_unit_test_setup_teardown(name, still_agent_set_up, still_agent_close)
     const struct CMUnitTest tests[] = {
-        DEADLINE_TEST(a_start_for_an_unknown_life_keeps_the_deadline),
-        DEADLINE_TEST(an_old_set_does_not_move_a_deadline),
         DEADLINE_TEST(what_comes_late_is_no_later_end),
         DEADLINE_TEST(another_walltime_is_of_the_same_begin),
         DEADLINE_TEST(a_later_life_has_none_of_the_life_before),
-        DEADLINE_TEST(a_start_for_an_unknown_life_keeps_a_passed_deadline),
-        DEADLINE_TEST(a_passed_deadline_is_of_the_run_before),
-        DEADLINE_TEST(nothing_starts_without_a_leader_after_the_end_of_its_life),
-        DEADLINE_TEST(nothing_starts_without_a_leader_when_a_reboot_took_its_deadline),
-        DEADLINE_TEST(an_unknown_life_after_an_ended_one_has_none_of_it),
+        DEADLINE_TEST(a_walltime_that_was_taken_away_ends_nothing),
+        DEADLINE_TEST(what_was_named_last_may_start_in_an_outage),
+        DEADLINE_TEST(what_was_never_named_waits_for_a_leader),
+        DEADLINE_TEST(what_is_named_no_more_waits_for_a_leader),
+        DEADLINE_TEST(a_set_from_before_a_life_does_not_unname_it),
+        DEADLINE_TEST(what_ended_here_waits_for_a_leader),
+        DEADLINE_TEST(the_next_life_has_its_own_walltime_in_an_outage),
+        DEADLINE_TEST(what_lost_its_deadline_in_a_reboot_waits_for_a_leader),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

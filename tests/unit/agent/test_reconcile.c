@@ -47,7 +47,7 @@ static const char *steps_of(const struct hand *hand, Ckpt__V1__Order *first,
                             Ckpt__V1__Order *second)
 {
     static const char *const names[] = {"",      "START",     "CANCEL", "EXTEND",
-                                        "HURRY", "TERMINATE", "IGNORE"};
+                                        "HURRY", "TERMINATE", "END",    "IGNORE"};
     static char text[64];
     Ckpt__V1__Order *orders[2];
     struct step steps[8];
@@ -169,16 +169,18 @@ static void what_is_put_off_no_longer_is_hurried(void **state)
 
 static void terminate_is_carried_out_once(void **state)
 {
-    struct hand hand = {.allocation_id = job};
+    struct hand hand = {.allocation_id = job, .life = life_make(1, 400)};
     Ckpt__V1__Order order = terminate_order();
 
     (void)state;
+    order.life = hand.life;
     assert_string_equal(steps_of(NULL, &order, NULL), "TERMINATE");
     assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
     hand.stopping = true;
     assert_string_equal(steps_of(&hand, &order, NULL), "");
     hand.stopping = false;
     hand.terminated = true;
+    hand.ended_life = hand.life;
     assert_string_equal(steps_of(&hand, &order, NULL), "");
 }
 
@@ -203,20 +205,6 @@ static void orders_from_before_a_life_began_are_not_meant_for_it(void **state)
     assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
 }
 
-/* by a broker that does not know lives. */
-static void an_order_without_a_life_is_believed(void **state)
-{
-    struct hand hand = {.allocation_id = job, .life = life_make(1, 400)};
-    Ckpt__V1__Order order = terminate_order();
-    Ckpt__V1__Order checkpoint = checkpoint_order(42, 1);
-
-    (void)state;
-    assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
-    assert_string_equal(steps_of(&hand, &checkpoint, NULL), "START");
-    hand.terminated = true;
-    assert_string_equal(steps_of(&hand, &order, NULL), "");
-}
-
 /* The state of a cluster that was restored from a backup knows of no later life. */
 static void orders_of_a_later_epoch_are_meant_for_any_life(void **state)
 {
@@ -238,30 +226,6 @@ static void orders_of_a_later_epoch_are_meant_for_any_life(void **state)
     set_epoch = 1;
 }
 
-/* I39: the broker ends what it was told runs of an earlier life, which may be over by now, in whatever epoch: it knows of a later one. */
-static void what_runs_of_an_earlier_life_is_not_ended_in_a_later_one(void **state)
-{
-    struct hand hand = {.allocation_id = job, .life = life_make(1, 400)};
-    Ckpt__V1__Order order = terminate_order();
-
-    (void)state;
-    set_epoch = 2;
-    order.reason = CKPT__V1__REASON__REASON_ALLOCATION_ENDED;
-    order.life = life_make(1, 399);
-    assert_string_equal(steps_of(&hand, &order, NULL), "");
-    order.life = life_make(1, 400);
-    assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
-    order.life = life_make(2, 1); /* any that began so far */
-    assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
-    order.life = 0; /* by a broker that does not know lives */
-    assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
-    /* by the state, which knows of no later one */
-    order.life = life_make(1, 399);
-    order.reason = CKPT__V1__REASON__REASON_PREEMPTED;
-    assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
-    set_epoch = 1;
-}
-
 static void each_life_is_terminated_once(void **state)
 {
     struct hand hand = {.allocation_id = job,
@@ -275,6 +239,89 @@ static void each_life_is_terminated_once(void **state)
     assert_string_equal(steps_of(&hand, &order, NULL), "");
     order.life = life_make(1, 401);
     assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
+}
+
+/* Of a set that names this life of the job (0: not the job), derived when lives up to that had begun. */
+static const char *steps_of_set(const struct hand *hand, uint64_t named, uint64_t lives_until)
+{
+    Ckpt__V1__AllocationPart part = CKPT__V1__ALLOCATION_PART__INIT, *parts[] = {&part};
+    Ckpt__V1__OrderSet set = CKPT__V1__ORDER_SET__INIT;
+    struct step steps[4];
+    size_t count;
+
+    part.allocation_id = job;
+    part.life = named;
+    set.epoch = set_epoch;
+    set.lives_until = lives_until;
+    set.parts = parts;
+    set.n_parts = named != 0;
+    count = reconcile(hand, 1, &set, steps);
+    assert_true(count <= 1);
+    return count == 0 ? "" : steps[0].kind == STEP_END ? "END" : "other";
+}
+
+/* F-006, F-022: ended, started again or elsewhere while the node was away. */
+static void what_a_set_does_not_name_ends(void **state)
+{
+    struct hand hand = {.allocation_id = job, .life = life_make(1, 400), .runs = true};
+    uint64_t now = life_make(1, 900);
+
+    (void)state;
+    assert_string_equal(steps_of_set(&hand, life_make(1, 400), now), "");
+    assert_string_equal(steps_of_set(&hand, 0, now), "END");
+    assert_string_equal(steps_of_set(&hand, life_make(1, 500), now), "END");
+    assert_string_equal(steps_of_set(&hand, life_make(1, 300), now), "END");
+    hand.stopping = true;
+    assert_string_equal(steps_of_set(&hand, 0, now), "");
+    hand.stopping = hand.runs = false;
+    assert_string_equal(steps_of_set(&hand, 0, now), "");
+}
+
+/* I39: the restart point that named the life came before the set that does not know it yet. */
+static void a_set_from_before_a_life_began_does_not_end_it(void **state)
+{
+    struct hand hand = {.allocation_id = job, .life = life_make(1, 400), .runs = true};
+
+    (void)state;
+    assert_string_equal(steps_of_set(&hand, 0, life_make(1, 399)), "");
+    assert_string_equal(steps_of_set(&hand, life_make(1, 300), life_make(1, 399)), "");
+    assert_string_equal(steps_of_set(&hand, 0, life_make(1, 400)), "END");
+    hand.life = life_make(2, 10); /* nor one from before a restore */
+    assert_string_equal(steps_of_set(&hand, 0, life_make(1, 900)), "");
+}
+
+/* There are more parts than it holds. */
+static void a_set_that_does_not_name_all_ends_nothing(void **state)
+{
+    struct hand hand = {.allocation_id = job, .life = life_make(1, 400), .runs = true};
+
+    (void)state;
+    assert_string_equal(steps_of_set(&hand, 0, 0), "");
+    hand.life = 0;
+    assert_string_equal(steps_of_set(&hand, 0, 0), "");
+}
+
+static void what_has_no_life_ends(void **state)
+{
+    struct hand hand = {.allocation_id = job, .runs = true};
+
+    (void)state;
+    assert_string_equal(steps_of_set(&hand, life_make(1, 400), life_make(1, 400)), "END");
+}
+
+/* The state of a cluster that was restored from a backup knows of no later life, and goes on with what runs. */
+static void a_later_life_of_an_epoch_before_is_the_one_that_is_named(void **state)
+{
+    struct hand hand = {.allocation_id = job, .life = life_make(1, 400), .runs = true};
+
+    (void)state;
+    set_epoch = 2;
+    assert_string_equal(steps_of_set(&hand, life_make(1, 300), life_make(2, 310)), "");
+    assert_string_equal(steps_of_set(&hand, life_make(2, 311), life_make(2, 311)), "END");
+    assert_string_equal(steps_of_set(&hand, 0, life_make(2, 310)), "END");
+    hand.life = life_make(2, 305);
+    assert_string_equal(steps_of_set(&hand, life_make(1, 300), life_make(2, 310)), "END");
+    set_epoch = 1;
 }
 
 /* The one that is about to start may be of a later life than what the order is to end. */
@@ -376,10 +423,13 @@ int main(void)
         cmocka_unit_test(what_is_put_off_no_longer_is_hurried),
         cmocka_unit_test(terminate_is_carried_out_once),
         cmocka_unit_test(orders_from_before_a_life_began_are_not_meant_for_it),
-        cmocka_unit_test(an_order_without_a_life_is_believed),
         cmocka_unit_test(orders_of_a_later_epoch_are_meant_for_any_life),
-        cmocka_unit_test(what_runs_of_an_earlier_life_is_not_ended_in_a_later_one),
         cmocka_unit_test(each_life_is_terminated_once),
+        cmocka_unit_test(what_a_set_does_not_name_ends),
+        cmocka_unit_test(a_set_from_before_a_life_began_does_not_end_it),
+        cmocka_unit_test(a_set_that_does_not_name_all_ends_nothing),
+        cmocka_unit_test(what_has_no_life_ends),
+        cmocka_unit_test(a_later_life_of_an_epoch_before_is_the_one_that_is_named),
         cmocka_unit_test(an_order_to_terminate_waits_until_ckpt_run_knows_its_life),
         cmocka_unit_test(terminate_in_place_of_a_checkpoint_cancels_first),
         cmocka_unit_test(order_of_another_allocation_withdraws_nothing_of_this_and_starts_there),

@@ -200,45 +200,35 @@ static void keep(Ckpt__V1__ReportKind kind, uint64_t checkpoint_id, uint64_t sin
                      0);
 }
 
-/* One about a checkpoint with that of its snapshot, of this boot only; any other with that of its application. */
 static void what_is_reported_is_told_with_its_age(void **state)
 {
     (void)state;
-    keep(KIND(APPLICATION_EXITED), 0, ago_us());
-    keep(KIND(APPLICATION_EXITED), 0, LEDGER_EARLIER_BOOT);
+    keep(KIND(APPLICATION_STARTED), 0, ago_us());
     keep(KIND(APPLICATION_EXITED), 0, 0);
     keep(KIND(STARTED), 1, ago_us());
-    keep(KIND(STARTED), 1, LEDGER_EARLIER_BOOT);
-    talk(5);
-    assert_uint_equal(hello->hello->last_report_sequence, 5);
-    assert_uint_equal(beat_report, 5);
-    assert_ago(reports[0]->report->application_age_ms);
-    assert_uint_equal(reports[1]->report->application_age_ms, UINT64_MAX);
-    assert_uint_equal(reports[2]->report->application_age_ms, 0);
-    assert_ago(reports[3]->report->snapshot_age_ms);
-    assert_uint_equal(reports[4]->report->snapshot_age_ms, 0);
-    for (size_t i = 0; i < report_count; i++)
-        assert_true(reports[i]->report->snapshot_age_ms == 0 ||
-                    reports[i]->report->application_age_ms == 0);
+    talk(3);
+    assert_uint_equal(hello->hello->last_report_sequence, 3);
+    assert_uint_equal(beat_report, 3);
+    assert_ago(reports[0]->report->snapshot_age_ms);
+    assert_uint_equal(reports[1]->report->snapshot_age_ms, 0);
+    assert_ago(reports[2]->report->snapshot_age_ms);
 }
 
-/* By less than a millisecond younger it could be of a life that began after it; and 0 says that nothing is known. */
+/* 0 says that nothing is known. */
 static void an_age_is_rounded_up(void **state)
 {
-    static const uint64_t ages_us[] = {0, 999, 1000, 7000001};
+    static const uint64_t ages_us[REPORTS_MAX] = {0, 1, 999, 1000, 7000001};
 
     (void)state;
     for (size_t i = 0; i < REPORTS_MAX; i++)
-        keep(i % 2 == 0 ? KIND(STARTED) : KIND(APPLICATION_EXITED), i % 2 == 0 ? 1 : 0,
-             still_now_us - ages_us[i / 2]);
+        keep(KIND(STARTED), 1, still_now_us - ages_us[i]);
     talk(REPORTS_MAX);
     for (size_t i = 0; i < REPORTS_MAX; i++) {
-        const Ckpt__V1__AgentReport *report = reports[i]->report;
-        uint64_t age_ms = i % 2 == 0 ? report->snapshot_age_ms : report->application_age_ms;
+        uint64_t age_ms = reports[i]->report->snapshot_age_ms;
 
         assert_true(age_ms > 0);
-        assert_true(age_ms * 1000 >= ages_us[i / 2]);
-        assert_true(age_ms * 1000 <= ages_us[i / 2] + 1000);
+        assert_true(age_ms * 1000 >= ages_us[i]);
+        assert_true(age_ms * 1000 <= ages_us[i] + 1000);
     }
 }
 
@@ -249,9 +239,10 @@ static struct allocation *job_of(void)
     return agent_get(&agent, "job");
 }
 
-/* No leader could be asked for its life, nor told. */
+/* In an outage: no leader is told. */
 static void starts(void)
 {
+    job_of()->entry.life = LIFE;
     process_attached(job_of(), &(struct process_identity){.pid = PID, .start_ticks = START_TICKS},
                      0, true);
 }
@@ -272,25 +263,18 @@ static void ends(void)
     assert_int_equal(job_of()->process.state, PROCESS_ABSENT);
 }
 
-static void expect_start_and_end(uint64_t start_age_ms, uint64_t end_age_ms)
+/* Of a boot before its age is not known: its clock began anew. */
+static void expect_start_and_end(uint64_t start_age_ms)
 {
-    static const Ckpt__V1__ReportKind kinds[] = {KIND(APPLICATION_STARTED),
-                                                 KIND(APPLICATION_EXITED)};
-    const uint64_t ages_ms[] = {start_age_ms, end_age_ms};
-
-    still_take_set(LIFE); /* which was not known when it started */
     talk(2);
-    for (size_t i = 0; i < 2; i++) {
-        const Ckpt__V1__AgentReport *report = reports[i]->report;
-
-        assert_int_equal(report->kind, kinds[i]);
-        assert_uint_equal(report->life, 0);
-        assert_uint_equal(report->known_life, 0);
-        assert_uint_equal(report->application_age_ms, ages_ms[i]);
-    }
+    assert_int_equal(reports[0]->report->kind, KIND(APPLICATION_STARTED));
+    assert_int_equal(reports[1]->report->kind, KIND(APPLICATION_EXITED));
+    assert_uint_equal(reports[0]->report->life, LIFE);
+    assert_uint_equal(reports[1]->report->life, LIFE);
+    assert_uint_equal(reports[0]->report->snapshot_age_ms, start_age_ms);
 }
 
-static void what_was_started_before_a_restart_is_told_with_its_age(void **state)
+static void what_was_started_before_a_restart_is_told_with_its_life_and_age(void **state)
 {
     (void)state;
     starts();
@@ -300,11 +284,10 @@ static void what_was_started_before_a_restart_is_told_with_its_age(void **state)
     still_now_us += 5 * SECOND_US;
     ends();
     restarts("boot-1");
-    expect_start_and_end(14001, 14001);
+    expect_start_and_end(14001);
 }
 
-/* The clock began anew: how old it is nobody knows, but that it is of before. */
-static void what_was_started_before_a_reboot_is_told_as_of_before(void **state)
+static void what_was_started_before_a_reboot_is_told_with_its_life(void **state)
 {
     (void)state;
     starts();
@@ -312,7 +295,7 @@ static void what_was_started_before_a_reboot_is_told_as_of_before(void **state)
     restarts("boot-2");
     ends();
     restarts("boot-2");
-    expect_start_and_end(UINT64_MAX, UINT64_MAX);
+    expect_start_and_end(0);
 }
 
 #define SESSION_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -322,8 +305,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SESSION_TEST(what_is_reported_is_told_with_its_age),
         SESSION_TEST(an_age_is_rounded_up),
-        SESSION_TEST(what_was_started_before_a_restart_is_told_with_its_age),
-        SESSION_TEST(what_was_started_before_a_reboot_is_told_as_of_before),
+        SESSION_TEST(what_was_started_before_a_restart_is_told_with_its_life_and_age),
+        SESSION_TEST(what_was_started_before_a_reboot_is_told_with_its_life),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

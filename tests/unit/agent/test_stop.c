@@ -177,17 +177,17 @@ static void what_had_finished_before_its_walltime_has_exited(void **state)
 /* A leader tells of a life of the job, which has a minute left of this walltime. */
 static void tell_walltime(uint64_t life, uint64_t walltime_ms)
 {
-    Ckpt__V1__AllocationDeadline deadline = CKPT__V1__ALLOCATION_DEADLINE__INIT;
-    Ckpt__V1__AllocationDeadline *deadlines[] = {&deadline};
+    Ckpt__V1__AllocationPart part = CKPT__V1__ALLOCATION_PART__INIT;
+    Ckpt__V1__AllocationPart *parts[] = {&part};
     Ckpt__V1__OrderSet set = CKPT__V1__ORDER_SET__INIT;
     uint8_t bytes[128];
 
-    deadline.allocation_id = (char[]){"job"};
-    deadline.life = life;
-    deadline.remaining_ms = 60000;
-    deadline.walltime_ms = walltime_ms;
-    set.deadlines = deadlines;
-    set.n_deadlines = 1;
+    part.allocation_id = (char[]){"job"};
+    part.life = life;
+    part.remaining_ms = 60000;
+    part.walltime_ms = walltime_ms;
+    set.parts = parts;
+    set.n_parts = 1;
     assert_true(ckpt__v1__order_set__get_packed_size(&set) <= sizeof(bytes));
     agent_take_orders(
         &agent, ckpt__v1__order_set__unpack(NULL, ckpt__v1__order_set__pack(&set, bytes), bytes));
@@ -203,14 +203,6 @@ static void fire_walltime(void)
     still_first_fire = poll;
 }
 
-/* It was started while nobody could tell its life; a leader has told the end of its walltime since. */
-static void fire_told_walltime(void)
-{
-    job->entry.life = 0;
-    tell_walltime(LIFE, 60000);
-    fire_walltime();
-}
-
 static void expect_killed_in(uint64_t life)
 {
     fire_walltime();
@@ -220,63 +212,14 @@ static void expect_killed_in(uint64_t life)
     assert_uint_equal(job->entry.ended_life, life); /* the next one may begin */
 }
 
-/* Or the report would be about whatever life the job has when it comes (found by the simulator). */
-static void what_has_no_life_is_told_as_killed_in_that_of_its_walltime(void **state)
-{
-    (void)state;
-    job->entry.life = 0;
-    tell_walltime(LIFE, 60000);
-    expect_killed_in(LIFE);
-}
-
 /* Two lives that follow each other mostly have one walltime. */
-static void what_has_a_life_is_told_as_killed_in_it_though_the_next_one_has_its_walltime(
+static void what_is_killed_is_told_in_its_own_life_though_the_next_one_has_its_walltime(
     void **state)
 {
     (void)state;
     tell_walltime(LIFE, 60000);
     tell_walltime(LIFE + 1, 60000);
     expect_killed_in(LIFE);
-}
-
-/* Which of the two it is nobody can tell any more. The last one: told late, the report is not about those that follow. */
-static void what_has_no_life_is_told_as_killed_in_the_last_that_had_its_walltime(void **state)
-{
-    (void)state;
-    tell_walltime(LIFE, 60000);
-    tell_walltime(LIFE + 1, 60000);
-    assert_true(allocation_set_life(job, 0, 0));
-    expect_killed_in(LIFE + 1);
-}
-
-static void what_has_no_life_is_not_told_as_killed_in_one_of_another_walltime(void **state)
-{
-    (void)state;
-    tell_walltime(LIFE, 60000);
-    tell_walltime(LIFE + 1, 70000);
-    assert_true(allocation_set_life(job, 0, 0));
-    assert_uint_equal(job->entry.walltime_ms, 60000);
-    expect_killed_in(0);
-}
-
-static void what_has_no_life_is_not_told_as_killed_in_one_that_began_after_its_start(void **state)
-{
-    (void)state;
-    still_now_us += SECOND_US;
-    job->entry.life = 0;
-    tell_walltime(LIFE, 60000);
-    expect_killed_in(0);
-}
-
-static void what_has_no_life_and_had_finished_before_its_walltime_has_exited(void **state)
-{
-    (void)state;
-    leader_lives = false;
-    exits(0, false);
-    fire_told_walltime();
-    group_lives = false;
-    still_first_fire(job);
-    expect_report(KIND(APPLICATION_EXITED), LIFE, 0);
 }
 
 static void what_had_failed_before_an_order_is_told_as_stopped(void **state)
@@ -494,12 +437,7 @@ int main(void)
         PROCESS_TEST(a_stop_waits_for_what_has_left_the_group),
         PROCESS_TEST(what_had_finished_before_an_order_has_exited),
         PROCESS_TEST(what_had_finished_before_its_walltime_has_exited),
-        PROCESS_TEST(what_has_no_life_is_told_as_killed_in_that_of_its_walltime),
-        PROCESS_TEST(what_has_a_life_is_told_as_killed_in_it_though_the_next_one_has_its_walltime),
-        PROCESS_TEST(what_has_no_life_is_told_as_killed_in_the_last_that_had_its_walltime),
-        PROCESS_TEST(what_has_no_life_is_not_told_as_killed_in_one_of_another_walltime),
-        PROCESS_TEST(what_has_no_life_is_not_told_as_killed_in_one_that_began_after_its_start),
-        PROCESS_TEST(what_has_no_life_and_had_finished_before_its_walltime_has_exited),
+        PROCESS_TEST(what_is_killed_is_told_in_its_own_life_though_the_next_one_has_its_walltime),
         PROCESS_TEST(what_had_failed_before_an_order_is_told_as_stopped),
         PROCESS_TEST(an_order_for_a_later_life_is_answered),
         PROCESS_TEST(what_ends_with_0_when_told_to_has_not_finished),

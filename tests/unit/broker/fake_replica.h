@@ -462,6 +462,18 @@ __attribute__((unused)) static void fake_free(struct fake *fake)
     free(fake);
 }
 
+/* Of the job's part on the node. */
+__attribute__((unused)) static uint64_t fake_life(const struct fake *fake, const char *job_id,
+                                                  const char *node_id)
+{
+    const struct fsm_allocation *job = fsm_allocation_find(fake->replica.fsm, job_id);
+
+    for (uint32_t i = 0; job != NULL && i < job->node_count; i++)
+        if (strcmp(fsm_node_at(fake->replica.fsm, job->nodes[i].node_slot)->id, node_id) == 0)
+            return job->nodes[i].life;
+    return 0;
+}
+
 /* The application of a STARTING one comes up on all of its nodes: it is RUNNING. */
 __attribute__((unused)) static void fake_job_starts(struct fake *fake, const char *id)
 {

@@ -92,19 +92,6 @@ static void report(struct agent *agent, Ckpt__V1__AgentReport *message)
     send_up(agent, &up);
 }
 
-static void report_started(struct agent *agent, uint64_t sequence, uint64_t checkpoint_id,
-                           uint32_t attempt)
-{
-    Ckpt__V1__AgentReport message = CKPT__V1__AGENT_REPORT__INIT;
-
-    message.sequence = sequence;
-    message.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED;
-    message.allocation_id = (char[]){"job"};
-    message.checkpoint_id = checkpoint_id;
-    message.attempt = attempt;
-    report(agent, &message);
-}
-
 __attribute__((unused)) static void heartbeat(struct agent *agent, uint64_t sequence)
 {
     Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
@@ -129,6 +116,31 @@ static Ckpt__V1__OrderSet *orders(const struct agent *agent)
     Ckpt__V1__AgentDown *down = last(agent, CKPT__V1__AGENT_DOWN__BODY_ORDERS);
 
     return down != NULL ? down->orders : NULL;
+}
+
+/* That the last set names for the job; 0: none. */
+__attribute__((unused)) static uint64_t life_in_orders(const struct agent *agent)
+{
+    const Ckpt__V1__OrderSet *set = orders(agent);
+
+    for (size_t i = 0; set != NULL && i < set->n_parts; i++)
+        if (strcmp(set->parts[i]->allocation_id, "job") == 0)
+            return set->parts[i]->life;
+    return 0;
+}
+
+__attribute__((unused)) static void report_started(struct agent *agent, uint64_t sequence,
+                                                   uint64_t checkpoint_id, uint32_t attempt)
+{
+    Ckpt__V1__AgentReport message = CKPT__V1__AGENT_REPORT__INIT;
+
+    message.sequence = sequence;
+    message.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED;
+    message.allocation_id = (char[]){"job"};
+    message.checkpoint_id = checkpoint_id;
+    message.attempt = attempt;
+    message.life = life_in_orders(agent);
+    report(agent, &message);
 }
 
 static uint64_t acknowledged(const struct agent *agent)

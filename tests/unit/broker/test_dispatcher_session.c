@@ -469,99 +469,14 @@ static void walltime_ends_are_sent_as_remaining_time(void **state)
     assert_int_equal(fake_register(stand->fake, "job", 1, 1, walltime).status, FSM_OK);
     fake_advance_ms(stand->fake, 20000);
     connect_agent(stand, agent, "node-1");
-    assert_uint_equal(orders(agent)->n_deadlines, 1);
-    assert_string_equal(orders(agent)->deadlines[0]->allocation_id, "job");
-    assert_uint_equal(orders(agent)->deadlines[0]->remaining_ms, 3580000);
-    assert_uint_equal(orders(agent)->deadlines[0]->grace_ms, 7000);
-    assert_uint_equal(orders(agent)->deadlines[0]->walltime_ms, 3600000);
+    assert_uint_equal(orders(agent)->n_parts, 1);
+    assert_string_equal(orders(agent)->parts[0]->allocation_id, "job");
+    assert_uint_equal(orders(agent)->parts[0]->remaining_ms, 3580000);
+    assert_uint_equal(orders(agent)->parts[0]->grace_ms, 7000);
+    assert_uint_equal(orders(agent)->parts[0]->walltime_ms, 3600000);
 }
 
-static void report_application(struct agent *agent, uint64_t sequence, Ckpt__V1__ReportKind kind)
-{
-    Ckpt__V1__AgentReport message = CKPT__V1__AGENT_REPORT__INIT;
-
-    message.sequence = sequence;
-    message.kind = kind;
-    message.allocation_id = (char[]){"job"};
-    report(agent, &message);
-}
-
-/* F-006, F-022: a node that comes back, or a job that was ended from outside: what still runs is ended; what is not known is left. */
-static void what_runs_without_an_allocation_is_ordered_to_end(void **state)
-{
-    struct stand *stand = *state;
-    struct agent *agent = &stand->agents[0];
-    Ckpt__V1__RunningAllocation other = CKPT__V1__RUNNING_ALLOCATION__INIT;
-    Ckpt__V1__RunningAllocation unknown = CKPT__V1__RUNNING_ALLOCATION__INIT;
-    Ckpt__V1__RunningAllocation *both[] = {&other, &unknown};
-    Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
-    Ckpt__V1__AgentHeartbeat beat = CKPT__V1__AGENT_HEARTBEAT__INIT;
-
-    fake_serve(stand->fake);
-    assert_int_equal(fake_register(stand->fake, "job", 1, 1, NULL).status, FSM_OK);
-    connect_agent(stand, agent, "node-9"); /* the job is node-1's */
-    assert_uint_equal(orders(agent)->n_orders, 0);
-    report_application(agent, 1, CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED);
-    await(stand, orders(agent)->n_orders == 1);
-    assert_int_equal(orders(agent)->orders[0]->kind, CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE);
-    assert_string_equal(orders(agent)->orders[0]->allocation_id, "job");
-    assert_int_equal(orders(agent)->orders[0]->reason, CKPT__V1__REASON__REASON_ALLOCATION_ENDED);
-    report_application(agent, 2, CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED);
-    await(stand, orders(agent)->n_orders == 0);
-    other.allocation_id = (char[]){"job"};
-    unknown.allocation_id = (char[]){"unknown"};
-    beat.sequence = 1;
-    beat.n_running = 2;
-    beat.running = both;
-    up.body_case = CKPT__V1__AGENT_UP__BODY_HEARTBEAT;
-    up.heartbeat = &beat;
-    send_up(agent, &up);
-    await(stand, orders(agent)->n_orders == 1);
-    assert_string_equal(orders(agent)->orders[0]->allocation_id, "job");
-}
-
-/* F-016, F-022: ended and started again while the node was away, which comes back with what ran there before. */
-static void what_runs_of_an_earlier_life_is_ordered_to_end(void **state)
-{
-    struct stand *stand = *state;
-    struct agent *agent = &stand->agents[0];
-    Ckpt__V1__RunningAllocation item = CKPT__V1__RUNNING_ALLOCATION__INIT;
-    Ckpt__V1__RunningAllocation *running[] = {&item};
-    Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
-    Ckpt__V1__AgentHeartbeat beat = CKPT__V1__AGENT_HEARTBEAT__INIT;
-    const struct fsm_allocation *job;
-    uint64_t life;
-
-    fake_serve(stand->fake);
-    assert_int_equal(fake_register(stand->fake, "job", 1, 1, walltime).status, FSM_OK);
-    job = fsm_allocation_find(replica_fsm(stand->fake->broker.replica), "job");
-    life = job->nodes[0].life;
-    assert_true(life_epoch(life) == 1);
-    connect_agent(stand, agent, "node-1");
-    assert_uint_equal(orders(agent)->deadlines[0]->life, life);
-    assert_true(orders(agent)->lives_until >= life && life_epoch(orders(agent)->lives_until) == 1);
-    item.allocation_id = (char[]){"job"};
-    beat.n_running = 1;
-    beat.running = running;
-    up.body_case = CKPT__V1__AGENT_UP__BODY_HEARTBEAT;
-    up.heartbeat = &beat;
-    for (unsigned i = 0; i < 3; i++) { /* of the life before, of an unknown one, of this one */
-        size_t before = agent->count;
-
-        beat.sequence = 1 + i;
-        item.life = i == 0 ? life - 1 : i == 1 ? 0 : life;
-        send_up(agent, &up);
-        await(stand, agent->count > before);
-        assert_uint_equal(orders(agent)->n_orders, i == 0);
-        if (i > 0)
-            continue;
-        assert_int_equal(orders(agent)->orders[0]->kind,
-                         CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE);
-        assert_uint_equal(orders(agent)->orders[0]->life, life - 1);
-    }
-}
-
-static void restart_job(struct stand *stand)
+static void end_job(struct stand *stand, bool again)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__V1__EndAllocationRequest end = CKPT__V1__END_ALLOCATION_REQUEST__INIT;
@@ -577,13 +492,15 @@ static void restart_job(struct stand *stand)
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_END_ALLOCATION;
     command.end_allocation = &end;
     assert_int_equal(fake_do(stand->fake, &command).status, FSM_OK);
+    if (!again)
+        return;
     restart.request_id = command.request_id = restart_id;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_RESTART_ALLOCATION;
     command.restart_allocation = &restart;
     assert_int_equal(fake_do(stand->fake, &command).status, FSM_OK);
 }
 
-static void say_what_runs(struct stand *stand, uint64_t last_report_sequence)
+static void say_what_runs(struct stand *stand, uint64_t life, uint64_t last_report_sequence)
 {
     static uint64_t beats = 1000;
     struct agent *agent = &stand->agents[0];
@@ -591,9 +508,9 @@ static void say_what_runs(struct stand *stand, uint64_t last_report_sequence)
     Ckpt__V1__RunningAllocation *running[] = {&item};
     Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
     Ckpt__V1__AgentHeartbeat beat = CKPT__V1__AGENT_HEARTBEAT__INIT;
-    size_t before = agent->count;
 
     item.allocation_id = (char[]){"job"};
+    item.life = life;
     beat.sequence = beats++;
     beat.last_report_sequence = last_report_sequence;
     beat.n_running = 1;
@@ -601,31 +518,47 @@ static void say_what_runs(struct stand *stand, uint64_t last_report_sequence)
     up.body_case = CKPT__V1__AGENT_UP__BODY_HEARTBEAT;
     up.heartbeat = &beat;
     send_up(agent, &up);
-    await(stand, agent->count > before); /* orders, each time */
+    for (int i = 0; i < 50; i++)
+        uv_run(&stand->loop, UV_RUN_NOWAIT);
 }
 
-static void report_aged(struct stand *stand, uint64_t sequence, Ckpt__V1__ReportKind kind,
-                        uint64_t age_ms)
+/* F-006, F-016, F-022: of the state alone, whatever the agent says that it runs: an agent ends what is not named. */
+static void a_set_names_each_part_that_may_run(void **state)
 {
+    struct stand *stand = *state;
     struct agent *agent = &stand->agents[0];
-    Ckpt__V1__AgentReport message = CKPT__V1__AGENT_REPORT__INIT;
+    const struct fsm_allocation *job;
+    uint64_t life;
+    size_t count;
 
-    message.sequence = sequence;
-    message.kind = kind;
-    message.allocation_id = (char[]){"job"};
-    message.application_age_ms = age_ms;
-    report(agent, &message);
-    await(stand, acknowledged(agent) == sequence);
-}
-
-static const struct fsm_allocation *restarted_job(struct stand *stand)
-{
     fake_serve(stand->fake);
-    assert_int_equal(fake_register_starting(stand->fake, "job", 1, 1, NULL).status, FSM_OK);
-    restart_job(stand);
-    fake_advance_ms(stand->fake, 5000);
-    connect_agent(stand, &stand->agents[0], "node-1");
-    return fsm_allocation_find(replica_fsm(stand->fake->broker.replica), "job");
+    assert_int_equal(fake_register(stand->fake, "job", 1, 1, NULL).status, FSM_OK);
+    assert_int_equal(fake_register(stand->fake, "elsewhere", 1, 2, NULL).status, FSM_OK);
+    job = fsm_allocation_find(replica_fsm(stand->fake->broker.replica), "job");
+    connect_agent(stand, agent, "node-2"); /* the second part of the other one */
+    assert_uint_equal(orders(agent)->n_parts, 1);
+    assert_string_equal(orders(agent)->parts[0]->allocation_id, "elsewhere");
+    connect_agent(stand, agent, "node-1");
+    assert_uint_equal(orders(agent)->n_parts, 2);
+    assert_string_equal(orders(agent)->parts[0]->allocation_id, "job");
+    life = orders(agent)->parts[0]->life;
+    assert_uint_equal(life, job->nodes[0].life);
+    assert_uint_equal(life_epoch(life), 1);
+    assert_uint_equal(orders(agent)->parts[0]->walltime_ms, 0);
+    assert_true(orders(agent)->parts[0]->grace_ms > 0);
+    assert_true(orders(agent)->lives_until >= life);
+    count = agent->count;
+    say_what_runs(stand, life - 1, 0);
+    assert_uint_equal(agent->count, count);
+    end_job(stand, true);
+    await(stand, orders(agent)->parts[0]->life > life || orders(agent)->n_parts == 1);
+    await(stand, orders(agent)->n_parts == 2);
+    assert_uint_equal(orders(agent)->parts[1]->life, job->nodes[0].life);
+    assert_true(orders(agent)->lives_until >= job->nodes[0].life);
+    assert_uint_equal(orders(agent)->n_orders, 0);
+    end_job(stand, false);
+    await(stand, orders(agent)->n_parts == 1);
+    assert_string_equal(orders(agent)->parts[0]->allocation_id, "elsewhere");
 }
 
 /* With an agent's journal: the state waits for it, and no other report will ever say that the application runs. */
@@ -642,7 +575,7 @@ static void a_start_whose_report_was_lost_is_told_by_a_heartbeat(void **state)
     connect_agent(stand, agent, "node-1");
     job = fsm_allocation_find(replica_fsm(stand->fake->broker.replica), "job");
     index = stand->fake->replica.index;
-    say_what_runs(stand, 1); /* its first report is still to come */
+    say_what_runs(stand, job->nodes[0].life, 1); /* its first report is still to come */
     assert_uint_equal(stand->fake->replica.index, index);
     assert_int_equal(job->state, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING);
     started.sequence = 1; /* about another one */
@@ -651,51 +584,11 @@ static void a_start_whose_report_was_lost_is_told_by_a_heartbeat(void **state)
     report(agent, &started);
     await(stand, acknowledged(agent) == 1);
     index = stand->fake->replica.index;
-    say_what_runs(stand, 1);
+    say_what_runs(stand, job->nodes[0].life, 1);
     await(stand, job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING);
     assert_uint_equal(stand->fake->replica.index, index + 1);
-    say_what_runs(stand, 1);
+    say_what_runs(stand, job->nodes[0].life, 1);
     assert_uint_equal(stand->fake->replica.index, index + 1); /* once */
-}
-
-/* Nobody could be asked for its life when it was started; of its start in this life the state would have heard. */
-static void what_was_started_before_a_restart_is_ordered_to_end(void **state)
-{
-    struct stand *stand = *state;
-    struct agent *agent = &stand->agents[0];
-    const struct fsm_allocation *job = restarted_job(stand);
-
-    say_what_runs(stand, 0); /* by an agent that does not say as of when */
-    assert_uint_equal(orders(agent)->n_orders, 0);
-    say_what_runs(stand, 1); /* what it has reported before is not known yet */
-    assert_uint_equal(orders(agent)->n_orders, 0);
-    report_aged(stand, 1, CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED, 5001);
-    say_what_runs(stand, 1);
-    assert_uint_equal(orders(agent)->n_orders, 1);
-    assert_int_equal(orders(agent)->orders[0]->kind, CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE);
-    assert_uint_equal(orders(agent)->orders[0]->life,
-                      job->nodes[0].life - 1); /* not what was restarted */
-}
-
-/* It began and ended before the restart; the agent repeats that after it has said what runs now. */
-static void what_an_agent_repeats_ends_nothing_that_runs(void **state)
-{
-    struct stand *stand = *state;
-    struct agent *agent = &stand->agents[0];
-
-    restarted_job(stand);
-    say_what_runs(stand, 3);
-    report_aged(stand, 1, CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED, 6000);
-    assert_uint_equal(orders(agent)->n_orders, 0);
-    report_aged(stand, 2, CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED, 6000);
-    report_aged(stand, 3, CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED, 1000);
-    assert_uint_equal(orders(agent)->n_orders, 0);
-    fake_advance_ms(stand->fake, 5000);
-    say_what_runs(stand, 3);
-    assert_uint_equal(orders(agent)->n_orders, 0);
-    restart_job(stand); /* now it is of a life before */
-    say_what_runs(stand, 3);
-    assert_uint_equal(orders(agent)->n_orders, 1);
 }
 
 static void wrong_first_messages_and_garbage_are_refused(void **state)
@@ -759,11 +652,8 @@ int main(void)
         TEST(a_follower_refuses_with_the_leaders_address),
         TEST(streams_end_with_leadership_and_go_on_with_the_next_leader),
         TEST(walltime_ends_are_sent_as_remaining_time),
-        TEST(what_runs_without_an_allocation_is_ordered_to_end),
-        TEST(what_runs_of_an_earlier_life_is_ordered_to_end),
+        TEST(a_set_names_each_part_that_may_run),
         TEST(a_start_whose_report_was_lost_is_told_by_a_heartbeat),
-        TEST(what_was_started_before_a_restart_is_ordered_to_end),
-        TEST(what_an_agent_repeats_ends_nothing_that_runs),
         TEST(wrong_first_messages_and_garbage_are_refused),
         TEST(a_stream_ends_when_its_report_cannot_be_proposed),
     };

@@ -351,6 +351,7 @@ static void start_application(const char *job, const char *node)
     report.sequence = 1;
     report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED;
     report.allocation_id = (char *)(uintptr_t)job;
+    report.life = fsm_allocation_find(replica_fsm(fixture->broker.replica), job)->nodes[0].life;
     message.node_id = (char *)(uintptr_t)node;
     message.report = &report;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_REPORT;
@@ -412,7 +413,9 @@ static void the_restart_point_names_the_end_of_the_walltime(void **state)
     ask.allocation_id = update.allocation_id = job;
     call(BROKER("GetRestartPoint"), &ask.base, &answer);
     point = ckpt__v1__restart_point__unpack(NULL, answer.length, answer.bytes);
-    assert_null(point->deadline);
+    assert_non_null(point->part);
+    assert_uint_equal(point->part->walltime_ms, 0);
+    assert_true(point->part->grace_ms > 0);
     ckpt__v1__restart_point__free_unpacked(point, NULL);
     update.request_id = request_id;
     update.walltime_ms = 600000;
@@ -420,11 +423,11 @@ static void the_restart_point_names_the_end_of_the_walltime(void **state)
     expect(&answer, RPC_OK, "");
     call(BROKER("GetRestartPoint"), &ask.base, &answer);
     point = ckpt__v1__restart_point__unpack(NULL, answer.length, answer.bytes);
-    assert_non_null(point->deadline);
-    assert_uint_equal(point->deadline->walltime_ms, 600000);
-    assert_true(point->deadline->remaining_ms > 500000);
-    assert_true(point->deadline->remaining_ms <= 600000);
-    assert_true(point->deadline->grace_ms > 0);
+    assert_non_null(point->part);
+    assert_uint_equal(point->part->walltime_ms, 600000);
+    assert_true(point->part->remaining_ms > 500000);
+    assert_true(point->part->remaining_ms <= 600000);
+    assert_true(point->part->grace_ms > 0);
     ckpt__v1__restart_point__free_unpacked(point, NULL);
 }
 

@@ -322,6 +322,20 @@ static inline enum fsm_status script_grant(struct script *script, Ckpt__Log__V1_
     return script_apply(script, command);
 }
 
+/* What the line says, else that of the allocation's part on the node: 0 when it has none there. */
+static inline uint64_t script_life(struct script *script, const char *node_id, const char *job_id)
+{
+    const struct fsm_allocation *job = fsm_allocation_find(script->fsm, job_id);
+    const char *said = script_value(script, "life", "");
+
+    if (said[0] != '\0')
+        return script_checkpoint(script, said); /* epoch-index */
+    for (uint32_t i = 0; job != NULL && i < job->node_count; i++)
+        if (strcmp(fsm_node_at(script->fsm, job->nodes[i].node_slot)->id, node_id) == 0)
+            return job->nodes[i].life;
+    return 0;
+}
+
 /* running n1 j1 [seq=N] [boot=b1] [life=1-3] */
 static inline enum fsm_status script_running(struct script *script, Ckpt__Log__V1__Command *command)
 {
@@ -335,14 +349,14 @@ static inline enum fsm_status script_running(struct script *script, Ckpt__Log__V
     message.report_sequence =
         script_number(script, "seq", node == NULL ? 0 : node->last_report_sequence);
     item.allocation_id = script_text(script_word(script, 2));
-    item.life = script_checkpoint(script, script_value(script, "life", ""));
+    item.life = script_life(script, script_word(script, 1), script_word(script, 2));
     message.running = items;
     message.n_running = 1;
     SCRIPT_BODY(NODE_RUNNING, node_running, &message);
     return script_apply(script, command);
 }
 
-/* report n1 started j1 ckpt=1-1 attempt=1 [seq=N] size= age= write= stall= deferral= status= restored= restart reason= why= life=1-3 old= known=1-3 */
+/* report n1 started j1 ckpt=1-1 attempt=1 [seq=N] size= age= write= stall= deferral= status= restored= restart reason= why= life=1-3 */
 static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
@@ -370,9 +384,7 @@ static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1
     report.deferral_ms = script_number(script, "deferral", 0);
     report.restored_checkpoint_id = script_checkpoint(script, script_value(script, "restored", ""));
     report.will_restart = script_flag(script, "restart");
-    report.life = script_checkpoint(script, script_value(script, "life", "")); /* epoch-index */
-    report.application_age_ms = script_number(script, "old", 0);
-    report.known_life = script_checkpoint(script, script_value(script, "known", ""));
+    report.life = script_life(script, script_word(script, 1), script_word(script, 3));
     SCRIPT_BODY(NODE_REPORT, node_report, &message);
     return script_apply(script, command);
 }

@@ -411,29 +411,6 @@ static void a_walltime_during_a_checkpoint_is_counted_and_not_extended(void **un
     script_close(&script);
 }
 
-/* Told by an agent that did not know the life; it may have been one before. I33 */
-static void a_kill_of_no_life_ends_nothing_before_the_walltime(void **unused)
-{
-    struct script script;
-
-    (void)unused;
-    script_start(&script);
-    expect_ok(&script, "register j1 nodes=n1 walltime=10000");
-    expect_ok(&script, "register j2 nodes=n1");
-    expect_ok(&script, "after 9999");
-    expect_ok(&script, "tick");
-    expect_status(&script, EARLIER_LIFE, "report n1 walltime_killed j1");
-    expect_status(&script, EARLIER_LIFE, "report n1 walltime_killed j2");
-    expect_job(&script, "j1", RUNNING);
-    assert_false(fsm_allocation_find(script.fsm, "j1")->terminating);
-    expect_ok(&script, "after 1");
-    expect_ok(&script, "tick");
-    expect_ok(&script, "report n1 walltime_killed j1");
-    expect_job(&script, "j1", FAILED);
-    expect_job(&script, "j2", RUNNING);
-    script_close(&script);
-}
-
 /* A clock that steps backwards changes nothing */
 static void the_states_clock_never_goes_back(void **unused)
 {
@@ -640,7 +617,7 @@ static void what_finished_before_it_was_given_up_has_completed(void **unused)
     expect_ok(&script, "after %d", 5000 + FSM_TERMINATE_SLACK_MS);
     expect_ok(&script, "tick");
     expect_job(&script, "j1", SUSPENDED);
-    expect_ok(&script, "report n1 application_exited j1 status=0");
+    expect_status(&script, EARLIER_LIFE, "report n1 application_exited j1 status=0 life=1-1");
     expect_ok(&script, "report n2 application_exited j1 status=9 life=%s", life);
     expect_ok(&script, "report n2 application_exited j1 status=0 life=%s", life);
     expect_job(&script, "j1", SUSPENDED);
@@ -703,8 +680,8 @@ static void a_life_begins_after_what_was_before_in_its_own_entry(void **unused)
     script_close(&script);
 }
 
-/* an agent that does not know lives is believed; so is one whose life the state has forgotten (restored from a backup). */
-static void a_report_without_a_life_or_of_a_later_one_counts(void **unused)
+/* a life that the state has forgotten (restored from a backup) counts. */
+static void a_report_of_a_later_life_counts_and_of_an_earlier_one_does_not(void **unused)
 {
     struct script script;
 
@@ -713,6 +690,7 @@ static void a_report_without_a_life_or_of_a_later_one_counts(void **unused)
     expect_ok(&script, "register j1 nodes=n1,n2 requeue=always");
     expect_ok(&script, "end j1 failed");
     expect_ok(&script, "restart j1");
+    expect_status(&script, EARLIER_LIFE, "report n1 application_exited j1 life=1-1");
     expect_ok(&script, "report n1 application_exited j1");
     expect_ok(&script, "report n2 application_exited j1 life=9-1");
     expect_job(&script, "j1", COMPLETED);
@@ -740,12 +718,10 @@ static void a_node_that_comes_back_to_its_allocation_begins_a_life(void **unused
     expect_status(&script, EARLIER_LIFE, "report n2 application_exited j1 status=9 life=%s",
                   before);
     script_restore(&script);
-    expect_ok(&script, "after 1000");
-    expect_ok(&script,
-              "tick"); /* nor what was started there before, whose life nobody could tell */
-    expect_status(&script, EARLIER_LIFE, "report n2 application_exited j1 status=9 old=1001");
+    expect_status(&script, EARLIER_LIFE, "report n2 application_exited j1 status=9 life=%s",
+                  before);
     expect_job(&script, "j1", RUNNING);
-    expect_ok(&script, "report n1 application_exited j1 status=9 old=1001");
+    expect_ok(&script, "report n1 application_exited j1 status=9");
     assert_true(fsm_allocation_find(script.fsm, "j1")->terminating);
     script_close(&script);
 }
@@ -771,7 +747,6 @@ int main(void)
         cmocka_unit_test(a_verified_shard_that_changes_ends_the_attempt),
         cmocka_unit_test(silent_nodes_are_given_up_at_the_deadline),
         cmocka_unit_test(a_walltime_during_a_checkpoint_is_counted_and_not_extended),
-        cmocka_unit_test(a_kill_of_no_life_ends_nothing_before_the_walltime),
         cmocka_unit_test(what_finishes_while_it_is_stopped_has_completed),
         cmocka_unit_test(what_was_stopped_in_part_has_not_completed),
         cmocka_unit_test(what_finished_before_it_was_given_up_has_completed),
@@ -779,7 +754,7 @@ int main(void)
         cmocka_unit_test(what_is_of_an_earlier_life_changes_nothing),
         cmocka_unit_test(what_an_earlier_life_left_running_is_ended_before_its_node_is_given_back),
         cmocka_unit_test(a_life_begins_after_what_was_before_in_its_own_entry),
-        cmocka_unit_test(a_report_without_a_life_or_of_a_later_one_counts),
+        cmocka_unit_test(a_report_of_a_later_life_counts_and_of_an_earlier_one_does_not),
         cmocka_unit_test(a_node_that_comes_back_to_its_allocation_begins_a_life),
         cmocka_unit_test(the_states_clock_never_goes_back),
     };

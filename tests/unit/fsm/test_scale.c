@@ -454,30 +454,6 @@ static void what_stays_may_have_ended_before_the_others_leave_at_once(void **unu
     script_close(&script);
 }
 
-/* What stays in a job that others leave was started in its life all the same, and what was started before that was not. */
-static void a_node_that_stays_keeps_when_its_life_began(void **unused)
-{
-    struct script script;
-
-    (void)unused;
-    script_start(&script);
-    expect_ok(&script, "register j1 nodes=n1,n2 requeue=always");
-    expect_ok(&script, "end j1 failed");
-    expect_ok(&script, "after 1000");
-    expect_ok(&script, "restart j1");
-    expect_ok(&script, "after 1000");
-    expect_ok(&script, "update j1 nodes=n1 force");
-    expect_ok(&script, "after 1000");
-    expect_ok(&script, "tick");
-    expect_status(&script, EARLIER_LIFE, "report n1 application_started j1 old=2001");
-    expect_ok(&script, "report n1 application_started j1 old=2000");
-    expect_ok(&script, "update j1 nodes=n1,n3 force");
-    script_restore(&script);
-    expect_ok(&script, "report n1 application_exited j1 status=9 old=2000");
-    assert_true(fsm_allocation_find(script.fsm, "j1")->terminating);
-    script_close(&script);
-}
-
 static void a_walltime_and_a_period_can_be_taken_back(void **unused)
 {
     struct script script;
@@ -523,7 +499,6 @@ int main(void)
         cmocka_unit_test(parts_that_ended_are_remembered),
         cmocka_unit_test(what_stays_may_have_ended_while_the_others_left),
         cmocka_unit_test(what_stays_may_have_ended_before_the_others_leave_at_once),
-        cmocka_unit_test(a_node_that_stays_keeps_when_its_life_began),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

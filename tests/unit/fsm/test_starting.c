@@ -104,7 +104,7 @@ static void the_age_of_work_begins_with_the_application(void **unused)
     script_start(&script);
     expect_ok(&script, "register j1 nodes=n1 starting");
     expect_ok(&script, "after 10000");
-    expect_ok(&script, "report n1 application_started j1 old=4000");
+    expect_ok(&script, "report n1 application_started j1 age=4000");
     assert_int_equal(job_of(&script, "j1")->last_complete_snapshot_ms, script.now_ms - 4000);
     script_close(&script);
 }
@@ -222,7 +222,7 @@ static void a_start_whose_report_was_lost_is_told_by_what_runs(void **unused)
     expect_ok(&script, "after 5000");
     expect_ok(&script, "running n1 j1 life=%s", text);
     expect_job(&script, "j1", STARTING);
-    expect_ok(&script, "running n2 j1"); /* of the first life it is believed without one */
+    expect_ok(&script, "running n2 j1");
     expect_job(&script, "j1", RUNNING);
     assert_int_equal(account_of(&script, "j1").lost_gpu_ms[FSM_LOSS_RESTART], 10000);
     assert_int_equal(job_of(&script, "j1")->last_complete_snapshot_ms, script.now_ms - 5000);
@@ -258,7 +258,6 @@ static void what_runs_starts_no_other_life_nor_what_reports_say_more_of(void **u
     expect_job(&script, "j1", FAILED);
     expect_ok(&script, "after 1000");
     expect_ok(&script, "restart j1");
-    expect_ok(&script, "running n1 j1");          /* without a life: it may be the one before */
     expect_ok(&script, "running n1 j1 life=1-1"); /* an earlier one */
     expect_job(&script, "j1", STARTING);
     expect_ok(&script, "running n1 j1 life=1-1000"); /* a later one: this state was restored */
