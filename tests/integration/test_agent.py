@@ -563,6 +563,52 @@ def no_start_in_an_outage_outlives_its_walltime():
         cluster.debug_check()
 
 
+def what_was_named_last_starts_in_an_outage():
+    """F-005, F-016: the fresh run of a job that the agent has orders for, also one that was started anew; what was never named waits. What was
+    restarted meanwhile ends when a leader is back, and nothing of it counts for the new run."""
+    with Cluster(members=1, agents=("a",), policy=POLICY, heartbeat_ms=200) as cluster:
+        cluster.start()
+        agent = cluster.agents["a"]
+        for name in ("fresh", "again"):
+            cluster.register(name, [("a", 1, MIB)], walltime_ms=600000, grace_ms=500)
+            wait_until(f"{name} is named", lambda n=name: f"event=walltime allocation={n} " in agent.log.read_text(), 10)
+        agent.kill()
+        cluster.client.broker("EndAllocation", broker_pb2.EndAllocationRequest(request_id=uuid.uuid4().hex, allocation_id="again", failed=True))
+        restart(cluster, "again")
+        cluster.members[0].kill()
+        agent.start()
+        fresh = cluster.run_job("a", "fresh", ["true"], ("--from-scratch",))
+        again = cluster.run_job("a", "again", heat(cluster, "again"), ("--from-scratch",))
+        never = cluster.run_job("a", "never", ["true"], ("--from-scratch",))
+        assert ends(fresh) == 0
+        pid = wait_until("one of the run before begins", again.application_pid, 15)
+        says(never, "no leader of the cluster answers it")
+        assert never.running() and not never.application_pid()
+        never.kill()
+        cluster.members[0].start()
+        allocation_in(cluster, "fresh", COMPLETED)
+        ends(again)
+        says(again, "the allocation is over on this node")
+        gone(pid)
+        assert cluster.allocation("again").state == common_pb2.ALLOCATION_STATE_STARTING
+        assert ends(cluster.run_job("a", "again", ["true"], ("--from-scratch",))) == 0
+        allocation_in(cluster, "again", COMPLETED)
+        cluster.debug_check()
+
+
+def a_walltime_that_is_taken_away_ends_nothing():
+    """S1-090: the agent's own timer as well."""
+    with Cluster(members=1, agents=("a",), policy=POLICY, heartbeat_ms=200) as cluster:
+        cluster.start()
+        cluster.register("free", [("a", 1, MIB)], walltime_ms=5000, grace_ms=500)
+        job = cluster.run_job("a", "free", heat(cluster, "free"))
+        all_run(cluster)
+        cluster.ctl("update", "free", "--no-walltime")
+        time.sleep(6)
+        assert job.application_pid() and cluster.allocation("free").state == RUNNING
+        cluster.debug_check()
+
+
 def wrong_folders_wrong_users_and_damaged_journals_are_refused():
     """Two agents on one folder or socket, the folder of another node, a journal damaged in the middle or torn, a lost folder; jobs of other users."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
@@ -634,5 +680,6 @@ if __name__ == "__main__":
                   what_a_life_left_in_its_work_folder_is_swept, an_agent_that_lost_its_journal_ends_what_it_is_told_to, a_start_whose_report_is_lost_is_found,
                   what_a_signal_to_ckpt_run_ends_can_be_restarted, a_refusal_ends_only_a_second_application, a_job_outlives_its_work_folder,
                   a_ckpt_run_with_another_application_waits_for_the_end_of_the_known_one, killed_agents_lose_and_repeat_nothing,
-                  walltime_and_several_victims, no_start_in_an_outage_outlives_its_walltime,
+                  walltime_and_several_victims, no_start_in_an_outage_outlives_its_walltime, what_was_named_last_starts_in_an_outage,
+                  a_walltime_that_is_taken_away_ends_nothing,
                   wrong_folders_wrong_users_and_damaged_journals_are_refused]))

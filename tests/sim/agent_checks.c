@@ -125,9 +125,13 @@ static void on_attaches(void *data, struct agent_machine *machine, const char *a
  * when the node has joined again, with another life. */
 static bool of_job(const struct agent_checks *checks, const struct application *application)
 {
-    return state_checks_has_part(checks->world, application_allocation(application),
-                                 agent_of(application_machine(application)),
-                                 application_part_life(application));
+    const char *id = application_allocation(application);
+    unsigned agent = agent_of(application_machine(application));
+    struct part_wanted wanted;
+
+    return state_checks_has_part(checks->world, id, agent, application_part_life(application)) &&
+           ends_part(checks->world, (unsigned)(job_find(checks->world, id) - checks->world->jobs),
+                     agent, UINT64_MAX, &wanted);
 }
 
 /* A part goes on with its own shard, or with the only one that there is; nobody else of the job lives from that. */

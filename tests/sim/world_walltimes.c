@@ -108,7 +108,7 @@ static void check_part(struct world *world, unsigned agent, const struct world_j
 
     (void)ends_part(world, (unsigned)(job - world->jobs), agent, index, &wanted);
     if (wanted.life != part->life || wanted.walltime_ms != part->walltime_ms)
-        world_violation(world, "I33",
+        world_violation(world, wanted.life != part->life ? "I39" : "I33",
                         "%s is told that %s, life %" PRIx64 ", may run for %" PRIu64
                         " ms, and the state of index %" PRIu64 " does not say so",
                         world_agent_name(agent), job->id, part->life, part->walltime_ms, index);

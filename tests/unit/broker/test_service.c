@@ -415,7 +415,6 @@ static void the_restart_point_names_the_end_of_the_walltime(void **state)
     point = ckpt__v1__restart_point__unpack(NULL, answer.length, answer.bytes);
     assert_non_null(point->part);
     assert_uint_equal(point->part->walltime_ms, 0);
-    assert_true(point->part->grace_ms > 0);
     ckpt__v1__restart_point__free_unpacked(point, NULL);
     update.request_id = request_id;
     update.walltime_ms = 600000;
