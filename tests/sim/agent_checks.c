@@ -14,6 +14,8 @@
 #include "tests/sim/agent_walltimes.h"
 #include "tests/sim/world_internal.h"
 
+#define REPORT(name) CKPT__V1__REPORT_KIND__REPORT_KIND_##name
+
 enum {
     LATE_US = 500000,         /* that a timer of an agent that runs may be late */
     KILL_LATE_US = 2000000,   /* from SIGKILL until nothing of the group lives */
@@ -121,17 +123,12 @@ static void on_attaches(void *data, struct agent_machine *machine, const char *a
     rank->verified_floor = rank->verified_id;
 }
 
-/* What a node still runs of a part that was taken away by force, or begins because it was told to before that, is then told to end: also
- * when the node has joined again, with another life. */
+/* What a node still runs of a part that was taken away, or that has ended or joined again with another life, is no more named, and ends. */
 static bool of_job(const struct agent_checks *checks, const struct application *application)
 {
-    const char *id = application_allocation(application);
-    unsigned agent = agent_of(application_machine(application));
-    struct part_wanted wanted;
-
-    return state_checks_has_part(checks->world, id, agent, application_part_life(application)) &&
-           ends_part(checks->world, (unsigned)(job_find(checks->world, id) - checks->world->jobs),
-                     agent, UINT64_MAX, &wanted);
+    return state_checks_has_part(checks->world, application_allocation(application),
+                                 agent_of(application_machine(application)),
+                                 application_part_life(application));
 }
 
 /* A part goes on with its own shard, or with the only one that there is; nobody else of the job lives from that. */
@@ -320,11 +317,10 @@ static void check_orders_new(struct agent_checks *checks, struct agent_machine *
     const Ckpt__V1__OrderSet *orders = machine->agent.orders;
     const struct job_times *times;
 
-    if (allocation->process.cause != STOP_BY_ORDER || orders == NULL || job == NULL)
+    if (allocation->process.cause != STOP_BY_ORDER || orders == NULL || job == NULL ||
+        !state_checks_is_life(checks->world, job, agent_of(machine), allocation->entry.life))
         return;
     times = state_checks_times(checks->world, job);
-    if (!state_checks_is_life(checks->world, job, agent_of(machine), allocation->entry.life))
-        return; /* one of a life before, which was started in an outage */
     if (rank->group_start_ticks >= times->began_us && orders->index < times->began_index)
         world_violation(checks->world, "I39",
                         "%s was begun again at index %" PRIu64
@@ -511,15 +507,13 @@ static bool kin_lives(const struct agent_machine *machine, uint64_t start_ticks)
 
 /* I30: nothing of its process group, nor of what has left that, is left on nodes that are given back. */
 static void check_group_gone(struct agent_checks *checks, const struct agent_machine *machine,
-                             const Ckpt__V1__AgentReport *report)
+                             const struct rank *rank)
 {
-    const struct rank *rank = rank_of(checks, agent_of(machine), report->allocation_id);
-
     if (rank->group != 0 &&
         (machine_group_alive(&machine->ops, rank->group, rank->group_start_ticks, MACHINE_USER) ||
          kin_lives(machine, rank->group_start_ticks)))
         world_violation(checks->world, "I30", "group %d of %s is left on %s", (int)rank->group,
-                        report->allocation_id, machine->name);
+                        rank->allocation_id, machine->name);
 }
 
 /* I30: who is reported as ended has ended. */
@@ -527,24 +521,22 @@ static void check_report(struct agent_checks *checks, const struct agent_machine
                          const struct ledger_report *kept)
 {
     Ckpt__V1__AgentReport *report = ckpt__v1__agent_report__unpack(NULL, kept->length, kept->bytes);
-    bool over;
+    struct rank *rank;
+    bool stopped, exited;
 
     CHECK(report != NULL);
-    if (report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED ||
-        report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED)
-        check_group_gone(checks, machine, report);
-    if (report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED)
-        rank_of(checks, agent_of(machine), report->allocation_id)->verified_id =
-            report->checkpoint_id;
-    if (report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED)
-        rank_of(checks, agent_of(machine), report->allocation_id)->began_sequence = kept->sequence;
-    if (report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED &&
-        report->exit_status == 0 && job_find(checks->world, report->allocation_id) != NULL)
+    rank = rank_of(checks, agent_of(machine), report->allocation_id);
+    stopped = report->kind == REPORT(TERMINATED) || report->kind == REPORT(WALLTIME_KILLED);
+    exited = report->kind == REPORT(APPLICATION_EXITED);
+    if (stopped)
+        check_group_gone(checks, machine, rank);
+    if (report->kind == REPORT(SHARD_VERIFIED))
+        rank->verified_id = report->checkpoint_id;
+    if (report->kind == REPORT(APPLICATION_STARTED))
+        rank->began_sequence = kept->sequence;
+    if (exited && report->exit_status == 0 && job_find(checks->world, report->allocation_id))
         job_find(checks->world, report->allocation_id)->finished_us = sim_now_us(machine->sim);
-    over = report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED ||
-           report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED ||
-           report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED;
-    if (over && rank_of(checks, agent_of(machine), report->allocation_id)->living != NULL)
+    if ((stopped || exited) && rank->living != NULL)
         world_violation(checks->world, "I30", "%s is reported as ended on %s and lives (%d)",
                         report->allocation_id, machine->name, (int)report->kind);
     ckpt__v1__agent_report__free_unpacked(report, NULL);

@@ -415,15 +415,10 @@ static void terminate_take(struct process *process, unsigned job, const Ckpt__V1
 static void order_take(struct process *process, const Ckpt__V1__Order *order,
                        const Ckpt__V1__OrderSet *orders)
 {
-    struct world_job *job = job_find(process->world, order->allocation_id);
-    struct application *application;
-    unsigned number;
+    unsigned number =
+        (unsigned)(job_find(process->world, order->allocation_id) - process->world->jobs);
+    const struct application *application = &process->model->applications[number];
 
-    if (job == NULL)
-        world_violation(process->world, "I20", "an order for %s, which nobody registered",
-                        order->allocation_id);
-    number = (unsigned)(job - process->world->jobs);
-    application = &process->model->applications[number];
     if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE) {
         terminate_take(process, number, order, orders);
         return;
@@ -456,19 +451,16 @@ static void unwanted_end(struct process *process, unsigned job)
 static void deadlines_take(struct process *process, const Ckpt__V1__OrderSet *orders)
 {
     for (size_t i = 0; i < orders->n_parts; i++) {
-        struct world_job *job = job_find(process->world, orders->parts[i]->allocation_id);
-        if (job == NULL)
-            continue;
+        const Ckpt__V1__AllocationPart *part = orders->parts[i];
+        struct world_job *job = job_find(process->world, part->allocation_id);
         struct application *application = &process->model->applications[job - process->world->jobs];
-        if (orders->parts[i]->life < application->wall_life)
-            continue; /* it was under way when the job began again */
-        if (orders->parts[i]->walltime_ms == 0)
+
+        if (part->walltime_ms == 0)
             application->wall_us = 0;
-        else if (application->wall_us == 0 || orders->parts[i]->life > application->wall_life)
-            application->wall_us =
-                sim_now_us(process->world->sim) + orders->parts[i]->remaining_ms * 1000 + 1;
-        application->wall_life = orders->parts[i]->life;
-        application->grace_ms = orders->parts[i]->grace_ms;
+        else if (application->wall_us == 0 || part->life > application->wall_life)
+            application->wall_us = sim_now_us(process->world->sim) + part->remaining_ms * 1000 + 1;
+        application->wall_life = part->life;
+        application->grace_ms = part->grace_ms;
     }
 }
 
@@ -483,8 +475,7 @@ static void orders_take(struct process *process, Ckpt__V1__OrderSet *take_orders
         stream_leave(process);
         return;
     }
-    if (process->orders != NULL)
-        ckpt__v1__order_set__free_unpacked(process->orders, NULL);
+    ckpt__v1__order_set__free_unpacked(process->orders, NULL);
     process->orders = take_orders;
     model->epoch = orders->epoch;
     model->term = orders->term;
@@ -713,12 +704,10 @@ static void model_crash(struct world *world, unsigned number, void *data)
     process->call = process->twin = NULL;
     process->clock.timer_free(process->timer);
     rpc_follow_free(process->follow);
-    if (process->orders != NULL)
-        ckpt__v1__order_set__free_unpacked(process->orders, NULL);
+    ckpt__v1__order_set__free_unpacked(process->orders, NULL);
     free(process);
 }
 
-/* What is left of the life before. */
 static void application_killed(struct world *world, unsigned number, const struct world_job *job,
                                int exit_status)
 {

@@ -559,9 +559,11 @@ bool state_checks_has_part(const struct world *world, const char *allocation_id,
                            uint64_t life)
 {
     const struct world_job *job = job_find((struct world *)(uintptr_t)world, allocation_id);
+    struct part_wanted part;
 
     return state_checks_has_node(world, allocation_id, agent) &&
-           life >= world->state->jobs[job - world->jobs].lives[agent];
+           life >= world->state->jobs[job - world->jobs].lives[agent] &&
+           ends_part(world, (unsigned)(job - world->jobs), agent, UINT64_MAX, &part);
 }
 
 const struct job_times *state_checks_times(const struct world *world, const struct world_job *job)
