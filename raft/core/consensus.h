@@ -9,7 +9,7 @@
  *          at open. After an internal failure, or when this member was removed from the cluster (ERR_REMOVED), hooks.fatal()
  *          is called once and nothing else afterwards: the program must exit.
  * Absent   stock raft_uv, raft_transfer, leases. TLS is a wrapper of the network table (src/net/tls_network.h).
- * Source   Ongaro & Ousterhout 2014; facts on libraft 0.15 in raft/README.md (rules S1-S22).
+ * Source   Ongaro & Ousterhout 2014; facts on libraft 0.15 in raft/README.md, rules in raft/RULES.md.
  */
 #ifndef CKPT_RAFT_CONSENSUS_H
 #define CKPT_RAFT_CONSENSUS_H

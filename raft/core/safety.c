@@ -1,4 +1,4 @@
-/* Rules S1-S3, S6-S9, S13, S14, S16, S18, S20 and S22 around libraft. See safety.h and raft/README.md. */
+/* Rules S1-S3, S6-S9, S13, S14, S16, S18, S20 and S22 around libraft. See safety.h and raft/RULES.md. */
 #include "raft/core/safety.h"
 
 #include <string.h>

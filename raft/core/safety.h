@@ -4,7 +4,7 @@
  *          safety_may_tick(), every finished append is followed by safety_replay().
  * Shapes   one per member; at most one held result per peer.
  * Units    log indexes, terms, milliseconds.
- * Source   the table in raft/README.md says why each rule exists; S4 (fail-stop) is in wal.c and consensus.c, S10 (warm connections)
+ * Source   raft/RULES.md says why each rule exists; S4 (fail-stop) is in wal.c and consensus.c, S10 (warm connections)
  *          in transport.c, the trigger of S11 and S21 in consensus_election.c, S15 in consensus_io.c.
  */
 #ifndef CKPT_RAFT_SAFETY_H
