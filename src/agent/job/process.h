@@ -69,7 +69,7 @@ struct process_stop_ask {
     Ckpt__V1__Reason reason;
     uint64_t grace_ms;
     uint64_t kill_at_us; /* of a stop that goes on; 0: the grace begins now */
-    uint64_t life;       /* it and all before end; 0: not known */
+    uint64_t life;       /* it and all before end */
     uint64_t epoch;      /* of the order; 0: none */
 };
 
