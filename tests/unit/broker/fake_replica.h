@@ -469,7 +469,7 @@ __attribute__((unused)) static uint64_t fake_life(const struct fake *fake, const
     const struct fsm_allocation *job = fsm_allocation_find(fake->replica.fsm, job_id);
 
     for (uint32_t i = 0; job != NULL && i < job->node_count; i++)
-        if (strcmp(fsm_node_at(fake->replica.fsm, job->nodes[i].node_slot)->id, node_id) == 0)
+        if (strcmp(fsm_node_name(fake->replica.fsm, job->nodes[i].node_slot), node_id) == 0)
             return job->nodes[i].life;
     return 0;
 }

@@ -331,7 +331,7 @@ static inline uint64_t script_life(struct script *script, const char *node_id, c
     if (said[0] != '\0')
         return script_checkpoint(script, said); /* epoch-index */
     for (uint32_t i = 0; job != NULL && i < job->node_count; i++)
-        if (strcmp(fsm_node_at(script->fsm, job->nodes[i].node_slot)->id, node_id) == 0)
+        if (strcmp(fsm_node_name(script->fsm, job->nodes[i].node_slot), node_id) == 0)
             return job->nodes[i].life;
     return 0;
 }
