@@ -34,6 +34,8 @@ struct settings_kind {
                struct err *err);
     void (*show)(const void *place, char *text, size_t size);
     bool owned; /* the place is a char * of the heap, or NULL */
+    /* Of a text that is not empty and has its length; NULL: any will do. Errors as of set(). */
+    int (*check)(const char *value, struct err *err);
 };
 
 extern const struct settings_kind settings_id;      /* id_valid() */

@@ -12,51 +12,58 @@
 
 /* ---- texts ---- */
 
-/* Takes the place of what was there when it is as long as it may be. */
-static int keep_text(const struct settings_row *row, void *place, const char *value,
-                     struct err *err)
+/* Takes the place of what was there. */
+static int set_text(const struct settings_row *row, void *place, bool in_unit, const char *value,
+                    struct err *err)
 {
     size_t length = strlen(value);
     char **text = place;
 
+    (void)in_unit;
     if (length < row->min || length > row->max)
         return err_set(err, ERR_INVALID, "has %zu characters, must have %" PRIu64 " to %" PRIu64,
                        length, row->min, row->max);
+    if (length > 0 && row->kind->check != NULL && row->kind->check(value, err) != 0)
+        return -1;
     free(*text);
     *text = check_strdup(value);
     return 0;
 }
 
-static int set_path(const struct settings_row *row, void *place, bool in_unit, const char *value,
-                    struct err *err)
+static void show_text(const void *place, char *text, size_t size)
 {
-    (void)in_unit;
-    return keep_text(row, place, value, err);
+    const char *const *value = place;
+
+    snprintf(text, size, "\"%s\"", *value == NULL ? "" : *value);
 }
 
-static int set_id(const struct settings_row *row, void *place, bool in_unit, const char *value,
-                  struct err *err)
+static int check_id(const char *value, struct err *err)
 {
-    (void)in_unit;
-    if (strlen(value) >= row->min && strlen(value) <= row->max && value[0] != '\0' &&
-        !id_valid(value))
-        return err_set(err, ERR_INVALID, "is '%s', must be 1 to %d characters of A-Z a-z 0-9 . _ -",
-                       value, ID_MAX_BYTES);
-    return keep_text(row, place, value, err);
+    if (id_valid(value))
+        return 0;
+    return err_set(err, ERR_INVALID, "is '%s', must be 1 to %d characters of A-Z a-z 0-9 . _ -",
+                   value, ID_MAX_BYTES);
 }
 
-static int set_address(const struct settings_row *row, void *place, bool in_unit, const char *value,
-                       struct err *err)
+static int check_address(const char *value, struct err *err)
 {
     char host[256];
     uint64_t port;
 
-    (void)in_unit;
-    if (value[0] != '\0' &&
-        (address_split(value, host, sizeof(host), &port) != 0 || port < 1 || port > UINT16_MAX))
-        return err_set(err, ERR_INVALID, "is '%.300s', must be host:port with a port from 1 to %d",
-                       value, UINT16_MAX);
-    return keep_text(row, place, value, err);
+    if (address_split(value, host, sizeof(host), &port) == 0 && port >= 1 && port <= UINT16_MAX)
+        return 0;
+    return err_set(err, ERR_INVALID, "is '%.300s', must be host:port with a port from 1 to %d",
+                   value, UINT16_MAX);
+}
+
+static int check_folder(const char *value, struct err *err)
+{
+    size_t length = strlen(value);
+
+    if (value[0] == '/' && strstr(value, "/../") == NULL &&
+        (length < 3 || strcmp(value + length - 3, "/..") != 0))
+        return 0;
+    return err_set(err, ERR_INVALID, "is '%.300s', must be an absolute path without '..'", value);
 }
 
 /* {host} stands for a name of the map. */
@@ -77,42 +84,20 @@ static bool url_valid(const char *url)
     return length > 0 && memchr(host, '@', length) == NULL;
 }
 
-static int set_url(const struct settings_row *row, void *place, bool in_unit, const char *value,
-                   struct err *err)
+static int check_url(const char *value, struct err *err)
 {
-    (void)in_unit;
-    if (value[0] != '\0' && !url_valid(value)) /* not shown: it may hold a password */
-        return err_set(err, ERR_INVALID,
-                       "must be http://HOST or https://HOST with or without port and path, "
-                       "and without user and password: those belong into credentials");
-    return keep_text(row, place, value, err);
+    if (url_valid(value))
+        return 0;
+    return err_set(err, ERR_INVALID, /* not shown: it may hold a password */
+                   "must be http://HOST or https://HOST with or without port and path, "
+                   "and without user and password: those belong into credentials");
 }
 
-static int set_folder(const struct settings_row *row, void *place, bool in_unit, const char *value,
-                      struct err *err)
-{
-    size_t length = strlen(value);
-
-    (void)in_unit;
-    if (length > 0 && (value[0] != '/' || strstr(value, "/../") != NULL ||
-                       (length >= 3 && strcmp(value + length - 3, "/..") == 0)))
-        return err_set(err, ERR_INVALID, "is '%.300s', must be an absolute path without '..'",
-                       value);
-    return keep_text(row, place, value, err);
-}
-
-static void show_text(const void *place, char *text, size_t size)
-{
-    const char *const *value = place;
-
-    snprintf(text, size, "\"%s\"", *value == NULL ? "" : *value);
-}
-
-const struct settings_kind settings_id = {set_id, show_text, true};
-const struct settings_kind settings_address = {set_address, show_text, true};
-const struct settings_kind settings_folder = {set_folder, show_text, true};
-const struct settings_kind settings_path = {set_path, show_text, true};
-const struct settings_kind settings_url = {set_url, show_text, true};
+const struct settings_kind settings_id = {set_text, show_text, true, check_id};
+const struct settings_kind settings_address = {set_text, show_text, true, check_address};
+const struct settings_kind settings_folder = {set_text, show_text, true, check_folder};
+const struct settings_kind settings_path = {set_text, show_text, true, NULL};
+const struct settings_kind settings_url = {set_text, show_text, true, check_url};
 
 /* ---- numbers ---- */
 
@@ -157,8 +142,8 @@ static void show_count32(const void *place, char *text, size_t size)
     snprintf(text, size, "%" PRIu32, *(const uint32_t *)place);
 }
 
-const struct settings_kind settings_count = {set_count, show_count, false};
-const struct settings_kind settings_count32 = {set_count32, show_count32, false};
+const struct settings_kind settings_count = {set_count, show_count, false, NULL};
+const struct settings_kind settings_count32 = {set_count32, show_count32, false, NULL};
 
 /* ---- choices ---- */
 
@@ -196,8 +181,8 @@ static void show_switch(const void *place, char *text, size_t size)
     snprintf(text, size, "%s", *(const int *)place != 0 ? "yes" : "no");
 }
 
-const struct settings_kind settings_yes_no = {set_yes_no, show_yes_no, false};
-const struct settings_kind settings_switch = {set_switch, show_switch, false};
+const struct settings_kind settings_yes_no = {set_yes_no, show_yes_no, false, NULL};
+const struct settings_kind settings_switch = {set_switch, show_switch, false, NULL};
 
 static int set_level(const struct settings_row *row, void *place, bool in_unit, const char *value,
                      struct err *err)
@@ -217,4 +202,4 @@ static void show_level(const void *place, char *text, size_t size)
     snprintf(text, size, "%s", levels[*(const enum log_level *)place]);
 }
 
-const struct settings_kind settings_level = {set_level, show_level, false};
+const struct settings_kind settings_level = {set_level, show_level, false, NULL};

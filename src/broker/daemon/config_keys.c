@@ -47,8 +47,8 @@ static void show_source_kind(const void *place, char *text, size_t size)
     snprintf(text, size, "%s", source_kind_name(*(const enum source_kind *)place));
 }
 
-static const struct settings_kind target_kind = {set_target_kind, show_target_kind, false};
-static const struct settings_kind source_kind = {set_source_kind, show_source_kind, false};
+static const struct settings_kind target_kind = {set_target_kind, show_target_kind, false, NULL};
+static const struct settings_kind source_kind = {set_source_kind, show_source_kind, false, NULL};
 
 /* ---- rows ---- */
 
