@@ -163,12 +163,13 @@ static const struct option_spec preemptions_options[] = {
     {0}};
 
 static const struct option_spec target_put_options[] = {
-    TEXT("prefix", "FOLDER", "absolute folder (POSIX); a new target needs it and --write"),
+    TEXT("prefix", "FOLDER",
+         "location of its kind, for posix an absolute folder; a new target needs it and --write"),
     NUMBER("write", "RATE", "budget of all writers together, e.g. 10GB/s", NUMBER_RATE, 1,
            RATE_MAX),
     NUMBER("staging-share", "SHARE", "part of the budget left to data staging (0.3 of a new one)",
            NUMBER_SHARE, 0, 1000000),
-    CHOICE("kind", "KIND", "POSIX without", target_kind),
+    CHOICE("kind", "KIND", "without: what the form of the prefix says", target_kind),
     TEXT("domain", "DOMAIN", "nearest first; empty: any"),
     FLAG("default", "of jobs that name no target"),
     {0}};
