@@ -241,6 +241,7 @@ def folders_that_end_alike_with_different_states_are_not_recovered_unnoticed():
         for cluster in (one, two):
             cluster.members[0].kill()
         (member,), other = one.members, str(two.members[0].data_dir)
+        shutil.copy(member.data_dir / "identity", two.members[0].data_dir / "identity")  # two ends of one history
         looked = daemon(one, member, "--inspect-data", "--compare", other)
         own, foreign = hash_of(looked.stdout)
         assert own != foreign and len(set(re.findall(r"^last entry +(index \d+, term \d+);", looked.stdout, re.M))) == 1, looked

@@ -458,22 +458,6 @@ static void leadership_moves_to_a_member_that_has_just_come_back(void **state)
     assert_true(early > 0);
 }
 
-/* One of before sends round 0 and answers no question. */
-static void leadership_moves_from_a_build_that_is_not_asked_back(void **state)
-{
-    struct cluster *cluster = elected(35, 3);
-    unsigned old = (unsigned)cluster_leader(cluster), other = (old + 1) % 3;
-    struct frame_message message = {.type = FRAME_CAMPAIGN};
-
-    (void)state;
-    cluster_run(cluster, SECOND_US);
-    message.read.term = cluster->nodes[old].consensus->raft.current_term;
-    assert_true(transport_send(&cluster->nodes[old].consensus->transport, other + 1, &message));
-    cluster_run(cluster, SECOND_US / 4);
-    assert_int_equal(cluster_leader(cluster), (int)other);
-    cluster_free(cluster);
-}
-
 static void a_full_disk_refuses_writes_and_recovers_by_itself(void **state)
 {
     struct cluster *cluster = elected(7, 3);
@@ -624,7 +608,6 @@ int main(void)
         cmocka_unit_test(leadership_moves_to_another_member_on_request),
         cmocka_unit_test(a_hand_over_that_was_given_up_deposes_nobody),
         cmocka_unit_test(leadership_moves_to_a_member_that_has_just_come_back),
-        cmocka_unit_test(leadership_moves_from_a_build_that_is_not_asked_back),
         cmocka_unit_test(a_full_disk_refuses_writes_and_recovers_by_itself),
         cmocka_unit_test(close_waits_for_the_disk_and_answers_every_tag),
         cmocka_unit_test(committed_entries_survive_crashes_and_partitions),
