@@ -4,8 +4,9 @@
  * Flow     one channel to one endpoint (the leader); each answer starts the next request. Prints one JSON line.
  * Units    microseconds per call, calls per second.
  * Errors   any status but OK is counted in "failed"; the program exits 1 when a call failed.
- * Usage    load ENDPOINT IN_FLIGHT SECONDS PREFIX [COUNT_MAX [OF COUNT]]; ENDPOINT etcd:HOST:PORT for etcd. With OF and COUNT it is
- *          UpdateAllocation of what an earlier run registered with PREFIX OF, COUNT of them, in no order.
+ * Usage    load ENDPOINT IN_FLIGHT SECONDS PREFIX [COUNT_MAX [OF COUNT [PERIOD_MS]]]; ENDPOINT etcd:HOST:PORT for etcd. With OF and
+ *          COUNT it is UpdateAllocation of what an earlier run registered with PREFIX OF, COUNT of them, in no order: each gets a
+ *          period of its own, of weeks, or PERIOD_MS.
  *          Nothing runs of what is registered: `starts` says that it does.
  *          TLS: the environment names CKPT_CA, CKPT_CERT and CKPT_KEY, as for ckptctl.
  */
@@ -34,8 +35,8 @@ static const char *prefix;
 static char failure[256];
 static const char *method = "/ckpt.v1.BrokerService/RegisterAllocation";
 static bool etcd;
-static const char *update_of; /* NULL: registrations */
-static uint64_t update_count;
+static const char *update_of;                   /* NULL: registrations */
+static uint64_t update_count, update_period_ms; /* 0: another one each */
 
 static void send_one(struct slot *slot);
 
@@ -93,7 +94,7 @@ static size_t pack_update(const char *request_id, uint8_t *ret_bytes)
     snprintf(id, sizeof(id), "%s-%" PRIu64, update_of, sent_count * 1000000007 % update_count);
     request.request_id = (char *)(uintptr_t)request_id;
     request.allocation_id = id;
-    request.period_ms = 1000000000 + sent_count;
+    request.period_ms = update_period_ms > 0 ? update_period_ms : 1000000000 + sent_count;
     CHECK(ckpt__v1__update_allocation_request__get_packed_size(&request) <= REQUEST_BYTES);
     return ckpt__v1__update_allocation_request__pack(&request, ret_bytes);
 }
@@ -173,8 +174,9 @@ int main(int argc, char **argv)
     size_t concurrency;
     struct slot *slots;
 
-    if (argc < 5 || argc == 7 || argc > 8) {
-        fprintf(stderr, "usage: load ENDPOINT IN_FLIGHT SECONDS PREFIX [COUNT_MAX [OF COUNT]]\n");
+    if (argc < 5 || argc == 7 || argc > 9) {
+        fprintf(stderr, "usage: load ENDPOINT IN_FLIGHT SECONDS PREFIX "
+                        "[COUNT_MAX [OF COUNT [PERIOD_MS]]]\n");
         return 2;
     }
     endpoint = argv[1];
@@ -185,11 +187,12 @@ int main(int argc, char **argv)
     }
     concurrency = (size_t)strtoull(argv[2], NULL, 10);
     prefix = argv[4];
-    if (argc == 8) {
+    if (argc > 7) {
         method = "/ckpt.v1.BrokerService/UpdateAllocation";
         update_of = argv[6];
         update_count = strtoull(argv[7], NULL, 10);
         CHECK(update_count > 0);
+        update_period_ms = argc > 8 ? strtoull(argv[8], NULL, 10) : 0;
     }
     count_max = argc > 5 ? strtoull(argv[5], NULL, 10) : UINT64_MAX;
     latencies_us = check_calloc(LATENCIES_MAX, sizeof(latencies_us[0]));
