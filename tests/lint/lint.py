@@ -350,6 +350,15 @@ def check_units():
                     yield f"{name}: no line {wanted}"
 
 
+def check_mutants():
+    """Each mutant of the simulator applies exactly where it was drawn: one that does not shows nothing any more, and nobody is told."""
+    if shutil.which("patch") is None:
+        return "no patch"
+    return [f"{name}: does not apply; draw it anew from today's code, with the same meaning, and see it found (tests/sim/README.md, Mutants)"
+            for name in FILES if name.startswith("tests/sim/mutants/") and name.endswith(".patch")
+            and subprocess.run(["patch", "-p1", "-F0", "-s", "--dry-run", "-i", name], capture_output=True).returncode != 0]
+
+
 def check_rows():
     """Each row of the requirements is named by a test, or listed as not built."""
     return rows.problems(TEXT)
@@ -397,6 +406,7 @@ CHECKS = [
     ("links and alerts lead to what exists", check_links),
     ("units are started again without end", check_units),
     ("the table of certificates has every rule", check_access_table),
+    ("each mutant of the simulator applies", check_mutants),
     ("every row of the requirements has a test or is listed as not built", check_rows),
 ]
 
