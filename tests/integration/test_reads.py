@@ -201,6 +201,8 @@ def a_hung_member_and_a_lost_quorum_cost_an_operator_no_seconds():
             took, result = timed(cluster, command, "--stale")
             assert result.returncode == 0 and took < 0.5, (command, took, result)
             assert "a stale read" in result.stderr and "applied index" in result.stderr, result
+        answer = cluster.ctl("status", check=False)
+        assert "NO QUORUM (1 of 3" in answer.stdout + answer.stderr, answer
         took, result = timed(cluster, "policy", "get")
         assert result.returncode == 5 and took < 0.5 and "--stale" not in result.stderr, (took, result)
         begin = time.monotonic()

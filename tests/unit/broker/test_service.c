@@ -740,7 +740,7 @@ static void without_a_leader_mutations_and_reads_name_nobody_and_status_answers(
     static struct answer answer;
     Ckpt__V1__StatusRequest ask = CKPT__V1__STATUS_REQUEST__INIT;
     Ckpt__V1__StatusReply *status;
-    bool no_quorum = false;
+    bool told = false;
 
     (void)state;
     start_registration("r", "job", &answer);
@@ -763,8 +763,8 @@ static void without_a_leader_mutations_and_reads_name_nobody_and_status_answers(
     assert_uint_equal(status->n_members, 3);
     assert_uint_equal(status->leader_id, 0);
     for (size_t i = 0; i < status->n_warnings; i++)
-        no_quorum = no_quorum || strncmp(status->warnings[i], "NO QUORUM (1 of 3", 17) == 0;
-    assert_true(no_quorum);
+        told = told || strstr(status->warnings[i], "the first start of n1 waits for n2") != NULL;
+    assert_true(told); /* NO QUORUM, of a founded one: test_reads.py */
     ckpt__v1__status_reply__free_unpacked(status, NULL);
 }
 
