@@ -106,6 +106,13 @@ $(BUILD)/gen/%.o: $(BUILD)/gen/%.c | $(GEN_H)
 $(BUILD)/fsm/%.o: fsm/%.c | $(GEN_H)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS_ALL) $(WARN) $(if $(SAN),,$(GENERAL_REGS)) -c -o $@ $<
+# ... and so are the steps of an agent's job
+define INTEGERS_RULE
+$$(BUILD)/src/agent/job/%_$(1).o: src/agent/job/%_$(1).c | $$(GEN_H)
+	@mkdir -p $$(@D)
+	$$(Q)$$(CC) $$(CFLAGS_ALL) $$(WARN) $$(if $$(SAN),,$$(GENERAL_REGS)) -c -o $$@ $$<
+endef
+$(foreach kind,step state,$(eval $(call INTEGERS_RULE,$(kind))))
 GENERAL_REGS = $(if $(filter x86_64 aarch64,$(shell uname -m)),-mgeneral-regs-only)
 # loops of the decision model become vector instructions; these flags change no result
 $(BUILD)/src/eval/%.o: OPT += -O3 -fno-math-errno -fno-trapping-math

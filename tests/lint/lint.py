@@ -132,10 +132,13 @@ PURE = set("""memcpy memmove memset memcmp memchr strlen strnlen strcmp strncmp 
 PURE_PREFIXES = ("check_", "ckpt__", "protobuf_c_")
 
 
-def check_fsm_purity():
-    objects = sorted((BUILD / "fsm").rglob("*.o"))
-    if not objects:
-        return f"no objects in {BUILD}/fsm"
+# what an agent decides: steps of its jobs. Nothing is allocated there either, and each function checks what it relies on
+JOB_STEPS = [n for n in C_FILES if re.fullmatch(r"src/agent/job/\w+_(step|state)\.c", n)]
+JOB_MAY_INCLUDE = re.compile(r"src/agent/job/\w+_step\.h|src/agent/durable/(ledger|end_note)\.h|src/base/(check|id)\.h|ckpt/v1/\w+\.pb-c\.h")
+ALLOCATING = {"malloc", "calloc", "realloc", "free", "check_malloc", "check_calloc", "check_realloc", "check_strdup"}
+
+
+def impure(objects, allowed):
     defined, needed = set(), {}
     for path in objects:
         listing = subprocess.run(["nm", str(path)], capture_output=True, text=True, check=True).stdout
@@ -145,8 +148,38 @@ def check_fsm_purity():
                 needed.setdefault(symbol, path.name)
             else:
                 defined.add(symbol)
-    return [f"{where}: needs {symbol}" for symbol, where in sorted(needed.items())
-            if symbol not in defined and symbol not in PURE and not symbol.startswith(PURE_PREFIXES)]
+    return [f"{where}: needs {symbol}" for symbol, where in sorted(needed.items()) if symbol not in defined and not allowed(symbol)]
+
+
+def check_fsm_purity():
+    objects = sorted((BUILD / "fsm").rglob("*.o"))
+    if not objects:
+        return f"no objects in {BUILD}/fsm"
+    return impure(objects, lambda symbol: symbol in PURE or symbol.startswith(PURE_PREFIXES))
+
+
+def check_job_purity():
+    objects = [BUILD / (name[:-2] + ".o") for name in JOB_STEPS]
+    if not JOB_STEPS or not all(o.is_file() for o in objects):
+        return f"no objects in {BUILD}/src/agent/job"
+    return impure(objects, lambda symbol: symbol not in ALLOCATING and (symbol in PURE or symbol.startswith(PURE_PREFIXES)))
+
+
+def check_job_includes():
+    for name in JOB_STEPS + [n for n in C_FILES if re.fullmatch(r"src/agent/job/\w+_step\.h", n)]:
+        for quote, path in includes(name):
+            if quote == '"' and not JOB_MAY_INCLUDE.fullmatch(path):
+                yield f"{name}: a step may not include \"{path}\""
+
+
+ASSERTIONS_PER_FUNCTION = 1
+
+
+def check_job_assertions():
+    checks = sum(len(re.findall(r"\bCHECK(?:_UNREACHABLE)?\(", CODE[name])) for name in JOB_STEPS)
+    count = sum(len(functions(TEXT[name])) for name in JOB_STEPS)
+    if checks < ASSERTIONS_PER_FUNCTION * count:
+        yield f"src/agent/job: {checks} assertions in {count} functions of its steps, {ASSERTIONS_PER_FUNCTION} each are wanted"
 
 
 def check_fsm_integers():
@@ -391,6 +424,9 @@ CHECKS = [
     ("nobody outside a table asks which of its rows it has", check_kinds),
     ("the state machine calls nothing impure", check_fsm_purity),
     ("the state machine has no floating point", check_fsm_integers),
+    ("the steps of a job call nothing impure", check_job_purity),
+    ("the steps of a job include nothing impure", check_job_includes),
+    ("the steps of a job check what they rely on", check_job_assertions),
     ("no banned call", check_banned_calls),
     ("nothing is marked unfinished", check_unfinished),
     ("the repository speaks of the project alone", check_foreign_words),

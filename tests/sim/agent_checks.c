@@ -650,11 +650,11 @@ static void check_late(struct agent_checks *checks, const struct agent_machine *
     const struct process *process = &allocation->process;
     uint64_t now_us = agent_now_us(&machine->agent);
 
-    if (process->state == PROCESS_RUNNING && rank->over_us != 0 &&
+    if (process_state_unstopped(process->state) && rank->over_us != 0 &&
         now_us > rank->over_us + LATE_US && now_us > process->started_us + LATE_US)
         world_violation(checks->world, "I33", "%s runs on %s past its walltime",
                         entry->allocation_id, machine->name);
-    if (process->state == PROCESS_RUNNING && now_us > process->started_us + FORGOTTEN_US &&
+    if (process_state_unstopped(process->state) && now_us > process->started_us + FORGOTTEN_US &&
         end_forgotten(machine, entry, rank))
         world_violation(checks->world, "I33",
                         "%s runs on %s, and the end of its walltime is forgotten",

@@ -297,7 +297,7 @@ static void end_unwanted(const struct agent *agent, struct allocation *allocatio
     process_stop(allocation,
                  &(struct process_stop_ask){.cause = STOP_BY_ORDER,
                                             .reason = CKPT__V1__REASON__REASON_ALLOCATION_ENDED,
-                                            .grace_ms = process_own_grace_ms(allocation),
+                                            .grace_ms = process_grace_ms(&allocation->entry),
                                             .life = allocation->entry.life,
                                             .epoch = agent->orders->epoch});
 }

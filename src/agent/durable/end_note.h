@@ -7,7 +7,7 @@
  *          started there is only the life.
  * Errors   end_note_read: false for anything but what ckpt-run writes; a reader looks no further. A work folder that does not take the note: the
  *          wake carries it, in the same form.
- * Absent   a sync: a start is never looked for after a reboot (MACHINE_NEVER_STARTED). A proof of who wrote it: the job's user can say as much
+ * Absent   a sync: a start is never looked for after a reboot (LEDGER_NEVER_STARTED). A proof of who wrote it: the job's user can say as much
  *          on the agent's socket.
  * Source   F-021, F-025.
  */

@@ -55,12 +55,3 @@ void kept_restored(struct allocation *allocation, const struct restore_result *r
     entry->last_at_ms = result->snapshot_at_ms;
     text_copy(entry->last_path, sizeof(entry->last_path), result->path == NULL ? "" : result->path);
 }
-
-void kept_ended(struct allocation *allocation)
-{
-    const struct process *process = &allocation->process;
-
-    allocation->entry.ended_at_ms = wall_ms(allocation);
-    allocation->entry.ended_status =
-        (uint32_t)(process->status_known ? process->wait_status : PROCESS_STATUS_UNKNOWN);
-}

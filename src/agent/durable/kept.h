@@ -2,7 +2,7 @@
  *
  * Flow     the attempt, the process and a restore say what has happened; it is in the entry, and durable with its next commit.
  *          app_jobs.c tells it.
- * Shapes   fields last_*, failed_*, ended_* of struct ledger_entry. Nothing is decided by them.
+ * Shapes   fields last_* and failed_* of struct ledger_entry. Nothing is decided by them.
  */
 #ifndef CKPT_AGENT_KEPT_H
 #define CKPT_AGENT_KEPT_H
@@ -18,7 +18,5 @@ void kept_verified(struct allocation *allocation, uint64_t asked_at_us, uint64_t
 void kept_failed(struct allocation *allocation);
 /* Nothing when it is from scratch. */
 void kept_restored(struct allocation *allocation, const struct restore_result *result);
-/* The application that ran is no more. */
-void kept_ended(struct allocation *allocation);
 
 #endif

@@ -318,7 +318,7 @@ static void forget_boot(struct ledger *ledger)
 {
     for (struct list *at = ledger->entries.next; at != &ledger->entries; at = at->next) {
         struct ledger_entry *entry = &LIST_ITEM(at, struct kept_entry, node)->entry;
-        entry->start_ticks = MACHINE_NEVER_STARTED;
+        entry->start_ticks = LEDGER_NEVER_STARTED;
         entry->deadline_us = 0;
         entry->asked_at_us = 0;
         entry->deferred_until_us = 0;

@@ -41,6 +41,9 @@ enum attempt_phase {
     PHASE_DEFERRED = 4 /* the application wants to be asked again, at deferred_until_us */
 };
 
+/* start_ticks that no process has: of one that ran before the machine was booted. */
+#define LEDGER_NEVER_STARTED UINT64_MAX
+
 struct ledger_entry {
     char allocation_id[ID_MAX_BYTES + 1];
     /* the application; pid 0: none */

@@ -23,6 +23,7 @@ struct allocation {
     struct agent *agent;
     struct ledger_entry entry;
     struct process process;
+    struct process_executor process_executor;
     struct attempt attempt;
     struct user_path folder; /* the work folder */
     struct user_path socket; /* that its application registered */

@@ -39,7 +39,7 @@ static void walltime_fired(void *data)
     if (allocation->process.state == PROCESS_ABSENT &&
         (allocation->entry.ended || app_stream_asks(allocation->stream)))
         return;
-    if (allocation->process.state == PROCESS_RUNNING) {
+    if (process_state_unstopped(allocation->process.state)) {
         allocation->agent->counters.walltime_kills++;
         if (attempt_busy(&allocation->attempt))
             allocation->agent->counters.walltime_conflicts++;

@@ -1,6 +1,8 @@
 /* Logic over the machine's table. See machine.h. */
 #include "src/agent/node/machine.h"
 
+#include "src/agent/durable/ledger.h"
+
 #include <string.h>
 
 #include "src/base/check.h"
@@ -16,7 +18,7 @@ struct machine_user machine_user_of(const struct proc_status *status)
 bool machine_alive(const struct machine_ops *machine, pid_t pid, uint64_t start_ticks)
 {
     struct proc_stat stat;
-    bool known = pid > 0 && start_ticks != MACHINE_NEVER_STARTED;
+    bool known = pid > 0 && start_ticks != LEDGER_NEVER_STARTED;
     int result = known ? machine->process_read(machine->context, pid, &stat, NULL) : -1;
 
     return result > 0 || (result == 0 && stat.start_ticks == start_ticks && proc_living(&stat));
@@ -51,7 +53,7 @@ bool machine_group_alive(const struct machine_ops *machine, pid_t group, uint64_
     struct members members = {.machine = machine, .start_ticks = start_ticks, .uid = uid};
     struct proc_stat leader;
 
-    if (start_ticks == MACHINE_NEVER_STARTED)
+    if (start_ticks == LEDGER_NEVER_STARTED)
         return false;
     members.led = machine->process_read(machine->context, group, &leader, NULL) == 0;
     if (members.led && leader.start_ticks != start_ticks)

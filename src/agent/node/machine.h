@@ -51,9 +51,6 @@ struct machine_growth {
 
 enum { MACHINE_FOLDERS_MAX = 2 };
 
-/* Of a process of another boot: none that can be found is it. */
-#define MACHINE_NEVER_STARTED UINT64_MAX
-
 struct machine_ops {
     void *context;
 

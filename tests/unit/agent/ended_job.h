@@ -141,7 +141,7 @@ static inline void ends_untold(void)
     still_first_fire(job);
     still_now_us += 2 * SECOND_US;
     still_first_fire(job);
-    assert_int_equal(job->process.state, PROCESS_RUNNING);
+    assert_int_equal(job->process.state, PROCESS_ENDED);
     still_now_us += 2 * SECOND_US;
     still_first_fire(job);
 }

@@ -126,7 +126,8 @@ static void the_last_of_a_job_to_end_closes_its_work_folder(void **state)
 {
     (void)state;
     resume_deferred(still_now_us + SECOND_US);
-    job->process.state = PROCESS_ABSENT;
+    job->process.state = PROCESS_ABSENT; /* and nothing is left of it */
+    job->entry.pid = 0;
     attempt_cancel(job);
     assert_int_equal(job->attempt.state, ATTEMPT_NONE);
     assert_null(job->folder.opened);

@@ -113,7 +113,7 @@ static void a_ckpt_run_that_stands_still_is_waited_for(void **state)
     still_first_fire(job);
     still_now_us += 50 * SECOND_US;
     still_first_fire(job);
-    assert_int_equal(job->process.state, PROCESS_RUNNING);
+    assert_int_equal(job->process.state, PROCESS_ENDED);
     still_now_us += 10 * SECOND_US;
     still_first_fire(job);
     expect_report(KIND(APPLICATION_EXITED), LIFE, PROCESS_STATUS_UNKNOWN);
@@ -143,7 +143,7 @@ static void a_note_that_comes_after_the_end_is_found(void **state)
     (void)state;
     make_folder();
     ends();
-    assert_int_equal(job->process.state, PROCESS_RUNNING);
+    assert_int_equal(job->process.state, PROCESS_ENDED);
     still_now_us += SECOND_US;
     write_note(&(struct end_note){.pid = PID, .start_ticks = START_TICKS, .life = LIFE});
     still_first_fire(job);
@@ -173,7 +173,7 @@ static void a_note_in_another_folder_of_that_name_is_found(void **state)
     leader_lives = group_lives = false;
     still_now_us += 2 * SECOND_US;
     process_woken(job, "");
-    assert_int_equal(job->process.state, PROCESS_RUNNING);
+    assert_int_equal(job->process.state, PROCESS_ENDED);
     assert_non_null(job->folder.opening);
     job->folder.opening = NULL;
     job->folder.opened = looked_at;

@@ -343,12 +343,12 @@ static void a_group_without_its_leader_is_its_users_and_not_older(void **state)
     machine_uv_ops(NULL, &machine);
     assert_true(machine_group_alive(&machine, pid, ticks, geteuid() + 1)); /* it leads */
     assert_false(machine_group_alive(&machine, pid, ticks + 1, geteuid()));
-    assert_false(machine_group_alive(&machine, pid, MACHINE_NEVER_STARTED, geteuid()));
+    assert_false(machine_group_alive(&machine, pid, LEDGER_NEVER_STARTED, geteuid()));
     end(pid);
     assert_true(machine_group_alive(&machine, pid, ticks, geteuid()));
     assert_false(machine_group_alive(&machine, pid, ticks, geteuid() + 1));
     assert_false(machine_group_alive(&machine, pid, member_ticks + 1, geteuid()));
-    assert_false(machine_group_alive(&machine, pid, MACHINE_NEVER_STARTED, geteuid()));
+    assert_false(machine_group_alive(&machine, pid, LEDGER_NEVER_STARTED, geteuid()));
     end(member);
     assert_false(machine_group_alive(&machine, pid, ticks, geteuid()));
 }

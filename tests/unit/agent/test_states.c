@@ -33,8 +33,14 @@ static void attempt_moves_are_those_of_the_drawing(void **state)
 
 static void process_moves_are_those_of_the_drawing(void **state)
 {
-    static const char *const expected[] = {"ABSENT: RUNNING", "RUNNING: ABSENT TERMINATING",
-                                           "TERMINATING: ABSENT KILLING", "KILLING: ABSENT"};
+    static const char *const expected[] = {"ABSENT: RUNNING",
+                                           "RUNNING: ENDED TERMINATING",
+                                           "ENDED: RUNNING CLEARING TERMINATING",
+                                           "CLEARING: HELD TERMINATING",
+                                           "HELD: ABSENT TERMINATING",
+                                           "TERMINATING: KILLING LEAVING",
+                                           "KILLING: LEAVING",
+                                           "LEAVING: ABSENT"};
 
     (void)state;
     for (int from = 0; from < PROCESS_STATE_COUNT; from++) {

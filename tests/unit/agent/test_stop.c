@@ -10,7 +10,7 @@ static void ends_before(int32_t status, enum process_stop_cause cause, uint64_t 
 {
     leader_lives = false;
     exits(status, false);
-    assert_int_equal(job->process.state, PROCESS_RUNNING);
+    assert_int_equal(job->process.state, PROCESS_CLEARING);
     stop(cause, life);
     group_lives = false;
     still_first_fire(job);
@@ -121,7 +121,7 @@ static void what_is_seen_alive_again_has_not_ended(void **state)
     still_now_us += 10 * SECOND_US;
     leader_lives = group_lives = false;
     still_first_fire(job);
-    assert_int_equal(job->process.state, PROCESS_RUNNING); /* its status is awaited from here on */
+    assert_int_equal(job->process.state, PROCESS_ENDED); /* its status is awaited from here on */
     still_now_us += 10 * SECOND_US;
     still_first_fire(job);
     expect_report(KIND(APPLICATION_EXITED), LIFE, PROCESS_STATUS_UNKNOWN);
@@ -138,7 +138,7 @@ static void an_end_waits_for_what_has_left_the_group(void **state)
     still_first_fire(job); /* nobody has looked yet */
     kin_done(job, 1);      /* one was killed, it may have started another */
     still_first_fire(job);
-    assert_int_equal(job->process.state, PROCESS_RUNNING);
+    assert_int_equal(job->process.state, PROCESS_CLEARING);
     assert_uint_equal(ledger_last_sequence(agent.ledger), 0);
     kin_done(job, 0);
     still_first_fire(job);

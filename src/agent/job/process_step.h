@@ -1,0 +1,196 @@
+/* The application's process group as a pure state machine: what is decided when something of it is seen, told or ordered.
+ *
+ *   ABSENT --started--> RUNNING --seen dead--> ENDED --known how, or nobody tells--> CLEARING --all gone--> HELD --told--> ABSENT
+ *                          '<---seen alive-------'
+ *   any of these four --stop--> TERMINATING --grace over--> KILLING --all gone--> LEAVING --told--> ABSENT
+ *                                    '------------all gone-----------------------------^
+ *
+ *   ABSENT       nothing of it runs; the entry says whether a start is to come (start_granted, restart_awaited)
+ *   RUNNING      its leader, the process that ckpt-run started, lives
+ *   ENDED        its leader is dead, and how it ended is not known: the note of its ckpt-run is looked for (end_note.h)
+ *   CLEARING     what it has left behind is killed: it must not write beside the next run, nor stay on a node that is given to others
+ *   HELD         all of it is gone; its end is told after the checkpoint that is still being copied, which the restart needs
+ *   TERMINATING  SIGTERM was sent, its grace goes on
+ *   KILLING      SIGKILL was sent
+ *   LEAVING      stopped, all of it is gone; its note or the end of its checkpoint attempt is awaited
+ *
+ * Flow     process_step() takes an event and what was seen just before it (the facts), changes the process and its entry, and says what
+ *          is to be done. process.c sees, writes the entry and the report into the journal, and then does it, in this order.
+ * Shapes   caller's structs; at most PROCESS_EFFECTS_MAX effects and one report per step. Nothing is allocated.
+ * Units    *_us monotonic.
+ * Errors   none: process_check() states which combinations are legal, and holds after each step; else it is a bug.
+ * Absent   I/O, clocks, logs, processes: the lint holds this file to what fsm/ may call.
+ * Source   S1-090..S1-093, P-041, F-012, F-013, F-019, F-021, F-025; invariants I30, I33.
+ */
+#ifndef CKPT_AGENT_PROCESS_STEP_H
+#define CKPT_AGENT_PROCESS_STEP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ckpt/v1/agent.pb-c.h"
+#include "src/agent/durable/end_note.h"
+#include "src/agent/durable/ledger.h"
+
+#define PROCESS_STATES(X)                                                                          \
+    X(ABSENT) X(RUNNING) X(ENDED) X(CLEARING) X(HELD) X(TERMINATING) X(KILLING) X(LEAVING)
+enum process_state {
+#define X(name) PROCESS_##name,
+    PROCESS_STATES(X)
+#undef X
+        PROCESS_STATE_COUNT
+};
+
+/* Why it is being stopped. A later cause overrules a takeover, nothing overrules the others. */
+enum process_stop_cause { STOP_BY_ORDER, STOP_BY_WALLTIME, STOP_BY_TAKEOVER };
+
+/* Stragglers: what it started and what has left its process group. */
+enum process_kin { KIN_UNKNOWN, KIN_LOOKED_FOR, KIN_GONE };
+
+/* How it ended. */
+enum process_end {
+    END_UNTOLD,   /* nobody has told, or could */
+    END_STATUS,   /* wait_status */
+    END_ON_SIGNAL /* status 0 after a signal that ckpt-run passed on: that says nothing of its work, so its status counts as unknown */
+};
+
+enum { PROCESS_STATUS_UNKNOWN = -1, PROCESS_DETAIL_BYTES = 200, PROCESS_EFFECTS_MAX = 16 };
+
+/* The part that no journal keeps: an agent that restarts begins with RUNNING, or ABSENT. */
+struct process {
+    enum process_state state;
+    enum process_kin kin;
+    enum process_end end;
+    int32_t wait_status;    /* PROCESS_STATUS_UNKNOWN but for END_STATUS */
+    bool will_restart;      /* it is started again in place */
+    bool note_told;         /* its ckpt-run has said that the note lies in the work folder */
+    uint64_t started_us;    /* when it was attached here */
+    uint64_t gone_us;       /* its leader was seen dead, or LEAVING began; 0: not yet */
+    uint64_t killed_us;     /* of the first SIGKILL; 0: none was sent */
+    uint64_t warned_us;     /* that something takes long was logged last */
+    uint64_t unattended_us; /* no ckpt-run is attached since; it may come back */
+    uint64_t alone_us;      /* ABSENT: a start is to come and its ckpt-run is away since */
+    /* TERMINATING, KILLING, LEAVING */
+    enum process_stop_cause cause;
+    uint64_t stop_life;  /* of the order */
+    uint64_t stop_epoch; /* the latest epoch of such orders; a restarted agent answers once more */
+    bool ended_before;   /* the leader had ended by itself when the stop began */
+};
+
+struct process_stop_ask {
+    enum process_stop_cause cause;
+    Ckpt__V1__Reason reason;
+    uint64_t grace_ms;
+    uint64_t kill_at_us; /* of a stop that goes on; 0: the grace begins now */
+    uint64_t life;       /* it and all before end */
+    uint64_t epoch;      /* of the order; 0: none */
+};
+
+/* What was seen just before the step. What is not looked for in a state is false: see process.c. */
+struct process_facts {
+    uint64_t now_us;
+    uint64_t wall_ms;
+    bool leader_alive;
+    bool
+        unreaped; /* dead, and its parent, which lives, has not taken its status: init would have done so */
+    bool group_alive;
+    bool attached;       /* a ckpt-run is; and of that one: */
+    bool tells;          /* it is the one of the application, and will tell how it ended */
+    bool waits;          /* it has none, and waits to start one */
+    bool asks;           /* it has yet to hear for which run it would start one */
+    bool folder_opening; /* the work folder is being opened: the note may be in it */
+    bool note_found;     /* of the run that is known here */
+    struct end_note note;
+    bool attempt_busy;
+    bool attempt_puts; /* the worker copies the checkpoint of its attempt */
+};
+
+enum process_event_kind {
+    PROCESS_STARTED, /* ckpt-run has started it */
+    PROCESS_RESUMED, /* the agent has restarted: the one of the entry, or the start that was to come */
+    PROCESS_LOOK,    /* the timer, or the pidfd, or another step wants to know how it is */
+    PROCESS_WOKEN,         /* its ckpt-run says that the note is there */
+    PROCESS_KIN_LOOKED,    /* `count` stragglers were found, and killed */
+    PROCESS_ATTEMPT_ENDED, /* a report or a stop may have waited for it */
+    PROCESS_UNATTENDED,    /* its ckpt-run has just gone, perhaps to come back */
+    PROCESS_STOP,          /* by an order or by walltime: `ask` */
+    PROCESS_TAKE_OVER,     /* another ckpt-run has come in the place of one that is gone */
+    PROCESS_RESTART_FAILED /* the start that is awaited will not come: `why` */
+};
+
+struct process_event {
+    enum process_event_kind kind;
+    uint32_t pid;                    /* STARTED */
+    uint64_t start_ticks;            /* STARTED */
+    bool report;                     /* STARTED: the start is told */
+    uint64_t restored_checkpoint_id; /* STARTED */
+    size_t count;
+    struct process_stop_ask ask;
+    const char *why; /* WOKEN: the note, where it came with the wake, else "" */
+};
+
+enum process_effect_kind {
+    EFFECT_WATCH, /* its end, by pidfd */
+    EFFECT_TIMER, /* PROCESS_LOOK after delay_us */
+    EFFECT_TIMER_STOP,
+    EFFECT_LOOK_AGAIN,      /* PROCESS_LOOK, with what is seen then */
+    EFFECT_SIGNAL,          /* to its group */
+    EFFECT_LOOK_FOR_KIN,    /* kills them; PROCESS_KIN_LOOKED follows */
+    EFFECT_FOLDER_ANEW,     /* the work folder is opened again: another one may have its name */
+    EFFECT_ATTEMPT_GONE,    /* to the checkpoint attempt: the application is no more */
+    EFFECT_ATTEMPT_GIVE_UP, /* ... its time is over */
+    EFFECT_END_STREAM,      /* to ckpt-run: the allocation is over */
+    EFFECT_FORGET,          /* what is held of it */
+    EFFECT_WALLTIME,        /* its timer starts */
+    EFFECT_RECONCILE,       /* orders may be carried out that were not */
+    EFFECT_LOG_STOP,        /* what is left of its grace: delay_us */
+    EFFECT_LOG_NOTE,
+    EFFECT_WARN_UNTOLD,
+    EFFECT_WARN_UNKILLABLE,
+    EFFECT_WARN_TAKE_OVER
+};
+
+struct process_effect {
+    enum process_effect_kind kind;
+    int signal;
+    uint64_t delay_us;
+    Ckpt__V1__Reason reason;
+};
+
+struct process_report {
+    Ckpt__V1__ReportKind kind;
+    Ckpt__V1__Reason reason;
+    int32_t exit_status;
+    bool will_restart;
+    uint64_t life;
+    uint64_t restored_checkpoint_id;
+    uint64_t since_us; /* as agent_commit() takes it */
+    char detail[PROCESS_DETAIL_BYTES];
+};
+
+struct process_effects {
+    bool commit;    /* the entry, before anything else */
+    bool reporting; /* ... together with the report */
+    struct process_report report;
+    size_t count;
+    struct process_effect effects[PROCESS_EFFECTS_MAX];
+};
+
+void process_step(struct process *process, struct ledger_entry *entry,
+                  const struct process_event *event, const struct process_facts *facts,
+                  struct process_effects *ret_effects);
+/* Which combinations of fields are legal; anything else is a bug. */
+void process_check(const struct process *process, const struct ledger_entry *entry);
+
+const char *process_state_name(enum process_state state);
+bool process_move_allowed(enum process_state from, enum process_state to);
+/* For the checkpoint attempt that a stop ends. */
+Ckpt__V1__Reason process_stop_why(const struct process *process, const struct ledger_entry *entry);
+/* TERMINATING, KILLING, LEAVING */
+bool process_state_stops(enum process_state state);
+/* RUNNING, ENDED, CLEARING, HELD: nobody has stopped it */
+bool process_state_unstopped(enum process_state state);
+uint64_t process_grace_ms(const struct ledger_entry *entry); /* where no order tells it */
+
+#endif
