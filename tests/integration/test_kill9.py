@@ -33,7 +33,10 @@ def shards_on_disk_are_whole(cluster):
 
 def settled(cluster, job):
     """A job of several nodes ends as a whole when one of its parts dies; the others are started again in place."""
-    if cluster.allocation(job.allocation).state != common_pb2.ALLOCATION_STATE_RUNNING:
+    state = cluster.allocation(job.allocation).state
+    if state == common_pb2.ALLOCATION_STATE_STARTING:
+        return False  # it is started again in place
+    if state != common_pb2.ALLOCATION_STATE_RUNNING:
         assert job.allocation == "pair", f"{job.allocation} is over"
         return not job.running() and not job.applications()
     return job.application_pid() is not None and job.applications() == [job.application_pid()]
