@@ -21,7 +21,6 @@ declare -A options=(
     [14]="seconds=20 bursts=60 burst_bytes=200000 crashes=30 slow_in=10 slow_ms=500"
     [15]="seconds=10 bursts=60 snapshot_entries=20 resets=60 partitions=20 crashes=20 elected=20 unruly=1"
     [16]="replicas=1 seconds=20 membership=60 bursts=10 snapshot_entries=20 crashes=30 elected=30"
-    [17]="seconds=20 wipes=40 crashes=30 partitions=20 elected=30"
     [18]="replicas=1 seconds=20 membership=60 bursts=10 crashes=30"
     [19]="replicas=1 seconds=20 membership=60 bursts=60 crashes=40 elected=60"
     [21]="seconds=3 bursts=0 hang=1"
