@@ -642,7 +642,6 @@ static bool end_forgotten(const struct agent_machine *machine, const struct ledg
            sim_now_us(machine->sim) > rank->end_us + FORGOTTEN_US;
 }
 
-/* Of an agent that was awake for long enough. */
 static void check_late(struct agent_checks *checks, const struct agent_machine *machine,
                        const struct allocation *allocation, const struct rank *rank)
 {
@@ -650,6 +649,7 @@ static void check_late(struct agent_checks *checks, const struct agent_machine *
     const struct process *process = &allocation->process;
     uint64_t now_us = agent_now_us(&machine->agent);
 
+    walltimes_named(checks->world, machine, allocation);
     if (process_state_unstopped(process->state) && rank->over_us != 0 &&
         now_us > rank->over_us + LATE_US && now_us > process->started_us + LATE_US)
         world_violation(checks->world, "I33", "%s runs on %s past its walltime",

@@ -20,7 +20,8 @@
 enum {
     SLACK_MS = 100,          /* agents do not note ends that differ by half of it */
     TOLD_LATE_US = 10000000, /* what a restart point may take, beside the agent's own standstills */
-    DRIFTED = 50             /* two clocks, one in 100 wrong each */
+    DRIFTED = 50,            /* two clocks, one in 100 wrong each */
+    NAMED_LATE_US = 500000   /* that a timer of an agent that runs may be late */
 };
 
 struct walltime_checks {
@@ -203,4 +204,26 @@ void walltimes_kept(struct world *world, const struct agent_machine *machine,
     if (left_ms > SLACK_MS && told_ms + left_ms > end_ms + drifted_ms(world) + SLACK_MS)
         world_violation(world, "I33", "%s is to end on %s %" PRIu64 " ms after its walltime",
                         job->id, machine->name, told_ms + left_ms - end_ms);
+}
+
+void walltimes_named(struct world *world, const struct agent_machine *machine,
+                     const struct allocation *allocation)
+{
+    const struct agent *agent = &machine->agent;
+    const Ckpt__V1__OrderSet *orders = agent->orders;
+    const struct ledger_entry *entry = &allocation->entry;
+    const struct world_job *job = job_find(world, entry->allocation_id);
+    uint64_t judged_us = allocation->process.started_us; /* or with the set, whichever came later */
+
+    if (!process_state_unstopped(allocation->process.state) || orders == NULL || job == NULL)
+        return;
+    if (judged_us < agent->orders_taken_us)
+        judged_us = agent->orders_taken_us;
+    if (agent_now_us(agent) > judged_us + NAMED_LATE_US && entry->life <= orders->lives_until &&
+        part_of(orders, entry->allocation_id) == NULL &&
+        ends_unwanted(world, (unsigned)(job - world->jobs),
+                      machine->config.agent_node - WORLD_AGENT_NODE, orders->index, entry->life))
+        world_violation(world, "I30",
+                        "%s, life %" PRIx64 ", runs on on %s, whose orders do not name it", job->id,
+                        entry->life, machine->name);
 }
