@@ -56,18 +56,28 @@ char *rpc_timeout_format(uint64_t ms, char text[RPC_TIMEOUT_TEXT_BYTES])
     return text;
 }
 
+static size_t plain_length(const char *text)
+{
+    const char *at = text;
+
+    while (*at >= 0x20 && *at <= 0x7e && *at != '%')
+        at++;
+    return (size_t)(at - text);
+}
+
 void rpc_percent_encode(struct buf *buf, const char *text)
 {
     static const char digits[] = "0123456789ABCDEF";
 
-    for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++) {
-        if (*at >= 0x20 && *at <= 0x7e && *at != '%') {
-            buf_append(buf, at, 1);
-        } else {
-            const char escaped[3] = {'%', digits[*at >> 4], digits[*at & 15]};
+    for (;;) {
+        size_t plain = plain_length(text);
+        unsigned char byte = (unsigned char)text[plain];
 
-            buf_append(buf, escaped, sizeof(escaped));
-        }
+        buf_append(buf, text, plain);
+        if (byte == '\0')
+            return;
+        buf_append(buf, (const char[]){'%', digits[byte >> 4], digits[byte & 15]}, 3);
+        text += plain + 1;
     }
 }
 
@@ -84,6 +94,8 @@ static int hex_digit(char c)
 
 void rpc_percent_decode(struct buf *buf, const char *text, size_t length)
 {
+    uint8_t *begin = buf_extend(buf, length), *to = begin; /* it gets no longer */
+
     for (size_t i = 0; i < length; i++) {
         int high = i + 2 < length && text[i] == '%' ? hex_digit(text[i + 1]) : -1;
         int low = high >= 0 ? hex_digit(text[i + 2]) : -1;
@@ -95,8 +107,9 @@ void rpc_percent_decode(struct buf *buf, const char *text, size_t length)
         }
         if (byte == '\0' || byte == '\n' || byte == '\r')
             byte = ' ';
-        buf_append(buf, &byte, 1);
+        *to++ = byte;
     }
+    buf->length -= length - (size_t)(to - begin);
 }
 
 void rpc_prefix_write(uint8_t prefix[RPC_PREFIX_BYTES], size_t length)
