@@ -155,7 +155,7 @@ $(BUILD)/bench/%: $(BUILD)/tests/bench/%_main.o $(foreach l,client whatif $(USE_
 
 # ---- tests: tests/unit/LAYER/test_*.c link LAYER's closure; tests/golden, tests/fuzz likewise by their first word ----
 # what of the simulator the unit tests of raft/ and src/agent use
-SIM_CORE = $(BUILD)/tests/sim/sim.o $(BUILD)/tests/sim/sim_disk.o $(BUILD)/tests/sim/sim_disk_faults.o $(BUILD)/tests/sim/sim_network.o
+SIM_CORE = $(BUILD)/tests/sim/sim.o $(BUILD)/tests/sim/sim_disk.o $(BUILD)/tests/sim/sim_disk_faults.o $(BUILD)/tests/sim/sim_network.o $(BUILD)/tests/sim/sim_network_faults.o
 UNIT_SRC = $(wildcard tests/unit/*/test_*.c)
 UNIT_BIN = $(UNIT_SRC:%.c=$(BUILD)/%)
 define UNIT_RULE

@@ -129,7 +129,7 @@ void rpc_call_free(struct rpc_call *call)
     call_count_sent(call, rpc_outbox_length(&call->outbox));
     call_drop_input(call);
     CHECK(connection->calls_count > 0 && server->stats.calls_active > 0);
-    if (--connection->calls_count == 0)
+    if (--connection->calls_count == 0 && !server->freeing)
         connection->idle_since_ms = uv_now(server->loop);
     server->stats.calls_active--;
     if (server->spare_calls_count < RPC_SPARE_CALLS_MAX && !server->freeing) {

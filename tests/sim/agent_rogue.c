@@ -149,6 +149,5 @@ void agent_rogue_free(struct agent_rogue *rogue)
 {
     if (rogue == NULL)
         return;
-    sim_rpc_server_crash(rogue->server);
-    free(rogue);
+    rpc_server_free(rogue->server, free, rogue);
 }

@@ -7,7 +7,8 @@
 #ifndef CKPT_TESTS_SIM_AGENT_ROGUE_H
 #define CKPT_TESTS_SIM_AGENT_ROGUE_H
 
-#include "tests/sim/sim_rpc.h"
+#include "src/rpc/server.h"
+#include "tests/sim/sim_uv.h"
 
 #define AGENT_ROGUE_ADDRESS "old-leader:7443"
 

@@ -6,7 +6,8 @@
 
 #include "src/base/buf.h"
 #include "src/base/check.h"
-#include "tests/sim/sim_rpc.h"
+#include "src/rpc/client.h"
+#include "src/rpc/server.h"
 
 #define CHECKPOINT_METHOD "/ckpt.v1.AppCheckpointService/Checkpoint"
 #define REGISTER_METHOD   "/ckpt.v1.AppService/Register"
@@ -151,6 +152,7 @@ struct application_call *application_call_new(struct agent_machine *machine, pid
     const struct rpc_server_config config = {0};
     struct application_call *call = check_calloc(1, sizeof(*call));
     unsigned before = sim_enter(machine->sim, machine->config.applications_node);
+    char address[128];
     struct err err;
 
     call->allocation_id = check_strdup(allocation_id);
@@ -162,8 +164,8 @@ struct application_call *application_call_new(struct agent_machine *machine, pid
     call->server = rpc_server_new(&machine->applications_loop.uv, &config);
     rpc_server_add_method(call->server, CHECKPOINT_METHOD, false, true, &handlers, call);
     CHECK(rpc_server_listen(call->server, call->endpoint, &err) == 0);
-    call->channel = rpc_channel_new(&machine->applications_loop.uv, machine->address, NULL);
-    sim_rpc_channel_claim(call->channel, pid);
+    snprintf(address, sizeof(address), "%s#%d", machine->address, (int)pid);
+    call->channel = rpc_channel_new(&machine->applications_loop.uv, address, NULL);
     call->clock.timer_start(call->again, 0);
     sim_leave(machine->sim, before);
     return call;
@@ -179,7 +181,7 @@ void application_call_free(struct application_call *call)
     if (call == NULL)
         return;
     call->events.withdrawn = nobody_withdraws;
-    sim_rpc_server_crash(call->server);
+    rpc_server_free(call->server, NULL, NULL);
     rpc_channel_free(call->channel);
     call->clock.timer_free(call->again);
     free(call->allocation_id);

@@ -413,12 +413,12 @@ int main(int argc, char **argv)
     }
     log_set_level(verbose ? LOG_LEVEL_INFO : (enum log_level)(LOG_LEVEL_ERROR + 1));
     board->next = plan.first;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
+    clock_gettime(CLOCK_MONOTONIC_RAW, &begin);
     if (plan.runs == 1 && plan.jobs == 1 && !plan.expect)
         work(&plan, board, 0);
     else
         run_all(&plan, board);
-    clock_gettime(CLOCK_MONOTONIC, &end);
+    clock_gettime(CLOCK_MONOTONIC_RAW, &end);
     if (!plan.quiet)
         summary(&plan, board,
                 (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9);

@@ -1,7 +1,10 @@
-/* Byte streams between simulated nodes. See sim.h.
+/* Byte streams between simulated nodes: the table of src/net/network.h. See sim.h.
  *
  * Flow     a piece sent is delivered whole after a latency, never before an earlier piece of its stream. While the link is down it
  *          waits; after SIM_STALL_US both ends are told. What arrives at a stopped process waits for it.
+ *          Where an end reads by turns (gRPC's do), pieces are split as TCP may split them, and read in parts; the sender has a
+ *          buffer, sometimes a small one, that its kernel takes bytes into; and of a stream that a dead link ends sometimes only the end
+ *          that sent is told: the other one finds out by itself.
  * Shapes   a stream lives until its owner is done with it, nothing of it is under way and it is not being dialled.
  */
 #include <stdio.h>
@@ -10,70 +13,18 @@
 
 #include "src/base/check.h"
 #include "src/base/text.h"
-#include "tests/sim/sim.h"
+#include "tests/sim/sim_network_internal.h"
 
 enum {
     SIM_STALL_US = 5000000,
     SIM_RETRY_US = 50000,
-    ADDRESS_BYTES = 64,
-    LATE_MAX = 64,
+    SPLIT_IN = 32,       /* one piece in so many comes as two ... */
+    READ_PART_IN = 32,   /* ... and one read in so many ends early */
+    HALF_OPEN_IN = 4,    /* one stream in so many that a dead link ends */
+    BUFFER_SMALL_IN = 8, /* one stream in so many has ... */
+    BUFFER_SMALL_BYTES = 2048,
+    BUFFER_BYTES = 128 << 10,
     LATE_US = 20000 /* what took less is not late */
-};
-
-struct network_stream {
-    struct sim_network *network;
-    unsigned owner;
-    unsigned other;
-    struct network_stream *peer; /* NULL: not connected, or the other end is freed */
-    struct network_events events;
-    bool started;
-    bool closed;  /* no event any more */
-    bool dialled; /* by its owner */
-    bool dialling;
-    bool busy; /* one of its events is being told */
-    bool gone; /* the owner's process has crashed: its memory is not there any more */
-    uint64_t sent_count;
-    struct piece *first, *last; /* under way, in order */
-    size_t unsent;
-    char address[ADDRESS_BYTES];
-    struct network_stream *next, *previous;
-};
-
-struct network_listener {
-    struct sim_network *network;
-    unsigned owner;
-    char address[ADDRESS_BYTES];
-    void (*accepted)(void *data, struct network_stream *stream);
-    void *data;
-    struct network_listener *next;
-};
-
-struct sim_network {
-    struct sim *sim;
-    bool down[SIM_NODES_MAX][SIM_NODES_MAX];
-    bool muted[SIM_NODES_MAX];
-    bool (*is_lost[SIM_NODES_MAX])(const uint8_t *bytes, size_t length);
-    struct sim_unruly unruly;
-    uint64_t slow_in, slow_us;
-    /* What has arrived late between nodes below late_nodes: each later than all that has arrived since, the oldest first. */
-    unsigned late_nodes, late_count;
-    struct {
-        uint64_t at_us, took_us;
-    } late[LATE_MAX];
-    struct network_stream *streams;
-    struct network_listener *listeners;
-    struct node_context {
-        struct sim_network *network;
-        unsigned node;
-    } contexts[SIM_NODES_MAX];
-};
-
-struct piece {
-    uint8_t *bytes; /* NULL: the end of the stream */
-    size_t length;
-    uint64_t sent_us;
-    uint64_t due_us;
-    struct piece *next;
 };
 
 /* ---- life of streams ---- */
@@ -86,6 +37,7 @@ static struct network_stream *stream_new(struct sim_network *network, unsigned o
     stream->network = network;
     stream->owner = owner;
     stream->other = other;
+    stream->buffer = BUFFER_BYTES;
     stream->next = network->streams;
     if (stream->next != NULL)
         stream->next->previous = stream;
@@ -93,10 +45,22 @@ static struct network_stream *stream_new(struct sim_network *network, unsigned o
     return stream;
 }
 
-static void stream_release(struct network_stream *stream)
+static void unread_drop(struct network_stream *stream)
 {
-    if (!stream->closed || stream->first != NULL || stream->dialling || stream->busy)
+    struct piece *piece = stream->unread;
+
+    stream->unread = piece->next;
+    free(piece->bytes);
+    free(piece);
+}
+
+void sim_stream_release(struct network_stream *stream)
+{
+    if (!stream->closed || stream->first != NULL || stream->dialling || stream->busy ||
+        stream->telling)
         return;
+    while (stream->unread != NULL)
+        unread_drop(stream);
     if (stream->peer != NULL)
         stream->peer->peer = NULL;
     if (stream->previous != NULL)
@@ -108,8 +72,12 @@ static void stream_release(struct network_stream *stream)
     free(stream);
 }
 
-/* Leaves freeing to the caller. */
-static void stream_tell_closed(struct network_stream *stream)
+static bool by_turns(const struct network_stream *stream)
+{
+    return stream->events.readable != NULL;
+}
+
+void sim_stream_tell_closed(struct network_stream *stream)
 {
     static const struct err err = {ERR_UNAVAILABLE, "simulated connection ended"};
     struct sim *sim = stream->network->sim;
@@ -127,14 +95,53 @@ static void stream_tell_closed(struct network_stream *stream)
     stream->busy = false;
 }
 
-static void piece_drop_first(struct network_stream *stream)
+static void drained_dropped(void *data)
+{
+    struct network_stream *stream = data;
+
+    stream->telling = false;
+    sim_stream_release(stream);
+}
+
+static void drained_fire(void *data)
+{
+    struct network_stream *stream = data;
+
+    if (!stream->closed && stream->events.drained != NULL) {
+        stream->busy = true;
+        stream->events.drained(stream->events.data);
+        stream->busy = false;
+    }
+    drained_dropped(stream);
+}
+
+/* It is not under way any more. */
+static struct piece *piece_take_first(struct network_stream *stream)
 {
     struct piece *piece = stream->first;
 
     stream->unsent -= piece->length;
     stream->first = piece->next;
+    if (stream->held_up && stream->unsent <= stream->buffer) {
+        stream->held_up = false;
+        if (!stream->closed && !stream->telling) {
+            stream->telling = true;
+            sim_on_drop(sim_schedule(stream->network->sim, stream->owner, 0, drained_fire, stream),
+                        drained_dropped);
+        }
+    }
+    return piece;
+}
+
+static void piece_free(struct piece *piece)
+{
     free(piece->bytes);
     free(piece);
+}
+
+static void piece_drop_first(struct network_stream *stream)
+{
+    piece_free(piece_take_first(stream));
 }
 
 /* ---- delivery ---- */
@@ -152,6 +159,7 @@ static void pump(void *data);
 /* Owned by nobody: a crash of the sender does not call back what is under way. */
 static void pump_schedule(struct network_stream *stream, uint64_t delay_us)
 {
+    stream->pumping = true;
     (void)sim_schedule(stream->network->sim, SIM_NODES_MAX, delay_us, pump, stream);
 }
 
@@ -184,16 +192,34 @@ void sim_network_watch_late(struct sim *sim, unsigned nodes)
     sim_network_of(sim)->late_nodes = nodes;
 }
 
-static void deliver(struct network_stream *to, const struct piece *piece)
+/* It reads the piece when it is its turn. */
+static void keep_unread(struct network_stream *to, struct piece *piece)
+{
+    piece->next = NULL;
+    piece->read = 0;
+    if (to->unread == NULL)
+        to->unread = piece;
+    else
+        to->unread_last->next = piece;
+    to->unread_last = piece;
+    if (to->told)
+        return;
+    to->told = true;
+    to->events.readable(to->events.data);
+}
+
+/* Takes the piece. */
+static void deliver(struct network_stream *to, struct piece *piece)
 {
     struct sim *sim;
     unsigned before;
 
-    if (to == NULL || to->closed || !to->started)
-        return;
-    if (piece->bytes == NULL) {
-        stream_tell_closed(to);
-        stream_release(to);
+    if (to == NULL || to->closed || !to->started || (piece->bytes == NULL && !by_turns(to))) {
+        if (to != NULL && !to->closed && to->started) {
+            sim_stream_tell_closed(to);
+            sim_stream_release(to);
+        }
+        piece_free(piece);
         return;
     }
     sim = to->network->sim;
@@ -203,31 +229,42 @@ static void deliver(struct network_stream *to, const struct piece *piece)
     sim_trace_add(sim, piece->length << 5 ^ to->owner);
     to->busy = true;
     before = sim_enter(sim, to->owner);
-    to->events.received(to->events.data, piece->bytes, piece->length);
+    if (by_turns(to)) {
+        keep_unread(to, piece);
+    } else {
+        to->events.received(to->events.data, piece->bytes, piece->length);
+        piece_free(piece);
+    }
     sim_leave(sim, before);
     to->busy = false;
-    stream_release(to);
+    sim_stream_release(to);
 }
 
 static void both_ends(struct network_stream *stream)
 {
     struct network_stream *peer = stream->peer;
 
+    stream->pumping = false;
     while (stream->first != NULL)
         piece_drop_first(stream);
+    if (peer != NULL && by_turns(peer) && sim_chance(stream->network->sim, HALF_OPEN_IN)) {
+        stream->peer = NULL;
+        peer->peer = NULL;
+        peer = NULL;
+    }
     if (peer != NULL) {
         peer->busy = true;
         stream->busy = true;
-        stream_tell_closed(peer);
+        sim_stream_tell_closed(peer);
         peer->busy = false;
         stream->busy = false;
     }
     stream->busy = true;
-    stream_tell_closed(stream);
+    sim_stream_tell_closed(stream);
     stream->busy = false;
     if (peer != NULL)
-        stream_release(peer);
-    stream_release(stream);
+        sim_stream_release(peer);
+    sim_stream_release(stream);
 }
 
 static void pump(void *data)
@@ -251,14 +288,13 @@ static void pump(void *data)
         return;
     }
     stream->busy = true;
-    deliver(stream->peer, stream->first);
+    deliver(stream->peer, piece_take_first(stream));
     stream->busy = false;
-    if (stream->first != NULL)
-        piece_drop_first(stream);
+    stream->pumping = false;
     if (stream->first != NULL)
         pump_schedule(stream, stream->first->due_us > now ? stream->first->due_us - now : 0);
     else
-        stream_release(stream);
+        sim_stream_release(stream);
 }
 
 static void piece_append(struct network_stream *stream, uint8_t *bytes, size_t length)
@@ -266,15 +302,15 @@ static void piece_append(struct network_stream *stream, uint8_t *bytes, size_t l
     uint64_t now = sim_now_us(stream->network->sim), latency = latency_us(stream->network);
     struct piece *piece = check_alloc(sizeof(*piece));
 
-    *piece = (struct piece){bytes, length, now, now + latency, NULL};
+    *piece = (struct piece){bytes, length, 0, now, now + latency, NULL};
     stream->unsent += length;
-    if (stream->first == NULL) {
+    if (stream->first == NULL)
         stream->first = piece;
-        pump_schedule(stream, latency);
-    } else {
+    else
         stream->last->next = piece;
-    }
     stream->last = piece;
+    if (!stream->pumping)
+        pump_schedule(stream, latency);
 }
 
 /* The last but one and the last change places; what is being waited for is the first. */
@@ -291,6 +327,26 @@ static void pieces_swap(struct network_stream *stream)
     bytes = at->bytes, length = at->length;
     at->bytes = last->bytes, at->length = last->length;
     last->bytes = bytes, last->length = length;
+}
+
+/* As TCP may, and as its sender's kernel may take them. */
+static void piece_split(struct network_stream *stream, uint8_t *bytes, size_t length)
+{
+    size_t first = 1 + sim_random(stream->network->sim, length - 1);
+    uint8_t *rest = check_alloc(length - first);
+
+    memcpy(rest, bytes + first, length - first);
+    piece_append(stream, bytes, first);
+    piece_append(stream, rest, length - first);
+}
+
+static void piece_send_by_turns(struct network_stream *stream, uint8_t *bytes, size_t length)
+{
+    if (length > 1 && sim_chance(stream->network->sim, SPLIT_IN))
+        piece_split(stream, bytes, length);
+    else
+        piece_append(stream, bytes, length);
+    stream->held_up = stream->unsent > stream->buffer;
 }
 
 static void piece_send(struct network_stream *stream, uint8_t *bytes, size_t length)
@@ -318,6 +374,24 @@ static void piece_send(struct network_stream *stream, uint8_t *bytes, size_t len
 }
 
 /* ---- the table ---- */
+
+/* "unix:PATH#PID": the kernel would know who dials, here it says so. */
+static void stream_name(struct network_stream *stream)
+{
+    char *pid = strchr(stream->address, '#');
+
+    stream->by_path = strncmp(stream->address, "unix:", 5) == 0;
+    if (pid == NULL)
+        return;
+    *pid = '\0';
+    stream->pid = (pid_t)strtol(pid + 1, NULL, 10);
+}
+
+static void stream_set_buffer(struct network_stream *stream)
+{
+    if (by_turns(stream) && sim_chance(stream->network->sim, BUFFER_SMALL_IN))
+        stream->buffer = BUFFER_SMALL_BYTES;
+}
 
 static int network_listen(void *context, const char *address,
                           void (*accepted)(void *data, struct network_stream *stream), void *data,
@@ -364,7 +438,7 @@ static void connect_dropped(void *data)
     struct network_stream *stream = data;
 
     stream->dialling = false;
-    stream_release(stream);
+    sim_stream_release(stream);
 }
 
 static void connect_fire(void *data);
@@ -393,6 +467,8 @@ static void connect_to(struct network_stream *stream, struct network_listener *l
     }
     accepted = stream_new(network, listener->owner, stream->owner);
     accepted->peer = stream;
+    accepted->by_path = stream->by_path;
+    accepted->pid = stream->pid;
     stream->peer = accepted;
     accepted->busy = true;
     before = sim_enter(network->sim, listener->owner);
@@ -400,7 +476,7 @@ static void connect_to(struct network_stream *stream, struct network_listener *l
     sim_leave(network->sim, before);
     accepted->busy = false;
     stream->events.opened(stream->events.data);
-    stream_release(accepted);
+    sim_stream_release(accepted);
 }
 
 static void connect_fire(void *data)
@@ -412,12 +488,12 @@ static void connect_fire(void *data)
     if (!stream->closed) {
         stream->busy = true;
         if (listener == NULL)
-            stream_tell_closed(stream);
+            sim_stream_tell_closed(stream);
         else
             connect_to(stream, listener);
         stream->busy = false;
     }
-    stream_release(stream);
+    sim_stream_release(stream);
 }
 
 static struct network_stream *network_connect(void *context, const char *address,
@@ -430,6 +506,8 @@ static struct network_stream *network_connect(void *context, const char *address
     stream->started = true;
     stream->dialled = true;
     text_copy(stream->address, sizeof(stream->address), address);
+    stream_name(stream);
+    stream_set_buffer(stream);
     connect_schedule(stream, latency_us(node->network));
     return stream;
 }
@@ -438,6 +516,46 @@ static void network_start(struct network_stream *stream, const struct network_ev
 {
     stream->events = *events;
     stream->started = true;
+    stream_set_buffer(stream);
+}
+
+/* A part of the first piece, mostly all of it. The end was told when the stream is closed afterwards. */
+static void read_piece(struct network_stream *stream)
+{
+    struct sim *sim = stream->network->sim;
+    struct piece *piece = stream->unread;
+    size_t left = piece->length - piece->read, length = left;
+    const uint8_t *bytes = piece->bytes + piece->read;
+
+    if (piece->bytes == NULL) {
+        sim_stream_tell_closed(stream);
+        return;
+    }
+    if (left > NETWORK_READ_BYTES)
+        length = NETWORK_READ_BYTES;
+    if (length > 1 && sim_chance(sim, READ_PART_IN))
+        length = 1 + sim_random(sim, length - 1);
+    piece->read += length;
+    if (length == left) /* what received() does may end the stream, and its pieces */
+        stream->unread = piece->next;
+    stream->events.received(stream->events.data, bytes, length);
+    if (length == left)
+        piece_free(piece);
+}
+
+static bool network_read(struct network_stream *stream)
+{
+    bool busy = stream->busy, closed;
+
+    CHECK(stream->told && !stream->closed && stream->unread != NULL);
+    stream->busy = true;
+    read_piece(stream);
+    stream->busy = busy;
+    closed = stream->closed;
+    stream->told = stream->unread != NULL;
+    busy = stream->told;
+    sim_stream_release(stream);
+    return !closed && busy;
 }
 
 static void network_send(struct network_stream *stream, uint8_t *take_bytes, size_t length)
@@ -449,12 +567,27 @@ static void network_send(struct network_stream *stream, uint8_t *take_bytes, siz
                                           network->is_lost[stream->owner](take_bytes, length)))
         free(take_bytes);
     else
-        piece_send(stream, take_bytes, length);
+        (by_turns(stream) ? piece_send_by_turns : piece_send)(stream, take_bytes, length);
 }
 
+/* Of those by turns what their kernel has not taken. */
 static size_t network_unsent_bytes(const struct network_stream *stream)
 {
-    return stream->unsent;
+    if (!by_turns(stream))
+        return stream->unsent;
+    return stream->unsent > stream->buffer ? stream->unsent - stream->buffer : 0;
+}
+
+static int network_port(const struct network_listener *listener)
+{
+    (void)listener;
+    return -1;
+}
+
+static void network_peer(const struct network_stream *stream, struct network_peer *ret_peer)
+{
+    *ret_peer =
+        (struct network_peer){.address = "simulated", .local = stream->by_path, .pid = stream->pid};
 }
 
 static void network_close(struct network_stream *stream)
@@ -465,7 +598,7 @@ static void network_close(struct network_stream *stream)
     stream->closed = true;
     if (stream->peer != NULL)
         piece_append(stream, NULL, 0);
-    stream_release(stream);
+    sim_stream_release(stream);
 }
 
 void sim_node_network(struct sim *sim, unsigned node, struct network_ops *ret_ops)
@@ -474,82 +607,18 @@ void sim_node_network(struct sim *sim, unsigned node, struct network_ops *ret_op
         .context = &sim_network_of(sim)->contexts[node],
         .listen = network_listen,
         .listener_close = network_listener_close,
+        .port = network_port,
         .connect = network_connect,
         .start = network_start,
+        .read = network_read,
         .send = network_send,
         .unsent_bytes = network_unsent_bytes,
+        .peer = network_peer,
         .close = network_close,
     };
 }
 
-/* ---- faults ---- */
-
-void sim_link_set(struct sim *sim, unsigned from, unsigned to, bool up)
-{
-    sim_network_of(sim)->down[from][to] = !up;
-}
-
-bool sim_link_up(struct sim *sim, unsigned from, unsigned to)
-{
-    return !sim_network_of(sim)->down[from][to];
-}
-
-void sim_mute(struct sim *sim, unsigned node)
-{
-    sim_network_of(sim)->muted[node] = true;
-}
-
-void sim_network_set_unruly(struct sim *sim, const struct sim_unruly *unruly)
-{
-    sim_network_of(sim)->unruly = *unruly;
-}
-
-void sim_network_lose(struct sim *sim, unsigned node,
-                      bool (*is_lost)(const uint8_t *bytes, size_t length))
-{
-    sim_network_of(sim)->is_lost[node] = is_lost;
-}
-
-void sim_network_set_latency(struct sim *sim, uint64_t slow_in, uint64_t slow_us)
-{
-    sim_network_of(sim)->slow_in = slow_in;
-    sim_network_of(sim)->slow_us = slow_us;
-}
-
-/* Told from events of their own: the list changes while they are told. */
-struct reset {
-    struct sim_network *network;
-    unsigned a, b;
-};
-
-static bool reset_one(const struct reset *reset)
-{
-    for (struct network_stream *stream = reset->network->streams; stream != NULL;
-         stream = stream->next)
-        if (!stream->closed && stream->peer != NULL &&
-            ((stream->owner == reset->a && stream->other == reset->b) ||
-             (stream->owner == reset->b && stream->other == reset->a))) {
-            struct network_stream *peer = stream->peer;
-            stream->peer = NULL;
-            peer->peer = NULL;
-            stream_tell_closed(stream);
-            peer->busy = true;
-            stream_release(stream);
-            stream_tell_closed(peer);
-            peer->busy = false;
-            stream_release(peer);
-            return true;
-        }
-    return false;
-}
-
-void sim_reset_connections(struct sim *sim, unsigned a, unsigned b)
-{
-    const struct reset reset = {sim_network_of(sim), a, b};
-
-    while (reset_one(&reset))
-        ;
-}
+/* ---- life ---- */
 
 /* The process has gone, its memory too: its ends are silent, the others hear the end of the stream. */
 void sim_network_crash(struct sim_network *network, unsigned node)
@@ -565,7 +634,7 @@ void sim_network_crash(struct sim_network *network, unsigned node)
         stream->closed = true;
         if (stream->peer != NULL)
             piece_append(stream, NULL, 0);
-        stream_release(stream);
+        sim_stream_release(stream);
     }
     while (*at != NULL) {
         struct network_listener *listener = *at;
@@ -595,8 +664,11 @@ void sim_network_free(struct sim_network *network)
     while (network->streams != NULL) {
         struct network_stream *stream = network->streams;
         network->streams = stream->next;
+        stream->closed = true;
         while (stream->first != NULL)
             piece_drop_first(stream);
+        while (stream->unread != NULL)
+            unread_drop(stream);
         free(stream);
     }
     while (network->listeners != NULL) {

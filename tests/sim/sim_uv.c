@@ -3,8 +3,17 @@
 
 #include <string.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "src/base/check.h"
+#include "src/net/uv_network.h"
+
+enum {
+    IDLE_LATE_IN = 64, /* one round of a loop in so many comes as late as ... */
+    IDLE_LATE_MAX_US = 20000
+};
 
 void sim_loop_init(struct sim_loop *loop, struct sim *sim, unsigned node)
 {
@@ -80,6 +89,56 @@ int uv_timer_stop(uv_timer_t *timer)
     return 0;
 }
 
+/* ---- rounds of the loop: libuv's list of idle handles has the event and whether it is started ---- */
+
+int uv_idle_init(uv_loop_t *loop, uv_idle_t *idle)
+{
+    void *data = idle->data;
+
+    memset(idle, 0, sizeof(*idle));
+    idle->data = data;
+    idle->loop = loop;
+    idle->type = UV_IDLE;
+    return 0;
+}
+
+static void idle_fire(void *data)
+{
+    uv_idle_t *idle = data;
+    struct sim_loop *loop = sim_loop_of(idle->loop);
+
+    idle->queue[0] = NULL;
+    idle->idle_cb(idle);
+    if (idle->queue[1] != NULL && idle->queue[0] == NULL)
+        idle->queue[0] = sim_schedule(loop->sim, loop->node, 1, idle_fire, idle);
+}
+
+int uv_idle_start(uv_idle_t *idle, uv_idle_cb callback)
+{
+    struct sim_loop *loop = sim_loop_of(idle->loop);
+    struct sim *sim = loop->sim;
+
+    CHECK(!uv_is_closing((uv_handle_t *)idle));
+    if (idle->queue[1] != NULL)
+        return 0;
+    idle->idle_cb = callback;
+    idle->queue[1] = idle;
+    if (idle->queue[0] == NULL)
+        idle->queue[0] = sim_schedule(
+            sim, loop->node, sim_chance(sim, IDLE_LATE_IN) ? sim_random(sim, IDLE_LATE_MAX_US) : 0,
+            idle_fire, idle);
+    return 0;
+}
+
+int uv_idle_stop(uv_idle_t *idle)
+{
+    if (idle->queue[0] != NULL)
+        sim_cancel(sim_loop_of(idle->loop)->sim, idle->queue[0]);
+    idle->queue[0] = NULL;
+    idle->queue[1] = NULL;
+    return 0;
+}
+
 enum { HANDLE_CLOSING = 1 };
 
 int uv_is_closing(const uv_handle_t *handle)
@@ -98,15 +157,40 @@ void uv_close(uv_handle_t *handle, uv_close_cb closed)
 {
     struct sim_loop *loop = sim_loop_of(handle->loop);
 
-    CHECK(handle->type == UV_TIMER);
-    uv_timer_stop((uv_timer_t *)handle);
+    CHECK(handle->type == UV_TIMER || handle->type == UV_IDLE);
+    if (handle->type == UV_TIMER)
+        uv_timer_stop((uv_timer_t *)handle);
+    else
+        uv_idle_stop((uv_idle_t *)handle);
     handle->close_cb = closed;
     handle->flags |= HANDLE_CLOSING;
     if (closed != NULL)
         sim_on_drop(sim_schedule(loop->sim, loop->node, 0, handle_closed, handle), handle_closed);
 }
 
-/* ---- chance ---- */
+/* ---- the network ---- */
+
+void network_uv_ops(uv_loop_t *loop, struct network_ops *ret_ops)
+{
+    const struct sim_loop *own = sim_loop_of(loop);
+
+    sim_node_network(own->sim, own->node, ret_ops);
+}
+
+/* ---- time and chance ---- */
+
+/* nghttp2 limits by it how often streams are reset. */
+int clock_gettime(clockid_t clock, struct timespec *ret_time)
+{
+    uint64_t now_us;
+
+    if (clock != CLOCK_MONOTONIC || sim_current() == NULL)
+        return (int)syscall(SYS_clock_gettime, clock, ret_time);
+    now_us = sim_now_us(sim_current());
+    *ret_time = (struct timespec){.tv_sec = (time_t)(now_us / 1000000),
+                                  .tv_nsec = (long)(now_us % 1000000) * 1000};
+    return 0;
+}
 
 ssize_t getrandom(void *bytes, size_t length, unsigned flags)
 {

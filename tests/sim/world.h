@@ -14,8 +14,10 @@
 #include <stdint.h>
 
 #include "fsm/fsm.h"
+#include "src/rpc/client.h"
+#include "src/rpc/server.h"
 #include "tests/sim/sim.h"
-#include "tests/sim/sim_rpc.h"
+#include "tests/sim/sim_uv.h"
 #include "tests/sim/sim_worker.h"
 
 enum {

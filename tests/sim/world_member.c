@@ -294,7 +294,8 @@ void member_kill(struct world_member *member)
     before = sim_enter(world->sim, member->number);
     sim_disk_die_after(world->sim, member->number, 1);
     broker->rpc = NULL;
-    sim_rpc_server_crash(rpc);
+    if (rpc != NULL)
+        rpc_server_free(rpc, NULL, NULL);
     replica_abandon(broker->replica);
     broker->replica = NULL;
     leader_watch_free(member->leader_watch);
