@@ -27,12 +27,15 @@ struct network_listener;
 enum {
     NETWORK_READ_BYTES = 32768, /* that one read() hands over */
     NETWORK_PEER_BYTES = 64,
+    NETWORK_IDENTITY_BYTES = 288,
     NETWORK_DIAL_MS = 2000 /* that the addresses of one name share while they are dialled */
 };
 
 struct network_events {
     void *data;
-    void (*opened)(void *data); /* connect() has succeeded; not for accepted streams */
+    void (*opened)(
+        void *
+            data); /* connect() has succeeded; of accepted streams with TLS: the handshake is over */
     void (*received)(void *data, const uint8_t *bytes, size_t length);
     /* The other end is gone or cannot be reached. The last event; the stream is freed, do not close it. */
     void (*closed)(void *data, const struct err *err);
@@ -48,6 +51,9 @@ struct network_peer {
     pid_t pid;                /* -1 else */
     uid_t uid;
     gid_t gid;
+    bool tls;
+    char identity
+        [NETWORK_IDENTITY_BYTES]; /* by its certificate; "" without TLS, or when it names nobody */
 };
 
 struct network_ops {
@@ -68,7 +74,7 @@ struct network_ops {
     /* Takes heap bytes. Order is kept; failure shows as closed(). */
     void (*send)(struct network_stream *stream, uint8_t *take_bytes, size_t length);
     size_t (*unsent_bytes)(const struct network_stream *stream);
-    /* Nothing is sent after what was; the other end sees the end of the stream. */
+    /* Nothing is sent after what was; the other end sees the end of the stream. NULL: cannot be told. */
     void (*finish)(struct network_stream *stream);
     /* Whether the other end has proven to be this member; to be asked once it is open. The stream is of no use when not.
      * NULL: this network proves nothing. */

@@ -1,12 +1,18 @@
-/* TLS around a network table: the same streams, between members that have shown their certificates.
+/* TLS around a network table: the same streams, between ends that have shown their certificates. The one place where TLS is wrapped
+ * around streams, of members and of the API.
  *
- * Flow     dial or accept -> handshake -> the peer must be a replica of our cluster -> opened, received..., closed. peer_is()
- *          then says which one it is; the transport asks with the id that it dialled, or that a newcomer claims.
- * Shapes   the struct is the caller's and outlives the streams. A handshake has TLS_NETWORK_HANDSHAKE_MS. What waits to be sent
+ * Flow     dial or accept -> handshake -> opened (accepted streams too), received..., closed. With `replicas_only` the peer must be
+ *          a replica of our cluster; peer_is() then says which one it is; peer() has the identity of whom else it may be.
+ *          A handshake takes much computing. With `wake` those of accepted streams take turns, so that thousands of clients that come at
+ *          once do not hold the loop: the owner calls network_tls_run() in the next round, as long as it has work.
+ *          Reading by turns (network.h) goes through; during the handshake this file reads, at most TLS_NETWORK_EARLY_BYTES ahead.
+ * Shapes   the struct is the caller's and outlives the streams; network_tls_close() before it goes. What waits to be sent
  *          is in the table below, encrypted; unsent_bytes() is its.
- * Errors   closed() says why; the reason of each refusal also goes to refused(), once per connection.
- *          network_tls_recheck(), after the CA file was changed, ends the streams of members whose certificates are not of it any more.
- * Absent   a look at dates after the handshake: a cluster whose certificates have all expired goes on until connections break. A farewell of TLS: frames say themselves whether they are whole.
+ * Errors   closed() says why; the reason of each refusal also goes to refused(), once per connection. A peer that is refused is sent
+ *          the reason, and has TLS_NETWORK_LINGER_MS to read it: were its stream closed at once, bytes that it has sent meanwhile
+ *          would take the alert from it. Certificates of open streams are looked at again by network_tls_recheck() and
+ *          network_tls_passes(), which end those that are no longer good.
+ * Absent   a farewell of TLS: frames say themselves whether they are whole.
  */
 #ifndef CKPT_NET_TLS_NETWORK_H
 #define CKPT_NET_TLS_NETWORK_H
@@ -16,21 +22,51 @@
 #include "src/net/network.h"
 #include "src/tls/engine.h"
 
-enum { TLS_NETWORK_HANDSHAKE_MS = 1500 };
+enum {
+    TLS_NETWORK_EARLY_BYTES = 1 << 16, /* of a handshake that waits for its turn */
+    TLS_NETWORK_ROUND_US = 3000,       /* handshakes in one round of the loop */
+    TLS_NETWORK_LINGER_MS = 500,
+    TLS_NETWORK_LINGER_MAX = 64, /* streams that linger at once; others are closed */
+    TLS_NETWORK_MEMBERS_MS = 1500
+};
+#define TLS_NETWORK_MEMBERS                                                                        \
+    "ckpt-raft" /* what members agree on: an API client that calls one learns so at once */
 
 struct tls_network {
     struct network_ops below;
     const struct clock_ops *clock;
     const struct tls_context *context;
+    const char *protocol;  /* ALPN; static storage */
+    uint64_t handshake_ms; /* all of it, without its waiting for turns; 0: the owner has a timer */
+    size_t
+        unsent_max; /* 0: none; a peer for whom more waits asks for answers of TLS and does not read them */
+    bool replicas_only;
+    bool dates;               /* of certificates count when they are looked at again */
+    void (*wake)(void *data); /* NULL: handshakes take no turns */
+    void *wake_data;
     void (*refused)(void *data, const char *address, const char *text); /* NULL allowed */
     void *data;
     struct list streams; /* all that were made here and are not freed */
-    uint64_t checks;     /* how often they were checked */
+    struct list
+        waiting; /* those whose handshakes wait for their turns, in the order in which they came */
+    size_t lingering;
+    uint64_t checks; /* how often they were checked */
     uint8_t plain[TLS_PLAIN_BYTES];
 };
 
 void network_tls_ops(struct tls_network *network, struct network_ops *ret_ops);
-/* Not from inside an event of a stream. */
+/* Forgets those that linger; all others are closed. */
+void network_tls_close(struct tls_network *network);
+
+/* A round's turns of handshakes. */
+void network_tls_run(struct tls_network *network);
+bool network_tls_has_work(const struct tls_network *network);
+
+/* Of one of its streams: whether its handshake waits for its turn, not for the peer. */
+bool network_tls_waits(const struct network_stream *stream);
+/* By the files as they are now. False: it was ended, and closed() has told. */
+bool network_tls_passes(struct network_stream *stream);
+/* All of them. Not from inside an event of a stream. */
 void network_tls_recheck(struct tls_network *network);
 
 #endif

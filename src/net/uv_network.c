@@ -512,7 +512,8 @@ static void real_peer(const struct network_stream *stream, struct network_peer *
     char host[INET6_ADDRSTRLEN] = "?";
 
     /* nobody's ids until the kernel has told */
-    *ret_peer = (struct network_peer){"peer", stream->local, -1, (uid_t)-1, (gid_t)-1};
+    *ret_peer = (struct network_peer){
+        .address = "peer", .local = stream->local, .pid = -1, .uid = (uid_t)-1, .gid = (gid_t)-1};
     if (stream->local) {
         peer_credentials(stream, ret_peer);
         return;

@@ -224,6 +224,9 @@ struct rpc_channel *rpc_channel_new(uv_loop_t *loop, const char *address,
     list_init(&channel->connections);
     list_init(&channel->waiting);
     rpc_flusher_init(&channel->flusher, loop);
+    if (channel->config.tls != NULL) /* the dial's timer is that of the handshake as well */
+        rpc_reader_secure(&channel->flusher.reader, loop, channel->config.tls)->replicas_only =
+            true;
     rpc_timers_init(&channel->timers, loop);
     channel->handles = 2;
     rpc_timer_init(&channel->dial, channel_dial_timer);

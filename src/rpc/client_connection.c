@@ -165,9 +165,6 @@ static void connection_connected(struct rpc_h2 *h2, const char *failed)
     struct rpc_channel *channel = connection->channel;
     nghttp2_session *session;
 
-    if (failed == NULL && h2->stream.tls != NULL &&
-        tls_engine_expect_replica(h2->stream.tls, 0) != 0)
-        failed = tls_engine_error(h2->stream.tls)->text;
     if (failed == NULL && !peer_wanted(connection))
         failed = "operation not permitted";
     if (failed != NULL) {
@@ -217,10 +214,7 @@ struct rpc_client_connection *rpc_client_connection_new(struct rpc_channel *chan
 
     connection->channel = channel;
     list_init(&connection->calls);
-    rpc_h2_init(&connection->h2, channel->loop, &channel->flusher, &connection_ops);
-    if (channel->config.tls != NULL && !channel->local)
-        rpc_stream_secure(&connection->h2.stream, channel->config.tls, TLS_CLIENT,
-                          channel->flusher.plain_bytes, NULL);
+    rpc_h2_init(&connection->h2, channel->loop, channel->local, &channel->flusher, &connection_ops);
     list_push_back(&channel->connections, &connection->node);
     channel->handles++;
     return connection;

@@ -107,7 +107,6 @@ void rpc_flusher_init(struct rpc_flusher *flusher, uv_loop_t *loop)
     flusher->idle.data = flusher;
     list_init(&flusher->dirty);
     rpc_reader_init(&flusher->reader, loop, flusher_wake, flusher);
-    flusher->plain_bytes = check_alloc(TLS_PLAIN_BYTES);
     flusher->batch = check_alloc(RPC_H2_BATCH_BYTES);
 }
 
@@ -116,7 +115,6 @@ static void flusher_closed(uv_handle_t *handle)
     struct rpc_flusher *flusher = handle->data;
 
     rpc_reader_close(&flusher->reader);
-    free(flusher->plain_bytes);
     free(flusher->batch);
     flusher->closed(flusher->closed_data);
 }
@@ -162,7 +160,6 @@ static void h2_end_if_done(struct rpc_h2 *h2)
 static ssize_t h2_send_batch(struct rpc_h2 *h2)
 {
     uint8_t *batch = h2->flusher->batch;
-    const char *failed;
     size_t used = 0;
 
     while (used + FRAME_MAX_BYTES <= RPC_H2_BATCH_BYTES) {
@@ -183,9 +180,8 @@ static ssize_t h2_send_batch(struct rpc_h2 *h2)
     }
     if (used == 0)
         return 0;
-    failed = rpc_stream_write(&h2->stream, batch, used);
-    if (failed != NULL) {
-        h2_fail(h2, failed);
+    if (!rpc_stream_write(&h2->stream, batch, used)) {
+        h2_fail(h2, "connection is closed");
         return -1;
     }
     return (ssize_t)used;
@@ -255,7 +251,7 @@ static bool h2_met_tls(struct rpc_h2 *h2, const uint8_t *bytes, size_t length)
 {
     enum { RECORD_ALERT = 21, RECORD_HANDSHAKE = 22, RECORD_VERSION = 3 };
 
-    if (h2->settled || h2->met || h2->stream.tls_context != NULL || length < 2)
+    if (h2->settled || h2->met || rpc_stream_is_secure(&h2->stream) || length < 2)
         return false;
     h2->met = true;
     if (bytes[1] != RECORD_VERSION)
@@ -342,7 +338,7 @@ static const struct rpc_stream_handlers h2_stream_handlers = {.on_connected = h2
                                                               .on_lost = h2_lost,
                                                               .on_closed = h2_closed};
 
-void rpc_h2_init(struct rpc_h2 *h2, uv_loop_t *loop, struct rpc_flusher *flusher,
+void rpc_h2_init(struct rpc_h2 *h2, uv_loop_t *loop, bool local, struct rpc_flusher *flusher,
                  const struct rpc_h2_ops *ops)
 {
     *h2 = (struct rpc_h2){.ops = ops, .flusher = flusher};
@@ -351,7 +347,7 @@ void rpc_h2_init(struct rpc_h2 *h2, uv_loop_t *loop, struct rpc_flusher *flusher
     h2->read_ms = uv_now(loop);
     h2->opened_ms = h2->read_ms;
     rpc_police_init(&h2->police, h2->read_ms);
-    rpc_stream_init(&h2->stream, loop, &flusher->reader, &h2_stream_handlers);
+    rpc_stream_init(&h2->stream, loop, local, &flusher->reader, &h2_stream_handlers);
 }
 
 void rpc_h2_start(struct rpc_h2 *h2, nghttp2_session *session, uint32_t streams_max)

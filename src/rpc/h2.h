@@ -57,8 +57,7 @@ struct rpc_flusher {
     struct list dirty;
     uint64_t round;
     struct rpc_reader reader;
-    uint8_t *plain_bytes; /* TLS_PLAIN_BYTES: what came out of TLS */
-    uint8_t *batch;       /* RPC_H2_BATCH_BYTES: frames that are collected to be written at once */
+    uint8_t *batch; /* RPC_H2_BATCH_BYTES: frames that are collected to be written at once */
     void (*closed)(void *data);
     void *closed_data;
 };
@@ -102,7 +101,7 @@ extern const char rpc_h2_speaks_tls[];
 
 /* Options that every session of ours has; the caller deletes them. */
 nghttp2_option *rpc_h2_options(void);
-void rpc_h2_init(struct rpc_h2 *h2, uv_loop_t *loop, struct rpc_flusher *flusher,
+void rpc_h2_init(struct rpc_h2 *h2, uv_loop_t *loop, bool local, struct rpc_flusher *flusher,
                  const struct rpc_h2_ops *ops);
 /* Takes the session, sends our first SETTINGS and starts reading. */
 void rpc_h2_start(struct rpc_h2 *h2, nghttp2_session *session, uint32_t streams_max);

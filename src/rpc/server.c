@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 
 #include "src/base/check.h"
+#include "src/net/address.h"
 
 enum { LISTEN_BACKLOG = 1024, SWEEPS_PER_KEEPALIVE = 4 };
 
@@ -61,6 +62,29 @@ static void sweep_start(struct rpc_server *server)
                             SWEEPS_PER_KEEPALIVE);
 }
 
+static void server_refused(void *data, const char *address, const char *text)
+{
+    struct rpc_server *server = data;
+
+    server->stats.refused_total++;
+    if (server->config.refused != NULL)
+        server->config.refused(server->config.data, address, text);
+}
+
+static void server_secure(struct rpc_server *server)
+{
+    struct rpc_reader *reader = &server->flusher.reader;
+    struct tls_network *tls = rpc_reader_secure(reader, server->loop, server->config.tls);
+
+    tls->handshake_ms = server->config.handshake_ms;
+    tls->dates = true;
+    tls->wake = reader->wake;
+    tls->wake_data = reader->data;
+    tls->refused = server_refused;
+    tls->data = server;
+    rpc_timer_start(&server->timers, &server->recheck, uv_now(server->loop) + RPC_RECHECK_STEP_MS);
+}
+
 struct rpc_server *rpc_server_new(uv_loop_t *loop, const struct rpc_server_config *config)
 {
     struct rpc_server *server = check_calloc(1, sizeof(*server));
@@ -77,15 +101,14 @@ struct rpc_server *rpc_server_new(uv_loop_t *loop, const struct rpc_server_confi
     for (size_t i = 0; i < RPC_OWNER_BUCKETS; i++)
         list_init(&server->owners[i]);
     rpc_flusher_init(&server->flusher, loop);
-    rpc_shaker_init(&server->shaker, loop);
     rpc_timers_init(&server->timers, loop);
     rpc_turns_init(server);
-    server->handles = 4;
+    server->handles = 3;
     rpc_timer_init(&server->sweep, server_sweep);
     rpc_timer_init(&server->grace, server_grace_over);
     rpc_timer_init(&server->recheck, server_recheck);
     if (server->config.tls != NULL)
-        rpc_timer_start(&server->timers, &server->recheck, uv_now(loop) + RPC_RECHECK_STEP_MS);
+        server_secure(server);
     CHECK(nghttp2_session_callbacks_new(&server->callbacks) == 0);
     rpc_connection_callbacks(server->callbacks);
     server->options = rpc_h2_options();
@@ -122,29 +145,37 @@ const struct rpc_method *rpc_server_find_method(const struct rpc_server *server,
     return NULL;
 }
 
-static const struct network_ops *network_of(const struct rpc_server *server)
+static void server_accepted(struct rpc_server *server, bool local, struct network_stream *stream)
 {
-    return &server->flusher.reader.network;
-}
-
-static void server_accepted(void *data, struct network_stream *stream)
-{
-    struct rpc_server *server = data;
-
     if (stream != NULL)
-        rpc_connection_accept(server, stream);
+        rpc_connection_accept(server, local, stream);
     else
         server->stats.refused_total++;
 }
 
+static void accepted_local(void *data, struct network_stream *stream)
+{
+    server_accepted(data, true, stream);
+}
+
+static void accepted_remote(void *data, struct network_stream *stream)
+{
+    server_accepted(data, false, stream);
+}
+
 int rpc_server_listen(struct rpc_server *server, const char *address, struct err *err)
 {
-    const struct network_ops *network = network_of(server);
+    struct rpc_listener *listener = &server->listeners[server->listeners_count];
+    struct network_address parsed;
 
+    if (network_address_parse(address, &parsed, err) != 0)
+        return -1;
     if (server->listeners_count == RPC_LISTENERS_MAX)
         return err_set(err, ERR_FULL, "more than %d listening addresses", RPC_LISTENERS_MAX);
-    if (network->listen(network->context, address, server_accepted, server,
-                        &server->listeners[server->listeners_count], err) != 0)
+    listener->network = rpc_reader_network(&server->flusher.reader, parsed.local);
+    if (listener->network->listen(listener->network->context, address,
+                                  parsed.local ? accepted_local : accepted_remote, server,
+                                  &listener->below, err) != 0)
         return -1;
     server->listeners_count++;
     return 0;
@@ -152,9 +183,9 @@ int rpc_server_listen(struct rpc_server *server, const char *address, struct err
 
 int rpc_server_port(const struct rpc_server *server, size_t listener)
 {
-    return listener < server->listeners_count
-               ? network_of(server)->port(server->listeners[listener])
-               : -1;
+    const struct rpc_listener *asked = &server->listeners[listener];
+
+    return listener < server->listeners_count ? asked->network->port(asked->below) : -1;
 }
 
 static struct rpc_connection *connection_at(struct list *node)
@@ -275,7 +306,7 @@ static void server_recheck(struct rpc_timer *timer)
 static void listeners_close(struct rpc_server *server)
 {
     for (size_t i = 0; i < server->listeners_count; i++)
-        network_of(server)->listener_close(server->listeners[i]);
+        server->listeners[i].network->listener_close(server->listeners[i].below);
     server->listeners_count = 0;
 }
 
@@ -347,7 +378,6 @@ void rpc_server_free(struct rpc_server *server, void (*freed)(void *), void *dat
         rpc_connection_close(connection_at(node));
     rpc_timers_close(&server->timers, server_part_closed, server);
     rpc_flusher_close(&server->flusher, server_part_closed, server);
-    rpc_shaker_close(&server->shaker, server_part_closed, server);
     rpc_turns_close(server);
 }
 

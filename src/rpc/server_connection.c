@@ -4,7 +4,6 @@
  *          stream_close frees it.
  * Errors   what the peer does wrong ends its stream or its connection, never the server.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -211,7 +210,6 @@ void rpc_connection_close(struct rpc_connection *connection)
 {
     if (connection->h2.closing)
         return;
-    rpc_timer_stop(&connection->server->timers, &connection->handshake);
     connection_leave(connection);
     rpc_h2_close(&connection->h2);
     connection_abort_calls(connection);
@@ -283,69 +281,20 @@ static void connection_begin(struct rpc_connection *connection)
 static void connection_connected(struct rpc_h2 *h2, const char *failed)
 {
     struct rpc_connection *connection = connection_of(h2);
-    struct err err;
 
-    rpc_timer_stop(&connection->server->timers, &connection->handshake);
-    if (failed != NULL && !rpc_stream_begun(&h2->stream)) {
-        rpc_connection_close(connection); /* somebody looked whether the port is open */
-        return;
-    }
-    if (failed != NULL) {
-        connection_refuse(connection, failed);
-        if (rpc_stream_linger(&h2->stream))
-            rpc_timer_start(&connection->server->timers, &connection->handshake,
-                            uv_now(connection->server->loop) + RPC_LINGER_MS);
-        else
-            rpc_connection_close(connection);
+    if (failed != NULL) { /* which server_refused() has told */
+        rpc_connection_close(connection);
         return;
     }
     rpc_stream_get_peer(&h2->stream, &connection->peer);
-    if (connection->outdated && !rpc_connection_recheck(connection))
-        return;
-    if (tls_engine_peer(h2->stream.tls, &err) == NULL)
-        connection_refuse(connection, err.text); /* each of its calls is, too */
     connection_begin(connection);
-}
-
-static void connection_handshake_late(struct rpc_timer *timer)
-{
-    struct rpc_connection *connection = LIST_ITEM(timer, struct rpc_connection, handshake);
-    const struct rpc_stream *stream = &connection->h2.stream;
-    struct rpc_server *server = connection->server;
-    uint64_t taken_ms = rpc_stream_shaking_ms(stream);
-    char text[96];
-
-    /* the time that we let it wait is not the peer's fault */
-    if (!stream->lingering &&
-        (rpc_stream_waits(stream) || taken_ms < server->config.handshake_ms)) {
-        rpc_timer_start(&server->timers, timer,
-                        uv_now(server->loop) + (taken_ms < server->config.handshake_ms
-                                                    ? server->config.handshake_ms - taken_ms
-                                                    : RPC_LINGER_MS));
-        return;
-    }
-    snprintf(text, sizeof(text), "TLS: no complete handshake within %" PRIu64 " ms",
-             server->config.handshake_ms);
-    if (!stream->lingering)
-        connection_refuse(connection, text);
-    rpc_connection_close(connection);
 }
 
 bool rpc_connection_recheck(struct rpc_connection *connection)
 {
-    const struct tls_context *tls = connection->server->config.tls;
-    struct rpc_stream *stream = &connection->h2.stream;
-    struct err err;
-
     connection->checked_ms = uv_now(connection->server->loop);
-    connection->checked_generation = tls_context_generation(tls);
-    connection->outdated = stream->tls != NULL && !tls_engine_established(stream->tls);
-    if (connection->h2.closing || stream->tls == NULL || connection->outdated ||
-        tls_engine_recheck(stream->tls, tls, true, &err) == 0)
-        return true;
-    connection_refuse(connection, err.text);
-    rpc_connection_close(connection);
-    return false;
+    connection->checked_generation = tls_context_generation(connection->server->config.tls);
+    return connection->h2.closing || rpc_stream_passes(&connection->h2.stream);
 }
 
 static void connection_sent(struct rpc_h2 *h2)
@@ -359,7 +308,6 @@ static void connection_closed(struct rpc_h2 *h2)
     struct rpc_server *server = connection->server;
 
     connection_abort_calls(connection);
-    rpc_timer_stop(&server->timers, &connection->handshake);
     while (!list_empty(&connection->dead))
         rpc_call_free(LIST_ITEM(connection->dead.next, struct rpc_call, node));
     CHECK(connection->calls_count == 0 && connection->partial_bytes == 0);
@@ -413,25 +361,11 @@ static bool connection_refused_user(struct rpc_connection *connection)
            !server_make_way(server, connection->owner);
 }
 
-static void connection_shake_hands(struct rpc_connection *connection)
-{
-    struct rpc_server *server = connection->server;
-
-    connection->checked_ms = uv_now(server->loop);
-    connection->checked_generation = tls_context_generation(server->config.tls);
-    rpc_stream_secure(&connection->h2.stream, server->config.tls, TLS_SERVER,
-                      server->flusher.plain_bytes, &server->shaker);
-    rpc_timer_start(&server->timers, &connection->handshake,
-                    uv_now(server->loop) + server->config.handshake_ms);
-    rpc_stream_start(&connection->h2.stream);
-}
-
-void rpc_connection_accept(struct rpc_server *server, struct network_stream *stream)
+void rpc_connection_accept(struct rpc_server *server, bool local, struct network_stream *stream)
 {
     struct rpc_connection *connection = check_calloc(1, sizeof(*connection));
 
     connection->server = server;
-    rpc_timer_init(&connection->handshake, connection_handshake_late);
     connection->idle_since_ms = uv_now(server->loop);
     list_init(&connection->node);
     list_init(&connection->silent_node);
@@ -440,7 +374,7 @@ void rpc_connection_accept(struct rpc_server *server, struct network_stream *str
     list_init(&connection->waiting);
     list_init(&connection->shut);
     list_init(&connection->turn_node);
-    rpc_h2_init(&connection->h2, server->loop, &server->flusher, &connection_ops);
+    rpc_h2_init(&connection->h2, server->loop, local, &server->flusher, &connection_ops);
     server->handles++;
     rpc_stream_accept(&connection->h2.stream, stream);
     if (connection_refused(server)) {
@@ -454,8 +388,10 @@ void rpc_connection_accept(struct rpc_server *server, struct network_stream *str
     server->open_count++;
     server->stats.connections++;
     list_push_back(&server->silent, &connection->silent_node);
-    if (server->config.tls != NULL && !connection->peer.local) {
-        connection_shake_hands(connection);
+    if (rpc_stream_is_secure(&connection->h2.stream)) {
+        connection->checked_ms = uv_now(server->loop);
+        connection->checked_generation = tls_context_generation(server->config.tls);
+        rpc_stream_start(&connection->h2.stream);
         return;
     }
     connection_begin(connection);

@@ -35,11 +35,13 @@ enum {
     RPC_DESCRIPTORS_RESERVED = 128, /* for the log, its snapshots and the like */
     RPC_SPARE_CALLS_MAX = 1024,     /* as many as wait for one commit of a loaded leader */
     RPC_SPARE_MAX_BYTES = 4 << 20,  /* of a server: streams and frames of some thousand calls */
-    RPC_LINGER_MS = 500,            /* after a refused handshake */
-    RPC_RECHECK_MS = 300000,        /* a client's certificate is looked at again */
-    RPC_RECHECK_LOOK_MS = 1000,     /* between looks whether one is due */
-    RPC_RECHECK_STEP_MS = 20,       /* between steps of ... */
-    RPC_RECHECK_STEP_COUNT = 16     /* ... so many, so that the loop goes on */
+    /* After its deadline an answer that is under way has so long: were its stream reset at once, a client whose clock runs
+     * behind by the time that its request took would take the reset for a cancellation, which nobody repeats. */
+    RPC_OVERDUE_MS = 1000,
+    RPC_RECHECK_MS = 300000,    /* a client's certificate is looked at again */
+    RPC_RECHECK_LOOK_MS = 1000, /* between looks whether one is due */
+    RPC_RECHECK_STEP_MS = 20,   /* between steps of ... */
+    RPC_RECHECK_STEP_COUNT = 16 /* ... so many, so that the loop goes on */
 };
 
 struct rpc_method {
@@ -72,7 +74,6 @@ struct rpc_server {
     uv_loop_t *loop;
     struct rpc_server_config config;
     struct rpc_flusher flusher;
-    struct rpc_shaker shaker;
     struct rpc_turns turns;
     struct rpc_timers timers;
     struct rpc_timer sweep;
@@ -83,7 +84,10 @@ struct rpc_server {
     struct spare spare; /* what nghttp2 needs for streams and frames */
     struct rpc_method methods[RPC_METHODS_MAX];
     size_t methods_count;
-    struct network_listener *listeners[RPC_LISTENERS_MAX];
+    struct rpc_listener {
+        const struct network_ops *network;
+        struct network_listener *below;
+    } listeners[RPC_LISTENERS_MAX];
     size_t listeners_count;
     struct list connections; /* with TLS: those whose certificates were checked longest ago first */
     size_t connections_count;
@@ -121,11 +125,9 @@ struct rpc_connection {
     uint64_t taken_ms;     /* when its peer had last taken RPC_STALL_BYTES, or all */
     size_t taken_bytes;    /* since then */
     struct rpc_peer peer;
-    struct rpc_owner *owner;    /* NULL: no HTTP/2 yet */
-    struct rpc_timer handshake; /* of TLS */
-    uint64_t checked_ms;        /* its certificate */
+    struct rpc_owner *owner; /* NULL: no HTTP/2 yet */
+    uint64_t checked_ms;     /* its certificate */
     uint64_t checked_generation;
-    bool outdated; /* checked while it shook hands, which goes by the files of its beginning */
 };
 
 enum rpc_turn { RPC_TURN_NONE, RPC_TURN_WAITING, RPC_TURN_SHUT };
@@ -155,11 +157,12 @@ struct rpc_call {
     bool responding;  /* response headers are submitted */
     bool half_closed; /* the client sends no more */
     bool ended;       /* finished or cancelled: no further callback */
+    bool overdue;     /* its deadline has passed, and its answer is not taken */
 };
 
 /* server_connection.c */
 void rpc_connection_callbacks(nghttp2_session_callbacks *callbacks);
-void rpc_connection_accept(struct rpc_server *server, struct network_stream *stream);
+void rpc_connection_accept(struct rpc_server *server, bool local, struct network_stream *stream);
 /* False: the certificate is no longer good, it is being closed. */
 bool rpc_connection_recheck(struct rpc_connection *connection);
 /* Answers wait, and for so long its peer has taken next to nothing of them. */

@@ -162,6 +162,9 @@ void credentials_wrap(struct credentials *credentials, struct network_ops *netwo
     credentials->network = (struct tls_network){.below = *network,
                                                 .clock = &credentials->broker->clock,
                                                 .context = credentials->certificates.context,
+                                                .protocol = TLS_NETWORK_MEMBERS,
+                                                .handshake_ms = TLS_NETWORK_MEMBERS_MS,
+                                                .replicas_only = true,
                                                 .refused = member_refused,
                                                 .data = credentials};
     network_tls_ops(&credentials->network, network);

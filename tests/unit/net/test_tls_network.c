@@ -162,6 +162,13 @@ struct clock_timer {
     struct clock_timer *next;
 };
 static struct clock_timer *timers;
+static uint64_t clock_us;
+
+static uint64_t monotonic_us(void *context)
+{
+    (void)context;
+    return clock_us;
+}
 
 static struct clock_timer *timer_new(void *context, void (*fire)(void *data), void *data)
 {
@@ -175,7 +182,7 @@ static struct clock_timer *timer_new(void *context, void (*fire)(void *data), vo
 
 static void timer_start(struct clock_timer *timer, uint64_t delay_us)
 {
-    assert_int_equal(delay_us, UINT64_C(1000) * TLS_NETWORK_HANDSHAKE_MS);
+    assert_int_equal(delay_us, UINT64_C(1000) * TLS_NETWORK_MEMBERS_MS);
     timer->started = true;
 }
 
@@ -198,6 +205,7 @@ static void timer_free(struct clock_timer *timer)
 
 static void time_passes(void)
 {
+    clock_us += UINT64_C(1000) * TLS_NETWORK_MEMBERS_MS;
     for (bool more = true; more;) {
         more = false;
         for (struct clock_timer *timer = timers; timer != NULL && !more; timer = timer->next) {
@@ -210,7 +218,8 @@ static void time_passes(void)
     }
 }
 
-static const struct clock_ops clock_table = {.timer_new = timer_new,
+static const struct clock_ops clock_table = {.monotonic_us = monotonic_us,
+                                             .timer_new = timer_new,
                                              .timer_start = timer_start,
                                              .timer_stop = timer_stop,
                                              .timer_free = timer_free};
@@ -316,6 +325,9 @@ static void member_open(struct member *member, struct site *of, enum tls_kind ki
                   .close = memory_close},
         .clock = &clock_table,
         .context = member->context,
+        .protocol = TLS_NETWORK_MEMBERS,
+        .handshake_ms = TLS_NETWORK_MEMBERS_MS,
+        .replicas_only = true,
         .refused = on_refused,
         .data = member,
     };

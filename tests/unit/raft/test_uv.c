@@ -473,6 +473,9 @@ static int setup_tls(void **state)
         secure[i] = (struct tls_network){.below = network_tables[i],
                                          .clock = &clock_table,
                                          .context = site_context(&site, TLS_REPLICA, name),
+                                         .protocol = TLS_NETWORK_MEMBERS,
+                                         .handshake_ms = TLS_NETWORK_MEMBERS_MS,
+                                         .replicas_only = true,
                                          .refused = refused};
         network_tls_ops(&secure[i], &network_tables[i]);
     }
