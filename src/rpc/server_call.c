@@ -343,7 +343,13 @@ static void call_deadline(struct rpc_timer *timer)
         call_refuse(call, RPC_DEADLINE_EXCEEDED, "deadline exceeded");
         return;
     }
-    /* answered, but the peer does not take it */
+    if (!call->overdue) {
+        call->overdue = true;
+        rpc_timer_start(&call->connection->server->timers, timer,
+                        call->deadline_ms + RPC_OVERDUE_MS);
+        return;
+    }
+    /* answered, but the peer neither takes it nor gives the call up */
     nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, call->stream_id, NGHTTP2_CANCEL);
     rpc_h2_touch(h2);
 }

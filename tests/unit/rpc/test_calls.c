@@ -3,6 +3,7 @@
 
 #include "src/base/check.h"
 #include "tests/unit/rpc/fixture.h"
+#include "tests/unit/rpc/raw.h"
 
 static void a_unary_call_is_answered(void **state)
 {
@@ -151,6 +152,50 @@ static void a_client_stream_is_summed_up(void **state)
     rpc_client_call_half_close(seen.call);
     assert_true(fixture_run(&fixture, &seen.done));
     assert_string_equal(seen.last, "7");
+    fixture_close(&fixture);
+}
+
+static size_t calls_active(const struct fixture *fixture)
+{
+    struct rpc_server_stats stats;
+
+    rpc_server_get_stats(fixture->server, &stats);
+    return stats.calls_active;
+}
+
+/* Were the stream reset at the deadline, a client whose own one ends a little later would take that for a cancellation, which nobody
+ * repeats. A peer that gives the call up never gets an end of its memory's use all the same. */
+static void an_answer_under_way_outlives_its_deadline_for_a_moment(void **state)
+{
+    enum { DEADLINE_MS = 50, LATER_MS = 300 };
+    static const uint8_t window_zero[6] = {0, 4};
+    uint8_t increment[4];
+    struct fixture fixture;
+    struct buf out;
+    int fd;
+
+    (void)state;
+    buf_init(&out);
+    fixture_open(&fixture, NULL);
+    fd = fixture_raw(&fixture);
+    raw_preface(&out);
+    raw_frame(&out, RAW_SETTINGS, 0, 0, window_zero, sizeof(window_zero));
+    for (uint32_t id = 1; id <= 3; id += 2) {
+        raw_request(&out, id, "/test.T/Echo", 0, "grpc-timeout", "50m");
+        raw_message(&out, id, RAW_END_STREAM, "hello");
+    }
+    assert_true(raw_send(fd, &out));
+    fixture_run_ms(&fixture, DEADLINE_MS + LATER_MS);
+    assert_uint_equal(calls_active(&fixture), 2);
+    raw_u32(increment, 1000);
+    raw_frame(&out, RAW_WINDOW, 0, 1, increment, sizeof(increment));
+    assert_true(raw_send(fd, &out));
+    fixture_run_ms(&fixture, LATER_MS);
+    assert_uint_equal(calls_active(&fixture), 1); /* one was taken */
+    fixture_run_ms(&fixture, 1000);
+    assert_uint_equal(calls_active(&fixture), 0);
+    buf_close(&out);
+    close(fd);
     fixture_close(&fixture);
 }
 
@@ -436,6 +481,7 @@ int main(void)
         cmocka_unit_test(both_sides_stream),
         cmocka_unit_test(a_client_stream_is_summed_up),
         cmocka_unit_test(a_deadline_ends_the_call_on_both_sides),
+        cmocka_unit_test(an_answer_under_way_outlives_its_deadline_for_a_moment),
         cmocka_unit_test(a_cancelled_call_tells_the_handler_and_nobody_else),
         cmocka_unit_test(an_answer_may_come_much_later),
         cmocka_unit_test(what_the_server_does_not_know_is_unimplemented),
