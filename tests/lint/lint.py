@@ -134,7 +134,7 @@ PURE_PREFIXES = ("check_", "ckpt__", "protobuf_c_")
 
 # what an agent decides: steps of its jobs. Nothing is allocated there either, and each function checks what it relies on
 JOB_STEPS = [n for n in C_FILES if re.fullmatch(r"src/agent/job/\w+_(step|state)\.c", n)]
-JOB_MAY_INCLUDE = re.compile(r"src/agent/job/\w+_step\.h|src/agent/durable/(ledger|end_note)\.h|src/base/(check|id)\.h|ckpt/v1/\w+\.pb-c\.h")
+JOB_MAY_INCLUDE = re.compile(r"src/agent/job/(attempt|\w+_step)\.h|src/agent/durable/(ledger|end_note)\.h|src/base/(check|id)\.h|ckpt/v1/\w+\.pb-c\.h")
 ALLOCATING = {"malloc", "calloc", "realloc", "free", "check_malloc", "check_calloc", "check_realloc", "check_strdup"}
 
 

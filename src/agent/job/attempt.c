@@ -25,33 +25,6 @@ enum {
     RESPONSIVE_LEAD_MAX_MS = 5000
 };
 
-static const char *const state_names[] = {
-#define X(name) #name,
-    ATTEMPT_STATES(X)
-#undef X
-};
-static const bool state_moves[ATTEMPT_STATE_COUNT][ATTEMPT_STATE_COUNT] = {
-    [ATTEMPT_NONE] =
-        {[ATTEMPT_WAITING] = true, [ATTEMPT_DEFERRED] = true, [ATTEMPT_RESUMING] = true},
-    [ATTEMPT_RESUMING] = {[ATTEMPT_ASKED] = true, [ATTEMPT_CLEANING] = true},
-    [ATTEMPT_WAITING] = {[ATTEMPT_NONE] = true, [ATTEMPT_ASKED] = true, [ATTEMPT_CLEANING] = true},
-    [ATTEMPT_ASKED] =
-        {[ATTEMPT_DEFERRED] = true, [ATTEMPT_PUTTING] = true, [ATTEMPT_CLEANING] = true},
-    [ATTEMPT_DEFERRED] = {[ATTEMPT_ASKED] = true, [ATTEMPT_CLEANING] = true},
-    [ATTEMPT_PUTTING] = {[ATTEMPT_CLEANING] = true},
-    [ATTEMPT_CLEANING] = {[ATTEMPT_NONE] = true},
-};
-
-const char *attempt_state_name(enum attempt_state state)
-{
-    return state_names[state];
-}
-
-bool attempt_move_allowed(enum attempt_state from, enum attempt_state to)
-{
-    return state_moves[from][to];
-}
-
 bool attempt_busy(const struct attempt *attempt)
 {
     return attempt->state != ATTEMPT_NONE;
@@ -70,6 +43,7 @@ void attempt_move(struct allocation *allocation, enum attempt_state to)
     log_info("attempt", "allocation=%s hint=%s from=%s to=%s", allocation->entry.allocation_id,
              attempt->hint, attempt_state_name(attempt->state), attempt_state_name(to));
     attempt->state = to;
+    attempt_check(attempt, &allocation->entry);
 }
 
 static const struct clock_ops *clock_of(const struct allocation *allocation)

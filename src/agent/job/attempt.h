@@ -108,6 +108,8 @@ bool attempt_busy(const struct attempt *attempt);
 /* Files of the attempt are being written, copied or removed: the work folder is in use. */
 bool attempt_writes(const struct attempt *attempt);
 const char *attempt_state_name(enum attempt_state state);
+/* What holds in its state: asked after each move; anything else is a bug. */
+void attempt_check(const struct attempt *attempt, const struct ledger_entry *entry);
 bool attempt_move_allowed(enum attempt_state from, enum attempt_state to);
 
 #endif
