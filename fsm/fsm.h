@@ -20,6 +20,10 @@
 #include "ckpt/v1/common.pb-c.h"
 #include "fsm/limits.h"
 #include "fsm/names.h"
+#include "fsm/records/allocation.h"
+#include "fsm/records/checkpoint.h"
+#include "fsm/records/cluster.h"
+#include "fsm/records/preemption.h"
 #include "fsm/status.h"
 
 struct fsm;
@@ -107,81 +111,34 @@ struct fsm_account {
 const char *fsm_loss_name(enum fsm_loss cause); /* "failure" */
 
 struct fsm_node_share {
-    uint32_t node_slot; /* fsm_node_at() */
-    uint32_t gpu_count;
-    uint64_t gpu_memory_used_bytes;
-    uint64_t life; /* of the part there, src/base/id.h; 0: of `next` */
-    bool borrowed;
+    FSM_SHARE_SPEC(RECORD_MEMBER, RECORD_MEMBER_TEXT)
+    FSM_SHARE_KEPT(RECORD_MEMBER, RECORD_MEMBER_TEXT)
 };
 
-/* What its own checkpoints taught, by integers alike on every member (learn.c). Size: size_estimate_bytes is the mean. */
+/* What its own checkpoints taught. */
 struct fsm_learned {
-    uint64_t write_mean_us;      /* from asking the application until the last shard was verified */
-    uint64_t write_deviation_us; /* standard */
-    uint64_t size_deviation_bytes;
-    uint32_t count;              /* complete checkpoints; 0: nothing is known */
-    uint32_t done_e6, failed_e6; /* moving counts of outcomes, times 10^6 */
-    uint32_t stall_ppm;          /* of the write, during which the application stood still */
-    bool stall_measured;
+    FSM_ALLOCATION_LEARNED(RECORD_MEMBER, RECORD_MEMBER_TEXT)
 };
 
 struct fsm_allocation {
     uint32_t slot; /* stable while it exists: fsm_allocation_at(slot) */
-    const char *id;
-    const char *tenant, *project, *vcluster, *owner, *profile;
-    uint32_t target_slot;
-    uint8_t preemption_class;
-    bool sensitive;
-    bool non_preemptible;
-    bool walltime_asked; /* the walltime checkpoint was requested */
-    bool terminating;    /* a terminate order stands */
-    Ckpt__V1__Strategy strategy;
-    Ckpt__V1__RequeuePolicy requeue_policy;
-    Ckpt__V1__VclusterKind vcluster_kind;
-    Ckpt__V1__AllocationState state;
-    Ckpt__V1__Reason reason;
-    Ckpt__V1__Reason terminate_reason;
     uint32_t node_count;
+    const char *id;
     const struct fsm_node_share *nodes;
+    FSM_ALLOCATION_SPEC(RECORD_MEMBER, RECORD_MEMBER_TEXT)
+    FSM_ALLOCATION_STATUS(RECORD_MEMBER, RECORD_MEMBER_TEXT)
+    FSM_ALLOCATION_KEPT(RECORD_MEMBER, RECORD_MEMBER_TEXT)
+    struct fsm_learned learned;
     uint32_t gpu_count; /* sum over nodes */
     uint32_t borrowed_count;
-    uint32_t max_requeue, requeue_count, preempted_count, restart_count;
-    uint32_t death_count; /* times that its application ended by itself before it was done */
-    uint32_t reactive_min_nodes, reactive_max_nodes;
-    uint64_t registered_index;
-    uint64_t submitted_at_ms, started_at_ms, state_since_ms;
-    uint64_t walltime_ms, grace_ms, period_ms,
-        checkpoint_timeout_ms;     /* walltime 0: none; others resolved against the policy at use */
-    uint64_t write_bytes_per_s;    /* per node; 0: policy */
-    uint64_t active_checkpoint_id; /* 0: none. PAUSED counts as active */
-    uint64_t last_complete_id;     /* 0: none */
-    uint64_t
-        last_complete_snapshot_ms; /* work after this instant would be recomputed; started_at_ms when there is none */
-    uint64_t previous_complete_id;
-    uint64_t
-        last_attempt_end_ms; /* of the last terminal checkpoint: min interval counts from here too */
-    uint64_t complete_count;
-    uint64_t
-        size_estimate_bytes; /* all nodes; learned from completed ones, first from used GPU memory */
-    uint64_t write_estimate_ms; /* bound for timeouts: rises at once, falls slowly; 0: unknown */
-    struct fsm_learned learned;
-    uint64_t
-        waited_ms; /* stopped, until it was started again; holding nothing, so lost to nobody */
-    uint64_t resumed_at_ms;            /* it was preempted and runs again since then; 0: not so */
+    uint64_t active_checkpoint_id;     /* 0: none. PAUSED counts as active */
     uint64_t preemption_id;            /* that it is a victim of now; 0: none */
+    const struct fsm_node_share *next; /* what it keeps after a scale-down */
     uint32_t next_count;               /* not 0: a scale-down waits for its checkpoint */
-    const struct fsm_node_share *next; /* what it keeps then */
-    bool leaving; /* the checkpoint has ended, what leaves is being terminated */
 };
 
 struct fsm_shard {
-    uint32_t node_slot;
-    bool started;
-    bool verified;
-    bool stopped_writing;
-    uint64_t size_bytes;
-    uint64_t write_ms;
-    uint64_t stall_ms; /* from asking the application until it said done */
+    FSM_SHARD(RECORD_MEMBER, RECORD_MEMBER_TEXT)
     uint8_t manifest_sha256[32];
 };
 
@@ -210,99 +167,47 @@ struct fsm_inputs {
 struct fsm_checkpoint {
     uint64_t id;
     uint32_t allocation_slot;
-    uint32_t target_slot;
-    Ckpt__V1__CheckpointState state;
-    Ckpt__V1__Purpose purpose;
-    Ckpt__V1__AfterCheckpoint after;
-    Ckpt__V1__Reason reason;
-    uint32_t attempt; /* counted at dispatch, from 1 */
-    uint32_t paused_count, resumed_count;
-    bool extended;
-    uint64_t created_at_ms, dispatched_at_ms, started_at_ms, completed_at_ms, state_since_ms;
-    uint64_t deadline_ms; /* 0: none */
-    uint64_t retry_at_ms; /* REQUESTED: not granted before this instant; 0: at once */
-    uint64_t timeout_ms;  /* of this attempt */
-    uint64_t
-        deferred_ms; /* granted in all attempts; before this one; to which it may grow in this one */
-    uint64_t deferred_before_ms, max_deferral_ms;
-    uint64_t granted_bytes_per_s;
-    uint64_t size_bytes;
-    uint64_t snapshot_at_ms;         /* earliest STARTED among the nodes */
-    uint64_t priority_gpu_ms_per_gb; /* order of grants */
-    uint64_t recompute_saved_gpu_ms; /* order after an outage: brought up to date at resume */
-    uint64_t stall_ms; /* of this attempt: how long its slowest node stood still, as reported */
-    uint64_t useful_gpu_ms; /* COMPLETE: of the allocation's account then */
-    uint32_t success_ppm;   /* predicted when it was made */
-    bool
-        resumed_from_outage; /* REQUESTED after a pause: granted before all others, by recompute_saved */
     uint32_t shard_count;
+    FSM_CHECKPOINT_STATUS(RECORD_MEMBER, RECORD_MEMBER_TEXT)
+    FSM_CHECKPOINT_KEPT(RECORD_MEMBER, RECORD_MEMBER_TEXT)
     const char *detail; /* what the agent says of `reason`, printable ASCII; "": nothing */
     const struct fsm_shard *shards;       /* one per node of the allocation at creation */
     const Ckpt__V1__DecisionTerms *terms; /* NULL: not the evaluator's */
-    const struct fsm_inputs
-        *inputs; /* of terms; NULL: none, or neither active nor with a folder any more */
+    const struct fsm_inputs *inputs; /* of terms; NULL: none, or it is over and has no folder */
 };
 
 struct fsm_node {
     uint32_t slot;
-    uint64_t
-        made; /* by which command: the slot of one that was removed may be another one's later */
+    uint32_t allocation_count; /* not ended ones */
     const char *id;
-    const char *boot_id;
-    const char *version;
-    const char *home_vcluster;      /* whose it is; "": not known */
-    Ckpt__Log__V1__NodeState state; /* UNSPECIFIED: named by an allocation, no agent was seen yet */
-    uint64_t state_since_ms;
-    uint64_t last_report_sequence; /* reports up to here are committed */
-    uint64_t steady_since_ms;      /* its last failure, or when first seen; 0: no agent yet */
-    uint32_t failure_count;        /* found down, or with another boot id, unless it was drained */
-    uint32_t allocation_count;     /* not ended ones */
+    FSM_NODE(RECORD_MEMBER, RECORD_MEMBER_TEXT)
 };
 
 struct fsm_target {
     uint32_t slot;
-    uint64_t
-        made; /* by which command: the slot of one that was removed may be another one's later */
-    const char *id;
-    const char *prefix;
-    const char *domain;
-    Ckpt__V1__TargetKind kind;
-    bool available;
-    bool is_default;
-    Ckpt__V1__Reason reason;
-    uint64_t since_ms;
-    uint64_t write_bytes_per_s;
-    uint64_t
-        measured_bytes_per_s; /* what checkpoints may write, as the storage system measures; 0: not known */
-    uint64_t measured_at_ms; /* when that was last set or forgotten */
-    uint32_t staging_share_ppm;
-    uint64_t cost_micro_usd_per_gb_month;
-    uint64_t granted_bytes_per_s; /* sum over DISPATCHED and WRITING */
-    uint64_t
-        budget_bytes_per_s; /* min(write_bytes_per_s * (1 - staging share), measured); 0 when unavailable */
     uint32_t paused_count;
+    const char *id;
+    FSM_TARGET_SPEC(RECORD_MEMBER, RECORD_MEMBER_TEXT)
+    FSM_TARGET_STATUS(RECORD_MEMBER, RECORD_MEMBER_TEXT)
+    bool is_default;
+    uint64_t made; /* by which command: the slot of a removed one may be another one's later */
+    uint64_t granted_bytes_per_s; /* sum over DISPATCHED and WRITING */
+    uint64_t budget_bytes_per_s;  /* of write_bytes_per_s what staging leaves, at most measured; 0
+                                     when unavailable */
 };
 
 /* One allocation that gives nodes up for a preemption. */
 struct fsm_preemption_victim {
-    const char *allocation_id;
-    uint64_t checkpoint_id; /* 0: none */
-    Ckpt__V1__VictimState state;
-    uint64_t since_ms;
-    uint32_t gpu_count; /* on the nodes of use */
+    FSM_VICTIM(RECORD_MEMBER, RECORD_MEMBER_TEXT)
     uint32_t node_count;
     const uint32_t *node_slots; /* of use, that it gives up */
 };
 
 struct fsm_preemption {
     uint64_t id;
-    Ckpt__V1__PreemptionState state;
+    FSM_PREEMPTION(RECORD_MEMBER, RECORD_MEMBER_TEXT)
     const Ckpt__V1__RequestPreemptionRequest *request;
     uint8_t acting_class; /* with which classes are compared */
-    uint64_t cost_gpu_ms; /* of the victims, when they were chosen */
-    uint64_t asked_at_ms, ended_at_ms;
-    uint64_t deadline_ms; /* WAITING: then who is not released is forced or replaced */
-    uint32_t escalations;
     uint32_t victim_count;
     struct fsm_preemption_victim victims[FSM_VICTIMS_MAX];
 };
@@ -312,14 +217,9 @@ struct fsm_undeleted {
     uint32_t place; /* while it is one */
     uint32_t target_slot;
     uint64_t checkpoint_id;
-    const char *allocation_id, *tenant, *project; /* whose it is; that job may have left */
-    uint64_t size_bytes;                          /* 0: not known, of a failed checkpoint */
-    uint64_t since_ms;
-    uint64_t tried_at_ms;   /* last; 0: never */
-    uint64_t not_before_ms; /* its agent may write there until then */
-    const char *reason;     /* of the last attempt; "": none */
-    uint32_t attempts;      /* 0: none yet: it had to leave its job's list before */
-    bool listed;            /* its job's list still has it */
+    FSM_UNDELETED(RECORD_MEMBER, RECORD_MEMBER_TEXT)
+    FSM_UNDELETED_KEPT(RECORD_MEMBER, RECORD_MEMBER_TEXT)
+    bool listed; /* its job's list still has it */
 };
 
 /* Of those that were tried. */
@@ -351,14 +251,9 @@ struct fsm_summary {
     uint32_t checkpoint_count;
     uint32_t checkpoints_by_state[16];
     uint64_t checkpoints_total[16]; /* ever entered, by state */
-    uint64_t rejected_reports, duplicate_reports, earlier_life_reports, skipped_decisions;
+    FSM_COUNTERS(RECORD_MEMBER, RECORD_MEMBER_TEXT)
     uint64_t oldest_paused_since_ms; /* 0: none */
-    uint64_t resumed_total, paused_total;
     uint32_t session_count;
-    uint64_t walltime_conflicts; /* walltime ended during a checkpoint (F-014) */
-    uint64_t preemptions_total;  /* victims */
-    uint64_t requeues_total;
-    uint64_t malformed_entries; /* log entries that do not decode: ignored by every member alike */
 };
 void fsm_get_summary(const struct fsm *fsm, struct fsm_summary *ret_summary);
 const Ckpt__V1__Policy *fsm_policy(const struct fsm *fsm);
@@ -396,6 +291,14 @@ void fsm_get_calibration(const struct fsm *fsm, uint64_t at_ms,
 /* Borrows the arrays. */
 void fsm_calibration_to_message(struct fsm_calibration *calibration,
                                 Ckpt__V1__Calibration *ret_message);
+/* The rows of a record's table as a message of the API (fsm/records); what follows from other records is left out. */
+void fsm_spec_to_message(const struct fsm_allocation *allocation,
+                         Ckpt__V1__AllocationSpec *ret_message);
+void fsm_allocation_to_message(const struct fsm_allocation *allocation,
+                               Ckpt__V1__Allocation *ret_message); /* without spec */
+void fsm_checkpoint_to_message(const struct fsm_checkpoint *checkpoint,
+                               Ckpt__V1__Checkpoint *ret_message);
+void fsm_target_spec_to_message(const struct fsm_target *target, Ckpt__V1__TargetSpec *ret_message);
 void fsm_account_to_message(const struct fsm_account *account, Ckpt__V1__GpuAccount *ret_message);
 /* The highest ratio that the bin takes; UINT64_MAX: the last one. Eighths of an octave from 1/16 to 16. */
 uint64_t fsm_ratio_end_ppm(size_t bin);

@@ -70,27 +70,6 @@ static void account_move(uint64_t *from, uint64_t *to, uint64_t gpu_ms)
     *to += gpu_ms;
 }
 
-void fsm_account_to_message(const struct fsm_account *account, Ckpt__V1__GpuAccount *ret_message)
-{
-    ckpt__v1__gpu_account__init(ret_message);
-    ret_message->held_gpu_ms = account->held_gpu_ms;
-    ret_message->useful_gpu_ms = account->useful_gpu_ms;
-    ret_message->pending_gpu_ms = account->pending_gpu_ms;
-#define X(upper, lower) ret_message->lost_##lower##_gpu_ms = account->lost_gpu_ms[FSM_LOSS_##upper];
-    FSM_LOSSES(X)
-#undef X
-}
-
-void fsm_account_from_message(const Ckpt__V1__GpuAccount *message, struct fsm_account *ret_account)
-{
-    ret_account->held_gpu_ms = message->held_gpu_ms;
-    ret_account->useful_gpu_ms = message->useful_gpu_ms;
-    ret_account->pending_gpu_ms = message->pending_gpu_ms;
-#define X(upper, lower) ret_account->lost_gpu_ms[FSM_LOSS_##upper] = message->lost_##lower##_gpu_ms;
-    FSM_LOSSES(X)
-#undef X
-}
-
 /* ---- tenants ---- */
 
 struct tenant *fsm_tenant_create(struct fsm *fsm, const char *id)
@@ -290,17 +269,16 @@ void fsm_ledger_left(struct fsm *fsm, struct allocation *allocation, uint32_t gp
                     (uint64_t)((__uint128_t)allocation->account.pending_gpu_ms * gpus / all));
 }
 
-void fsm_ledger_part_died(struct fsm *fsm, struct allocation *allocation, struct assignment *part)
+void fsm_ledger_part_died(struct fsm *fsm, struct allocation *allocation)
 {
     ledger_settle(fsm, allocation);
     ledger_lose(fsm, allocation, FSM_LOSS_FAILURE, UINT64_MAX);
     fsm_calibrate_lost(fsm, allocation, FSM_LOSS_FAILURE, REASON(APPLICATION_EXITED));
-    fsm_allocation_part_starting(fsm, allocation, part, true);
 }
 
 /* restored 0: from nothing. One that was not expected to start has died unseen, unless it is its first start. */
 void fsm_ledger_part_started(struct fsm *fsm, struct allocation *allocation,
-                             struct assignment *part, uint64_t restored_checkpoint_id)
+                             const struct assignment *part, uint64_t restored_checkpoint_id)
 {
     const struct checkpoint *restored = fsm_registry_look(fsm, restored_checkpoint_id);
     bool expected = part->starting;
@@ -315,7 +293,6 @@ void fsm_ledger_part_started(struct fsm *fsm, struct allocation *allocation,
     else if (restored != NULL && restored->view.allocation_slot == allocation->view.slot &&
              restored->view.completed_at_ms != 0)
         ledger_take_back(fsm, allocation, restored->view.useful_gpu_ms);
-    fsm_allocation_part_starting(fsm, allocation, part, false);
 }
 
 /* The application stands still as long as its slowest part: parts wait for each other. */

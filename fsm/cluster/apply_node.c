@@ -90,14 +90,6 @@ static void node_set_state(struct fsm *fsm, struct node *node, Ckpt__Log__V1__No
         node_returned(fsm, node);
 }
 
-static const char *node_replace_text(struct fsm *fsm, const char *old, const char *text)
-{
-    const char *fresh = fsm_intern(fsm, text);
-
-    fsm_intern_release(fsm, old);
-    return fresh;
-}
-
 /* A node that came back with another boot id lost everything that ran on it, even when nobody saw it down (S3-001). */
 static bool node_rebooted(const struct node *node, const char *boot_id)
 {
@@ -148,9 +140,9 @@ enum fsm_status fsm_apply_node_seen(struct fsm *fsm, const fsm_command *command,
     else if (node->view.steady_since_ms == 0 && state != NODE(DOWN))
         node->view.steady_since_ms = fsm->now_ms;
     if (seen->boot_id[0] != '\0')
-        node->view.boot_id = node_replace_text(fsm, node->view.boot_id, seen->boot_id);
+        fsm_intern_set(fsm, &node->view.boot_id, seen->boot_id);
     if (seen->version[0] != '\0')
-        node->view.version = node_replace_text(fsm, node->view.version, seen->version);
+        fsm_intern_set(fsm, &node->view.version, seen->version);
     /* a drain outlives reconnections; it ends when the node goes down */
     if (node->view.state == NODE(DRAINING) && state != NODE(DOWN))
         state = NODE(DRAINING);

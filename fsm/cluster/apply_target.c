@@ -1,17 +1,6 @@
 /* Commands about storage targets: put, remove, availability. The outage rows: S1-060..S1-074, I24, I35. */
 #include "fsm/core/state.h"
 
-static void target_texts(struct fsm *fsm, struct target *target, const Ckpt__V1__TargetSpec *spec)
-{
-    const char *prefix = fsm_intern(fsm, spec->prefix);
-    const char *domain = fsm_intern(fsm, spec->domain);
-
-    fsm_intern_release(fsm, target->view.prefix);
-    fsm_intern_release(fsm, target->view.domain);
-    target->view.prefix = prefix;
-    target->view.domain = domain;
-}
-
 static void target_make_default(struct fsm *fsm, const struct target *chosen)
 {
     for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
@@ -59,11 +48,7 @@ enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec
     }
     if (target == NULL)
         target = target_make(fsm, spec->target_id);
-    target_texts(fsm, target, spec);
-    target->view.kind = spec->kind;
-    target->view.write_bytes_per_s = spec->write_bytes_per_s;
-    target->view.staging_share_ppm = spec->staging_share_ppm;
-    target->view.cost_micro_usd_per_gb_month = spec->cost_micro_usd_per_gb_month;
+    RECORD_TAKE(FSM_TARGET_SPEC, fsm, spec, &target->view);
     if (spec->is_default)
         target_make_default(fsm, target);
     fsm_target_budget(target);

@@ -47,21 +47,14 @@ static void fsm_free_names(struct fsm *fsm)
     for (uint32_t slot = 0; slot < fsm->nodes.slot_end; slot++) {
         const struct node *node = fsm_node_look(fsm, slot);
 
-        if (node == NULL)
-            continue;
-        fsm_intern_release(fsm, node->view.boot_id);
-        fsm_intern_release(fsm, node->view.version);
-        fsm_intern_release(fsm, node->view.home_vcluster);
-        fsm_intern_release(fsm, node->view.id);
+        if (node != NULL)
+            fsm_node_release_texts(fsm, &node->view);
     }
     for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
         const struct target *target = fsm_target_slot(fsm, slot);
 
-        if (target == NULL)
-            continue;
-        fsm_intern_release(fsm, target->view.prefix);
-        fsm_intern_release(fsm, target->view.domain);
-        fsm_intern_release(fsm, target->view.id);
+        if (target != NULL)
+            fsm_target_release_texts(fsm, &target->view);
     }
 }
 

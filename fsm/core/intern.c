@@ -101,3 +101,11 @@ void fsm_intern_release(struct fsm *fsm, const char *text)
     }
     free(interned);
 }
+
+void fsm_intern_set(struct fsm *fsm, const char **text, const char *fresh)
+{
+    const char *old = *text;
+
+    *text = fsm_intern(fsm, fresh);
+    fsm_intern_release(fsm, old);
+}

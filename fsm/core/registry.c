@@ -148,6 +148,12 @@ struct node *fsm_node_slot(struct fsm *fsm, uint32_t slot)
     return node;
 }
 
+void fsm_node_release_texts(struct fsm *fsm, const struct fsm_node *from)
+{
+    RECORD_RELEASE_TEXTS(FSM_NODE, fsm, from);
+    fsm_intern_release(fsm, from->id);
+}
+
 struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id)
 {
     struct node *node = fsm_pool_take(&fsm->nodes, slot);
@@ -158,20 +164,11 @@ struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id)
     node->view.slot = slot;
     node->view.made = fsm->command_count;
     node->view.id = fsm_intern(fsm, id);
-    node->view.boot_id = fsm_intern(fsm, "");
-    node->view.version = fsm_intern(fsm, "");
-    node->view.home_vcluster = fsm_intern(fsm, "");
+    RECORD_EMPTY_TEXTS(FSM_NODE, fsm, &node->view);
     node->view.state_since_ms = fsm->now_ms;
     list_init(&node->assignments);
     fsm_map_add(&fsm->node_map, fsm_hash_text(id), node);
     return node;
-}
-
-static void node_release_texts(struct fsm *fsm, const struct node *node)
-{
-    fsm_intern_release(fsm, node->view.boot_id);
-    fsm_intern_release(fsm, node->view.version);
-    fsm_intern_release(fsm, node->view.home_vcluster);
 }
 
 /* Nothing is known of it but the numbers that its reports had: an agent that kept its journal goes on from there. */
@@ -180,10 +177,7 @@ static struct node *node_revive(struct fsm *fsm, struct node *node)
     CHECK(node->removed);
     CHECK(list_empty(&node->assignments));
     fsm_hold_node(fsm, node);
-    node_release_texts(fsm, node);
-    node->view.boot_id = fsm_intern(fsm, "");
-    node->view.version = fsm_intern(fsm, "");
-    node->view.home_vcluster = fsm_intern(fsm, "");
+    RECORD_EMPTY_TEXTS(FSM_NODE, fsm, &node->view);
     node->view.made = fsm->command_count;
     node->view.state = CKPT__LOG__V1__NODE_STATE__NODE_STATE_UNSPECIFIED;
     node->view.state_since_ms = fsm->now_ms;
@@ -228,8 +222,7 @@ void fsm_node_leave(struct fsm *fsm, struct node *node)
     CHECK(list_empty(&node->assignments));
     fsm_hold_node(fsm, node);
     fsm_map_remove(&fsm->node_map, fsm_hash_text(node->view.id), node);
-    node_release_texts(fsm, node);
-    fsm_intern_release(fsm, node->view.id);
+    fsm_node_release_texts(fsm, &node->view);
     fsm_pool_give(&fsm->nodes, node->view.slot);
 }
 
@@ -332,6 +325,12 @@ struct target *fsm_target_get(const struct fsm *fsm, const char *id)
     return target != NULL && !target->removed ? target : NULL;
 }
 
+void fsm_target_release_texts(struct fsm *fsm, const struct fsm_target *from)
+{
+    RECORD_RELEASE_TEXTS(FSM_TARGET_SPEC, fsm, from);
+    fsm_intern_release(fsm, from->id);
+}
+
 struct target *fsm_target_create(struct fsm *fsm, uint32_t slot, const char *id)
 {
     struct target *target = fsm_pool_take(&fsm->targets, slot);
@@ -339,8 +338,7 @@ struct target *fsm_target_create(struct fsm *fsm, uint32_t slot, const char *id)
     CHECK(fsm->targets.used <= FSM_TARGETS_MAX);
     target->view.slot = slot;
     target->view.id = fsm_intern(fsm, id);
-    target->view.prefix = fsm_intern(fsm, "");
-    target->view.domain = fsm_intern(fsm, "");
+    RECORD_EMPTY_TEXTS(FSM_TARGET_SPEC, fsm, &target->view);
     target->view.available = true;
     target->view.since_ms = fsm->now_ms;
     target->view.made = fsm->command_count;
@@ -352,9 +350,7 @@ void fsm_target_leave(struct fsm *fsm, struct target *target)
 {
     if (!target->removed || target->job_count > 0 || target->checkpoint_count > 0)
         return;
-    fsm_intern_release(fsm, target->view.prefix);
-    fsm_intern_release(fsm, target->view.domain);
-    fsm_intern_release(fsm, target->view.id);
+    fsm_target_release_texts(fsm, &target->view);
     fsm_pool_give(&fsm->targets, target->view.slot);
 }
 

@@ -42,11 +42,8 @@ struct assignment {
     struct list in_node; /* while the allocation runs */
     struct allocation *allocation;
     uint32_t share;
-    bool terminated; /* its terminate order is carried out, or its node is down */
-    bool away;       /* ... of these the latter: not any more when the node comes back */
-    bool exited;     /* its application has finished: it ended by itself, with status 0 */
-    bool leaving;    /* the allocation goes on without it */
-    bool starting;   /* its application is to start, or to start again, and has not yet */
+    FSM_SHARE_PART(RECORD_MEMBER, RECORD_MEMBER_TEXT)
+    bool leaving; /* the allocation goes on without it */
 };
 
 /* Sums of all that a tenant ever held. Grows at its rates like the accounts of its allocations do, so the two agree at any instant. */
@@ -62,28 +59,16 @@ struct allocation {
     struct assignment *assignments; /* node_count; shares follow in the same block */
     struct list checkpoints;        /* by id */
     struct timer timer;
-    uint64_t began_life,
-        began_from; /* the parts of this life (0: none has told yet) began from this checkpoint (0: none) */
-    uint64_t terminate_deadline_ms;
-    uint64_t grace_end_ms;
+    FSM_ALLOCATION_INSIDE(RECORD_MEMBER, RECORD_MEMBER_TEXT)
     uint32_t checkpoint_count;
     uint32_t terminated_count, exited_count, starting_count; /* of its parts */
     struct fsm_account account;                              /* as of account_at_ms */
-    uint64_t account_at_ms;
     uint32_t account_gpus; /* at which it grows: of its tenant's computing or restarting ones */
     uint16_t tenant_slot;
     bool account_restarting;
-    uint64_t hazard_e12;      /* of the last decision; 0: none yet */
     uint64_t hazard_rate_e12; /* its part of the sum */
-    uint64_t stake_gpu_ms, stake_until_ms;
-    uint8_t plan_state; /* what it becomes when its nodes are done */
-    uint8_t plan_reason;
-    uint8_t leave_reason;    /* of nodes that leave without a checkpoint */
-    uint8_t preemptor_class; /* of the last preemption; 0: none */
-    bool assigned;           /* linked to its nodes: fsm_allocation_runs() */
-    bool going;              /* its nodes count it among the jobs that have not ended */
-    bool
-        expired; /* FAILED or COMPLETED for longer than the retention: leaves when its folders are collected */
+    bool assigned;            /* linked to its nodes: fsm_allocation_runs() */
+    bool going;               /* its nodes count it among the jobs that have not ended */
 };
 
 struct checkpoint {
@@ -93,15 +78,7 @@ struct checkpoint {
     struct timer timer;
     struct fsm_shard *shards;
     struct inputs *inputs;
-    uint64_t stop_deadline_ms; /* of a victim: no attempt goes beyond; 0: none, or not dispatched */
-    uint64_t stop_limit_ms;    /* nor does that go beyond this, but for deferrals (L4) */
-    uint64_t base_timeout_ms;  /* before the extension and deferrals */
-    uint64_t collect_at_ms;    /* terminal: when it expires; 0: kept */
-    uint32_t failure_count;    /* of attempts; pauses do not count */
-    bool bypass_budget;
-    bool hurried;   /* it is put off no longer: the last safe slot has come */
-    bool expired;   /* may be collected; never taken back */
-    bool collected; /* its folder is gone */
+    FSM_CHECKPOINT_INSIDE(RECORD_MEMBER, RECORD_MEMBER_TEXT)
     struct undeleted *
         undeleted; /* its folder could not be removed so far; NULL: not so, or there was no place */
 };
@@ -132,19 +109,18 @@ struct node {
     uint32_t
         name_count; /* parts and shards of all records, nodes of victims: they name it by its slot */
     uint32_t going_count; /* jobs that have not ended and run on it, or would */
-    bool removed;         /* it is gone, but for its name, which the records have */
+    FSM_NODE_INSIDE(RECORD_MEMBER, RECORD_MEMBER_TEXT)
 };
 
 struct target {
     struct fsm_target view;        /* first */
     struct list active;            /* checkpoints by id */
     uint64_t budgeted_bytes_per_s; /* part of granted that did not bypass the budget */
-    uint64_t excused_bytes_per_s;  /* granted before the budget was lowered */
-    uint32_t checkpoint_count;     /* records that name it */
-    uint32_t folder_count;         /* of checkpoints that lie there */
-    uint32_t job_count;            /* records that name it */
-    uint32_t going_count;          /* of these the ones that have not ended */
-    bool removed;                  /* it is gone, but for its name, which the records have */
+    FSM_TARGET_INSIDE(RECORD_MEMBER, RECORD_MEMBER_TEXT)
+    uint32_t checkpoint_count; /* records that name it */
+    uint32_t folder_count;     /* of checkpoints that lie there */
+    uint32_t job_count;        /* records that name it */
+    uint32_t going_count;      /* of these the ones that have not ended */
 };
 
 /* Slots in the order in which they came, each once. A slot's place is its number, so that the record may be gone. */
@@ -156,9 +132,8 @@ struct slot_queue {
 
 struct queue {
     const char *vcluster; /* interned, as that of allocations */
-    uint64_t reported_at_ms;
+    FSM_QUEUE(RECORD_MEMBER, RECORD_MEMBER_TEXT)
     Ckpt__V1__ReportQueueRequest *report;
-    uint32_t told_pressure_ppm, told_gpus; /* of its last event */
 };
 
 /* Of an outcome, what most do not have. */
@@ -241,9 +216,7 @@ struct fsm {
     uint32_t allocations_by_state[FSM_STATES_ALLOCATION];
     uint32_t checkpoints_by_state[FSM_STATES_CHECKPOINT];
     uint64_t checkpoints_total[FSM_STATES_CHECKPOINT];
-    uint64_t rejected_reports, duplicate_reports, earlier_life_reports;
-    uint64_t skipped_decisions, resumed_total, paused_total;
-    uint64_t walltime_conflicts, preemptions_total, requeues_total, malformed_entries;
+    FSM_COUNTERS(RECORD_MEMBER, RECORD_MEMBER_TEXT)
     struct fsm_losses losses;
     Ckpt__Log__V1__SetLearned *learned; /* NULL: nothing yet */
     /* not part of the state */
@@ -297,6 +270,8 @@ const char *fsm_intern_alone(struct fsm *fsm, const char *text, uint32_t hash);
 const char *fsm_intern_again(const char *interned);
 uint32_t fsm_intern_hash(const char *interned);
 void fsm_intern_release(struct fsm *fsm, const char *interned);
+void fsm_intern_set(struct fsm *fsm, const char **text,
+                    const char *fresh); /* in place of what was */
 
 /* basis.c: what decisions were made from. of() finds the equal one or makes one, and counts a reference, which release() gives back;
  * NULL: there are too many. */
@@ -313,6 +288,10 @@ void fsm_checkpoint_set_inputs(struct checkpoint *checkpoint, struct basis *basi
                                uint64_t term, const Ckpt__Log__V1__DecisionInputs *message);
 void fsm_checkpoint_drop_inputs(struct fsm *fsm, struct checkpoint *checkpoint);
 void fsm_checkpoint_move_inputs(struct checkpoint *from, struct checkpoint *to);
+
+/* messages.c: what a scheduler said. */
+void fsm_spec_from_message(struct fsm *fsm, const Ckpt__V1__AllocationSpec *from,
+                           struct fsm_allocation *to);
 
 /* message.c */
 ProtobufCMessage *fsm_message_copy(struct fsm *fsm, const ProtobufCMessage *message);
@@ -431,6 +410,8 @@ const struct node *fsm_node_look(const struct fsm *fsm, uint32_t slot);    /* al
 const struct node *fsm_node_record(const struct fsm *fsm, const char *id); /* likewise */
 bool fsm_node_serves(const struct fsm *fsm, uint32_t slot); /* not down, not to be emptied */
 struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id);
+void fsm_node_release_texts(struct fsm *fsm, const struct fsm_node *node);
+void fsm_target_release_texts(struct fsm *fsm, const struct fsm_target *target);
 /* A new one, or the removed one whose name records still have. There must be room for it. */
 struct node *fsm_node_make(struct fsm *fsm, const char *id);
 void fsm_node_changed(struct fsm *fsm, const struct node *node);
@@ -485,9 +466,9 @@ void fsm_ledger_update(struct fsm *fsm, struct allocation *allocation);
 void fsm_ledger_end(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__AllocationState state,
                     Ckpt__V1__Reason reason);
 void fsm_ledger_left(struct fsm *fsm, struct allocation *allocation, uint32_t gpus);
-void fsm_ledger_part_died(struct fsm *fsm, struct allocation *allocation, struct assignment *part);
+void fsm_ledger_part_died(struct fsm *fsm, struct allocation *allocation);
 void fsm_ledger_part_started(struct fsm *fsm, struct allocation *allocation,
-                             struct assignment *part, uint64_t restored_checkpoint_id);
+                             const struct assignment *part, uint64_t restored_checkpoint_id);
 void fsm_ledger_paused(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t stall_ms);
 void fsm_ledger_saved(struct fsm *fsm, struct allocation *allocation,
                       struct checkpoint *checkpoint);

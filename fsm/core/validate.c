@@ -134,19 +134,13 @@ static enum fsm_status validate_spec(const Ckpt__V1__AllocationSpec *spec,
     check_id_or_empty(spec->profile, outcome);
     check_profile(spec->profile, outcome);
     check_id_or_empty(spec->target_id, outcome);
-    check_range(spec->preemption_class, 0, FSM_CLASS_MAX, outcome);
+#define FIELD(type, name, highest)                                                                 \
+    if (!record_within((uint64_t)spec->name, highest, sizeof(type)))                               \
+        check_range_of(#name, (uint64_t)spec->name, 0, highest, outcome);
+    FSM_ALLOCATION_SPEC(FIELD, ROW_SKIP_TEXT)
+#undef FIELD
     check_range(spec->reactive_max_nodes, spec->reactive_min_nodes, FSM_NODES_PER_ALLOCATION_MAX,
                 outcome);
-    check_range(spec->vcluster_kind, CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_UNSPECIFIED,
-                CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_INTERACTIVE, outcome);
-    check_range(spec->submitted_at_ms, 0, FSM_TIME_MAX_MS, outcome);
-    check_range(spec->started_at_ms, 0, FSM_TIME_MAX_MS, outcome);
-    check_range(spec->walltime_ms, 0, FSM_DURATION_MAX_MS, outcome);
-    check_range(spec->grace_ms, 0, FSM_DURATION_MAX_MS, outcome);
-    check_range(spec->period_ms, 0, FSM_DURATION_MAX_MS, outcome);
-    check_range(spec->checkpoint_timeout_ms, 0, FSM_DURATION_MAX_MS, outcome);
-    check_range(spec->max_requeue, 0, FSM_REQUEUE_MAX, outcome);
-    check_range(spec->write_bytes_per_s, 0, FSM_BANDWIDTH_MAX, outcome);
     check_nodes(spec->n_nodes, spec->nodes, true, outcome);
     return outcome->status;
 }

@@ -32,20 +32,11 @@ void fsm_get_summary(const struct fsm *fsm, struct fsm_summary *ret_summary)
         .next_event_sequence = fsm->next_event_sequence,
         .allocation_count = fsm->allocations.used,
         .checkpoint_count = (uint32_t)(fsm->checkpoint_refs - fsm->checkpoint_holes),
-        .rejected_reports = fsm->rejected_reports,
-        .duplicate_reports = fsm->duplicate_reports,
-        .earlier_life_reports = fsm->earlier_life_reports,
-        .skipped_decisions = fsm->skipped_decisions,
         .oldest_paused_since_ms = oldest_paused_ms(fsm),
-        .resumed_total = fsm->resumed_total,
-        .paused_total = fsm->paused_total,
         .session_count = fsm->session_count,
-        .walltime_conflicts = fsm->walltime_conflicts,
-        .preemptions_total = fsm->preemptions_total,
-        .requeues_total = fsm->requeues_total,
-        .malformed_entries = fsm->malformed_entries,
     };
 
+    RECORD_COPY(FSM_COUNTERS, fsm, &summary);
     memcpy(summary.allocations_by_state, fsm->allocations_by_state,
            sizeof(summary.allocations_by_state));
     memcpy(summary.checkpoints_by_state, fsm->checkpoints_by_state,

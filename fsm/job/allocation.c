@@ -21,16 +21,6 @@ struct allocation *fsm_allocation_create(struct fsm *fsm, uint32_t slot, const c
     return allocation;
 }
 
-static void allocation_release_texts(struct fsm *fsm, struct fsm_allocation *view)
-{
-    fsm_intern_release(fsm, view->tenant);
-    fsm_intern_release(fsm, view->project);
-    fsm_intern_release(fsm, view->vcluster);
-    fsm_intern_release(fsm, view->owner);
-    fsm_intern_release(fsm, view->profile);
-    fsm_intern_release(fsm, view->id);
-}
-
 void fsm_allocation_count_going(struct fsm *fsm, struct allocation *allocation, bool going)
 {
     if (allocation->going == going)
@@ -71,7 +61,8 @@ void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation)
     fsm_timer_set(&fsm->timers, &allocation->timer, 0);
     fsm_allocation_forget(fsm, allocation);
     fsm_map_remove(&fsm->allocation_map, fsm_intern_hash(allocation->view.id), allocation);
-    allocation_release_texts(fsm, &allocation->view);
+    RECORD_RELEASE_TEXTS(FSM_ALLOCATION_SPEC, fsm, &allocation->view);
+    fsm_intern_release(fsm, allocation->view.id);
     fsm_scale_clear(fsm, allocation);
     allocation_unname_nodes(fsm, allocation);
     free(allocation->assignments);
@@ -207,30 +198,10 @@ void fsm_allocation_part_starting(struct fsm *fsm, struct allocation *allocation
                                       : CKPT__V1__REASON__REASON_NONE);
 }
 
-struct assignment *fsm_allocation_part(const struct allocation *allocation, uint32_t node_slot)
-{
-    for (uint32_t i = 0; i < allocation->view.node_count; i++)
-        if (allocation->view.nodes[i].node_slot == node_slot)
-            return &allocation->assignments[i];
-    return NULL;
-}
-
 void fsm_allocation_changed(struct fsm *fsm, const struct allocation *allocation)
 {
     for (uint32_t i = 0; allocation->assigned && i < allocation->view.node_count; i++)
         fsm_node_changed(fsm, fsm_node_slot(fsm, allocation->view.nodes[i].node_slot));
-}
-
-uint64_t fsm_allocation_grace_ms(const struct fsm *fsm, const struct allocation *allocation)
-{
-    return allocation->view.grace_ms != 0 ? allocation->view.grace_ms : fsm->policy.grace_ms;
-}
-
-/* What would be computed again if it died now (S1-009, S1-017). */
-uint64_t fsm_allocation_age_gpu_ms(const struct fsm *fsm, const struct allocation *allocation)
-{
-    return fsm_multiply(fsm_since(fsm, allocation->view.last_complete_snapshot_ms),
-                        allocation->view.gpu_count);
 }
 
 static uint64_t allocation_due_ms(const struct fsm *fsm, const struct allocation *allocation)

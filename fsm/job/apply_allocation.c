@@ -22,14 +22,6 @@ static enum fsm_status shares_check(struct fsm *fsm, size_t count, fsm_share_mes
     return FSM_OK;
 }
 
-static void node_set_home(struct fsm *fsm, struct node *node, const char *home)
-{
-    const char *fresh = fsm_intern(fsm, home);
-
-    fsm_intern_release(fsm, node->view.home_vcluster);
-    node->view.home_vcluster = fresh;
-}
-
 static void shares_fill(struct fsm *fsm, struct fsm_node_share *shares, size_t count,
                         fsm_share_message **messages)
 {
@@ -39,11 +31,9 @@ static void shares_fill(struct fsm *fsm, struct fsm_node_share *shares, size_t c
         if (node == NULL)
             node = fsm_node_make(fsm, messages[i]->node_id);
         if (messages[i]->home_vcluster[0] != '\0')
-            node_set_home(fsm, node, messages[i]->home_vcluster);
+            fsm_intern_set(fsm, &node->view.home_vcluster, messages[i]->home_vcluster);
         shares[i].node_slot = node->view.slot;
-        shares[i].gpu_count = messages[i]->gpu_count;
-        shares[i].gpu_memory_used_bytes = messages[i]->gpu_memory_used_bytes;
-        shares[i].borrowed = messages[i]->borrowed;
+        RECORD_COPY(FSM_SHARE_SPEC, messages[i], &shares[i]);
     }
 }
 
@@ -68,39 +58,22 @@ static struct target *register_target(struct fsm *fsm, const char *id)
     return NULL;
 }
 
-static void register_texts(struct fsm *fsm, struct fsm_allocation *view,
-                           const Ckpt__V1__AllocationSpec *spec)
+/* What a registration leaves open. */
+static void register_defaults(struct fsm *fsm, struct fsm_allocation *view)
 {
-    view->tenant = fsm_intern(fsm, spec->tenant);
-    view->project = fsm_intern(fsm, spec->project);
-    view->vcluster = fsm_intern(fsm, spec->vcluster);
-    view->owner = fsm_intern(fsm, spec->owner);
-    view->profile = fsm_intern(fsm, spec->profile[0] != '\0' ? spec->profile : "signal");
-}
-
-static void register_numbers(struct fsm *fsm, struct fsm_allocation *view,
-                             const Ckpt__V1__AllocationSpec *spec)
-{
-    view->preemption_class = (uint8_t)spec->preemption_class;
-    view->sensitive = spec->sensitive;
-    view->strategy = spec->strategy != 0 ? spec->strategy : CKPT__V1__STRATEGY__STRATEGY_AUTO;
+    if (view->profile[0] == '\0')
+        fsm_intern_set(fsm, &view->profile, "signal");
+    if (view->strategy == CKPT__V1__STRATEGY__STRATEGY_UNSPECIFIED)
+        view->strategy = CKPT__V1__STRATEGY__STRATEGY_AUTO;
     view->non_preemptible = view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE; /* S1-046 */
-    view->requeue_policy = spec->requeue_policy;
     if (view->requeue_policy == CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_UNSPECIFIED)
         view->requeue_policy = CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_ON_NODE_FAILURE;
-    view->vcluster_kind = spec->vcluster_kind;
-    view->max_requeue = spec->max_requeue;
-    view->reactive_min_nodes = spec->reactive_min_nodes;
-    view->reactive_max_nodes = spec->reactive_max_nodes;
-    view->registered_index = fsm->index;
-    view->submitted_at_ms = spec->submitted_at_ms != 0 ? spec->submitted_at_ms : fsm->now_ms;
-    view->started_at_ms = spec->started_at_ms != 0 ? spec->started_at_ms : fsm->now_ms;
+    if (view->submitted_at_ms == 0)
+        view->submitted_at_ms = fsm->now_ms;
+    if (view->started_at_ms == 0)
+        view->started_at_ms = fsm->now_ms;
     view->last_complete_snapshot_ms = view->started_at_ms;
-    view->walltime_ms = spec->walltime_ms;
-    view->grace_ms = spec->grace_ms;
-    view->period_ms = spec->period_ms;
-    view->checkpoint_timeout_ms = spec->checkpoint_timeout_ms;
-    view->write_bytes_per_s = spec->write_bytes_per_s;
+    view->registered_index = fsm->index;
 }
 
 enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
@@ -126,8 +99,8 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
     allocation =
         fsm_allocation_create(fsm, fsm_pool_free_slot(&fsm->allocations), spec->allocation_id);
     allocation->view.target_slot = target->view.slot;
-    register_texts(fsm, &allocation->view, spec);
-    register_numbers(fsm, &allocation->view, spec);
+    fsm_spec_from_message(fsm, spec, &allocation->view);
+    register_defaults(fsm, &allocation->view);
     shares_take(fsm, allocation, spec->n_nodes, spec->nodes);
     fsm_allocation_begin_lives(fsm, allocation, true);
     fsm_allocation_estimate(allocation, 0);

@@ -130,7 +130,8 @@ static void report_restarting_alone(struct fsm *fsm, const struct report *report
     struct checkpoint *active = fsm_checkpoint_active(fsm, report->allocation);
 
     view->restart_count++;
-    fsm_ledger_part_died(fsm, report->allocation, report->part);
+    fsm_ledger_part_died(fsm, report->allocation);
+    fsm_allocation_part_starting(fsm, report->allocation, report->part, true);
     view->last_complete_snapshot_ms = fsm_max(view->last_complete_snapshot_ms, fsm->now_ms);
     if (active != NULL && fsm_checkpoint_writes(active))
         fsm_checkpoint_attempt_failed(fsm, active, REASON(APPLICATION_EXITED));
@@ -232,6 +233,7 @@ static void report_application_started(struct fsm *fsm, const struct report *rep
     fsm_terminate_again(fsm, report->allocation, report->part);
     fsm_ledger_part_started(fsm, report->allocation, report->part,
                             report->message->restored_checkpoint_id);
+    fsm_allocation_part_starting(fsm, report->allocation, report->part, false);
     if (first && starting && view->state == ENDS(RUNNING))
         report_began_to_run(fsm, report, starting_since_ms);
     if (first)

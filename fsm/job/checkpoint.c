@@ -12,77 +12,6 @@
 
 #define STATE(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
 
-bool fsm_checkpoint_writes(const struct checkpoint *checkpoint)
-{
-    return checkpoint->view.state == STATE(DISPATCHED) || checkpoint->view.state == STATE(WRITING);
-}
-
-bool fsm_move_too_soon(const struct fsm *fsm, const struct fsm_allocation *view)
-{
-    const struct allocation *allocation = fsm_allocation_look(fsm, view->slot);
-    const struct checkpoint *newest =
-        LIST_ITEM(allocation->checkpoints.previous, struct checkpoint, in_allocation);
-
-    if (list_empty(&allocation->checkpoints) ||
-        newest->view.purpose != CKPT__V1__PURPOSE__PURPOSE_MIGRATE)
-        return false;
-    return (newest->view.state == STATE(FAILED) || newest->view.state == STATE(CANCELLED)) &&
-           fsm_since(fsm, newest->view.state_since_ms) < fsm->policy.min_interval_ms;
-}
-
-/* What has finished asks nobody, and its last shard is of an earlier instant than what the others would write now. An attempt that is
- * under way may have what it needs. */
-bool fsm_part_finished(const struct fsm *fsm, const struct fsm_allocation *view)
-{
-    const struct allocation *allocation = fsm_allocation_look(fsm, view->slot);
-    const struct checkpoint *active;
-
-    if (allocation->exited_count == 0)
-        return false;
-    active = fsm_checkpoint_look_active(fsm, allocation);
-    return active == NULL || !fsm_checkpoint_writes(active);
-}
-
-/* Its nodes do not say when they begin after a deferral: perhaps one writes by now. */
-bool fsm_checkpoint_put_off(const struct fsm_checkpoint *view)
-{
-    return (view->state == STATE(DISPATCHED) || view->state == STATE(WRITING)) &&
-           view->deferred_ms > view->deferred_before_ms;
-}
-
-/* Its allocation is being ended; or nodes are leaving it, and it will be of those that stay. */
-bool fsm_checkpoint_held(const struct fsm *fsm, const struct checkpoint *checkpoint)
-{
-    const struct fsm_allocation *view =
-        &fsm_allocation_look(fsm, checkpoint->view.allocation_slot)->view;
-
-    return view->terminating || view->leaving ||
-           view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING;
-}
-
-struct checkpoint *fsm_checkpoint_active(struct fsm *fsm, const struct allocation *allocation)
-{
-    struct checkpoint *active;
-
-    if (allocation->view.active_checkpoint_id == 0)
-        return NULL;
-    active = fsm_registry_find(fsm, allocation->view.active_checkpoint_id);
-    CHECK(active != NULL);
-    return active;
-}
-
-const struct checkpoint *fsm_checkpoint_look_active(const struct fsm *fsm,
-                                                    const struct allocation *allocation)
-{
-    const struct checkpoint *active;
-
-    if (allocation->view.active_checkpoint_id == 0)
-        return NULL;
-    active = fsm_registry_look(fsm, allocation->view.active_checkpoint_id);
-    CHECK(active != NULL);
-    return active;
-}
-
 struct checkpoint *fsm_checkpoint_create(struct fsm *fsm, uint64_t id,
                                          struct allocation *allocation)
 {
@@ -101,11 +30,6 @@ struct checkpoint *fsm_checkpoint_create(struct fsm *fsm, uint64_t id,
     return checkpoint;
 }
 
-bool fsm_checkpoint_has_folder(const struct checkpoint *checkpoint)
-{
-    return checkpoint->view.attempt > 0 && !checkpoint->collected;
-}
-
 /* Called when the target slot is final. */
 void fsm_checkpoint_link(struct fsm *fsm, struct checkpoint *checkpoint)
 {
@@ -116,17 +40,6 @@ void fsm_checkpoint_link(struct fsm *fsm, struct checkpoint *checkpoint)
     if (fsm_checkpoint_state_active(checkpoint->view.state) ||
         checkpoint->view.state == STATE(UNSPECIFIED))
         list_push_back(&target->active, &checkpoint->queue);
-}
-
-/* Most have none: no text is held for them. */
-void fsm_checkpoint_set_detail(struct fsm *fsm, struct checkpoint *checkpoint, const char *detail)
-{
-    static const char none[] = "";
-    const char *before = checkpoint->view.detail;
-
-    checkpoint->view.detail = detail[0] == '\0' ? none : fsm_intern(fsm, detail);
-    if (before != NULL && before[0] != '\0')
-        fsm_intern_release(fsm, before);
 }
 
 void fsm_checkpoint_name_nodes(struct fsm *fsm, const struct checkpoint *checkpoint)
@@ -411,18 +324,6 @@ enum fsm_status fsm_checkpoint_ask(struct fsm *fsm, struct allocation *allocatio
     outcome->checkpoint_id = allocation->view.active_checkpoint_id;
     outcome->current = 0;
     return FSM_OK;
-}
-
-/* Declared or the policy's, never below twice the learned write time (decision 4). */
-uint64_t fsm_checkpoint_timeout_ms(const struct fsm *fsm, const struct allocation *allocation)
-{
-    uint64_t timeout_ms = allocation->view.checkpoint_timeout_ms;
-
-    if (timeout_ms == 0)
-        timeout_ms = allocation->view.sensitive ? fsm->policy.sensitive_timeout_ms
-                                                : fsm->policy.checkpoint_timeout_ms;
-    timeout_ms = fsm_max(timeout_ms, fsm_multiply(allocation->view.write_estimate_ms, 2));
-    return fsm_min(fsm_max(timeout_ms, 1), FSM_DURATION_MAX_MS);
 }
 
 static void checkpoint_take_grant(struct fsm *fsm, struct checkpoint *checkpoint,

@@ -82,6 +82,17 @@ bool fsm_allocation_restartable(const struct allocation *allocation)
            !allocation->expired;
 }
 
+/* Most have none: no text is held for them. */
+void fsm_checkpoint_set_detail(struct fsm *fsm, struct checkpoint *checkpoint, const char *detail)
+{
+    static const char none[] = "";
+    const char *before = checkpoint->view.detail;
+
+    checkpoint->view.detail = detail[0] == '\0' ? none : fsm_intern(fsm, detail);
+    if (before != NULL && before[0] != '\0')
+        fsm_intern_release(fsm, before);
+}
+
 void fsm_checkpoint_adopt(struct fsm *fsm, const struct checkpoint *checkpoint)
 {
     struct target *target = fsm_target_slot(fsm, checkpoint->view.target_slot);

@@ -84,10 +84,8 @@ void fsm_undeleted_free(struct fsm *fsm, struct undeleted *undeleted)
     target->checkpoint_count--;
     fsm->undeleted[view->place] = NULL;
     fsm->undeleted_count--;
-    fsm_intern_release(fsm, view->allocation_id);
-    fsm_intern_release(fsm, view->tenant);
-    fsm_intern_release(fsm, view->project);
-    fsm_intern_release(fsm, view->reason);
+    RECORD_RELEASE_TEXTS(FSM_UNDELETED, fsm, view);
+    RECORD_RELEASE_TEXTS(FSM_UNDELETED_KEPT, fsm, view);
     free(undeleted);
 }
 
@@ -180,8 +178,7 @@ bool fsm_undeleted_failed(struct fsm *fsm, uint64_t checkpoint_id, const char *r
     if (undeleted == NULL)
         return false;
     undeleted_hold(fsm, undeleted->view.place);
-    fsm_intern_release(fsm, undeleted->view.reason);
-    undeleted->view.reason = fsm_intern(fsm, reason);
+    fsm_intern_set(fsm, &undeleted->view.reason, reason);
     undeleted->view.tried_at_ms = fsm->now_ms;
     if (undeleted->view.attempts++ == 0)
         undeleted_emit(fsm, undeleted, CKPT__V1__UNDELETED_CHANGE__UNDELETED_CHANGE_FAILED);

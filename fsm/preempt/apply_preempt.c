@@ -6,35 +6,13 @@
  * Classes  a PRIORITY request acts with its own class; RECLAIM and SENSITIVE act with class 10, so that only class 10 and sensitive
  *          ones are safe from them (A-004, P-006, N-001).
  */
-#include "fsm/core/state.h"
+#include "fsm/preempt/preemption.h"
 
 #include <malloc.h>
 
 #define ENDS(name)   CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
 #define REASON(name) CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_##name
 #define VICTIM(name) CKPT__V1__VICTIM_STATE__VICTIM_STATE_##name
-
-static Ckpt__V1__PreemptionReason request_reason(const Ckpt__V1__RequestPreemptionRequest *request)
-{
-    return request->reason == REASON(UNSPECIFIED) ? REASON(PRIORITY) : request->reason;
-}
-
-struct victim_search fsm_preemption_search(const struct fsm *fsm,
-                                           const Ckpt__V1__RequestPreemptionRequest *request,
-                                           uint8_t acting_class)
-{
-    Ckpt__V1__PreemptionReason reason = request_reason(request);
-
-    return (struct victim_search){
-        .request = request,
-        .reason = reason,
-        .acting_class = acting_class,
-        .forced = request->forced || reason == REASON(SENSITIVE), /* S1-066 */
-        .nodes = request->nodes_needed,
-        .gpus = request->gpus_needed,
-        .value_gpu_ms = reason == REASON(SENSITIVE) ? 0 : request->value_gpu_ms,
-        .max = (uint32_t)fsm_min(fsm_max(fsm->policy.max_victims, 1), FSM_VICTIMS_MAX)};
-}
 
 /* ---- one victim ---- */
 
@@ -111,7 +89,8 @@ static void victim_announce(struct fsm *fsm, const struct preemption *preemption
     struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_PREEMPTION,
                               .allocation_id = allocation->view.id,
                               .subject = preemption->view.request->for_job,
-                              .new_state = (uint32_t)request_reason(preemption->view.request),
+                              .new_state =
+                                  (uint32_t)fsm_preemption_reason(preemption->view.request),
                               .number = preemption->view.id};
 
     fsm->preemptions_total++;
@@ -252,7 +231,7 @@ enum fsm_status fsm_apply_preemption(struct fsm *fsm, const fsm_command *command
                                      struct fsm_outcome *outcome)
 {
     const Ckpt__V1__RequestPreemptionRequest *request = command->request_preemption;
-    uint8_t acting_class = request_reason(request) == REASON(PRIORITY)
+    uint8_t acting_class = fsm_preemption_reason(request) == REASON(PRIORITY)
                                ? (uint8_t)request->preemption_class
                                : FSM_CLASS_MAX;
     struct victim_search search = fsm_preemption_search(fsm, request, acting_class);

@@ -4,18 +4,42 @@
  *      |  deadline: a stuck victim is forced, or withdrawn and replaced by another one
  *      +--no other one--> EXPIRED
  *
- * Flow     apply_preempt.c takes victims; allocations say when their nodes are free (released) or stay (escaped); a Tick at the deadline
- *          escalates. The one who waits gets nothing before all are released (P-024, P-050): its nodes are listed with RELEASED only.
+ * Flow     apply_preempt.c takes victims; allocations say when their nodes are free (released) or stay (kept); a Tick at the deadline
+ *          escalates (escalation.c). This file only keeps count: it changes no job. The one who waits gets nothing before all are released (P-024, P-050): its nodes are listed with RELEASED only.
  * Shapes   a ring of FSM_PREEMPTIONS_MAX by id; an allocation is the victim of one at a time (view.preemption_id).
  * Source   P-024, P-050, S1-066, L4.
  */
-#include "fsm/core/state.h"
+#include "fsm/preempt/preemption.h"
 
 #include <malloc.h>
 
 #define STATE(name)  CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_##name
 #define VICTIM(name) CKPT__V1__VICTIM_STATE__VICTIM_STATE_##name
-#define ENDS(name)   CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
+#define REASON(name) CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_##name
+
+/* ---- what is asked for ---- */
+
+Ckpt__V1__PreemptionReason fsm_preemption_reason(const Ckpt__V1__RequestPreemptionRequest *request)
+{
+    return request->reason == REASON(UNSPECIFIED) ? REASON(PRIORITY) : request->reason;
+}
+
+struct victim_search fsm_preemption_search(const struct fsm *fsm,
+                                           const Ckpt__V1__RequestPreemptionRequest *request,
+                                           uint8_t acting_class)
+{
+    Ckpt__V1__PreemptionReason reason = fsm_preemption_reason(request);
+
+    return (struct victim_search){
+        .request = request,
+        .reason = reason,
+        .acting_class = acting_class,
+        .forced = request->forced || reason == REASON(SENSITIVE), /* S1-066 */
+        .nodes = request->nodes_needed,
+        .gpus = request->gpus_needed,
+        .value_gpu_ms = reason == REASON(SENSITIVE) ? 0 : request->value_gpu_ms,
+        .max = (uint32_t)fsm_min(fsm_max(fsm->policy.max_victims, 1), FSM_VICTIMS_MAX)};
+}
 
 /* ---- the ring ---- */
 
@@ -55,7 +79,7 @@ const struct fsm_preemption *fsm_preemption_next(const struct fsm *fsm, uint64_t
     return NULL;
 }
 
-static bool victim_gives(const struct fsm_preemption_victim *victim)
+bool fsm_victim_gives(const struct fsm_preemption_victim *victim)
 {
     return victim->state == VICTIM(STOPPING) || victim->state == VICTIM(SHRINKING);
 }
@@ -90,7 +114,7 @@ static void preemption_forget_victims(struct fsm *fsm, const struct preemption *
 
         for (uint32_t j = 0; j < victim->node_count; j++)
             fsm_node_unrefer(fsm, victim->node_slots[j]);
-        if (!victim_gives(victim))
+        if (!fsm_victim_gives(victim))
             continue;
         allocation = fsm_allocation_get(fsm, victim->allocation_id);
         if (allocation != NULL && allocation->view.preemption_id == preemption->view.id)
@@ -143,7 +167,7 @@ static uint64_t victim_patience_ms(const struct fsm *fsm, const struct allocatio
 }
 
 /* Until when it may still let go by itself. */
-static uint64_t victim_bound_ms(const struct fsm *fsm, const struct fsm_preemption_victim *victim)
+uint64_t fsm_victim_bound_ms(const struct fsm *fsm, const struct fsm_preemption_victim *victim)
 {
     const struct allocation *allocation = fsm_allocation_named(fsm, victim->allocation_id);
     const struct checkpoint *active = fsm_checkpoint_look_active(fsm, allocation);
@@ -157,7 +181,7 @@ static uint64_t victim_bound_ms(const struct fsm *fsm, const struct fsm_preempti
 }
 
 /* What the victims that were not withdrawn do not cover. */
-static void preemption_missing(const struct fsm_preemption *view, struct victim_search *search)
+void fsm_preemption_missing(const struct fsm_preemption *view, struct victim_search *search)
 {
     for (uint32_t i = 0; i < view->victim_count; i++) {
         const struct fsm_preemption_victim *victim = &view->victims[i];
@@ -184,12 +208,12 @@ static uint64_t preemption_deadline_ms(const struct fsm *fsm, const struct fsm_p
 
     if (view->state != STATE(WAITING))
         return 0;
-    preemption_missing(view, &search);
+    fsm_preemption_missing(view, &search);
     if (search.nodes > 0 || search.gpus > 0)
         return fsm->now_ms;
     for (uint32_t i = 0; i < view->victim_count; i++)
-        if (victim_gives(&view->victims[i]))
-            deadline_ms = fsm_min(deadline_ms, victim_bound_ms(fsm, &view->victims[i]));
+        if (fsm_victim_gives(&view->victims[i]))
+            deadline_ms = fsm_min(deadline_ms, fsm_victim_bound_ms(fsm, &view->victims[i]));
     CHECK(deadline_ms != UINT64_MAX);
     return deadline_ms;
 }
@@ -200,8 +224,8 @@ static void preemption_arm(struct fsm *fsm, struct preemption *preemption)
     fsm_timer_set(&fsm->timers, &preemption->timer, preemption->view.deadline_ms);
 }
 
-static void preemption_end(struct fsm *fsm, struct preemption *preemption,
-                           Ckpt__V1__PreemptionState state, Ckpt__V1__Reason reason)
+void fsm_preemption_end(struct fsm *fsm, struct preemption *preemption,
+                        Ckpt__V1__PreemptionState state, Ckpt__V1__Reason reason)
 {
     struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_PREEMPTION_STATE,
                               .old_state = preemption->view.state,
@@ -217,8 +241,8 @@ static void preemption_end(struct fsm *fsm, struct preemption *preemption,
     fsm_event_emit(fsm, &event);
 }
 
-static void victim_set(const struct fsm *fsm, struct fsm_preemption_victim *victim,
-                       Ckpt__V1__VictimState state)
+void fsm_victim_set(const struct fsm *fsm, struct fsm_preemption_victim *victim,
+                    Ckpt__V1__VictimState state)
 {
     victim->state = state;
     victim->since_ms = fsm->now_ms;
@@ -228,7 +252,7 @@ static struct fsm_preemption_victim *preemption_victim(struct preemption *preemp
                                                        const struct allocation *allocation)
 {
     for (uint32_t i = 0; preemption != NULL && i < preemption->view.victim_count; i++)
-        if (victim_gives(&preemption->view.victims[i]) &&
+        if (fsm_victim_gives(&preemption->view.victims[i]) &&
             strcmp(preemption->view.victims[i].allocation_id, allocation->view.id) == 0)
             return &preemption->view.victims[i];
     return NULL;
@@ -242,13 +266,13 @@ void fsm_preemption_settle(struct fsm *fsm, struct preemption *preemption)
 
     if (preemption->taking || preemption->view.state != STATE(WAITING))
         return;
-    preemption_missing(&preemption->view, &missing);
+    fsm_preemption_missing(&preemption->view, &missing);
     for (uint32_t i = 0; i < preemption->view.victim_count; i++)
-        waits |= victim_gives(&preemption->view.victims[i]);
+        waits |= fsm_victim_gives(&preemption->view.victims[i]);
     if (waits || missing.nodes > 0 || missing.gpus > 0)
         preemption_arm(fsm, preemption);
     else
-        preemption_end(fsm, preemption, STATE(RELEASED), CKPT__V1__REASON__REASON_NONE);
+        fsm_preemption_end(fsm, preemption, STATE(RELEASED), CKPT__V1__REASON__REASON_NONE);
 }
 
 /* Its nodes leave now: those that nobody can use meanwhile are not what it gave, and are looked for elsewhere. */
@@ -289,7 +313,7 @@ void fsm_preemption_released(struct fsm *fsm, struct allocation *allocation)
     allocation->view.preemption_id = 0;
     if (victim == NULL)
         return;
-    victim_set(fsm, victim, VICTIM(RELEASED));
+    fsm_victim_set(fsm, victim, VICTIM(RELEASED));
     fsm_preemption_settle(fsm, preemption);
 }
 
@@ -300,7 +324,7 @@ void fsm_preemption_lost(struct fsm *fsm, uint64_t id, const struct allocation *
 
     if (victim == NULL)
         return;
-    victim_set(fsm, victim, VICTIM(WITHDRAWN));
+    fsm_victim_set(fsm, victim, VICTIM(WITHDRAWN));
     preemption->view.escalations++;
     fsm_preemption_settle(fsm, preemption);
 }
@@ -319,128 +343,4 @@ void fsm_preemption_renewed(struct fsm *fsm, const struct allocation *allocation
 
     if (victim != NULL)
         victim->checkpoint_id = allocation->view.active_checkpoint_id;
-}
-
-/* ---- escalation ---- */
-
-/* Its checkpoint was to stop it; now it only saves its work. Not while nodes write: they were asked to stop. */
-static void victim_turn_back(struct fsm *fsm, struct allocation *allocation)
-{
-    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
-
-    CHECK(active != NULL);
-    CHECK(!fsm_checkpoint_writes(active));
-    active->view.purpose = CKPT__V1__PURPOSE__PURPOSE_PERIODIC;
-    active->view.after = CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE;
-    active->view.priority_gpu_ms_per_gb =
-        (uint64_t)((__uint128_t)fsm_min(active->view.recompute_saved_gpu_ms, UINT32_MAX) *
-                   1000000000 / fsm_max(allocation->view.size_estimate_bytes, 1));
-    allocation->preemptor_class = 0;
-    allocation->view.walltime_asked = false; /* it may have been for the last safe slot */
-    fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE);
-}
-
-static bool victim_may_turn_back(const struct fsm *fsm, const struct allocation *allocation)
-{
-    const struct checkpoint *active = fsm_checkpoint_look_active(fsm, allocation);
-
-    return !allocation->view.terminating && active != NULL && !fsm_checkpoint_writes(active);
-}
-
-static void victim_withdraw(struct fsm *fsm, struct fsm_preemption_victim *victim,
-                            struct allocation *allocation)
-{
-    bool shrinks = victim->state == VICTIM(SHRINKING);
-    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
-
-    victim_set(fsm, victim, VICTIM(WITHDRAWN));
-    allocation->view.preemption_id = 0;
-    if (active != NULL) /* nobody waits for it any more */
-        active->stop_deadline_ms = 0;
-    if (shrinks)
-        fsm_scale_undo(fsm, allocation);
-    else
-        victim_turn_back(fsm, allocation);
-}
-
-/* What it was to give up is forgotten where its own stop won over that: then it stops now. */
-static void victim_force(struct fsm *fsm, const struct fsm_preemption_victim *victim,
-                         struct allocation *allocation, uint8_t acting_class)
-{
-    struct fsm_plan without = {CKPT__V1__REASON__REASON_PREEMPTED_WITHOUT_CHECKPOINT, ENDS(FAILED),
-                               CKPT__V1__REASON__REASON_PREEMPTED_WITHOUT_CHECKPOINT};
-
-    if (victim->state == VICTIM(SHRINKING) && allocation->view.next_count > 0) {
-        fsm_scale_done(fsm, allocation, CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT);
-        return;
-    }
-    allocation->preemptor_class = acting_class;
-    fsm_terminate_begin(fsm, allocation, without);
-}
-
-/* Nobody is left to take: who can be turned back keeps its nodes, the others are on their way out. */
-static void preemption_expire(struct fsm *fsm, struct preemption *preemption)
-{
-    for (uint32_t i = 0; i < preemption->view.victim_count; i++) {
-        struct fsm_preemption_victim *victim = &preemption->view.victims[i];
-        struct allocation *allocation;
-
-        if (!victim_gives(victim))
-            continue;
-        allocation = fsm_allocation_get(fsm, victim->allocation_id);
-        if (victim_may_turn_back(fsm, allocation))
-            victim_withdraw(fsm, victim, allocation);
-    }
-    preemption_end(fsm, preemption, STATE(EXPIRED), CKPT__V1__REASON__REASON_NONE);
-}
-
-/* What is missing is taken from others, or the preemption ends without it. */
-static void preemption_replace(struct fsm *fsm, struct preemption *preemption)
-{
-    struct victim_search search =
-        fsm_preemption_search(fsm, preemption->view.request, preemption->view.acting_class);
-    struct victim_set set;
-    struct fsm_outcome ignored = {.status = FSM_OK};
-
-    search.goes_on = preemption;
-    preemption_missing(&preemption->view, &search);
-    if (search.nodes == 0 && search.gpus == 0)
-        fsm_preemption_settle(fsm, preemption);
-    else if (fsm_victims_choose(fsm, &search, &set, &ignored) != FSM_OK)
-        preemption_expire(fsm, preemption);
-    else
-        fsm_preemption_take(fsm, preemption, &search, &set);
-}
-
-/* Past its bound it neither writes nor is being terminated. With its destination available it waits for a grant, which is the leader's
- * business: it gets the same time again. */
-static void victim_escalate(struct fsm *fsm, struct fsm_preemption_victim *victim,
-                            uint8_t acting_class, bool forced)
-{
-    struct allocation *allocation = fsm_allocation_get(fsm, victim->allocation_id);
-
-    if (fsm_target_slot(fsm, allocation->view.target_slot)->view.available)
-        victim->since_ms = fsm->now_ms;
-    else if (forced)
-        victim_force(fsm, victim, allocation, acting_class);
-    else
-        victim_withdraw(fsm, victim, allocation);
-}
-
-void fsm_preemption_due(struct fsm *fsm, struct preemption *preemption)
-{
-    struct fsm_preemption *view = &preemption->view;
-    bool forced = fsm_preemption_search(fsm, view->request, view->acting_class).forced;
-
-    CHECK(view->state == STATE(WAITING));
-    preemption->taking = true;
-    for (uint32_t i = 0; i < view->victim_count; i++) {
-        if (!victim_gives(&view->victims[i]) ||
-            victim_bound_ms(fsm, &view->victims[i]) > fsm->now_ms)
-            continue;
-        view->escalations++;
-        victim_escalate(fsm, &view->victims[i], view->acting_class, forced);
-    }
-    preemption->taking = false;
-    preemption_replace(fsm, preemption);
 }

@@ -7,6 +7,7 @@
 #include <malloc.h>
 #include <stdio.h>
 
+#include "fsm/core/unpack.h"
 #include "fsm/records/snapshot.h"
 
 struct loader {
@@ -42,7 +43,8 @@ static const snapshot_record *loader_next(struct loader *loader)
         loader->problem = "a record is cut short";
         return NULL;
     }
-    record = ckpt__log__v1__snapshot_record__unpack(&allocator, length, loader->buffer);
+    record = (const snapshot_record *)fsm_unpack(&ckpt__log__v1__snapshot_record__descriptor,
+                                                 &allocator, length, loader->buffer);
     if (record == NULL)
         loader->problem = "a record does not decode";
     return record;

@@ -3,8 +3,8 @@
  * allocations in no order, few ones and a million.
  *
  * Flow     ids are filled with queue reports; what is timed is fsm_apply_entry() alone. Prints one JSON line for each case, and the
- *          state's hash: it is the same for every build that decides alike. At the end the whole state is packed as a snapshot, and
- *          one preemption chooses among all.
+ *          state's hash: it is the same for every build that decides alike. At the end every allocation is
+ *          translated, the whole state is packed as a snapshot and restored, and one preemption chooses among all.
  * Units    nanoseconds of processor time a command; page faults a command.
  * Usage    apply [COMMANDS [CASE]]: timed in each case (400,000); 0, 1 or 2 alone.
  */
@@ -19,6 +19,7 @@
 #include "fsm/limits.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
+#include "src/broker/explain/translate.h"
 
 enum { ENTRY_COMMANDS = 128, FULL = FSM_SESSIONS_MAX, ID_BYTES = 64, COMMAND_BYTES = 1024 };
 
@@ -204,21 +205,64 @@ static void preemption(void)
     buf_close(&entry);
 }
 
-static int count_bytes(void *context, const void *bytes, size_t length)
+/* Bytes that are written, then read from the front. */
+struct stream {
+    struct buf bytes;
+    size_t at;
+};
+
+static int stream_write(void *context, const void *bytes, size_t length)
 {
-    (void)bytes;
-    *(size_t *)context += length;
+    buf_append(&((struct stream *)context)->bytes, bytes, length);
     return 0;
 }
 
+static int stream_read(void *context, void *bytes, size_t length)
+{
+    struct stream *stream = context;
+
+    if (length > stream->bytes.length - stream->at)
+        return -1;
+    memcpy(bytes, stream->bytes.bytes + stream->at, length);
+    stream->at += length;
+    return 0;
+}
+
+/* The whole state out and in again, its invariants verified. */
 static void snapshot(void)
 {
+    struct stream stream = {.at = 0};
     double begun = cpu_ns();
-    size_t bytes = 0;
+    char text[256] = "";
+    struct fsm *restored;
 
-    CHECK(fsm_snapshot_write(fsm, count_bytes, &bytes) == 0);
+    buf_init(&stream.bytes);
+    CHECK(fsm_snapshot_write(fsm, stream_write, &stream) == 0);
     printf("{\"case\": \"snapshot\", \"ms\": %.0f, \"bytes\": %zu}\n", (cpu_ns() - begun) / 1e6,
-           bytes);
+           stream.bytes.length);
+    begun = cpu_ns();
+    restored = fsm_snapshot_load(stream_read, &stream, text, sizeof(text));
+    CHECK(restored != NULL);
+    printf("{\"case\": \"restore\", \"ms\": %.0f}\n", (cpu_ns() - begun) / 1e6);
+    fflush(stdout);
+    fsm_free(restored);
+    buf_close(&stream.bytes);
+}
+
+/* Every allocation as a message of the API. */
+static void translate(void)
+{
+    double begun = cpu_ns();
+
+    for (uint32_t slot = 0; slot < fsm_allocation_slots(fsm); slot++) {
+        struct scratch scratch = {NULL};
+        Ckpt__V1__Allocation message;
+
+        translate_allocation(fsm, fsm_allocation_at(fsm, slot), &scratch, &message);
+        scratch_free(&scratch);
+    }
+    printf("{\"case\": \"translate\", \"ms\": %.0f}\n", (cpu_ns() - begun) / 1e6);
+    fflush(stdout);
 }
 
 static void timed(const char *name, void (*add)(struct buf *entry), size_t commands)
@@ -262,6 +306,7 @@ int main(int argc, char **argv)
         if (i != 1)
             timed(i == 0 ? "updates of few" : "updates of a million", add_update, commands);
         if (i == 2) {
+            translate();
             snapshot();
             preemption();
         }

@@ -65,12 +65,8 @@ static void fill_victims(const struct fsm_preemption *from, struct scratch *scra
         const struct fsm_preemption_victim *victim = &from->victims[i];
 
         ckpt__v1__victim__init(&victims[i]);
-        victims[i].allocation_id = translate_text(victim->allocation_id);
-        victims[i].checkpoint_id = victim->checkpoint_id;
+        RECORD_COPY(FSM_VICTIM, victim, &victims[i]);
         victims[i].node_count = victim->node_count;
-        victims[i].gpu_count = victim->gpu_count;
-        victims[i].state = victim->state;
-        victims[i].since_ms = victim->since_ms;
         to->victims[i] = &victims[i];
         to->victims_released += victim->state == CKPT__V1__VICTIM_STATE__VICTIM_STATE_RELEASED;
     }
@@ -104,7 +100,6 @@ static Ckpt__V1__Preemption *preemption_message(const struct fsm *fsm,
 
     ckpt__v1__preemption__init(to);
     to->preemption_id = from->id;
-    to->state = from->state;
     to->reason = from->request->reason;
     if (to->reason == CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_UNSPECIFIED)
         to->reason = CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_PRIORITY;
@@ -113,11 +108,7 @@ static Ckpt__V1__Preemption *preemption_message(const struct fsm *fsm,
     to->nodes_needed = from->request->nodes_needed;
     to->gpus_needed = from->request->gpus_needed;
     to->value_gpu_ms = from->request->value_gpu_ms;
-    to->cost_gpu_ms = from->cost_gpu_ms;
-    to->asked_at_ms = from->asked_at_ms;
-    to->deadline_ms = from->deadline_ms;
-    to->ended_at_ms = from->ended_at_ms;
-    to->escalations = from->escalations;
+    RECORD_COPY(FSM_PREEMPTION, from, to);
     fill_victims(from, scratch, to);
     fill_released(fsm, from, scratch, to);
     return to;

@@ -21,17 +21,12 @@ static Ckpt__V1__Undeleted *translate_undeleted(const struct fsm *fsm,
 
     CHECK(fsm_undeleted_path(fsm, undeleted, path, sizeof(path)) > 0);
     ckpt__v1__undeleted__init(item);
+    RECORD_COPY(FSM_UNDELETED, undeleted, item);
     item->checkpoint_id = undeleted->checkpoint_id;
-    item->allocation_id = translate_text(undeleted->allocation_id);
+    item->next_try_ms = fsm_undeleted_due_ms(undeleted);
+    item->listed = undeleted->listed;
     item->target_id = translate_text(fsm_target_at(fsm, undeleted->target_slot)->id);
     item->path = scratch_printf(scratch, "%s", path);
-    item->size_bytes = undeleted->size_bytes;
-    item->since_ms = undeleted->since_ms;
-    item->tried_at_ms = undeleted->tried_at_ms;
-    item->next_try_ms = fsm_undeleted_due_ms(undeleted);
-    item->attempts = undeleted->attempts;
-    item->reason = translate_text(undeleted->reason);
-    item->listed = undeleted->listed;
     return item;
 }
 

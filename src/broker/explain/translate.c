@@ -87,9 +87,7 @@ static void translate_nodes(const struct fsm *fsm, const struct fsm_allocation *
     for (uint32_t i = 0; i < allocation->node_count; i++) {
         ckpt__v1__node_share__init(&shares[i]);
         shares[i].node_id = translate_text(fsm_node_name(fsm, allocation->nodes[i].node_slot));
-        shares[i].gpu_count = allocation->nodes[i].gpu_count;
-        shares[i].gpu_memory_used_bytes = allocation->nodes[i].gpu_memory_used_bytes;
-        shares[i].borrowed = allocation->nodes[i].borrowed;
+        RECORD_COPY(FSM_SHARE_SPEC, &allocation->nodes[i], &shares[i]);
         shares[i].home_vcluster = node_home(fsm, allocation->nodes[i].node_slot);
         spec->nodes[i] = &shares[i];
     }
@@ -101,29 +99,8 @@ static Ckpt__V1__AllocationSpec *translate_spec(const struct fsm *fsm,
 {
     Ckpt__V1__AllocationSpec *spec = scratch_take(scratch, 1, sizeof(*spec));
 
-    ckpt__v1__allocation_spec__init(spec);
-    spec->allocation_id = translate_text(allocation->id);
-    spec->tenant = translate_text(allocation->tenant);
-    spec->project = translate_text(allocation->project);
-    spec->vcluster = translate_text(allocation->vcluster);
-    spec->owner = translate_text(allocation->owner);
-    spec->profile = translate_text(allocation->profile);
+    fsm_spec_to_message(allocation, spec);
     spec->target_id = translate_text(fsm_target_name(fsm, allocation->target_slot));
-    spec->preemption_class = allocation->preemption_class;
-    spec->sensitive = allocation->sensitive;
-    spec->strategy = allocation->strategy;
-    spec->requeue_policy = allocation->requeue_policy;
-    spec->vcluster_kind = allocation->vcluster_kind;
-    spec->max_requeue = allocation->max_requeue;
-    spec->reactive_min_nodes = allocation->reactive_min_nodes;
-    spec->reactive_max_nodes = allocation->reactive_max_nodes;
-    spec->submitted_at_ms = allocation->submitted_at_ms;
-    spec->started_at_ms = allocation->started_at_ms;
-    spec->walltime_ms = allocation->walltime_ms;
-    spec->grace_ms = allocation->grace_ms;
-    spec->period_ms = allocation->period_ms;
-    spec->checkpoint_timeout_ms = allocation->checkpoint_timeout_ms;
-    spec->write_bytes_per_s = allocation->write_bytes_per_s;
     translate_nodes(fsm, allocation, scratch, spec);
     return spec;
 }
@@ -181,25 +158,15 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
 {
     struct fsm_account account;
 
-    ckpt__v1__allocation__init(ret_allocation);
+    fsm_allocation_to_message(allocation, ret_allocation);
     ret_allocation->spec = translate_spec(fsm, allocation, scratch);
     translate_lives(allocation, scratch, ret_allocation);
-    ret_allocation->state = allocation->state;
-    ret_allocation->reason = allocation->reason;
-    ret_allocation->state_since_ms = allocation->state_since_ms;
-    ret_allocation->registered_index = allocation->registered_index;
     ret_allocation->active_checkpoint_id = allocation->active_checkpoint_id;
     ret_allocation->last_complete_checkpoint_id = allocation->last_complete_id;
     ret_allocation->last_complete_snapshot_at_ms = allocation->last_complete_snapshot_ms;
     ret_allocation->checkpoint_count = allocation->complete_count;
-    ret_allocation->requeue_count = allocation->requeue_count;
-    ret_allocation->preempted_count = allocation->preempted_count;
-    ret_allocation->non_preemptible = allocation->non_preemptible;
     fsm_allocation_account(fsm, allocation, 0, &account);
     ret_allocation->lost_gpu_ms = fsm_account_repeated(&account);
-    ret_allocation->size_estimate_bytes = allocation->size_estimate_bytes;
-    ret_allocation->write_estimate_ms = allocation->write_estimate_ms;
-    ret_allocation->restart_count = allocation->restart_count;
     ret_allocation->learned = translate_learned(allocation, scratch);
     ret_allocation->preemption_id = allocation->preemption_id;
     translate_leaving(fsm, allocation, scratch, ret_allocation);
@@ -246,29 +213,9 @@ void translate_checkpoint(const struct fsm *fsm, const struct fsm_checkpoint *ch
 {
     const struct fsm_allocation *allocation = fsm_allocation_at(fsm, checkpoint->allocation_slot);
 
-    ckpt__v1__checkpoint__init(ret_checkpoint);
-    ret_checkpoint->checkpoint_id = checkpoint->id;
+    fsm_checkpoint_to_message(checkpoint, ret_checkpoint);
     ret_checkpoint->allocation_id = translate_text(allocation == NULL ? "" : allocation->id);
-    ret_checkpoint->state = checkpoint->state;
-    ret_checkpoint->purpose = checkpoint->purpose;
-    ret_checkpoint->after = checkpoint->after;
-    ret_checkpoint->reason = checkpoint->reason;
-    ret_checkpoint->detail = translate_text(checkpoint->detail);
-    ret_checkpoint->attempt = checkpoint->attempt;
     ret_checkpoint->target_id = translate_text(fsm_target_name(fsm, checkpoint->target_slot));
-    ret_checkpoint->created_at_ms = checkpoint->created_at_ms;
-    ret_checkpoint->dispatched_at_ms = checkpoint->dispatched_at_ms;
-    ret_checkpoint->completed_at_ms = checkpoint->completed_at_ms;
-    ret_checkpoint->deadline_ms = checkpoint->deadline_ms;
-    ret_checkpoint->state_since_ms = checkpoint->state_since_ms;
-    ret_checkpoint->size_bytes = checkpoint->size_bytes;
-    ret_checkpoint->granted_bytes_per_s = checkpoint->granted_bytes_per_s;
-    ret_checkpoint->paused_count = checkpoint->paused_count;
-    ret_checkpoint->resumed_count = checkpoint->resumed_count;
-    ret_checkpoint->extended = checkpoint->extended;
-    ret_checkpoint->deferred_ms = checkpoint->deferred_ms;
-    ret_checkpoint->recompute_saved_gpu_ms = checkpoint->recompute_saved_gpu_ms;
-    ret_checkpoint->terms = (Ckpt__V1__DecisionTerms *)(uintptr_t)checkpoint->terms;
     ret_checkpoint->path = translate_checkpoint_path(fsm, checkpoint, scratch);
     ret_checkpoint->n_shards = translate_shards(fsm, checkpoint, scratch, &ret_checkpoint->shards);
 }
@@ -276,27 +223,13 @@ void translate_checkpoint(const struct fsm *fsm, const struct fsm_checkpoint *ch
 void translate_target(const struct fsm_target *target, struct scratch *scratch,
                       Ckpt__V1__TargetStatus *ret_target)
 {
-    Ckpt__V1__TargetSpec *spec = scratch_take(scratch, 1, sizeof(*spec));
-
-    ckpt__v1__target_spec__init(spec);
-    spec->target_id = translate_text(target->id);
-    spec->kind = target->kind;
-    spec->prefix = translate_text(target->prefix);
-    spec->domain = translate_text(target->domain);
-    spec->write_bytes_per_s = target->write_bytes_per_s;
-    spec->staging_share_ppm = target->staging_share_ppm;
-    spec->cost_micro_usd_per_gb_month = target->cost_micro_usd_per_gb_month;
-    spec->is_default = target->is_default;
     ckpt__v1__target_status__init(ret_target);
-    ret_target->spec = spec;
-    ret_target->available = target->available;
-    ret_target->since_ms = target->since_ms;
-    ret_target->reason = target->reason;
+    ret_target->spec = scratch_take(scratch, 1, sizeof(*ret_target->spec));
+    fsm_target_spec_to_message(target, ret_target->spec);
+    RECORD_COPY(FSM_TARGET_STATUS, target, ret_target);
     ret_target->granted_bytes_per_s = target->granted_bytes_per_s;
     ret_target->budget_bytes_per_s = target->budget_bytes_per_s;
     ret_target->paused_count = target->paused_count;
-    ret_target->measured_bytes_per_s = target->measured_bytes_per_s;
-    ret_target->measured_at_ms = target->measured_at_ms;
 }
 
 const char *translate_role(const struct consensus_status *status)

@@ -342,76 +342,6 @@ static void a_change_of_nodes_changes_the_rate_from_then_on(void **unused)
     script_close(&script);
 }
 
-/* ---- a snapshot of a version without accounts ---- */
-
-static void append_record(struct script_bytes *to, const Ckpt__Log__V1__SnapshotRecord *record)
-{
-    size_t length = ckpt__log__v1__snapshot_record__get_packed_size(record);
-    uint8_t *packed = malloc(length + 4);
-
-    for (size_t i = 0; i < 4; i++)
-        packed[i] = (uint8_t)(length >> (8 * i));
-    ckpt__log__v1__snapshot_record__pack(record, packed + 4);
-    script_write(to, packed, length + 4);
-    free(packed);
-}
-
-/* Without tenants, calibration and accounts. */
-static struct script_bytes as_of_old(const struct script_bytes *from)
-{
-    struct script_bytes to = {NULL, 0, 0, 0};
-    uint64_t count = 0;
-
-    for (size_t at = 0; at < from->length;) {
-        const uint8_t *bytes = from->bytes + at;
-        size_t length = (size_t)bytes[0] | (size_t)bytes[1] << 8 | (size_t)bytes[2] << 16;
-        Ckpt__Log__V1__SnapshotRecord *record =
-            ckpt__log__v1__snapshot_record__unpack(NULL, length, bytes + 4);
-
-        assert_non_null(record);
-        at += 4 + length;
-        if (record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_ALLOCATION) {
-            ckpt__v1__gpu_account__free_unpacked(record->allocation->account, NULL);
-            record->allocation->account = NULL;
-            record->allocation->account_at_ms = 0;
-        }
-        if (record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_FOOTER)
-            record->footer->record_count = count;
-        if (record->body_case != CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_TENANT &&
-            record->body_case != CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_CALIBRATION) {
-            append_record(&to, record);
-            count++;
-        }
-        ckpt__log__v1__snapshot_record__free_unpacked(record, NULL);
-    }
-    return to;
-}
-
-static void accounts_begin_with_the_first_snapshot_of_a_version_that_had_none(void **unused)
-{
-    struct script script;
-    struct script_bytes now = {NULL, 0, 0, 0}, old;
-    char text[256] = "";
-
-    (void)unused;
-    script_start(&script);
-    expect_ok(&script, "register j1 nodes=n1 gpus=2");
-    expect_ok(&script, "after 100000");
-    expect_ok(&script, "tick");
-    assert_int_equal(fsm_snapshot_write(script.fsm, script_write, &now), 0);
-    old = as_of_old(&now);
-    if (fsm_snapshot_read(script.fsm, script_read, &old, text, sizeof(text)) != 0)
-        fail_msg("%s", text);
-    expect_losses(&script, "j1", (struct parts){.pending = 0});
-    expect_ok(&script, "after 5000");
-    expect_ok(&script, "end j1");
-    expect_losses(&script, "j1", (struct parts){.useful = 2 * 5000});
-    expect_cluster(&script, (struct parts){.useful = 2 * 5000});
-    free(now.bytes);
-    free(old.bytes);
-    script_close(&script);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -428,7 +358,6 @@ int main(void)
         cmocka_unit_test(an_account_saturates),
         cmocka_unit_test(a_late_registration_counts_from_the_start),
         cmocka_unit_test(a_change_of_nodes_changes_the_rate_from_then_on),
-        cmocka_unit_test(accounts_begin_with_the_first_snapshot_of_a_version_that_had_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

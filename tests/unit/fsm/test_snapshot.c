@@ -224,6 +224,91 @@ static void a_slice_is_bounded_whatever_the_state_holds(void **unused)
     script_close(&script);
 }
 
+/* What a state may not hold is refused by the one that reads it. */
+static void expect_refused(struct script *script, const char *field)
+{
+    struct script_bytes bytes = {NULL, 0, 0, 0};
+    char text[256] = "";
+
+    assert_int_equal(fsm_snapshot_write(script->fsm, script_write, &bytes), 0);
+    if (fsm_snapshot_read(script->fsm, script_read, &bytes, text, sizeof(text)) == 0)
+        fail_msg("taken: %s", field);
+    free(bytes.bytes);
+}
+
+static void a_stop_without_its_limit_is_refused(void **unused)
+{
+    struct checkpoint *checkpoint;
+    struct script script;
+
+    (void)unused;
+    script_start_victim(&script, 60000);
+    checkpoint = fsm_registry_find(script.fsm, checkpoint_id_make(1, 1));
+    assert_non_null(checkpoint);
+    assert_int_not_equal(checkpoint->stop_deadline_ms, 0);
+    checkpoint->stop_limit_ms = 0;
+    expect_refused(&script, "stop_limit_ms");
+    script_close(&script);
+}
+
+/* One more than the row allows, where its type has room for that. */
+static uint64_t beyond(uint64_t highest, size_t type_bytes)
+{
+    uint64_t most = type_bytes == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * type_bytes) - 1;
+
+    return highest < most ? highest + 1 : 0;
+}
+
+#define NO_TEXT(name)
+#define REFUSED(record, type, name, highest)                                                       \
+    if (type_is_number(#type) && beyond((highest), sizeof(type)) != 0) {                           \
+        type kept = (record)->name;                                                                \
+        (record)->name = (type)beyond((highest), sizeof(type));                                    \
+        expect_refused(&script, #name);                                                            \
+        (record)->name = kept;                                                                     \
+        rows++;                                                                                    \
+    }
+
+/* A bool has no value beyond, and enums are checked by their descriptors. */
+static bool type_is_number(const char *type)
+{
+    return strncmp(type, "uint", 4) == 0;
+}
+
+static void a_number_beyond_the_bound_of_its_row_is_refused(void **unused)
+{
+    struct allocation *allocation;
+    struct checkpoint *checkpoint;
+    struct script script;
+    int rows = 0;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "request j1");
+    allocation = fsm_allocation_get(script.fsm, "j1");
+    checkpoint = fsm_registry_find(script.fsm, checkpoint_id_make(1, 1));
+    assert_non_null(checkpoint);
+#define VIEW(type, name, highest)  REFUSED(&allocation->view, type, name, highest)
+#define WHOLE(type, name, highest) REFUSED(allocation, type, name, highest)
+#define LEARN(type, name, highest) REFUSED(&allocation->view.learned, type, name, highest)
+#define SEEN(type, name, highest)  REFUSED(&checkpoint->view, type, name, highest)
+#define OWN(type, name, highest)   REFUSED(checkpoint, type, name, highest)
+#define SHARD(type, name, highest) REFUSED(&checkpoint->shards[0], type, name, highest)
+    FSM_ALLOCATION_SPEC(VIEW, NO_TEXT)
+    FSM_ALLOCATION_STATUS(VIEW, NO_TEXT)
+    FSM_ALLOCATION_KEPT(VIEW, NO_TEXT)
+    FSM_ALLOCATION_INSIDE(WHOLE, NO_TEXT)
+    FSM_ALLOCATION_LEARNED(LEARN, NO_TEXT)
+    FSM_CHECKPOINT_STATUS(SEEN, NO_TEXT)
+    FSM_CHECKPOINT_KEPT(SEEN, NO_TEXT)
+    FSM_CHECKPOINT_INSIDE(OWN, NO_TEXT)
+    FSM_SHARD(SHARD, NO_TEXT)
+    assert_true(rows > 30);
+    script_restore(&script); /* and as it is it is taken */
+    script_close(&script);
+}
+
 /* Nodes leave their slots to others before their turn has come: at once, and when the last job that named one has left. */
 static void a_slice_has_the_nodes_of_its_beginning(void **unused)
 {
@@ -266,6 +351,8 @@ int main(void)
         cmocka_unit_test(a_state_that_is_replaced_ends_its_snapshots),
         cmocka_unit_test(checkpoints_that_leave_meanwhile_are_in_the_snapshot),
         cmocka_unit_test(a_slice_is_bounded_whatever_the_state_holds),
+        cmocka_unit_test(a_stop_without_its_limit_is_refused),
+        cmocka_unit_test(a_number_beyond_the_bound_of_its_row_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,113 @@
+/* Questions about a job and its checkpoints that change nothing. Files that otherwise know nothing of each other ask them: what decides about
+ * a job (victim_rules.c, preemption.c) and what carries it out (checkpoint.c, terminate.c, scale.c). */
+#include "fsm/core/state.h"
+
+#define STATE(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
+
+bool fsm_checkpoint_writes(const struct checkpoint *checkpoint)
+{
+    return checkpoint->view.state == STATE(DISPATCHED) || checkpoint->view.state == STATE(WRITING);
+}
+
+/* Its nodes do not say when they begin after a deferral: perhaps one writes by now. */
+bool fsm_checkpoint_put_off(const struct fsm_checkpoint *view)
+{
+    return (view->state == STATE(DISPATCHED) || view->state == STATE(WRITING)) &&
+           view->deferred_ms > view->deferred_before_ms;
+}
+
+/* Its allocation is being ended; or nodes are leaving it, and it will be of those that stay. */
+bool fsm_checkpoint_held(const struct fsm *fsm, const struct checkpoint *checkpoint)
+{
+    const struct fsm_allocation *view =
+        &fsm_allocation_look(fsm, checkpoint->view.allocation_slot)->view;
+
+    return view->terminating || view->leaving ||
+           view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING;
+}
+
+bool fsm_checkpoint_has_folder(const struct checkpoint *checkpoint)
+{
+    return checkpoint->view.attempt > 0 && !checkpoint->collected;
+}
+
+struct checkpoint *fsm_checkpoint_active(struct fsm *fsm, const struct allocation *allocation)
+{
+    struct checkpoint *active;
+
+    if (allocation->view.active_checkpoint_id == 0)
+        return NULL;
+    active = fsm_registry_find(fsm, allocation->view.active_checkpoint_id);
+    CHECK(active != NULL);
+    return active;
+}
+
+const struct checkpoint *fsm_checkpoint_look_active(const struct fsm *fsm,
+                                                    const struct allocation *allocation)
+{
+    const struct checkpoint *active;
+
+    if (allocation->view.active_checkpoint_id == 0)
+        return NULL;
+    active = fsm_registry_look(fsm, allocation->view.active_checkpoint_id);
+    CHECK(active != NULL);
+    return active;
+}
+
+/* Declared or the policy's, never below twice the learned write time (decision 4). */
+uint64_t fsm_checkpoint_timeout_ms(const struct fsm *fsm, const struct allocation *allocation)
+{
+    uint64_t timeout_ms = allocation->view.checkpoint_timeout_ms;
+
+    if (timeout_ms == 0)
+        timeout_ms = allocation->view.sensitive ? fsm->policy.sensitive_timeout_ms
+                                                : fsm->policy.checkpoint_timeout_ms;
+    timeout_ms = fsm_max(timeout_ms, fsm_multiply(allocation->view.write_estimate_ms, 2));
+    return fsm_min(fsm_max(timeout_ms, 1), FSM_DURATION_MAX_MS);
+}
+
+/* What has finished asks nobody, and its last shard is of an earlier instant than what the others would write now. An attempt that is
+ * under way may have what it needs. */
+bool fsm_part_finished(const struct fsm *fsm, const struct fsm_allocation *view)
+{
+    const struct allocation *allocation = fsm_allocation_look(fsm, view->slot);
+    const struct checkpoint *active;
+
+    if (allocation->exited_count == 0)
+        return false;
+    active = fsm_checkpoint_look_active(fsm, allocation);
+    return active == NULL || !fsm_checkpoint_writes(active);
+}
+
+bool fsm_move_too_soon(const struct fsm *fsm, const struct fsm_allocation *view)
+{
+    const struct allocation *allocation = fsm_allocation_look(fsm, view->slot);
+    const struct checkpoint *newest =
+        LIST_ITEM(allocation->checkpoints.previous, struct checkpoint, in_allocation);
+
+    if (list_empty(&allocation->checkpoints) ||
+        newest->view.purpose != CKPT__V1__PURPOSE__PURPOSE_MIGRATE)
+        return false;
+    return (newest->view.state == STATE(FAILED) || newest->view.state == STATE(CANCELLED)) &&
+           fsm_since(fsm, newest->view.state_since_ms) < fsm->policy.min_interval_ms;
+}
+
+struct assignment *fsm_allocation_part(const struct allocation *allocation, uint32_t node_slot)
+{
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        if (allocation->view.nodes[i].node_slot == node_slot)
+            return &allocation->assignments[i];
+    return NULL;
+}
+
+uint64_t fsm_allocation_grace_ms(const struct fsm *fsm, const struct allocation *allocation)
+{
+    return allocation->view.grace_ms != 0 ? allocation->view.grace_ms : fsm->policy.grace_ms;
+}
+
+/* What would be computed again if it died now (S1-009, S1-017). */
+uint64_t fsm_allocation_age_gpu_ms(const struct fsm *fsm, const struct allocation *allocation)
+{
+    return fsm_multiply(fsm_since(fsm, allocation->view.last_complete_snapshot_ms),
+                        allocation->view.gpu_count);
+}

@@ -1,0 +1,129 @@
+/* What is done about victims that do not let go in time: they are forced, or withdrawn and replaced by others. Called at the deadline that
+ * preemption.c keeps. */
+#include "fsm/preempt/preemption.h"
+
+#define STATE(name)  CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_##name
+#define VICTIM(name) CKPT__V1__VICTIM_STATE__VICTIM_STATE_##name
+#define ENDS(name)   CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
+
+/* Its checkpoint was to stop it; now it only saves its work. Not while nodes write: they were asked to stop. */
+static void victim_turn_back(struct fsm *fsm, struct allocation *allocation)
+{
+    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+
+    CHECK(active != NULL);
+    CHECK(!fsm_checkpoint_writes(active));
+    active->view.purpose = CKPT__V1__PURPOSE__PURPOSE_PERIODIC;
+    active->view.after = CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE;
+    active->view.priority_gpu_ms_per_gb =
+        (uint64_t)((__uint128_t)fsm_min(active->view.recompute_saved_gpu_ms, UINT32_MAX) *
+                   1000000000 / fsm_max(allocation->view.size_estimate_bytes, 1));
+    allocation->preemptor_class = 0;
+    allocation->view.walltime_asked = false; /* it may have been for the last safe slot */
+    fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE);
+}
+
+static bool victim_may_turn_back(const struct fsm *fsm, const struct allocation *allocation)
+{
+    const struct checkpoint *active = fsm_checkpoint_look_active(fsm, allocation);
+
+    return !allocation->view.terminating && active != NULL && !fsm_checkpoint_writes(active);
+}
+
+static void victim_withdraw(struct fsm *fsm, struct fsm_preemption_victim *victim,
+                            struct allocation *allocation)
+{
+    bool shrinks = victim->state == VICTIM(SHRINKING);
+    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+
+    fsm_victim_set(fsm, victim, VICTIM(WITHDRAWN));
+    allocation->view.preemption_id = 0;
+    if (active != NULL) /* nobody waits for it any more */
+        active->stop_deadline_ms = 0;
+    if (shrinks)
+        fsm_scale_undo(fsm, allocation);
+    else
+        victim_turn_back(fsm, allocation);
+}
+
+/* What it was to give up is forgotten where its own stop won over that: then it stops now. */
+static void victim_force(struct fsm *fsm, const struct fsm_preemption_victim *victim,
+                         struct allocation *allocation, uint8_t acting_class)
+{
+    struct fsm_plan without = {CKPT__V1__REASON__REASON_PREEMPTED_WITHOUT_CHECKPOINT, ENDS(FAILED),
+                               CKPT__V1__REASON__REASON_PREEMPTED_WITHOUT_CHECKPOINT};
+
+    if (victim->state == VICTIM(SHRINKING) && allocation->view.next_count > 0) {
+        fsm_scale_done(fsm, allocation, CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT);
+        return;
+    }
+    allocation->preemptor_class = acting_class;
+    fsm_terminate_begin(fsm, allocation, without);
+}
+
+/* Nobody is left to take: who can be turned back keeps its nodes, the others are on their way out. */
+static void preemption_expire(struct fsm *fsm, struct preemption *preemption)
+{
+    for (uint32_t i = 0; i < preemption->view.victim_count; i++) {
+        struct fsm_preemption_victim *victim = &preemption->view.victims[i];
+        struct allocation *allocation;
+
+        if (!fsm_victim_gives(victim))
+            continue;
+        allocation = fsm_allocation_get(fsm, victim->allocation_id);
+        if (victim_may_turn_back(fsm, allocation))
+            victim_withdraw(fsm, victim, allocation);
+    }
+    fsm_preemption_end(fsm, preemption, STATE(EXPIRED), CKPT__V1__REASON__REASON_NONE);
+}
+
+/* What is missing is taken from others, or the preemption ends without it. */
+static void preemption_replace(struct fsm *fsm, struct preemption *preemption)
+{
+    struct victim_search search =
+        fsm_preemption_search(fsm, preemption->view.request, preemption->view.acting_class);
+    struct victim_set set;
+    struct fsm_outcome ignored = {.status = FSM_OK};
+
+    search.goes_on = preemption;
+    fsm_preemption_missing(&preemption->view, &search);
+    if (search.nodes == 0 && search.gpus == 0)
+        fsm_preemption_settle(fsm, preemption);
+    else if (fsm_victims_choose(fsm, &search, &set, &ignored) != FSM_OK)
+        preemption_expire(fsm, preemption);
+    else
+        fsm_preemption_take(fsm, preemption, &search, &set);
+}
+
+/* Past its bound it neither writes nor is being terminated. With its destination available it waits for a grant, which is the leader's
+ * business: it gets the same time again. */
+static void victim_escalate(struct fsm *fsm, struct fsm_preemption_victim *victim,
+                            uint8_t acting_class, bool forced)
+{
+    struct allocation *allocation = fsm_allocation_get(fsm, victim->allocation_id);
+
+    if (fsm_target_slot(fsm, allocation->view.target_slot)->view.available)
+        victim->since_ms = fsm->now_ms;
+    else if (forced)
+        victim_force(fsm, victim, allocation, acting_class);
+    else
+        victim_withdraw(fsm, victim, allocation);
+}
+
+void fsm_preemption_due(struct fsm *fsm, struct preemption *preemption)
+{
+    struct fsm_preemption *view = &preemption->view;
+    bool forced = fsm_preemption_search(fsm, view->request, view->acting_class).forced;
+
+    CHECK(view->state == STATE(WAITING));
+    preemption->taking = true;
+    for (uint32_t i = 0; i < view->victim_count; i++) {
+        if (!fsm_victim_gives(&view->victims[i]) ||
+            fsm_victim_bound_ms(fsm, &view->victims[i]) > fsm->now_ms)
+            continue;
+        view->escalations++;
+        victim_escalate(fsm, &view->victims[i], view->acting_class, forced);
+    }
+    preemption->taking = false;
+    preemption_replace(fsm, preemption);
+}

@@ -1,0 +1,126 @@
+/* The fields of an allocation, and of its shares of nodes. How to add one: record.h.
+ *
+ * SPEC       what a scheduler says when it registers it: AllocationSpec. The bound holds at a registration as well
+ * STATUS     what the state knows and everybody sees: ckpt.v1.Allocation
+ * KEPT       what the broker reads as well: AllocationRecord
+ * INSIDE     what the state machine alone needs: AllocationRecord
+ * LEARNED    from its own checkpoints: LearnedRecord
+ *
+ * A snapshot's AllocationRecord holds the Allocation, which holds the spec: a field stands in one message only.
+ * What follows from other fields (sums, the active checkpoint) is in no table: it is computed again when a snapshot is read.
+ */
+#ifndef CKPT_FSM_RECORDS_ALLOCATION_H
+#define CKPT_FSM_RECORDS_ALLOCATION_H
+
+#include "fsm/limits.h"
+#include "fsm/records/record.h"
+
+/* clang-format off */
+#define FSM_ALLOCATION_SPEC(FIELD, TEXT)                                                           \
+    TEXT(tenant)                                                                                   \
+    TEXT(project)                                                                                  \
+    TEXT(vcluster)                                                                                 \
+    TEXT(owner)                                                                                    \
+    TEXT(profile)                                                                                  \
+    FIELD(uint64_t, submitted_at_ms, FSM_TIME_MAX_MS)                                              \
+    FIELD(uint64_t, started_at_ms, FSM_TIME_MAX_MS)                                                \
+    FIELD(uint64_t, walltime_ms, FSM_DURATION_MAX_MS)           /* 0: none */                      \
+    FIELD(uint64_t, grace_ms, FSM_DURATION_MAX_MS)              /* 0: the policy's, at each use */ \
+    FIELD(uint64_t, period_ms, FSM_DURATION_MAX_MS)             /* 0: none */                      \
+    FIELD(uint64_t, checkpoint_timeout_ms, FSM_DURATION_MAX_MS) /* 0: the policy's */              \
+    FIELD(uint64_t, write_bytes_per_s, FSM_BANDWIDTH_MAX)       /* per node; 0: the policy's */    \
+    FIELD(Ckpt__V1__Strategy, strategy, RECORD_ANY)                                                \
+    FIELD(Ckpt__V1__RequeuePolicy, requeue_policy, RECORD_ANY)                                     \
+    FIELD(Ckpt__V1__VclusterKind, vcluster_kind, RECORD_ANY)                                       \
+    FIELD(uint32_t, max_requeue, FSM_REQUEUE_MAX)                                                  \
+    FIELD(uint32_t, reactive_min_nodes, FSM_NODES_PER_ALLOCATION_MAX)                              \
+    FIELD(uint32_t, reactive_max_nodes, FSM_NODES_PER_ALLOCATION_MAX)                              \
+    FIELD(uint8_t, preemption_class, FSM_CLASS_MAX)                                                \
+    FIELD(bool, sensitive, true)
+
+#define FSM_ALLOCATION_STATUS(FIELD, TEXT)                                                         \
+    FIELD(Ckpt__V1__AllocationState, state, RECORD_ANY)                                            \
+    FIELD(Ckpt__V1__Reason, reason, RECORD_ANY)                                                    \
+    FIELD(uint64_t, state_since_ms, FSM_TIME_MAX_MS)                                               \
+    FIELD(uint64_t, registered_index, RECORD_ANY)                                                  \
+    FIELD(uint64_t, size_estimate_bytes, FSM_ALLOCATION_BYTES_MAX)                                 \
+        /* of all nodes; learned from completed ones, first from used GPU memory */                \
+    FIELD(uint64_t, write_estimate_ms, RECORD_ANY)                                                 \
+        /* bound for timeouts: rises at once, falls slowly; 0: unknown */                          \
+    FIELD(uint32_t, requeue_count, RECORD_ANY)                                                     \
+    FIELD(uint32_t, preempted_count, RECORD_ANY)                                                   \
+    FIELD(uint32_t, restart_count, RECORD_ANY)                                                     \
+    FIELD(bool, non_preemptible, true)
+
+#define FSM_ALLOCATION_KEPT(FIELD, TEXT)                                                           \
+    FIELD(uint64_t, last_complete_id, RECORD_ANY)               /* 0: none */                      \
+    FIELD(uint64_t, last_complete_snapshot_ms, RECORD_ANY)                                         \
+        /* work after this instant would be recomputed; started_at_ms when there is none */        \
+    FIELD(uint64_t, previous_complete_id, RECORD_ANY)                                              \
+    FIELD(uint64_t, last_attempt_end_ms, RECORD_ANY)                                               \
+        /* of the last terminal checkpoint: the minimal interval counts from here too */           \
+    FIELD(uint64_t, complete_count, RECORD_ANY)                                                    \
+    FIELD(uint64_t, waited_ms, RECORD_ANY)                                                         \
+        /* stopped, until it was started again; holding nothing, so lost to nobody */              \
+    FIELD(uint64_t, resumed_at_ms, RECORD_ANY)                                                     \
+        /* it was preempted and runs again since then; 0: not so */                                \
+    FIELD(uint32_t, target_slot, FSM_TARGETS_MAX - 1)                                              \
+    FIELD(uint32_t, death_count, RECORD_ANY)                                                       \
+        /* times that its application ended by itself before it was done */                        \
+    FIELD(Ckpt__V1__Reason, terminate_reason, RECORD_ANY)                                          \
+    FIELD(bool, walltime_asked, true)                /* the walltime's checkpoint was requested */ \
+    FIELD(bool, terminating, true)                   /* a terminate order stands */                \
+    FIELD(bool, leaving, true)                                                                     \
+        /* the scale-down's checkpoint has ended, what leaves is being terminated */
+
+#define FSM_ALLOCATION_INSIDE(FIELD, TEXT)                                                         \
+    FIELD(uint64_t, account_at_ms, RECORD_ANY)                                                     \
+    FIELD(uint64_t, hazard_e12, RECORD_ANY)          /* of the last decision; 0: none yet */       \
+    FIELD(uint64_t, stake_gpu_ms, RECORD_ANY)                                                      \
+        /* what the last checkpoint saves at a failure before stake_until_ms */                    \
+    FIELD(uint64_t, stake_until_ms, RECORD_ANY)                                                    \
+    FIELD(uint64_t, began_life, RECORD_ANY)                                                        \
+        /* the parts of this life (0: none has told yet) ... */                                    \
+    FIELD(uint64_t, began_from, RECORD_ANY)          /* ... began from this checkpoint; 0: none */ \
+    FIELD(uint64_t, terminate_deadline_ms, RECORD_ANY)   /* then silent nodes count as done */     \
+    FIELD(uint64_t, grace_end_ms, RECORD_ANY)            /* then SIGKILL */                        \
+    FIELD(uint8_t, plan_state, UINT8_MAX)            /* what it becomes when its nodes are done */ \
+    FIELD(uint8_t, plan_reason, UINT8_MAX)                                                         \
+    FIELD(uint8_t, leave_reason, UINT8_MAX)      /* of nodes that leave without a checkpoint */    \
+    FIELD(uint8_t, preemptor_class, FSM_CLASS_MAX)       /* of the last preemption; 0: none */     \
+    FIELD(bool, expired, true)                                                                     \
+        /* FAILED or COMPLETED for longer than the retention: leaves when its folders are          \
+         * collected */
+
+/* Integers alike on every member (books/learn.c). Size: size_estimate_bytes is the mean. */
+#define FSM_ALLOCATION_LEARNED(FIELD, TEXT)                                                        \
+    FIELD(uint64_t, write_mean_us, 2 * FSM_DURATION_MAX_MS * 1000)                                 \
+        /* from asking the application until the last shard was verified */                        \
+    FIELD(uint64_t, write_deviation_us, 2 * FSM_DURATION_MAX_MS * 1000)       /* standard */       \
+    FIELD(uint64_t, size_deviation_bytes, FSM_ALLOCATION_BYTES_MAX)                                \
+    FIELD(uint32_t, count, RECORD_ANY)         /* complete checkpoints; 0: nothing is known */     \
+    FIELD(uint32_t, done_e6, FSM_OUTCOMES_E6_MAX)    /* moving counts of outcomes, times 10^6 */   \
+    FIELD(uint32_t, failed_e6, FSM_OUTCOMES_E6_MAX)                                                \
+    FIELD(uint32_t, stall_ppm, FSM_PPM)                                                            \
+        /* of the write, during which the application stood still */                               \
+    FIELD(bool, stall_measured, true)
+
+/* A share of a node: what a scheduler says of it (NodeShare, and ShareRecord), what the broker reads as well (ShareRecord). */
+#define FSM_SHARE_SPEC(FIELD, TEXT)                                                                \
+    FIELD(uint64_t, gpu_memory_used_bytes, FSM_NODE_BYTES_MAX)                                     \
+    FIELD(uint32_t, gpu_count, FSM_GPUS_PER_NODE_MAX)                                              \
+    FIELD(bool, borrowed, true)
+
+#define FSM_SHARE_KEPT(FIELD, TEXT)                                                                \
+    FIELD(uint64_t, life, RECORD_ANY)          /* of the part there, src/base/id.h; 0: of `next` */ \
+    FIELD(uint32_t, node_slot, FSM_NODES_MAX - 1)
+
+/* Of the part that runs there: what the state machine alone needs (ShareRecord). */
+#define FSM_SHARE_PART(FIELD, TEXT)                                                                \
+    FIELD(bool, terminated, true)  /* its terminate order is carried out, or its node is down */   \
+    FIELD(bool, away, true)        /* ... of these the latter: only until the node comes back */   \
+    FIELD(bool, exited, true)      /* its application has ended by itself, with status 0 */        \
+    FIELD(bool, starting, true)    /* it is to start, or to start again, and has not yet */
+/* clang-format on */
+
+#endif

@@ -1,0 +1,76 @@
+/* The fields of the cluster itself, of nodes, targets and queues. How to add one: record.h.
+ *
+ * FSM_COUNTERS        of the state as a whole, ever: SnapshotHeader, struct fsm_summary
+ * FSM_NODE, _INSIDE   NodeRecord
+ * FSM_TARGET_SPEC     what an operator says of a target: TargetSpec
+ * FSM_TARGET_STATUS   what everybody sees: TargetStatus, TargetRecord
+ * FSM_TARGET_INSIDE   what the state machine alone needs: TargetRecord
+ * FSM_QUEUE           QueueRecord
+ */
+#ifndef CKPT_FSM_RECORDS_CLUSTER_H
+#define CKPT_FSM_RECORDS_CLUSTER_H
+
+#include "fsm/limits.h"
+#include "fsm/records/record.h"
+
+/* clang-format off */
+#define FSM_COUNTERS(FIELD, TEXT)                                                                  \
+    FIELD(uint64_t, rejected_reports, RECORD_ANY)                                                  \
+    FIELD(uint64_t, duplicate_reports, RECORD_ANY)                                                 \
+    FIELD(uint64_t, earlier_life_reports, RECORD_ANY)                                              \
+    FIELD(uint64_t, skipped_decisions, RECORD_ANY)                                                 \
+    FIELD(uint64_t, resumed_total, RECORD_ANY)                                                     \
+    FIELD(uint64_t, paused_total, RECORD_ANY)                                                      \
+    FIELD(uint64_t, walltime_conflicts, RECORD_ANY)  /* it ended during a checkpoint (F-014) */    \
+    FIELD(uint64_t, preemptions_total, RECORD_ANY)   /* victims */                                 \
+    FIELD(uint64_t, requeues_total, RECORD_ANY)                                                    \
+    FIELD(uint64_t, malformed_entries, RECORD_ANY)                                                 \
+        /* log entries that do not decode: ignored by every member alike */
+
+#define FSM_NODE(FIELD, TEXT)                                                                      \
+    TEXT(boot_id)                                                                                  \
+    TEXT(version)                                                                                  \
+    TEXT(home_vcluster)                                         /* whose it is; "": not known */   \
+    FIELD(uint64_t, made, RECORD_ANY)                                                              \
+        /* by which command: the slot of one that was removed may be another one's later */        \
+    FIELD(uint64_t, state_since_ms, RECORD_ANY)                                                    \
+    FIELD(uint64_t, last_report_sequence, RECORD_ANY)  /* reports up to here are committed */      \
+    FIELD(uint64_t, steady_since_ms, FSM_TIME_MAX_MS)                                              \
+        /* its last failure, or when first seen; 0: no agent yet */                                \
+    FIELD(Ckpt__Log__V1__NodeState, state, RECORD_ANY)                                             \
+        /* UNSPECIFIED: named by an allocation, no agent was seen yet */                           \
+    FIELD(uint32_t, failure_count, RECORD_ANY)                                                     \
+        /* found down, or with another boot id, unless it was drained */
+
+/* ... and what the state machine alone needs of it. */
+#define FSM_NODE_INSIDE(FIELD, TEXT)                                                               \
+    FIELD(bool, removed, true)   /* it is gone, but for its name, which the records have */
+
+#define FSM_TARGET_SPEC(FIELD, TEXT)                                                               \
+    TEXT(prefix)                                                                                   \
+    TEXT(domain)                                                                                   \
+    FIELD(uint64_t, write_bytes_per_s, FSM_BANDWIDTH_MAX)                                          \
+    FIELD(uint64_t, cost_micro_usd_per_gb_month, FSM_BANDWIDTH_MAX)                                \
+    FIELD(Ckpt__V1__TargetKind, kind, RECORD_ANY)                                                  \
+    FIELD(uint32_t, staging_share_ppm, FSM_PPM)
+
+#define FSM_TARGET_STATUS(FIELD, TEXT)                                                             \
+    FIELD(uint64_t, since_ms, RECORD_ANY)                       /* of the availability */          \
+    FIELD(uint64_t, measured_bytes_per_s, FSM_BANDWIDTH_MAX)                                       \
+        /* what checkpoints may write, as the storage system measures; 0: not known */             \
+    FIELD(uint64_t, measured_at_ms, RECORD_ANY)      /* when that was last set or forgotten */     \
+    FIELD(Ckpt__V1__Reason, reason, RECORD_ANY)                                                    \
+    FIELD(bool, available, true)
+
+#define FSM_TARGET_INSIDE(FIELD, TEXT)                                                             \
+    FIELD(uint64_t, excused_bytes_per_s, RECORD_ANY) /* granted before the budget was lowered */   \
+    FIELD(bool, removed, true)                                                                     \
+        /* it is gone, but for its name, which the records have */
+
+#define FSM_QUEUE(FIELD, TEXT)                                                                     \
+    FIELD(uint64_t, reported_at_ms, RECORD_ANY)                                                    \
+    FIELD(uint32_t, told_pressure_ppm, RECORD_ANY)              /* of its last event */            \
+    FIELD(uint32_t, told_gpus, RECORD_ANY)                      /* likewise */
+/* clang-format on */
+
+#endif

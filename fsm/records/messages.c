@@ -1,0 +1,65 @@
+/* What the API tells of a record, and a snapshot holds of it: the rows of the tables copied. Texts are borrowed from the state.
+ * What follows from other fields is the caller's (src/broker/explain/translate.c), where it wants it. */
+#include "fsm/core/state.h"
+
+void fsm_spec_to_message(const struct fsm_allocation *from, Ckpt__V1__AllocationSpec *to)
+{
+    ckpt__v1__allocation_spec__init(to);
+    to->allocation_id = record_text(from->id);
+    RECORD_COPY(FSM_ALLOCATION_SPEC, from, to);
+}
+
+void fsm_spec_from_message(struct fsm *fsm, const Ckpt__V1__AllocationSpec *from,
+                           struct fsm_allocation *to)
+{
+    RECORD_TAKE(FSM_ALLOCATION_SPEC, fsm, from, to);
+}
+
+void fsm_allocation_to_message(const struct fsm_allocation *from, Ckpt__V1__Allocation *to)
+{
+    ckpt__v1__allocation__init(to);
+    RECORD_COPY(FSM_ALLOCATION_STATUS, from, to);
+}
+
+void fsm_checkpoint_to_message(const struct fsm_checkpoint *from, Ckpt__V1__Checkpoint *to)
+{
+    union {
+        const Ckpt__V1__DecisionTerms *constant;
+        Ckpt__V1__DecisionTerms *changing;
+    } terms = {from->terms};
+
+    ckpt__v1__checkpoint__init(to);
+    to->checkpoint_id = from->id;
+    to->detail = record_text(from->detail);
+    to->terms = terms.changing;
+    RECORD_COPY(FSM_CHECKPOINT_STATUS, from, to);
+}
+
+void fsm_target_spec_to_message(const struct fsm_target *from, Ckpt__V1__TargetSpec *to)
+{
+    ckpt__v1__target_spec__init(to);
+    to->target_id = record_text(from->id);
+    to->is_default = from->is_default;
+    RECORD_COPY(FSM_TARGET_SPEC, from, to);
+}
+
+void fsm_account_to_message(const struct fsm_account *account, Ckpt__V1__GpuAccount *ret_message)
+{
+    ckpt__v1__gpu_account__init(ret_message);
+    ret_message->held_gpu_ms = account->held_gpu_ms;
+    ret_message->useful_gpu_ms = account->useful_gpu_ms;
+    ret_message->pending_gpu_ms = account->pending_gpu_ms;
+#define X(upper, lower) ret_message->lost_##lower##_gpu_ms = account->lost_gpu_ms[FSM_LOSS_##upper];
+    FSM_LOSSES(X)
+#undef X
+}
+
+void fsm_account_from_message(const Ckpt__V1__GpuAccount *message, struct fsm_account *ret_account)
+{
+    ret_account->held_gpu_ms = message->held_gpu_ms;
+    ret_account->useful_gpu_ms = message->useful_gpu_ms;
+    ret_account->pending_gpu_ms = message->pending_gpu_ms;
+#define X(upper, lower) ret_account->lost_gpu_ms[FSM_LOSS_##upper] = message->lost_##lower##_gpu_ms;
+    FSM_LOSSES(X)
+#undef X
+}
