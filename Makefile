@@ -272,7 +272,7 @@ cover:                                          ## line coverage of unit and gol
 compdb:                                         ## compile_commands.json (needs bear)
 	@command -v bear > /dev/null || { echo "error: bear is not installed; apt-get install bear" >&2; exit 1; }
 	bear -- $(MAKE) --no-print-directory -B programs
-docs:                                           ## tables generated from the catalogues
+docs: programs                                  ## what is generated from catalogues and objects
 	tests/lint/docs.sh $(BUILD)
 clean:                                          ## remove what was built
 	rm -rf $(BUILD)

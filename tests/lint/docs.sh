@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Writes the tables that are generated: fsm/STATUSES.md from fsm/status.h, tests/COVERAGE.md from the rows that tests name. With --check it
-# only compares.
+# Writes what is generated: fsm/STATUSES.md from fsm/status.h, tests/COVERAGE.md from the rows that tests name, src/CALLS.md from the objects
+# in BUILD. With --check it only compares; src/CALLS.md is then lint.py's.
 # Usage: tests/lint/docs.sh [--check] [BUILD]
 set -eu
 cd "$(dirname "$0")/../.."
 check=no
-[ "${1:-}" = --check ] && check=yes
+[ "${1:-}" = --check ] && check=yes && shift
+build=${1:-build}
 if [ -e .git ]; then # without git nobody knows which files are the project's
     /usr/bin/python3 -B tests/lint/rows.py "$([ $check = no ] || echo --check)"
 fi
@@ -16,3 +17,4 @@ elif [ "$table" != "$(cat fsm/STATUSES.md 2>/dev/null)" ]; then
     echo "fsm/STATUSES.md is not what fsm/status.h says; run make docs and review the difference" >&2
     exit 1
 fi
+[ $check = yes ] || /usr/bin/python3 -B tests/lint/graph.py "$build"

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+import graph
 import rows
 import selfcheck
 from source import blank, functions
@@ -435,6 +436,7 @@ CHECKS = [
     ("files begin with what they are", check_file_heads),
     ("no typedef of a struct", check_typedefs),
     ("no definition has a library's prefix", check_prefixes),
+    ("few files call each other in a ring", lambda: graph.problems(BUILD)),
     ("layout is clang-format's", check_format),
     ("generated documents are current", check_generated_documents),
     ("documented commands exist", check_documented_commands),
