@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+import form
 import graph
 import rows
 import selfcheck
@@ -33,41 +34,39 @@ PRODUCT = [n for n in C_FILES if n.startswith(("fsm/", "raft/", "src/"))]
 CODE = {name: blank(TEXT[name]) for name in C_FILES}
 
 # ---- who may include whom (src/ARCHITECTURE.md) ----
-API, OWN_PROTO, ALL_PROTO = ("ckpt/v1/",), ("ckpt/",), ("ckpt/", "grpc/")
-# what src/tls offers without OpenSSL's types; only ckptctl makes certificates
-TLS = ("src/tls/identity.h", "src/tls/context.h", "src/tls/engine.h", "src/tls/watch.h")
+# and who uses it: check_slack refuses what nobody needs. Only ckptctl makes certificates
 MAY_INCLUDE = {
     "src/base/": ("src/base/",),
-    "fsm/": ("fsm/", *OWN_PROTO, "src/base/bytes.h", "src/base/check.h", "src/base/heap.h", "src/base/id.h", "src/base/list.h"),  # the parts of base that are pure
+    "fsm/": ("fsm/", "ckpt/", "src/base/bytes.h", "src/base/check.h", "src/base/heap.h", "src/base/id.h", "src/base/list.h"),  # the parts of base that are pure
     "src/tls/": ("src/tls/", "src/base/"),
-    "src/serve/": ("src/serve/", *TLS, "src/base/"),
-    "src/net/": ("src/net/", *TLS, "src/base/"),
-    "raft/": ("raft/", "src/net/network.h", *TLS, "src/base/"),
-    "src/eval/": ("src/eval/", "fsm/", *API, "src/base/"),
+    "src/serve/": ("src/serve/", "src/tls/watch.h", "src/base/"),
+    "src/net/": ("src/net/", "src/tls/engine.h", "src/base/"),
+    "raft/": ("raft/", "src/net/network.h", "src/base/"),
+    "src/eval/": ("src/eval/", "src/base/"),
     "src/whatif/": ("src/whatif/", "src/eval/", "src/base/"),
-    "src/rpc/": ("src/rpc/", "src/net/", "grpc/", *TLS, "src/base/"),
+    "src/rpc/": ("src/rpc/", "src/net/", "grpc/", "src/tls/context.h", "src/base/"),
     "src/dest/": ("src/dest/", "src/base/"),
-    "src/backup/": ("src/backup/", "src/dest/sha256.h", *API, "src/base/"),
+    "src/backup/": ("src/backup/", "src/dest/sha256.h", "ckpt/v1/", "src/base/"),
     "src/telemetry/": ("src/telemetry/", "src/base/"),
-    "src/client/": ("src/client/", "src/rpc/", *TLS, *API, "src/base/"),
-    "src/broker/": ("src/broker/", "src/eval/", "src/dest/", "src/backup/", "src/telemetry/", "src/rpc/", "src/serve/", "fsm/", *ALL_PROTO, *TLS, "src/base/"),
-    "src/agent/": ("src/agent/", "src/dest/", "src/rpc/", "src/serve/", "src/app/", "fsm/limits.h", "fsm/names.h", "fsm/status.h", "fsm/profiles.h", *API, "ckpt/agent/v1/", *TLS, "src/base/"),
-    "src/app/": ("src/app/",),
-    "src/cli/": ("src/cli/", "src/whatif/whatif.h", "src/client/", "src/backup/", "src/dest/sha256.h", "fsm/names.h", "fsm/status.h", *API, *TLS, "src/tls/authority.h",
-                 "src/base/"),
+    "src/client/": ("src/client/", "src/rpc/", "src/base/"),
+    "src/broker/": ("src/broker/", "src/eval/", "src/dest/", "src/backup/", "src/telemetry/", "src/rpc/", "src/serve/", "fsm/", "ckpt/",
+                    "src/tls/identity.h", "src/tls/watch.h", "src/base/"),
+    "src/agent/": ("src/agent/", "src/dest/", "src/rpc/", "src/serve/", "fsm/names.h", "ckpt/v1/", "ckpt/agent/v1/", "src/tls/context.h", "src/base/"),
+    "src/app/": (),  # holds nothing yet
+    "src/cli/": ("src/cli/", "src/whatif/whatif.h", "src/client/", "src/backup/", "src/dest/sha256.h", "fsm/names.h", "fsm/status.h", "ckpt/v1/",
+                 "src/tls/authority.h", "src/tls/context.h", "src/tls/watch.h", "src/base/"),
 }
 # the one place where consensus and state machine meet; the program chooses the tables of real disk and network for it
 # (and the offline work on a data folder is the same joint without a loop; backups are written by the copy of the process that writes
 # snapshots)
-ALSO = {"src/broker/replica/replica.c": ("raft/",), "src/broker/replica/replica.h": ("raft/",), "src/broker/replica/replica_stream.h": ("raft/core/consensus.h",), "src/broker/daemon/daemon.c": ("raft/uv_io.h", "src/net/uv_network.h"),
+ALSO = {"src/broker/replica/replica.h": ("raft/",), "src/broker/daemon/daemon.c": ("raft/uv_io.h", "src/net/uv_network.h"),
         "src/broker/daemon/credentials.c": ("src/net/tls_network.h",),
         "src/broker/keep/recovery.c": ("raft/",), "src/broker/keep/restore.c": ("raft/",), "src/broker/keep/backup.c": ("raft/snap/export.h",), "src/broker/api/backup_service.c": ("raft/snap/export.h",),
         "src/broker/keep/backup_schedule.c": ("raft/snap/export.h",),
         "src/agent/durable/journal.c": ("raft/io_ops.h",), "src/agent/daemon/main.c": ("raft/uv_io.h",)}
 LIBRARY_LAYERS = {
     "raft.h": ("raft/",),
-    "raft/": ("raft/",),
-    "uv.h": ("raft/", "src/net/", "src/serve/", "src/rpc/", "src/dest/", "src/telemetry/", "src/client/", "src/broker/", "src/agent/", "src/cli/"),
+    "uv.h": ("raft/", "src/net/", "src/serve/", "src/rpc/", "src/dest/", "src/telemetry/", "src/broker/", "src/agent/"),
     "lz4": ("raft/", "src/backup/"),
     "nghttp2/": ("src/rpc/",),
     "openssl/": ("src/tls/", "src/dest/"),
@@ -111,6 +110,45 @@ def check_include_paths():
             generated = path.startswith(("ckpt/", "grpc/")) and path.endswith(".pb-c.h")
             if quote == '"' and not generated and not os.path.isfile(path):
                 yield f"{name}: \"{path}\" is not written from the root"
+
+
+def check_slack():
+    """What a list allows and nobody includes is taken from the list: it says what is so."""
+    every = [(name, quote, path) for name in PRODUCT for quote, path in includes(name)]
+    for layer, allowed in MAY_INCLUDE.items():
+        for prefix in allowed:
+            if not any(name.startswith(layer) and quote == '"' and path.startswith(prefix) for name, quote, path in every):
+                yield f"{layer}: nothing there includes {prefix}"
+    for name, allowed in ALSO.items():
+        for prefix in allowed:
+            if not any(n == name and quote == '"' and path.startswith(prefix) for n, quote, path in every):
+                yield f"{name}: does not include {prefix}"
+    for library, owners in LIBRARY_LAYERS.items():
+        for owner in owners:
+            if not any(name.startswith(owner) and quote == "<" and path.startswith(library) for name, quote, path in every):
+                yield f"{owner}: nothing there includes <{library}>"
+
+
+def told_includes(layer):
+    """The cell of src/ARCHITECTURE.md that says what MAY_INCLUDE and LIBRARY_LAYERS say."""
+    whole = [path.removeprefix("src/").rstrip("/") for path in MAY_INCLUDE[layer] if path.endswith("/") and path != layer]
+    headers = {}
+    for path in MAY_INCLUDE[layer]:
+        if path.endswith(".h"):
+            folder, name = os.path.split(path.removeprefix("src/"))
+            headers.setdefault(folder, []).append(name.removesuffix(".h"))
+    parts = [f"`{folder}/{names[0]}.h`" if len(names) == 1 else f"`{folder}/{{{','.join(sorted(names))}}}.h`" for folder, names in headers.items()]
+    libraries = [f"`<{library.rstrip('/')}>`" for library, owners in LIBRARY_LAYERS.items() if layer in owners]
+    return "; ".join(", ".join(words) for words in (whole + parts, libraries) if words) or "–"
+
+
+def check_told_includes():
+    rows_told = {cells[1].strip(" `"): cells[3].strip() for cells in (line.split("|") for line in TEXT["src/ARCHITECTURE.md"].split("\n"))
+                 if len(cells) == 5}
+    for layer in MAY_INCLUDE:
+        told = rows_told.get(layer.rstrip("/"), rows_told.get(layer))
+        if MAY_INCLUDE[layer] and told != told_includes(layer):
+            yield f"src/ARCHITECTURE.md: {layer} may include: {told_includes(layer)}"
 
 
 # ---- what varies is a row of a table: nobody else asks which one it is ----
@@ -419,8 +457,10 @@ def check_access_table():
 
 
 CHECKS = [
-    ("the checks find what they must", lambda: selfcheck.problems(CALL, FOREIGN, INCLUDE)),
+    ("the checks find what they must", lambda: [*selfcheck.problems(CALL, FOREIGN, INCLUDE), *form.selfcheck()]),
     ("layers include only what they may", check_layering),
+    ("no layer may include what it does not", check_slack),
+    ("ARCHITECTURE says what layers may include", check_told_includes),
     ("includes are written from the root", check_include_paths),
     ("nobody outside a table asks which of its rows it has", check_kinds),
     ("the state machine calls nothing impure", check_fsm_purity),
@@ -438,6 +478,7 @@ CHECKS = [
     ("no definition has a library's prefix", check_prefixes),
     ("few files call each other in a ring", lambda: graph.problems(BUILD)),
     ("layout is clang-format's", check_format),
+    ("what is known to break a rule of form grows nowhere", lambda: form.problems(TEXT)),
     ("generated documents are current", check_generated_documents),
     ("documented commands exist", check_documented_commands),
     ("commands that texts name exist", check_named_commands),

@@ -42,3 +42,23 @@ def functions(text):
                 found.append((name.group(1), start + 1, number - start - 1, "\n".join(reversed(comment))))
             start = None
     return found
+
+
+def signatures(text):
+    """(name, whether it is static, count of parameters) of every function definition."""
+    code = blank(text)
+    found = []
+    for match in re.finditer(r"^(?![#}\s])((?:[^;{}=#]|\n)*?)\n\{$", code, re.M):
+        head = re.sub(r"__attribute__\s*\(\(.*?\)\)+", "", match.group(1))
+        name = re.search(r"([A-Za-z_]\w*)\s*\(", head)
+        if name is None:
+            continue
+        depth, commas, inside = 0, 0, ""
+        for character in head[name.end() - 1:]:
+            depth += {"(": 1, ")": -1}.get(character, 0)
+            commas += character == "," and depth == 1
+            inside += character
+            if depth == 0:
+                break
+        found.append((name.group(1), bool(re.match(r"static\b", head)), 0 if re.fullmatch(r"\(\s*(void)?\s*\)", inside) else commas + 1))
+    return found
