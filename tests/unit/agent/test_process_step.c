@@ -17,6 +17,7 @@ struct world {
     uint32_t last_pid;
     uint64_t timer_us; /* 0: none is set */
     bool kin_asked;
+    bool kin_none;      /* they were looked for and none was found, since it was last seen dead */
     unsigned ends_told; /* of the start that is under way: exits, kills, terminations */
     unsigned starts;
     bool calm; /* what goes wrong is over: everybody answers */
@@ -74,8 +75,11 @@ static void take_effects(struct world *world, enum process_state from,
         report->kind != CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED) {
         assert_true(world->process.state == PROCESS_ABSENT);
         assert_false(report->will_restart && !world->entry.restart_awaited);
-        if (from != PROCESS_ABSENT)
+        if (from != PROCESS_ABSENT) { /* I30: nothing of it is left */
+            assert_false(world->facts.group_alive);
+            assert_true(world->kin_none);
             world->ends_told++;
+        }
     }
     for (size_t i = 0; i < effects->count; i++) {
         const struct process_effect *effect = &effects->effects[i];
@@ -98,13 +102,37 @@ static void take_effects(struct world *world, enum process_state from,
     }
 }
 
+/* F-021: that nobody tells how it ended is not said before whoever could has had the time for it. */
+static void check_patience(const struct world *world, enum process_state from)
+{
+    const struct process *process = &world->process;
+    const struct process_facts *facts = &world->facts;
+    uint64_t since_us =
+        process->gone_us > process->unattended_us ? process->gone_us : process->unattended_us;
+
+    if ((from != PROCESS_RUNNING && from != PROCESS_ENDED) || process->end != END_UNTOLD ||
+        (process->state != PROCESS_CLEARING && process->state != PROCESS_HELD))
+        return;
+    assert_false(facts->tells);
+    assert_false(facts->folder_opening);
+    assert_true(facts->now_us - since_us >= (facts->unreaped ? 60 : 3) * (uint64_t)SECOND_US);
+}
+
 static void step(struct world *world, const struct process_event *event)
 {
     enum process_state from = world->process.state;
     struct process_effects effects;
 
+    if (event->kind == PROCESS_KIN_LOOKED && world->process.kin == KIN_LOOKED_FOR)
+        world->kin_none = event->count == 0;
+    else if (event->kind == PROCESS_STARTED || event->kind == PROCESS_RESUMED)
+        world->kin_none = false;
     process_step(&world->process, &world->entry, event, &world->facts, &effects);
     take_effects(world, from, &effects);
+    check_patience(world, from);
+    /* it is looked at again by itself, but where a checkpoint is waited for */
+    if (world->process.state != PROCESS_ABSENT && world->process.state != PROCESS_HELD)
+        assert_int_not_equal(world->timer_us, 0);
     assert_true(world->ends_told <= world->starts);
     /* one end per start, told when it is over and not before */
     assert_uint_equal(world->ends_told,
