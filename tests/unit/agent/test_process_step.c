@@ -102,7 +102,7 @@ static void take_effects(struct world *world, enum process_state from,
     }
 }
 
-/* F-021: that nobody tells how it ended is not said before whoever could has had the time for it. */
+/* F-021: that nobody tells how it ended is not said before whoever could has had the time. */
 static void check_patience(const struct world *world, enum process_state from)
 {
     const struct process *process = &world->process;
