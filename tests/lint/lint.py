@@ -412,6 +412,29 @@ def check_links():
                 yield f"{name}: {target} has no heading #{anchor}"
 
 
+def expand(path):
+    """src/{a,b}.c -> both."""
+    match = re.search(r"\{([^}]*)\}", path)
+    return [path] if match is None else [p for word in match[1].split(",") for p in expand(path[:match.start()] + word + path[match.end():])]
+
+
+def check_named_files():
+    """What the glossary and ARCHITECTURE name is there, the glossary is in order, and each README leads to it."""
+    for name in ("src/GLOSSARY.md", "src/ARCHITECTURE.md"):
+        for path in re.findall(r"`((?:fsm|raft|src|proto|tests|deploy)/[\w./{},*-]*)`", TEXT[name]):
+            for one in expand(path):
+                if MAY_INCLUDE.get(one + "/") != () and not list(Path(".").glob(one.rstrip("/"))):
+                    yield f"{name}: there is no {one}"
+    words = [line.split("|")[1].strip().lower() for line in TEXT["src/GLOSSARY.md"].split("\n") if line.startswith("| ")][1:]
+    yield from (f"src/GLOSSARY.md: \"{word}\" is not in its place" for before, word in zip(words, words[1:]) if word < before)
+    for name in FILES:
+        if os.path.basename(name) == "README.md" and "GLOSSARY.md)" not in TEXT[name]:
+            yield f"{name}: no link to src/GLOSSARY.md"
+    for layer in MAY_INCLUDE:
+        if MAY_INCLUDE[layer] and not os.path.isfile(layer + "README.md"):
+            yield f"{layer}: no README.md"
+
+
 def check_units():
     """A unit is started again without end, as the runbook promises, except after the exit codes where that cannot help."""
     for name in FILES:
@@ -483,6 +506,7 @@ CHECKS = [
     ("documented commands exist", check_documented_commands),
     ("commands that texts name exist", check_named_commands),
     ("links and alerts lead to what exists", check_links),
+    ("the glossary and ARCHITECTURE name what is there", check_named_files),
     ("units are started again without end", check_units),
     ("the table of certificates has every rule", check_access_table),
     ("each mutant of the simulator applies", check_mutants),
