@@ -91,7 +91,7 @@ char *fsm_outcome_text(const struct fsm_outcome *outcome, char *text, size_t siz
 
 /* ---- read-only view --------------------------------------------------------------------------------------------------- */
 
-/* Where held GPU time went: causes of loss, as in metrics. What each means: README.md. */
+/* Where held GPU time went: causes of loss, as in metrics. What each means: RULES.md. */
 #define FSM_LOSSES(X)                                                                              \
     X(FAILURE, failure)                                                                            \
     X(CHECKPOINT, checkpoint)                                                                      \

@@ -8,7 +8,7 @@
  *          At most FSM_TENANTS_MAX tenants; the last one stands for all that came later.
  * Units    GPU-milliseconds. At UINT64_MAX an account stops growing; its parts still add up.
  * Absent   what an application does while nobody reports: a pause that no agent measured is computing time here.
- * Source   the table of causes in README.md.
+ * Source   the list of causes in fsm/RULES.md.
  */
 #include <malloc.h>
 

@@ -1,4 +1,4 @@
-/* GetLosses and GetCalibration: the accounts of the state, and what was predicted beside what came (fsm/README.md, "Where GPU time
+/* GetLosses and GetCalibration: the accounts of the state, and what was predicted beside what came (fsm/RULES.md, "Where GPU time
  * goes", "Predicted and actual"). See methods.h. */
 #include <string.h>
 

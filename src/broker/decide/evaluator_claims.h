@@ -2,7 +2,7 @@
  *
  * Flow     evaluator_claims_begin() each cycle; evaluator_claims_look() per running allocation; when the cycle's decisions are
  *          made evaluator_claims_count() until it is done, then evaluator_claims_end() claims what the most urgent one lacks. Whom that takes (who of lower classes is cheapest to stop), and whether that one writes a
- *          checkpoint first, the state machine decides: a sensitive claim has no price (fsm/README.md).
+ *          checkpoint first, the state machine decides: a sensitive claim has no price (fsm/RULES.md).
  * When     backlog pressure over a half, as wherever the model counts backlog; a fresh queue report names the job, as sensitive; what
  *          stands idle does not suffice; the allocations that may be victims do. Never while a destination is down: only somebody who
  *          asks may have work killed. Never for a job that runs meanwhile: by its name, or because a sensitive allocation of the same
