@@ -146,6 +146,8 @@ static void restarted(void *data, int status, const char *text, const ProtobufCM
     struct question question = *(struct question *)data;
     struct agent_jobs *jobs = question.jobs;
     const Ckpt__V1__MutationReply *mutation = (const void *)reply;
+    struct world_job *job = &jobs->world->jobs[question.job];
+    uint32_t ranks = shipping_ranks(jobs, question.job);
 
     (void)text;
     free(data);
@@ -154,7 +156,9 @@ static void restarted(void *data, int status, const char *text, const ProtobufCM
         return;
     history_answered(jobs->world, question.known, mutation->index, true, "RestartAllocation");
     jobs->jobs[question.job].finished = 0;
-    launch(jobs, question.job, shipping_ranks(jobs, question.job),
+    job->runs = true;
+    places_start(jobs->world, job, job->node_mask & ~ranks);
+    launch(jobs, question.job, ranks,
            sim_chance(jobs->world->sim, 2) ? AGENT_JOBS_ANEW : AGENT_JOBS_ANEW_FROM_SCRATCH);
 }
 
@@ -190,7 +194,7 @@ static void looked(void *data, int status, const char *text, const ProtobufCMess
     kept->since_ms = allocation->state_since_ms;
     places_known(jobs->world, &jobs->world->jobs[question.job], places_mask(allocation->spec),
                  allocation->applied_index);
-    if (allocation->state == STATE(RUNNING))
+    if (allocation->state == STATE(RUNNING) || allocation->state == STATE(STARTING))
         launch_missing(jobs, question.job);
     else if (!jobs->calm && sim_chance(jobs->world->sim, 3) &&
              (allocation->state == STATE(FAILED) || allocation->state == STATE(REQUEUED) ||
@@ -269,7 +273,7 @@ const char *agent_jobs_unsettled(struct agent_jobs *jobs)
         const struct fsm_allocation *allocation = committed(jobs, own->id);
         if (allocation == NULL || !ships(jobs, allocation))
             continue;
-        if ((allocation->state != STATE(RUNNING) &&
+        if ((allocation->state != STATE(STARTING) && allocation->state != STATE(RUNNING) &&
              allocation->state != STATE(CHECKPOINTING_TO_STOP)) ||
             jobs->ops.spoiled(jobs->ops.data, own->id))
             continue;
