@@ -1,12 +1,16 @@
 /* The replicated state machine: allocations, checkpoints, nodes, targets, queues, sessions, events.
  *
- * Flow     fsm_apply_entry() decodes one committed log entry and applies its commands in order; each has an outcome. What agents
- *          must do is derived from the state by fsm_orders_for_node(); nothing else has effects.
- * Shapes   one struct fsm owns everything; const pointers handed out live until the next apply or restore. Limits: fsm/limits.h.
- * Units    milliseconds since the epoch (the leader's stamps), bytes, GPU-milliseconds, parts per million. Integers only.
- * Errors   business refusals are outcomes (fsm/status.h); stored bytes that do not decode are ERR-like results of restore; anything
- *          else is a bug (CHECK).
- * Absent   no I/O, no clock, no randomness, no floating point, no logging. Same entries, same bytes: same state, same hash.
+ * Flow     fsm_apply_entry() decodes one committed log entry and applies its commands in order;
+ *          each has an outcome. What agents must do is derived from the state by
+ *          fsm_orders_for_node(); nothing else has effects.
+ * Shapes   one struct fsm owns everything; const pointers handed out live until the next apply or
+ *          restore. Limits: fsm/limits.h.
+ * Units    milliseconds since the epoch (the leader's stamps), bytes, GPU-milliseconds, parts per
+ *          million. Integers only.
+ * Errors   business refusals are outcomes (fsm/status.h); stored bytes that do not decode are
+ *          ERR-like results of restore; anything else is a bug (CHECK).
+ * Absent   no I/O, no clock, no randomness, no floating point, no logging. Same entries, same
+ *          bytes: same state, same hash.
  * Source   requirement rows S1-050.., P-*, F-*.
  */
 #ifndef CKPT_FSM_FSM_H
@@ -39,18 +43,20 @@ struct fsm_victim {
     uint32_t node_count;
 };
 
-/* What a command came to. Kept per request id, so a repeat gets the same one with repeated = true. */
+/* What a command came to. Kept per request id, so a repeat gets the same one with repeated =
+ * true. */
 struct fsm_outcome {
     enum fsm_status status;
     bool repeated;
     uint64_t index;         /* where it first took effect */
     uint64_t checkpoint_id; /* created or concerned; 0: none */
     uint64_t preemption_id;
-    uint64_t
-        current; /* numbers for the refusal's text: what is ... (OK batches: how many were taken) */
+    /* numbers for the refusal's text: what is ... (OK batches: how many were taken) */
+    uint64_t current;
     uint64_t limit; /* ... and what would be allowed */
-    const char *
-        subject; /* whose numbers these are, a static text; NULL: the status says it. Not remembered for retries */
+    /* whose numbers these are, a static text; NULL: the status says it. Not remembered for
+     * retries */
+    const char *subject;
     uint32_t victim_count;
     struct fsm_victim victims[FSM_VICTIMS_MAX];
 };
@@ -58,18 +64,19 @@ struct fsm_outcome {
 /* Called once per command of the entry, in order. The outcome is valid during the call. */
 typedef void fsm_outcome_fn(void *context, size_t command_index, const struct fsm_outcome *outcome);
 
-/* Indexes strictly increase. bytes are a ckpt.log.v1.Entry; ones that do not decode are counted and change nothing else, on
- * every member alike. on_outcome may be NULL. */
+/* Indexes strictly increase. bytes are a ckpt.log.v1.Entry; ones that do not decode are counted and
+ * change nothing else, on every member alike. on_outcome may be NULL. */
 void fsm_apply_entry(struct fsm *fsm, uint64_t index, uint64_t term, const uint8_t *bytes,
                      size_t length, fsm_outcome_fn *on_outcome, void *context);
 
-/* What ends an entry (Entry.checked_index and checked_hash): appended behind its commands, read back; false: it has none. */
+/* What ends an entry (Entry.checked_index and checked_hash): appended behind its commands, read
+ * back; false: it has none. */
 enum { FSM_ENTRY_CHECK_BYTES = 18 };
 void fsm_entry_check_put(uint8_t bytes[FSM_ENTRY_CHECK_BYTES], uint64_t index, uint64_t hash);
 bool fsm_entry_check(const uint8_t *bytes, size_t length, uint64_t *ret_index, uint64_t *ret_hash);
 
-/* Checks a command before it is proposed: shape, ids, limits, unknown fields. OK, or the refusal's status with the numbers in
- * outcome. Apply repeats what depends on state only. */
+/* Checks a command before it is proposed: shape, ids, limits, unknown fields. OK, or the refusal's
+ * status with the numbers in outcome. Apply repeats what depends on state only. */
 enum fsm_status fsm_validate_command(const Ckpt__Log__V1__Command *command,
                                      struct fsm_outcome *ret_outcome);
 /* The same, for one whose packed size is known: counting it costs as much as packing. */
@@ -86,7 +93,8 @@ struct fsm_request {
 bool fsm_request_find(const struct fsm *fsm, const char *request_id,
                       struct fsm_request *ret_request);
 
-/* One line for people: the status' text with the outcome's numbers and the next step. Returns text. */
+/* One line for people: the status' text with the outcome's numbers and the next step. Returns
+ * text. */
 char *fsm_outcome_text(const struct fsm_outcome *outcome, char *text, size_t size);
 
 /* ---- read-only view --------------------------------------------------------------------------------------------------- */
@@ -142,7 +150,8 @@ struct fsm_shard {
     uint8_t manifest_sha256[32];
 };
 
-/* What the model read beside each job's own inputs; opaque numbers (command.proto, DecisionBasis). Equal ones are one. */
+/* What the model read beside each job's own inputs; opaque numbers (command.proto, DecisionBasis).
+ * Equal ones are one. */
 struct fsm_basis {
     uint32_t slot;
     uint32_t revision;
@@ -260,8 +269,8 @@ const Ckpt__V1__Policy *fsm_policy(const struct fsm *fsm);
 /* What `zeros` has to be for its zeros to be taken as such. */
 uint64_t fsm_policy_zeros(const Ckpt__V1__Policy *policy);
 
-/* Accounts as of at_ms, or of the state's clock when that is later: of an allocation, of a tenant (0 .. count-1; NULL: no such
- * one), of all tenants together. */
+/* Accounts as of at_ms, or of the state's clock when that is later: of an allocation, of a tenant
+ * (0 .. count-1; NULL: no such one), of all tenants together. */
 void fsm_allocation_account(const struct fsm *fsm, const struct fsm_allocation *allocation,
                             uint64_t at_ms, struct fsm_account *ret_account);
 uint32_t fsm_tenant_count(const struct fsm *fsm);
@@ -291,7 +300,8 @@ void fsm_get_calibration(const struct fsm *fsm, uint64_t at_ms,
 /* Borrows the arrays. */
 void fsm_calibration_to_message(struct fsm_calibration *calibration,
                                 Ckpt__V1__Calibration *ret_message);
-/* The rows of a record's table as a message of the API (fsm/records); what follows from other records is left out. */
+/* The rows of a record's table as a message of the API (fsm/records); what follows from other
+ * records is left out. */
 void fsm_spec_to_message(const struct fsm_allocation *allocation,
                          Ckpt__V1__AllocationSpec *ret_message);
 void fsm_allocation_to_message(const struct fsm_allocation *allocation,
@@ -300,7 +310,8 @@ void fsm_checkpoint_to_message(const struct fsm_checkpoint *checkpoint,
                                Ckpt__V1__Checkpoint *ret_message);
 void fsm_target_spec_to_message(const struct fsm_target *target, Ckpt__V1__TargetSpec *ret_message);
 void fsm_account_to_message(const struct fsm_account *account, Ckpt__V1__GpuAccount *ret_message);
-/* The highest ratio that the bin takes; UINT64_MAX: the last one. Eighths of an octave from 1/16 to 16. */
+/* The highest ratio that the bin takes; UINT64_MAX: the last one. Eighths of an octave from 1/16 to
+ * 16. */
 uint64_t fsm_ratio_end_ppm(size_t bin);
 
 /* Computed in vain: what restarts had to repeat. */
@@ -318,7 +329,8 @@ uint64_t fsm_members_index(const struct fsm *fsm);
 uint32_t fsm_allocation_slots(const struct fsm *fsm);
 const struct fsm_allocation *fsm_allocation_at(const struct fsm *fsm, uint32_t slot);
 const struct fsm_allocation *fsm_allocation_find(const struct fsm *fsm, const char *id);
-/* The state waits for the start of its part on the node, and what runs there in that life is that part. */
+/* The state waits for the start of its part on the node, and what runs there in that life is that
+ * part. */
 bool fsm_part_awaits(const struct fsm_allocation *allocation, uint32_t node_slot, uint64_t life);
 uint32_t fsm_node_slots(const struct fsm *fsm);
 const struct fsm_node *fsm_node_at(const struct fsm *fsm, uint32_t slot);
@@ -332,20 +344,23 @@ const char *fsm_target_name(const struct fsm *fsm, uint32_t slot);
 const struct fsm_target *fsm_target_find(const struct fsm *fsm, const char *id);
 /* Its budget but for an outage. */
 uint64_t fsm_target_budget_when_up(const struct fsm_target *target);
-/* Slots of the not ended allocations that have the node; returns how many there are, writes at most max. */
+/* Slots of the not ended allocations that have the node; returns how many there are, writes at most
+ * max. */
 size_t fsm_allocations_on_node(const struct fsm *fsm, uint32_t node_slot, uint32_t *ret_slots,
                                size_t max);
 /* Smallest id greater than `after` among those kept, or NULL. 0 starts. */
 const struct fsm_preemption *fsm_preemption_next(const struct fsm *fsm, uint64_t after);
 /* No preemption takes it, whoever asks and for what: as it is registered and placed. */
 bool fsm_victim_never(const struct fsm_allocation *allocation);
-/* Whether and why the allocation cannot be a victim now, whoever asks: OK, or the rule's status. *ret_cost_gpu_ms: what stopping it
- * would cost, as victims are compared. */
+/* Whether and why the allocation cannot be a victim now, whoever asks: OK, or the rule's status.
+ * *ret_cost_gpu_ms: what stopping it would cost, as victims are compared. */
 enum fsm_status fsm_victim_hint(const struct fsm *fsm, const struct fsm_allocation *allocation,
                                 uint64_t *ret_cost_gpu_ms);
-/* What those that write to the target were granted together, without those that have not begun. Looks at the 4,096 oldest active ones. */
+/* What those that write to the target were granted together, without those that have not begun.
+ * Looks at the 4,096 oldest active ones. */
 uint64_t fsm_target_writing_rate(const struct fsm *fsm, uint32_t slot);
-/* What those that write to the target have left to write, at their granted rates. Looks at the 4,096 oldest active ones. */
+/* What those that write to the target have left to write, at their granted rates. Looks at the
+ * 4,096 oldest active ones. */
 uint64_t fsm_target_writing_bytes(const struct fsm *fsm, uint32_t slot, uint64_t now_ms);
 size_t fsm_queue_count(const struct fsm *fsm);
 void fsm_queue_at(const struct fsm *fsm, size_t i, struct fsm_queue *ret_queue);
@@ -356,17 +371,20 @@ const struct fsm_checkpoint *fsm_checkpoint_next(const struct fsm *fsm, uint64_t
 const struct fsm_checkpoint *fsm_checkpoint_next_of(const struct fsm *fsm, uint32_t allocation_slot,
                                                     uint64_t after);
 
-/* Value per byte of a waiting checkpoint by the state's clock: what was decided, grown with the square of the age since. */
+/* Value per byte of a waiting checkpoint by the state's clock: what was decided, grown with the
+ * square of the age since. */
 uint64_t fsm_grant_priority(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint);
 /* Its priority is what it would gain: neither was it asked for, nor has it a deadline. */
 bool fsm_grant_weighed(const struct fsm_checkpoint *checkpoint);
-/* It has a deadline: it is to stop a victim, or was decided for the last safe slot before the walltime, whatever follows it now. */
+/* It has a deadline: it is to stop a victim, or was decided for the last safe slot before the
+ * walltime, whatever follows it now. */
 bool fsm_grant_urgent(const struct fsm_checkpoint *checkpoint);
-/* REQUESTED checkpoints that may be granted now, in the order of granting: resumed ones by recompute_saved, then by priority.
- * Writes at most max ids, returns how many. */
+/* REQUESTED checkpoints that may be granted now, in the order of granting: resumed ones by
+ * recompute_saved, then by priority. Writes at most max ids, returns how many. */
 size_t fsm_grantable(const struct fsm *fsm, uint64_t *ret_ids, size_t max);
-/* The same in steps, for a loop that may not be held by a million of them: each step visits at most visits_max; true: done, the
- * scan's `best` are in order. Entries may be applied between steps, so what was found is asked again by fsm_grant_possible(). */
+/* The same in steps, for a loop that may not be held by a million of them: each step visits at most
+ * visits_max; true: done, the scan's `best` are in order. Entries may be applied between steps, so
+ * what was found is asked again by fsm_grant_possible(). */
 struct fsm_waiting {
     uint64_t id;
     uint64_t value;
@@ -388,11 +406,14 @@ void fsm_grantable_begin(struct fsm_grantable_scan *scan, struct fsm_waiting *be
                          size_t max_per_target);
 bool fsm_grantable_step(const struct fsm *fsm, struct fsm_grantable_scan *scan, size_t visits_max);
 bool fsm_grant_possible(const struct fsm *fsm, uint64_t id);
-/* Checkpoints whose folder may be removed at `at_ms` (or the state's clock when that is later): expired complete ones (never the last of
- * a restartable allocation) and what failed attempts left. Once listed, listed until collected, but for a wait of 1 to 60 min after each
- * failure; expiry needs a Tick. What failed before takes a quarter at most while others wait. At most FSM_COLLECTABLE_MAX. */
+/* Checkpoints whose folder may be removed at `at_ms` (or the state's clock when that is later):
+ * expired complete ones (never the last of a restartable allocation) and what failed attempts left.
+ * Once listed, listed until collected, but for a wait of 1 to 60 min after each failure; expiry
+ * needs a Tick. What failed before takes a quarter at most while others wait. At most
+ * FSM_COLLECTABLE_MAX. */
 size_t fsm_collectable(const struct fsm *fsm, uint64_t at_ms, uint64_t *ret_ids, size_t max);
-/* Such a checkpoint's target and folder, as fsm_checkpoint_path(); 0: there is nothing to be removed. */
+/* Such a checkpoint's target and folder, as fsm_checkpoint_path(); 0: there is nothing to be
+ * removed. */
 size_t fsm_collectable_path(const struct fsm *fsm, uint64_t id, uint32_t *ret_target_slot,
                             char *ret_path, size_t size);
 /* The first at that place or behind it; NULL: no more. */
@@ -402,11 +423,12 @@ void fsm_undeleted_sum(const struct fsm *fsm, struct fsm_undeleted_sum *ret_sum)
 uint64_t fsm_undeleted_due_ms(const struct fsm_undeleted *undeleted); /* when it is tried next */
 size_t fsm_undeleted_path(const struct fsm *fsm, const struct fsm_undeleted *undeleted,
                           char *ret_path, size_t size);
-/* The newest COMPLETE one that is not collectable, with an id below `before` (0: any); NULL: none. Only these are ever restored
- * from. */
+/* The newest COMPLETE one that is not collectable, with an id below `before` (0: any); NULL: none.
+ * Only these are ever restored from. */
 const struct fsm_checkpoint *fsm_restart_point(const struct fsm *fsm, const char *allocation_id,
                                                uint64_t before);
-/* Folder of a checkpoint: {prefix}/{tenant}/{project}/{allocation}/checkpoints/{checkpoint}. Returns the length or 0 when too small. */
+/* Folder of a checkpoint: {prefix}/{tenant}/{project}/{allocation}/checkpoints/{checkpoint}.
+ * Returns the length or 0 when too small. */
 size_t fsm_checkpoint_path(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint,
                            char *ret_path, size_t size);
 /* The earliest instant at which a Tick would change something; UINT64_MAX: none. */
@@ -423,8 +445,8 @@ struct fsm_losses {
 void fsm_get_losses(const struct fsm *fsm, struct fsm_losses *ret_losses);
 /* What leaders learned of the fleet; NULL: nothing yet. */
 const Ckpt__Log__V1__SetLearned *fsm_learned(const struct fsm *fsm);
-/* By class and nodes, and by whether the queue of its vCluster is busy: more waits than half of what runs, or jobs wait by name, and the
- * report is not too old. Most demands come then. */
+/* By class and nodes, and by whether the queue of its vCluster is busy: more waits than half of
+ * what runs, or jobs wait by name, and the report is not too old. Most demands come then. */
 uint32_t fsm_group(const struct fsm_allocation *allocation, bool queue_busy);
 /* Of the i-th queue; and of the one of this name (a text of the state), if it has one. */
 bool fsm_queue_busy(const struct fsm *fsm, size_t i);
@@ -448,22 +470,24 @@ struct fsm_order {
     Ckpt__V1__Reason reason;
     uint64_t life; /* of the part; TERMINATE: of this one and all earlier ones */
 };
-/* The complete set for the node: what is not in it is withdrawn. Returns how many there are; writes at most max. */
+/* The complete set for the node: what is not in it is withdrawn. Returns how many there are; writes
+ * at most max. */
 size_t fsm_orders_for_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_order *ret_orders,
                            size_t max);
-/* The parts that may run on the node: those of allocations that hold it, but for a part that is told to have ended. Returns how many there
- * are; writes at most max. */
+/* The parts that may run on the node: those of allocations that hold it, but for a part that is
+ * told to have ended. Returns how many there are; writes at most max. */
 struct fsm_part {
     const struct fsm_allocation *allocation;
     uint64_t life;
 };
 size_t fsm_parts_on_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_part *ret_parts,
                          size_t max);
-/* Nodes whose orders may have changed since they were last taken; a hint for the dispatcher, not part of the state.
- * After a restore every node is listed. false: none left. */
+/* Nodes whose orders may have changed since they were last taken; a hint for the dispatcher, not
+ * part of the state. After a restore every node is listed. false: none left. */
 bool fsm_take_changed_node(struct fsm *fsm, uint32_t *ret_node_slot);
-/* Of the 64 allocation slots from 64 * word on, a bit for each whose allocation may be another, or may have changed, or a checkpoint of it,
- * since it was last taken; a hint for the evaluator, not part of the state. */
+/* Of the 64 allocation slots from 64 * word on, a bit for each whose allocation may be another, or
+ * may have changed, or a checkpoint of it, since it was last taken; a hint for the evaluator, not
+ * part of the state. */
 uint64_t fsm_take_changed_allocations(struct fsm *fsm, uint32_t word);
 /* It will be read soon; its nodes, when it has come by itself. */
 void fsm_prefetch_allocation(const struct fsm *fsm, uint32_t slot);
@@ -471,34 +495,39 @@ void fsm_prefetch_allocation_nodes(const struct fsm *fsm, uint32_t slot);
 
 /* ---- events ----------------------------------------------------------------------------------------------------------- */
 
-/* The first kept event with sequence > after, or NULL. *ret_gap is true when older ones were dropped in between. */
+/* The first kept event with sequence > after, or NULL. *ret_gap is true when older ones were
+ * dropped in between. */
 const Ckpt__V1__Event *fsm_event_after(const struct fsm *fsm, uint64_t after, bool *ret_gap);
 
 /* ---- snapshot, check -------------------------------------------------------------------------------------------------- */
 
-/* Content of a snapshot as a stream of length-prefixed messages (ckpt.log.v1.SnapshotRecord). write returns 0 or -1. */
+/* Content of a snapshot as a stream of length-prefixed messages (ckpt.log.v1.SnapshotRecord). write
+ * returns 0 or -1. */
 int fsm_snapshot_write(const struct fsm *fsm,
                        int (*write)(void *context, const void *bytes, size_t length),
                        void *context);
-/* The same in slices: begin() marks the instant, each next() writes about `bytes` of the state as it was then, however often
- * entries are applied meanwhile; end() when *ret_done is true, or at any time to give up. next: -1 when write failed, or the state
- * was replaced or freed. Several may be at work. */
+/* The same in slices: begin() marks the instant, each next() writes about `bytes` of the state as
+ * it was then, however often entries are applied meanwhile; end() when *ret_done is true, or at any
+ * time to give up. next: -1 when write failed, or the state was replaced or freed. Several may be
+ * at work. */
 struct fsm_snapshot;
 struct fsm_snapshot *fsm_snapshot_begin(struct fsm *fsm);
 int fsm_snapshot_next(struct fsm_snapshot *snapshot, size_t bytes,
                       int (*write)(void *context, const void *bytes, size_t length), void *context,
                       bool *ret_done);
 void fsm_snapshot_end(struct fsm_snapshot *snapshot); /* NULL allowed */
-/* Replaces the whole state. read reads exactly length bytes, 0 or -1. On failure the state is unchanged and text says why. */
+/* Replaces the whole state. read reads exactly length bytes, 0 or -1. On failure the state is
+ * unchanged and text says why. */
 int fsm_snapshot_read(struct fsm *fsm, int (*read)(void *context, void *bytes, size_t length),
                       void *context, char *ret_text, size_t text_size);
-/* The same in two steps: a new state is made, on any thread, NULL with a text when refused; then two states trade places. */
+/* The same in two steps: a new state is made, on any thread, NULL with a text when refused; then
+ * two states trade places. */
 struct fsm *fsm_snapshot_load(int (*read)(void *context, void *bytes, size_t length), void *context,
                               char *ret_text, size_t text_size);
 void fsm_swap(struct fsm *a, struct fsm *b); /* snapshots at work cannot go on */
 
-/* Verifies the named invariants over the whole state; calls violation(context, "I21 ...") for each that does not hold.
- * Returns how many invariants were checked. */
+/* Verifies the named invariants over the whole state; calls violation(context, "I21 ...") for each
+ * that does not hold. Returns how many invariants were checked. */
 size_t fsm_check(const struct fsm *fsm, void (*violation)(void *context, const char *text),
                  void *context);
 
@@ -514,7 +543,8 @@ bool fsm_checkpoint_state_active(
     Ckpt__V1__CheckpointState state); /* REQUESTED, DISPATCHED, WRITING, PAUSED */
 /* The broker's last move of it failed, or was cancelled, within the minimal interval. */
 bool fsm_move_too_soon(const struct fsm *fsm, const struct fsm_allocation *allocation);
-/* Its application has finished on some of its nodes, and no attempt is under way: no checkpoint of all its parts can be begun. */
+/* Its application has finished on some of its nodes, and no attempt is under way: no checkpoint of
+ * all its parts can be begun. */
 bool fsm_part_finished(const struct fsm *fsm, const struct fsm_allocation *allocation);
 bool fsm_checkpoint_put_off(
     const struct fsm_checkpoint *checkpoint); /* by its application, in this attempt */

@@ -10,10 +10,10 @@ enum {
     FSM_NODES_MAX = 65536,
     FSM_NODES_PER_ALLOCATION_MAX = 4096,
     FSM_GPUS_PER_NODE_MAX = 1024,
-    FSM_CHECKPOINTS_PER_ALLOCATION_MAX =
-        64, /* records kept; the oldest collected or failed ones go first */
-    FSM_COMPLETE_KEPT_MAX =
-        32, /* uncollected complete ones of an allocation; older ones expire at once */
+    /* records kept; the oldest collected or failed ones go first */
+    FSM_CHECKPOINTS_PER_ALLOCATION_MAX = 64,
+    /* uncollected complete ones of an allocation; older ones expire at once */
+    FSM_COMPLETE_KEPT_MAX = 32,
     FSM_ENDED_KEPT_MAX = 16,   /* records without a folder kept as history of an allocation */
     FSM_UNDELETED_MAX = 16384, /* folders that could not be removed; then the oldest is forgotten */
     FSM_UNDELETED_REASON_BYTES = 256, /* with the terminator */
@@ -30,14 +30,14 @@ enum {
     FSM_MEMBERS_MAX = 64, /* removed ones included; the one removed first gives way */
     FSM_VICTIMS_MAX = 16,
     FSM_PREEMPTIONS_MAX = 1024, /* kept; the oldest ended one gives way */
-    FSM_VICTIMS_LOOKED_PER_TICK_MAX =
-        65536, /* when candidates for what a preemption lost were so many, the next Tick goes on */
+    /* when candidates for what a preemption lost were so many, the next Tick goes on */
+    FSM_VICTIMS_LOOKED_PER_TICK_MAX = 65536,
     FSM_DECISIONS_PER_COMMAND_MAX = 4096,
     FSM_RUNNING_PER_COMMAND_MAX = 256,
     FSM_INPUT_NUMBERS_MAX = 64, /* of a job, of a policy: what a decision was made from */
     FSM_INPUT_SOURCES_MAX = 32,
-    FSM_BASES_MAX =
-        1 << 18, /* policies of cycles; beyond, decisions are kept without their inputs */
+    /* policies of cycles; beyond, decisions are kept without their inputs */
+    FSM_BASES_MAX = 1 << 18,
     FSM_TIMERS_PER_TICK_MAX = 4096,  /* the next Tick goes on */
     FSM_COMMAND_MAX_BYTES = 1 << 18, /* 256 KiB, one request */
     FSM_PREFIX_MAX_BYTES = 1024,
@@ -45,16 +45,16 @@ enum {
     FSM_CLASS_MAX = 10,
     FSM_REQUEUE_MAX = 100,
     FSM_ATTEMPTS_MAX = 16,
-    FSM_TERMINATE_SLACK_MS =
-        30000, /* beyond the grace: then a silent node's part counts as ended */
-    FSM_REPORT_SLACK_MAX_MS =
-        5000, /* a STARTED report restarts the deadline with this much for delivery */
+    /* beyond the grace: then a silent node's part counts as ended */
+    FSM_TERMINATE_SLACK_MS = 30000,
+    /* a STARTED report restarts the deadline with this much for delivery */
+    FSM_REPORT_SLACK_MAX_MS = 5000,
     FSM_REPORT_SLACK_MIN_MS = 250,
     /* what is learned (learn.c) */
     FSM_GROUPS_CALM = FSM_CLASS_MAX + 2, /* of jobs: by preemption class, then on borrowed nodes */
-    FSM_GROUPS =
-        2 * FSM_GROUPS_CALM, /* likewise again, while the queue of their vCluster is busy */
-    FSM_AGE_BINS = 7,        /* of nodes, by the time since their last failure */
+    /* likewise again, while the queue of their vCluster is busy */
+    FSM_GROUPS = 2 * FSM_GROUPS_CALM,
+    FSM_AGE_BINS = 7, /* of nodes, by the time since their last failure */
     FSM_HAZARD_WORDS = 2 + 2 * FSM_AGE_BINS,
     FSM_ALARM_WORDS = 4
 };

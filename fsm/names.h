@@ -1,7 +1,10 @@
-/* What the values of an enum are called, by the descriptor that its generated message carries: a new value has its name at once.
+/* What the values of an enum are called, by the descriptor that its generated message carries: a
+ * new value has its name at once.
  *
- * Flow     fsm_enum_name() for tables of people, fsm_enum_word() for labels and sentences, fsm_enum_parse() the other way round.
- * Shapes   a name is the value's without its enum's: REASON_WALLTIME_EXCEEDED of Reason is WALLTIME_EXCEEDED.
+ * Flow     fsm_enum_name() for tables of people, fsm_enum_word() for labels and sentences,
+ *          fsm_enum_parse() the other way round.
+ * Shapes   a name is the value's without its enum's: REASON_WALLTIME_EXCEEDED of Reason is
+ *          WALLTIME_EXCEEDED.
  * Errors   a value that is none is "UNKNOWN", or "unknown".
  */
 #ifndef CKPT_FSM_NAMES_H

@@ -1,7 +1,9 @@
-/* The catalogue of statuses: append only. Number, name, gRPC status, what happened ({c} = current, {l} = limit,
- * {s} and {p} = current as the state of an allocation or a checkpoint), what to do next.
- * Docs, CLI text and metrics come from it. gRPC numbers: 3 INVALID_ARGUMENT, 5 NOT_FOUND, 6 ALREADY_EXISTS, 8 RESOURCE_EXHAUSTED,
- * 9 FAILED_PRECONDITION, 10 ABORTED, 12 UNIMPLEMENTED, 13 INTERNAL, 14 UNAVAILABLE. */
+/* The catalogue of statuses: append only. Number, name, gRPC status, what happened ({c} = current,
+ * {l} = limit, {s} and {p} = current as the state of an allocation or a checkpoint), what to do
+ * next.
+ * Docs, CLI text and metrics come from it. gRPC numbers: 3 INVALID_ARGUMENT, 5 NOT_FOUND, 6
+ * ALREADY_EXISTS, 8 RESOURCE_EXHAUSTED, 9 FAILED_PRECONDITION, 10 ABORTED, 12 UNIMPLEMENTED, 13
+ * INTERNAL, 14 UNAVAILABLE. */
 #ifndef CKPT_FSM_STATUS_H
 #define CKPT_FSM_STATUS_H
 

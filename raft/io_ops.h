@@ -1,11 +1,12 @@
-/* The operation table for the disk. Everything that raft/ does to the outside goes through it, the network's (src/net/network.h) and
- * the clock and random tables of src/base/ops.h, so that the same code runs on a real loop and in a deterministic simulator.
+/* The operation table for the disk. Everything that raft/ does to the outside goes through it, the
+ * network's (src/net/network.h) and the clock and random tables of src/base/ops.h, so that the same
+ * code runs on a real loop and in a deterministic simulator.
  *
- * Flow     disk: synchronous primitives, plus submit() which runs a piece of work made of those primitives off the loop and comes
- *          back on it. A simulator runs the work as one event, fails or tears any primitive inside it, and so can crash the
- *          member at every I/O step.
- * Shapes   handles belong to the implementation. Every handle got is closed once. Callbacks come on the loop thread, never from
- *          inside the call that asked for them.
+ * Flow     disk: synchronous primitives, plus submit() which runs a piece of work made of those
+ *          primitives off the loop and comes back on it. A simulator runs the work as one event,
+ *          fails or tears any primitive inside it, and so can crash the member at every I/O step.
+ * Shapes   handles belong to the implementation. Every handle got is closed once. Callbacks come on
+ *          the loop thread, never from inside the call that asked for them.
  * Units    bytes.
  * Errors   -1 with err; ERR_FULL when the disk is full, ERR_NOT_FOUND, ERR_LOCKED, else ERR_DISK.
  * Absent   retries: a failed write or sync is final, the member stops (rule S4).
@@ -56,7 +57,8 @@ struct disk_ops {
                 size_t *ret_length, struct err *err);
     int (*write)(struct disk_file *file, uint64_t offset, const void *bytes, size_t length,
                  struct err *err);
-    /* These bytes are durable afterwards, as by write() and sync() of them; of earlier writes nothing is said. */
+    /* These bytes are durable afterwards, as by write() and sync() of them; of earlier writes
+     * nothing is said. */
     int (*write_sync)(struct disk_file *file, uint64_t offset, const void *bytes, size_t length,
                       struct err *err);
     int (*allocate)(struct disk_file *file, uint64_t bytes, struct err *err); /* grows, zeroed */

@@ -1,11 +1,16 @@
-/* What was predicted beside what came: bounded counts, the same on every member, so that no failover forgets them.
+/* What was predicted beside what came: bounded counts, the same on every member, so that no
+ * failover forgets them.
  *
- * Flow     a decision carries its terms; when its checkpoint is complete they are compared with what was measured. Hazards are summed
- *          over the allocations that compute, and the sum is integrated at each change of it: the losses that were to be expected.
- *          A failure within half the age that a checkpoint had saved is one that the model's recompute_saved counted on.
- * Shapes   ratios are counted in eighths of an octave between 1/16 and 16, one bin below and one above.
+ * Flow     a decision carries its terms; when its checkpoint is complete they are compared with
+ *          what was measured. Hazards are summed over the allocations that compute, and the sum is
+ *          integrated at each change of it: the losses that were to be expected. A failure within
+ *          half the age that a checkpoint had saved is one that the model's recompute_saved counted
+ *          on.
+ * Shapes   ratios are counted in eighths of an octave between 1/16 and 16, one bin below and one
+ *          above.
  * Units    hazards per second times 10^12, GPU-milliseconds, parts per million.
- * Absent   people's checkpoints: nobody predicted anything about them. An application that dies by itself: no hazard counts on it.
+ * Absent   people's checkpoints: nobody predicted anything about them. An application that dies by
+ *          itself: no hazard counts on it.
  */
 #include "fsm/core/state.h"
 

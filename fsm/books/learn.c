@@ -1,10 +1,12 @@
 /* What is learned: of a job from its own checkpoints, of the fleet by its leaders.
  *
- * Flow     progress.c and checkpoint.c note each end of a checkpoint here; the moving means that result are part of the allocation, so
- *          they cost no log traffic and survive every failover. Node failures, kills and demands are only counted: the leader makes
- *          rates of them (src/broker/decide/learner.c) and leaves its numbers here by SetLearned, from which the next one goes on.
- * Units    microseconds, bytes, millionths. The same moving mean, deviation, success and stall as src/eval/learn.h, rounded;
- *          tests/unit/broker/test_learned.c holds the two side by side.
+ * Flow     progress.c and checkpoint.c note each end of a checkpoint here; the moving means that
+ *          result are part of the allocation, so they cost no log traffic and survive every
+ *          failover. Node failures, kills and demands are only counted: the leader makes rates of
+ *          them (src/broker/decide/learner.c) and leaves its numbers here by SetLearned, from which
+ *          the next one goes on.
+ * Units    microseconds, bytes, millionths. The same moving mean, deviation, success and stall as
+ *          src/eval/learn.h, rounded; tests/unit/broker/test_learned.c holds the two side by side.
  * Absent   rates: they need the time that passes between entries.
  */
 #include "fsm/core/state.h"
@@ -79,7 +81,8 @@ void fsm_learn_outcome(struct fsm_allocation *view, bool completed)
         learned->failed_e6 += FSM_PPM;
 }
 
-/* The slowest shard is what a checkpoint takes: first its application stands still, then its data are moved and read back. */
+/* The slowest shard is what a checkpoint takes: first its application stands still, then its data
+ * are moved and read back. */
 void fsm_learn_complete(struct fsm_allocation *view, const struct checkpoint *checkpoint)
 {
     struct fsm_learned *learned = &view->learned;
@@ -110,7 +113,8 @@ static uint64_t learn_scaled(uint64_t bytes, uint32_t count, uint32_t old_count)
     return fsm_min((uint64_t)((__uint128_t)bytes * count / old_count), FSM_ALLOCATION_BYTES_MAX);
 }
 
-/* S1-080: each node writes its own part at its own speed, so the size changes and the time does not. */
+/* S1-080: each node writes its own part at its own speed, so the size changes and the time does
+ * not. */
 void fsm_learn_nodes_changed(struct fsm_allocation *view, uint32_t old_count)
 {
     view->size_estimate_bytes =

@@ -1,13 +1,16 @@
 /* Where GPU time goes: an account per allocation and per tenant.
  *
- * Flow     while an allocation holds nodes its account grows at its GPUs: into `pending` while it computes, into `restart` while it is
- *          to start again. Checkpoints, deaths and ends then move what is pending to where it belongs. Its tenant's account grows at
- *          the sum of the rates and gets each move too, so it needs no sum over allocations, and keeps what has left.
- *          Each move goes into the state's hash: members whose accounts differ find out.
- * Shapes   an account is as of an instant: settle() brings it to the state's clock, before anything is moved and before a rate changes.
- *          At most FSM_TENANTS_MAX tenants; the last one stands for all that came later.
+ * Flow     while an allocation holds nodes its account grows at its GPUs: into `pending` while it
+ *          computes, into `restart` while it is to start again. Checkpoints, deaths and ends then
+ *          move what is pending to where it belongs. Its tenant's account grows at the sum of the
+ *          rates and gets each move too, so it needs no sum over allocations, and keeps what has
+ *          left. Each move goes into the state's hash: members whose accounts differ find out.
+ * Shapes   an account is as of an instant: settle() brings it to the state's clock, before anything
+ *          is moved and before a rate changes. At most FSM_TENANTS_MAX tenants; the last one stands
+ *          for all that came later.
  * Units    GPU-milliseconds. At UINT64_MAX an account stops growing; its parts still add up.
- * Absent   what an application does while nobody reports: a pause that no agent measured is computing time here.
+ * Absent   what an application does while nobody reports: a pause that no agent measured is
+ *          computing time here.
  * Source   the list of causes in fsm/RULES.md.
  */
 #include <malloc.h>
@@ -161,7 +164,8 @@ static void ledger_keep(struct fsm *fsm, struct allocation *allocation, uint64_t
     account_move(&tenant->pending_gpu_ms, &tenant->useful_gpu_ms, gpu_ms);
 }
 
-/* It went on from an older checkpoint than its last one: what the younger ones held is computed again. */
+/* It went on from an older checkpoint than its last one: what the younger ones held is computed
+ * again. */
 static void ledger_take_back(struct fsm *fsm, struct allocation *allocation, uint64_t useful_gpu_ms)
 {
     struct fsm_account *account = &allocation->account;
@@ -276,7 +280,8 @@ void fsm_ledger_part_died(struct fsm *fsm, struct allocation *allocation)
     fsm_calibrate_lost(fsm, allocation, FSM_LOSS_FAILURE, REASON(APPLICATION_EXITED));
 }
 
-/* restored 0: from nothing. One that was not expected to start has died unseen, unless it is its first start. */
+/* restored 0: from nothing. One that was not expected to start has died unseen, unless it is its
+ * first start. */
 void fsm_ledger_part_started(struct fsm *fsm, struct allocation *allocation,
                              const struct assignment *part, uint64_t restored_checkpoint_id)
 {
@@ -314,7 +319,8 @@ void fsm_ledger_paused(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t 
                 fsm_multiply(stall_ms - old_ms, allocation->view.gpu_count));
 }
 
-/* What was computed before the application was asked is safe; what it computed since the pause is pending. */
+/* What was computed before the application was asked is safe; what it computed since the pause is
+ * pending. */
 void fsm_ledger_saved(struct fsm *fsm, struct allocation *allocation, struct checkpoint *checkpoint)
 {
     uint64_t since_ms = fsm_since(fsm, checkpoint->view.snapshot_at_ms);

@@ -282,7 +282,8 @@ static uint32_t queue_difference(uint32_t a, uint32_t b)
     return a > b ? a - b : b - a;
 }
 
-/* The history that whatif replays: by a tenth of the pressure, by a quarter of the GPUs, and whether there is anything at all. */
+/* The history that whatif replays: by a tenth of the pressure, by a quarter of the GPUs, and
+ * whether there is anything at all. */
 static void queue_tell(struct fsm *fsm, struct queue *queue)
 {
     struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_QUEUE,
@@ -302,7 +303,8 @@ static void queue_tell(struct fsm *fsm, struct queue *queue)
     fsm_event_emit(fsm, &event);
 }
 
-/* The others keep their order. A snapshot at work knows them by their places: it takes those that move now. */
+/* The others keep their order. A snapshot at work knows them by their places: it takes those that
+ * move now. */
 static void queue_forget(struct fsm *fsm, size_t i)
 {
     struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_QUEUE,
@@ -350,7 +352,8 @@ enum fsm_status fsm_apply_report_queue(struct fsm *fsm, const fsm_command *comma
     return FSM_OK;
 }
 
-/* Fires what is due, the earliest first. What is left of a long list is due at the next Tick. outcome: current fired. */
+/* Fires what is due, the earliest first. What is left of a long list is due at the next Tick.
+ * outcome: current fired. */
 enum fsm_status fsm_apply_tick(struct fsm *fsm, const fsm_command *command,
                                struct fsm_outcome *outcome)
 {

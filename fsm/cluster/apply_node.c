@@ -1,11 +1,13 @@
-/* Commands about nodes: seen (ready, degraded, down), drain, remove. Rows F-006, F-007, L-001..L-003, S3-001. */
+/* Commands about nodes: seen (ready, degraded, down), drain, remove. Rows F-006, F-007,
+ * L-001..L-003, S3-001. */
 #include "fsm/core/state.h"
 
 #include <malloc.h>
 
 #define NODE(name) CKPT__LOG__V1__NODE_STATE__NODE_STATE_##name
 
-/* The node's allocations in the order of their slots: the list's order is history, slots are state. */
+/* The node's allocations in the order of their slots: the list's order is history, slots are
+ * state. */
 static size_t node_allocations(struct fsm *fsm, const struct node *node,
                                struct sort_item **ret_items)
 {
@@ -57,7 +59,8 @@ void fsm_node_lost(struct fsm *fsm, struct node *node)
         node_lost_part(fsm, items[i].item, node);
 }
 
-/* It was silent, not dead: what is being ended goes on there until it is told to end. Nobody is let in beside it (I30). */
+/* It was silent, not dead: what is being ended goes on there until it is told to end. Nobody is let
+ * in beside it (I30). */
 static void node_returned(struct fsm *fsm, const struct node *node)
 {
     struct sort_item *items;
@@ -90,22 +93,25 @@ static void node_set_state(struct fsm *fsm, struct node *node, Ckpt__Log__V1__No
         node_returned(fsm, node);
 }
 
-/* A node that came back with another boot id lost everything that ran on it, even when nobody saw it down (S3-001). */
+/* A node that came back with another boot id lost everything that ran on it, even when nobody saw
+ * it down (S3-001). */
 static bool node_rebooted(const struct node *node, const char *boot_id)
 {
     return boot_id[0] != '\0' && node->view.boot_id[0] != '\0' &&
            strcmp(node->view.boot_id, boot_id) != 0;
 }
 
-/* Once per failure: one that is down already, that was drained first, or that no agent ever reported did not fail. */
+/* Once per failure: one that is down already, that was drained first, or that no agent ever
+ * reported did not fail. */
 static bool node_failed(const struct node *node, Ckpt__Log__V1__NodeState state, bool rebooted)
 {
     return (state == NODE(DOWN) || rebooted) &&
            (node->view.state == NODE(READY) || node->view.state == NODE(DEGRADED));
 }
 
-/* Whether a node that is not known may become one: an agent says hello. That a node is silent was said of one that has been removed
- * since, and so was that it is being drained: such an agent is taken as any new one. */
+/* Whether a node that is not known may become one: an agent says hello. That a node is silent was
+ * said of one that has been removed since, and so was that it is being drained: such an agent is
+ * taken as any new one. */
 static enum fsm_status node_appears(const struct fsm *fsm, const Ckpt__Log__V1__NodeSeen *seen,
                                     struct fsm_outcome *outcome)
 {
@@ -153,7 +159,8 @@ enum fsm_status fsm_apply_node_seen(struct fsm *fsm, const fsm_command *command,
     return FSM_OK;
 }
 
-/* L-001: undo takes it back into use; urgent checkpoints what runs on it; those go on running until the scheduler moves them. */
+/* L-001: undo takes it back into use; urgent checkpoints what runs on it; those go on running until
+ * the scheduler moves them. */
 enum fsm_status fsm_apply_drain_node(struct fsm *fsm, const fsm_command *command,
                                      struct fsm_outcome *outcome)
 {

@@ -1,4 +1,5 @@
-/* Commands about storage targets: put, remove, availability. The outage rows: S1-060..S1-074, I24, I35. */
+/* Commands about storage targets: put, remove, availability. The outage rows: S1-060..S1-074, I24,
+ * I35. */
 #include "fsm/core/state.h"
 
 static void target_make_default(struct fsm *fsm, const struct target *chosen)
@@ -65,7 +66,8 @@ static char *target_text(const char *text)
     return pointer.changing;
 }
 
-/* Field numbers of a target's specification: bit n of zeros says that field n is meant to be empty. */
+/* Field numbers of a target's specification: bit n of zeros says that field n is meant to be
+ * empty. */
 enum { STAGING = 5, COST = 6, DOMAIN = 8, STAGING_PPM = 300000 };
 
 static void target_defaults(Ckpt__V1__TargetSpec *spec, uint64_t zeros)
@@ -180,7 +182,8 @@ static void target_pause_all(struct fsm *fsm, struct target *target)
     CHECK(target->view.granted_bytes_per_s == 0);
 }
 
-/* What would be lost now decides the order, not what would have been lost when it was paused (S1-069, L3). */
+/* What would be lost now decides the order, not what would have been lost when it was paused
+ * (S1-069, L3). */
 static void target_resume_all(struct fsm *fsm, struct target *target)
 {
     uint32_t count = 0;

@@ -1,5 +1,6 @@
-/* The replicated policy: defaults of a new cluster, and changes where a field at zero stays as it is, unless `zeros` says that the zero
- * is meant. In the state `zeros` follows from the values, so that a policy that was read and sent back changes nothing. */
+/* The replicated policy: defaults of a new cluster, and changes where a field at zero stays as it
+ * is, unless `zeros` says that the zero is meant. In the state `zeros` follows from the values, so
+ * that a policy that was read and sent back changes nothing. */
 #include "fsm/cluster/policy_fields.h"
 #include "fsm/core/state.h"
 

@@ -1,9 +1,12 @@
-/* The fields of the replicated policy: what a new cluster has, and what each may be set to. The configuration file, the log and the
- * defaults read this one table, so that none of them takes what another refuses.
+/* The fields of the replicated policy: what a new cluster has, and what each may be set to. The
+ * configuration file, the log and the defaults read this one table, so that none of them takes what
+ * another refuses.
  *
- * Shapes   DURATION(name, lowest, highest, default) in ms, the field is name_ms; COUNT32 and COUNT64 (name, lowest, highest, default).
- *          The default is a plain literal: it is also shown as text.
- * Zero     is a value where `lowest` is 0. Messages say so with a bit of `zeros`, since they leave out a field at zero.
+ * Shapes   DURATION(name, lowest, highest, default) in ms, the field is name_ms; COUNT32 and
+ *          COUNT64 (name, lowest, highest, default). The default is a plain literal: it is also
+ *          shown as text.
+ * Zero     is a value where `lowest` is 0. Messages say so with a bit of `zeros`, since they leave
+ *          out a field at zero.
  */
 #ifndef CKPT_FSM_POLICY_FIELDS_H
 #define CKPT_FSM_POLICY_FIELDS_H

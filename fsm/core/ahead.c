@@ -1,7 +1,9 @@
-/* What a command of an entry will look up is asked of the memory while the commands before it are applied.
+/* What a command of an entry will look up is asked of the memory while the commands before it are
+ * applied.
  *
- * With a million request ids and allocations the tables are far larger than the caches, and nearly every look-up waits for memory: two
- * fifths of the time were that. Nothing is decided here, and nothing read but where a table would look first, and what is there.
+ * With a million request ids and allocations the tables are far larger than the caches, and nearly
+ * every look-up waits for memory: two fifths of the time were that. Nothing is decided here, and
+ * nothing read but where a table would look first, and what is there.
  */
 #include "fsm/core/decode.h"
 
@@ -113,8 +115,8 @@ static void look_beyond(const struct fsm *fsm, const struct decoded *command)
     fsm_prefetch(allocation->assignments);
 }
 
-/* One right behind the other: the processor then finds the pages of several at a time. Each stage needs what the one before asked for,
- * so it comes some commands later. */
+/* One right behind the other: the processor then finds the pages of several at a time. Each stage
+ * needs what the one before asked for, so it comes some commands later. */
 void fsm_look_ahead(const struct fsm *fsm, const struct decoded *commands, size_t count, size_t at)
 {
     for (size_t i = at + 2 * FSM_LOOK_COMMANDS; i < at + 3 * FSM_LOOK_COMMANDS && i < count; i++)

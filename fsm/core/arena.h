@@ -1,5 +1,6 @@
 /* Memory for one log entry's decoded messages: taken by moving a pointer, given back all at once.
- * Shapes: blocks are kept for the next entry, up to ARENA_KEPT_BYTES. Errors: running out of memory is check_alloc's business. */
+ * Shapes: blocks are kept for the next entry, up to ARENA_KEPT_BYTES. Errors: running out of memory
+ * is check_alloc's business. */
 #ifndef CKPT_FSM_ARENA_H
 #define CKPT_FSM_ARENA_H
 

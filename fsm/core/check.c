@@ -1,8 +1,11 @@
-/* Verifies the named invariants (tests/README: I21 ...) and every index against the tables. Reads only.
+/* Verifies the named invariants (tests/README: I21 ...) and every index against the tables. Reads
+ * only.
  *
- * Flow     one pass over allocations, one over checkpoints, one over targets, one over nodes; sums are compared with the counters
- *          that apply maintains. Each violation is one line that begins with the invariant's name; INDEX is bookkeeping.
- * Absent   I20, I22, I25, I37..I40: not visible in one member's state. I31's audit half: there are no audit records in this version.
+ * Flow     one pass over allocations, one over checkpoints, one over targets, one over nodes; sums
+ *          are compared with the counters that apply maintains. Each violation is one line that
+ *          begins with the invariant's name; INDEX is bookkeeping.
+ * Absent   I20, I22, I25, I37..I40: not visible in one member's state. I31's audit half: there are
+ *          no audit records in this version.
  */
 #include <inttypes.h>
 #include <malloc.h>
@@ -448,7 +451,8 @@ static void check_node(struct checker *checker, const struct node *node)
            node->view.id, node->view.slot);
 }
 
-/* Tenants keep what left, so they hold at least what their allocations hold; one that is full no longer counts. */
+/* Tenants keep what left, so they hold at least what their allocations hold; one that is full no
+ * longer counts. */
 static void check_tenant(struct checker *checker, uint32_t i)
 {
     const struct tenant *tenant = checker->fsm->tenants[i];

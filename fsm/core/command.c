@@ -1,5 +1,6 @@
-/* The table of replicated commands, append only: number (the field in Command), name, handler, who sends it.
- * README.md has the recipe for a new one; tests/unit/fsm/test_commands.c walks this table. */
+/* The table of replicated commands, append only: number (the field in Command), name, handler, who
+ * sends it. README.md has the recipe for a new one; tests/unit/fsm/test_commands.c walks this
+ * table. */
 #include "fsm/core/state.h"
 
 static const struct fsm_command_info commands[] = {

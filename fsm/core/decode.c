@@ -1,7 +1,8 @@
 /* From a log entry's bytes to commands. See decode.h.
  *
- * Flow     the outer message is walked by hand, so that each command's own bytes are known: its body's hash tells a retry from
- *          another request under the same id. The inner message is unpack.c's business.
+ * Flow     the outer message is walked by hand, so that each command's own bytes are known: its
+ *          body's hash tells a retry from another request under the same id. The inner message is
+ *          unpack.c's business.
  */
 #include "fsm/core/decode.h"
 #include "fsm/core/unpack.h"

@@ -1,4 +1,5 @@
-/* From a log entry's bytes to commands. Shapes: everything decoded lives in the arena until it is reset. */
+/* From a log entry's bytes to commands. Shapes: everything decoded lives in the arena until it is
+ * reset. */
 #ifndef CKPT_FSM_DECODE_H
 #define CKPT_FSM_DECODE_H
 

@@ -1,4 +1,5 @@
-/* The bounded history that watches read: a ring of the last FSM_EVENTS_MAX events, numbered without gaps. */
+/* The bounded history that watches read: a ring of the last FSM_EVENTS_MAX events, numbered without
+ * gaps. */
 #include <malloc.h>
 
 #include "fsm/core/state.h"

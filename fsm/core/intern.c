@@ -1,5 +1,6 @@
-/* Texts that many records share (tenants, owners, ids in events), held once and counted. The ids of allocations are counted, but not
- * looked for here: they have a table of their own, and a million of them would be in both. */
+/* Texts that many records share (tenants, owners, ids in events), held once and counted. The ids of
+ * allocations are counted, but not looked for here: they have a table of their own, and a million
+ * of them would be in both. */
 #include <malloc.h>
 
 #include "fsm/core/state.h"
@@ -32,7 +33,8 @@ static struct interned *intern_new(const char *text, uint32_t hash, bool shared)
     return interned;
 }
 
-/* The same few tenants, projects and owners come again and again: the last one of each place is compared before the table is asked. */
+/* The same few tenants, projects and owners come again and again: the last one of each place is
+ * compared before the table is asked. */
 static struct interned **intern_place(struct fsm *fsm, const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;

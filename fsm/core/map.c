@@ -6,7 +6,8 @@
 
 #include "src/base/check.h"
 
-/* A table of C slots is full again after 3/4 C additions: more than 4/3 slots an addition have to move to be done by then. */
+/* A table of C slots is full again after 3/4 C additions: more than 4/3 slots an addition have to
+ * move to be done by then. */
 enum { MAP_CAPACITY_MIN = 16, MAP_MOVED_PER_ADDITION = 8, MAP_LIKELY_TRIES = 8 };
 
 _Static_assert(MAP_MOVED_PER_ADDITION * 3 > 4, "moving ends before the next table is full");
@@ -17,7 +18,8 @@ static uint32_t slot_next(const struct map_table *table, uint32_t i)
     return i + 1 < table->capacity ? i + 1 : table->moved;
 }
 
-/* Where probing for the hash begins. What belongs further down and is still here lies in the run that begins at `moved`. */
+/* Where probing for the hash begins. What belongs further down and is still here lies in the run
+ * that begins at `moved`. */
 static uint32_t slot_first(const struct map_table *table, uint32_t hash)
 {
     uint32_t home = hash & (table->capacity - 1);

@@ -1,7 +1,8 @@
-/* A hash table of pointers: open addressing, linear probing, the hash kept beside the pointer so that growing reads no items.
- * Flow: a table that is full at 3/4 is replaced by one of twice the size, and its entries move over a few at a time with each
- * later addition, so that no single addition takes milliseconds. Shapes: items are the caller's. Absent: iteration (its order
- * would depend on history). */
+/* A hash table of pointers: open addressing, linear probing, the hash kept beside the pointer so
+ * that growing reads no items. Flow: a table that is full at 3/4 is replaced by one of twice the
+ * size, and its entries move over a few at a time with each later addition, so that no single
+ * addition takes milliseconds. Shapes: items are the caller's. Absent: iteration (its order would
+ * depend on history). */
 #ifndef CKPT_FSM_MAP_H
 #define CKPT_FSM_MAP_H
 
@@ -25,8 +26,8 @@ struct map {
     uint32_t count;       /* of both */
 };
 
-/* gcc drops __builtin_prefetch() without a word where it may use general registers only, as in this folder: that rules out SSE, which
- * the instruction came with. */
+/* gcc drops __builtin_prefetch() without a word where it may use general registers only, as in this
+ * folder: that rules out SSE, which the instruction came with. */
 enum { FSM_LINE_BYTES = 64 }; /* of the caches */
 static inline void fsm_prefetch(const void *address)
 {
@@ -41,7 +42,8 @@ typedef bool fsm_map_equal(const void *item, const char *key);
 
 /* Asks the memory for where find() will look first. */
 void fsm_map_prefetch(const struct map *map, uint32_t hash);
-/* An item with this hash, which is hardly another one than find() would find; NULL: none is near where that looks first. No item is read. */
+/* An item with this hash, which is hardly another one than find() would find; NULL: none is near
+ * where that looks first. No item is read. */
 const void *fsm_map_likely(const struct map *map, uint32_t hash);
 void *fsm_map_find(const struct map *map, uint32_t hash, fsm_map_equal *equal, const char *key);
 void fsm_map_add(struct map *map, uint32_t hash, void *item);          /* not present yet */

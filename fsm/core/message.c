@@ -1,4 +1,5 @@
-/* Messages that outlive the entry they came in: copied by packing and unpacking, once per kept message. */
+/* Messages that outlive the entry they came in: copied by packing and unpacking, once per kept
+ * message. */
 #include "fsm/core/state.h"
 
 ProtobufCMessage *fsm_message_copy(struct fsm *fsm, const ProtobufCMessage *message)

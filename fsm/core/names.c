@@ -1,4 +1,5 @@
-/* Names of states, reasons and purposes, from the descriptors that the generated messages carry: a new value has its name at once. */
+/* Names of states, reasons and purposes, from the descriptors that the generated messages carry: a
+ * new value has its name at once. */
 #include "fsm/core/state.h"
 
 static char name_upper(char c)
@@ -11,7 +12,8 @@ static bool name_is_upper(char c)
     return c >= 'A' && c <= 'Z';
 }
 
-/* The part of a value's name that its enum's name gives: "CheckpointState" is before "PAUSED" in CHECKPOINT_STATE_PAUSED. */
+/* The part of a value's name that its enum's name gives: "CheckpointState" is before "PAUSED" in
+ * CHECKPOINT_STATE_PAUSED. */
 static size_t name_prefix(const char *type, const char *name)
 {
     size_t at = 0;

@@ -1,5 +1,5 @@
-/* Slots with stable addresses; the lowest free one is taken first, so that slot numbers depend on the state alone.
- * Shapes: pages of POOL_PAGE_ITEMS zeroed items, kept until fsm_pool_free. */
+/* Slots with stable addresses; the lowest free one is taken first, so that slot numbers depend on
+ * the state alone. Shapes: pages of POOL_PAGE_ITEMS zeroed items, kept until fsm_pool_free. */
 #ifndef CKPT_FSM_POOL_H
 #define CKPT_FSM_POOL_H
 

@@ -1,4 +1,5 @@
-/* Tables of records by id: checkpoints in one array sorted by id (ids only grow, so each is appended), nodes, targets, allocations. */
+/* Tables of records by id: checkpoints in one array sorted by id (ids only grow, so each is
+ * appended), nodes, targets, allocations. */
 #include <malloc.h>
 
 #include "fsm/core/state.h"
@@ -171,7 +172,8 @@ struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id)
     return node;
 }
 
-/* Nothing is known of it but the numbers that its reports had: an agent that kept its journal goes on from there. */
+/* Nothing is known of it but the numbers that its reports had: an agent that kept its journal goes
+ * on from there. */
 static struct node *node_revive(struct fsm *fsm, struct node *node)
 {
     CHECK(node->removed);
@@ -360,7 +362,8 @@ uint64_t fsm_target_budget_when_up(const struct fsm_target *target)
 
     uint64_t configured = (uint64_t)((__uint128_t)target->write_bytes_per_s * share_ppm / FSM_PPM);
 
-    /* what is measured is what staging and all others leave: no share of it is kept back once more */
+    /* what is measured is what staging and all others leave: no share of it is kept back once
+     * more */
     return target->measured_bytes_per_s > 0 ? fsm_min(configured, target->measured_bytes_per_s)
                                             : configured;
 }

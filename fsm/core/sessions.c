@@ -1,9 +1,10 @@
 /* What each request id came to, so that a retry gets the first outcome (K-004).
  *
- * Flow     oldest first in a list. Ones older than the policy's session_ttl_ms leave as commands are applied; when the table is full
- *          the oldest makes room, unless it is younger than FSM_SESSION_MIN_AGE_MS: then the new request is refused.
- * Shapes   at most FSM_SESSIONS_MAX, one behind the other in pages: a page is freed when the last of its sessions left. Refusals are
- *          remembered like successes, except SESSIONS_FULL.
+ * Flow     oldest first in a list. Ones older than the policy's session_ttl_ms leave as commands
+ *          are applied; when the table is full the oldest makes room, unless it is younger than
+ *          FSM_SESSION_MIN_AGE_MS: then the new request is refused.
+ * Shapes   at most FSM_SESSIONS_MAX, one behind the other in pages: a page is freed when the last
+ *          of its sessions left. Refusals are remembered like successes, except SESSIONS_FULL.
  */
 #include <malloc.h>
 
@@ -79,7 +80,8 @@ void fsm_session_free(struct session *session)
 
 /* ---- leaving ---- */
 
-/* Where the map will look for those that leave next: it would wait for memory for each (ahead.c). */
+/* Where the map will look for those that leave next: it would wait for memory for each
+ * (ahead.c). */
 static void sessions_look_ahead(struct fsm *fsm)
 {
     while (fsm->session_ahead_count < SESSIONS_AHEAD) {

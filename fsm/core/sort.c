@@ -1,4 +1,5 @@
-/* Heap sort by (high descending, low ascending): in place, no recursion, the order depends on the keys alone. */
+/* Heap sort by (high descending, low ascending): in place, no recursion, the order depends on the
+ * keys alone. */
 #include "fsm/core/state.h"
 #include "src/base/heap.h"
 

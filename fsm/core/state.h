@@ -1,9 +1,11 @@
 /* The inside of the state machine: what the files of this folder share, nobody else includes it.
  *
- * Flow     apply_*.c (one per entity) call checkpoint.c, allocation.c, retention.c, which alone change records; lifecycle.c alone changes
- *          a state field. Each keeps the indices (maps, lists, heap, counters) right at once: nothing is recomputed per command.
- * Shapes   struct fsm owns all. Allocations, nodes and targets live in pools with stable addresses and lowest-free slots, so that
- *          two members (also one restored from a snapshot) number alike. struct fsm itself can be moved: no pointer leads into it.
+ * Flow     apply_*.c (one per entity) call checkpoint.c, allocation.c, retention.c, which alone
+ *          change records; lifecycle.c alone changes a state field. Each keeps the indices (maps,
+ *          lists, heap, counters) right at once: nothing is recomputed per command.
+ * Shapes   struct fsm owns all. Allocations, nodes and targets live in pools with stable addresses
+ *          and lowest-free slots, so that two members (also one restored from a snapshot) number
+ *          alike. struct fsm itself can be moved: no pointer leads into it.
  * Units    as in fsm.h.
  */
 #ifndef CKPT_FSM_STATE_H
@@ -46,7 +48,8 @@ struct assignment {
     bool leaving; /* the allocation goes on without it */
 };
 
-/* Sums of all that a tenant ever held. Grows at its rates like the accounts of its allocations do, so the two agree at any instant. */
+/* Sums of all that a tenant ever held. Grows at its rates like the accounts of its allocations do,
+ * so the two agree at any instant. */
 struct tenant {
     const char *id;             /* interned */
     struct fsm_account account; /* as of at_ms */
@@ -79,8 +82,8 @@ struct checkpoint {
     struct fsm_shard *shards;
     struct inputs *inputs;
     FSM_CHECKPOINT_INSIDE(RECORD_MEMBER, RECORD_MEMBER_TEXT)
-    struct undeleted *
-        undeleted; /* its folder could not be removed so far; NULL: not so, or there was no place */
+    /* its folder could not be removed so far; NULL: not so, or there was no place */
+    struct undeleted *undeleted;
 };
 
 /* A folder that could not be removed, or that no job lists any more. */
@@ -106,8 +109,8 @@ struct node {
     struct fsm_node view; /* first */
     struct list assignments;
     uint64_t stamp; /* finds duplicates in one pass */
-    uint32_t
-        name_count; /* parts and shards of all records, nodes of victims: they name it by its slot */
+    /* parts and shards of all records, nodes of victims: they name it by its slot */
+    uint32_t name_count;
     uint32_t going_count; /* jobs that have not ended and run on it, or would */
     FSM_NODE_INSIDE(RECORD_MEMBER, RECORD_MEMBER_TEXT)
 };
@@ -123,7 +126,8 @@ struct target {
     uint32_t going_count;      /* of these the ones that have not ended */
 };
 
-/* Slots in the order in which they came, each once. A slot's place is its number, so that the record may be gone. */
+/* Slots in the order in which they came, each once. A slot's place is its number, so that the
+ * record may be gone. */
 struct slot_queue {
     uint32_t *next; /* by slot; as first and last a slot + 1, or 0: none */
     uint32_t capacity, first, last;
@@ -210,8 +214,8 @@ struct fsm {
     uint64_t next_event_sequence;
     uint32_t event_count;
     uint64_t event_first; /* while a snapshot is read */
-    struct bitmap
-        running_by_class[FSM_CLASS_MAX + 1]; /* slots of RUNNING ones that may be victims */
+    /* slots of RUNNING ones that may be victims */
+    struct bitmap running_by_class[FSM_CLASS_MAX + 1];
     /* counters */
     uint32_t allocations_by_state[FSM_STATES_ALLOCATION];
     uint32_t checkpoints_by_state[FSM_STATES_CHECKPOINT];
@@ -263,8 +267,8 @@ static inline uint64_t fsm_since(const struct fsm *fsm, uint64_t then_ms)
     return fsm->now_ms > then_ms ? fsm->now_ms - then_ms : 0;
 }
 
-/* intern.c: equal texts are one pointer. release accepts NULL. alone: not found by fsm_intern(), which may make an equal one beside it.
- * again: one more reference to what one of them returned. */
+/* intern.c: equal texts are one pointer. release accepts NULL. alone: not found by fsm_intern(),
+ * which may make an equal one beside it. again: one more reference to what one of them returned. */
 const char *fsm_intern(struct fsm *fsm, const char *text);
 const char *fsm_intern_alone(struct fsm *fsm, const char *text, uint32_t hash);
 const char *fsm_intern_again(const char *interned);
@@ -273,8 +277,8 @@ void fsm_intern_release(struct fsm *fsm, const char *interned);
 void fsm_intern_set(struct fsm *fsm, const char **text,
                     const char *fresh); /* in place of what was */
 
-/* basis.c: what decisions were made from. of() finds the equal one or makes one, and counts a reference, which release() gives back;
- * NULL: there are too many. */
+/* basis.c: what decisions were made from. of() finds the equal one or makes one, and counts a
+ * reference, which release() gives back; NULL: there are too many. */
 struct basis *fsm_basis_of(struct fsm *fsm, const Ckpt__Log__V1__DecisionBasis *message);
 void fsm_basis_release(struct fsm *fsm, struct basis *basis);
 struct basis *fsm_basis_create(struct fsm *fsm, uint32_t slot,
@@ -314,8 +318,8 @@ const Ckpt__V1__Event *fsm_event_at(const struct fsm *fsm, uint64_t sequence); /
 void fsm_event_fill(struct fsm *fsm, Ckpt__V1__Event *event, const Ckpt__V1__Event *source);
 void fsm_events_free(struct fsm *fsm);
 
-/* snapshot_take.c: while a snapshot is at work, called (most through fsm_hold_*) before a record changes or leaves, and before a
- * new one takes a place. */
+/* snapshot_take.c: while a snapshot is at work, called (most through fsm_hold_*) before a record
+ * changes or leaves, and before a new one takes a place. */
 void fsm_save_node(struct fsm *fsm, const struct node *node);
 void fsm_save_allocation(struct fsm *fsm, const struct allocation *allocation);
 void fsm_save_checkpoint(struct fsm *fsm, const struct checkpoint *checkpoint);
@@ -336,7 +340,8 @@ static inline void fsm_hold_node(struct fsm *fsm, const struct node *node)
     if (!list_empty(fsm->snapshots) && node != NULL)
         fsm_save_node(fsm, node);
 }
-/* Whoever changes an allocation, or a checkpoint of it, comes by here first: what is kept of it elsewhere is out of date. */
+/* Whoever changes an allocation, or a checkpoint of it, comes by here first: what is kept of it
+ * elsewhere is out of date. */
 static inline void fsm_hold_allocation(struct fsm *fsm, const struct allocation *allocation)
 {
     if (allocation == NULL)
@@ -387,7 +392,8 @@ void fsm_checkpoint_adopt(struct fsm *fsm, const struct checkpoint *checkpoint);
 void fsm_allocation_adopt(struct fsm *fsm, struct allocation *allocation);
 void fsm_allocation_forget(struct fsm *fsm, const struct allocation *allocation);
 void fsm_checkpoint_forget(struct fsm *fsm, const struct checkpoint *checkpoint);
-/* RUNNING, or STARTING while a part of it is to start: of a new or restarted one, and of one that is no longer to stop. */
+/* RUNNING, or STARTING while a part of it is to start: of a new or restarted one, and of one that
+ * is no longer to stop. */
 void fsm_allocation_go_on(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason);
 bool fsm_allocation_runs(
     const struct allocation
@@ -395,8 +401,9 @@ bool fsm_allocation_runs(
 bool fsm_allocation_restartable(const struct allocation *allocation);
 bool fsm_allocation_goes_on(const struct allocation *allocation); /* it has not ended */
 
-/* registry.c: checkpoints by id; nodes, targets and allocations by name and slot. What takes a struct fsm that may change is for
- * those who change the record: it holds the record for a snapshot at work first. Others look. */
+/* registry.c: checkpoints by id; nodes, targets and allocations by name and slot. What takes a
+ * struct fsm that may change is for those who change the record: it holds the record for a snapshot
+ * at work first. Others look. */
 void fsm_registry_add(struct fsm *fsm, struct checkpoint *checkpoint);
 void fsm_registry_remove(struct fsm *fsm, struct checkpoint *checkpoint);
 struct checkpoint *fsm_registry_find(struct fsm *fsm, uint64_t id);
@@ -415,7 +422,8 @@ void fsm_target_release_texts(struct fsm *fsm, const struct fsm_target *target);
 /* A new one, or the removed one whose name records still have. There must be room for it. */
 struct node *fsm_node_make(struct fsm *fsm, const char *id);
 void fsm_node_changed(struct fsm *fsm, const struct node *node);
-/* A record names the node by its slot, or does so no more. The slot of a removed node is free again when no record names it. */
+/* A record names the node by its slot, or does so no more. The slot of a removed node is free again
+ * when no record names it. */
 void fsm_node_refer(struct fsm *fsm, uint32_t slot);
 void fsm_node_unrefer(struct fsm *fsm, uint32_t slot);
 void fsm_node_leave(struct fsm *fsm, struct node *node);
@@ -434,7 +442,8 @@ const struct allocation *fsm_allocation_look(const struct fsm *fsm, uint32_t slo
 /* allocation.c */
 struct allocation *fsm_allocation_create(struct fsm *fsm, uint32_t slot, const char *id);
 void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation);
-/* In place of those that it has, all zero: the caller fills them, and then lets them name their nodes. */
+/* In place of those that it has, all zero: the caller fills them, and then lets them name their
+ * nodes. */
 struct fsm_node_share *fsm_allocation_set_shares(struct fsm *fsm, struct allocation *allocation,
                                                  uint32_t count);
 void fsm_allocation_name_nodes(struct fsm *fsm, struct allocation *allocation);
@@ -450,7 +459,8 @@ void fsm_allocation_release(struct fsm *fsm, struct allocation *allocation);
 struct assignment *fsm_allocation_part(const struct allocation *allocation, uint32_t node_slot);
 /* All of its parts are to start. */
 void fsm_allocation_parts_start(struct allocation *allocation);
-/* One part is to start again, or has started: the allocation is STARTING or RUNNING by that, unless it is to stop. */
+/* One part is to start again, or has started: the allocation is STARTING or RUNNING by that, unless
+ * it is to stop. */
 void fsm_allocation_part_starting(struct fsm *fsm, struct allocation *allocation,
                                   struct assignment *part, bool starting);
 void fsm_allocation_changed(struct fsm *fsm, const struct allocation *allocation);
@@ -569,7 +579,8 @@ void fsm_preemption_settle(struct fsm *fsm, struct preemption *preemption);
 /* The allocation's nodes are free: all, or those that it gave up. */
 void fsm_preemption_leaves(struct fsm *fsm, const struct allocation *allocation);
 void fsm_preemption_released(struct fsm *fsm, struct allocation *allocation);
-/* The allocation keeps its nodes, or gives them to another preemption: the next Tick looks for others. */
+/* The allocation keeps its nodes, or gives them to another preemption: the next Tick looks for
+ * others. */
 void fsm_preemption_lost(struct fsm *fsm, uint64_t id, const struct allocation *allocation);
 /* What was to give them up has ended without: it goes on, and is nobody's victim. */
 void fsm_preemption_kept(struct fsm *fsm, struct allocation *allocation);
@@ -582,7 +593,8 @@ struct victim_search fsm_preemption_search(const struct fsm *fsm,
 void fsm_preemption_take(struct fsm *fsm, struct preemption *preemption,
                          const struct victim_search *search, const struct victim_set *set);
 
-/* scale.c: nodes leave an allocation when a checkpoint of the old set has ended. next is a heap block. */
+/* scale.c: nodes leave an allocation when a checkpoint of the old set has ended. next is a heap
+ * block. */
 enum fsm_status fsm_scale_ask(struct fsm *fsm, struct allocation *allocation,
                               struct fsm_node_share *take_next, uint32_t count,
                               struct fsm_outcome *outcome);
@@ -609,7 +621,8 @@ struct checkpoint_ask {
     const Ckpt__V1__DecisionTerms *terms; /* NULL: not the evaluator's */
     uint64_t priority_gpu_ms_per_gb;
 };
-/* Creates one, or turns the active one into a stopping one (see checkpoint.c). OK, or why not; outcome->checkpoint_id: which. */
+/* Creates one, or turns the active one into a stopping one (see checkpoint.c). OK, or why not;
+ * outcome->checkpoint_id: which. */
 enum fsm_status fsm_checkpoint_ask(struct fsm *fsm, struct allocation *allocation,
                                    const struct checkpoint_ask *ask, struct fsm_outcome *outcome);
 struct checkpoint *fsm_checkpoint_create(struct fsm *fsm, uint64_t id,
@@ -617,10 +630,12 @@ struct checkpoint *fsm_checkpoint_create(struct fsm *fsm, uint64_t id,
 void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint);
 /* Or may have: an attempt was made. */
 bool fsm_checkpoint_has_folder(const struct checkpoint *checkpoint);
-/* An active one that goes on serves another purpose as well, and is granted as that; one that was put off begins. */
+/* An active one that goes on serves another purpose as well, and is granted as that; one that was
+ * put off begins. */
 void fsm_checkpoint_hurry(struct fsm *fsm, struct checkpoint *checkpoint,
                           const struct checkpoint_ask *ask);
-/* In place of those that it has, all zero: the caller fills them, and then lets them name their nodes. */
+/* In place of those that it has, all zero: the caller fills them, and then lets them name their
+ * nodes. */
 void fsm_checkpoint_set_shards(struct fsm *fsm, struct checkpoint *checkpoint, uint32_t count);
 void fsm_checkpoint_name_nodes(struct fsm *fsm, const struct checkpoint *checkpoint);
 void fsm_checkpoint_shards_from(struct fsm *fsm, struct checkpoint *checkpoint,
@@ -642,7 +657,8 @@ void fsm_checkpoint_stop_without(struct fsm *fsm, struct allocation *allocation,
 void fsm_checkpoint_due(struct fsm *fsm, struct checkpoint *checkpoint);
 void fsm_checkpoint_pause(struct fsm *fsm, struct checkpoint *checkpoint);
 void fsm_checkpoint_resume(struct fsm *fsm, struct checkpoint *checkpoint);
-/* Ends an active one for good: releases its grant, frees the allocation for the next. Not for COMPLETE. */
+/* Ends an active one for good: releases its grant, frees the allocation for the next. Not for
+ * COMPLETE. */
 void fsm_checkpoint_end(struct fsm *fsm, struct checkpoint *checkpoint,
                         Ckpt__V1__CheckpointState state, Ckpt__V1__Reason reason);
 void fsm_checkpoint_leave_active(struct fsm *fsm, struct checkpoint *checkpoint);
@@ -682,8 +698,9 @@ enum fsm_status fsm_retention_collected(struct fsm *fsm, uint64_t checkpoint_id)
 void fsm_retention_leave(struct fsm *fsm,
                          struct allocation *allocation); /* removes it when expired and collected */
 
-/* undeleted.c. failed: false when there was nothing to note; a job that waited for nothing else leaves then. detach: the record is about
- * to leave its job's list. gone: false when it was not among them. */
+/* undeleted.c. failed: false when there was nothing to note; a job that waited for nothing else
+ * leaves then. detach: the record is about to leave its job's list. gone: false when it was not
+ * among them. */
 bool fsm_undeleted_failed(struct fsm *fsm, uint64_t checkpoint_id, const char *reason);
 void fsm_undeleted_detach(struct fsm *fsm, struct checkpoint *checkpoint);
 bool fsm_undeleted_gone(struct fsm *fsm, uint64_t checkpoint_id);
@@ -720,7 +737,8 @@ void fsm_node_lost(struct fsm *fsm, struct node *node);
 
 /* policy.c */
 void fsm_policy_defaults(Ckpt__V1__Policy *policy);
-/* INVALID_ARGUMENT with the field in outcome->subject: a value beyond its limits, or a whole policy in which two contradict. */
+/* INVALID_ARGUMENT with the field in outcome->subject: a value beyond its limits, or a whole policy
+ * in which two contradict. */
 enum fsm_status fsm_policy_check_values(const Ckpt__V1__Policy *policy,
                                         struct fsm_outcome *outcome);
 enum fsm_status fsm_policy_check_order(const Ckpt__V1__Policy *policy, struct fsm_outcome *outcome);
@@ -737,7 +755,8 @@ struct fsm_command_info {
 const struct fsm_command_info *fsm_command_info(uint32_t number); /* NULL: unknown */
 const struct fsm_command_info *fsm_command_at(size_t i);          /* NULL: no more */
 
-/* validate_fields.c: unknown fields and enum values, text lengths, at any depth. The message came from, or makes, so many bytes at most. */
+/* validate_fields.c: unknown fields and enum values, text lengths, at any depth. The message came
+ * from, or makes, so many bytes at most. */
 enum fsm_status fsm_validate_fields(const ProtobufCMessage *message, size_t packed_bytes,
                                     struct fsm_outcome *outcome);
 

@@ -1,5 +1,6 @@
-/* Deadlines: a binary heap whose items know their place, so that one can be moved or taken out in O(log n).
- * Shapes: one timer per allocation, checkpoint and preemption, inside them. The order (instant, kind, key) is total: two members fire alike. */
+/* Deadlines: a binary heap whose items know their place, so that one can be moved or taken out in
+ * O(log n). Shapes: one timer per allocation, checkpoint and preemption, inside them. The order
+ * (instant, kind, key) is total: two members fire alike. */
 #ifndef CKPT_FSM_TIMERS_H
 #define CKPT_FSM_TIMERS_H
 

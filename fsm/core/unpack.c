@@ -187,7 +187,8 @@ static size_t size_of(ProtobufCType type)
     }
 }
 
-/* A value of its type; a message comes out in ret_below to be filled. False: it is there already. */
+/* A value of its type; a message comes out in ret_below to be filled. False: it is there
+ * already. */
 static bool put_value(void *member, const struct field *field, ProtobufCAllocator *allocator,
                       bool fresh, ProtobufCMessage **ret_below)
 {

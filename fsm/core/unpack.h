@@ -1,8 +1,12 @@
-/* Messages out of bytes, as protobuf_c_message_unpack() does it, at a third of its cost for bytes as everybody packs them.
+/* Messages out of bytes, as protobuf_c_message_unpack() does it, at a third of its cost for bytes
+ * as everybody packs them.
  *
- * Flow     one pass over the fields in their order. Whatever is unusual (an unknown field, one that comes twice, another wire type, a number
- *          of more than 64 bits, nested deeper than UNPACK_DEPTH_MAX, bytes that are cut off) makes it begin again with protobuf_c_message_unpack(), which decides.
- * Shapes   the message and all below it are the allocator's; freed by protobuf_c_message_free_unpacked().
+ * Flow     one pass over the fields in their order. Whatever is unusual (an unknown field, one that
+ *          comes twice, another wire type, a number of more than 64 bits, nested deeper than
+ *          UNPACK_DEPTH_MAX, bytes that are cut off) makes it begin again with
+ *          protobuf_c_message_unpack(), which decides.
+ * Shapes   the message and all below it are the allocator's; freed by
+ *          protobuf_c_message_free_unpacked().
  * Errors   NULL as there.
  * Absent   groups and required fields: proto3 has none.
  */

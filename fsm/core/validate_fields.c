@@ -1,5 +1,6 @@
-/* What holds for every message by its descriptor: no unknown field, no unknown enum value, no over-long text, at any depth.
- * Shapes: messages nest at most FIELDS_DEPTH_MAX deep, so a small stack replaces recursion. */
+/* What holds for every message by its descriptor: no unknown field, no unknown enum value, no
+ * over-long text, at any depth. Shapes: messages nest at most FIELDS_DEPTH_MAX deep, so a small
+ * stack replaces recursion. */
 #include "fsm/core/state.h"
 
 enum { FIELDS_DEPTH_MAX = 8 };

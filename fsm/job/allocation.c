@@ -1,4 +1,5 @@
-/* Allocation records: their parts on nodes, their sums, their timer. Who decides that they move is terminate.c and apply_*.c. */
+/* Allocation records: their parts on nodes, their sums, their timer. Who decides that they move is
+ * terminate.c and apply_*.c. */
 #include <malloc.h>
 
 #include "fsm/core/state.h"
@@ -129,7 +130,8 @@ void fsm_allocation_sum_shares(struct allocation *allocation)
     }
 }
 
-/* S1-004: used GPU memory, until a completed checkpoint taught better; then scaled with the nodes (S1-080). */
+/* S1-004: used GPU memory, until a completed checkpoint taught better; then scaled with the nodes
+ * (S1-080). */
 void fsm_allocation_estimate(struct allocation *allocation, uint32_t old_count)
 {
     struct fsm_allocation *view = &allocation->view;

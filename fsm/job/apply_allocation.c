@@ -1,4 +1,5 @@
-/* Commands about allocations: register, update, end, restart. Rows S1-080, F-008, F-015, F-016, R-002, P-001. */
+/* Commands about allocations: register, update, end, restart. Rows S1-080, F-008, F-015, F-016,
+ * R-002, P-001. */
 #include "fsm/core/state.h"
 
 #include <malloc.h>
@@ -138,8 +139,8 @@ static bool runs_on(const struct allocation *allocation, uint32_t node_slot)
     return false;
 }
 
-/* A job of one node that moved goes on from the only shard there is, on a node that did not write it. Who wrote it would take that shard
- * for its own, and the job would run twice (I27). */
+/* A job of one node that moved goes on from the only shard there is, on a node that did not write
+ * it. Who wrote it would take that shard for its own, and the job would run twice (I27). */
 static enum fsm_status update_joins_check(const struct fsm *fsm,
                                           const struct allocation *allocation,
                                           const Ckpt__V1__UpdateAllocationRequest *request,
@@ -306,8 +307,8 @@ enum fsm_status fsm_apply_update(struct fsm *fsm, const fsm_command *command,
     return FSM_OK;
 }
 
-/* F-015: the broker saw the failure first, or had stopped the job before it. The job waits for its next run already, as it would if the
- * scheduler had told of the failure first. */
+/* F-015: the broker saw the failure first, or had stopped the job before it. The job waits for its
+ * next run already, as it would if the scheduler had told of the failure first. */
 static bool end_was_seen(const struct allocation *allocation,
                          const Ckpt__V1__EndAllocationRequest *request)
 {
@@ -374,7 +375,8 @@ static void restart_clear(struct fsm *fsm, struct allocation *allocation)
     view->last_complete_snapshot_ms = fsm->now_ms;
 }
 
-/* What was lost with a node may still run there: it is ended when the agent is back, and must not be taken for the new run before. */
+/* What was lost with a node may still run there: it is ended when the agent is back, and must not
+ * be taken for the new run before. */
 static enum fsm_status restart_nodes_check(struct fsm *fsm, const struct allocation *allocation,
                                            const Ckpt__V1__RestartAllocationRequest *request,
                                            struct fsm_outcome *outcome)

@@ -64,7 +64,8 @@ enum fsm_status fsm_apply_cancel(struct fsm *fsm, const fsm_command *command,
     return FSM_OK;
 }
 
-/* From the end of an attempt, whatever became of it, as from a complete one: a declared period goes below it neither way. */
+/* From the end of an attempt, whatever became of it, as from a complete one: a declared period goes
+ * below it neither way. */
 static bool decision_too_soon(const struct fsm *fsm, const struct fsm_allocation *view,
                               Ckpt__V1__Purpose purpose)
 {
@@ -77,7 +78,8 @@ static bool decision_too_soon(const struct fsm *fsm, const struct fsm_allocation
            fsm_since(fsm, view->last_attempt_end_ms) < interval_ms;
 }
 
-/* A move by the broker itself: somewhere to go, and nobody who wants to be asked first (F-008, F-015). */
+/* A move by the broker itself: somewhere to go, and nobody who wants to be asked first (F-008,
+ * F-015). */
 static bool decision_may_move(const struct fsm *fsm, const struct fsm_allocation *view,
                               const Ckpt__Log__V1__Decision *decision)
 {
@@ -89,7 +91,8 @@ static bool decision_may_move(const struct fsm *fsm, const struct fsm_allocation
            view->requeue_policy != CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_NEVER;
 }
 
-/* The last safe slot meets a checkpoint that waits for its turn, or that its application put off: what is written in time is that one (S1-094). */
+/* The last safe slot meets a checkpoint that waits for its turn, or that its application put off:
+ * what is written in time is that one (S1-094). */
 static bool decision_hurries(const struct fsm *fsm, const struct allocation *allocation,
                              const Ckpt__Log__V1__Decision *decision)
 {
@@ -100,7 +103,8 @@ static bool decision_hurries(const struct fsm *fsm, const struct allocation *all
            (!fsm_checkpoint_writes(active) || fsm_checkpoint_put_off(&active->view));
 }
 
-/* Every guard again: between the evaluation and now anything may have happened (S1-056, S1-063, F-021). */
+/* Every guard again: between the evaluation and now anything may have happened (S1-056, S1-063,
+ * F-021). */
 static bool decision_holds(const struct fsm *fsm, const struct allocation *allocation,
                            const Ckpt__Log__V1__Decision *decision)
 {
@@ -231,7 +235,8 @@ enum fsm_status fsm_apply_grants(struct fsm *fsm, const fsm_command *command,
     return first;
 }
 
-/* Idempotent: what is unknown, collected already or not expired changes nothing. outcome: current collected of limit named. */
+/* Idempotent: what is unknown, collected already or not expired changes nothing. outcome: current
+ * collected of limit named. */
 enum fsm_status fsm_apply_collected(struct fsm *fsm, const fsm_command *command,
                                     struct fsm_outcome *outcome)
 {

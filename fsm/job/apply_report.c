@@ -1,11 +1,15 @@
-/* Reports of node agents: each taken once, in order, whatever was duplicated, delayed or replayed (F-022, F-023, I22).
+/* Reports of node agents: each taken once, in order, whatever was duplicated, delayed or replayed
+ * (F-022, F-023, I22).
  *
- * Flow     the node's next report number is last + 1. A smaller one was taken already (STALE_REPORT, acknowledged all the same), a
- *          larger one shows a gap (STALE_REPORT, not taken: the agent sends the missing ones first). A report that is taken uses up
- *          its number even when it is about nothing that exists any more, or of an earlier life of the part (EARLIER_LIFE). That one
- *          began there after its node had counted as empty is heard all the same: it is ended before the node is given back.
- *          A report is lost with an agent's journal, or by a restore from a backup: of a start tells then what runs on the node (NodeRunning),
- *          when that was said after the last report that was taken and before any other.
+ * Flow     the node's next report number is last + 1. A smaller one was taken already
+ *          (STALE_REPORT, acknowledged all the same), a larger one shows a gap (STALE_REPORT, not
+ *          taken: the agent sends the missing ones first). A report that is taken uses up its
+ *          number even when it is about nothing that exists any more, or of an earlier life of the
+ *          part (EARLIER_LIFE). That one began there after its node had counted as empty is heard
+ *          all the same: it is ended before the node is given back. A report is lost with an
+ *          agent's journal, or by a restore from a backup: of a start tells then what runs on the
+ *          node (NodeRunning), when that was said after the last report that was taken and before
+ *          any other.
  */
 #include "fsm/core/state.h"
 
@@ -48,7 +52,8 @@ static bool report_sha256(const char *text, uint8_t ret_bytes[SHA256_BYTES])
     return true;
 }
 
-/* An agent that lost its memory was asked once more, and what the application wrote then lies where the first shard did. */
+/* An agent that lost its memory was asked once more, and what the application wrote then lies where
+ * the first shard did. */
 static void report_verified_again(struct fsm *fsm, const struct report *report)
 {
     uint8_t sha256[SHA256_BYTES];
@@ -123,7 +128,8 @@ static void report_mark_exited(const struct report *report, bool exited)
         report->allocation->exited_count--;
 }
 
-/* ckpt-run starts it again in place: the work since the last checkpoint is lost, the attempt that was under way too. */
+/* ckpt-run starts it again in place: the work since the last checkpoint is lost, the attempt that
+ * was under way too. */
 static void report_restarting_alone(struct fsm *fsm, const struct report *report)
 {
     struct fsm_allocation *view = &report->allocation->view;
@@ -137,8 +143,9 @@ static void report_restarting_alone(struct fsm *fsm, const struct report *report
         fsm_checkpoint_attempt_failed(fsm, active, REASON(APPLICATION_EXITED));
 }
 
-/* One part of several may not go back to a checkpoint while the others go on: what they would write together next would be of two
- * histories. All stop, this part by its order too, and start again from one checkpoint. */
+/* One part of several may not go back to a checkpoint while the others go on: what they would write
+ * together next would be of two histories. All stop, this part by its order too, and start again
+ * from one checkpoint. */
 static void report_restarting(struct fsm *fsm, const struct report *report)
 {
     struct allocation *allocation = report->allocation;
@@ -187,7 +194,8 @@ static void report_finished_late(struct fsm *fsm, const struct report *report)
         fsm_allocation_end(fsm, allocation, ENDS(COMPLETED), REASON(NONE));
 }
 
-/* Parts that begin together begin from one checkpoint (I27). One that finds it damaged, which the others do not see, passes over it alone. */
+/* Parts that begin together begin from one checkpoint (I27). One that finds it damaged, which the
+ * others do not see, passes over it alone. */
 static bool report_began_apart(const struct report *report)
 {
     struct allocation *allocation = report->allocation;
@@ -262,7 +270,8 @@ static void report_walltime_killed(struct fsm *fsm, const struct report *report)
     fsm_terminate_without(fsm, report->allocation, report->part, plan);
 }
 
-/* Kinds about a checkpoint. Late ones (an older attempt, a final state, paused) are taken and change nothing. */
+/* Kinds about a checkpoint. Late ones (an older attempt, a final state, paused) are taken and
+ * change nothing. */
 static enum fsm_status report_checkpoint(struct fsm *fsm, struct report *report)
 {
     const struct checkpoint *checkpoint = report->checkpoint;
@@ -333,8 +342,8 @@ static enum fsm_status report_application(struct fsm *fsm, struct report *report
     return FSM_OK;
 }
 
-/* Ended and started again while the node was away, which then tells all of the life before: that is not about this one. Of a later one it
- * counts: this state was restored. */
+/* Ended and started again while the node was away, which then tells all of the life before: that is
+ * not about this one. Of a later one it counts: this state was restored. */
 static bool report_of_earlier_life(const struct report *report, struct fsm_outcome *outcome)
 {
     const struct assignment *part =
@@ -391,7 +400,8 @@ enum fsm_status fsm_apply_node_report(struct fsm *fsm, const fsm_command *comman
     return status;
 }
 
-/* From which checkpoint, and when, is not known: what it could lose is what it could have lost before. */
+/* From which checkpoint, and when, is not known: what it could lose is what it could have lost
+ * before. */
 static void report_runs(struct fsm *fsm, struct node *node, const Ckpt__Log__V1__RunningPart *item)
 {
     struct allocation *allocation = fsm_allocation_get(fsm, item->allocation_id);

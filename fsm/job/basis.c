@@ -1,7 +1,10 @@
-/* What decisions were made from: the policy of their cycle, held once for all that share it, and each one's own inputs.
+/* What decisions were made from: the policy of their cycle, held once for all that share it, and
+ * each one's own inputs.
  *
- * Flow     apply_checkpoint.c gives a new checkpoint its inputs; they leave when the checkpoint has ended and has no folder.
- * Shapes   numbers are opaque: bits that only the model reads. A basis is never changed, it comes and goes.
+ * Flow     apply_checkpoint.c gives a new checkpoint its inputs; they leave when the checkpoint has
+ *          ended and has no folder.
+ * Shapes   numbers are opaque: bits that only the model reads. A basis is never changed, it comes
+ *          and goes.
  */
 #include <malloc.h>
 

@@ -1,9 +1,13 @@
-/* The life of a checkpoint record, from the request to the terminal state; progress.c has what nodes report about it.
+/* The life of a checkpoint record, from the request to the terminal state; progress.c has what
+ * nodes report about it.
  *
- * Flow     ask() creates it REQUESTED; dispatch() grants bandwidth and starts an attempt with a deadline; pause() and resume() follow
- *          its target. A stopping request (preempt, migrate, ...) that meets an active periodic one upgrades it in place: the same id
- *          then stops the allocation when complete. The application is asked once, and no written byte is lost (S5-015).
- * Shapes   at most one active per allocation (I21), PAUSED included. Active ones are in their target's list, by id.
+ * Flow     ask() creates it REQUESTED; dispatch() grants bandwidth and starts an attempt with a
+ *          deadline; pause() and resume() follow its target. A stopping request (preempt, migrate,
+ *          ...) that meets an active periodic one upgrades it in place: the same id then stops the
+ *          allocation when complete. The application is asked once, and no written byte is lost
+ *          (S5-015).
+ * Shapes   at most one active per allocation (I21), PAUSED included. Active ones are in their
+ *          target's list, by id.
  * Units    a target's granted_bytes_per_s is the sum over DISPATCHED and WRITING.
  */
 #include "fsm/core/state.h"
@@ -131,7 +135,8 @@ void fsm_checkpoint_arm(struct fsm *fsm, struct checkpoint *checkpoint)
     fsm_timer_set(&fsm->timers, &checkpoint->timer, at_ms);
 }
 
-/* Its attempt has until then, but no longer than the stop that it is of; and never less than it had. */
+/* Its attempt has until then, but no longer than the stop that it is of; and never less than it
+ * had. */
 void fsm_checkpoint_give_until(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t deadline_ms)
 {
     struct fsm_checkpoint *view = &checkpoint->view;
@@ -143,7 +148,8 @@ void fsm_checkpoint_give_until(struct fsm *fsm, struct checkpoint *checkpoint, u
     fsm_checkpoint_arm(fsm, checkpoint);
 }
 
-/* All attempts of a stop have until then, but no longer than its limit; and never less than they had. */
+/* All attempts of a stop have until then, but no longer than its limit; and never less than they
+ * had. */
 void fsm_checkpoint_stop_until(struct checkpoint *checkpoint, uint64_t deadline_ms)
 {
     if (checkpoint->stop_deadline_ms != 0)
@@ -151,8 +157,9 @@ void fsm_checkpoint_stop_until(struct checkpoint *checkpoint, uint64_t deadline_
             fsm_max(checkpoint->stop_deadline_ms, fsm_min(deadline_ms, checkpoint->stop_limit_ms));
 }
 
-/* L4: from now on all that it takes until a victim stops, or nodes leave it, ends within one and a half timeouts and what is put off, in
- * however many attempts, and however late a node's first word of them is. One that has begun goes on, whatever else it becomes. */
+/* L4: from now on all that it takes until a victim stops, or nodes leave it, ends within one and a
+ * half timeouts and what is put off, in however many attempts, and however late a node's first word
+ * of them is. One that has begun goes on, whatever else it becomes. */
 void fsm_checkpoint_begin_stop(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t deadline_ms)
 {
     struct fsm_checkpoint *view = &checkpoint->view;
@@ -229,7 +236,8 @@ static void checkpoint_skip_backoff(struct fsm *fsm, struct checkpoint *checkpoi
     fsm_checkpoint_arm(fsm, checkpoint);
 }
 
-/* The walltime ends no later for what follows: the last safe slot, which comes once, goes on passing the limit. */
+/* The walltime ends no later for what follows: the last safe slot, which comes once, goes on
+ * passing the limit. */
 static void checkpoint_upgrade(struct fsm *fsm, struct checkpoint *checkpoint,
                                const struct checkpoint_ask *ask)
 {
@@ -355,7 +363,8 @@ static void checkpoint_give_grant(struct fsm *fsm, struct checkpoint *checkpoint
     fsm_target_budget(target);
 }
 
-/* P-043: what earlier attempts left of the policy's, and none that reaches into the last timeout before the walltime ends (I33). */
+/* P-043: what earlier attempts left of the policy's, and none that reaches into the last timeout
+ * before the walltime ends (I33). */
 static void checkpoint_allow_deferral(const struct fsm *fsm, struct checkpoint *checkpoint,
                                       const struct allocation *allocation)
 {
@@ -441,7 +450,8 @@ void fsm_checkpoint_leave_active(struct fsm *fsm, struct checkpoint *checkpoint)
     fsm_allocation_changed(fsm, allocation);
 }
 
-/* A node's failure, the end of the walltime or of the application is none of the checkpoint's: the model counts those elsewhere. */
+/* A node's failure, the end of the walltime or of the application is none of the checkpoint's: the
+ * model counts those elsewhere. */
 static bool checkpoint_failed_itself(Ckpt__V1__CheckpointState state, Ckpt__V1__Reason reason)
 {
     return state == STATE(TIMED_OUT) ||
@@ -479,8 +489,9 @@ void fsm_checkpoint_retry(struct fsm *fsm, struct checkpoint *checkpoint, Ckpt__
     fsm_allocation_changed(fsm, fsm_allocation_look(fsm, checkpoint->view.allocation_slot));
 }
 
-/* The attempts that agents began under the old epoch are not all known here: only a new id is certainly above every one of them
- * (I22, I26). A checkpoint of an allocation that is being terminated ends with it. */
+/* The attempts that agents began under the old epoch are not all known here: only a new id is
+ * certainly above every one of them (I22, I26). A checkpoint of an allocation that is being
+ * terminated ends with it. */
 void fsm_checkpoint_renew(struct fsm *fsm, struct checkpoint *old)
 {
     struct allocation *allocation = fsm_allocation_slot(fsm, old->view.allocation_slot);

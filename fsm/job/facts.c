@@ -1,5 +1,6 @@
-/* Questions about a job and its checkpoints that change nothing. Files that otherwise know nothing of each other ask them: what decides about
- * a job (victim_rules.c, preemption.c) and what carries it out (checkpoint.c, terminate.c, scale.c). */
+/* Questions about a job and its checkpoints that change nothing. Files that otherwise know nothing
+ * of each other ask them: what decides about a job (victim_rules.c, preemption.c) and what carries
+ * it out (checkpoint.c, terminate.c, scale.c). */
 #include "fsm/core/state.h"
 
 #define STATE(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
@@ -66,8 +67,8 @@ uint64_t fsm_checkpoint_timeout_ms(const struct fsm *fsm, const struct allocatio
     return fsm_min(fsm_max(timeout_ms, 1), FSM_DURATION_MAX_MS);
 }
 
-/* What has finished asks nobody, and its last shard is of an earlier instant than what the others would write now. An attempt that is
- * under way may have what it needs. */
+/* What has finished asks nobody, and its last shard is of an earlier instant than what the others
+ * would write now. An attempt that is under way may have what it needs. */
 bool fsm_part_finished(const struct fsm *fsm, const struct fsm_allocation *view)
 {
     const struct allocation *allocation = fsm_allocation_look(fsm, view->slot);

@@ -1,9 +1,10 @@
 /* Which checkpoints are granted bandwidth next: the best of all that wait, found in steps.
  *
- * Flow     a scan goes over the targets' lists of active checkpoints, by id, and keeps the best of each in a heap whose root is the
- *          worst of them: a target that is full does not hide what waits for another.
- * Shapes   a step visits a bounded number; between two, entries may be applied: what has left is passed over, what has come since
- *          is found when its id is still ahead.
+ * Flow     a scan goes over the targets' lists of active checkpoints, by id, and keeps the best of
+ *          each in a heap whose root is the worst of them: a target that is full does not hide what
+ *          waits for another.
+ * Shapes   a step visits a bounded number; between two, entries may be applied: what has left is
+ *          passed over, what has come since is found when its id is still ahead.
  */
 #include <malloc.h>
 
@@ -24,8 +25,9 @@ static uint64_t scaled_by_milli(uint64_t a, uint64_t milli)
     return __builtin_mul_overflow(a, milli, &product) ? UINT64_MAX : product / 1000;
 }
 
-/* The work at stake, and with it the chance to lose it, goes on growing while a checkpoint waits: its value per byte grows with the
- * square of its age. Without that, large jobs would starve behind small ones that are asked again and again. */
+/* The work at stake, and with it the chance to lose it, goes on growing while a checkpoint waits:
+ * its value per byte grows with the square of its age. Without that, large jobs would starve behind
+ * small ones that are asked again and again. */
 uint64_t fsm_grant_priority(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint)
 {
     enum { GROWTH_MILLI_MAX = 1000000000 };
@@ -107,7 +109,8 @@ static void scan_visit(const struct fsm *fsm, struct fsm_grantable_scan *scan,
     scan_take(scan, &waiting);
 }
 
-/* The first active checkpoint of the target with an id above the last one visited; NULL: none. Counts what it passes over. */
+/* The first active checkpoint of the target with an id above the last one visited; NULL: none.
+ * Counts what it passes over. */
 static const struct list *scan_resume(const struct fsm *fsm, const struct target *target,
                                       const struct fsm_grantable_scan *scan, size_t *visits)
 {

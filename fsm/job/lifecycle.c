@@ -1,4 +1,5 @@
-/* States of allocations and checkpoints: the tables of allowed moves, and the only functions that move.
+/* States of allocations and checkpoints: the tables of allowed moves, and the only functions that
+ * move.
  *
  * Checkpoint:
  *   REQUESTED --grant--> DISPATCHED --node reports--> WRITING --all shards verified--> COMPLETE --retention--> COLLECTED

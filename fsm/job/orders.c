@@ -1,8 +1,10 @@
-/* What a node's agent must do, derived from the state and never stored: the complete set each time (design "Effects are state").
+/* What a node's agent must do, derived from the state and never stored: the complete set each time
+ * (design "Effects are state").
  *
- * Flow     a checkpoint that is DISPATCHED or WRITING is an order for every node of it, until it leaves these states: paused, cancelled,
- *          timed out or complete means withdrawn. A terminate order stands until the node's part is done; the checkpoint order beside
- *          it stays during the grace after the walltime.
+ * Flow     a checkpoint that is DISPATCHED or WRITING is an order for every node of it, until it
+ *          leaves these states: paused, cancelled, timed out or complete means withdrawn. A
+ *          terminate order stands until the node's part is done; the checkpoint order beside it
+ *          stays during the grace after the walltime.
  */
 #include "fsm/core/state.h"
 

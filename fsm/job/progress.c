@@ -2,10 +2,11 @@
  *
  * Flow     apply_report.c (nodes) and Tick (deadlines) call in here.
  *          Complete: estimates are learned, then what follows (`after`) begins in the same step.
- *          Failed: WRITE_FAILED, VERIFY_FAILED, AGENT_LOST_ATTEMPT, NOT_ATTACHED and storage errors are retried with back-off up to
- *          max_attempts; what a retry cannot cure (NO_HANDLER, refused, empty) is not.
- *          Given up: an allocation that should stop goes on running (S3-017, S3-069), except a preempted one, which is terminated
- *          (decision 5, L4).
+ *          Failed: WRITE_FAILED, VERIFY_FAILED, AGENT_LOST_ATTEMPT, NOT_ATTACHED and storage errors
+ *          are retried with back-off up to max_attempts; what a retry cannot cure (NO_HANDLER,
+ *          refused, empty) is not.
+ *          Given up: an allocation that should stop goes on running (S3-017, S3-069), except a
+ *          preempted one, which is terminated (decision 5, L4).
  */
 #include "fsm/core/state.h"
 
@@ -25,7 +26,8 @@ static struct allocation *progress_allocation(struct fsm *fsm, const struct chec
     return fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
 }
 
-/* The agents' timeout runs from the moment they asked, so the deadline restarts at the first report, plus time for delivery. */
+/* The agents' timeout runs from the moment they asked, so the deadline restarts at the first
+ * report, plus time for delivery. */
 static void progress_restart_deadline(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     uint64_t timeout_ms = checkpoint->view.timeout_ms;
@@ -85,7 +87,8 @@ void fsm_checkpoint_extend(struct fsm *fsm, struct checkpoint *checkpoint)
     progress_give_time(fsm, checkpoint, checkpoint->base_timeout_ms / 2);
 }
 
-/* P-043, I34. Nodes that put it off do so side by side: the longest counts. Its end in the grace after a walltime stays. */
+/* P-043, I34. Nodes that put it off do so side by side: the longest counts. Its end in the grace
+ * after a walltime stays. */
 void fsm_checkpoint_defer(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t deferral_ms)
 {
     struct fsm_checkpoint *view = &checkpoint->view;

@@ -1,14 +1,16 @@
 /* Which checkpoints may be removed, and when (D-004, I28, I29, K-007).
  *
- * Flow     review() runs whenever an allocation's checkpoints or its restartability change: it arms each unprotected one with the
- *          instant it expires. Expired ones form the collectable list; the collector removes their folders and says so.
- *          Protected: the newest keep_complete (at least one) COMPLETE ones of a restartable allocation.
- *          COMPLETE ones expire retention_ms after completion, at once beyond FSM_COMPLETE_KEPT_MAX. Folders of failed attempts
- *          expire one checkpoint timeout after the end, when no agent writes there any more.
- *          A folder that cannot be removed is kept apart (undeleted.c): its record makes room for the job's next checkpoint, and the
- *          job itself leaves without it.
- * Shapes   expiry is never taken back: between listing and removal nothing may start to need the folder.
- *          A changed policy reaches an allocation at its next review.
+ * Flow     review() runs whenever an allocation's checkpoints or its restartability change: it arms
+ *          each unprotected one with the instant it expires. Expired ones form the collectable
+ *          list; the collector removes their folders and says so. Protected: the newest
+ *          keep_complete (at least one) COMPLETE ones of a restartable allocation. COMPLETE ones
+ *          expire retention_ms after completion, at once beyond FSM_COMPLETE_KEPT_MAX. Folders of
+ *          failed attempts expire one checkpoint timeout after the end, when no agent writes there
+ *          any more.
+ *          A folder that cannot be removed is kept apart (undeleted.c): its record makes room for
+ *          the job's next checkpoint, and the job itself leaves without it.
+ * Shapes   expiry is never taken back: between listing and removal nothing may start to need the
+ *          folder. A changed policy reaches an allocation at its next review.
  */
 #include "fsm/core/state.h"
 

@@ -1,13 +1,17 @@
-/* Scale-down: nodes leave a running allocation when a checkpoint of the old node set has ended (S1-081).
+/* Scale-down: nodes leave a running allocation when a checkpoint of the old node set has ended
+ * (S1-081).
  *
  *   update without a node ─► SCALE_DOWN checkpoint with the old nodes ─► complete: the nodes leave
  *                                                                     ├► failed, timed out: they leave, the loss is counted
  *                                                                     └► cancelled: they stay
- *   leave: the applications on these nodes are terminated, and when they are gone the new set is in place
+ *   leave: the applications on these nodes are terminated, and when they are gone the new set is in
+ *   place
  *
- * Flow     ask() keeps the new set and asks for the checkpoint, or waits for the active one; done() lets the nodes leave.
- *          What stops the allocation wins over it (R-002): the new set is forgotten.
- * Shapes   one at a time per allocation: view.next, and an active checkpoint after which the allocation goes on, or view.leaving.
+ * Flow     ask() keeps the new set and asks for the checkpoint, or waits for the active one; done()
+ *          lets the nodes leave. What stops the allocation wins over it (R-002): the new set is
+ *          forgotten.
+ * Shapes   one at a time per allocation: view.next, and an active checkpoint after which the
+ *          allocation goes on, or view.leaving.
  * Source   S1-080, S1-081, R-002, R-003.
  */
 #include "fsm/core/state.h"
@@ -162,7 +166,8 @@ static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
     free(known);
 }
 
-/* The new set at once. A reason: no checkpoint was written for it, and what leaves is lost with its share of the work. */
+/* The new set at once. A reason: no checkpoint was written for it, and what leaves is lost with its
+ * share of the work. */
 void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
                    const struct fsm_node_share *next, uint32_t count, Ckpt__V1__Reason reason)
 {
@@ -207,7 +212,8 @@ void fsm_scale_adopt(struct fsm *fsm, struct allocation *allocation)
         scale_mark(fsm, allocation);
 }
 
-/* F-021 for those that stay: the application may have ended on all of them while the others were leaving. */
+/* F-021 for those that stay: the application may have ended on all of them while the others were
+ * leaving. */
 void fsm_scale_ended(struct fsm *fsm, struct allocation *allocation)
 {
     if (fsm_terminate_finished(allocation) && !allocation->view.terminating)

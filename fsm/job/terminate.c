@@ -1,10 +1,13 @@
-/* How an allocation stops: the terminate order, waiting for its nodes, the end with all nodes released at once (I30).
+/* How an allocation stops: the terminate order, waiting for its nodes, the end with all nodes
+ * released at once (I30).
  *
- * Flow     begin() sets the order and the plan (what it becomes); each node's report or loss marks its part; settle() ends the
- *          allocation when every part is done. Parts that stay silent count as done at the deadline (grace + slack), those of a node
- *          that is down for as long as it is: when it comes back their orders stand again.
- *          When the application has finished on all nodes meanwhile, it has COMPLETED whatever the plan.
- *          Walltime: a checkpoint that is being written may still complete until the grace ends; then the plan becomes SUSPENDED (F-013).
+ * Flow     begin() sets the order and the plan (what it becomes); each node's report or loss marks
+ *          its part; settle() ends the allocation when every part is done. Parts that stay silent
+ *          count as done at the deadline (grace + slack), those of a node that is down for as long
+ *          as it is: when it comes back their orders stand again.
+ *          When the application has finished on all nodes meanwhile, it has COMPLETED whatever the
+ *          plan. Walltime: a checkpoint that is being written may still complete until the grace
+ *          ends; then the plan becomes SUSPENDED (F-013).
  * Source   decision 5; rows P-022, P-041, F-007, F-012..F-015, S1-090..S1-093.
  */
 #include "fsm/core/state.h"
@@ -64,7 +67,8 @@ void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
     fsm_allocation_arm(fsm, allocation);
 }
 
-/* Nobody said that what ran on a node that is down has ended: such a part is done only for as long as its node stays away. */
+/* Nobody said that what ran on a node that is down has ended: such a part is done only for as long
+ * as its node stays away. */
 void fsm_terminate_mark(const struct fsm *fsm, struct allocation *allocation,
                         struct assignment *part)
 {
@@ -126,8 +130,8 @@ void fsm_terminate_part(struct fsm *fsm, struct allocation *allocation, struct a
     fsm_terminate_settle(fsm, allocation);
 }
 
-/* A part that counted as done, its node being lost or its application ended, runs again, or its node is back: it is to be ended like
- * the others. */
+/* A part that counted as done, its node being lost or its application ended, runs again, or its
+ * node is back: it is to be ended like the others. */
 void fsm_terminate_again(struct fsm *fsm, struct allocation *allocation, struct assignment *part)
 {
     if (!part->terminated || !(allocation->view.terminating || part->leaving))

@@ -1,11 +1,15 @@
-/* Folders of expired checkpoints that could not be removed, and those that no job's list has room for any more: nothing of them stands
- * in the way of a job's next checkpoint, and nothing of them is forgotten without a word.
+/* Folders of expired checkpoints that could not be removed, and those that no job's list has room
+ * for any more: nothing of them stands in the way of a job's next checkpoint, and nothing of them
+ * is forgotten without a word.
  *
- * Flow     failed() when the collector could not remove one: its reason is kept, and it is tried again later and later. detach() when
- *          its record leaves its job's list; gone() when it was removed after all.
- * Shapes   FSM_UNDELETED_MAX places, found by checkpoint. One that its job still lists takes a place of the first half only, since
- *          nothing is lost without it; one that no job lists, or whose job waits for it to leave, takes any, and when there is none the
- *          one whose turn it is gives way, which is the oldest unless others went before it: it is counted and told as an event.
+ * Flow     failed() when the collector could not remove one: its reason is kept, and it is tried
+ *          again later and later. detach() when its record leaves its job's list; gone() when it
+ *          was removed after all.
+ * Shapes   FSM_UNDELETED_MAX places, found by checkpoint. One that its job still lists takes a
+ *          place of the first half only, since nothing is lost without it; one that no job lists,
+ *          or whose job waits for it to leave, takes any, and when there is none the one whose turn
+ *          it is gives way, which is the oldest unless others went before it: it is counted and
+ *          told as an event.
  */
 #include <malloc.h>
 
@@ -154,7 +158,8 @@ void fsm_undeleted_detach(struct fsm *fsm, struct checkpoint *checkpoint)
     checkpoint->undeleted = NULL;
 }
 
-/* One after the other, so that those that always fail leave the others their turn, with a place here or without. */
+/* One after the other, so that those that always fail leave the others their turn, with a place
+ * here or without. */
 static struct undeleted *undeleted_of_record(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     const struct allocation *job = fsm_allocation_look(fsm, checkpoint->view.allocation_slot);

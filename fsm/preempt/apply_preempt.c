@@ -1,10 +1,12 @@
-/* Preemption: choose victims, checkpoint and stop them, all or none (P-001..P-070, I31, I32, S1-065..S1-067).
+/* Preemption: choose victims, checkpoint and stop them, all or none (P-001..P-070, I31, I32,
+ * S1-065..S1-067).
  *
- * Flow     victims.c finds the set; take() asks each for a stopping checkpoint, lets an elastic one shrink, or terminates it: when less
- *          work is at stake than a checkpoint takes, or when none can be written and the request is forced. preemption.c has the rest
- *          of its life. No set: nothing changes (P-016).
- * Classes  a PRIORITY request acts with its own class; RECLAIM and SENSITIVE act with class 10, so that only class 10 and sensitive
- *          ones are safe from them (A-004, P-006, N-001).
+ * Flow     victims.c finds the set; take() asks each for a stopping checkpoint, lets an elastic one
+ *          shrink, or terminates it: when less work is at stake than a checkpoint takes, or when
+ *          none can be written and the request is forced. preemption.c has the rest of its life. No
+ *          set: nothing changes (P-016).
+ * Classes  a PRIORITY request acts with its own class; RECLAIM and SENSITIVE act with class 10, so
+ *          that only class 10 and sensitive ones are safe from them (A-004, P-006, N-001).
  */
 #include "fsm/preempt/preemption.h"
 
@@ -24,7 +26,8 @@ static bool slot_listed(const uint32_t *slots, uint32_t count, uint32_t slot)
     return false;
 }
 
-/* The nodes that stay. Returns whether a checkpoint is written first; without one it is best effort. */
+/* The nodes that stay. Returns whether a checkpoint is written first; without one it is best effort
+ * (R-003). */
 static bool victim_keep(struct fsm *fsm, struct allocation *allocation, const uint32_t *leaving,
                         uint32_t count, struct fsm_outcome *asked)
 {
@@ -42,7 +45,8 @@ static bool victim_keep(struct fsm *fsm, struct allocation *allocation, const ui
     return false;
 }
 
-/* A scale-down that gives the same may be under way. In an outage its checkpoint is paused, and is not waited for (S1-066). */
+/* A scale-down that gives the same may be under way. In an outage its checkpoint is paused, and is
+ * not waited for (S1-066). */
 static void victim_shrink(struct fsm *fsm, struct allocation *allocation, const uint32_t *leaving,
                           uint32_t count, struct fsm_outcome *asked)
 {
@@ -205,8 +209,9 @@ static bool nodes_help(const Ckpt__V1__RequestPreemptionRequest *before,
             strcmp(before->home_vcluster, request->home_vcluster) == 0);
 }
 
-/* What waits for the same job already and gives it all that is asked for: its victims are on their way, and others would go for nothing
- * (the broker's own claim and a scheduler's request may both come). */
+/* What waits for the same job already and gives it all that is asked for: its victims are on their
+ * way, and others would go for nothing (the broker's own claim and a scheduler's request may both
+ * come). */
 static const struct preemption *preemption_that_covers(
     const struct fsm *fsm, uint8_t acting_class, const Ckpt__V1__RequestPreemptionRequest *request)
 {

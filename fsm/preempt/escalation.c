@@ -1,12 +1,13 @@
-/* What is done about victims that do not let go in time: they are forced, or withdrawn and replaced by others. Called at the deadline that
- * preemption.c keeps. */
+/* What is done about victims that do not let go in time: they are forced, or withdrawn and replaced
+ * by others. Called at the deadline that preemption.c keeps. */
 #include "fsm/preempt/preemption.h"
 
 #define STATE(name)  CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_##name
 #define VICTIM(name) CKPT__V1__VICTIM_STATE__VICTIM_STATE_##name
 #define ENDS(name)   CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
 
-/* Its checkpoint was to stop it; now it only saves its work. Not while nodes write: they were asked to stop. */
+/* Its checkpoint was to stop it; now it only saves its work. Not while nodes write: they were asked
+ * to stop. */
 static void victim_turn_back(struct fsm *fsm, struct allocation *allocation)
 {
     struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
@@ -46,7 +47,8 @@ static void victim_withdraw(struct fsm *fsm, struct fsm_preemption_victim *victi
         victim_turn_back(fsm, allocation);
 }
 
-/* What it was to give up is forgotten where its own stop won over that: then it stops now. */
+/* What it was to give up is forgotten where its own stop won over that (R-002): then it stops
+ * now. */
 static void victim_force(struct fsm *fsm, const struct fsm_preemption_victim *victim,
                          struct allocation *allocation, uint8_t acting_class)
 {
@@ -61,7 +63,8 @@ static void victim_force(struct fsm *fsm, const struct fsm_preemption_victim *vi
     fsm_terminate_begin(fsm, allocation, without);
 }
 
-/* Nobody is left to take: who can be turned back keeps its nodes, the others are on their way out. */
+/* Nobody is left to take: who can be turned back keeps its nodes, the others are on their way
+ * out. */
 static void preemption_expire(struct fsm *fsm, struct preemption *preemption)
 {
     for (uint32_t i = 0; i < preemption->view.victim_count; i++) {
@@ -95,8 +98,8 @@ static void preemption_replace(struct fsm *fsm, struct preemption *preemption)
         fsm_preemption_take(fsm, preemption, &search, &set);
 }
 
-/* Past its bound it neither writes nor is being terminated. With its destination available it waits for a grant, which is the leader's
- * business: it gets the same time again. */
+/* Past its bound it neither writes nor is being terminated. With its destination available it waits
+ * for a grant, which is the leader's business: it gets the same time again. */
 static void victim_escalate(struct fsm *fsm, struct fsm_preemption_victim *victim,
                             uint8_t acting_class, bool forced)
 {

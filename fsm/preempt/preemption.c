@@ -1,12 +1,16 @@
-/* What preemptions come to: who is released, until when the others have time, and what happens to one that never lets go.
+/* What preemptions come to: who is released, until when the others have time, and what happens to
+ * one that never lets go.
  *
  *   WAITING --every victim released--> RELEASED
  *      |  deadline: a stuck victim is forced, or withdrawn and replaced by another one
  *      +--no other one--> EXPIRED
  *
- * Flow     apply_preempt.c takes victims; allocations say when their nodes are free (released) or stay (kept); a Tick at the deadline
- *          escalates (escalation.c). This file only keeps count: it changes no job. The one who waits gets nothing before all are released (P-024, P-050): its nodes are listed with RELEASED only.
- * Shapes   a ring of FSM_PREEMPTIONS_MAX by id; an allocation is the victim of one at a time (view.preemption_id).
+ * Flow     apply_preempt.c takes victims; allocations say when their nodes are free (released) or
+ *          stay (kept); a Tick at the deadline escalates (escalation.c). This file only keeps
+ *          count: it changes no job. The one who waits gets nothing before all are released (P-024,
+ *          P-050): its nodes are listed with RELEASED only.
+ * Shapes   a ring of FSM_PREEMPTIONS_MAX by id; an allocation is the victim of one at a time
+ *          (view.preemption_id).
  * Source   P-024, P-050, S1-066, L4.
  */
 #include "fsm/preempt/preemption.h"
@@ -275,7 +279,8 @@ void fsm_preemption_settle(struct fsm *fsm, struct preemption *preemption)
         fsm_preemption_end(fsm, preemption, STATE(RELEASED), CKPT__V1__REASON__REASON_NONE);
 }
 
-/* Its nodes leave now: those that nobody can use meanwhile are not what it gave, and are looked for elsewhere. */
+/* Its nodes leave now: those that nobody can use meanwhile are not what it gave, and are looked for
+ * elsewhere. */
 void fsm_preemption_leaves(struct fsm *fsm, const struct allocation *allocation)
 {
     struct fsm_preemption_victim *victim =

@@ -1,7 +1,8 @@
 /* Who may be a victim, and what stopping it costs (P-002, P-010..P-014, P-060, P-070, I31, I32).
  *
- * Flow     check() goes through the rules in the order of precedence; cost() adds the checkpoint, the work that is lost without one, and
- *          what the walltime says. victims.c makes sets of them, placement hints show them.
+ * Flow     check() goes through the rules in the order of precedence; cost() adds the checkpoint,
+ *          the work that is lost without one, and what the walltime says. victims.c makes sets of
+ *          them, placement hints show them.
  * Units    GPU-milliseconds.
  */
 #include "fsm/core/state.h"
@@ -41,7 +42,8 @@ bool fsm_victim_can_checkpoint(const struct fsm *fsm, const struct allocation *a
            fsm_target_slot(fsm, allocation->view.target_slot)->view.available;
 }
 
-/* Kill-and-yield: with less work at stake than a checkpoint takes, going back to the last one is cheaper and faster. */
+/* Kill-and-yield: with less work at stake than a checkpoint takes, going back to the last one is
+ * cheaper and faster. */
 bool fsm_victim_needs_no_checkpoint(const struct fsm *fsm, const struct allocation *allocation)
 {
     const struct fsm_allocation *view = &allocation->view;
@@ -60,7 +62,8 @@ static uint64_t victim_checkpoint_ms(const struct fsm *fsm, const struct allocat
     return victim_write_ms(fsm, &allocation->view);
 }
 
-/* P-011..P-014: the checkpoint, what is lost without one, and the walltime: nearly done jobs are dear, young ones cheap. */
+/* P-011..P-014: the checkpoint, what is lost without one, and the walltime: nearly done jobs are
+ * dear, young ones cheap. */
 uint64_t fsm_victim_cost(const struct fsm *fsm, const struct allocation *allocation, bool shrinks)
 {
     const struct fsm_allocation *view = &allocation->view;
@@ -84,7 +87,8 @@ uint64_t fsm_victim_cost(const struct fsm *fsm, const struct allocation *allocat
 
 /* ---- who may be one ---- */
 
-/* Work since it came back must be worth more than stopping it again: the checkpoint and the restart (min_progress). */
+/* Work since it came back must be worth more than stopping it again: the checkpoint and the restart
+ * (min_progress). */
 static uint64_t victim_protected_ms(const struct fsm *fsm, const struct allocation *allocation)
 {
     return fsm_add(victim_stall_ms(fsm, &allocation->view), fsm->policy.restart_cost_ms);
@@ -152,7 +156,8 @@ enum fsm_status fsm_victim_check(const struct fsm *fsm, const struct victim_sear
 
 /* ---- for others ---- */
 
-/* The rules of check() that no class, force or time lifts; a service that can shrink gives back what it borrowed. */
+/* The rules of check() that no class, force or time lifts; a service that can shrink gives back
+ * what it borrowed. */
 bool fsm_victim_never(const struct fsm_allocation *view)
 {
     if (view->sensitive || view->vcluster_kind == KIND(SENSITIVE) ||

@@ -1,13 +1,18 @@
-/* Who gives nodes up for whom: candidates and the set to take (P-003, P-015, P-016, P-050); victim_rules.c has the rules for one.
+/* Who gives nodes up for whom: candidates and the set to take (P-003, P-015, P-016, P-050);
+ * victim_rules.c has the rules for one.
  *
- * Flow     class by class, the lowest first: search_class() looks at who may be a victim, and how many nodes of use each would free;
- *          measure_choose() finds a set that covers the need, or the next class is looked at as well. First with what elastic jobs can
- *          spare, then with elastic jobs stopped.
- * Choice   the lowest highest class first (P-003), then the fewest victims (P-050), then greedily the cheapest that still lets the
- *          others cover the need (P-015); a set whose cost is not below the stated value is passed over. No set: nothing changes (P-016).
- * Shapes   every running allocation of the classes below is looked at once, or only those on the nodes of use where these are few; at
- *          most `max` are taken. Of those who are alike in class and amount only the `max` cheapest can be taken, so no others are kept (shelves): the
- *          choice is the one that all of them would give, in memory that does not grow with them.
+ * Flow     class by class, the lowest first: search_class() looks at who may be a victim, and how
+ *          many nodes of use each would free; measure_choose() finds a set that covers the need, or
+ *          the next class is looked at as well. First with what elastic jobs can spare, then with
+ *          elastic jobs stopped.
+ * Choice   the lowest highest class first (P-003), then the fewest victims (P-050), then greedily
+ *          the cheapest that still lets the others cover the need (P-015); a set whose cost is not
+ *          below the stated value is passed over. No set: nothing changes (P-016).
+ * Shapes   every running allocation of the classes below is looked at once, or only those on the
+ *          nodes of use where these are few; at most `max` are taken. Of those who are alike in
+ *          class and amount only the `max` cheapest can be taken, so no others are kept (shelves):
+ *          the choice is the one that all of them would give, in memory that does not grow with
+ *          them.
  * Units    costs are GPU-milliseconds. Nodes "of use" are those that help the one who waits.
  */
 #include "fsm/core/state.h"
@@ -27,14 +32,16 @@ struct candidate {
     bool chosen;
 };
 
-/* What is to be covered, nodes or GPUs, and by whom it can be. Amounts of one step are alike: one node, or GPUs up to 1/4,096 of
- * the need. Where a step is wider than one the largest are kept beside the cheapest, so that a set is found whenever there is one. */
+/* What is to be covered, nodes or GPUs, and by whom it can be. Amounts of one step are alike: one
+ * node, or GPUs up to 1/4,096 of the need. Where a step is wider than one the largest are kept
+ * beside the cheapest, so that a set is found whenever there is one. */
 struct measure {
     bool by_gpus;
     uint64_t need; /* 0: nothing */
     uint64_t step;
-    struct candidate *
-        shelves; /* SHELVES times `max`, of the class that is looked at, the cheapest first; LARGEST: the largest first */
+    /* SHELVES times `max`, of the class that is looked at, the cheapest first; LARGEST: the largest
+     * first */
+    struct candidate *shelves;
     uint8_t *counts;         /* on each */
     size_t shelf_end;        /* from here on they are empty, but for LARGEST */
     struct candidate *items; /* of that class and those below, the cheapest first */
@@ -46,8 +53,8 @@ struct search {
     struct fsm *fsm;
     const struct victim_search *asked;
     uint8_t *useful; /* by node slot: it serves, and helps; NULL: every node that serves */
-    struct bitmap
-        there; /* slots of the allocations on useful nodes, when all others are left out */
+    /* slots of the allocations on useful nodes, when all others are left out */
+    struct bitmap there;
     struct measure nodes, gpus;
     uint32_t accepted;
     enum fsm_status refusal; /* of the last one that may not be a victim */
@@ -102,7 +109,8 @@ static bool victim_shrinks(const struct search *search, const struct allocation 
     return spares >= wanted;
 }
 
-/* The nodes of use, and of a job that shrinks no more than it spares. Returns how many; slots NULL: only counted. */
+/* The nodes of use, and of a job that shrinks no more than it spares. Returns how many; slots NULL:
+ * only counted. */
 static uint32_t victim_useful(const struct search *search, const struct allocation *allocation,
                               uint32_t most, uint32_t *ret_slots, uint32_t *ret_gpus)
 {

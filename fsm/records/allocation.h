@@ -1,13 +1,15 @@
 /* The fields of an allocation, and of its shares of nodes. How to add one: record.h.
  *
- * SPEC       what a scheduler says when it registers it: AllocationSpec. The bound holds at a registration as well
+ * SPEC       what a scheduler says when it registers it: AllocationSpec. The bound holds at a
+ *            registration as well
  * STATUS     what the state knows and everybody sees: ckpt.v1.Allocation
  * KEPT       what the broker reads as well: AllocationRecord
  * INSIDE     what the state machine alone needs: AllocationRecord
  * LEARNED    from its own checkpoints: LearnedRecord
  *
- * A snapshot's AllocationRecord holds the Allocation, which holds the spec: a field stands in one message only.
- * What follows from other fields (sums, the active checkpoint) is in no table: it is computed again when a snapshot is read.
+ * A snapshot's AllocationRecord holds the Allocation, which holds the spec: a field stands in one
+ * message only. What follows from other fields (sums, the active checkpoint) is in no table: it is
+ * computed again when a snapshot is read.
  */
 #ifndef CKPT_FSM_RECORDS_ALLOCATION_H
 #define CKPT_FSM_RECORDS_ALLOCATION_H
@@ -105,7 +107,8 @@
         /* of the write, during which the application stood still */                               \
     FIELD(bool, stall_measured, true)
 
-/* A share of a node: what a scheduler says of it (NodeShare, and ShareRecord), what the broker reads as well (ShareRecord). */
+/* A share of a node: what a scheduler says of it (NodeShare, and ShareRecord), what the broker
+ * reads as well (ShareRecord). */
 #define FSM_SHARE_SPEC(FIELD, TEXT)                                                                \
     FIELD(uint64_t, gpu_memory_used_bytes, FSM_NODE_BYTES_MAX)                                     \
     FIELD(uint32_t, gpu_count, FSM_GPUS_PER_NODE_MAX)                                              \

@@ -1,5 +1,6 @@
-/* What the API tells of a record, and a snapshot holds of it: the rows of the tables copied. Texts are borrowed from the state.
- * What follows from other fields is the caller's (src/broker/explain/translate.c), where it wants it. */
+/* What the API tells of a record, and a snapshot holds of it: the rows of the tables copied. Texts
+ * are borrowed from the state. What follows from other fields is the caller's
+ * (src/broker/explain/translate.c), where it wants it. */
 #include "fsm/core/state.h"
 
 void fsm_spec_to_message(const struct fsm_allocation *from, Ckpt__V1__AllocationSpec *to)

@@ -1,5 +1,6 @@
-/* The fields of a preemption, of its victims, and of a folder that could not be deleted. How to add one: record.h. The bounds are those of
- * PreemptionRecord, VictimRecord and UndeletedRecord; Preemption, Victim and Undeleted of the API have the same fields. */
+/* The fields of a preemption, of its victims, and of a folder that could not be deleted. How to add
+ * one: record.h. The bounds are those of PreemptionRecord, VictimRecord and UndeletedRecord;
+ * Preemption, Victim and Undeleted of the API have the same fields. */
 #ifndef CKPT_FSM_RECORDS_PREEMPTION_H
 #define CKPT_FSM_RECORDS_PREEMPTION_H
 

@@ -5,13 +5,14 @@
  *     FIELD(type, name, highest)   a number, a bool or an enum; in a snapshot it is at most `highest`
  *     TEXT(name)                   a text that the state holds once and counts (core/intern.c); never NULL
  *
- * The table is read by the struct that holds the field, by the writer and the reader of snapshots, and by the translation into messages
- * of the API. Each of them passes the macros that say what becomes of a row there: those below, or their own. The message has a field
- * of the same name.
+ * The table is read by the struct that holds the field, by the writer and the reader of snapshots,
+ * and by the translation into messages of the API. Each of them passes the macros that say what
+ * becomes of a row there: those below, or their own. The message has a field of the same name.
  *
- * To add a field: one row here, one line in the .proto of the message that the table names; then the code that sets it and the code
- * that uses it. Nothing else: README.md, Recipe for a new field.
- * Enums need no bound of their own: a value that the enum does not have is refused before any row is looked at.
+ * To add a field: one row here, one line in the .proto of the message that the table names; then
+ * the code that sets it and the code that uses it. Nothing else: README.md, Recipe for a new field.
+ * Enums need no bound of their own: a value that the enum does not have is refused before any row
+ * is looked at.
  */
 #ifndef CKPT_FSM_RECORDS_RECORD_H
 #define CKPT_FSM_RECORDS_RECORD_H
@@ -26,7 +27,8 @@
 #define RECORD_MEMBER(type, name, highest) type name;
 #define RECORD_MEMBER_TEXT(name)           const char *name;
 
-/* Copies the rows of a table from one struct or message to another. Texts are borrowed; or held anew, in place of those that were there. */
+/* Copies the rows of a table from one struct or message to another. Texts are borrowed; or held
+ * anew, in place of those that were there. */
 #define RECORD_COPY(table, from, to)                                                               \
     do {                                                                                           \
         __typeof__(from) row_from = (from);                                                        \
@@ -58,7 +60,8 @@
 #define ROW_EMPTY_TEXT(name)   fsm_intern_set(fsm, &row_to->name, "");
 #define ROW_RELEASE_TEXT(name) fsm_intern_release(fsm, row_from->name);
 
-/* Clears the bool `within` unless all numbers of a message are within their bounds. Texts are checked where they mean something. */
+/* Clears the bool `within` unless all numbers of a message are within their bounds. Texts are
+ * checked where they mean something. */
 #define RECORD_CHECK(table, message)                                                               \
     do {                                                                                           \
         __typeof__(message) row_from = (message);                                                  \

@@ -1,7 +1,8 @@
 /* One record of a snapshot back into a state that is being built.
  *
- * Errors   false when the record contradicts the ones before it: a slot taken twice, a name unknown, a number out of its range.
- *          What remains (sums, indices, invariants) is found by fsm_check over the finished state.
+ * Errors   false when the record contradicts the ones before it: a slot taken twice, a name
+ *          unknown, a number out of its range. What remains (sums, indices, invariants) is found by
+ *          fsm_check over the finished state.
  */
 #include "fsm/records/snapshot.h"
 
@@ -583,7 +584,8 @@ static bool restore_session(struct fsm *fsm, const Ckpt__Log__V1__SessionRecord 
     return true;
 }
 
-/* The ring's events are the last ones before next_event_sequence, without gaps: the first record says how many. */
+/* The ring's events are the last ones before next_event_sequence, without gaps: the first record
+ * says how many. */
 static bool restore_event(struct fsm *fsm, const Ckpt__V1__Event *source)
 {
     uint64_t next = fsm->next_event_sequence;

@@ -9,7 +9,8 @@ enum { SNAPSHOT_VERSION = 1, SNAPSHOT_LENGTH_BYTES = 4, SNAPSHOT_RECORD_MAX = 1 
 
 typedef Ckpt__Log__V1__SnapshotRecord snapshot_record;
 
-/* snapshot_write.c: each writes records behind the ones before. After a failure nothing more is written. */
+/* snapshot_write.c: each writes records behind the ones before. After a failure nothing more is
+ * written. */
 struct snapshot_writer {
     int (*write)(void *context, const void *bytes, size_t length);
     void *context;
@@ -31,7 +32,8 @@ void fsm_write_event(struct snapshot_writer *writer, const Ckpt__V1__Event *sour
 void fsm_write_saved(struct snapshot_writer *writer, const uint8_t *bytes, size_t length); /* one */
 void fsm_write_footer(struct snapshot_writer *writer, uint64_t state_hash);
 
-/* restore.c: each adds one record to a state that is being built; false: the record contradicts the ones before it. */
+/* restore.c: each adds one record to a state that is being built; false: the record contradicts the
+ * ones before it. */
 bool fsm_restore_record(struct fsm *fsm, const snapshot_record *record);
 
 #endif

@@ -1,7 +1,9 @@
 /* A stream of records back into a state.
  *
- * Flow     a new state is built beside the old one, checked against its footer and by fsm_check, and only then takes its place.
- * Errors   -1 and one line of text; the old state is untouched. Input is not trusted: it may come from a torn file.
+ * Flow     a new state is built beside the old one, checked against its footer and by fsm_check,
+ *          and only then takes its place.
+ * Errors   -1 and one line of text; the old state is untouched. Input is not trusted: it may come
+ *          from a torn file.
  */
 #include <limits.h>
 #include <malloc.h>
@@ -59,7 +61,8 @@ static bool loader_footer(struct loader *loader, const Ckpt__Log__V1__SnapshotFo
     return false;
 }
 
-/* Records come in the order of their field numbers, but for what was added after the footer had its own. */
+/* Records come in the order of their field numbers, but for what was added after the footer had its
+ * own. */
 static int record_stage(const snapshot_record *record)
 {
     if (record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_TENANT ||

@@ -1,12 +1,15 @@
 /* A snapshot of one instant, written in slices while the state goes on changing.
  *
- * Flow     begin() notes where each table ends and packs what is small. next() packs records up to a number of bytes, in the order of
- *          fsm_snapshot_write and with the same bytes. A record that is about to change before its turn (state.h: whoever gets a
- *          record to change it, gets it through hold) is packed first and kept until its turn. end() forgets all.
- * Shapes   any number at a time (an own snapshot, backups); memory of each: a packed record of each that changed meanwhile. Nodes, allocations, checkpoints,
- *          undeleted folders, queues and preemptions are known by their place in their table, where no other one takes it meanwhile (the registry of checkpoints is
- *          not compacted). Sessions and events never change, they only leave, the oldest first: sessions that left stay allocated,
- *          events are packed before they are overwritten.
+ * Flow     begin() notes where each table ends and packs what is small. next() packs records up to
+ *          a number of bytes, in the order of fsm_snapshot_write and with the same bytes. A record
+ *          that is about to change before its turn (state.h: whoever gets a record to change it,
+ *          gets it through hold) is packed first and kept until its turn. end() forgets all.
+ * Shapes   any number at a time (an own snapshot, backups); memory of each: a packed record of each
+ *          that changed meanwhile. Nodes, allocations, checkpoints, undeleted folders, queues and
+ *          preemptions are known by their place in their table, where no other one takes it
+ *          meanwhile (the registry of checkpoints is not compacted). Sessions and events never
+ *          change, they only leave, the oldest first: sessions that left stay allocated, events are
+ *          packed before they are overwritten.
  * Units    bytes; a slice also ends after TAKE_VISITS_MAX places, whatever they hold.
  */
 #include <malloc.h>

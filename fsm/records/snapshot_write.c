@@ -1,5 +1,6 @@
-/* The state's parts as records (proto/ckpt/log/v1/snapshot.proto); the whole state at once. In slices: snapshot_take.c.
- * Shapes: one record in memory at a time. Pointers into the state are borrowed, nothing is copied but packed bytes. */
+/* The state's parts as records (proto/ckpt/log/v1/snapshot.proto); the whole state at once. In
+ * slices: snapshot_take.c. Shapes: one record in memory at a time. Pointers into the state are
+ * borrowed, nothing is copied but packed bytes. */
 #include <malloc.h>
 
 #include "fsm/records/snapshot.h"
@@ -21,8 +22,9 @@ static uint8_t *put_varint(uint8_t *at, size_t number)
     return at;
 }
 
-/* A SnapshotRecord with this body, which takes `most` bytes at most. It is put together by hand: protobuf-c would look at each of the
- * bodies that it does not have, and move the one that it has. */
+/* A SnapshotRecord with this body, which takes `most` bytes at most. It is put together by hand:
+ * protobuf-c would look at each of the bodies that it does not have, and move the one that it
+ * has. */
 static void write_within(struct snapshot_writer *writer, snapshot_body number,
                          const ProtobufCMessage *body, size_t most)
 {
@@ -57,8 +59,9 @@ static void write_record(struct snapshot_writer *writer, snapshot_body number,
     write_within(writer, number, body, protobuf_c_message_get_packed_size(body));
 }
 
-/* What a message's numbers, and the heads of its texts and messages, take at most. Of the records of which there are millions nothing
- * more exact is asked: protobuf-c's own size costs as much as packing them. */
+/* What a message's numbers, and the heads of its texts and messages, take at most. Of the records
+ * of which there are millions nothing more exact is asked: protobuf-c's own size costs as much as
+ * packing them. */
 static size_t numbers_most(const ProtobufCMessageDescriptor *descriptor)
 {
     return RECORD_HEAD_MOST + (size_t)descriptor->n_fields * FIELD_MOST;

@@ -1,7 +1,7 @@
 /* Opening, closing, proposing: the outside of raft/. See consensus.h and consensus_internal.h.
  *
- * Flow     open: folder -> (bootstrap) -> vote -> log -> libraft -> listen -> ticks. close: no new input, wait for the disk, then
- *          raft_close() with nothing in flight (C6), then free.
+ * Flow     open: folder -> (bootstrap) -> vote -> log -> libraft -> listen -> ticks. close: no new
+ *          input, wait for the disk, then raft_close() with nothing in flight (C6), then free.
  */
 #include "raft/core/consensus.h"
 
@@ -176,7 +176,8 @@ static int bootstrap(struct consensus *consensus, struct err *err)
     return core_founding_open(consensus, err) == 0 ? 0 : err_wrap(err, "bootstrap");
 }
 
-/* An empty log: the leader of the cluster that adds this member fills it. The marker tells this from a log that was lost. */
+/* An empty log: the leader of the cluster that adds this member fills it. The marker tells this
+ * from a log that was lost. */
 static int join(struct consensus *consensus, struct err *err)
 {
     struct folder *folder = &consensus->folder;
@@ -228,7 +229,8 @@ static void take_data_name(void *context, const char *name)
     *(bool *)context |= strncmp(name, "wal-", 4) == 0 || strncmp(name, "snapshot-", 9) == 0;
 }
 
-/* Nothing to start with: the identity is written last in a first start, and may have been lost since. */
+/* Nothing to start with: the identity is written last in a first start, and may have been lost
+ * since. */
 static int unclaimed(struct consensus *consensus, struct err *err)
 {
     struct folder *folder = &consensus->folder;
@@ -533,7 +535,8 @@ static int propose_check(const struct consensus *consensus, size_t length, struc
                        CONSENSUS_ENTRY_MAX_BYTES);
     if (consensus->failed || consensus->closing || !core_is_leader(consensus))
         return err_set(err, ERR_UNAVAILABLE, "this member is not the leader: ask the leader");
-    /* The first one of a leadership is taken all the same: without it the member could not even be read. */
+    /* The first one of a leadership is taken all the same: without it the member could not even be
+     * read. */
     if (!consensus->folder.accepts_writes &&
         consensus->proposed_term == consensus->raft.current_term)
         return err_set(err, ERR_FULL,

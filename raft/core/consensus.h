@@ -1,15 +1,20 @@
 /* Replication of opaque entries over libraft: the only interface that the rest of the program sees.
  *
- * Flow     consensus_open() recovers the folder and starts; the leader's consensus_propose() appends an entry; when a majority
- *          has it on disk, hooks.apply() runs on every member in log order. All calls and hooks run on the loop thread.
- * Shapes   one struct consensus per process and data folder (locked). Entries 1 byte .. CONSENSUS_ENTRY_MAX_BYTES.
- *          At most CONSENSUS_IN_FLIGHT_MAX proposals wait for commit; one more is refused with ERR_FULL.
+ * Flow     consensus_open() recovers the folder and starts; the leader's consensus_propose()
+ *          appends an entry; when a majority has it on disk, hooks.apply() runs on every member in
+ *          log order. All calls and hooks run on the loop thread.
+ * Shapes   one struct consensus per process and data folder (locked). Entries 1 byte ..
+ *          CONSENSUS_ENTRY_MAX_BYTES. At most CONSENSUS_IN_FLIGHT_MAX proposals wait for commit;
+ *          one more is refused with ERR_FULL.
  * Units    milliseconds, bytes, log indexes.
- * Errors   ERR_UNAVAILABLE not the leader; ERR_FULL window full or disk low; ERR_CORRUPT, ERR_LOCKED, ERR_MISMATCH, ERR_REMOVED
- *          at open. After an internal failure, or when this member was removed from the cluster (ERR_REMOVED), hooks.fatal()
- *          is called once and nothing else afterwards: the program must exit.
- * Absent   stock raft_uv, raft_transfer, leases. TLS is a wrapper of the network table (src/net/tls_network.h).
- * Source   Ongaro & Ousterhout 2014; facts on libraft 0.15 in raft/README.md, rules in raft/RULES.md.
+ * Errors   ERR_UNAVAILABLE not the leader; ERR_FULL window full or disk low; ERR_CORRUPT,
+ *          ERR_LOCKED, ERR_MISMATCH, ERR_REMOVED at open. After an internal failure, or when this
+ *          member was removed from the cluster (ERR_REMOVED), hooks.fatal() is called once and
+ *          nothing else afterwards: the program must exit.
+ * Absent   stock raft_uv, raft_transfer, leases. TLS is a wrapper of the network table
+ *          (src/net/tls_network.h).
+ * Source   Ongaro & Ousterhout 2014; facts on libraft 0.15 in raft/README.md, rules in
+ *          raft/RULES.md.
  */
 #ifndef CKPT_RAFT_CONSENSUS_H
 #define CKPT_RAFT_CONSENSUS_H
@@ -33,12 +38,13 @@ enum {
     CONSENSUS_NAME_BYTES = 129,
     CONSENSUS_NOTE_MAX_BYTES = 64,
     CONSENSUS_FOUNDING_BYTES = 512,
-    CONSENSUS_PROMOTE_LAG_MAX =
-        1000, /* entries that a learner may be behind when it becomes a voter */
-    CONSENSUS_TRANSFER_MS =
-        1000, /* after consensus_transfer() the member that was asked may take over, later not */
+    /* entries that a learner may be behind when it becomes a voter */
+    CONSENSUS_PROMOTE_LAG_MAX = 1000,
+    /* after consensus_transfer() the member that was asked may take over, later not */
+    CONSENSUS_TRANSFER_MS = 1000,
     CONSENSUS_SILENT_ELECTIONS = 2, /* election timeouts without a word: unreachable */
-    /* What an empty folder wants before changes are taken, beside what is restored into it: two segments of the log, and twice the reserve. */
+    /* What an empty folder wants before changes are taken, beside what is restored into it: two
+     * segments of the log, and twice the reserve. */
     CONSENSUS_ROOM_BYTES = 80 << 20
 };
 
@@ -62,7 +68,8 @@ struct consensus_member {
     char address
         [CONSENSUS_ADDRESS_BYTES]; /* host:port of its Raft listener; resolved by the transport */
     char contact
-        [CONSENSUS_ADDRESS_BYTES]; /* where its clients reach it; only told to the others, "": unknown */
+        /* where its clients reach it; only told to the others, "": unknown */
+        [CONSENSUS_ADDRESS_BYTES];
 };
 
 struct consensus_config {
@@ -70,23 +77,27 @@ struct consensus_config {
     const char *cluster_id; /* id_valid(); peers and folders of another cluster are refused */
     const char *data_dir;   /* created 0700 when bootstrap is true */
     const char *listen_address;
-    /* Addresses to begin with, this member's own among them; with bootstrap also the initial configuration. What members say of
-     * themselves later goes before the addresses given here for others. */
+    /* Addresses to begin with, this member's own among them; with bootstrap also the initial
+     * configuration. What members say of themselves later goes before the addresses given here for
+     * others. */
     const struct consensus_member *members;
     size_t member_count;
-    bool
-        bootstrap; /* first start of a new cluster: refused when the folder holds data; without it an empty folder is refused */
-    bool
-        join; /* first start of a member that a running cluster will add: waits, and votes only when promoted; may stay set until then */
+    /* first start of a new cluster: refused when the folder holds data; without it an empty folder
+     * is refused */
+    bool bootstrap;
+    /* first start of a member that a running cluster will add: waits, and votes only when promoted;
+     * may stay set until then */
+    bool join;
     uint32_t election_timeout_ms;    /* 1000 */
     uint32_t heartbeat_ms;           /* 100 */
     uint64_t snapshot_after_entries; /* 0: 100,000 */
-    /* 0: 64 MiB of log. When the last snapshot's content was larger, as much as that, and as many times the entries: writing
-     * the state then costs about as many bytes as the log itself, whatever the state's size. */
+    /* 0: 64 MiB of log. When the last snapshot's content was larger, as much as that, and as many
+     * times the entries: writing the state then costs about as many bytes as the log itself,
+     * whatever the state's size. */
     uint64_t snapshot_after_bytes;
     uint64_t reserve_bytes; /* 0: 32 MiB kept free for recovery from a full disk */
-    uint64_t
-        segment_bytes; /* 0: 8 MiB per log file; tests take small ones, the same for the life of a folder */
+    /* 0: 8 MiB per log file; tests take small ones, the same for the life of a folder */
+    uint64_t segment_bytes;
     const struct clock_ops *clock; /* monotonic_us is also called from disk jobs, off the loop */
     const struct random_ops *random;
     const struct disk_ops *disk;
@@ -106,84 +117,98 @@ struct consensus_reader {
 
 struct consensus_hooks {
     void *context;
-    /* A committed entry, in log order, on every member. tag is what propose() got when this member proposed it in this
-     * process and term, else NULL. Must not fail. Entries of libraft's own (configuration, barrier) are not shown; index
-     * therefore strictly increases but may skip. */
+    /* A committed entry, in log order, on every member. tag is what propose() got when this member
+     * proposed it in this process and term, else NULL. Must not fail. Entries of libraft's own
+     * (configuration, barrier) are not shown; index therefore strictly increases but may skip. */
     void (*apply)(void *context, uint64_t index, uint64_t term, const uint8_t *bytes, size_t length,
                   void *tag);
-    /* A proposal of this member whose fate it cannot tell (leadership lost, shutdown): it may still commit elsewhere. */
+    /* A proposal of this member whose fate it cannot tell (leadership lost, shutdown): it may still
+     * commit elsewhere. */
     void (*dropped)(void *context, void *tag);
     void (*role_changed)(void *context, enum consensus_role role, uint64_t term,
                          uint64_t leader_id);
-    /* The state as of the last apply is written while it goes on changing: begin() marks the instant, each next() writes about
-     * `bytes` more of it, end() follows the last one or gives up. On the loop; one at a time. */
+    /* The state as of the last apply is written while it goes on changing: begin() marks the
+     * instant, each next() writes about `bytes` more of it, end() follows the last one or gives up.
+     * On the loop; one at a time. */
     void *(*snapshot_begin)(void *context);
     int (*snapshot_next)(void *context, void *snapshot, size_t bytes,
                          const struct consensus_writer *writer, bool *ret_done, struct err *err);
     void (*snapshot_end)(void *context, void *snapshot);
-    /* A state of its own from a snapshot's content. Off the loop: it touches nothing that the loop may touch meanwhile. */
+    /* A state of its own from a snapshot's content. Off the loop: it touches nothing that the loop
+     * may touch meanwhile. */
     int (*snapshot_load)(void *context, const struct consensus_reader *reader, void **ret_state,
                          struct err *err);
     /* On the loop: the loaded state replaces the present one, which is returned. */
     void *(*snapshot_adopt)(void *context, void *take_state);
     /* Off the loop: frees one that was returned by adopt(), or was loaded and is not needed. */
     void (*snapshot_discard)(void *context, void *take_state);
-    /* The member cannot go on (disk failed, corruption, internal error; ERR_REMOVED: it is no member any more): log the text
-     * and exit. */
+    /* The member cannot go on (disk failed, corruption, internal error; ERR_REMOVED: it is no
+     * member any more): log the text and exit. */
     void (*fatal)(void *context, const struct err *err);
-    /* May be NULL. Another configuration is in use or committed, a member was found at another address, or a first start waits for other
-     * founders: look at the status. */
+    /* May be NULL. Another configuration is in use or committed, a member was found at another
+     * address, or a first start waits for other founders: look at the status. */
     void (*members_changed)(void *context);
-    /* May be NULL. A few words to the member `to`, opaque here, that go along with entries, heartbeats, their answers (about every
-     * CORE_NOTE_MS to each), and with all votes: writes up to CONSENSUS_NOTE_MAX_BYTES and returns how many. */
+    /* May be NULL. A few words to the member `to`, opaque here, that go along with entries,
+     * heartbeats, their answers (about every CORE_NOTE_MS to each), and with all votes: writes up
+     * to CONSENSUS_NOTE_MAX_BYTES and returns how many. */
     size_t (*note)(void *context, uint64_t to, uint8_t bytes[CONSENSUS_NOTE_MAX_BYTES]);
-    /* May be NULL. What `from` said so; leads: as the leader of this term. Of who votes for this member it is told before the vote counts.
-     * Nothing may be called from here but consensus_get_status(). */
+    /* May be NULL. What `from` said so; leads: as the leader of this term. Of who votes for this
+     * member it is told before the vote counts. Nothing may be called from here but
+     * consensus_get_status(). */
     void (*noted)(void *context, uint64_t from, bool leads, const uint8_t *bytes, size_t length);
 };
 
-/* Members and hooks are copied. On failure nothing is left running. snapshot_load(), snapshot_adopt() and, in a cluster of one,
- * apply() are called before this returns. */
+/* Members and hooks are copied. On failure nothing is left running. snapshot_load(),
+ * snapshot_adopt() and, in a cluster of one, apply() are called before this returns. */
 int consensus_open(const struct consensus_config *config, const struct consensus_hooks *hooks,
                    struct consensus **ret_consensus, struct err *err);
-/* Waits until nothing is in flight, then calls closed(context) from the loop; tags still waiting are dropped first. */
+/* Waits until nothing is in flight, then calls closed(context) from the loop; tags still waiting
+ * are dropped first. */
 void consensus_close(struct consensus *consensus, void (*closed)(void *context), void *context);
 
-/* For tests and the simulator: frees the memory as if the process had been killed. Nothing is written, no job may still be
- * running; tags that wait are dropped, reads fail. */
+/* For tests and the simulator: frees the memory as if the process had been killed. Nothing is
+ * written, no job may still be running; tags that wait are dropped, reads fail. */
 void consensus_abandon(struct consensus *consensus);
 
-/* Copies bytes. apply() or dropped() is called exactly once with tag when this returns 0; tag must not be NULL. */
+/* Copies bytes. apply() or dropped() is called exactly once with tag when this returns 0; tag must
+ * not be NULL. */
 int consensus_propose(struct consensus *consensus, const uint8_t *bytes, size_t length, void *tag,
                       struct err *err);
 
 /* Inside one of the hooks, or of another call: nothing may be proposed now. */
 bool consensus_in_call(const struct consensus *consensus);
 
-/* A linearizable read: done(status 0) when everything that was committed before the call is applied here. Leader only, by a
- * majority's confirmation of the term after the call (no lease); concurrent calls share one round. status -1 with err otherwise. */
+/* A linearizable read: done(status 0) when everything that was committed before the call is applied
+ * here. Leader only, by a majority's confirmation of the term after the call (no lease); concurrent
+ * calls share one round. status -1 with err otherwise. */
 void consensus_read(struct consensus *consensus,
                     void (*done)(void *data, int status, const struct err *err), void *data);
 
-/* Asks a caught-up voter (0: any that is fit to lead, or a reluctant one where no connected voter is) to campaign, best effort. ERR_REFUSED:
- * none of them, or not the one that was asked for; the text says why. It does so within CONSENSUS_TRANSFER_MS or not at all, also when it
- * stands still with the message unread. */
+/* Asks a caught-up voter (0: any that is fit to lead, or a reluctant one where no connected voter
+ * is) to campaign, best effort. ERR_REFUSED: none of them, or not the one that was asked for; the
+ * text says why. It does so within CONSENSUS_TRANSFER_MS or not at all, also when it stands still
+ * with the message unread. */
 int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct err *err);
-/* A reluctant member is handed nothing over while a fit one is there, and does not stand for election for CORE_RELUCTANT_ELECTIONS election
- * timeouts after a leader's last word, if that leader heard another voter that is fit to lead. Nothing changes for one that leads. */
+/* A reluctant member is handed nothing over while a fit one is there, and does not stand for
+ * election for CORE_RELUCTANT_ELECTIONS election timeouts after a leader's last word, if that
+ * leader heard another voter that is fit to lead. Nothing changes for one that leads. */
 void consensus_set_reluctant(struct consensus *consensus, bool reluctant);
-/* The leader leads no more when this returns 0, and does not campaign for CORE_GAVE_UP_ELECTIONS election timeouts unless another one has led
- * meanwhile. ERR_REFUSED: as far as is known here nobody else could be elected, and it goes on leading. Not inside of hooks. */
+/* The leader leads no more when this returns 0, and does not campaign for CORE_GAVE_UP_ELECTIONS
+ * election timeouts unless another one has led meanwhile. ERR_REFUSED: as far as is known here
+ * nobody else could be elected, and it goes on leading. Not inside of hooks. */
 int consensus_step_down(struct consensus *consensus, struct err *err);
 
 /* ---- members: changed one at a time, by the leader ----
- * done() is called exactly once, possibly before the call returns. status 0: the change is committed. -1 with ERR_UNAVAILABLE (not
- * the leader, or the new member does not answer), ERR_REFUSED, ERR_NOT_FOUND, ERR_INVALID, ERR_MISMATCH: nothing was changed, the
- * text has the numbers and the next step. ERR_TIMEOUT: leadership was lost meanwhile, the change may still be committed. */
+ * done() is called exactly once, possibly before the call returns. status 0: the change is
+ * committed. -1 with ERR_UNAVAILABLE (not the leader, or the new member does not answer),
+ * ERR_REFUSED, ERR_NOT_FOUND, ERR_INVALID, ERR_MISMATCH: nothing was changed, the text has the
+ * numbers and the next step. ERR_TIMEOUT: leadership was lost meanwhile, the change may still be
+ * committed. */
 typedef void consensus_change_fn(void *data, int status, const struct err *err);
 
-/* As a learner: it gets the log and has no vote. Its address is asked first whether this very member waits there with an empty
- * folder (config.join). The other members must know the address: see consensus_member_put(). */
+/* As a learner: it gets the log and has no vote. Its address is asked first whether this very
+ * member waits there with an empty folder (config.join). The other members must know the address:
+ * see consensus_member_put(). */
 void consensus_member_add(struct consensus *consensus, const struct consensus_member *member,
                           consensus_change_fn *done, void *data);
 /* Only asks the address, with all the checks of consensus_member_add(); changes nothing. */
@@ -192,13 +217,15 @@ void consensus_member_probe(struct consensus *consensus, const struct consensus_
 /* Gives a learner that is at most CONSENSUS_PROMOTE_LAG_MAX entries behind its vote. */
 void consensus_member_promote(struct consensus *consensus, uint64_t member_id,
                               consensus_change_fn *done, void *data);
-/* Never the leader itself (transfer first), the last voter, or one without whom the rest would have no majority. */
+/* Never the leader itself (transfer first), the last voter, or one without whom the rest would have
+ * no majority. */
 void consensus_member_remove(struct consensus *consensus, uint64_t member_id,
                              consensus_change_fn *done, void *data);
-/* The address book, on any member: where a member listens, by the newest word. Kept in the data folder. Members that say hello from
- * elsewhere are put by themselves. */
+/* The address book, on any member: where a member listens, by the newest word. Kept in the data
+ * folder. Members that say hello from elsewhere are put by themselves. */
 void consensus_member_put(struct consensus *consensus, const struct consensus_member *member);
-/* What a member said of itself in its last hello; "": it has not spoken yet. Valid until the loop turns. */
+/* What a member said of itself in its last hello; "": it has not spoken yet. Valid until the loop
+ * turns. */
 const char *consensus_member_contact(const struct consensus *consensus, uint64_t member_id);
 
 /* Append only. */
@@ -220,11 +247,13 @@ struct consensus_peer_status {
     uint64_t last_contact_age_ms; /* UINT64_MAX: never */
     enum consensus_unfit unfit;   /* as it said last; followers do not tell each other */
 };
-/* Who says it is a member of another incarnation of this cluster, and is refused; the id need not be in the configuration. */
+/* Who says it is a member of another incarnation of this cluster, and is refused; the id need not
+ * be in the configuration. */
 struct consensus_foreign {
     uint64_t id;
     uint64_t incarnation;
-    /* Where that member is dialled, it is this one who answers. Else it only calls: a copy somewhere, beside which the member may well be. */
+    /* Where that member is dialled, it is this one who answers. Else it only calls: a copy
+     * somewhere, beside which the member may well be. */
     bool answers;
     char address[CONSENSUS_ADDRESS_BYTES]; /* where it listens */
     char from[CONSENSUS_ADDRESS_BYTES];    /* of the last call; "": not known */
@@ -242,12 +271,14 @@ struct consensus_status {
     uint64_t log_bytes;
     uint64_t disk_free_bytes;
     bool accepts_writes; /* false while the disk is low */
-    bool
-        quorum; /* leader: in contact with a majority; follower: heard from a leader within the election timeout */
+    /* leader: in contact with a majority; follower: heard from a leader within the election
+     * timeout */
+    bool quorum;
     uint64_t leader_contact_age_ms;
-    /* How old the state here may be, beside the time that a message takes: since a majority spoke to this leader, or since a leader said
-     * what was committed and is applied here by now; UINT64_MAX: not since the start. A deposed leader that does not know it
-     * yet is told apart by this alone. */
+    /* How old the state here may be, beside the time that a message takes: since a majority spoke
+     * to this leader, or since a leader said what was committed and is applied here by now;
+     * UINT64_MAX: not since the start. A deposed leader that does not know it yet is told apart by
+     * this alone. */
     uint64_t state_age_ms;
     uint64_t leader_heard_age_ms; /* of whichever leader spoke last; UINT64_MAX: none since start */
     uint64_t proposals_in_flight;
@@ -260,17 +291,18 @@ struct consensus_status {
     uint64_t snapshot_ms_last;
     uint64_t snapshot_failures_total; /* of own ones; each is tried again */
     const char *snapshot_error;       /* of the last one; valid until the loop turns */
-    /* The newest could not be read when a member was to be sent it: another one is taken for that. */
+    /* The newest could not be read when a member was to be sent it: another one is taken for
+     * that. */
     uint64_t snapshot_unreadable_total;
     const char *snapshot_unreadable_error;
     struct consensus_foreign foreign[CONSENSUS_MEMBERS_MAX]; /* lately */
     size_t foreign_count;
-    /* "": this folder is a member. Else it is begun with others (config.bootstrap), and waits for these founders: nothing is decided
-     * before all are there and agree. */
+    /* "": this folder is a member. Else it is begun with others (config.bootstrap), and waits for
+     * these founders: nothing is decided before all are there and agree. */
     char founding[CONSENSUS_FOUNDING_BYTES];
     uint64_t incarnation; /* raft/log/folder.h; 0: not known yet */
-    uint64_t
-        epoch_min; /* the leader's first command makes it the state's epoch when that is lower */
+    /* the leader's first command makes it the state's epoch when that is lower */
+    uint64_t epoch_min;
     uint64_t configuration_index;      /* of the committed configuration's entry */
     uint64_t change_index;             /* of one that is not committed yet; 0: none */
     bool change_under_way;             /* leader: asked for, and not done */

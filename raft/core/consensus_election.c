@@ -1,8 +1,10 @@
-/* What happens after each call into libraft, and what makes elections fast. See consensus_internal.h.
+/* What happens after each call into libraft, and what makes elections fast. See
+ * consensus_internal.h.
  *
- * Flow     core_leave() of the outermost call settles: completions, corrections, failure, role, dropped tags, reads, until nothing
- *          changes. The tick runs four times per heartbeat. S11: when the connection of the leader ends, the members
- *          campaign at once, 15 ms apart by rank.
+ * Flow     core_leave() of the outermost call settles: completions, corrections, failure, role,
+ *          dropped tags, reads, until nothing changes. The tick runs four times per heartbeat. S11:
+ *          when the connection of the leader ends, the members campaign at once, 15 ms apart by
+ *          rank.
  * Units    milliseconds to libraft, microseconds of the clock.
  */
 #include <stdlib.h>
@@ -166,8 +168,9 @@ static unsigned rank_of(const struct consensus *consensus, uint64_t without)
     return rank;
 }
 
-/* S11: members that campaign at the same moment split the votes, likely so when processes wait for CPU time longer than the
- * ranks are apart. libraft then waits for its timeout, although everyone knows that the leader is lost. */
+/* S11: members that campaign at the same moment split the votes, likely so when processes wait for
+ * CPU time longer than the ranks are apart. libraft then waits for its timeout, although everyone
+ * knows that the leader is lost. */
 static void retry_soon(struct consensus *consensus)
 {
     struct raft *raft = &consensus->raft;
@@ -185,8 +188,9 @@ static void retry_soon(struct consensus *consensus)
     consensus->retries++;
 }
 
-/* S21: libraft draws a follower's timer from once to twice the timeout, so that two seldom end together. One after the other by rank they
- * never do, and the first one need not be late; half a part lets the others find the leader silent as well (S9). */
+/* S21: libraft draws a follower's timer from once to twice the timeout, so that two seldom end
+ * together. One after the other by rank they never do, and the first one need not be late; half a
+ * part lets the others find the leader silent as well (S9). */
 static void timer_by_rank(struct consensus *consensus)
 {
     struct raft *raft = &consensus->raft;
@@ -225,7 +229,8 @@ static void settle(struct consensus *consensus)
     }
     if (consensus->core_started)
         retry_soon(consensus);
-    /* libraft counts entries; bytes count too, and so does a member that the last one cannot fill. */
+    /* libraft counts entries; bytes count too, and so does a member that the last one cannot
+     * fill. */
     raft_set_snapshot_threshold(
         &consensus->raft, consensus->transfer.unreadable || consensus->bytes_since_snapshot >=
                                                                 core_snapshot_after_bytes(consensus)
@@ -255,7 +260,8 @@ static uint64_t tick_us(const struct consensus *consensus)
     return 1000 * (ms < CORE_TICK_MIN_MS ? CORE_TICK_MIN_MS : ms);
 }
 
-/* libraft's timeout for an installation counts from its first byte; ours lets it run from the last. */
+/* libraft's timeout for an installation counts from its first byte; ours lets it run from the
+ * last. */
 static void installs_extend(struct consensus *consensus)
 {
     struct raft *raft = &consensus->raft;
@@ -268,9 +274,10 @@ static void installs_extend(struct consensus *consensus)
             raft->leader_state.progress[i].snapshot_last_send = core_now_ms(consensus);
 }
 
-/* S19: a sole voter becomes leader of the term it is in, without a vote. It may have given that vote away, or led that term in an
- * earlier life: it begins a new term first, when its time has come. False: not yet, and libraft, who reads the clock a little later,
- * must not find that it has. */
+/* S19: a sole voter becomes leader of the term it is in, without a vote. It may have given that
+ * vote away, or led that term in an earlier life: it begins a new term first, when its time has
+ * come. False: not yet, and libraft, who reads the clock a little later, must not find that it
+ * has. */
 static bool sole_voter_begins_term(struct consensus *consensus)
 {
     struct raft *raft = &consensus->raft;
@@ -293,8 +300,9 @@ void core_tick(void *data)
 {
     struct consensus *consensus = data;
     uint64_t now = core_now_us(consensus);
-    /* After a long stall of this process heartbeats lie unread in the sockets: read them before judging the leader. They have been by the
-     * next tick, however late that one is: a process whose every turn is long must not wait for ever. */
+    /* After a long stall of this process heartbeats lie unread in the sockets: read them before
+     * judging the leader. They have been by the next tick, however late that one is: a process
+     * whose every turn is long must not wait for ever. */
     bool stalled =
         !consensus->tick_stalled &&
         now - consensus->last_tick_us > UINT64_C(500) * consensus->config.election_timeout_ms;
@@ -332,8 +340,9 @@ void core_tick(void *data)
 
 /* ---- S11 ---- */
 
-/* Disturbs a leader once, in a hand-over as well. libraft keeps that permission for all elections of a candidate: one whom nobody can dial,
- * who hears neither leader nor votes, would depose each leader in turn. Where the leader is lost S9 permits it. */
+/* Disturbs a leader once, in a hand-over as well. libraft keeps that permission for all elections
+ * of a candidate: one whom nobody can dial, who hears neither leader nor votes, would depose each
+ * leader in turn. Where the leader is lost S9 permits it. */
 void core_campaign(struct consensus *consensus, uint64_t leader)
 {
     struct raft *raft = &consensus->raft;
@@ -398,8 +407,8 @@ void core_on_greeted(void *context, uint64_t peer)
     }
 }
 
-/* It may have died with a snapshot that it had received and not installed: libraft would wait for CORE_INSTALL_TIMEOUT_MS, so its
- * timeout is over now and it asks again what the member has. */
+/* It may have died with a snapshot that it had received and not installed: libraft would wait for
+ * CORE_INSTALL_TIMEOUT_MS, so its timeout is over now and it asks again what the member has. */
 static void install_expire(struct consensus *consensus, uint64_t peer)
 {
     struct raft *raft = &consensus->raft;
@@ -412,7 +421,8 @@ static void install_expire(struct consensus *consensus, uint64_t peer)
         core_now_ms(consensus) - raft->install_snapshot_timeout;
 }
 
-/* libraft was told that a snapshot could not be read, and waits for its installation all the same: a heartbeat, and it tries again. */
+/* libraft was told that a snapshot could not be read, and waits for its installation all the same:
+ * a heartbeat, and it tries again. */
 void core_installs_expire(struct consensus *consensus)
 {
     const struct raft_configuration *configuration = &consensus->raft.configuration;

@@ -1,8 +1,9 @@
-/* Members that the configuration file names and the cluster does not have: asked now and then who they are, so that a second
- * history of the same cluster (two members recovered separately, an old cluster beside a restored one) is noticed, not only refused.
+/* Members that the configuration file names and the cluster does not have: asked now and then who
+ * they are, so that a second history of the same cluster (two members recovered separately, an old
+ * cluster beside a restored one) is noticed, not only refused.
  *
- * Flow     every CORE_FORMER_MS one of them gets a hello that asks only (probe.h); both ends remember the other's incarnation
- *          (transport_incarnation), and the status tells.
+ * Flow     every CORE_FORMER_MS one of them gets a hello that asks only (probe.h); both ends
+ *          remember the other's incarnation (transport_incarnation), and the status tells.
  * Absent   any consequence: the refusal is the transport's.
  */
 #include "raft/core/consensus_internal.h"

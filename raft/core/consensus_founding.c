@@ -1,13 +1,17 @@
-/* The first start: the founders agree on an incarnation, and libraft starts when this folder is a member of it.
+/* The first start: the founders agree on an incarnation, and libraft starts when this folder is a
+ * member of it.
  *
- * Flow     Every founder asks every other one, with each dial, for the number of its folder (founding.h). The one with the lowest id
- *          draws the incarnation when all have answered that they are blank and begin with the same; it writes that down and begins.
- *          The others read it in an answer to a question of theirs, write it down and begin as well. So each folder is of one
- *          incarnation before libraft votes on anything.
- *          A founder that dies in the middle goes on where its record says. A repeated or late answer changes nothing: a folder takes
- *          the first incarnation that was drawn for its number. Of two that draw at once, who had another list or another state has
- *          another basis, and one that runs twice is asked at one address only.
- *          Whoever is asked after that by a folder with another number says that it is a stranger: its disk was replaced.
+ * Flow     Every founder asks every other one, with each dial, for the number of its folder
+ *          (founding.h). The one with the lowest id draws the incarnation when all have answered
+ *          that they are blank and begin with the same; it writes that down and begins. The others
+ *          read it in an answer to a question of theirs, write it down and begin as well. So each
+ *          folder is of one incarnation before libraft votes on anything.
+ *          A founder that dies in the middle goes on where its record says. A repeated or late
+ *          answer changes nothing: a folder takes the first incarnation that was drawn for its
+ *          number. Of two that draw at once, who had another list or another state has another
+ *          basis, and one that runs twice is asked at one address only.
+ *          Whoever is asked after that by a folder with another number says that it is a stranger:
+ *          its disk was replaced.
  * Errors   ERR_REFUSED, by hooks.fatal: this folder is a stranger.
  */
 #include <inttypes.h>
@@ -36,7 +40,8 @@ static bool draws(const struct consensus *consensus)
 
 /* ---- beginning with what was agreed on ---- */
 
-/* libraft leaves what it had in memory in the bytes that fill the last word: they would differ between members. */
+/* libraft leaves what it had in memory in the bytes that fill the last word: they would differ
+ * between members. */
 static void encoding_clear_end(const struct consensus *consensus, struct raft_buffer *buffer)
 {
     size_t used = 1 + 8; /* version, count */
@@ -79,7 +84,8 @@ static int first_log(struct consensus *consensus, struct err *err)
     return status;
 }
 
-/* The identity comes last: what was cut short is done again. A restore has made vote, snapshot and log already. */
+/* The identity comes last: what was cut short is done again. A restore has made vote, snapshot and
+ * log already. */
 static int found(struct consensus *consensus, struct err *err)
 {
     const struct founding_record *record = &consensus->founding.record;
@@ -152,7 +158,8 @@ int core_founding_open(struct consensus *consensus, struct err *err)
 
 /* ---- asking and answering ---- */
 
-/* Another founder, or a folder that wants to be one, asks; or a member speaks to one that is not yet. */
+/* Another founder, or a folder that wants to be one, asks; or a member speaks to one that is not
+ * yet. */
 void core_on_founder(void *context, const struct frame_hello *hello,
                      struct frame_hello_reply *ret_reply)
 {
@@ -329,8 +336,8 @@ void core_founding_tick(struct consensus *consensus)
             transport_hurry(&consensus->transport, consensus->members[i].id);
 }
 
-/* The record is for founders that are not members yet: when all have said hello as members it goes. A disk that does not remove it
- * now is asked again by a later start. */
+/* The record is for founders that are not members yet: when all have said hello as members it goes.
+ * A disk that does not remove it now is asked again by a later start. */
 void core_founder_arrived(struct consensus *consensus, uint64_t id)
 {
     struct founding *founding = &consensus->founding;

@@ -1,10 +1,12 @@
 /* The inside of struct consensus, shared by the consensus*.c files.
  *
- * Flow     every call into libraft is bracketed by core_enter() and core_leave(). What libraft may not see from inside its own
- *          calls (completed sends, dropped tags, role changes, reads) happens in the outermost core_leave().
- * Shapes   one per member. consensus.c opens, closes, proposes; consensus_io.c is libraft's struct raft_io; consensus_snapshot.c its
- *          struct raft_fsm; consensus_election.c settles, ticks and elects; consensus_read.c reads;
- *          consensus_member.c changes the members, consensus_peers.c knows where they are.
+ * Flow     every call into libraft is bracketed by core_enter() and core_leave(). What libraft may
+ *          not see from inside its own calls (completed sends, dropped tags, role changes, reads)
+ *          happens in the outermost core_leave().
+ * Shapes   one per member. consensus.c opens, closes, proposes; consensus_io.c is libraft's struct
+ *          raft_io; consensus_snapshot.c its struct raft_fsm; consensus_election.c settles, ticks
+ *          and elects; consensus_read.c reads; consensus_member.c changes the members,
+ *          consensus_peers.c knows where they are.
  */
 #ifndef CKPT_RAFT_CONSENSUS_INTERNAL_H
 #define CKPT_RAFT_CONSENSUS_INTERNAL_H
@@ -32,13 +34,14 @@ enum {
     CORE_RANKS_PER_ELECTION = 20, /* S21: part of the election timeout between the ranks' timers */
     CORE_RETRY_MS = 50, /* S11: times rank + 1, from an election that elected nobody to the next */
     CORE_RETRIES_TWICE = 2, /* so many, and the next wait is twice as long: messages may be slow */
-    CORE_VOTE_WRITES =
-        6, /* term and vote on the candidate and on a voter, and some more: an election's answers take so many */
+    /* term and vote on the candidate and on a voter, and some more: an election's answers take so
+     * many */
+    CORE_VOTE_WRITES = 6,
     CORE_CAMPAIGN_MS = CONSENSUS_TRANSFER_MS / 2, /* from a question to its answer */
     CORE_TRANSFER_ASK_MS = 50, /* from a question to the next, while nobody has taken over */
     CORE_RETRIES_MAX = 8,      /* then libraft's own timeout counts again */
-    CORE_GAVE_UP_ELECTIONS =
-        5, /* election timeouts for which who gave leadership up does not campaign */
+    /* election timeouts for which who gave leadership up does not campaign */
+    CORE_GAVE_UP_ELECTIONS = 5,
     CORE_RELUCTANT_ELECTIONS = 5, /* ... for which who is reluctant leaves it to others */
     CORE_NOTE_MS = 500,
     CORE_SPACE_CHECK_MS = 1000,
@@ -46,8 +49,8 @@ enum {
     CORE_FORMER_MS = 3000,
     CORE_SNAPSHOT_RETRY_MS = 10000,  /* after a failed one */
     CORE_INSTALL_TIMEOUT_MS = 10000, /* after the last byte was sent */
-    CORE_SNAPSHOT_HELD =
-        4, /* times what is due of a small state: so much log is kept for a member that gets a snapshot */
+    /* times what is due of a small state: so much log is kept for a member that gets a snapshot */
+    CORE_SNAPSHOT_HELD = 4,
     CORE_TRAILING_BYTES_MAX = 16 << 20,
     CORE_TRAILING_ENTRIES_MAX = 100000,
     CORE_TRAILING_ENTRIES_LOADED = 1024,
@@ -191,7 +194,8 @@ struct consensus {
     uint64_t leader_changes_total;
     uint64_t eof_leader; /* whose connection ended */
     uint64_t eof_term;
-    /* The hand-over that this leader asked for last, and the one that this member asked about, as it was asked to take over. */
+    /* The hand-over that this leader asked for last, and the one that this member asked about, as
+     * it was asked to take over. */
     uint64_t transfer_round, transfer_member, transfer_term, transfer_us;
     uint64_t transfer_asked_us; /* last */
     uint64_t campaign_term, campaign_round, campaign_us;
@@ -218,8 +222,8 @@ struct consensus {
     bool discard_worked; /* of the job: it is freed, the loop does not know yet */
     struct raft_io_snapshot_put *put;
     raft_io_snapshot_put_cb put_done;
-    struct raft_buffer
-        *put_bufs; /* of an installation: libraft forgets to free it when cancelled */
+    /* of an installation: libraft forgets to free it when cancelled */
+    struct raft_buffer *put_bufs;
     struct snapshot_meta received; /* a snapshot that waits for libraft to be free */
     uint64_t received_from, received_term;
     bool received_waiting;
@@ -260,7 +264,8 @@ size_t core_voter_count(const struct consensus *consensus);
 bool core_reachable(const struct consensus *consensus, uint64_t id);
 uint64_t core_contact_age_ms(const struct consensus *consensus,
                              uint64_t id); /* UINT64_MAX: never */
-/* An entry of this leader's own term is committed: before that it may change no members (S16) and answer no read. */
+/* An entry of this leader's own term is committed: before that it may change no members (S16) and
+ * answer no read. */
 bool core_term_committed(const struct consensus *consensus);
 
 /* consensus.c: libraft starts with what the folder holds. */
@@ -317,8 +322,9 @@ struct raft_snapshot *core_snapshot_token(const struct consensus *consensus, str
 void core_snapshot_received(void *context, uint64_t from, uint64_t term,
                             struct snapshot_meta *take_meta);
 void core_snapshot_deliver(struct consensus *consensus);
-/* The next one is due after so many bytes of log, or so many entries: at least as configured, and as many bytes as the state has, so
- * that what snapshots cost each entry does not grow with the state. */
+/* The next one is due after so many bytes of log, or so many entries: at least as configured, and
+ * as many bytes as the state has, so that what snapshots cost each entry does not grow with the
+ * state. */
 uint64_t core_snapshot_after_bytes(const struct consensus *consensus);
 uint64_t core_snapshot_after_entries(const struct consensus *consensus);
 
@@ -355,7 +361,8 @@ const char *core_peer_address(const struct consensus *consensus, uint64_t id); /
 /* consensus_transfer.c */
 void core_transfer_tick(struct consensus *consensus);
 void core_on_campaign(struct consensus *consensus, uint64_t from, const struct frame_read *asked);
-/* It has given leadership up, or is reluctant, nobody else leads yet, and they have had little time. */
+/* It has given leadership up, or is reluctant, nobody else leads yet, and they have had little
+ * time. */
 bool core_lets_others_win(const struct consensus *consensus);
 
 /* consensus_read.c */

@@ -1,7 +1,8 @@
 /* libraft's struct raft_io over our log, vote store and transport. See consensus_internal.h.
  *
- * Flow     libraft calls; appends go to the log and come back by append_done(); sends are encoded at once and their callbacks run
- *          when libraft's own call has ended. Truncation and appends keep their order in the log's queue.
+ * Flow     libraft calls; appends go to the log and come back by append_done(); sends are encoded
+ *          at once and their callbacks run when libraft's own call has ended. Truncation and
+ *          appends keep their order in the log's queue.
  * Errors   send() never fails (libraft frees twice when it does); a failed disk ends the member.
  */
 #include <stdio.h>
@@ -69,8 +70,8 @@ static struct send_limit *limit_find(struct consensus *consensus, uint64_t peer)
     return NULL;
 }
 
-/* While libraft probes it forgets what it sent, so one frame is enough; in the pipeline it believes everything was sent, and
- * is corrected when its call has ended. */
+/* While libraft probes it forgets what it sent, so one frame is enough; in the pipeline it believes
+ * everything was sent, and is corrected when its call has ended. */
 static int append_send(struct consensus *consensus, const struct raft_message *message)
 {
     const struct raft_append_entries *append = &message->append_entries;
@@ -154,9 +155,9 @@ static int plain_send(struct consensus *consensus, enum frame_type type,
                                                                              : RAFT_NOCONNECTION;
 }
 
-/* S15: with a refusal goes what is certain in spite of it: every leader has what is committed here, and this one what its messages have
- * compared (S1). A leader whose snapshot we have installed, or had no need of, but who never heard so, would otherwise wait for
- * its timeout. */
+/* S15: with a refusal goes what is certain in spite of it: every leader has what is committed here,
+ * and this one what its messages have compared (S1). A leader whose snapshot we have installed, or
+ * had no need of, but who never heard so, would otherwise wait for its timeout. */
 static void commit_report(struct consensus *consensus, const struct raft_message *refusal)
 {
     struct raft_message report = *refusal;
@@ -224,14 +225,16 @@ struct append {
     raft_io_append_cb done;
 };
 
-/* After the core was closed this only lets libraft free its memory: status 0 takes the path without truncation. */
+/* After the core was closed this only lets libraft free its memory: status 0 takes the path without
+ * truncation. */
 static void append_done(void *data)
 {
     struct append *append = data;
     struct consensus *consensus = append->consensus;
     struct raft_io_append *request = append->request;
     raft_io_append_cb done = append->done;
-    /* S16: libraft takes up the change that was stored just now, though a newer one is in the log, and may find it committed already. */
+    /* S16: libraft takes up the change that was stored just now, though a newer one is in the log,
+     * and may find it committed already. */
     bool changes = consensus->raft.configuration_uncommitted_index != 0;
 
     free(append);
@@ -274,8 +277,9 @@ void core_wal_failed(void *context, const struct err *err)
 
 /* ---- term and vote ---- */
 
-/* A failure is not returned: libraft would free what it has not allocated (convertToCandidate leaves half a follower). It is
- * told to the program, which exits; until then nothing is sent, written or applied any more. */
+/* A failure is not returned: libraft would free what it has not allocated (convertToCandidate
+ * leaves half a follower). It is told to the program, which exits; until then nothing is sent,
+ * written or applied any more. */
 static int vote_write(struct consensus *consensus, uint64_t term, uint64_t voted_for)
 {
     uint64_t begun_us = core_now_us(consensus);
@@ -367,8 +371,9 @@ static raft_time io_time(struct raft_io *io)
     return core_now_ms(of_io(io));
 }
 
-/* libraft draws only its election timeout, from once to twice the configured one: for candidates, and for followers until they know a
- * leader (S21). The first half is enough to keep few members apart, whose pre-votes collide at the cost of one more try. */
+/* libraft draws only its election timeout, from once to twice the configured one: for candidates,
+ * and for followers until they know a leader (S21). The first half is enough to keep few members
+ * apart, whose pre-votes collide at the cost of one more try. */
 static int io_random(struct raft_io *io, int min, int max)
 {
     const struct random_ops *random = of_io(io)->config.random;

@@ -1,9 +1,11 @@
 /* Recovery and bootstrap: what libraft gets to start with. See consensus_internal.h.
  *
- * Flow     the newest snapshot that verifies and its state, then the log from a little before it. A damaged newest snapshot is set aside
- *          when the one before it and the log together say the same. Whatever can fail does so here: libraft forgets the bytes of the
- *          entries that it was given when it cannot restore the snapshot.
- * Errors   ERR_CORRUPT when acknowledged data may be missing; core_fail() carries the text through libraft.
+ * Flow     the newest snapshot that verifies and its state, then the log from a little before it. A
+ *          damaged newest snapshot is set aside when the one before it and the log together say the
+ *          same. Whatever can fail does so here: libraft forgets the bytes of the entries that it
+ *          was given when it cannot restore the snapshot.
+ * Errors   ERR_CORRUPT when acknowledged data may be missing; core_fail() carries the text through
+ *          libraft.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -132,8 +134,8 @@ static uint64_t term_at_snapshot(const struct loading *loading)
     return loading->entries[index - loading->from].term;
 }
 
-/* A log that ends before the snapshot, or has another entry at its index, was about to be replaced when the member died while
- * installing the snapshot. */
+/* A log that ends before the snapshot, or has another entry at its index, was about to be replaced
+ * when the member died while installing the snapshot. */
 static int log_reconcile(struct consensus *consensus, const struct snapshot_meta *meta,
                          struct loading *loading, struct err *err)
 {
@@ -235,7 +237,8 @@ int core_io_load(struct raft_io *io, raft_term *term, raft_id *voted_for,
     if (meta.index != 0)
         membership_loaded(&consensus->safety.membership, &meta.configuration,
                           meta.configuration_index);
-    /* S19: libraft lets it lead at once, in its old term, in which learners may hold entries that this log has lost. */
+    /* S19: libraft lets it lead at once, in its old term, in which learners may hold entries that
+     * this log has lost. */
     if (safety_rule(19) &&
         membership_loads_sole_voter(loading.entries, loading.count,
                                     &consensus->safety.membership.committed,

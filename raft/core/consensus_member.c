@@ -1,10 +1,13 @@
-/* Changing the members: one at a time, by the leader, each step an entry of the log. See consensus_internal.h.
+/* Changing the members: one at a time, by the leader, each step an entry of the log. See
+ * consensus_internal.h.
  *
- * Flow     consensus_member_*() checks -> (add: the address is asked) -> the outermost core_leave() gives it to libraft (never from
- *          inside its own calls: it replaces the configuration under its own feet) -> committed -> done(). An add has two entries,
- *          raft_add() as a spare and raft_assign() as a stand-by; the second one is finished by whoever leads then.
+ * Flow     consensus_member_*() checks -> (add: the address is asked) -> the outermost core_leave()
+ *          gives it to libraft (never from inside its own calls: it replaces the configuration
+ *          under its own feet) -> committed -> done(). An add has two entries, raft_add() as a
+ *          spare and raft_assign() as a stand-by; the second one is finished by whoever leads then.
  * Errors   see consensus.h. Each refusal says the numbers and what to do next.
- * Source   Ongaro 2014, 4.1 to 4.3; no change before an entry of the leader's own term is committed (Ongaro, raft-dev, 2015).
+ * Source   Ongaro 2014, 4.1 to 4.3; no change before an entry of the leader's own term is committed
+ *          (Ongaro, raft-dev, 2015).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -121,7 +124,8 @@ static uint64_t entries_behind(const struct consensus *consensus, uint64_t id)
     return match < last ? last - match : 0;
 }
 
-/* Of the voters without `without` those that answer, and are at most `behind_max` entries behind; names of the others. */
+/* Of the voters without `without` those that answer, and are at most `behind_max` entries behind;
+ * names of the others. */
 static unsigned voters_at_hand(const struct consensus *consensus, uint64_t without,
                                uint64_t behind_max, char names[NAMES_BYTES])
 {

@@ -1,8 +1,10 @@
-/* What members tell each other along with entries, their answers and votes. See consensus.h, hooks.note().
+/* What members tell each other along with entries, their answers and votes. See consensus.h,
+ * hooks.note().
  *
- * Flow     core_note_fill() as a frame is sent, core_note_take() before libraft gets what came: a candidate has heard what each
- *          of those has to say whose vote it counts. Votes always tell; entries, heartbeats and answers every CORE_NOTE_MS, and at
- *          once when what is said of fitness has changed.
+ * Flow     core_note_fill() as a frame is sent, core_note_take() before libraft gets what came: a
+ *          candidate has heard what each of those has to say whose vote it counts. Votes always
+ *          tell; entries, heartbeats and answers every CORE_NOTE_MS, and at once when what is said
+ *          of fitness has changed.
  * Shapes   one struct note_peer per member of the configuration, by its place there.
  */
 #include "raft/core/consensus_internal.h"

@@ -1,8 +1,9 @@
 /* Where the other members are, and who was removed. See consensus_internal.h.
  *
- * Flow     the newest word about an address is the member's own hello, or the replicated book (consensus_member_put()); it is kept in
- *          the folder's book. The configuration in use says whom to dial. When a configuration without a member is committed,
- *          that member is told and entered as removed; later hellos of it are answered so.
+ * Flow     the newest word about an address is the member's own hello, or the replicated book
+ *          (consensus_member_put()); it is kept in the folder's book. The configuration in use says
+ *          whom to dial. When a configuration without a member is committed, that member is told
+ *          and entered as removed; later hellos of it are answered so.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -71,7 +72,8 @@ void consensus_member_put(struct consensus *consensus, const struct consensus_me
 
 /* ---- hellos ---- */
 
-/* What the peer told this leader to be durable there, as far as it is committed: nothing ever takes that out of a log again. */
+/* What the peer told this leader to be durable there, as far as it is committed: nothing ever takes
+ * that out of a log again. */
 static uint64_t acknowledged_by(const struct consensus *consensus, uint64_t id)
 {
     const struct raft *raft = &consensus->raft;
@@ -84,8 +86,9 @@ static uint64_t acknowledged_by(const struct consensus *consensus, uint64_t id)
     return match_index < raft->commit_index ? match_index : raft->commit_index;
 }
 
-/* I11: a voter held at least its own addition when it was made one. With an empty log it has joined anew on an empty disk: what its
- * former self had acknowledged, and whom it had voted for, is not known here, and while it is being filled half a log would have a vote. */
+/* I11: a voter held at least its own addition when it was made one. With an empty log it has joined
+ * anew on an empty disk: what its former self had acknowledged, and whom it had voted for, is not
+ * known here, and while it is being filled half a log would have a vote. */
 static bool voter_has_nothing(const struct consensus *consensus, uint64_t id, uint64_t last_index)
 {
     const struct raft_server *server = membership_find(&consensus->raft.configuration, id);
@@ -149,7 +152,8 @@ static void removed_here(struct consensus *consensus, uint64_t index, const char
     core_report_failure(consensus);
 }
 
-/* I11: this folder is a copy of before, or a new one. What it acknowledged since, and whom it voted for, it has forgotten. */
+/* I11: this folder is a copy of before, or a new one. What it acknowledged since, and whom it voted
+ * for, it has forgotten. */
 static void old_here(struct consensus *consensus, uint64_t index, uint64_t peer)
 {
     struct err err;

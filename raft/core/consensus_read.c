@@ -1,10 +1,12 @@
 /* Linearizable reads by asking a majority whether our term still stands. See consensus_internal.h.
  *
- * Flow     consensus_read() -> waiting -> (an entry of our term is committed, no round is out) round: ping all -> a majority
- *          answers with our term -> confirmed -> applied up to the commit index of the round's start -> done, so many at a time
- *          (READS_AT_ONCE) and the rest in the next turn of the loop.
+ * Flow     consensus_read() -> waiting -> (an entry of our term is committed, no round is out)
+ *          round: ping all -> a majority answers with our term -> confirmed -> applied up to the
+ *          commit index of the round's start -> done, so many at a time (READS_AT_ONCE) and the
+ *          rest in the next turn of the loop.
  * Shapes   one round at a time; what arrives meanwhile shares the next one.
- * Errors   done(-1) when leadership is lost; without a majority the leader steps down within an election timeout, which is the same.
+ * Errors   done(-1) when leadership is lost; without a majority the leader steps down within an
+ *          election timeout, which is the same.
  * Source   Ongaro 2014, 6.4. No leases: the EOF trigger may elect another leader at any time.
  */
 #include <stdlib.h>
@@ -37,7 +39,8 @@ void consensus_read(struct consensus *consensus,
     read->done = done;
     read->data = data;
     list_push_back(refused ? &consensus->reads_refused : &consensus->reads_waiting, &read->node);
-    /* Also lets calls of one turn of the loop share a round, and never calls back from inside this call. */
+    /* Also lets calls of one turn of the loop share a round, and never calls back from inside this
+     * call. */
     consensus->config.clock->timer_start(consensus->read_timer, 0);
 }
 

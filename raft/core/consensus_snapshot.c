@@ -1,10 +1,12 @@
-/* libraft's struct raft_fsm: applying entries, taking and installing snapshots. See consensus_internal.h.
+/* libraft's struct raft_fsm: applying entries, taking and installing snapshots. See
+ * consensus_internal.h.
  *
  * Flow     take:    libraft asks -> written in slices -> job syncs and renames -> libraft and the log drop old entries.
  *          install: a stream has arrived and verified -> libraft is asked as soon as it is free -> job renames and loads a new
  *          state -> the log is replaced -> restore() puts the new state in the old one's place -> job frees the old one.
  * Shapes   one snapshot in work at a time, of either kind.
- * Errors   a failed own snapshot leaves no file, is told in the status and tried again later; a failed installation ends the member.
+ * Errors   a failed own snapshot leaves no file, is told in the status and tried again later; a
+ *          failed installation ends the member.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -38,10 +40,11 @@ static void *tag_take(struct consensus *consensus, uint64_t index)
     return proposal->tag;
 }
 
-/* libraft applies what is committed before it answers the leader for what it has stored: the answer, which the commit of the next
- * entries waits for, would be late by the whole work of the state machine. So it only notes the entry here, and the state machine gets
- * it when libraft's call is over, before anything else is settled. libraft holds the bytes: it gives up entries only below a
- * snapshot, and none is begun or adopted before core_apply_noted(). */
+/* libraft applies what is committed before it answers the leader for what it has stored: the
+ * answer, which the commit of the next entries waits for, would be late by the whole work of the
+ * state machine. So it only notes the entry here, and the state machine gets it when libraft's call
+ * is over, before anything else is settled. libraft holds the bytes: it gives up entries only below
+ * a snapshot, and none is begun or adopted before core_apply_noted(). */
 static int fsm_apply(struct raft_fsm *fsm, const struct raft_buffer *buf, void **result)
 {
     struct consensus *consensus = of_fsm(fsm);
@@ -106,8 +109,9 @@ static bool receiver_waits(const struct consensus *consensus)
     return false;
 }
 
-/* So much log is kept for it, and no more, since the log is not endless: a transfer takes the longer the larger the state is, and the log
- * grows meanwhile. Twice what is due, but four times what is due of a small state. */
+/* So much log is kept for it, and no more, since the log is not endless: a transfer takes the
+ * longer the larger the state is, and the log grows meanwhile. Twice what is due, but four times
+ * what is due of a small state. */
 static uint64_t held(uint64_t due, uint64_t configured)
 {
     uint64_t min = (CORE_SNAPSHOT_HELD - 1) * configured;
@@ -122,8 +126,9 @@ static bool may_take(const struct consensus *consensus)
     if (consensus->closing || consensus->failed || take_running(&consensus->take) ||
         consensus->keep_running || consensus->received_waiting || consensus->transfer.in_held)
         return false;
-    /* Committed by the others, and still on its way to our own disk: libraft counts what is stored by looking at each entry, and
-     * a compacted one stops the count for ever (found by the simulated changes of members). */
+    /* Committed by the others, and still on its way to our own disk: libraft counts what is stored
+     * by looking at each entry, and a compacted one stops the count for ever (found by the
+     * simulated changes of members). */
     if (raft->last_applied > safety_last_stored(&consensus->safety))
         return false;
     /* libraft would store a configuration that may still be rolled back (C12, C13). */
@@ -452,7 +457,8 @@ void core_snapshot_received(void *context, uint64_t from, uint64_t term,
     core_snapshot_deliver(consensus);
 }
 
-/* libraft ignores an InstallSnapshot without a word while it takes one itself, so it waits here for its turn. */
+/* libraft ignores an InstallSnapshot without a word while it takes one itself, so it waits here for
+ * its turn. */
 void core_snapshot_deliver(struct consensus *consensus)
 {
     struct raft_message message = {.type = RAFT_IO_INSTALL_SNAPSHOT};

@@ -1,15 +1,20 @@
 /* Handing leadership over, and giving it up. See consensus.h.
  *
- * Flow     the leader asks: campaign(term, round), and asks again under new rounds as long as the hand-over is on: a member that has just
- *          come back is connected before it knows its leader, and before its own connection stands. The member asks back with the same
- *          frame, under the first round that it has heard of, and the leader answers with round + 1 as long as the hand-over is on; then
- *          the member campaigns. Each measures its part with its own clock: the leader asks and answers for
- *          CONSENSUS_TRANSFER_MS - CORE_CAMPAIGN_MS, the member takes an answer for CORE_CAMPAIGN_MS after it first asked back. So one
- *          that is stopped with any of the frames unread, or gets one late, does not depose a leader that has given the hand-over up: it
- *          asks back under the next round then, to which an answer of before does not fit.
- *          Giving up: what libraft heard since its last look at its contact with a majority counts as lost, and that look is due now. The
- *          others notice that their leader is silent when an election timeout has passed; this member lets one of them win.
- * Shapes   one hand-over at a time; a newer one ends it. Rounds are even; 0 is that of a build that does not ask back: its word is enough.
+ * Flow     the leader asks: campaign(term, round), and asks again under new rounds as long as the
+ *          hand-over is on: a member that has just come back is connected before it knows its
+ *          leader, and before its own connection stands. The member asks back with the same frame,
+ *          under the first round that it has heard of, and the leader answers with round + 1 as
+ *          long as the hand-over is on; then the member campaigns. Each measures its part with its
+ *          own clock: the leader asks and answers for CONSENSUS_TRANSFER_MS - CORE_CAMPAIGN_MS, the
+ *          member takes an answer for CORE_CAMPAIGN_MS after it first asked back. So one that is
+ *          stopped with any of the frames unread, or gets one late, does not depose a leader that
+ *          has given the hand-over up: it asks back under the next round then, to which an answer
+ *          of before does not fit.
+ *          Giving up: what libraft heard since its last look at its contact with a majority counts
+ *          as lost, and that look is due now. The others notice that their leader is silent when an
+ *          election timeout has passed; this member lets one of them win.
+ * Shapes   one hand-over at a time; a newer one ends it. Rounds are even; 0 is that of a build that
+ *          does not ask back: its word is enough.
  * Absent   raft_transfer (two votes in one term).
  */
 #include "raft/core/consensus_internal.h"
@@ -127,7 +132,8 @@ static bool may_lead(const struct consensus *consensus, const struct raft_server
            core_reachable(consensus, server->id);
 }
 
-/* Who does not want to lead is better than nobody, for who asks for anybody: this member cannot go on, or should not. */
+/* Who does not want to lead is better than nobody, for who asks for anybody: this member cannot go
+ * on, or should not. */
 static enum consensus_unfit wanted(const struct consensus *consensus, uint64_t member_id)
 {
     const struct raft_configuration *configuration = &consensus->raft.configuration;
@@ -154,7 +160,8 @@ int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct e
 
     if (consensus->failed || consensus->closing || !core_is_leader(consensus))
         return err_set(err, ERR_UNAVAILABLE, "this member is not the leader");
-    /* The next one behind this member: of two that hand over, for a full disk say, none gets it back while the others were not asked. */
+    /* The next one behind this member: of two that hand over, for a full disk say, none gets it
+     * back while the others were not asked. */
     for (unsigned n = 0; n < raft->configuration.n; n++) {
         unsigned i = (own_place(raft) + 1 + n) % raft->configuration.n;
         const struct raft_server *server = &raft->configuration.servers[i];

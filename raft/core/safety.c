@@ -1,4 +1,5 @@
-/* Rules S1-S3, S6-S9, S13, S14, S16, S18, S20 and S22 around libraft. See safety.h and raft/RULES.md. */
+/* Rules S1-S3, S6-S9, S13, S14, S16, S18, S20 and S22 around libraft. See safety.h and
+ * raft/RULES.md. */
 #include "raft/core/safety.h"
 
 #include <string.h>
@@ -55,8 +56,9 @@ bool safety_may_tick(const struct safety *safety)
     return !safety_rule(8) || !safety_installing(safety->raft);
 }
 
-/* S6: what lies at or before our commit index needs no comparison, and may be compacted away here. libraft would append it at
- * the wrong place. The first entries are dropped, and what precedes the rest is an entry that we know. */
+/* S6: what lies at or before our commit index needs no comparison, and may be compacted away here.
+ * libraft would append it at the wrong place. The first entries are dropped, and what precedes the
+ * rest is an entry that we know. */
 static void append_rebase(const struct raft *raft, struct raft_append_entries *append)
 {
     uint64_t base = raft->commit_index, drop;
@@ -79,10 +81,11 @@ static void append_rebase(const struct raft *raft, struct raft_append_entries *a
     append->prev_log_term = safety_term_of(raft, base);
 }
 
-/* S22: libraft knows the entries of a write that ends by index and term alone. One that was cut while its write was under way and came
- * back from another leader is counted as stored twice, before the disk has it, and its memory is freed while it is in use. So nothing is
- * cut before the disk has all of our log: until then the message is a heartbeat, and the leader, which is told that it has arrived but
- * nothing of its entries, sends them again. */
+/* S22: libraft knows the entries of a write that ends by index and term alone. One that was cut
+ * while its write was under way and came back from another leader is counted as stored twice,
+ * before the disk has it, and its memory is freed while it is in use. So nothing is cut before the
+ * disk has all of our log: until then the message is a heartbeat, and the leader, which is told
+ * that it has arrived but nothing of its entries, sends them again. */
 static void append_defer(const struct raft *raft, struct raft_append_entries *append)
 {
     uint64_t last = raft_last_index((struct raft *)(uintptr_t)raft);
@@ -116,7 +119,8 @@ static void leader_heard(struct safety *safety, uint64_t term)
     safety->leader_heard_ms = safety->raft->io->time(safety->raft->io);
 }
 
-/* A leader that has committed nothing in its own term yet does not know itself what is committed. */
+/* A leader that has committed nothing in its own term yet does not know itself what is
+ * committed. */
 static void level_settle(struct safety *safety)
 {
     if (safety->awaited_ms == 0 || safety->raft->last_applied < safety->awaited_index)
@@ -126,7 +130,8 @@ static void level_settle(struct safety *safety)
     safety->awaited_ms = 0;
 }
 
-/* One at a time: under load the commit index moves with every message, and that of an older one is reached. */
+/* One at a time: under load the commit index moves with every message, and that of an older one is
+ * reached. */
 static void level_await(struct safety *safety, uint64_t term, uint64_t leader_commit)
 {
     level_settle(safety);
@@ -144,7 +149,8 @@ uint64_t safety_level_ms(struct safety *safety)
     return safety->level_ms;
 }
 
-/* S1: an answer may only claim what this leader's messages have compared, not everything that happens to be stored. */
+/* S1: an answer may only claim what this leader's messages have compared, not everything that
+ * happens to be stored. */
 static void receive_append(struct safety *safety, struct raft_message *message)
 {
     struct raft *raft = safety->raft;
@@ -157,11 +163,13 @@ static void receive_append(struct safety *safety, struct raft_message *message)
     if (safety_rule(22))
         append_defer(raft, append);
     end = append->prev_log_index + append->n_entries;
-    /* S14: libraft commits up to what is stored here, trusting that each message reaches to the leader's end. Ours are cut
-     * (FRAME_ENTRIES_TARGET_BYTES), and what lies behind the last entry of this one may be an older leader's. */
+    /* S14: libraft commits up to what is stored here, trusting that each message reaches to the
+     * leader's end. Ours are cut (FRAME_ENTRIES_TARGET_BYTES), and what lies behind the last entry
+     * of this one may be an older leader's. */
     if (safety_rule(14) && append->leader_commit > end)
         append->leader_commit = end;
-    /* S3 again: as leader we may have committed what our disk has not stored yet; libraft would take it back to what is stored. */
+    /* S3 again: as leader we may have committed what our disk has not stored yet; libraft would
+     * take it back to what is stored. */
     if (raft->last_stored < raft->commit_index && append->leader_commit > raft->commit_index)
         append->leader_commit = raft->commit_index;
     end_term =
@@ -187,9 +195,10 @@ static void receive_append(struct safety *safety, struct raft_message *message)
     level_await(safety, term, leader_commit);
 }
 
-/* S3: libraft asks for a quorum only at the end of what is stored here, which followers do not reach under load, and which a
- * quorum of followers may be ahead of while our own disk is busy. Lend it the index that was answered, when that is an entry of
- * this term (S2 holds for it too); libraft counts our own copy by another field, so one that is not stored here does not count. */
+/* S3: libraft asks for a quorum only at the end of what is stored here, which followers do not
+ * reach under load, and which a quorum of followers may be ahead of while our own disk is busy.
+ * Lend it the index that was answered, when that is an entry of this term (S2 holds for it too);
+ * libraft counts our own copy by another field, so one that is not stored here does not count. */
 static void receive_success(struct safety *safety, struct raft_message *message)
 {
     struct raft *raft = safety->raft;
@@ -224,8 +233,9 @@ static bool held_long(const struct raft *raft, const struct safety_held *held, u
            server->role == RAFT_VOTER && elected_ms > 2 * held->ahead_ms + raft->election_timeout;
 }
 
-/* libraft steps down when it saw no answer for an election timeout, and it does not see those that wait: where every disk takes longer for
- * a write nobody would lead. But who has stored an entry of our term long before us would lead better: our disk may hang. */
+/* libraft steps down when it saw no answer for an election timeout, and it does not see those that
+ * wait: where every disk takes longer for a write nobody would lead. But who has stored an entry of
+ * our term long before us would lead better: our disk may hang. */
 static void held_heard(struct safety *safety, struct safety_held *held)
 {
     struct raft *raft = safety->raft;
@@ -242,8 +252,9 @@ static void held_heard(struct safety *safety, struct safety_held *held)
             raft->leader_state.progress[i].recent_recv = true;
 }
 
-/* libraft begins behind what is held only when it gets to see it: one that lags would be sent the same frame for as long as our write takes,
- * and if all do, nobody would ever be ahead of a disk that hangs. A hint alone: who does not have that much refuses what comes next. */
+/* libraft begins behind what is held only when it gets to see it: one that lags would be sent the
+ * same frame for as long as our write takes, and if all do, nobody would ever be ahead of a disk
+ * that hangs. A hint alone: who does not have that much refuses what comes next. */
 static void held_probe(const struct raft *raft, const struct safety_held *held)
 {
     uint64_t last = raft_last_index((struct raft *)(uintptr_t)raft), next;
@@ -257,8 +268,8 @@ static void held_probe(const struct raft *raft, const struct safety_held *held)
     }
 }
 
-/* S2: entries of older terms are never committed by counting. Until an entry of our own term is stored here, good answers
- * wait; the newest per peer says all. */
+/* S2: entries of older terms are never committed by counting. Until an entry of our own term is
+ * stored here, good answers wait; the newest per peer says all. */
 static bool result_held(struct safety *safety, const struct raft_message *message)
 {
     const struct raft *raft = safety->raft;
@@ -318,8 +329,8 @@ bool safety_leader_lost(const struct safety *safety)
            raft->io->time(raft->io) - safety->leader_heard_ms >= raft->election_timeout;
 }
 
-/* S9: a follower keeps a dead leader until its own timer ends and refuses every vote until then. When the leader is lost here as
- * well, the candidate has permission. */
+/* S9: a follower keeps a dead leader until its own timer ends and refuses every vote until then.
+ * When the leader is lost here as well, the candidate has permission. */
 static void vote_permit(const struct safety *safety, struct raft_request_vote *vote)
 {
     const struct raft *raft = safety->raft;
@@ -329,8 +340,9 @@ static void vote_permit(const struct safety *safety, struct raft_request_vote *v
         vote->disrupt_leader = true;
 }
 
-/* libraft takes an entry of a newer term at the snapshot's end for a sign that it has everything. But the leader's is committed, so ours never
- * was, and where the log behind it is compacted the snapshot would be sent again and again. */
+/* libraft takes an entry of a newer term at the snapshot's end for a sign that it has everything.
+ * But the leader's is committed, so ours never was, and where the log behind it is compacted the
+ * snapshot would be sent again and again. */
 static bool install_conflicts(const struct raft *raft, const struct raft_install_snapshot *install)
 {
     return install->term >= raft->current_term && install->last_index > raft->commit_index &&
@@ -354,8 +366,9 @@ static void install_conflicting(struct safety *safety, struct raft_message *mess
         raft->log.snapshot.last_term = term;
 }
 
-/* S1 again: libraft may ignore the snapshot, so what counts is what the log says afterwards. It answers at once when it has all of it, and
- * also when what it has there is of a newer term, and not committed. */
+/* S1 again: libraft may ignore the snapshot, so what counts is what the log says afterwards. It
+ * answers at once when it has all of it, and also when what it has there is of a newer term, and
+ * not committed. */
 static void receive_install(struct safety *safety, struct raft_message *message)
 {
     struct raft *raft = safety->raft;
@@ -382,9 +395,10 @@ static void receive_install(struct safety *safety, struct raft_message *message)
     leader_heard(safety, term);
 }
 
-/* S18: who is asked for a vote is a voter in the candidate's configuration, which is newer when ours still says learner: roles only
- * go up. libraft refuses then, and two voters of whom one has not heard of its promotion never elect anybody. Raft votes without
- * regard to the own configuration (4.1). */
+/* S18: who is asked for a vote is a voter in the candidate's configuration, which is newer when
+ * ours still says learner: roles only go up. libraft refuses then, and two voters of whom one has
+ * not heard of its promotion never elect anybody. Raft votes without regard to the own
+ * configuration (4.1). */
 static void receive_vote(struct safety *safety, struct raft_message *message)
 {
     struct raft *raft = safety->raft;
@@ -435,8 +449,9 @@ void safety_receive(struct safety *safety, struct raft_message *message)
     }
 }
 
-/* S13: libraft answers a pre-vote with the candidate's own term. A member with the best log but an old term then never learns
- * why it is refused, the others may not lead for their worse logs, and nobody is ever elected. */
+/* S13: libraft answers a pre-vote with the candidate's own term. A member with the best log but an
+ * old term then never learns why it is refused, the others may not lead for their worse logs, and
+ * nobody is ever elected. */
 static void pre_vote_answer(const struct raft *raft, struct raft_request_vote_result *result)
 {
     if (result->pre_vote == raft_tribool_true && !result->vote_granted &&
@@ -459,9 +474,10 @@ bool safety_send(const struct safety *safety, struct raft_message *message)
             result->last_log_index = raft->log.snapshot.last_index; /* S7 */
         return true;
     }
-    /* S20: this one says no for its term alone, but libraft writes the index before the refused entries as the refused one: 0 for a log
-     * compared from its beginning, which reads like a yes. A reader of an older term learns ours. One that leads our term by now was
-     * compared with nothing here, and counts nothing. */
+    /* S20: this one says no for its term alone, but libraft writes the index before the refused
+     * entries as the refused one: 0 for a log compared from its beginning, which reads like a yes.
+     * A reader of an older term learns ours. One that leads our term by now was compared with
+     * nothing here, and counts nothing. */
     if (safety->refusing && safety_rule(20)) {
         result->last_log_index = 0;
         return true;
@@ -474,7 +490,8 @@ bool safety_send(const struct safety *safety, struct raft_message *message)
                                                              : safety->verifying_index;
     if (result->last_log_index > known)
         result->last_log_index = known; /* S1 */
-    /* A snapshot whose entries are here already is answered by its last index, also while our disk has not stored them yet. */
+    /* A snapshot whose entries are here already is answered by its last index, also while our disk
+     * has not stored them yet. */
     if (result->last_log_index > safety_last_stored(safety))
         result->last_log_index = safety_last_stored(safety);
     return true;

@@ -1,11 +1,14 @@
-/* The rules that make libraft 0.15 safe, applied around its five entry points. Without them it loses committed entries.
+/* The rules that make libraft 0.15 safe, applied around its five entry points. Without them it
+ * loses committed entries.
  *
- * Flow     every received message goes through safety_receive(), every sent one through safety_send(), every tick asks
- *          safety_may_tick(), every finished append is followed by safety_replay().
+ * Flow     every received message goes through safety_receive(), every sent one through
+ *          safety_send(), every tick asks safety_may_tick(), every finished append is followed by
+ *          safety_replay().
  * Shapes   one per member; at most one held result per peer.
  * Units    log indexes, terms, milliseconds.
- * Source   raft/RULES.md says why each rule exists; S4 (fail-stop) is in wal.c and consensus.c, S10 (warm connections)
- *          in transport.c, the trigger of S11 and S21 in consensus_election.c, S15 in consensus_io.c.
+ * Source   raft/RULES.md says why each rule exists; S4 (fail-stop) is in wal.c and consensus.c, S10
+ *          (warm connections) in transport.c, the trigger of S11 and S21 in consensus_election.c,
+ *          S15 in consensus_io.c.
  */
 #ifndef CKPT_RAFT_SAFETY_H
 #define CKPT_RAFT_SAFETY_H
@@ -16,7 +19,8 @@
 #include "raft/core/membership.h"
 #include "raft/net/frame.h"
 
-/* For the simulator alone, to show that each rule is needed: while bit n is set, rule Sn is switched off. No program sets it. */
+/* For the simulator alone, to show that each rule is needed: while bit n is set, rule Sn is
+ * switched off. No program sets it. */
 extern uint32_t safety_rules_off;
 
 static inline bool safety_rule(unsigned rule)
@@ -49,7 +53,8 @@ struct safety {
     struct membership membership;                   /* S16 */
     bool leader_gone;                               /* S9: its connection is dead */
     uint64_t leader_heard_ms;
-    /* All that was committed when the leader said what was heard then is applied here; 0: never. And what it said next. */
+    /* All that was committed when the leader said what was heard then is applied here; 0: never.
+     * And what it said next. */
     uint64_t level_ms;
     uint64_t awaited_index, awaited_term, awaited_ms; /* ms 0: nothing is awaited */
 };
@@ -61,7 +66,8 @@ void safety_receive(struct safety *safety, struct raft_message *message);
 /* May change the message; false: it must not be sent. */
 bool safety_send(const struct safety *safety, struct raft_message *message);
 bool safety_may_tick(const struct safety *safety);
-/* The connection of the last known leader has ended, or it has said nothing for an election timeout: an election disturbs nobody. */
+/* The connection of the last known leader has ended, or it has said nothing for an election
+ * timeout: an election disturbs nobody. */
 bool safety_leader_lost(const struct safety *safety);
 /* This member leads. */
 void safety_elected(struct safety *safety);
@@ -73,8 +79,8 @@ uint64_t safety_last_stored(const struct safety *safety);
 const struct raft_entry *safety_entry(const struct raft *raft, uint64_t index);
 /* The term of the entry at index, 0 when it is not known (compacted, or not there yet). */
 uint64_t safety_term_of(const struct raft *raft, uint64_t index);
-/* When the leader was heard whose every committed entry of that time is applied here; 0: never. Not the moment at which it was heard
- * last: a member that catches up hears it all the time. */
+/* When the leader was heard whose every committed entry of that time is applied here; 0: never. Not
+ * the moment at which it was heard last: a member that catches up hears it all the time. */
 uint64_t safety_level_ms(struct safety *safety);
 /* A snapshot is being installed. */
 bool safety_installing(const struct raft *raft);

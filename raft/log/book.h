@@ -1,10 +1,13 @@
-/* The address book of the members, and who was removed: the local copy, there before any entry is applied.
+/* The address book of the members, and who was removed: the local copy, there before any entry is
+ * applied.
  *
- * Flow     book_load() at open; core puts what members say of themselves and what the replicated book says; book_save() when
- *          something new came, at the next tick.
- * Shapes   file "members", one line per record: "member ID NAME ADDRESS" or "removed ID INDEX NAME", then "crc32c HEX". At most
- *          BOOK_RECORDS_MAX records; the removed one that is oldest gives way.
- * Errors   a file that is damaged is taken for absent: what it says is in the replicated state and in the members' hellos too.
+ * Flow     book_load() at open; core puts what members say of themselves and what the replicated
+ *          book says; book_save() when something new came, at the next tick.
+ * Shapes   file "members", one line per record: "member ID NAME ADDRESS" or "removed ID INDEX
+ *          NAME", then "crc32c HEX". At most BOOK_RECORDS_MAX records; the removed one that is
+ *          oldest gives way.
+ * Errors   a file that is damaged is taken for absent: what it says is in the replicated state and
+ *          in the members' hellos too.
  */
 #ifndef CKPT_RAFT_BOOK_H
 #define CKPT_RAFT_BOOK_H

@@ -1,7 +1,7 @@
 /* Lock, identity and reserve of the data folder. See folder.h.
  *
- * Source   identity file, little endian: "CKPTIDNT", version u32, member id u64, length u8 and bytes of the cluster id,
- *          incarnation u64, epoch u64, crc32c u32 of all before it.
+ * Source   identity file, little endian: "CKPTIDNT", version u32, member id u64, length u8 and
+ *          bytes of the cluster id, incarnation u64, epoch u64, crc32c u32 of all before it.
  */
 #include "raft/log/folder.h"
 
@@ -152,7 +152,8 @@ static void remove_temporary(void *data, const char *name)
     const struct folder *folder = data;
     char path[FOLDER_PATH_BYTES];
 
-    /* A leftover that cannot be removed costs space only; the next write of that name empties it. */
+    /* A leftover that cannot be removed costs space only; the next write of that name empties
+     * it. */
     if (strncmp(name, "tmp-", 4) == 0 && strlen(name) < FOLDER_NAME_BYTES - 1)
         (void)folder->disk->unlink(folder->disk->context, folder_path(folder, name, path), NULL);
 }
@@ -184,8 +185,8 @@ int folder_open(struct folder *folder, const struct disk_ops *disk, const char *
                     path);
         return -1;
     }
-    /* A process that died before its sync of the folder leaves names that the system shows and the disk does not have: what is written
-     * under them from here on would be lost with them. */
+    /* A process that died before its sync of the folder leaves names that the system shows and the
+     * disk does not have: what is written under them from here on would be lost with them. */
     if (disk->list_dir(disk->context, folder->path, remove_temporary, folder, err) != 0 ||
         disk->sync_dir(disk->context, folder->path, err) != 0 ||
         identity_read(folder, cluster_id, member_id, err) != 0) {
@@ -279,8 +280,8 @@ void folder_set_reserve(struct folder *folder, uint64_t bytes)
     folder_check_space(folder);
 }
 
-/* Low: less than the reserve's size is free, or the reserve is gone. Writes come back only when the reserve is back, which
- * needs twice its size: no flapping at the edge. */
+/* Low: less than the reserve's size is free, or the reserve is gone. Writes come back only when the
+ * reserve is back, which needs twice its size: no flapping at the edge. */
 void folder_check_space(struct folder *folder)
 {
     folder->free_bytes = folder->disk->free_bytes(folder->disk->context, folder->path);

@@ -1,14 +1,19 @@
-/* The data folder: one process at a time, one member of one cluster, and a reserve for the day the disk is full.
+/* The data folder: one process at a time, one member of one cluster, and a reserve for the day the
+ * disk is full.
  *
- * Flow     folder_open() locks and reads the identity; folder_claim() writes it as the last step of a bootstrap, so that its
- *          presence means the bootstrap is whole. folder_check_space() is called about once a second; a job that meets a full
- *          disk calls folder_spend_reserve() once and tries again.
- *          An incarnation is a history that all members share. A recovery from lost quorum, or a restore from a backup, begins
- *          another one, under another number; members of different ones refuse each other (transport.h). So recovering two members
- *          separately, or starting old members beside a restored cluster, never mixes two histories. 0: a member that joined
- *          and was not greeted yet.
- * Shapes   files: lock, identity, reserve; founding (founding.h), vote (vote.h), wal-* (wal.h), snapshot-* (snapshot.h), tmp-* (removed at open).
- * Errors   ERR_LOCKED; ERR_MISMATCH another member's or cluster's folder; ERR_CORRUPT identity damaged.
+ * Flow     folder_open() locks and reads the identity; folder_claim() writes it as the last step of
+ *          a bootstrap, so that its presence means the bootstrap is whole. folder_check_space() is
+ *          called about once a second; a job that meets a full disk calls folder_spend_reserve()
+ *          once and tries again.
+ *          An incarnation is a history that all members share. A recovery from lost quorum, or a
+ *          restore from a backup, begins another one, under another number; members of different
+ *          ones refuse each other (transport.h). So recovering two members separately, or starting
+ *          old members beside a restored cluster, never mixes two histories. 0: a member that
+ *          joined and was not greeted yet.
+ * Shapes   files: lock, identity, reserve; founding (founding.h), vote (vote.h), wal-* (wal.h),
+ *          snapshot-* (snapshot.h), tmp-* (removed at open).
+ * Errors   ERR_LOCKED; ERR_MISMATCH another member's or cluster's folder; ERR_CORRUPT identity
+ *          damaged.
  */
 #ifndef CKPT_RAFT_FOLDER_H
 #define CKPT_RAFT_FOLDER_H
@@ -29,8 +34,8 @@ struct folder {
     struct disk_lock *lock;
     bool claimed; /* the identity is there and ours */
     uint64_t incarnation;
-    uint64_t
-        epoch_min; /* the state must have at least this epoch before anything else is decided; 0: any */
+    /* the state must have at least this epoch before anything else is decided; 0: any */
+    uint64_t epoch_min;
     char cluster_id[ID_MAX_BYTES + 1];
     uint64_t member_id;
     bool accepts_writes;

@@ -1,13 +1,16 @@
 /* What a founder's folder knows of the founding of its cluster: the file "founding".
  *
- * Flow     founding_begin() draws the folder's number when the folder is begun, by a bootstrap or a restore. When all founders are
- *          present and blank, the one with the lowest id draws the incarnation, and writes it down with the numbers that it heard;
- *          the others write down what it drew (consensus_founding.c). Only then the folder becomes a member, with its identity.
- *          A founder that was away hears of the incarnation from any other one, by its number: a folder that was begun since,
- *          on a replaced disk, has another number and is refused. When all founders have arrived the file goes.
- * Errors   ERR_CORRUPT with the path: the folder held nothing yet, so it is emptied and begun again.
- * Source   little endian: number u64, origin u64, epoch_min u64, basis u64, incarnation u64, count u8, count times {id u64, number u64}, crc32c
- *          u32 of all before it.
+ * Flow     founding_begin() draws the folder's number when the folder is begun, by a bootstrap or a
+ *          restore. When all founders are present and blank, the one with the lowest id draws the
+ *          incarnation, and writes it down with the numbers that it heard; the others write down
+ *          what it drew (consensus_founding.c). Only then the folder becomes a member, with its
+ *          identity. A founder that was away hears of the incarnation from any other one, by its
+ *          number: a folder that was begun since, on a replaced disk, has another number and is
+ *          refused. When all founders have arrived the file goes.
+ * Errors   ERR_CORRUPT with the path: the folder held nothing yet, so it is emptied and begun
+ *          again.
+ * Source   little endian: number u64, origin u64, epoch_min u64, basis u64, incarnation u64, count
+ *          u8, count times {id u64, number u64}, crc32c u32 of all before it.
  */
 #ifndef CKPT_RAFT_FOUNDING_H
 #define CKPT_RAFT_FOUNDING_H
@@ -29,7 +32,8 @@ int founding_write(const struct folder *folder, const struct founding_record *re
                    struct err *err);
 int founding_begin(const struct folder *folder, const struct random_ops *random,
                    struct founding_record *record, struct err *err);
-/* What all founders must begin with alike: the cluster's name, its members in order, and the state. Never 0. */
+/* What all founders must begin with alike: the cluster's name, its members in order, and the state.
+ * Never 0. */
 uint64_t founding_basis(const struct founding_record *record, const char *cluster_id,
                         const struct consensus_member *members, size_t member_count);
 /* 0: it is none of the founders. */

@@ -43,7 +43,8 @@ static int mark_create(struct mark *mark, const char *path, struct err *err)
 
     if (disk->open(disk->context, path, DISK_OPEN_CREATE, &mark->file, err) != 0)
         return -1;
-    /* All the room it will ever need: raising it must not allocate, for it happens beside the log. */
+    /* All the room it will ever need: raising it must not allocate, for it happens beside the
+     * log. */
     if (mark_lower(mark, 0, err) != 0 ||
         disk->sync_dir(disk->context, mark->folder->path, err) != 0) {
         mark_close(mark);
@@ -62,7 +63,8 @@ int mark_open(struct mark *mark, const struct folder *folder, struct err *err)
     mark->folder = folder;
     folder_path(folder, "synced", path);
     if (disk->open(disk->context, path, DISK_OPEN_WRITE, &mark->file, &why) == 0) {
-        /* Once more, for what was lowered may be in memory only, and the log is cut after it (wal_recover.c, tail_rewrite()). */
+        /* Once more, for what was lowered may be in memory only, and the log is cut after it
+         * (wal_recover.c, tail_rewrite()). */
         if (slots_read(mark, err) == 0 && mark_lower(mark, mark->index, err) == 0)
             return 0;
         mark_close(mark);

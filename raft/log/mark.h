@@ -1,13 +1,18 @@
-/* How far the log certainly reached: a lower bound that tells a log whose end was lost from one that ended there.
+/* How far the log certainly reached: a lower bound that tells a log whose end was lost from one
+ * that ended there.
  *
- * Flow     mark_raise() after each sync of the log: written, not synced, so it costs no wait; the page reaches the disk sooner or later,
- *          and survives the process in any case. mark_lower() before the log is cut on purpose: durable when it returns.
- *          At open the log must reach it.
- * Shapes   file "synced": slot 0 at offset 0, slot 1 at offset 4096; the higher counter wins; raised in turn, lowered both.
+ * Flow     mark_raise() after each sync of the log: written, not synced, so it costs no wait; the
+ *          page reaches the disk sooner or later, and survives the process in any case.
+ *          mark_lower() before the log is cut on purpose: durable when it returns. At open the log
+ *          must reach it.
+ * Shapes   file "synced": slot 0 at offset 0, slot 1 at offset 4096; the higher counter wins;
+ *          raised in turn, lowered both.
  * Units    log indexes.
- * Errors   raising never fails: a bound that could not be written is weaker, not wrong. Neither slot readable: nothing is known.
+ * Errors   raising never fails: a bound that could not be written is weaker, not wrong. Neither
+ *          slot readable: nothing is known.
  * Absent   proof that nothing is missing: after a power cut the bound may be some seconds old.
- * Source   slot, little endian, 28 bytes: "CKPTSYNC", counter u64, index u64, crc32c u32 of all before it.
+ * Source   slot, little endian, 28 bytes: "CKPTSYNC", counter u64, index u64, crc32c u32 of all
+ *          before it.
  */
 #ifndef CKPT_RAFT_MARK_H
 #define CKPT_RAFT_MARK_H

@@ -67,7 +67,8 @@ static int log_open(struct offline *offline, struct err *err)
 }
 
 /* ---- a recovery that is under way ----
- * Source   file "recovering", little endian: incarnation u64 of the log, index u64 of the configuration that ends the recovery, crc32c u32.
+ * Source   file "recovering", little endian: incarnation u64 of the log, index u64 of the
+ *          configuration that ends the recovery, crc32c u32.
  */
 
 static int recovering_write(const struct folder *folder, uint64_t incarnation, uint64_t index,
@@ -157,8 +158,8 @@ static int snapshot_look(struct offline *offline, struct looking *looking, struc
     return 0;
 }
 
-/* As libraft encodes it: version u8, count u64, each {id u64, address with its zero, role u8}. One that does not decode is left to
- * the start of the member. */
+/* As libraft encodes it: version u8, count u64, each {id u64, address with its zero, role u8}. One
+ * that does not decode is left to the start of the member. */
 static void configuration_look(struct looking *looking, const struct wal_record *record)
 {
     struct bytes_reader reader = {record->payload, record->length, false};

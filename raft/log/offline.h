@@ -1,14 +1,20 @@
-/* Work on the data folder of a member that does not run: look into it, begin a cluster from a state, go on alone after a lost quorum.
+/* Work on the data folder of a member that does not run: look into it, begin a cluster from a
+ * state, go on alone after a lost quorum.
  *
- * Flow     offline_look(): lock, newest whole snapshot, log; everything goes to the hooks in order. offline_restore(): into an empty
- *          folder: snapshot, vote, log, and last what the founders need to agree on an incarnation (founding.h), so that a restore
- *          that was cut short holds no member.
- *          offline_recover(): the identity first, with the new incarnation, so that from then on no former member talks to this one;
- *          then the term, then a configuration of this member alone behind the last entry. Until that is there the log is the former
- *          incarnation's, which a file keeps: offline_look() tells that one, and a recovery that was cut short is begun again like the first.
+ * Flow     offline_look(): lock, newest whole snapshot, log; everything goes to the hooks in order.
+ *          offline_restore(): into an empty folder: snapshot, vote, log, and last what the founders
+ *          need to agree on an incarnation (founding.h), so that a restore that was cut short holds
+ *          no member.
+ *          offline_recover(): the identity first, with the new incarnation, so that from then on no
+ *          former member talks to this one; then the term, then a configuration of this member
+ *          alone behind the last entry. Until that is there the log is the former incarnation's,
+ *          which a file keeps: offline_look() tells that one, and a recovery that was cut short is
+ *          begun again like the first.
  * Shapes   nothing is left open.
- * Errors   ERR_REFUSED the folder is not empty, or holds no member; ERR_LOCKED a process uses it; ERR_CORRUPT as at a start.
- * Absent   choosing among members: the operator does, by what offline_look() tells (src/broker/offline.h).
+ * Errors   ERR_REFUSED the folder is not empty, or holds no member; ERR_LOCKED a process uses it;
+ *          ERR_CORRUPT as at a start.
+ * Absent   choosing among members: the operator does, by what offline_look() tells
+ *          (src/broker/offline.h).
  */
 #ifndef CKPT_RAFT_OFFLINE_H
 #define CKPT_RAFT_OFFLINE_H
@@ -50,7 +56,8 @@ struct offline_origin {
     uint64_t incarnation; /* recovery only */
     uint64_t epoch_min;
 };
-/* config.random too. All members are voters. content() writes what hooks.snapshot_read() of a member reads. */
+/* config.random too. All members are voters. content() writes what hooks.snapshot_read() of a
+ * member reads. */
 int offline_restore(const struct consensus_config *config, const struct offline_origin *origin,
                     int (*content)(void *context, const struct consensus_writer *writer,
                                    struct err *err),

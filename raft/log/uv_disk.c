@@ -226,7 +226,8 @@ static int real_sync(struct disk_file *file, struct err *err)
     return fdatasync(file->fd) == 0 ? 0 : fail_errno(err, "sync", "file");
 }
 
-/* One call instead of two: on a log that is synced for each group of entries that is a tenth of the time. */
+/* One call instead of two: on a log that is synced for each group of entries that is a tenth of the
+ * time. */
 static int real_write_sync(struct disk_file *file, uint64_t offset, const void *bytes,
                            size_t length, struct err *err)
 {

@@ -1,7 +1,7 @@
 /* The two-slot store of term and vote. See vote.h.
  *
- * Source   slot, little endian, 44 bytes: "CKPTVOTE", version u32, counter u64, term u64, voted_for u64, zero u32,
- *          crc32c u32 of all before it.
+ * Source   slot, little endian, 44 bytes: "CKPTVOTE", version u32, counter u64, term u64, voted_for
+ *          u64, zero u32, crc32c u32 of all before it.
  */
 #include "raft/log/vote.h"
 
@@ -57,7 +57,8 @@ static int slots_read(struct vote_store *store, struct err *err)
                        "twice in a term; remove "
                        "the member from the cluster and add it under a new id with an empty folder",
                        store->folder->path);
-    /* What is acted upon from here on must not hang on one copy, nor on bytes that a failed sync left in memory only. */
+    /* What is acted upon from here on must not hang on one copy, nor on bytes that a failed sync
+     * left in memory only. */
     return vote_save(store, store->term, store->voted_for, err);
 }
 

@@ -1,7 +1,9 @@
-/* Term and vote, durable before anything acts on them (I8: at most one vote per term survives a crash).
+/* Term and vote, durable before anything acts on them (I8: at most one vote per term survives a
+ * crash).
  *
- * Flow     vote_save() writes both slots of one file, one after the other, each synced: a torn write leaves the other slot whole,
- *          and a slot that rots later has a copy with the same content.
+ * Flow     vote_save() writes both slots of one file, one after the other, each synced: a torn
+ *          write leaves the other slot whole, and a slot that rots later has a copy with the same
+ *          content.
  * Shapes   file "vote": slot 0 at offset 0, slot 1 at offset 4096; the higher counter wins.
  * Errors   ERR_CORRUPT when neither slot can be read: the member must not vote again under this id.
  * Absent   work off the loop: libraft acts as soon as set_term and set_vote return.

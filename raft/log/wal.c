@@ -10,7 +10,8 @@
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
 
-/* What is synced together is also applied together, in one turn of the loop: about 20 ms of it per megabyte of commands. */
+/* What is synced together is also applied together, in one turn of the loop: about 20 ms of it per
+ * megabyte of commands. */
 enum { STAGING_BYTES = 1 << 20, GROUP_BYTES_MAX = 1 << 19, ALIGNMENT = 8 };
 _Static_assert(WAL_PAYLOAD_MAX_BYTES + WAL_RECORD_HEADER_BYTES + WAL_SEGMENT_HEADER_BYTES <
                    WAL_SEGMENT_BYTES,
@@ -46,7 +47,8 @@ static uint64_t now_us(const struct wal *wal)
     return wal->clock == NULL ? 0 : wal->clock->monotonic_us(wal->clock->context);
 }
 
-/* Says where it was: the operator looks at this disk, and at this place of this file when it is read back wrongly. */
+/* Says where it was: the operator looks at this disk, and at this place of this file when it is
+ * read back wrongly. */
 static int tail_failed(struct wal *wal, const char *side, struct err *err)
 {
     const struct wal_segment *segment = tail_segment(wal);
@@ -136,7 +138,8 @@ static int segment_take(struct wal *wal, char path[FOLDER_PATH_BYTES], struct di
     return segment_prepare(wal, path, ret_file, err);
 }
 
-/* The segment before it is synced by the caller; header and name are durable before records follow. */
+/* The segment before it is synced by the caller; header and name are durable before records
+ * follow. */
 static int segment_start(struct wal *wal, uint64_t first_index, struct err *err)
 {
     const struct disk_ops *disk = wal->folder->disk;
@@ -162,7 +165,8 @@ static int segment_start(struct wal *wal, uint64_t first_index, struct err *err)
     return 0;
 }
 
-/* The last segment becomes a new file with the first `keep` bytes: in one step, so that no file is ever shorter than it was made. */
+/* The last segment becomes a new file with the first `keep` bytes: in one step, so that no file is
+ * ever shorter than it was made. */
 int wal_segment_replace(struct wal *wal, uint64_t first_index, const uint8_t *bytes, size_t keep,
                         struct err *err)
 {
@@ -219,8 +223,8 @@ static int record_write(struct wal *wal, uint64_t index, const struct raft_entry
     return 0;
 }
 
-/* Removes the last segment; the one before it becomes the tail. The order, newest first and each removal durable before the
- * next, keeps the log without gaps whenever the member dies. */
+/* Removes the last segment; the one before it becomes the tail. The order, newest first and each
+ * removal durable before the next, keeps the log without gaps whenever the member dies. */
 static int segment_pop(struct wal *wal, struct err *err)
 {
     const struct disk_ops *disk = wal->folder->disk;
@@ -278,7 +282,8 @@ static int tail_cut(struct wal *wal, uint64_t index, struct err *err)
     return 0;
 }
 
-/* Removes all segments but the last. Oldest first: what is left is without gaps whenever the member dies. */
+/* Removes all segments but the last. Oldest first: what is left is without gaps whenever the member
+ * dies. */
 int wal_drop_all_but_last(struct wal *wal, struct err *err)
 {
     const struct disk_ops *disk = wal->folder->disk;
@@ -403,7 +408,8 @@ static void spare_work(struct disk_job *job)
     struct disk_file *file;
 
     folder_path(wal->folder, "tmp-wal-spare", path);
-    /* Without a spare the next segment is made when it is needed, which is slower and reports the error. */
+    /* Without a spare the next segment is made when it is needed, which is slower and reports the
+     * error. */
     if (segment_prepare(wal, path, &file, NULL) != 0)
         return;
     wal->folder->disk->close(file);

@@ -1,21 +1,26 @@
-/* The write-ahead log: segments of checksummed records, group commit, one job in flight off the loop.
+/* The write-ahead log: segments of checksummed records, group commit, one job in flight off the
+ * loop.
  *
- * Flow     wal_open() verifies every record, cuts a torn tail and refuses damage in the middle. Then operations queue up first
- *          in, first out; consecutive appends share one sync; done() comes when the operation is durable.
- * Shapes   files "wal-<first index in 16 hex digits>", preallocated to folder->segment_bytes. A segment is
- *          synced before its successor is created, so only the last one can have a torn tail. From the bootstrap on there is at
- *          least one, and none is ever shorter than it was made: what is missing was taken away.
- *          The end: mark.h remembers how far the log was synced; one that ends before that was cut, zeroed or lost its last
- *          segment. What the last segment holds is written once more at open: after a failed sync the system may show bytes that
- *          the disk does not have.
- *          Torn or damaged: a record carries its position in the batch that was synced with it. A bad record followed by a whole
- *          one of the same batch was never acknowledged: torn. Followed by one of a later batch it had been synced: damage.
+ * Flow     wal_open() verifies every record, cuts a torn tail and refuses damage in the middle.
+ *          Then operations queue up first in, first out; consecutive appends share one sync; done()
+ *          comes when the operation is durable.
+ * Shapes   files "wal-<first index in 16 hex digits>", preallocated to folder->segment_bytes. A
+ *          segment is synced before its successor is created, so only the last one can have a torn
+ *          tail. From the bootstrap on there is at least one, and none is ever shorter than it was
+ *          made: what is missing was taken away. The end: mark.h remembers how far the log was
+ *          synced; one that ends before that was cut, zeroed or lost its last segment. What the
+ *          last segment holds is written once more at open: after a failed sync the system may show
+ *          bytes that the disk does not have.
+ *          Torn or damaged: a record carries its position in the batch that was synced with it. A
+ *          bad record followed by a whole one of the same batch was never acknowledged: torn.
+ *          Followed by one of a later batch it had been synced: damage.
  * Units    bytes, log indexes, microseconds.
  * Errors   any failed operation is final: failed() is called once, no done() after it (rule S4).
  * Absent   repair of damage: the member leaves the cluster and comes back under a new id.
- * Source   segment header, 64 bytes: "CKPTWAL1", version u32, zero u32, first index u64, zeros, crc32c u32 at 60.
- *          record: crc32c u32 of all after it, payload length u32, index u64, term u64, type u8, 3 zeros, ordinal u32, payload,
- *          zeros up to a multiple of 8. Little endian. A zero record ends the segment.
+ * Source   segment header, 64 bytes: "CKPTWAL1", version u32, zero u32, first index u64, zeros,
+ *          crc32c u32 at 60. record: crc32c u32 of all after it, payload length u32, index u64,
+ *          term u64, type u8, 3 zeros, ordinal u32, payload, zeros up to a multiple of 8. Little
+ *          endian. A zero record ends the segment.
  */
 #ifndef CKPT_RAFT_WAL_H
 #define CKPT_RAFT_WAL_H
@@ -85,10 +90,12 @@ struct wal {
     uint64_t sync_count, sync_us_total, sync_us_max;
 };
 
-/* No job runs yet. An empty folder gives a log without segments: call wal_reset_now() before the first append. */
+/* No job runs yet. An empty folder gives a log without segments: call wal_reset_now() before the
+ * first append. */
 int wal_open(struct wal *wal, struct folder *folder, const struct clock_ops *clock,
              void (*failed)(void *context, const struct err *err), void *context, struct err *err);
-/* Not busy. Operations still queued are completed with done() so that their owners can free them: only after a failure. */
+/* Not busy. Operations still queued are completed with done() so that their owners can free them:
+ * only after a failure. */
 void wal_close(struct wal *wal);
 bool wal_busy(const struct wal *wal);
 /* How long the job under way has taken; 0: none. A disk that hangs neither fails nor ends it. */
@@ -103,7 +110,8 @@ int wal_reset_now(struct wal *wal, uint64_t next_index, struct err *err);
 int wal_append_now(struct wal *wal, uint64_t index, const struct raft_entry *entry,
                    struct err *err);
 
-/* Between the two nothing is started: what the caller sends to the peers meanwhile is on its way before our own disk is. */
+/* Between the two nothing is started: what the caller sends to the peers meanwhile is on its way
+ * before our own disk is. */
 void wal_hold(struct wal *wal);
 void wal_release(struct wal *wal);
 /* entries stay the caller's until done. Indexes must follow the last one queued. */
@@ -118,11 +126,13 @@ void wal_drop_before(struct wal *wal, uint64_t index);
 
 /* ---- shared by wal.c and wal_recover.c; also for the fuzz target ---- */
 
-/* False unless a whole record with the right checksum begins at bytes. ret_bytes: its padded size. */
+/* False unless a whole record with the right checksum begins at bytes. ret_bytes: its padded
+ * size. */
 bool wal_record_decode(const uint8_t *bytes, size_t left, struct wal_record *ret_record,
                        size_t *ret_bytes);
-/* Walks one segment's content. ret_end: offset after the last whole record; ret_torn: something other than zeros follows
- * it. ERR_CORRUPT when a synced record is damaged; path is for the message. */
+/* Walks one segment's content. ret_end: offset after the last whole record; ret_torn: something
+ * other than zeros follows it. ERR_CORRUPT when a synced record is damaged; path is for the
+ * message. */
 int wal_segment_scan(const uint8_t *bytes, size_t length, const char *path, bool is_last,
                      int (*visit)(void *data, const struct wal_record *record, struct err *err),
                      void *data, struct wal_segment *ret_segment, bool *ret_torn, struct err *err);

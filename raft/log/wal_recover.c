@@ -50,7 +50,8 @@ bool wal_record_decode(const uint8_t *bytes, size_t left, struct wal_record *ret
     return true;
 }
 
-/* After the last whole record: a whole record of a later batch proves that the missing one had been synced. */
+/* After the last whole record: a whole record of a later batch proves that the missing one had been
+ * synced. */
 static int judge_tail(const uint8_t *bytes, size_t length, size_t end, uint64_t last_index,
                       const char *path, struct err *err)
 {
@@ -205,8 +206,9 @@ static int end_check(const struct wal *wal, const struct wal_segment *segment, c
         path, segment->used_bytes, segment->last_index, wal->mark.index);
 }
 
-/* After a failed sync the system keeps in memory what it could not write, calls it clean, and shows it to whoever reads: before
- * anything is built on these bytes they are written again. The same bytes, so whatever is torn was right before and is right then. */
+/* After a failed sync the system keeps in memory what it could not write, calls it clean, and shows
+ * it to whoever reads: before anything is built on these bytes they are written again. The same
+ * bytes, so whatever is torn was right before and is right then. */
 static int tail_rewrite(struct wal *wal, const uint8_t *bytes, size_t used, const char *path,
                         struct err *err)
 {
@@ -260,7 +262,8 @@ static int segment_recover(struct wal *wal, uint64_t first_index, bool is_last, 
     return 0;
 }
 
-/* A snapshot was installed, an empty segment follows it, and the member died before the older ones were removed. */
+/* A snapshot was installed, an empty segment follows it, and the member died before the older ones
+ * were removed. */
 static int reset_was_cut_short(const struct wal *wal, bool *ret_was, struct err *err)
 {
     const struct wal_segment *last = &wal->segments[wal->segment_count - 1];

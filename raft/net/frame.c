@@ -256,7 +256,8 @@ static int entries_decode(struct bytes_reader *reader, unsigned count,
     return 0;
 }
 
-/* libraft decodes configurations without bounds checks, and takes no id or address twice: only what it would read safely passes. */
+/* libraft decodes configurations without bounds checks, and takes no id or address twice: only what
+ * it would read safely passes. */
 static bool configuration_plausible(const struct raft_buffer *buf)
 {
     struct bytes_reader reader = {buf->base, buf->len, false};
@@ -497,7 +498,8 @@ int frame_decode(const struct frame *frame, struct frame_message *ret_message, s
 
     if (body_decode(&reader, &message) != 0)
         return err_set(err, ERR_CORRUPT, "frame of type %d makes no sense", (int)frame->type);
-    /* A later build may say more in its hello: what is behind the known fields is not ours to judge. */
+    /* A later build may say more in its hello: what is behind the known fields is not ours to
+     * judge. */
     if (message.type == FRAME_HELLO || message.type == FRAME_HELLO_REPLY)
         reader.left = 0;
     if (reader.failed || reader.left != 0) {

@@ -1,13 +1,15 @@
-/* Frames between members: magic, type, length, checksum, body. Encoding never fails; decoding trusts nothing.
+/* Frames between members: magic, type, length, checksum, body. Encoding never fails; decoding
+ * trusts nothing.
  *
- * Flow     frame_parse() on a receive buffer: a whole frame, "more bytes needed", or an error that ends the connection. Then
- *          frame_decode() turns the body into a message.
- * Shapes   a frame is at most FRAME_BODY_MAX_BYTES + FRAME_HEADER_BYTES long. Received entries share one heap batch, as
- *          libraft wants it; frame_message_close() frees what libraft did not take.
+ * Flow     frame_parse() on a receive buffer: a whole frame, "more bytes needed", or an error that
+ *          ends the connection. Then frame_decode() turns the body into a message.
+ * Shapes   a frame is at most FRAME_BODY_MAX_BYTES + FRAME_HEADER_BYTES long. Received entries
+ *          share one heap batch, as libraft wants it; frame_message_close() frees what libraft did
+ *          not take.
  * Units    bytes; numbers are little endian.
  * Errors   ERR_CORRUPT: wrong magic, checksum, length or body.
- * Source   header, 16 bytes: magic u32, type u8, version u8, zero u16, body length u32, crc32c u32 of the 12 bytes before it and
- *          the body.
+ * Source   header, 16 bytes: magic u32, type u8, version u8, zero u16, body length u32, crc32c u32
+ *          of the 12 bytes before it and the body.
  */
 #ifndef CKPT_RAFT_FRAME_H
 #define CKPT_RAFT_FRAME_H
@@ -20,8 +22,8 @@
 enum {
     FRAME_HEADER_BYTES = 16,
     FRAME_BODY_MAX_BYTES = CONSENSUS_ENTRY_MAX_BYTES + (1 << 17),
-    FRAME_ENTRIES_TARGET_BYTES =
-        256 << 10, /* an AppendEntries takes entries up to this, at least one */
+    /* an AppendEntries takes entries up to this, at least one */
+    FRAME_ENTRIES_TARGET_BYTES = 256 << 10,
     FRAME_SNAPSHOT_CHUNK_BYTES = 256 << 10,
     FRAME_CLUSTER_BYTES = 129,
 };
@@ -53,8 +55,8 @@ struct frame_hello {
     char address[CONSENSUS_ADDRESS_BYTES]; /* where `from` listens */
     uint64_t last_index;                   /* of the sender's log */
     char contact[CONSENSUS_ADDRESS_BYTES]; /* of the sender */
-    uint64_t
-        founding; /* number of the sender's folder, which is no member yet (founding.h); else 0 */
+    /* number of the sender's folder, which is no member yet (founding.h); else 0 */
+    uint64_t founding;
 };
 
 /* Append only. */
@@ -98,8 +100,8 @@ struct frame_snapshot {
     uint64_t stream; /* chosen by the sender, to tell late chunks from new ones */
     uint64_t term;   /* begin */
     uint64_t index;  /* begin: last index in the snapshot */
-    uint64_t
-        offset; /* begin: size of the file; chunk: of its first byte; acknowledgement: next byte wanted */
+    /* begin: size of the file; chunk: of its first byte; acknowledgement: next byte wanted */
+    uint64_t offset;
     bool failed;          /* acknowledgement: the receiver gives up */
     const uint8_t *bytes; /* chunk; points into the frame */
     size_t length;
@@ -110,7 +112,8 @@ struct frame_read {
     uint64_t round;
 };
 
-/* What goes along with entries, their answers and votes: of the sender, whether libraft's message says anything or not. */
+/* What goes along with entries, their answers and votes: of the sender, whether libraft's message
+ * says anything or not. */
 struct frame_note {
     bool told; /* else the rest is not in the frame: it was told lately */
     enum consensus_unfit unfit;
@@ -125,8 +128,9 @@ struct frame_message {
     union {
         struct frame_hello hello;
         struct frame_hello_reply reply;
-        struct raft_message
-            core; /* append, append result, vote, vote result; server_id and address are the receiver's to set */
+        /* append, append result, vote, vote result; server_id and address are the receiver's to
+         * set */
+        struct raft_message core;
         struct frame_snapshot snapshot;
         struct frame_read read; /* ping, pong, campaign */
     };
@@ -151,7 +155,8 @@ static inline bool frame_has_note(enum frame_type type)
     return type >= FRAME_APPEND && type <= FRAME_VOTE_RESULT;
 }
 
-/* Appends one frame. For FRAME_APPEND the core message's entries are all written: the caller splits. */
+/* Appends one frame. For FRAME_APPEND the core message's entries are all written: the caller
+ * splits. */
 void frame_encode(struct buf *buf, const struct frame_message *message);
 /* How many of the entries from `first` on go into one frame: at least one when there are any. */
 unsigned frame_entries_that_fit(const struct raft_append_entries *append, unsigned first);

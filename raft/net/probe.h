@@ -1,8 +1,10 @@
 /* Asks who listens at an address, before a membership change counts on it.
  *
- * Flow     probe_start() dials, says a hello that asks only, and takes the reply: done() once, later, from the loop.
+ * Flow     probe_start() dials, says a hello that asks only, and takes the reply: done() once,
+ *          later, from the loop.
  * Shapes   one question at a time; PROBE_TIMEOUT_MS for all of it.
- * Errors   ERR_UNAVAILABLE nobody answers; ERR_MISMATCH another cluster or member; ERR_REFUSED it holds data of its own.
+ * Errors   ERR_UNAVAILABLE nobody answers; ERR_MISMATCH another cluster or member; ERR_REFUSED it
+ *          holds data of its own.
  */
 #ifndef CKPT_RAFT_PROBE_H
 #define CKPT_RAFT_PROBE_H

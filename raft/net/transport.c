@@ -86,7 +86,8 @@ static void foreign_forget(struct transport *transport, const struct consensus_f
     }
 }
 
-/* A free one, or of one that only calls, which tells less than one that answers: any number of addresses may call. */
+/* A free one, or of one that only calls, which tells less than one that answers: any number of
+ * addresses may call. */
 static struct foreign *foreign_place(struct transport *transport, bool answers)
 {
     struct foreign *place = NULL;
@@ -149,7 +150,8 @@ static bool out_forget(struct peer *peer)
     return was_ready;
 }
 
-/* The backoff shrinks only after a connection has lasted, so that a peer which refuses us is not dialled in a hurry. */
+/* The backoff shrinks only after a connection has lasted, so that a peer which refuses us is not
+ * dialled in a hurry. */
 static void out_lost(struct peer *peer)
 {
     uint64_t now = now_us(peer->transport);
@@ -204,7 +206,8 @@ static void out_end(struct peer *peer)
     out_lost(peer);
 }
 
-/* The one thing that is said in this direction: the reply to our hello, and later, perhaps, that we were removed. */
+/* The one thing that is said in this direction: the reply to our hello, and later, perhaps, that we
+ * were removed. */
 static void out_received(void *data, const uint8_t *bytes, size_t length)
 {
     struct peer *peer = data;
@@ -245,7 +248,8 @@ static void dial(struct peer *peer)
     peer->out = transport->network->connect(transport->network->context, address, &events);
 }
 
-/* S10: connections are there before anything is to be sent: what meets none is lost, and that may be the request for a vote. */
+/* S10: connections are there before anything is to be sent: what meets none is lost, and that may
+ * be the request for a vote. */
 static void dial_warm(struct peer *peer)
 {
     if (safety_rule(10))
@@ -360,7 +364,8 @@ static struct peer *stranger_new(struct transport *transport, const struct frame
     return peer;
 }
 
-/* The peer lives: no reason to wait for the next dial, nor for one that began while it could not be reached. */
+/* The peer lives: no reason to wait for the next dial, nor for one that began while it could not be
+ * reached. */
 static bool out_is_outdated(const struct peer *peer)
 {
     return !peer->out_ready && peer->out != NULL &&
@@ -408,7 +413,8 @@ static void called_as(struct inbound *in, const struct frame_hello *hello)
     transport_incarnation(transport, &said);
 }
 
-/* Two members of different incarnations hold histories that contradict each other: they never exchange another frame. */
+/* Two members of different incarnations hold histories that contradict each other: they never
+ * exchange another frame. */
 static bool incarnation_fits(struct inbound *in, const struct frame_hello *hello)
 {
     struct transport *transport = in->transport;
@@ -482,8 +488,9 @@ static int in_hello(struct inbound *in, const struct frame_hello *hello)
     return 0;
 }
 
-/* I11: a voter that lost its disk and joins under its old id is refused by whoever knows it for a voter. Until somebody has
- * welcomed this member it may be such a one: what was said before may be meant for its former self. */
+/* I11: a voter that lost its disk and joins under its old id is refused by whoever knows it for a
+ * voter. Until somebody has welcomed this member it may be such a one: what was said before may be
+ * meant for its former self. */
 static bool in_passes_over(const struct inbound *in, enum frame_type type)
 {
     return in->transport->unfilled &&

@@ -1,22 +1,27 @@
 /* Connections between members: one per direction, kept warm, dialled again when lost.
  *
- * Flow     each member dials every other one and sends on the connection it dialled; it receives on those it accepted. The
- *          first frame of a dialled connection says who it is and where it listens; one reply comes back and says whether it
- *          is welcome. A lost inbound connection is told at once: that is how the death of a leader is noticed in a
- *          millisecond (S11).
- * Shapes   one struct peer per other member, at most TRANSPORT_PEERS_MAX: known ones (transport_put) and strangers, which said
- *          hello before this member learnt of them (Raft answers them, 4.1) and are forgotten TRANSPORT_STRANGER_MS after their
- *          connection. At most TRANSPORT_GREETING_MAX accepted connections without a hello, for TRANSPORT_GREETING_MS (one more ends the oldest).
- *          A peer's queue is bounded by TRANSPORT_QUEUE_MAX_BYTES: one frame more is refused, and Raft sends it again later.
- *          A receive buffer holds one frame.
- *          Two addresses of a peer are tried in turn: the newest word (its own hello, or the replicated book), and the one of
- *          this member's configuration file, so that a file that was corrected everywhere works too.
- *          A member that has joined and holds nothing yet takes entries and snapshots only of those that have welcomed it, and gives
- *          no votes: who knows it for a voter does not welcome it (I11).
- *          Of two connections of one peer the one that was accepted last counts, whichever's hello is read last.
- * Errors   a frame that is not right ends its connection. A hello of another cluster, of another incarnation of this cluster
- *          (after a recovery or restore that this or the other member was no part of), for another member, or of one that was
- *          removed is answered so and leads nowhere. Where the network proves who a peer is (src/net/tls_network.h), it must be the
+ * Flow     each member dials every other one and sends on the connection it dialled; it receives on
+ *          those it accepted. The first frame of a dialled connection says who it is and where it
+ *          listens; one reply comes back and says whether it is welcome. A lost inbound connection
+ *          is told at once: that is how the death of a leader is noticed in a millisecond (S11).
+ * Shapes   one struct peer per other member, at most TRANSPORT_PEERS_MAX: known ones
+ *          (transport_put) and strangers, which said hello before this member learnt of them (Raft
+ *          answers them, 4.1) and are forgotten TRANSPORT_STRANGER_MS after their connection. At
+ *          most TRANSPORT_GREETING_MAX accepted connections without a hello, for
+ *          TRANSPORT_GREETING_MS (one more ends the oldest). A peer's queue is bounded by
+ *          TRANSPORT_QUEUE_MAX_BYTES: one frame more is refused, and Raft sends it again later. A
+ *          receive buffer holds one frame.
+ *          Two addresses of a peer are tried in turn: the newest word (its own hello, or the
+ *          replicated book), and the one of this member's configuration file, so that a file that
+ *          was corrected everywhere works too. A member that has joined and holds nothing yet takes
+ *          entries and snapshots only of those that have welcomed it, and gives no votes: who knows
+ *          it for a voter does not welcome it (I11).
+ *          Of two connections of one peer the one that was accepted last counts, whichever's hello
+ *          is read last.
+ * Errors   a frame that is not right ends its connection. A hello of another cluster, of another
+ *          incarnation of this cluster (after a recovery or restore that this or the other member
+ *          was no part of), for another member, or of one that was removed is answered so and leads
+ *          nowhere. Where the network proves who a peer is (src/net/tls_network.h), it must be the
  *          member that was dialled, or that hello names.
  * Absent   TLS (a wrapper of the network table).
  */
@@ -88,7 +93,8 @@ struct peer {
     uint64_t last_heard_us;
 };
 
-/* Holds another history under the id of a member. A place is free when it was not heard for TRANSPORT_FOREIGN_MS. */
+/* Holds another history under the id of a member. A place is free when it was not heard for
+ * TRANSPORT_FOREIGN_MS. */
 struct foreign {
     struct consensus_foreign who; /* id 0: nobody */
     uint64_t seen_us;
@@ -132,14 +138,16 @@ void transport_hang_up(struct transport *transport, uint64_t id);
 
 /* Dials the peer at once when it is not dialled now: something is to be asked, or told. */
 void transport_hurry(struct transport *transport, uint64_t id);
-/* With S10 switched off: something is to be sent and there is no connection, dial now. Else nothing. */
+/* With S10 switched off: something is to be sent and there is no connection, dial now. Else
+ * nothing. */
 void transport_dial_cold(struct transport *transport, uint64_t to);
 /* False: not connected, or the queue is full. */
 bool transport_send(struct transport *transport, uint64_t to, const struct frame_message *message);
 /* Bytes that may be sent below the high water mark; 0 also when not connected. */
 size_t transport_room(const struct transport *transport, uint64_t to);
 bool transport_connected(const struct transport *transport, uint64_t to);
-/* What somebody said of its incarnation (0: not known): remembered when it is not ours, else what was remembered of it is forgotten. */
+/* What somebody said of its incarnation (0: not known): remembered when it is not ours, else what
+ * was remembered of it is forgotten. */
 void transport_incarnation(struct transport *transport, const struct consensus_foreign *said);
 /* Whether it was heard lately. */
 bool transport_foreign_alive(const struct transport *transport, const struct foreign *foreign);

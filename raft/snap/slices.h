@@ -1,11 +1,13 @@
-/* A file made of a state that goes on changing: filled in slices on the loop, each worked on and written off it.
+/* A file made of a state that goes on changing: filled in slices on the loop, each worked on and
+ * written off it.
  *
- * Flow     slices_begin() -> fill() on the loop -> job: write() off it -> fill() ... -> the job of the last slice -> finished().
- *          The loop is held for a slice at a time, and for none while one is being written.
+ * Flow     slices_begin() -> fill() on the loop -> job: write() off it -> fill() ... -> the job of
+ *          the last slice -> finished(). The loop is held for a slice at a time, and for none while
+ *          one is being written.
  * Shapes   memory: one slice, and what the source holds.
  * Units    bytes of a slice as fill() gave it.
- * Errors   finished(-1, err): the source, the disk: the file is removed, since it may be what fills the disk; or slices_cancel(), which leaves it
- *          as it is.
+ * Errors   finished(-1, err): the source, the disk: the file is removed, since it may be what fills
+ *          the disk; or slices_cancel(), which leaves it as it is.
  */
 #ifndef CKPT_RAFT_SLICES_H
 #define CKPT_RAFT_SLICES_H

@@ -1,14 +1,18 @@
-/* Snapshots: one file each, versioned and checksummed, content as an LZ4 frame. libraft sees only a token; content is streamed.
+/* Snapshots: one file each, versioned and checksummed, content as an LZ4 frame. libraft sees only a
+ * token; content is streamed.
  *
- * Flow     taking: snapshot_take.h writes tmp-snapshot-take; snapshot_keep_work() then syncs, renames and syncs the folder in a
- *          job, and removes all but the newest two. Installing: the same with tmp-snapshot-install, after
- *          snapshot_verify(). Opening: snapshot_list(), newest first, until one verifies.
+ * Flow     taking: snapshot_take.h writes tmp-snapshot-take; snapshot_keep_work() then syncs,
+ *          renames and syncs the folder in a job, and removes all but the newest two. Installing:
+ *          the same with tmp-snapshot-install, after snapshot_verify(). Opening: snapshot_list(),
+ *          newest first, until one verifies.
  * Shapes   files "snapshot-<index>-<term>", 16 hex digits each, so that names sort by index.
  * Units    bytes, log indexes.
  * Errors   ERR_CORRUPT with path and reason.
- * Source   header, little endian: "CKPTSNAP", version u32, header length u32, index u64, term u64, configuration index u64,
- *          servers u32, each {id u64, role u8, address length u16, address}, crc32c u32 of all before it; then one LZ4 frame;
- *          trailer, 28 bytes: "CKPTSEND", frame length u64, zero u32, crc32c u32 of the frame, crc32c u32 of the trailer.
+ * Source   header, little endian: "CKPTSNAP", version u32, header length u32, index u64, term u64,
+ *          configuration index u64, servers u32, each {id u64, role u8, address length u16,
+ *          address}, crc32c u32 of all before it; then one LZ4 frame; trailer, 28 bytes:
+ *          "CKPTSEND", frame length u64, zero u32, crc32c u32 of the frame, crc32c u32 of the
+ *          trailer.
  */
 #ifndef CKPT_RAFT_SNAPSHOT_H
 #define CKPT_RAFT_SNAPSHOT_H
@@ -64,7 +68,8 @@ int snapshot_read(const struct folder *folder, const char *path,
                   int (*take)(void *context, const struct consensus_reader *reader,
                               struct err *err),
                   void *context, struct err *err);
-/* In a job: makes a finished temporary file the newest snapshot and removes the ones that are too many. */
+/* In a job: makes a finished temporary file the newest snapshot and removes the ones that are too
+ * many. */
 int snapshot_keep_work(const struct folder *folder, const char *temporary, uint64_t index,
                        uint64_t term, struct err *err);
 

@@ -16,7 +16,8 @@ struct snapshot_bytes {
     void *bytes;
     size_t length;
 };
-/* Short only at the end of the file. What cannot be read is not damaged: the error says where it was. */
+/* Short only at the end of the file. What cannot be read is not damaged: the error says where it
+ * was. */
 int snapshot_read_at(const struct folder *folder, struct disk_file *file, const char *path,
                      uint64_t offset, struct snapshot_bytes into, size_t *ret_length,
                      struct err *err);

@@ -1,5 +1,6 @@
-/* Writing an own snapshot beside the running loop: the state in slices (slices.h), compressed on their way into the file.
- * Shapes: one at a time; memory: one slice, and what the state holds back for it. */
+/* Writing an own snapshot beside the running loop: the state in slices (slices.h), compressed on
+ * their way into the file. Shapes: one at a time; memory: one slice, and what the state holds back
+ * for it. */
 #ifndef CKPT_RAFT_SNAPSHOT_TAKE_H
 #define CKPT_RAFT_SNAPSHOT_TAKE_H
 
@@ -16,7 +17,8 @@ struct snapshot_take {
     char path[FOLDER_PATH_BYTES];
 };
 
-/* Writes the file `name`. meta and hooks must live until finished(), which is never called from inside. */
+/* Writes the file `name`. meta and hooks must live until finished(), which is never called from
+ * inside. */
 void take_begin(struct snapshot_take *take, const struct folder *folder,
                 const struct consensus_hooks *hooks, const char *name,
                 const struct snapshot_meta *meta,

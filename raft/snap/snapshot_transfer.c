@@ -48,7 +48,8 @@ void transfer_unreadable(struct transfer *transfer, const struct err *err)
     transfer->unreadable_err = *err;
 }
 
-/* What the chunk has of the content, checked as it goes: its receiver would refuse a damaged one again and again. */
+/* What the chunk has of the content, checked as it goes: its receiver would refuse a damaged one
+ * again and again. */
 static int out_chunk_check(struct transfer_out *out)
 {
     uint64_t begin = out->sent_bytes, end = begin + out->chunk_length;
@@ -136,8 +137,9 @@ int transfer_send(struct transfer *transfer, uint64_t peer, const struct snapsho
     uint32_t crc;
     struct err err;
 
-    /* Begun in an older term: meanwhile the peer may have given it up for another leader's, without a word to us. Not as a failure: libraft
-     * would take that for one of the stream that begins here. */
+    /* Begun in an older term: meanwhile the peer may have given it up for another leader's, without
+     * a word to us. Not as a failure: libraft would take that for one of the stream that begins
+     * here. */
     if (before != NULL && before->term < term && !before->ended)
         out_end(before, 0);
     out = out_find(transfer, 0, false);
@@ -353,7 +355,8 @@ static void in_begin(struct transfer *transfer, uint64_t from, const struct fram
 {
     struct transfer_in *in = &transfer->in;
 
-    /* A newer term ends what the leader before it began: its connection may be silent for long before it is lost. */
+    /* A newer term ends what the leader before it began: its connection may be silent for long
+     * before it is lost. */
     bool another = in->active && in->from != from && frame->term <= in->term;
 
     if (in->working || transfer->in_held || another || frame->offset == 0) {
@@ -401,8 +404,9 @@ void transfer_in_release(struct transfer *transfer)
     transfer->in_held = false;
 }
 
-/* A disk that takes long is no reason to throw away what it is at, and the sender, who would begin again, hears so in time. One that hangs
- * must not keep the sender's file open and its next snapshot waiting. */
+/* A disk that takes long is no reason to throw away what it is at, and the sender, who would begin
+ * again, hears so in time. One that hangs must not keep the sender's file open and its next
+ * snapshot waiting. */
 static void in_tick(struct transfer *transfer, uint64_t now, uint64_t limit)
 {
     struct transfer_in *in = &transfer->in;

@@ -1,12 +1,16 @@
-/* Sending a snapshot to a member that is too far behind, and receiving one: the file in acknowledged chunks between other frames.
+/* Sending a snapshot to a member that is too far behind, and receiving one: the file in
+ * acknowledged chunks between other frames.
  *
- * Flow     transfer_send() opens the file and streams it, TRANSFER_WINDOW_BYTES ahead of the acknowledgements, so that heartbeats
- *          pass; sent() tells how it ended. The receiver writes tmp-snapshot-install, synced in parts, verifies every byte, then
- *          received(); while its disk is at a piece for long, it says so.
- * Shapes   one outgoing stream per peer, one incoming stream in all; a second sender is refused and tries again later.
+ * Flow     transfer_send() opens the file and streams it, TRANSFER_WINDOW_BYTES ahead of the
+ *          acknowledgements, so that heartbeats pass; sent() tells how it ended. The receiver
+ *          writes tmp-snapshot-install, synced in parts, verifies every byte, then received();
+ *          while its disk is at a piece for long, it says so.
+ * Shapes   one outgoing stream per peer, one incoming stream in all; a second sender is refused and
+ *          tries again later.
  * Units    bytes, microseconds.
- * Errors   sent(-1): connection lost, refused, or no acknowledgement for TRANSFER_STALL_MS. A receiver that cannot write its
- *          disk refuses the stream; its log will tell of the disk soon enough.
+ * Errors   sent(-1): connection lost, refused, or no acknowledgement for TRANSFER_STALL_MS. A
+ *          receiver that cannot write its disk refuses the stream; its log will tell of the disk
+ *          soon enough.
  */
 #ifndef CKPT_RAFT_SNAPSHOT_TRANSFER_H
 #define CKPT_RAFT_SNAPSHOT_TRANSFER_H
@@ -74,15 +78,16 @@ struct transfer {
     const struct folder *folder;
     struct transport *transport;
     const struct clock_ops *clock;
-    /* A whole, verified snapshot lies in TRANSFER_FILE until the next call of transfer_in_release(). Takes meta. */
+    /* A whole, verified snapshot lies in TRANSFER_FILE until the next call of
+     * transfer_in_release(). Takes meta. */
     void (*received)(void *context, uint64_t from, uint64_t term, struct snapshot_meta *take_meta);
     void *context;
     struct transfer_out out[CONSENSUS_MEMBERS_MAX];
     struct transfer_in in;
     bool in_held; /* received() was called, the file is still needed */
     uint64_t stream_last;
-    bool
-        unreadable; /* our newest snapshot could not be read: it fills nobody, another one is due */
+    /* our newest snapshot could not be read: it fills nobody, another one is due */
+    bool unreadable;
     uint64_t unreadable_total;
     struct err unreadable_err; /* of the last time */
 };
@@ -105,7 +110,8 @@ void transfer_in_release(struct transfer *transfer);
 void transfer_unreadable(struct transfer *transfer, const struct err *err);
 bool transfer_sending_to(const struct transfer *transfer, uint64_t peer);
 bool transfer_busy(const struct transfer *transfer); /* a job is in flight */
-/* Ends outgoing streams with sent(-1) and forgets the incoming one. Not while busy, unless jobs never come back. */
+/* Ends outgoing streams with sent(-1) and forgets the incoming one. Not while busy, unless jobs
+ * never come back. */
 void transfer_close(struct transfer *transfer);
 
 #endif

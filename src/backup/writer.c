@@ -64,7 +64,8 @@ int backup_writer_begin(struct backup_writer *writer, const Ckpt__V1__BackupHead
     return status;
 }
 
-/* Incompressible bytes are stored as they are: a chunk never takes more than its raw bytes and the head. */
+/* Incompressible bytes are stored as they are: a chunk never takes more than its raw bytes and the
+ * head. */
 static int chunk_put(struct backup_writer *writer, struct err *err)
 {
     uint8_t *body = writer->stored + FORMAT_CHUNK_HEAD_BYTES;

@@ -1,6 +1,7 @@
 /* A growing byte buffer.
  *
- * Shapes   caller's storage, heap bytes; buf_init/buf_close. A closed buffer is empty and may be used again.
+ * Shapes   caller's storage, heap bytes; buf_init/buf_close. A closed buffer is empty and may be
+ *          used again.
  * Errors   none: out of memory stops the program (check.h). Callers bound what they append.
  */
 #ifndef CKPT_BASE_BUF_H

@@ -1,6 +1,7 @@
 /* Little-endian numbers in byte arrays, and a reader that cannot run over the end.
  *
- * Errors   a reader that was asked for more than there is fails for good and gives zeros; check `failed` once at the end.
+ * Errors   a reader that was asked for more than there is fails for good and gives zeros; check
+ *          `failed` once at the end.
  */
 #ifndef CKPT_BASE_BYTES_H
 #define CKPT_BASE_BYTES_H

@@ -34,7 +34,8 @@ void *check_alloc(size_t size)
     return pointer;
 }
 
-/* glibc's calloc (2.36) passes by the cache of small chunks that each thread has, which malloc and free use. */
+/* glibc's calloc (2.36) passes by the cache of small chunks that each thread has, which malloc and
+ * free use. */
 void *check_calloc(size_t count, size_t size)
 {
     size_t bytes;

@@ -1,4 +1,5 @@
-/* CRC-32C: by the processor's own instruction where it has one, else by slicing (eight table look-ups for eight bytes). See crc32c.h. */
+/* CRC-32C: by the processor's own instruction where it has one, else by slicing (eight table
+ * look-ups for eight bytes). See crc32c.h. */
 #include "src/base/crc32c.h"
 
 #include <pthread.h>

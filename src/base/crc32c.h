@@ -1,4 +1,5 @@
-/* CRC-32C (Castagnoli), as used by every record, frame and header of files and connections. Source: RFC 3720 B.4. */
+/* CRC-32C (Castagnoli), as used by every record, frame and header of files and connections. Source:
+ * RFC 3720 B.4. */
 #ifndef CKPT_BASE_CRC32C_H
 #define CKPT_BASE_CRC32C_H
 

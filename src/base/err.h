@@ -1,6 +1,8 @@
-/* One line of error text with a code, wrapped with context on its way up and logged once by the program.
+/* One line of error text with a code, wrapped with context on its way up and logged once by the
+ * program.
  *
- * Flow     a function that can fail takes `struct err *err` last and writes it only on failure; it returns 0 or -1.
+ * Flow     a function that can fail takes `struct err *err` last and writes it only on failure; it
+ *          returns 0 or -1.
  * Shapes   caller's storage; no heap. Text longer than ERR_TEXT_BYTES is cut with "...".
  * Errors   a message names the value, the limit and the next step.
  */

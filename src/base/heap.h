@@ -1,8 +1,10 @@
 /* A binary heap in an array of the caller's: no item is before the first one.
  *
- * Flow     an item is put at the end and moved by heap_up(); the first is taken out by putting the last in its place, and
- *          heap_down(). heap_down() from the middle to the front makes a heap of any array.
- * Shapes   items of `size` bytes, at most HEAP_ITEM_BYTES_MAX; placed() is told of every place that an item gets.
+ * Flow     an item is put at the end and moved by heap_up(); the first is taken out by putting the
+ *          last in its place, and heap_down(). heap_down() from the middle to the front makes a
+ *          heap of any array.
+ * Shapes   items of `size` bytes, at most HEAP_ITEM_BYTES_MAX; placed() is told of every place that
+ *          an item gets.
  * Absent   memory, counts: the caller's.
  */
 #ifndef CKPT_BASE_HEAP_H

@@ -8,7 +8,8 @@
 
 enum { ID_MAX_BYTES = 128, CHECKPOINT_ID_TEXT_BYTES = 32 };
 
-/* [A-Za-z0-9._-]{1,128} and neither "." nor "..": such a text can be a file name but never a path. */
+/* [A-Za-z0-9._-]{1,128} and neither "." nor "..": such a text can be a file name but never a
+ * path. */
 bool id_valid(const char *text);
 /* Of digits only: where a name and a number can be given it reads as the number. */
 bool id_is_number(const char *text);
@@ -19,8 +20,8 @@ static inline uint64_t checkpoint_id_make(uint64_t epoch, uint64_t sequence)
 {
     return epoch << CHECKPOINT_SEQUENCE_BITS | sequence;
 }
-/* A life of an allocation's part on a node (proto/ckpt/v1/agent.proto), from the number of the command with which it began (one entry of
- * the log may hold many). 0: not known. */
+/* A life of an allocation's part on a node (proto/ckpt/v1/agent.proto), from the number of the
+ * command with which it began (one entry of the log may hold many). 0: not known. */
 static inline uint64_t life_make(uint64_t epoch, uint64_t command)
 {
     return checkpoint_id_make(epoch, command);

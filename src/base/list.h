@@ -1,4 +1,5 @@
-/* An intrusive circular doubly linked list. Shapes: the head is a node of its own; a node is in one list at a time. */
+/* An intrusive circular doubly linked list. Shapes: the head is a node of its own; a node is in one
+ * list at a time. */
 #ifndef CKPT_BASE_LIST_H
 #define CKPT_BASE_LIST_H
 

@@ -6,7 +6,8 @@
 #ifndef CKPT_BASE_LOCKFILE_H
 #define CKPT_BASE_LOCKFILE_H
 
-/* Waits up to a second: a daemon that is killed while it starts a worker leaves a child that holds a copy of the lock until its exec. */
+/* Waits up to a second: a daemon that is killed while it starts a worker leaves a child that holds
+ * a copy of the lock until its exec. */
 int lockfile_take(int fd);
 
 #endif

@@ -17,11 +17,12 @@ int log_parse_level(const char *text, enum log_level *ret_level);
 /* Put on every line as program=... member=...; copied. */
 void log_set_identity(const char *program, const char *name);
 
-/* Format holds the key=value pairs after the event; quote values that may hold blanks: text=\"%s\". */
+/* Format holds the key=value pairs after the event; quote values that may hold blanks:
+ * text=\"%s\". */
 __attribute__((format(printf, 3, 4))) void log_event(enum log_level level, const char *event,
                                                      const char *format, ...);
-/* Writes the last LOG_KEPT_LINES lines, those below the level included, to stderr: what a failed CHECK wants told
- * (check_set_hook). Does not allocate. */
+/* Writes the last LOG_KEPT_LINES lines, those below the level included, to stderr: what a failed
+ * CHECK wants told (check_set_hook). Does not allocate. */
 void log_dump(void);
 
 #define log_debug(...)   log_event(LOG_LEVEL_DEBUG, __VA_ARGS__)

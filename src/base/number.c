@@ -1,6 +1,7 @@
 /* Values with units. See number.h.
  *
- * Flow     digits, an optional decimal fraction, a unit from a table; all in integers, so that 0.1GB is exactly 100,000,000.
+ * Flow     digits, an optional decimal fraction, a unit from a table; all in integers, so that
+ *          0.1GB is exactly 100,000,000.
  */
 #include "src/base/number.h"
 
@@ -65,7 +66,8 @@ static const struct unit *find_unit(const struct unit *units, const char *name, 
     return NULL;
 }
 
-/* One "digits[.digits]unit" at *text, which is moved behind it. A fraction of the smallest unit is no value. */
+/* One "digits[.digits]unit" at *text, which is moved behind it. A fraction of the smallest unit is
+ * no value. */
 static int parse_part(const struct unit *units, const char **text, uint64_t *ret_value)
 {
     const char *p = *text;
@@ -268,7 +270,8 @@ static const char *format_units(const struct unit *units, uint64_t value, const 
     return text;
 }
 
-/* Parts per million as a percentage without trailing zeros: they are ten-thousandths of a percent. */
+/* Parts per million as a percentage without trailing zeros: they are ten-thousandths of a
+ * percent. */
 static const char *format_share(uint64_t ppm, char text[NUMBER_TEXT_BYTES])
 {
     unsigned digits = 4;

@@ -1,9 +1,10 @@
-/* Operation tables for time and randomness, so that the same code runs on a real loop and in the simulator.
- * (The table for the network is src/net/network.h, that for the disk raft/io_ops.h.)
+/* Operation tables for time and randomness, so that the same code runs on a real loop and in the
+ * simulator. (The table for the network is src/net/network.h, that for the disk raft/io_ops.h.)
  *
  * Flow     real: src/rpc/uv_clock.c over libuv; tests and the simulator bring their own.
  * Units    microseconds for monotonic time and delays, milliseconds since the epoch for wall time.
- * Shapes   timers are heap objects of the implementation: one shot, fired on the loop thread, restart allowed in the callback.
+ * Shapes   timers are heap objects of the implementation: one shot, fired on the loop thread,
+ *          restart allowed in the callback.
  */
 #ifndef CKPT_BASE_OPS_H
 #define CKPT_BASE_OPS_H

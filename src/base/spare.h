@@ -1,7 +1,9 @@
-/* Small blocks that come and go all the time: given back ones are kept for the next that asks for as much.
+/* Small blocks that come and go all the time: given back ones are kept for the next that asks for
+ * as much.
  *
- * Shapes   blocks of up to SPARE_BLOCK_MAX_BYTES, in steps of SPARE_STEP_BYTES; larger ones are malloc()'s. At most kept_max_bytes are
- *          kept. Of one thread. A block must not outlive its spare.
+ * Shapes   blocks of up to SPARE_BLOCK_MAX_BYTES, in steps of SPARE_STEP_BYTES; larger ones are
+ *          malloc()'s. At most kept_max_bytes are kept. Of one thread. A block must not outlive its
+ *          spare.
  * Errors   as check_alloc(): running out of memory stops the program.
  */
 #ifndef CKPT_BASE_SPARE_H

@@ -1,4 +1,5 @@
-/* Texts: copying one into a buffer, showing one of unknown origin, and how far apart two words are, for "the nearest known key is ...".
+/* Texts: copying one into a buffer, showing one of unknown origin, and how far apart two words are,
+ * for "the nearest known key is ...".
  *
  * Shapes   words of at most TEXT_DISTANCE_MAX_BYTES; nothing a person meant to type is longer.
  */
@@ -9,14 +10,16 @@
 
 enum { TEXT_DISTANCE_MAX_BYTES = 64 };
 
-/* Levenshtein's distance: inserted, removed and replaced bytes; capital letters equal small ones. SIZE_MAX
- * when either is longer than TEXT_DISTANCE_MAX_BYTES. */
+/* Levenshtein's distance: inserted, removed and replaced bytes; capital letters equal small ones.
+ * SIZE_MAX when either is longer than TEXT_DISTANCE_MAX_BYTES. */
 size_t text_distance(const char *a, const char *b);
 
-/* What fits of `from`, with a NUL; returns its length without that. Cheaper than snprintf("%s") where it is done for every message. */
+/* What fits of `from`, with a NUL; returns its length without that. Cheaper than snprintf("%s")
+ * where it is done for every message. */
 size_t text_copy(char *to, size_t size, const char *from);
 
-/* Text of unknown origin as it may be shown: control characters are '?', and what does not fit ends in "...". size is 4 or more. Returns to. */
+/* Text of unknown origin as it may be shown: control characters are '?', and what does not fit ends
+ * in "...". size is 4 or more. Returns to. */
 const char *text_shown(const char *from, char *to, size_t size);
 
 #endif

@@ -7,7 +7,8 @@
  *          nothing before `serving` and stops at `not_serving`; what it needs after a failover it
  *          derives from the replicated state.
  * Shapes   everything runs on the one loop thread. A member is not NULL once its constructor was
- *          called; code that tests use with parts missing checks for NULL where the comment says so.
+ *          called; code that tests use with parts missing checks for NULL where the comment says
+ *          so.
  * Units    milliseconds unless the name says otherwise.
  * Absent   locks, threads, globals.
  */
@@ -47,8 +48,8 @@ struct broker_counters {
     uint64_t loop_lag_late_at_ms; /* uv_hrtime(): of the last one; 0: none */
     uint64_t loop_lag_cpu_max_ms; /* of a lag: by the loop's own work */
     uint64_t loop_lag_over_total; /* times over BROKER_LOOP_LAG_WARN_MS */
-    bool
-        loop_lag_excused; /* the next sample follows an operator's check of the whole state, or replay */
+    /* the next sample follows an operator's check of the whole state, or replay */
+    bool loop_lag_excused;
     uint64_t mutations_total; /* proposed for a caller; service.c */
     uint64_t reads_total;     /* linearizable ones */
     uint64_t stale_reads_total;

@@ -21,7 +21,8 @@ void call_free(ProtobufCMessage *message)
         protobuf_c_message_free_unpacked(message, NULL);
 }
 
-/* The catalogue's entry whose name begins the text ("STORAGE_UNAVAILABLE: ..."); -1 when none does. */
+/* The catalogue's entry whose name begins the text ("STORAGE_UNAVAILABLE: ..."); -1 when none
+ * does. */
 static int catalogue_status(const char *text)
 {
     static const struct {
@@ -60,7 +61,8 @@ static const char *next_of(int number)
     return NULL;
 }
 
-/* Members begin each refusal with a name: "NOT_EVALUATED: ...". Other texts come from the transport. */
+/* Members begin each refusal with a name: "NOT_EVALUATED: ...". Other texts come from the
+ * transport. */
 static bool begins_with_name(const char *text)
 {
     size_t length = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_");
@@ -283,7 +285,8 @@ char *call_leader_first(const struct cli *cli, const char *leader)
     return endpoints;
 }
 
-/* What does not come at once may come from nobody: the members are asked how they are, all at a time, before it is waited for. */
+/* What does not come at once may come from nobody: the members are asked how they are, all at a
+ * time, before it is waited for. */
 static enum cli_exit call_reader(struct cli *cli, const char *what, const char *method,
                                  const ProtobufCMessage *request,
                                  const ProtobufCMessageDescriptor *reply_type,
@@ -311,7 +314,8 @@ static enum cli_exit call_reader(struct cli *cli, const char *what, const char *
     return status == RPC_OK ? CLI_OK : call_failed(cli, what, status, err.text, false);
 }
 
-/* Remembers how old the answer to a stale read may be: told beside what is printed (run.c, output.c). */
+/* Remembers how old the answer to a stale read may be: told beside what is printed (run.c,
+ * output.c). */
 static void note_age(struct cli *cli, const ProtobufCMessage *request,
                      const ProtobufCMessage *reply)
 {

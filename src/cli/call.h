@@ -1,7 +1,10 @@
-/* Asking members: reads and mutations at the leader, questions to each member; statuses become messages and exit codes.
+/* Asking members: reads and mutations at the leader, questions to each member; statuses become
+ * messages and exit codes.
  *
- * Flow     call_read and call_mutate follow the leader; call_each asks every endpoint at the same time.
- * Errors   printed here, in the form: what was tried, the server's name and numbers, the next command.
+ * Flow     call_read and call_mutate follow the leader; call_each asks every endpoint at the same
+ *          time.
+ * Errors   printed here, in the form: what was tried, the server's name and numbers, the next
+ *          command.
  */
 #ifndef CKPT_CLI_CALL_H
 #define CKPT_CLI_CALL_H
@@ -22,7 +25,8 @@ enum {
 enum cli_exit call_read(struct cli *cli, const char *what, const char *method,
                         const ProtobufCMessage *request,
                         const ProtobufCMessageDescriptor *reply_type, ProtobufCMessage **ret_reply);
-/* All pages of a method whose request has a page_token and whose reply a next_page_token: take() gets each. */
+/* All pages of a method whose request has a page_token and whose reply a next_page_token: take()
+ * gets each. */
 enum cli_exit call_read_pages(struct cli *cli, const char *what, const char *method,
                               ProtobufCMessage *request,
                               const ProtobufCMessageDescriptor *reply_type,
@@ -31,7 +35,8 @@ enum cli_exit call_read_pages(struct cli *cli, const char *what, const char *met
 /* The policy; the caller frees *ret_reply, which holds it. */
 enum cli_exit call_policy(struct cli *cli, const Ckpt__V1__Policy **ret_policy,
                           ProtobufCMessage **ret_reply);
-/* Fills the request's request_id. With --dry-run it prints the request and sets *ret_reply to NULL. */
+/* Fills the request's request_id. With --dry-run it prints the request and sets *ret_reply to
+ * NULL. */
 enum cli_exit call_mutate(struct cli *cli, const char *what, const char *method,
                           ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply_type,
                           ProtobufCMessage **ret_reply);
@@ -48,7 +53,8 @@ struct call_answer {
 };
 /* The endpoints of the options, each once. */
 size_t call_endpoints(struct cli *cli, struct call_answer answers[CALL_ENDPOINTS_MAX]);
-/* QUICK: the others have CALL_QUICK_MS after the first answer, so that a hung member costs people no second. */
+/* QUICK: the others have CALL_QUICK_MS after the first answer, so that a hung member costs people
+ * no second. */
 enum call_patience { CALL_QUICK, CALL_PATIENT };
 /* Asks the endpoints that answers[0..count) name. */
 void call_each(struct cli *cli, const char *method, const ProtobufCMessage *request,
@@ -59,7 +65,8 @@ enum { CALL_ANSWER_BYTES = CALL_ENDPOINT_BYTES + ERR_TEXT_BYTES + 2 };
 const char *call_answer_text(const struct call_answer *answer, char text[CALL_ANSWER_BYTES]);
 void call_each_free(struct call_answer *answers, size_t count);
 
-/* True, with the message printed: so few members answer that there is no quorum. Else *ret_leader says where the leader is: "": not known. */
+/* True, with the message printed: so few members answer that there is no quorum. Else *ret_leader
+ * says where the leader is: "": not known. */
 bool call_without_quorum(struct cli *cli, const char *what, char ret_leader[CALL_ENDPOINT_BYTES]);
 /* The endpoints of the options behind that one; the caller frees it. */
 char *call_leader_first(const struct cli *cli, const char *leader);

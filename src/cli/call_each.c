@@ -1,4 +1,5 @@
-/* The same question to several members at the same time, on one loop: a hung member does not delay the others' answers. */
+/* The same question to several members at the same time, on one loop: a hung member does not delay
+ * the others' answers. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* ckptctl's frame: what a command is, what it gets, what it returns.
  *
- * Flow     cli_run: options.c parses the words by the command table, the command's function asks members through call.c and
- *          prints through output.c; its return value is the exit code.
+ * Flow     cli_run: options.c parses the words by the command table, the command's function asks
+ *          members through call.c and prints through output.c; its return value is the exit code.
  * Shapes   struct cli lives in main() or a test for one command; option values point into argv.
  * Errors   enum cli_exit; the message is already printed when a function returns one.
  */
@@ -124,7 +124,8 @@ struct cli {
     size_t argument_count;
 };
 
-/* All of ckptctl: parses, runs, flushes. Streams and terminal facts of cli are set by the caller, the rest is zero. */
+/* All of ckptctl: parses, runs, flushes. Streams and terminal facts of cli are set by the caller,
+ * the rest is zero. */
 enum cli_exit cli_run(struct cli *cli, int argc, char **argv);
 
 bool cli_option_exists(const struct cli *cli, const char *name); /* of its command */

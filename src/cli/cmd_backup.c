@@ -1,8 +1,9 @@
 /* ckptctl backup save, inspect, verify.
  *
- * Flow     save: stream into FILE.part, sync, read it back whole, rename, sync the folder. inspect: every byte is checked, the
- *          header is shown. verify: runs `ckptd --verify-backup FILE`, which does what a restore would do, in memory: the state
- *          machine belongs to ckptd, and a file is only as good as the program that will restore it says.
+ * Flow     save: stream into FILE.part, sync, read it back whole, rename, sync the folder. inspect:
+ *          every byte is checked, the header is shown. verify: runs `ckptd --verify-backup FILE`,
+ *          which does what a restore would do, in memory: the state machine belongs to ckptd, and a
+ *          file is only as good as the program that will restore it says.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -12,7 +12,8 @@
 #include "src/cli/output.h"
 #include "src/cli/reflect.h"
 
-/* "well", or the factor of its hazard and why; a signal that announces a failure has a mark: "x20.0 xid!". */
+/* "well", or the factor of its hazard and why; a signal that announces a failure has a mark: "x20.0
+ * xid!". */
 static const char *health_text(const Ckpt__V1__NodeStatus *node, char *text, size_t size)
 {
     size_t length;

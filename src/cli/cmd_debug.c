@@ -1,9 +1,12 @@
-/* ckptctl debug check: every member checks its invariants; their state hashes are compared at one common index.
+/* ckptctl debug check: every member checks its invariants; their state hashes are compared at one
+ * common index.
  *
- * Flow     members are asked at the same time, so they are a few entries apart: each also sends the hashes of recent indexes.
- *          When no index is common to all yet, they are asked again, but not often:
+ * Flow     members are asked at the same time, so they are a few entries apart: each also sends the
+ *          hashes of recent indexes. When no index is common to all yet, they are asked again, but
+ *          not often:
  *          each time every member walks its whole state.
- * Errors   CLI_FAILED: a violation or a different hash. CLI_PARTIAL: a member did not answer or could not be compared.
+ * Errors   CLI_FAILED: a violation or a different hash. CLI_PARTIAL: a member did not answer or
+ *          could not be compared.
  */
 #include <inttypes.h>
 #include <string.h>

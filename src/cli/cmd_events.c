@@ -9,7 +9,8 @@
 #include "src/cli/reflect.h"
 #include "src/cli/watch.h"
 
-/* A member's first lead is logged before its name is known to the state: the members themselves tell it. */
+/* A member's first lead is logged before its name is known to the state: the members themselves
+ * tell it. */
 struct leader_names {
     bool asked;
     struct members members;

@@ -1,4 +1,5 @@
-/* ckptctl explain: why a job was, or was not, checkpointed; now, at an instant, or for one checkpoint. */
+/* ckptctl explain: why a job was, or was not, checkpointed; now, at an instant, or for one
+ * checkpoint. */
 #include <inttypes.h>
 #include <time.h>
 

@@ -94,15 +94,17 @@ static const Ckpt__V1__MemberStatus *find_name(const struct members *members, co
     return NULL;
 }
 
-/* Digits are an id and never a name: what is shown of a member is of the one that is then asked for (set_member()). */
+/* Digits are an id and never a name: what is shown of a member is of the one that is then asked for
+ * (set_member()). */
 static const Ckpt__V1__MemberStatus *find(const struct members *members, const char *word)
 {
     return id_is_number(word) ? find_id(members, strtoull(word, NULL, 10))
                               : find_name(members, word);
 }
 
-/* The id with the name: repeated later, the request means the same member and no other one that has got its name. A name that no member
- * tells of goes as it is. `id`: the one that was confirmed or added, 0: not looked up yet. */
+/* The id with the name: repeated later, the request means the same member and no other one that has
+ * got its name. A name that no member tells of goes as it is. `id`: the one that was confirmed or
+ * added, 0: not looked up yet. */
 static void set_member(struct cli *cli, Ckpt__V1__MemberRequest *request, char *word, uint64_t id)
 {
     const Ckpt__V1__MemberStatus *member;
@@ -316,7 +318,8 @@ enum cli_exit command_member_promote(struct cli *cli)
     return code == CLI_OK ? promote(cli, cli_argument(cli, 0), 0) : code;
 }
 
-/* What the removal means, in numbers; the cluster checks them again. Returns the member's id, 0: nobody tells of it. */
+/* What the removal means, in numbers; the cluster checks them again. Returns the member's id, 0:
+ * nobody tells of it. */
 static uint64_t plan_remove(struct cli *cli, const char *word, char *plan, size_t size)
 {
     uint64_t id;
@@ -451,8 +454,9 @@ static void plan_replace(const Ckpt__V1__StatusReply *status, const Ckpt__V1__Me
     plan_lag(status, new, new_name, plan, PLAN_BYTES);
 }
 
-/* Before anything is confirmed or changed: a step that fails later would leave one voter more than there was. A member is told to be its own
- * successor by its id as well, and by its name also when that is another one's id. */
+/* Before anything is confirmed or changed: a step that fails later would leave one voter more than
+ * there was. A member is told to be its own successor by its id as well, and by its name also when
+ * that is another one's id. */
 static enum cli_exit replace_check(struct cli *cli, const char *old_name, const char *new_name,
                                    char plan[PLAN_BYTES], uint64_t *ret_old_id)
 {
@@ -573,7 +577,8 @@ static enum cli_exit transfer_to(struct cli *cli, char *member)
     return call_mutate_simple(cli, what, "OperatorService/TransferLeadership", &request.base);
 }
 
-/* Whom it goes to is named before anything is asked for, so that a request that is repeated hands over once. */
+/* Whom it goes to is named before anything is asked for, so that a request that is repeated hands
+ * over once. */
 enum cli_exit command_transfer(struct cli *cli)
 {
     const Ckpt__V1__MemberStatus *next;

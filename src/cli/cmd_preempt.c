@@ -1,4 +1,5 @@
-/* ckptctl preempt, preemptions: frees nodes, after showing whom it may hit; shows what it came to. */
+/* ckptctl preempt, preemptions: frees nodes, after showing whom it may hit; shows what it came
+ * to. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +56,8 @@ static size_t useful_nodes(const Ckpt__V1__RequestPreemptionRequest *request,
     return count;
 }
 
-/* Why the job cannot be a victim; NULL: it can. The state machine decides again when the request is applied. */
+/* Why the job cannot be a victim; NULL: it can. The state machine decides again when the request is
+ * applied. */
 static const char *excluded(const Ckpt__V1__RequestPreemptionRequest *request,
                             const Ckpt__V1__Allocation *job)
 {

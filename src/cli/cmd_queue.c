@@ -1,4 +1,5 @@
-/* ckptctl queue report, queue clear: tells the broker what waits in a vCluster, as a scheduler would. */
+/* ckptctl queue report, queue clear: tells the broker what waits in a vCluster, as a scheduler
+ * would. */
 #include <stdlib.h>
 #include <string.h>
 

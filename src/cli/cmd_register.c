@@ -1,4 +1,5 @@
-/* ckptctl register: an allocation from options, or from a YAML or JSON file with the fields of AllocationSpec. */
+/* ckptctl register: an allocation from options, or from a YAML or JSON file with the fields of
+ * AllocationSpec. */
 #include <stdlib.h>
 #include <string.h>
 

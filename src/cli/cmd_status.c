@@ -1,4 +1,5 @@
-/* ckptctl status: who leads, how far behind the others are, how many more may fail, what waits. Answers from any member. */
+/* ckptctl status: who leads, how far behind the others are, how many more may fail, what waits.
+ * Answers from any member. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -163,7 +164,8 @@ static void print_counts(struct cli *cli, const Ckpt__V1__StatusReply *best)
     fprintf(cli->out, "   agents %" PRIu64 " connected\n", best->connected_agents);
 }
 
-/* The best answer's warnings; those of the others that only they can give: "the disk of n2 ...", "the certificate of n2 ...". */
+/* The best answer's warnings; those of the others that only they can give: "the disk of n2 ...",
+ * "the certificate of n2 ...". */
 static void print_warnings_of(struct cli *cli, const Ckpt__V1__StatusReply *reply, bool all,
                               size_t *count)
 {
@@ -185,7 +187,8 @@ static bool told_of_clock(const Ckpt__V1__StatusReply *reply)
     return reply->clock_offset_ms > CLOCK_WARN_MS || reply->clock_offset_ms < -CLOCK_WARN_MS;
 }
 
-/* All were asked at one time. Certificates, deadlines of a new leader and everything that people read depend on it. */
+/* All were asked at one time. Certificates, deadlines of a new leader and everything that people
+ * read depend on it. */
 static void print_clock_warning(struct cli *cli, const Ckpt__V1__StatusReply *best,
                                 const Ckpt__V1__StatusReply *reply, size_t *count)
 {

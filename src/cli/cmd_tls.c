@@ -1,4 +1,5 @@
-/* ckptctl tls init, issue, show: a small site's own CA. All of it works on local files; see src/tls/authority.h. */
+/* ckptctl tls init, issue, show: a small site's own CA. All of it works on local files; see
+ * src/tls/authority.h. */
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>

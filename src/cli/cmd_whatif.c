@@ -1,4 +1,5 @@
-/* ckptctl whatif: what other rules would have cost, on a trace, a scenario, or what this cluster went through. */
+/* ckptctl whatif: what other rules would have cost, on a trace, a scenario, or what this cluster
+ * went through. */
 #include <errno.h>
 #include <string.h>
 

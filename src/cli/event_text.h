@@ -1,4 +1,5 @@
-/* One event as a line for people: "10:31:44 n2→n3 leader change (term 8): 17 paused requests carried over". */
+/* One event as a line for people: "10:31:44 n2→n3 leader change (term 8): 17 paused requests
+ * carried over". */
 #ifndef CKPT_CLI_EVENT_TEXT_H
 #define CKPT_CLI_EVENT_TEXT_H
 

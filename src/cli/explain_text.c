@@ -87,8 +87,9 @@ static const Ckpt__V1__ExplainPart *find_part(const Ckpt__V1__ExplainReply *repl
     return NULL;
 }
 
-/* The product that decided: of the stake the share that a checkpoint is expected to save, at the last safe slot nearly all of it. The
- * probability of a loss within the model's horizon, kills included, is told apart. */
+/* The product that decided: of the stake the share that a checkpoint is expected to save, at the
+ * last safe slot nearly all of it. The probability of a loss within the model's horizon, kills
+ * included, is told apart. */
 static void print_recompute(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
 {
     const Ckpt__V1__DecisionTerms *terms = reply->terms;

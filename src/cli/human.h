@@ -27,16 +27,19 @@ const char *human_checkpoint(uint64_t checkpoint_id, char text[HUMAN_BYTES]); /*
 /* GPU-milliseconds as whole GPU-seconds, below ten with three digits, "> 9.2e15" when saturated. */
 const char *human_gpu_s(int64_t gpu_ms, char text[HUMAN_BYTES]);
 
-/* The value's name without its enumeration's prefix ("WRITING"); "UNKNOWN(17)" when a newer server sent it. */
+/* The value's name without its enumeration's prefix ("WRITING"); "UNKNOWN(17)" when a newer server
+ * sent it. */
 const char *human_enum(const ProtobufCEnumDescriptor *type, int value, char text[HUMAN_BYTES]);
 /* The same in words for a sentence: "scale down". */
 const char *human_enum_words(const ProtobufCEnumDescriptor *type, int value,
                              char text[HUMAN_BYTES]);
 
-/* Copies with control characters replaced, so that text from a server or a file cannot drive the terminal. Cut when too long. */
+/* Copies with control characters replaced, so that text from a server or a file cannot drive the
+ * terminal. Cut when too long. */
 const char *human_safe(const char *from, char *text, size_t size);
 
-/* The candidate nearest to a misspelt word, NULL when none is near. next(context, i) returns NULL at the end. */
+/* The candidate nearest to a misspelt word, NULL when none is near. next(context, i) returns NULL
+ * at the end. */
 const char *human_nearest(const char *word, const char *(*next)(const void *context, size_t i),
                           const void *context);
 

@@ -10,7 +10,8 @@
 #include "src/base/check.h"
 #include "src/cli/cli.h"
 
-/* A standard stream that the caller closed leaves its number to the next file or socket, which would then be read or written as that stream. */
+/* A standard stream that the caller closed leaves its number to the next file or socket, which
+ * would then be read or written as that stream. */
 static void open_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

@@ -13,7 +13,8 @@ static const Ckpt__V1__StatusReply *reply_of(const struct call_answer *answer)
     return (const Ckpt__V1__StatusReply *)answer->reply;
 }
 
-/* A leader with a quorum knows most, then any member in a quorum, then the highest term, then the longest applied log. */
+/* A leader with a quorum knows most, then any member in a quorum, then the highest term, then the
+ * longest applied log. */
 static bool knows_more(const Ckpt__V1__StatusReply *a, const Ckpt__V1__StatusReply *b)
 {
     bool a_leads = a->quorum && a->leader_id == a->member_id && a->leader_id != 0;
@@ -41,8 +42,8 @@ static void find_best(struct members *members)
     }
 }
 
-/* Members of another cluster (a wrong address in --endpoints) must not be mixed in: the first endpoint that answers says which
- * cluster is meant. */
+/* Members of another cluster (a wrong address in --endpoints) must not be mixed in: the first
+ * endpoint that answers says which cluster is meant. */
 static void drop_foreign(struct cli *cli, struct members *members)
 {
     const char *cluster_id = NULL;

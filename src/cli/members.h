@@ -1,4 +1,5 @@
-/* What the members say about themselves, asked one by one: works without a leader and without a quorum.
+/* What the members say about themselves, asked one by one: works without a leader and without a
+ * quorum.
  *
  * Shapes   struct members is the caller's; at most CALL_ENDPOINTS_MAX members.
  */

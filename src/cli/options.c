@@ -343,7 +343,8 @@ static enum cli_exit apply_tls(struct cli *cli)
     return cli_fail(cli, CLI_AUTH, "ckptctl tls show FILE", "%s", err.text);
 }
 
-/* What changes something is asked once, and what stays on this machine does not change by being looked at. */
+/* What changes something is asked once, and what stays on this machine does not change by being
+ * looked at. */
 static enum cli_exit apply_watch(struct cli *cli)
 {
     cli->repeat_ms = 0;

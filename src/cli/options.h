@@ -1,6 +1,7 @@
 /* Words of the command line -> struct cli, by the command table.
  *
- * Flow     global options may stand anywhere; a command's own options after its name; "--" ends options.
+ * Flow     global options may stand anywhere; a command's own options after its name; "--" ends
+ *          options.
  * Errors   CLI_USAGE with the value, its limit, and the nearest known name.
  */
 #ifndef CKPT_CLI_OPTIONS_H

@@ -1,10 +1,12 @@
 /* What a command prints on stdout: one item or a list, as a table, JSON, JSON lines, YAML or names.
  *
- * Flow     output_list_begin, output_list_add per item, output_list_end; or output_one for a single message.
- * Shapes   JSON: {"version":1,"jobs":[{...}]} for a list, {"version":1,"job":{...}} for one item and for each line of jsonl. Keys
- *          YAML is the same tree, a document each time. Keys
- *          and units of the items are the .proto's (reflect.h). The version grows only when a key is renamed or removed. Of a stale
- *          read there is a third key: "stale":{"age_ms":42000,"applied_index":17}; an age that nobody knows is null.
+ * Flow     output_list_begin, output_list_add per item, output_list_end; or output_one for a single
+ *          message.
+ * Shapes   JSON: {"version":1,"jobs":[{...}]} for a list, {"version":1,"job":{...}} for one item
+ *          and for each line of jsonl. Keys YAML is the same tree, a document each time. Keys
+ *          and units of the items are the .proto's (reflect.h). The version grows only when a key
+ *          is renamed or removed. Of a stale read there is a third key:
+ *          "stale":{"age_ms":42000,"applied_index":17}; an age that nobody knows is null.
  * Errors   a full disk or a closed pipe is found once, when cli_run flushes stdout.
  */
 #ifndef CKPT_CLI_OUTPUT_H
@@ -23,8 +25,8 @@ struct output_column {
     unsigned flags;
 };
 
-/* A table that is being filled; cells go into the columns in order, those of hidden columns are dropped. With the format NAME only the
- * first column is shown: it says which row it is. */
+/* A table that is being filled; cells go into the columns in order, those of hidden columns are
+ * dropped. With the format NAME only the first column is shown: it says which row it is. */
 struct output_table {
     struct cli *cli;
     const struct output_column *columns;
@@ -65,7 +67,8 @@ struct output_list {
 };
 void output_list_begin(struct output_list *list, struct cli *cli, const struct output_kind *kind);
 void output_list_add(struct output_list *list, const ProtobufCMessage *item);
-/* complete false: a page failed; what was gathered is dropped, except that lines and names are out already. */
+/* complete false: a page failed; what was gathered is dropped, except that lines and names are out
+ * already. */
 void output_list_end(struct output_list *list, bool complete);
 
 /* {"version":1,"KEY":json}; takes json. On one line for jsonl, a document of its own for YAML. */
@@ -73,7 +76,8 @@ void output_json(struct cli *cli, const char *key, json_t *json);
 /* Prints the message when the format is JSON; false: the caller prints for people. */
 bool output_json_message(struct cli *cli, const char *key, const ProtobufCMessage *message);
 
-/* Prints the name of what a command is about, on a line, when the format is NAME; false: the caller prints for people. */
+/* Prints the name of what a command is about, on a line, when the format is NAME; false: the caller
+ * prints for people. */
 bool output_name(struct cli *cli, const char *name);
 
 /* Writes text with control characters replaced. */

@@ -52,7 +52,8 @@ static json_t *json_from_text(const char *text)
     char safe[4096];
     json_t *json = json_string(text == NULL ? "" : text);
 
-    /* jansson refuses text that is not UTF-8; it is shown all the same, with its odd bytes replaced */
+    /* jansson refuses text that is not UTF-8; it is shown all the same, with its odd bytes
+     * replaced */
     if (json == NULL) {
         human_safe(text, safe, sizeof(safe));
         for (char *p = safe; *p != '\0'; p++)
@@ -76,7 +77,8 @@ static json_t *json_from_bytes(const ProtobufCBinaryData *data)
     return json;
 }
 
-/* long: one case per wire type of the descriptor; splitting the switch would hide which are handled */
+/* long: one case per wire type of the descriptor; splitting the switch would hide which are
+ * handled */
 static json_t *json_from_value(const ProtobufCFieldDescriptor *field, const void *value)
 {
     char text[HUMAN_BYTES];

@@ -91,7 +91,8 @@ static void gathered_print(struct gathered *gathered)
     free(gathered->text);
 }
 
-/* One answer of --watch is gathered first and written at once, so that a screen never shows half of one. */
+/* One answer of --watch is gathered first and written at once, so that a screen never shows half of
+ * one. */
 static enum cli_exit run_gathered(struct cli *cli)
 {
     struct gathered out, error;
@@ -110,7 +111,8 @@ static enum cli_exit run_gathered(struct cli *cli)
     return code;
 }
 
-/* Until interrupted, or nobody reads any more. A failure is shown and asked again: the leader may be back. */
+/* Until interrupted, or nobody reads any more. A failure is shown and asked again: the leader may
+ * be back. */
 static enum cli_exit run_repeatedly(struct cli *cli)
 {
     const struct timespec pause = {(time_t)(cli->repeat_ms / 1000),

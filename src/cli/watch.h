@@ -1,9 +1,10 @@
 /* The stream of events, followed from leader to leader.
  *
- * Flow     watch_run opens BrokerService/Watch at the leader; when the stream breaks it opens it again at the next leader after the
- *          last sequence seen. Sequences are replicated, so nothing is lost and nothing comes twice.
- * Shapes   a loop of its own; returns when the stream ends (follow false), when on_event says so, or on an error that no other
- *          member can mend.
+ * Flow     watch_run opens BrokerService/Watch at the leader; when the stream breaks it opens it
+ *          again at the next leader after the last sequence seen. Sequences are replicated, so
+ *          nothing is lost and nothing comes twice.
+ * Shapes   a loop of its own; returns when the stream ends (follow false), when on_event says so,
+ *          or on an error that no other member can mend.
  */
 #ifndef CKPT_CLI_WATCH_H
 #define CKPT_CLI_WATCH_H

@@ -176,7 +176,8 @@ static struct whatif_name *find_job(const struct whatif_history_copy *copy, cons
                : NULL;
 }
 
-/* Since when it held its nodes: it may have been stopped and started again, and says only its last start. */
+/* Since when it held its nodes: it may have been stopped and started again, and says only its last
+ * start. */
 static void take_span(struct whatif_history_copy *copy, const Ckpt__V1__Event *event)
 {
     struct whatif_name *name = find_job(copy, event->allocation_id);
@@ -192,8 +193,9 @@ static void take_span(struct whatif_history_copy *copy, const Ckpt__V1__Event *e
         job->from_s = window_s(copy, event->at_ms);
 }
 
-/* RESTARTED tells of every application that goes on from a checkpoint. Those of a job that was stopped and started again are no failure;
- * what failed was told by its stop, if it failed. In place, by itself, an application is started again on a single node only. */
+/* RESTARTED tells of every application that goes on from a checkpoint. Those of a job that was
+ * stopped and started again are no failure; what failed was told by its stop, if it failed. In
+ * place, by itself, an application is started again on a single node only. */
 static bool restarted_in_place(const struct whatif_history_copy *copy, const Ckpt__V1__Event *event)
 {
     struct whatif_name *name = find_job(copy, event->allocation_id);

@@ -1,9 +1,14 @@
-/* What this cluster went through, as whatif takes it: jobs from ListAllocations, events from the kept ones.
+/* What this cluster went through, as whatif takes it: jobs from ListAllocations, events from the
+ * kept ones.
  *
- * Flow     whatif_history_read() asks the leader for both; whatif_history_event_of() translates one event.
- * Shapes   the copy owns its arrays. A job counts from its first start in the window, or the window's beginning, to its end.
+ * Flow     whatif_history_read() asks the leader for both; whatif_history_event_of() translates one
+ *          event.
+ * Shapes   the copy owns its arrays. A job counts from its first start in the window, or the
+ *          window's beginning, to its end.
  * Units    seconds since the window's beginning.
- * Absent   declared periods and walltimes of jobs, and nodes that failed idle: counted, not replayed; the time in between during which a stopped job held nothing; what nobody reported of queues.
+ * Absent   declared periods and walltimes of jobs, and nodes that failed idle: counted, not
+ *          replayed; the time in between during which a stopped job held nothing; what nobody
+ *          reported of queues.
  */
 #ifndef CKPT_CLI_WHATIF_HISTORY_H
 #define CKPT_CLI_WHATIF_HISTORY_H

@@ -1,8 +1,9 @@
 /* Calls that follow the leader and are retried with the same bytes. See client.h.
  *
- * Flow     client_call packs once → attempt on the current channel → end: done, or another attempt (at once, after a delay or
- *          after the peer's push-back) until the deadline.
- * Shapes   a call is in its client's list until done; the private loop of client_call_wait holds nothing afterwards.
+ * Flow     client_call packs once → attempt on the current channel → end: done, or another attempt
+ *          (at once, after a delay or after the peer's push-back) until the deadline.
+ * Shapes   a call is in its client's list until done; the private loop of client_call_wait holds
+ *          nothing afterwards.
  * Units    milliseconds.
  */
 #include "src/client/client_internal.h"
@@ -28,8 +29,8 @@ struct client_pending {
     client_done_fn *done;
     void *data;
     uint64_t deadline_ms;
-    struct rpc_timer
-        timer; /* until the next attempt, or the deadline while there is none under way */
+    /* until the next attempt, or the deadline while there is none under way */
+    struct rpc_timer timer;
     struct rpc_client_call *attempt;
     uint64_t attempt_began_ms;
     bool attempt_cut; /* it ends with the caller's deadline, before its own time is over */
@@ -134,8 +135,8 @@ static void attempt_message(struct rpc_client_call *call, void *data, const uint
     pending->reply_bad = pending->reply == NULL;
 }
 
-/* The caller's deadline ended it, which says nothing about the member: only when such attempts have waited for as long as one may last,
- * and nothing else was heard of it meanwhile, it is left. */
+/* The caller's deadline ended it, which says nothing about the member: only when such attempts have
+ * waited for as long as one may last, and nothing else was heard of it meanwhile, it is left. */
 static bool attempt_was_cut(struct client_pending *pending, const struct rpc_end *end,
                             uint64_t now_ms)
 {
@@ -175,7 +176,8 @@ static void note_refusal(struct client_pending *pending, const struct rpc_end *e
         text_copy(pending->last_text, sizeof(pending->last_text), end->message);
         pending->last_status = hung ? RPC_UNAVAILABLE : end->status;
     }
-    /* A leader hint, like RESOURCE_EXHAUSTED, comes from a member that proposed nothing. UNAVAILABLE without one may come later. */
+    /* A leader hint, like RESOURCE_EXHAUSTED, comes from a member that proposed nothing.
+     * UNAVAILABLE without one may come later. */
     if (end->sent && end->leader_hint == NULL && end->status != RPC_RESOURCE_EXHAUSTED)
         pending->uncertain = true;
 }

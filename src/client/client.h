@@ -1,10 +1,12 @@
 /* libckptclient: a C client that follows the leader and retries with request ids.
  *
- * Flow     client_new on a libuv loop; client_call() sends one unary request, retries it on UNAVAILABLE, with or without a
- *          leader hint, and on RESOURCE_EXHAUSTED with push-back until its deadline, always with the same bytes (same request id).
- *          client_call_wait() runs a private loop and is for programs without one (ckptctl).
- * Errors   gRPC status and text; RPC_DEADLINE_EXCEEDED means: outcome unknown, ask again with the same request id. When no attempt can
- *          have been applied, the deadline ends the call with UNAVAILABLE or RESOURCE_EXHAUSTED and the last attempt's text instead.
+ * Flow     client_new on a libuv loop; client_call() sends one unary request, retries it on
+ *          UNAVAILABLE, with or without a leader hint, and on RESOURCE_EXHAUSTED with push-back
+ *          until its deadline, always with the same bytes (same request id). client_call_wait()
+ *          runs a private loop and is for programs without one (ckptctl).
+ * Errors   gRPC status and text; RPC_DEADLINE_EXCEEDED means: outcome unknown, ask again with the
+ *          same request id. When no attempt can have been applied, the deadline ends the call with
+ *          UNAVAILABLE or RESOURCE_EXHAUSTED and the last attempt's text instead.
  */
 #ifndef CKPT_CLIENT_CLIENT_H
 #define CKPT_CLIENT_CLIENT_H
@@ -21,8 +23,9 @@ struct client_config {
     uint64_t timeout_ms;           /* 0: 5,000 overall */
     const struct tls_context *tls; /* NULL: plain; outlives the client */
 };
-/* The caller's certificate: the files given, what is NULL from CKPT_CA, CKPT_CERT and CKPT_KEY. *ret_tls is NULL when none is named;
- * ERR_EMPTY when only some are. The caller frees it by tls_context_free(). */
+/* The caller's certificate: the files given, what is NULL from CKPT_CA, CKPT_CERT and CKPT_KEY.
+ * *ret_tls is NULL when none is named; ERR_EMPTY when only some are. The caller frees it by
+ * tls_context_free(). */
 int client_tls(const struct tls_files *given, struct tls_context **ret_tls, struct err *err);
 
 /* loop NULL: for client_call_wait alone. An endpoint that is no host:port is ERR_INVALID. */
@@ -34,15 +37,17 @@ void client_free(struct client *client);
 /* reply is NULL unless status is RPC_OK; it is freed after the callback. */
 typedef void client_done_fn(void *data, int status, const char *text,
                             const ProtobufCMessage *reply);
-/* done() never comes before this returns. method: "BrokerService/RegisterAllocation" of package ckpt.v1. The request is packed before the call returns. */
+/* done() never comes before this returns. method: "BrokerService/RegisterAllocation" of package
+ * ckpt.v1. The request is packed before the call returns. */
 void client_call(struct client *client, const char *method, const ProtobufCMessage *request,
                  const ProtobufCMessageDescriptor *reply_type, uint64_t timeout_ms,
                  client_done_fn *done, void *data);
 /* Unique id for a mutating request: random, 32 hexadecimal digits. */
 char *client_request_id(char text[33]);
 
-/* Blocking form; the caller frees *ret_reply with protobuf_c_message_free_unpacked. Returns the gRPC status. endpoint NULL: follow
- * the leader; else exactly that one, without retries (status, debug check). */
+/* Blocking form; the caller frees *ret_reply with protobuf_c_message_free_unpacked. Returns the
+ * gRPC status. endpoint NULL: follow the leader; else exactly that one, without retries (status,
+ * debug check). */
 int client_call_wait(struct client *client, const char *endpoint, const char *method,
                      const ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply_type,
                      uint64_t timeout_ms, ProtobufCMessage **ret_reply, struct err *err);

@@ -1,4 +1,5 @@
-/* The user whose files a worker touches: the agent is root, what it does for a job is done as the job's user.
+/* The user whose files a worker touches: the agent is root, what it does for a job is done as the
+ * job's user.
  *
  * Flow     become_parse() what --as says; become_user() for the rest of the process' life.
  * Shapes   supplementary groups as the application has them, no other ones.

@@ -1,11 +1,12 @@
 /* One file read to its end, hashed on the way, optionally written to another, at a bounded rate.
  *
- * Shapes   a copier holds one buffer, one digest and the pace of one transfer; files go through it one after
- *          another.
- * Units    bytes per second written (reading alone is not limited); 0 is unlimited. After a stall the pace does
- *          not catch up more than a second's worth.
+ * Shapes   a copier holds one buffer, one digest and the pace of one transfer; files go through it
+ *          one after another.
+ * Units    bytes per second written (reading alone is not limited); 0 is unlimited. After a stall
+ *          the pace does not catch up more than a second's worth.
  * Errors   ERR_IO when a file changes while it is read; fault.h for the rest.
- * Absent   no parallel streams: one worker per shard saturates a node's link, and the grant bounds it anyway.
+ * Absent   no parallel streams: one worker per shard saturates a node's link, and the grant bounds
+ *          it anyway.
  */
 #ifndef CKPT_DEST_COPY_H
 #define CKPT_DEST_COPY_H

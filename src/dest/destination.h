@@ -1,10 +1,11 @@
 /* Kinds of destinations of checkpoints: one row per kind, in the table of destination.c.
  *
- * Flow     a location (a target's prefix, or a folder below one) is read where it enters the program: destination_of() finds the
- *          kind whose form the text has, destination_named() the one that a configuration or a caller names. Nobody else asks
- *          of what kind a destination is: the row does the work.
- * Shapes   rows are constant. All but parse and validate may block for ever and belong into a ckpt-worker process, never into a
- *          daemon.
+ * Flow     a location (a target's prefix, or a folder below one) is read where it enters the
+ *          program: destination_of() finds the kind whose form the text has, destination_named()
+ *          the one that a configuration or a caller names. Nobody else asks of what kind a
+ *          destination is: the row does the work.
+ * Shapes   rows are constant. All but parse and validate may block for ever and belong into a
+ *          ckpt-worker process, never into a daemon.
  * Units    bytes; bytes per second for the rate, 0 is unlimited.
  * Errors   ERR_UNAVAILABLE  the prefix is missing (an unmounted file system is never written under)
  *          ERR_NOT_FOUND    no such shard or source
@@ -13,7 +14,8 @@
  *          ERR_REFUSED      a path outside the prefix, a symbolic link, a device
  *          ERR_INVALID      a location that no kind takes
  *          ERR_FULL, ERR_IO no space; everything else
- * Absent   the number that the API gives a kind: it is joined to the row by the kind's word (src/broker/api/target_kinds.h).
+ * Absent   the number that the API gives a kind: it is joined to the row by the kind's word
+ *          (src/broker/api/target_kinds.h).
  */
 #ifndef CKPT_DEST_DESTINATION_H
 #define CKPT_DEST_DESTINATION_H
@@ -48,13 +50,15 @@ struct destination_ops {
     const char *kind;
     /* Whether a text has the form of this kind's locations. Forms of two kinds never overlap. */
     bool (*parse)(const char *location);
-    /* Of a location that parse() takes or that is said to be of this kind: all that can be told without touching it. */
+    /* Of a location that parse() takes or that is said to be of this kind: all that can be told
+     * without touching it. */
     int (*validate)(const char *location, struct err *err);
     /* Can something be written, made durable and removed directly below prefix? */
     int (*probe)(const char *prefix, struct err *err);
     /* What root does for a put by `owner` before it becomes that user. NULL: nothing. */
     int (*claim)(const struct destination_place *place, uid_t owner, struct err *err);
-    /* An existing shard with the same contents that verifies is success; any other one is replaced. */
+    /* An existing shard with the same contents that verifies is success; any other one is
+     * replaced. */
     int (*put)(const struct destination_place *place, const char *source, uint64_t rate_bytes_per_s,
                struct destination_summary *ret_summary, struct err *err);
     int (*verify)(const struct destination_place *place, struct destination_summary *ret_summary,

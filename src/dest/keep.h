@@ -1,9 +1,12 @@
-/* One file more in a folder of numbered ones, and the oldest ones away: how a backup reaches the disk where it is kept.
+/* One file more in a folder of numbered ones, and the oldest ones away: how a backup reaches the
+ * disk where it is kept.
  *
- * Flow     copy to a hidden name, sync, read back and compare, rename, sync the folder; only then the oldest go, until at most
- *          `keep` files and `keep_bytes` are left. The newest always stays.
- * Shapes   files of one series begin with the same prefix and sort by age: PREFIX followed by anything but a slash. Others are left
- *          alone, hidden ones of the same series (killed copies) are removed.
+ * Flow     copy to a hidden name, sync, read back and compare, rename, sync the folder; only then
+ *          the oldest go, until at most `keep` files and `keep_bytes` are left. The newest always
+ *          stays.
+ * Shapes   files of one series begin with the same prefix and sort by age: PREFIX followed by
+ *          anything but a slash. Others are left alone, hidden ones of the same series (killed
+ *          copies) are removed.
  * Errors   nothing that was there is removed when the new file is not whole.
  */
 #ifndef CKPT_DEST_KEEP_H

@@ -40,8 +40,9 @@ static int send_text(int output_fd, char *text, int fd)
     return errno == ENOTSOCK && write(output_fd, text, strlen(text)) >= 0 ? 0 : -1;
 }
 
-/* Not through /proc/PID/root or the like: these lead into mounts that a user makes without anybody's leave, such as a local file
- * system whose files are those of a server of the user's, which hangs. */
+/* Not through /proc/PID/root or the like: these lead into mounts that a user makes without
+ * anybody's leave, such as a local file system whose files are those of a server of the user's,
+ * which hangs. */
 int look_path(const char *path, int output_fd, struct err *err)
 {
     const struct open_how how = {.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,

@@ -1,7 +1,7 @@
 /* Opens a path that may hang, for a daemon that must not, and hands the descriptor over.
  *
- * Flow     look_path() sends one message on a socket: "mode=OCTAL uid=N type=HEX" (of the path and of its file system) with the
- *          O_PATH descriptor. What is no socket gets the text alone.
+ * Flow     look_path() sends one message on a socket: "mode=OCTAL uid=N type=HEX" (of the path and
+ *          of its file system) with the O_PATH descriptor. What is no socket gets the text alone.
  * Errors   a path that cannot be opened is a message without a descriptor, and an error.
  */
 #ifndef CKPT_DEST_LOOK_H
@@ -9,7 +9,8 @@
 
 #include "src/base/err.h"
 
-/* Removes the folder with all its contents; fine when it is gone. Links are removed, not followed. */
+/* Removes the folder with all its contents; fine when it is gone. Links are removed, not
+ * followed. */
 int look_sweep(const char *path, struct err *err);
 int look_path(const char *path, int output_fd, struct err *err);
 

@@ -1,22 +1,28 @@
-/* The MANIFEST of one shard: every file and folder with size, mode and SHA-256. It hashes itself, and
- * `sha256sum -c MANIFEST` in the shard's folder checks the files.
+/* The MANIFEST of one shard: every file and folder with size, mode and SHA-256. It hashes itself,
+ * and `sha256sum -c MANIFEST` in the shard's folder checks the files.
  *
- * Flow     put fills a manifest while it copies, encodes it and writes it last. verify and restore parse it, compare it
- *          with what lies in the folder, and hash every file.
- * Shapes   text in one canonical form; what is not byte for byte what manifest_encode() would write is refused:
+ * Flow     put fills a manifest while it copies, encodes it and writes it last. verify and restore
+ *          parse it, compare it with what lies in the folder, and hash every file.
+ * Shapes   text in one canonical form; what is not byte for byte what manifest_encode() would write
+ *          is refused:
  *              # ckpt-manifest 1
  *              # directory mode=0755 name=rank0
  *              # file size=5 mode=0644
  *              2cf24dba...9824 *rank0/model.bin
  *              # total files=1 directories=1 bytes=5
  *              # self sha256=<of all bytes before this line>
- *          sha256sum ignores lines that begin with '#', also under --strict. Entries ascend by path (strcmp), so a
- *          folder comes before its contents. A backslash and a newline in a name are written \\ and \n; a file's line
- *          then begins with a backslash, which is sha256sum's own convention.
- *          At most MANIFEST_ENTRIES_MAX entries, MANIFEST_MAX_BYTES of text, MANIFEST_DEPTH_MAX levels.
- * Errors   ERR_CORRUPT from parse and compare; ERR_REFUSED for names that the format does not carry.
- * Absent   owners, times, extended attributes, hard links (each name is its own file), holes (restored as zeros).
- * Source   HTCondor's checkpoint manifest; the self-hash is in a comment, so that sha256sum -c really passes.
+ *          sha256sum ignores lines that begin with '#', also under --strict. Entries ascend by path
+ *          (strcmp), so a folder comes before its contents. A backslash and a newline in a name are
+ *          written \\ and \n; a file's line then begins with a backslash, which is sha256sum's own
+ *          convention.
+ *          At most MANIFEST_ENTRIES_MAX entries, MANIFEST_MAX_BYTES of text, MANIFEST_DEPTH_MAX
+ *          levels.
+ * Errors   ERR_CORRUPT from parse and compare; ERR_REFUSED for names that the format does not
+ *          carry.
+ * Absent   owners, times, extended attributes, hard links (each name is its own file), holes
+ *          (restored as zeros).
+ * Source   HTCondor's checkpoint manifest; the self-hash is in a comment, so that sha256sum -c
+ *          really passes.
  */
 #ifndef CKPT_DEST_MANIFEST_H
 #define CKPT_DEST_MANIFEST_H

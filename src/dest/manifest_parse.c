@@ -1,8 +1,8 @@
 /* Reading a MANIFEST, strictly. See manifest.h for the form.
  *
- * Flow     self-hash over everything before the last line -> entries by a cursor that never passes the end ->
- *          names, order and totals -> written again and compared byte for byte, so that one shard has exactly one
- *          valid text.
+ * Flow     self-hash over everything before the last line -> entries by a cursor that never passes
+ *          the end -> names, order and totals -> written again and compared byte for byte, so that
+ *          one shard has exactly one valid text.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* SHA-256 over OpenSSL's libcrypto (EVP): uses the processor's SHA instructions, 1.4 GB/s per core where they
- * exist.
+/* SHA-256 over OpenSSL's libcrypto (EVP): uses the processor's SHA instructions, 1.4 GB/s per core
+ * where they exist.
  *
  * Shapes   caller's storage holding one libcrypto context; may be started again after finish.
- * Errors   none: a digest that libcrypto cannot set up is out of memory or a broken installation and stops the
- *          program.
+ * Errors   none: a digest that libcrypto cannot set up is out of memory or a broken installation
+ *          and stops the program.
  */
 #ifndef CKPT_DEST_SHA256_H
 #define CKPT_DEST_SHA256_H

@@ -12,7 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Its stack is not the one that the sanitizers know for this thread, and what they would note of it outlives it. */
+/* Its stack is not the one that the sanitizers know for this thread, and what they would note of it
+ * outlives it. */
 #define SPAWN_CHILD __attribute__((no_sanitize("address", "thread", "undefined")))
 
 enum { SPAWN_STACK_BYTES = 1 << 16, SPAWN_HIGH_FD = 10 };

@@ -1,10 +1,12 @@
-/* Starts a program without copying the running process: a daemon with gigabytes of state must not stop for the milliseconds that
- * fork(2) needs to copy its page tables, nor fault on every page afterwards.
+/* Starts a program without copying the running process: a daemon with gigabytes of state must not
+ * stop for the milliseconds that fork(2) needs to copy its page tables, nor fault on every page
+ * afterwards.
  *
- * Flow     the child shares the memory until it executes the program (clone with CLONE_VM and CLONE_VFORK, as posix_spawn(3) does,
- *          which can neither change user nor tell which step failed).
- * Shapes   the program leads a session and group of its own, reads nothing, has default signal actions and an empty signal mask.
- *          Descriptors of the caller must be close-on-exec.
+ * Flow     the child shares the memory until it executes the program (clone with CLONE_VM and
+ *          CLONE_VFORK, as posix_spawn(3) does, which can neither change user nor tell which step
+ *          failed).
+ * Shapes   the program leads a session and group of its own, reads nothing, has default signal
+ *          actions and an empty signal mask. Descriptors of the caller must be close-on-exec.
  * Errors   a negative errno, of whichever step failed; nothing is left then.
  */
 #ifndef CKPT_DEST_SPAWN_H

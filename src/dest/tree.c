@@ -14,10 +14,12 @@
 #include "src/base/check.h"
 #include "src/dest/fault.h"
 
-/* Reading a large folder on NFS while it is emptied may skip entries: they are found in another pass. */
+/* Reading a large folder on NFS while it is emptied may skip entries: they are found in another
+ * pass. */
 enum { TREE_REMOVE_PASSES = 8 };
 
-/* One component. Linux answers ENOTDIR for a symbolic link where a folder is wanted; callers are told ELOOP. */
+/* One component. Linux answers ENOTDIR for a symbolic link where a folder is wanted; callers are
+ * told ELOOP. */
 static int open_component(int base, const char *name, int flags, mode_t mode)
 {
     struct stat status;
@@ -160,8 +162,8 @@ static int remove_one(int parent, const char *name, unsigned depth, struct err *
     return fault_set(err, "rmdir", name);
 }
 
-/* Its owner may have made it unwritable; of a folder of somebody else's, what follows tells. What its group may do stays so, since what a
- * killed removal leaves is for others to remove. */
+/* Its owner may have made it unwritable; of a folder of somebody else's, what follows tells. What
+ * its group may do stays so, since what a killed removal leaves is for others to remove. */
 static void open_to_owner(int parent, const char *name)
 {
     struct stat status;
@@ -222,7 +224,8 @@ int tree_temporary_name(const char *name, const char *kind, char ret_name[TREE_T
     return 0;
 }
 
-/* The digits are matched to the end, so that node "a" never takes the leftovers of a node "a.tmp.b" for its own. */
+/* The digits are matched to the end, so that node "a" never takes the leftovers of a node "a.tmp.b"
+ * for its own. */
 static bool is_temporary(const char *entry, const char *name, const char *kind)
 {
     char prefix[TREE_TEMPORARY_BYTES];

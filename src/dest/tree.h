@@ -1,8 +1,10 @@
-/* Folders walked by descriptor, so that nothing outside them can be reached: no path is ever resolved through a
- * symbolic link.
+/* Folders walked by descriptor, so that nothing outside them can be reached: no path is ever
+ * resolved through a symbolic link.
  *
- * Flow     tree_open_beneath() opens one component after the other; list, remove and sync are built on it.
- * Errors   symbolic links, devices, sockets and FIFOs are ERR_REFUSED, or ERR_CORRUPT inside a finished shard.
+ * Flow     tree_open_beneath() opens one component after the other; list, remove and sync are built
+ *          on it.
+ * Errors   symbolic links, devices, sockets and FIFOs are ERR_REFUSED, or ERR_CORRUPT inside a
+ *          finished shard.
  * Absent   nothing here blocks on a FIFO: files are opened O_NONBLOCK and must be regular.
  */
 #ifndef CKPT_DEST_TREE_H
@@ -15,29 +17,33 @@
 
 enum { TREE_TEMPORARY_DIGITS = 16, TREE_TEMPORARY_BYTES = 256 };
 
-/* Like openat(2), but refuses a symbolic link in every component: -1 with errno ELOOP. "" is base itself. */
+/* Like openat(2), but refuses a symbolic link in every component: -1 with errno ELOOP. "" is base
+ * itself. */
 int tree_open_beneath(int base, const char *relative, int flags, mode_t mode);
 /* A regular file for reading. label: how errors name base. */
 int tree_open_file(int base, const char *relative, const char *label, struct err *err);
 
 /* mkdirat(2) with exactly these bits, whatever the umask says. -1 with errno. */
 int tree_mkdir(int parent, const char *name, mode_t mode);
-/* For the own user, and for the parent's group as well when the parent hands it down (set-group-id). */
+/* For the own user, and for the parent's group as well when the parent hands it down
+ * (set-group-id). */
 int tree_mkdir_own(int parent, const char *name);
 /* The same for base/relative; its parent must be there. */
 int tree_make_folder(int base, const char *relative, struct err *err);
 
-/* Every file and folder below base with mode and size, sorted. in_shard: skips the MANIFEST at the top and takes what does
- * not belong into a shard as ERR_CORRUPT. */
+/* Every file and folder below base with mode and size, sorted. in_shard: skips the MANIFEST at the
+ * top and takes what does not belong into a shard as ERR_CORRUPT. */
 int tree_list(int base, const char *label, bool in_shard, struct manifest *ret_manifest,
               struct err *err);
 
-/* Removes parent/name with all its contents, unwritable folders of the caller's too. What is already gone counts as removed; symbolic
- * links are removed, not followed. What cannot be removed does not keep the rest. */
+/* Removes parent/name with all its contents, unwritable folders of the caller's too. What is
+ * already gone counts as removed; symbolic links are removed, not followed. What cannot be removed
+ * does not keep the rest. */
 int tree_remove(int parent, const char *name, struct err *err);
 int tree_sync(int directory, const char *label, struct err *err);
 
-/* ".{name}.{kind}.{16 hex digits}". -1 when the name leaves no room for it in one path component. */
+/* ".{name}.{kind}.{16 hex digits}". -1 when the name leaves no room for it in one path
+ * component. */
 int tree_temporary_name(const char *name, const char *kind, char ret_name[TREE_TEMPORARY_BYTES],
                         struct err *err);
 /* Removes every entry of `parent` with such a name. */

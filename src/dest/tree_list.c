@@ -1,7 +1,7 @@
 /* What lies below a folder, as a manifest without hashes. See tree.h.
  *
- * Flow     the growing list is its own queue: each folder that was appended is read in its turn, then everything
- *          is sorted.
+ * Flow     the growing list is its own queue: each folder that was appended is read in its turn,
+ *          then everything is sorted.
  */
 #include <dirent.h>
 #include <errno.h>

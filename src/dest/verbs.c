@@ -1,4 +1,5 @@
-/* The command line of ckpt-worker. See verbs.h; src/dest/README.md lists arguments and exit codes. */
+/* The command line of ckpt-worker. See verbs.h; src/dest/README.md lists arguments and exit
+ * codes. */
 #include "src/dest/verbs.h"
 
 #include <errno.h>
@@ -140,7 +141,8 @@ static int run_keep(const struct request *request, FILE *out, struct err *err)
     return 0;
 }
 
-/* The directory of users may be a server that does not answer: no daemon asks it itself. A number names a user that has no other name. */
+/* The directory of users may be a server that does not answer: no daemon asks it itself. A number
+ * names a user that has no other name. */
 static int run_user(const struct request *request, FILE *out, struct err *err)
 {
     const char *name = request->values[NAME];
@@ -351,8 +353,8 @@ static bool print_asked(const char *word, FILE *out)
     return true;
 }
 
-/* Root makes the folder of the allocation for its owner; all else is done as that user. What root may not do there, on a server that takes
- * it for nobody, the user's own attempt tells. */
+/* Root makes the folder of the allocation for its owner; all else is done as that user. What root
+ * may not do there, on a server that takes it for nobody, the user's own attempt tells. */
 static int take_user(const struct verb *verb, const struct request *request, struct err *err)
 {
     const struct destination_place place = place_of(request);

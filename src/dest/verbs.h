@@ -1,6 +1,7 @@
 /* The command line of ckpt-worker as a function, so that tests drive it in a child process.
  *
- * Flow     verbs_main() parses, calls posix.h, prints key=value lines to out, or one line of error to errors.
+ * Flow     verbs_main() parses, calls posix.h, prints key=value lines to out, or one line of error
+ *          to errors.
  * Errors   the exit codes are enum worker_exit (worker.h).
  */
 #ifndef CKPT_DEST_VERBS_H

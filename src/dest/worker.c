@@ -1,10 +1,14 @@
-/* ckpt-worker processes and their deadlines, on a libuv loop. See worker.h. (Links libuv; nothing else of this layer does.)
+/* ckpt-worker processes and their deadlines, on a libuv loop. See worker.h. (Links libuv; nothing
+ * else of this layer does.)
  *
- * Flow     start: spawn (spawn.h) in a process group of its own with two pipes -> exit, and both pipes at their end -> done.
- *          Deadline or cancel -> SIGKILL to the group -> no exit within a second -> done with `unkillable`; the process
- *          handle stays until the kernel lets the process go, then everything is freed.
- *          Exit but a pipe still open (held by a stray grandchild): what is there is taken, the pipes are closed.
- * Shapes   one heap object per worker with four handles (a poll of the process, timer, two pipes), freed when the last one is closed.
+ * Flow     start: spawn (spawn.h) in a process group of its own with two pipes -> exit, and both
+ *          pipes at their end -> done. Deadline or cancel -> SIGKILL to the group -> no exit within
+ *          a second -> done with `unkillable`; the process handle stays until the kernel lets the
+ *          process go, then everything is freed.
+ *          Exit but a pipe still open (held by a stray grandchild): what is there is taken, the
+ *          pipes are closed.
+ * Shapes   one heap object per worker with four handles (a poll of the process, timer, two pipes),
+ *          freed when the last one is closed.
  */
 #include "src/dest/worker.h"
 
@@ -290,7 +294,8 @@ static void pipe_init(struct worker *worker, struct worker_pipe *pipe, uv_loop_t
     worker->open_handles++;
 }
 
-/* This process' environment with WORKER_PARENT, which lives in `parent`. The caller frees the list. */
+/* This process' environment with WORKER_PARENT, which lives in `parent`. The caller frees the
+ * list. */
 static char **worker_environment(char *parent, size_t size)
 {
     const size_t key_length = strlen(WORKER_PARENT "=");

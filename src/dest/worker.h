@@ -1,16 +1,18 @@
-/* Blocking work on destinations in a process of its own: ckpt-worker. A hung mount hangs the worker, never the
- * daemon.
+/* Blocking work on destinations in a process of its own: ckpt-worker. A hung mount hangs the
+ * worker, never the daemon.
  *
- * Flow     worker_start() spawns `ckpt-worker VERB ...` found beside the running program, with the request as
- *          arguments; the worker prints result lines "key=value" on stdout and an error text on stderr;
- *          worker_done_fn gets them. Verbs: probe, put, verify, restore, collect, abandon, keep (src/dest/README.md has
- *          the arguments).
- * Shapes   a worker that passes its deadline is killed; one that does not die (D state) is reported `unkillable`
- *          once and kept until it is reaped; worker_active() then still counts it, but its handle must not be used
- *          any more: worker_hangs() tells when it is gone. Output beyond WORKER_OUTPUT_MAX_BYTES is read and dropped.
+ * Flow     worker_start() spawns `ckpt-worker VERB ...` found beside the running program, with the
+ *          request as arguments; the worker prints result lines "key=value" on stdout and an error
+ *          text on stderr; worker_done_fn gets them. Verbs: probe, put, verify, restore, collect,
+ *          abandon, keep (src/dest/README.md has the arguments).
+ * Shapes   a worker that passes its deadline is killed; one that does not die (D state) is reported
+ *          `unkillable` once and kept until it is reaped; worker_active() then still counts it, but
+ *          its handle must not be used any more: worker_hangs() tells when it is gone. Output
+ *          beyond WORKER_OUTPUT_MAX_BYTES is read and dropped.
  * Units    milliseconds; bytes per second for the rate limit.
- * Errors   WORKER_PARENT in the worker's environment is the process id of its daemon: a worker that finds
- *          itself with another parent lost its daemon before the kernel knew that it wants to die with it.
+ * Errors   WORKER_PARENT in the worker's environment is the process id of its daemon: a worker that
+ *          finds itself with another parent lost its daemon before the kernel knew that it wants to
+ *          die with it.
  */
 #ifndef CKPT_DEST_WORKER_H
 #define CKPT_DEST_WORKER_H
@@ -51,12 +53,14 @@ struct worker_result {
 };
 typedef void worker_done_fn(void *data, const struct worker_result *result);
 
-/* Full path of the worker program; "" finds `ckpt-worker` in the folder of /proc/self/exe. Copied. */
+/* Full path of the worker program; "" finds `ckpt-worker` in the folder of /proc/self/exe.
+ * Copied. */
 void worker_set_program(const char *path);
 /* Where that is. */
 int worker_program(char ret_path[PATH_MAX], struct err *err);
-/* arguments: verb first, NULL-terminated, at most WORKER_ARGUMENTS_MAX. It begins as this process' user; with --as it becomes
- * another one by itself. done is called exactly once, never from inside this call. */
+/* arguments: verb first, NULL-terminated, at most WORKER_ARGUMENTS_MAX. It begins as this process'
+ * user; with --as it becomes another one by itself. done is called exactly once, never from inside
+ * this call. */
 int worker_start(uv_loop_t *loop, const char *const *arguments, uint64_t deadline_ms,
                  worker_done_fn *done, void *data, struct worker **ret_worker, struct err *err);
 void worker_cancel(struct worker *worker); /* SIGKILL; done still comes, with cancelled = true */

@@ -1,7 +1,8 @@
-/* ckpt-worker: blocking work on destinations. src/dest/README.md lists verbs, arguments and exit codes.
+/* ckpt-worker: blocking work on destinations. src/dest/README.md lists verbs, arguments and exit
+ * codes.
  *
- * Flow     the kernel is asked to kill this process when its daemon dies, so that no put outlives the one who
- *          counts on it; then verbs_main().
+ * Flow     the kernel is asked to kill this process when its daemon dies, so that no put outlives
+ *          the one who counts on it; then verbs_main().
  */
 #include <signal.h>
 #include <stdio.h>

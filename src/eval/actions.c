@@ -19,7 +19,8 @@ const char *eval_action_name(enum eval_action action)
 
 enum { CHANGE_DOUBLINGS = 60, CHANGE_BISECTIONS = 60 };
 
-/* What may change, how far, and what a change is measured against when it is near 0. The number of GPUs is none: it would be another job. */
+/* What may change, how far, and what a change is measured against when it is near 0. The number of
+ * GPUs is none: it would be another job. */
 static const struct changeable {
     const char *name;
     size_t offset;
@@ -42,7 +43,8 @@ static double or_never(bool possible, double net_gpu_s)
     return possible && !isnan(net_gpu_s) ? net_gpu_s : -INFINITY;
 }
 
-/* U - G*R is Y of the model. The claimant waits while the checkpoint is written; the job itself stands still as long. */
+/* U - G*R is Y of the model. The claimant waits while the checkpoint is written; the job itself
+ * stands still as long. */
 static double yield_after_checkpoint(const struct eval_situation *s)
 {
     return s->claim_gpu_s - s->gpus * s->restart_s - s->claim_per_s * s->stall_s - s->cost_gpu_s;
@@ -53,7 +55,8 @@ static double yield_at_once(const struct eval_situation *s)
     return s->claim_gpu_s - s->gpus * s->restart_s - s->gpus * s->age_s;
 }
 
-/* The failure that comes with alarm_p costs its downtime, a restart and the work lost; leaving costs a checkpoint and a restart. */
+/* The failure that comes with alarm_p costs its downtime, a restart and the work lost; leaving
+ * costs a checkpoint and a restart. */
 static double move_away(const struct eval_situation *s)
 {
     double failure_s = s->down_s + s->restart_s + s->lost_s;
@@ -90,7 +93,8 @@ static bool another_is_best(const struct eval_situation *situation, const struct
     return ledger.best != best;
 }
 
-/* Every net is linear in each number, so in one direction the best action turns for good where it turns first: doubling steps, then bisection. */
+/* Every net is linear in each number, so in one direction the best action turns for good where it
+ * turns first: doubling steps, then bisection. */
 static bool turning_point(const struct eval_situation *situation, const struct changeable *what,
                           enum eval_action best, double sign, double *ret_to)
 {

@@ -1,10 +1,13 @@
-/* The intermediate numbers of a block of jobs, in the first-level cache between the passes of the model.
+/* The intermediate numbers of a block of jobs, in the first-level cache between the passes of the
+ * model.
  *
- * Flow     eval_score() (score.c) -> for each block: block_timing (timing.c), then hazard, value, cost (terms.c) and verdict. What each
- *          pass does to one job is in job.h. eval_decide() (decide.c) does it all in one loop.
- * Shapes   BLOCK_JOBS jobs at once; each pass is one loop without branches over arrays that do not overlap, so
- *          that the compiler vectorises it.
- * Units    seconds and GPU-seconds; the 0/1 arrays are doubles because a pass of one element type vectorises best.
+ * Flow     eval_score() (score.c) -> for each block: block_timing (timing.c), then hazard, value,
+ *          cost (terms.c) and verdict. What each pass does to one job is in job.h. eval_decide()
+ *          (decide.c) does it all in one loop.
+ * Shapes   BLOCK_JOBS jobs at once; each pass is one loop without branches over arrays that do not
+ *          overlap, so that the compiler vectorises it.
+ * Units    seconds and GPU-seconds; the 0/1 arrays are doubles because a pass of one element type
+ *          vectorises best.
  */
 #ifndef CKPT_EVAL_BLOCK_H
 #define CKPT_EVAL_BLOCK_H
@@ -62,15 +65,15 @@ static inline size_t block_jobs(const struct eval_view *view, size_t first)
 
 void block_policy_init(struct block_policy *ret_block_policy, const struct eval_policy *policy);
 bool eval_policy_valid(const struct eval_policy *policy);
-/* Whether a flag of the block changes a number; if so they are decoded into up, sensitive, done, reclaim, stays and
- * sure. */
+/* Whether a flag of the block changes a number; if so they are decoded into up, sensitive, done,
+ * reclaim, stays and sure. */
 bool block_flags_tell(const struct eval_view *view, size_t first, size_t count);
 void block_decode_flags(const struct eval_view *view, size_t first, size_t count,
                         struct block *block);
 void block_timing(const struct block_policy *policy, const struct eval_view *view, size_t first,
                   size_t count, struct block *block);
-/* Results from here on are those of the block alone (row 0 is the block's first job). block_terms() leaves out what is only
- * shown when young_daly_s and failure_probability are NULL. */
+/* Results from here on are those of the block alone (row 0 is the block's first job). block_terms()
+ * leaves out what is only shown when young_daly_s and failure_probability are NULL. */
 void block_terms(const struct block_policy *policy, const struct eval_view *view, size_t first,
                  size_t count, struct block *block, struct eval_result *result);
 /* The codes of verdicts, and the flags that stand against each; where no input is bad. */

@@ -1,7 +1,9 @@
 /* The terms of one job as raw amounts, each with the weight that makes it GPU-seconds (S1-018).
  *
- * Flow     eval_score() sums value and cost; eval_breakdown() says for one job what each summand is made of: raw x weight.
- * Shapes   at most EVAL_PARTS_MAX parts, in the order of the terms; a term may have two parts, their sum is the term.
+ * Flow     eval_score() sums value and cost; eval_breakdown() says for one job what each summand is
+ *          made of: raw x weight.
+ * Shapes   at most EVAL_PARTS_MAX parts, in the order of the terms; a term may have two parts,
+ *          their sum is the term.
  * Units    each part names its own.
  * Errors   a row that eval_score() refuses has no parts.
  */

@@ -1,7 +1,9 @@
-/* Verdicts alone, in one loop over the columns: each number of the view is read once and nothing but the verdict is written.
+/* Verdicts alone, in one loop over the columns: each number of the view is read once and nothing
+ * but the verdict is written.
  *
- * Flow     eval_decide() for each block: one loop gives the codes of all verdicts and tells whether an input may make no sense; where one
- *          does, the block is scored by the passes, which know which.
+ * Flow     eval_decide() for each block: one loop gives the codes of all verdicts and tells whether
+ *          an input may make no sense; where one does, the block is scored by the passes, which
+ *          know which.
  * Source   score.c has the passes; job.h what both are made of.
  */
 #include <string.h>
@@ -26,8 +28,9 @@ static inline __attribute__((always_inline)) uint64_t bits_of(double number)
     return bits;
 }
 
-/* The sign is set when an input may make no sense (block_timing() says for sure). A sum of numbers that are not negative is
- * below the limit only when each of them is, and NaN when one is; the bits of either are above those of the limit. */
+/* The sign is set when an input may make no sense (block_timing() says for sure). A sum of numbers
+ * that are not negative is below the limit only when each of them is, and NaN when one is; the bits
+ * of either are above those of the limit. */
 static inline __attribute__((always_inline)) uint64_t job_doubtful(const struct job *job)
 {
     double sum = job->age_s + job->gpus + job->nodes + job->size_bytes + job->hazard_factor +
@@ -48,8 +51,9 @@ static inline __attribute__((always_inline)) uint64_t job_doubtful(const struct 
            (bits_of(1) - bits_of(job->success_probability));
 }
 
-/* A cache line of each column at a time: so many streams at once are more than the processor follows by itself, and as many lines
- * asked for together as a block has would keep the loop waiting. long: the columns by name */
+/* A cache line of each column at a time: so many streams at once are more than the processor
+ * follows by itself, and as many lines asked for together as a block has would keep the loop
+ * waiting. long: the columns by name */
 static inline __attribute__((always_inline)) uint64_t decide_loop(const struct job_policy *given,
                                                                   const struct eval_view *view,
                                                                   size_t first, size_t count,

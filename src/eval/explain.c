@@ -1,7 +1,7 @@
 /* The smallest single changes that would flip one job's decision, in words. See model.h.
  *
- * Flow     the job is copied into a view of one and scored again with one input changed; where the answer is
- *          monotone in that input the turning point is found by bisection.
+ * Flow     the job is copied into a view of one and scored again with one input changed; where the
+ *          answer is monotone in that input the turning point is found by bisection.
  */
 #include <float.h>
 #include <math.h>
@@ -81,7 +81,8 @@ static bool fires_with(struct explain *explain, double *input, double value)
     return fires_now(explain);
 }
 
-/* Between `no` (does not fire) and `yes` (fires): the value nearest to `no` that fires. Restores the input. */
+/* Between `no` (does not fire) and `yes` (fires): the value nearest to `no` that fires. Restores
+ * the input. */
 static double turning_point(struct explain *explain, double *input, double no, double yes)
 {
     double given = *input;
@@ -97,7 +98,8 @@ static double turning_point(struct explain *explain, double *input, double no, d
     return yes;
 }
 
-/* The smallest value above the given one that fires, found by doubling and bisection; negative when none does. */
+/* The smallest value above the given one that fires, found by doubling and bisection; negative when
+ * none does. */
 static double grow_until_fires(struct explain *explain, double *input, double step, double limit)
 {
     double given = *input, no = given;

@@ -1,9 +1,10 @@
 /* The smallest change of one input that turns a job's decision round. See model.h.
  *
- * Flow     each input is moved away from what it is, downwards and upwards, in doubling steps and over each guard's threshold, until
- *          the decision is the other one, then back by bisection; what is reported was scored and does flip. Between two
- *          thresholds the decision turns at most once, so nothing nearer is passed over. Of all inputs the smallest relative change
- *          wins; a guard that is lifted counts as a change by half.
+ * Flow     each input is moved away from what it is, downwards and upwards, in doubling steps and
+ *          over each guard's threshold, until the decision is the other one, then back by
+ *          bisection; what is reported was scored and does flip. Between two thresholds the
+ *          decision turns at most once, so nothing nearer is passed over. Of all inputs the
+ *          smallest relative change wins; a guard that is lifted counts as a change by half.
  */
 #include <math.h>
 #include <stdlib.h>

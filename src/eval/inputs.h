@@ -1,9 +1,11 @@
-/* What the model read for one job, as integers that can be kept: the bits of the numbers. From them eval_score() gives the same
- * verdict and the same terms, bit for bit, a month later.
+/* What the model read for one job, as integers that can be kept: the bits of the numbers. From them
+ * eval_score() gives the same verdict and the same terms, bit for bit, a month later.
  *
- * Flow     take() turns a row or a policy into bits, give() turns them back; eval_input_names() says which number is which, so that
- *          a reader of another version sees that its own are others.
- * Shapes   the caller's arrays, in the order of EVAL_VIEW_COLUMNS and EVAL_POLICY_NUMBERS. A row's flags are an integer already.
+ * Flow     take() turns a row or a policy into bits, give() turns them back; eval_input_names()
+ *          says which number is which, so that a reader of another version sees that its own are
+ *          others.
+ * Shapes   the caller's arrays, in the order of EVAL_VIEW_COLUMNS and EVAL_POLICY_NUMBERS. A row's
+ *          flags are an integer already.
  * Units    bits of IEEE-754 doubles.
  * Errors   none: any bits are some number, and eval_score() refuses those that make no sense.
  */
@@ -13,8 +15,9 @@
 #include "src/eval/actions.h"
 #include "src/eval/model.h"
 
-/* Raised with every change of the model after which the same inputs give other terms: what an older version decided can then not be
- * recomputed, and is not compared. tests/unit/eval/test_inputs.c notices a change. */
+/* Raised with every change of the model after which the same inputs give other terms: what an older
+ * version decided can then not be recomputed, and is not compared. tests/unit/eval/test_inputs.c
+ * notices a change. */
 enum { EVAL_MODEL_REVISION = 3 };
 
 enum {

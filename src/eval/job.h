@@ -1,9 +1,13 @@
-/* The model for one job, as straight-line expressions: what both the passes over a block (timing.c, terms.c, score.c) and the loop for
- * verdicts alone (decide.c) are made of, so that they give the same bits.
+/* The model for one job, as straight-line expressions: what both the passes over a block (timing.c,
+ * terms.c, score.c) and the loop for verdicts alone (decide.c) are made of, so that they give the
+ * same bits.
  *
- * Flow     job_write, job_walltime, job_hazard, job_value, job_cost, job_guards, each from what the caller and those before it filled in.
- * Shapes   inlined into loops, where the struct is registers; no branches, so that gcc makes vectors of it.
- * Units    seconds and GPU-seconds; conditions are 0 or 1 as doubles because a loop of one element type vectorises best.
+ * Flow     job_write, job_walltime, job_hazard, job_value, job_cost, job_guards, each from what the
+ *          caller and those before it filled in.
+ * Shapes   inlined into loops, where the struct is registers; no branches, so that gcc makes
+ *          vectors of it.
+ * Units    seconds and GPU-seconds; conditions are 0 or 1 as doubles because a loop of one element
+ *          type vectorises best.
  */
 #ifndef CKPT_EVAL_JOB_H
 #define CKPT_EVAL_JOB_H
@@ -74,7 +78,8 @@ JOB_STEP job_write(const struct job_policy *policy, struct job *job)
     job->stall_s = policy->stall_fraction * job->stall_factor * write_s + policy->quiesce_s;
 }
 
-/* The slot: the last moment at which a checkpoint asked for now, rather than a cycle (or a grace) later, ends in time. */
+/* The slot: the last moment at which a checkpoint asked for now, rather than a cycle (or a grace)
+ * later, ends in time. */
 JOB_STEP job_walltime(const struct job_policy *policy, struct job *job)
 {
     double mean_s = job->write_s, left_s = job->walltime_left_s, grace_s = job->grace_s;
@@ -122,8 +127,8 @@ JOB_STEP job_value(const struct job_policy *policy, struct job *job)
     double yield = job->yield_probability, called = job->reclaim, stays = job->stays;
     double share, expected, completes = job->success_probability;
 
-    /* p_y: what the scheduler says, else from the backlog alone; more on borrowed nodes while higher work waits;
-     * never where no preemption takes the job */
+    /* p_y: what the scheduler says, else from the backlog alone; more on borrowed nodes while
+     * higher work waits; never where no preemption takes the job */
     yield = yield > 0 ? yield : policy->backlog_yield;
     called = u_waiting > 0 ? called : 0.0;
     yield += (1 - yield) * called;
@@ -145,8 +150,8 @@ JOB_STEP job_cost(const struct job_policy *policy, struct job *job)
     job->storage_cost = job->size_bytes * job->usd_per_gb_month * policy->storage_factor;
 }
 
-/* Assigned from the weakest reason to the strongest, so that the first in the order of precedence stays. Equality of value and cost is
- * no checkpoint; infinity is never exceeded. */
+/* Assigned from the weakest reason to the strongest, so that the first in the order of precedence
+ * stays. Equality of value and cost is no checkpoint; infinity is never exceeded. */
 JOB_STEP job_guards(const struct job_policy *policy, struct job *job)
 {
     double age_s = job->age_s, left_s = job->walltime_left_s, own = job->sensitive;
@@ -156,7 +161,8 @@ JOB_STEP job_guards(const struct job_policy *policy, struct job *job)
     double worth = value > cost ? 1.0 : 0.0, code = EVAL_SKIP_VALUE;
     double min_interval_s = own > 0 ? policy->min_sensitive_s : policy->min_usual_s;
     double max_interval_s = own > 0 ? policy->max_sensitive_s : policy->max_usual_s;
-    /* the longest interval stands for hazards that the model does not know: it ends one only where the highest that may be would */
+    /* the longest interval stands for hazards that the model does not know: it ends one only where
+     * the highest that may be would */
     double doubt = value >= cost * (policy->certainty * job->sure) ? 1.0 : 0.0;
 
     left_s = job->late > 0 ? -1.0 : left_s;

@@ -90,8 +90,9 @@ void eval_hazard_note_failure(struct eval_hazard *hazard, double node_age_s)
     hazard->bin_failures[eval_hazard_bin(node_age_s)] += 1;
 }
 
-/* Of a bin's prior, that it is as the others: one over the variance between the bins beyond what chance gives (moments of a Gamma-Poisson
- * mixture). Where they are alike each of them tells of chance alone and weighs little. */
+/* Of a bin's prior, that it is as the others: one over the variance between the bins beyond what
+ * chance gives (moments of a Gamma-Poisson mixture). Where they are alike each of them tells of
+ * chance alone and weighs little. */
 static double bin_weight(const struct eval_hazard *hazard)
 {
     double least = hazard->prior.bin_weight, sum = 0, squares = 0, spread = 0, between;
@@ -172,7 +173,8 @@ double eval_multiplier_decayed(double multiplier, double since_s, double half_li
 
 /* ---- rates ------------------------------------------------------------------------------------------------------------- */
 
-/* Pulled back to the prior as it forgets: after a long calm the rate is low, and after no observation it is the prior's. */
+/* Pulled back to the prior as it forgets: after a long calm the rate is low, and after no
+ * observation it is the prior's. */
 void eval_rate_advance(struct eval_rate *rate, const struct eval_rate *prior, double exposed_s,
                        double forget_s)
 {

@@ -1,16 +1,19 @@
-/* What the model's inputs are learned from: failures, write times, sizes, completions, pauses. Pure functions over small states
- * that the caller keeps.
+/* What the model's inputs are learned from: failures, write times, sizes, completions, pauses. Pure
+ * functions over small states that the caller keeps.
  *
- * Flow     the owner of a state feeds it with what happened (eval_*_note) and with time that passed (eval_hazard_advance), and
- *          asks it when it fills a row of struct eval_view.
- * Shapes   every state is a flat struct of numbers. eval_hazard_save() and _load() make integers of it, so that what is learned
- *          survives a failover in the log; the others are a mean and a deviation, which the owner rounds itself.
+ * Flow     the owner of a state feeds it with what happened (eval_*_note) and with time that passed
+ *          (eval_hazard_advance), and asks it when it fills a row of struct eval_view.
+ * Shapes   every state is a flat struct of numbers. eval_hazard_save() and _load() make integers of
+ *          it, so that what is learned survives a failover in the log; the others are a mean and a
+ *          deviation, which the owner rounds itself.
  * Units    seconds; failures per second of one node; fractions 0..1.
- * Errors   what is NaN, negative or absurd (1e30 and more) is not learned from. Divisions by zero have an answer: without any
- *          exposure the prior, without any history EVAL_UNKNOWN's factor on the expectation.
+ * Errors   what is NaN, negative or absurd (1e30 and more) is not learned from. Divisions by zero
+ *          have an answer: without any exposure the prior, without any history EVAL_UNKNOWN's
+ *          factor on the expectation.
  * Absent   Weibull fits: the bins of node age hold any shape, and need no iteration.
- * Source   Gamma-Poisson updating with forgetting; Young and Daly need the rate only. The quantile of the write time is where
- *          the expected loss of being too late equals that of being early by a second: z = sqrt(2 ln(0.4 A/s)).
+ * Source   Gamma-Poisson updating with forgetting; Young and Daly need the rate only. The quantile
+ *          of the write time is where the expected loss of being too late equals that of being
+ *          early by a second: z = sqrt(2 ln(0.4 A/s)).
  */
 #ifndef CKPT_EVAL_LEARN_H
 #define CKPT_EVAL_LEARN_H
@@ -20,7 +23,8 @@
 
 /* ---- hazard of a node ---- */
 
-/* Age = time since the node's last failure, or since it was first seen. Bins end at 1 h, 4 h, 1 d, 4 d, 16 d, 64 d. */
+/* Age = time since the node's last failure, or since it was first seen. Bins end at 1 h, 4 h, 1 d,
+ * 4 d, 16 d, 64 d. */
 enum { EVAL_AGE_BINS = 7, EVAL_HAZARD_WORDS = 2 + 2 * EVAL_AGE_BINS };
 
 struct eval_hazard_prior {
@@ -49,14 +53,16 @@ void eval_hazard_note_failure(struct eval_hazard *hazard, double node_age_s);
 /* Of a node of average age, and how many times as likely one of this bin fails. */
 double eval_hazard_fleet_per_s(const struct eval_hazard *hazard);
 double eval_hazard_bin_factor(const struct eval_hazard *hazard, int bin);
-/* How sure the fleet's rate is, 0..1: what it is believed to be over the highest that the failures seen allow (95 %). The prior was seen
- * nowhere and makes nothing surer: 0 before any exposure. */
+/* How sure the fleet's rate is, 0..1: what it is believed to be over the highest that the failures
+ * seen allow (95 %). The prior was seen nowhere and makes nothing surer: 0 before any exposure. */
 double eval_hazard_certainty(const struct eval_hazard *hazard);
-/* In millionths, saturating; the prior is policy and not part of it. False, and the state untouched, when a word is negative. */
+/* In millionths, saturating; the prior is policy and not part of it. False, and the state
+ * untouched, when a word is negative. */
 void eval_hazard_save(const struct eval_hazard *hazard, int64_t ret_words[EVAL_HAZARD_WORDS]);
 bool eval_hazard_load(struct eval_hazard *hazard, const int64_t words[EVAL_HAZARD_WORDS]);
 
-/* A health multiplier fades to 1 with this half-life after the signal was last seen. What makes no sense is 1. */
+/* A health multiplier fades to 1 with this half-life after the signal was last seen. What makes no
+ * sense is 1. */
 double eval_multiplier_decayed(double multiplier, double since_s, double half_life_s);
 
 /* ---- events of a job or a queue, at a rate that changes: kills, demands to yield ---- */
@@ -70,7 +76,8 @@ void eval_rate_advance(struct eval_rate *rate, const struct eval_rate *prior, do
                        double forget_s);
 void eval_rate_note(struct eval_rate *rate);
 double eval_rate_per_s(const struct eval_rate *rate); /* 0 without any exposure */
-/* Probability of at least one event at this rate within the horizon: p_y, when nobody names the job. */
+/* Probability of at least one event at this rate within the horizon: p_y, when nobody names the
+ * job. */
 double eval_rate_probability(double events_per_s, double horizon_s);
 
 /* ---- alarms: hard signals of nodes that announce a failure, or seem to ---- */
@@ -94,7 +101,8 @@ void eval_alarms_advance(struct eval_alarms *alarms, double seconds, double forg
 void eval_alarms_note_followed(struct eval_alarms *alarms, double lead_s);
 void eval_alarms_note_unfollowed(struct eval_alarms *alarms);
 void eval_alarms_note_unannounced(struct eval_alarms *alarms);
-/* An alarm of one node, from when it is raised until it is known what came of it. All zero: none. */
+/* An alarm of one node, from when it is raised until it is known what came of it. All zero:
+ * none. */
 struct eval_episode {
     bool on;
     double began_s;
@@ -125,8 +133,9 @@ struct eval_history {
     double count;
 };
 void eval_history_note(struct eval_history *history, double observed);
-/* The quantile of the write time that the walltime slot keeps free, when `at_risk_s` seconds of work would be lost by being late.
- * expected_s: from size and bandwidth, taken while there is no history. */
+/* The quantile of the write time that the walltime slot keeps free, when `at_risk_s` seconds of
+ * work would be lost by being late. expected_s: from size and bandwidth, taken while there is no
+ * history. */
 double eval_write_quantile_s(const struct eval_history *history, double expected_s,
                              double at_risk_s);
 /* Predicted over actual: 1 without history. */
@@ -149,12 +158,15 @@ void eval_stall_note(double *fraction, double stopped_s, double write_s);
 double eval_measured_bandwidth(double size_bytes, double write_mean_s, double budget_bytes_per_s);
 /* At less bandwidth than its checkpoints had a write takes so many times as long; 1 at least. */
 double eval_write_stretch(double write_mean_s, double size_bytes, double bandwidth_bytes_per_s);
-/* With which stall_fraction * factor * write + quiesce is what was measured: `stopped_s` of a write of write_s. */
+/* With which stall_fraction * factor * write + quiesce is what was measured: `stopped_s` of a write
+ * of write_s. */
 double eval_stall_factor(double stall_fraction, double quiesce_s, double stopped_s, double write_s);
-/* To ten bits: a rate that is learned moves a little all the time, and as long as it says nothing new the inputs stay the same. */
+/* To ten bits: a rate that is learned moves a little all the time, and as long as it says nothing
+ * new the inputs stay the same. */
 double eval_steady(double rate);
-/* What being late would cost grows with a job's age and would move its quantile a little all the time. The quantile is taken from the
- * middle of the step in which the age lies, an eighth of an octave (of ages below a second there is one): within 6 % of the age. */
+/* What being late would cost grows with a job's age and would move its quantile a little all the
+ * time. The quantile is taken from the middle of the step in which the age lies, an eighth of an
+ * octave (of ages below a second there is one): within 6 % of the age. */
 struct eval_step {
     double begin_s, end_s;
 };

@@ -1,16 +1,17 @@
-/* The decision model: is a checkpoint of this job worth its cost now? Pure functions, floating point allowed here
- * only.
+/* The decision model: is a checkpoint of this job worth its cost now? Pure functions, floating
+ * point allowed here only.
  *
- * Flow     the broker fills struct eval_view (structure of arrays, one slot per running allocation) from the
- *          committed state, calls eval_score() once a cycle, and turns the slots whose verdict fires into
- *          proposals (integers).
- * Shapes   view and result own their arrays; results hold as many elements as their capacity, at least
- *          view->count.
+ * Flow     the broker fills struct eval_view (structure of arrays, one slot per running allocation)
+ *          from the committed state, calls eval_score() once a cycle, and turns the slots whose
+ *          verdict fires into proposals (integers).
+ * Shapes   view and result own their arrays; results hold as many elements as their capacity, at
+ *          least view->count.
  * Units    GPU-seconds for value and cost; seconds; bytes; bytes per second; failures per second.
- * Errors   an input that is NaN, negative, or 1e30 and more where that makes no sense gives SKIP_BAD_INPUT with
- *          all terms 0; NaN never decides and never comes out. An outage (bandwidth 0 or the flag) gives write_s,
- *          compute_waste and young_daly_s infinity.
- * Absent   choosing among actions beside checkpointing (actions.h), pacing (pace.h), learning the inputs (learn.h).
+ * Errors   an input that is NaN, negative, or 1e30 and more where that makes no sense gives
+ *          SKIP_BAD_INPUT with all terms 0; NaN never decides and never comes out. An outage
+ *          (bandwidth 0 or the flag) gives write_s, compute_waste and young_daly_s infinity.
+ * Absent   choosing among actions beside checkpointing (actions.h), pacing (pace.h), learning the
+ *          inputs (learn.h).
  * Source   Young 1974, Daly 2006; the model is written out in src/eval/README.md with each term.
  */
 #ifndef CKPT_EVAL_MODEL_H
@@ -36,8 +37,10 @@
     X(SKIP_PACED, "waits_for_bandwidth")                                                           \
     X(CHECKPOINT_MOVE, "checkpoint_and_migrate")
 
-/* Precedence, first that holds: bad input, strategy, active (not at the walltime slot while it waits), storage down, walltime slot, near completion, minimum interval,
- * value above cost, declared period, maximum interval; else value below cost. From the broker, over the model's: what the ledger of actions or pacing said instead. */
+/* Precedence, first that holds: bad input, strategy, active (not at the walltime slot while it
+ * waits), storage down, walltime slot, near completion, minimum interval, value above cost,
+ * declared period, maximum interval; else value below cost. From the broker, over the model's: what
+ * the ledger of actions or pacing said instead. */
 enum eval_verdict {
 #define X(name, text) EVAL_##name,
     EVAL_VERDICTS(X)
@@ -50,21 +53,21 @@ bool eval_verdict_fires(enum eval_verdict verdict);
 enum eval_flag {                             /* bits of eval_view.flags */
                  EVAL_FLAG_ACTIVE = 1,       /* a checkpoint is active or paused */
                  EVAL_FLAG_STORAGE_DOWN = 2, /* its target is unavailable */
-                 EVAL_FLAG_NOT_AUTO =
-                     4, /* strategy manual or none, or a part has finished: nothing is asked */
+                 /* strategy manual or none, or a part has finished: nothing is asked */
+                 EVAL_FLAG_NOT_AUTO = 4,
                  EVAL_FLAG_WALLTIME_DONE = 8, /* the walltime checkpoint was already asked for */
                  EVAL_FLAG_RECLAIMABLE = 16,  /* borrowed nodes */
                  EVAL_FLAG_SENSITIVE = 32,    /* has minimum and maximum interval of its own */
-                 EVAL_FLAG_UNHEALTHY =
-                     64, /* a node's health raises its hazard; changes no verdict */
-                 EVAL_FLAG_WAITING =
-                     128, /* the active one writes nothing yet: the walltime slot hurries it */
+                 /* a node's health raises its hazard; changes no verdict */
+                 EVAL_FLAG_UNHEALTHY = 64,
+                 /* the active one writes nothing yet: the walltime slot hurries it */
+                 EVAL_FLAG_WAITING = 128,
                  EVAL_FLAG_STAYS = 256,  /* no preemption takes its nodes: p_y is 0 */
                  EVAL_FLAG_DOUBTED = 512 /* it died by itself before: its hazard is not known */
 };
 
-/* Parameters of one cycle, the same for every job. From the replicated policy. A negative or absurd one makes every
- * verdict SKIP_BAD_INPUT. */
+/* Parameters of one cycle, the same for every job. From the replicated policy. A negative or absurd
+ * one makes every verdict SKIP_BAD_INPUT. */
 #define EVAL_POLICY_NUMBERS(X)                                                                     \
     X(cycle_s)                                                                                     \
     X(min_interval_s)                                                                              \
@@ -90,8 +93,9 @@ struct eval_policy {
 #undef X
 };
 
-/* Inputs: one array element per job, all arrays of `count`. eval_view_alloc sets everything to 0, except hazard_factor,
- * success_probability and stall_factor to 1 and walltime_left_s to infinity. */
+/* Inputs: one array element per job, all arrays of `count`. eval_view_alloc sets everything to 0,
+ * except hazard_factor, success_probability and stall_factor to 1 and walltime_left_s to
+ * infinity. */
 #define EVAL_VIEW_COLUMNS(X)                                                                       \
     X(age_s) /* progress since the snapshot instant of the last complete checkpoint */             \
     X(gpus)                                                                                        \
@@ -152,21 +156,22 @@ double eval_result_cost(const struct eval_result *result, size_t i);
 
 void eval_score(const struct eval_policy *policy, const struct eval_view *view,
                 struct eval_result *ret_result);
-/* The verdicts alone, bit for bit those of eval_score(), at about the cost of reading the view: for clusters where few of many
- * jobs fire. */
+/* The verdicts alone, bit for bit those of eval_score(), at about the cost of reading the view: for
+ * clusters where few of many jobs fire. */
 void eval_decide(const struct eval_policy *policy, const struct eval_view *view,
                  uint8_t *ret_verdict);
 
-/* Of `count` jobs at one instant: seconds since since_ms and until end_ms (infinite: never), not below 0. Milliseconds are whole, so that
- * the seconds are the same bits however they are come by. */
+/* Of `count` jobs at one instant: seconds since since_ms and until end_ms (infinite: never), not
+ * below 0. Milliseconds are whole, so that the seconds are the same bits however they are come
+ * by. */
 void eval_times(double now_ms, const double *since_ms, const double *end_ms, size_t count,
                 double *ret_since_s, double *ret_left_s);
 
-/* Seconds over which failures count: half the age, cut at the planned walltime checkpoint. What eval_score() uses for job i; the
- * broker needs it to fill alarm_h. */
+/* Seconds over which failures count: half the age, cut at the planned walltime checkpoint. What
+ * eval_score() uses for job i; the broker needs it to fill alarm_h. */
 double eval_horizon_s(const struct eval_policy *policy, const struct eval_view *view, size_t i);
-/* One alarm's share of H: precision p (0..1), mean lead L between alarm and failure, s seconds since the alarm. 0 for inputs
- * that make no sense; finite for a certain alarm. */
+/* One alarm's share of H: precision p (0..1), mean lead L between alarm and failure, s seconds
+ * since the alarm. 0 for inputs that make no sense; finite for a certain alarm. */
 struct eval_alarm {
     double precision;
     double lead_s;
@@ -174,8 +179,9 @@ struct eval_alarm {
 };
 double eval_alarm_hazard(const struct eval_alarm *alarm, double horizon_s);
 
-/* The change of one input, smallest in relation to what it is, with which the decision (to fire or not) is the other one: applied
- * exactly, it flips. False: no single change does. GPUs and nodes are held, as they make another job. */
+/* The change of one input, smallest in relation to what it is, with which the decision (to fire or
+ * not) is the other one: applied exactly, it flips. False: no single change does. GPUs and nodes
+ * are held, as they make another job. */
 enum eval_input {
 #define X(column) EVAL_INPUT_##column,
     EVAL_VIEW_COLUMNS(X)
@@ -193,7 +199,8 @@ const char *eval_input_name(enum eval_input input);  /* in words; not of FLAGS *
 const char *eval_column_name(enum eval_input input); /* "age_s", ..., "flags" */
 bool eval_smallest_change(const struct eval_policy *policy, const struct eval_view *view, size_t i,
                           struct eval_change *ret_change);
-/* Of a decision over which a guard stands that the model does not know: whether row 0 with this verdict passes it. */
+/* Of a decision over which a guard stands that the model does not know: whether row 0 with this
+ * verdict passes it. */
 typedef bool eval_passes_fn(const struct eval_view *one, enum eval_verdict verdict);
 bool eval_smallest_change_guarded(const struct eval_policy *policy, const struct eval_view *view,
                                   size_t i, eval_passes_fn *passes, struct eval_change *ret_change);

@@ -13,7 +13,8 @@ static bool sensible(const struct eval_candidate *candidate)
            candidate->injection_bytes_per_s < EVAL_NUMBER_MAX;
 }
 
-/* Sensible ones first, deadlines before the others, then falling index; the job number makes it a total order. */
+/* Sensible ones first, deadlines before the others, then falling index; the job number makes it a
+ * total order. */
 static int by_urgency(const void *left, const void *right)
 {
     const struct eval_candidate *a = left, *b = right;

@@ -1,13 +1,17 @@
 /* Who of those that are worth a checkpoint gets the target's bandwidth now.
  *
- * Flow     candidates of one target with their index -> eval_pace() orders them, admits from the front, and says what a byte costs
- *          (the shadow price) and in which wave the others come. The same order holds after an outage.
+ * Flow     candidates of one target with their index -> eval_pace() orders them, admits from the
+ *          front, and says what a byte costs (the shadow price) and in which wave the others come.
+ *          The same order holds after an outage.
  * Shapes   the caller's array is sorted in place; the admitted are its first elements.
  * Units    index in GPU-seconds per byte; bytes; bytes per second.
- * Errors   an index that is NaN counts as 0; sizes and rates that make no sense are never admitted, and block nobody.
- * Absent   skipping: a small job behind a large one that must wait waits too, so that large ones do not starve.
- * Source   the multiplier of shared bandwidth in the Karush-Kuhn-Tucker conditions is the price of a byte: admit in falling order
- *          of (value - compute_waste - storage_cost) / size. Per second of the job's own write instead of per byte is worse.
+ * Errors   an index that is NaN counts as 0; sizes and rates that make no sense are never admitted,
+ *          and block nobody.
+ * Absent   skipping: a small job behind a large one that must wait waits too, so that large ones do
+ *          not starve.
+ * Source   the multiplier of shared bandwidth in the Karush-Kuhn-Tucker conditions is the price of
+ *          a byte: admit in falling order of (value - compute_waste - storage_cost) / size. Per
+ *          second of the job's own write instead of per byte is worse.
  */
 #ifndef CKPT_EVAL_PACE_H
 #define CKPT_EVAL_PACE_H
@@ -16,7 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Admission stops when the running writers' own limits add up to more than this part of the budget. */
+/* Admission stops when the running writers' own limits add up to more than this part of the
+ * budget. */
 #define EVAL_PACE_FULL 0.75
 
 struct eval_candidate {
@@ -27,8 +32,8 @@ struct eval_candidate {
     double injection_bytes_per_s;
     /* written by eval_pace() */
     bool admitted;
-    uint32_t
-        wave; /* 0: admitted now; else how many times the limit fills before its turn; UINT32_MAX: never */
+    /* 0: admitted now; else how many times the limit fills before its turn; UINT32_MAX: never */
+    uint32_t wave;
 };
 
 struct eval_window {
@@ -39,7 +44,8 @@ struct eval_window {
 /* (value - compute_waste - storage_cost) / size. */
 double eval_pace_index(double value_gpu_s, double compute_waste_gpu_s, double storage_gpu_s,
                        double size_bytes);
-/* Returns how many were admitted. *ret_phi: index of the last one admitted while others wait, else 0. */
+/* Returns how many were admitted. *ret_phi: index of the last one admitted while others wait, else
+ * 0. */
 size_t eval_pace(struct eval_window *window, struct eval_candidate *candidates, size_t count,
                  double *ret_phi);
 

@@ -44,8 +44,8 @@ VECTOR_PASS static void pass_guards(const struct job_policy *given, const struct
     }
 }
 
-/* bad: NULL when no input is. In two steps, because a loop over elements of many sizes does as many jobs at once as the smallest
- * allows, which are more than the registers hold. */
+/* bad: NULL when no input is. In two steps, because a loop over elements of many sizes does as many
+ * jobs at once as the smallest allows, which are more than the registers hold. */
 static inline __attribute__((always_inline)) void flags_loop(const uint32_t *flags,
                                                              const double *bad, const double *code,
                                                              size_t count, uint8_t *verdict)

@@ -1,9 +1,10 @@
-/* The terms of value and cost for a block of jobs. See block.h for how the passes fit together, README.md for the
- * formulas.
+/* The terms of value and cost for a block of jobs. See block.h for how the passes fit together,
+ * README.md for the formulas.
  *
- * Flow     pass_hazard, pass_value, pass_cost write the results; pass_clean replaces what bad inputs made of them
- *          by zeros.
- * Absent   no exp(): 1 - exp(-H) is a polynomial, because H is at most 0.74 and a call would end the vector loop.
+ * Flow     pass_hazard, pass_value, pass_cost write the results; pass_clean replaces what bad
+ *          inputs made of them by zeros.
+ * Absent   no exp(): 1 - exp(-H) is a polynomial, because H is at most 0.74 and a call would end
+ *          the vector loop.
  */
 #include <math.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
-/* Checking inputs, write times, the walltime slot and the horizon: everything about one job that is measured in
- * seconds. See block.h for how the passes fit together and README.md for the formulas. */
+/* Checking inputs, write times, the walltime slot and the horizon: everything about one job that is
+ * measured in seconds. See block.h for how the passes fit together and README.md for the
+ * formulas. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -56,8 +57,8 @@ void block_policy_init(struct block_policy *ret_block_policy, const struct eval_
             : 0;
 }
 
-/* The bits of a double in [0, EVAL_NUMBER_MAX) are below those of the limit; of anything else they are above, or the sign is
- * set. Adding 0 makes -0 a 0. */
+/* The bits of a double in [0, EVAL_NUMBER_MAX) are below those of the limit; of anything else they
+ * are above, or the sign is set. Adding 0 makes -0 a 0. */
 static inline uint64_t outside(double number, uint64_t limit)
 {
     double plain = number + 0.0;
@@ -78,7 +79,8 @@ VECTOR_PASS static void check_columns(const double *const columns[4], uint64_t l
                     outside(d[i], limit);
 }
 
-/* 1 when any input makes no sense. Comparisons with NaN are false, so the good case is what is asked for. */
+/* 1 when any input makes no sense. Comparisons with NaN are false, so the good case is what is
+ * asked for. */
 VECTOR_PASS static void pass_check(const struct eval_view *view, size_t first, size_t count,
                                    struct block *block)
 {

@@ -1,10 +1,11 @@
-/* VECTOR_LOOP before a loop says that its arrays do not overlap (they are different columns), so that gcc makes it
- * vector instructions. VECTOR_PASS before a function keeps its loop on its own (inlined into its caller gcc loses that
- * knowledge) and makes further versions of it for processors with AVX2 and AVX-512, chosen when the program starts. The build
- * compiles this folder with -O3 -fno-math-errno -fno-trapping-math for the same reason.
+/* VECTOR_LOOP before a loop says that its arrays do not overlap (they are different columns), so
+ * that gcc makes it vector instructions. VECTOR_PASS before a function keeps its loop on its own
+ * (inlined into its caller gcc loses that knowledge) and makes further versions of it for
+ * processors with AVX2 and AVX-512, chosen when the program starts. The build compiles this folder
+ * with -O3 -fno-math-errno -fno-trapping-math for the same reason.
  *
- * Absent   nothing that changes results: no -ffast-math, no fused multiply-add; all versions give the same bits.
- *          Sanitizers get one version, as they cannot run before the choice is made.
+ * Absent   nothing that changes results: no -ffast-math, no fused multiply-add; all versions give
+ *          the same bits. Sanitizers get one version, as they cannot run before the choice is made.
  */
 #ifndef CKPT_EVAL_VECTOR_H
 #define CKPT_EVAL_VECTOR_H

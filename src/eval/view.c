@@ -7,9 +7,10 @@
 #include "src/eval/block.h"
 #include "src/eval/inputs.h"
 
-/* Columns of equal size that begin at the same place of a page would fall into the same few sets of a cache, and push each other out
- * while a loop goes over all of them: each begins three cache lines further into its page than the one before. All begin at a line,
- * so that no vector of eight numbers lies in two. */
+/* Columns of equal size that begin at the same place of a page would fall into the same few sets of
+ * a cache, and push each other out while a loop goes over all of them: each begins three cache
+ * lines further into its page than the one before. All begin at a line, so that no vector of eight
+ * numbers lies in two. */
 enum {
     PAGE_DOUBLES = 512,
     COLUMN_SHIFT_DOUBLES = 24,
@@ -26,7 +27,8 @@ static size_t column_stride(size_t capacity)
     return (capacity + PAGE_DOUBLES - 1) / PAGE_DOUBLES * PAGE_DOUBLES + COLUMN_SHIFT_DOUBLES;
 }
 
-/* One allocation of all columns, from its first cache line on. Zeros from calloc(): what is never written takes no memory. */
+/* One allocation of all columns, from its first cache line on. Zeros from calloc(): what is never
+ * written takes no memory. */
 static double *columns_alloc(size_t count, double **ret_memory)
 {
     uintptr_t begin;

@@ -1,13 +1,17 @@
-/* The operation table for the network: byte streams, first in first out, with a notice when the other end is gone.
+/* The operation table for the network: byte streams, first in first out, with a notice when the
+ * other end is gone.
  *
- * Flow     connect -> opened, or accepted -> start; then received... and closed. raft/ and src/rpc do to the network what is in this
- *          table and nothing else, so that the same code runs over libuv (uv_network.h), inside TLS and in a deterministic simulator.
- * Reading  a stream without `readable` is read all the time, and its bytes are handed over as they come. With it, `readable` says that
- *          bytes wait, and each read() hands over one buffer of them: who has thousands of streams gives them turns.
- * Writing  send() takes everything. What the other end and the kernel have not taken is unsent_bytes(); the sender looks at it, and
- *          goes on when `drained` comes.
- * Shapes   handles belong to the implementation. Every handle got is closed once, by close() or before closed(). Callbacks come on the
- *          loop thread, never from inside the call that asked for them, except that read() calls received() and closed().
+ * Flow     connect -> opened, or accepted -> start; then received... and closed. raft/ and src/rpc
+ *          do to the network what is in this table and nothing else, so that the same code runs
+ *          over libuv (uv_network.h), inside TLS and in a deterministic simulator.
+ * Reading  a stream without `readable` is read all the time, and its bytes are handed over as they
+ *          come. With it, `readable` says that bytes wait, and each read() hands over one buffer of
+ *          them: who has thousands of streams gives them turns.
+ * Writing  send() takes everything. What the other end and the kernel have not taken is
+ *          unsent_bytes(); the sender looks at it, and goes on when `drained` comes.
+ * Shapes   handles belong to the implementation. Every handle got is closed once, by close() or
+ *          before closed(). Callbacks come on the loop thread, never from inside the call that
+ *          asked for them, except that read() calls received() and closed().
  * Units    bytes.
  * Errors   closed() says in a few words what happened, without the address, which the user knows.
  */
@@ -35,9 +39,11 @@ struct network_events {
     void *data;
     void (*opened)(
         void *
-            data); /* connect() has succeeded; of accepted streams with TLS: the handshake is over */
+            /* connect() has succeeded; of accepted streams with TLS: the handshake is over */
+            data);
     void (*received)(void *data, const uint8_t *bytes, size_t length);
-    /* The other end is gone or cannot be reached. The last event; the stream is freed, do not close it. */
+    /* The other end is gone or cannot be reached. The last event; the stream is freed, do not close
+     * it. */
     void (*closed)(void *data, const struct err *err);
     void (*readable)(void *data); /* NULL: bytes are handed over as they come */
     void (*drained)(void *data);  /* unsent_bytes() is 0 again; NULL allowed */
@@ -58,8 +64,9 @@ struct network_peer {
 
 struct network_ops {
     void *context;
-    /* Addresses are "host:port", "[v6]:port" or "unix:PATH". Each accepted stream must be given to start() or close() inside
-     * accepted(). A stream NULL: one was accepted and closed, because no descriptor is left for it. */
+    /* Addresses are "host:port", "[v6]:port" or "unix:PATH". Each accepted stream must be given to
+     * start() or close() inside accepted(). A stream NULL: one was accepted and closed, because no
+     * descriptor is left for it. */
     int (*listen)(void *context, const char *address,
                   void (*accepted)(void *data, struct network_stream *stream), void *data,
                   struct network_listener **ret_listener, struct err *err);
@@ -69,15 +76,17 @@ struct network_ops {
     struct network_stream *(*connect)(void *context, const char *address,
                                       const struct network_events *events);
     void (*start)(struct network_stream *stream, const struct network_events *events);
-    /* After `readable`, and until it has returned false: no more for now, `readable` comes again, or the stream is closed. */
+    /* After `readable`, and until it has returned false: no more for now, `readable` comes again,
+     * or the stream is closed. */
     bool (*read)(struct network_stream *stream);
     /* Takes heap bytes. Order is kept; failure shows as closed(). */
     void (*send)(struct network_stream *stream, uint8_t *take_bytes, size_t length);
     size_t (*unsent_bytes)(const struct network_stream *stream);
-    /* Nothing is sent after what was; the other end sees the end of the stream. NULL: cannot be told. */
+    /* Nothing is sent after what was; the other end sees the end of the stream. NULL: cannot be
+     * told. */
     void (*finish)(struct network_stream *stream);
-    /* Whether the other end has proven to be this member; to be asked once it is open. The stream is of no use when not.
-     * NULL: this network proves nothing. */
+    /* Whether the other end has proven to be this member; to be asked once it is open. The stream
+     * is of no use when not. NULL: this network proves nothing. */
     bool (*peer_is)(struct network_stream *stream, uint64_t member_id);
     void (*peer)(const struct network_stream *stream, struct network_peer *ret_peer);
     void (*close)(struct network_stream *stream); /* no event afterwards; NULL allowed */

@@ -1,17 +1,20 @@
-/* TLS around a network table: the same streams, between ends that have shown their certificates. The one place where TLS is wrapped
- * around streams, of members and of the API.
+/* TLS around a network table: the same streams, between ends that have shown their certificates.
+ * The one place where TLS is wrapped around streams, of members and of the API.
  *
- * Flow     dial or accept -> handshake -> opened (accepted streams too), received..., closed. With `replicas_only` the peer must be
- *          a replica of our cluster; peer_is() then says which one it is; peer() has the identity of whom else it may be.
- *          A handshake takes much computing. With `wake` those of accepted streams take turns, so that thousands of clients that come at
- *          once do not hold the loop: the owner calls network_tls_run() in the next round, as long as it has work.
- *          Reading by turns (network.h) goes through; during the handshake this file reads, at most TLS_NETWORK_EARLY_BYTES ahead.
- * Shapes   the struct is the caller's and outlives the streams; network_tls_close() before it goes. What waits to be sent
- *          is in the table below, encrypted; unsent_bytes() is its.
- * Errors   closed() says why; the reason of each refusal also goes to refused(), once per connection. A peer that is refused is sent
- *          the reason, and has TLS_NETWORK_LINGER_MS to read it: were its stream closed at once, bytes that it has sent meanwhile
- *          would take the alert from it. Certificates of open streams are looked at again by network_tls_recheck() and
- *          network_tls_passes(), which end those that are no longer good.
+ * Flow     dial or accept -> handshake -> opened (accepted streams too), received..., closed. With
+ *          `replicas_only` the peer must be a replica of our cluster; peer_is() then says which one
+ *          it is; peer() has the identity of whom else it may be. A handshake takes much computing.
+ *          With `wake` those of accepted streams take turns, so that thousands of clients that come
+ *          at once do not hold the loop: the owner calls network_tls_run() in the next round, as
+ *          long as it has work. Reading by turns (network.h) goes through; during the handshake
+ *          this file reads, at most TLS_NETWORK_EARLY_BYTES ahead.
+ * Shapes   the struct is the caller's and outlives the streams; network_tls_close() before it goes.
+ *          What waits to be sent is in the table below, encrypted; unsent_bytes() is its.
+ * Errors   closed() says why; the reason of each refusal also goes to refused(), once per
+ *          connection. A peer that is refused is sent the reason, and has TLS_NETWORK_LINGER_MS to
+ *          read it: were its stream closed at once, bytes that it has sent meanwhile would take the
+ *          alert from it. Certificates of open streams are looked at again by network_tls_recheck()
+ *          and network_tls_passes(), which end those that are no longer good.
  * Absent   a farewell of TLS: frames say themselves whether they are whole.
  */
 #ifndef CKPT_NET_TLS_NETWORK_H
@@ -38,8 +41,8 @@ struct tls_network {
     const struct tls_context *context;
     const char *protocol;  /* ALPN; static storage */
     uint64_t handshake_ms; /* all of it, without its waiting for turns; 0: the owner has a timer */
-    size_t
-        unsent_max; /* 0: none; a peer for whom more waits asks for answers of TLS and does not read them */
+    /* 0: none; a peer for whom more waits asks for answers of TLS and does not read them */
+    size_t unsent_max;
     bool replicas_only;
     bool dates;               /* of certificates count when they are looked at again */
     void (*wake)(void *data); /* NULL: handshakes take no turns */
@@ -47,8 +50,8 @@ struct tls_network {
     void (*refused)(void *data, const char *address, const char *text); /* NULL allowed */
     void *data;
     struct list streams; /* all that were made here and are not freed */
-    struct list
-        waiting; /* those whose handshakes wait for their turns, in the order in which they came */
+    /* those whose handshakes wait for their turns, in the order in which they came */
+    struct list waiting;
     size_t lingering;
     uint64_t checks; /* how often they were checked */
     uint8_t plain[TLS_PLAIN_BYTES];

@@ -1,6 +1,7 @@
 /* Listening sockets of the network table over libuv. See uv_network.h.
  *
- * Flow     bind, listen; a connection comes, is accepted, and the user told. Those beyond a round's share wait for the next round.
+ * Flow     bind, listen; a connection comes, is accepted, and the user told. Those beyond a round's
+ *          share wait for the next round.
  * Shapes   freed when libuv has closed both handles.
  */
 #include <errno.h>
@@ -46,7 +47,8 @@ static void reserve_give_up(struct network_listener *listener)
     listener->reserve_fd = -1;
 }
 
-/* One for which no descriptor is left is accepted, so that it does not wait for ever, and closed. */
+/* One for which no descriptor is left is accepted, so that it does not wait for ever, and
+ * closed. */
 static void listener_accept(struct network_listener *listener)
 {
     struct network_stream *stream;
@@ -71,7 +73,8 @@ static void listener_accept_again(uv_idle_t *idle)
     listener_accept(listener); /* libuv goes on with the next one */
 }
 
-/* libuv spends its own reserve on EMFILE; when even that is gone, ours lets the next connection in, to be closed. */
+/* libuv spends its own reserve on EMFILE; when even that is gone, ours lets the next connection in,
+ * to be closed. */
 static void listener_connection(uv_stream_t *uv, int status)
 {
     struct network_listener *listener = uv->data;

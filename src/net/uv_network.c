@@ -1,11 +1,13 @@
 /* The network table over libuv's streams. See uv_network.h.
  *
- * Flow     connect: resolve, connect, opened, received..., closed. What is sent is given to the kernel at once, and what that does not
- *          take to libuv; unsent_bytes() is libuv's queue.
- * Reading  libuv asks for a buffer, reads and reports in one go, so one buffer serves all streams. Without a buffer it only reports that
- *          there is something to read: read() then reads the socket itself, since libuv cannot be asked to.
- * Shapes   a stream is freed by libuv's close callback; closed or close() is the last the user hears of it. Each address of a name needs
- *          a handle of its own, which takes the place of the one before it when that is closed.
+ * Flow     connect: resolve, connect, opened, received..., closed. What is sent is given to the
+ *          kernel at once, and what that does not take to libuv; unsent_bytes() is libuv's queue.
+ * Reading  libuv asks for a buffer, reads and reports in one go, so one buffer serves all streams.
+ *          Without a buffer it only reports that there is something to read: read() then reads the
+ *          socket itself, since libuv cannot be asked to.
+ * Shapes   a stream is freed by libuv's close callback; closed or close() is the last the user
+ *          hears of it. Each address of a name needs a handle of its own, which takes the place of
+ *          the one before it when that is closed.
  */
 #include "src/net/uv_network.h"
 
@@ -56,8 +58,8 @@ struct write_request {
     uint8_t *bytes;
 };
 
-/* In use while received() is told. Who is told may run another loop meanwhile (a blocking call of a client in the middle of a stream), whose
- * streams then take a buffer of their own. */
+/* In use while received() is told. Who is told may run another loop meanwhile (a blocking call of a
+ * client in the middle of a stream), whose streams then take a buffer of their own. */
 static _Thread_local uint8_t handed[HANDED_BYTES];
 static _Thread_local bool handed_in_use;
 

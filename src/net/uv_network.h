@@ -1,11 +1,14 @@
 /* The network table over a libuv loop: TCP and unix sockets.
  *
- * Flow     a name may have several addresses: the next one is dialled when one refuses, or has not answered in its part of
- *          NETWORK_DIAL_MS, the look-up of the name included. At most NETWORK_ADDRESSES_MAX, in the resolver's order.
- * Shapes   the context of each table is the loop; nothing to free. Streams live until libuv has closed them, so run the loop
- *          once more after closing. SIGPIPE is ignored from the first stream on, unless the program has a handler of its own.
- * Limits   a listener accepts NETWORK_ACCEPTS_ROUND connections in one round of the loop. Without a free descriptor libuv's
- *          reserve, then the listener's, is spent to accept and close, so that it neither spins nor stops.
+ * Flow     a name may have several addresses: the next one is dialled when one refuses, or has not
+ *          answered in its part of NETWORK_DIAL_MS, the look-up of the name included. At most
+ *          NETWORK_ADDRESSES_MAX, in the resolver's order.
+ * Shapes   the context of each table is the loop; nothing to free. Streams live until libuv has
+ *          closed them, so run the loop once more after closing. SIGPIPE is ignored from the first
+ *          stream on, unless the program has a handler of its own.
+ * Limits   a listener accepts NETWORK_ACCEPTS_ROUND connections in one round of the loop. Without a
+ *          free descriptor libuv's reserve, then the listener's, is spent to accept and close, so
+ *          that it neither spins nor stops.
  */
 #ifndef CKPT_NET_UV_NETWORK_H
 #define CKPT_NET_UV_NETWORK_H
@@ -17,8 +20,9 @@
 enum { NETWORK_ADDRESSES_MAX = 4, NETWORK_ACCEPTS_ROUND = 64, NETWORK_USER_TIMEOUT_MS = 5000 };
 
 void network_uv_ops(uv_loop_t *loop, struct network_ops *ret_ops);
-/* A host that is gone is noticed: TCP keepalive, and NETWORK_USER_TIMEOUT_MS for bytes that nobody acknowledges. For those who read
- * what they are sent, since a reader that stands still is taken for one that is gone. */
+/* A host that is gone is noticed: TCP keepalive, and NETWORK_USER_TIMEOUT_MS for bytes that nobody
+ * acknowledges. For those who read what they are sent, since a reader that stands still is taken
+ * for one that is gone. */
 void network_uv_watchful_ops(uv_loop_t *loop, struct network_ops *ret_ops);
 
 #endif

@@ -1,8 +1,11 @@
 /* gRPC client over nghttp2 in the libuv loop: channels to one address, unary and streaming calls.
  *
- * Flow     rpc_channel_new dials in the background and re-dials with back-off; rpc_channel_unary / _open start calls.
- * Shapes   every call ends with exactly one on_end; then its pointer is gone. Closing a channel ends its calls with UNAVAILABLE.
- * Errors   gRPC statuses; local failures are UNAVAILABLE (not sent: `sent` false) or DEADLINE_EXCEEDED.
+ * Flow     rpc_channel_new dials in the background and re-dials with back-off; rpc_channel_unary /
+ *          _open start calls.
+ * Shapes   every call ends with exactly one on_end; then its pointer is gone. Closing a channel
+ *          ends its calls with UNAVAILABLE.
+ * Errors   gRPC statuses; local failures are UNAVAILABLE (not sent: `sent` false) or
+ *          DEADLINE_EXCEEDED.
  */
 #ifndef CKPT_RPC_CLIENT_H
 #define CKPT_RPC_CLIENT_H
@@ -18,9 +21,11 @@ struct rpc_channel_config {
     uint64_t backoff_max_ms;     /* 0: 1,000 */
     uint64_t keepalive_ms;       /* 0: 2,000: ping a silent peer while calls are open */
     size_t message_max_bytes;    /* 0: 4 MiB received */
-    /* NULL: plain; outlives the channel. The server must be a replica of our certificate's cluster. Unix sockets stay plain. */
+    /* NULL: plain; outlives the channel. The server must be a replica of our certificate's cluster.
+     * Unix sockets stay plain. */
     const struct tls_context *tls;
-    /* Of a unix socket: who listens must run as peer_uid. Found out before anything is sent, whatever the path led to. */
+    /* Of a unix socket: who listens must run as peer_uid. Found out before anything is sent,
+     * whatever the path led to. */
     bool check_peer;
     uid_t peer_uid;
 };
@@ -28,12 +33,13 @@ struct rpc_channel_config {
 /* With the defaults where it is 0; NULL: all defaults. */
 struct rpc_channel_config rpc_channel_config_filled(const struct rpc_channel_config *config);
 
-/* address "host:port" or "unix:PATH". With another text every call ends with UNAVAILABLE and the reason. A connection that the peer ends
- * by GOAWAY (drain, idle) is dialled again when the next call starts; one that breaks is dialled again with back-off. */
+/* address "host:port" or "unix:PATH". With another text every call ends with UNAVAILABLE and the
+ * reason. A connection that the peer ends by GOAWAY (drain, idle) is dialled again when the next
+ * call starts; one that breaks is dialled again with back-off. */
 struct rpc_channel *rpc_channel_new(uv_loop_t *loop, const char *address,
                                     const struct rpc_channel_config *config);
-/* Open calls end with UNAVAILABLE before it returns, no callback comes afterwards; handles are closed by the loop. Allowed inside a
- * callback. NULL: nothing. */
+/* Open calls end with UNAVAILABLE before it returns, no callback comes afterwards; handles are
+ * closed by the loop. Allowed inside a callback. NULL: nothing. */
 void rpc_channel_free(struct rpc_channel *channel);
 bool rpc_channel_connected(const struct rpc_channel *channel);
 /* Dials now if it waits to dial again: for an owner that was told the peer is there. */
@@ -58,9 +64,10 @@ struct rpc_client_handlers {
     void (*on_end)(struct rpc_client_call *call, void *data, const struct rpc_end *end);
 };
 
-/* timeout_ms 0: none. A call on a channel that is dialling waits for the outcome of this dial; when it fails, or while the channel
- * waits to dial again, the call ends with UNAVAILABLE, unless wait_for_ready: then it waits for a connection until its timeout.
- * on_end never comes before these return. */
+/* timeout_ms 0: none. A call on a channel that is dialling waits for the outcome of this dial; when
+ * it fails, or while the channel waits to dial again, the call ends with UNAVAILABLE, unless
+ * wait_for_ready: then it waits for a connection until its timeout. on_end never comes before these
+ * return. */
 struct rpc_client_call *rpc_channel_unary(struct rpc_channel *channel, const char *path,
                                           const uint8_t *request, size_t length,
                                           uint64_t timeout_ms, bool wait_for_ready,

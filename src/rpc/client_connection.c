@@ -1,6 +1,7 @@
 /* HTTP/2 callbacks of a client's connection: frames and headers find their calls.
  *
- * Flow     SETTINGS of the peer make the connection ready; GOAWAY makes it leave; stream_close ends a call.
+ * Flow     SETTINGS of the peer make the connection ready; GOAWAY makes it leave; stream_close ends
+ *          a call.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +76,8 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
     return 0;
 }
 
-/* A request that nghttp2 gives up before its stream exists ends here, because no on_stream_close comes for it. */
+/* A request that nghttp2 gives up before its stream exists ends here, because no on_stream_close
+ * comes for it. */
 static int on_frame_not_send(nghttp2_session *session, const nghttp2_frame *frame, int error,
                              void *data)
 {

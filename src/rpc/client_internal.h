@@ -1,7 +1,8 @@
-/* What client.c (dialling), client_connection.c (HTTP/2 callbacks) and client_call.c (the call's API) share.
+/* What client.c (dialling), client_connection.c (HTTP/2 callbacks) and client_call.c (the call's
+ * API) share.
  *
- * Shapes   channel 1→n connection (one current, others finish their calls after GOAWAY) 1→n call; calls without a connection wait in
- *          the channel.
+ * Shapes   channel 1→n connection (one current, others finish their calls after GOAWAY) 1→n call;
+ *          calls without a connection wait in the channel.
  */
 #ifndef CKPT_RPC_CLIENT_INTERNAL_H
 #define CKPT_RPC_CLIENT_INTERNAL_H

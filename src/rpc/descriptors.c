@@ -41,7 +41,8 @@ static bool read_varint(struct rpc_span *rest, uint64_t *ret_value)
     return false;
 }
 
-/* Takes one field. False at the end or when it is malformed (then rest->length is not 0). value is empty unless the field is bytes. */
+/* Takes one field. False at the end or when it is malformed (then rest->length is not 0). value is
+ * empty unless the field is bytes. */
 static bool read_field(struct rpc_span *rest, uint64_t *ret_number, struct rpc_span *ret_value)
 {
     struct rpc_span at = *rest;

@@ -1,7 +1,8 @@
 /* Finds files, symbols and services in the bytes of a FileDescriptorSet, without unpacking it.
  *
  * Flow     rpc_descriptors_open notes where each file lies; the finders walk its bytes.
- * Shapes   refers to the caller's bytes; at most RPC_DESCRIPTOR_FILES_MAX files. Nested types are walked in a loop, not by recursion.
+ * Shapes   refers to the caller's bytes; at most RPC_DESCRIPTOR_FILES_MAX files. Nested types are
+ *          walked in a loop, not by recursion.
  * Errors   -1 for bytes that are no descriptor set.
  * Source   google/protobuf/descriptor.proto.
  */

@@ -72,7 +72,8 @@ void rpc_h2_resume(struct rpc_h2 *h2, struct rpc_outbox *outbox, int32_t stream_
     rpc_h2_touch(h2);
 }
 
-/* Each connection is pumped once per round: one that is dirty again at once waits for the next, and so do all when time is over. */
+/* Each connection is pumped once per round: one that is dirty again at once waits for the next, and
+ * so do all when time is over. */
 static void flusher_run(uv_idle_t *idle)
 {
     struct rpc_flusher *flusher = idle->data;
@@ -148,7 +149,8 @@ static void h2_fail(struct rpc_h2 *h2, const char *reason)
     h2->ops->lost(h2, reason);
 }
 
-/* A session that neither reads nor writes has ended: GOAWAY was sent, or the last stream of a drain is over. */
+/* A session that neither reads nor writes has ended: GOAWAY was sent, or the last stream of a drain
+ * is over. */
 static void h2_end_if_done(struct rpc_h2 *h2)
 {
     if (!h2->closing && !nghttp2_session_want_read(h2->session) &&
@@ -156,7 +158,8 @@ static void h2_end_if_done(struct rpc_h2 *h2)
         h2_fail(h2, "connection ended");
 }
 
-/* Collects and writes one batch. Returns its length, 0 when there is nothing to send, -1 when the connection is lost. */
+/* Collects and writes one batch. Returns its length, 0 when there is nothing to send, -1 when the
+ * connection is lost. */
 static ssize_t h2_send_batch(struct rpc_h2 *h2)
 {
     uint8_t *batch = h2->flusher->batch;

@@ -1,10 +1,13 @@
-/* One HTTP/2 connection, server or client side: bytes between a stream and an nghttp2 session, batching, keepalive, policing.
+/* One HTTP/2 connection, server or client side: bytes between a stream and an nghttp2 session,
+ * batching, keepalive, policing.
  *
- * Flow     bytes in → nghttp2 → the owner's callbacks → what they submit is collected and written once per batch. What is submitted
- *          outside of that (an answer after a commit) marks the connection dirty; the flusher writes it in the next loop round.
- *          Data is pulled from outboxes only while the socket takes it: nothing but the outboxes themselves can grow, and their
- *          owner fills them no faster than they are sent (offered_bytes, `sent`).
- * Shapes   embedded in the owner's connection. The session lives until on `closed`, so that closing inside a callback is safe.
+ * Flow     bytes in → nghttp2 → the owner's callbacks → what they submit is collected and written
+ *          once per batch. What is submitted outside of that (an answer after a commit) marks the
+ *          connection dirty; the flusher writes it in the next loop round. Data is pulled from
+ *          outboxes only while the socket takes it: nothing but the outboxes themselves can grow,
+ *          and their owner fills them no faster than they are sent (offered_bytes, `sent`).
+ * Shapes   embedded in the owner's connection. The session lives until on `closed`, so that closing
+ *          inside a callback is safe.
  * Units    milliseconds of the loop's clock.
  * Errors   `lost` once, with a reason; the connection has then begun to close.
  * Source   RFC 9113; nghttp2 1.52.
@@ -20,7 +23,8 @@
 
 enum {
     RPC_H2_BATCH_BYTES = 65536, /* no more is collected while this much waits for the socket */
-    /* What has come is taken in such pieces, and what each brings about is written before the next: the other end works on it meanwhile. */
+    /* What has come is taken in such pieces, and what each brings about is written before the next:
+     * the other end works on it meanwhile. */
     RPC_H2_SLICE_BYTES = 8192,
     RPC_H2_PUMP_BYTES = 1 << 18,      /* of one connection in one round of the loop ... */
     RPC_H2_PUMP_ROUND_US = 3000,      /* ... and of all: fast readers must not hold it */
@@ -111,7 +115,8 @@ void rpc_h2_pump(struct rpc_h2 *h2);
 /* GOAWAY with a code and a text, then close when it is written. */
 void rpc_h2_terminate(struct rpc_h2 *h2, uint32_t error_code);
 void rpc_h2_close(struct rpc_h2 *h2); /* `closed` follows; `lost` does not */
-/* Pings a silent peer and gives it up when it stays silent; `timeout_ms` each. False: it was lost. */
+/* Pings a silent peer and gives it up when it stays silent; `timeout_ms` each. False: it was
+ * lost. */
 bool rpc_h2_keepalive(struct rpc_h2 *h2, uint64_t timeout_ms);
 /* To be called with each frame received; polices and follows pings and settings. */
 void rpc_h2_frame_received(struct rpc_h2 *h2, const nghttp2_frame *frame);

@@ -1,9 +1,9 @@
 /* grpc.health.v1.Health: Check and Watch over a table of service names.
  *
- * Flow     rpc_server_set_health changes a name's status and tells its watchers; a watcher that does not read gets only the
- *          latest status once it does.
- * Shapes   at most HEALTH_SERVICES_MAX names, HEALTH_WATCHERS_MAX watchers; the name "" speaks for the server and is SERVING from
- *          the start.
+ * Flow     rpc_server_set_health changes a name's status and tells its watchers; a watcher that
+ *          does not read gets only the latest status once it does.
+ * Shapes   at most HEALTH_SERVICES_MAX names, HEALTH_WATCHERS_MAX watchers; the name "" speaks for
+ *          the server and is SERVING from the start.
  * Source   grpc/doc/health-checking.md.
  */
 #include <stdlib.h>

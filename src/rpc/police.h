@@ -1,12 +1,16 @@
-/* How many frames without use a peer may send: an account per connection, from the headers of the frames in its bytes.
+/* How many frames without use a peer may send: an account per connection, from the headers of the
+ * frames in its bytes.
  *
- * Flow     rpc_police_bytes for all that comes, before HTTP/2 sees it; rpc_police_of_use for each frame that brought a call on, or
- *          rpc_police_control for one that was a bother; rpc_police_sent for each DATA frame of ours, which may be answered by
- *          two WINDOW_UPDATEs and a PING. rpc_police_allows says whether the peer has kept to its accounts.
- * Shapes   embedded in the connection. Two accounts: what no peer sends often (PING, SETTINGS, PRIORITY, empty DATA, invalid frames,
- *          frames of unknown type), and what comes with calls but brings none on (WINDOW_UPDATE, frames of streams that are over).
+ * Flow     rpc_police_bytes for all that comes, before HTTP/2 sees it; rpc_police_of_use for each
+ *          frame that brought a call on, or rpc_police_control for one that was a bother;
+ *          rpc_police_sent for each DATA frame of ours, which may be answered by two WINDOW_UPDATEs
+ *          and a PING. rpc_police_allows says whether the peer has kept to its accounts.
+ * Shapes   embedded in the connection. Two accounts: what no peer sends often (PING, SETTINGS,
+ *          PRIORITY, empty DATA, invalid frames, frames of unknown type), and what comes with calls
+ *          but brings none on (WINDOW_UPDATE, frames of streams that are over).
  * Units    thousandths of a frame, milliseconds.
- * Absent   RST_STREAM, which nghttp2 counts, and CONTINUATION, of which it takes few for one HEADERS.
+ * Absent   RST_STREAM, which nghttp2 counts, and CONTINUATION, of which it takes few for one
+ *          HEADERS.
  * Source   RFC 9113, 10.5; CVE-2019-9512 to 9518.
  */
 #ifndef CKPT_RPC_POLICE_H
@@ -43,7 +47,8 @@ void rpc_police_bytes(struct rpc_police *police, uint64_t now_ms, const uint8_t 
 void rpc_police_control(struct rpc_police *police, uint64_t now_ms);
 /* HEADERS or DATA. Who sends something of use may also measure the path with a PING. */
 void rpc_police_of_use(struct rpc_police *police, bool headers);
-/* DATA of ours: who gets it may measure the path as well; grpc-go does it on and on while a stream lasts. */
+/* DATA of ours: who gets it may measure the path as well; grpc-go does it on and on while a stream
+ * lasts. */
 void rpc_police_sent(struct rpc_police *police);
 static inline bool rpc_police_allows(const struct rpc_police *police)
 {

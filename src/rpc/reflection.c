@@ -1,6 +1,7 @@
 /* grpc.reflection.v1alpha.ServerReflection over the bytes that protoc wrote.
  *
- * Flow     each request of the stream gets one response, in order; a client that does not read is ended when 1 MiB waits.
+ * Flow     each request of the stream gets one response, in order; a client that does not read is
+ *          ended when 1 MiB waits.
  * Source   grpc/doc/server-reflection.md.
  */
 #include <stdlib.h>

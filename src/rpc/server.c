@@ -1,6 +1,7 @@
 /* Listeners, methods, limits, the periodic sweep, drain and shutdown of a server. See server.h.
  *
- * Flow     listen → accept (server_connection.c) ; sweep: keepalive, idle, descriptors ; drain: GOAWAY, wait, tell ; free.
+ * Flow     listen → accept (server_connection.c) ; sweep: keepalive, idle, descriptors ; drain:
+ *          GOAWAY, wait, tell ; free.
  */
 #include "src/rpc/server_internal.h"
 
@@ -134,7 +135,8 @@ void rpc_server_add_method(struct rpc_server *server, const char *path, bool cli
     server->methods_count++;
 }
 
-/* A few dozen methods whose lengths differ: comparing lengths first leaves one or two comparisons. */
+/* A few dozen methods whose lengths differ: comparing lengths first leaves one or two
+ * comparisons. */
 const struct rpc_method *rpc_server_find_method(const struct rpc_server *server, const char *path,
                                                 size_t length)
 {
@@ -203,7 +205,8 @@ static void connection_end_stalled(struct rpc_connection *connection, const char
     rpc_connection_close(connection);
 }
 
-/* One that is being closed keeps what it holds for a moment. An owner with more than its share makes room itself. */
+/* One that is being closed keeps what it holds for a moment. An owner with more than its share
+ * makes room itself. */
 bool rpc_server_relieve(struct rpc_server *server, const struct rpc_connection *asking, char *text,
                         size_t size)
 {
@@ -249,7 +252,8 @@ bool rpc_server_relieve(struct rpc_server *server, const struct rpc_connection *
     return true;
 }
 
-/* Keepalive, unread answers and idle time of every connection; a fraction of the keepalive time is precise enough for all. */
+/* Keepalive, unread answers and idle time of every connection; a fraction of the keepalive time is
+ * precise enough for all. */
 static void server_sweep(struct rpc_timer *timer)
 {
     struct rpc_server *server = LIST_ITEM(timer, struct rpc_server, sweep);
@@ -277,8 +281,8 @@ static void server_sweep(struct rpc_timer *timer)
         sweep_start(server);
 }
 
-/* Clients' certificates: all of them soon after a reload, each of them now and then, a few at a time. The list is in the order
- * of the last check. */
+/* Clients' certificates: all of them soon after a reload, each of them now and then, a few at a
+ * time. The list is in the order of the last check. */
 static void server_recheck(struct rpc_timer *timer)
 {
     struct rpc_server *server = LIST_ITEM(timer, struct rpc_server, recheck);
@@ -350,7 +354,8 @@ void rpc_server_drain(struct rpc_server *server, uint64_t grace_ms, void (*drain
             rpc_connection_close(connection_at(node));
             continue;
         }
-        /* calls after the last one seen were certainly not begun: clients may send them elsewhere */
+        /* calls after the last one seen were certainly not begun: clients may send them
+         * elsewhere */
         nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE,
                               nghttp2_session_get_last_proc_stream_id(h2->session),
                               NGHTTP2_NO_ERROR, NULL, 0);

@@ -1,9 +1,11 @@
 /* gRPC server over nghttp2 in the libuv loop. Knows no message of ours: bytes in, bytes out.
  *
- * Flow     rpc_server_new, rpc_server_add_method for each path, rpc_server_listen for each address, ... rpc_server_drain, _free.
- *          Per call: on_request, on_message per message, on_half_close; the handler answers with send and finish.
- * Shapes   calls are owned by the server; a handler's pointer is valid until on_cancel or its own rpc_call_finish returns.
- *          Limits in struct rpc_server_config; over them the peer gets RESOURCE_EXHAUSTED or its connection is refused.
+ * Flow     rpc_server_new, rpc_server_add_method for each path, rpc_server_listen for each address,
+ *          ... rpc_server_drain, _free. Per call: on_request, on_message per message,
+ *          on_half_close; the handler answers with send and finish.
+ * Shapes   calls are owned by the server; a handler's pointer is valid until on_cancel or its own
+ *          rpc_call_finish returns. Limits in struct rpc_server_config; over them the peer gets
+ *          RESOURCE_EXHAUSTED or its connection is refused.
  * Errors   gRPC statuses to the peer; listening errors as struct err.
  * Source   gRPC over HTTP/2 (grpc/doc/PROTOCOL-HTTP2.md), RFC 9113, RFC 8441 not used.
  */
@@ -51,10 +53,12 @@ struct rpc_peer {
     char address[64]; /* host:port, or "unix" */
     bool tls;
     char identity
-        [TLS_IDENTITY_TEXT_BYTES]; /* of the client certificate; "" without TLS, or when it names nobody */
+        /* of the client certificate; "" without TLS, or when it names nobody */
+        [TLS_IDENTITY_TEXT_BYTES];
 };
 
-/* 0 in a field: the value in its comment. connections_max is lowered so that descriptors remain for the rest of the process. */
+/* 0 in a field: the value in its comment. connections_max is lowered so that descriptors remain for
+ * the rest of the process. */
 struct rpc_server_config {
     size_t connections_max;          /* 1024 */
     size_t connections_per_user_max; /* of a unix socket, at most half of all; 0: half of all */
@@ -65,14 +69,15 @@ struct rpc_server_config {
     uint64_t keepalive_ms; /* 10,000: a silent peer is pinged, and closed after as long again */
     uint64_t handshake_ms; /* 5,000: a TLS handshake that is not over by then, all of it */
     const struct tls_context *tls; /* NULL: plain; outlives the server. Unix sockets stay plain. */
-    /* Both may be NULL and are called from the loop. Asked before each call of a known method: false refuses it with
-     * PERMISSION_DENIED and what was written into text. */
+    /* Both may be NULL and are called from the loop. Asked before each call of a known method:
+     * false refuses it with PERMISSION_DENIED and what was written into text. */
     bool (*allowed)(void *data, const struct rpc_peer *peer, const char *path, char *text,
                     size_t size);
     /* A connection that TLS refused, or whose certificate is no longer good. */
     void (*refused)(void *data, const char *address, const char *text);
     void *data; /* of these two */
-    /* A connection that is being closed because its peer does not read what it asked for. May be NULL; from the loop. */
+    /* A connection that is being closed because its peer does not read what it asked for. May be
+     * NULL; from the loop. */
     void (*stalled)(void *data, const struct rpc_peer *peer, const char *text);
     void *stalled_data;
 };
@@ -91,25 +96,27 @@ struct rpc_handlers {
 struct rpc_server *rpc_server_new(uv_loop_t *loop, const struct rpc_server_config *config);
 /* What became of the wanted connections_max. */
 size_t rpc_server_connections_max(const struct rpc_server *server);
-/* path "/package.Service/Method"; copied. A unary method whose request did not come as exactly one message is answered by the
- * server itself; unary handlers need on_message only. */
+/* path "/package.Service/Method"; copied. A unary method whose request did not come as exactly one
+ * message is answered by the server itself; unary handlers need on_message only. */
 void rpc_server_add_method(struct rpc_server *server, const char *path, bool client_streaming,
                            bool server_streaming, const struct rpc_handlers *handlers, void *data);
-/* Adds grpc.health.v1.Health (Check, Watch) and reflection v1alpha. descriptors: bytes of `protoc --include_imports
- * --descriptor_set_out`; kept by reference. */
+/* Adds grpc.health.v1.Health (Check, Watch) and reflection v1alpha. descriptors: bytes of `protoc
+ * --include_imports --descriptor_set_out`; kept by reference. */
 void rpc_server_add_health(struct rpc_server *server);
 void rpc_server_set_health(struct rpc_server *server, const char *service, bool serving);
 void rpc_server_add_reflection(struct rpc_server *server, const uint8_t *descriptors,
                                size_t length);
-/* "host:port" (port 0: any free one, see rpc_server_port) or "unix:PATH" (mode 0666 by the caller's umask choice; a stale socket
- * is removed, a live one is ERR_LOCKED). */
+/* "host:port" (port 0: any free one, see rpc_server_port) or "unix:PATH" (mode 0666 by the caller's
+ * umask choice; a stale socket is removed, a live one is ERR_LOCKED). */
 int rpc_server_listen(struct rpc_server *server, const char *address, struct err *err);
 int rpc_server_port(const struct rpc_server *server, size_t listener);
-/* GOAWAY, no new calls; a connection is closed when its last call ended and is written. drained() from the loop when all are closed
- * or after grace_ms; rpc_server_free is then the caller's. Long streams are the handlers' to finish. */
+/* GOAWAY, no new calls; a connection is closed when its last call ended and is written. drained()
+ * from the loop when all are closed or after grace_ms; rpc_server_free is then the caller's. Long
+ * streams are the handlers' to finish. */
 void rpc_server_drain(struct rpc_server *server, uint64_t grace_ms, void (*drained)(void *),
                       void *data);
-/* Closes everything, calls are told by on_cancel; freed() from the loop when handles are gone. Allowed inside a handler. */
+/* Closes everything, calls are told by on_cancel; freed() from the loop when handles are gone.
+ * Allowed inside a handler. */
 void rpc_server_free(struct rpc_server *server, void (*freed)(void *), void *data);
 
 struct rpc_server_stats {
@@ -124,11 +131,14 @@ void *rpc_call_data(const struct rpc_call *call);
 const struct rpc_peer *rpc_call_peer(const struct rpc_call *call);
 /* Request metadata (lower case name), NULL when absent. */
 const char *rpc_call_metadata(const struct rpc_call *call, const char *name);
-/* Before an answer, or a part of one, that may be large: on_writable follows, in a later round of the loop, when the peer can take it
- * and it is this call's turn. Answers are made one after the other, those of all peers by turns and for a bounded time in each round,
- * so that they hold neither the loop nor memory however many are asked for at once. The call may be cancelled before. */
+/* Before an answer, or a part of one, that may be large: on_writable follows, in a later round of
+ * the loop, when the peer can take it and it is this call's turn. Answers are made one after the
+ * other, those of all peers by turns and for a bounded time in each round, so that they hold
+ * neither the loop nor memory however many are asked for at once. The call may be cancelled
+ * before. */
 void rpc_call_want_writable(struct rpc_call *call);
-/* Queues one message (copied). false: the buffer is full; it was queued all the same, but wait for on_writable before more. */
+/* Queues one message (copied). false: the buffer is full; it was queued all the same, but wait for
+ * on_writable before more. */
 bool rpc_call_send(struct rpc_call *call, const uint8_t *bytes, size_t length);
 size_t rpc_call_buffered(const struct rpc_call *call);
 /* Copied; before finish; at most 15, printable ASCII. */

@@ -1,8 +1,9 @@
 /* One call of a server: from its headers to its trailers. See server.h for what handlers may do.
  *
- * Flow     begin (headers) → receive (bytes) → half_closed (end) ; send → pull → trailers. Refusals of the server itself
- *          are answers like a handler's.
- * Shapes   at most one of finish and on_cancel happens; `ended` says so. Freed calls are kept for reuse.
+ * Flow     begin (headers) → receive (bytes) → half_closed (end) ; send → pull → trailers. Refusals
+ *          of the server itself are answers like a handler's.
+ * Shapes   at most one of finish and on_cancel happens; `ended` says so. Freed calls are kept for
+ *          reuse.
  * Errors   gRPC statuses; a violation of cardinality is UNIMPLEMENTED (grpc/doc/statuscodes.md).
  */
 #include <stdio.h>
@@ -250,7 +251,8 @@ void rpc_call_writable(struct rpc_call *call)
         call->method->handlers.on_writable(call, call->method->data);
 }
 
-/* Response headers; with an ended call and nothing to send they are the whole response ("trailers only"). */
+/* Response headers; with an ended call and nothing to send they are the whole response ("trailers
+ * only"). */
 static void call_respond(struct rpc_call *call)
 {
     nghttp2_session *session = call->connection->h2.session;
@@ -367,8 +369,8 @@ static void call_refuse_http(struct rpc_call *call, const char *status)
     nghttp2_submit_response(call->connection->h2.session, call->stream_id, &nv, 1, NULL);
 }
 
-/* False: nobody could keep the answer; the text says why. Others that fill the server do not shut it to an owner who holds next to
- * nothing; what is large waits for its turn, and for room. */
+/* False: nobody could keep the answer; the text says why. Others that fill the server do not shut
+ * it to an owner who holds next to nothing; what is large waits for its turn, and for room. */
 static bool call_has_room(struct rpc_call *call, char *text, size_t size)
 {
     const struct rpc_connection *connection = call->connection;
@@ -428,7 +430,8 @@ static bool call_message(void *data, const uint8_t *bytes, size_t length)
     return !call->ended;
 }
 
-/* A unary request is kept until the client has half-closed, because only then it is certain to be the only one. */
+/* A unary request is kept until the client has half-closed, because only then it is certain to be
+ * the only one. */
 static enum rpc_inbox_result call_keep(struct rpc_call *call, const uint8_t *bytes, size_t length)
 {
     struct buf *kept = &call->inbox.bytes;
@@ -493,7 +496,8 @@ static void call_dispatch_unary(struct rpc_call *call)
         call_refuse(call, RPC_INVALID_ARGUMENT, "message ends early");
         return;
     }
-    /* the inbox may be emptied by a finish inside the handler, but its bytes stay until the callback returns */
+    /* the inbox may be emptied by a finish inside the handler, but its bytes stay until the
+     * callback returns */
     struct buf message = *kept;
     buf_init(&call->inbox.bytes);
     call_count_partial(call);

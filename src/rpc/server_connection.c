@@ -1,7 +1,7 @@
 /* HTTP/2 callbacks of a server's connection: frames and headers become calls.
  *
- * Flow     accept → TLS handshake, if any → nghttp2 session → begin_headers makes a call, header fills it, frame_recv begins it, data feeds it,
- *          stream_close frees it.
+ * Flow     accept → TLS handshake, if any → nghttp2 session → begin_headers makes a call, header
+ *          fills it, frame_recv begins it, data feeds it, stream_close frees it.
  * Errors   what the peer does wrong ends its stream or its connection, never the server.
  */
 #include <stdio.h>
@@ -327,8 +327,8 @@ static const struct rpc_h2_ops connection_ops = {.connected = connection_connect
                                                  .lost = connection_lost,
                                                  .closed = connection_closed};
 
-/* The one that has been silent for longest goes, of this owner or of all (NULL). Those that have spoken and wait for their turn to
- * shake hands stay. False: there is none. */
+/* The one that has been silent for longest goes, of this owner or of all (NULL). Those that have
+ * spoken and wait for their turn to shake hands stay. False: there is none. */
 static bool server_make_way(struct rpc_server *server, const struct rpc_owner *owner)
 {
     for (struct list *node = server->silent.next; node != &server->silent; node = node->next) {

@@ -1,8 +1,9 @@
-/* What server.c (listeners, limits, drain), server_connection.c (HTTP/2 callbacks), server_call.c (the call's API), server_turns.c and
- * server_owner.c share.
+/* What server.c (listeners, limits, drain), server_connection.c (HTTP/2 callbacks), server_call.c
+ * (the call's API), server_turns.c and server_owner.c share.
  *
- * Shapes   server 1→n connection 1→n call. A call is in its connection's list until its HTTP/2 stream is closed; closed calls of a
- *          connection that is being torn down wait in `dead` for the end of the callbacks that may still hold them.
+ * Shapes   server 1→n connection 1→n call. A call is in its connection's list until its HTTP/2
+ *          stream is closed; closed calls of a connection that is being torn down wait in `dead`
+ *          for the end of the callbacks that may still hold them.
  */
 #ifndef CKPT_RPC_SERVER_INTERNAL_H
 #define CKPT_RPC_SERVER_INTERNAL_H
@@ -29,14 +30,15 @@ enum {
     RPC_STALL_BYTES = 16384,  /* who takes fewer in twice the keepalive time has stalled ... */
     RPC_STALL_FULL_MS = 1000, /* ... or in this time, when the server is full */
     RPC_RELIEF_MS = 250,      /* between looks for such ones while others wait for room */
-    RPC_TURN_OFFERED_BYTES =
-        RPC_H2_BATCH_BYTES,         /* then a connection sends before it is offered more */
+    /* then a connection sends before it is offered more */
+    RPC_TURN_OFFERED_BYTES = RPC_H2_BATCH_BYTES,
     RPC_TURN_ROUND_US = 2000,       /* answers made in one round of the loop */
     RPC_DESCRIPTORS_RESERVED = 128, /* for the log, its snapshots and the like */
     RPC_SPARE_CALLS_MAX = 1024,     /* as many as wait for one commit of a loaded leader */
     RPC_SPARE_MAX_BYTES = 4 << 20,  /* of a server: streams and frames of some thousand calls */
-    /* After its deadline an answer that is under way has so long: were its stream reset at once, a client whose clock runs
-     * behind by the time that its request took would take the reset for a cancellation, which nobody repeats. */
+    /* After its deadline an answer that is under way has so long: were its stream reset at once, a
+     * client whose clock runs behind by the time that its request took would take the reset for a
+     * cancellation, which nobody repeats. */
     RPC_OVERDUE_MS = 1000,
     RPC_RECHECK_MS = 300000,    /* a client's certificate is looked at again */
     RPC_RECHECK_LOOK_MS = 1000, /* between looks whether one is due */
@@ -206,7 +208,8 @@ void rpc_turns_leave(struct rpc_connection *connection);
 bool rpc_turns_blocked_by_peer(const struct rpc_connection *connection);
 
 /* server.c */
-/* Makes room for the answer to a call when too many are not read; false: there is none, and the text says whose limit is reached. */
+/* Makes room for the answer to a call when too many are not read; false: there is none, and the
+ * text says whose limit is reached. */
 bool rpc_server_relieve(struct rpc_server *server, const struct rpc_connection *asking, char *text,
                         size_t size);
 void rpc_server_connection_ended(struct rpc_server *server); /* the drain may be over */

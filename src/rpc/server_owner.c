@@ -1,6 +1,8 @@
-/* What the connections of one identity hold together; without an identity, of one address or local user. See server_internal.h.
+/* What the connections of one identity hold together; without an identity, of one address or local
+ * user. See server_internal.h.
  *
- * Flow     a connection that can have calls takes its owner, and gives it back when it has closed; the owner goes with the last one.
+ * Flow     a connection that can have calls takes its owner, and gives it back when it has closed;
+ *          the owner goes with the last one.
  */
 #include <stdio.h>
 #include <stdlib.h>

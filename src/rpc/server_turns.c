@@ -1,15 +1,19 @@
 /* Whose turn it is to make an answer. See server_internal.h.
  *
- * Flow     rpc_call_want_writable() or a send() that found no room → the call waits in its connection → the connection, when it has room, in
- *          its owner → the owner in the server, whose idle handle gives turns: one call of the next connection of the next owner, until
- *          the time of this round is over. The call's on_writable makes the answer, or a part of it.
- * Shapes   a call that waits is in one of two lists of its connection: `waiting` in the order of arrival, or `shut` until its stream's
- *          window opens and most of what it has sent is taken. A connection that has no room comes back when all that it was offered is
- *          sent (rpc_connection_sent); an owner or a server that is full, when something of theirs is taken, or when the relief
- *          has closed one of those who take nothing.
- * Room     of a connection: less than RPC_TURN_OFFERED_BYTES were offered to it since it was last idle, its window is open, and its
- *          answers that wait, those of its owner and those of all are below their limits. So a reader that takes what it asked for
- *          costs the memory of one answer at a time, however many it asked for.
+ * Flow     rpc_call_want_writable() or a send() that found no room → the call waits in its
+ *          connection → the connection, when it has room, in its owner → the owner in the server,
+ *          whose idle handle gives turns: one call of the next connection of the next owner, until
+ *          the time of this round is over. The call's on_writable makes the answer, or a part of
+ *          it.
+ * Shapes   a call that waits is in one of two lists of its connection: `waiting` in the order of
+ *          arrival, or `shut` until its stream's window opens and most of what it has sent is
+ *          taken. A connection that has no room comes back when all that it was offered is sent
+ *          (rpc_connection_sent); an owner or a server that is full, when something of theirs is
+ *          taken, or when the relief has closed one of those who take nothing.
+ * Room     of a connection: less than RPC_TURN_OFFERED_BYTES were offered to it since it was last
+ *          idle, its window is open, and its answers that wait, those of its owner and those of all
+ *          are below their limits. So a reader that takes what it asked for costs the memory of one
+ *          answer at a time, however many it asked for.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,13 +1,16 @@
 /* A byte stream of the network table (src/net/network.h), plain or TLS, and its turns of reading.
  *
- * Flow     rpc_stream_accept or rpc_stream_connect, rpc_stream_start; bytes arrive in on_bytes; rpc_stream_write takes all it is
- *          given; on_drained tells when nothing of it waits any more. With TLS, on_connected comes when the handshake is over, also on
- *          accepted streams; nothing is written before.
- *          Reading takes turns (struct rpc_reader): in one round of the loop a stream reads one buffer at most, and all of
- *          them together for a bounded time. Whoever has more to read waits in the order of arrival.
- * Shapes   embedded in its connection, which must outlive on_closed. What waits to be written is the caller's to bound:
- *          it stops handing bytes over while rpc_stream_pending() is high. Streams of one owner share its reader, which tells on_closed
- *          in a later round than that of rpc_stream_close(), when nothing can be inside the stream any more.
+ * Flow     rpc_stream_accept or rpc_stream_connect, rpc_stream_start; bytes arrive in on_bytes;
+ *          rpc_stream_write takes all it is given; on_drained tells when nothing of it waits any
+ *          more. With TLS, on_connected comes when the handshake is over, also on accepted streams;
+ *          nothing is written before.
+ *          Reading takes turns (struct rpc_reader): in one round of the loop a stream reads one
+ *          buffer at most, and all of them together for a bounded time. Whoever has more to read
+ *          waits in the order of arrival.
+ * Shapes   embedded in its connection, which must outlive on_closed. What waits to be written is
+ *          the caller's to bound: it stops handing bytes over while rpc_stream_pending() is high.
+ *          Streams of one owner share its reader, which tells on_closed in a later round than that
+ *          of rpc_stream_close(), when nothing can be inside the stream any more.
  * Errors   on_lost once for the end of the stream and every error; the owner then closes.
  */
 #ifndef CKPT_RPC_STREAM_H
@@ -37,7 +40,8 @@ struct rpc_stream_handlers {
     void (*on_closed)(struct rpc_stream *stream);
 };
 
-/* Streams that have more to read than their turn took, or had no turn yet, in the order in which they came. */
+/* Streams that have more to read than their turn took, or had no turn yet, in the order in which
+ * they came. */
 struct rpc_reader {
     struct network_ops plain;
     struct network_ops secure; /* with TLS, when tls is there */
@@ -52,7 +56,8 @@ struct rpc_reader {
 };
 void rpc_reader_init(struct rpc_reader *reader, uv_loop_t *loop, void (*wake)(void *data),
                      void *data);
-/* Before the first stream: those that are not local speak TLS. The fields of `tls` that say how are filled in. */
+/* Before the first stream: those that are not local speak TLS. The fields of `tls` that say how are
+ * filled in. */
 struct tls_network *rpc_reader_secure(struct rpc_reader *reader, uv_loop_t *loop,
                                       const struct tls_context *context);
 /* The table for an address of a unix socket, or of another. */

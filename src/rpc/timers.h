@@ -1,7 +1,9 @@
 /* Many one-shot timers on one libuv timer: deadlines of calls, back-off, keepalive.
  *
- * Flow     rpc_timer_start puts a timer into a heap ordered by due time; the one libuv timer is set for the earliest.
- * Shapes   timers are embedded in their owners and must be stopped before these go; the heap grows to the most there ever were.
+ * Flow     rpc_timer_start puts a timer into a heap ordered by due time; the one libuv timer is set
+ *          for the earliest.
+ * Shapes   timers are embedded in their owners and must be stopped before these go; the heap grows
+ *          to the most there ever were.
  * Units    milliseconds of the loop's clock (uv_now), absolute.
  */
 #ifndef CKPT_RPC_TIMERS_H

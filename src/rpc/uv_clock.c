@@ -52,8 +52,9 @@ static void timer_fired(uv_timer_t *uv)
     timer->firing = false; /* freed by the loop, so not before this */
 }
 
-/* No delay means the next turn of the loop. libuv runs a timer that restarts itself at once in the same turn, so that one
- * waits for the next millisecond: I/O comes in between. The loop's time is cached and may lag: the due time is taken from the real clock and rounded up to the loop's
+/* No delay means the next turn of the loop. libuv runs a timer that restarts itself at once in the
+ * same turn, so that one waits for the next millisecond: I/O comes in between. The loop's time is
+ * cached and may lag: the due time is taken from the real clock and rounded up to the loop's
  * milliseconds, so that a timer never fires before monotonic_us() says it is due. */
 static void clock_timer_start(struct clock_timer *timer, uint64_t delay_us)
 {

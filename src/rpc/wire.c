@@ -134,7 +134,8 @@ static enum rpc_inbox_result prefix_check(const uint8_t *bytes, size_t message_m
     return rpc_prefix_length(bytes) > message_max_bytes ? RPC_INBOX_TOO_LARGE : RPC_INBOX_OK;
 }
 
-/* Completes the message that an earlier call began. Returns how many bytes it took; 0 only when there is none. */
+/* Completes the message that an earlier call began. Returns how many bytes it took; 0 only when
+ * there is none. */
 static size_t inbox_top_up(struct rpc_inbox *inbox, const uint8_t *bytes, size_t length)
 {
     size_t have = inbox->bytes.length;

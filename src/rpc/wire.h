@@ -1,7 +1,9 @@
 /* The texts and prefixes of gRPC over HTTP/2, as pure functions.
  *
- * Flow     server and client connections call these on header values and message bytes; tests and fuzzers call them directly.
- * Units    timeouts in milliseconds, rounded up so that a client never gives up after the server did.
+ * Flow     server and client connections call these on header values and message bytes; tests and
+ *          fuzzers call them directly.
+ * Units    timeouts in milliseconds, rounded up so that a client never gives up after the server
+ *          did.
  * Errors   -1 or false for text from outside that is not well formed; nothing is guessed.
  * Source   gRPC over HTTP/2 (grpc/doc/PROTOCOL-HTTP2.md).
  */
@@ -24,7 +26,8 @@ char *rpc_timeout_format(uint64_t ms, char text[RPC_TIMEOUT_TEXT_BYTES]);
 
 /* Appends text with everything but printable ASCII, and '%', as %XX. */
 void rpc_percent_encode(struct buf *buf, const char *text);
-/* Appends the decoded text; a '%' that begins no %XX stays as it is, NUL and line breaks become blanks. */
+/* Appends the decoded text; a '%' that begins no %XX stays as it is, NUL and line breaks become
+ * blanks. */
 void rpc_percent_decode(struct buf *buf, const char *text, size_t length);
 
 void rpc_prefix_write(uint8_t prefix[RPC_PREFIX_BYTES], size_t length);
@@ -40,7 +43,8 @@ enum rpc_inbox_result {
     RPC_INBOX_COMPRESSED,
     RPC_INBOX_TOO_LARGE
 };
-/* Hands every complete message to message(); keeps the rest. The bytes are valid during the callback only. */
+/* Hands every complete message to message(); keeps the rest. The bytes are valid during the
+ * callback only. */
 enum rpc_inbox_result rpc_inbox_feed(
     struct rpc_inbox *inbox, const uint8_t *bytes, size_t length, size_t message_max_bytes,
     bool (*message)(void *data, const uint8_t *bytes, size_t length), void *data);

@@ -1,8 +1,11 @@
 /* A daemon's certificates: loaded at its start, watched, read again, warned about.
  *
- * Flow     certificates_load(); certificates_watch() when the loop's clock is there; certificates_reload() when somebody asks.
- * Shapes   context NULL: without TLS; everything accepts that. The owner's struct does not move, and outlives its connections.
- * Errors   start: the file and what is wrong with it. Later: logged, the old certificates stay in use.
+ * Flow     certificates_load(); certificates_watch() when the loop's clock is there;
+ *          certificates_reload() when somebody asks.
+ * Shapes   context NULL: without TLS; everything accepts that. The owner's struct does not move,
+ *          and outlives its connections.
+ * Errors   start: the file and what is wrong with it. Later: logged, the old certificates stay in
+ *          use.
  */
 #ifndef CKPT_SERVE_CERTIFICATES_H
 #define CKPT_SERVE_CERTIFICATES_H

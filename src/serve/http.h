@@ -1,11 +1,13 @@
-/* The HTTP side port of a daemon: plain HTTP/1.1 by libmicrohttpd inside the loop. A page is a row of its owner's table.
+/* The HTTP side port of a daemon: plain HTTP/1.1 by libmicrohttpd inside the loop. A page is a row
+ * of its owner's table.
  *
- * Flow     MHD's epoll descriptor is polled by the loop and its timeout is a timer of the loop; no threads. Each request is answered
- *          at once from what the process holds: GET and HEAD of the table's paths; anything else is 404, with the paths that there
- *          are, or 405.
- * Shapes   who takes long over a request or its answer is shown out, and the slowest when there are many (http_guard.h). What
- *          the site names outlives the port.
- * Errors   an address that cannot be bound fails http_open; anything from a peer is answered or cut, never logged.
+ * Flow     MHD's epoll descriptor is polled by the loop and its timeout is a timer of the loop; no
+ *          threads. Each request is answered at once from what the process holds: GET and HEAD of
+ *          the table's paths; anything else is 404, with the paths that there are, or 405.
+ * Shapes   who takes long over a request or its answer is shown out, and the slowest when there are
+ *          many (http_guard.h). What the site names outlives the port.
+ * Errors   an address that cannot be bound fails http_open; anything from a peer is answered or
+ *          cut, never logged.
  * Source   U11, U14, T-003.
  */
 #ifndef CKPT_SERVE_HTTP_H
@@ -42,7 +44,8 @@ struct http;
 int http_open(uv_loop_t *loop, const char *address, const struct http_site *site,
               struct http **ret_http, struct err *err);
 int http_port(const struct http *http);
-/* Stops listening and drops connections; what the loop still holds is freed by the loop. NULL allowed. */
+/* Stops listening and drops connections; what the loop still holds is freed by the loop. NULL
+ * allowed. */
 void http_free(struct http *http);
 
 #endif

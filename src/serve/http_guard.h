@@ -1,10 +1,11 @@
-/* Keeps a small HTTP port open to those who do ask: a peer that takes long over a step is shown out, and so is the one that has
- * been at its step for longest when there are many.
+/* Keeps a small HTTP port open to those who do ask: a peer that takes long over a step is shown
+ * out, and so is the one that has been at its step for longest when there are many.
  *
- * Flow     http_guard_enter when a connection is accepted; http_guard_step when its request is complete, and when it is answered;
- *          http_guard_leave when it is closed. http_guard_look now and then.
- * Shapes   guests are the caller's, one per connection. Showing out is shutdown(2): the HTTP library finds the end of the
- *          connection and closes it, which is when the guest leaves.
+ * Flow     http_guard_enter when a connection is accepted; http_guard_step when its request is
+ *          complete, and when it is answered; http_guard_leave when it is closed. http_guard_look
+ *          now and then.
+ * Shapes   guests are the caller's, one per connection. Showing out is shutdown(2): the HTTP
+ *          library finds the end of the connection and closes it, which is when the guest leaves.
  * Units    milliseconds of the caller's clock.
  */
 #ifndef CKPT_SERVE_HTTP_GUARD_H
@@ -18,8 +19,8 @@
 enum {
     HTTP_GUARD_STEP_MS = 5000, /* to send a request, to take its answer, to send the next */
     HTTP_GUARD_GUESTS_MAX = 192,
-    HTTP_GUARD_CONNECTIONS_MAX =
-        256, /* for the library: those who were shown out are still closing */
+    /* for the library: those who were shown out are still closing */
+    HTTP_GUARD_CONNECTIONS_MAX = 256,
     HTTP_GUARD_LOOK_MS = 1000
 };
 

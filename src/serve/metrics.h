@@ -1,10 +1,12 @@
-/* Prometheus metrics: a registry of counters, gauges and histograms over a table of rows, and its text exposition.
+/* Prometheus metrics: a registry of counters, gauges and histograms over a table of rows, and its
+ * text exposition.
  *
- * Flow     parts of a daemon call metrics_add / _set / _observe with the number of a row; metrics_render() first lets the owner set
- *          what is read only then, and writes the text.
- * Shapes   a series exists from its first value on, one without labels from the start; at most METRICS_SERIES_MAX per metric,
- *          further label values are counted under "other". Label values come from fixed sets (states, reasons, targets), never
- *          from jobs. The rows outlive the registry.
+ * Flow     parts of a daemon call metrics_add / _set / _observe with the number of a row;
+ *          metrics_render() first lets the owner set what is read only then, and writes the text.
+ * Shapes   a series exists from its first value on, one without labels from the start; at most
+ *          METRICS_SERIES_MAX per metric, further label values are counted under "other". Label
+ *          values come from fixed sets (states, reasons, targets), never from jobs. The rows
+ *          outlive the registry.
  * Units    base units as in the names: seconds, bytes, ratios 0..1.
  * Errors   none; every function accepts a NULL registry and does nothing.
  * Absent   timestamps, exemplars.
@@ -29,7 +31,8 @@ struct metric_row {
     const char *labels[METRICS_LABELS_MAX];
     const char *help;
 };
-/* A table METRICS(X) of X(id, kind, name, label names (up to two), help) becomes an enum and its rows by these. */
+/* A table METRICS(X) of X(id, kind, name, label names (up to two), help) becomes an enum and its
+ * rows by these. */
 #define METRIC_ID(id, kind, name, label0, label1, help) METRIC_##id,
 #define METRIC_ROW(id, kind, name, label0, label1, help)                                           \
     {METRIC_##kind, name, {label0, label1}, help},

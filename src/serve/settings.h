@@ -1,16 +1,19 @@
 /* The configuration of a daemon: a table of keys, a YAML file, flags.
  *
- * Flow     settings_init() gives every key its default; settings_load() or settings_parse() walk the YAML and hand each scalar to
- *          its row's kind; settings_set_flag() overrides. What depends on several keys is the owner's to check, who complains by
- *          settings_complain(). settings_print() shows every value with where it came from.
- * Shapes   a section is a mapping below its name, or a list of mappings that fill the items of an array in the owner's struct. A
- *          row's value lies at its offset in that struct, or in the item. Texts are owned here: settings_close() frees them.
- * Units    a key with a unit at the end of its name (src/base/number.h) may be written without it, and then the value says the
- *          unit: min_interval_ms: 300, but min_interval: 5m.
- * Errors   ERR_INVALID with "FILE, line N: ..." naming the key, the value, the limit, and for an unknown key the nearest known one.
- * Absent   libcyaml: its log knows the line of a key it rejects, but not the line of a value that is out of range, and that line
- *          is promised. libyaml, which libcyaml itself stands on, gives it for both. Anchors, aliases, tags and several documents
- *          are refused.
+ * Flow     settings_init() gives every key its default; settings_load() or settings_parse() walk
+ *          the YAML and hand each scalar to its row's kind; settings_set_flag() overrides. What
+ *          depends on several keys is the owner's to check, who complains by settings_complain().
+ *          settings_print() shows every value with where it came from.
+ * Shapes   a section is a mapping below its name, or a list of mappings that fill the items of an
+ *          array in the owner's struct. A row's value lies at its offset in that struct, or in the
+ *          item. Texts are owned here: settings_close() frees them.
+ * Units    a key with a unit at the end of its name (src/base/number.h) may be written without it,
+ *          and then the value says the unit: min_interval_ms: 300, but min_interval: 5m.
+ * Errors   ERR_INVALID with "FILE, line N: ..." naming the key, the value, the limit, and for an
+ *          unknown key the nearest known one.
+ * Absent   libcyaml: its log knows the line of a key it rejects, but not the line of a value that
+ *          is out of range, and that line is promised. libyaml, which libcyaml itself stands on,
+ *          gives it for both. Anchors, aliases, tags and several documents are refused.
  */
 #ifndef CKPT_SERVE_SETTINGS_H
 #define CKPT_SERVE_SETTINGS_H
@@ -28,8 +31,8 @@ struct settings_row;
 
 /* What a value looks like. */
 struct settings_kind {
-    /* in_unit: the key was written with its unit, so that a whole number is in that unit. -1 with one line that names value and
-     * limit, and reads on behind the key's name. */
+    /* in_unit: the key was written with its unit, so that a whole number is in that unit. -1 with
+     * one line that names value and limit, and reads on behind the key's name. */
     int (*set)(const struct settings_row *row, void *place, bool in_unit, const char *value,
                struct err *err);
     void (*show)(const void *place, char *text, size_t size);

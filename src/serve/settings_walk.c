@@ -1,4 +1,5 @@
-/* From YAML to keys, one scalar at a time. Each error carries the line of the key that it is about. See settings.h. */
+/* From YAML to keys, one scalar at a time. Each error carries the line of the key that it is about.
+ * See settings.h. */
 #include <stdlib.h>
 #include <string.h>
 #include <yaml.h>

@@ -1,7 +1,9 @@
-/* What a daemon tells whoever supervises it, by the protocol of sd_notify(3): systemd with Type=notify and WatchdogSec.
+/* What a daemon tells whoever supervises it, by the protocol of sd_notify(3): systemd with
+ * Type=notify and WatchdogSec.
  *
- * Flow     supervisor_notify("READY=1") when it serves, "STOPPING=1" when it ends; supervisor_watch() feeds the watchdog from the
- *          loop, so that a loop that hangs is found out.
+ * Flow     supervisor_notify("READY=1") when it serves, "STOPPING=1" when it ends;
+ *          supervisor_watch() feeds the watchdog from the loop, so that a loop that hangs is found
+ *          out.
  * Units    $WATCHDOG_USEC is in microseconds; it is fed twice in that time.
  * Errors   none: without $NOTIFY_SOCKET nobody listens, and nothing is sent.
  * Absent   libsystemd: the protocol is one datagram.
@@ -14,7 +16,8 @@
 /* One message, for example "READY=1\nSTATUS=follower". */
 void supervisor_notify(const char *message);
 
-/* timer: the caller's storage; it does nothing when the supervisor wants no watchdog of this process. */
+/* timer: the caller's storage; it does nothing when the supervisor wants no watchdog of this
+ * process. */
 void supervisor_watch(uv_loop_t *loop, uv_timer_t *timer);
 void supervisor_unwatch(uv_timer_t *timer);
 

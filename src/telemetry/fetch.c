@@ -211,8 +211,9 @@ static int socket_changed(CURL *easy, curl_socket_t socket, int what, void *cont
     return uv_poll_start(&watch->poll, events, on_socket) == 0 ? 0 : -1;
 }
 
-/* Never acts at once: libcurl must not be called from its own callback. When there is more to read it asks to be called again at once;
- * libuv runs a timer that restarts itself so in the same turn of the loop, and all else would wait until the whole document is read. */
+/* Never acts at once: libcurl must not be called from its own callback. When there is more to read
+ * it asks to be called again at once; libuv runs a timer that restarts itself so in the same turn
+ * of the loop, and all else would wait until the whole document is read. */
 static int timer_changed(CURLM *multi, long delay_ms, void *context)
 {
     struct fetch *fetch = context;

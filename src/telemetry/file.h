@@ -1,6 +1,7 @@
 /* Small files that an operator writes: maps of names, credentials.
  *
- * Errors   ERR_NOT_FOUND, ERR_IO, ERR_FULL (longer than max_bytes), ERR_REFUSED (FILE_SECRET: others may read it).
+ * Errors   ERR_NOT_FOUND, ERR_IO, ERR_FULL (longer than max_bytes), ERR_REFUSED (FILE_SECRET:
+ *          others may read it).
  */
 #ifndef CKPT_TELEMETRY_FILE_H
 #define CKPT_TELEMETRY_FILE_H

@@ -233,7 +233,8 @@ static void take_counter(struct health *health, const struct health_policy *poli
     take_rise(health, policy, sample->signal, rise, now_us);
 }
 
-/* Of what was said within a half-life: a source that died while it said "critical" must not hold that up for ever. */
+/* Of what was said within a half-life: a source that died while it said "critical" must not hold
+ * that up for ever. */
 static uint8_t highest_level(const struct health *health, const struct health_policy *policy,
                              enum telemetry_signal signal, uint64_t now_us)
 {
@@ -323,8 +324,9 @@ static void take_event(struct health *health, const struct health_policy *policy
         raise_alarm(health, policy, signal, seen_to_happen, now_us);
 }
 
-/* How many events of one kind there were lately: dcgm-exporter counts over a sliding window, so that a lower count is no new beginning,
- * and a series that was not there in the last poll was 0. */
+/* How many events of one kind there were lately: dcgm-exporter counts over a sliding window, so
+ * that a lower count is no new beginning, and a series that was not there in the last poll was
+ * 0. */
 static void take_recent_events(struct health *health, const struct health_policy *policy,
                                unsigned source, const struct telemetry_sample *sample,
                                const struct health_series *series, bool is_new, uint64_t now_us)
@@ -336,7 +338,8 @@ static void take_recent_events(struct health *health, const struct health_policy
         take_event(health, policy, sample->signal, sample->code, true, now_us);
 }
 
-/* The kind of the last event: it is there for as long as the driver is loaded, so that at first sight it is a suspicion only. */
+/* The kind of the last event: it is there for as long as the driver is loaded, so that at first
+ * sight it is a suspicion only. */
 static void take_last_event(struct health *health, const struct health_policy *policy,
                             unsigned source, const struct telemetry_sample *sample,
                             const struct health_series *series, bool is_new, uint64_t now_us)

@@ -1,22 +1,29 @@
-/* The health of one node, from what all sources say: a multiplier of its hazard that decays, and alarms.
+/* The health of one node, from what all sources say: a multiplier of its hazard that decays, and
+ * alarms.
  *
- * Flow     health_take() for each sample -> evidence -> factor and alarm of its signal; health_factor() is the product over the signals;
- *          health_alarms() lists what announces a failure; health_drain() says once per episode that the node should be emptied.
- * Shapes   one struct per node; one series per (source, part), at most HEALTH_SERIES_MAX: samples beyond are counted. Pure: the caller
- *          brings the time.
- * Units    microseconds of a monotonic clock, milliseconds in the policy; factors are plain multipliers, 1 = well; precision 0..1.
+ * Flow     health_take() for each sample -> evidence -> factor and alarm of its signal;
+ *          health_factor() is the product over the signals; health_alarms() lists what announces a
+ *          failure; health_drain() says once per episode that the node should be emptied.
+ * Shapes   one struct per node; one series per (source, part), at most HEALTH_SERIES_MAX: samples
+ *          beyond are counted. Pure: the caller brings the time.
+ * Units    microseconds of a monotonic clock, milliseconds in the policy; factors are plain
+ *          multipliers, 1 = well; precision 0..1.
  * Errors   none: samples were checked by samples_add().
  *
- * A COUNTER is evidence when it rises: what was counted before a part was seen first says nothing, and one that falls has begun anew,
- * so that its value is the rise. From per_hour counts in the last hour on (a decaying sum) the factor is what the policy says; it stays
- * up until the counts are below half of that, and halves every half_life_ms after the last evidence.
- * A LEVEL holds as long as its source says so, rises at once and falls after HEALTH_FALL_SAMPLES lower samples in a row; when its source
- * is silent it decays like the rest, and after a half-life it no longer holds up what others say. Level 1 counts HEALTH_WARNING_FACTOR, 2 and 3 the signal's factor.
- * An EVENT is evidence when a new one is seen; what kind says how much (health_xid()). A source gives the kind of the last one, or per
- * kind how many there were lately: such a count falls as time passes, and its series goes away at 0.
- * A hard signal raises an alarm with the policy's precision and lead. It ends HEALTH_ALARM_LEADS leads after the last evidence, or when
- * its level is well again; the episode ends with the former only, so that one that flaps asks once. What was there already when this
- * process looked first raises the factor and the alarm, but never asks for a drain: nobody saw it happen.
+ * A COUNTER is evidence when it rises: what was counted before a part was seen first says nothing,
+ * and one that falls has begun anew, so that its value is the rise. From per_hour counts in the
+ * last hour on (a decaying sum) the factor is what the policy says; it stays up until the counts
+ * are below half of that, and halves every half_life_ms after the last evidence. A LEVEL holds as
+ * long as its source says so, rises at once and falls after HEALTH_FALL_SAMPLES lower samples in a
+ * row; when its source is silent it decays like the rest, and after a half-life it no longer holds
+ * up what others say. Level 1 counts HEALTH_WARNING_FACTOR, 2 and 3 the signal's factor. An EVENT
+ * is evidence when a new one is seen; what kind says how much (health_xid()). A source gives the
+ * kind of the last one, or per kind how many there were lately: such a count falls as time passes,
+ * and its series goes away at 0. A hard signal raises an alarm with the policy's precision and
+ * lead. It ends HEALTH_ALARM_LEADS leads after the last evidence, or when its level is well again;
+ * the episode ends with the former only, so that one that flaps asks once. What was there already
+ * when this process looked first raises the factor and the alarm, but never asks for a drain:
+ * nobody saw it happen.
  *
  * Source   S1-012, S1-022, S1-051, T-001; src/eval/model.h for what an alarm does.
  */
@@ -79,10 +86,12 @@ void health_init(struct health *health);
 void health_close(struct health *health);
 void health_take(struct health *health, const struct health_policy *policy, unsigned source,
                  const struct telemetry_sample *sample, uint64_t now_us);
-/* The signal was seen to rise so long ago, by somebody who watched: an agent that tells a new leader. */
+/* The signal was seen to rise so long ago, by somebody who watched: an agent that tells a new
+ * leader. */
 void health_remember(struct health *health, const struct health_policy *policy, unsigned source,
                      enum telemetry_signal signal, uint64_t ago_us, uint64_t now_us);
-/* The source spoke of this node. Called once after all samples of what it said; again with the same time changes nothing. */
+/* The source spoke of this node. Called once after all samples of what it said; again with the same
+ * time changes nothing. */
 void health_heard(struct health *health, unsigned source, uint64_t now_us);
 /* Another source has this number now. */
 void health_forget_source(struct health *health, unsigned source);
@@ -105,8 +114,8 @@ size_t health_alarms(const struct health *health, const struct health_policy *po
 bool health_drain(const struct health *health, const struct health_policy *policy,
                   const uint64_t fresh_us[HEALTH_SOURCES_MAX], uint64_t now_us,
                   struct health_alarm *ret_alarm);
-/* The node failed: what its signals announced has come, and the age of a node since its failure says what may follow. What rises anew speaks
- * again; a level that holds on raises no new alarm. */
+/* The node failed: what its signals announced has come, and the age of a node since its failure
+ * says what may follow. What rises anew speaks again; a level that holds on raises no new alarm. */
 void health_failed(struct health *health);
 /* It was asked for, or is not needed: all alarms of now are one episode. */
 void health_drained(struct health *health);

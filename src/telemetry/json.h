@@ -1,7 +1,9 @@
 /* Reading JSON from strangers: jansson with limits, and access that never fails on a wrong type.
  *
- * Shapes   documents nest at most JSON_DEPTH_MAX deep (jansson's parser calls itself); the caller bounds their length.
- * Errors   ERR_INVALID with the line. Members that are missing or of another type read as "" or NaN.
+ * Shapes   documents nest at most JSON_DEPTH_MAX deep (jansson's parser calls itself); the caller
+ *          bounds their length.
+ * Errors   ERR_INVALID with the line. Members that are missing or of another type read as "" or
+ *          NaN.
  */
 #ifndef CKPT_TELEMETRY_JSON_H
 #define CKPT_TELEMETRY_JSON_H

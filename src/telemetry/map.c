@@ -13,7 +13,8 @@ static int by_name(const void *left, const void *right)
     return strcmp(((const struct map_name *)left)->name, ((const struct map_name *)right)->name);
 }
 
-/* Of a host, with or without port, or whatever a source calls a node; never a part of another URL. */
+/* Of a host, with or without port, or whatever a source calls a node; never a part of another
+ * URL. */
 static bool name_valid(const char *name)
 {
     static const char allowed[] =

@@ -1,9 +1,11 @@
-/* Which node a source's names belong to, or which host speaks for which node: a file with lines "NODE NAME [NAME ...]".
+/* Which node a source's names belong to, or which host speaks for which node: a file with lines
+ * "NODE NAME [NAME ...]".
  *
- * Flow     map_load() once and at each reload; map_find() by name; map_row() for sources that are asked node by node, where the first
- *          NAME is the host.
+ * Flow     map_load() once and at each reload; map_find() by name; map_row() for sources that are
+ *          asked node by node, where the first NAME is the host.
  * Shapes   at most MAP_ROWS_MAX lines; "#" begins a comment; names sorted, found by halving.
- * Errors   ERR_INVALID with the line: a name that belongs to two nodes, a line without a name, a name that is none.
+ * Errors   ERR_INVALID with the line: a name that belongs to two nodes, a line without a name, a
+ *          name that is none.
  */
 #ifndef CKPT_TELEMETRY_MAP_H
 #define CKPT_TELEMETRY_MAP_H

@@ -102,7 +102,8 @@ static bool take_quoted(struct view *rest, struct view *ret_value)
     return true;
 }
 
-/* Labels that name what was measured. Others change while the part stays the same: the job that uses the GPU, the driver. */
+/* Labels that name what was measured. Others change while the part stays the same: the job that
+ * uses the GPU, the driver. */
 static bool tells_parts(struct view name)
 {
     static const char *const parts[] = {"UUID",    "gpu",  "xid",  "controller", "csrow",

@@ -1,11 +1,14 @@
 /* The text exposition format of Prometheus, as dcgm-exporter and node_exporter write it.
  *
- * Flow     prometheus_parse(): one line after the other; lines of metrics that are not in the table are skipped. The subject is the label
- *          Hostname, else instance without its port, else nothing (the endpoint's own node).
- * Shapes   PROMETHEUS_LABELS_MAX labels are looked at, names and values of at most 128 bytes; longer ones cannot be what is asked for.
+ * Flow     prometheus_parse(): one line after the other; lines of metrics that are not in the table
+ *          are skipped. The subject is the label Hostname, else instance without its port, else
+ *          nothing (the endpoint's own node).
+ * Shapes   PROMETHEUS_LABELS_MAX labels are looked at, names and values of at most 128 bytes;
+ *          longer ones cannot be what is asked for.
  * Units    counts; degrees Celsius become levels.
- * Errors   -1 with err when not one line has the form of the format; single lines that have not, and values that are no counts, are
- *          counted as refused. Samples whose own time stamp is older than asked are counted as old: they are no news.
+ * Errors   -1 with err when not one line has the form of the format; single lines that have not,
+ *          and values that are no counts, are counted as refused. Samples whose own time stamp is
+ *          older than asked are counted as old: they are no news.
  * Source   the exposition format 0.0.4; DCGM field ids; node_exporter's edac and hwmon collectors.
  */
 #ifndef CKPT_TELEMETRY_PROMETHEUS_H

@@ -135,7 +135,8 @@ static void take_power(const struct document *document)
                 : 3);
 }
 
-/* Of the two periods that a service may give, both: the current one is set to 0 by whoever reads it, the other one is not everywhere. */
+/* Of the two periods that a service may give, both: the current one is set to 0 by whoever reads
+ * it, the other one is not everywhere. */
 static void take_errors(const struct document *document, const json_t *metrics)
 {
     static const char *const periods[] = {"LifeTime", "CurrentPeriod"};
@@ -218,7 +219,8 @@ static void take_sensor(const struct document *document)
         add(document, TELEMETRY_THERMAL, "sensor", samples_thermal_level(celsius, &limits));
 }
 
-/* Its readings are copies of sensors, without their limits; those that name no sensor stand alone. */
+/* Its readings are copies of sensors, without their limits; those that name no sensor stand
+ * alone. */
 static void take_thermal_metrics(const struct document *document)
 {
     const json_t *readings = json_object_get(document->object, "TemperatureReadingsCelsius");

@@ -1,14 +1,18 @@
 /* Redfish: what one document of a BMC says of its node's health, and which documents to read next.
  *
- * Flow     source.c asks for redfish_root(); redfish_parse() of each answer appends samples and links; walk.h holds what is still to be
- *          read. ServiceRoot -> Systems, Chassis -> their Members, page after page -> Memory and Processors -> their Metrics; Thermal (older) or
+ * Flow     source.c asks for redfish_root(); redfish_parse() of each answer appends samples and
+ *          links; walk.h holds what is still to be read. ServiceRoot -> Systems, Chassis -> their
+ *          Members, page after page -> Memory and Processors -> their Metrics; Thermal (older) or
  *          ThermalSubsystem -> ThermalMetrics and Sensors.
- * Shapes   a document is told by its own @odata.type, never by where it was found. Links are absolute paths below /redfish/v1 on the host
- *          that was asked, at most REDFISH_LINK_BYTES long: everything else is refused and counted.
+ * Shapes   a document is told by its own @odata.type, never by where it was found. Links are
+ *          absolute paths below /redfish/v1 on the host that was asked, at most REDFISH_LINK_BYTES
+ *          long: everything else is refused and counted.
  * Units    THERMAL and STATUS in levels; ECC in counts.
- * Errors   -1 with err for what is no Redfish document. Members of a wrong type are as if they were missing.
+ * Errors   -1 with err for what is no Redfish document. Members of a wrong type are as if they were
+ *          missing.
  * Absent   sessions, events, $expand, writing anything.
- * Source   DSP0266 and the schemas ServiceRoot, ComputerSystem, Memory, MemoryMetrics, Processor, ProcessorMetrics, Chassis, Thermal, ThermalMetrics, Sensor.
+ * Source   DSP0266 and the schemas ServiceRoot, ComputerSystem, Memory, MemoryMetrics, Processor,
+ *          ProcessorMetrics, Chassis, Thermal, ThermalMetrics, Sensor.
  */
 #ifndef CKPT_TELEMETRY_REDFISH_H
 #define CKPT_TELEMETRY_REDFISH_H
@@ -27,7 +31,8 @@ struct redfish_links {
 void redfish_links_close(struct redfish_links *links);
 
 const char *redfish_root(void);
-/* A path that may be asked for: below /redfish/v1, printable, no "..", no "//", no query but of pages, no fragment. */
+/* A path that may be asked for: below /redfish/v1, printable, no "..", no "//", no query but of
+ * pages, no fragment. */
 bool redfish_link_valid(const char *link);
 int redfish_parse(const void *bytes, size_t length, struct samples *samples,
                   struct redfish_links *links, struct err *err);

@@ -1,11 +1,13 @@
 /* What one document of a telemetry source says, as a list of samples.
  *
- * Flow     a parser (smd.h, redfish.h, prometheus.h) appends; the broker finds the node of each subject and gives the sample to the
- *          node's health (health.h).
- * Shapes   at most SAMPLES_MAX samples and SAMPLES_TEXT_MAX bytes of names per document; what is more is counted in `dropped`.
- *          Subjects live in the list.
- * Units    counts since whenever the source began; levels 0 (well) to 3 (about to stop); degrees Celsius become levels.
- * Errors   values that are NaN, negative, or SAMPLES_VALUE_END and more are not appended but counted in `refused`.
+ * Flow     a parser (smd.h, redfish.h, prometheus.h) appends; the broker finds the node of each
+ *          subject and gives the sample to the node's health (health.h).
+ * Shapes   at most SAMPLES_MAX samples and SAMPLES_TEXT_MAX bytes of names per document; what is
+ *          more is counted in `dropped`. Subjects live in the list.
+ * Units    counts since whenever the source began; levels 0 (well) to 3 (about to stop); degrees
+ *          Celsius become levels.
+ * Errors   values that are NaN, negative, or SAMPLES_VALUE_END and more are not appended but
+ *          counted in `refused`.
  * Absent   locks: a list is filled by one thread and read by another afterwards.
  */
 #ifndef CKPT_TELEMETRY_SAMPLES_H
@@ -17,8 +19,9 @@
 
 #include "src/base/buf.h"
 
-/* Append only. id, name, kind, factor that the hazard is multiplied by at full evidence in thousandths, count per hour from which a
- * COUNTER is evidence, level from which it is a hard signal (a COUNTER or EVENT is hard or not: 3 or 0). */
+/* Append only. id, name, kind, factor that the hazard is multiplied by at full evidence in
+ * thousandths, count per hour from which a COUNTER is evidence, level from which it is a hard
+ * signal (a COUNTER or EVENT is hard or not: 3 or 0). */
 #define TELEMETRY_SIGNALS(X)                                                                       \
     X(ECC_CORRECTABLE, "ecc_correctable", COUNTER, 10000, 1, 0)                                    \
     X(ECC_UNCORRECTABLE, "ecc_uncorrectable", COUNTER, 100000, 1, 3)                               \
@@ -47,8 +50,8 @@ enum { SAMPLES_MAX = 200000, SAMPLES_TEXT_MAX = 8 << 20, SAMPLES_SUBJECT_MAX = 1
 
 struct telemetry_sample {
     enum telemetry_signal signal;
-    uint32_t
-        code; /* EVENT: of this kind of event `value` is a count; 0: `value` is the last event's kind */
+    /* EVENT: of this kind of event `value` is a count; 0: `value` is the last event's kind */
+    uint32_t code;
     uint32_t subject; /* of samples_subject(); SAMPLES_NO_SUBJECT: the document is about one node */
     uint64_t part;    /* hash of what was measured: a DIMM, a GPU, a sensor */
     double value;
@@ -67,8 +70,8 @@ struct samples {
 
 void samples_init(struct samples *samples);
 void samples_close(struct samples *samples);
-/* Index of a copy of the subject; the last one is found again. Names that no node can have are SAMPLES_NO_SUBJECT - 1: a sample with
- * it is counted as refused. */
+/* Index of a copy of the subject; the last one is found again. Names that no node can have are
+ * SAMPLES_NO_SUBJECT - 1: a sample with it is counted as refused. */
 uint32_t samples_add_subject(struct samples *samples, const char *name, size_t length);
 const char *samples_subject(const struct samples *samples, uint32_t subject);
 void samples_add(struct samples *samples, const struct telemetry_sample *sample);
@@ -76,11 +79,12 @@ void samples_add(struct samples *samples, const struct telemetry_sample *sample)
 /* FNV-1a, to be continued with the last result; begins with SAMPLES_HASH. */
 #define SAMPLES_HASH UINT64_C(1469598103934665603)
 uint64_t samples_hash(uint64_t hash, const void *bytes, size_t length);
-/* Of hashes that are added up: sums of plain ones collide, as their last bytes enter almost linearly. */
+/* Of hashes that are added up: sums of plain ones collide, as their last bytes enter almost
+ * linearly. */
 uint64_t samples_mix(uint64_t hash);
 
-/* Level of a temperature beside its limits in degrees Celsius; a limit that is NaN is not known. Without any limit: the limits of a
- * GPU (SAMPLES_HOT_C and so on). */
+/* Level of a temperature beside its limits in degrees Celsius; a limit that is NaN is not known.
+ * Without any limit: the limits of a GPU (SAMPLES_HOT_C and so on). */
 #define SAMPLES_HOT_C      85.0
 #define SAMPLES_CRITICAL_C 95.0
 #define SAMPLES_FATAL_C    105.0

@@ -1,7 +1,9 @@
-/* How a source lets itself be asked: what its credentials file says, and the token that a VMS gave for it.
+/* How a source lets itself be asked: what its credentials file says, and the token that a VMS gave
+ * for it.
  *
- * Flow     secret_read() once; the file's one line is "USER:PASSWORD" (Basic), "Bearer TOKEN", or of a VMS also "Api-Token TOKEN" and
- *          "Token USER:PASSWORD", which logs in: `login` stays, `bearer` is what the last login gave.
+ * Flow     secret_read() once; the file's one line is "USER:PASSWORD" (Basic), "Bearer TOKEN", or
+ *          of a VMS also "Api-Token TOKEN" and "Token USER:PASSWORD", which logs in: `login` stays,
+ *          `bearer` is what the last login gave.
  * Shapes   each text is "" where there is none. Overwritten before it is freed.
  * Errors   file.h's; ERR_INVALID for another line. No text of it is ever part of an error.
  */

@@ -43,7 +43,8 @@ static void smd_add(struct samples *samples, struct telemetry_sample sample,
     samples_add(samples, &sample);
 }
 
-/* With a map of xnames, ID says which node; without one its NID does, where that is how nodes are named. */
+/* With a map of xnames, ID says which node; without one its NID does, where that is how nodes are
+ * named. */
 static void smd_component(const json_t *component, struct samples *samples)
 {
     const char *id = json_text(component, "ID");

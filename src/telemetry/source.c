@@ -467,7 +467,8 @@ static void log_in(struct endpoint *endpoint)
         poll_ended(endpoint, &failed);
 }
 
-/* A Redfish poll has succeeded when it told anything: one sensor that cannot be read does not make a node blind. */
+/* A Redfish poll has succeeded when it told anything: one sensor that cannot be read does not make
+ * a node blind. */
 static void walk_ended(struct endpoint *endpoint)
 {
     struct err nothing;

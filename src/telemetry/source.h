@@ -1,15 +1,20 @@
 /* The sources of telemetry and their polling: who is asked when, how often, and how it went.
  *
- * Flow     sources_configure() makes the endpoints: one, or with "{host}" in the url one per line of the map. A timer starts what is due;
- *          fetch -> parser on a thread of libuv's pool -> hooks.samples() on the loop, document by document, a large one in several
- *          turns. A Redfish endpoint reads its documents one after the other (walk.h). A VMS speaks of one storage cluster (vast.h):
- *          hooks.cluster(); where its credentials are a login, it is logged in first, and once more in a poll that its token was refused in.
- * Shapes   at most SOURCES_MAX sources; per source `concurrency` endpoints are busy at a time. Intervals get a jitter of a tenth, so that
- *          thousands of endpoints do not come at once; the first poll of each lies anywhere in the first interval.
+ * Flow     sources_configure() makes the endpoints: one, or with "{host}" in the url one per line
+ *          of the map. A timer starts what is due; fetch -> parser on a thread of libuv's pool ->
+ *          hooks.samples() on the loop, document by document, a large one in several turns. A
+ *          Redfish endpoint reads its documents one after the other (walk.h). A VMS speaks of one
+ *          storage cluster (vast.h): hooks.cluster(); where its credentials are a login, it is
+ *          logged in first, and once more in a poll that its token was refused in.
+ * Shapes   at most SOURCES_MAX sources; per source `concurrency` endpoints are busy at a time.
+ *          Intervals get a jitter of a tenth, so that thousands of endpoints do not come at once;
+ *          the first poll of each lies anywhere in the first interval.
  * Units    milliseconds, bytes; ages in microseconds of the monotonic clock.
- * Errors   a failure is counted and kept as text (source_status), the endpoint is asked again after 1, 2, 4, at most SOURCE_BACKOFF_MAX
- *          intervals. A source that cannot be set up (its map, its credentials) says so in its status and is not asked.
- * Absent   logging, and any opinion about nodes: what a failure means is for the caller, and it means nothing for decisions.
+ * Errors   a failure is counted and kept as text (source_status), the endpoint is asked again after
+ *          1, 2, 4, at most SOURCE_BACKOFF_MAX intervals. A source that cannot be set up (its map,
+ *          its credentials) says so in its status and is not asked.
+ * Absent   logging, and any opinion about nodes: what a failure means is for the caller, and it
+ *          means nothing for decisions.
  */
 #ifndef CKPT_TELEMETRY_SOURCE_H
 #define CKPT_TELEMETRY_SOURCE_H
@@ -49,8 +54,8 @@ struct source_config {
     /* SOURCE_VAST alone */
     char *targets; /* the storage targets on that system, with spaces or commas between them */
     char *cluster; /* its name; "": the only one */
-    uint64_t
-        write_limit_bytes_per_s; /* what checkpoints and all others may write together; 0: what the VMS says */
+    /* what checkpoints and all others may write together; 0: what the VMS says */
+    uint64_t write_limit_bytes_per_s;
 };
 
 struct source_status {
@@ -66,7 +71,8 @@ struct source_status {
     bool usable;          /* it could be set up */
 };
 
-/* How far a document was taken. Begins as zeros, ends when the whole was taken or nobody wants it any more. */
+/* How far a document was taken. Begins as zeros, ends when the whole was taken or nobody wants it
+ * any more. */
 struct sources_taking {
     size_t next;       /* sample */
     struct buf marked; /* the hook's own, closed by this module */
@@ -76,8 +82,8 @@ struct sources_taking {
 
 struct sources_hooks {
     void *context;
-    /* node: whose endpoint it is; NULL: the samples' subjects say. Takes about so many samples; true: that was the whole document,
-     * otherwise it is called again in a later turn. */
+    /* node: whose endpoint it is; NULL: the samples' subjects say. Takes about so many samples;
+     * true: that was the whole document, otherwise it is called again in a later turn. */
     bool (*samples)(void *context, size_t source, const char *node, const struct samples *samples,
                     size_t most, struct sources_taking *taking);
     /* Of SOURCE_VAST. */
@@ -91,7 +97,8 @@ struct sources *sources_new(uv_loop_t *loop, const struct clock_ops *clock,
 void sources_free(struct sources *sources); /* NULL allowed */
 /* Replaces all sources; texts are copied, files are read now. */
 void sources_configure(struct sources *sources, const struct source_config *configs, size_t count);
-/* Intervals are so many times the configured ones. A lower one than before brings the next polls forward. */
+/* Intervals are so many times the configured ones. A lower one than before brings the next polls
+ * forward. */
 void sources_set_pace(struct sources *sources, uint64_t pace);
 
 size_t sources_count(const struct sources *sources);
@@ -102,7 +109,8 @@ const struct map *sources_map(const struct sources *sources, size_t i);
 /* Pure parts. */
 /* Time to the next poll after so many failures in a row; random is any number. */
 uint64_t source_delay_ms(uint64_t interval_ms, unsigned failures, uint32_t random);
-/* The next of the names in source_config.targets, from *at on; false: that was all. One that is too long is cut. */
+/* The next of the names in source_config.targets, from *at on; false: that was all. One that is too
+ * long is cut. */
 bool source_target_next(const char **at, char *name, size_t size);
 /* url with each "{host}" replaced. Returns text, NULL when it does not fit. */
 char *source_url(const char *url, const char *host, char *text, size_t size);

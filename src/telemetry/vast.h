@@ -1,14 +1,20 @@
-/* The management system (VMS) of a VAST storage cluster: GET /api/clusters/, and the token that lets one ask.
+/* The management system (VMS) of a VAST storage cluster: GET /api/clusters/, and the token that
+ * lets one ask.
  *
- * Flow     vast_parse(): bytes -> what one cluster says of its health and of the bytes written to it now. vast_login() makes the body of
- *          POST /api/token/, vast_token() reads its answer; source.c renews the token when it is refused (vast_token_refused()).
- *          vast_headroom(): what of that bandwidth checkpoints may use.
- * Shapes   the list is a bare array or {"count","next","previous","results"}. One cluster: the named one, or the only one.
- * Units    bytes per second. wr_bw is in bytes per second, max_performance.write_bw in 10^9 of them.
- * Errors   -1 with err for what is not such a list, or does not hold the cluster: that says nothing about the storage. Rates that are no
- *          number, negative, or VAST_RATE_END and more are counted as refused and taken for unknown.
- * Absent   max_cluster_write_bw_mb (0 where it is not set, and its meaning is not documented), monitors (ad_hoc_query), the refresh token
- *          (the password that a new one is asked with is at hand).
+ * Flow     vast_parse(): bytes -> what one cluster says of its health and of the bytes written to
+ *          it now. vast_login() makes the body of POST /api/token/, vast_token() reads its answer;
+ *          source.c renews the token when it is refused (vast_token_refused()). vast_headroom():
+ *          what of that bandwidth checkpoints may use.
+ * Shapes   the list is a bare array or {"count","next","previous","results"}. One cluster: the
+ *          named one, or the only one.
+ * Units    bytes per second. wr_bw is in bytes per second, max_performance.write_bw in 10^9 of
+ *          them.
+ * Errors   -1 with err for what is not such a list, or does not hold the cluster: that says nothing
+ *          about the storage. Rates that are no number, negative, or VAST_RATE_END and more are
+ *          counted as refused and taken for unknown.
+ * Absent   max_cluster_write_bw_mb (0 where it is not set, and its meaning is not documented),
+ *          monitors (ad_hoc_query), the refresh token (the password that a new one is asked with is
+ *          at hand).
  * Source   the OpenAPI of VAST 5.3 to 5.5 and answers of real clusters; S1-005, S1-052, S1-061.
  */
 #ifndef CKPT_TELEMETRY_VAST_H
@@ -47,13 +53,14 @@ char *vast_token(const void *bytes, size_t length, struct err *err);
 /* The answer says that a new token will do: 401, or 403 with words about the token. */
 bool vast_token_refused(long status, const void *bytes, size_t length);
 
-/* url + path for one below the API's version, such as /clusters/; VAST_TOKEN_PATH comes right after the host. Without "/api" the url
- * gets it. Returns text, NULL when it does not fit. */
+/* url + path for one below the API's version, such as /clusters/; VAST_TOKEN_PATH comes right after
+ * the host. Without "/api" the url gets it. Returns text, NULL when it does not fit. */
 char *vast_url(const char *url, const char *path, char *text, size_t size);
 
-/* What checkpoints may write: min(cap, limit) - writes of everybody + own, own being at most those writes. Never below VAST_FLOOR_PPM of
- * `most`, for who begins to write on a busy system gets a share too; never above `most`. 0: not known, as neither cap nor limit is, or the
- * writes are not. */
+/* What checkpoints may write: min(cap, limit) - writes of everybody + own, own being at most those
+ * writes. Never below VAST_FLOOR_PPM of `most`, for who begins to write on a busy system gets a
+ * share too; never above `most`. 0: not known, as neither cap nor limit is, or the writes are
+ * not. */
 enum { VAST_FLOOR_PPM = 50000 };
 struct vast_share {
     uint64_t cap_bytes_per_s;  /* 0: none */

@@ -1,9 +1,10 @@
 /* Which documents of one BMC are still to be read in this poll, and which ones in every poll.
  *
- * Flow     walk_begin(): all from the root every WALK_EVERY polls, or after a document that was known is gone; else the known leaves.
- *          walk_next() -> fetch -> walk_found() with its links, until it is NULL.
- * Shapes   at most WALK_DOCUMENTS_MAX documents and WALK_DEPTH_MAX links from the root; each document once per poll, so that links in a
- *          circle end.
+ * Flow     walk_begin(): all from the root every WALK_EVERY polls, or after a document that was
+ *          known is gone; else the known leaves. walk_next() -> fetch -> walk_found() with its
+ *          links, until it is NULL.
+ * Shapes   at most WALK_DOCUMENTS_MAX documents and WALK_DEPTH_MAX links from the root; each
+ *          document once per poll, so that links in a circle end.
  * Errors   none; what is over the limits is counted in `cut`.
  */
 #ifndef CKPT_TELEMETRY_WALK_H
@@ -31,7 +32,8 @@ struct walk {
 
 void walk_close(struct walk *walk);
 void walk_begin(struct walk *walk);
-/* The next document's path; NULL: the poll is over. Valid until the next call of a function of this header. */
+/* The next document's path; NULL: the poll is over. Valid until the next call of a function of this
+ * header. */
 const char *walk_next(struct walk *walk);
 /* The document of the last walk_next() was read. */
 void walk_found(struct walk *walk, const struct redfish_links *links);

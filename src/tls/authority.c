@@ -48,7 +48,8 @@ static int write_all(int fd, const char *bytes, size_t length)
     return fsync(fd);
 }
 
-/* Under another name first, so that nobody ever reads half a file; link() does not overwrite, rename() does. */
+/* Under another name first, so that nobody ever reads half a file; link() does not overwrite,
+ * rename() does. */
 static int file_write(const char *path, const char *bytes, size_t length, mode_t mode, bool replace,
                       struct err *err)
 {
@@ -96,7 +97,8 @@ static int must_not_exist(const char *path, const char *next, struct err *err)
     return err_set(err, ERR_REFUSED, "%s exists and is not overwritten; %s", path, next);
 }
 
-/* The key first: a certificate without its key would be of no use, the other way round it is issued again. */
+/* The key first: a certificate without its key would be of no use, the other way round it is issued
+ * again. */
 static int write_pair(const char *dir, const char *stem, X509 *certificate, EVP_PKEY *key,
                       bool replace, struct err *err)
 {
@@ -221,7 +223,8 @@ static int add_names(X509 *certificate, const struct tls_identity *identity,
     CHECK(names != NULL);
     tls_identity_format(identity, uri);
     CHECK(sk_GENERAL_NAME_push(names, name_new(GEN_URI, uri, strlen(uri))) > 0);
-    /* A client of plain gRPC checks one host name for all members of its channel: the cluster's, which each of them has. */
+    /* A client of plain gRPC checks one host name for all members of its channel: the cluster's,
+     * which each of them has. */
     if (identity->kind == TLS_REPLICA && is_dns_name(identity->cluster))
         CHECK(add_host(names, identity->cluster, err) == 0);
     for (size_t i = 0; order != NULL && status == 0 && i < order->host_count; i++)

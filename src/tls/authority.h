@@ -1,12 +1,14 @@
 /* A small site's own CA: makes it, issues certificates with it, says what a certificate file holds.
  *
- * Flow     tls_authority_create() once: ca.crt, ca.key. tls_authority_issue() per host or person: KIND-NAME.crt and .key.
- *          tls_certificate_describe() reads one file.
- * Shapes   EC P-256, SHA-256; keys without passphrase, mode 0600; certificates begin TLS_BACKDATE_S before now, because clocks
- *          differ, and end with the CA at the latest.
+ * Flow     tls_authority_create() once: ca.crt, ca.key. tls_authority_issue() per host or person:
+ *          KIND-NAME.crt and .key. tls_certificate_describe() reads one file.
+ * Shapes   EC P-256, SHA-256; keys without passphrase, mode 0600; certificates begin TLS_BACKDATE_S
+ *          before now, because clocks differ, and end with the CA at the latest.
  * Units    seconds.
- * Errors   ERR_REFUSED when a file exists that would be overwritten; ERR_INVALID for wrong names; ERR_IO.
- * Absent   revocation, intermediate CAs: bigger sites bring certificates of their own CA with the same URIs.
+ * Errors   ERR_REFUSED when a file exists that would be overwritten; ERR_INVALID for wrong names;
+ *          ERR_IO.
+ * Absent   revocation, intermediate CAs: bigger sites bring certificates of their own CA with the
+ *          same URIs.
  * Source   RFC 5280.
  */
 #ifndef CKPT_TLS_AUTHORITY_H
@@ -26,8 +28,9 @@ int tls_authority_create(const char *dir, const char *cluster, int64_t valid_s, 
 struct tls_order {
     enum tls_kind kind;
     const char *name;
-    const char *const *
-        hosts; /* DNS names and addresses for clients that check host names, beside a replica's cluster; at most TLS_HOSTS_MAX */
+    /* DNS names and addresses for clients that check host names, beside a replica's cluster; at
+     * most TLS_HOSTS_MAX */
+    const char *const *hosts;
     size_t host_count;
     int64_t valid_s;
     bool replace; /* existing files are replaced by rename, key first */

@@ -198,7 +198,8 @@ static void describe_failure(const struct tls_engine *engine, struct err *err)
         err_set(err, ERR_INVALID, "TLS: %s", text == NULL ? "broken off" : text);
 }
 
-/* OpenSSL is silent to who does not speak TLS at all. This many clients know, and ours tell their users. */
+/* OpenSSL is silent to who does not speak TLS at all. This many clients know, and ours tell their
+ * users. */
 static void alert_foreigner(struct tls_engine *engine)
 {
     static const uint8_t alert[] = {21, 3, 3, 0, 2, 2, 70}; /* fatal: protocol_version */

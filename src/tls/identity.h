@@ -1,9 +1,13 @@
-/* Who a certificate speaks for: the one URI "ckpt://CLUSTER/KIND/NAME" among its subject alternative names.
+/* Who a certificate speaks for: the one URI "ckpt://CLUSTER/KIND/NAME" among its subject
+ * alternative names.
  *
- * Flow     parse what a peer's certificate holds; compare it with whom we expect; format what we issue.
- * Shapes   caller's storage, no heap. CLUSTER and NAME are id_valid(); NAME of a replica is its member id in decimal.
+ * Flow     parse what a peer's certificate holds; compare it with whom we expect; format what we
+ *          issue.
+ * Shapes   caller's storage, no heap. CLUSTER and NAME are id_valid(); NAME of a replica is its
+ *          member id in decimal.
  * Errors   ERR_INVALID with the text and what it must look like.
- * Absent   DNS names and addresses: they are for clients that check host names, and name nobody here.
+ * Absent   DNS names and addresses: they are for clients that check host names, and name nobody
+ *          here.
  */
 #ifndef CKPT_TLS_IDENTITY_H
 #define CKPT_TLS_IDENTITY_H

@@ -1,11 +1,14 @@
-/* Keeps a program's certificates up to date: looks at the files once a second, reloads them when they changed, warns before they end.
+/* Keeps a program's certificates up to date: looks at the files once a second, reloads them when
+ * they changed, warns before they end.
  *
- * Flow     tls_watch_start -> every TLS_WATCH_MS: changed? reload -> reloaded() or failed(); near the end? expiring().
- * Shapes   embedded in its owner; the context outlives it. Looking is three stat(2) on local files: a folder on a mount that can
- *          hang is no place for keys.
+ * Flow     tls_watch_start -> every TLS_WATCH_MS: changed? reload -> reloaded() or failed(); near
+ *          the end? expiring().
+ * Shapes   embedded in its owner; the context outlives it. Looking is three stat(2) on local files:
+ *          a folder on a mount that can hang is no place for keys.
  * Units    seconds left; negative: over.
  * Errors   failed() tells each broken set of files once; the old ones stay in use.
- * Absent   inotify: it misses files behind replaced links, which is how configuration is rolled out to many machines.
+ * Absent   inotify: it misses files behind replaced links, which is how configuration is rolled out
+ *          to many machines.
  */
 #ifndef CKPT_TLS_WATCH_H
 #define CKPT_TLS_WATCH_H

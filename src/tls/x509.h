@@ -1,8 +1,9 @@
-/* What src/tls reads from and writes into X.509 certificates, in OpenSSL's types. For the files of this folder only.
+/* What src/tls reads from and writes into X.509 certificates, in OpenSSL's types. For the files of
+ * this folder only.
  *
  * Shapes   ret_ objects are the caller's to free with OpenSSL's function.
- * Errors   ERR_INVALID for what a file or certificate holds, ERR_IO for what the system refused, ERR_AUTH for a key that others
- *          may read. Texts end with what to do.
+ * Errors   ERR_INVALID for what a file or certificate holds, ERR_IO for what the system refused,
+ *          ERR_AUTH for a key that others may read. Texts end with what to do.
  */
 #ifndef CKPT_TLS_X509_H
 #define CKPT_TLS_X509_H
@@ -24,7 +25,8 @@ int64_t x509_not_after(X509 *certificate);
 /* "2027-01-31T12:00:00Z". Returns text. */
 char *x509_time_text(int64_t time_s, char text[X509_TIME_TEXT_BYTES]);
 
-/* All of a file, at most X509_FILE_MAX_BYTES. secret: refused when others may read it. The caller clears and frees. */
+/* All of a file, at most X509_FILE_MAX_BYTES. secret: refused when others may read it. The caller
+ * clears and frees. */
 int x509_file_read(const char *path, bool secret, uint8_t **ret_bytes, size_t *ret_length,
                    struct err *err);
 /* The certificates of a PEM file, at least one. */

@@ -363,7 +363,8 @@ static void move_to(struct sim *sim, double now_s)
     storage_advance(&sim->storage, now_s);
 }
 
-/* Everything up to to_s. What happens at the same time: writes end first, then timers, then events. */
+/* Everything up to to_s. What happens at the same time: writes end first, then timers, then
+ * events. */
 static void advance(struct sim *sim, double to_s)
 {
     const struct world *world = sim->world;

@@ -1,10 +1,13 @@
 /* One simulated cluster under one rule.
  *
- * Flow     engine_run() walks through time: events of the world, ends of writes, of restarts and of walltimes in their order; at
- *          every cycle it calls rule_decide(), which begins writes with engine_begin_write().
- * Shapes   one struct sim_job per job of the world. Progress is counted lazily: engine_settle() brings it up to now.
+ * Flow     engine_run() walks through time: events of the world, ends of writes, of restarts and of
+ *          walltimes in their order; at every cycle it calls rule_decide(), which begins writes
+ *          with engine_begin_write().
+ * Shapes   one struct sim_job per job of the world. Progress is counted lazily: engine_settle()
+ *          brings it up to now.
  * Units    seconds of progress and of time; GPU-seconds in the ledger.
- * Errors   none; the ledger must balance: held = useful + lost + pause + restart, which is CHECKed at the end.
+ * Errors   none; the ledger must balance: held = useful + lost + pause + restart, which is CHECKed
+ *          at the end.
  */
 #ifndef CKPT_WHATIF_ENGINE_H
 #define CKPT_WHATIF_ENGINE_H

@@ -1,9 +1,11 @@
-/* What the model knows about its nodes, and what it learns as a leader of the broker does: src/eval/fleet.h does the learning.
+/* What the model knows about its nodes, and what it learns as a leader of the broker does:
+ * src/eval/fleet.h does the learning.
  *
- * Flow     fleet_failed(), fleet_alarmed() and fleet_demanded() when it happens; fleet_advance() after each decision, as the
- *          broker's learner; fleet_factor() when a job's row is filled.
- * Shapes   per node when it failed last (first seen: at the beginning) and its alarm; nodes counted by bin of age, per job and of all. Each bin
- *          holds its nodes in the order in which they leave it.
+ * Flow     fleet_failed(), fleet_alarmed() and fleet_demanded() when it happens; fleet_advance()
+ *          after each decision, as the broker's learner; fleet_factor() when a job's row is filled.
+ * Shapes   per node when it failed last (first seen: at the beginning) and its alarm; nodes counted
+ *          by bin of age, per job and of all. Each bin holds its nodes in the order in which they
+ *          leave it.
  */
 #ifndef CKPT_WHATIF_FLEET_H
 #define CKPT_WHATIF_FLEET_H

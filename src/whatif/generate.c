@@ -100,8 +100,8 @@ void world_index_nodes(struct world *world)
     }
 }
 
-/* Sizes are the same for every seed (stratified), so that seeds differ in what happens, not in what there is. With nodes_max jobs
- * are drawn until the nodes are taken. */
+/* Sizes are the same for every seed (stratified), so that seeds differ in what happens, not in what
+ * there is. With nodes_max jobs are drawn until the nodes are taken. */
 void world_draw_jobs(struct world *world, uint32_t nodes_max)
 {
     const struct whatif_scenario *scenario = &world->scenario;

@@ -1,6 +1,8 @@
-/* A history as a text file: one fact per line, words between single spaces. See whatif.h; the format is in README.md, "Histories".
+/* A history as a text file: one fact per line, words between single spaces. See whatif.h; the
+ * format is in README.md, "Histories".
  *
- * Errors   each names the file, the line and what is wrong with it; nothing is taken from a file that is wrong anywhere.
+ * Errors   each names the file, the line and what is wrong with it; nothing is taken from a file
+ *          that is wrong anywhere.
  */
 #include <errno.h>
 #include <inttypes.h>

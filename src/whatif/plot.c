@@ -1,6 +1,7 @@
 /* Plots of ledgers. See whatif.h.
  *
- * Flow     the axis is chosen for the bars that can be compared; longer ones are cut at its end and say their value.
+ * Flow     the axis is chosen for the bars that can be compared; longer ones are cut at its end and
+ *          say their value.
  * Units    pixels; waste as a share of held GPU time.
  */
 #include <inttypes.h>
@@ -49,7 +50,8 @@ static double part(const struct whatif_ledger *ledger, int cause)
     return ledger->held_gpu_s > 0 ? gpu_s[cause] / ledger->held_gpu_s : 0;
 }
 
-/* The longest bar that is shown whole: at least half of the bars are, and those above it are several times as long. */
+/* The longest bar that is shown whole: at least half of the bars are, and those above it are
+ * several times as long. */
 static double longest_whole(const struct whatif_plot *plot)
 {
     double sorted[WHATIF_RULE_COUNT];
@@ -80,7 +82,8 @@ static struct axis axis_of(double longest)
     return (struct axis){.end = ceil(longest / step - 1e-9) * step, .step = step};
 }
 
-/* Text of titles comes from command lines and files. What is not UTF-8, in any locale, would make the whole plot unreadable. */
+/* Text of titles comes from command lines and files. What is not UTF-8, in any locale, would make
+ * the whole plot unreadable. */
 static void svg_text(FILE *out, const char *text)
 {
     const bool readable = mbstowcs(NULL, text, 0) != (size_t)-1;

@@ -1,7 +1,8 @@
-/* Numbers that look random and are a function of a seed, a purpose and a position: every rule sees the same ones.
+/* Numbers that look random and are a function of a seed, a purpose and a position: every rule sees
+ * the same ones.
  *
- * Shapes   a stream is one word; streams of different purposes or entities are independent of each other and of the order in
- *          which they are drawn.
+ * Shapes   a stream is one word; streams of different purposes or entities are independent of each
+ *          other and of the order in which they are drawn.
  * Source   splitmix64 (Steele, Lea, Flood 2014).
  */
 #ifndef CKPT_WHATIF_RANDOM_H

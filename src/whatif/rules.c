@@ -1,8 +1,9 @@
 /* When each rule begins a write. See engine.h.
  *
- * Flow     rule_decide() once a cycle: collect candidates (the model's by eval_score(), the others' by their period), then let
- *          them write at once or, for the rules that pace, in the order of eval_pace(). rule_grant() admits more of the same
- *          candidates when bandwidth becomes free between two cycles.
+ * Flow     rule_decide() once a cycle: collect candidates (the model's by eval_score(), the others'
+ *          by their period), then let them write at once or, for the rules that pace, in the order
+ *          of eval_pace(). rule_grant() admits more of the same candidates when bandwidth becomes
+ *          free between two cycles.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -301,9 +302,10 @@ static double quantile_s(const struct sim *sim, size_t i)
                               view->bandwidth_bytes_per_s[i]);
 }
 
-/* What a demand that is expected would cost this job and its claimant less, were there a checkpoint of now. If it kills: the
- * progress. Else the write, for which both would wait (or the progress, when that is less), without what is new by then: it
- * comes after an exponential time, and is written or lost in any case. */
+/* What a demand that is expected would cost this job and its claimant less, were there a checkpoint
+ * of now. If it kills: the progress. Else the write, for which both would wait (or the progress,
+ * when that is less), without what is new by then: it comes after an exponential time, and is
+ * written or lost in any case. */
 static void fill_yield(struct sim *sim, size_t i)
 {
     const struct whatif_scenario *scenario = &sim->world->scenario;
@@ -547,7 +549,8 @@ void rule_decide(struct sim *sim)
     sim->candidate_count = 0;
 }
 
-/* What is asked for happens; the ledger only says how: U is more than anything the job could lose. */
+/* What is asked for happens; the ledger only says how: U is more than anything the job could
+ * lose. */
 bool rule_writes_before_yielding(const struct sim *sim, size_t job, double urgency)
 {
     const struct whatif_scenario *scenario = &sim->world->scenario;

@@ -1,7 +1,8 @@
-/* Writers that share a storage system: each as fast as it can inject, together no faster than the storage (max-min fair).
+/* Writers that share a storage system: each as fast as it can inject, together no faster than the
+ * storage (max-min fair).
  *
- * Flow     storage_begin / storage_end when a write starts or stops, storage_advance before either; storage_next_s tells when the
- *          first one is done.
+ * Flow     storage_begin / storage_end when a write starts or stops, storage_advance before either;
+ *          storage_next_s tells when the first one is done.
  * Units    bytes, bytes per second, seconds.
  */
 #ifndef CKPT_WHATIF_STORAGE_H

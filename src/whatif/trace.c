@@ -1,4 +1,5 @@
-/* Worlds from failure traces: text files whose first two columns are node and start_day. See world.h. */
+/* Worlds from failure traces: text files whose first two columns are node and start_day. See
+ * world.h. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

@@ -53,7 +53,8 @@ bool whatif_number_at(size_t i, struct whatif_number *ret_number)
     return true;
 }
 
-/* What its unit says of a number: "bytes/s", "bytes", "s", or a share, which ends at 1. *ret_scale: what number_parse() counts in one. */
+/* What its unit says of a number: "bytes/s", "bytes", "s", or a share, which ends at 1. *ret_scale:
+ * what number_parse() counts in one. */
 static enum number_kind kind_of(const struct number *number, double *ret_scale)
 {
     const char *unit = number->unit;
@@ -116,7 +117,8 @@ int whatif_scenario_set(struct whatif_scenario *scenario, const char *assignment
 
 enum { NOTE_LINE_MAX = 140 }; /* what a line of the plot has room for */
 
-/* Appends "name=value" to the last note, or begins the next one when that has no room; the last line may end in "...". */
+/* Appends "name=value" to the last note, or begins the next one when that has no room; the last
+ * line may end in "...". */
 static void note_number(struct whatif_plot *plot, const char *name, double value)
 {
     char text[80];

@@ -1,11 +1,14 @@
-/* What would another rule have cost? Simulates a cluster of jobs under failures, alarms, demands, walltimes, shared bandwidth and
- * outages, and lets rules decide when to checkpoint. Our rule is src/eval itself: the functions that the broker calls.
+/* What would another rule have cost? Simulates a cluster of jobs under failures, alarms, demands,
+ * walltimes, shared bandwidth and outages, and lets rules decide when to checkpoint. Our rule is
+ * src/eval itself: the functions that the broker calls.
  *
- * Flow     a scenario and a seed, or a trace file -> whatif_run() for each rule on the same events -> ledgers; whatif_table()
- *          and whatif_svg() print them.
- * Shapes   a run owns everything it needs; nothing is shared between runs, so the result is a function of its arguments.
+ * Flow     a scenario and a seed, or a trace file -> whatif_run() for each rule on the same events
+ *          -> ledgers; whatif_table() and whatif_svg() print them.
+ * Shapes   a run owns everything it needs; nothing is shared between runs, so the result is a
+ *          function of its arguments.
  * Units    seconds, GPU-seconds, bytes. Waste = 1 - useful / held GPU time.
- * Errors   whatif_run() fails for a trace that cannot be read and for a scenario out of range, naming both.
+ * Errors   whatif_run() fails for a trace that cannot be read and for a scenario out of range,
+ *          naming both.
  * Absent   queueing of new jobs: the jobs of a scenario run for its whole length.
  * Source   src/eval/README.md; the scenarios' numbers are in src/whatif/README.md.
  */
@@ -37,7 +40,8 @@ enum whatif_rule {
 const char *whatif_rule_name(enum whatif_rule rule);
 const char *whatif_rule_help(enum whatif_rule rule);
 
-/* Numbers of a scenario: name, unit as in `--set name=value`, default, lowest, highest. 0 switches off what says so. */
+/* Numbers of a scenario: name, unit as in `--set name=value`, default, lowest, highest. 0 switches
+ * off what says so. */
 #define WHATIF_NUMBERS(X)                                                                          \
     X(jobs, "jobs", 500, 1, 100000)                                                                \
     X(trace_nodes, "nodes of a trace; 0: its highest number and one", 0, 0, 1e6)                   \
@@ -112,8 +116,8 @@ bool whatif_number_at(size_t i, struct whatif_number *ret_number);
 void whatif_scenario_init(struct whatif_scenario *ret_scenario);
 /* "name=value"; names and limits of WHATIF_NUMBERS. */
 int whatif_scenario_set(struct whatif_scenario *scenario, const char *assignment, struct err *err);
-/* Named scenarios: exponential, weibull, alarms, preemption, walltime, contention, saturated, outages, everything. NULL name
- * ends the list; whatif_scenario_named() is false for others. */
+/* Named scenarios: exponential, weibull, alarms, preemption, walltime, contention, saturated,
+ * outages, everything. NULL name ends the list; whatif_scenario_named() is false for others. */
 const char *whatif_scenario_name(size_t i);
 bool whatif_scenario_named(const char *name, struct whatif_scenario *ret_scenario);
 
@@ -121,8 +125,8 @@ struct whatif_ledger {
     double held_gpu_s;
     double useful_gpu_s;
     double lost_failure_gpu_s; /* work done again */
-    double
-        expected_failure_gpu_s; /* what these intervals lose on the average of all instants of failures, at the mean hazard */
+    /* what these intervals lose on the average of all instants of failures, at the mean hazard */
+    double expected_failure_gpu_s;
     double lost_kill_gpu_s;
     double lost_walltime_gpu_s;
     double pause_gpu_s;   /* standing still while writing */
@@ -172,8 +176,8 @@ struct whatif_history {
     const struct whatif_history_event *events;
 };
 
-/* The rate of demands while queues are busy, and the share of them that kill, become the scenario's: what a learner would know at
- * the end of the window. */
+/* The rate of demands while queues are busy, and the share of them that kill, become the
+ * scenario's: what a learner would know at the end of the window. */
 void whatif_history_rates(const struct whatif_history *history, struct whatif_scenario *scenario);
 
 /* Those that a cluster's policy, or its history, decides. */
@@ -195,8 +199,9 @@ void whatif_history_rates(const struct whatif_history *history, struct whatif_sc
     X(demand_per_hour)                                                                             \
     X(kill_share)
 
-/* A history as a file, to be replayed elsewhere (README.md, "Histories"). Its numbers of the scenario are those that a cluster's
- * policy decides. parse and load: 0 and a history to be closed; 1: it is none (its first line says so); -1: it makes no sense. */
+/* A history as a file, to be replayed elsewhere (README.md, "Histories"). Its numbers of the
+ * scenario are those that a cluster's policy decides. parse and load: 0 and a history to be closed;
+ * 1: it is none (its first line says so); -1: it makes no sense. */
 void whatif_history_write(FILE *out, const struct whatif_scenario *scenario,
                           const struct whatif_history *history);
 int whatif_history_parse(FILE *in, const char *name, struct whatif_scenario *scenario,
@@ -214,8 +219,8 @@ struct whatif_run {
 };
 int whatif_run(const struct whatif_run *run, struct whatif_ledger *ret_ledger, struct err *err);
 
-/* Least possible pause + lost work of these jobs under shared bandwidth, as a part of held GPU time (the Karush-Kuhn-Tucker point
- * with constant hazards). */
+/* Least possible pause + lost work of these jobs under shared bandwidth, as a part of held GPU time
+ * (the Karush-Kuhn-Tucker point with constant hazards). */
 int whatif_shared_bound(const struct whatif_run *run, double *ret_waste, struct err *err);
 
 /* One row per rule: checkpoints, GPU-hours by cause, storage, yield latency, waste. */
@@ -224,7 +229,8 @@ struct whatif_row {
     struct whatif_ledger ledger;
 };
 void whatif_table(FILE *out, const struct whatif_row *rows, size_t count);
-/* Bars of waste by rule, stacked by cause, over an axis. A bar several times as long as the others is cut, so that those can be compared. */
+/* Bars of waste by rule, stacked by cause, over an axis. A bar several times as long as the others
+ * is cut, so that those can be compared. */
 enum { WHATIF_NOTES_MAX = 6, WHATIF_NOTE_BYTES = 320 };
 struct whatif_plot {
     const char *what;                                /* what was simulated, in words */
@@ -233,7 +239,8 @@ struct whatif_plot {
     const struct whatif_row *rows;
     size_t count; /* 1 to WHATIF_RULE_COUNT */
 };
-/* Fills the notes: the seed, the numbers that every reader asks for, and those that are not the usual ones. */
+/* Fills the notes: the seed, the numbers that every reader asks for, and those that are not the
+ * usual ones. */
 void whatif_plot_assume(struct whatif_plot *plot, const struct whatif_run *run);
 void whatif_svg(FILE *out, const struct whatif_plot *plot);
 

@@ -1,8 +1,10 @@
-/* What happens to a cluster whatever the rule: its jobs, and failures, alarms, demands, regimes and outages in order of time.
+/* What happens to a cluster whatever the rule: its jobs, and failures, alarms, demands, regimes and
+ * outages in order of time.
  *
- * Flow     world_generate() from a scenario and a seed, or world_read_trace() from a file of failures; then any number of
- *          simulations read it.
- * Shapes   nodes 0 .. node_count-1; job j holds nodes first_node .. first_node + nodes - 1 for the whole time. Events are sorted.
+ * Flow     world_generate() from a scenario and a seed, or world_read_trace() from a file of
+ *          failures; then any number of simulations read it.
+ * Shapes   nodes 0 .. node_count-1; job j holds nodes first_node .. first_node + nodes - 1 for the
+ *          whole time. Events are sorted.
  * Units    seconds since the beginning; bytes; bytes per second; events per second.
  * Errors   a trace that cannot be read names the file, the line and what is wrong with it.
  * Absent   placement: a spare takes over a failed node under the same number.

@@ -1,10 +1,12 @@
-/* What the state machine needs for a command: registrations, in entries of 128, first into an empty state, then when a million request
- * ids are remembered and each new one takes the oldest one's place, then when a million allocations are there as well; and updates of
- * allocations in no order, few ones and a million.
+/* What the state machine needs for a command: registrations, in entries of 128, first into an empty
+ * state, then when a million request ids are remembered and each new one takes the oldest one's
+ * place, then when a million allocations are there as well; and updates of allocations in no order,
+ * few ones and a million.
  *
- * Flow     ids are filled with queue reports; what is timed is fsm_apply_entry() alone. Prints one JSON line for each case, and the
- *          state's hash: it is the same for every build that decides alike. At the end every allocation is
- *          translated, the whole state is packed as a snapshot and restored, and one preemption chooses among all.
+ * Flow     ids are filled with queue reports; what is timed is fsm_apply_entry() alone. Prints one
+ *          JSON line for each case, and the state's hash: it is the same for every build that
+ *          decides alike. At the end every allocation is translated, the whole state is packed as a
+ *          snapshot and restored, and one preemption chooses among all.
  * Units    nanoseconds of processor time a command; page faults a command.
  * Usage    apply [COMMANDS [CASE]]: timed in each case (400,000); 0, 1 or 2 alone.
  */

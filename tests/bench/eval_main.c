@@ -1,9 +1,12 @@
-/* How long one evaluation takes: 1,000 to 1,000,000 allocations of mixed ages and sizes, beside reading the same bytes once.
+/* How long one evaluation takes: 1,000 to 1,000,000 allocations of mixed ages and sizes, beside
+ * reading the same bytes once.
  *
- * Flow     a view is filled with seeded values, every page of it written, pushed out of the caches before each round, and scored:
- *          verdicts alone (decide) and with all terms written out (score). Prints JSON lines.
- * Units    milliseconds of processor time, medians of the rounds; ratios are taken round by round. "read" loads every byte of the
- *          view's arrays once, as wide as the processor can and with prefetches, by the better of two orders.
+ * Flow     a view is filled with seeded values, every page of it written, pushed out of the caches
+ *          before each round, and scored: verdicts alone (decide) and with all terms written out
+ *          (score). Prints JSON lines.
+ * Units    milliseconds of processor time, medians of the rounds; ratios are taken round by round.
+ *          "read" loads every byte of the view's arrays once, as wide as the processor can and with
+ *          prefetches, by the better of two orders.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -153,7 +156,8 @@ static double read_cold_ms(const struct eval_view *view, volatile uint64_t *sink
     return columns_ms < streams_ms ? columns_ms : streams_ms;
 }
 
-/* Of verdicts over reading when every 16th job lies on borrowed nodes: in each block a flag that changes numbers. */
+/* Of verdicts over reading when every 16th job lies on borrowed nodes: in each block a flag that
+ * changes numbers. */
 static double ratio_with_flags(const struct eval_policy *policy, struct eval_view *view,
                                struct eval_result *result, uint8_t *verdicts)
 {

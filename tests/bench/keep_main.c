@@ -1,8 +1,10 @@
-/* What the evaluation of many allocations takes of the leader's time: when it begins to lead, while only time passes, when one in a hundred
- * changed, and when what waits for nodes changed, which is an input of every row.
+/* What the evaluation of many allocations takes of the leader's time: when it begins to lead, while
+ * only time passes, when one in a hundred changed, and when what waits for nodes changed, which is
+ * an input of every row.
  *
- * Flow     allocations are registered in a state machine alone; then cycles as evaluator.c runs them, up to the verdicts. Everything is
- *          pushed out of the caches before each. Prints JSON lines.
+ * Flow     allocations are registered in a state machine alone; then cycles as evaluator.c runs
+ *          them, up to the verdicts. Everything is pushed out of the caches before each. Prints
+ *          JSON lines.
  * Units    milliseconds of processor time, medians of the rounds.
  * Usage    keep [ALLOCATIONS] (1,000,000)
  */

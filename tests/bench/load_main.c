@@ -1,12 +1,14 @@
-/* Load generator: writes through a public gRPC API, a fixed number in flight, for a fixed time: RegisterAllocation of this broker, or
- * Put of etcd with a message of exactly as many bytes.
+/* Load generator: writes through a public gRPC API, a fixed number in flight, for a fixed time:
+ * RegisterAllocation of this broker, or Put of etcd with a message of exactly as many bytes.
  *
- * Flow     one channel to one endpoint (the leader); each answer starts the next request. Prints one JSON line.
+ * Flow     one channel to one endpoint (the leader); each answer starts the next request. Prints
+ *          one JSON line.
  * Units    microseconds per call, calls per second.
  * Errors   any status but OK is counted in "failed"; the program exits 1 when a call failed.
- * Usage    load ENDPOINT IN_FLIGHT SECONDS PREFIX [COUNT_MAX [OF COUNT [PERIOD_MS]]]; ENDPOINT etcd:HOST:PORT for etcd. With OF and
- *          COUNT it is UpdateAllocation of what an earlier run registered with PREFIX OF, COUNT of them, in no order: each gets a
- *          period of its own, of weeks, or PERIOD_MS.
+ * Usage    load ENDPOINT IN_FLIGHT SECONDS PREFIX [COUNT_MAX [OF COUNT [PERIOD_MS]]]; ENDPOINT
+ *          etcd:HOST:PORT for etcd. With OF and COUNT it is UpdateAllocation of what an earlier run
+ *          registered with PREFIX OF, COUNT of them, in no order: each gets a period of its own, of
+ *          weeks, or PERIOD_MS.
  *          Nothing runs of what is registered: `starts` says that it does.
  *          TLS: the environment names CKPT_CA, CKPT_CERT and CKPT_KEY, as for ckptctl.
  */
@@ -99,7 +101,8 @@ static size_t pack_update(const char *request_id, uint8_t *ret_bytes)
     return ckpt__v1__update_allocation_request__pack(&request, ret_bytes);
 }
 
-/* etcdserverpb.PutRequest {bytes key = 1; bytes value = 2;}, both shorter than 128 bytes: as long as the registration that is there. */
+/* etcdserverpb.PutRequest {bytes key = 1; bytes value = 2;}, both shorter than 128 bytes: as long
+ * as the registration that is there. */
 static void turn_into_put(const char *key, uint8_t *bytes, size_t length)
 {
     size_t key_length = strlen(key);

@@ -1,10 +1,12 @@
-/* Waste of the model as it ships beside other rules on the scenarios of src/whatif/README.md: common random numbers, many seeds, 95 %
- * intervals.
+/* Waste of the model as it ships beside other rules on the scenarios of src/whatif/README.md:
+ * common random numbers, many seeds, 95 % intervals.
  *
- * Flow     policy [SEEDS [TRACES [PART [FIRST]]]]: each scenario is run for each rule on the same seeds, FIRST and those after it; ratios
- *          are taken seed by seed. TRACES is a folder with hbd_faults.csv, lanl_sys18.csv, ...; without it the replays are skipped by
- *          name. Ends with 1 when a ratio is above its target.
- * Shapes   nothing is set but the scenario: the policy's numbers are the defaults, and everything is learned as the broker learns it.
+ * Flow     policy [SEEDS [TRACES [PART [FIRST]]]]: each scenario is run for each rule on the same
+ *          seeds, FIRST and those after it; ratios are taken seed by seed. TRACES is a folder with
+ *          hbd_faults.csv, lanl_sys18.csv, ...; without it the replays are skipped by name. Ends
+ *          with 1 when a ratio is above its target.
+ * Shapes   nothing is set but the scenario: the policy's numbers are the defaults, and everything
+ *          is learned as the broker learns it.
  * Units    waste in percent of held GPU time; ratios.
  */
 #include <inttypes.h>
@@ -17,7 +19,8 @@
 #include "src/broker/health/node_health.h"
 #include "src/whatif/whatif.h"
 
-/* Seeds below FIRST_SEED are for trying things out: nothing may be tuned on those that are reported. */
+/* Seeds below FIRST_SEED are for trying things out: nothing may be tuned on those that are
+ * reported. */
 enum { SEEDS_MAX = 64, FIRST_SEED = 201, SETS_MAX = 4, TARGETS_MAX = 2 };
 
 struct target {
@@ -67,7 +70,8 @@ static const struct {
               {"lanl_sys20.csv", "trace_nodes=512", 0.94},
               {"lanl_sys19.csv", "trace_nodes=1024", INFINITY}};
 
-/* What one more thing is worth to the model: with it beside without, waste and what claimants lose by waiting together. */
+/* What one more thing is worth to the model: with it beside without, waste and what claimants lose
+ * by waiting together. */
 static const struct {
     const char *name;
     const char *scenario;
@@ -155,7 +159,8 @@ static void print_ratio(const struct whatif_ledger *ours, const struct whatif_le
     print_mean(ratios, whatif_rule_name(than), at_most);
 }
 
-/* Where no failure is announced and all instants are as likely, when within an interval it comes is luck; without that. */
+/* Where no failure is announced and all instants are as likely, when within an interval it comes is
+ * luck; without that. */
 static double expected_waste(const struct whatif_ledger *ledger)
 {
     return whatif_waste(ledger) +

@@ -1,7 +1,8 @@
-/* Unary calls per second of the gRPC server: an echo of 200 bytes, client and server in a process each.
+/* Unary calls per second of the gRPC server: an echo of 200 bytes, client and server in a process
+ * each.
  *
- * Flow     fork a server; for 1, 16 and 128 calls in flight on one connection run for SECONDS (2); print calls/s, p50 and p99 of one
- *          call, and processor time per call of the server.
+ * Flow     fork a server; for 1, 16 and 128 calls in flight on one connection run for SECONDS (2);
+ *          print calls/s, p50 and p99 of one call, and processor time per call of the server.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -1,9 +1,11 @@
-/* Says what agents would: that the applications of what `load` registered run. They are STARTING until then, and nothing is decided
- * about them.
+/* Says what agents would: that the applications of what `load` registered run. They are STARTING
+ * until then, and nothing is decided about them.
  *
- * Flow     one session per node, STREAMS at a time: hello, then an APPLICATION_STARTED for each of its allocations, until all are
- *          acknowledged. The nodes are silent afterwards: the policy must not take them for lost while something is measured.
- * Errors   exits 1 with the first session that ended before its last acknowledgement; to be repeated at the leader of then.
+ * Flow     one session per node, STREAMS at a time: hello, then an APPLICATION_STARTED for each of
+ *          its allocations, until all are acknowledged. The nodes are silent afterwards: the policy
+ *          must not take them for lost while something is measured.
+ * Errors   exits 1 with the first session that ended before its last acknowledgement; to be
+ *          repeated at the leader of then.
  * Usage    starts ENDPOINT PREFIX COUNT, as `load` had them.
  */
 #include <inttypes.h>

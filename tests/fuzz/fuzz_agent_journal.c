@@ -1,4 +1,5 @@
-/* Any bytes as the agent's journal: a clean end, a cut tail or an error; never a crash, and what was read can be read again. */
+/* Any bytes as the agent's journal: a clean end, a cut tail or an error; never a crash, and what
+ * was read can be read again. */
 #include <string.h>
 
 #include "src/agent/durable/journal.h"
@@ -13,7 +14,8 @@ static int apply(void *data, const uint8_t *bytes, size_t length, struct err *er
     return ledger_apply(data, bytes, length, err);
 }
 
-/* Through the checksums hardly anything would get: the records' content is fuzzed without them as well. */
+/* Through the checksums hardly anything would get: the records' content is fuzzed without them as
+ * well. */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
     struct ledger *ledger = ledger_new();

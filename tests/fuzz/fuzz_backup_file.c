@@ -1,5 +1,5 @@
-/* The backup file's reader on arbitrary bytes, and on a right file with some bytes replaced: it never reads outside, and what it calls
- * whole is what a writer would have written.
+/* The backup file's reader on arbitrary bytes, and on a right file with some bytes replaced: it
+ * never reads outside, and what it calls whole is what a writer would have written.
  */
 #include <stdlib.h>
 #include <string.h>

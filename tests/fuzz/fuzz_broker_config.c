@@ -1,4 +1,5 @@
-/* Any bytes as the configuration file: refused with one line of text, or taken with every value inside its limits. U2. */
+/* Any bytes as the configuration file: refused with one line of text, or taken with every value
+ * inside its limits. U2. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

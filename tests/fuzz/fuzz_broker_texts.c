@@ -1,4 +1,5 @@
-/* Any bytes as a request: the search for NUL bytes stays inside them, and finds one that stands in front of anything. */
+/* Any bytes as a request: the search for NUL bytes stays inside them, and finds one that stands in
+ * front of anything. */
 #include <string.h>
 
 #include "ckpt/v1/broker.pb-c.h"

@@ -1,5 +1,5 @@
-/* manifest_parse() on arbitrary bytes, as they are and with a self-hash made right. What is accepted must be written again
- * as the same bytes, and every path in it must be harmless.
+/* manifest_parse() on arbitrary bytes, as they are and with a self-hash made right. What is
+ * accepted must be written again as the same bytes, and every path in it must be harmless.
  */
 #include <stdio.h>
 #include <stdlib.h>

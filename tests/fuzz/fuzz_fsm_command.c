@@ -1,5 +1,6 @@
-/* Any bytes may be a log entry: nothing crashes, invariants hold, and what does not decode changes nothing but the index.
- * Seeds are the entries of a scripted life, so that mutations are close to well-formed commands. */
+/* Any bytes may be a log entry: nothing crashes, invariants hold, and what does not decode changes
+ * nothing but the index. Seeds are the entries of a scripted life, so that mutations are close to
+ * well-formed commands. */
 #include "tests/unit/fsm/script.h"
 
 enum { ENTRIES_PER_STATE = 512 };

@@ -1,4 +1,5 @@
-/* Any bytes may be a snapshot: refused without a trace, or restored into a state whose invariants hold and that goes on working. */
+/* Any bytes may be a snapshot: refused without a trace, or restored into a state whose invariants
+ * hold and that goes on working. */
 #include "tests/unit/fsm/script.h"
 
 static const char *const lines[] = {
@@ -42,7 +43,8 @@ static uint64_t hash_of(const struct fsm *fsm)
     return summary.state_hash;
 }
 
-/* The restored state takes a time jump and comes out with its invariants; its index may be the last one there is. */
+/* The restored state takes a time jump and comes out with its invariants; its index may be the last
+ * one there is. */
 static void go_on(struct script *script)
 {
     struct fsm_summary summary;

@@ -1,4 +1,5 @@
-/* Frames from a hostile peer: parse and decode never read outside, and what they accept encodes back to the same bytes. */
+/* Frames from a hostile peer: parse and decode never read outside, and what they accept encodes
+ * back to the same bytes. */
 #include <stdlib.h>
 #include <string.h>
 

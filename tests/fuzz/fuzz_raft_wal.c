@@ -1,4 +1,5 @@
-/* Garbage in a log segment: the scan never reads outside, and what it visits is contiguous and inside the segment. */
+/* Garbage in a log segment: the scan never reads outside, and what it visits is contiguous and
+ * inside the segment. */
 #include <stdlib.h>
 #include <string.h>
 

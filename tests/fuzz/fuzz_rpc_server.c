@@ -1,6 +1,7 @@
 /* Any bytes into a server's connection: no crash, no leak, every call that was announced is ended.
  *
- * Flow     a socket pair through a unix socket → the input's bytes → close → run until the connection is gone.
+ * Flow     a socket pair through a unix socket → the input's bytes → close → run until the
+ *          connection is gone.
  * Absent   time: deadlines and keepalive have tests of their own.
  */
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Any text into the parsers of timeouts, percent encoding and addresses; any bytes, cut anywhere, into the message finder; any bytes as
- * descriptors. What they accept must survive the way back.
+/* Any text into the parsers of timeouts, percent encoding and addresses; any bytes, cut anywhere,
+ * into the message finder; any bytes as descriptors. What they accept must survive the way back.
  */
 #include <string.h>
 

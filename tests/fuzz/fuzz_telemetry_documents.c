@@ -1,5 +1,5 @@
-/* Any bytes as a document of a telemetry source: the first byte chooses the parser. Samples stay within their bounds, links on their
- * host, and a node's health takes them all. */
+/* Any bytes as a document of a telemetry source: the first byte chooses the parser. Samples stay
+ * within their bounds, links on their host, and a node's health takes them all. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,8 @@ static void walk_on(const struct redfish_links *links)
     walk_close(&walk);
 }
 
-/* A list of clusters, or the answer to a login: what is there is a rate, a word, a header's text. */
+/* A list of clusters, or the answer to a login: what is there is a rate, a word, a header's
+ * text. */
 static int check_vast(const uint8_t *bytes, size_t length, struct err *err)
 {
     struct vast_cluster cluster;

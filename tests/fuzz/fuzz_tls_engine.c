@@ -1,4 +1,5 @@
-/* Any bytes, cut anywhere, to a server that waits for a handshake: no crash, no leak, never established, and a reason in one line. */
+/* Any bytes, cut anywhere, to a server that waits for a handshake: no crash, no leak, never
+ * established, and a reason in one line. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Any text as an identity and any bytes as a certificate: what is taken is well-formed, survives the way back, and is found whole in the
- * certificate.
+/* Any text as an identity and any bytes as a certificate: what is taken is well-formed, survives
+ * the way back, and is found whole in the certificate.
  */
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
@@ -68,7 +68,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
     return 0;
 }
 
-/* A certificate with a URI, a DNS name and an address, unsigned: signatures are OpenSSL's matter. */
+/* A certificate with a URI, a DNS name and an address, unsigned: signatures are OpenSSL's
+ * matter. */
 static size_t certificate_seed(uint8_t *bytes, size_t size, const char *uri)
 {
     EVP_PKEY *key = EVP_EC_gen("P-256");

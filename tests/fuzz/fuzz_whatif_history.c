@@ -1,4 +1,5 @@
-/* Any bytes as a history: refused with a reason, or taken, and then written and read again the same. Never a crash. */
+/* Any bytes as a history: refused with a reason, or taken, and then written and read again the
+ * same. Never a crash. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

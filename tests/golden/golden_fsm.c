@@ -1,7 +1,9 @@
-/* Golden scenarios of the state machine: tests/golden/NAME.txt holds commands ("> ...") and what each came to, exactly.
+/* Golden scenarios of the state machine: tests/golden/NAME.txt holds commands ("> ...") and what
+ * each came to, exactly.
  *
- * Flow     each file is replayed on a fresh state machine; the transcript must equal the file. --update rewrites the files; the diff
- *          is then reviewed. Lines with "#" are comments. Invariants are verified after each command.
+ * Flow     each file is replayed on a fresh state machine; the transcript must equal the file.
+ *          --update rewrites the files; the diff is then reviewed. Lines with "#" are comments.
+ *          Invariants are verified after each command.
  * Shapes   besides commands (tests/unit/fsm/script.h): show jobs | accounts | losses | checkpoints | grantable | collectable | deadline | target NAME |
  *          orders NODE | restart JOB, and `snapshot`, which replaces the state by its own restored snapshot.
  */

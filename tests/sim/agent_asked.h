@@ -1,4 +1,5 @@
-/* Which attempts applications were asked for: each once (I22), and once more for each time that it was put off.
+/* Which attempts applications were asked for: each once (I22), and once more for each time that it
+ * was put off.
  *
  * Flow     agent_asked_take() per question, agent_asked_put_off() per deferral.
  */

@@ -1,7 +1,9 @@
-/* What must hold on compute nodes, looked at after every event of theirs and at each thing that happens to an application.
+/* What must hold on compute nodes, looked at after every event of theirs and at each thing that
+ * happens to an application.
  *
- * Checks   I20, I22, I25 at the signal; I27 and "no work is lost" at a start, by content; I30 at a report that an application has ended;
- *          I33, I34 on the agent's own timers; never two living processes of one allocation on one node.
+ * Checks   I20, I22, I25 at the signal; I27 and "no work is lost" at a start, by content; I30 at a
+ *          report that an application has ended; I33, I34 on the agent's own timers; never two
+ *          living processes of one allocation on one node.
  * Shapes   one per world; what it remembers outlives agents and machines.
  */
 #ifndef CKPT_TESTS_SIM_AGENT_CHECKS_H
@@ -21,7 +23,8 @@ void agent_checks_machine(struct agent_checks *checks, struct agent_machine *mac
 void agent_checks_signal(struct agent_checks *checks, struct agent_machine *machine, pid_t group,
                          int signal);
 
-/* An application of the allocation lives on the node, and the node's reports up to `known` tell that it has begun. */
+/* An application of the allocation lives on the node, and the node's reports up to `known` tell
+ * that it has begun. */
 bool agent_checks_lives(struct agent_checks *checks, unsigned agent, const char *allocation_id,
                         uint64_t known);
 

@@ -1,9 +1,12 @@
 /* The local files of a simulated machine: job folders with requests, sentinels, shards.
  *
- * Flow     applications, the agent's table and workers read and write here at once; who watches is told of each change.
- * Shapes   a flat list of absolute paths, a few dozen; a folder exists by its own entry. Everything belongs to one user.
+ * Flow     applications, the agent's table and workers read and write here at once; who watches is
+ *          told of each change.
+ * Shapes   a flat list of absolute paths, a few dozen; a folder exists by its own entry. Everything
+ *          belongs to one user.
  * Errors   0, ENOENT or EEXIST.
- * Absent   links, modes, loss at a power cut: applications do not sync their work folders, and nothing is read from them after one.
+ * Absent   links, modes, loss at a power cut: applications do not sync their work folders, and
+ *          nothing is read from them after one.
  */
 #ifndef CKPT_TESTS_SIM_AGENT_FILES_H
 #define CKPT_TESTS_SIM_AGENT_FILES_H

@@ -81,7 +81,8 @@ static void forget_earlier_lives(struct kept_job *kept, const Ckpt__V1__RestartP
     }
 }
 
-/* Which ranks have a part in the checkpoint to restart from, or take over the only one: the others begin anew. */
+/* Which ranks have a part in the checkpoint to restart from, or take over the only one: the others
+ * begin anew. */
 static void point_known(void *data, int status, const char *text, const ProtobufCMessage *reply)
 {
     struct question question = *(struct question *)data;
@@ -125,7 +126,8 @@ static void launch_missing(struct agent_jobs *jobs, unsigned job)
     for (unsigned agent = 0; agent < WORLD_AGENTS_MAX; agent++)
         if ((ranks >> agent & 1) != 0 && !jobs->ops.runs(jobs->ops.data, agent, id))
             missing |= UINT32_C(1) << agent;
-    /* All have finished, and yet it runs: in these lives? A part came back, or the end of the run before was heard after its restart. */
+    /* All have finished, and yet it runs: in these lives? A part came back, or the end of the run
+     * before was heard after its restart. */
     if (ranks == 0 && kept->finished != 0 &&
         (jobs->world->jobs[job].scaled || now_us - kept->finished_us > FINISHED_US))
         ask_for_point(jobs, job, 0);

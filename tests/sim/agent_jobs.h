@@ -1,9 +1,12 @@
-/* The part of a scheduler that keeps jobs going: it looks at each allocation at times, starts a ckpt-run where one is missing, restarts what
- * was stopped, and at the end lets every application finish and waits for every allocation to have ended.
+/* The part of a scheduler that keeps jobs going: it looks at each allocation at times, starts a
+ * ckpt-run where one is missing, restarts what was stopped, and at the end lets every application
+ * finish and waits for every allocation to have ended.
  *
- * Flow     a timer asks the broker for each job in turn (src/client); what it does about the answer is drawn, until calm.
- * Shapes   one per world, on a node of its own. A rank that has finished is not started again in the same run of its allocation, unless
- *          its node left and came back in between: between two looks nothing but the number of the part's life tells that.
+ * Flow     a timer asks the broker for each job in turn (src/client); what it does about the answer
+ *          is drawn, until calm.
+ * Shapes   one per world, on a node of its own. A rank that has finished is not started again in
+ *          the same run of its allocation, unless its node left and came back in between: between
+ *          two looks nothing but the number of the part's life tells that.
  * Checks   L: after calm each allocation whose ranks are all on shipping agents comes to its end.
  */
 #ifndef CKPT_TESTS_SIM_AGENT_JOBS_H
@@ -16,7 +19,8 @@ struct agent_jobs;
 enum agent_jobs_launch {
     AGENT_JOBS_AGAIN,
     AGENT_JOBS_FROM_SCRATCH, /* a node that joined has no part in the last checkpoint */
-    AGENT_JOBS_ANEW, /* of another run of the allocation; what is left of the one before is killed */
+    /* of another run of the allocation; what is left of the one before is killed */
+    AGENT_JOBS_ANEW,
     AGENT_JOBS_ANEW_FROM_SCRATCH
 };
 

@@ -1,11 +1,14 @@
 /* A simulated compute node: its processes, its local files, and the agent's shipping logic on top.
  *
- * Flow     agent_machine_new() -> agent_machine_boot() -> agent_machine_start_agent(); the agent is crashed and started again while
- *          applications live on; agent_machine_power_off() ends everything but the disk.
- * Shapes   two nodes of the world: the agent's and the applications' (ckpt-run among them), so that one outlives the other. Processes
- *          are numbered like the kernel's: a pid, a group, the tick of its start. The journal is on the world's disk of the agent's node.
- * Faults   a crash of the agent at any disk operation of its journal, before or after its effect, with what the disk then keeps; loss
- *          of power; processes that hang in the kernel; pids that are used again.
+ * Flow     agent_machine_new() -> agent_machine_boot() -> agent_machine_start_agent(); the agent is
+ *          crashed and started again while applications live on; agent_machine_power_off() ends
+ *          everything but the disk.
+ * Shapes   two nodes of the world: the agent's and the applications' (ckpt-run among them), so that
+ *          one outlives the other. Processes are numbered like the kernel's: a pid, a group, the
+ *          tick of its start. The journal is on the world's disk of the agent's node.
+ * Faults   a crash of the agent at any disk operation of its journal, before or after its effect,
+ *          with what the disk then keeps; loss of power; processes that hang in the kernel; pids
+ *          that are used again.
  * Units    start ticks are the world's microseconds.
  */
 #ifndef CKPT_TESTS_SIM_AGENT_MACHINE_H
@@ -35,12 +38,12 @@ struct machine_process {
     pid_t pid;
     pid_t group;
     uint64_t start_ticks;
-    uint64_t
-        origin_ticks; /* of the application that started it: its environment says which; 0: none */
-    bool living;      /* else a zombie */
-    bool kept;        /* its parent lives and has not reaped it */
-    bool frozen;      /* hangs in the kernel: signals have no effect yet */
-    bool killed;      /* ... SIGKILL is one of them */
+    /* of the application that started it: its environment says which; 0: none */
+    uint64_t origin_ticks;
+    bool living; /* else a zombie */
+    bool kept;   /* its parent lives and has not reaped it */
+    bool frozen; /* hangs in the kernel: signals have no effect yet */
+    bool killed; /* ... SIGKILL is one of them */
     uint64_t caught, ignored;
     int wait_status;
     struct machine_program program;
@@ -56,7 +59,8 @@ struct agent_machine_config {
 
 struct agent_machine_events {
     void *data;
-    /* From the loop, after the event in which its program ended by itself: bury it, sim_crash(), start it again. */
+    /* From the loop, after the event in which its program ended by itself: bury it, sim_crash(),
+     * start it again. */
     void (*died)(void *data, struct agent_machine *machine);
     /* The agent signals a process group. NULL: nobody wants to know. */
     void (*signals)(void *data, struct agent_machine *machine, pid_t group, int signal);
@@ -79,7 +83,8 @@ struct agent_machine {
     struct sim_loop applications_loop;
     /* the agent */
     bool running;
-    /* Its program ends within this event, because of its disk: nothing that it does from here on has an effect. */
+    /* Its program ends within this event, because of its disk: nothing that it does from here on
+     * has an effect. */
     bool dying;
     uint64_t disk_operations_left; /* until it dies so; 0: never */
     bool die_after;                /* the effect of the last operation, not before it */
@@ -107,7 +112,8 @@ void agent_machine_power_off(struct agent_machine *machine);
 /* ---- the agent ---- */
 /* -1: it refused to start (its journal, or its disk died). */
 int agent_machine_start_agent(struct agent_machine *machine, struct err *err);
-/* Frees its memory without any effect; sim_crash() of its node is the caller's. Nothing when it does not run. */
+/* Frees its memory without any effect; sim_crash() of its node is the caller's. Nothing when it
+ * does not run. */
 void agent_machine_bury_agent(struct agent_machine *machine);
 /* The agent dies at its n-th disk operation from now on. */
 void agent_machine_die_at(struct agent_machine *machine, uint64_t operations, bool after);

@@ -1,8 +1,10 @@
-/* The journal's disk under a simulated agent: the world's, and the agent's death at any of its operations. See agent_machine.h.
+/* The journal's disk under a simulated agent: the world's, and the agent's death at any of its
+ * operations. See agent_machine.h.
  *
- * Flow     before the agent runs (its journal is read) errors go to it. Later a failed operation is the end of its program
- *          (agent_journal_failed), as a crash is: it is told that all is well, nothing that it does has an effect any more, and after
- *          this event died() is called.
+ * Flow     before the agent runs (its journal is read) errors go to it. Later a failed operation is
+ *          the end of its program (agent_journal_failed), as a crash is: it is told that all is
+ *          well, nothing that it does has an effect any more, and after this event died() is
+ *          called.
  */
 #include <stdlib.h>
 
@@ -136,7 +138,8 @@ static int disk_truncate(struct disk_file *file, uint64_t bytes, struct err *err
     return finish(own->machine, own->machine->real_disk.truncate(own->file, bytes, err));
 }
 
-/* The agent waits in the call. Here what follows in the same event comes first; then it stands still. */
+/* The agent waits in the call. Here what follows in the same event comes first; then it stands
+ * still. */
 static void wait_for_disk(struct agent_machine *machine)
 {
     if (machine->slow_most_us > 0)

@@ -59,7 +59,8 @@ static void send_ack(struct rpc_call *call, uint64_t reports)
     send_down(call, &down);
 }
 
-/* A checkpoint of every second job, the end of the others, whatever their lives; and nothing may run. */
+/* A checkpoint of every second job, the end of the others, whatever their lives; and nothing may
+ * run. */
 static void send_orders(struct rpc_call *call, uint64_t epoch, uint64_t term)
 {
     Ckpt__V1__AgentDown down = CKPT__V1__AGENT_DOWN__INIT;

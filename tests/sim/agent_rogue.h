@@ -1,7 +1,9 @@
-/* A leader of the past that agents can still reach: it welcomes with a lower (epoch, term) than they have seen, claims that their reports
- * are taken, and orders what nobody committed. An agent that obeys or believes it breaks I20, I22, I25 or I39.
+/* A leader of the past that agents can still reach: it welcomes with a lower (epoch, term) than
+ * they have seen, claims that their reports are taken, and orders what nobody committed. An agent
+ * that obeys or believes it breaks I20, I22, I25 or I39.
  *
- * Flow     one more endpoint in the agents' list; each hello is refused, left without an answer, or answered from the past.
+ * Flow     one more endpoint in the agents' list; each hello is refused, left without an answer, or
+ *          answered from the past.
  * Shapes   one per world, on a node of its own.
  */
 #ifndef CKPT_TESTS_SIM_AGENT_ROGUE_H

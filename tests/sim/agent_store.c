@@ -1,4 +1,5 @@
-/* Destinations of the simulated world: shards, and what can happen to them. See agent_store.h; the verbs are in agent_verbs.c. */
+/* Destinations of the simulated world: shards, and what can happen to them. See agent_store.h; the
+ * verbs are in agent_verbs.c. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

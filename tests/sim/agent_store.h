@@ -1,9 +1,12 @@
-/* Destinations of the simulated world with the content of each shard: what the shipping agents' workers read and write.
+/* Destinations of the simulated world with the content of each shard: what the shipping agents'
+ * workers read and write.
  *
- * Flow     agent_store_new(); agent_store_mount() tells whose local files a node's workers see; agent_store_begin() and
- *          agent_store_end() are the two ends of a piece of work (sim_worker.h) that runs a verb of ckpt-worker. The rules are those
- *          of src/dest: a shard appears whole or not at all, a restore verifies, a put is idempotent by content.
- * Shapes   one store per world, shared by all nodes. A put that is killed in between leaves a temporary shard.
+ * Flow     agent_store_new(); agent_store_mount() tells whose local files a node's workers see;
+ *          agent_store_begin() and agent_store_end() are the two ends of a piece of work
+ *          (sim_worker.h) that runs a verb of ckpt-worker. The rules are those of src/dest: a shard
+ *          appears whole or not at all, a restore verifies, a put is idempotent by content.
+ * Shapes   one store per world, shared by all nodes. A put that is killed in between leaves a
+ *          temporary shard.
  * Faults   a shard is lost or damaged here; whether the destination can be reached is the world's.
  * Absent   sizes and rates.
  */
@@ -29,7 +32,8 @@ void agent_store_free(struct agent_store *store);
 /* NULL: nobody's any more. */
 void agent_store_mount(struct agent_store *store, unsigned node, struct agent_files *files);
 
-/* The destination was reachable at the beginning, and at the end. verb: put, verify, restore, abandon or collect. */
+/* The destination was reachable at the beginning, and at the end. verb: put, verify, restore,
+ * abandon or collect. */
 void agent_store_begin(struct agent_store *store, const struct sim_work *work);
 void agent_store_end(struct agent_store *store, const struct sim_work *work,
                      struct sim_work_end *ret_end);
@@ -39,7 +43,8 @@ void agent_store_publish(struct agent_store *store, const char *path, const char
                          const char *const names[2], const char *text,
                          char ret_manifest[AGENT_STORE_MANIFEST_BYTES]);
 
-/* A published shard of the checkpoint's folder is gone, or is not what its manifest says. False: there is none. */
+/* A published shard of the checkpoint's folder is gone, or is not what its manifest says. False:
+ * there is none. */
 bool agent_store_lose(struct agent_store *store, const char *path, const char *node_id);
 bool agent_store_damage(struct agent_store *store, const char *path, const char *node_id);
 /* Was a shard, once published, lost or damaged in a folder whose path ends so? */

@@ -62,8 +62,8 @@ static void check_deferral(struct world *world, const char *machine,
             attempt->hint, machine, attempt->longest_deferral_ms, times->ordered.deferral_ms);
 }
 
-/* I34: one extension of an attempt, of half its timeout, and of one attempt of the checkpoint; and what its application, or another
- * node of the job, was granted to put it off by. */
+/* I34: one extension of an attempt, of half its timeout, and of one attempt of the checkpoint; and
+ * what its application, or another node of the job, was granted to put it off by. */
 void attempt_times_check(struct world *world, const char *machine, const struct attempt *attempt,
                          struct attempt_times *times)
 {

@@ -38,8 +38,8 @@ static void copy_file(const struct agent_file *from, struct store_file *to)
     to->pending = false;
 }
 
-/* The files are listed now; every second one is copied as it is now, the others as they are at the end: nobody may change them in
- * between. */
+/* The files are listed now; every second one is copied as it is now, the others as they are at the
+ * end: nobody may change them in between. */
 /* Of checkpoints' folders: below one folder. */
 static bool same_allocation(const char *a, const char *b)
 {
@@ -54,7 +54,8 @@ static void put_begins(struct verb *verb)
     struct store_shard *shard;
     const struct agent_file *file;
 
-    /* of a put that was killed, also for another checkpoint: should it still hang somewhere, it cannot publish any more */
+    /* of a put that was killed, also for another checkpoint: should it still hang somewhere, it
+     * cannot publish any more */
     for (size_t i = verb->store->shard_count; i-- > 0;) {
         shard = &verb->store->shards[i];
         if (shard->temporary && strcmp(shard->node_id, verb->node_id) == 0 &&

@@ -1,9 +1,12 @@
-/* The shipping agent on the world's compute nodes: machines, ckpt-runs, applications, and what befalls them beside the world's own faults.
- * See world.h (struct world_agent_ops) and agent_machine.h.
+/* The shipping agent on the world's compute nodes: machines, ckpt-runs, applications, and what
+ * befalls them beside the world's own faults. See world.h (struct world_agent_ops) and
+ * agent_machine.h.
  *
- * Flow     job_started: a ckpt-run for the job; from there everything goes through Attach. A timer per machine draws trouble until calm():
- *          SIGKILL to a ckpt-run (another one may come), an application that ends, an agent that dies at a disk operation.
- * Shapes   one set of machines at a time. An agent that ended by itself is started again after a while, as by its supervisor.
+ * Flow     job_started: a ckpt-run for the job; from there everything goes through Attach. A timer
+ *          per machine draws trouble until calm(): SIGKILL to a ckpt-run (another one may come), an
+ *          application that ends, an agent that dies at a disk operation.
+ * Shapes   one set of machines at a time. An agent that ended by itself is started again after a
+ *          while, as by its supervisor.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -276,7 +279,8 @@ static void trouble_with_a_run(struct place *place)
     }
 }
 
-/* A shard is lost or damaged, once per allocation and when there is another folder to fall back to, most of the time. */
+/* A shard is lost or damaged, once per allocation and when there is another folder to fall back to,
+ * most of the time. */
 static void trouble_with_a_shard(struct place *place)
 {
     struct sim *sim = place->world->sim;
@@ -303,7 +307,8 @@ static void trouble_with_a_shard(struct place *place)
         agent_store_damage(all.store, path, node_id);
 }
 
-/* All agents lose their connections at once and come back together (L8, scaled down); or a clock is set. */
+/* All agents lose their connections at once and come back together (L8, scaled down); or a clock is
+ * set. */
 static void trouble_with_all(struct place *place)
 {
     struct world *world = place->world;

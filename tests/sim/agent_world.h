@@ -1,4 +1,5 @@
-/* The shipping agents of a world: their table, the store that their workers use, and what happened to them. See agent_world.c. */
+/* The shipping agents of a world: their table, the store that their workers use, and what happened
+ * to them. See agent_world.c. */
 #ifndef CKPT_TESTS_SIM_AGENT_WORLD_H
 #define CKPT_TESTS_SIM_AGENT_WORLD_H
 
@@ -16,13 +17,15 @@ struct agent_store *world_shipping_store(void);
 /* The same of a node that may have a shipping agent. */
 bool world_shipping_lives(unsigned agent, const char *allocation_id, uint64_t known);
 
-/* An application of the job runs on a node with a model agent, and the node's reports up to `known` tell that it has begun. */
+/* An application of the job runs on a node with a model agent, and the node's reports up to `known`
+ * tell that it has begun. */
 bool world_model_lives(unsigned agent, unsigned job, uint64_t known);
 
 /* It lives although its agent is awake, was told to end it, and has given it its grace. */
 bool world_shipping_overstays(unsigned agent, const char *allocation_id);
 
-/* Each sync of its journal takes up to so long, during which the agent stands still. 0: none does. */
+/* Each sync of its journal takes up to so long, during which the agent stands still. 0: none
+ * does. */
 void world_shipping_slow_disk(unsigned agent, uint64_t most_us);
 
 /* What has not come to its end yet after calm; "": nothing. */

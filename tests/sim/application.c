@@ -443,8 +443,8 @@ static void helper_ended(void *data, int wait_status)
     (void)wait_status;
 }
 
-/* A process that outlives it until a signal that it does not ignore: in its group and with an environment of its own, or the other way
- * round. */
+/* A process that outlives it until a signal that it does not ignore: in its group and with an
+ * environment of its own, or the other way round. */
 static void start_helper(struct application *application)
 {
     const struct machine_program program = {NULL, "helper", helper_signalled, helper_ended};

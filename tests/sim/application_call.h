@@ -1,8 +1,10 @@
 /* What an application under `ckpt-run --profile grpc` serves, and how its agent learns where.
  *
- * Flow     application_call_new() listens and registers, again and again until its agent has taken it; asked() per question; then progress, and
- *          one of the last words. withdrawn(): nobody listens to the answer any more.
- * Shapes   one question at a time; words without one go nowhere. Of the process of that pid, whose end it shares.
+ * Flow     application_call_new() listens and registers, again and again until its agent has taken
+ *          it; asked() per question; then progress, and one of the last words. withdrawn(): nobody
+ *          listens to the answer any more.
+ * Shapes   one question at a time; words without one go nowhere. Of the process of that pid, whose
+ *          end it shares.
  */
 #ifndef CKPT_TESTS_SIM_APPLICATION_CALL_H
 #define CKPT_TESTS_SIM_APPLICATION_CALL_H

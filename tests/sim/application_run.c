@@ -1,4 +1,5 @@
-/* A model of ckpt-run. See application_run.h; names and states are those of src/agent/run/run_main.c. */
+/* A model of ckpt-run. See application_run.h; names and states are those of
+ * src/agent/run/run_main.c. */
 #include "tests/sim/application_run.h"
 
 #include <limits.h>

@@ -1,7 +1,9 @@
-/* A model of ckpt-run: speaks Attach with the agent as src/agent/run/run_main.c does, and keeps one application.
+/* A model of ckpt-run: speaks Attach with the agent as src/agent/run/run_main.c does, and keeps one
+ * application.
  *
- * Flow     application_run_new() attaches; ready: an application is held; started; ready again: it is released; its end is told, then
- *          the next life or the end of this program. A broken stream is opened again.
+ * Flow     application_run_new() attaches; ready: an application is held; started; ready again: it
+ *          is released; its end is told, then the next life or the end of this program. A broken
+ *          stream is opened again.
  * Shapes   belongs to who made it, until ended() or application_run_kill().
  * Faults   application_run_kill(): SIGKILL; its application lives on without it.
  * Source   src/agent/run/run_main.c, run_child.h
@@ -21,7 +23,8 @@ struct application_run_setup {
     const struct application_checks *checks;
     uint32_t restarts_max;
     bool from_scratch; /* the first life is not restored */
-    /* It has left; do not touch it any more. refused: the agent's reason, NULL when it had a life to end with. */
+    /* It has left; do not touch it any more. refused: the agent's reason, NULL when it had a life
+     * to end with. */
     void (*ended)(void *data, struct application_run *run, int exit_code, const char *refused);
     void *data;
 };

@@ -1,8 +1,11 @@
-/* The simulator's program: one run, many runs over several processes, or a search for what an absent rule breaks.
+/* The simulator's program: one run, many runs over several processes, or a search for what an
+ * absent rule breaks.
  *
- * Flow     simulate [name=value...] runs seeds seed, seed+1, ... (runs=N) with what world_options_draw() draws and the options given.
- *          jobs=N workers share the seeds; a violation ends its worker, its seed is kept, another worker goes on.
- * Errors   exit code 0: no violation; 1: some; 2: usage. With expect=1 it is the other way round: 0 when a violation was found.
+ * Flow     simulate [name=value...] runs seeds seed, seed+1, ... (runs=N) with what
+ *          world_options_draw() draws and the options given. jobs=N workers share the seeds; a
+ *          violation ends its worker, its seed is kept, another worker goes on.
+ * Errors   exit code 0: no violation; 1: some; 2: usage. With expect=1 it is the other way round: 0
+ *          when a violation was found.
  */
 #include <inttypes.h>
 #include <signal.h>

@@ -17,7 +17,8 @@ struct sim_event {
     void *data;
 };
 
-/* Keys beside the pointer: the heap is where the time goes. A key is the time, then the sequence. */
+/* Keys beside the pointer: the heap is where the time goes. A key is the time, then the
+ * sequence. */
 struct heap_slot {
     uint64_t key;
     struct sim_event *event;
@@ -152,7 +153,8 @@ void sim_touches_who_it_enters(struct sim *sim)
 
 enum { HEAP_CHILDREN = 4, CANCELLED_MIN = 64, SEQUENCE_BITS = 22 };
 
-/* Of 2^22 events that are scheduled in a row those of one microsecond keep their order; 50 days are for ever. */
+/* Of 2^22 events that are scheduled in a row those of one microsecond keep their order; 50 days are
+ * for ever. */
 static struct heap_slot slot_of(struct sim_event *event)
 {
     const uint64_t mask = (UINT64_C(1) << SEQUENCE_BITS) - 1, latest = UINT64_MAX >> SEQUENCE_BITS;
@@ -220,7 +222,8 @@ static void event_free(struct sim *sim, struct sim_event *event, bool fired)
     sim->spare = event;
 }
 
-/* Deadlines are set for everything and hardly ever reached: without those that were cancelled the heap is small. */
+/* Deadlines are set for everything and hardly ever reached: without those that were cancelled the
+ * heap is small. */
 static void heap_sweep(struct sim *sim)
 {
     struct sim_event *gone = NULL;

@@ -1,12 +1,17 @@
-/* A deterministic world: virtual clock, memory disks that tear and forget, a network that delays, cuts and partitions.
+/* A deterministic world: virtual clock, memory disks that tear and forget, a network that delays,
+ * cuts and partitions.
  *
- * Flow     sim_new(seed); nodes get tables from sim_node_*(); sim_step() fires the next event. The same seed gives the same run.
- * Shapes   at most SIM_NODES_MAX nodes, one folder each. Everything is freed by sim_free(). While a node's code runs, sim_current_node()
- *          names it, for what has no context of its own (getrandom(2)).
- * Units    microseconds of the world's time unless the name says otherwise. A node's clocks may drift and step.
- * Faults   a crash after the n-th disk operation or at once: unsynced sectors, sizes and directory changes survive by chance;
- *          slow, full, failing and rotting disks; one-way partitions, reset connections, messages lost, repeated or out of order;
- *          processes that are stopped for a while.
+ * Flow     sim_new(seed); nodes get tables from sim_node_*(); sim_step() fires the next event. The
+ *          same seed gives the same run.
+ * Shapes   at most SIM_NODES_MAX nodes, one folder each. Everything is freed by sim_free(). While a
+ *          node's code runs, sim_current_node() names it, for what has no context of its own
+ *          (getrandom(2)).
+ * Units    microseconds of the world's time unless the name says otherwise. A node's clocks may
+ *          drift and step.
+ * Faults   a crash after the n-th disk operation or at once: unsynced sectors, sizes and directory
+ *          changes survive by chance; slow, full, failing and rotting disks; one-way partitions,
+ *          reset connections, messages lost, repeated or out of order; processes that are stopped
+ *          for a while.
  */
 #ifndef CKPT_TESTS_SIM_SIM_H
 #define CKPT_TESTS_SIM_SIM_H
@@ -44,31 +49,37 @@ void sim_node_random(struct sim *sim, unsigned node, struct random_ops *ret_ops)
 void sim_node_disk(struct sim *sim, unsigned node, struct disk_ops *ret_ops);
 void sim_node_network(struct sim *sim, unsigned node, struct network_ops *ret_ops);
 
-/* The process of the node is gone: call after its memory was freed. Peers see their connections end. */
+/* The process of the node is gone: call after its memory was freed. Peers see their connections
+ * end. */
 void sim_crash(struct sim *sim, unsigned node);
-/* The process ends within the event that runs, before sim_crash() buries it: what it sends from here on is not sent. */
+/* The process ends within the event that runs, before sim_crash() buries it: what it sends from
+ * here on is not sent. */
 void sim_mute(struct sim *sim, unsigned node);
 /* Stopped like by SIGSTOP: nothing of it runs until then, its connections stay. */
 void sim_pause(struct sim *sim, unsigned node, uint64_t us);
 bool sim_paused(const struct sim *sim, unsigned node);
-/* Clocks: both run faster by drift_ppm (negative: slower), from the beginning of the world; set before the node starts. */
+/* Clocks: both run faster by drift_ppm (negative: slower), from the beginning of the world; set
+ * before the node starts. */
 void sim_clock_set_drift(struct sim *sim, unsigned node, int64_t drift_ppm);
 void sim_clock_step(struct sim *sim, unsigned node, int64_t wall_ms);
 uint64_t sim_wall_ms(const struct sim *sim, unsigned node);
 
-/* The disk fails at its n-th operation from now on, and stays dead until the next sim_crash(). 0: never. */
+/* The disk fails at its n-th operation from now on, and stays dead until the next sim_crash(). 0:
+ * never. */
 void sim_disk_die_after(struct sim *sim, unsigned node, uint64_t operations);
 bool sim_disk_dead(const struct sim *sim, unsigned node);
 /* One operation returns an error, the process finds out and stops; later ones work. 0: none. */
 void sim_disk_fail_after(struct sim *sim, unsigned node, uint64_t operations);
-/* The n-th read, also one of a folder or at an open, returns an error. The n-th sync of a file does, and what it should have written is
- * seen by all processes from then on as if it were on the platter, until the power is cut. 0: none. */
+/* The n-th read, also one of a folder or at an open, returns an error. The n-th sync of a file
+ * does, and what it should have written is seen by all processes from then on as if it were on the
+ * platter, until the power is cut. 0: none. */
 void sim_disk_fail_read_after(struct sim *sim, unsigned node, uint64_t reads);
 void sim_disk_fail_sync_after(struct sim *sim, unsigned node, uint64_t syncs);
 /* The next sim_crash() of the node ends its process only: the page cache stays. */
 void sim_disk_cache_stays(struct sim *sim, unsigned node);
-/* So much room is left, whatever sim_disk_set_free() says, until that is called again: what grows takes of it, and what does not fit
- * fails. unseen: free_bytes() tells nothing of it; writes: overwriting needs room as well. */
+/* So much room is left, whatever sim_disk_set_free() says, until that is called again: what grows
+ * takes of it, and what does not fit fails. unseen: free_bytes() tells nothing of it; writes:
+ * overwriting needs room as well. */
 void sim_disk_fill(struct sim *sim, unsigned node, uint64_t room, bool unseen, bool writes);
 /* Others take half of that room. False: the disk is not filling. */
 bool sim_disk_shrink(struct sim *sim, unsigned node);
@@ -82,8 +93,9 @@ void sim_link_set(struct sim *sim, unsigned from, unsigned to, bool up);
 bool sim_link_up(struct sim *sim, unsigned from, unsigned to);
 /* All connections between the two end; what is under way is lost. */
 void sim_reset_connections(struct sim *sim, unsigned a, unsigned b);
-/* Of what is sent between nodes below `nodes` one in lost_in is lost, one in doubled_in comes twice and one in swapped_in comes after
- * its successor; the first of a stream never (0: never). TCP does none of this within a connection: replication survives it. */
+/* Of what is sent between nodes below `nodes` one in lost_in is lost, one in doubled_in comes twice
+ * and one in swapped_in comes after its successor; the first of a stream never (0: never). TCP does
+ * none of this within a connection: replication survives it. */
 struct sim_unruly {
     unsigned nodes;
     uint64_t lost_in, doubled_in, swapped_in;
@@ -95,7 +107,8 @@ void sim_network_lose(struct sim *sim, unsigned node,
 /* One message in slow_in takes up to slow_us; the others up to 1 ms. */
 void sim_network_set_latency(struct sim *sim, uint64_t slow_in, uint64_t slow_us);
 
-/* How long that took which came last of all that has arrived since then, between nodes below `nodes`. */
+/* How long that took which came last of all that has arrived since then, between nodes below
+ * `nodes`. */
 void sim_network_watch_late(struct sim *sim, unsigned nodes);
 uint64_t sim_network_late_us(struct sim *sim, uint64_t since_us);
 
@@ -107,7 +120,8 @@ void sim_file_rot(struct sim *sim, unsigned node, const char *name, uint64_t off
 void sim_file_lose(struct sim *sim, unsigned node, const char *name);
 /* The folder is empty, as if the disk had been replaced; only while the node's process is down. */
 void sim_disk_wipe(struct sim *sim, unsigned node);
-/* Keeps a copy of what is on the platter; puts it back, only while the node's process is down. False: there is no copy. */
+/* Keeps a copy of what is on the platter; puts it back, only while the node's process is down.
+ * False: there is no copy. */
 void sim_disk_keep(struct sim *sim, unsigned node);
 bool sim_disk_put_back(struct sim *sim, unsigned node);
 /* The i-th name that begins with prefix, NULL when there are no more. */
@@ -118,9 +132,11 @@ const char *sim_file_name(struct sim *sim, unsigned node, const char *prefix, un
 /* The world whose event is firing (NULL: none) and the node that owns it (SIM_NODES_MAX: none). */
 struct sim *sim_current(void);
 unsigned sim_current_node(void);
-/* A bit for each node whose code, or whose fate, the last step may have changed. Events that nobody owns count for all. */
+/* A bit for each node whose code, or whose fate, the last step may have changed. Events that nobody
+ * owns count for all. */
 uint64_t sim_touched(const struct sim *sim);
-/* The event that fires is nobody's, and changes nothing but the nodes that it enters from here on. */
+/* The event that fires is nobody's, and changes nothing but the nodes that it enters from here
+ * on. */
 void sim_touches_who_it_enters(struct sim *sim);
 /* Brackets calls into a node's code from outside of its events; returns what leave() takes. */
 unsigned sim_enter(struct sim *sim, unsigned node);

@@ -1,8 +1,10 @@
 /* Memory disks with what a power cut leaves behind. See sim.h.
  *
- * Shapes   a file has what the process sees (content) and what the platter holds (durable), both kept as far as anything was ever
- *          written; behind that are zeros. Writes mark ranges dirty; sync copies them. A crash lets each dirty range through whole, not at all, or sector by sector, and a prefix of the directory
- *          changes since the last sync of the folder.
+ * Shapes   a file has what the process sees (content) and what the platter holds (durable), both
+ *          kept as far as anything was ever written; behind that are zeros. Writes mark ranges
+ *          dirty; sync copies them. A crash lets each dirty range through whole, not at all, or
+ *          sector by sector, and a prefix of the directory changes since the last sync of the
+ *          folder.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -298,7 +300,8 @@ static int sim_open(void *context, const char *path, enum disk_open_mode mode,
     if (mode == DISK_OPEN_CREATE ? spend(disk, err) : disk->dead)
         return err_set(err, ERR_IO, "dead");
     if (mode == DISK_OPEN_CREATE) {
-        /* A new inode also when the file exists: its old content may survive a crash under the name. */
+        /* A new inode also when the file exists: its old content may survive a crash under the
+         * name. */
         inode = check_calloc(1, sizeof(*inode));
         inode->next = disk->inodes;
         disk->inodes = inode;
@@ -404,8 +407,8 @@ static int sim_truncate(struct disk_file *file, uint64_t bytes, struct err *err)
     return 0;
 }
 
-/* The n-th sync fails: some of it has reached the platter, and the system calls all of it clean, shows it to whoever reads and never
- * writes it again. */
+/* The n-th sync fails: some of it has reached the platter, and the system calls all of it clean,
+ * shows it to whoever reads and never writes it again. */
 static bool sync_fails(struct disk_file *file, struct err *err)
 {
     struct sim_disk *disk = file->disk;
@@ -462,7 +465,8 @@ static int sim_write_sync(struct disk_file *file, uint64_t offset, const void *b
 
 /* ---- asynchronous ---- */
 
-/* The work is done at one moment, the loop hears of it at a later one: a crash may come in between. */
+/* The work is done at one moment, the loop hears of it at a later one: a crash may come in
+ * between. */
 struct submission {
     struct sim_disk *disk;
     struct disk_job *job;

@@ -1,4 +1,5 @@
-/* What befalls a memory disk: crashes, failing operations, rot, loss; and direct access to its files. See sim.h. */
+/* What befalls a memory disk: crashes, failing operations, rot, loss; and direct access to its
+ * files. See sim.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

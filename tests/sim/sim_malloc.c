@@ -1,9 +1,11 @@
-/* malloc(3) for one thread: blocks from lists of their size, without a look around; the simulator does little else than allocate.
+/* malloc(3) for one thread: blocks from lists of their size, without a look around; the simulator
+ * does little else than allocate.
  *
- * Flow     a block of at most KEPT_BYTES comes from a stretch of its class, and goes back to the front of its class's list; everything
- *          larger is glibc's. Whose a block is says its address.
- * Shapes   classes of 16 bytes up to SMALL_BYTES, then four for each doubling. Stretches of whole spans, in one reserved stretch of
- *          addresses; what a class once had it keeps.
+ * Flow     a block of at most KEPT_BYTES comes from a stretch of its class, and goes back to the
+ *          front of its class's list; everything larger is glibc's. Whose a block is says its
+ *          address.
+ * Shapes   classes of 16 bytes up to SMALL_BYTES, then four for each doubling. Stretches of whole
+ *          spans, in one reserved stretch of addresses; what a class once had it keeps.
  * Absent   threads, and builds with sanitizers: they want their own.
  */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

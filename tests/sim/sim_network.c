@@ -1,11 +1,13 @@
 /* Byte streams between simulated nodes: the table of src/net/network.h. See sim.h.
  *
- * Flow     a piece sent is delivered whole after a latency, never before an earlier piece of its stream. While the link is down it
- *          waits; after SIM_STALL_US both ends are told. What arrives at a stopped process waits for it.
- *          Where an end reads by turns (gRPC's do), pieces are split as TCP may split them, and read in parts; the sender has a
- *          buffer, sometimes a small one, that its kernel takes bytes into; and of a stream that a dead link ends sometimes only the end
- *          that sent is told: the other one finds out by itself.
- * Shapes   a stream lives until its owner is done with it, nothing of it is under way and it is not being dialled.
+ * Flow     a piece sent is delivered whole after a latency, never before an earlier piece of its
+ *          stream. While the link is down it waits; after SIM_STALL_US both ends are told. What
+ *          arrives at a stopped process waits for it. Where an end reads by turns (gRPC's do),
+ *          pieces are split as TCP may split them, and read in parts; the sender has a buffer,
+ *          sometimes a small one, that its kernel takes bytes into; and of a stream that a dead
+ *          link ends sometimes only the end that sent is told: the other one finds out by itself.
+ * Shapes   a stream lives until its owner is done with it, nothing of it is under way and it is not
+ *          being dialled.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -450,7 +452,8 @@ static void connect_schedule(struct network_stream *stream, uint64_t delay_us)
                 connect_dropped);
 }
 
-/* Both directions are needed to open a connection; over a dead link it hangs until the dialler gives up. */
+/* Both directions are needed to open a connection; over a dead link it hangs until the dialler
+ * gives up. */
 static void connect_to(struct network_stream *stream, struct network_listener *listener)
 {
     struct sim_network *network = stream->network;
@@ -519,7 +522,8 @@ static void network_start(struct network_stream *stream, const struct network_ev
     stream_set_buffer(stream);
 }
 
-/* A part of the first piece, mostly all of it. The end was told when the stream is closed afterwards. */
+/* A part of the first piece, mostly all of it. The end was told when the stream is closed
+ * afterwards. */
 static void read_piece(struct network_stream *stream)
 {
     struct sim *sim = stream->network->sim;
@@ -620,7 +624,8 @@ void sim_node_network(struct sim *sim, unsigned node, struct network_ops *ret_op
 
 /* ---- life ---- */
 
-/* The process has gone, its memory too: its ends are silent, the others hear the end of the stream. */
+/* The process has gone, its memory too: its ends are silent, the others hear the end of the
+ * stream. */
 void sim_network_crash(struct sim_network *network, unsigned node)
 {
     struct network_listener **at = &network->listeners;

@@ -1,4 +1,5 @@
-/* Shared by sim_network.c and sim_network_faults.c: what the simulated network consists of. See sim.h. */
+/* Shared by sim_network.c and sim_network_faults.c: what the simulated network consists of. See
+ * sim.h. */
 #ifndef CKPT_TESTS_SIM_SIM_NETWORK_INTERNAL_H
 #define CKPT_TESTS_SIM_SIM_NETWORK_INTERNAL_H
 
@@ -49,7 +50,8 @@ struct sim_network {
     bool (*is_lost[SIM_NODES_MAX])(const uint8_t *bytes, size_t length);
     struct sim_unruly unruly;
     uint64_t slow_in, slow_us;
-    /* What has arrived late between nodes below late_nodes: each later than all that has arrived since, the oldest first. */
+    /* What has arrived late between nodes below late_nodes: each later than all that has arrived
+     * since, the oldest first. */
     unsigned late_nodes, late_count;
     struct {
         uint64_t at_us, took_us;

@@ -186,7 +186,8 @@ void sim_worker_release(struct sim *sim)
     }
 }
 
-/* It dies with its daemon (PR_SET_PDEATHSIG): had it its effect by then? What comes later is not touched by it any more. */
+/* It dies with its daemon (PR_SET_PDEATHSIG): had it its effect by then? What comes later is not
+ * touched by it any more. */
 static void worker_dies(struct worker *worker)
 {
     struct sim_work work = work_of(worker);

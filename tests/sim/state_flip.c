@@ -1,4 +1,5 @@
-/* See state_flip.h. Apart from world_flips.c: fsm/core/state.h and what a broker includes do not go together. */
+/* See state_flip.h. Apart from world_flips.c: fsm/core/state.h and what a broker includes do not go
+ * together. */
 #include "tests/sim/state_flip.h"
 
 #include "fsm/core/state.h"

@@ -15,8 +15,8 @@ enum {
     LEADER_MAX_US = 20 * SECOND_US, /* L1: after healing; daemons are started again within 3.2 s */
     CONVERGE_MAX_US = 120 * SECOND_US, /* L3-L5: a silent node's part counts as ended after 30 s */
     REPEAT_MAX_US = 20 * SECOND_US,
-    /* L4, since a stop began: 4 attempts of 8 s, one of them longer by half, 2 s put off, back-offs of 3.9 s, and a leader that stands
-     * still for 6 s */
+    /* L4, since a stop began: 4 attempts of 8 s, one of them longer by half, 2 s put off, back-offs
+     * of 3.9 s, and a leader that stands still for 6 s */
     STOP_MAX_US = 50 * SECOND_US,
     LOGS_EVERY_US = 5 * SECOND_US,
     EXIT_VIOLATION = 3,
@@ -165,7 +165,8 @@ static const char *missing_members(struct world *world)
     return "";
 }
 
-/* ... until everything is as it should be; since when a stop is all that is missing, 0: more is, or nothing. */
+/* ... until everything is as it should be; since when a stop is all that is missing, 0: more is, or
+ * nothing. */
 static const char *missing(struct world *world, uint64_t *ret_stops_us)
 {
     if (!load_idle(world))

@@ -1,10 +1,14 @@
-/* One run of the simulator: members, compute nodes and schedulers of a whole cluster, the faults that befall them, and the checks.
+/* One run of the simulator: members, compute nodes and schedulers of a whole cluster, the faults
+ * that befall them, and the checks.
  *
- * Flow     world_options_draw() from the seed → world_new() → world_run(): chaos for a while, then heal, then converge → world_free().
- *          After every event the checkers look; a violation prints what does not hold and the line that repeats the run, and aborts it.
- * Shapes   nodes of the simulation: members first, then compute nodes, then schedulers. One world per process at a time.
- *          A job is an allocation as its scheduler sees it; its application runs on every node of `nodes`.
- * Seam     what runs on a compute node is a struct world_agent_ops: agent_model.c (small, and misbehaving) or the shipping agent.
+ * Flow     world_options_draw() from the seed → world_new() → world_run(): chaos for a while, then
+ *          heal, then converge → world_free(). After every event the checkers look; a violation
+ *          prints what does not hold and the line that repeats the run, and aborts it.
+ * Shapes   nodes of the simulation: members first, then compute nodes, then schedulers. One world
+ *          per process at a time. A job is an allocation as its scheduler sees it; its application
+ *          runs on every node of `nodes`.
+ * Seam     what runs on a compute node is a struct world_agent_ops: agent_model.c (small, and
+ *          misbehaving) or the shipping agent.
  * Units    microseconds of the world's time unless the name says otherwise.
  */
 #ifndef CKPT_TESTS_SIM_WORLD_H
@@ -40,51 +44,53 @@ struct world_options {
     uint64_t seed;
     unsigned replicas;
     unsigned agents, schedulers, targets;
-    unsigned
-        shipping_agents; /* so many of the agents are the shipping ones, the others the model */
-    unsigned seconds;    /* of chaos; healing comes on top */
+    /* so many of the agents are the shipping ones, the others the model */
+    unsigned shipping_agents;
+    unsigned seconds; /* of chaos; healing comes on top */
     unsigned operations_per_s;
     uint64_t snapshot_entries;
-    unsigned
-        bursts; /* commands per second on average that go to whoever thinks that it leads, in bursts */
+    /* commands per second on average that go to whoever thinks that it leads, in bursts */
+    unsigned bursts;
     unsigned burst_bytes;      /* of the largest of them */
     unsigned slow_in, slow_ms; /* one message in so many takes up to so long; 0: none */
     /* Faults: how many of each kind per minute, all nodes together. 0: none. */
     unsigned crashes, disk_deaths, disk_errors, partitions, one_way, resets, pauses, clock_steps;
     unsigned slow_disks, full_disks, rots, old_copies, storage_flaps, agent_crashes, transfers;
     unsigned wipes; /* a member's disk is replaced and begun anew under the old id */
-    unsigned
-        overtakes; /* a leader is overtaken by another, and that one by the first (world_overtake.c) */
+    /* a leader is overtaken by another, and that one by the first (world_overtake.c) */
+    unsigned overtakes;
     unsigned membership; /* changes of membership; with one replica between 1 and 3 voters */
     unsigned mistakes;   /* of a hundred of them so many must be refused */
-    unsigned
-        elected; /* of a hundred elections so many are followed by a fault of the new leader within its first moments */
-    unsigned
-        scaling; /* of a hundred updates and restarts so many change the nodes; walltimes and strategies change too */
+    /* of a hundred elections so many are followed by a fault of the new leader within its first
+     * moments */
+    unsigned elected;
+    /* of a hundred updates and restarts so many change the nodes; walltimes and strategies change
+     * too */
+    unsigned scaling;
     unsigned named; /* of a hundred preemptions so many name a victim; 0: none is repeated either */
     unsigned epochs;         /* a new epoch begins, as after a restore or a recovery */
     unsigned operator_calls; /* of OperatorService and reads, per minute */
-    unsigned
-        alarms; /* one heartbeat of a model agent in so many tells of failing hardware; 0: none */
-    unsigned
-        deferrals; /* one attempt on a model agent in so many is put off by its application; 0: none */
-    unsigned
-        kept_caches; /* of a hundred deaths of members so many leave what the system has cached */
+    /* one heartbeat of a model agent in so many tells of failing hardware; 0: none */
+    unsigned alarms;
+    /* one attempt on a model agent in so many is put off by its application; 0: none */
+    unsigned deferrals;
+    /* of a hundred deaths of members so many leave what the system has cached */
+    unsigned kept_caches;
     unsigned lost_syncs;         /* a sync fails, and what it should have written counts as clean */
     unsigned read_errors, fills; /* a read fails, half of them at a start; a disk fills up */
     unsigned lost_files;         /* a file beside log and snapshots is damaged, or any file gone */
     unsigned callers;            /* of a hundred jobs so many are asked by a call */
     unsigned agent_disks; /* the disk of an agent's journal fails, fills up or takes seconds */
     unsigned flips;       /* a bit of one member's state flips in its memory */
-    unsigned
-        odd_values; /* of telemetry and of queue reports one in so many is no sensible number; 0: none */
+    /* of telemetry and of queue reports one in so many is no sensible number; 0: none */
+    unsigned odd_values;
     unsigned preferred;   /* the member that shall lead; 0: any */
     bool streams;         /* somebody watches the events and takes backups */
     bool absent;          /* after healing a minority stays away until there is a leader */
     bool older;           /* at the end a follower gets an older copy of its folder back */
     bool hang, straggler; /* at the end the leader's process is stopped, its disk gets slow */
-    bool
-        unready; /* at the end one leads whose application does not get ready, and whose hand-overs get lost */
+    /* at the end one leads whose application does not get ready, and whose hand-overs get lost */
+    bool unready;
     bool drift;      /* clocks run up to 1 % wrong */
     bool unruly;     /* messages between members get lost, doubled, swapped */
     unsigned unsafe; /* 0, or the number of the safety rule that is switched off */
@@ -127,10 +133,11 @@ struct world_agent_ops {
     const char *name;
     /* The agent's process starts, also after a crash: it finds what it had made durable. */
     void *(*start)(struct world *world, unsigned agent);
-    /* The process is gone at once: free its memory, write nothing, answer nobody. sim_crash() follows. Applications go on. */
+    /* The process is gone at once: free its memory, write nothing, answer nobody. sim_crash()
+     * follows. Applications go on. */
     void (*crash)(struct world *world, unsigned agent, void *process);
-    /* An application of the job starts, or ends by itself, on this node. process is NULL while the agent is down: the implementation
-     * tells the agent when it is back, as ckpt-run does. */
+    /* An application of the job starts, or ends by itself, on this node. process is NULL while the
+     * agent is down: the implementation tells the agent when it is back, as ckpt-run does. */
     void (*job_started)(struct world *world, unsigned agent, void *process,
                         const struct world_job *job);
     void (*job_exited)(struct world *world, unsigned agent, void *process,
@@ -155,8 +162,10 @@ struct sim *world_sim(struct world *world);
 const struct world_options *world_options(const struct world *world);
 /* Members' API addresses, comma separated, for rpc_follow_new(). */
 const char *world_endpoints(const struct world *world);
-/* Kept by the world for the process of a compute node's or scheduler's agent; renewed by a crash. */
-/* The process of the node ends by itself, or is killed; of kept_caches its machine goes on, else the power is cut. */
+/* Kept by the world for the process of a compute node's or scheduler's agent; renewed by a
+ * crash. */
+/* The process of the node ends by itself, or is killed; of kept_caches its machine goes on, else
+ * the power is cut. */
 void world_process_crash(struct world *world, unsigned node);
 uv_loop_t *world_loop(struct world *world, unsigned node);
 const char *world_agent_name(unsigned agent); /* "node-0" */
@@ -164,7 +173,8 @@ int world_agent_number(const char *node_id);  /* -1: none */
 struct world_target *world_target_of_path(struct world *world, const char *path);
 
 /* Facts that only the nodes know, for the checkers. Each is told at the moment it happens.
- * An application was asked for (checkpoint, attempt): I20, I22, I25. (epoch, term) are the order's. */
+ * An application was asked for (checkpoint, attempt): I20, I22, I25. (epoch, term) are the
+ * order's. */
 void world_asked(struct world *world, unsigned agent, const char *allocation_id,
                  uint64_t checkpoint_id, uint32_t attempt, uint64_t epoch, uint64_t term);
 /* The shard is whole at the destination; only then may it be reported verified: I27. */

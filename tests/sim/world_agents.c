@@ -1,4 +1,5 @@
-/* Compute nodes: which agent runs on each, and its crashes and restarts. See struct world_agent_ops. */
+/* Compute nodes: which agent runs on each, and its crashes and restarts. See struct
+ * world_agent_ops. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

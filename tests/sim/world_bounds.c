@@ -1,6 +1,8 @@
-/* What is promised about time, tried on a cluster that has healed: L1 (death and standstill of a leader, one that never serves), L5, L6.
+/* What is promised about time, tried on a cluster that has healed: L1 (death and standstill of a
+ * leader, one that never serves), L5, L6.
  *
- * Flow     world.c calls each after everything has converged, and converges again behind it. bounds_lag() looks on meanwhile.
+ * Flow     world.c calls each after everything has converged, and converges again behind it.
+ *          bounds_lag() looks on meanwhile.
  * Absent   figures of real machines: make bench.
  */
 #include <inttypes.h>
@@ -14,8 +16,8 @@
 #include "tests/sim/world_internal.h"
 
 enum {
-    ELECTED_MAX_US =
-        80000, /* a leader's process dies, nothing else: S9-S11, the ranks of four are 45 ms apart */
+    /* a leader's process dies, nothing else: S9-S11, the ranks of four are 45 ms apart */
+    ELECTED_MAX_US = 80000,
     FAILOVER_MAX_US = 700000, /* and the first entry is stored, by disks that take 0.2 s at times */
     STANDSTILL_MS = 6000,     /* longer than any election timeout */
     STANDSTILL_SLACK_MS = 60, /* a tick of 25 ms, two rounds of votes, their syncs */
@@ -33,10 +35,10 @@ enum {
     CADENCE_SLACK_MS = 1000,
     AGE_STEP_US = 100000,
     AGE_MAX_MS = 60000,
-    MESSAGE_MAX_MS =
-        15000, /* 5 s of a partition, 1 s of a slow message, 8 s of a process that was stopped */
-    DEPOSED_MAX_MS =
-        3000, /* that long a leader without a majority, which does not know it, may be heard */
+    /* 5 s of a partition, 1 s of a slow message, 8 s of a process that was stopped */
+    MESSAGE_MAX_MS = 15000,
+    /* that long a leader without a majority, which does not know it, may be heard */
+    DEPOSED_MAX_MS = 3000,
     LAG_MAX_US = 8 * SECOND_US,
     READ_MAX_US = 3 * SECOND_US
 };
@@ -89,8 +91,8 @@ static struct world_member *calm_leader(struct world *world)
 
 /* ---- L1 ---- */
 
-/* A vote request that takes longer than the members' ranks are apart (15 ms) may meet another candidate, and then a timeout decides: no
- * message is that slow here. */
+/* A vote request that takes longer than the members' ranks are apart (15 ms) may meet another
+ * candidate, and then a timeout decides: no message is that slow here. */
 void bounds_failover(struct world *world)
 {
     struct world_member *leader = calm_leader(world);
@@ -154,8 +156,8 @@ static size_t followers_of(struct world *world, const struct world_member *leade
     return count;
 }
 
-/* When the first of them must have been elected: its timer ends, and a majority has not heard of the leader for a timeout or has ended its
- * own. 0: it cannot be told, since logs differ. */
+/* When the first of them must have been elected: its timer ends, and a majority has not heard of
+ * the leader for a timeout or has ended its own. 0: it cannot be told, since logs differ. */
 static uint64_t first_elected_ms(const struct follower *followers, size_t count, size_t voters,
                                  uint64_t timeout_ms)
 {
@@ -178,7 +180,8 @@ static uint64_t first_elected_ms(const struct follower *followers, size_t count,
     return first_ms;
 }
 
-/* Two stand in one term: timers that ended together, or too early to win, whose elections are repeated as others' begin. */
+/* Two stand in one term: timers that ended together, or too early to win, whose elections are
+ * repeated as others' begin. */
 static bool votes_split(const struct world *world)
 {
     for (unsigned i = 0; i < world->member_count; i++)
@@ -192,7 +195,8 @@ static bool votes_split(const struct world *world)
     return false;
 }
 
-/* A process that stands still says nothing and closes nothing: the first timer that ends decides, not the last (S9). */
+/* A process that stands still says nothing and closes nothing: the first timer that ends decides,
+ * not the last (S9). */
 void bounds_standstill(struct world *world)
 {
     struct follower followers[WORLD_MEMBERS_MAX];
@@ -293,8 +297,8 @@ static bool asks_to_take_over(const uint8_t *bytes, size_t length)
     return frame_parse(bytes, length, &frame, &err) == 1 && frame.type == FRAME_CAMPAIGN;
 }
 
-/* A leader whose application does not get ready is answered by everybody, and serves nobody. It asks others to take over, and none of them
- * hears of it: it has to give up by itself. */
+/* A leader whose application does not get ready is answered by everybody, and serves nobody. It
+ * asks others to take over, and none of them hears of it: it has to give up by itself. */
 void bounds_unready(struct world *world)
 {
     struct world_member *leader = calm_leader(world), *unready;
@@ -327,7 +331,8 @@ void bounds_unready(struct world *world)
     member_release(unready);
 }
 
-/* Who serves and is connected to a majority is confirmed by it: no read waits for who is not there. */
+/* Who serves and is connected to a majority is confirmed by it: no read waits for who is not
+ * there. */
 void bounds_reads(struct world *world)
 {
     const struct world_member *leader = members_leader(world);
@@ -349,8 +354,9 @@ void bounds_reads(struct world *world)
 
 /* ---- L6 ---- */
 
-/* Entries enough for a snapshot are committed by the others; when its disk has become fast again the leader has all it ever took. A
- * snapshot of entries that it had not stored would end libraft's count of what is stored. */
+/* Entries enough for a snapshot are committed by the others; when its disk has become fast again
+ * the leader has all it ever took. A snapshot of entries that it had not stored would end libraft's
+ * count of what is stored. */
 static void straggler_stores(struct world *world, struct world_member *leader)
 {
     const struct raft *raft = &member_consensus(leader)->raft;
@@ -406,8 +412,8 @@ void bounds_straggler(struct world *world)
     straggler_stores(world, leader);
 }
 
-/* Where messages get lost within a connection (unruly), a snapshot's chunk may be among them, and the stall of its stream is noticed only
- * after 30 s: that counts as not connected. */
+/* Where messages get lost within a connection (unruly), a snapshot's chunk may be among them, and
+ * the stall of its stream is noticed only after 30 s: that counts as not connected. */
 static bool well_connected(const struct world *world, const struct world_member *leader,
                            const struct world_member *member)
 {
@@ -433,7 +439,8 @@ static uint64_t cadence_most_us(const struct world *world)
     return 1000 * (2 * world->interval_ms + CADENCE_SLACK_MS);
 }
 
-/* A new leader decides at once; one that has led before it was looked at does so within its interval. */
+/* A new leader decides at once; one that has led before it was looked at does so within its
+ * interval. */
 static uint64_t first_most_us(const struct world *world)
 {
     return 1000 * (world->interval_ms + CADENCE_SLACK_MS);
@@ -488,8 +495,9 @@ void bounds_close(struct world *world)
     free(world->cadence.rows);
 }
 
-/* Whoever serves commits, or soon serves no more; but where a snapshot's chunk got lost, members that answer and store nothing may be
- * what makes a majority, and until they are filled no cycle's decisions are applied. */
+/* Whoever serves commits, or soon serves no more; but where a snapshot's chunk got lost, members
+ * that answer and store nothing may be what makes a majority, and until they are filled no cycle's
+ * decisions are applied. */
 static bool may_commit(const struct world *world, const struct world_member *leader)
 {
     const struct raft_configuration *configuration = &member_consensus(leader)->raft.configuration;
@@ -508,8 +516,8 @@ static bool may_commit(const struct world *world, const struct world_member *lea
     return stores > voters / 2;
 }
 
-/* While somebody serves, cycles of the evaluator end, and each running job is evaluated anew: two of its intervals apart at most, in every
- * run. */
+/* While somebody serves, cycles of the evaluator end, and each running job is evaluated anew: two
+ * of its intervals apart at most, in every run. */
 void bounds_cadence(struct world *world)
 {
     const struct world_member *leader = members_leader(world);
@@ -579,8 +587,9 @@ void bounds_lag(struct world *world)
 
 /* ---- I7, stale reads ---- */
 
-/* The instant counts when the leader was heard; what it says was on its way for as long as the latest of all messages since then. Who was
- * stopped says first what it knew before, and reads first what has waited for it meanwhile; what it says then may be late as well. */
+/* The instant counts when the leader was heard; what it says was on its way for as long as the
+ * latest of all messages since then. Who was stopped says first what it knew before, and reads
+ * first what has waited for it meanwhile; what it says then may be late as well. */
 static uint64_t age_slack_ms(const struct world *world, uint64_t since_us)
 {
     uint64_t late_us = sim_network_late_us(world->sim, since_us),
@@ -618,7 +627,8 @@ void bounds_age_answered(struct world *world, unsigned member, uint64_t age_ms, 
     age_told(world, member, age_ms, applied, at_us, world->age.applied);
 }
 
-/* What a member says of the age of its state is true: it has applied what was committed that long ago. */
+/* What a member says of the age of its state is true: it has applied what was committed that long
+ * ago. */
 void bounds_age(struct world *world)
 {
     uint64_t now = sim_now_us(world->sim) / AGE_STEP_US;

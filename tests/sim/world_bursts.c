@@ -1,8 +1,8 @@
-/* Commands that come in bursts to every member that thinks it leads, also to one that was deposed and does not know it yet: logs get tails
- * that are never committed, followers fall far behind.
+/* Commands that come in bursts to every member that thinks it leads, also to one that was deposed
+ * and does not know it yet: logs get tails that are never committed, followers fall far behind.
  *
- * Flow     a timer draws how many and when the next ones come. Each changes little: a tick, or a large
- *          preemption request whose candidates do not exist.
+ * Flow     a timer draws how many and when the next ones come. Each changes little: a tick, or a
+ *          large preemption request whose candidates do not exist.
  * Shapes   nobody waits for the outcome.
  */
 #include <inttypes.h>

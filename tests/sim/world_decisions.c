@@ -1,8 +1,10 @@
-/* Decisions are computed again from what the log has of them: I37. And what they were made from were numbers: I38.
+/* Decisions are computed again from what the log has of them: I37. And what they were made from
+ * were numbers: I38.
  *
- * Flow     when a member is the first to apply a decision that asked for a checkpoint, and at the end by one of them, whose state is that
- *          of all, for all that it still has, through the way of ckptctl explain --checkpoint. The bits of every term and of the verdict
- *          must be the logged ones.
+ * Flow     when a member is the first to apply a decision that asked for a checkpoint, and at the
+ *          end by one of them, whose state is that of all, for all that it still has, through the
+ *          way of ckptctl explain --checkpoint. The bits of every term and of the verdict must be
+ *          the logged ones.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -18,7 +20,8 @@ struct asked {
     const struct fsm_checkpoint *checkpoint;
 };
 
-/* With the folder, also of a failed one, go the inputs; one that ended before it was dispatched has none. */
+/* With the folder, also of a failed one, go the inputs; one that ended before it was dispatched has
+ * none. */
 static bool inputs_left(const struct fsm_checkpoint *checkpoint)
 {
     return !fsm_checkpoint_state_active(checkpoint->state) &&

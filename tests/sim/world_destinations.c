@@ -1,8 +1,11 @@
-/* Where data goes, and how much of it at once: I31, I36. Computed from what schedulers and operators asked for, not from sums of the state.
+/* Where data goes, and how much of it at once: I31, I36. Computed from what schedulers and
+ * operators asked for, not from sums of the state.
  *
- * Flow     when a member is the first to apply it: a checkpoint that is created, one that is dispatched; each order that an agent takes.
+ * Flow     when a member is the first to apply it: a checkpoint that is created, one that is
+ *          dispatched; each order that an agent takes.
  * Shapes   one record per job; the budgets of the entry before.
- * Absent   who bypasses the budget is not asked: those with a deadline count for nothing here, fsm_check() counts them as the state does.
+ * Absent   who bypasses the budget is not asked: those with a deadline count for nothing here,
+ *          fsm_check() counts them as the state does.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -35,8 +38,9 @@ void destinations_close(struct world *world)
 
 /* ---- I31 ---- */
 
-/* What is written of a job goes to its own destination; and the broker itself moves no job that is sensitive. What it decided otherwise may
- * be a request's to move the job by now: by a later command of the entry, or since it was made when it is renewed. */
+/* What is written of a job goes to its own destination; and the broker itself moves no job that is
+ * sensitive. What it decided otherwise may be a request's to move the job by now: by a later
+ * command of the entry, or since it was made when it is renewed. */
 static void created(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
 {
     const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, event->checkpoint_id);

@@ -1,7 +1,9 @@
-/* I6: what is acknowledged was done in the entry that the answer names. The ends and restarts of jobs, and cancels: world_load.c.
+/* I6: what is acknowledged was done in the entry that the answer names. The ends and restarts of
+ * jobs, and cancels: world_load.c.
  *
- * Flow     whenever an entry is first applied: what it has made of jobs, checkpoints, policy, destinations, nodes, queues. An answer: each value
- *          that was asked for is there as of its index, unless another command of the same entry has put something else there.
+ * Flow     whenever an entry is first applied: what it has made of jobs, checkpoints, policy,
+ *          destinations, nodes, queues. An answer: each value that was asked for is there as of its
+ *          index, unless another command of the same entry has put something else there.
  * Shapes   a series per thing, an item per entry that changed it.
  */
 #include <inttypes.h>
@@ -27,8 +29,8 @@ struct job_item {
     uint32_t moves; /* to other states, in the entry: it may have been started elsewhere */
     bool sensitive;
     bool stays; /* nothing stops it: its nodes are those asked for last */
-    bool
-        interrupted; /* a checkpoint of it has ended in the entry, and what waited for that with it */
+    /* a checkpoint of it has ended in the entry, and what waited for that with it */
+    bool interrupted;
 };
 struct policy_item {
     uint64_t index;
@@ -365,7 +367,8 @@ struct value {
     uint64_t asked, now, before;
 };
 
-/* All of them, unless another command of the entry has overruled them: then one at least is neither as asked for nor as it was before. */
+/* All of them, unless another command of the entry has overruled them: then one at least is neither
+ * as asked for nor as it was before. */
 static void values_check(const struct answer *answer, const struct value *values, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -473,7 +476,8 @@ static void register_check(struct answer *answer, const Ckpt__V1__AllocationSpec
     values_check(answer, values, ARRAY_COUNT(values));
 }
 
-/* The checkpoint that the answer names had begun, of this job, and had not ended before; one that began with it does what was asked. */
+/* The checkpoint that the answer names had begun, of this job, and had not ended before; one that
+ * began with it does what was asked. */
 static void checkpoint_check(struct answer *answer, const char *job_id, uint64_t checkpoint_id,
                              uint32_t after)
 {
@@ -569,7 +573,8 @@ static void policy_check(struct answer *answer, const Ckpt__V1__Policy *asked)
     values_check(answer, values, descriptor->n_fields);
 }
 
-/* Other commands of the same entry may have undone it again: only one operator is there, and it has one call under way. */
+/* Other commands of the same entry may have undone it again: only one operator is there, and it has
+ * one call under way. */
 static void spare_check(struct answer *answer, bool known)
 {
     const struct spare_item *now = series_at(&answer->world->done->spares, answer->index);
@@ -676,7 +681,8 @@ void done_check(struct world *world, const char *what, const ProtobufCMessage *r
 
 /* ---- reads ---- */
 
-/* I7: what was read was so at some index from `known` on; of as many things as the answer has, each by itself. */
+/* I7: what was read was so at some index from `known` on; of as many things as the answer has, each
+ * by itself. */
 static bool was_so(const struct series *series, uint64_t known,
                    bool (*same)(const void *item, const void *told), const void *told)
 {

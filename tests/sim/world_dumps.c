@@ -1,8 +1,9 @@
-/* I5, I12 without the product's own word: its state hash is of the log, the outcomes and the events, and comes with a snapshot; the bytes
- * that are compared at the end come from the code that writes snapshots.
+/* I5, I12 without the product's own word: its state hash is of the log, the outcomes and the
+ * events, and comes with a snapshot; the bytes that are compared at the end come from the code that
+ * writes snapshots.
  *
- * Flow     at each DUMP_EVERY-th index every member's living state is hashed (state_dump.h), whether it applied all or was restored
- *          before; at the end with the sessions and events.
+ * Flow     at each DUMP_EVERY-th index every member's living state is hashed (state_dump.h),
+ *          whether it applied all or was restored before; at the end with the sessions and events.
  * Shapes   one hash per such index.
  */
 #include <inttypes.h>

@@ -1,7 +1,9 @@
-/* What the committed state wants ended, at each index, and why: I20, I30, I39; and the walltimes that it has: I33.
+/* What the committed state wants ended, at each index, and why: I20, I30, I39; and the walltimes
+ * that it has: I33.
  *
- * Flow     after each entry that is applied first: which parts of jobs are to end from then on, with the life that they are in; what made a
- *          job end must have happened. Orders that an agent gets name the index that they were derived from: each of them must be what the
+ * Flow     after each entry that is applied first: which parts of jobs are to end from then on,
+ *          with the life that they are in; what made a job end must have happened. Orders that an
+ *          agent gets name the index that they were derived from: each of them must be what the
  *          state of that index wants, and the parts that they name are those of that state.
  * Shapes   per job and agent the indexes at which this changed.
  */
@@ -276,8 +278,8 @@ static bool unsavable(const struct world *world, const struct fsm *fsm,
            job->finished_us > state_checks_times(world, job)->began_us;
 }
 
-/* Who is saved before it ends is told to end when that has ended, in this entry; a victim without when it costs less, or cannot be. Nobody
- * for less. */
+/* Who is saved before it ends is told to end when that has ended, in this entry; a victim without
+ * when it costs less, or cannot be. Nobody for less. */
 static void cause_check(struct world *world, const struct fsm *fsm,
                         const struct fsm_allocation *allocation, uint64_t index)
 {

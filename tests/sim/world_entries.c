@@ -1,5 +1,6 @@
-/* Who else looks at an entry when the first member applies it, beside world_state.c: each event of it, before that notes it; then the state
- * that it made. The order is that in which they ask each other. */
+/* Who else looks at an entry when the first member applies it, beside world_state.c: each event of
+ * it, before that notes it; then the state that it made. The order is that in which they ask each
+ * other. */
 #include "tests/sim/world_internal.h"
 
 void entries_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event,

@@ -1,8 +1,9 @@
 /* Chaos: what befalls members, links, disks, clocks, nodes and destinations, and its end.
  *
- * Flow     one timer draws the next fault, weighted by the options; most heal by themselves after a while. faults_heal() ends all.
- * Absent   disks that acknowledge a sync and forget it after a power cut, and damage in the very last synced batch: no log without a second
- *          disk survives these (raft/README.md).
+ * Flow     one timer draws the next fault, weighted by the options; most heal by themselves after a
+ *          while. faults_heal() ends all.
+ * Absent   disks that acknowledge a sync and forget it after a power cut, and damage in the very
+ *          last synced batch: no log without a second disk survives these (raft/README.md).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -108,8 +109,9 @@ static void do_transfer(struct world *world)
     sim_leave(world->sim, before);
 }
 
-/* I26: what a restored or recovered cluster proposes first (the folders of it are for tests/integration). With it, as in
- * batch_fill_first(), what its leader says of itself: the epoch forgets where all members are, and nobody else tells of the leader. */
+/* I26: what a restored or recovered cluster proposes first (the folders of it are for
+ * tests/integration). With it, as in batch_fill_first(), what its leader says of itself: the epoch
+ * forgets where all members are, and nobody else tells of the leader. */
 static void do_epoch(struct world *world)
 {
     struct world_member *leader = members_leader(world);
@@ -153,7 +155,8 @@ static void link_cut(struct world *world, unsigned a, unsigned b, bool both)
         sim_link_set(world->sim, b, a, false);
 }
 
-/* Isolated members, which clients may still reach, halves, a bridge; compute nodes and schedulers fall on either side. */
+/* Isolated members, which clients may still reach, halves, a bridge; compute nodes and schedulers
+ * fall on either side. */
 static void do_partition(struct world *world)
 {
     struct sim *sim = world->sim;
@@ -245,7 +248,8 @@ static void room_shrink(struct world *world, unsigned a)
         undo_later(world, 100, 1000, a, room_shrink);
 }
 
-/* What is written takes the room of the disk, and others take it as well: told by free_bytes, or noticed when a write fails. */
+/* What is written takes the room of the disk, and others take it as well: told by free_bytes, or
+ * noticed when a write fails. */
 static void do_fill(struct world *world)
 {
     unsigned a = some_victim(world);
@@ -334,8 +338,8 @@ static void do_agent_disk(struct world *world)
 
 /* ---- rot ---- */
 
-/* Voters of a configuration may lose their data as long as a majority has its own, and as one more of them may be removed, by a request
- * that was sent long ago. */
+/* Voters of a configuration may lose their data as long as a majority has its own, and as one more
+ * of them may be removed, by a request that was sent long ago. */
 bool faults_leave_majority(const struct world *world,
                            const struct raft_configuration *configuration, unsigned victim,
                            unsigned leaving)
@@ -352,7 +356,8 @@ bool faults_leave_majority(const struct world *world,
     return 2 * lacking + 2 <= voters;
 }
 
-/* Each founder is a member. Before that all of them are needed: one that is lost for good keeps the others waiting. */
+/* Each founder is a member. Before that all of them are needed: one that is lost for good keeps the
+ * others waiting. */
 static bool founded(struct world *world)
 {
     for (unsigned i = 0; i < world->options.replicas; i++) {
@@ -364,7 +369,8 @@ static bool founded(struct world *world)
     return true;
 }
 
-/* So many may lose their data that a majority never does, in every configuration that somebody has. */
+/* So many may lose their data that a majority never does, in every configuration that somebody
+ * has. */
 static bool may_lose(const struct world *world, unsigned victim)
 {
     unsigned rotten = 0;
@@ -396,15 +402,17 @@ static bool founders_leave_majority(const struct world *world, unsigned victim)
     return 2 * lacking < world->options.replicas;
 }
 
-/* Also in the middle of a founding: whose number counts already is a stranger then, the others begin anew. Not one that joined: the
- * others refuse a voter whose log is empty. Nor one that began alone: nobody is left to refuse it. */
+/* Also in the middle of a founding: whose number counts already is a stranger then, the others
+ * begin anew. Not one that joined: the others refuse a voter whose log is empty. Nor one that began
+ * alone: nobody is left to refuse it. */
 static bool may_wipe(const struct world *world, unsigned victim)
 {
     return world->options.replicas > 2 && victim < world->options.replicas &&
            may_lose(world, victim) && founders_leave_majority(world, victim);
 }
 
-/* Where the last synced batch of a segment begins: what lies before can be told from a torn tail. */
+/* Where the last synced batch of a segment begins: what lies before can be told from a torn
+ * tail. */
 static uint64_t before_last_batch(const uint8_t *bytes, uint64_t used)
 {
     uint64_t at = WAL_SEGMENT_HEADER_BYTES, begin = at;
@@ -451,7 +459,8 @@ static void rot_file(struct world *world, struct world_member *member, const cha
                  (unsigned)sim_random(world->sim, 8));
 }
 
-/* I11: an operator replaces the disk and begins the member anew under its old id: the others refuse it. */
+/* I11: an operator replaces the disk and begins the member anew under its old id: the others refuse
+ * it. */
 static void wipe(struct world *world, struct world_member *member)
 {
     if (world->options.verbose)
@@ -465,7 +474,8 @@ static void wipe(struct world *world, struct world_member *member)
     raft_checks_wiped(member);
 }
 
-/* I11 as well: a copy of the folder that was made a while ago is put back. Never drawn: see README.md. */
+/* I11 as well: a copy of the folder that was made a while ago is put back. Never drawn: see
+ * README.md. */
 void faults_put_back(struct world *world, struct world_member *member)
 {
     if (world->options.verbose)
@@ -502,7 +512,8 @@ static void do_rot(struct world *world)
         member_kill(member); /* it finds out when it reads */
 }
 
-/* The bound of the log, the address book and the reserve are not needed: a member starts without them, or with what is left of them. */
+/* The bound of the log, the address book and the reserve are not needed: a member starts without
+ * them, or with what is left of them. */
 static void spoil_dispensable(struct world *world, struct world_member *member)
 {
     static const char *const names[] = {"synced", "members", "reserve"};
@@ -519,8 +530,9 @@ static void spoil_dispensable(struct world *world, struct world_member *member)
         sim_file_lose(world->sim, member->number, name);
 }
 
-/* Without the others it is no member any more, and says so. Not among them: the last segment, whose end only "synced" tells, which is not
- * durable at once; "joining", which is empty: that it is there is all it says. */
+/* Without the others it is no member any more, and says so. Not among them: the last segment, whose
+ * end only "synced" tells, which is not durable at once; "joining", which is empty: that it is
+ * there is all it says. */
 static void lose_needed(struct world *world, struct world_member *member)
 {
     static const char *const prefixes[] = {"identity", "vote", "snapshot-", "wal-"};
@@ -615,7 +627,8 @@ static void isolate(struct world *world, unsigned a)
     undo_later(world, 300, 9000, 0, links_up);
 }
 
-/* Raft's hardest moments: the first entry of a term is on its way, older ones are not committed yet (S2, S19). */
+/* Raft's hardest moments: the first entry of a term is on its way, older ones are not committed yet
+ * (S2, S19). */
 void faults_elected(struct world_member *member)
 {
     struct world *world = member->world;

@@ -1,10 +1,13 @@
-/* I10: a bit of one member's state flips in its memory. It must notice with the first entry whose leader says another hash, and end itself.
+/* I10: a bit of one member's state flips in its memory. It must notice with the first entry whose
+ * leader says another hash, and end itself.
  *
- * Flow     do_flip() changes one number of a follower's state. From then on nothing that it applies counts as what the cluster decided
- *          (flips_applied); each entry that it applies is compared here as well, with what the entry itself says.
+ * Flow     do_flip() changes one number of a follower's state. From then on nothing that it applies
+ *          counts as what the cluster decided (flips_applied); each entry that it applies is
+ *          compared here as well, with what the entry itself says.
  * Shapes   one record per member, with the hashes of what it applied since.
- * Absent   a flip of a leader: all others would stop and say so, as the product does (RUNBOOK, Member with corrupt data). So one that is
- *          about to campaign dies first, as by the power; and one that writes its state, so that its disk never has the flip.
+ * Absent   a flip of a leader: all others would stop and say so, as the product does (RUNBOOK,
+ *          Member with corrupt data). So one that is about to campaign dies first, as by the power;
+ *          and one that writes its state, so that its disk never has the flip.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +18,8 @@
 
 enum { AGAIN_US = 20 * SECOND_US, ID_SKIP_MAX = 7 };
 
-/* The newest entry that it had when it began: those up to there are not compared, the state is made anew from them. */
+/* The newest entry that it had when it began: those up to there are not compared, the state is made
+ * anew from them. */
 void flips_started(struct world_member *member)
 {
     member->flip.odd = false;
@@ -48,7 +52,8 @@ static bool writes_state(const struct world_member *member)
     return state_is_written(member_fsm(member)) || take_running(&member_consensus(member)->take);
 }
 
-/* One that follows somebody, applies what it never had before, and can only become leader by others' votes. */
+/* One that follows somebody, applies what it never had before, and can only become leader by
+ * others' votes. */
 static bool may_flip(const struct world_member *member)
 {
     const struct world *world = member->world;
@@ -66,7 +71,8 @@ static bool may_flip(const struct world_member *member)
            applied_index(member) > member->flip.began_index;
 }
 
-/* Either the hash itself, or a number that comes out with the next checkpoint: until then nobody can tell. */
+/* Either the hash itself, or a number that comes out with the next checkpoint: until then nobody
+ * can tell. */
 void do_flip(struct world *world)
 {
     struct world_member *member = &world->members[sim_random(world->sim, world->member_count)];

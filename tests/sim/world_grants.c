@@ -1,8 +1,11 @@
-/* The order in which an outage's end lets checkpoints go on, and the time that one has which stops a victim: L3, L4.
+/* The order in which an outage's end lets checkpoints go on, and the time that one has which stops
+ * a victim: L3, L4.
  *
- * Flow     what was paused is REQUESTED again when its destination is back, with what would be lost now; grants take it in that order, before
- *          all that was not paused. Whoever has a deadline may be granted beside them, beyond the budget.
- *          The leader chooses by the state that it has then; what befalls the chosen before its grant is applied was not for it to know.
+ * Flow     what was paused is REQUESTED again when its destination is back, with what would be lost
+ *          now; grants take it in that order, before all that was not paused. Whoever has a
+ *          deadline may be granted beside them, beyond the budget. The leader chooses by the state
+ *          that it has then; what befalls the chosen before its grant is applied was not for it to
+ *          know.
  * Shapes   one record per job: at most one of its checkpoints is active.
  */
 #include <inttypes.h>
@@ -38,11 +41,12 @@ struct attempt_seen {
     uint64_t timeout_ms;
 };
 
-/* One that stops or shrinks a victim: since the outage that paused it last, since the victim was taken last. */
+/* One that stops or shrinks a victim: since the outage that paused it last, since the victim was
+ * taken last. */
 struct stop {
-    uint64_t
-        taken_ms; /* of the state's clock, as all of these; before, it may have been to go on */
-    uint64_t id;  /* 0: no attempt of it yet */
+    /* of the state's clock, as all of these; before, it may have been to go on */
+    uint64_t taken_ms;
+    uint64_t id; /* 0: no attempt of it yet */
     uint32_t paused;
     uint64_t begins_ms;   /* its first attempt was dispatched, or became a stop */
     uint64_t timeout_ms;  /* of that attempt */
@@ -134,7 +138,8 @@ static void resumed_note(struct world *world, const struct fsm *fsm, unsigned nu
                         age_gpu_ms(before, checkpoint->state_since_ms));
 }
 
-/* What was for the last safe slot is a stopping request's as soon as one meets it, and as late as before. */
+/* What was for the last safe slot is a stopping request's as soon as one meets it, and as late as
+ * before. */
 bool grants_has_deadline(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint)
 {
     const struct fsm_allocation *allocation = fsm_allocation_at(fsm, checkpoint->allocation_slot);
@@ -158,8 +163,9 @@ static bool budget_changed(const struct grant_checks *checks, const struct fsm *
            target->budget_bytes_per_s != checks->budgets[slot];
 }
 
-/* The leader chose among all that waited since the destination is back. One that was held, or a budget that changed, may have been otherwise
- * when it did. Who had a deadline then is granted beside the others, also when it has none any more as the grant is applied. */
+/* The leader chose among all that waited since the destination is back. One that was held, or a
+ * budget that changed, may have been otherwise when it did. Who had a deadline then is granted
+ * beside the others, also when it has none any more as the grant is applied. */
 static void order_check(struct world *world, const struct fsm *fsm, unsigned number,
                         uint64_t checkpoint_id)
 {
@@ -189,8 +195,8 @@ static void order_check(struct world *world, const struct fsm *fsm, unsigned num
     }
 }
 
-/* A preemption takes the job, or it is to stop, or goes on. That one which shrinks for a preemption is to stop for another reason gives it
- * no more time: who waits, waits still. */
+/* A preemption takes the job, or it is to stop, or goes on. That one which shrinks for a preemption
+ * is to stop for another reason gives it no more time: who waits, waits still. */
 static bool stop_begins_anew(const struct fsm *fsm, const Ckpt__V1__Event *event)
 {
     const struct fsm_allocation *allocation = fsm_allocation_find(fsm, event->allocation_id);
@@ -229,7 +235,8 @@ static uint64_t attempt_timeout_ms(struct attempt_seen *seen,
     return seen->timeout_ms;
 }
 
-/* L4: all attempts, late reports and an extension share one and a half timeouts of the first one, and what was put off meanwhile. */
+/* L4: all attempts, late reports and an extension share one and a half timeouts of the first one,
+ * and what was put off meanwhile. */
 static void stop_check(struct world *world, const struct fsm *fsm, unsigned number,
                        const struct fsm_allocation *allocation)
 {
@@ -290,7 +297,8 @@ void grants_applied(struct world *world, const struct fsm *fsm)
     checks->entry++;
 }
 
-/* A leader chooses by its newest state, of its own term, unless a grant is on its way: until that is applied it stays with what it knew. */
+/* A leader chooses by its newest state, of its own term, unless a grant is on its way: until that
+ * is applied it stays with what it knew. */
 void grants_leader_applied(struct world_member *member)
 {
     struct world *world = member->world;

@@ -1,13 +1,16 @@
 /* What clients saw, and whether one order of all of it explains it: linearizability (I6, I7).
  *
- * Flow     every registration, update and linearizable read of a job is an operation on the job's register; each write writes a value
- *          of its own. At the end each register is checked by zones (Gibbons and Korach 1997, exact for registers whose writes
- *          are all different): a value's operations span from the earliest end to the latest begin; values whose zones point
- *          forward may not overlap, and none that points backward may lie inside of one that points forward. Beside that, the log indexes that
- *          the answers carry must agree with real time over all registers.
- * Shapes   operations are kept to the end of the run. A write without an end may take effect at any time or never: it counts only when its
- *          value was read.
- * Source   P. Gibbons, E. Korach, Testing Shared Memories, SIAM J. Comput. 26 (1997), section 4 (the atomic case with a read mapping).
+ * Flow     every registration, update and linearizable read of a job is an operation on the job's
+ *          register; each write writes a value of its own. At the end each register is checked by
+ *          zones (Gibbons and Korach 1997, exact for registers whose writes are all different): a
+ *          value's operations span from the earliest end to the latest begin; values whose zones
+ *          point forward may not overlap, and none that points backward may lie inside of one that
+ *          points forward. Beside that, the log indexes that the answers carry must agree with real
+ *          time over all registers.
+ * Shapes   operations are kept to the end of the run. A write without an end may take effect at any
+ *          time or never: it counts only when its value was read.
+ * Source   P. Gibbons, E. Korach, Testing Shared Memories, SIAM J. Comput. 26 (1997), section 4
+ *          (the atomic case with a read mapping).
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -120,7 +123,8 @@ static int compare_ends(const void *a, const void *b)
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
-/* What begins after something has ended has no smaller index; a write has a greater one. Operations are in the order of their begin. */
+/* What begins after something has ended has no smaller index; a write has a greater one. Operations
+ * are in the order of their begin. */
 static void indexes_check(struct world *world)
 {
     struct history *history = world->history;
@@ -181,8 +185,8 @@ static bool forward(const struct zone *zone)
     return zone->min_end < zone->max_begin;
 }
 
-/* Zones that point forward overlap, or one that points backward lies inside of a: with either end of b named by its role both are
- * the same comparison. */
+/* Zones that point forward overlap, or one that points backward lies inside of a: with either end
+ * of b named by its role both are the same comparison. */
 static void zones_compare(struct world *world, unsigned job, const struct zone *a,
                           const struct zone *b)
 {

@@ -1,8 +1,9 @@
 /* The inside of struct world, shared by the world_*.c files. See world.h.
  *
- * Flow     world.c: life and phases; world_member.c: a ckptd without its loop and signals; world_agents.c: compute nodes;
- *          world_load.c: schedulers; world_storage.c: destinations; world_faults.c: chaos and healing; world_raft.c, world_state.c:
- *          checks of replication and of the replicated state; world_history.c: what clients saw.
+ * Flow     world.c: life and phases; world_member.c: a ckptd without its loop and signals;
+ *          world_agents.c: compute nodes; world_load.c: schedulers; world_storage.c: destinations;
+ *          world_faults.c: chaos and healing; world_raft.c, world_state.c: checks of replication
+ *          and of the replicated state; world_history.c: what clients saw.
  */
 #ifndef CKPT_TESTS_SIM_WORLD_INTERNAL_H
 #define CKPT_TESTS_SIM_WORLD_INTERNAL_H
@@ -47,8 +48,8 @@ struct world_member {
     Ckpt__V1__TargetSpec *initial_targets[WORLD_TARGETS_MAX];
     Ckpt__Log__V1__MemberFacts facts;
     struct replica_observer observer;
-    struct clock_ops
-        clock; /* the replica's: what starts its first command and its batches can be withheld */
+    /* the replica's: what starts its first command and its batches can be withheld */
+    struct clock_ops clock;
     struct {
         void (*fire)(void *data);
         void *data;
@@ -74,7 +75,8 @@ struct world_member {
     uint64_t seen_term, seen_vote, seen_last_index, seen_commit;
     bool seen_leads;
     uint64_t compared_index; /* its log was compared up to here */
-    /* L5: since when it has been behind that index of that leader, which it had been connected to in this life. */
+    /* L5: since when it has been behind that index of that leader, which it had been connected to
+     * in this life. */
     uint64_t lag_since_us, lag_index, lag_leader, lag_starts;
     struct world_flip flip; /* I10 */
 };
@@ -152,9 +154,9 @@ struct world {
         uint64_t next_us;
         uint64_t applied_index, moved_us; /* of the log of who serves, and when it got on last */
         uint64_t stood_us;                /* it last stood still then */
-        uint64_t
-            seen_us[WORLD_TARGETS_MAX]; /* the last that was found unavailable had begun then */
-    } outages;                          /* I35 */
+        /* the last that was found unavailable had begun then */
+        uint64_t seen_us[WORLD_TARGETS_MAX];
+    } outages; /* I35 */
     struct {
         struct world_member *member; /* of whose folder there is a copy; NULL: of nobody's */
         uint64_t last_index;         /* of its log, then */
@@ -230,14 +232,16 @@ void member_close(struct world_member *member);
 /* Tries again later when it cannot start for a reason that passes. */
 void member_start(struct world_member *member);
 void member_kill(struct world_member *member);
-/* Its application proposes nothing until it is let again, or the process ends: if it is elected it does not come to serve. */
+/* Its application proposes nothing until it is let again, or the process ends: if it is elected it
+ * does not come to serve. */
 void member_withhold(struct world_member *member);
 void member_release(struct world_member *member);
 /* Kills and buries what failed since the last event. */
 void members_bury(struct world *world);
 /* It belongs to the cluster as its leader sees it, and is expected to work. */
 bool member_counts(struct world *world, const struct world_member *member);
-/* Is one of the beginning left, of whom alone schedulers and agents know? The others may have lost their data. */
+/* Is one of the beginning left, of whom alone schedulers and agents know? The others may have lost
+ * their data. */
 bool members_known(struct world *world);
 /* The serving leader of the highest term, NULL: none. */
 struct world_member *members_leader(struct world *world);
@@ -280,7 +284,8 @@ bool load_idle(const struct world *world);
 void load_close(struct world *world);
 
 /* world_places.c: what a job runs on */
-/* The part of a registration, an update or a restart: a share per node of the mask. The texts are the world's. */
+/* The part of a registration, an update or a restart: a share per node of the mask. The texts are
+ * the world's. */
 struct node_shares {
     Ckpt__V1__NodeShare items[WORLD_AGENTS_MAX], *pointers[WORLD_AGENTS_MAX];
     size_t count;
@@ -289,7 +294,8 @@ void places_fill(struct world *world, uint32_t mask, bool borrowed, struct node_
 /* Another set than it has now, most of the time. */
 uint32_t places_draw(struct world *world, struct world_job *job);
 uint32_t places_mask(const Ckpt__V1__AllocationSpec *spec);
-/* Its scheduler hears that these are its nodes, as of an applied index: applications start on those that are new to it. */
+/* Its scheduler hears that these are its nodes, as of an applied index: applications start on those
+ * that are new to it. */
 void places_start(struct world *world, const struct world_job *job, uint32_t mask);
 /* It runs there, nothing of it is started yet. */
 void places_placed(struct world_job *job, uint32_t mask, uint64_t index);
@@ -315,7 +321,8 @@ void bursts_start(struct world *world);
 void bursts_propose_large(struct world_member *member, size_t bytes);
 bool bursts_go_on(const struct world *world);
 void bursts_propose(struct world_member *member); /* a command that changes nothing */
-/* All that was acknowledged is sent again, as far as it is kept: the outcome must be the same. Each job is read once. */
+/* All that was acknowledged is sent again, as far as it is kept: the outcome must be the same. Each
+ * job is read once. */
 void load_repeat(struct world *world);
 
 /* world_faults.c */
@@ -323,7 +330,8 @@ void faults_start(struct world *world);
 void faults_heal(struct world *world);
 /* Those who stayed away come back. */
 void faults_return(struct world *world);
-/* What is left of it when `leaving` has gone keeps the data, also when the victim has lost its own (WORLD_MEMBERS_MAX: nobody). */
+/* What is left of it when `leaving` has gone keeps the data, also when the victim has lost its own
+ * (WORLD_MEMBERS_MAX: nobody). */
 bool faults_leave_majority(const struct world *world,
                            const struct raft_configuration *configuration, unsigned victim,
                            unsigned leaving);
@@ -365,19 +373,22 @@ void raft_checks_changed(struct world *world, const char *method, uint64_t id);
 /* world_state.c */
 void state_checks_init(struct world *world);
 void state_checks_close(struct world *world);
-/* It was complete in a committed state, whichever member had applied that; and the newest that was, of the allocation. */
+/* It was complete in a committed state, whichever member had applied that; and the newest that was,
+ * of the allocation. */
 bool state_checks_completed(struct world *world, uint64_t checkpoint_id);
 uint64_t state_checks_last_complete(struct world *world, const char *allocation_id);
 /* The oldest of the allocation above the id; 0: none. */
 uint64_t state_checks_next_complete(struct world *world, const char *allocation_id, uint64_t id);
-/* What all members had at the index, as far as anybody applied it; what the event was when it was first applied. */
+/* What all members had at the index, as far as anybody applied it; what the event was when it was
+ * first applied. */
 bool state_checks_hash_is(const struct world *world, uint64_t index, uint64_t hash);
 bool state_checks_event_is(const struct world *world, const Ckpt__V1__Event *event);
 /* The last event that the state at `index` certainly has; 0: none. With options.streams only. */
 uint64_t state_checks_events_by(const struct world *world, uint64_t index);
 /* The last one that the allocation began; 0: none. */
 uint64_t state_checks_newest(const struct world *world, const char *allocation_id);
-/* I20: an order of that index for an attempt: in that state it was dispatched, and had not ended. */
+/* I20: an order of that index for an attempt: in that state it was dispatched, and had not
+ * ended. */
 void state_checks_ordered(struct world *world, const Ckpt__V1__Order *order, uint64_t index);
 /* Somebody asks for its end; it ended in the entry of that index. */
 void state_checks_cancel(struct world *world, uint64_t checkpoint_id);
@@ -393,7 +404,8 @@ bool state_checks_is_life(const struct world *world, const struct world_job *job
 uint32_t state_checks_shards(struct world *world, uint64_t checkpoint_id);
 /* The node is one of the allocation's in the newest committed state. */
 bool state_checks_has_node(const struct world *world, const char *allocation_id, unsigned agent);
-/* ... and its part there is that of this life: the node has not left and joined again since, nor the job been restarted. */
+/* ... and its part there is that of this life: the node has not left and joined again since, nor
+ * the job been restarted. */
 bool state_checks_has_part(const struct world *world, const char *allocation_id, unsigned agent,
                            uint64_t life);
 /* Of an allocation in this state: its nodes are its own. */
@@ -418,14 +430,16 @@ const char *state_checks_settled(struct world *world, uint64_t *ret_stops_us);
 
 /* Active ones of the target that wait for nothing. */
 uint32_t state_checks_unpaused(const struct world *world, uint32_t target_slot);
-/* I34: the timeout of an attempt, which begins on a node, or is longer than it was. extended: it becomes no longer. */
+/* I34: the timeout of an attempt, which begins on a node, or is longer than it was. extended: it
+ * becomes no longer. */
 void world_timeout(struct world *world, uint64_t checkpoint_id, uint32_t attempt, bool grew,
                    bool extended);
 
 /* world_victims.c */
 void victims_init(struct world *world);
 void victims_close(struct world *world);
-/* Of the first member that applies an entry: each event of it, before others note it; then the entry. */
+/* Of the first member that applies an entry: each event of it, before others note it; then the
+ * entry. */
 void victims_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
 void victims_applied(struct world *world, const struct fsm *fsm);
 /* Up to which report the state has those of the node. */
@@ -434,7 +448,8 @@ uint64_t victims_known(const struct world *world, unsigned agent);
 unsigned victims_removals(const struct world *world, unsigned agent);
 /* The entry that was just applied made it a victim; what it is one of forces, in an outage. */
 bool victims_targets_moved(const struct world *world);
-/* Of who was taken in this entry: its strategy may have been that one, and be another one by now. */
+/* Of who was taken in this entry: its strategy may have been that one, and be another one by
+ * now. */
 bool victims_strategy(const struct world *world, const struct fsm_allocation *allocation,
                       Ckpt__V1__Strategy strategy);
 bool victims_taken_now(const struct world *world, const char *allocation_id);
@@ -443,7 +458,8 @@ bool victims_forced(const struct fsm *fsm, const struct fsm_allocation *allocati
 /* world_ends.c */
 /* The allocation moved to another state in the entry of that index. */
 bool ends_moved_at(const struct world *world, unsigned job, uint64_t index);
-/* Whether an end that failed is told of a job that was stopped before, and whose policy asks for another run: F-015. */
+/* Whether an end that failed is told of a job that was stopped before, and whose policy asks for
+ * another run: F-015. */
 bool ends_repeats_at(const struct world *world, unsigned job, uint64_t index, bool node_failure);
 void ends_event(struct world *world, const Ckpt__V1__Event *event, uint64_t index);
 void ends_init(struct world *world);
@@ -481,7 +497,8 @@ void grants_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Ev
 void grants_applied(struct world *world, const struct fsm *fsm);
 /* The first member that applies an entry has done so, and all its events were told. */
 void grants_leader_applied(struct world_member *member);
-/* It may pass the bandwidth limit: it stops a victim, or is for the last safe slot before a walltime (S1-094), whatever follows it now. */
+/* It may pass the bandwidth limit: it stops a victim, or is for the last safe slot before a
+ * walltime (S1-094), whatever follows it now. */
 bool grants_has_deadline(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint);
 
 /* world_preemptions.c */
@@ -543,11 +560,13 @@ void decisions_check_all(struct world_member *member);
 /* world_history.c */
 void history_init(struct world *world);
 void history_close(struct world *world);
-/* A register per job: written by registration and updates, with a value of its own each time. Returns the operation. */
+/* A register per job: written by registration and updates, with a value of its own each time.
+ * Returns the operation. */
 size_t history_begin(struct world *world, unsigned job, bool write, uint64_t value);
 /* index: where it took effect (writes), or that of the state that was read. */
 void history_end(struct world *world, size_t operation, uint64_t value, uint64_t index);
-/* Any request that was made when the highest acknowledged index was `known`: where it took effect, or the index of what was read. */
+/* Any request that was made when the highest acknowledged index was `known`: where it took effect,
+ * or the index of what was read. */
 void history_answered(struct world *world, uint64_t known, uint64_t index, bool write,
                       const char *what);
 /* It certainly had no effect. An operation without an end may have had one. */

@@ -1,8 +1,11 @@
-/* Schedulers: clients that register, change, checkpoint, preempt, end and read jobs, through src/client as it ships.
+/* Schedulers: clients that register, change, checkpoint, preempt, end and read jobs, through
+ * src/client as it ships.
  *
- * Flow     each scheduler has a timer; when it fires, one request is drawn. Its end goes into the history. At times an answered request
- *          is sent again, as a late duplicate: the outcome must be the first one.
- * Shapes   at most IN_FLIGHT_MAX requests of a scheduler at once; KEPT_MAX answered mutations are remembered.
+ * Flow     each scheduler has a timer; when it fires, one request is drawn. Its end goes into the
+ *          history. At times an answered request is sent again, as a late duplicate: the outcome
+ *          must be the first one.
+ * Shapes   at most IN_FLIGHT_MAX requests of a scheduler at once; KEPT_MAX answered mutations are
+ *          remembered.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -386,7 +389,8 @@ static bool scales(struct world *world)
     return world->options.scaling > 0 && sim_random(world->sim, 100) < world->options.scaling;
 }
 
-/* Nodes join and leave, with a checkpoint before it or at once; or what bounds and decides changes. */
+/* Nodes join and leave, with a checkpoint before it or at once; or what bounds and decides
+ * changes. */
 static void update_draw(struct world *world, struct world_job *job,
                         Ckpt__V1__UpdateAllocationRequest *message, struct node_shares *shares)
 {

@@ -1,7 +1,9 @@
-/* One ckptd of the world: what src/broker/daemon/daemon.c puts together, without its loop, signals, HTTP and reflection.
+/* One ckptd of the world: what src/broker/daemon/daemon.c puts together, without its loop, signals,
+ * HTTP and reflection.
  *
- * Flow     member_start(): replica → server and services → duties → listen. A kill frees the same parts in reverse after the disk and
- *          the connections are dead, so that nothing of the teardown reaches anyone.
+ * Flow     member_start(): replica → server and services → duties → listen. A kill frees the same
+ *          parts in reverse after the disk and the connections are dead, so that nothing of the
+ *          teardown reaches anyone.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -213,7 +215,8 @@ static void disk_error_check(struct world_member *member, const struct err *err)
                         member->number + 1, err->text);
 }
 
-/* A start that failed: for a reason that passes, or the data is rotten and the member must not come back. */
+/* A start that failed: for a reason that passes, or the data is rotten and the member must not come
+ * back. */
 static void start_failed(struct world_member *member, const struct err *err)
 {
     struct world *world = member->world;
@@ -230,7 +233,9 @@ static void start_failed(struct world_member *member, const struct err *err)
         restart_later(member);
     } else if (member->half_claimed && err->code == ERR_REFUSED) {
         member->claimed =
-            true; /* only the last sync of its bootstrap had failed: the operator does what the refusal says */
+            /* only the last sync of its bootstrap had failed: the operator does what the refusal
+             * says */
+            true;
         member->half_claimed = false;
         restart_later(member);
     } else if (member->rotten && (err->code == ERR_CORRUPT || err->code == ERR_NOT_FOUND)) {

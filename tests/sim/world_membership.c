@@ -1,7 +1,9 @@
-/* The operator who changes the members under load: 3 to 5 and back, one replaced by another, through OperatorService as ckptctl does.
+/* The operator who changes the members under load: 3 to 5 and back, one replaced by another,
+ * through OperatorService as ckptctl does.
  *
- * Flow     a timer: a learner that is there is promoted; else one is added (its daemon started with --join before) or a voter removed.
- *          Refusals are answers like any other: the next look decides again. Now and then it asks for what must be refused.
+ * Flow     a timer: a learner that is there is promoted; else one is added (its daemon started with
+ *          --join before) or a voter removed. Refusals are answers like any other: the next look
+ *          decides again. Now and then it asks for what must be refused.
  * Shapes   an id is used once; slots of struct world are never used again. One request at a time.
  */
 #include <inttypes.h>
@@ -110,7 +112,8 @@ static void mistake(struct member_changes *membership,
     request(membership, "OperatorService/AddMember", number, at, NULL);
 }
 
-/* One that was started and is not in the configuration yet, or a new one; WORLD_MEMBERS_MAX: none is left. */
+/* One that was started and is not in the configuration yet, or a new one; WORLD_MEMBERS_MAX: none
+ * is left. */
 static unsigned joiner(struct world *world)
 {
     unsigned number = world->options.replicas;

@@ -1,10 +1,14 @@
-/* I38: telemetry and queue reports that are no sensible numbers: not a number, negative, huge, missing, or of long ago.
+/* I38: telemetry and queue reports that are no sensible numbers: not a number, negative, huge,
+ * missing, or of long ago.
  *
- * Flow     schedulers and model agents take odd_number() for what they say now and then (world_load.c, agent_model.c). Beside that each
- *          member that is up reads a document of an exporter every ODD_EVERY_US through the shipping parser, and hands what came out on
- *          to the nodes' health as telemetry.c does. What must come of it: world_decisions.c (no decision from such a number),
- *          world_bounds.c (cycles go on; also after healing, when these documents go on).
- * Shapes   one line per metric and node; with `alarms` what is well formed is drawn as well, so that there is something beside it.
+ * Flow     schedulers and model agents take odd_number() for what they say now and then
+ *          (world_load.c, agent_model.c). Beside that each member that is up reads a document of an
+ *          exporter every ODD_EVERY_US through the shipping parser, and hands what came out on to
+ *          the nodes' health as telemetry.c does. What must come of it: world_decisions.c (no
+ *          decision from such a number), world_bounds.c (cycles go on; also after healing, when
+ *          these documents go on).
+ * Shapes   one line per metric and node; with `alarms` what is well formed is drawn as well, so
+ *          that there is something beside it.
  */
 #include <inttypes.h>
 #include <math.h>

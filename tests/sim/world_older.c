@@ -1,8 +1,10 @@
-/* I11: an older copy of a follower's folder is put back while a leader lives that knows what it had acknowledged since: it must not be
- * taken back. In the middle of faults nobody may know (README.md, "Known limit"), so this is a trial at the end.
+/* I11: an older copy of a follower's folder is put back while a leader lives that knows what it had
+ * acknowledged since: it must not be taken back. In the middle of faults nobody may know
+ * (README.md, "Known limit"), so this is a trial at the end.
  *
- * Flow     older_keep() copies what is durable at one follower; requests are repeated and acknowledged; older_put_back() stops that
- *          follower, gives it the copy, and waits until it has ended itself for good.
+ * Flow     older_keep() copies what is durable at one follower; requests are repeated and
+ *          acknowledged; older_put_back() stops that follower, gives it the copy, and waits until
+ *          it has ended itself for good.
  */
 #include <inttypes.h>
 

@@ -1,8 +1,10 @@
-/* The operator of a running cluster, through OperatorService as ckptctl does: policy, destinations, drains, leadership, and every read that
- * there is. The members are world_membership.c's, the streams world_streams.c's.
+/* The operator of a running cluster, through OperatorService as ckptctl does: policy, destinations,
+ * drains, leadership, and every read that there is. The members are world_membership.c's, the
+ * streams world_streams.c's.
  *
- * Flow     a timer draws the next call. A refusal is an answer like any other; what must not come back is INTERNAL, UNKNOWN or
- *          UNIMPLEMENTED. What a member says of itself (DebugCheck) is compared with what the checkers know.
+ * Flow     a timer draws the next call. A refusal is an answer like any other; what must not come
+ *          back is INTERNAL, UNKNOWN or UNIMPLEMENTED. What a member says of itself (DebugCheck) is
+ *          compared with what the checkers know.
  * Shapes   one call at a time. Values stay within what the bounds of convergence allow for.
  */
 #include <inttypes.h>
@@ -246,8 +248,9 @@ static void fall_silent(void *data)
     }
 }
 
-/* What src/broker/decide/headroom.c hands on of a VMS, which nobody simulates: what it leaves for checkpoints, that it measures nothing any more,
- * how it is. Words about its health are followed by silence, so that probes alone decide in the end. */
+/* What src/broker/decide/headroom.c hands on of a VMS, which nobody simulates: what it leaves for
+ * checkpoints, that it measures nothing any more, how it is. Words about its health are followed by
+ * silence, so that probes alone decide in the end. */
 static void tell_of_storage(struct world_operator *desk)
 {
     struct sim *sim = desk->world->sim;
@@ -290,8 +293,8 @@ static const struct fsm_node *node_of(const struct world *world, unsigned agent)
     return leader == NULL ? NULL : fsm_node_find(member_fsm(leader), world->agents[agent].name);
 }
 
-/* An agent, of an empty node where there is one, is stopped for longer than a node is waited for. What is found down and empty then is
- * removed, before its agent is back or after. */
+/* An agent, of an empty node where there is one, is stopped for longer than a node is waited for.
+ * What is found down and empty then is removed, before its agent is back or after. */
 static void take_away(struct world_operator *desk)
 {
     struct world *world = desk->world;
@@ -317,7 +320,8 @@ static void remove_node(struct world_operator *desk, unsigned agent)
     call(desk, "OperatorService/RemoveNode", &message.base, &ckpt__v1__mutation_reply__descriptor);
 }
 
-/* Nodes are down for a short time: what is down and empty is removed now and then, perhaps just when its agent comes back. */
+/* Nodes are down for a short time: what is down and empty is removed now and then, perhaps just
+ * when its agent comes back. */
 static void look_for_gone(void *data)
 {
     struct world_operator *desk = data;
@@ -467,7 +471,8 @@ static void desk_free(struct world_operator *desk)
     free(desk);
 }
 
-/* Who removes nodes has a desk of its own: its calls are made just when a node is down, whatever else is asked for. */
+/* Who removes nodes has a desk of its own: its calls are made just when a node is down, whatever
+ * else is asked for. */
 void operator_start(struct world *world)
 {
     if (world->options.operator_calls == 0)

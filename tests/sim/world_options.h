@@ -1,4 +1,5 @@
-/* The options of a run: drawn from the seed, set by name, printed so that the run can be repeated. */
+/* The options of a run: drawn from the seed, set by name, printed so that the run can be
+ * repeated. */
 #ifndef CKPT_TESTS_SIM_WORLD_OPTIONS_H
 #define CKPT_TESTS_SIM_WORLD_OPTIONS_H
 

@@ -1,7 +1,9 @@
-/* What probes must find out of destinations: I35, L3. Chaos knows how each of them is; the state is asked whether the cluster does.
+/* What probes must find out of destinations: I35, L3. Chaos knows how each of them is; the state is
+ * asked whether the cluster does.
  *
- * Flow     every LOOK_US: a destination has failed, or has answered well, for as long as all samples of the verdict take, under one leader that
- *          has served meanwhile; when that has applied all of its log, its state says so.
+ * Flow     every LOOK_US: a destination has failed, or has answered well, for as long as all
+ *          samples of the verdict take, under one leader that has served meanwhile; when that has
+ *          applied all of its log, its state says so.
  * Shapes   one look at all destinations.
  */
 #include <inttypes.h>
@@ -16,8 +18,8 @@ enum {
     PROPOSED_MS = 500     /* the verdict is in the log */
 };
 
-/* One sample more than the verdict takes: its proposal may find another one of the destination under way. Before the first a probe ends that was
- * begun otherwise. */
+/* One sample more than the verdict takes: its proposal may find another one of the destination
+ * under way. Before the first a probe ends that was begun otherwise. */
 static uint64_t verdict_us(const struct world_member *leader, const struct world_target *target)
 {
     const struct config_storage_watch *limits = &leader->config->storage_watch;
@@ -31,7 +33,8 @@ static uint64_t verdict_us(const struct world_member *leader, const struct world
     return 1000 * (ms + ms / 50 + PROPOSED_MS); /* clocks run 1 % wrong */
 }
 
-/* The first sample after the log stood still: what was proposed before, the contrary maybe, was under way until then. */
+/* The first sample after the log stood still: what was proposed before, the contrary maybe, was
+ * under way until then. */
 static uint64_t next_proposal_us(const struct world *world, const struct world_member *leader)
 {
     uint64_t ms = leader->config->storage_watch.interval_ms + PROBE_MAX_MS;

@@ -1,9 +1,11 @@
-/* A leader that is overtaken and comes back: figure 8 of the Raft paper, which chance does not find within thousands of runs.
+/* A leader that is overtaken and comes back: figure 8 of the Raft paper, which chance does not find
+ * within thousands of runs.
  *
- * Flow     CUT: the leader is cut off and takes an entry that nobody else gets → RIVAL: the others elect one, which is cut off in turn before its
- *          first entry leaves it → AGAIN: the first leads a newer term and brings the others its old entry; its own disk is slow. As
- *          soon as that is committed, or a while later, it is cut off and dies → LAST: the rival meets the others. Whatever does
- *          not go that way ends the attempt, and the links heal.
+ * Flow     CUT: the leader is cut off and takes an entry that nobody else gets → RIVAL: the others
+ *          elect one, which is cut off in turn before its first entry leaves it → AGAIN: the first
+ *          leads a newer term and brings the others its old entry; its own disk is slow. As soon as
+ *          that is committed, or a while later, it is cut off and dies → LAST: the rival meets the
+ *          others. Whatever does not go that way ends the attempt, and the links heal.
  * Shapes   one at a time. The entry fills a frame, so that nothing of the new term travels with it.
  */
 #include <inttypes.h>
@@ -71,7 +73,8 @@ void overtake_elected(struct world_member *member)
     say(world, "elected");
 }
 
-/* The first one's entry is stored, and so is the rival's: all but these two meet the first one, whose disk is slow from now on. */
+/* The first one's entry is stored, and so is the rival's: all but these two meet the first one,
+ * whose disk is slow from now on. */
 static void first_returns(struct world *world, const struct raft *first)
 {
     struct world_overtake *overtake = &world->overtake;

@@ -1,7 +1,9 @@
-/* What jobs run on: the shares that a scheduler names, other sets to scale to, and what it makes of the broker's answers.
+/* What jobs run on: the shares that a scheduler names, other sets to scale to, and what it makes of
+ * the broker's answers.
  *
- * Flow     a request names a set; linearizable reads tell which set the job has. An application starts on a node that is new to it; what
- *          leaves is ended by the broker's orders, never by the scheduler.
+ * Flow     a request names a set; linearizable reads tell which set the job has. An application
+ *          starts on a node that is new to it; what leaves is ended by the broker's orders, never
+ *          by the scheduler.
  */
 #include "src/base/check.h"
 #include "tests/sim/world_internal.h"

@@ -1,7 +1,8 @@
 /* How long a preemption may wait before it does something about a victim that has not let go: L4.
  *
- * Flow     whenever its deadline is another one than before the entry, it is no later than the victim needs that is done first: one and a
- *          half timeouts, what may be put off, the grace, and what a silent node gets.
+ * Flow     whenever its deadline is another one than before the entry, it is no later than the
+ *          victim needs that is done first: one and a half timeouts, what may be put off, the
+ *          grace, and what a silent node gets.
  * Shapes   those that wait, WAITING_MAX at most.
  */
 #include <inttypes.h>

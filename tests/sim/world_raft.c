@@ -1,9 +1,10 @@
 /* Checks of replication, from inside of every member: I1-I4, I8, I9, and of I6 that what counts as
  * stored is.
  *
- * Flow     after every event the few numbers of each member that may have changed are compared with what they were (step); at every
- *          election the new leader's log is compared with all that is committed (I4); entries are compared when they are
- *          appended, when a member knows them to be committed, and all of a log at elections and every few seconds (I3).
+ * Flow     after every event the few numbers of each member that may have changed are compared with
+ *          what they were (step); at every election the new leader's log is compared with all that
+ *          is committed (I4); entries are compared when they are appended, when a member knows them
+ *          to be committed, and all of a log at elections and every few seconds (I3).
  * Shapes   tables over terms and indexes, grown as they come.
  */
 #include <inttypes.h>
@@ -110,8 +111,8 @@ static uint64_t entry_hash(const struct raft_entry *entry)
     return fsm_hash_bytes(hash, bytes + length - part, part) | 1;
 }
 
-/* The same index and term: the same entry, on every member and for ever; and the same term before it, so that by induction all that
- * comes before is the same. */
+/* The same index and term: the same entry, on every member and for ever; and the same term before
+ * it, so that by induction all that comes before is the same. */
 static void entry_compare(struct world *world, unsigned number, uint64_t index,
                           const struct raft_entry *entry, uint64_t before)
 {
@@ -257,7 +258,8 @@ void raft_checks_logs(struct world *world)
 
 /* ---- I4 ---- */
 
-/* What was committed in an earlier term. A leader that hears of its election late may find that a later term has begun. */
+/* What was committed in an earlier term. A leader that hears of its election late may find that a
+ * later term has begun. */
 static void leader_complete(struct world_member *member, uint64_t term)
 {
     struct world *world = member->world;
@@ -324,7 +326,8 @@ static void vote_check(struct world_member *member, uint64_t term, uint64_t vote
     *known = vote;
 }
 
-/* Committed entries: the term that each was committed with, remembered once, compared ever after. */
+/* Committed entries: the term that each was committed with, remembered once, compared ever
+ * after. */
 static void commit_check(struct world_member *member, const struct raft *raft)
 {
     struct raft_checks *checks = member->world->raft;
@@ -414,7 +417,8 @@ void raft_checks_step(struct world *world)
     }
 }
 
-/* Read back from the disk: the term may not have gone back, and the vote in it is the one that was given. */
+/* Read back from the disk: the term may not have gone back, and the vote in it is the one that was
+ * given. */
 void raft_checks_started(struct world_member *member)
 {
     member->seen_leads = false;

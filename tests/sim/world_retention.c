@@ -1,8 +1,11 @@
-/* When a folder may be removed: I28, I29. What world_collected() asks of the newest complete one, for all of them and by the policy's time.
+/* When a folder may be removed: I28, I29. What world_collected() asks of the newest complete one,
+ * for all of them and by the policy's time.
  *
- * Flow     a folder of a complete checkpoint is kept for the retention since its completion, that of a failed attempt for a timeout since its
- *          end; of a job that may be started again the newest ones stay whatever their age, until it is COMPLETED, or has been FAILED for the retention.
- *          Of each number of the policy the least counts that was in force since: a review may have been then.
+ * Flow     a folder of a complete checkpoint is kept for the retention since its completion, that
+ *          of a failed attempt for a timeout since its end; of a job that may be started again the
+ *          newest ones stay whatever their age, until it is COMPLETED, or has been FAILED for the
+ *          retention. Of each number of the policy the least counts that was in force since: a
+ *          review may have been then.
  * Shapes   a record per checkpoint that has ended, and one per job.
  */
 #include <inttypes.h>
@@ -150,7 +153,8 @@ static struct ended *item_of(struct world *world, uint64_t checkpoint_id, const 
     return item;
 }
 
-/* Of an eighth of the folders the service may not remove anything; of another one it may not until everything works. */
+/* Of an eighth of the folders the service may not remove anything; of another one it may not until
+ * everything works. */
 bool world_keeps(struct world *world, const char *path)
 {
     const char *last = strrchr(path, '/');

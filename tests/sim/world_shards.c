@@ -1,6 +1,8 @@
-/* I27: a checkpoint is of all nodes that its job has. What world_state.c asks of each shard, this asks of their number.
+/* I27: a checkpoint is of all nodes that its job has. What world_state.c asks of each shard, this
+ * asks of their number.
  *
- * Flow     when an attempt is dispatched each node of the job has a shard to write, and no other; when it is complete these are its shards.
+ * Flow     when an attempt is dispatched each node of the job has a shard to write, and no other;
+ *          when it is complete these are its shards.
  * Shapes   one attempt at a time of each job.
  */
 #include <inttypes.h>

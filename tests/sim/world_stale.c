@@ -1,6 +1,8 @@
-/* One who asks any member, leading or not, for what it has: each stale answer says how old it may be, and that is true (I7).
+/* One who asks any member, leading or not, for what it has: each stale answer says how old it may
+ * be, and that is true (I7).
  *
- * Flow     a timer: each member in turn, one read after the other. What is answered was so when it was asked, or later.
+ * Flow     a timer: each member in turn, one read after the other. What is answered was so when it
+ *          was asked, or later.
  * Shapes   one call at a time, a client for each member: it does not follow the leader.
  */
 #include <stdio.h>

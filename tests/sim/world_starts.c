@@ -1,4 +1,5 @@
-/* I43 in time: a job whose application runs on all of its nodes is not STARTING for ever, whatever reports were lost. */
+/* I43 in time: a job whose application runs on all of its nodes is not STARTING for ever, whatever
+ * reports were lost. */
 #include <stdio.h>
 
 #include "tests/sim/agent_world.h"

@@ -1,7 +1,8 @@
 /* Checks of the replicated state: I5, I10, I12, I20-I30, I35, and what must have come to its end.
  *
- * Flow     every applied entry of every member: index and hash against the table (I5, I12). The first member that applies an index is
- *          the one whose new events are read: each move of a checkpoint or an allocation is checked against what the world knows.
+ * Flow     every applied entry of every member: index and hash against the table (I5, I12). The
+ *          first member that applies an index is the one whose new events are read: each move of a
+ *          checkpoint or an allocation is checked against what the world knows.
  * Shapes   one record per checkpoint ever created, found by its sequence; one per job.
  */
 #include <inttypes.h>
@@ -174,7 +175,8 @@ static bool ends_paused(const struct fsm *fsm, const Ckpt__V1__Event *event, boo
     }
 }
 
-/* I24: each pause is followed by one resumption, and the state counts as many of both as there were. */
+/* I24: each pause is followed by one resumption, and the state counts as many of both as there
+ * were. */
 static void checkpoint_paused_or_left(struct world *world, const struct fsm *fsm,
                                       const Ckpt__V1__Event *event, struct checkpoint_facts *facts)
 {
@@ -591,7 +593,8 @@ bool state_checks_is_life(const struct world *world, const struct world_job *job
 
 /* ---- what nodes know ---- */
 
-/* I20: an order comes from applied state, so the dispatch of the attempt must be among the events already. */
+/* I20: an order comes from applied state, so the dispatch of the attempt must be among the events
+ * already. */
 void world_asked(struct world *world, unsigned agent, const char *allocation_id,
                  uint64_t checkpoint_id, uint32_t attempt, uint64_t epoch, uint64_t term)
 {
@@ -761,8 +764,9 @@ static const struct fsm_preemption *waiting_preemption(struct world *world)
     return preemption;
 }
 
-/* I23, L3, L4: nothing waits for ever once everything works. A job on a draining node that nobody started is asked again and again. Of
- * several stops the oldest is told, and since when it lasts (0: it is no stop). */
+/* I23, L3, L4: nothing waits for ever once everything works. A job on a draining node that nobody
+ * started is asked again and again. Of several stops the oldest is told, and since when it lasts
+ * (0: it is no stop). */
 const char *state_checks_settled(struct world *world, uint64_t *ret_stops_us)
 {
     struct state_checks *checks = world->state;

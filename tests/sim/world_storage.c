@@ -1,4 +1,5 @@
-/* Destinations: what workers find there, by the state that chaos puts them into. See sim_worker.h. */
+/* Destinations: what workers find there, by the state that chaos puts them into. See
+ * sim_worker.h. */
 #include <stdio.h>
 #include <string.h>
 

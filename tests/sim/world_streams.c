@@ -1,10 +1,12 @@
-/* Streams that clients keep open: one watches the events of the cluster, the others take a backup and look at the events now and then,
- * of any member.
+/* Streams that clients keep open: one watches the events of the cluster, the others take a backup
+ * and look at the events now and then, of any member.
  *
- * Flow     watch: every event once and in order, over all leaders, equal to what the state of the first member that applied it said
- *          (docs: resume after the last sequence seen). Backup: what arrived whole is read back as a restore would do, and its state is
- *          the one that everybody had at that index (I12). Look: a watch that does not follow; one that ends well has
- *          told every event that was acknowledged, with anything, before it was asked for (I7).
+ * Flow     watch: every event once and in order, over all leaders, equal to what the state of the
+ *          first member that applied it said (docs: resume after the last sequence seen). Backup:
+ *          what arrived whole is read back as a restore would do, and its state is the one that
+ *          everybody had at that index (I12). Look: a watch that does not follow; one that ends
+ *          well has told every event that was acknowledged, with anything, before it was asked for
+ *          (I7).
  * Shapes   one of each at a time; they begin again behind a pause when they end.
  */
 #include <inttypes.h>

@@ -1,7 +1,9 @@
-/* Checks of what stops without having asked for it: I24, I30, I31, I32, I35. Each reads the events of an entry when it is first applied.
+/* Checks of what stops without having asked for it: I24, I30, I31, I32, I35. Each reads the events
+ * of an entry when it is first applied.
  *
- * Flow     an outage: the events behind TARGET_DOWN pause, one by one, what was active there. A victim: what the state says of it after the
- *          entry that took it. An end by order: on none of its nodes anything lives, or the node is down, or has had its time.
+ * Flow     an outage: the events behind TARGET_DOWN pause, one by one, what was active there. A
+ *          victim: what the state says of it after the entry that took it. An end by order: on none
+ *          of its nodes anything lives, or the node is down, or has had its time.
  * Shapes   one record per job; the victims of one entry.
  */
 #include <inttypes.h>
@@ -107,7 +109,8 @@ static void victim_event(struct world *world, const struct fsm *fsm, const Ckpt_
     checks->jobs[job - world->jobs].preemption_id = event->number;
 }
 
-/* Of the nodes that it was to give. One that shrinks has left them in the same entry where its parts there had ended before. */
+/* Of the nodes that it was to give. One that shrinks has left them in the same entry where its
+ * parts there had ended before. */
 static bool holds_given(const struct fsm_allocation *allocation,
                         const struct fsm_preemption *preemption)
 {
@@ -140,7 +143,8 @@ static bool released_before_it_ran(const struct fsm_allocation *allocation)
            REASON(PREEMPTED);
 }
 
-/* I35: nothing is asked of a destination that is unavailable. Who is taken all the same is forced to, is told to end, and fails. */
+/* I35: nothing is asked of a destination that is unavailable. Who is taken all the same is forced
+ * to, is told to end, and fails. */
 static void victim_check(struct world *world, const struct fsm *fsm, unsigned number)
 {
     struct victim_facts *facts = &world->victims->jobs[number];
@@ -179,7 +183,8 @@ static bool ended_by_order(const struct world_job *job, const Ckpt__V1__Event *e
            !job->ended;
 }
 
-/* Several nodes may go and come back in one entry: who is down at an end is what the events before it say. */
+/* Several nodes may go and come back in one entry: who is down at an end is what the events before
+ * it say. */
 static void node_event(struct world *world, const Ckpt__V1__Event *event)
 {
     int agent = world_agent_number(event->subject);
@@ -208,8 +213,9 @@ static bool lives(const struct world *world, const struct world_job *job, unsign
                : world_model_lives(agent, (unsigned)(job - world->jobs), known);
 }
 
-/* I30: nodes are given back when all parts have ended, or their node is down now, or after the time that a silent node gets: who was
- * told late, was away, or cannot kill it may then still have it alive. */
+/* I30: nodes are given back when all parts have ended, or their node is down now, or after the time
+ * that a silent node gets: who was told late, was away, or cannot kill it may then still have it
+ * alive. */
 static void check_released(struct world *world, const struct fsm *fsm, const struct world_job *job,
                            Ckpt__V1__Reason reason)
 {
@@ -241,7 +247,8 @@ static void check_left(struct world *world, const struct world_job *job, uint32_
                             world_agent_name(agent));
 }
 
-/* I30: nodes that leave are given back as those of a job that ends; what is forced to leave at once is ended afterwards. */
+/* I30: nodes that leave are given back as those of a job that ends; what is forced to leave at once
+ * is ended afterwards. */
 static void note_leaving(struct world *world, const struct fsm *fsm, unsigned number)
 {
     struct victim_facts *facts = &world->victims->jobs[number];

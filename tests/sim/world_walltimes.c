@@ -1,11 +1,13 @@
 /* The ends of walltimes that leaders tell and agents keep: I33, too early and too late.
  *
- * Flow     each entry that is applied first: the state's time then. An order set names the index that it was derived from: of each part on its
- *          node that has a walltime it must tell what is left, as of a moment between that entry and now. What an agent keeps for
- *          what it runs is what it was told.
- * Shapes   one time per index. The state's time is what counts: it falls behind the world's when leaders follow each other whose
- *          messages are slow (src/broker/replica/state_clock.h).
- * Absent   ends that come too early of a leader whose wall clock was set: the state's time may then be another than the world's.
+ * Flow     each entry that is applied first: the state's time then. An order set names the index
+ *          that it was derived from: of each part on its node that has a walltime it must tell what
+ *          is left, as of a moment between that entry and now. What an agent keeps for what it runs
+ *          is what it was told.
+ * Shapes   one time per index. The state's time is what counts: it falls behind the world's when
+ *          leaders follow each other whose messages are slow (src/broker/replica/state_clock.h).
+ * Absent   ends that come too early of a leader whose wall clock was set: the state's time may then
+ *          be another than the world's.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -132,7 +134,8 @@ static void check_part(struct world *world, unsigned agent, const struct world_j
                         state_ms - wall_ms(world));
 }
 
-/* Each part that may run is named, and none else; one that is told to end is not any more when it has. */
+/* Each part that may run is named, and none else; one that is told to end is not any more when it
+ * has. */
 void walltimes_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet *orders)
 {
     struct part_wanted wanted;
@@ -194,7 +197,8 @@ void walltimes_kept(struct world *world, const struct agent_machine *machine,
         wall_ms(world) + left_ms + drifted_ms(world) + SLACK_MS < end_ms)
         world_violation(world, "I33", "%s is to end on %s %" PRIu64 " ms before its walltime",
                         job->id, machine->name, end_ms - wall_ms(world) - left_ms);
-    /* Where a clock was set forward, a job has ended before its agent, which may be away, has heard so; its record may be gone by then. */
+    /* Where a clock was set forward, a job has ended before its agent, which may be away, has heard
+     * so; its record may be gone by then. */
     if (world->counts.clock_steps > 0 && ends_wanted(world, (unsigned)(job - world->jobs), agent) &&
         (machine->agent.orders == NULL ||
          part_of(machine->agent.orders, entry->allocation_id) == NULL))

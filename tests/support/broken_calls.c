@@ -1,9 +1,12 @@
-/* Calls to a member's disk that fail, lie, or are the last that its process makes. Preloaded by disks.py.
+/* Calls to a member's disk that fail, lie, or are the last that its process makes. Preloaded by
+ * disks.py.
  *
- * Flow     $BROKEN_CALLS is a file that the test and the process map: calls of the kinds that are armed, to files whose path contains a
- *          text, are counted; what the test wants befalls those from `first` to `last`.
+ * Flow     $BROKEN_CALLS is a file that the test and the process map: calls of the kinds that are
+ *          armed, to files whose path contains a text, are counted; what the test wants befalls
+ *          those from `first` to `last`.
  * Shapes   struct control is laid out by disks.py, too.
- * Absent   what goes through stdio, readdir(3) and statvfs(3): the members' folders are read and written by the calls below.
+ * Absent   what goes through stdio, readdir(3) and statvfs(3): the members' folders are read and
+ *          written by the calls below.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

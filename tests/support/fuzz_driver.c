@@ -1,7 +1,9 @@
-/* Runs a libFuzzer target without libFuzzer: seeded mutations of the target's own starting inputs, for a bounded time.
+/* Runs a libFuzzer target without libFuzzer: seeded mutations of the target's own starting inputs,
+ * for a bounded time.
  *
- * Flow     main() draws or takes a seed (SEED=n), mutates, calls LLVMFuzzerTestOneInput, keeps interesting lengths.
- *          FUZZ_SECONDS (2) bounds it. The seed is printed first: the same seed replays the same inputs.
+ * Flow     main() draws or takes a seed (SEED=n), mutates, calls LLVMFuzzerTestOneInput, keeps
+ *          interesting lengths. FUZZ_SECONDS (2) bounds it. The seed is printed first: the same
+ *          seed replays the same inputs.
  * Absent   coverage guidance: `make fuzz F=...` runs the same target under libFuzzer.
  */
 #include <signal.h>
@@ -13,7 +15,8 @@
 #include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
-/* A target may offer valid inputs to mutate: returns the length of the i-th, 0 when there are no more. */
+/* A target may offer valid inputs to mutate: returns the length of the i-th, 0 when there are no
+ * more. */
 __attribute__((weak)) size_t fuzz_seed_input(size_t i, uint8_t *bytes, size_t size);
 
 enum { INPUT_MAX = 1 << 16, CORPUS_MAX = 256 };

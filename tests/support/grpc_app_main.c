@@ -1,9 +1,11 @@
-/* An application of the gRPC way for tests, and an example of one: grpc_app MODE_FILE SOCKET, under `ckpt-run --profile grpc`.
+/* An application of the gRPC way for tests, and an example of one: grpc_app MODE_FILE SOCKET, under
+ * `ckpt-run --profile grpc`.
  *
- * Flow     listen on unix:SOCKET -> AppService.Register at $CKPT_AGENT_SOCKET -> serve AppCheckpointService.Checkpoint. How a call is
- *          answered is read from MODE_FILE at each: "done"; "slow MS" with progress meanwhile; "fail TEXT"; "defer MS" as long as it
- *          may, then done; "defy MS" also when it may not; "hold": no answer; "end": none either, and the call is over; "die";
- *          "twice": a sentinel beside the call, and a deferral after it.
+ * Flow     listen on unix:SOCKET -> AppService.Register at $CKPT_AGENT_SOCKET -> serve
+ *          AppCheckpointService.Checkpoint. How a call is answered is read from MODE_FILE at each:
+ *          "done"; "slow MS" with progress meanwhile; "fail TEXT"; "defer MS" as long as it may,
+ *          then done; "defy MS" also when it may not; "hold": no answer; "end": none either, and
+ *          the call is over; "die"; "twice": a sentinel beside the call, and a deferral after it.
  * Shapes   one call at a time. Each is one line on stdout: "call 1-42-1 left=300000".
  */
 #include <inttypes.h>

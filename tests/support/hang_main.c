@@ -1,4 +1,5 @@
-/* A worker that does not end: set-user-ID root, it cannot be killed by a daemon of another user, as if it hung in the kernel.
+/* A worker that does not end: set-user-ID root, it cannot be killed by a daemon of another user, as
+ * if it hung in the kernel.
  *
  * Flow     becomes root for good -> writes its process id to $HANG_PID_FILE -> waits for ever.
  */

@@ -1,9 +1,13 @@
-/* heat: a real iterative program with state, for tests and the demo: 2-D heat conduction by Jacobi iteration.
+/* heat: a real iterative program with state, for tests and the demo: 2-D heat conduction by Jacobi
+ * iteration.
  *
- * Flow     restore from $CKPT_RESTORE_DIR when set; iterate; SIGUSR1 sets a flag, and after the iteration $CKPT_DIR/request tells where to
- *          write grid and iteration; then $CKPT_DIR/done by rename. The result goes to --output by rename.
- * Shapes   an N x N grid of doubles, swept in one fixed order: the result is the same to the bit, however often it was interrupted.
- * Errors   a checkpoint that cannot be written is told by status=... in the sentinel; the computation goes on.
+ * Flow     restore from $CKPT_RESTORE_DIR when set; iterate; SIGUSR1 sets a flag, and after the
+ *          iteration $CKPT_DIR/request tells where to write grid and iteration; then $CKPT_DIR/done
+ *          by rename. The result goes to --output by rename.
+ * Shapes   an N x N grid of doubles, swept in one fixed order: the result is the same to the bit,
+ *          however often it was interrupted.
+ * Errors   a checkpoint that cannot be written is told by status=... in the sentinel; the
+ *          computation goes on.
  * Absent   threads, MPI: one process computes the whole grid.
  */
 #include <errno.h>

@@ -1,7 +1,8 @@
 /* Our gRPC client for tests against servers in other languages: rpc_ask ADDRESS.
  *
- * Flow     runs a fixed set of calls one after another against the methods of the test's server (/test.T/Unary, /Fail, /Chat,
- *          /Hold, /Missing) and prints one line for each: "NAME STATUS messages=N bytes=N text".
+ * Flow     runs a fixed set of calls one after another against the methods of the test's server
+ *          (/test.T/Unary, /Fail, /Chat, /Hold, /Missing) and prints one line for each: "NAME
+ *          STATUS messages=N bytes=N text".
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* A small gRPC server for tests in other languages: echo in every shape, health, reflection.
  *
- * Flow     listens on a free port of 127.0.0.1, prints "port N" and serves until stdin ends; then drains and exits.
- *          Lines on stdin: "serving NAME", "not-serving NAME" set health; "drain" drains.
+ * Flow     listens on a free port of 127.0.0.1, prints "port N" and serves until stdin ends; then
+ *          drains and exits. Lines on stdin: "serving NAME", "not-serving NAME" set health; "drain"
+ *          drains.
  * Absent   everything a real server does with its calls.
  */
 #include <stdio.h>
@@ -19,7 +20,8 @@ static uv_pipe_t input;
 static char line[256];
 static size_t line_length;
 
-/* The metadata "x-echo" comes back as a trailer, "x-status" is the status to end with, "x-text" its message. */
+/* The metadata "x-echo" comes back as a trailer, "x-status" is the status to end with, "x-text" its
+ * message. */
 static void finish(struct rpc_call *call)
 {
     const char *echo = rpc_call_metadata(call, "x-echo");

@@ -1,4 +1,5 @@
-/* The one place that includes cmocka, after the four headers it wants. Also what cmocka 1.1.5 lacks. */
+/* The one place that includes cmocka, after the four headers it wants. Also what cmocka 1.1.5
+ * lacks. */
 #ifndef CKPT_TESTS_SUPPORT_TEST_H
 #define CKPT_TESTS_SUPPORT_TEST_H
 

@@ -1,4 +1,5 @@
-/* A site with its CA and certificates in a folder of its own under /tmp, for tests of every layer that uses TLS. */
+/* A site with its CA and certificates in a folder of its own under /tmp, for tests of every layer
+ * that uses TLS. */
 #ifndef CKPT_TESTS_SUPPORT_TLS_SITE_H
 #define CKPT_TESTS_SUPPORT_TLS_SITE_H
 

@@ -1,4 +1,5 @@
-/* AppService.ListOwnJobs on the agent's unix socket: what an owner sees of the own jobs on this node. */
+/* AppService.ListOwnJobs on the agent's unix socket: what an owner sees of the own jobs on this
+ * node. */
 #ifndef CKPT_AGENT_APP_JOBS_H
 #define CKPT_AGENT_APP_JOBS_H
 
@@ -11,7 +12,8 @@
 
 void app_jobs_serve(struct rpc_server *server, struct agent *agent);
 
-/* The parts of it. Root sees all; others what belongs to them here, or runs as them while nobody is known to own it. */
+/* The parts of it. Root sees all; others what belongs to them here, or runs as them while nobody is
+ * known to own it. */
 bool app_jobs_seen(const struct allocation *allocation, uid_t uid);
 Ckpt__V1__OwnJobState app_jobs_state(const struct allocation *allocation);
 

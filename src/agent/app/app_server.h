@@ -1,10 +1,12 @@
 /* The agent's unix socket: ckpt-run attaches here for each life of its application.
  *
- * Flow     hello -> checks -> sweep of the work folder -> restore -> ready; started -> process_attached; ended -> process_woken.
- *          A stream that breaks changes nothing for the application: ckpt-run opens another one with running = true. When that one
- *          does not come but another ckpt-run does, the application that was left behind is ended and started again by it.
- * Shapes   one stream per allocation; the caller is who SO_PEERCRED says, and the application must run as that user.
- *          The socket gets its mode by the program's umask.
+ * Flow     hello -> checks -> sweep of the work folder -> restore -> ready; started ->
+ *          process_attached; ended -> process_woken. A stream that breaks changes nothing for the
+ *          application: ckpt-run opens another one with running = true. When that one does not come
+ *          but another ckpt-run does, the application that was left behind is ended and started
+ *          again by it.
+ * Shapes   one stream per allocation; the caller is who SO_PEERCRED says, and the application must
+ *          run as that user. The socket gets its mode by the program's umask.
  * Errors   a refusal is AttachReady.error (one line with the next step), then the stream ends.
  */
 #ifndef CKPT_AGENT_APP_SERVER_H
@@ -27,7 +29,8 @@ __attribute__((format(printf, 2, 3))) void app_stream_say(struct app_stream *str
                                                           const char *format, ...);
 /* The allocation goes away. */
 void app_stream_orphan(struct app_stream *stream);
-/* Something a waiting hello may have waited for has happened: an attempt ended, reports were acknowledged, orders changed. */
+/* Something a waiting hello may have waited for has happened: an attempt ended, reports were
+ * acknowledged, orders changed. */
 void app_stream_poll(struct app_stream *stream);
 /* A new ckpt-run that has not heard yet for which life it would start its application. */
 bool app_stream_asks(const struct app_stream *stream);

@@ -1,7 +1,9 @@
-/* One ckpt-run's stream on the agent's socket: what app_server.c (its life) and app_hello.c (who may attach) share.
+/* One ckpt-run's stream on the agent's socket: what app_server.c (its life) and app_hello.c (who
+ * may attach) share.
  *
  * Flow     app_server.c: GREETING --hello--> app_hello.c --admitted--> WAITING or RUNNING.
- * Shapes   a stream belongs to its call; its allocation points back to it while it is the one that is attached.
+ * Shapes   a stream belongs to its call; its allocation points back to it while it is the one that
+ *          is attached.
  */
 #ifndef CKPT_AGENT_APP_STREAM_H
 #define CKPT_AGENT_APP_STREAM_H
@@ -41,8 +43,8 @@ struct app_stream {
     bool over;        /* ... which has ended here */
     uint64_t said_us; /* why it waits; 0: not yet */
     bool absent_seen; /* WAITING: nothing of the life before is alive */
-    uint64_t
-        reports_until; /* a restart waits until these are taken: the restart point may depend on them */
+    /* a restart waits until these are taken: the restart point may depend on them */
+    uint64_t reports_until;
     struct clock_timer *timer;
     struct restore *restore;
     struct path_open *look; /* LOOKING; NULL else */

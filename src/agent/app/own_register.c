@@ -73,7 +73,8 @@ static void request_refuse(struct own_request *request, enum rpc_status status, 
     request_free(request);
 }
 
-/* Its owner sees it before anything of it has started. What is known of an id here stays: it is the broker who says whose that is. */
+/* Its owner sees it before anything of it has started. What is known of an id here stays: it is the
+ * broker who says whose that is. */
 static void keep_owner(const struct own_request *request)
 {
     struct allocation *allocation = agent_get(request->agent, request->message->allocation_id);
@@ -187,7 +188,8 @@ static void up_ask(void *data)
 
 /* ---- whose it is ---- */
 
-/* A name that the cluster cannot hold is left for the number, by which the agent finds the user as well. */
+/* A name that the cluster cannot hold is left for the number, by which the agent finds the user as
+ * well. */
 static void name_found(void *data, const struct worker_result *result)
 {
     struct own_request *request = data;
@@ -309,7 +311,8 @@ static void on_message(struct rpc_call *call, void *data, const uint8_t *bytes, 
     name_find(request);
 }
 
-/* What the broker was told may take effect all the same: the caller asks again, and hears that it exists. */
+/* What the broker was told may take effect all the same: the caller asks again, and hears that it
+ * exists. */
 static void on_cancel(struct rpc_call *call, void *data)
 {
     struct own_request *request = rpc_call_data(call);

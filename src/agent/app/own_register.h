@@ -1,8 +1,11 @@
-/* AppService.RegisterOwnJob on the agent's unix socket: a user of the node registers a job of the own on it, without a key of the cluster.
+/* AppService.RegisterOwnJob on the agent's unix socket: a user of the node registers a job of the
+ * own on it, without a key of the cluster.
  *
- * Flow     request -> ckpt-worker name (a directory of users may not answer) -> BrokerService/RegisterOwnAllocation at the leader, with one
- *          request id however often it is tried -> reply. The broker holds the agent to its own node, and the job to class 0.
- * Shapes   one channel pair for all; four at a time of one user, and 100 of one user that are registered here and not started.
+ * Flow     request -> ckpt-worker name (a directory of users may not answer) ->
+ *          BrokerService/RegisterOwnAllocation at the leader, with one request id however often it
+ *          is tried -> reply. The broker holds the agent to its own node, and the job to class 0.
+ * Shapes   one channel pair for all; four at a time of one user, and 100 of one user that are
+ *          registered here and not started.
  * Errors   as gRPC statuses; refusals of the broker go on to the caller as they are.
  */
 #ifndef CKPT_AGENT_OWN_REGISTER_H

@@ -12,7 +12,8 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 
-/* An order to terminate may come before ckpt-run attached its application again, or before it attached at all. */
+/* An order to terminate may come before ckpt-run attached its application again, or before it
+ * attached at all. */
 enum { TERMINATE_ATTACH_WAIT_US = 3000000, RECONCILE_AGAIN_US = 200000, REPORT_DETAIL_BYTES = 201 };
 
 static void reconcile_fire(void *data);
@@ -84,8 +85,8 @@ static bool ordered(const struct agent *agent, const char *allocation_id)
     return agent->orders != NULL && reconcile_part(agent->orders, allocation_id) != NULL;
 }
 
-/* Forgets the oldest that nothing refers to. Its attempts need not be remembered: ids only grow, and an order that the leader no
- * longer derives never comes again above the fence. */
+/* Forgets the oldest that nothing refers to. Its attempts need not be remembered: ids only grow,
+ * and an order that the leader no longer derives never comes again above the fence. */
 static void prune(struct agent *agent, size_t keep, bool owned)
 {
     struct list *at = agent->allocations.next;
@@ -160,7 +161,8 @@ void agent_close(struct agent *agent)
 
 /* ---- reports ---- */
 
-/* Protocol texts are UTF-8 of at most 200 bytes; what a process or a worker calls itself need not be. */
+/* Protocol texts are UTF-8 of at most 200 bytes; what a process or a worker calls itself need not
+ * be. */
 static void text_tame(const char *text, char tame[REPORT_DETAIL_BYTES])
 {
     size_t i = 0;
@@ -281,8 +283,8 @@ void agent_take_orders(struct agent *agent, Ckpt__V1__OrderSet *take_orders)
     agent_prune(agent, AGENT_ALLOCATIONS_KEPT);
 }
 
-/* Nothing runs here that could be stopped. Just after the start of the agent ckpt-run may be about to attach what the journal
- * does not know. */
+/* Nothing runs here that could be stopped. Just after the start of the agent ckpt-run may be about
+ * to attach what the journal does not know. */
 static bool terminate_too_early(const struct agent *agent, const struct allocation *allocation)
 {
     return allocation->process.state == PROCESS_ABSENT && !allocation->entry.ended &&

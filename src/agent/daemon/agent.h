@@ -2,9 +2,11 @@
  *
  * Flow     session (orders) -> agent_take_orders -> reconcile -> allocation -> attempt | process; app_server (ckpt-run) -> allocation;
  *          every fact -> agent_commit: journal first, then the session sends it.
- * Shapes   one struct agent per process, one loop; it owns the allocations (at most AGENT_ALLOCATIONS_MAX) and the last order set.
+ * Shapes   one struct agent per process, one loop; it owns the allocations (at most
+ *          AGENT_ALLOCATIONS_MAX) and the last order set.
  * Units    *_us monotonic, *_ms durations or wall time as named.
- * Errors   a journal that cannot be written stops the program: agent_commit does not return then. Applications live on.
+ * Errors   a journal that cannot be written stops the program: agent_commit does not return then.
+ *          Applications live on.
  */
 #ifndef CKPT_AGENT_AGENT_H
 #define CKPT_AGENT_AGENT_H
@@ -82,8 +84,9 @@ void agent_retake_part(struct allocation *allocation);
 /* Runs reconcile from the loop, once, however often it is asked for. */
 void agent_reconcile_soon(struct agent *agent);
 
-/* Durable when it returns: the entry (or NULL) together with the report (or NULL). since_us: instant from which the report's
- * age counts; 0: it has none. The report's sequence and time are set here. */
+/* Durable when it returns: the entry (or NULL) together with the report (or NULL). since_us:
+ * instant from which the report's age counts; 0: it has none. The report's sequence and time are
+ * set here. */
 void agent_commit(struct agent *agent, const struct ledger_entry *entry,
                   Ckpt__V1__AgentReport *report, uint64_t since_us);
 

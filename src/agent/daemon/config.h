@@ -1,6 +1,8 @@
-/* The agent's configuration: a YAML file by a table of keys (src/serve/settings.h), overridden by flags.
+/* The agent's configuration: a YAML file by a table of keys (src/serve/settings.h), overridden by
+ * flags.
  *
- * Flow     agent_config_init(); settings_load() or settings_parse() of its settings; flags; agent_config_check().
+ * Flow     agent_config_init(); settings_load() or settings_parse() of its settings; flags;
+ *          agent_config_check().
  * Shapes   it owns its texts and does not move; agent_config_close() accepts one that is zeros.
  */
 #ifndef CKPT_AGENT_CONFIG_H

@@ -1,4 +1,5 @@
-/* The agent's certificate (src/serve/certificates.h): its files are found by the node's name and must name it. */
+/* The agent's certificate (src/serve/certificates.h): its files are found by the node's name and
+ * must name it. */
 #ifndef CKPT_AGENT_CREDENTIALS_H
 #define CKPT_AGENT_CREDENTIALS_H
 

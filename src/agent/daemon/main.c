@@ -1,8 +1,9 @@
 /* ckpt-agentd: the node agent's program.
  *
- * Flow     flags, configuration, journal, then one loop until SIGTERM or SIGINT. Applications are left running; the next start of
- *          the agent takes them up again.
- * Errors   exit code 2: configuration or flags; 1: the journal, the socket, the disk. One line each, with the next step.
+ * Flow     flags, configuration, journal, then one loop until SIGTERM or SIGINT. Applications are
+ *          left running; the next start of the agent takes them up again.
+ * Errors   exit code 2: configuration or flags; 1: the journal, the socket, the disk. One line
+ *          each, with the next step.
  */
 #include <errno.h>
 #include <getopt.h>

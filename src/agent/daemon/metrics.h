@@ -1,6 +1,7 @@
 /* The metrics of ckpt-agentd: the table.
  *
- * Flow     a row of the table; its value is set by read_agent() (metrics.c) when the text is asked for.
+ * Flow     a row of the table; its value is set by read_agent() (metrics.c) when the text is asked
+ *          for.
  * Units    base units, as in the names.
  */
 #ifndef CKPT_AGENT_METRICS_H

@@ -1,13 +1,19 @@
-/* What the kernel knows of the node's memory errors, temperatures and GPUs: EDAC, hwmon, thermal zones and PCI below sysfs.
+/* What the kernel knows of the node's memory errors, temperatures and GPUs: EDAC, hwmon, thermal
+ * zones and PCI below sysfs.
  *
- * Flow     sensors_start() reads on a thread of libuv's pool, since a sensor behind a slow bus may take its time; done() comes on the loop
- *          once, unless sensors_detach(). sensors_read() is the reading itself.
- * Shapes   SENSORS_FOLDERS_MAX controllers, chips and zones, SENSORS_PER_CHIP_MAX temperatures each, SENSORS_PCI_MAX functions on the PCI bus.
+ * Flow     sensors_start() reads on a thread of libuv's pool, since a sensor behind a slow bus may
+ *          take its time; done() comes on the loop once, unless sensors_detach(). sensors_read() is
+ *          the reading itself.
+ * Shapes   SENSORS_FOLDERS_MAX controllers, chips and zones, SENSORS_PER_CHIP_MAX temperatures
+ *          each, SENSORS_PCI_MAX functions on the PCI bus.
  * Units    errors since boot, summed over all memory controllers; thousandths of degrees Celsius.
- * Errors   what is not there or cannot be read is unknown, never 0: `ecc_measured` says whether the counts are counts.
- * GPUs     PCI functions of the known makers whose class is a 3D, display or processing accelerator's; virtual functions are parts of one.
+ * Errors   what is not there or cannot be read is unknown, never 0: `ecc_measured` says whether the
+ *          counts are counts.
+ * GPUs     PCI functions of the known makers whose class is a 3D, display or processing
+ *          accelerator's; virtual functions are parts of one.
  * Absent   counters of GPUs: they come with DCGM (src/telemetry).
- * Source   Documentation/admin-guide/ras.rst, Documentation/hwmon/sysfs-interface.rst of the kernel; L-004.
+ * Source   Documentation/admin-guide/ras.rst, Documentation/hwmon/sysfs-interface.rst of the
+ *          kernel; L-004.
  */
 #ifndef CKPT_AGENT_SENSORS_H
 #define CKPT_AGENT_SENSORS_H

@@ -27,8 +27,8 @@ struct session {
     struct agent *agent;
     struct rpc_follow *follow;
     struct rpc_client_call *call; /* NULL: waits for the retry timer */
-    struct clock_timer
-        *timer; /* without a call: dial again; before the welcome: give up; then: heartbeat */
+    /* without a call: dial again; before the welcome: give up; then: heartbeat */
+    struct clock_timer *timer;
     bool welcomed;
     bool blocked; /* the stream's buffer is full */
     uint64_t heartbeat_ms;
@@ -68,7 +68,8 @@ static void session_ended(struct session *session, const struct rpc_end *end)
     session->call = NULL;
     session->welcomed = false;
     if (!rpc_follow_result(session->follow, end, &delay_ms)) {
-        /* Final for a client. An agent never gives up, nor stays with what is no broker while others may be. */
+        /* Final for a client. An agent never gives up, nor stays with what is no broker while
+         * others may be. */
         rpc_follow_move(session->follow, NULL);
         delay_ms = RETRY_MAX_MS;
     }

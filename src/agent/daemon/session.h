@@ -1,7 +1,9 @@
 /* The stream to the leader: hello, heartbeats, reports up; welcome, acknowledgements, orders down.
  *
- * Flow     dial -> hello -> welcome (fence, acknowledged) -> reports in order -> ...; when the stream ends, the next endpoint, for ever.
- * Shapes   one stream at a time. A broker that is away changes nothing here: attempts go on, reports wait in the journal (F-009).
+ * Flow     dial -> hello -> welcome (fence, acknowledged) -> reports in order -> ...; when the
+ *          stream ends, the next endpoint, for ever.
+ * Shapes   one stream at a time. A broker that is away changes nothing here: attempts go on,
+ *          reports wait in the journal (F-009).
  * Errors   a welcome or order set below the fence ends the stream: that leader is an old one (I25).
  */
 #ifndef CKPT_AGENT_SESSION_H

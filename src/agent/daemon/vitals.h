@@ -1,9 +1,12 @@
 /* The node's own health in heartbeats: read before each, and since when its error counts rise.
  *
- * Flow     vitals_fill() writes what the last reading said into a heartbeat and begins the next reading.
- * Shapes   one reading under way; one that hangs on a slow bus is waited for, and what is known grows old.
+ * Flow     vitals_fill() writes what the last reading said into a heartbeat and begins the next
+ *          reading.
+ * Shapes   one reading under way; one that hangs on a slow bus is waited for, and what is known
+ *          grows old.
  * Units    milliseconds on the wire; the agent's monotonic clock inside.
- * Errors   after VITALS_OLD_HEARTBEATS heartbeats without a new reading nothing is said any more: unknown, not 0.
+ * Errors   after VITALS_OLD_HEARTBEATS heartbeats without a new reading nothing is said any more:
+ *          unknown, not 0.
  */
 #ifndef CKPT_AGENT_VITALS_H
 #define CKPT_AGENT_VITALS_H

@@ -1,14 +1,16 @@
-/* How an application ended, or that it could not be started, as its ckpt-run leaves it in the work folder: the one source of both.
+/* How an application ended, or that it could not be started, as its ckpt-run leaves it in the work
+ * folder: the one source of both.
  *
- * Flow     ckpt-run removes END_NOTE_NAME before each start and writes it, by rename, when it has taken the wait status; then it wakes the agent
- *          (AttachEnded). The agent looks there when it is woken and when it sees the application dead, whichever comes first,
- *          and an agent that was away when it comes back.
- * Shapes   one line. It counts for exactly the start that it names: process, start time and life; of one that could not be
- *          started there is only the life.
- * Errors   end_note_read: false for anything but what ckpt-run writes; a reader looks no further. A work folder that does not take the note: the
- *          wake carries it, in the same form.
- * Absent   a sync: a start is never looked for after a reboot (LEDGER_NEVER_STARTED). A proof of who wrote it: the job's user can say as much
- *          on the agent's socket.
+ * Flow     ckpt-run removes END_NOTE_NAME before each start and writes it, by rename, when it has
+ *          taken the wait status; then it wakes the agent (AttachEnded). The agent looks there when
+ *          it is woken and when it sees the application dead, whichever comes first, and an agent
+ *          that was away when it comes back.
+ * Shapes   one line. It counts for exactly the start that it names: process, start time and life;
+ *          of one that could not be started there is only the life.
+ * Errors   end_note_read: false for anything but what ckpt-run writes; a reader looks no further. A
+ *          work folder that does not take the note: the wake carries it, in the same form.
+ * Absent   a sync: a start is never looked for after a reboot (LEDGER_NEVER_STARTED). A proof of
+ *          who wrote it: the job's user can say as much on the agent's socket.
  * Source   F-021, F-025.
  */
 #ifndef CKPT_AGENT_END_NOTE_H

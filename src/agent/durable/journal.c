@@ -172,8 +172,9 @@ static int read_content(struct journal *journal, struct buf *content, struct err
     return got == content->length ? 0 : err_set(err, ERR_IO, "the journal became shorter");
 }
 
-/* What was read may be in memory only: the process before died between its write and its sync, or of a sync that failed, after which
- * the system calls the bytes clean. Before anything is built upon them they are written again, and the name with them. */
+/* What was read may be in memory only: the process before died between its write and its sync, or
+ * of a sync that failed, after which the system calls the bytes clean. Before anything is built
+ * upon them they are written again, and the name with them. */
 static int content_settle(struct journal *journal, const struct buf *content, struct err *err)
 {
     const struct disk_ops *disk = journal->disk;

@@ -312,8 +312,8 @@ struct ledger *ledger_new(void)
     return ledger;
 }
 
-/* Another boot: no process of the old one lives and its monotonic clock means nothing. start_ticks that no process has make
- * each application count as gone; who finds that out reports it. */
+/* Another boot: no process of the old one lives and its monotonic clock means nothing. start_ticks
+ * that no process has make each application count as gone; who finds that out reports it. */
 static void forget_boot(struct ledger *ledger)
 {
     for (struct list *at = ledger->entries.next; at != &ledger->entries; at = at->next) {

@@ -1,13 +1,16 @@
-/* What the agent must remember through its own death: fencing, each allocation's process, attempt and walltime, and the reports
- * that are not acknowledged yet.
+/* What the agent must remember through its own death: fencing, each allocation's process, attempt
+ * and walltime, and the reports that are not acknowledged yet.
  *
- * Flow     ledger_open() replays the journal; ledger_commit() stores an allocation's entry and a report in one record, so that an
- *          attempt never ends without its report; the session sends reports in order and drops them by ledger_acknowledge().
- * Shapes   the ledger owns its copies; pointers handed out live until the next change. Limits below.
- * Units    *_us on the machine's monotonic clock, which outlives the process but not the boot: ledger_open() forgets them when the
- *          boot id differs.
+ * Flow     ledger_open() replays the journal; ledger_commit() stores an allocation's entry and a
+ *          report in one record, so that an attempt never ends without its report; the session
+ *          sends reports in order and drops them by ledger_acknowledge().
+ * Shapes   the ledger owns its copies; pointers handed out live until the next change. Limits
+ *          below.
+ * Units    *_us on the machine's monotonic clock, which outlives the process but not the boot:
+ *          ledger_open() forgets them when the boot id differs.
  * Errors   any failed change: the caller stops the program (the disk no longer tells the truth).
- * Source   invariants I22 (once per attempt), I25 (fencing), F-025 (re-attach); journal.h for the file, ledger_record.h for its records.
+ * Source   invariants I22 (once per attempt), I25 (fencing), F-025 (re-attach); journal.h for the
+ *          file, ledger_record.h for its records.
  */
 #ifndef CKPT_AGENT_LEDGER_H
 #define CKPT_AGENT_LEDGER_H
@@ -34,8 +37,9 @@ enum {
 
 enum attempt_phase {
     PHASE_NONE = 0,
-    PHASE_ASKING =
-        1, /* about to write the request and send the signal: after a crash it may or may not have happened */
+    /* about to write the request and send the signal: after a crash it may or may not have
+     * happened */
+    PHASE_ASKING = 1,
     PHASE_ASKED = 2,
     PHASE_ENDED = 3,
     PHASE_DEFERRED = 4 /* the application wants to be asked again, at deferred_until_us */
@@ -66,7 +70,8 @@ struct ledger_entry {
     bool responsive_reported;
     char target_prefix[LEDGER_PREFIX_BYTES];
     char path[LEDGER_PATH_BYTES];
-    /* The life that may run here, as a leader named it last (0: none is to), with its walltime; deadline_us 0: none */
+    /* The life that may run here, as a leader named it last (0: none is to), with its walltime;
+     * deadline_us 0: none */
     uint64_t named_life;
     uint64_t deadline_us;
     uint64_t walltime_ms;
@@ -79,10 +84,10 @@ struct ledger_entry {
     uint64_t life;       /* that its application is, or was last, started for; 0: none was */
     uint64_t ended_life; /* it and all before are over here; 0: none that is known */
     /* the gRPC way */
-    char
-        endpoint[LEDGER_ENDPOINT_BYTES]; /* "unix:PATH" that its application registered; "": none */
-    uint64_t max_deferral_ms;            /* of the attempt, as ordered */
-    uint64_t deferred_ms;                /* of that used */
+    /* "unix:PATH" that its application registered; "": none */
+    char endpoint[LEDGER_ENDPOINT_BYTES];
+    uint64_t max_deferral_ms;     /* of the attempt, as ordered */
+    uint64_t deferred_ms;         /* of that used */
     uint64_t deferred_until_us;   /* when it is, or was last, asked again; 0: it did not defer */
     uint64_t longest_deferral_ms; /* of any node: as much of timeout_ms */
     /* ends */
@@ -90,7 +95,8 @@ struct ledger_entry {
     bool start_granted;  /* a ckpt-run was told to start it, and nothing is heard of that yet */
     bool restart_awaited; /* its application's end was told with another start, which is to come */
     int32_t awaited_status; /* the wait status of that end */
-    /* Whose it is on this node, until it is forgotten: of the user that the registration names, else of who came first. */
+    /* Whose it is on this node, until it is forgotten: of the user that the registration names,
+     * else of who came first. */
     bool owned;
     uint32_t owner_uid;
     char owner[ID_MAX_BYTES + 1]; /* the registered name of that user; "": it came first */
@@ -153,8 +159,9 @@ size_t ledger_pending_count(const struct ledger *ledger);
 /* The first kept report numbered above `sequence`, or NULL. */
 const struct ledger_report *ledger_report_after(const struct ledger *ledger, uint64_t sequence);
 int ledger_acknowledge(struct ledger *ledger, uint64_t sequence, struct err *err);
-/* At the start of a session: the broker has taken reports up to `acknowledged`. Drops those; when the numbering does not meet (a
- * new state folder, a restored cluster), what is kept is numbered again from acknowledged + 1. */
+/* At the start of a session: the broker has taken reports up to `acknowledged`. Drops those; when
+ * the numbering does not meet (a new state folder, a restored cluster), what is kept is numbered
+ * again from acknowledged + 1. */
 int ledger_align(struct ledger *ledger, uint64_t acknowledged, struct err *err);
 
 /* Applies one journal record (ledger_record.h); for the fuzz target as well. */

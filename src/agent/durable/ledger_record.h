@@ -1,10 +1,13 @@
 /* The ledger's changes as records of the journal (proto/ckpt/agent/v1/journal.proto), and back.
  *
- * Flow     ledger.c fills a JournalRecord per change; ledger_record_append() packs it, and ledger_record_unpack() gives it back at the next start.
- *          An entry goes through ledger_entry_message() and ledger_entry_take(), which have one table of its fields.
- * Errors   ERR_CORRUPT for whatever the agent would not have written: a record that does not decode, a field that it does not know, a
- *          text too long for its field, an entry that ledger_entry_wrong() names.
- * Absent   checksums and truncation: journal.h has cut a torn record before it comes here. All the same each proper prefix of a record is refused.
+ * Flow     ledger.c fills a JournalRecord per change; ledger_record_append() packs it, and
+ *          ledger_record_unpack() gives it back at the next start. An entry goes through
+ *          ledger_entry_message() and ledger_entry_take(), which have one table of its fields.
+ * Errors   ERR_CORRUPT for whatever the agent would not have written: a record that does not
+ *          decode, a field that it does not know, a text too long for its field, an entry that
+ *          ledger_entry_wrong() names.
+ * Absent   checksums and truncation: journal.h has cut a torn record before it comes here. All the
+ *          same each proper prefix of a record is refused.
  */
 #ifndef CKPT_AGENT_LEDGER_RECORD_H
 #define CKPT_AGENT_LEDGER_RECORD_H

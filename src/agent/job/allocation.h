@@ -1,7 +1,9 @@
-/* One allocation on this node: its process, its checkpoint attempt, its walltime, behind one coordinator (F-027).
+/* One allocation on this node: its process, its checkpoint attempt, its walltime, behind one
+ * coordinator (F-027).
  *
- * Flow     orders, ckpt-run's messages, timers and process exits all arrive here, one at a time on the loop. While a stop is under
- *          way no new attempt starts; an attempt that was under way may still complete within the grace.
+ * Flow     orders, ckpt-run's messages, timers and process exits all arrive here, one at a time on
+ *          the loop. While a stop is under way no new attempt starts; an attempt that was under way
+ *          may still complete within the grace.
  * Shapes   `entry` is the durable part and is written by agent_commit before anything acts on it.
  */
 #ifndef CKPT_AGENT_ALLOCATION_H
@@ -41,7 +43,8 @@ void allocation_commit(struct allocation *allocation, Ckpt__V1__AgentReport *rep
 /* The job's user, and the table that does things as it. */
 struct machine_user allocation_user(const struct allocation *allocation);
 const struct machine_ops *allocation_machine(const struct allocation *allocation);
-/* What the orders in hand say of `life` is of another life than the application that runs here, or ran last. */
+/* What the orders in hand say of `life` is of another life than the application that runs here, or
+ * ran last. */
 bool allocation_other_life(const struct allocation *allocation, uint64_t life);
 /* Whose it is here, as the journal knows; NULL: nobody has attached yet. */
 const struct restore_owner *allocation_owner(const struct allocation *allocation,
@@ -52,15 +55,18 @@ bool allocation_stranger(const struct allocation *allocation, uid_t uid);
 enum { OWNER_TEXT_BYTES = 400 };
 void allocation_owner_text(const char *allocation_id, const char *name, uid_t owner_uid, uid_t uid,
                            char text[OWNER_TEXT_BYTES]);
-/* Its next application is for this life, as the broker has just said. False: that life is over here already. */
+/* Its next application is for this life, as the broker has just said. False: that life is over here
+ * already. */
 bool allocation_set_life(struct allocation *allocation, uint64_t epoch, uint64_t life);
-/* For which life an application may be started while no leader can be asked: the one that was named for this node last. 0: a leader is
- * needed, since none was, or that one is over here, or what is left of its walltime is not known. */
+/* For which life an application may be started while no leader can be asked: the one that was named
+ * for this node last. 0: a leader is needed, since none was, or that one is over here, or what is
+ * left of its walltime is not known. */
 uint64_t allocation_outage_life(struct allocation *allocation);
 void allocation_hand(const struct allocation *allocation, struct hand *ret_hand);
 /* Nothing is under way and nobody is connected: it may be forgotten when room is needed. */
 bool allocation_idle(const struct allocation *allocation);
-/* What its user has named is held open only while something of it is here: many allocations are kept, few descriptors. */
+/* What its user has named is held open only while something of it is here: many allocations are
+ * kept, few descriptors. */
 void allocation_rest(struct allocation *allocation);
 
 #endif

@@ -99,7 +99,8 @@ static int start_worker(struct allocation *allocation, const char *const *argume
     return 0;
 }
 
-/* The deadline only ends a worker that hangs for ever: who gives up an attempt in time is the broker. */
+/* The deadline only ends a worker that hangs for ever: who gives up an attempt in time is the
+ * broker. */
 void attempt_put(struct allocation *allocation)
 {
     struct attempt *attempt = &allocation->attempt;
@@ -161,8 +162,9 @@ static void abandon_done(void *data, const struct worker_result *result)
     attempt_clean_local(allocation);
 }
 
-/* What the destination keeps in spite of this is a temporary folder that no restore ever reads; the next put of this node for the
- * allocation, of whatever checkpoint, or the collection of this one removes it. So an unreachable destination does not hold the report back. */
+/* What the destination keeps in spite of this is a temporary folder that no restore ever reads; the
+ * next put of this node for the allocation, of whatever checkpoint, or the collection of this one
+ * removes it. So an unreachable destination does not hold the report back. */
 void attempt_clean(struct allocation *allocation)
 {
     struct attempt *attempt = &allocation->attempt;

@@ -1,7 +1,9 @@
-/* The part of an attempt that works on the destination: the worker `put`, and after a failure the worker `abandon`.
+/* The part of an attempt that works on the destination: the worker `put`, and after a failure the
+ * worker `abandon`.
  *
  * Flow     attempt_put() -> worker -> attempt_verified() | attempt_finish(); attempt_clean() -> worker `abandon` -> local cleaning.
- * Shapes   one worker per attempt at a time. A cancelled put is waited for before anything of it is removed.
+ * Shapes   one worker per attempt at a time. A cancelled put is waited for before anything of it is
+ *          removed.
  */
 #ifndef CKPT_AGENT_ATTEMPT_PUT_H
 #define CKPT_AGENT_ATTEMPT_PUT_H
@@ -21,9 +23,11 @@ struct attempt_shard {
 void attempt_put(struct allocation *allocation);
 /* Kills the put, if one runs. */
 void attempt_put_cancel(struct allocation *allocation);
-/* The agent ends: a worker that still runs is killed and tells nobody; the next start of the agent puts again. */
+/* The agent ends: a worker that still runs is killed and tells nobody; the next start of the agent
+ * puts again. */
 void attempt_put_detach(struct allocation *allocation);
-/* In CLEANING: removes what is at the destination, then what is local. Waits for a cancelled put. */
+/* In CLEANING: removes what is at the destination, then what is local. Waits for a cancelled
+ * put. */
 void attempt_clean(struct allocation *allocation);
 
 /* attempt.c's, called back from here. */

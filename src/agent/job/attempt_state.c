@@ -1,4 +1,5 @@
-/* The states of an attempt: their names, which moves there are, and what holds in each. See attempt.h. */
+/* The states of an attempt: their names, which moves there are, and what holds in each. See
+ * attempt.h. */
 #include "src/agent/job/attempt.h"
 #include "src/base/check.h"
 

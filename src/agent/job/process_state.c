@@ -1,4 +1,5 @@
-/* The states of a process: their names, which moves there are, and what holds in each. See process_step.h. */
+/* The states of a process: their names, which moves there are, and what holds in each. See
+ * process_step.h. */
 #include "src/agent/job/process_step.h"
 #include "src/base/check.h"
 

@@ -86,7 +86,8 @@ static void set_detail(struct process_report *report, const char *text)
 
 /* ---- ends ---- */
 
-/* There was nothing left to stop. Not of an application of an earlier run than the one that was to end, whose end is waited for. */
+/* There was nothing left to stop. Not of an application of an earlier run than the one that was to
+ * end, whose end is waited for. */
 static bool ended_before_stop(const struct step *step)
 {
     return step->process->ended_before && step->process->stop_life <= step->entry->life;
@@ -266,7 +267,8 @@ static void look_absent(const struct step *step)
         tell_restart_failed(step, "ckpt-run is gone");
 }
 
-/* Its end was told as of one that nobody saw. Only of this very start, and while none of its run is awaited. */
+/* Its end was told as of one that nobody saw. Only of this very start, and while none of its run is
+ * awaited. */
 static void tell_finished_late(const struct step *step)
 {
     struct ledger_entry *entry = step->entry;
@@ -316,7 +318,8 @@ static void take_note(const struct step *step)
     add_effect(step, EFFECT_LOG_NOTE);
 }
 
-/* Its ckpt-run says that the note lies in the folder of that name: what was opened under it may be another one, removed since. */
+/* Its ckpt-run says that the note lies in the folder of that name: what was opened under it may be
+ * another one, removed since. */
 static void seek_note(const struct step *step)
 {
     struct process *process = step->process;
@@ -328,7 +331,8 @@ static void seek_note(const struct step *step)
     add_effect(step, EFFECT_FOLDER_ANEW);
 }
 
-/* Nothing is left of it. Once its group has gone what has left that is looked for, and killed without a grace: who wants one stays in the group. */
+/* Nothing is left of it. Once its group has gone what has left that is looked for, and killed
+ * without a grace: who wants one stays in the group. */
 static bool all_gone(const struct step *step)
 {
     struct process *process = step->process;
@@ -346,8 +350,9 @@ static bool all_gone(const struct step *step)
     return process->kin == KIN_GONE;
 }
 
-/* A shard that the worker is copying is worth more than telling at once that the application crashed: it is what the restart needs. An
- * application that finished needs no checkpoint, so that is told at once. */
+/* A shard that the worker is copying is worth more than telling at once that the application
+ * crashed: it is what the restart needs. An application that finished needs no checkpoint, so that
+ * is told at once. */
 static void look_held(const struct step *step)
 {
     CHECK(step->process->state == PROCESS_HELD);
@@ -395,8 +400,9 @@ static uint64_t later_of(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Dead, but nobody has told how. While its ckpt-run is attached it will, however long it stands still: another word for the end would be a
- * guess that costs finished work. Without it, it gets a moment to come back. */
+/* Dead, but nobody has told how. While its ckpt-run is attached it will, however long it stands
+ * still: another word for the end would be a guess that costs finished work. Without it, it gets a
+ * moment to come back. */
 static void await_note(const struct step *step)
 {
     struct process *process = step->process;
@@ -465,8 +471,8 @@ static void give_up_attempt(const struct step *step)
     add_effect(step, EFFECT_ATTEMPT_GIVE_UP)->reason = process_stop_why(step->process, step->entry);
 }
 
-/* A checkpoint that the worker is still copying may complete until the grace ends; then it is reported before the end. The note
- * comes a moment after the end. */
+/* A checkpoint that the worker is still copying may complete until the grace ends; then it is
+ * reported before the end. The note comes a moment after the end. */
 static void look_leaving(const struct step *step)
 {
     struct process *process = step->process;
@@ -524,8 +530,9 @@ static void begin_stop(const struct step *step)
     look_stopping(step);
 }
 
-/* In the journal before anything acts on it, with the end of the grace, which is no longer for an agent that restarts; and told to whoever
- * waits to start the application: but not to one that has yet to hear for which run it would, which may be a later one. */
+/* In the journal before anything acts on it, with the end of the grace, which is no longer for an
+ * agent that restarts; and told to whoever waits to start the application: but not to one that has
+ * yet to hear for which run it would, which may be a later one. */
 static void end_allocation(const struct step *step, const struct process_stop_ask *ask)
 {
     struct ledger_entry *entry = step->entry;

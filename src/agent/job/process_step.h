@@ -1,24 +1,33 @@
-/* The application's process group as a pure state machine: what is decided when something of it is seen, told or ordered.
+/* The application's process group as a pure state machine: what is decided when something of it is
+ * seen, told or ordered.
  *
  *   ABSENT --started--> RUNNING --seen dead--> ENDED --known how, or nobody tells--> CLEARING --all gone--> HELD --told--> ABSENT
  *                          '<---seen alive-------'
  *   any of these four --stop--> TERMINATING --grace over--> KILLING --all gone--> LEAVING --told--> ABSENT
  *                                    '------------all gone-----------------------------^
  *
- *   ABSENT       nothing of it runs; the entry says whether a start is to come (start_granted, restart_awaited)
+ *   ABSENT       nothing of it runs; the entry says whether a start is to come (start_granted,
+ *                restart_awaited)
  *   RUNNING      its leader, the process that ckpt-run started, lives
- *   ENDED        its leader is dead, and how it ended is not known: the note of its ckpt-run is looked for (end_note.h)
- *   CLEARING     what it has left behind is killed: it must not write beside the next run, nor stay on a node that is given to others
- *   HELD         all of it is gone; its end is told after the checkpoint that is still being copied, which the restart needs
+ *   ENDED        its leader is dead, and how it ended is not known: the note of its ckpt-run is
+ *                looked for (end_note.h)
+ *   CLEARING     what it has left behind is killed: it must not write beside the next run, nor stay
+ *                on a node that is given to others
+ *   HELD         all of it is gone; its end is told after the checkpoint that is still being
+ *                copied, which the restart needs
  *   TERMINATING  SIGTERM was sent, its grace goes on
  *   KILLING      SIGKILL was sent
- *   LEAVING      stopped, all of it is gone; its note or the end of its checkpoint attempt is awaited
+ *   LEAVING      stopped, all of it is gone; its note or the end of its checkpoint attempt is
+ *                awaited
  *
- * Flow     process_step() takes an event and what was seen just before it (the facts), changes the process and its entry, and says what
- *          is to be done. process.c sees, writes the entry and the report into the journal, and then does it, in this order.
- * Shapes   caller's structs; at most PROCESS_EFFECTS_MAX effects and one report per step. Nothing is allocated.
+ * Flow     process_step() takes an event and what was seen just before it (the facts), changes the
+ *          process and its entry, and says what is to be done. process.c sees, writes the entry and
+ *          the report into the journal, and then does it, in this order.
+ * Shapes   caller's structs; at most PROCESS_EFFECTS_MAX effects and one report per step. Nothing
+ *          is allocated.
  * Units    *_us monotonic.
- * Errors   none: process_check() states which combinations are legal, and holds after each step; else it is a bug.
+ * Errors   none: process_check() states which combinations are legal, and holds after each step;
+ *          else it is a bug.
  * Absent   I/O, clocks, logs, processes: the lint holds this file to what fsm/ may call.
  * Source   S1-090..S1-093, P-041, F-012, F-013, F-019, F-021, F-025; invariants I30, I33.
  */
@@ -92,8 +101,8 @@ struct process_facts {
     uint64_t now_us;
     uint64_t wall_ms;
     bool leader_alive;
-    bool
-        unreaped; /* dead, and its parent, which lives, has not taken its status: init would have done so */
+    /* dead, and its parent, which lives, has not taken its status: init would have done so */
+    bool unreaped;
     bool group_alive;
     bool attached;       /* a ckpt-run is; and of that one: */
     bool tells;          /* it is the one of the application, and will tell how it ended */
@@ -108,8 +117,9 @@ struct process_facts {
 
 enum process_event_kind {
     PROCESS_STARTED, /* ckpt-run has started it */
-    PROCESS_RESUMED, /* the agent has restarted: the one of the entry, or the start that was to come */
-    PROCESS_LOOK,    /* the timer, or the pidfd, or another step wants to know how it is */
+    /* the agent has restarted: the one of the entry, or the start that was to come */
+    PROCESS_RESUMED,
+    PROCESS_LOOK,          /* the timer, or the pidfd, or another step wants to know how it is */
     PROCESS_WOKEN,         /* its ckpt-run says that the note is there */
     PROCESS_KIN_LOOKED,    /* `count` stragglers were found, and killed */
     PROCESS_ATTEMPT_ENDED, /* a report or a stop may have waited for it */

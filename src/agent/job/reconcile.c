@@ -135,7 +135,8 @@ bool reconcile_judges(const Ckpt__V1__OrderSet *set, uint64_t life)
     return set->lives_until != 0 && life <= set->lives_until;
 }
 
-/* A state that was restored may not know that its allocation was restarted since: that life is the one that it names. */
+/* A state that was restored may not know that its allocation was restarted since: that life is the
+ * one that it names. */
 static bool may_run(const Ckpt__V1__OrderSet *set, const struct hand *hand)
 {
     const Ckpt__V1__AllocationPart *part = reconcile_part(set, hand->allocation_id);

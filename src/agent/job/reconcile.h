@@ -1,11 +1,15 @@
 /* Orders against what is in hand: which steps follow. Pure, so that the whole table is a unit test.
  *
- * Flow     the broker sends the whole set of orders each time it changes; what is in hand but not in the set is withdrawn.
- *          The caller runs it again after each set, each attach and each end of an attempt, until it yields nothing. An application of
- *          a life that the set does not name ends, unless that life began after the state from which the set was derived: it came with
- *          a restart point, which may overtake the set. So no set ends what was started after it.
- * Shapes   caller's arrays; at most two steps per order and two per hand. An order is of a life (proto/ckpt/v1/agent.proto).
- * Errors   an order that does not make sense (id, kind, path) yields STEP_IGNORE with a text: it is logged, never carried out.
+ * Flow     the broker sends the whole set of orders each time it changes; what is in hand but not
+ *          in the set is withdrawn. The caller runs it again after each set, each attach and each
+ *          end of an attempt, until it yields nothing. An application of a life that the set does
+ *          not name ends, unless that life began after the state from which the set was derived: it
+ *          came with a restart point, which may overtake the set. So no set ends what was started
+ *          after it.
+ * Shapes   caller's arrays; at most two steps per order and two per hand. An order is of a life
+ *          (proto/ckpt/v1/agent.proto).
+ * Errors   an order that does not make sense (id, kind, path) yields STEP_IGNORE with a text: it is
+ *          logged, never carried out.
  * Absent   no I/O, no clock. Fencing is done before (ledger.h).
  * Source   invariants I22, I25.
  */
@@ -24,7 +28,8 @@ enum {
     RECONCILE_PREFIX_MAX_BYTES = 1025
 };
 
-/* Of one allocation. (checkpoint_id, attempt) is the highest ever started here: anything not above it is used up. */
+/* Of one allocation. (checkpoint_id, attempt) is the highest ever started here: anything not above
+ * it is used up. */
 struct hand {
     const char *allocation_id;
     uint64_t checkpoint_id;
@@ -36,12 +41,13 @@ struct hand {
     bool runs;           /* an application of this life */
     bool stopping;       /* SIGTERM was sent, by order or walltime */
     bool terminated;     /* an order to terminate was carried out and reported */
-    bool
-        asks; /* no process, and a ckpt-run is about to hear for which life it starts one: who is to end is not known yet */
+    /* no process, and a ckpt-run is about to hear for which life it starts one: who is to end is
+     * not known yet */
+    bool asks;
     uint64_t life;       /* of its application, or of the last one; 0: there was none */
     uint64_t ended_life; /* it and all before are over here */
-    uint64_t
-        ended_epoch; /* of the order that ended it: those of this epoch are answered; 0: not known (any more) */
+    /* of the order that ended it: those of this epoch are answered; 0: not known (any more) */
+    uint64_t ended_epoch;
 };
 
 enum step_kind {
@@ -60,17 +66,19 @@ struct step {
     const char *why;              /* STEP_IGNORE */
 };
 
-/* ret_steps has room for 2 * (n_orders + hand_count). Cancels come first, ends last. Returns how many. */
+/* ret_steps has room for 2 * (n_orders + hand_count). Cancels come first, ends last. Returns how
+ * many. */
 size_t reconcile(const struct hand *hands, size_t hand_count, const Ckpt__V1__OrderSet *set,
                  struct step *ret_steps);
 
-/* What the set says of `life` is not meant for the later `own` life (0: none yet). A set of a later epoch is right all the same: the cluster
- * was restored, and the state knows of no later life. */
+/* What the set says of `life` is not meant for the later `own` life (0: none yet). A set of a later
+ * epoch is right all the same: the cluster was restored, and the state knows of no later life. */
 bool reconcile_late(const Ckpt__V1__OrderSet *set, uint64_t life, uint64_t own);
 /* Of the allocation, as the set names it; NULL: it may not run here, or began later. */
 const Ckpt__V1__AllocationPart *reconcile_part(const Ckpt__V1__OrderSet *set,
                                                const char *allocation_id);
-/* The state from which the set was derived knew of the life: when the set does not name it, it is over. */
+/* The state from which the set was derived knew of the life: when the set does not name it, it is
+ * over. */
 bool reconcile_judges(const Ckpt__V1__OrderSet *set, uint64_t life);
 
 #endif

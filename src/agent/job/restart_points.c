@@ -129,7 +129,8 @@ __attribute__((format(printf, 2, 3))) static void restore_waits(struct restore *
 
 static void restore_next(struct restore *restore);
 
-/* Each checkpoint that is passed over is named while there is room, then counted: whoever repairs the destination wants all of them. */
+/* Each checkpoint that is passed over is named while there is room, then counted: whoever repairs
+ * the destination wants all of them. */
 static void notice_add(struct restore *restore, const char *id, const char *node_id,
                        const char *text)
 {
@@ -149,8 +150,9 @@ static void notice_add(struct restore *restore, const char *id, const char *node
              ++restore->passed_over, id);
 }
 
-/* A shard is not there or is not what was recorded. The parts of a job of several nodes each look at all shards, so they pass over the
- * same checkpoint; where that is too much to read, none falls back alone. */
+/* A shard is not there or is not what was recorded. The parts of a job of several nodes each look
+ * at all shards, so they pass over the same checkpoint; where that is too much to read, none falls
+ * back alone. */
 static void restore_pass_over(struct restore *restore, const char *node_id, const char *text)
 {
     char id[CHECKPOINT_ID_TEXT_BYTES];
@@ -170,7 +172,8 @@ static void restore_pass_over(struct restore *restore, const char *node_id, cons
     restore_again(restore, 0);
 }
 
-/* What lies there is not what the broker wrote, and somebody must see to it: no try of ours changes that. */
+/* What lies there is not what the broker wrote, and somebody must see to it: no try of ours changes
+ * that. */
 static void restore_refused(struct restore *restore, const char *node_id, const char *text)
 {
     char id[CHECKPOINT_ID_TEXT_BYTES], error[REFUSAL_BYTES];
@@ -297,9 +300,9 @@ static void take_part(struct part *part, const Ckpt__V1__ShardInfo *shard)
     snprintf(part->manifest_sha256, sizeof(part->manifest_sha256), "%s", shard->manifest_sha256);
 }
 
-/* This node's own shard; of a job that was on one node and is, the only one, wherever it was written. Which of several shards a new
- * node should take over is not known here, and a second copy of the only one is a second job. A broker that lists none leaves it to
- * the folder. */
+/* This node's own shard; of a job that was on one node and is, the only one, wherever it was
+ * written. Which of several shards a new node should take over is not known here, and a second copy
+ * of the only one is a second job. A broker that lists none leaves it to the folder. */
 static bool choose_shard(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
     const char *node_id = restore->agent->node_id;
@@ -336,9 +339,10 @@ static bool point_names_node(const struct restore *restore, const Ckpt__V1__Rest
     return false;
 }
 
-/* The only shard is the whole job. Who joined parts that were there before may have written it when the job was here alone; one of them,
- * alone meanwhile, may live from it (I27). Of the newest checkpoint the broker sees to that (CHECKPOINT_FIRST), not of one that is
- * fallen back to. Returns such a part's node, NULL without one. */
+/* The only shard is the whole job. Who joined parts that were there before may have written it when
+ * the job was here alone; one of them, alone meanwhile, may live from it (I27). Of the newest
+ * checkpoint the broker sees to that (CHECKPOINT_FIRST), not of one that is fallen back to. Returns
+ * such a part's node, NULL without one. */
 static const char *part_before(const struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
     uint64_t life;
@@ -406,7 +410,8 @@ static void owner_found(void *data, const struct worker_result *result)
     restore_again(restore, 0);
 }
 
-/* Only who may attach is told more. True: the owner is not known yet, or the caller is another one. */
+/* Only who may attach is told more. True: the owner is not known yet, or the caller is another
+ * one. */
 static bool owner_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
     const char *const arguments[] = {"user", "--name", point->owner, NULL};

@@ -1,15 +1,20 @@
-/* Where an application starts from: asks the leader for the newest complete checkpoint and brings its shard here, verified.
+/* Where an application starts from: asks the leader for the newest complete checkpoint and brings
+ * its shard here, verified.
  *
- * Flow     restore_start() -> BrokerService/GetRestartPoint (repeated until a leader answers) -> worker `verify` for the other nodes'
- *          shards -> worker `restore` -> done(); a shard that does not verify or is not there falls back to the checkpoint before
- *          it, on every node of the job alike.
- * Shapes   one restore per attached ckpt-run; restore_cancel() when it goes away. One channel pair for all restores.
- * Errors   no leader, storage away: tried again for as long as ckpt-run waits, never "from scratch". (Whoever asked for that, and
- *          may, goes without an answer after a few seconds, in the life that was named last.) An allocation that the broker
- *          does not know, that has ended or that is not of this node is told by `error`, after a few seconds of patience.
- *          Of a job of more than 16 nodes each reads its own shard only, and none falls back: that is told by `error` too.
- *          Who is neither the owner nor root is told by `error` at once. The owner is the user of this node that the registered name
- *          stands for; a name that stands for none, or none, leaves it to who came first.
+ * Flow     restore_start() -> BrokerService/GetRestartPoint (repeated until a leader answers) ->
+ *          worker `verify` for the other nodes' shards -> worker `restore` -> done(); a shard that
+ *          does not verify or is not there falls back to the checkpoint before it, on every node of
+ *          the job alike.
+ * Shapes   one restore per attached ckpt-run; restore_cancel() when it goes away. One channel pair
+ *          for all restores.
+ * Errors   no leader, storage away: tried again for as long as ckpt-run waits, never "from
+ *          scratch". (Whoever asked for that, and may, goes without an answer after a few seconds,
+ *          in the life that was named last.) An allocation that the broker does not know, that has
+ *          ended or that is not of this node is told by `error`, after a few seconds of patience.
+ *          Of a job of more than 16 nodes each reads its own shard only, and none falls back: that
+ *          is told by `error` too. Who is neither the owner nor root is told by `error` at once.
+ *          The owner is the user of this node that the registered name stands for; a name that
+ *          stands for none, or none, leaves it to who came first.
  * Source   I27, S1-091.
  */
 #ifndef CKPT_AGENT_RESTART_POINTS_H
@@ -62,10 +67,11 @@ struct restore_ask {
     const struct opened *folder; /* the same, open for as long as the restore lasts */
     struct machine_user user;
     enum restore_what what;
-    uint64_t
-        outage_life; /* when nothing is to be brought and no broker answers; 0: one is waited for */
+    /* when nothing is to be brought and no broker answers; 0: one is waited for */
+    uint64_t outage_life;
     const struct restore_owner *owner; /* that is known already; NULL: none */
-    /* Comes with each answer of a broker, so perhaps again. The restore must not be cancelled from within. */
+    /* Comes with each answer of a broker, so perhaps again. The restore must not be cancelled from
+     * within. */
     void (*told)(void *data, const struct restore_word *word);
     /* Why it takes so long, each time that it is found out; NULL: nobody wants to know. */
     void (*waits)(void *data, const char *why);

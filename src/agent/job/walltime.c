@@ -8,7 +8,8 @@
 #include "src/agent/job/allocation.h"
 #include "src/base/log.h"
 
-/* Estimates differ by how long a message travelled; a journal write for each of those would be noise. */
+/* Estimates differ by how long a message travelled; a journal write for each of those would be
+ * noise. */
 enum { WALLTIME_TOLERANCE_US = 50000 };
 
 uint64_t walltime_choose(uint64_t kept_us, uint64_t estimate_us, bool holds)
@@ -96,7 +97,8 @@ static uint64_t walltime_end_us(const struct allocation *allocation,
     return walltime_choose(kept_us, came_us + remaining_ms * 1000, holds);
 }
 
-/* Nothing that is worth a write to the journal: what is left is told with each set, and came a little sooner or later. */
+/* Nothing that is worth a write to the journal: what is left is told with each set, and came a
+ * little sooner or later. */
 static bool walltime_same(const struct allocation *allocation, const Ckpt__V1__AllocationPart *part,
                           uint64_t life, uint64_t end_us)
 {

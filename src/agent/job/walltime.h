@@ -1,11 +1,14 @@
-/* The agent's own walltime: a monotonic timer per allocation that no checkpoint and no broker outage extends.
+/* The agent's own walltime: a monotonic timer per allocation that no checkpoint and no broker
+ * outage extends.
  *
- * Flow     walltime_set() with each part that an order set or a restart point names, also of one without a walltime; walltime_start() after a restart of the agent; when it fires:
+ * Flow     walltime_set() with each part that an order set or a restart point names, also of one
+ *          without a walltime; walltime_start() after a restart of the agent; when it fires:
  *          process_stop(walltime).
- * Shapes   the deadline is kept in the journal. While an application runs, and before that within the life that it is to be started for,
- *          it only moves earlier, except when the scheduler registered another walltime (AllocationPart.walltime_ms differs from
- *          the one kept): then it moves by the difference, since the life began when it did. What is told late, and counted from when
- *          it came, is no later end.
+ * Shapes   the deadline is kept in the journal. While an application runs, and before that within
+ *          the life that it is to be started for, it only moves earlier, except when the scheduler
+ *          registered another walltime (AllocationPart.walltime_ms differs from the one kept): then
+ *          it moves by the difference, since the life began when it did. What is told late, and
+ *          counted from when it came, is no later end.
  * Source   S1-090, F-012, F-019; invariant I33.
  */
 #ifndef CKPT_AGENT_WALLTIME_H
@@ -20,12 +23,14 @@ struct allocation;
 
 void walltime_init(struct allocation *allocation);
 void walltime_close(struct allocation *allocation);
-/* Of an order set or a restart point that came at this instant: what remains is counted from then. life: whose it is. */
+/* Of an order set or a restart point that came at this instant: what remains is counted from then.
+ * life: whose it is. */
 void walltime_set(struct allocation *allocation, const Ckpt__V1__AllocationPart *part,
                   uint64_t life, uint64_t came_us);
 void walltime_start(struct allocation *allocation);
 
-/* The rule alone: which deadline is to be kept, given the one that is (0: none), whether that holds, and a new estimate. */
+/* The rule alone: which deadline is to be kept, given the one that is (0: none), whether that
+ * holds, and a new estimate. */
 uint64_t walltime_choose(uint64_t kept_us, uint64_t estimate_us, bool holds);
 /* The deadline of the same life with another walltime. 0: none. */
 uint64_t walltime_moved(uint64_t kept_us, uint64_t from_ms, uint64_t to_ms);

@@ -1,8 +1,10 @@
 /* Removes a folder tree of a job off the loop, as the job's user.
  *
- * Flow     cleanup_start() runs `ckpt-worker sweep`, one folder after the other; done() comes on the loop, exactly once. cleanup_detach() forgets the caller.
+ * Flow     cleanup_start() runs `ckpt-worker sweep`, one folder after the other; done() comes on
+ *          the loop, exactly once. cleanup_detach() forgets the caller.
  * Shapes   tree_remove(): never follows a link.
- * Errors   what cannot be removed stays and is not reported: it is swept again before the application starts next time.
+ * Errors   what cannot be removed stays and is not reported: it is swept again before the
+ *          application starts next time.
  */
 #ifndef CKPT_AGENT_CLEANUP_H
 #define CKPT_AGENT_CLEANUP_H

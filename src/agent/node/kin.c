@@ -14,7 +14,8 @@
 #include "src/agent/node/proc_environment.h"
 #include "src/base/check.h"
 
-/* Living, of its user, and not older: what is cheap to tell first. As proc_read_stat(); -1: no kin. */
+/* Living, of its user, and not older: what is cheap to tell first. As proc_read_stat(); -1: no
+ * kin. */
 static int may_be_kin(const struct kin *kin, pid_t pid, uint64_t *ret_start_ticks)
 {
     struct proc_stat stat;

@@ -1,12 +1,16 @@
-/* What an application has started and what has left its process group since, in a session or a group of its own: it must not outlive the
- * application either. It is known by the environment that it inherited.
+/* What an application has started and what has left its process group since, in a session or a
+ * group of its own: it must not outlive the application either. It is known by the environment that
+ * it inherited.
  *
- * Flow     kin_kill() looks through /proc once and kills what it finds; kin_start() does that off the loop. Who finds some looks again
- *          until there are none: one that was just killed may have started another.
- * Shapes   one look for each end of an application, and one more for each that found some. It reads the environment only of living
- *          processes of the application's user that were started no earlier than the application.
+ * Flow     kin_kill() looks through /proc once and kills what it finds; kin_start() does that off
+ *          the loop. Who finds some looks again until there are none: one that was just killed may
+ *          have started another.
+ * Shapes   one look for each end of an application, and one more for each that found some. It reads
+ *          the environment only of living processes of the application's user that were started no
+ *          earlier than the application.
  * Errors   what cannot be read just now counts as found.
- * Absent   processes without the variables of ckpt-run: who empties its environment and leaves the group is not found.
+ * Absent   processes without the variables of ckpt-run: who empties its environment and leaves the
+ *          group is not found.
  * Source   I30.
  */
 #ifndef CKPT_AGENT_KIN_H

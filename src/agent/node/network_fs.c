@@ -1,4 +1,5 @@
-/* Network file systems by number. See network_fs.h. Numbers: statfs(2), linux/magic.h; those of Lustre, GPFS, BeeGFS and PanFS are their own sources'. */
+/* Network file systems by number. See network_fs.h. Numbers: statfs(2), linux/magic.h; those of
+ * Lustre, GPFS, BeeGFS and PanFS are their own sources'. */
 #include "src/agent/node/network_fs.h"
 
 #include <stddef.h>

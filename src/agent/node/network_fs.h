@@ -1,4 +1,5 @@
-/* Which file systems are served over a network, or by another process: an access may block for as long as that one likes. */
+/* Which file systems are served over a network, or by another process: an access may block for as
+ * long as that one likes. */
 #ifndef CKPT_AGENT_NETWORK_FS_H
 #define CKPT_AGENT_NETWORK_FS_H
 

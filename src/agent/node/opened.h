@@ -1,11 +1,14 @@
-/* A user's work folder or socket, held by a descriptor: what is done with it afterwards resolves no path that its user could make hang.
+/* A user's work folder or socket, held by a descriptor: what is done with it afterwards resolves no
+ * path that its user could make hang.
  *
- * Flow     path_open_start() has `ckpt-worker look` open the path; that process hands the descriptor over (SCM_RIGHTS), or hangs in
- *          the agent's place and is killed. opened_here() opens in this process, for programs that may wait.
- * Shapes   a folder is its user's own, no link to one, and on no network file system; a socket is its user's. Below a folder neither
- *          links nor other mounts are entered (openat2).
- *          Of one user at most PATH_OPENS_PER_USER lookers are alive, those that cannot be killed among them; the user's other paths
- *          wait for their turn, and are refused when none of those has begun within the deadline.
+ * Flow     path_open_start() has `ckpt-worker look` open the path; that process hands the
+ *          descriptor over (SCM_RIGHTS), or hangs in the agent's place and is killed. opened_here()
+ *          opens in this process, for programs that may wait.
+ * Shapes   a folder is its user's own, no link to one, and on no network file system; a socket is
+ *          its user's. Below a folder neither links nor other mounts are entered (openat2).
+ *          Of one user at most PATH_OPENS_PER_USER lookers are alive, those that cannot be killed
+ *          among them; the user's other paths wait for their turn, and are refused when none of
+ *          those has begun within the deadline.
  * Errors   done() gets a line that says why there is no descriptor.
  */
 #ifndef CKPT_AGENT_OPENED_H

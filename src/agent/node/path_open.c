@@ -1,8 +1,9 @@
 /* Opening a user's path in a process of its own. See opened.h.
  *
  * States   QUEUED --its turn--> RUNNING | REFUSED (no process could be started; done() hears it from the loop)
- * Flow     spawn `ckpt-worker look` with a socket as its output -> one message: what the path is, with its descriptor -> done. Its
- *          end without a message is an error; past the deadline it is killed, and done() comes at once: the kernel may keep it.
+ * Flow     spawn `ckpt-worker look` with a socket as its output -> one message: what the path is,
+ *          with its descriptor -> done. Its end without a message is an error; past the deadline it
+ *          is killed, and done() comes at once: the kernel may keep it.
  * Shapes   one object per process, freed when that is reaped and its handles are closed.
  */
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* Tells when a process ended that is not our child: pidfd_open(2) in the loop.
  *
- * Errors   pid_watch_new: NULL when the process is gone already, or the kernel has no pidfd (before 5.3); the caller polls as well.
+ * Errors   pid_watch_new: NULL when the process is gone already, or the kernel has no pidfd (before
+ *          5.3); the caller polls as well.
  */
 #ifndef CKPT_AGENT_PID_WATCH_H
 #define CKPT_AGENT_PID_WATCH_H

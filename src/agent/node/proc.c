@@ -100,7 +100,8 @@ static bool proc_one_user(const char *text)
     return true;
 }
 
-/* A program with the set-user-id bit may have taken on the groups of another user, whom it is about to become. */
+/* A program with the set-user-id bit may have taken on the groups of another user, whom it is about
+ * to become. */
 static void proc_groups(const char *text, char groups[PROC_GROUPS_BYTES])
 {
     const char *value = proc_one_user(text) ? proc_line(text, "Groups:") : NULL;
@@ -138,7 +139,8 @@ int proc_parse_status(const char *text, struct proc_status *ret_status)
     return 0;
 }
 
-/* With hidepid others' processes are there and hidden: none of them is one that this program watches. */
+/* With hidepid others' processes are there and hidden: none of them is one that this program
+ * watches. */
 static int proc_failure(int number)
 {
     return number == ENOENT || number == ESRCH || number == EACCES || number == EPERM ? -1 : 1;

@@ -1,11 +1,16 @@
-/* What /proc tells about processes: who is in a group, which signals it catches, when it was started.
+/* What /proc tells about processes: who is in a group, which signals it catches, when it was
+ * started.
  *
- * Flow     proc_read_stat() and proc_read_status() for one process; proc_group() calls back for each living process of a process group.
+ * Flow     proc_read_stat() and proc_read_status() for one process; proc_group() calls back for
+ *          each living process of a process group.
  * Shapes   caller's storage; parsing is separate from reading, so that it can be tested with texts.
- * Units    start_ticks as in /proc/PID/stat field 22: with the pid it names a process for the life of the boot.
- * Errors   -1: no such process, or one that this program may not see. 1: not to be read just now (no descriptor, no memory): it may well
- *          live, and nothing follows from it. The parsers: -1, a text that is not what the kernel writes.
- * Source   proc(5). Requirement decision 11: SIGUSR1's default action kills, so the handler is looked for first.
+ * Units    start_ticks as in /proc/PID/stat field 22: with the pid it names a process for the life
+ *          of the boot.
+ * Errors   -1: no such process, or one that this program may not see. 1: not to be read just now
+ *          (no descriptor, no memory): it may well live, and nothing follows from it. The parsers:
+ *          -1, a text that is not what the kernel writes.
+ * Source   proc(5). Requirement decision 11: SIGUSR1's default action kills, so the handler is
+ *          looked for first.
  */
 #ifndef CKPT_AGENT_PROC_H
 #define CKPT_AGENT_PROC_H
@@ -32,8 +37,10 @@ struct proc_status {
     uid_t uid; /* real */
     gid_t gid;
     char groups
-        [PROC_GROUPS_BYTES]; /* supplementary: "27,1001"; as many of the first as fit; "" of a process that is more than one user */
-    uint64_t caught;         /* bit n - 1 is signal n */
+        /* supplementary: "27,1001"; as many of the first as fit; "" of a process that is more than
+         * one user */
+        [PROC_GROUPS_BYTES];
+    uint64_t caught; /* bit n - 1 is signal n */
     uint64_t ignored;
 };
 
@@ -44,10 +51,12 @@ int proc_read_status(pid_t pid, struct proc_status *ret_status);
 /* A zombie does not, unless only its first thread has ended. */
 bool proc_living(const struct proc_stat *stat);
 
-/* The socket's path as both ends of it write it, whatever folder they are in. -1: its folder is not there. */
+/* The socket's path as both ends of it write it, whatever folder they are in. -1: its folder is not
+ * there. */
 int proc_socket_name(const char *path, char ret_name[PATH_MAX]);
 
-/* Living processes of the group; each() returns false to stop. Returns how many it saw, and one more when not all could be read. */
+/* Living processes of the group; each() returns false to stop. Returns how many it saw, and one
+ * more when not all could be read. */
 typedef bool proc_each_fn(void *data, const struct proc_stat *stat);
 size_t proc_group(pid_t group, proc_each_fn *each, void *data);
 

@@ -1,7 +1,9 @@
-/* File access as the job's user, so that a link in a job's folder never makes the agent write elsewhere.
+/* File access as the job's user, so that a link in a job's folder never makes the agent write
+ * elsewhere.
  *
  * Flow     user_enter() ... file operations on the loop thread ... user_leave(). Not nested.
- * Shapes   changes the thread's file system ids only (setfsuid(2)); does nothing when the agent is not root.
+ * Shapes   changes the thread's file system ids only (setfsuid(2)); does nothing when the agent is
+ *          not root.
  */
 #ifndef CKPT_AGENT_USER_H
 #define CKPT_AGENT_USER_H

@@ -1,7 +1,8 @@
 /* What an allocation's user has named, its work folder or its socket, and whether it is open.
  *
- * Flow     user_path_ready() has it opened off the loop (opened.h) and says whether it is; attempt_path_looked() is called when that has
- *          come to an end. What could not be opened is looked at again after a second, by who asks again.
+ * Flow     user_path_ready() has it opened off the loop (opened.h) and says whether it is;
+ *          attempt_path_looked() is called when that has come to an end. What could not be opened
+ *          is looked at again after a second, by who asks again.
  */
 #ifndef CKPT_AGENT_USER_PATH_H
 #define CKPT_AGENT_USER_PATH_H

@@ -1,6 +1,7 @@
 /* One question of ckpt-run to the node's agent, for the verbs that run nothing.
  *
- * Flow     run_call() dials, asks, waits; run_call_fail() says what became of it and gives the exit code.
+ * Flow     run_call() dials, asks, waits; run_call_fail() says what became of it and gives the exit
+ *          code.
  * Errors   a struct rpc_end's status and words, kept in struct run_answer.
  */
 #ifndef CKPT_AGENT_RUN_CALL_H

@@ -1,7 +1,8 @@
 /* Starts the application in a process group of its own, held at a gate until the agent knows it.
  *
- * Flow     run_child_find() once; run_child_start() makes the process, held; run_child_release() lets it become the command. A
- *          held process whose ckpt-run ends first ends itself: no application runs that the agent has not written down.
+ * Flow     run_child_find() once; run_child_start() makes the process, held; run_child_release()
+ *          lets it become the command. A held process whose ckpt-run ends first ends itself: no
+ *          application runs that the agent has not written down.
  * Errors   errno values: of fork or pipe, of looking for the command, of execve.
  */
 #ifndef CKPT_AGENT_RUN_CHILD_H
@@ -30,7 +31,8 @@ struct run_child {
 int run_child_find(const char *command);
 int run_child_start(char *const *command, const struct run_environment *environment,
                     struct run_child *ret_child);
-/* 0 also when it ended before; else errno of what failed, and the child exits with 126 or 127. Once. */
+/* 0 also when it ended before; else errno of what failed, and the child exits with 126 or 127.
+ * Once. */
 int run_child_release(struct run_child *child);
 /* Ends one that is still held. */
 void run_child_drop(struct run_child *child);

@@ -1,4 +1,5 @@
-/* Values as people read them, for what ckpt-run prints: "walltime exceeded", "4m03s", "1.5 GiB", "10:32:05". */
+/* Values as people read them, for what ckpt-run prints: "walltime exceeded", "4m03s", "1.5 GiB",
+ * "10:32:05". */
 #ifndef CKPT_AGENT_WORDS_H
 #define CKPT_AGENT_WORDS_H
 

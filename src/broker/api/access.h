@@ -1,9 +1,12 @@
-/* Who may call what: a certificate against the roles of a method, which stand in its row (methods.h).
+/* Who may call what: a certificate against the roles of a method, which stand in its row
+ * (methods.h).
  *
- * Flow     access_allowed() is asked before each call when the API has TLS; without TLS everybody may call everything.
+ * Flow     access_allowed() is asked before each call when the API has TLS; without TLS everybody
+ *          may call everything.
  * Errors   the text names who asked, for what, and which certificate would do.
- * Absent   rights of single schedulers and operators: a certificate's name is for logs. That an agent speaks for its own node only
- *          is checked where its hello is taken (dispatcher_session.c), and here of what it registers for a user.
+ * Absent   rights of single schedulers and operators: a certificate's name is for logs. That an
+ *          agent speaks for its own node only is checked where its hello is taken
+ *          (dispatcher_session.c), and here of what it registers for a user.
  * Source   K-001; the matrix is in README.md.
  */
 #ifndef CKPT_BROKER_ACCESS_H
@@ -23,8 +26,8 @@ bool access_allowed(const char *cluster, const struct rpc_peer *peer,
                     const struct access_call *call, char *text, size_t size);
 /* Whether the peer may speak for this node: always without TLS. */
 bool access_is_agent(const struct rpc_peer *peer, const char *node_id);
-/* Whether an agent may register this for a user of its node: there, as somebody's, and with nothing that could stand above others.
- * message: a RegisterAllocationRequest. */
+/* Whether an agent may register this for a user of its node: there, as somebody's, and with nothing
+ * that could stand above others. message: a RegisterAllocationRequest. */
 bool access_own_allocation(const struct rpc_peer *peer, const ProtobufCMessage *message, char *text,
                            size_t size);
 

@@ -54,8 +54,8 @@ const Ckpt__Log__V1__MemberFacts *answer_facts(const struct broker *broker, uint
     return NULL;
 }
 
-/* The member's own word first. Until it has said hello, of two sources the one with the Raft address that it goes by; the file,
- * which is the same everywhere, before the replicated book. */
+/* The member's own word first. Until it has said hello, of two sources the one with the Raft
+ * address that it goes by; the file, which is the same everywhere, before the replicated book. */
 bool answer_find_member(const struct broker *broker, uint64_t member_id,
                         struct answer_member *ret_member)
 {

@@ -1,10 +1,10 @@
 /* How the services answer: replies, refusals of the replicated state, and "not here, not now".
  *
- * Errors   a refusal is the catalogue's gRPC status with the message "NAME: what happened; next step".
- *          Not the leader: UNAVAILABLE, which no refusal uses, with the trailer ckpt-leader-hint
- *          (host:port, empty when unknown): nothing was applied here, ask there. Queue full:
- *          RESOURCE_EXHAUSTED with grpc-retry-pushback-ms. Leadership lost with the command on its
- *          way: UNAVAILABLE, OUTCOME_UNKNOWN, and no hint.
+ * Errors   a refusal is the catalogue's gRPC status with the message "NAME: what happened; next
+ *          step". Not the leader: UNAVAILABLE, which no refusal uses, with the trailer
+ *          ckpt-leader-hint (host:port, empty when unknown): nothing was applied here, ask there.
+ *          Queue full: RESOURCE_EXHAUSTED with grpc-retry-pushback-ms. Leadership lost with the
+ *          command on its way: UNAVAILABLE, OUTCOME_UNKNOWN, and no hint.
  */
 #ifndef CKPT_BROKER_ANSWER_H
 #define CKPT_BROKER_ANSWER_H

@@ -1,6 +1,7 @@
 /* OperatorService/Backup: one file as a stream of messages. See backup.h.
  *
- * Flow     request -> backup_take() -> read a piece off the loop -> send it -> when the client has room, the next -> the digest.
+ * Flow     request -> backup_take() -> read a piece off the loop -> send it -> when the client has
+ *          room, the next -> the digest.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /* The table behind service.h, and what a method's function sees.
  *
- * Flow     a read is confirmed, then waits until its client takes an answer and it is its turn (rpc_call_want_writable()), then its
- *          function makes the answer from the state of that moment, which is the confirmed one or a later one. A member that has lost
- *          its leadership meanwhile refuses.
+ * Flow     a read is confirmed, then waits until its client takes an answer and it is its turn
+ *          (rpc_call_want_writable()), then its function makes the answer from the state of that
+ *          moment, which is the confirmed one or a later one. A member that has lost its leadership
+ *          meanwhile refuses.
  * Shapes   a request's message lives until its function returns; `call` is never NULL there. The
  *          function ends the call exactly once, by answer_*() or rpc_call_finish().
  */
@@ -69,20 +70,23 @@ struct method {
     const ProtobufCMessageDescriptor *type; /* of the request */
     /* READ, LOCAL */
     void (*answer)(struct request *request, struct scratch *scratch);
-    /* OWN: begins when a read is confirmed, takes the request; ends the call when it is not NULL by then, and calls request_end(). */
+    /* OWN: begins when a read is confirmed, takes the request; ends the call when it is not NULL by
+     * then, and calls request_end(). */
     void (*start)(struct request *request);
     /* MUTATION: the command's body is the request itself, or what fill() makes of it. */
     Ckpt__Log__V1__Command__BodyCase body_case;
     enum fsm_status (*fill)(const ProtobufCMessage *request, Ckpt__Log__V1__Command *command,
                             union method_body *body, struct fsm_outcome *ret_outcome);
-    /* MUTATION: asked of the request's fields; false refuses with PERMISSION_DENIED and the text. NULL: whoever may call it. */
+    /* MUTATION: asked of the request's fields; false refuses with PERMISSION_DENIED and the text.
+     * NULL: whoever may call it. */
     bool (*allowed)(const struct rpc_peer *peer, const ProtobufCMessage *request, char *text,
                     size_t size);
     /* NULL: MutationReply. */
     void (*reply)(struct request *request, const struct fsm_outcome *outcome);
 };
 
-/* A row: the service, the method, who may call it, the kind, the request's message, and what the kind takes besides. */
+/* A row: the service, the method, who may call it, the kind, the request's message, and what the
+ * kind takes besides. */
 #define METHOD_ROW(service, method, may, of_kind, message, ...)                                    \
     {                                                                                              \
         .path = "/ckpt.v1." service "/" method, .roles = (may), .kind = (of_kind),                 \
@@ -91,10 +95,11 @@ struct method {
 
 void request_end(struct request *request); /* service.c */
 
-/* How old a stale answer may be: a leader that was deposed without knowing it is no exception. 0: a linearizable one. */
+/* How old a stale answer may be: a leader that was deposed without knowing it is no exception. 0: a
+ * linearizable one. */
 uint64_t request_data_age_ms(const struct request *request); /* service_broker.c */
-/* service_broker.c: of a refusal of a read, whose answer has no fields for it: "" or "stale answer, up to 42000 ms old, applied index 17",
- * and the same numbers as trailers. */
+/* service_broker.c: of a refusal of a read, whose answer has no fields for it: "" or "stale answer,
+ * up to 42000 ms old, applied index 17", and the same numbers as trailers. */
 enum { REQUEST_AGE_BYTES = 128 };
 const char *request_age(struct request *request, char text[REQUEST_AGE_BYTES]);
 void request_refuse(struct request *request, enum fsm_status status, uint64_t current,

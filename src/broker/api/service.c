@@ -19,7 +19,8 @@ struct service_method {
     size_t stale_offset;      /* of the request's flag; SIZE_MAX: none */
 };
 
-/* A mutation's message lives from its decoding to its packing, within one call: in here, as far as it fits. */
+/* A mutation's message lives from its decoding to its packing, within one call: in here, as far as
+ * it fits. */
 enum { SERVICE_MESSAGE_BYTES = 8192, SERVICE_ALIGN_BYTES = 16 };
 enum { SERVICE_SPARE_MAX_BYTES = 1 << 20 }; /* of requests, kept for the next ones */
 struct service_memory {

@@ -4,8 +4,9 @@
  *          MUTATION  validate, propose, answer when it is applied (a refusal is an outcome too)
  *          READ      linearizable by replica_read(), at once when the request says stale
  *          LOCAL     any member answers from what it has, also without a leader
- *          OWN       a way of its own behind replica_read() (the members): what was done already is answered
- *                    without a log entry, and a leader that was deposed must not answer from what it remembers
+ *          OWN       a way of its own behind replica_read() (the members): what was done already is
+ *                    answered without a log entry, and a leader that was deposed must not answer
+ *                    from what it remembers
  *          ABSENT    UNIMPLEMENTED by name
  * Shapes   one struct request per call from decoding to the answer. When the client gives up first,
  *          the answer is dropped, never the command.

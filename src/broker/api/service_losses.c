@@ -1,5 +1,5 @@
-/* GetLosses and GetCalibration: the accounts of the state, and what was predicted beside what came (fsm/RULES.md, "Where GPU time
- * goes", "Predicted and actual"). See methods.h. */
+/* GetLosses and GetCalibration: the accounts of the state, and what was predicted beside what came
+ * (fsm/RULES.md, "Where GPU time goes", "Predicted and actual"). See methods.h. */
 #include <string.h>
 
 #include "src/base/check.h"

@@ -1,10 +1,12 @@
 /* OperatorService's AddMember, PromoteMember, RemoveMember and TransferLeadership. See methods.h.
  *
- * Flow     each begins when a read is confirmed: on the leader, with a state that has all that was acknowledged before.
- *          add: refusals that the state knows -> the address is asked -> the address book (MemberFacts) is
- *          committed, so that every member that learns of the new one can find it -> Raft changes the
- *          members. The history of changes is written by member_watch.c.
- * Errors   refusals of raft/ come back as FAILED_PRECONDITION or NOT_FOUND, "MEMBER_REFUSED: numbers; next".
+ * Flow     each begins when a read is confirmed: on the leader, with a state that has all that was
+ *          acknowledged before. add: refusals that the state knows -> the address is asked -> the
+ *          address book (MemberFacts) is committed, so that every member that learns of the new one
+ *          can find it -> Raft changes the members. The history of changes is written by
+ *          member_watch.c.
+ * Errors   refusals of raft/ come back as FAILED_PRECONDITION or NOT_FOUND, "MEMBER_REFUSED:
+ *          numbers; next".
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -274,7 +276,8 @@ static bool add_refused(struct request *request, const Ckpt__V1__MemberRequest *
     return false;
 }
 
-/* Without an id: the one it has got already, so that the same command can be repeated; else the next. */
+/* Without an id: the one it has got already, so that the same command can be repeated; else the
+ * next. */
 static uint64_t id_to_add(const struct request *request, const struct consensus_status *status,
                           const Ckpt__V1__MemberRequest *asked)
 {

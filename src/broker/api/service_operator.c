@@ -1,4 +1,5 @@
-/* The methods of OperatorService, but for Status and DebugCheck (status.c) and the members (service_members.c). See methods.h. */
+/* The methods of OperatorService, but for Status and DebugCheck (status.c) and the members
+ * (service_members.c). See methods.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

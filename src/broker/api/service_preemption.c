@@ -1,4 +1,5 @@
-/* What schedulers ask about victims: the answer to RequestPreemption, ListPreemptions, GetPlacementHints. See methods.h. */
+/* What schedulers ask about victims: the answer to RequestPreemption, ListPreemptions,
+ * GetPlacementHints. See methods.h. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -179,7 +180,8 @@ static const char *hint_why(const struct fsm_allocation *allocation, enum fsm_st
                                                                      : "did_not_answer";
 }
 
-/* S1-046..S1-048, N-001, A-004. What passes by itself (storage, near its end, just resumed) says nothing about where to place it. */
+/* S1-046..S1-048, N-001, A-004. What passes by itself (storage, near its end, just resumed) says
+ * nothing about where to place it. */
 static bool hint_avoids_borrowed(const struct fsm_allocation *allocation, enum fsm_status status)
 {
     return allocation->non_preemptible || status == FSM_SENSITIVE || status == FSM_CLASS_TOO_LOW ||

@@ -1,4 +1,5 @@
-/* ListUndeleted: folders of expired checkpoints that could not be removed (fsm/job/undeleted.c). See methods.h. */
+/* ListUndeleted: folders of expired checkpoints that could not be removed (fsm/job/undeleted.c).
+ * See methods.h. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -53,7 +53,8 @@ static void status_self(const struct status *status, Ckpt__V1__MemberStatus *mem
     member->version = translate_text(CKPT_VERSION);
 }
 
-/* Who answers where it is dialled holds another history. A copy that only calls says nothing of the member. */
+/* Who answers where it is dialled holds another history. A copy that only calls says nothing of the
+ * member. */
 static bool status_is_foreign(const struct consensus_status *raft, uint64_t id)
 {
     for (size_t i = 0; i < raft->foreign_count; i++)
@@ -338,7 +339,8 @@ static void status_queues(struct status *status)
     reply->pressure_ppm = (uint32_t)(evaluator_pressure(queued, running) * 1e6);
 }
 
-/* Two histories of one cluster are alive: people must know before they believe either, and neither knows which one is right. */
+/* Two histories of one cluster are alive: people must know before they believe either, and neither
+ * knows which one is right. */
 static void status_warn_incarnations(struct status *status)
 {
     for (size_t i = 0; i < status->raft.foreign_count; i++) {

@@ -1,9 +1,11 @@
-/* Kinds of storage targets: the numbers of the API, and the rows of src/dest that do the work, joined by their words.
+/* Kinds of storage targets: the numbers of the API, and the rows of src/dest that do the work,
+ * joined by their words.
  *
- * Flow     a configuration or a caller of PutTarget names a target: here its kind and its location are read and checked, once.
- *          Behind this edge a kind is a number that is kept and shown, and a location is a text that is handed on.
- * Errors   a kind that the API knows and this version does not write is UNIMPLEMENTED, a location that its kind does not take
- *          PREFIX_INVALID.
+ * Flow     a configuration or a caller of PutTarget names a target: here its kind and its location
+ *          are read and checked, once. Behind this edge a kind is a number that is kept and shown,
+ *          and a location is a text that is handed on.
+ * Errors   a kind that the API knows and this version does not write is UNIMPLEMENTED, a location
+ *          that its kind does not take PREFIX_INVALID.
  */
 #ifndef CKPT_BROKER_TARGET_KINDS_H
 #define CKPT_BROKER_TARGET_KINDS_H

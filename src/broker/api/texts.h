@@ -1,7 +1,7 @@
 /* Finds texts with a NUL byte in a packed message.
  *
- * Flow     protobuf-c hands out a text as a C string and forgets its length: "a\0b" would be taken as
- *          "a". So a request is looked at before it is decoded.
+ * Flow     protobuf-c hands out a text as a C string and forgets its length: "a\0b" would be taken
+ *          as "a". So a request is looked at before it is decoded.
  * Shapes   descends into messages of its type as deep as the types do (none is recursive).
  * Errors   bytes that do not decode are not its business: it stops and says no.
  */

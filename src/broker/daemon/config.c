@@ -1,5 +1,5 @@
-/* How the values of ckptd's configuration go together. See config.h; the keys are in config_keys.c, the file is read by
- * src/serve/settings.h.
+/* How the values of ckptd's configuration go together. See config.h; the keys are in config_keys.c,
+ * the file is read by src/serve/settings.h.
  */
 #include "src/broker/daemon/config.h"
 
@@ -27,8 +27,8 @@ static bool same_host(const char *a, const char *b)
     return length == (size_t)(strrchr(b, ':') - b) && strncmp(a, b, length) == 0;
 }
 
-/* Addresses of one member and of all members differ: each port is bound once. Loopback is another address on each host, and the
- * members' Raft addresses tell whether they share one. */
+/* Addresses of one member and of all members differ: each port is bound once. Loopback is another
+ * address on each host, and the members' Raft addresses tell whether they share one. */
 static bool address_used_before(const struct config *config, size_t member, const char *address,
                                 size_t kinds_before)
 {
@@ -82,7 +82,8 @@ static int check_member(const struct config *config, size_t i, struct err *err)
     return 0;
 }
 
-/* Whoever says how often wants backups: without a folder there would be none, and nobody would notice. */
+/* Whoever says how often wants backups: without a folder there would be none, and nobody would
+ * notice. */
 static int check_backups(const struct config *config, struct err *err)
 {
     static const char *const names[] = {"interval", "keep", "keep_bytes"};
@@ -154,7 +155,8 @@ static bool names_target(const struct source_config *source, const char *target)
     return false;
 }
 
-/* Of kind vast: whose system it is. A target that two systems speak of would be measured by turns. */
+/* Of kind vast: whose system it is. A target that two systems speak of would be measured by
+ * turns. */
 static int check_source_targets(const struct config *config, size_t i, struct err *err)
 {
     const struct source_config *source = &config->telemetry[i];

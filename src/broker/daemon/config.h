@@ -1,14 +1,16 @@
 /* Configuration of ckptd: one YAML file, identical on all members; --name says which this is.
  *
- * Flow     config_load() reads the file by its table of keys (config_keys.c, src/serve/settings.h); flags override; then values
- *          are checked against each other. config_print() shows every value with where it came from.
- * Shapes   struct config owns all its strings and lists; it does not move; config_free() accepts NULL.
+ * Flow     config_load() reads the file by its table of keys (config_keys.c, src/serve/settings.h);
+ *          flags override; then values are checked against each other. config_print() shows every
+ *          value with where it came from.
+ * Shapes   struct config owns all its strings and lists; it does not move; config_free() accepts
+ *          NULL.
  * Units    milliseconds, bytes, parts per million. Durations in the file: "500ms", "30s", "5m",
  *          "6h", "7d" or plain milliseconds.
  * Errors   ERR_INVALID with "FILE, line N: ..." naming the key, the value, the limit, and for an
  *          unknown key the nearest known one.
- * Absent   environment variables; reloading anything but the log level, telemetry and health (certificates are read again by
- *          credentials.h).
+ * Absent   environment variables; reloading anything but the log level, telemetry and health
+ *          (certificates are read again by credentials.h).
  */
 #ifndef CKPT_BROKER_CONFIG_H
 #define CKPT_BROKER_CONFIG_H
@@ -62,8 +64,8 @@ struct config {
     uint64_t election_ms, heartbeat_ms;
     /* A snapshot is taken after so many entries, or so many bytes of them. */
     uint64_t snapshot_after_entries, snapshot_after_bytes;
-    Ckpt__V1__Policy
-        policy; /* complete; seeds a new cluster only, the replicated one rules afterwards */
+    /* complete; seeds a new cluster only, the replicated one rules afterwards */
+    Ckpt__V1__Policy policy;
     Ckpt__V1__TargetSpec targets[CONFIG_TARGETS_MAX]; /* seed a new cluster only */
     size_t target_count;
     struct config_storage_watch storage_watch;
@@ -85,7 +87,8 @@ struct config_flags {
     bool insecure;
 };
 
-/* For a bootstrap: an even number of first members is refused, and names that read as ids (a cluster that has them goes on). */
+/* For a bootstrap: an even number of first members is refused, and names that read as ids (a
+ * cluster that has them goes on). */
 int config_check_bootstrap(const struct config *config, struct err *err);
 
 int config_load(const char *path, const struct config_flags *flags, struct config **ret_config,
@@ -97,7 +100,8 @@ void config_free(struct config *config);
 /* One line per value: key, value, source (default, file, flag). */
 void config_print(const struct config *config, FILE *stream);
 
-/* What a new cluster begins with, and what this member says of itself. Both point into config and ret_targets (one place per target). */
+/* What a new cluster begins with, and what this member says of itself. Both point into config and
+ * ret_targets (one place per target). */
 void config_fill_initial(const struct config *config, Ckpt__Log__V1__ClusterInit *ret_initial,
                          Ckpt__V1__TargetSpec **ret_targets, Ckpt__Log__V1__MemberFacts *ret_facts);
 

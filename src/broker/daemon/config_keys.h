@@ -1,5 +1,5 @@
-/* The table of ckptd's configuration keys: section, kind, name, place in struct config, limits, default. What a row is:
- * src/serve/settings.h.
+/* The table of ckptd's configuration keys: section, kind, name, place in struct config, limits,
+ * default. What a row is: src/serve/settings.h.
  */
 #ifndef CKPT_BROKER_CONFIG_KEYS_H
 #define CKPT_BROKER_CONFIG_KEYS_H

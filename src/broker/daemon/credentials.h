@@ -1,9 +1,12 @@
-/* ckptd's certificates at work: TLS under Raft and the API, who may call what, reload, warnings, metrics.
+/* ckptd's certificates at work: TLS under Raft and the API, who may call what, reload, warnings,
+ * metrics.
  *
- * Flow     credentials_new before the ports are opened; _wrap puts TLS around Raft's network, _configure into the API's server;
- *          _watch, when the metrics are there. Everything accepts NULL: a ckptd without TLS.
- * Errors   start: the file and what is wrong with it. Later: logged, the old certificates stay. Refused peers are logged at most
- *          CREDENTIALS_LOG_BURST at once and one per CREDENTIALS_LOG_MS, with the number left out.
+ * Flow     credentials_new before the ports are opened; _wrap puts TLS around Raft's network,
+ *          _configure into the API's server; _watch, when the metrics are there. Everything accepts
+ *          NULL: a ckptd without TLS.
+ * Errors   start: the file and what is wrong with it. Later: logged, the old certificates stay.
+ *          Refused peers are logged at most CREDENTIALS_LOG_BURST at once and one per
+ *          CREDENTIALS_LOG_MS, with the number left out.
  */
 #ifndef CKPT_BROKER_CREDENTIALS_H
 #define CKPT_BROKER_CREDENTIALS_H

@@ -213,7 +213,8 @@ static void daemon_report_stop(const struct daemon *daemon)
     log_info("stopped", "duration_ms=%" PRIu64, uv_now(&daemon->loop) - daemon->stopping_since_ms);
 }
 
-/* All workers were told to end; one that hangs in the kernel ends when the kernel lets it, without us. */
+/* All workers were told to end; one that hangs in the kernel ends when the kernel lets it, without
+ * us. */
 static void daemon_await_workers(uv_timer_t *timer)
 {
     struct daemon *daemon = timer->data;

@@ -1,12 +1,15 @@
 /* The life of a ckptd: opens the parts in order, runs the loop, ends them in reverse.
  *
- * Flow     replica -> API server, services -> duties -> listen -> HTTP -> READY -> loop. SIGTERM or SIGINT:
- *          leadership is handed over, calls drain, everything closes, within DAEMON_STOP_MAX_MS. SIGHUP
- *          reads log level, certificates, telemetry and health anew; SIGUSR2 dumps the state to the log.
- * Errors   a start that fails is returned (exit code 1); a failure of consensus later ends the process with exit code
- *          DAEMON_EXIT_FATAL for its supervisor to start it again. When the disk fails or stored bytes are damaged, at the start
- *          or later, it is DAEMON_EXIT_DATA: starting again cannot help, and a supervisor must not try. One that was removed from the
- *          cluster, or that begins anew where the others hold its cluster's data, ends with DAEMON_EXIT_REMOVED, likewise.
+ * Flow     replica -> API server, services -> duties -> listen -> HTTP -> READY -> loop. SIGTERM or
+ *          SIGINT: leadership is handed over, calls drain, everything closes, within
+ *          DAEMON_STOP_MAX_MS. SIGHUP reads log level, certificates, telemetry and health anew;
+ *          SIGUSR2 dumps the state to the log.
+ * Errors   a start that fails is returned (exit code 1); a failure of consensus later ends the
+ *          process with exit code DAEMON_EXIT_FATAL for its supervisor to start it again. When the
+ *          disk fails or stored bytes are damaged, at the start or later, it is DAEMON_EXIT_DATA:
+ *          starting again cannot help, and a supervisor must not try. One that was removed from the
+ *          cluster, or that begins anew where the others hold its cluster's data, ends with
+ *          DAEMON_EXIT_REMOVED, likewise.
  */
 #ifndef CKPT_BROKER_DAEMON_H
 #define CKPT_BROKER_DAEMON_H
@@ -34,8 +37,8 @@ enum daemon_start {
 /* Of a process that ends for this reason. */
 int daemon_exit_code(const struct err *err, int otherwise);
 
-/* Logs why a start, or a member, failed. Of a full disk with the next step: the error is the system's, and the unit starts it again, unless this
- * was its first start. */
+/* Logs why a start, or a member, failed. Of a full disk with the next step: the error is the
+ * system's, and the unit starts it again, unless this was its first start. */
 void daemon_log_failure(const char *event, const struct config *config, enum daemon_start start,
                         const struct err *err);
 

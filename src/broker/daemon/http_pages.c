@@ -22,7 +22,8 @@ static bool check_line(struct buf *body, bool verbose, bool ok, const char *name
     return ok;
 }
 
-/* Ready: this member can answer stale reads from a state that is not far behind, and there is a leader to be pointed at. */
+/* Ready: this member can answer stale reads from a state that is not far behind, and there is a
+ * leader to be pointed at. */
 static bool ready(struct broker *broker, bool verbose, struct buf *body)
 {
     struct consensus_status status;

@@ -1,8 +1,9 @@
 /* The pages of ckptd's HTTP port: the table, without HTTP.
  *
  * Flow     path -> status and body, from what this process holds: no waiting, no reads of a quorum.
- *          /livez is the loop alone (it answered); /readyz is about this member's use to clients; /leader and /follower are for load
- *          balancers. 503 never means "restart me" but for /livez, which is always 200.
+ *          /livez is the loop alone (it answered); /readyz is about this member's use to clients;
+ *          /leader and /follower are for load balancers. 503 never means "restart me" but for
+ *          /livez, which is always 200.
  * Source   U11.
  */
 #ifndef CKPT_BROKER_HTTP_PAGES_H

@@ -1,7 +1,7 @@
 /* ckptd: a replica of the checkpoint broker.
  *
- * Flow     options -> --verify-backup ends here -> configuration -> --check-config, --print-config, --inspect-data and --recover end
- *          here -> (--restore) -> daemon_run().
+ * Flow     options -> --verify-backup ends here -> configuration -> --check-config, --print-config,
+ *          --inspect-data and --recover end here -> (--restore) -> daemon_run().
  * Errors   exit codes: daemon.h; 2: usage or configuration.
  */
 #include <getopt.h>

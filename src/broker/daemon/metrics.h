@@ -1,8 +1,9 @@
 /* The metrics of ckptd: the table.
  *
- * Flow     parts of the broker call metrics_add / _set / _observe with an id of the table; what is read from the state and from
- *          raft is set when the text is asked for (metrics_state.c).
- * Shapes   see src/serve/metrics.h. Label values come from fixed sets (states, reasons, targets, vClusters), never from jobs.
+ * Flow     parts of the broker call metrics_add / _set / _observe with an id of the table; what is
+ *          read from the state and from raft is set when the text is asked for (metrics_state.c).
+ * Shapes   see src/serve/metrics.h. Label values come from fixed sets (states, reasons, targets,
+ *          vClusters), never from jobs.
  * Units    base units as in the names: seconds, bytes, ratios 0..1. Gauges are the same on every
  *          member (the state is replicated); counters count what the leader did, so sums over
  *          members are right. ckpt_checkpoints_entered_total is exact.
@@ -17,7 +18,8 @@
 struct broker;
 
 /* clang-format off */
-/* id, kind, name, label names (up to two), help. SECONDS, BYTES and RATIO are histograms with fixed bounds. */
+/* id, kind, name, label names (up to two), help. SECONDS, BYTES and RATIO are histograms with fixed
+ * bounds. */
 #define METRICS(X)                                                                                 \
     X(BUILD_INFO, GAUGE, "ckpt_build_info", "version", NULL, "Always 1; the version is a label.")  \
     X(START_TIME, GAUGE, "ckpt_start_time_seconds", NULL, NULL, "Unix time at which the process started.") \

@@ -1,7 +1,8 @@
-/* Metrics of the decision model: what decisions expected against what came, what is learned, queues, who waits for bandwidth.
+/* Metrics of the decision model: what decisions expected against what came, what is learned,
+ * queues, who waits for bandwidth.
  *
- * Flow     metrics_state.c calls _ended() for each checkpoint that completed or failed by itself, while this member leads, and _read()
- *          at each exposition.
+ * Flow     metrics_state.c calls _ended() for each checkpoint that completed or failed by itself,
+ *          while this member leads, and _read() at each exposition.
  */
 #ifndef CKPT_BROKER_METRICS_MODEL_H
 #define CKPT_BROKER_METRICS_MODEL_H

@@ -349,7 +349,8 @@ static void read_rpc(struct metrics *metrics, const struct broker *broker)
     }
 }
 
-/* Also at 0: a rate over a series that begins with its first count would miss that one, and limits are told by these. */
+/* Also at 0: a rate over a series that begins with its first count would miss that one, and limits
+ * are told by these. */
 static bool is_limit(const char *status_name)
 {
     static const char ending[] = "_FULL";

@@ -15,14 +15,16 @@ enum {
 
 /* Ignores SIGPIPE; lifts the soft limit of open files to the hard one. */
 void process_prepare(void);
-/* That the folder, when it is there, belongs to the user of this process: what another one writes into it (root, for example, who inspects
- * it) the service could not read, and would not start. ERR_INVALID says who has to do it. */
+/* That the folder, when it is there, belongs to the user of this process: what another one writes
+ * into it (root, for example, who inspects it) the service could not read, and would not start.
+ * ERR_INVALID says who has to do it. */
 int process_owns(const char *data_dir, struct err *err);
 /* One line per part of the state in the log. */
 void process_dump(const struct broker *broker);
 
-/* A timer that notices when the loop comes late: writes counters->loop_lag_* and warns. Late by its own work and late because it waited for a processor or the disk are told apart by the
- * processor time of the loop's thread. */
+/* A timer that notices when the loop comes late: writes counters->loop_lag_* and warns. Late by its
+ * own work and late because it waited for a processor or the disk are told apart by the processor
+ * time of the loop's thread. */
 struct process_lag {
     uv_timer_t timer;
     struct broker_counters *counters;
@@ -31,10 +33,11 @@ struct process_lag {
     uint64_t warned_ms;         /* at most one line per PROCESS_LAG_LOG_MS */
     uint64_t replay_last_index; /* of the log as it was at the start */
 };
-/* A member that starts applies its whole log in one turn of the loop, before anyone is served: applying up to this index is
- * no stall. */
+/* A member that starts applies its whole log in one turn of the loop, before anyone is served:
+ * applying up to this index is no stall. */
 void process_lag_excuse_replay(struct process_lag *lag, uint64_t last_index);
-/* The longest lag worth a warning at this instant of uv_hrtime(); 0: there was none for PROCESS_LAG_STORY_MS. */
+/* The longest lag worth a warning at this instant of uv_hrtime(); 0: there was none for
+ * PROCESS_LAG_STORY_MS. */
 uint64_t process_loop_lag_ms(const struct broker_counters *counters, uint64_t now_ms);
 /* To be called after each applied entry. */
 void process_lag_applied(struct process_lag *lag, uint64_t applied_index);

@@ -1,12 +1,16 @@
-/* Which of a cycle's decisions are proposed: as many as the targets can take before the next ones, the best first.
+/* Which of a cycle's decisions are proposed: as many as the targets can take before the next ones,
+ * the best first.
  *
- * Flow     admission_begin() with what each target has room for; admission_add() for each job that fires: whichever is not among the best
- *          (any more) is told to left_out() at once; admission_close(), then admission_next() gives those that stayed, best first.
- * Shapes   of each target a heap whose root is the worst; ADMISSION_MAX in all, so that a cycle writes a bounded log however many jobs
- *          fire at once. What is left out goes on computing and is weighed again in the next cycle.
- * Wait     what is written in a cycle makes room in the next: a better job waits for one only where less is written than two cycles could
- *          take and ADMISSION_WAITING_MIN wait already. There a few are admitted all the same when they are clearly better than all that
- *          wait: they are granted first, and the next cycle counts them among those that wait.
+ * Flow     admission_begin() with what each target has room for; admission_add() for each job that
+ *          fires: whichever is not among the best (any more) is told to left_out() at once;
+ *          admission_close(), then admission_next() gives those that stayed, best first.
+ * Shapes   of each target a heap whose root is the worst; ADMISSION_MAX in all, so that a cycle
+ *          writes a bounded log however many jobs fire at once. What is left out goes on computing
+ *          and is weighed again in the next cycle.
+ * Wait     what is written in a cycle makes room in the next: a better job waits for one only where
+ *          less is written than two cycles could take and ADMISSION_WAITING_MIN wait already. There
+ *          a few are admitted all the same when they are clearly better than all that wait: they
+ *          are granted first, and the next cycle counts them among those that wait.
  * Units    gain in GPU-seconds per byte, bytes.
  * Absent   deadlines: what would be too late afterwards is proposed past this.
  * Source   src/eval/README.md (pacing); rows D-001, D-002.
@@ -33,8 +37,9 @@ struct admission_candidate {
 
 #define ADMISSION_CLEARLY 1.25 /* times the best gain of those that wait */
 
-/* A candidate is admitted while the better ones together leave room in bytes, or are fewer than `count`, or while it gains more than
- * `clear_gain_gpu_s_per_byte` and they are fewer than ADMISSION_BETTER_MAX. */
+/* A candidate is admitted while the better ones together leave room in bytes, or are fewer than
+ * `count`, or while it gains more than `clear_gain_gpu_s_per_byte` and they are fewer than
+ * ADMISSION_BETTER_MAX. */
 struct admission_room {
     double bytes;
     uint64_t count;
@@ -58,7 +63,8 @@ void admission_close(struct admission *admission);
 /* NULL: no more. Valid until the next admission_begin(). */
 const struct admission_candidate *admission_next(struct admission *admission);
 
-/* The least gain that was admitted to a target; false: it took all, or nothing. Of the last cycle that was closed. */
+/* The least gain that was admitted to a target; false: it took all, or nothing. Of the last cycle
+ * that was closed. */
 bool admission_line(const struct admission *admission, uint32_t target, double *ret_gain);
 
 #endif

@@ -1,9 +1,12 @@
-/* What a decision was made from, for the log and back: the same C function gives the same verdict and the same terms again.
+/* What a decision was made from, for the log and back: the same C function gives the same verdict
+ * and the same terms again.
  *
- * Flow     the evaluator puts decision_inputs() beside each decision and decision_basis() beside each batch; explain recomputes a
- *          decision of the log with decision_recompute() and compares.
+ * Flow     the evaluator puts decision_inputs() beside each decision and decision_basis() beside
+ *          each batch; explain recomputes a decision of the log with decision_recompute() and
+ *          compares.
  * Shapes   messages point into the caller's structs.
- * Errors   DECISION_OTHER_VERSION: it was made by another model or from other inputs than this program has.
+ * Errors   DECISION_OTHER_VERSION: it was made by another model or from other inputs than this
+ *          program has.
  */
 #ifndef CKPT_BROKER_DECISION_INPUTS_H
 #define CKPT_BROKER_DECISION_INPUTS_H
@@ -39,7 +42,8 @@ void decision_basis(const struct eval_policy *policy, uint64_t member_id,
 bool decision_situation(const struct fsm_inputs *inputs, struct eval_situation *ret_situation);
 
 enum decision_match { DECISION_SAME, DECISION_DIFFERS, DECISION_OTHER_VERSION };
-/* Into the view, result and policy of one row. ret_what: the number that differs first, or what is of another version. */
+/* Into the view, result and policy of one row. ret_what: the number that differs first, or what is
+ * of another version. */
 enum decision_match decision_recompute(const struct fsm_inputs *inputs,
                                        const Ckpt__V1__DecisionTerms *terms,
                                        struct eval_policy *ret_policy, struct eval_view *view,

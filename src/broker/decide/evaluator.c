@@ -272,7 +272,8 @@ static void end_cycle(struct evaluator *evaluator)
         schedule_next(evaluator);
 }
 
-/* The model counts from the last complete checkpoint. A failed one counts as well: the state machine would skip the decision. */
+/* The model counts from the last complete checkpoint. A failed one counts as well: the state
+ * machine would skip the decision. */
 static void guard_last_attempt(const struct evaluator *evaluator, struct picked *picked,
                                const struct fsm_allocation *allocation, uint32_t i)
 {
@@ -295,7 +296,8 @@ static struct evaluator_block *block_of(const struct evaluator *evaluator, uint3
                : NULL;
 }
 
-/* Whether a job that fires is admitted is known when all rows are scored. Until then one that waits for bandwidth is said to wait. */
+/* Whether a job that fires is admitted is known when all rows are scored. Until then one that waits
+ * for bandwidth is said to wait. */
 static void note_candidate(struct evaluator *evaluator, struct evaluator_block *block,
                            const struct fsm_allocation *allocation, uint32_t i)
 {
@@ -378,7 +380,8 @@ static void take_row(struct evaluator *evaluator, struct evaluator_block *block,
     block->verdict[row] = (uint8_t)verdict;
 }
 
-/* The slots that this cycle looks at: allocations registered beyond them since it began wait for the next one. */
+/* The slots that this cycle looks at: allocations registered beyond them since it began wait for
+ * the next one. */
 static uint32_t cycle_rows(const struct evaluator *evaluator)
 {
     uint32_t slots = fsm_allocation_slots(replica_fsm(evaluator->broker->replica));

@@ -31,7 +31,8 @@ static double alarm_probability(const struct node_health *health,
     return -expm1(-hazard);
 }
 
-/* A move begins with a checkpoint of its own: nothing but the smallest interval and the value may stand against one. */
+/* A move begins with a checkpoint of its own: nothing but the smallest interval and the value may
+ * stand against one. */
 static bool guards_allow(enum eval_verdict verdict, uint32_t flags)
 {
     if ((flags & EVAL_FLAG_ACTIVE) != 0)
@@ -40,8 +41,9 @@ static bool guards_allow(enum eval_verdict verdict, uint32_t flags)
            verdict == EVAL_SKIP_MIN_INTERVAL;
 }
 
-/* What a failure that is announced costs a job that stays: what it has not saved, and then, until it comes, checkpoints at the best
- * interval under that hazard p/L and half an interval of work: sqrt(2 c p L) in all, so that p times this is expected. */
+/* What a failure that is announced costs a job that stays: what it has not saved, and then, until
+ * it comes, checkpoints at the best interval under that hazard p/L and half an interval of work:
+ * sqrt(2 c p L) in all, so that p times this is expected. */
 static double lost_s(const struct eval_situation *situation, double lead_s)
 {
     double pause_s = situation->gpus > 0 ? situation->cost_gpu_s / situation->gpus : INFINITY;

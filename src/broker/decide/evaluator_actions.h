@@ -1,13 +1,19 @@
-/* What the evaluator does beside checkpoints: moves a job off nodes that are about to fail, when the ledger of actions says so.
+/* What the evaluator does beside checkpoints: moves a job off nodes that are about to fail, when
+ * the ledger of actions says so.
  *
- * Flow     evaluator_actions_begin() each cycle; evaluator_actions_move() per scored row with an alarm: eval_ledger() weighs going on,
- *          a checkpoint and a move. A move needs a spare for each node with an alarm: READY, well, without an allocation.
- * Shapes   spares are looked for once per cycle, when the first row needs them; at most EVALUATOR_SPARES_MAX. Each is promised once.
- * Value    a checkpoint saves at most the work at stake times the probability of its loss: the model's value is its weight against
- *          waiting, and grows beyond that under an alarm. A move saves that, the failure, and the checkpoints until it comes.
- * Units    GPU-seconds inside; only names and the terms' integers enter the log. The state machine checks the spare again.
- * Absent   yielding: schedulers ask for it (RequestPreemption), and evaluator_claims.c for sensitive jobs; the state machine decides who
- *          yields, with the ledger's kill-and-yield rule in integers (fsm/preempt/victims.c). Whether to move a job that shares its node.
+ * Flow     evaluator_actions_begin() each cycle; evaluator_actions_move() per scored row with an
+ *          alarm: eval_ledger() weighs going on, a checkpoint and a move. A move needs a spare for
+ *          each node with an alarm: READY, well, without an allocation.
+ * Shapes   spares are looked for once per cycle, when the first row needs them; at most
+ *          EVALUATOR_SPARES_MAX. Each is promised once.
+ * Value    a checkpoint saves at most the work at stake times the probability of its loss: the
+ *          model's value is its weight against waiting, and grows beyond that under an alarm. A
+ *          move saves that, the failure, and the checkpoints until it comes.
+ * Units    GPU-seconds inside; only names and the terms' integers enter the log. The state machine
+ *          checks the spare again.
+ * Absent   yielding: schedulers ask for it (RequestPreemption), and evaluator_claims.c for
+ *          sensitive jobs; the state machine decides who yields, with the ledger's kill-and-yield
+ *          rule in integers (fsm/preempt/victims.c). Whether to move a job that shares its node.
  * Source   S1-022, S1-024; src/eval/README.md, "Actions and pacing".
  */
 #ifndef CKPT_BROKER_EVALUATOR_ACTIONS_H
@@ -38,7 +44,8 @@ bool evaluator_actions_situation(const struct evaluator_cycle *cycle, const stru
                                  uint32_t row, struct eval_situation *ret_situation,
                                  uint32_t *ret_alarmed);
 
-/* True when moving is the best action; *ret_spare is the spare to name, and as many as the job needs are taken. */
+/* True when moving is the best action; *ret_spare is the spare to name, and as many as the job
+ * needs are taken. */
 bool evaluator_actions_move(struct evaluator_actions *actions, const struct evaluator_cycle *cycle,
                             const struct fsm *fsm, const struct fsm_allocation *allocation,
                             const struct eval_view *view, const struct eval_result *result,

@@ -120,7 +120,8 @@ static void fill_row(struct evaluator_block *block, struct evaluator_keep *keep,
     block->yields[row] = evaluator_yields_class(allocation);
 }
 
-/* What moves in many rows at once, while nothing else of them changes: the gain of what waits, and the probability to yield. */
+/* What moves in many rows at once, while nothing else of them changes: the gain of what waits, and
+ * the probability to yield. */
 static void move_row(struct evaluator_block *block, struct evaluator_keep *keep, uint32_t row)
 {
     struct eval_view *view = &block->view;

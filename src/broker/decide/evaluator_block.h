@@ -1,10 +1,14 @@
-/* The rows of a block of allocation slots, kept from one cycle to the next, and the last evaluation of each.
+/* The rows of a block of allocation slots, kept from one cycle to the next, and the last evaluation
+ * of each.
  *
- * Flow     evaluator_block_refresh() brings the rows up to date with a cycle: those alone that evaluator_keep.h says are not;
- *          evaluator_block_decide() gives the verdicts of all; evaluator_block_row() takes one row out, with its times.
- * Shapes   made when its first slot is reached. A small cluster has a small block: made anew, twice as large, when its rows have become
- *          more. Ages and walltimes are not in the kept view but follow from the instants beside it, so that a row to which nothing
- *          happens is never written. Row i is slot EVALUATOR_BLOCK_ROWS * n + i; one without a running allocation has registered_index 0.
+ * Flow     evaluator_block_refresh() brings the rows up to date with a cycle: those alone that
+ *          evaluator_keep.h says are not; evaluator_block_decide() gives the verdicts of all;
+ *          evaluator_block_row() takes one row out, with its times.
+ * Shapes   made when its first slot is reached. A small cluster has a small block: made anew, twice
+ *          as large, when its rows have become more. Ages and walltimes are not in the kept view
+ *          but follow from the instants beside it, so that a row to which nothing happens is never
+ *          written. Row i is slot EVALUATOR_BLOCK_ROWS * n + i; one without a running allocation
+ *          has registered_index 0.
  * Units    milliseconds as double, whole.
  * Source   src/eval/README.md, "Cost of a cycle".
  */
@@ -42,7 +46,8 @@ void evaluator_block_clear(struct evaluator_block *block);
 /* All of it into a larger one. */
 void evaluator_block_move(const struct evaluator_block *from, struct evaluator_block *to);
 
-/* The rows of the slots first .. first + rows - 1, as they are in the cycle that the keep is at. Returns how many were filled. */
+/* The rows of the slots first .. first + rows - 1, as they are in the cycle that the keep is at.
+ * Returns how many were filled. */
 uint32_t evaluator_block_refresh(struct evaluator_block *block, struct evaluator_keep *keep,
                                  uint32_t first, uint32_t rows);
 /* Verdicts of all rows as of the last refresh. */

@@ -16,7 +16,8 @@ static bool is_sensitive(const Ckpt__V1__WaitingJob *job)
     return job->sensitive && job->gpu_count > 0 && job->job_id[0] != '\0';
 }
 
-/* By whoever, also when nothing came of it: nodes that were won for it and went to others are not won again at once. */
+/* By whoever, also when nothing came of it: nodes that were won for it and went to others are not
+ * won again at once. */
 static bool claimed_lately(const struct fsm *fsm, uint64_t now_ms, const char *job_id)
 {
     const struct fsm_preemption *at = fsm_preemption_next(fsm, 0);
@@ -51,7 +52,8 @@ static bool runs(const struct fsm *fsm, const char *job_id)
                 CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP);
 }
 
-/* Its report is older than a sensitive job's start, which may be its own: allocations need not have the scheduler's name of the job. */
+/* Its report is older than a sensitive job's start, which may be its own: allocations need not have
+ * the scheduler's name of the job. */
 static bool may_have_started(const struct evaluator_claims *claims, const struct fsm *fsm,
                              const struct fsm_queue *queue)
 {

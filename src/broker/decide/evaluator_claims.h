@@ -1,18 +1,28 @@
-/* Nodes for sensitive jobs that wait in a deep queue: the evaluator asks for them itself, as a scheduler would by RequestPreemption.
+/* Nodes for sensitive jobs that wait in a deep queue: the evaluator asks for them itself, as a
+ * scheduler would by RequestPreemption.
  *
- * Flow     evaluator_claims_begin() each cycle; evaluator_claims_look() per running allocation; when the cycle's decisions are
- *          made evaluator_claims_count() until it is done, then evaluator_claims_end() claims what the most urgent one lacks. Whom that takes (who of lower classes is cheapest to stop), and whether that one writes a
- *          checkpoint first, the state machine decides: a sensitive claim has no price (fsm/RULES.md).
- * When     backlog pressure over a half, as wherever the model counts backlog; a fresh queue report names the job, as sensitive; what
- *          stands idle does not suffice; the allocations that may be victims do. Never while a destination is down: only somebody who
- *          asks may have work killed. Never for a job that runs meanwhile: by its name, or because a sensitive allocation of the same
- *          vCluster started after the report, which then does not count until the next one. One claim per cycle, and one per job and EVALUATOR_CLAIM_AGAIN_MS, its scheduler's own ones counted.
- * Refused  what is there is counted more coarsely than the state machine chooses: a job whose claim it refused is passed over for
- *          EVALUATOR_CLAIM_REFUSED_MS, so that the others have their turn. The next leader does not know, and asks once more.
- * Turns    nodes are counted EVALUATOR_CLAIM_NODES_PER_TURN at a time; what else a turn does has a limit here.
- * Units    GPUs. An idle node counts as many as its agent told; one that told of none, be it that the agent does not know their maker,
- *          counts what a node of running allocations has on average: taking too much from others is worse than a claim that waits.
- * Absent   which nodes fit the job: a scheduler that knows better asks itself, and leaves `sensitive` out of its queue report.
+ * Flow     evaluator_claims_begin() each cycle; evaluator_claims_look() per running allocation;
+ *          when the cycle's decisions are made evaluator_claims_count() until it is done, then
+ *          evaluator_claims_end() claims what the most urgent one lacks. Whom that takes (who of
+ *          lower classes is cheapest to stop), and whether that one writes a checkpoint first, the
+ *          state machine decides: a sensitive claim has no price (fsm/RULES.md).
+ * When     backlog pressure over a half, as wherever the model counts backlog; a fresh queue report
+ *          names the job, as sensitive; what stands idle does not suffice; the allocations that may
+ *          be victims do. Never while a destination is down: only somebody who asks may have work
+ *          killed. Never for a job that runs meanwhile: by its name, or because a sensitive
+ *          allocation of the same vCluster started after the report, which then does not count
+ *          until the next one. One claim per cycle, and one per job and EVALUATOR_CLAIM_AGAIN_MS,
+ *          its scheduler's own ones counted.
+ * Refused  what is there is counted more coarsely than the state machine chooses: a job whose claim
+ *          it refused is passed over for EVALUATOR_CLAIM_REFUSED_MS, so that the others have their
+ *          turn. The next leader does not know, and asks once more.
+ * Turns    nodes are counted EVALUATOR_CLAIM_NODES_PER_TURN at a time; what else a turn does has a
+ *          limit here.
+ * Units    GPUs. An idle node counts as many as its agent told; one that told of none, be it that
+ *          the agent does not know their maker, counts what a node of running allocations has on
+ *          average: taking too much from others is worse than a claim that waits.
+ * Absent   which nodes fit the job: a scheduler that knows better asks itself, and leaves
+ *          `sensitive` out of its queue report.
  * Source   S1-021, P-006.
  */
 #ifndef CKPT_BROKER_EVALUATOR_CLAIMS_H
@@ -30,8 +40,8 @@ enum {
     EVALUATOR_CLAIM_REFUSED_MS = 300000,
     EVALUATOR_CLAIM_REFUSED_MAX = 8,  /* jobs; one more takes the place of the oldest */
     EVALUATOR_CLAIM_STARTS_MAX = 256, /* sensitive ones that started lately; beyond, no claims */
-    EVALUATOR_CLAIM_JOBS_MAX =
-        256, /* sensitive ones looked at; each is looked for among the preemptions */
+    /* sensitive ones looked at; each is looked for among the preemptions */
+    EVALUATOR_CLAIM_JOBS_MAX = 256,
     EVALUATOR_CLAIM_NODES_PER_TURN = 4096 /* 0.1 ms (65,000 idle ones at once: 0.9 ms) */
 };
 

@@ -179,8 +179,8 @@ static void look_ahead(const struct evaluator_keep *keep, uint32_t word,
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------- */
 
-/* The allocations of what is to be filled lie far apart: they are asked of the memory while the words before are looked at, their nodes
- * one word later. */
+/* The allocations of what is to be filled lie far apart: they are asked of the memory while the
+ * words before are looked at, their nodes one word later. */
 void evaluator_keep_take(struct evaluator_keep *keep, uint32_t word)
 {
     uint32_t last = word + EVALUATOR_WORDS_AHEAD;

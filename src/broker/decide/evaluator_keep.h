@@ -1,10 +1,13 @@
 /* Which kept rows a new cycle finds out of date.
  *
- * Flow     evaluator_keep_begin() compares what a cycle gives to every row (policy, targets, learned rates, waiting jobs, nodes) with what
- *          the last one gave; evaluator_keep_stale() says of a row whether any of that is its own, whether its allocation changed
- *          (fsm_take_changed_allocations()), or whether the time has come at which it may be different by itself.
+ * Flow     evaluator_keep_begin() compares what a cycle gives to every row (policy, targets,
+ *          learned rates, waiting jobs, nodes) with what the last one gave; evaluator_keep_stale()
+ *          says of a row whether any of that is its own, whether its allocation changed
+ *          (fsm_take_changed_allocations()), or whether the time has come at which it may be
+ *          different by itself.
  * Shapes   one for an evaluator: two cycles and a bit for each allocation slot.
- * Rule     a row that is not stale holds the very bits that evaluator_fill() would give: tests/unit/broker/test_evaluator_keep.c.
+ * Rule     a row that is not stale holds the very bits that evaluator_fill() would give:
+ *          tests/unit/broker/test_evaluator_keep.c.
  */
 #ifndef CKPT_BROKER_EVALUATOR_KEEP_H
 #define CKPT_BROKER_EVALUATOR_KEEP_H
@@ -43,13 +46,15 @@ void evaluator_keep_close(struct evaluator_keep *keep);
 /* Nothing is kept any more: the next cycle fills every row. */
 void evaluator_keep_forget(struct evaluator_keep *keep);
 
-/* keep->cycle was begun (evaluator_cycle_begin()) and becomes what the rows are compared with; rates: as learned. */
+/* keep->cycle was begun (evaluator_cycle_begin()) and becomes what the rows are compared with;
+ * rates: as learned. */
 void evaluator_keep_begin(struct evaluator_keep *keep, struct fsm *fsm,
                           const struct eval_fleet_rates *rates);
 /* The cycle came to all of its rows; it becomes the one before. */
 void evaluator_keep_end(struct evaluator_keep *keep);
 
-/* The 64 slots from 64 * word on: takes over what changed. Before evaluator_keep_stale() of them. */
+/* The 64 slots from 64 * word on: takes over what changed. Before evaluator_keep_stale() of
+ * them. */
 void evaluator_keep_take(struct evaluator_keep *keep, uint32_t word);
 /* Those of these slots that changed, as far as they were taken over. */
 uint64_t evaluator_keep_changed(const struct evaluator_keep *keep, uint32_t word);

@@ -1,5 +1,5 @@
-/* What is learned, as inputs of the model: of the job from its own checkpoints (the state's integers), of its nodes and its class from
- * the whole fleet (learner.h). See evaluator_view.h. */
+/* What is learned, as inputs of the model: of the job from its own checkpoints (the state's
+ * integers), of its nodes and its class from the whole fleet (learner.h). See evaluator_view.h. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -56,7 +56,8 @@ static double write_quantile_s(const struct fsm_learned *learned, double at_risk
     return eval_write_quantile_s(&history, 0, at_risk_s);
 }
 
-/* Over the model's horizon, when demands were seen and say more than the backlog does: 0 leaves it to the backlog. */
+/* Over the model's horizon, when demands were seen and say more than the backlog does: 0 leaves it
+ * to the backlog. */
 double evaluator_yield_probability(const struct evaluator_cycle *cycle, uint32_t group,
                                    double age_s, double walltime_left_s)
 {

@@ -1,6 +1,8 @@
-/* Rows of a block with all of their terms: of the many that a cycle decides about, the few that somebody needs to know more of.
+/* Rows of a block with all of their terms: of the many that a cycle decides about, the few that
+ * somebody needs to know more of.
  *
- * Flow     the caller sets rows and count, picked_score() takes them out of their block and computes their terms.
+ * Flow     the caller sets rows and count, picked_score() takes them out of their block and
+ *          computes their terms.
  * Shapes   room for as many as were ever picked at once, at least one.
  */
 #ifndef CKPT_BROKER_EVALUATOR_PICKED_H

@@ -138,10 +138,12 @@ static bool target_is_full(const struct fsm_target *target)
     return target->granted_bytes_per_s >= target->budget_bytes_per_s / 4 * 3;
 }
 
-/* The price of a byte is what the next one would bring: the best index among those that wait, also when others are granted before it.
- * Not the sum of them: a byte goes to one, and what the others would gain is lost with the byte that follows. The index of the last
- * admitted bounds the same multiplier from above, this one from below; it is this one that the state holds. What was asked for and what
- * has a deadline has no index. With several targets the lowest price counts, so that no job pays for the crowd at another target. */
+/* The price of a byte is what the next one would bring: the best index among those that wait, also
+ * when others are granted before it. Not the sum of them: a byte goes to one, and what the others
+ * would gain is lost with the byte that follows. The index of the last admitted bounds the same
+ * multiplier from above, this one from below; it is this one that the state holds. What was asked
+ * for and what has a deadline has no index. With several targets the lowest price counts, so that
+ * no job pays for the crowd at another target. */
 static double shadow_price(const struct fsm *fsm, const struct fsm_grantable_scan *waiting)
 {
     double lowest = INFINITY;
@@ -240,7 +242,8 @@ static void clear_row(struct eval_view *view, uint32_t row)
     view->flags[row] = EVAL_FLAG_NOT_AUTO;
 }
 
-/* Mean over the nodes: the job's hazard is the sum of its nodes'. Alarms of theirs add up; the other inputs of the row are there. */
+/* Mean over the nodes: the job's hazard is the sum of its nodes'. Alarms of theirs add up; the
+ * other inputs of the row are there. */
 static void fill_hazard(const struct evaluator_cycle *cycle,
                         const struct fsm_allocation *allocation, struct eval_view *view,
                         uint32_t row)
@@ -269,8 +272,8 @@ static void fill_hazard(const struct evaluator_cycle *cycle,
     view->hazard_factor[row] = sum / allocation->node_count;
 }
 
-/* What the job's nodes can inject, at most what its target takes: in an outage what it will take afterwards. The flag alone says
- * that it takes nothing now, and is all that has to change. */
+/* What the job's nodes can inject, at most what its target takes: in an outage what it will take
+ * afterwards. The flag alone says that it takes nothing now, and is all that has to change. */
 static double usable_bandwidth(const struct fsm_allocation *allocation,
                                const struct fsm_target *target, const Ckpt__V1__Policy *policy)
 {
@@ -307,7 +310,8 @@ static double walltime_left_s(const struct fsm_allocation *allocation, uint64_t 
     return seconds_between(now_ms, allocation->started_at_ms + allocation->walltime_ms);
 }
 
-/* Its active checkpoint writes nothing yet, or was put off. Asked only where it can decide: looking up costs a cache miss. */
+/* Its active checkpoint writes nothing yet, or was put off. Asked only where it can decide: looking
+ * up costs a cache miss. */
 static bool active_waits(const struct fsm *fsm, const struct fsm_allocation *allocation)
 {
     const struct fsm_checkpoint *active;
@@ -410,7 +414,8 @@ void evaluator_fill(const struct evaluator_cycle *cycle, const struct fsm *fsm,
 
 /* ---- how long rows hold ----------------------------------------------------------------------------------------------- */
 
-/* What the row was filled from is what the cycle knows, by which the next one sees what has changed. */
+/* What the row was filled from is what the cycle knows, by which the next one sees what has
+ * changed. */
 static bool as_cycle_began(const struct evaluator_cycle *cycle, const struct fsm *fsm,
                            const struct fsm_allocation *allocation)
 {
@@ -440,7 +445,8 @@ static bool as_cycle_began(const struct evaluator_cycle *cycle, const struct fsm
     return true;
 }
 
-/* Times that the history of evaluations cannot tell from the ones before are noted in each cycle. */
+/* Times that the history of evaluations cannot tell from the ones before are noted in each
+ * cycle. */
 static bool times_pass(const struct evaluator_cycle *cycle, const struct evaluator_times *times)
 {
     double now_ms = (double)cycle->now_ms;

@@ -1,9 +1,13 @@
-/* From the replicated state to what eval_score() reads, and from its result to integers for the log.
+/* From the replicated state to what eval_score() reads, and from its result to integers for the
+ * log.
  *
- * Flow     evaluator_cycle_begin() takes what is the same for every job (policy, queues, price of bandwidth);
- *          evaluator_fill() writes one row per allocation slot; decision_terms() turns a scored row into integers.
- * Shapes   a view holds the rows of consecutive allocation slots. Rows without a running allocation are zero with EVAL_FLAG_NOT_AUTO.
- * Units    seconds, bytes, GPU-seconds as double; integers saturate, NaN becomes 0 and never decides.
+ * Flow     evaluator_cycle_begin() takes what is the same for every job (policy, queues, price of
+ *          bandwidth); evaluator_fill() writes one row per allocation slot; decision_terms() turns
+ *          a scored row into integers.
+ * Shapes   a view holds the rows of consecutive allocation slots. Rows without a running allocation
+ *          are zero with EVAL_FLAG_NOT_AUTO.
+ * Units    seconds, bytes, GPU-seconds as double; integers saturate, NaN becomes 0 and never
+ *          decides.
  * Source   src/eval/README.md; A-002; S1-053, S1-063.
  */
 #ifndef CKPT_BROKER_EVALUATOR_VIEW_H
@@ -23,7 +27,8 @@ enum {
 #define EVALUATOR_TIME_MAX_MS   1e11 /* three years; no job runs longer */
 #define EVALUATOR_BACKLOG_YIELD 0.05 /* p_y at full backlog (src/eval/README.md) */
 
-/* What waiting jobs of classes above c would gain from some GPUs: jobs in falling order of gain per GPU, running sums. */
+/* What waiting jobs of classes above c would gain from some GPUs: jobs in falling order of gain per
+ * GPU, running sums. */
 struct waiting_curve {
     size_t count;
     double *gpus;       /* sum up to and including this job */
@@ -50,7 +55,8 @@ struct evaluator_cycle {
     uint8_t *node_marks; /* likewise: its bin of age and enum node_health_kind */
     uint32_t age_factor_count;
     const char *busy
-        [FSM_QUEUES_MAX]; /* vClusters whose queue is busy: only compared, in the order of the queues */
+        /* vClusters whose queue is busy: only compared, in the order of the queues */
+        [FSM_QUEUES_MAX];
     uint32_t busy_count;
     struct waiting_curve waiting[FSM_CLASS_MAX + 1]; /* by the class of the running job */
 };
@@ -76,8 +82,8 @@ void evaluator_cycle_end(struct evaluator_cycle *cycle);
 void evaluator_fill(const struct evaluator_cycle *cycle, const struct fsm *fsm,
                     struct eval_view *view, uint32_t first, uint32_t end);
 
-/* What the times of a row follow from, in milliseconds, and the instant from which on its other numbers may be different although
- * nothing changed: 0 when they depend on the time all along. */
+/* What the times of a row follow from, in milliseconds, and the instant from which on its other
+ * numbers may be different although nothing changed: 0 when they depend on the time all along. */
 struct evaluator_times {
     double since_ms; /* progress counts from here */
     double end_ms;   /* of its walltime; infinite: none */
@@ -89,7 +95,8 @@ void evaluator_row_times(const struct evaluator_cycle *cycle, const struct fsm *
                          uint32_t row, struct evaluator_times *ret_times);
 double evaluator_yield_probability(const struct evaluator_cycle *cycle, uint32_t group,
                                    double age_s, double walltime_left_s);
-/* Until when what is learned into it holds, but for the probability to yield, which follows the times. */
+/* Until when what is learned into it holds, but for the probability to yield, which follows the
+ * times. */
 double evaluator_learned_until_ms(const struct evaluator_cycle *cycle,
                                   const struct fsm_allocation *allocation,
                                   const struct eval_view *view, uint32_t row);
@@ -121,7 +128,8 @@ uint32_t evaluator_group(const struct evaluator_cycle *cycle,
 struct eval_view evaluator_view_rows(const struct eval_view *view, size_t first, size_t end);
 struct eval_result evaluator_result_rows(const struct eval_result *result, size_t first);
 
-/* GPU time that waits over GPU time that runs, at most 1; 1 when something waits and nothing runs. */
+/* GPU time that waits over GPU time that runs, at most 1; 1 when something waits and nothing
+ * runs. */
 double evaluator_pressure(double queued_gpu_ms, double running_gpu_ms);
 /* Not older than the policy lets a queue report speak. */
 bool evaluator_queue_fresh(const struct fsm *fsm, const struct fsm_queue *queue, uint64_t now_ms);

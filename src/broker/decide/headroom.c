@@ -59,7 +59,8 @@ static void look_at_own(struct headroom *headroom, uint32_t slot)
         fsm_target_writing_rate(replica_fsm(headroom->broker->replica), slot);
 }
 
-/* A VMS tells the mean of its last seconds: so must this be, or what has just begun or ended counts as others'. */
+/* A VMS tells the mean of its last seconds: so must this be, or what has just begun or ended counts
+ * as others'. */
 static uint64_t own_mean(const struct headroom *headroom, uint32_t slot)
 {
     const struct measured_target *measured = &headroom->targets[slot];

@@ -35,8 +35,8 @@ struct looked_at {
 struct learner {
     struct broker *broker;
     uint64_t at_ms; /* exposure up to here is inside */
-    uint64_t
-        saved_ms; /* at_ms of the last proposal or of what was loaded; 0: nothing is in the state */
+    /* at_ms of the last proposal or of what was loaded; 0: nothing is in the state */
+    uint64_t saved_ms;
     bool proposing;
     bool news; /* something happened since the last proposal */
     struct eval_fleet fleet;
@@ -254,7 +254,8 @@ static void reach_nodes(struct learner *learner, uint32_t count)
     learner->node_count = count;
 }
 
-/* What came of the node's alarm, if it has one. Alarms are what this member hears; what a leader saw begin and did not see end is unknown. */
+/* What came of the node's alarm, if it has one. Alarms are what this member hears; what a leader
+ * saw begin and did not see end is unknown. */
 static void look_at_node(struct learner *learner, struct node_health *health,
                          const struct fsm_node *node, uint64_t now_ms)
 {

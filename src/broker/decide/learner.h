@@ -1,12 +1,16 @@
-/* What the leader learns of the whole fleet (src/eval/fleet.h), from the state's counts, the time that passes and the alarms that this
- * member hears.
+/* What the leader learns of the whole fleet (src/eval/fleet.h), from the state's counts, the time
+ * that passes and the alarms that this member hears.
  *
- * Flow     the state counts what happened (fsm_get_losses()), and keeps the last leader's numbers. learner_load() takes these when a
- *          leadership begins; learner_advance() adds, after each evaluation, the time that passed and what was counted since. Now and
- *          then the numbers go back into the state by SetLearned. What the last leader had not written yet is not lost: the counts
- *          are in the state, and the exposure since is that of the nodes and jobs that are there now.
- * Shapes   one, owned by the evaluator. Which alarm is whose is this leader's knowledge; what came of alarms is in the state.
- * Absent   what a job teaches about itself: fsm/books/learn.c. A failure that many nodes share (a switch) counts once for each.
+ * Flow     the state counts what happened (fsm_get_losses()), and keeps the last leader's numbers.
+ *          learner_load() takes these when a leadership begins; learner_advance() adds, after each
+ *          evaluation, the time that passed and what was counted since. Now and then the numbers go
+ *          back into the state by SetLearned. What the last leader had not written yet is not lost:
+ *          the counts are in the state, and the exposure since is that of the nodes and jobs that
+ *          are there now.
+ * Shapes   one, owned by the evaluator. Which alarm is whose is this leader's knowledge; what came
+ *          of alarms is in the state.
+ * Absent   what a job teaches about itself: fsm/books/learn.c. A failure that many nodes share (a
+ *          switch) counts once for each.
  * Source   src/eval/learn.h; src/eval/README.md, "What is learned".
  */
 #ifndef CKPT_BROKER_LEARNER_H

@@ -1,6 +1,7 @@
 /* Where the model's inputs come from, and how old each source was.
  *
- * Flow     the evaluator notes the ages beside each decision that it proposes; explain tells them beside each input.
+ * Flow     the evaluator notes the ages beside each decision that it proposes; explain tells them
+ *          beside each input.
  * Shapes   a fixed list of sources, appended to only: its order is in the log.
  * Units    milliseconds, saturated at 49 days.
  * Errors   SOURCE_NOTHING: the source said nothing yet, and the input is a prior.
@@ -38,8 +39,8 @@ enum source source_of(const char *number);
 /* What is said of an input that has no source yet. */
 const char *source_prior(enum source source);
 
-/* Which one it was, as far as the state of now tells it: "checkpoint 1-42", "node gpu-a", "vcluster hpc"; "" when there is none.
- * Returns text. */
+/* Which one it was, as far as the state of now tells it: "checkpoint 1-42", "node gpu-a", "vcluster
+ * hpc"; "" when there is none. Returns text. */
 const char *sources_subject(const struct broker *broker, const struct fsm_allocation *allocation,
                             uint64_t at_ms, enum source source, char *text, size_t size);
 

@@ -57,8 +57,9 @@ static struct waiting waiting_of(const struct dispatcher *dispatcher, uint64_t c
     return waiting;
 }
 
-/* Deadlines go first: they would be too late afterwards. What somebody asked for goes before what the evaluator decided. Among equals
- * the gain of now counts, not that of the decision: what waits goes on computing, so its gain grows and it is not passed over for ever. */
+/* Deadlines go first: they would be too late afterwards. What somebody asked for goes before what
+ * the evaluator decided. Among equals the gain of now counts, not that of the decision: what waits
+ * goes on computing, so its gain grows and it is not passed over for ever. */
 static int by_gain(const void *left, const void *right)
 {
     const struct waiting *a = left, *b = right;
@@ -174,8 +175,8 @@ static void propose_grants(struct dispatcher *dispatcher, const struct grant *gr
     free(messages);
 }
 
-/* Level-triggered: any applied entry may have made room. A look that took long is followed by a pause, so that looking never
- * takes more than a tenth of the loop. */
+/* Level-triggered: any applied entry may have made room. A look that took long is followed by a
+ * pause, so that looking never takes more than a tenth of the loop. */
 static void schedule_grants(struct dispatcher *dispatcher, uint64_t delay_us)
 {
     uint64_t pause_us = dispatcher->grant_look_us >= GRANTS_QUICK_US

@@ -4,8 +4,8 @@
  * Flow     applied state -> grants (dispatcher_grants.h) -> GrantBatch; fsm_take_changed_node() ->
  *          OrderSet on the stream of that node. Up: hello -> NodeSeen -> welcome, or where it tells
  *          of another boot: welcome -> next message -> NodeSeen; report -> NodeReport ->
- *          acknowledged after its commit; heartbeats touch nodes.h, and tell of starts whose reports
- *          were lost: NodeRunning. Everything sent is derived
+ *          acknowledged after its commit; heartbeats touch nodes.h, and tell of starts whose
+ *          reports were lost: NodeRunning. Everything sent is derived
  *          from applied state: another leader derives the same.
  * Shapes   at most one stream per node, the newest wins; at most DISPATCHER_REPORTS_MAX reports of
  *          one stream in flight; one GrantBatch in flight.
@@ -41,7 +41,8 @@ size_t dispatcher_connected_count(const struct dispatcher *dispatcher);
 /* The age is written also for a lost node; UINT64_MAX when this leader never heard of it. */
 bool dispatcher_node_connected(const struct dispatcher *dispatcher, const char *node_id,
                                uint64_t *ret_heartbeat_age_ms);
-/* Where a waiting checkpoint stands, and who waits for a target; nothing on a member that does not lead. */
+/* Where a waiting checkpoint stands, and who waits for a target; nothing on a member that does not
+ * lead. */
 void dispatcher_fill_place(struct dispatcher *dispatcher, Ckpt__V1__Checkpoint *checkpoint);
 void dispatcher_fill_queue(const struct dispatcher *dispatcher, uint32_t target_slot,
                            Ckpt__V1__TargetStatus *target);

@@ -19,8 +19,8 @@ uint64_t grant_timeout_ms(uint64_t timeout_ms, uint64_t size_bytes, uint64_t byt
     return 2 * write_ms > timeout_ms ? 2 * write_ms : timeout_ms;
 }
 
-/* A rate below a quarter of the budget is not worth starting with, unless it is all that the nodes can write: many writers at
- * a crawl finish later than a few at speed. */
+/* A rate below a quarter of the budget is not worth starting with, unless it is all that the nodes
+ * can write: many writers at a crawl finish later than a few at speed. */
 static uint64_t worthwhile_rate(const struct grant_candidate *candidate,
                                 const struct grant_target *target)
 {

@@ -1,7 +1,9 @@
 /* Which waiting checkpoints get bandwidth now. Pure.
  *
- * Flow     candidates in the order of granting, targets with their budget and what is granted -> grants.
- * Shapes   per target: strict order. The first that does not fit holds back all after it, except those that bypass.
+ * Flow     candidates in the order of granting, targets with their budget and what is granted ->
+ *          grants.
+ * Shapes   per target: strict order. The first that does not fit holds back all after it, except
+ *          those that bypass.
  * Units    bytes per second, milliseconds.
  * Source   S1-045, D-001, D-002; strict order, no skipping, deadline candidates are not held back.
  */
@@ -32,7 +34,8 @@ struct grant {
     bool bypass_budget; /* takes the sum over the budget */
 };
 
-/* Writes at most candidate_count grants, returns how many. The sum of those without bypass_budget never exceeds a budget. */
+/* Writes at most candidate_count grants, returns how many. The sum of those without bypass_budget
+ * never exceeds a budget. */
 size_t grants_pack(const struct grant_candidate *candidates, size_t candidate_count,
                    struct grant_target *targets, struct grant *ret_grants);
 /* max(timeout, twice the time to write size at this rate); decision 4 of the requirements. */

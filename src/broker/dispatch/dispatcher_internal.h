@@ -1,4 +1,5 @@
-/* What the files of the dispatcher share: dispatcher.c (grants, life), dispatcher_session.c (streams), dispatcher_orders.c. */
+/* What the files of the dispatcher share: dispatcher.c (grants, life), dispatcher_session.c
+ * (streams), dispatcher_orders.c. */
 #ifndef CKPT_BROKER_DISPATCHER_INTERNAL_H
 #define CKPT_BROKER_DISPATCHER_INTERNAL_H
 
@@ -41,8 +42,8 @@ void dispatcher_sessions_changed(
 void dispatcher_sessions_end(struct dispatcher *dispatcher); /* NOT_LEADER to all */
 void dispatcher_sessions_close(struct dispatcher *dispatcher);
 
-/* dispatcher_orders.c: what the node must do now and what may run there, as the message of the stream: of the applied state alone. Replaces what
- * is in ret_bytes. */
+/* dispatcher_orders.c: what the node must do now and what may run there, as the message of the
+ * stream: of the applied state alone. Replaces what is in ret_bytes. */
 void dispatcher_pack_orders(const struct dispatcher *dispatcher, uint32_t node_slot,
                             struct buf *ret_bytes);
 

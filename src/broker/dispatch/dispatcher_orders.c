@@ -1,8 +1,10 @@
 /* From fsm_orders_for_node() and fsm_parts_on_node() to the OrderSet that an agent gets.
  *
- * Flow     orders of one node and the parts that may run there, of the applied state alone -> AgentDown -> bytes.
+ * Flow     orders of one node and the parts that may run there, of the applied state alone ->
+ *          AgentDown -> bytes.
  * Shapes   messages live during one call; texts are the state's or part of one block per call.
- * Source   agent.proto; invariant I20: only applied state is looked at, so every order's entry is committed.
+ * Source   agent.proto; invariant I20: only applied state is looked at, so every order's entry is
+ *          committed.
  */
 #include <stdlib.h>
 

@@ -23,7 +23,8 @@ static void queue_reach(struct grant_queue *queue, size_t count)
     queue->capacity = count;
 }
 
-/* A wave is as many writers as three quarters of the budget let begin together, a large one alone; none is left out. */
+/* A wave is as many writers as three quarters of the budget let begin together, a large one alone;
+ * none is left out. */
 static bool wave_is_full(uint64_t injected_bytes_per_s, uint64_t budget_bytes_per_s)
 {
     uint64_t room = budget_bytes_per_s / 4 * 3;

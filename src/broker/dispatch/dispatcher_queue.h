@@ -1,10 +1,12 @@
 /* The order of those that wait for bandwidth, as the leader's last look left it: for people.
  *
- * Flow     each look at the waiting checkpoints ends with queue_note(); lists of checkpoints and targets ask queue_find() and
- *          queue_target(). Nothing is decided by it: the next look begins anew.
+ * Flow     each look at the waiting checkpoints ends with queue_note(); lists of checkpoints and
+ *          targets ask queue_find() and queue_target(). Nothing is decided by it: the next look
+ *          begins anew.
  * Shapes   one per dispatcher, at most as many places as a look takes.
  * Units    bytes, bytes per second; positions and waves from 1.
- * Source   waves as in src/eval/pace.h: a wave is full when three quarters of the budget are taken by those in front.
+ * Source   waves as in src/eval/pace.h: a wave is full when three quarters of the budget are taken
+ *          by those in front.
  */
 #ifndef CKPT_BROKER_DISPATCHER_QUEUE_H
 #define CKPT_BROKER_DISPATCHER_QUEUE_H
@@ -36,7 +38,8 @@ struct grant_queue {
 
 /* Nobody waits. */
 void queue_clear(struct grant_queue *queue);
-/* The candidates in their order, with what each would gain per byte; those with a grant (in the same order) wait no more. */
+/* The candidates in their order, with what each would gain per byte; those with a grant (in the
+ * same order) wait no more. */
 void queue_note(struct grant_queue *queue, const struct grant_candidate *candidates,
                 const double *gains, size_t count, const struct grant *grants, size_t granted,
                 const struct grant_target *targets);

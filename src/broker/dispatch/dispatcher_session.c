@@ -1,12 +1,15 @@
 /* The agents' streams: ckpt.v1.AgentService/Session.
  *
- * Flow     hello -> NodeSeen (when it changes something) -> welcome, order set; report -> NodeReport -> acknowledgement of all
- *          that is committed; an order set again whenever the state changed the node's orders. A hello of another boot than the
- *          state's is welcomed first, and believed with the next message: it may have been under way since before that boot.
- *          heartbeat -> NodeRunning, when the report of a start is lost for ever.
- * Shapes   a session lives until its call has ended and the last of its proposals was answered. One attached session per
- *          node slot. While a stream's buffer is full only the newest order set waits, as a flag.
- * Errors   dispatcher.h. After a failed proposal the stream ends: the agent comes back and repeats what is open.
+ * Flow     hello -> NodeSeen (when it changes something) -> welcome, order set; report ->
+ *          NodeReport -> acknowledgement of all that is committed; an order set again whenever the
+ *          state changed the node's orders. A hello of another boot than the state's is welcomed
+ *          first, and believed with the next message: it may have been under way since before that
+ *          boot. heartbeat -> NodeRunning, when the report of a start is lost for ever.
+ * Shapes   a session lives until its call has ended and the last of its proposals was answered. One
+ *          attached session per node slot. While a stream's buffer is full only the newest order
+ *          set waits, as a flag.
+ * Errors   dispatcher.h. After a failed proposal the stream ends: the agent comes back and repeats
+ *          what is open.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -58,7 +61,8 @@ static const struct fsm *session_fsm(const struct session *session)
     return replica_fsm(session->dispatcher->broker->replica);
 }
 
-/* NULL: it is not attached, or its node was removed, which ends it when the whole entry is applied. */
+/* NULL: it is not attached, or its node was removed, which ends it when the whole entry is
+ * applied. */
 static const struct fsm_node *session_node(const struct session *session)
 {
     const struct fsm_node *node =
@@ -204,7 +208,8 @@ static struct session **slot_entry(struct dispatcher *dispatcher, uint32_t slot)
     return &dispatcher->by_slot[slot];
 }
 
-/* The node is known to the state: from here on the stream is the node's. The older one goes. Its orders are the next that it is sent. */
+/* The node is known to the state: from here on the stream is the node's. The older one goes. Its
+ * orders are the next that it is sent. */
 static void session_attach(struct session *session)
 {
     struct dispatcher *dispatcher = session->dispatcher;
@@ -232,8 +237,8 @@ static void session_attach(struct session *session)
         session_send_welcome(session, node);
 }
 
-/* Its orders come when the whole entry is applied, which has changed the node (dispatcher_sessions_changed): here they would be of half
- * of it, and name its index. */
+/* Its orders come when the whole entry is applied, which has changed the node
+ * (dispatcher_sessions_changed): here they would be of half of it, and name its index. */
 static void on_seen(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
     struct session *session = data;
@@ -282,7 +287,8 @@ static void refuse_node(struct session *session, const char *node_id)
     session_finish(session, RPC_PERMISSION_DENIED, text);
 }
 
-/* Agents keep what they obeyed: one that obeyed a later reign than this cluster remembers will obey this one no more (I25). */
+/* Agents keep what they obeyed: one that obeyed a later reign than this cluster remembers will obey
+ * this one no more (I25). */
 static void note_fence(struct broker *broker, const Ckpt__V1__AgentHello *hello)
 {
     struct broker_counters *counters = &broker->counters;
@@ -295,7 +301,8 @@ static void note_fence(struct broker *broker, const Ckpt__V1__AgentHello *hello)
     counters->fence_term = hello->highest_term;
 }
 
-/* What runs on the node would count as gone. A boot that is over sends nothing any more, so it cannot answer the welcome. */
+/* What runs on the node would count as gone. A boot that is over sends nothing any more, so it
+ * cannot answer the welcome. */
 static bool hello_of_other_boot(const struct session *session, const struct fsm_node *node)
 {
     return node != NULL && node->boot_id[0] != '\0' && session->boot_id[0] != '\0' &&
@@ -309,7 +316,8 @@ static void session_doubt(struct session *session, const struct fsm_node *node)
     session_send_welcome(session, node);
 }
 
-/* It was alive after its welcome, but for when a newer one said hello since. Returns whether the session goes on. */
+/* It was alive after its welcome, but for when a newer one said hello since. Returns whether the
+ * session goes on. */
 static bool session_believe(struct session *session)
 {
     struct dispatcher *dispatcher = session->dispatcher;
@@ -384,7 +392,8 @@ static void take_hello(struct session *session, const Ckpt__V1__AgentHello *hell
 
 /* ---- reports ---------------------------------------------------------------------------------------------------------- */
 
-/* Acknowledges what is committed. A report beyond that was not taken: its number skips, the agent has to begin again. */
+/* Acknowledges what is committed. A report beyond that was not taken: its number skips, the agent
+ * has to begin again. */
 static void report_committed(struct session *session, uint64_t sequence)
 {
     const struct fsm_node *node = session_node(session);
@@ -410,7 +419,8 @@ static void on_reported(void *data, const struct err *failed, const struct fsm_o
     struct session *session = proposal.session;
 
     (void)
-        outcome; /* also a refused report is taken: what counts is the number that the state has reached */
+        /* also a refused report is taken: what counts is the number that the state has reached */
+        outcome;
     free(data);
     CHECK(session->pending > 0);
     session->pending--;
@@ -472,8 +482,8 @@ static void on_told(void *data, const struct err *failed, const struct fsm_outco
         session_release(session);
 }
 
-/* The state waits for starts whose reports were lost: what runs tells them, unless a report may be on its way. It judges again, since others
- * may come in between. */
+/* The state waits for starts whose reports were lost: what runs tells them, unless a report may be
+ * on its way. It judges again, since others may come in between. */
 static void tell_awaited(struct session *session, const Ckpt__V1__AgentHeartbeat *heartbeat)
 {
     const struct fsm *fsm = session_fsm(session);

@@ -114,7 +114,8 @@ static const struct fsm_checkpoint *decision_at(const struct fsm *fsm,
     return last;
 }
 
-/* A move was chosen by the ledger: what it weighed is in the log only. What the state refused is told as it was evaluated. */
+/* A move was chosen by the ledger: what it weighed is in the log only. What the state refused is
+ * told as it was evaluated. */
 static void prefer_move(struct explained *explained)
 {
     const struct fsm *fsm = replica_fsm(explained->broker->replica);
@@ -145,7 +146,8 @@ static const struct fsm_checkpoint *first_decision(const struct fsm *fsm,
     return first;
 }
 
-/* In force at an instant is the last evaluation, or else the last decision before it: of evaluations only the last one is kept. */
+/* In force at an instant is the last evaluation, or else the last decision before it: of
+ * evaluations only the last one is kept. */
 static enum explain_found find(struct explained *explained, uint64_t at_ms, uint64_t *ret_oldest_ms)
 {
     const struct fsm *fsm = replica_fsm(explained->broker->replica);

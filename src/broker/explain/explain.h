@@ -1,8 +1,10 @@
 /* Why an allocation was, or was not, checkpointed: one evaluation in numbers and words.
  *
- * Flow     the request names an instant, a checkpoint or neither -> the leader's last row, or a decision of the log
- *          (recomputed from what was logged beside it) -> explain_reply.c makes an ExplainReply of it.
- * Shapes   the reply and its texts live during use() only. Decisions of the log are explained by every member.
+ * Flow     the request names an instant, a checkpoint or neither -> the leader's last row, or a
+ *          decision of the log (recomputed from what was logged beside it) -> explain_reply.c makes
+ *          an ExplainReply of it.
+ * Shapes   the reply and its texts live during use() only. Decisions of the log are explained by
+ *          every member.
  * Units    those of ExplainReply and DecisionTerms.
  * Errors   enum explain_found; explain_refusal() says it in a line.
  * Source   src/eval/README.md; S1-018.
@@ -29,7 +31,8 @@ enum explain_found {
 };
 typedef void explain_use(void *context, const Ckpt__V1__ExplainReply *reply);
 
-/* Calls use() when found. ret_oldest_ms: the earliest instant of the allocation that can be explained; 0: none. */
+/* Calls use() when found. ret_oldest_ms: the earliest instant of the allocation that can be
+ * explained; 0: none. */
 enum explain_found explain_request(const struct broker *broker,
                                    const Ckpt__V1__ExplainRequest *request, explain_use *use,
                                    void *context, uint64_t *ret_oldest_ms);

@@ -63,7 +63,8 @@ static void add_input(struct reply_space *space, const struct explained *explain
     space->input_pointers[i] = input;
 }
 
-/* "queue reports: vcluster hpc". Of agents and queues the present ones are known only, so not of the past. */
+/* "queue reports: vcluster hpc". Of agents and queues the present ones are known only, so not of
+ * the past. */
 static void write_sources(struct reply_space *space, const struct explained *explained)
 {
     bool now = explained->source == CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_LAST;

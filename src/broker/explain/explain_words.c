@@ -52,7 +52,8 @@ static const char *ok_or_blocks(bool ok)
     return ok ? "ok" : "blocks";
 }
 
-/* The verdict is not the model's: a guard that counts from the last attempt, which the model does not know, overruled it. */
+/* The verdict is not the model's: a guard that counts from the last attempt, which the model does
+ * not know, overruled it. */
 static bool overruled(const struct explained *explained)
 {
     return explained->verdict == EVAL_SKIP_MIN_INTERVAL &&
@@ -67,7 +68,8 @@ static double attempt_interval_s(const struct explained *explained)
                : explained->policy.min_interval_s;
 }
 
-/* Since the end of the last attempt, at the evaluation; false: there was none by then, or another one has ended since. */
+/* Since the end of the last attempt, at the evaluation; false: there was none by then, or another
+ * one has ended since. */
 static bool attempt_age_s(const struct explained *explained, double *ret_age_s)
 {
     uint64_t end_ms = explained->allocation->last_attempt_end_ms;
@@ -84,8 +86,8 @@ static bool passes_attempt(const struct eval_view *one, enum eval_verdict verdic
     return verdict_purpose(one, verdict, 0) != CKPT__V1__PURPOSE__PURPOSE_PERIODIC;
 }
 
-/* The last attempt, failed or complete, ended so shortly before that no periodic one could be decided; so also not when the model's
- * verdict turned. */
+/* The last attempt, failed or complete, ended so shortly before that no periodic one could be
+ * decided; so also not when the model's verdict turned. */
 static bool attempt_holds(const struct explained *explained)
 {
     double age_s;
@@ -111,7 +113,8 @@ static void guard_active(const struct explained *explained, char *text)
              which, hurries ? ", which waited and is hurried" : "");
 }
 
-/* Once it is reached: whether the highest hazard that may be is worth a checkpoint, as the model has it. */
+/* Once it is reached: whether the highest hazard that may be is worth a checkpoint, as the model
+ * has it. */
 static void guard_max_interval(const struct explained *explained, double max_s, char *text)
 {
     uint32_t flags = explained->view.flags[0];
@@ -219,7 +222,8 @@ static void flip_paced(const struct explained *explained, char *ret_text, size_t
         snprintf(ret_text, size, "its storage target has room for it");
 }
 
-/* Of what the ledger weighed: the change of a checkpoint's verdict would not change the choice of another action. */
+/* Of what the ledger weighed: the change of a checkpoint's verdict would not change the choice of
+ * another action. */
 static bool ledger_change(const struct explained *explained, struct explain_change *ret_change)
 {
     struct eval_ledger_change change;

@@ -28,7 +28,8 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
 void translate_checkpoint(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint,
                           struct scratch *scratch, Ckpt__V1__Checkpoint *ret_checkpoint);
 /* Returns the number of shards. */
-/* now_ms: the later of the state's clock and the wall: neither a slow state nor a wall that stepped back makes more time. Without a life. */
+/* now_ms: the later of the state's clock and the wall: neither a slow state nor a wall that stepped
+ * back makes more time. Without a life. */
 void translate_part(const struct fsm *fsm, const struct fsm_allocation *allocation, uint64_t now_ms,
                     Ckpt__V1__AllocationPart *ret_part);
 size_t translate_shards(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint,

@@ -95,7 +95,8 @@ static void look_at_snapshots(struct disk_watch *watch, const struct consensus_s
                 status->snapshot_error);
 }
 
-/* Whoever it was for asks again, and another one is taken: a cause is told once, and another one that lasts. */
+/* Whoever it was for asks again, and another one is taken: a cause is told once, and another one
+ * that lasts. */
 static void look_at_reads(struct disk_watch *watch, const struct consensus_status *status)
 {
     uint64_t now_ms = broker_monotonic_ms(watch->broker);

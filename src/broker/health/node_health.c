@@ -106,7 +106,8 @@ static void record_begin(struct node_health *health, struct record *record, uint
     *record = (struct record){.made = made, .draining = draining};
 }
 
-/* The record of the slot's node; what was known of another node in that slot, which was removed, is forgotten. NULL: no such node. */
+/* The record of the slot's node; what was known of another node in that slot, which was removed, is
+ * forgotten. NULL: no such node. */
 static struct record *record_of(struct node_health *health, uint32_t slot)
 {
     const struct fsm_node *node = fsm_node_at(replica_fsm(health->broker->replica), slot);

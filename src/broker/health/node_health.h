@@ -1,13 +1,19 @@
-/* How healthy each node is, as this member knows it: from its agent's heartbeats and from the sources of telemetry.
+/* How healthy each node is, as this member knows it: from its agent's heartbeats and from the
+ * sources of telemetry.
  *
- * Flow     nodes.c hands heartbeats over, telemetry.c samples; both become evidence (src/telemetry/health.h). The evaluator asks for a
- *          job's hazard_factor and alarm_h once per row. nodes.c lets it look around every second: what is well again is forgotten, and
- *          where health.drain is on, a node with a fresh hard signal is drained, everything on it checkpointed first.
- * Shapes   one record per node slot; HEALTH_SOURCES_MAX sources, the agent is source 0. Every member keeps it: a new leader knows what
- *          the sources told it before; what only agents say begins anew, but they tell since when their counts rise.
- * Units    milliseconds, microseconds of the monotonic clock; the factor is a plain multiplier, 1 = well.
- * Errors   a drain that cannot be proposed is proposed by a later look. At most health.drain_max_per_hour nodes are drained: a source
- *          that gone mad must not empty the cluster.
+ * Flow     nodes.c hands heartbeats over, telemetry.c samples; both become evidence
+ *          (src/telemetry/health.h). The evaluator asks for a job's hazard_factor and alarm_h once
+ *          per row. nodes.c lets it look around every second: what is well again is forgotten, and
+ *          where health.drain is on, a node with a fresh hard signal is drained, everything on it
+ *          checkpointed first.
+ * Shapes   one record per node slot; HEALTH_SOURCES_MAX sources, the agent is source 0. Every
+ *          member keeps it: a new leader knows what the sources told it before; what only agents
+ *          say begins anew, but they tell since when their counts rise.
+ * Units    milliseconds, microseconds of the monotonic clock; the factor is a plain multiplier, 1 =
+ *          well.
+ * Errors   a drain that cannot be proposed is proposed by a later look. At most
+ *          health.drain_max_per_hour nodes are drained: a source that gone mad must not empty the
+ *          cluster.
  * Absent   replicated state: decisions carry integers, and nobody recomputes them from health.
  * Source   S1-012, S1-022, S1-051, T-001; src/eval/README.md for what the numbers do.
  */
@@ -27,7 +33,8 @@ struct node_health;
 struct node_health_config {
     uint64_t half_life_ms, alarm_lead_ms;
     uint64_t factor_max_milli;
-    /* what is learned of hard signals begins with it; recall: the share of failures that they announce */
+    /* what is learned of hard signals begins with it; recall: the share of failures that they
+     * announce */
     uint32_t alarm_precision_ppm, alarm_recall_ppm;
     uint64_t factor_milli[TELEMETRY_SIGNAL_COUNT];
     bool drain;
@@ -40,8 +47,8 @@ struct node_health *node_health_new(struct broker *broker);
 void node_health_free(struct node_health *health);
 /* broker->config's unless it was called. */
 void node_health_configure(struct node_health *health, const struct node_health_config *config);
-/* A source that is asked: what it says is fresh for so long. fresh_ms 0: there is no such source; what was heard from it before is
- * forgotten. */
+/* A source that is asked: what it says is fresh for so long. fresh_ms 0: there is no such source;
+ * what was heard from it before is forgotten. */
 void node_health_set_source(struct node_health *health, unsigned source, uint64_t fresh_ms);
 /* Leadership begins: agents are heard anew. */
 void node_health_begin(struct node_health *health);
@@ -61,8 +68,9 @@ void node_health_look(struct node_health *health);
 double node_health_factor(const struct node_health *health, uint32_t node_slot);
 /* false, also for NULL: every node's factor is 1 and its alarm_h 0. */
 bool node_health_any(const struct node_health *health);
-/* What the node adds to its jobs' hazard: its factor, without the share of failures that hard signals announce early enough for a write
- * of write_s seconds, and its alarms over the horizon. Several signals of one node announce the same failure: the strongest counts. */
+/* What the node adds to its jobs' hazard: its factor, without the share of failures that hard
+ * signals announce early enough for a write of write_s seconds, and its alarms over the horizon.
+ * Several signals of one node announce the same failure: the strongest counts. */
 struct node_hazard {
     double factor;
     double alarm_h;
@@ -71,14 +79,16 @@ struct node_hazard {
 struct node_hazard node_health_hazard(const struct node_health *health, uint32_t node_slot,
                                       double horizon_s, double write_s);
 
-/* What its hazard depends on beside the arguments: nothing; that it is watched; the time as well. */
+/* What its hazard depends on beside the arguments: nothing; that it is watched; the time as
+ * well. */
 enum node_health_kind { NODE_HEALTH_WELL, NODE_HEALTH_WATCHED, NODE_HEALTH_UNWELL };
 enum node_health_kind node_health_kind(const struct node_health *health, uint32_t node_slot);
 /* Share of failures that hard signals announce. */
 double node_health_recall(const struct node_health *health);
 /* Mean time from a hard signal to its failure. */
 double node_health_alarm_lead_s(const struct node_health *health);
-/* What alarms are like: as configured, and as the leader learned it (learner.h), which counts from then on. */
+/* What alarms are like: as configured, and as the leader learned it (learner.h), which counts from
+ * then on. */
 void node_health_alarm_prior(const struct node_health *health, struct eval_alarm_rates *ret_prior);
 void node_health_set_alarms(struct node_health *health, const struct eval_alarm_rates *rates);
 /* The oldest alarm of the node; false: none. NULL: none. */

@@ -197,7 +197,8 @@ static void propose_state(struct nodes *nodes, const struct fsm_node *node,
     nodes->in_flight++;
     if (state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
         nodes->in_flight_allocations += node->allocation_count;
-    /* What was heard, or was not: of boots only the node's own hello tells, which may be under way with a new one. */
+    /* What was heard, or was not: of boots only the node's own hello tells, which may be under way
+     * with a new one. */
     seen.node_id = translate_text(node->id);
     seen.state = state;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
@@ -256,7 +257,8 @@ static uint64_t look_delay_ms(const struct nodes *nodes)
     return delay_ms < NODES_LOOK_MIN_MS ? NODES_LOOK_MIN_MS : delay_ms;
 }
 
-/* This process did not run (stopped, starved): heartbeats of that time still wait in sockets, so it ages nobody. */
+/* This process did not run (stopped, starved): heartbeats of that time still wait in sockets, so it
+ * ages nobody. */
 static void forgive_own_pause(struct nodes *nodes, uint64_t now_us)
 {
     uint64_t late_us = now_us > nodes->next_look_us ? now_us - nodes->next_look_us : 0;

@@ -1,12 +1,14 @@
 /* What the leader knows of nodes beside the replicated state: when each was heard of last.
  *
  * Flow     the dispatcher calls nodes_heard() for hellos and heartbeats; a timer compares ages with
- *          the policy and proposes NodeSeen DEGRADED or DOWN; a node that is heard again is proposed
- *          READY. A node that no agent ever reported has no age: silence says nothing of it. What heartbeats say of health goes to node_health.h, how many GPUs it has stays here.
- * Shapes   one record per node slot; one NodeSeen in flight per node, NODES_IN_FLIGHT_MAX in all, and
- *          nodes given up while those before have fewer than NODES_ALLOCATIONS_IN_FLIGHT_MAX
- *          allocations: a look stops there, and goes on where it stopped when these are applied. One
- *          log line per look.
+ *          the policy and proposes NodeSeen DEGRADED or DOWN; a node that is heard again is
+ *          proposed READY. A node that no agent ever reported has no age: silence says nothing of
+ *          it. What heartbeats say of health goes to node_health.h, how many GPUs it has stays
+ *          here.
+ * Shapes   one record per node slot; one NodeSeen in flight per node, NODES_IN_FLIGHT_MAX in all,
+ *          and nodes given up while those before have fewer than NODES_ALLOCATIONS_IN_FLIGHT_MAX
+ *          allocations: a look stops there, and goes on where it stopped when these are applied.
+ *          One log line per look.
  * Units    milliseconds, monotonic clock.
  * Errors   a proposal that fails is repeated by a later look.
  * Absent   replication of heartbeats: a new leader starts every age at its own start, so that a
@@ -59,8 +61,8 @@ struct node_age {
     uint64_t degraded_after_ms;
     uint64_t down_after_ms;
 };
-/* The state that an age means; `now` is the one it has. DRAINING stays until the node is down; only a sign of life makes a node
- * READY. */
+/* The state that an age means; `now` is the one it has. DRAINING stays until the node is down; only
+ * a sign of life makes a node READY. */
 Ckpt__Log__V1__NodeState nodes_state_for_age(Ckpt__Log__V1__NodeState now,
                                              const struct node_age *age);
 

@@ -109,7 +109,8 @@ static void on_proposed(void *data, const struct err *failed, const struct fsm_o
     free(proposal);
 }
 
-/* One at a time for a target: each carries its availability, and none may bring back an earlier one. */
+/* One at a time for a target: each carries its availability, and none may bring back an earlier
+ * one. */
 static void propose(struct storage_watch *watch, const struct fsm_target *target,
                     Ckpt__Log__V1__TargetAvailability *change)
 {
@@ -165,7 +166,8 @@ bool storage_watch_measured(struct storage_watch *watch, uint32_t slot, uint64_t
     return true;
 }
 
-/* Of the others whoever speaks, and the probe in any case, must have seen it well as often as it takes. */
+/* Of the others whoever speaks, and the probe in any case, must have seen it well as often as it
+ * takes. */
 static bool others_agree(const struct watched_target *watched, enum witness witness,
                          uint64_t successes_up)
 {

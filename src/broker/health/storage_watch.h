@@ -4,9 +4,9 @@
  * Flow     every storage_watch.interval_ms one `ckpt-worker probe` per target; its outcome
  *          goes through hysteresis (failures_down failures in a row, successes_up successes in a
  *          row); a verdict that differs from the replicated state becomes a TargetAvailability
- *          command. What the target's storage system says of itself (headroom.h) is evidence of its own
- *          beside the probes': either declares it down, and all that speak must agree that it is up.
- *          One that falls silent is no evidence.
+ *          command. What the target's storage system says of itself (headroom.h) is evidence of its
+ *          own beside the probes': either declares it down, and all that speak must agree that it
+ *          is up. One that falls silent is no evidence.
  * Shapes   one probe per target at a time. A probe that hangs in the kernel counts as a failure
  *          every interval and is not repeated until no worker of this process is left hanging.
  * Units    milliseconds.
@@ -25,16 +25,16 @@ struct storage_watch;
 struct storage_watch *storage_watch_new(struct broker *broker);
 void storage_watch_free(struct storage_watch *watch);
 
-/* What the target's storage system says: trouble "": it is well. untold: it says nothing any more. Slots of no target and a NULL watch
- * are allowed. */
+/* What the target's storage system says: trouble "": it is well. untold: it says nothing any more.
+ * Slots of no target and a NULL watch are allowed. */
 void storage_watch_told(struct storage_watch *watch, uint32_t slot, const char *trouble);
 void storage_watch_untold(struct storage_watch *watch, uint32_t slot);
-/* Proposes what the target's storage system leaves for checkpoints; 0: not measured any more. false: not now, as another change of it
- * is under way. */
+/* Proposes what the target's storage system leaves for checkpoints; 0: not measured any more.
+ * false: not now, as another change of it is under way. */
 bool storage_watch_measured(struct storage_watch *watch, uint32_t slot, uint64_t bytes_per_s);
 
-/* What the last probe by this member came to, or what the storage system says is wrong; false: neither yet. The text lives until the
- * next one. */
+/* What the last probe by this member came to, or what the storage system says is wrong; false:
+ * neither yet. The text lives until the next one. */
 bool storage_watch_last_probe(const struct storage_watch *watch, const char *target_id,
                               const char **ret_detail, uint64_t *ret_duration_ms);
 

@@ -81,7 +81,8 @@ static const struct fsm_node *node_named(const struct telemetry *telemetry, size
     return fsm_node_find(state_of(telemetry), mapped != NULL ? mapped : text);
 }
 
-/* A subject may be several names with "|" between them; a host's full name is also known by its first word. */
+/* A subject may be several names with "|" between them; a host's full name is also known by its
+ * first word. */
 static const struct fsm_node *node_of(const struct telemetry *telemetry, size_t source,
                                       const char *subject)
 {
@@ -126,7 +127,8 @@ static void take_one(struct telemetry *telemetry, size_t source, const struct fs
         node_health_sample(health_of(telemetry->broker), node->slot, number_of(source), sample);
 }
 
-/* Samples of many nodes: consecutive ones are mostly of one node, or of one metric of one node after the other. */
+/* Samples of many nodes: consecutive ones are mostly of one node, or of one metric of one node
+ * after the other. */
 static void take_of_many(struct telemetry *telemetry, size_t source, const struct samples *samples,
                          size_t end, struct sources_taking *taking)
 {
@@ -164,7 +166,8 @@ static void take_of_one(struct telemetry *telemetry, size_t source, const char *
         touch(taking, node);
 }
 
-/* Nodes are marked as heard when the whole document was taken: what is there at first sight is told from what appears later. */
+/* Nodes are marked as heard when the whole document was taken: what is there at first sight is told
+ * from what appears later. */
 static void mark_heard(struct telemetry *telemetry, size_t source, size_t most,
                        struct sources_taking *taking)
 {
@@ -317,7 +320,8 @@ static void look(void *data)
 
 /* ---- life ---- */
 
-/* A new leader heard nodes at a follower's pace so far: that is not stale before its own first polls had time to end. */
+/* A new leader heard nodes at a follower's pace so far: that is not stale before its own first
+ * polls had time to end. */
 static void set_fresh(struct telemetry *telemetry)
 {
     struct node_health *health = health_of(telemetry->broker);

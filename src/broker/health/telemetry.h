@@ -1,12 +1,15 @@
 /* Asks the configured sources of telemetry and hands what they say to the nodes' health.
  *
- * Flow     sources (src/telemetry/source.h) -> samples with subjects -> the node of each subject, by the source's map or by name ->
- *          node_health.h. The leader asks at the configured interval; every other member asks too, follower_slowdown times more rarely:
- *          counters say something only beside what they were before, and a new leader should know that at once. When it begins to lead
- *          every endpoint is asked anew within an interval.
- * Shapes   at most SOURCES_MAX sources. A look every TELEMETRY_LOOK_MS counts who is fresh, stale and blind, and logs one line per source
- *          when that changes, at most one per TELEMETRY_LOG_MS.
- * Errors   a source that fails is a warning in log, status and metrics. It never decides anything: what it said before fades.
+ * Flow     sources (src/telemetry/source.h) -> samples with subjects -> the node of each subject,
+ *          by the source's map or by name -> node_health.h. The leader asks at the configured
+ *          interval; every other member asks too, follower_slowdown times more rarely: counters say
+ *          something only beside what they were before, and a new leader should know that at once.
+ *          When it begins to lead every endpoint is asked anew within an interval.
+ * Shapes   at most SOURCES_MAX sources. A look every TELEMETRY_LOOK_MS counts who is fresh, stale
+ *          and blind, and logs one line per source when that changes, at most one per
+ *          TELEMETRY_LOG_MS.
+ * Errors   a source that fails is a warning in log, status and metrics. It never decides anything:
+ *          what it said before fades.
  * Absent   opinions about health (src/telemetry/health.h), replicated state.
  */
 #ifndef CKPT_BROKER_TELEMETRY_H

@@ -39,7 +39,8 @@ static void take_end(struct backup_take *take, struct export_call *call, uint64_
     taken(context, call, size_bytes, err);
 }
 
-/* What becomes the file: read on the loop, worked on off it (raft/snap/slices.h). Lives until its release. */
+/* What becomes the file: read on the loop, worked on off it (raft/snap/slices.h). Lives until its
+ * release. */
 struct backup_content {
     struct fsm_snapshot *snapshot;
     struct backup_writer *writer;

@@ -1,12 +1,15 @@
-/* Backups of the replicated state: taking one, streaming it to an operator, writing one now and then.
+/* Backups of the replicated state: taking one, streaming it to an operator, writing one now and
+ * then.
  *
- * Flow     backup_take(): (a linearizable read first, when wanted) -> header and state as it is then are written to a file of the
- *          data folder (raft/snap/export.h) -> taken() with the file, which the taker reads and closes.
- *          OperatorService/Backup streams it. The schedule hands it to a worker process, which copies it to backups.directory.
- * Shapes   the file holds one consistent state: the one at an applied index, between two entries. At most BACKUP_CALLS_MAX streams
- *          at a time.
+ * Flow     backup_take(): (a linearizable read first, when wanted) -> header and state as it is
+ *          then are written to a file of the data folder (raft/snap/export.h) -> taken() with the
+ *          file, which the taker reads and closes. OperatorService/Backup streams it. The schedule
+ *          hands it to a worker process, which copies it to backups.directory.
+ * Shapes   the file holds one consistent state: the one at an applied index, between two entries.
+ *          At most BACKUP_CALLS_MAX streams at a time.
  * Units    milliseconds, bytes.
- * Errors   the disk has no room (ERR_FULL), not the leader when linearizable (ERR_UNAVAILABLE), no state yet (ERR_EMPTY).
+ * Errors   the disk has no room (ERR_FULL), not the leader when linearizable (ERR_UNAVAILABLE), no
+ *          state yet (ERR_EMPTY).
  * Absent   the format (src/backup/backup.h), restoring (offline.h).
  */
 #ifndef CKPT_BROKER_BACKUP_H

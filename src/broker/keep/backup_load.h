@@ -1,8 +1,9 @@
 /* A backup file back into a state machine, with every check that there is.
  *
- * Flow     the header; the content through fsm_snapshot_read(), which verifies all invariants; the rest of the file to its last byte; the
- *          state against the header.
- * Errors   ERR_CORRUPT with path and reason, ERR_MISMATCH another format; the state machine is unchanged then.
+ * Flow     the header; the content through fsm_snapshot_read(), which verifies all invariants; the
+ *          rest of the file to its last byte; the state against the header.
+ * Errors   ERR_CORRUPT with path and reason, ERR_MISMATCH another format; the state machine is
+ *          unchanged then.
  */
 #ifndef CKPT_BROKER_BACKUP_LOAD_H
 #define CKPT_BROKER_BACKUP_LOAD_H

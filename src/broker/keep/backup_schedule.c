@@ -108,9 +108,11 @@ static void on_copied(void *data, const struct worker_result *result)
         failed(schedule, result->error);
 }
 
-/* ckpt-CLUSTER@5f0c71aa-20261120T143005Z-e1-i918233.ckptbackup: names sort by age, and the @, which no cluster id holds, keeps the series
- * of different clusters in one directory apart; what follows it, the beginning of the incarnation, those of one cluster that was begun
- * anew, restored or recovered: a history that replaced another by mistake must not age out the backups of that one. */
+/* ckpt-CLUSTER@5f0c71aa-20261120T143005Z-e1-i918233.ckptbackup: names sort by age, and the @, which
+ * no cluster id holds, keeps the series of different clusters in one directory apart; what follows
+ * it, the beginning of the incarnation, those of one cluster that was begun anew, restored or
+ * recovered: a history that replaced another by mistake must not age out the backups of that
+ * one. */
 static void name_of(const struct backup_schedule *schedule, char prefix[NAME_BYTES],
                     char name[NAME_BYTES])
 {

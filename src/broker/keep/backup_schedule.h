@@ -1,13 +1,15 @@
 /* Writes a backup now and then to backups.directory, and keeps the newest ones.
  *
- * Flow     the leader: BACKUP_SCHEDULE_FIRST_MS after it began to lead (or one interval, when that is shorter), then every interval:
- *          backup_take() makes a file beside the log, a worker process copies it to the directory, reads it back and removes the
- *          oldest. A failure is tried again after a quarter of the interval, at most BACKUP_SCHEDULE_RETRY_MS.
- * Shapes   one at a time. Only the leader writes: one series in a shared directory, and no load on the others; in local directories
- *          each host holds what was written while its member led.
+ * Flow     the leader: BACKUP_SCHEDULE_FIRST_MS after it began to lead (or one interval, when that
+ *          is shorter), then every interval: backup_take() makes a file beside the log, a worker
+ *          process copies it to the directory, reads it back and removes the oldest. A failure is
+ *          tried again after a quarter of the interval, at most BACKUP_SCHEDULE_RETRY_MS.
+ * Shapes   one at a time. Only the leader writes: one series in a shared directory, and no load on
+ *          the others; in local directories each host holds what was written while its member led.
  * Units    milliseconds, bytes.
- * Errors   a warning in log and status, ckpt_backups_total{result="failed"}, and the age of the last good one grows. Nothing else
- *          waits for it: a full or hung directory costs the cluster nothing.
+ * Errors   a warning in log and status, ckpt_backups_total{result="failed"}, and the age of the
+ *          last good one grows. Nothing else waits for it: a full or hung directory costs the
+ *          cluster nothing.
  */
 #ifndef CKPT_BROKER_BACKUP_SCHEDULE_H
 #define CKPT_BROKER_BACKUP_SCHEDULE_H
@@ -25,7 +27,8 @@ enum {
 
 struct backup_schedule *backup_schedule_new(struct broker *broker);
 void backup_schedule_free(struct backup_schedule *schedule);
-/* Why the last one failed, NULL when it did not; ret_since_ms: wall clock of the last good one of this member, 0: none. */
+/* Why the last one failed, NULL when it did not; ret_since_ms: wall clock of the last good one of
+ * this member, 0: none. */
 const char *backup_schedule_failure(const struct backup_schedule *schedule, uint64_t *ret_since_ms);
 
 #endif

@@ -91,7 +91,8 @@ static void finish_look(struct collector *collector)
 
 /* ---- one folder after the other --------------------------------------------------------------------------------------- */
 
-/* The text of a path may hold any bytes, a message only characters. The end of a long text is the cause. */
+/* The text of a path may hold any bytes, a message only characters. The end of a long text is the
+ * cause. */
 static void take_failure(struct collector *collector, const struct collection *collection,
                          const struct worker_result *result)
 {

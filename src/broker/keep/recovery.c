@@ -117,7 +117,8 @@ static uint64_t term_at(const struct survivor *survivor, uint64_t index)
     return index > survivor->facts.last_index ? 0 : term;
 }
 
-/* The last index up to which both say the same. What both have in snapshots was committed, and is the same. */
+/* The last index up to which both say the same. What both have in snapshots was committed, and is
+ * the same. */
 static uint64_t common_index(const struct survivor *a, const struct survivor *b)
 {
     uint64_t index =
@@ -176,7 +177,8 @@ static bool is_ahead(const struct survivor *other, const struct survivor *own)
     return other->facts.last_index > own->facts.last_index;
 }
 
-/* I10: the same log makes the same state, so that one of them has been changed by something else, and its log says nothing of that. */
+/* I10: the same log makes the same state, so that one of them has been changed by something else,
+ * and its log says nothing of that. */
 static bool is_different(const struct survivor *other, const struct survivor *own)
 {
     return other->facts.last_term == own->facts.last_term &&
@@ -262,7 +264,8 @@ static int confirmed(const struct survivor *own, const struct recovery_options *
     return 0;
 }
 
-/* Above any epoch that this folder has seen, and another one for each member of the last configuration. */
+/* Above any epoch that this folder has seen, and another one for each member of the last
+ * configuration. */
 static uint64_t epoch_of(const struct survivor *own)
 {
     uint64_t place = 0;

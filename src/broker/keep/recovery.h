@@ -1,12 +1,15 @@
-/* When a majority of the data folders is lost: looking at the ones that are left, and going on from one of them.
+/* When a majority of the data folders is lost: looking at the ones that are left, and going on from
+ * one of them.
  *
- * Flow     recovery_run() boots each folder in memory (snapshot, then log) and prints what it holds; with `recover` it compares this
- *          member's folder with the others, says what may be lost, wants the hash of the survivor repeated, and makes it a cluster
- *          of one voter (raft/log/offline.h). Members are added afterwards like to any cluster.
- * Shapes   the new incarnation is drawn by chance, and the epoch depends on the member's place in the last configuration: two
- *          members that are recovered separately refuse each other and give ids that never meet.
- * Errors   ERR_REFUSED another folder is ahead, ends with the same entry and another hash, or belongs to another incarnation; the
- *          hash is another one.
+ * Flow     recovery_run() boots each folder in memory (snapshot, then log) and prints what it
+ *          holds; with `recover` it compares this member's folder with the others, says what may be
+ *          lost, wants the hash of the survivor repeated, and makes it a cluster of one voter
+ *          (raft/log/offline.h). Members are added afterwards like to any cluster.
+ * Shapes   the new incarnation is drawn by chance, and the epoch depends on the member's place in
+ *          the last configuration: two members that are recovered separately refuse each other and
+ *          give ids that never meet.
+ * Errors   ERR_REFUSED another folder is ahead, ends with the same entry and another hash, or
+ *          belongs to another incarnation; the hash is another one.
  */
 #ifndef CKPT_BROKER_RECOVERY_H
 #define CKPT_BROKER_RECOVERY_H

@@ -1,11 +1,14 @@
-/* ckptd --bootstrap --restore FILE: the members of a new incarnation of the cluster begin with the state of a backup.
+/* ckptd --bootstrap --restore FILE: the members of a new incarnation of the cluster begin with the
+ * state of a backup.
  *
- * Flow     the file is loaded in memory with every check (backup_load.h) -> the state becomes the first snapshot of an empty data
- *          folder (raft/log/offline.h) -> the members agree on an incarnation, as in every first start (raft/log/founding.h); the first leader's
- *          first command is the new epoch.
- * Shapes   only members that were restored from the same bytes, to the same epoch, with the same list of members, begin together. They
- *          never talk to members of the cluster as it was.
- * Errors   ERR_REFUSED the folder is not empty, or the file is of another cluster and new_cluster_id is not set.
+ * Flow     the file is loaded in memory with every check (backup_load.h) -> the state becomes the
+ *          first snapshot of an empty data folder (raft/log/offline.h) -> the members agree on an
+ *          incarnation, as in every first start (raft/log/founding.h); the first leader's first
+ *          command is the new epoch.
+ * Shapes   only members that were restored from the same bytes, to the same epoch, with the same
+ *          list of members, begin together. They never talk to members of the cluster as it was.
+ * Errors   ERR_REFUSED the folder is not empty, or the file is of another cluster and
+ *          new_cluster_id is not set.
  */
 #ifndef CKPT_BROKER_RESTORE_H
 #define CKPT_BROKER_RESTORE_H

@@ -101,8 +101,8 @@ void batch_fill_first(struct batch *batch, const struct batch_first *first)
     batch->first = true;
     command.now_ms = first->now_ms;
     fsm_get_summary(first->fsm, &summary);
-    /* Entries of former leaders may still wait to be applied here: a second ClusterInit or NewEpoch is then refused by the
-     * state. */
+    /* Entries of former leaders may still wait to be applied here: a second ClusterInit or NewEpoch
+     * is then refused by the state. */
     if (!summary.initialised && first->initial != NULL) {
         command.body_case = CKPT__LOG__V1__COMMAND__BODY_CLUSTER_INIT;
         command.cluster_init = (Ckpt__Log__V1__ClusterInit *)(uintptr_t)first->initial;

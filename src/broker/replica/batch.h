@@ -1,7 +1,7 @@
 /* A log entry under construction, then on its way: packed commands, and who waits for each.
  *
- * Flow     batch_append() writes one element of ckpt.log.v1.Entry.commands behind the others; nothing is
- *          encoded twice. batch_outcome() and batch_fail() tell the waiters.
+ * Flow     batch_append() writes one element of ckpt.log.v1.Entry.commands behind the others;
+ *          nothing is encoded twice. batch_outcome() and batch_fail() tell the waiters.
  * Shapes   heap; owned by the replica, in its queue until proposed. At most REPLICA_ENTRY_COMMANDS
  *          commands and REPLICA_ENTRY_BYTES bytes.
  */

@@ -27,7 +27,8 @@ struct member_watch {
 
 /* ---- state -> book ---- */
 
-/* An address that was told before is not told again: meanwhile the member itself may have said another. */
+/* An address that was told before is not told again: meanwhile the member itself may have said
+ * another. */
 static bool is_news(struct member_watch *watch, size_t i, const Ckpt__Log__V1__MemberFacts *facts)
 {
     struct told *told = &watch->told[i];

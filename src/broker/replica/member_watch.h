@@ -1,10 +1,12 @@
 /* Keeps the replicated list of members and Raft's own one telling the same.
  *
- * Flow     on every member: what the state says about addresses goes into Raft's address book. On the leader: each change that
- *          Raft has committed becomes a MemberRoleChange (an event for people, and the tombstone of an id); members without an
- *          entry in the address book, or found elsewhere, get MemberFacts. On every member: who shows up with another history is logged.
- * Shapes   level-triggered: whatever differs is proposed, again every MEMBER_WATCH_MS while it does, so that a leader that dies
- *          in between loses nothing.
+ * Flow     on every member: what the state says about addresses goes into Raft's address book. On
+ *          the leader: each change that Raft has committed becomes a MemberRoleChange (an event for
+ *          people, and the tombstone of an id); members without an entry in the address book, or
+ *          found elsewhere, get MemberFacts. On every member: who shows up with another history is
+ *          logged.
+ * Shapes   level-triggered: whatever differs is proposed, again every MEMBER_WATCH_MS while it
+ *          does, so that a leader that dies in between loses nothing.
  */
 #ifndef CKPT_BROKER_MEMBER_WATCH_H
 #define CKPT_BROKER_MEMBER_WATCH_H

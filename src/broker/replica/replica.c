@@ -1,12 +1,14 @@
 /* Joins consensus, state machine and callers. See replica.h.
  *
- * Flow     replica_propose: validate, stamp, pack behind the last batch -> (next turn of the loop) replica_flush: the first batch becomes
- *          a log entry, up to REPLICA_ENTRIES_IN_FLIGHT at a time, so that commands collect while entries are on their way ->
- *          replica_apply: the state machine applies the entry, each outcome goes to the command's done().
- *          A new leader's first entry is its own: ClusterInit while uninitialised, NewEpoch after a restore or recovery, LeaderElected,
- *          MemberFacts; when that is applied it serves, and what has collected since the election is proposed.
- * Shapes   batches wait in a queue, then are in flight as the tags of their entries (batch.h). One timer with zero delay starts the
- *          flush: never from inside a callback of consensus.
+ * Flow     replica_propose: validate, stamp, pack behind the last batch -> (next turn of the loop)
+ *          replica_flush: the first batch becomes a log entry, up to REPLICA_ENTRIES_IN_FLIGHT at a
+ *          time, so that commands collect while entries are on their way -> replica_apply: the
+ *          state machine applies the entry, each outcome goes to the command's done(). A new
+ *          leader's first entry is its own: ClusterInit while uninitialised, NewEpoch after a
+ *          restore or recovery, LeaderElected, MemberFacts; when that is applied it serves, and
+ *          what has collected since the election is proposed.
+ * Shapes   batches wait in a queue, then are in flight as the tags of their entries (batch.h). One
+ *          timer with zero delay starts the flush: never from inside a callback of consensus.
  */
 #include "src/broker/replica/replica.h"
 
@@ -182,7 +184,8 @@ static void transfer_end(struct replica *replica, const struct err *failed)
         ended.done(ended.data, failed, NULL);
 }
 
-/* What is in flight ends first, but on a disk that hangs it does not end here: its outcome comes from the next leader. */
+/* What is in flight ends first, but on a disk that hangs it does not end here: its outcome comes
+ * from the next leader. */
 static bool transfer_may_ask(const struct replica *replica)
 {
     struct consensus_status status;
@@ -237,7 +240,8 @@ static void transfer_settle(struct replica *replica)
         transfer_end(replica, meant ? NULL : &replica_elsewhere);
 }
 
-/* Leadership is gone: what was never proposed certainly did not happen; entries in flight are told by replica_dropped(). */
+/* Leadership is gone: what was never proposed certainly did not happen; entries in flight are told
+ * by replica_dropped(). */
 static void replica_stop_leading(struct replica *replica)
 {
     struct list *node;
@@ -376,7 +380,8 @@ void replica_propose(struct replica *replica, Ckpt__Log__V1__Command *command,
     batch = replica_open_batch(replica, size);
     batch_append(batch, command, size, done, data);
     replica->waiting_count++;
-    /* Many come in one turn of the loop: the disks and the other members need not wait for the last of them. */
+    /* Many come in one turn of the loop: the disks and the other members need not wait for the last
+     * of them. */
     if (batch->count >= REPLICA_ENTRY_EARLY && replica->serving && replica->transfer.done == NULL &&
         !consensus_in_call(replica->consensus))
         replica_send_queued(replica);
@@ -470,8 +475,9 @@ static const struct replica_hash *replica_hash_at(const struct replica *replica,
     return NULL;
 }
 
-/* I10: a member whose state is not the leader's stops before it serves anybody. Not what the log had when this process began: it was
- * compared then, or the state is made anew from it now; a leader that had gone wrong would keep everyone from ever starting. */
+/* I10: a member whose state is not the leader's stops before it serves anybody. Not what the log
+ * had when this process began: it was compared then, or the state is made anew from it now; a
+ * leader that had gone wrong would keep everyone from ever starting. */
 static void replica_compare(struct replica *replica, uint64_t entry_index, uint64_t term,
                             const uint8_t *bytes, size_t length)
 {

@@ -1,14 +1,14 @@
 /* Joins consensus, state machine and callers: the only file that knows both raft/ and fsm/.
  *
- * Flow     replica_propose() validates a command, stamps it with the wall clock, and batches it with
- *          others that arrive while entries are in flight into one log entry; when that is applied
- *          here, done() gets the command's outcome. Duties of the leader (evaluator, dispatcher,
- *          ticker, storage watch, collector) are observers.
+ * Flow     replica_propose() validates a command, stamps it with the wall clock, and batches it
+ *          with others that arrive while entries are in flight into one log entry; when that is
+ *          applied here, done() gets the command's outcome. Duties of the leader (evaluator,
+ *          dispatcher, ticker, storage watch, collector) are observers.
  * Shapes   one per process. At most REPLICA_WAITING_MAX commands wait; one more is ERR_FULL
  *          (RESOURCE_EXHAUSTED to the caller).
  * Errors   done() with an error means: not applied as far as this member knows. ERR_UNAVAILABLE and
- *          ERR_FULL: certainly not applied. ERR_TIMEOUT: leadership was lost, it may still commit; a
- *          retry with the same request id tells.
+ *          ERR_FULL: certainly not applied. ERR_TIMEOUT: leadership was lost, it may still commit;
+ *          a retry with the same request id tells.
  */
 #ifndef CKPT_BROKER_REPLICA_H
 #define CKPT_BROKER_REPLICA_H
@@ -25,10 +25,10 @@ enum {
     REPLICA_ENTRY_BYTES = 512 * 1024, /* of commands packed into one log entry */
     REPLICA_ENTRY_COMMANDS = 1024,    /* 4 entries may be applied in one turn of the loop */
     REPLICA_ENTRIES_IN_FLIGHT = 4,
-    REPLICA_ENTRY_EARLY =
-        128, /* so many commands go at once, the next turn of the loop does not matter */
-    REPLICA_LOG_HANGS_MS =
-        400, /* a hand-over does not wait for a write of the log that takes longer */
+    /* so many commands go at once, the next turn of the loop does not matter */
+    REPLICA_ENTRY_EARLY = 128,
+    /* a hand-over does not wait for a write of the log that takes longer */
+    REPLICA_LOG_HANGS_MS = 400,
     REPLICA_CATCH_UP_MS = 500, /* a hand-over waits so long for a voter that has everything ... */
     REPLICA_TRANSFER_MS = CONSENSUS_TRANSFER_MS, /* ... and then so long for it to take over */
     REPLICA_HASHES = 1024,                       /* recent (index, hash) pairs kept */
@@ -72,8 +72,8 @@ int replica_open(const struct consensus_config *config, const Ckpt__Log__V1__Clu
  * before the loop runs. */
 void replica_set_facts(struct replica *replica, const Ckpt__Log__V1__MemberFacts *facts);
 void replica_close(struct replica *replica, void (*closed)(void *context), void *context);
-/* For tests and the simulator: the process was killed. Everything is freed at once, nothing is written or sent; callers are told as at
- * replica_close(). */
+/* For tests and the simulator: the process was killed. Everything is freed at once, nothing is
+ * written or sent; callers are told as at replica_close(). */
 void replica_abandon(struct replica *replica);
 void replica_observe(struct replica *replica, struct replica_observer *observer);
 
@@ -85,19 +85,23 @@ void replica_propose(struct replica *replica, Ckpt__Log__V1__Command *command,
 /* done(data, NULL, NULL) when a read of replica_fsm() is linearizable. */
 void replica_read(struct replica *replica, replica_done_fn *done, void *data);
 
-/* Hands leadership over to a voter (0: any that has caught up). Commands wait from now on; when none is
- * in flight any more the other member is told to campaign, so no fate is left unknown. done(data, NULL,
- * NULL) when the member asked for leads (0: any other one). failed: refused; nobody took over and this one
- * goes on; leadership went elsewhere (ERR_REFUSED); it is lost and who has it is not known (ERR_TIMEOUT). */
+/* Hands leadership over to a voter (0: any that has caught up). Commands wait from now on; when
+ * none is in flight any more the other member is told to campaign, so no fate is left unknown.
+ * done(data, NULL, NULL) when the member asked for leads (0: any other one). failed: refused;
+ * nobody took over and this one goes on; leadership went elsewhere (ERR_REFUSED); it is lost and
+ * who has it is not known (ERR_TIMEOUT). */
 void replica_transfer(struct replica *replica, uint64_t member_id, replica_done_fn *done,
                       void *data);
-/* For a leader that does not come to serve: asks any caught-up voter to campaign, whatever waits here. */
+/* For a leader that does not come to serve: asks any caught-up voter to campaign, whatever waits
+ * here. */
 int replica_yield(struct replica *replica, struct err *err);
-/* By force, when hand-overs come to nothing: this member leads no more when it returns 0, and lets another one win (consensus_step_down()).
- * What is in flight gets the usual answers of lost leadership. Not inside of callbacks. */
+/* By force, when hand-overs come to nothing: this member leads no more when it returns 0, and lets
+ * another one win (consensus_step_down()). What is in flight gets the usual answers of lost
+ * leadership. Not inside of callbacks. */
 int replica_step_down(struct replica *replica, struct err *err);
 
-/* Raft's members (raft/core/consensus.h has what is checked). done(data, NULL, NULL): it is committed. */
+/* Raft's members (raft/core/consensus.h has what is checked). done(data, NULL, NULL): it is
+ * committed. */
 void replica_member_probe(struct replica *replica, const struct consensus_member *member,
                           replica_done_fn *done, void *data);
 void replica_member_add(struct replica *replica, const struct consensus_member *member,
@@ -117,7 +121,8 @@ struct fsm *replica_fsm_mutable(struct replica *replica); /* for fsm_take_change
 struct consensus *replica_consensus(const struct replica *replica);
 void replica_get_status(const struct replica *replica, struct consensus_status *ret_status);
 uint64_t replica_wall_ms(const struct replica *replica);
-/* What a command proposed now would be stamped with: every look whether a deadline has come goes by it (state_clock.h). */
+/* What a command proposed now would be stamped with: every look whether a deadline has come goes by
+ * it (state_clock.h). */
 uint64_t replica_state_ms(struct replica *replica);
 /* This member's wall clock beside what the voters' clocks say is right. */
 struct replica_clock {
@@ -150,8 +155,8 @@ struct replica_stats {
     uint64_t commit_us[REPLICA_LATENCY_BUCKETS];
     uint64_t leader_since_ms; /* wall clock at which this member learned of the present leader; 0:
                                  no leader */
-    uint64_t
-        last_commit_age_ms;  /* since this member applied an entry; UINT64_MAX: none since start */
+    /* since this member applied an entry; UINT64_MAX: none since start */
+    uint64_t last_commit_age_ms;
     uint64_t snapshots_read; /* state replaced by one from disk or from the leader */
 };
 void replica_get_stats(const struct replica *replica, struct replica_stats *ret_stats);

@@ -1,4 +1,5 @@
-/* The clocks of the members, as the replica has them: what is told and heard with Raft's messages, the time of stamps. See state_clock.h. */
+/* The clocks of the members, as the replica has them: what is told and heard with Raft's messages,
+ * the time of stamps. See state_clock.h. */
 #include "src/base/check.h"
 #include "src/broker/replica/replica_internal.h"
 

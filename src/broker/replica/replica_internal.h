@@ -5,7 +5,8 @@
 #include "src/broker/replica/replica.h"
 #include "src/broker/replica/state_clock.h"
 
-/* A hand-over of leadership; done is NULL when there is none. It outlives the leadership until it is known who has that. */
+/* A hand-over of leadership; done is NULL when there is none. It outlives the leadership until it
+ * is known who has that. */
 struct replica_transfer {
     replica_done_fn *done;
     void *data;

@@ -1,4 +1,5 @@
-/* The state machine's snapshot callbacks, which know no err, over the readers and writers of consensus, which do. */
+/* The state machine's snapshot callbacks, which know no err, over the readers and writers of
+ * consensus, which do. */
 #ifndef CKPT_BROKER_REPLICA_STREAM_H
 #define CKPT_BROKER_REPLICA_STREAM_H
 

@@ -235,7 +235,8 @@ static struct state_clock_wall *wall_of(struct state_clock *clock, uint64_t memb
     return place;
 }
 
-/* stamp_us: of the words of this member that were answered, 0: of none; they were held for held_us. Monotonic clocks differ a little. */
+/* stamp_us: of the words of this member that were answered, 0: of none; they were held for held_us.
+ * Monotonic clocks differ a little. */
 static bool came_late(uint64_t monotonic_us, uint64_t stamp_us, uint64_t held_us)
 {
     uint64_t elapsed_us = monotonic_us - stamp_us;

@@ -1,20 +1,29 @@
 /* The time that commands are stamped with, and what the members' wall clocks say beside each other.
  *
- * Flow     state_clock_now() for every stamp and for every look whether a deadline has come. Members tell each other their clocks along with
- *          heartbeats, answers and votes: state_clock_say() writes what goes out, state_clock_hear() takes what came. Words carry back the
- *          stamp of the last ones from there and for how long they were held: what took longer than STATE_CLOCK_LATE_US for its way there and
- *          back, or answers nothing, says nothing of this moment and does not count. The leader hears all, and tells the others what it takes for the right time, and its own state's time. state_clock_look() every STATE_CLOCK_LOOK_US, and
- *          as a member comes to lead.
- * Shapes   the anchor says which time it was at which moment of the monotonic clock: a leader's stamps run with that clock and only lean towards
- *          the right time, the median of the voters' wall clocks, or where it lies between two of them, the nearer one. Who follows has the
- *          anchor from the leader. So a wall clock that is off moves nothing, whoever leads.
- *          Settled: the anchor was a leader's, or a majority of all voters agreed on the time since the start. Until then it is the earlier one of
- *          the two middle clocks, and is set forward once when such a majority is heard: a time that is too early ends nothing too soon.
+ * Flow     state_clock_now() for every stamp and for every look whether a deadline has come.
+ *          Members tell each other their clocks along with heartbeats, answers and votes:
+ *          state_clock_say() writes what goes out, state_clock_hear() takes what came. Words carry
+ *          back the stamp of the last ones from there and for how long they were held: what took
+ *          longer than STATE_CLOCK_LATE_US for its way there and back, or answers nothing, says
+ *          nothing of this moment and does not count. The leader hears all, and tells the others
+ *          what it takes for the right time, and its own state's time. state_clock_look() every
+ *          STATE_CLOCK_LOOK_US, and as a member comes to lead.
+ * Shapes   the anchor says which time it was at which moment of the monotonic clock: a leader's
+ *          stamps run with that clock and only lean towards the right time, the median of the
+ *          voters' wall clocks, or where it lies between two of them, the nearer one. Who follows
+ *          has the anchor from the leader. So a wall clock that is off moves nothing, whoever
+ *          leads. Settled: the anchor was a leader's, or a majority of all voters agreed on the
+ *          time since the start. Until then it is the earlier one of the two middle clocks, and is
+ *          set forward once when such a majority is heard: a time that is too early ends nothing
+ *          too soon.
  * Units    milliseconds since the epoch; microseconds of the monotonic clock.
- * Errors   a step of most members' wall clocks makes timers at most a tenth faster or slower. What counts came at most STATE_CLOCK_LATE_US late,
- *          never early: a clock looks behind by that at most. A machine that was suspended, whose monotonic clock stood still, may be wrong
- *          until it hears the others anew: a member is off only after STATE_CLOCK_LOOKS looks that agree.
- * Absent   setting clocks right: chrony's work. Where only two clocks are heard nobody knows which of them is right: who follows is said to be off.
+ * Errors   a step of most members' wall clocks makes timers at most a tenth faster or slower. What
+ *          counts came at most STATE_CLOCK_LATE_US late, never early: a clock looks behind by that
+ *          at most. A machine that was suspended, whose monotonic clock stood still, may be wrong
+ *          until it hears the others anew: a member is off only after STATE_CLOCK_LOOKS looks that
+ *          agree.
+ * Absent   setting clocks right: chrony's work. Where only two clocks are heard nobody knows which
+ *          of them is right: who follows is said to be off.
  */
 #ifndef CKPT_BROKER_STATE_CLOCK_H
 #define CKPT_BROKER_STATE_CLOCK_H
@@ -83,7 +92,8 @@ struct state_clock_voters {
 /* Never below state_ms, the time of the replicated state. */
 uint64_t state_clock_now(struct state_clock *clock, uint64_t monotonic_us, uint64_t wall_ms,
                          uint64_t state_ms);
-/* Compares the clocks that were heard lately. True: this member's is off now and was not, or the other way round. */
+/* Compares the clocks that were heard lately. True: this member's is off now and was not, or the
+ * other way round. */
 bool state_clock_look(struct state_clock *clock, uint64_t monotonic_us, uint64_t wall_ms,
                       const struct state_clock_voters *voters);
 /* Of a member's clock beside the right time, as of the last look; false: not heard lately. */

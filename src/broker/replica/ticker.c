@@ -36,7 +36,8 @@ static void propose_tick(struct ticker *ticker)
     replica_propose(ticker->broker->replica, &command, on_ticked, ticker);
 }
 
-/* Sets the timer to the earliest deadline. With none the timer rests: an idle cluster writes nothing. */
+/* Sets the timer to the earliest deadline. With none the timer rests: an idle cluster writes
+ * nothing. */
 static void arm(struct ticker *ticker)
 {
     uint64_t deadline_ms, delay_ms;

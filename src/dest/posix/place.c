@@ -95,7 +95,8 @@ int place_open(const struct destination_place *place, struct err *err)
 
 /* ---- folders made on the way ---- */
 
-/* {prefix}/{tenant}/{project} are everybody's and nobody's: the service's. {allocation} and what is in it are the job's. */
+/* {prefix}/{tenant}/{project} are everybody's and nobody's: the service's. {allocation} and what is
+ * in it are the job's. */
 enum level { LEVEL_ABOVE, LEVEL_ALLOCATION, LEVEL_INSIDE };
 
 struct climb {
@@ -106,7 +107,8 @@ struct climb {
     char path[MANIFEST_PATH_MAX_BYTES]; /* of what is being entered */
 };
 
-/* A prefix with the set-group-id bit names the group that may remove what jobs wrote: everything below gets it. */
+/* A prefix with the set-group-id bit names the group that may remove what jobs wrote: everything
+ * below gets it. */
 static bool climb_shared(const struct climb *climb)
 {
     return (climb->prefix.st_mode & S_ISGID) != 0;
@@ -119,8 +121,8 @@ static mode_t level_mode(enum level level, bool shared)
     return shared ? mode | S_IRWXG : mode;
 }
 
-/* A folder that was just made gets what the parent did not hand down to it, as far as this process may: without the group nobody but its
- * owner removes what is in it. */
+/* A folder that was just made gets what the parent did not hand down to it, as far as this process
+ * may: without the group nobody but its owner removes what is in it. */
 static void share_folder(const struct climb *climb, int fd, enum level level)
 {
     struct stat status;
@@ -164,13 +166,15 @@ static int make_level(const struct climb *climb, int parent, const char *name, e
                    climb->path, strerror(number));
 }
 
-/* With an access control list the group's bits are what all users and groups of the list may do at most. */
+/* With an access control list the group's bits are what all users and groups of the list may do at
+ * most. */
 static bool has_acl(int fd)
 {
     return fgetxattr(fd, "system.posix_acl_access", NULL, 0) > 0;
 }
 
-/* Who may write into a folder, or own it, may move what is in it away and put something else in its place. */
+/* Who may write into a folder, or own it, may move what is in it away and put something else in its
+ * place. */
 static int check_above(const struct climb *climb, int fd, const struct stat *status,
                        struct err *err)
 {
@@ -222,8 +226,9 @@ static int owner_of(int fd, uid_t *ret_owner)
     return 0;
 }
 
-/* Made by this process, or by one before it that was killed here: it is given to the job's user. Another node of the job may do so and put
- * something into it between any two steps here, so whose it is counts after whether something is in it. */
+/* Made by this process, or by one before it that was killed here: it is given to the job's user.
+ * Another node of the job may do so and put something into it between any two steps here, so whose
+ * it is counts after whether something is in it. */
 static int check_allocation(const struct climb *climb, int fd, struct err *err)
 {
     bool empty = geteuid() == 0 && is_empty(fd);
@@ -283,7 +288,8 @@ static unsigned count_levels(const char *relative)
     return levels;
 }
 
-/* Takes over `at`, the open prefix; down to the folder that has `leave` more below it on the way. */
+/* Takes over `at`, the open prefix; down to the folder that has `leave` more below it on the
+ * way. */
 static int climb_down(struct climb *climb, int at, unsigned leave, struct err *err)
 {
     char name[MANIFEST_NAME_MAX_BYTES + 1];
@@ -341,8 +347,8 @@ static int climb_begin(const struct destination_place *place, uid_t owner,
     return -1;
 }
 
-/* Down to the folder that has `leave` more below it. A collect of another checkpoint may remove an empty one between our mkdir and our
- * open: try again. */
+/* Down to the folder that has `leave` more below it. A collect of another checkpoint may remove an
+ * empty one between our mkdir and our open: try again. */
 static int climb_to(const struct destination_place *place, uid_t owner, unsigned leave,
                     struct climb *climb, struct err *err)
 {
@@ -363,8 +369,8 @@ static int climb_to(const struct destination_place *place, uid_t owner, unsigned
     return fd;
 }
 
-/* What was there before the prefix had its bit: else the service could remove nothing of a job that had begun before. Whoever owns a folder
- * loses nothing by it. */
+/* What was there before the prefix had its bit: else the service could remove nothing of a job that
+ * had begun before. Whoever owns a folder loses nothing by it. */
 static void share_old(const struct climb *climb, int fd)
 {
     struct stat status;

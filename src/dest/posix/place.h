@@ -1,13 +1,16 @@
 /* From (prefix, path) to an open folder, component by component below the prefix.
  *
- * Flow     place_claim() as root makes the folders down to the allocation's and gives that to the job's user; place_create() as
- *          that user makes the rest. Where the agent is not root, place_create() makes all of them.
- * Shapes   folders above the allocation's belong to root, to the prefix' owner or to this process' user, and nobody else may
- *          write into them (or they are sticky): who may could exchange what is below. Those from the allocation's on belong to
- *          the job's user: 0700, or 02770 in the prefix' group when the prefix has the set-group-id bit, so that members of that
+ * Flow     place_claim() as root makes the folders down to the allocation's and gives that to the
+ *          job's user; place_create() as that user makes the rest. Where the agent is not root,
+ *          place_create() makes all of them.
+ * Shapes   folders above the allocation's belong to root, to the prefix' owner or to this process'
+ *          user, and nobody else may write into them (or they are sticky): who may could exchange
+ *          what is below. Those from the allocation's on belong to the job's user: 0700, or 02770
+ *          in the prefix' group when the prefix has the set-group-id bit, so that members of that
  *          group can remove them; files are 0600 in any case.
- * Errors   ERR_UNAVAILABLE when the prefix is missing; ERR_REFUSED when the path is not below it, passes a symbolic link or a
- *          folder that is not as above; ERR_AUTH when the kernel or the server does not let this user make a folder there.
+ * Errors   ERR_UNAVAILABLE when the prefix is missing; ERR_REFUSED when the path is not below it,
+ *          passes a symbolic link or a folder that is not as above; ERR_AUTH when the kernel or the
+ *          server does not let this user make a folder there.
  */
 #ifndef CKPT_DEST_PLACE_H
 #define CKPT_DEST_PLACE_H

@@ -5,7 +5,8 @@
 
 #include "src/dest/posix/place.h"
 
-/* A path, relative ones included: those are refused by name, and a user who works by hand may give one as a checkpoint's folder. */
+/* A path, relative ones included: those are refused by name, and a user who works by hand may give
+ * one as a checkpoint's folder. */
 static bool posix_parse(const char *location)
 {
     return location[0] == '/' || strstr(location, "://") == NULL;

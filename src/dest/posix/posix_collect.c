@@ -1,5 +1,5 @@
-/* collect and probe: removing a whole checkpoint, and finding out whether the destination takes writes. See
- * posix.h. */
+/* collect and probe: removing a whole checkpoint, and finding out whether the destination takes
+ * writes. See posix.h. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,8 @@ static const char *split_last(char *relative)
     return slash + 1;
 }
 
-/* First away from its name in one step: a removal that is killed half way leaves nothing that looks like a checkpoint. */
+/* First away from its name in one step: a removal that is killed half way leaves nothing that looks
+ * like a checkpoint. */
 static int remove_checkpoint(int parent, const char *name, bool *ret_removed, struct err *err)
 {
     char gone_name[TREE_TEMPORARY_BYTES];
@@ -127,7 +128,8 @@ static bool is_probe(const char *name)
     return strncmp(name, ".probe.tmp.", 11) == 0 || strncmp(name, ".probe.done.", 12) == 0;
 }
 
-/* What killed probes left. Ages are by the destination's own clock, so that probes of other members are left alone. */
+/* What killed probes left. Ages are by the destination's own clock, so that probes of other members
+ * are left alone. */
 static void probe_clean(int prefix, const struct stat *own)
 {
     int fd = openat(prefix, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,8 +1,8 @@
 /* put: a folder becomes a shard, all or nothing. See posix.h.
  *
- * Flow     posix_put -> put_reuse (is it there already?) -> put_copy -> put_seal (read back, MANIFEST, fsync) ->
- *          put_publish. A kill at any moment leaves at most folders that begin with a dot; the next put of the
- *          node removes them.
+ * Flow     posix_put -> put_reuse (is it there already?) -> put_copy -> put_seal (read back,
+ *          MANIFEST, fsync) -> put_publish. A kill at any moment leaves at most folders that begin
+ *          with a dot; the next put of the node removes them.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -213,8 +213,9 @@ static int put_seal(struct put *put, struct err *err)
     return shard_sync_folders(put->temporary, put->label, &put->manifest, err);
 }
 
-/* An older shard under the name (another attempt, or damaged) is moved away first; a kill in between leaves none, which is
- * what the record says too: the checkpoint is not complete while a put runs. */
+/* An older shard under the name (another attempt, or damaged) is moved away first; a kill in
+ * between leaves none, which is what the record says too: the checkpoint is not complete while a
+ * put runs. */
 static int put_publish(struct put *put, struct err *err)
 {
     char old_name[TREE_TEMPORARY_BYTES];
@@ -246,8 +247,9 @@ static int put_sweep(int folder, const char *node, struct err *err)
     return tree_remove_temporaries(folder, node, "old", err);
 }
 
-/* What is left in the allocation's other checkpoints, because abandoning it failed there: a node writes one shard of an allocation at
- * a time. As far as it can; what it cannot the next put may, or the collection of that checkpoint. */
+/* What is left in the allocation's other checkpoints, because abandoning it failed there: a node
+ * writes one shard of an allocation at a time. As far as it can; what it cannot the next put may,
+ * or the collection of that checkpoint. */
 static void put_sweep_others(const struct put *put)
 {
     int fd = openat(put->folder, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

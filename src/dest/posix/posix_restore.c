@@ -1,5 +1,5 @@
-/* verify and restore: a shard is read only after its manifest is proven, and used only after every byte is. See
- * posix.h. */
+/* verify and restore: a shard is read only after its manifest is proven, and used only after every
+ * byte is. See posix.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -11,7 +11,8 @@ int shard_open(int folder, const char *name, const char *label, struct err *err)
 /* ERR_CORRUPT also when there is no MANIFEST: the shard was never finished. */
 int shard_read_manifest(int shard, const char *label, struct buf *ret_text,
                         struct manifest *ret_manifest, struct err *err);
-/* Hashes every file and compares. The page cache is asked to forget the files first, so that storage is read. */
+/* Hashes every file and compares. The page cache is asked to forget the files first, so that
+ * storage is read. */
 int shard_check_files(int shard, const char *label, const struct manifest *manifest,
                       struct copier *copier, struct err *err);
 /* The folder holds exactly what the manifest lists. */

@@ -1,4 +1,5 @@
-/* A job whose application ends as a test says, beside a still agent: for tests of what is told of its end. */
+/* A job whose application ends as a test says, beside a still agent: for tests of what is told of
+ * its end. */
 #ifndef TESTS_UNIT_AGENT_ENDED_JOB_H
 #define TESTS_UNIT_AGENT_ENDED_JOB_H
 
@@ -116,7 +117,8 @@ static inline void expect_report(Ckpt__V1__ReportKind kind, uint64_t life, int32
 
 #define KIND(name) CKPT__V1__REPORT_KIND__REPORT_KIND_##name
 
-/* Its ckpt-run wakes the agent, with what differs from a note of the application that runs and was ended by nothing. */
+/* Its ckpt-run wakes the agent, with what differs from a note of the application that runs and was
+ * ended by nothing. */
 static inline void wakes(const struct end_note *difference)
 {
     struct end_note note = *difference;

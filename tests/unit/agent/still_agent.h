@@ -1,7 +1,9 @@
-/* An agent on a clock that a test moves by hand, beside no broker: for tests of what it does by itself.
+/* An agent on a clock that a test moves by hand, beside no broker: for tests of what it does by
+ * itself.
  *
  * Flow     still_agent_open(), then still_now_us moves and `agent` is looked at.
- * Shapes   timers never fire by themselves; still_first_fire is what the first one that an allocation makes would call.
+ * Shapes   timers never fire by themselves; still_first_fire is what the first one that an
+ *          allocation makes would call.
  */
 #ifndef TESTS_UNIT_AGENT_STILL_AGENT_H
 #define TESTS_UNIT_AGENT_STILL_AGENT_H
@@ -64,7 +66,8 @@ static void still_path_open_detach(struct path_open *open)
     (void)open;
 }
 
-/* The system's, for what a test does not replace, and without its loop: no end of a process is told. */
+/* The system's, for what a test does not replace, and without its loop: no end of a process is
+ * told. */
 static void still_machine_ops(struct machine_ops *ret_machine)
 {
     machine_uv_ops(NULL, ret_machine);

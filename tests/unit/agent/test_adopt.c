@@ -90,7 +90,8 @@ static int tear_down(void **state)
     return system(command);
 }
 
-/* A start of the agent, as far as adoption goes; true when it was not killed. *ret_count: what it knows then. */
+/* A start of the agent, as far as adoption goes; true when it was not killed. *ret_count: what it
+ * knows then. */
 static bool start_agent(int writes, size_t *ret_count)
 {
     const struct ledger_entry *entry = NULL;
@@ -130,7 +131,8 @@ static void an_agent_killed_while_it_adopts_finds_all_at_its_next_start(void **s
     assert_true(writes > 1);
 }
 
-/* Its checkpoints fail, but it holds its nodes and must end when it is told to. Likewise when what its folder's name leads to is another's, or no folder. */
+/* Its checkpoints fail, but it holds its nodes and must end when it is told to. Likewise when what
+ * its folder's name leads to is another's, or no folder. */
 static void an_application_without_its_work_folder_is_found(void **state)
 {
     char gone[64], others[64], command[256];
@@ -153,7 +155,8 @@ static void an_application_without_its_work_folder_is_found(void **state)
     assert_uint_equal(count, APPLICATIONS + 2);
 }
 
-/* A user chooses the environment of a program with the set-user-id bit, and is not who it runs as. */
+/* A user chooses the environment of a program with the set-user-id bit, and is not who it runs
+ * as. */
 static void a_program_that_runs_as_another_than_who_started_it_is_not_taken(void **state)
 {
     char program[64], command[320];

@@ -317,7 +317,8 @@ static void a_sweep_that_outlives_its_ckpt_run_is_waited_for(void **state)
     assert_true(becomes(removes_again, WAIT_US));
 }
 
-/* S1-090, I33: all brokers may die before they send the first orders. The end is kept like one that came with orders. */
+/* S1-090, I33: all brokers may die before they send the first orders. The end is kept like one that
+ * came with orders. */
 static void the_answer_about_the_restart_point_tells_the_walltime(void **state)
 {
     const struct ledger_entry *kept;
@@ -347,7 +348,8 @@ static void a_work_folder_that_cannot_be_opened_is_refused_with_the_reason(void 
     assert_false(attached());
 }
 
-/* I27: the job may have gone on from it where it was alone meanwhile, which the broker does not see when newer ones were passed over. */
+/* I27: the job may have gone on from it where it was alone meanwhile, which the broker does not see
+ * when newer ones were passed over. */
 static void the_only_shard_is_not_taken_by_its_writer_that_joined_others(void **state)
 {
     (void)state;

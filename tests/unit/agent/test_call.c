@@ -1,4 +1,5 @@
-/* The gRPC way's pure parts: what of a deferral is granted, which endpoints are none (S1-038, P-043, I34). */
+/* The gRPC way's pure parts: what of a deferral is granted, which endpoints are none (S1-038,
+ * P-043, I34). */
 #include "src/agent/app/app_register.h"
 #include "src/agent/job/allocation.h"
 #include "src/agent/job/attempt_call.h"

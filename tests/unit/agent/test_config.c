@@ -1,4 +1,5 @@
-/* The agent's configuration and ckpt-run's command line: what is wrong is named with its line, value and limit. */
+/* The agent's configuration and ckpt-run's command line: what is wrong is named with its line,
+ * value and limit. */
 #include "src/agent/daemon/config.h"
 #include <stdlib.h>
 
@@ -137,7 +138,8 @@ static void unknown_key_is_refused_with_line_and_nearest_key(void **state)
     assert_non_null(strstr(err.text, "nearest known key is 'brokers'"));
 }
 
-/* A bare number could be seconds as well as milliseconds: only the key that names the unit takes one. */
+/* A bare number could be seconds as well as milliseconds: only the key that names the unit takes
+ * one. */
 static void a_duration_takes_its_unit(void **state)
 {
     (void)state;

@@ -13,7 +13,8 @@ static struct allocation *known(const char *id, uint64_t deadline_us)
     return allocation;
 }
 
-/* A set of parts, of job and other, that all have so much left of their walltime; 0: it has no end. */
+/* A set of parts, of job and other, that all have so much left of their walltime; 0: it has no
+ * end. */
 static void take_set(size_t count, uint64_t life, uint64_t remaining_ms)
 {
     static const char *const ids[] = {"job", "other"};
@@ -61,8 +62,9 @@ static void a_later_life_has_none_of_the_life_before(void **state)
     assert_uint_equal(allocation->entry.deadline_us, 50 * SECOND_US);
 }
 
-/* What is left is counted from when it came: of two that tell of the life that is to be started the one that took longer is no later
- * end, be it the restart point or the set. Of another walltime it is. */
+/* What is left is counted from when it came: of two that tell of the life that is to be started the
+ * one that took longer is no later end, be it the restart point or the set. Of another walltime it
+ * is. */
 static void what_comes_late_is_no_later_end(void **state)
 {
     struct allocation *allocation = known("job", 0);
@@ -79,8 +81,8 @@ static void what_comes_late_is_no_later_end(void **state)
     assert_uint_equal(allocation->entry.deadline_us, 35 * SECOND_US);
 }
 
-/* The restart point tells of another walltime than the sets that come after it and are older: the life began when it did, also when
- * what is told of it in the end is the first again. */
+/* The restart point tells of another walltime than the sets that come after it and are older: the
+ * life began when it did, also when what is told of it in the end is the first again. */
 static void another_walltime_is_of_the_same_begin(void **state)
 {
     struct allocation *allocation = known("job", 0);
@@ -110,7 +112,8 @@ static void a_walltime_that_was_taken_away_ends_nothing(void **state)
 
 /* ---- what may start while no leader can be asked ---- */
 
-/* The fresh life of a job that the agent has orders for, also when it was started again since: its walltime is that life's. */
+/* The fresh life of a job that the agent has orders for, also when it was started again since: its
+ * walltime is that life's. */
 static void what_was_named_last_may_start_in_an_outage(void **state)
 {
     struct allocation *allocation = known("job", 5 * SECOND_US);

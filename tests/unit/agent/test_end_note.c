@@ -1,4 +1,5 @@
-/* How an application ended, or could not be started, is read from what its ckpt-run leaves in the work folder (F-021, F-025). */
+/* How an application ended, or could not be started, is read from what its ckpt-run leaves in the
+ * work folder (F-021, F-025). */
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -137,7 +138,8 @@ static void a_note_of_what_is_alive_does_not_count(void **state)
     expect_report(KIND(APPLICATION_EXITED), LIFE, PROCESS_STATUS_UNKNOWN);
 }
 
-/* Woken before the note is there, as by a ckpt-run whose folder is slow: it is looked for until it is. */
+/* Woken before the note is there, as by a ckpt-run whose folder is slow: it is looked for until it
+ * is. */
 static void a_note_that_comes_after_the_end_is_found(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* What an owner sees of the own jobs on a node: whose they are, their state, what is kept for it. */
+/* What an owner sees of the own jobs on a node: whose they are, their state, what is kept for
+ * it. */
 #include "src/agent/app/app_jobs.h"
 #include "src/agent/durable/kept.h"
 #include "src/agent/job/restart_points.h"

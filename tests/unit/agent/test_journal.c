@@ -1,4 +1,5 @@
-/* The agent's journal: what was appended is there again, a torn tail goes, a damaged middle stops the agent. */
+/* The agent's journal: what was appended is there again, a torn tail goes, a damaged middle stops
+ * the agent. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -225,7 +226,8 @@ static void rewrite_replaces_the_content_and_appends_follow(void **state)
     buf_close(&content);
 }
 
-/* As after SIGKILL to an agent that was just starting a worker: the child has the lock until its exec. */
+/* As after SIGKILL to an agent that was just starting a worker: the child has the lock until its
+ * exec. */
 static void a_lock_that_only_a_child_still_holds_is_waited_for(void **state)
 {
     struct journal *journal;
@@ -254,8 +256,9 @@ static void a_lock_that_only_a_child_still_holds_is_waited_for(void **state)
     close(held[1]);
 }
 
-/* A process that died before its sync, or of one that failed, leaves what the next one reads and the disk does not have. What is
- * appended then is there after a power cut, and what lies before it. */
+/* A process that died before its sync, or of one that failed, leaves what the next one reads and
+ * the disk does not have. What is appended then is there after a power cut, and what lies before
+ * it. */
 static void what_was_read_is_on_the_disk_before_more_is_appended(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* The ledger through restarts: fencing (I25), attempts (I22), reports until acknowledged (F-009). */
+/* The ledger through restarts: fencing (I25), attempts (I22), reports until acknowledged
+ * (F-009). */
 #include <unistd.h>
 
 #include "raft/uv_io.h"
@@ -336,7 +337,8 @@ static void journal_does_not_grow_without_bound(void **state)
     assert_uint_equal(ledger_find(ledger, "job-1")->asked_at_us, 4499);
 }
 
-/* One record of each kind, as the ledger writes them, into a journal that has nothing but its head. */
+/* One record of each kind, as the ledger writes them, into a journal that has nothing but its
+ * head. */
 static void write_one_of_each_kind(void)
 {
     struct ledger_entry entry = entry_of("job-1");
@@ -386,7 +388,8 @@ static size_t read_records(uint8_t *bytes, size_t size, struct records *ret_reco
     return length;
 }
 
-/* F-025: the agent died, or the power failed, while any record was being written: those before it hold, nothing of it does. */
+/* F-025: the agent died, or the power failed, while any record was being written: those before it
+ * hold, nothing of it does. */
 static void a_file_cut_at_any_byte_holds_the_records_before_the_cut(void **state)
 {
     static uint8_t bytes[1 << 16];

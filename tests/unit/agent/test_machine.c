@@ -1,4 +1,5 @@
-/* The agent's files in a work folder that belongs to somebody else: what lies there never holds the agent. And what it takes for alive. */
+/* The agent's files in a work folder that belongs to somebody else: what lies there never holds the
+ * agent. And what it takes for alive. */
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <signal.h>
@@ -81,7 +82,8 @@ static void a_pipe_or_a_link_in_its_way_does_not_hold_a_write(void **state)
     alarm(0);
 }
 
-/* The product's own, from the build folder of this test: BUILD/tests/unit/agent/test_machine. False: it is not built. */
+/* The product's own, from the build folder of this test: BUILD/tests/unit/agent/test_machine.
+ * False: it is not built. */
 static bool product_worker(void)
 {
     char path[PATH_MAX] = "";
@@ -95,7 +97,8 @@ static bool product_worker(void)
     return access(path, X_OK) == 0;
 }
 
-/* What a checkpoint or a restart left there may be unwritable for its own user, whom the removal acts for. */
+/* What a checkpoint or a restart left there may be unwritable for its own user, whom the removal
+ * acts for. */
 static void unwritable_folders_of_the_job_are_removed(void **state)
 {
     const struct machine_user nobody = {.uid = 65534, .gid = 65534},
@@ -381,7 +384,8 @@ static pid_t start_daemon(uint64_t *ret_start_ticks, pid_t *ret_member)
     return pid;
 }
 
-/* The number of an application that is gone has come again. What ckpt-run starts never has a session of its own. */
+/* The number of an application that is gone has come again. What ckpt-run starts never has a
+ * session of its own. */
 static void a_session_without_its_leader_is_no_application(void **state)
 {
     struct machine_ops machine;

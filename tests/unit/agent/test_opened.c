@@ -1,4 +1,5 @@
-/* Opening users' paths in a process. The program is its own ckpt-worker: what it does depends on the path's last name. */
+/* Opening users' paths in a process. The program is its own ckpt-worker: what it does depends on
+ * the path's last name. */
 #include "src/agent/node/opened.h"
 
 #include <signal.h>
@@ -131,7 +132,8 @@ static void an_agent_without_descriptors_says_so(void **state)
     assert_contains(why_not, "too many files open");
 }
 
-/* /proc/PID/root leads into mounts that a user makes without anybody's leave, a file system of the user's own below a local one. */
+/* /proc/PID/root leads into mounts that a user makes without anybody's leave, a file system of the
+ * user's own below a local one. */
 static void a_path_through_a_process_is_refused(void **state)
 {
     char path[160];

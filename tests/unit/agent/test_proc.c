@@ -1,4 +1,5 @@
-/* Reading /proc: names with brackets, the masks of signals, real processes with and without a handler (S1-031, decision 11). */
+/* Reading /proc: names with brackets, the masks of signals, real processes with and without a
+ * handler (S1-031, decision 11). */
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -77,7 +78,8 @@ static void supplementary_groups_are_read(void **state)
     assert_string_equal(status.groups, "");
 }
 
-/* A program that root lent its rights to takes on groups of others before it becomes one of them: they are not its user's. */
+/* A program that root lent its rights to takes on groups of others before it becomes one of them:
+ * they are not its user's. */
 static void groups_of_a_process_that_is_two_users_are_not_taken(void **state)
 {
     static const char *const ids[] = {"1000\t0\t0\t0", "1000\t1000\t0\t1000", "1000\t1000\t1000\t0",

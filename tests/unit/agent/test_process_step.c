@@ -1,5 +1,6 @@
-/* The process of a job driven with random events (I30, F-021, F-025): whatever is seen and told in whatever order, the invariants hold after
- * each step, nothing is told twice of one start, nothing is signalled that is not there, and what ends is told in bounded time. */
+/* The process of a job driven with random events (I30, F-021, F-025): whatever is seen and told in
+ * whatever order, the invariants hold after each step, nothing is told twice of one start, nothing
+ * is signalled that is not there, and what ends is told in bounded time. */
 #include "src/agent/job/process_step.h"
 
 #include <signal.h>

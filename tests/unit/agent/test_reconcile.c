@@ -42,7 +42,8 @@ static Ckpt__V1__Order terminate_order(void)
     return order;
 }
 
-/* The steps for one hand (NULL: none) and one order (NULL: none) as a text: "START", "CANCEL TERMINATE", "". */
+/* The steps for one hand (NULL: none) and one order (NULL: none) as a text: "START", "CANCEL
+ * TERMINATE", "". */
 static const char *steps_of(const struct hand *hand, Ckpt__V1__Order *first,
                             Ckpt__V1__Order *second)
 {
@@ -184,7 +185,8 @@ static void terminate_is_carried_out_once(void **state)
     assert_string_equal(steps_of(&hand, &order, NULL), "");
 }
 
-/* Found by the simulator (seed 307913): a leader that had been stopped heard that the job ran again, and ended it. */
+/* Found by the simulator (seed 307913): a leader that had been stopped heard that the job ran
+ * again, and ended it. */
 static void orders_from_before_a_life_began_are_not_meant_for_it(void **state)
 {
     struct hand hand = {.allocation_id = job, .life = life_make(1, 400)};
@@ -241,7 +243,8 @@ static void each_life_is_terminated_once(void **state)
     assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
 }
 
-/* Of a set that names this life of the job (0: not the job), derived when lives up to that had begun. */
+/* Of a set that names this life of the job (0: not the job), derived when lives up to that had
+ * begun. */
 static const char *steps_of_set(const struct hand *hand, uint64_t named, uint64_t lives_until)
 {
     Ckpt__V1__AllocationPart part = CKPT__V1__ALLOCATION_PART__INIT, *parts[] = {&part};
@@ -309,7 +312,8 @@ static void what_has_no_life_ends(void **state)
     assert_string_equal(steps_of_set(&hand, life_make(1, 400), life_make(1, 400)), "END");
 }
 
-/* The state of a cluster that was restored from a backup knows of no later life, and goes on with what runs. */
+/* The state of a cluster that was restored from a backup knows of no later life, and goes on with
+ * what runs. */
 static void a_later_life_of_an_epoch_before_is_the_one_that_is_named(void **state)
 {
     struct hand hand = {.allocation_id = job, .life = life_make(1, 400), .runs = true};

@@ -1,4 +1,5 @@
-/* The application is held until the agent knows it: a ckpt-run that dies in between leaves nothing that runs (I22, F-025). */
+/* The application is held until the agent knows it: a ckpt-run that dies in between leaves nothing
+ * that runs (I22, F-025). */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -1,4 +1,5 @@
-/* Memory errors and temperatures from sysfs, and what heartbeats say of them: absent is unknown, not 0 (L-004, S1-012). */
+/* Memory errors and temperatures from sysfs, and what heartbeats say of them: absent is unknown,
+ * not 0 (L-004, S1-012). */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

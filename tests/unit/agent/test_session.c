@@ -1,4 +1,5 @@
-/* What an agent tells the leader on its stream: as of which report, and how old what it reports is (I30). */
+/* What an agent tells the leader on its stream: as of which report, and how old what it reports is
+ * (I30). */
 #include "raft/uv_io.h"
 #include "src/agent/daemon/session.h"
 #include "src/agent/job/process.h"

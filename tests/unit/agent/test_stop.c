@@ -1,4 +1,5 @@
-/* What is told of an application that was stopped, or ended by itself just before (F-021, F-022). */
+/* What is told of an application that was stopped, or ended by itself just before (F-021,
+ * F-022). */
 #include "src/agent/durable/end_note.h"
 #include "src/agent/job/process.h"
 #include "src/agent/job/walltime.h"
@@ -24,7 +25,8 @@ static void what_ends_is_told_with_its_status(void **state)
     expect_report(KIND(APPLICATION_EXITED), LIFE, 9);
 }
 
-/* An orderly end on a signal that ckpt-run passed on: the work is not complete, so that it can be started again. */
+/* An orderly end on a signal that ckpt-run passed on: the work is not complete, so that it can be
+ * started again. */
 static void what_was_told_from_outside_to_end_has_not_finished(void **state)
 {
     (void)state;
@@ -320,7 +322,8 @@ static long last_logged(FILE *log, int former_stderr, const char *event, const c
     return value;
 }
 
-/* By the agent that was told, the one that restarts, and one whose longer grace changes nothing any more. */
+/* By the agent that was told, the one that restarts, and one whose longer grace changes nothing any
+ * more. */
 static void what_is_left_of_a_grace_is_logged(void **state)
 {
     struct allocation *again;

@@ -1,4 +1,5 @@
-/* The backup file: what is written is read back; a file that lost, changed or gained a byte is never whole. */
+/* The backup file: what is written is read back; a file that lost, changed or gained a byte is
+ * never whole. */
 #include "src/backup/backup.h"
 #include "src/base/buf.h"
 #include "tests/support/test.h"

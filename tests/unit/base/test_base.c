@@ -254,7 +254,8 @@ static void the_distance_of_words_counts_what_must_be_typed_anew(void **state)
     assert_uint_equal(text_distance(longest, "x"), TEXT_DISTANCE_MAX_BYTES - 1);
 }
 
-/* A child that inherited the lock holds it until it closes its copy; then the next one gets it, without being told. */
+/* A child that inherited the lock holds it until it closes its copy; then the next one gets it,
+ * without being told. */
 static void a_lock_is_waited_for_a_moment_and_then_refused(void **state)
 {
     char path[] = "/tmp/ckpt-lock-XXXXXX";

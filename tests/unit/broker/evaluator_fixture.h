@@ -1,4 +1,5 @@
-/* For tests of what the evaluator does: a leader with metrics and an evaluator, and what explain says. */
+/* For tests of what the evaluator does: a leader with metrics and an evaluator, and what explain
+ * says. */
 #ifndef CKPT_TESTS_UNIT_BROKER_EVALUATOR_FIXTURE_H
 #define CKPT_TESTS_UNIT_BROKER_EVALUATOR_FIXTURE_H
 

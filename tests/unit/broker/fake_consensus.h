@@ -1,5 +1,6 @@
-/* A scripted consensus and a clock that only moves when the test says so, for the test of the replica. The consensus keeps proposals
- * until the test commits or drops them. Defines the functions of raft/core/consensus.h: for one test program each. */
+/* A scripted consensus and a clock that only moves when the test says so, for the test of the
+ * replica. The consensus keeps proposals until the test commits or drops them. Defines the
+ * functions of raft/core/consensus.h: for one test program each. */
 #ifndef CKPT_TESTS_UNIT_BROKER_FAKE_CONSENSUS_H
 #define CKPT_TESTS_UNIT_BROKER_FAKE_CONSENSUS_H
 

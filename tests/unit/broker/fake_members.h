@@ -1,4 +1,5 @@
-/* A scripted consensus takes every change of its members at once. Included once per test program. */
+/* A scripted consensus takes every change of its members at once. Included once per test
+ * program. */
 #ifndef CKPT_TESTS_UNIT_BROKER_FAKE_MEMBERS_H
 #define CKPT_TESTS_UNIT_BROKER_FAKE_MEMBERS_H
 

@@ -1,8 +1,11 @@
-/* A replica of one for tests of the leader's duties: the real state machine, no log, a clock that the test moves.
+/* A replica of one for tests of the leader's duties: the real state machine, no log, a clock that
+ * the test moves.
  *
- * Flow     fake_new() -> broker -> X_new(broker) -> fake_serve() -> fake_advance_ms() ... -> fake_free().
- *          replica_propose() validates and queues; fake_settle() applies what is queued and fires what is due, until nothing is left.
- * Shapes   defines every function of src/broker/replica/replica.h, so that the real one is not linked. Included once per test program.
+ * Flow     fake_new() -> broker -> X_new(broker) -> fake_serve() -> fake_advance_ms() ... ->
+ *          fake_free(). replica_propose() validates and queues; fake_settle() applies what is
+ *          queued and fires what is due, until nothing is left.
+ * Shapes   defines every function of src/broker/replica/replica.h, so that the real one is not
+ *          linked. Included once per test program.
  */
 #ifndef CKPT_TESTS_UNIT_BROKER_FAKE_REPLICA_H
 #define CKPT_TESTS_UNIT_BROKER_FAKE_REPLICA_H
@@ -397,7 +400,8 @@ __attribute__((unused)) static void fake_stop_serving(struct fake *fake)
     fake_tell(&fake->replica, 1);
 }
 
-/* A cluster with one POSIX target "scratch" of 10 GB/s (budget 7 GB/s) and the given policy (fields at 0: defaults). */
+/* A cluster with one POSIX target "scratch" of 10 GB/s (budget 7 GB/s) and the given policy (fields
+ * at 0: defaults). */
 static void fake_init_cluster(struct fake *fake, const Ckpt__V1__Policy *policy)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
@@ -497,7 +501,8 @@ __attribute__((unused)) static void fake_job_starts(struct fake *fake, const cha
     }
 }
 
-/* Registers an allocation, whose application has not started yet, on node_count nodes "node-FIRST".. with 8 GPUs of 80 GB each in use. */
+/* Registers an allocation, whose application has not started yet, on node_count nodes
+ * "node-FIRST".. with 8 GPUs of 80 GB each in use. */
 __attribute__((unused)) static struct fsm_outcome fake_register_starting(
     struct fake *fake, const char *id, uint32_t first_node, uint32_t node_count,
     void (*change)(Ckpt__V1__AllocationSpec *spec))
@@ -602,7 +607,8 @@ __attribute__((unused)) static void fake_set_available(struct fake *fake, bool a
     assert_int_equal(fake_do(fake, &command).status, FSM_OK);
 }
 
-/* what is measured of an available target as the storage watch would propose it; 0: nothing any more */
+/* what is measured of an available target as the storage watch would propose it; 0: nothing any
+ * more */
 __attribute__((unused)) static void fake_set_measured(struct fake *fake, uint64_t bytes_per_s)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;

@@ -1,4 +1,5 @@
-/* A replica over the scripted consensus, and callers that keep what they are told. Included once per test program. */
+/* A replica over the scripted consensus, and callers that keep what they are told. Included once
+ * per test program. */
 #ifndef CKPT_TESTS_UNIT_BROKER_REPLICA_FIXTURE_H
 #define CKPT_TESTS_UNIT_BROKER_REPLICA_FIXTURE_H
 

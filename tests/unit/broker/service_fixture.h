@@ -1,6 +1,8 @@
-/* A real server, client and replica on one loop and in a folder of its own, for tests of the services.
+/* A real server, client and replica on one loop and in a folder of its own, for tests of the
+ * services.
  *
- * Flow     open_one() or open_lonely() as setup -> calls by fixture->channel -> run_until() -> close_fixture().
+ * Flow     open_one() or open_lonely() as setup -> calls by fixture->channel -> run_until() ->
+ *          close_fixture().
  * Shapes   open_one: one member that leads. open_lonely: one of three that never finds the others.
  *          Included once per test program.
  */

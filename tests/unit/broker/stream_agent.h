@@ -1,4 +1,5 @@
-/* An agent as seen from the wire: a stream of ckpt.v1.AgentService/Session and what came down on it. */
+/* An agent as seen from the wire: a stream of ckpt.v1.AgentService/Session and what came down on
+ * it. */
 #ifndef CKPT_TESTS_UNIT_BROKER_STREAM_AGENT_H
 #define CKPT_TESTS_UNIT_BROKER_STREAM_AGENT_H
 

@@ -1,4 +1,5 @@
-/* The matrix of certificates and methods: every method of the API is in it, and nobody may more than is written down. K-001. */
+/* The matrix of certificates and methods: every method of the API is in it, and nobody may more
+ * than is written down. K-001. */
 #include <protobuf-c/protobuf-c.h>
 
 #include "ckpt/v1/agent.pb-c.h"

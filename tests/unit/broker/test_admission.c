@@ -1,4 +1,5 @@
-/* How many of a cycle's decisions are proposed: the best that fit, held beside sorting all of them (D-001, D-002). */
+/* How many of a cycle's decisions are proposed: the best that fit, held beside sorting all of them
+ * (D-001, D-002). */
 #include <stdlib.h>
 
 #include "src/broker/decide/admission.h"

@@ -189,7 +189,8 @@ static void a_failed_removal_is_tried_again_later(void **state)
     finish(fake);
 }
 
-/* D-004: the state says for all members what could not be removed and why, in characters whatever its path holds */
+/* D-004: the state says for all members what could not be removed and why, in characters whatever
+ * its path holds */
 static void a_failed_removal_is_told_with_its_reason(void **state)
 {
     struct fake *fake = start();
@@ -232,7 +233,8 @@ static void the_end_of_a_long_reason_is_kept(void **state)
     finish(fake);
 }
 
-/* Removal that fails for a hundred folders leaves the one behind them its turn at the second look, whatever those before it do. */
+/* Removal that fails for a hundred folders leaves the one behind them its turn at the second look,
+ * whatever those before it do. */
 static void folders_that_cannot_be_removed_do_not_stop_the_others(void **state)
 {
     struct fake *fake = start();
@@ -259,7 +261,8 @@ static void folders_that_cannot_be_removed_do_not_stop_the_others(void **state)
     finish(fake);
 }
 
-/* What hangs holds one worker up in a look, not one for each folder that lies there; none beside one that cannot be killed. */
+/* What hangs holds one worker up in a look, not one for each folder that lies there; none beside
+ * one that cannot be killed. */
 static void a_target_that_hangs_is_passed_over(void **state)
 {
     struct fake *fake = start();

@@ -69,8 +69,8 @@ static void the_smallest_file_gets_defaults(void **state)
     config_free(config);
 }
 
-/* E-001, E-002, P-021, P-050, P-070, D-004, F-006, F-012, F-015, N-006: what the documents say, and decision 4 where they differ
- * (600 s for a checkpoint, 300 s of deferral) */
+/* E-001, E-002, P-021, P-050, P-070, D-004, F-006, F-012, F-015, N-006: what the documents say, and
+ * decision 4 where they differ (600 s for a checkpoint, 300 s of deferral) */
 static void the_defaults_are_those_of_the_documents(void **state)
 {
     struct config *config = take(HEAD ONE, &n1);
@@ -483,7 +483,8 @@ static void the_flag_insecure_is_the_same_as_in_the_file(void **state)
     config_free(config);
 }
 
-/* One reader serves the file, ckptctl and the policy: a number with its unit, or a whole number where the key names the unit. */
+/* One reader serves the file, ckptctl and the policy: a number with its unit, or a whole number
+ * where the key names the unit. */
 static void a_value_takes_its_unit_or_its_keys(void **state)
 {
     struct config *config = take(HEAD ONE "raft: {snapshot_after: 64MiB}\n"

@@ -102,7 +102,8 @@ static void timeout_is_at_least_twice_the_write_time(void **state)
     assert_true(grant_timeout_ms(1, UINT64_MAX, 1) > UINT64_C(1000000000000));
 }
 
-/* Random candidates: the sum without bypass stays within each budget, order is kept, nobody overtakes. */
+/* Random candidates: the sum without bypass stays within each budget, order is kept, nobody
+ * overtakes. */
 static void grants_never_exceed_the_budget_and_keep_the_order(void **state)
 {
     uint64_t seed = test_seed();
@@ -150,8 +151,9 @@ static void grants_never_exceed_the_budget_and_keep_the_order(void **state)
     }
 }
 
-/* The model's rule in integers: strictly by index, while what writes is at most three quarters of the budget, deadlines first and past
- * the limit. Writers that want less than a quarter may also fill the last one: their rates are enforced, so nobody is slowed. */
+/* The model's rule in integers: strictly by index, while what writes is at most three quarters of
+ * the budget, deadlines first and past the limit. Writers that want less than a quarter may also
+ * fill the last one: their rates are enforced, so nobody is slowed. */
 static void grants_are_those_of_the_models_pacing(void **state)
 {
     enum { CANDIDATES = 10 };
@@ -191,7 +193,8 @@ static void grants_are_those_of_the_models_pacing(void **state)
     }
 }
 
-/* S1-045: what waits, where, in which wave, behind how many bytes; each target has an order of its own. */
+/* S1-045: what waits, where, in which wave, behind how many bytes; each target has an order of its
+ * own. */
 static void those_that_wait_have_places_and_waves(void **state)
 {
     struct grant_candidate candidates[] = {candidate(9, 7 * GB), candidate(4, 6 * GB),

@@ -1,4 +1,5 @@
-/* Who gets bandwidth when not all can (D-002, S1-069, L3): the dispatcher with evaluator and state, without streams. */
+/* Who gets bandwidth when not all can (D-002, S1-069, L3): the dispatcher with evaluator and state,
+ * without streams. */
 #include "src/broker/decide/evaluator.h"
 #include "src/broker/dispatch/dispatcher.h"
 #include "tests/unit/broker/fake_replica.h"
@@ -97,8 +98,8 @@ static struct fake *start_serving(void)
     return fake;
 }
 
-/* Requests carry no gain of their own; the evaluation's present one decides, so the one with more at stake goes first although it
- * asked last. */
+/* Requests carry no gain of their own; the evaluation's present one decides, so the one with more
+ * at stake goes first although it asked last. */
 static void the_one_with_more_at_stake_now_goes_first(void **state)
 {
     struct fake *fake = start_serving();
@@ -125,7 +126,8 @@ static void the_one_with_more_at_stake_now_goes_first(void **state)
     finish(fake);
 }
 
-/* S1-069: whatever is worth more by then, those that the outage held up go first, by what would be lost. */
+/* S1-069: whatever is worth more by then, those that the outage held up go first, by what would be
+ * lost. */
 static void resumed_ones_go_before_all_others(void **state)
 {
     struct fake *fake = start_serving();
@@ -191,7 +193,8 @@ static Ckpt__V1__Checkpoint place_of(struct fake *fake, const struct fsm_checkpo
     return message;
 }
 
-/* Waves are visible: each place, and when its turn should come: 640 GB at 7 GB/s before the first, and so on. */
+/* Waves are visible: each place, and when its turn should come: 640 GB at 7 GB/s before the first,
+ * and so on. */
 static void those_that_wait_see_their_place_and_their_time(void **state)
 {
     struct fake *fake = start_serving();
@@ -263,7 +266,8 @@ static void short_with_a_period(Ckpt__V1__AllocationSpec *spec)
     spec->period_ms = HOUR_MS;
 }
 
-/* The job's own checkpoint waits behind a writer and what was asked for: at the last safe slot it goes at once, under the same id. */
+/* The job's own checkpoint waits behind a writer and what was asked for: at the last safe slot it
+ * goes at once, under the same id. */
 static void a_walltime_slot_hurries_the_checkpoint_that_waits(void **state)
 {
     struct fake *fake = start_serving();
@@ -321,7 +325,8 @@ static void migrate(struct fake *fake, const char *job, const char *name)
     assert_int_equal(fake_do(fake, &command).status, FSM_OK);
 }
 
-/* Found by the simulator (seed 520008297): it would wait behind the writer, and the walltime ends no later than before. */
+/* Found by the simulator (seed 520008297): it would wait behind the writer, and the walltime ends
+ * no later than before. */
 static void a_walltime_slot_is_granted_although_a_migration_met_it(void **state)
 {
     struct fake *fake = start_serving();

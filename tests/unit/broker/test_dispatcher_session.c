@@ -1,5 +1,6 @@
-/* Agents' streams over real sockets: hello, orders, reports, heartbeats, failover (I20, F-009, F-022, F-023).
- * The broker's clock is the test's, so that nothing here waits for time; the loop runs until what is awaited has come. */
+/* Agents' streams over real sockets: hello, orders, reports, heartbeats, failover (I20, F-009,
+ * F-022, F-023). The broker's clock is the test's, so that nothing here waits for time; the loop
+ * runs until what is awaited has come. */
 #include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/health/nodes.h"
 #include "tests/unit/broker/fake_replica.h"
@@ -255,7 +256,8 @@ static bool is_known(const struct stand *stand, const char *node_id)
     return fsm_node_find(stand->fake->replica.fsm, node_id) != NULL;
 }
 
-/* Its agent stood still: the stream is there, nothing came. When it goes on it says hello, and is as any new one. */
+/* Its agent stood still: the stream is there, nothing came. When it goes on it says hello, and is
+ * as any new one. */
 static void the_stream_of_a_removed_node_ends(void **state)
 {
     struct stand *stand = *state;
@@ -338,7 +340,8 @@ static void hello_is_welcomed(struct stand *stand, struct agent *agent, const ch
     assert_uint_equal(stand->fake->replica.waiting_count, 0);
 }
 
-/* I30: it may have been under way since before the node booted; what runs there would count as gone. */
+/* I30: it may have been under way since before the node booted; what runs there would count as
+ * gone. */
 static void a_hello_of_another_boot_is_believed_with_the_next_message(void **state)
 {
     struct stand *stand = *state;
@@ -522,7 +525,8 @@ static void say_what_runs(struct stand *stand, uint64_t life, uint64_t last_repo
         uv_run(&stand->loop, UV_RUN_NOWAIT);
 }
 
-/* F-006, F-016, F-022: of the state alone, whatever the agent says that it runs: an agent ends what is not named. */
+/* F-006, F-016, F-022: of the state alone, whatever the agent says that it runs: an agent ends what
+ * is not named. */
 static void a_set_names_each_part_that_may_run(void **state)
 {
     struct stand *stand = *state;
@@ -561,7 +565,8 @@ static void a_set_names_each_part_that_may_run(void **state)
     assert_string_equal(orders(agent)->parts[0]->allocation_id, "elsewhere");
 }
 
-/* With an agent's journal: the state waits for it, and no other report will ever say that the application runs. */
+/* With an agent's journal: the state waits for it, and no other report will ever say that the
+ * application runs. */
 static void a_start_whose_report_was_lost_is_told_by_a_heartbeat(void **state)
 {
     struct stand *stand = *state;

@@ -1,5 +1,6 @@
-/* The duties on a real replica of one: log on disk, gRPC on loopback, real time. An agent's stream from hello to COMPLETE, then a
- * restart of the member with the same folder (I6: what was acknowledged is still there). */
+/* The duties on a real replica of one: log on disk, gRPC on loopback, real time. An agent's stream
+ * from hello to COMPLETE, then a restart of the member with the same folder (I6: what was
+ * acknowledged is still there). */
 #include <stdio.h>
 #include <unistd.h>
 

@@ -71,7 +71,8 @@ static void set_interval(struct fake *fake, uint64_t ms)
     assert_int_equal(fake_do(fake, &command).status, FSM_OK);
 }
 
-/* The leader that waits out an interval of an hour does not sleep through the policy that ends it. */
+/* The leader that waits out an interval of an hour does not sleep through the policy that ends
+ * it. */
 static void a_new_interval_counts_from_the_last_cycle(void **state)
 {
     struct fake *fake = start();
@@ -136,7 +137,8 @@ static const struct fsm_checkpoint *decided(struct fake *fake)
     return checkpoint;
 }
 
-/* A decision of the log is reproduced bit for bit from what is beside it, and what differs is named. */
+/* A decision of the log is reproduced bit for bit from what is beside it, and what differs is
+ * named. */
 static void a_decision_of_the_log_is_reproduced_bit_for_bit(void **state)
 {
     struct fake *fake = start();
@@ -298,7 +300,8 @@ static void short_with_a_period(Ckpt__V1__AllocationSpec *spec)
     spec->sensitive = true;
 }
 
-/* S1-063: neither a declared period, nor the longest interval (of sensitive jobs: an hour), nor the end of the walltime. */
+/* S1-063: neither a declared period, nor the longest interval (of sensitive jobs: an hour), nor the
+ * end of the walltime. */
 static void no_override_fires_in_an_outage(void **state)
 {
     struct fake *fake = start();
@@ -426,7 +429,8 @@ static void a_negative_evaluation_is_explained_with_numbers(void **state)
     finish(fake);
 }
 
-/* S1-005: storage_write_bandwidth is what the storage system measures now, in the cycle after it has changed */
+/* S1-005: storage_write_bandwidth is what the storage system measures now, in the cycle after it
+ * has changed */
 static void the_next_cycle_uses_the_bandwidth_that_was_measured(void **state)
 {
     const uint64_t configured = UINT64_C(7000000000), measured = UINT64_C(2000000000);
@@ -492,8 +496,9 @@ static size_t checkpoints_for(struct fake *fake, Ckpt__V1__Purpose purpose,
     return count;
 }
 
-/* S1-023, S1-094, S1-095: 640 GB at 2 GB/s, a quarter more, quiesce, grace: 432 s before the end; no leader asks a second time, whatever
- * became of the first. S1-090: and the end stays where it is. */
+/* S1-023, S1-094, S1-095: 640 GB at 2 GB/s, a quarter more, quiesce, grace: 432 s before the end;
+ * no leader asks a second time, whatever became of the first. S1-090: and the end stays where it
+ * is. */
 static void the_last_safe_slot_fires_once_also_under_another_leader(void **state)
 {
     struct fake *fake = start();
@@ -679,7 +684,8 @@ static void of_a_sensitive_vcluster(Ckpt__V1__AllocationSpec *spec)
     spec->vcluster_kind = CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_SENSITIVE;
 }
 
-/* Under full pressure of urgent work of an equal class: relief for who may yield, none for who can never be a victim. */
+/* Under full pressure of urgent work of an equal class: relief for who may yield, none for who can
+ * never be a victim. */
 static void who_can_never_be_a_victim_relieves_no_backlog(void **state)
 {
     void (*const kinds[])(Ckpt__V1__AllocationSpec *) = {NULL, highest_class,

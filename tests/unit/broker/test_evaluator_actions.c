@@ -1,4 +1,5 @@
-/* Moves off nodes that are about to fail: S1-022, F-008, F-015; the ledger's choice becomes a decision that the state machine checks. */
+/* Moves off nodes that are about to fail: S1-022, F-008, F-015; the ledger's choice becomes a
+ * decision that the state machine checks. */
 #include <math.h>
 
 #include "src/broker/daemon/metrics.h"
@@ -88,7 +89,8 @@ static void alarm_of(struct scene *scene, const char *node)
     say(scene->health, scene->fake, node, TELEMETRY_XID, 79);
 }
 
-/* Scores the one row and asks for its action; so many nodes are removed when the spares were looked for. */
+/* Scores the one row and asks for its action; so many nodes are removed when the spares were looked
+ * for. */
 static bool moves_without(struct scene *scene, const char *removed, const char **ret_spare)
 {
     const struct fsm *fsm = scene->fake->replica.fsm;
@@ -168,7 +170,8 @@ static void without_a_good_spare_it_stays(void **state)
     finish(&scene);
 }
 
-/* Each part of its checkpoint is restored on the node that wrote it: elsewhere it could not start again. */
+/* Each part of its checkpoint is restored on the node that wrote it: elsewhere it could not start
+ * again. */
 static void a_job_of_several_nodes_is_not_moved(void **state)
 {
     struct scene scene = begin_on(2, NULL);
@@ -240,7 +243,8 @@ static void expect_reproduced(void *context, const Ckpt__V1__ExplainReply *reply
             assert_non_null(strstr(reply->guards[i], ": ok"));
 }
 
-/* What the ledger weighed is in the log beside the row, and gives the same choice again, bit for bit. */
+/* What the ledger weighed is in the log beside the row, and gives the same choice again, bit for
+ * bit. */
 static void explain_move(struct fake *fake, Ckpt__V1__ExplainRequest request)
 {
     uint64_t oldest_ms;
@@ -251,7 +255,8 @@ static void explain_move(struct fake *fake, Ckpt__V1__ExplainRequest request)
     assert_int_equal(told, 1);
 }
 
-/* The whole way: a cycle of the evaluator proposes it, the state machine begins a checkpoint that ends in a move. */
+/* The whole way: a cycle of the evaluator proposes it, the state machine begins a checkpoint that
+ * ends in a move. */
 static void a_cycle_proposes_the_move(void **state)
 {
     struct fake *fake = fake_new(NULL);

@@ -1,4 +1,5 @@
-/* A sensitive job waits in a deep queue: the evaluator claims nodes for it. S1-021, P-004, P-006, S1-053. */
+/* A sensitive job waits in a deep queue: the evaluator claims nodes for it. S1-021, P-004, P-006,
+ * S1-053. */
 #include "src/broker/daemon/metrics.h"
 #include "src/broker/decide/evaluator.h"
 #include "src/broker/decide/evaluator_claims.h"
@@ -123,7 +124,8 @@ static size_t claims_after(struct fake *fake, const struct waits *waits, uint64_
     return claims(fake);
 }
 
-/* S1-021, P-006: in the same cycle, with a checkpoint for the purpose, of the lowest class that suffices. */
+/* S1-021, P-006: in the same cycle, with a checkpoint for the purpose, of the lowest class that
+ * suffices. */
 static void a_deep_queue_and_a_sensitive_job_preempt_at_once(void **state)
 {
     struct fake *fake = busy_cluster();
@@ -194,7 +196,8 @@ static void idle_nodes_come_first(void **state)
     finish(fake);
 }
 
-/* P-016: three nodes run; nothing enters the log for a job that needs more, and sensitive ones are not counted. */
+/* P-016: three nodes run; nothing enters the log for a job that needs more, and sensitive ones are
+ * not counted. */
 static void what_cannot_be_won_is_not_asked_for(void **state)
 {
     struct fake *fake = busy_cluster();

@@ -1,5 +1,5 @@
-/* Rows kept from cycle to cycle hold the bits that a view made anew would hold, whatever happens to the cluster; the verdicts of the fast
- * rule are those of the slow one (S1-050, S1-054, S1-063). */
+/* Rows kept from cycle to cycle hold the bits that a view made anew would hold, whatever happens to
+ * the cluster; the verdicts of the fast rule are those of the slow one (S1-050, S1-054, S1-063). */
 #include <math.h>
 
 #include "src/broker/decide/evaluator_keep.h"

@@ -16,8 +16,9 @@ static uint32_t requested(struct fake *fake)
         .checkpoints_by_state[CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED];
 }
 
-/* More rows than one chunk; the time is for people. All fire; the target's 7 GB/s take a few in the two cycles that are looked ahead, so
- * as many are asked as may wait, the best of all chunks: the last jobs, of two nodes each. */
+/* More rows than one chunk; the time is for people. All fire; the target's 7 GB/s take a few in the
+ * two cycles that are looked ahead, so as many are asked as may wait, the best of all chunks: the
+ * last jobs, of two nodes each. */
 static void of_many_that_fire_the_best_are_asked_and_the_others_wait(void **state)
 {
     enum { ALLOCATIONS = EVALUATOR_CHUNK_ROWS + 2000, LARGE = 600 };
@@ -63,7 +64,8 @@ static void of_many_that_fire_the_best_are_asked_and_the_others_wait(void **stat
     finish(fake);
 }
 
-/* As above, but nothing has a price: a declared period fires where the value does not, for as long as it waits. */
+/* As above, but nothing has a price: a declared period fires where the value does not, for as long
+ * as it waits. */
 static void what_waits_for_long_is_one_run_and_is_asked_when_there_is_room(void **state)
 {
     enum { ALLOCATIONS = ADMISSION_WAITING_MIN + 1 };
@@ -92,7 +94,8 @@ static void what_waits_for_long_is_one_run_and_is_asked_when_there_is_room(void 
     finish(fake);
 }
 
-/* The queue of the target is as long as it may be: the last safe slot before the walltime does not wait for the next cycle. */
+/* The queue of the target is as long as it may be: the last safe slot before the walltime does not
+ * wait for the next cycle. */
 static void a_deadline_is_asked_past_a_full_queue(void **state)
 {
     struct fake *fake = start();
@@ -111,8 +114,8 @@ static void a_deadline_is_asked_past_a_full_queue(void **state)
     finish(fake);
 }
 
-/* A queue as long as it may be, and nothing is written: what is clearly better than all that wait is asked in the cycle in which it
- * fires; what is not waits. */
+/* A queue as long as it may be, and nothing is written: what is clearly better than all that wait
+ * is asked in the cycle in which it fires; what is not waits. */
 static void a_better_job_does_not_wait_behind_a_full_queue(void **state)
 {
     struct fake *fake = start();

@@ -1,4 +1,5 @@
-/* Explain: of now, of the past, of the log; what is reported as the smallest change does flip, exactly as reported. */
+/* Explain: of now, of the past, of the log; what is reported as the smallest change does flip,
+ * exactly as reported. */
 #include <math.h>
 
 #include "src/broker/decide/evaluator_view.h"
@@ -320,7 +321,8 @@ static void complete_a_checkpoint(struct fake *fake)
     assert_int_equal(checkpoint->state, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE);
 }
 
-/* What its own checkpoints taught of a job holds in an outage too: the flag alone stands against it. */
+/* What its own checkpoints taught of a job holds in an outage too: the flag alone stands against
+ * it. */
 static void an_outage_is_all_that_stands_against_a_job_with_checkpoints(void **state)
 {
     struct fake *fake = start();
@@ -457,7 +459,8 @@ struct tried {
     size_t held, by_attempt; /* by the guard of the last attempt */
 };
 
-/* Every third job has had an attempt, a quarter of an hour ago at most: the verdict is the guard's where that holds it. */
+/* Every third job has had an attempt, a quarter of an hour ago at most: the verdict is the guard's
+ * where that holds it. */
 static void draw_attempt(uint64_t *random, struct fsm_allocation *allocation,
                          struct explained *explained)
 {
@@ -512,7 +515,8 @@ static void try_changes(uint64_t seed, int cases, bool attempts, struct tried *t
     eval_result_free(&explained.result);
 }
 
-/* Applying exactly the reported change flips the decision, and less of it does not: texts as they are reported. */
+/* Applying exactly the reported change flips the decision, and less of it does not: texts as they
+ * are reported. */
 static void exactly_the_reported_change_flips_the_decision(void **state)
 {
     enum { CASES = 6000 };
@@ -531,7 +535,8 @@ static void exactly_the_reported_change_flips_the_decision(void **state)
     assert_true(tried.flipped > CASES / 2 && tried.with_less > CASES / 4);
 }
 
-/* Doubling steps passed over the few seconds of walltime between two guards: the reported change was not the nearest one. */
+/* Doubling steps passed over the few seconds of walltime between two guards: the reported change
+ * was not the nearest one. */
 static void no_narrow_window_between_two_guards_is_passed_over(void **state)
 {
     struct tried tried = {0};
@@ -542,7 +547,8 @@ static void no_narrow_window_between_two_guards_is_passed_over(void **state)
     try_changes(11, 3337, false, &tried);
 }
 
-/* A complete checkpoint is an attempt too: the guard is told by its numbers also where the model alone says no. */
+/* A complete checkpoint is an attempt too: the guard is told by its numbers also where the model
+ * alone says no. */
 static void after_a_checkpoint_the_guard_of_the_last_attempt_is_told(void **state)
 {
     static const char words[] = "last attempt ended >= 300 s before (in 270 s); then ";
@@ -569,7 +575,8 @@ static void after_a_checkpoint_the_guard_of_the_last_attempt_is_told(void **stat
     finish(fake);
 }
 
-/* The guard that counts from a failed attempt is not the model's: the change is told, and at exactly that age it lets go. */
+/* The guard that counts from a failed attempt is not the model's: the change is told, and at
+ * exactly that age it lets go. */
 static void the_guard_of_the_last_attempt_lets_go_exactly_when_it_is_told(void **state)
 {
     struct fake *fake = start();

@@ -1,4 +1,5 @@
-/* What a storage system says of its bandwidth and what becomes of it in the state: S1-005, S1-052. */
+/* What a storage system says of its bandwidth and what becomes of it in the state: S1-005,
+ * S1-052. */
 #include <math.h>
 
 #include "src/broker/decide/headroom.h"
@@ -308,7 +309,8 @@ static void report(struct fake *fake, uint64_t checkpoint_id, Ckpt__V1__ReportKi
     assert_int_equal(fake_do(fake, &command).status, FSM_OK);
 }
 
-/* wr_bw holds them: a checkpoint that begins, writes and ends is no change of what is left for checkpoints */
+/* wr_bw holds them: a checkpoint that begins, writes and ends is no change of what is left for
+ * checkpoints */
 static void own_checkpoints_do_not_close_the_gate_behind_which_they_write(void **state)
 {
     struct site site;

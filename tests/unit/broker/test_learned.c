@@ -1,4 +1,5 @@
-/* What the state machine learns by integers is what src/eval/learn.h learns by doubles, and a failover changes nothing of it. */
+/* What the state machine learns by integers is what src/eval/learn.h learns by doubles, and a
+ * failover changes nothing of it. */
 #include <math.h>
 
 #include "src/eval/learn.h"
@@ -112,7 +113,8 @@ static void integers_learn_what_doubles_learn(void **unused)
     }
 }
 
-/* A job of two nodes takes as long as the slower of them, and stands still as long as the slowest does. */
+/* A job of two nodes takes as long as the slower of them, and stands still as long as the slowest
+ * does. */
 static void a_checkpoint_takes_as_long_as_its_slowest_shard(void **unused)
 {
     struct script script;
@@ -133,7 +135,8 @@ static void a_checkpoint_takes_as_long_as_its_slowest_shard(void **unused)
     script_close(&script);
 }
 
-/* What fails for other reasons is counted there: nodes in the hazard, the scheduler's wishes nowhere. */
+/* What fails for other reasons is counted there: nodes in the hazard, the scheduler's wishes
+ * nowhere. */
 static void only_a_checkpoints_own_failures_lower_its_success(void **unused)
 {
     struct script script;
@@ -184,7 +187,8 @@ static uint64_t failures(const struct script *script)
     return sum;
 }
 
-/* A drain is planned, a node that no agent ever served is none, and one failure is counted once however it is found. */
+/* A drain is planned, a node that no agent ever served is none, and one failure is counted once
+ * however it is found. */
 static void node_failures_are_counted_once_and_drains_never(void **unused)
 {
     struct script script;
@@ -212,7 +216,8 @@ static void node_failures_are_counted_once_and_drains_never(void **unused)
     script_close(&script);
 }
 
-/* Killed: stopped for others, work lost. A victim that was checkpointed first is a demand, and no kill. */
+/* Killed: stopped for others, work lost. A victim that was checkpointed first is a demand, and no
+ * kill. */
 static void kills_and_demands_are_counted_by_class(void **unused)
 {
     struct fsm_losses losses;
@@ -243,7 +248,8 @@ static void kills_and_demands_are_counted_by_class(void **unused)
     script_close(&script);
 }
 
-/* Replay and snapshot give the same numbers; terms begin again in a new epoch, and what was learned is kept. */
+/* Replay and snapshot give the same numbers; terms begin again in a new epoch, and what was learned
+ * is kept. */
 static void what_is_learned_survives_a_restore_and_a_new_epoch(void **unused)
 {
     struct script_bytes bytes = {NULL, 0, 0, 0};

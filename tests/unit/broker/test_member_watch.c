@@ -1,5 +1,5 @@
-/* Raft's members, the replicated list of them, and who should lead: what differs is proposed until it does not, and leadership goes
- * to the preferred member without flapping. */
+/* Raft's members, the replicated list of them, and who should lead: what differs is proposed until
+ * it does not, and leadership goes to the preferred member without flapping. */
 #include "src/base/log.h"
 #include "src/broker/decide/evaluator.h"
 #include "src/broker/health/disk_watch.h"
@@ -274,7 +274,8 @@ static void a_leader_that_does_not_come_to_serve_yields(void **state)
     leading_end(fake);
 }
 
-/* The evaluator ends no cycle any more, whatever the reason: nobody is checkpointed, so another leader has to. */
+/* The evaluator ends no cycle any more, whatever the reason: nobody is checkpointed, so another
+ * leader has to. */
 static void a_leader_whose_evaluator_is_stuck_hands_over(void **state)
 {
     struct fake *fake = leading_with_evaluator(NULL);
@@ -329,7 +330,8 @@ static void a_leader_whose_evaluator_is_stuck_gives_up_when_nobody_takes_over(vo
     leading_end(fake);
 }
 
-/* One that leads again each time, as nobody else can, leads longer and longer; so does one that may not give up. */
+/* One that leads again each time, as nobody else can, leads longer and longer; so does one that may
+ * not give up. */
 static void giving_up_becomes_rare_when_it_does_not_last(void **state)
 {
     (void)state;
@@ -385,7 +387,8 @@ static void a_leader_that_serves_never_gives_up(void **state)
     leading_end(fake);
 }
 
-/* Alone among the voters' disks its own may be late (S3), but what needs it is: reads of the log, snapshots, the vote after a restart. */
+/* Alone among the voters' disks its own may be late (S3), but what needs it is: reads of the log,
+ * snapshots, the vote after a restart. */
 static void a_leader_whose_disk_hangs_or_is_full_hands_over(void **state)
 {
     struct fake *fake = three();

@@ -1,4 +1,5 @@
-/* The metrics text: names, syntax, aliases (U14, S1-070, P-080, F-014, T-004, T-006), and that promtool and the rules agree. */
+/* The metrics text: names, syntax, aliases (U14, S1-070, P-080, F-014, T-004, T-006), and that
+ * promtool and the rules agree. */
 #include <ctype.h>
 #include <unistd.h>
 

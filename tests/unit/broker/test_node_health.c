@@ -1,4 +1,5 @@
-/* What heartbeats and telemetry do to a node's hazard, and when it is drained: S1-012, S1-022, S1-051, T-001. */
+/* What heartbeats and telemetry do to a node's hazard, and when it is drained: S1-012, S1-022,
+ * S1-051, T-001. */
 #include <math.h>
 
 #include "src/broker/health/node_health.h"
@@ -70,7 +71,8 @@ static void say(struct scene *scene, enum telemetry_signal signal, double value)
     node_health_heard(scene->health, scene->node->slot, SOURCE, scene->fake->now_us);
 }
 
-/* T-001: within one heartbeat; old counts say nothing; the factor decays; a counter that restarts at 0 is no alarm. */
+/* T-001: within one heartbeat; old counts say nothing; the factor decays; a counter that restarts
+ * at 0 is no alarm. */
 static void rising_error_counters_raise_the_hazard(void **state)
 {
     struct scene scene = begin(false, 4);
@@ -280,7 +282,8 @@ static void nothing_is_drained_unless_configured(void **state)
     finish(&scene);
 }
 
-/* An old alarm of a source that has fallen silent drains nothing, even when draining is switched on then. */
+/* An old alarm of a source that has fallen silent drains nothing, even when draining is switched on
+ * then. */
 static void a_stale_source_never_drains(void **state)
 {
     struct scene scene = begin(false, 4);
@@ -352,7 +355,8 @@ static void a_drain_that_cannot_be_proposed_is_tried_again(void **state)
     finish(&scene);
 }
 
-/* What was wrong already when this process looked first raises the hazard; nobody saw it happen, so nobody is moved. */
+/* What was wrong already when this process looked first raises the hazard; nobody saw it happen, so
+ * nobody is moved. */
 static void what_was_there_at_first_sight_drains_nothing(void **state)
 {
     struct scene scene = begin(true, 4);

@@ -129,7 +129,8 @@ static void a_silent_node_is_degraded_after_30_s_and_down_after_90_s(void **stat
     finish(fake, nodes);
 }
 
-/* S3-001: what is said of its silence does not take back the boot that its hello has brought meanwhile. */
+/* S3-001: what is said of its silence does not take back the boot that its hello has brought
+ * meanwhile. */
 static void a_node_that_boots_while_it_is_found_silent_has_booted_once(void **state)
 {
     struct fake *fake = fake_new(NULL);
@@ -260,7 +261,8 @@ static void a_look_logs_one_line(void **state)
     finish(fake, nodes);
 }
 
-/* F-006 is about heartbeats that stop. A scheduler's load without agents goes on for as long as it likes, under any leader. */
+/* F-006 is about heartbeats that stop. A scheduler's load without agents goes on for as long as it
+ * likes, under any leader. */
 static void silence_says_nothing_of_a_node_that_no_agent_ever_reported(void **state)
 {
     enum { HOUR_MS = 3600000 };
@@ -389,7 +391,8 @@ static void nodes_of_sensitive_and_borrowed_work_are_given_more_time(void **stat
     finish(fake, nodes);
 }
 
-/* Another node in the slot of one that was removed was heard of when it was, not when that one was. */
+/* Another node in the slot of one that was removed was heard of when it was, not when that one
+ * was. */
 static void what_was_heard_of_a_removed_node_is_not_another_ones(void **state)
 {
     struct fake *fake = fake_new(NULL);

@@ -1,5 +1,5 @@
-/* The replica over a scripted consensus and the real state machine: batching, outcomes, what happens
- * to commands when leadership comes and goes. */
+/* The replica over a scripted consensus and the real state machine: batching, outcomes, what
+ * happens to commands when leadership comes and goes. */
 #include "tests/unit/broker/replica_fixture.h"
 
 static size_t commands_of(const struct proposal *proposal)

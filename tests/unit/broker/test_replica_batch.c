@@ -1,4 +1,5 @@
-/* Batches are entries that decode to what went in, and requests with NUL bytes in texts are found. */
+/* Batches are entries that decode to what went in, and requests with NUL bytes in texts are
+ * found. */
 #include "tests/support/test.h"
 
 #include "src/broker/api/texts.h"
@@ -131,7 +132,8 @@ static bool holds_nul(const void *bytes, size_t length)
 
 static void a_nul_byte_in_a_text_is_found_at_any_depth(void **state)
 {
-    /* request_id = 1; spec = 2 {allocation_id = 1, nodes = 10 {node_id = 1}, preemption_class = 6} */
+    /* request_id = 1; spec = 2 {allocation_id = 1, nodes = 10 {node_id = 1}, preemption_class =
+     * 6} */
     static const uint8_t clean[] = "\x0a\x01r\x12\x08\x0a\x01"
                                    "a\x52\x03\x0a\x01n";
     static const uint8_t top[] = "\x0a\x03r\0s\x12\x08\x0a\x01"

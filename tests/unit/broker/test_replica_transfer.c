@@ -1,4 +1,5 @@
-/* Leadership is handed over: what waits meanwhile, and what the caller is told of each end that it can have. */
+/* Leadership is handed over: what waits meanwhile, and what the caller is told of each end that it
+ * can have. */
 #include "tests/unit/broker/replica_fixture.h"
 
 static void a_hand_over_waits_for_what_is_in_flight_and_leaves_no_fate_unknown(void **state)
@@ -35,7 +36,8 @@ static void a_hand_over_waits_for_what_is_in_flight_and_leaves_no_fate_unknown(v
     assert_int_equal(queued.failed, ERR_UNAVAILABLE);
 }
 
-/* Begins a hand-over that has been asked for, to `member_id` (0: any), and loses the leadership to nobody yet. */
+/* Begins a hand-over that has been asked for, to `member_id` (0: any), and loses the leadership to
+ * nobody yet. */
 static void hand_over_and_lose(uint64_t member_id, struct answer *transfer)
 {
     memset(transfer, 0, sizeof(*transfer));

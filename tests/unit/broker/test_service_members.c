@@ -1,4 +1,5 @@
-/* The members' methods at a real member: every refusal has its name, its reason and the next step. */
+/* The members' methods at a real member: every refusal has its name, its reason and the next
+ * step. */
 #include "tests/unit/broker/service_fixture.h"
 
 struct answer {

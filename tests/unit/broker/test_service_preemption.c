@@ -1,4 +1,5 @@
-/* What schedulers ask about victims: what a preemption came to, and placement hints, from a real replica of one member. */
+/* What schedulers ask about victims: what a preemption came to, and placement hints, from a real
+ * replica of one member. */
 #include "src/broker/api/answer.h"
 #include "tests/unit/broker/service_calls.h"
 

@@ -1,4 +1,5 @@
-/* The stamps of commands: steps of a wall clock and leaders whose clock is off move no timer; who is off knows it. */
+/* The stamps of commands: steps of a wall clock and leaders whose clock is off move no timer; who
+ * is off knows it. */
 #include "src/base/bytes.h"
 #include "src/base/check.h"
 #include "src/broker/replica/state_clock.h"
@@ -297,7 +298,8 @@ static void nobody_is_off_by_words_that_had_waited(void **state)
         }
 }
 
-/* Its machine was suspended: its monotonic clock stood still, its wall clock was set when it went on. */
+/* Its machine was suspended: its monotonic clock stood still, its wall clock was set when it went
+ * on. */
 static void who_was_suspended_is_right_when_its_wall_clock_is(void **state)
 {
     (void)state;
@@ -389,7 +391,8 @@ static void words_that_make_no_sense_are_passed_over(void **state)
     }
 }
 
-/* It is no leader: extremes, words of before and words twice move neither the time nor what the others are told of their clocks. */
+/* It is no leader: extremes, words of before and words twice move neither the time nor what the
+ * others are told of their clocks. */
 static void one_member_that_says_anything_moves_no_time(void **state)
 {
     static const uint64_t extremes[] = {

@@ -1,4 +1,5 @@
-/* The storage watch: S1-060, S1-062, S1-073, S1-074 and what a new leader knows. Probes are the test's own. */
+/* The storage watch: S1-060, S1-062, S1-073, S1-074 and what a new leader knows. Probes are the
+ * test's own. */
 #include "src/broker/health/storage_watch.h"
 #include "src/broker/keep/collector.h"
 #include "src/dest/worker.h"

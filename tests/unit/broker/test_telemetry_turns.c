@@ -1,5 +1,5 @@
-/* A document of many megabytes is taken in many turns of the loop, each of them short: real sockets, libuv's loop and its pool, the state
- * machine's nodes. S1-051. */
+/* A document of many megabytes is taken in many turns of the loop, each of them short: real
+ * sockets, libuv's loop and its pool, the state machine's nodes. S1-051. */
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <sys/socket.h>

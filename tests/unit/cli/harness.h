@@ -1,7 +1,9 @@
-/* Runs ckptctl inside the test: its words in, its exit code, stdout and stderr out; members are scripted answers.
+/* Runs ckptctl inside the test: its words in, its exit code, stdout and stderr out; members are
+ * scripted answers.
  *
  * Flow     harness_init, harness_answer for each method, harness_run, asserts, harness_close.
- * Shapes   one harness per test; answers are matched by endpoint and method, the first one that still has turns left wins.
+ * Shapes   one harness per test; answers are matched by endpoint and method, the first one that
+ *          still has turns left wins.
  */
 #ifndef CKPT_TESTS_UNIT_CLI_HARNESS_H
 #define CKPT_TESTS_UNIT_CLI_HARNESS_H

@@ -1,4 +1,5 @@
-/* Messages as JSON and back: the schema is the .proto's, numbers are exact, mistakes name line, key and nearest key. */
+/* Messages as JSON and back: the schema is the .proto's, numbers are exact, mistakes name line, key
+ * and nearest key. */
 #include "src/cli/document.h"
 #include "src/cli/reflect.h"
 #include "tests/support/test.h"
@@ -44,7 +45,8 @@ static void hashes_are_text_and_never_is_null(void **state)
     json_decref(json);
 }
 
-/* A policy's key may carry its unit or leave it to the value; a bare duration could be seconds as well. */
+/* A policy's key may carry its unit or leave it to the value; a bare duration could be seconds as
+ * well. */
 static void a_key_with_its_unit_takes_values_with_units_too(void **state)
 {
     Ckpt__V1__Policy policy = CKPT__V1__POLICY__INIT;

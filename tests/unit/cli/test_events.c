@@ -1,4 +1,5 @@
-/* Events as lines, and the stream that goes on at the next leader without gaps or repeats (U10). Real gRPC over loopback. */
+/* Events as lines, and the stream that goes on at the next leader without gaps or repeats (U10).
+ * Real gRPC over loopback. */
 #include <pthread.h>
 #include <uv.h>
 

@@ -1,4 +1,5 @@
-/* ckptctl member: what is shown, what is asked before something is lost, and the steps of a replacement. */
+/* ckptctl member: what is shown, what is asked before something is lost, and the steps of a
+ * replacement. */
 #include "src/rpc/server.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/harness.h"
@@ -215,7 +216,8 @@ static void a_member_is_not_replaced_by_itself(void **state)
     expect_same_member("2 1");
 }
 
-/* Whoever is added with another one's id as its name is the one that is promoted; what follows would take a vote from the cluster. */
+/* Whoever is added with another one's id as its name is the one that is promoted; what follows
+ * would take a vote from the cluster. */
 static void a_replacement_promotes_whom_it_has_added(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* gRPC statuses become exit codes, messages and next commands (U6, U7); changes are safe to repeat. */
+/* gRPC statuses become exit codes, messages and next commands (U6, U7); changes are safe to
+ * repeat. */
 #include "src/rpc/server.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/harness.h"
@@ -92,7 +93,8 @@ static void a_read_without_quorum_says_so_and_not_timeout(void **state)
     harness_close(&h);
 }
 
-/* Far or busy members answer late: who leads with a quorum, or follows such a leader, knows better than who counts answers. */
+/* Far or busy members answer late: who leads with a quorum, or follows such a leader, knows better
+ * than who counts answers. */
 static void a_read_goes_on_where_a_quorum_is_known_though_few_answer_soon(void **state)
 {
     Ckpt__V1__StatusReply status = CKPT__V1__STATUS_REPLY__INIT;

@@ -1,4 +1,5 @@
-/* ckptctl preempt with its reasons and --wait, ckptctl preemptions: what is asked, shown, and the exit codes. */
+/* ckptctl preempt with its reasons and --wait, ckptctl preemptions: what is asked, shown, and the
+ * exit codes. */
 #include "tests/support/test.h"
 
 #include "src/base/check.h"

@@ -1,4 +1,5 @@
-/* What is typed wrongly ends with exit code 2, names the value, and says what to type instead. Nothing is sent. */
+/* What is typed wrongly ends with exit code 2, names the value, and says what to type instead.
+ * Nothing is sent. */
 #include "src/cli/commands.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/harness.h"

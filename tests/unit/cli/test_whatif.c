@@ -1,4 +1,5 @@
-/* ckptctl whatif: what it takes, what it prints, and how the cluster's own history becomes a simulation. */
+/* ckptctl whatif: what it takes, what it prints, and how the cluster's own history becomes a
+ * simulation. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -256,7 +257,8 @@ static void move(struct whatif_history_copy *copy, uint64_t at_ms, char *job, ui
     whatif_history_add_event(copy, &event);
 }
 
-/* Every part that goes on from a checkpoint says RESTARTED: a failure only where its application died in place. */
+/* Every part that goes on from a checkpoint says RESTARTED: a failure only where its application
+ * died in place. */
 static void only_what_failed_is_a_failure(void **state)
 {
     enum { SUSPENDED = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED };

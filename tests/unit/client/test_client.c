@@ -1,4 +1,5 @@
-/* The client library against scripted servers in the same loop (and in a thread for the blocking form). */
+/* The client library against scripted servers in the same loop (and in a thread for the blocking
+ * form). */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -302,7 +303,8 @@ static void a_member_that_hangs_is_left_after_the_attempt_deadline(void **state)
     members_close();
 }
 
-/* A short deadline of one caller says nothing about the leader, from whom the others are not led away. */
+/* A short deadline of one caller says nothing about the leader, from whom the others are not led
+ * away. */
 static void the_callers_own_deadline_leaves_no_member(void **state)
 {
     char endpoints[128];
@@ -397,7 +399,8 @@ static void the_deadline_ends_the_retries_and_tells_the_last_reason(void **state
     members_close();
 }
 
-/* Nobody leads and one is down: nothing was done, and that is certain unless a member did not answer in between. */
+/* Nobody leads and one is down: nothing was done, and that is certain unless a member did not
+ * answer in between. */
 static void the_deadline_tells_when_nothing_was_done(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* A scratch folder with a destination prefix and a source to put, and the verbs of ckpt-worker run in this process. */
+/* A scratch folder with a destination prefix and a source to put, and the verbs of ckpt-worker run
+ * in this process. */
 #ifndef CKPT_TESTS_UNIT_STORE_FOLDERS_H
 #define CKPT_TESTS_UNIT_STORE_FOLDERS_H
 
@@ -18,7 +19,8 @@ struct folders {
     char errors[1024];
 };
 
-/* cmocka setup and teardown; the source holds a.bin (70,000 bytes), sub/b.txt, sub/empty/ and a file of 0 bytes. */
+/* cmocka setup and teardown; the source holds a.bin (70,000 bytes), sub/b.txt, sub/empty/ and a
+ * file of 0 bytes. */
 int folders_setup(void **state);
 int folders_teardown(void **state);
 

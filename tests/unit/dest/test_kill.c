@@ -1,7 +1,8 @@
 /* SIGKILL at every system call of put, restore and collect: whatever has its final name is whole.
  *
- * Flow     a child runs the operation under ptrace and is stopped at each system call; run k is killed at its k-th stop, for
- *          every k until one run gets to its end. No moment is left to luck.
+ * Flow     a child runs the operation under ptrace and is stopped at each system call; run k is
+ *          killed at its k-th stop, for every k until one run gets to its end. No moment is left to
+ *          luck.
  */
 #include <signal.h>
 #include <sys/ptrace.h>

@@ -1,4 +1,5 @@
-/* Whose the folders of a destination are: several users' checkpoints beside each other, made by root for each of them. */
+/* Whose the folders of a destination are: several users' checkpoints beside each other, made by
+ * root for each of them. */
 #include <errno.h>
 #include <grp.h>
 #include <stdlib.h>
@@ -223,7 +224,8 @@ static void a_folder_of_root_s_that_is_in_use_is_refused(void **state)
     assert_contains(errors, "belongs to user 0 and not to user 20001");
 }
 
-/* D-004: who removes expired checkpoints is in the prefix' group, has no right else, and reads no file. */
+/* D-004: who removes expired checkpoints is in the prefix' group, has no right else, and reads no
+ * file. */
 static void the_group_of_the_prefix_may_remove_and_not_read(void **state)
 {
     static const gid_t in = SERVICE_GROUP, out = PROJECT_GROUP;
@@ -297,7 +299,8 @@ static void an_agent_of_one_user_makes_all_folders_as_that_user(void **state)
     expect_folder(folders, "t/p/a", ANN, 0700);
 }
 
-/* Where root is nobody, on a server, the user makes the allocation's folder, if an administrator made the one above. */
+/* Where root is nobody, on a server, the user makes the allocation's folder, if an administrator
+ * made the one above. */
 static void who_may_not_make_a_folder_is_told_who_has_to(void **state)
 {
     struct folders *folders = *state;
@@ -386,7 +389,8 @@ static void what_is_left_of_a_checkpoint_is_named(void **state)
     assert_false(exists(folders->path, "own"));
 }
 
-/* A job that had begun before its prefix had the bit: what it writes from then on can be removed. */
+/* A job that had begun before its prefix had the bit: what it writes from then on can be
+ * removed. */
 static void a_job_goes_on_with_the_group_that_its_prefix_was_given(void **state)
 {
     static const gid_t in = SERVICE_GROUP;
@@ -405,7 +409,8 @@ static void a_job_goes_on_with_the_group_that_its_prefix_was_given(void **state)
     assert_true(exists(before, "n1"));
 }
 
-/* The nodes of a job begin at the same time: one of them gives its owner the folder that another has just looked at. */
+/* The nodes of a job begin at the same time: one of them gives its owner the folder that another
+ * has just looked at. */
 static void nodes_that_begin_together_all_get_in(void **state)
 {
     struct folders *folders = *state;

@@ -1,4 +1,5 @@
-/* put, verify, restore, collect, probe and abandon on a real file system, by the command line of ckpt-worker. */
+/* put, verify, restore, collect, probe and abandon on a real file system, by the command line of
+ * ckpt-worker. */
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -103,7 +104,8 @@ static void second_put_of_the_same_files_reuses_the_shard(void **state)
     assert_uint_equal(before.st_ino, after.st_ino);
 }
 
-/* A later attempt's files are others: nodes must not keep shards of different attempts under one checkpoint. */
+/* A later attempt's files are others: nodes must not keep shards of different attempts under one
+ * checkpoint. */
 static void put_of_other_files_replaces_the_shard(void **state)
 {
     struct folders *folders = *state;
@@ -394,7 +396,8 @@ static void wrong_command_lines_are_usage_errors(void **state)
 
 /* ---- an unavailable destination ---- */
 
-/* S1-060, S1-063: an unmounted file system leaves no prefix, and nothing may be written where it should be */
+/* S1-060, S1-063: an unmounted file system leaves no prefix, and nothing may be written where it
+ * should be */
 static void missing_prefix_is_unavailable_and_never_created(void **state)
 {
     struct folders *folders = *state;

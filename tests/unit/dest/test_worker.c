@@ -146,7 +146,8 @@ static void output_is_bounded(void **state)
     assert_uint_equal(strlen(run->output), WORKER_OUTPUT_MAX_BYTES);
 }
 
-/* A hung mount: the worker and what it started are killed at the deadline, and the caller hears it once. */
+/* A hung mount: the worker and what it started are killed at the deadline, and the caller hears it
+ * once. */
 static void hung_worker_is_killed_at_its_deadline(void **state)
 {
     struct run *run = *state;
@@ -226,7 +227,8 @@ static void need_root(void)
     }
 }
 
-/* Stands for a process in D state: a signal from a user without the right to send it has no effect either. */
+/* Stands for a process in D state: a signal from a user without the right to send it has no effect
+ * either. */
 static void worker_that_cannot_be_killed_is_reported_once_and_reaped_later(void **state)
 {
     struct run *run = *state;
@@ -335,7 +337,8 @@ static void ckpt_worker_dies_with_its_daemon(void **state)
     close(ready[0]);
 }
 
-/* The daemon dies between fork() and the worker's prctl(): the kernel would not tell it any more. */
+/* The daemon dies between fork() and the worker's prctl(): the kernel would not tell it any
+ * more. */
 static void worker_whose_daemon_is_gone_already_ends_at_once(void **state)
 {
     struct err err;

@@ -4,7 +4,8 @@
 
 #include "src/eval/model.h"
 
-/* The seed's job: 64 nodes x 8 GPUs x 80 GB at 100 GB/s, so w = c = 409.6 s; 2.34 failures per 1000 node-days unless changed. */
+/* The seed's job: 64 nodes x 8 GPUs x 80 GB at 100 GB/s, so w = c = 409.6 s; 2.34 failures per 1000
+ * node-days unless changed. */
 struct eval_policy seed_policy(double failures_per_1000_node_days);
 
 struct job {

@@ -6,7 +6,8 @@
 #include "src/eval/pace.h"
 #include "tests/support/test.h"
 
-/* The seed's job at some age: 512 GPUs, c = 409.6 s, a claim for 256 GPUs that gains 4,000 s of them. */
+/* The seed's job at some age: 512 GPUs, c = 409.6 s, a claim for 256 GPUs that gains 4,000 s of
+ * them. */
 static struct eval_situation claimed(double age_s)
 {
     return (struct eval_situation){.gpus = 512,
@@ -27,7 +28,8 @@ static enum eval_action best(const struct eval_situation *situation)
     return ledger.best;
 }
 
-/* S1-021, second row of the seed: 15 min of progress are saved before the nodes are yielded, 5 min (less than c) are not */
+/* S1-021, second row of the seed: 15 min of progress are saved before the nodes are yielded, 5 min
+ * (less than c) are not */
 static void progress_is_saved_before_yielding_when_it_is_worth_more_than_the_pause(void **state)
 {
     struct eval_situation old = claimed(15 * 60), young = claimed(5 * 60);
@@ -66,7 +68,8 @@ static void with_number(struct eval_situation *situation, const char *name, doub
 #undef X
 }
 
-/* What explain reports turns the choice round when it is applied, and a hair less of it does not. */
+/* What explain reports turns the choice round when it is applied, and a hair less of it does
+ * not. */
 static void the_smallest_change_turns_the_choice_round(void **state)
 {
     enum { CASES = 5000 };
@@ -126,7 +129,8 @@ static void nobody_yields_who_is_not_asked_or_for_too_little(void **state)
     assert_int_equal(best(&situation), EVAL_ACTION_CHECKPOINT);
 }
 
-/* S1-022: right after the checkpoint the move costs its restart only; p (D + R + lost) > R, and only to a spare */
+/* S1-022: right after the checkpoint the move costs its restart only; p (D + R + lost) > R, and
+ * only to a spare */
 static void job_moves_off_a_failing_node_when_the_failure_costs_more_than_the_move(void **state)
 {
     struct eval_situation situation = {.gpus = 512,
@@ -214,7 +218,8 @@ static void bandwidth_without_a_queue_is_free(void **state)
     assert_int_equal(eval_pace(&window, candidates, 0, &phi), 0);
 }
 
-/* S1-094: what would be too late afterwards does not wait for others, but for the end of an outage */
+/* S1-094: what would be too late afterwards does not wait for others, but for the end of an
+ * outage */
 static void deadlines_pass_the_limit_but_not_an_outage(void **state)
 {
     struct eval_candidate candidates[] = {candidate(1, 9e-9, 30e9), candidate(2, 1e-9, 30e9)};

@@ -1,4 +1,5 @@
-/* What eval_flip_text says is true: with the change that it names the decision flips, and it is the smallest such change. */
+/* What eval_flip_text says is true: with the change that it names the decision flips, and it is the
+ * smallest such change. */
 #include <math.h>
 
 #include "tests/support/test.h"
@@ -203,7 +204,8 @@ static void draw(struct job *job, struct eval_policy *policy, uint64_t *random)
         view->flags[0] |= EVAL_FLAG_WAITING;
 }
 
-/* The property: exactly the reported change flips the decision, and nothing a little smaller of the same input does. */
+/* The issue's property: exactly the reported change flips the decision, and nothing a little
+ * smaller of the same input does. */
 static void reported_change_flips_the_decision_and_a_smaller_one_does_not(void **state)
 {
     enum { CASES = 3000 };

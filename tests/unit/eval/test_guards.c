@@ -156,7 +156,8 @@ static void declared_period_fires_on_time(void **state)
     assert_int_equal(job_score(job, &policy), EVAL_CHECKPOINT_PERIOD);
 }
 
-/* S1-094, decision 3: once, with everything since the last checkpoint at stake, but not for less than it costs */
+/* S1-094, decision 3: once, with everything since the last checkpoint at stake, but not for less
+ * than it costs */
 static void walltime_checkpoint_is_asked_for_once_and_only_when_worth_it(void **state)
 {
     struct job *job = *state;
@@ -217,7 +218,8 @@ static void horizon_ends_at_the_planned_walltime_checkpoint(void **state)
     assert_double_near(eval_horizon_s(&policy, &job->view, 0), 1500, 1e-9);
 }
 
-/* The sensitive policy: at least 10 min, at most 1 h, whatever holds for the others; never in an outage */
+/* The sensitive policy: at least 10 min, at most 1 h, whatever holds for the others; never in an
+ * outage */
 static void sensitive_jobs_have_intervals_of_their_own(void **state)
 {
     struct job *job = *state;
@@ -240,8 +242,9 @@ static void sensitive_jobs_have_intervals_of_their_own(void **state)
     assert_int_equal(job_score(job, &policy), EVAL_SKIP_STORAGE_DOWN);
 }
 
-/* The longest interval stands for a hazard that may be higher than it is believed to be: it ends an interval where a checkpoint would be
- * worth it at 1 / certainty times the value, at once when nothing is certain, and never when all is. */
+/* The longest interval stands for a hazard that may be higher than it is believed to be: it ends an
+ * interval where a checkpoint would be worth it at 1 / certainty times the value, at once when
+ * nothing is certain, and never when all is. */
 static void longest_interval_binds_only_as_far_as_the_hazard_is_unsure(void **state)
 {
     struct job *job = *state;
@@ -268,7 +271,8 @@ static void longest_interval_binds_only_as_far_as_the_hazard_is_unsure(void **st
     assert_double_near(job_interval_s(job, &policy), by_value_s / 8, 0.02);
 }
 
-/* What will not complete is worth less: half as likely, half the value; never, nothing but the backstop fires */
+/* What will not complete is worth less: half as likely, half the value; never, nothing but the
+ * backstop fires */
 static void value_counts_only_checkpoints_that_complete(void **state)
 {
     struct job *job = *state;
@@ -351,7 +355,8 @@ static void verdicts_alone_are_those_of_the_whole_score(void **state)
     eval_result_free(&result);
 }
 
-/* One loop for all where every input makes sense, with and without flags that change numbers; the passes where one does not. */
+/* One loop for all where every input makes sense, with and without flags that change numbers; the
+ * passes where one does not. */
 static void a_single_odd_input_among_good_ones_changes_one_verdict(void **state)
 {
     enum { JOBS = 300 };
@@ -561,7 +566,8 @@ static struct eval_policy draw_policy(uint64_t *random)
     return policy;
 }
 
-/* Seconds counted as k-ths of a second, and hazards with them: value and cost grow by k, the decision stays. */
+/* Seconds counted as k-ths of a second, and hazards with them: value and cost grow by k, the
+ * decision stays. */
 static void scale_time(struct job *job, struct eval_policy *policy, double k)
 {
     struct eval_view *view = &job->view;
@@ -581,7 +587,8 @@ static void scale_time(struct job *job, struct eval_policy *policy, double k)
     policy->restart_s *= k;
 }
 
-/* Beside the backlog's wait, which is bounded in real seconds. The factor is a power of two, so that nothing is rounded. */
+/* Beside the backlog's wait, which is bounded in real seconds. The factor is a power of two, so
+ * that nothing is rounded. */
 static void units_of_time_cancel(void **state)
 {
     struct job *job = *state;
@@ -626,7 +633,8 @@ static void units_of_gpus_and_bytes_cancel(void **state)
     }
 }
 
-/* S1-011, S1-012: longer unsaved progress and worse health never lower the failure probability or the value */
+/* S1-011, S1-012: longer unsaved progress and worse health never lower the failure probability or
+ * the value */
 static void failure_probability_grows_with_age_and_with_bad_health(void **state)
 {
     struct job *job = *state;
@@ -679,7 +687,8 @@ static void no_result_is_ever_nan_or_negative(void **state)
     }
 }
 
-/* Every job of a large view is scored as it is alone: blocks, their rests and neighbours do not matter. */
+/* Every job of a large view is scored as it is alone: blocks, their rests and neighbours do not
+ * matter. */
 static void jobs_do_not_influence_each_other(void **state)
 {
     enum { JOBS = 777 };

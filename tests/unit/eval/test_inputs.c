@@ -6,8 +6,9 @@
 #include "tests/support/test.h"
 #include "tests/unit/eval/jobs.h"
 
-/* Of 4,096 fixed jobs under fixed policies. When this fails and nothing but the model was changed: raise EVAL_MODEL_REVISION, so that
- * older decisions are not compared with the new model, and put the printed number here. */
+/* Of 4,096 fixed jobs under fixed policies. When this fails and nothing but the model was changed:
+ * raise EVAL_MODEL_REVISION, so that older decisions are not compared with the new model, and put
+ * the printed number here. */
 #define MODEL_DIGEST UINT64_C(0xb58da9d757cd092c)
 
 static double draw(uint64_t *random, double least, double most)

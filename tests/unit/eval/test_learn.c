@@ -67,7 +67,8 @@ static void bins_learn_that_young_nodes_fail_more(void **state)
     assert_true(eval_hazard_bin_factor(&hazard, 3) == 1); /* nothing known about these */
 }
 
-/* At a constant hazard what a bin's few failures say is chance: the bins stay near 1, closer than the least weight would keep them. */
+/* At a constant hazard what a bin's few failures say is chance: the bins stay near 1, closer than
+ * the least weight would keep them. */
 static void bins_that_are_alike_stay_near_one(void **state)
 {
     struct eval_hazard hazard;
@@ -297,7 +298,8 @@ static void certainty_grows_with_what_was_seen(void **state)
     assert_double_near(eval_hazard_certainty(&hazard), 1, 1e-9); /* hardly any, and believed so */
 }
 
-/* 400 alarms, three of five followed after an hour on the average, 360 failures that nothing announced. */
+/* 400 alarms, three of five followed after an hour on the average, 360 failures that nothing
+ * announced. */
 static void alarms_teach_what_they_are_like(void **state)
 {
     const struct eval_alarm_rates begun = {0, 0.3, 300};

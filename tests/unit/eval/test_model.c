@@ -1,4 +1,5 @@
-/* The numbers that the model must reproduce: the seed's decision table, Daly's intervals, each term by hand. */
+/* The numbers that the model must reproduce: the seed's decision table, Daly's intervals, each term
+ * by hand. */
 #include <math.h>
 
 #include "tests/support/test.h"
@@ -58,7 +59,8 @@ static void pricing_retention_stretches_the_quiet_interval(void **state)
     assert_double_near(job_interval_s(job, &policy) / 3600, 6.30, 0.01);
 }
 
-/* S1-021: a sensitive claim that the scheduler has tied to this job (p_y = 1), worth more than the job's progress */
+/* S1-021: a sensitive claim that the scheduler has tied to this job (p_y = 1), worth more than the
+ * job's progress */
 static void deep_queue_checkpoints_an_old_job_and_not_a_young_one(void **state)
 {
     struct job *job = *state;
@@ -119,7 +121,8 @@ static void ecc_alarms_fire_at_the_ages_of_the_decision_table(void **state)
     }
 }
 
-/* S1-023, S1-094: a write-time quantile of 435 s, grace 20 s. Late enough to wait no longer, early enough to end before SIGKILL */
+/* S1-023, S1-094: a write-time quantile of 435 s, grace 20 s. Late enough to wait no longer, early
+ * enough to end before SIGKILL */
 static void walltime_slot_is_from_390_to_495_seconds_before_the_end(void **state)
 {
     struct job *job = *state;
@@ -143,7 +146,8 @@ static void walltime_slot_is_from_390_to_495_seconds_before_the_end(void **state
 
 /* ---- Young and Daly ---- */
 
-/* Expected time per unit of work at a constant hazard, restart costs aside: what the interval is to minimise. */
+/* Expected time per unit of work at a constant hazard, restart costs aside: what the interval is to
+ * minimise. */
 static double time_per_work(double mtbf_s, double write_s, double interval_s)
 {
     return mtbf_s * expm1((interval_s + write_s) / mtbf_s) / interval_s;
@@ -164,8 +168,9 @@ static double optimal_interval_s(double mtbf_s, double write_s)
     return low;
 }
 
-/* Daly 2006 prints 117, 57 and 9.1 min for a write of 5 min. The model's closed form is not the optimum itself, but what it
- * wastes beside it is under two ten-thousandths even where the write takes a third of the MTBF. */
+/* Daly 2006 prints 117, 57 and 9.1 min for a write of 5 min. The model's closed form is not the
+ * optimum itself, but what it wastes beside it is under two ten-thousandths even where the write
+ * takes a third of the MTBF. */
 static void intervals_are_those_of_daly_2006(void **state)
 {
     static const struct {
@@ -231,7 +236,8 @@ static void cumulated_hazard_is_clamped_and_shared_in_proportion(void **state)
     assert_double_near(job->result.failure_probability[0], 1 - exp(-0.7), 2e-6);
 }
 
-/* S1-013, S1-015: U_pre = 2e6, U_bl = 0.8 * 1 * 512 * 3600; the gain is more than the progress, which bounds it */
+/* S1-013, S1-015: U_pre = 2e6, U_bl = 0.8 * 1 * 512 * 3600; the gain is more than the progress,
+ * which bounds it */
 static void gain_of_yielding_is_bounded_by_progress_and_split_by_cause(void **state)
 {
     struct job *job = *state;
@@ -404,8 +410,9 @@ static void hash_word(uint64_t *hash, uint64_t word)
     *hash = (*hash ^ word) * UINT64_C(1099511628211); /* FNV-1a, by words */
 }
 
-/* I37: whatever the processor, the vector width and the optimiser, the same bits. A deliberate change of the model changes this
- * number; print it with and without optimisation before it is changed here. */
+/* I37: whatever the processor, the vector width and the optimiser, the same bits. A deliberate
+ * change of the model changes this number; print it with and without optimisation before it is
+ * changed here. */
 static void results_are_the_same_bits_on_every_machine(void **state)
 {
     enum { JOBS = 20000 };

@@ -1,4 +1,5 @@
-/* Random script lines: plausible commands over a few names, with a share of nonsense. The same state gives the same lines. */
+/* Random script lines: plausible commands over a few names, with a share of nonsense. The same
+ * state gives the same lines. */
 #ifndef CKPT_TESTS_FSM_RANDOM_LINE_H
 #define CKPT_TESTS_FSM_RANDOM_LINE_H
 
@@ -155,7 +156,8 @@ static inline void random_collected(struct script *script, uint64_t *state, char
                  any == NULL ? "1-99" : checkpoint_id_format(any->id, id));
 }
 
-/* One on which nothing runs: down, and the next time it is gone; or another one, and it is refused. */
+/* One on which nothing runs: down, and the next time it is gone; or another one, and it is
+ * refused. */
 static inline void random_remove(struct script *script, uint64_t *state, char *line, size_t size)
 {
     uint64_t first = random_draw(state, 2 * RANDOM_NODES);

@@ -1,9 +1,13 @@
-/* Drives a state machine with lines of text: used by unit tests, golden scenarios, fuzz seeds and the property test.
+/* Drives a state machine with lines of text: used by unit tests, golden scenarios, fuzz seeds and
+ * the property test.
  *
- * Flow     script_run(script, "register j1 nodes=n1,n2 gpus=8") applies the command in an entry of its own, and verifies all invariants.
- *          What happened can be printed: the outcome and the events since the last line.
- * Shapes   words are "name", "key=value" or a bare flag. `at MS` sets the leader's clock. Request ids are made up unless id=...
- * Errors   a line that is not understood, or a violated invariant, stops the program with the line. */
+ * Flow     script_run(script, "register j1 nodes=n1,n2 gpus=8") applies the command in an entry of
+ *          its own, and verifies all invariants. What happened can be printed: the outcome and the
+ *          events since the last line.
+ * Shapes   words are "name", "key=value" or a bare flag. `at MS` sets the leader's clock. Request
+ *          ids are made up unless id=...
+ * Errors   a line that is not understood, or a violated invariant, stops the program with the
+ *          line. */
 #ifndef CKPT_TESTS_FSM_SCRIPT_H
 #define CKPT_TESTS_FSM_SCRIPT_H
 
@@ -193,7 +197,8 @@ static inline size_t script_list(const struct script *script, const char *key, c
     return count;
 }
 
-/* preempt class= need= gpus= nodes=<candidates> useful= home= value= reason=priority|reclaim|sensitive forced for= */
+/* preempt class= need= gpus= nodes=<candidates> useful= home= value=
+ * reason=priority|reclaim|sensitive forced for= */
 static inline enum fsm_status script_preempt(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__V1__RequestPreemptionRequest request = CKPT__V1__REQUEST_PREEMPTION_REQUEST__INIT;
@@ -245,8 +250,9 @@ static inline enum fsm_status script_restart(struct script *script, Ckpt__Log__V
     return script_apply(script, command);
 }
 
-/* decide j1 j2 ... purpose= after= recompute= waste= size= write= age= hazard= priority= inputs= basis=
- * inputs=N: made from numbers that begin with N; basis=M: from the policy M, by default the one of M 0. */
+/* decide j1 j2 ... purpose= after= recompute= waste= size= write= age= hazard= priority= inputs=
+ * basis= inputs=N: made from numbers that begin with N; basis=M: from the policy M, by default the
+ * one of M 0. */
 static inline enum fsm_status script_decide(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__DecisionBatch batch = CKPT__LOG__V1__DECISION_BATCH__INIT;
@@ -356,7 +362,8 @@ static inline enum fsm_status script_running(struct script *script, Ckpt__Log__V
     return script_apply(script, command);
 }
 
-/* report n1 started j1 ckpt=1-1 attempt=1 [seq=N] size= age= write= stall= deferral= status= restored= restart reason= why= life=1-3 */
+/* report n1 started j1 ckpt=1-1 attempt=1 [seq=N] size= age= write= stall= deferral= status=
+ * restored= restart reason= why= life=1-3 */
 static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
@@ -576,7 +583,8 @@ static inline enum fsm_status script_epoch(struct script *script, Ckpt__Log__V1_
     return script_apply(script, command);
 }
 
-/* learned term=N [at=MS] [hazard=N] [failures=N] [kills=N] [demands=N] [exposed=MS]: each number in the first place of its list */
+/* learned term=N [at=MS] [hazard=N] [failures=N] [kills=N] [demands=N] [exposed=MS]: each number in
+ * the first place of its list */
 static inline enum fsm_status script_learned(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__SetLearned learned = CKPT__LOG__V1__SET_LEARNED__INIT;

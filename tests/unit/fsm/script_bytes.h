@@ -1,4 +1,5 @@
-/* A snapshot in memory: what fsm_snapshot_write() writes to and fsm_snapshot_read() reads from. The caller frees bytes. */
+/* A snapshot in memory: what fsm_snapshot_write() writes to and fsm_snapshot_read() reads from. The
+ * caller frees bytes. */
 #ifndef CKPT_TESTS_FSM_SCRIPT_BYTES_H
 #define CKPT_TESTS_FSM_SCRIPT_BYTES_H
 

@@ -65,7 +65,8 @@ static void the_requeue_policy_decides_and_is_bounded(void **unused)
     script_close(&script);
 }
 
-/* F-015: whoever sees the failure first, the job waits for its next run, and one requeue is counted. */
+/* F-015: whoever sees the failure first, the job waits for its next run, and one requeue is
+ * counted. */
 static void a_failure_that_two_tell_of_ends_the_same_in_both_orders(void **unused)
 {
     static const char *const orders[][2] = {{"node n1 down", "end j1 failed node_failure"},
@@ -162,7 +163,8 @@ static void a_failed_rank_ends_the_job_on_all_nodes(void **unused)
     script_close(&script);
 }
 
-/* I30: its end had been reported, or its node was lost, and then another ckpt-run began it: its node is not given back beside it. */
+/* I30: its end had been reported, or its node was lost, and then another ckpt-run began it: its
+ * node is not given back beside it. */
 static void a_part_that_runs_again_while_all_are_ended_is_ended_too(void **unused)
 {
     struct script script;
@@ -185,7 +187,8 @@ static void a_part_that_runs_again_while_all_are_ended_is_ended_too(void **unuse
     script_close(&script);
 }
 
-/* I30: it was silent, not dead; also when it had been taken for down before its job was told to end. */
+/* I30: it was silent, not dead; also when it had been taken for down before its job was told to
+ * end. */
 static void a_part_whose_node_comes_back_while_all_are_ended_is_ended_too(void **unused)
 {
     struct script script;
@@ -322,7 +325,8 @@ static void parts_that_began_from_two_checkpoints_do_not_go_on(void **unused)
     script_close(&script);
 }
 
-/* An agent that has lost its memory is asked again: what it verifies then lies where the first shard did. */
+/* An agent that has lost its memory is asked again: what it verifies then lies where the first
+ * shard did. */
 static void a_verified_shard_that_changes_ends_the_attempt(void **unused)
 {
     static const char other[] = "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
@@ -427,8 +431,8 @@ static void the_states_clock_never_goes_back(void **unused)
     script_close(&script);
 }
 
-/* F-016; seen in the simulator (seeds 500019, 500324): ended and restarted while the node was away, which then tells all of the life
- * before, also its start. */
+/* F-016; seen in the simulator (seeds 500019, 500324): ended and restarted while the node was away,
+ * which then tells all of the life before, also its start. */
 static void the_late_end_of_the_life_before_does_not_end_the_new_one(void **unused)
 {
     struct script script;
@@ -577,7 +581,8 @@ static void what_is_of_an_earlier_life_changes_nothing(void **unused)
     script_close(&script);
 }
 
-/* I30: the scheduler had said that it was over. Its node has come up anew since, and counts as empty; nobody is let in beside it. */
+/* I30: the scheduler had said that it was over. Its node has come up anew since, and counts as
+ * empty; nobody is let in beside it. */
 static void what_an_earlier_life_left_running_is_ended_before_its_node_is_given_back(void **unused)
 {
     struct script script;
@@ -646,8 +651,9 @@ static void note_command_count(void *context, size_t i, const struct fsm_outcome
         script->request_number = summary.command_count;
 }
 
-/* Found by the simulator (seed 710398) when orders were derived between the commands of one entry still, where an agent's hello was among
- * them: what was to end by then was not of the life that begins with the next command. */
+/* Found by the simulator (seed 710398) when orders were derived between the commands of one entry
+ * still, where an agent's hello was among them: what was to end by then was not of the life that
+ * begins with the next command. */
 static void a_life_begins_after_what_was_before_in_its_own_entry(void **unused)
 {
     struct script script;

@@ -1,4 +1,5 @@
-/* What a decision was made from stays with its checkpoint, is shared, survives snapshots, and leaves with the folder. */
+/* What a decision was made from stays with its checkpoint, is shared, survives snapshots, and
+ * leaves with the folder. */
 #include "tests/unit/fsm/expect.h"
 
 static const struct fsm_inputs *inputs_of(const struct script *script, uint64_t sequence)
@@ -34,7 +35,8 @@ static void begin(struct script *script)
         expect_ok(script, "register j%d nodes=n%d", job, job);
 }
 
-/* E-*, explain: a decision that changed something keeps its terms in the log, and what they were computed from. */
+/* E-*, explain: a decision that changed something keeps its terms in the log, and what they were
+ * computed from. */
 static void a_decision_keeps_what_it_was_made_from(void **unused)
 {
     struct script script;
@@ -93,7 +95,8 @@ static void inputs_leave_with_the_folder(void **unused)
     script_close(&script);
 }
 
-/* NewEpoch begins every unfinished checkpoint again under another id: the decision is the same one. */
+/* NewEpoch begins every unfinished checkpoint again under another id: the decision is the same
+ * one. */
 static void a_new_epoch_carries_the_inputs_to_the_new_id(void **unused)
 {
     struct script script;

@@ -1,4 +1,5 @@
-/* What was predicted beside what came: counted where it belongs, kept by snapshots, and the same on every member. */
+/* What was predicted beside what came: counted where it belongs, kept by snapshots, and the same on
+ * every member. */
 #include "tests/unit/fsm/expect.h"
 
 static struct fsm_calibration calibration_of(const struct script *script)
@@ -110,7 +111,8 @@ static void only_what_ended_by_itself_counts_for_success(void **unused)
     script_close(&script);
 }
 
-/* One loss per 1000 s is predicted from the decision on, while the job computes; two jobs add up; snapshots keep the rest. */
+/* One loss per 1000 s is predicted from the decision on, while the job computes; two jobs add up;
+ * snapshots keep the rest. */
 static void expected_losses_are_the_integral_of_the_hazards_in_use(void **unused)
 {
     struct script script;
@@ -141,7 +143,8 @@ static void expected_losses_are_the_integral_of_the_hazards_in_use(void **unused
     script_close(&script);
 }
 
-/* A victim that was stopped without its work is a kill whichever way; one that could write, and a job that should have moved, are none. */
+/* A victim that was stopped without its work is a kill whichever way; one that could write, and a
+ * job that should have moved, are none. */
 static void victims_without_a_checkpoint_are_kills(void **unused)
 {
     static const char *const asks[] = {"preempt class=5", "preempt class=5 forced",
@@ -167,7 +170,8 @@ static void victims_without_a_checkpoint_are_kills(void **unused)
     script_close(&script);
 }
 
-/* The model's value of a checkpoint is what it saves at node failures within half its age; deaths of applications are apart. */
+/* The model's value of a checkpoint is what it saves at node failures within half its age; deaths
+ * of applications are apart. */
 static void a_failure_within_the_horizon_is_what_recompute_saved_meant(void **unused)
 {
     static const char *const ends[] = {"node n1 down", "node n1 down",

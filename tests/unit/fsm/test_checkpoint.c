@@ -53,7 +53,8 @@ static void migrate_requeues_without_counting_a_failure(void **unused)
     script_close(&script);
 }
 
-/* S1-022, F-008: between the decision and now the spare may have gone, and some jobs are not moved without asking */
+/* S1-022, F-008: between the decision and now the spare may have gone, and some jobs are not moved
+ * without asking */
 static void a_decided_move_needs_its_spare_still(void **unused)
 {
     struct script script;
@@ -82,7 +83,8 @@ static void a_decided_move_needs_its_spare_still(void **unused)
     script_close(&script);
 }
 
-/* S1-022: a move whose checkpoint failed for good is not begun again before the minimal interval has passed; nor one that was cancelled. */
+/* S1-022: a move whose checkpoint failed for good is not begun again before the minimal interval
+ * has passed; nor one that was cancelled. */
 static void a_move_that_failed_is_not_begun_again_at_once(void **unused)
 {
     struct script script;
@@ -109,7 +111,8 @@ static void a_move_that_failed_is_not_begun_again_at_once(void **unused)
     script_close(&script);
 }
 
-/* S1-094: the checkpoint that waits for its turn becomes the walltime's, once; its attempt's back-off too ends there. */
+/* S1-094: the checkpoint that waits for its turn becomes the walltime's, once; its attempt's
+ * back-off too ends there. */
 static void the_last_safe_slot_hurries_a_checkpoint_that_waits(void **unused)
 {
     struct script script;
@@ -148,7 +151,8 @@ static void the_last_safe_slot_hurries_a_checkpoint_that_waits(void **unused)
     script_close(&script);
 }
 
-/* S1-094: the slot comes once, and the walltime ends no later for what is to follow the checkpoint. */
+/* S1-094: the slot comes once, and the walltime ends no later for what is to follow the
+ * checkpoint. */
 static void the_last_safe_slot_stays_urgent_when_a_stopping_request_meets_it(void **unused)
 {
     const struct fsm_checkpoint *at = NULL;
@@ -179,7 +183,8 @@ static void the_last_safe_slot_stays_urgent_when_a_stopping_request_meets_it(voi
     script_close(&script);
 }
 
-/* L4: who waits for its nodes does not wait for the back-off of a checkpoint that it had begun for itself. */
+/* L4: who waits for its nodes does not wait for the back-off of a checkpoint that it had begun for
+ * itself. */
 static void a_preemption_does_not_wait_for_a_back_off(void **unused)
 {
     struct script script;
@@ -201,8 +206,8 @@ static void a_preemption_does_not_wait_for_a_back_off(void **unused)
     script_close(&script);
 }
 
-/* F-021, S3-017: who has finished writes nothing. The others' work is saved by none, so nobody is asked; a preemption ends it as when all
- * attempts had failed. */
+/* F-021, S3-017: who has finished writes nothing. The others' work is saved by none, so nobody is
+ * asked; a preemption ends it as when all attempts had failed. */
 static void no_checkpoint_is_begun_when_a_part_has_finished(void **unused)
 {
     struct script script;
@@ -372,7 +377,8 @@ static void a_checkpoint_is_deferred_up_to_the_policys_limit(void **unused)
     script_close(&script);
 }
 
-/* S1-090, P-043: one that was put off does not wait longer than until the last safe slot; one that nobody put off writes anyway. */
+/* S1-090, P-043: one that was put off does not wait longer than until the last safe slot; one that
+ * nobody put off writes anyway. */
 static void the_last_safe_slot_hurries_a_checkpoint_that_was_put_off(void **unused)
 {
     struct script_bytes bytes = {NULL, 0, 0, 0};
@@ -412,7 +418,8 @@ static void expect_detail(struct script *script, const char *detail)
     assert_string_equal(checkpoint_of(script, 1)->detail, detail);
 }
 
-/* The agent knows more than the reason says: it stays beside that, and no longer, and through snapshots. */
+/* The agent knows more than the reason says: it stays beside that, and no longer, and through
+ * snapshots. */
 static void what_an_agent_says_of_a_failure_is_kept_with_the_reason(void **unused)
 {
     struct script_bytes bytes = {0};
@@ -591,7 +598,8 @@ static void a_job_whose_migration_timed_out_goes_on(void **unused)
     script_close(&script);
 }
 
-/* Parts of a checkpoint are restored on the nodes that wrote them: what could not start again elsewhere is not stopped for a move. */
+/* Parts of a checkpoint are restored on the nodes that wrote them: what could not start again
+ * elsewhere is not stopped for a move. */
 static void a_job_of_several_nodes_is_not_moved(void **unused)
 {
     struct script script;

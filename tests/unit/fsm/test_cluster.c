@@ -166,7 +166,8 @@ static void a_zero_is_a_value_where_it_is_meant(void **unused)
     script_close(&script);
 }
 
-/* What a configuration file would be refused for, the log takes neither, and the refusal says of what it speaks. */
+/* What a configuration file would be refused for, the log takes neither, and the refusal says of
+ * what it speaks. */
 static void a_policy_out_of_range_or_against_itself_changes_nothing(void **unused)
 {
     static const struct {
@@ -335,7 +336,8 @@ static uint64_t events_of(const struct script *script)
     return summary_of(script).next_event_sequence;
 }
 
-/* What whatif replays: told when it changes noticeably, so that a report every few seconds does not fill the history. */
+/* What whatif replays: told when it changes noticeably, so that a report every few seconds does not
+ * fill the history. */
 static void a_queue_is_told_of_when_it_changes_noticeably(void **unused)
 {
     struct script script;

@@ -1,4 +1,5 @@
-/* Walks the command table: fails when a step of the recipe in fsm/README.md is missing for a command. */
+/* Walks the command table: fails when a step of the recipe in fsm/README.md is missing for a
+ * command. */
 #include "tests/unit/fsm/expect.h"
 
 #include "fsm/core/state.h"
@@ -48,7 +49,8 @@ static void the_table_lists_every_field_of_command_in_order(void **unused)
     assert_null(fsm_command_info(10 + (uint32_t)i));
 }
 
-/* Steps: script verb (unit, golden, fuzz and property tests speak it), golden scenario, random workload, README row. */
+/* Steps: script verb (unit, golden, fuzz and property tests speak it), golden scenario, random
+ * workload, README row. */
 static void every_command_has_tests_and_documentation(void **unused)
 {
     (void)unused;

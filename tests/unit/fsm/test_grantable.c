@@ -85,7 +85,8 @@ static void steps_find_the_order_of_all_that_wait(void **unused)
     assert_true(longest >= 5);
 }
 
-/* Nothing is found twice and nothing that waits all the time is missed, whatever is asked for, granted and ended meanwhile. */
+/* Nothing is found twice and nothing that waits all the time is missed, whatever is asked for,
+ * granted and ended meanwhile. */
 static void what_waits_all_the_time_is_found_though_others_come_and_go(void **unused)
 {
     enum { JOBS = 60 };

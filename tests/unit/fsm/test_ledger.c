@@ -1,4 +1,5 @@
-/* Where GPU time goes: every millisecond of held nodes is in exactly one place, and in the right one. */
+/* Where GPU time goes: every millisecond of held nodes is in exactly one place, and in the right
+ * one. */
 #include "tests/unit/fsm/expect.h"
 
 #include "ckpt/log/v1/snapshot.pb-c.h"
@@ -43,7 +44,8 @@ static void expect_cluster(const struct script *script, struct parts parts)
     expect_account(&account, parts);
 }
 
-/* 8 GPUs; the checkpoint is asked for, 2 s are spent waiting, then it is dispatched and the application is asked at once. */
+/* 8 GPUs; the checkpoint is asked for, 2 s are spent waiting, then it is dispatched and the
+ * application is asked at once. */
 static void checkpoint_of_one_node(struct script *script, const char *id, uint64_t sequence,
                                    const char *stall)
 {
@@ -125,7 +127,8 @@ static void going_on_from_an_older_checkpoint_takes_back_what_the_younger_one_sa
     script_close(&script);
 }
 
-/* F-007: the nodes of a stopped allocation are others' meanwhile: waiting is no loss of GPU time. */
+/* F-007: the nodes of a stopped allocation are others' meanwhile: waiting is no loss of GPU
+ * time. */
 static void a_node_that_dies_takes_the_work_of_all_nodes_and_waiting_costs_nothing(void **unused)
 {
     struct script script;

@@ -1,4 +1,5 @@
-/* The hash table against a plain array, with hashes that cluster and wrap around, while its entries move to a larger table. */
+/* The hash table against a plain array, with hashes that cluster and wrap around, while its entries
+ * move to a larger table. */
 #include "tests/support/test.h"
 
 #include "fsm/core/map.h"
@@ -80,7 +81,8 @@ static void additions_and_removals_agree_with_a_plain_array(void **state)
     fsm_map_free(&map);
 }
 
-/* The point of moving a few at a time: right after growing, most entries are still in the old table. */
+/* The point of moving a few at a time: right after growing, most entries are still in the old
+ * table. */
 static void an_addition_moves_few_entries(void **state)
 {
     static struct item items[2000];

@@ -1,4 +1,5 @@
-/* Nodes that are gone are removed: when that is refused, who keeps their names, and what becomes of their slots. */
+/* Nodes that are gone are removed: when that is refused, who keeps their names, and what becomes of
+ * their slots. */
 #include "tests/unit/fsm/expect.h"
 
 static uint32_t slot_of(const struct script *script, const char *id)

@@ -24,8 +24,8 @@ static uint64_t cost_of(struct script *script, const char *job)
     return cost_gpu_ms;
 }
 
-/* P-011, P-013: 8 GPUs for the 40 s of 80 GB at 2 GB/s; what would be computed again where no checkpoint can be relied on, from the last
- * complete one or the start */
+/* P-011, P-013: 8 GPUs for the 40 s of 80 GB at 2 GB/s; what would be computed again where no
+ * checkpoint can be relied on, from the last complete one or the start */
 static void a_victim_costs_its_checkpoint_and_what_it_would_repeat(void **unused)
 {
     struct script script;
@@ -86,7 +86,8 @@ static void a_victim_near_its_end_is_dear_and_a_young_one_cheap(void **unused)
     script_close(&script);
 }
 
-/* P-043, L4: a victim may put it off by max_deferral, and is ended when it has not written by then */
+/* P-043, L4: a victim may put it off by max_deferral, and is ended when it has not written by
+ * then */
 static void a_victim_that_defers_for_ever_is_forced(void **unused)
 {
     struct script script;
@@ -127,8 +128,8 @@ static void report_late(struct script *script, const char *job, int answers)
         expect_ok(script, "report n1 deferred %s ckpt=1-1 deferral=300000", job);
 }
 
-/* L4: an application that was asked late has what is left of one and a half timeouts from the dispatch, and what it puts off; the
- * extension adds nothing to that. */
+/* L4: an application that was asked late has what is left of one and a half timeouts from the
+ * dispatch, and what it puts off; the extension adds nothing to that. */
 static void a_victim_that_is_asked_late_is_ended_in_time(void **unused)
 {
     for (int i = 0; i < 3; i++) {
@@ -249,7 +250,8 @@ static void one_that_shrinks_is_asked_no_more_when_its_time_is_over(void **unuse
     script_close(&script);
 }
 
-/* L4: from when a preemption waits for it, be it one that goes on (0) or that shrinks it anyway (1) */
+/* L4: from when a preemption waits for it, be it one that goes on (0) or that shrinks it anyway
+ * (1) */
 static void a_checkpoint_that_shrinks_a_victim_from_now_on_ends_in_time(void **unused)
 {
     for (int i = 0; i < 2; i++) {
@@ -465,8 +467,8 @@ static void a_job_that_did_not_answer_is_dearer_not_safe(void **unused)
     script_close(&script);
 }
 
-/* P-003, P-015, P-050: whoever can give what is missing is found among any number of jobs, wherever it stands among them, and the
- * cheapest of all is taken. */
+/* P-003, P-015, P-050: whoever can give what is missing is found among any number of jobs, wherever
+ * it stands among them, and the cheapest of all is taken. */
 static void victims_are_found_among_any_number_of_jobs(void **unused)
 {
     enum { CROWD = 66000, NODES = 4000 };
@@ -531,8 +533,8 @@ static void a_forced_victim_that_stops_instead_of_shrinking_does_not_wait(void *
     script_close(&script);
 }
 
-/* Of the cheapest with each amount, and of the largest, the same set comes as of all. GPUs beyond 4,096 are told apart in steps: a
- * set that needs the larger of a step is found as well. */
+/* Of the cheapest with each amount, and of the largest, the same set comes as of all. GPUs beyond
+ * 4,096 are told apart in steps: a set that needs the larger of a step is found as well. */
 static void gpus_by_the_thousand_are_covered_to_the_last(void **unused)
 {
     struct script script;
@@ -561,7 +563,8 @@ static void turn_back(struct script *script, unsigned checkpoint)
     expect_job(script, "stuck", RUNNING);
 }
 
-/* S1-094: what was for the last safe slot stopped a victim, and does not any more; the walltime ends no later for that. */
+/* S1-094: what was for the last safe slot stopped a victim, and does not any more; the walltime
+ * ends no later for that. */
 static void a_victim_that_was_turned_back_gets_its_last_safe_slot_again(void **unused)
 {
     struct script script;
@@ -608,7 +611,8 @@ static void turn_back_after_slot(struct script *script, const char *between)
     expect_ok(script, "decide stuck purpose=walltime");
 }
 
-/* S1-094: what waits saves the work since then, and is hurried. No other one begins for that, and this once. */
+/* S1-094: what waits saves the work since then, and is hurried. No other one begins for that, and
+ * this once. */
 static void a_victim_that_was_turned_back_after_its_last_safe_slot_is_hurried_once(void **unused)
 {
     struct script script;
@@ -664,7 +668,8 @@ static void a_victim_that_was_turned_back_passes_no_budget(void **unused)
     script_close(&script);
 }
 
-/* Most demands come while the queue of a job's vCluster is busy; they are counted apart, as long as the report of it is young. */
+/* Most demands come while the queue of a job's vCluster is busy; they are counted apart, as long as
+ * the report of it is young. */
 static void demands_are_counted_by_whether_the_queue_is_busy(void **unused)
 {
     static const struct {

@@ -1,4 +1,5 @@
-/* Random commands: all invariants hold after each entry, two instances agree, and a restored snapshot is the state itself. */
+/* Random commands: all invariants hold after each entry, two instances agree, and a restored
+ * snapshot is the state itself. */
 #include "tests/support/test.h"
 
 #include "tests/unit/fsm/random_line.h"
@@ -70,7 +71,8 @@ static uint64_t now_of(const struct fsm *fsm)
     return summary.now_ms;
 }
 
-/* I42: what the cluster's account holds is what nodes were held, summed up here from outside; no allocation is needed any more. */
+/* I42: what the cluster's account holds is what nodes were held, summed up here from outside; no
+ * allocation is needed any more. */
 static void assert_gpu_time(const struct fsm *fsm, uint64_t held_gpu_ms, struct fsm_account *last)
 {
     struct fsm_account account;

@@ -93,7 +93,8 @@ static struct fsm_undeleted_sum sum_of(const struct script *script)
     return sum;
 }
 
-/* D-004, K-007: what cannot be removed is kept apart, with its reason, and found again when the job has long gone on */
+/* D-004, K-007: what cannot be removed is kept apart, with its reason, and found again when the job
+ * has long gone on */
 static void checkpoints_go_on_when_no_folder_can_be_removed(void **unused)
 {
     struct script script;
@@ -126,7 +127,8 @@ static void checkpoints_go_on_when_no_folder_can_be_removed(void **unused)
     script_close(&script);
 }
 
-/* One that was never tried yields its place in the list too, and is still given to the collector. */
+/* One that was never tried yields its place in the list too, and is still given to the
+ * collector. */
 static void a_full_list_makes_room_before_the_collector_came(void **unused)
 {
     struct script script;
@@ -145,7 +147,8 @@ static void a_full_list_makes_room_before_the_collector_came(void **unused)
     script_close(&script);
 }
 
-/* A hundred that always fail do not keep one that would not from its turn, nor are they asked for at each look. */
+/* A hundred that always fail do not keep one that would not from its turn, nor are they asked for
+ * at each look. */
 static void what_fails_waits_behind_what_was_not_tried(void **unused)
 {
     struct script script;
@@ -186,7 +189,8 @@ static void what_fails_waits_behind_what_was_not_tried(void **unused)
     script_close(&script);
 }
 
-/* A job whose folders stay leaves at the end of its retention like any other, and its name may be used again. */
+/* A job whose folders stay leaves at the end of its retention like any other, and its name may be
+ * used again. */
 static void an_ended_job_leaves_its_undeleted_folders_behind(void **unused)
 {
     struct script script;

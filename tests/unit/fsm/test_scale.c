@@ -196,8 +196,8 @@ static void start_moved(struct script *script)
     expect_ok(script, "report n2 application_started j1 restored=1-1");
 }
 
-/* A moved job of one node runs from the only shard there is; the node that wrote it would begin from that as well (I27, found by the
- * simulator). */
+/* A moved job of one node runs from the only shard there is; the node that wrote it would begin
+ * from that as well (I27, found by the simulator). */
 static void the_node_that_a_job_moved_away_from_joins_only_after_another_checkpoint(void **unused)
 {
     struct script script;
@@ -324,7 +324,8 @@ static void a_reclaim_of_what_leaves_waits_for_the_same_checkpoint(void **unused
     script_close(&script);
 }
 
-/* A reclaim of n3, which is to leave j1, in an outage: the checkpoint that was to be first is paused. */
+/* A reclaim of n3, which is to leave j1, in an outage: the checkpoint that was to be first is
+ * paused. */
 static void start_forced(struct script *script)
 {
     script_start(script);
@@ -336,7 +337,8 @@ static void start_forced(struct script *script)
     expect_ok(script, "preempt reason=reclaim useful=n3 nodes=j1 forced");
 }
 
-/* S1-066, I35; found by the simulator (seed 50001574): it waited for the end of the outage, or its own deadline. */
+/* S1-066, I35; found by the simulator (seed 50001574): it waited for the end of the outage, or its
+ * own deadline. */
 static void a_forced_reclaim_does_not_wait_for_a_paused_scale_down(void **unused)
 {
     struct script script;
@@ -357,8 +359,8 @@ static void a_forced_reclaim_does_not_wait_for_a_paused_scale_down(void **unused
     script_close(&script);
 }
 
-/* S1-066, I35: of a job that shrinks for another request as well, which was not forced and waits for the end of the outage; like one that
- * waits to stop */
+/* S1-066, I35: of a job that shrinks for another request as well, which was not forced and waits
+ * for the end of the outage; like one that waits to stop */
 static void a_forced_reclaim_does_not_wait_for_another_ones_paused_victim(void **unused)
 {
     static const char ask[] = "preempt reason=reclaim useful=n3 nodes=j1";
@@ -385,7 +387,8 @@ static void a_forced_reclaim_does_not_wait_for_another_ones_paused_victim(void *
     script_close(&script);
 }
 
-/* Forced at the deadline, in an outage that ends while n3 is leaving: of which nodes would the checkpoint be? */
+/* Forced at the deadline, in an outage that ends while n3 is leaving: of which nodes would the
+ * checkpoint be? */
 static void what_was_paused_is_granted_when_the_nodes_have_left(void **unused)
 {
     struct script script;

@@ -1,4 +1,5 @@
-/* Snapshots in slices: whatever happens between two slices, the bytes are those of the instant at which it began. */
+/* Snapshots in slices: whatever happens between two slices, the bytes are those of the instant at
+ * which it began. */
 #include "tests/support/test.h"
 
 #include "fsm/core/state.h"
@@ -86,7 +87,8 @@ static void run_once(uint64_t seed, uint64_t *compared)
     slices_close(&backup);
 }
 
-/* I12: snapshot + tail is the whole log, also when the snapshot was written while the log went on. */
+/* I12: snapshot + tail is the whole log, also when the snapshot was written while the log went
+ * on. */
 static void slices_are_the_state_as_it_was_when_they_began(void **unused)
 {
     uint64_t seed = test_seed();
@@ -184,7 +186,8 @@ static void ask_and_cancel(struct script *script)
         checkpoint_id_format(fsm_allocation_find(script->fsm, "j1")->active_checkpoint_id, id));
 }
 
-/* Records are known to a snapshot by their place in the registry, which is compacted when half of it is gone. */
+/* Records are known to a snapshot by their place in the registry, which is compacted when half of
+ * it is gone. */
 static void checkpoints_that_leave_meanwhile_are_in_the_snapshot(void **unused)
 {
     struct slices slices = {NULL};
@@ -309,7 +312,8 @@ static void a_number_beyond_the_bound_of_its_row_is_refused(void **unused)
     script_close(&script);
 }
 
-/* Nodes leave their slots to others before their turn has come: at once, and when the last job that named one has left. */
+/* Nodes leave their slots to others before their turn has come: at once, and when the last job that
+ * named one has left. */
 static void a_slice_has_the_nodes_of_its_beginning(void **unused)
 {
     struct slices slices = {NULL};

@@ -1,4 +1,5 @@
-/* STARTING: a job holds its nodes and its application does not run on all of them, at first or again (I43). */
+/* STARTING: a job holds its nodes and its application does not run on all of them, at first or
+ * again (I43). */
 #include "src/base/check.h"
 #include "tests/unit/fsm/expect.h"
 
@@ -138,7 +139,8 @@ static void a_starting_job_is_the_cheapest_victim_and_waits_for_nothing(void **u
     script_close(&script);
 }
 
-/* A program that was not found: it was told to end before it was told to run, or an instant after. */
+/* A program that was not found: it was told to end before it was told to run, or an instant
+ * after. */
 static void a_job_whose_start_failed_has_failed(void **unused)
 {
     struct script script;
@@ -186,7 +188,8 @@ static void an_application_that_starts_again_is_starting(void **unused)
     script_close(&script);
 }
 
-/* The last checkpoint was to stop it: cancelled while the application starts again, it is starting still. */
+/* The last checkpoint was to stop it: cancelled while the application starts again, it is starting
+ * still. */
 static void a_stop_that_is_cancelled_leaves_a_starting_job_starting(void **unused)
 {
     struct script script;
@@ -205,7 +208,8 @@ static void a_stop_that_is_cancelled_leaves_a_starting_job_starting(void **unuse
     script_close(&script);
 }
 
-/* The report of a start is lost with its agent's journal, or by a restore: what the node says that it runs tells it as well. */
+/* The report of a start is lost with its agent's journal, or by a restore: what the node says that
+ * it runs tells it as well. */
 static void a_start_whose_report_was_lost_is_told_by_what_runs(void **unused)
 {
     struct script script;

@@ -1,4 +1,5 @@
-/* fsm_unpack() gives what protobuf_c_message_unpack() gives, for packed messages of every kind and for bytes that are nearly ones. */
+/* fsm_unpack() gives what protobuf_c_message_unpack() gives, for packed messages of every kind and
+ * for bytes that are nearly ones. */
 #include "fsm/core/unpack.h"
 
 #include <stdbool.h>
@@ -200,7 +201,8 @@ static void every_message_is_what_the_library_makes_of_it(void **state)
     free(bytes);
 }
 
-/* Long varints: a tag and a length may have five bytes, a number ten, and a bool is true by any bit of them. */
+/* Long varints: a tag and a length may have five bytes, a number ten, and a bool is true by any bit
+ * of them. */
 static void long_varints_are_what_the_library_makes_of_them(void **state)
 {
     static const struct {

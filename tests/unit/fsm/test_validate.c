@@ -11,7 +11,8 @@ static enum fsm_status validate(Ckpt__Log__V1__Command *command)
 /* Appends field 1000 = 1 to the packed message and unpacks it again. */
 static Ckpt__Log__V1__Command *with_unknown_field(size_t depth)
 {
-    /* command { request_id "r", register_allocation { request_id "r", spec { allocation_id "j", unknown } } } */
+    /* command { request_id "r", register_allocation { request_id "r", spec { allocation_id "j",
+     * unknown } } } */
     static const uint8_t unknown[] = {0xc0, 0x3e, 0x01};
     uint8_t spec[16] = {0x0a, 1, 'j'};
     uint8_t request[32] = {0x0a, 1, 'r', 0x12, 3};
@@ -96,8 +97,9 @@ static void an_over_long_text_is_refused_at_its_first_byte(void **unused)
     }
 }
 
-/* Q-004: what an older program wrote lacks the newer fields, and reads as before them; what a newer one says is skipped, and the rest
- * understood. Only in commands it is refused: two members must not apply different things. */
+/* Q-004: what an older program wrote lacks the newer fields, and reads as before them; what a newer
+ * one says is skipped, and the rest understood. Only in commands it is refused: two members must
+ * not apply different things. */
 static void older_and_newer_messages_are_read(void **unused)
 {
     static const uint8_t older[] = {0x0a, 1, 'j', 0x30, 4}; /* allocation_id, preemption_class */
@@ -132,7 +134,8 @@ static void a_command_without_a_body_is_refused(void **unused)
     assert_int_equal(validate(&command), FSM_INVALID_ARGUMENT);
 }
 
-/* A request that says WALLTIME would take the job's last safe slot away and pass all others; PREEMPT compares no classes. */
+/* A request that says WALLTIME would take the job's last safe slot away and pass all others;
+ * PREEMPT compares no classes. */
 static void some_purposes_are_not_asked_for(void **unused)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;

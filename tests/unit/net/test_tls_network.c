@@ -1,5 +1,6 @@
-/* TLS around a network table that lives in memory: who gets through, what is told of the others, and that streams end once, however and
- * whenever they end. S11: the end of a connection is told at once. */
+/* TLS around a network table that lives in memory: who gets through, what is told of the others,
+ * and that streams end once, however and whenever they end. S11: the end of a connection is told at
+ * once. */
 #include "src/base/check.h"
 #include "src/net/tls_network.h"
 #include "tests/support/tls_site.h"
@@ -484,8 +485,8 @@ static void a_member_of_another_ca_is_refused(void **state)
     site_close(&foreign);
 }
 
-/* A new certificate of the same CA ends nothing, nor do dates; a new CA ends what the old one has vouched for, at once and on one side only
- * if only that side has it. */
+/* A new certificate of the same CA ends nothing, nor do dates; a new CA ends what the old one has
+ * vouched for, at once and on one side only if only that side has it. */
 static void a_new_ca_ends_the_connections_of_the_old_one(void **state)
 {
     struct site fresh;

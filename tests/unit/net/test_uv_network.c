@@ -1,4 +1,5 @@
-/* A name with several addresses, of which not every one answers: the program's own getaddrinfo() gives them. */
+/* A name with several addresses, of which not every one answers: the program's own getaddrinfo()
+ * gives them. */
 #include "tests/support/test.h"
 
 #include <arpa/inet.h>
@@ -241,7 +242,8 @@ static void the_next_address_is_dialled_in_time_when_the_look_up_takes_long(void
     silent_close(&silent);
 }
 
-/* A far one, or one whose first packet got lost, is not given up while there is time: of two each has half of it. */
+/* A far one, or one whose first packet got lost, is not given up while there is time: of two each
+ * has half of it. */
 static void an_address_has_its_part_of_the_time_before_the_next_one(void **state)
 {
     struct silent silent;
@@ -297,7 +299,8 @@ static void the_last_address_is_waited_for(void **state)
     silent_close(&silent);
 }
 
-/* Whenever its user closes it: while it looks the name up, dials, or goes on to the next address. */
+/* Whenever its user closes it: while it looks the name up, dials, or goes on to the next
+ * address. */
 static void a_dial_can_be_closed_at_any_time(void **state)
 {
     struct silent silent;

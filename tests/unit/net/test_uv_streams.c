@@ -1,4 +1,5 @@
-/* Streams of libuv's network table: reading by turns, what waits to be sent, half an end, who is there. */
+/* Streams of libuv's network table: reading by turns, what waits to be sent, half an end, who is
+ * there. */
 #include "tests/support/test.h"
 
 #include <unistd.h>

@@ -303,7 +303,8 @@ struct cluster *cluster_new_with(uint64_t seed, unsigned count, unsigned founder
     return cluster;
 }
 
-/* What a founder writes down when all agree: it goes on from there by itself, also where the others never start. */
+/* What a founder writes down when all agree: it goes on from there by itself, also where the others
+ * never start. */
 static void agreed_write(struct cluster *cluster, const struct consensus_config *config)
 {
     struct folder folder = {.disk = config->disk};
@@ -379,7 +380,8 @@ void cluster_kill(struct cluster *cluster, unsigned number)
 
     if (consensus == NULL)
         return;
-    /* First the disk, so that nothing the teardown does reaches it; the first thing it does is to close its connections. */
+    /* First the disk, so that nothing the teardown does reaches it; the first thing it does is to
+     * close its connections. */
     node->consensus = NULL;
     node->role = CONSENSUS_FOLLOWER;
     sim_disk_die_after(cluster->sim, number, 1);

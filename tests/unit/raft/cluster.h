@@ -1,9 +1,12 @@
-/* Members of a cluster in the simulated world, with a small state machine and the checks that must hold at every step.
+/* Members of a cluster in the simulated world, with a small state machine and the checks that must
+ * hold at every step.
  *
- * Checks   I1 one leader per term; I3/I5 equal entries and equal state at equal index on all members, also through snapshots;
- *          I6 an acknowledged proposal is never lost; I7 a confirmed read sees everything acknowledged before it began.
- * Shapes   nodes 0 .. founders - 1 bootstrap the cluster; the others join. The replicated address book of the real program is
- *          played by cluster_add(): every member that is up, or starts later, knows all addresses.
+ * Checks   I1 one leader per term; I3/I5 equal entries and equal state at equal index on all
+ *          members, also through snapshots; I6 an acknowledged proposal is never lost; I7 a
+ *          confirmed read sees everything acknowledged before it began.
+ * Shapes   nodes 0 .. founders - 1 bootstrap the cluster; the others join. The replicated address
+ *          book of the real program is played by cluster_add(): every member that is up, or starts
+ *          later, knows all addresses.
  */
 #ifndef CKPT_TESTS_RAFT_CLUSTER_H
 #define CKPT_TESTS_RAFT_CLUSTER_H

@@ -1,5 +1,6 @@
-/* The bytes that a bootstrap and its start leave: the first log folder, as every later version must be able to read it (Q-004). The same for any
- * seed: the founders agreed before, nothing else in it is drawn, and no clock is in it. A change of it is a new version of the file that changes. */
+/* The bytes that a bootstrap and its start leave: the first log folder, as every later version must
+ * be able to read it (Q-004). The same for any seed: the founders agreed before, nothing else in it
+ * is drawn, and no clock is in it. A change of it is a new version of the file that changes. */
 #include "tests/support/test.h"
 #include "tests/unit/raft/cluster.h"
 

@@ -1,4 +1,5 @@
-/* Consensus in the simulated world: crashes, torn disks, partitions; committed entries are never lost (I1, I3-I7, I12). */
+/* Consensus in the simulated world: crashes, torn disks, partitions; committed entries are never
+ * lost (I1, I3-I7, I12). */
 #include "tests/support/test.h"
 
 #include "raft/core/consensus_internal.h"
@@ -99,7 +100,8 @@ static void a_single_member_leads_itself_and_survives_a_restart(void **state)
     cluster_free(cluster);
 }
 
-/* Failover by the end of the leader's connections takes milliseconds, not an election timeout (S9-S11). */
+/* Failover by the end of the leader's connections takes milliseconds, not an election timeout
+ * (S9-S11). */
 static void a_killed_leader_is_replaced_long_before_the_election_timeout(void **state)
 {
     (void)state;
@@ -119,7 +121,8 @@ static void a_killed_leader_is_replaced_long_before_the_election_timeout(void **
     }
 }
 
-/* With messages slower than the ranks are apart two members campaign at once and split the votes: they try again soon (S11). */
+/* With messages slower than the ranks are apart two members campaign at once and split the votes:
+ * they try again soon (S11). */
 static void a_split_vote_is_repeated_long_before_the_election_timeout(void **state)
 {
     (void)state;
@@ -159,7 +162,8 @@ static void a_late_member_catches_up_by_snapshot(void **state)
     cluster_free(cluster);
 }
 
-/* However large the state: otherwise the member, having installed it, would need another one, and so on (C21). */
+/* However large the state: otherwise the member, having installed it, would need another one, and
+ * so on (C21). */
 static void the_log_behind_a_large_snapshot_is_kept_until_it_is_installed(void **state)
 {
     struct cluster *cluster = cluster_new(13, 3);
@@ -264,7 +268,8 @@ static void never_sent(void *data, int status)
     assert_int_equal(status, -1); /* at the end of the test */
 }
 
-/* A failure would be libraft's reason to give up the stream of the new term, to the same member, that begins here. */
+/* A failure would be libraft's reason to give up the stream of the new term, to the same member,
+ * that begins here. */
 static void a_snapshot_of_an_older_term_ends_without_a_failure(void **state)
 {
     struct cluster *cluster = elected(3, 3);
@@ -294,7 +299,8 @@ static void a_snapshot_of_an_older_term_ends_without_a_failure(void **state)
     cluster_free(cluster);
 }
 
-/* The receiver's acknowledgements travel in its own connection: when that one is lost, so may they be (L5). */
+/* The receiver's acknowledgements travel in its own connection: when that one is lost, so may they
+ * be (L5). */
 static void a_snapshot_begins_again_when_its_acknowledgements_are_lost(void **state)
 {
     struct cluster *cluster = elected(3, 3);
@@ -392,7 +398,8 @@ static void leadership_goes_round_when_nobody_is_named(void **state)
     cluster_free(cluster);
 }
 
-/* The member stands still from the moment on at which it is asked, or has asked back, and is asked again by nobody when it goes on. */
+/* The member stands still from the moment on at which it is asked, or has asked back, and is asked
+ * again by nobody when it goes on. */
 static void given_up(uint64_t seed, bool asked_back, uint64_t latency_us)
 {
     struct cluster *cluster = elected(seed, 3);
@@ -430,8 +437,9 @@ static void a_hand_over_that_was_given_up_deposes_nobody(void **state)
         given_up(seed, true, 120000); /* it is asked again before it is answered: both lie unread */
 }
 
-/* It is connected, and what counts as caught up is what its former life had said; but it knows no leader yet, and may not be connected to
- * this one: it is asked until it can take over. At whatever moment after its start. */
+/* It is connected, and what counts as caught up is what its former life had said; but it knows no
+ * leader yet, and may not be connected to this one: it is asked until it can take over. At whatever
+ * moment after its start. */
 static void leadership_moves_to_a_member_that_has_just_come_back(void **state)
 {
     unsigned early = 0;

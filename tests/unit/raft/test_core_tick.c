@@ -1,4 +1,5 @@
-/* The tick of members that are slow: whose turns are, whose clock turns within one, whose disk takes nothing. */
+/* The tick of members that are slow: whose turns are, whose clock turns within one, whose disk
+ * takes nothing. */
 #include "tests/support/test.h"
 
 #include "raft/core/consensus_internal.h"
@@ -6,7 +7,8 @@
 
 enum { SECOND_US = 1000000 };
 
-/* One long turn is no reason to judge who is silent; but who has nothing but long turns would never again. */
+/* One long turn is no reason to judge who is silent; but who has nothing but long turns would never
+ * again. */
 static void a_leader_whose_every_turn_is_slow_steps_down_when_it_is_alone(void **state)
 {
     struct cluster *cluster = cluster_new(71, 3);
@@ -122,7 +124,8 @@ static void candidate_disturbs_once(uint64_t seed)
     cluster_free(cluster);
 }
 
-/* S11: of its elections only the first disturbs a leader whom others hear, whenever the next one's time comes. */
+/* S11: of its elections only the first disturbs a leader whom others hear, whenever the next one's
+ * time comes. */
 static void a_candidate_disturbs_once_when_the_millisecond_turns_in_a_tick(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* What a write, a sync or an allocation that fails is told with: the system says neither file nor place, the operator needs both (S4). */
+/* What a write, a sync or an allocation that fails is told with: the system says neither file nor
+ * place, the operator needs both (S4). */
 #include "tests/support/test.h"
 
 #include "raft/log/folder.h"
@@ -69,7 +70,8 @@ static void drain(struct fixture *f)
         ;
 }
 
-/* Votes, a log of some segments, which is cut, and a new identity; false: something failed, see f->failure. */
+/* Votes, a log of some segments, which is cut, and a new identity; false: something failed, see
+ * f->failure. */
 static bool live(struct fixture *f)
 {
     char text[60000] = "";

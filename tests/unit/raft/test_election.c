@@ -1,4 +1,5 @@
-/* Elections of members whose disks are slow: when one is repeated, and how long a leader waits for its first entry. And of one whom nobody can dial. */
+/* Elections of members whose disks are slow: when one is repeated, and how long a leader waits for
+ * its first entry. And of one whom nobody can dial. */
 #include "tests/support/test.h"
 
 #include "raft/core/consensus_internal.h"
@@ -45,7 +46,8 @@ static int sync_of_slow_votes(struct disk_file *file, struct err *err)
     return plain_disk.sync(file, err);
 }
 
-/* S11: the answers to an election take some writes of votes; one that is repeated before they can have come takes the votes back. */
+/* S11: the answers to an election take some writes of votes; one that is repeated before they can
+ * have come takes the votes back. */
 static void a_repeated_election_waits_for_what_its_votes_take_to_be_written(void **state)
 {
     struct cluster *cluster = slow_votes = cluster_new(61, 3);
@@ -109,7 +111,8 @@ static uint64_t acknowledged_within(struct cluster *cluster, unsigned seconds)
     return cluster->acknowledged - before;
 }
 
-/* S2: who answers is there, also before what it says counts. A write takes four times the election timeout here. */
+/* S2: who answers is there, also before what it says counts. A write takes four times the election
+ * timeout here. */
 static void a_leader_whose_first_write_outlasts_an_election_stays(void **state)
 {
     struct cluster *cluster = up_and_slow(12, 5000);
@@ -151,7 +154,8 @@ static struct network_stream *connect_walled(void *context, const char *address,
     return connect_real(context, closed ? "nowhere" : address, events);
 }
 
-/* S11: it hears neither a leader nor who votes for it, but they all hear it. It disturbs a leader once. */
+/* S11: it hears neither a leader nor who votes for it, but they all hear it. It disturbs a leader
+ * once. */
 static void a_member_whom_nobody_can_dial_deposes_one_leader_at_most(void **state)
 {
     struct cluster *cluster = cluster_new(11, 3);

@@ -1,4 +1,5 @@
-/* Who should not lead while another one can: its disk is full, or it was asked not to. And the few words that go along with messages. */
+/* Who should not lead while another one can: its disk is full, or it was asked not to. And the few
+ * words that go along with messages. */
 #include "tests/support/test.h"
 
 #include "raft/core/consensus_internal.h"
@@ -53,7 +54,8 @@ static void nobody_hands_over_to_a_full_disk(void **state)
     cluster_free(cluster);
 }
 
-/* Clocks that are off stop nothing; a leader without room takes no changes, and one that ends takes none soon. */
+/* Clocks that are off stop nothing; a leader without room takes no changes, and one that ends takes
+ * none soon. */
 static void who_is_reluctant_takes_over_where_nobody_is_fit(void **state)
 {
     (void)state;
@@ -101,7 +103,8 @@ static void who_is_reluctant_leaves_elections_to_the_others(void **state)
     }
 }
 
-/* The other one's log is shorter: it cannot be elected. Whether its leader knew that it was there decides how long it is waited for. */
+/* The other one's log is shorter: it cannot be elected. Whether its leader knew that it was there
+ * decides how long it is waited for. */
 static void leads_when_nobody_else_can(bool was_there)
 {
     struct cluster *cluster = cluster_up(5, 3, 3);
@@ -166,7 +169,8 @@ static void who_is_alone_is_not_asked_whether_it_wants_to(void **state)
     cluster_free(cluster);
 }
 
-/* A leader has heard the words of a majority by the time it leads; and goes on hearing them all, as they hear its own. */
+/* A leader has heard the words of a majority by the time it leads; and goes on hearing them all, as
+ * they hear its own. */
 static void words_come_with_votes_and_go_on_with_heartbeats(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Founders agree on an incarnation before anything is voted on; a folder that begins later, on a replaced disk, is a stranger (I11). */
+/* Founders agree on an incarnation before anything is voted on; a folder that begins later, on a
+ * replaced disk, is a stranger (I11). */
 #include "tests/support/test.h"
 
 #include "raft/core/consensus_internal.h"
@@ -132,7 +133,8 @@ static void a_founder_that_is_wiped_before_the_incarnation_is_drawn_begins_again
     cluster_free(cluster);
 }
 
-/* It was away while the others began, and the one that drew is gone: any of them knows its number. */
+/* It was away while the others began, and the one that drew is gone: any of them knows its
+ * number. */
 static void a_founder_that_was_away_is_let_in_by_any_other(void **state)
 {
     struct cluster *cluster = founders_new(6, 3);
@@ -159,7 +161,8 @@ static void a_founder_that_was_away_is_let_in_by_any_other(void **state)
     cluster_free(cluster);
 }
 
-/* I11: it must not help a member elect itself that lacks what it and the leader had acknowledged. */
+/* I11: it must not help a member elect itself that lacks what it and the leader had
+ * acknowledged. */
 static void a_wiped_member_that_begins_again_is_refused_with_the_command_that_replaces_it(
     void **state)
 {
@@ -198,7 +201,8 @@ static void a_wiped_member_that_begins_again_is_refused_with_the_command_that_re
     }
 }
 
-/* Who was wiped between the draw and its first word of it is a stranger already: it may have acknowledged something. */
+/* Who was wiped between the draw and its first word of it is a stranger already: it may have
+ * acknowledged something. */
 static void a_founder_that_is_wiped_after_the_draw_is_refused(void **state)
 {
     struct cluster *cluster = founders_new(8, 3);

@@ -1,4 +1,5 @@
-/* Messages that are read late, when what they were said for has passed: in a cluster of real members. */
+/* Messages that are read late, when what they were said for has passed: in a cluster of real
+ * members. */
 #include "tests/support/test.h"
 
 #include "raft/core/consensus_internal.h"
@@ -38,7 +39,8 @@ static void scene_begin(struct scene *scene, uint64_t seed)
     scene->term = raft_of(scene, scene->a)->current_term;
 }
 
-/* A is cut off, B leads the next term. What B is told then only X stores, whose answers do not reach B. */
+/* A is cut off, B leads the next term. What B is told then only X stores, whose answers do not
+ * reach B. */
 static bool tail_only_on_x(struct scene *scene)
 {
     struct cluster *cluster = scene->cluster;
@@ -69,8 +71,8 @@ static bool leads_again(const struct scene *scene)
            raft_of(scene, scene->a)->current_term > scene->term;
 }
 
-/* B dies with what its disk has not. X is in the next term by the end of their connection, and stands still; A is elected in the same
- * one, by B. */
+/* B dies with what its disk has not. X is in the next term by the end of their connection, and
+ * stands still; A is elected in the same one, by B. */
 static bool a_leads_the_term_of_x(struct scene *scene)
 {
     struct cluster *cluster = scene->cluster;
@@ -114,7 +116,8 @@ static void x_reads_a_late_append(const struct scene *scene)
     sim_pause(cluster->sim, scene->x, SECOND_US);
 }
 
-/* S20. The probe of A for all from the beginning waited in a slow connection; X refuses it for its term, when A leads just that one. */
+/* S20. The probe of A for all from the beginning waited in a slow connection; X refuses it for its
+ * term, when A leads just that one. */
 static void a_late_refusal_acknowledges_nothing_that_one_member_has(void **state)
 {
     unsigned planned = 0;

@@ -1,5 +1,6 @@
-/* Changing the members in the simulated world (I9, I11, C12, C13, C19): a joiner catches up before it votes, each refusal has its
- * reason, who was removed stops, and crashes and partitions at any moment leave one configuration. */
+/* Changing the members in the simulated world (I9, I11, C12, C13, C19): a joiner catches up before
+ * it votes, each refusal has its reason, who was removed stops, and crashes and partitions at any
+ * moment leave one configuration. */
 #include "tests/support/test.h"
 
 #include "raft/core/consensus_internal.h"
@@ -329,7 +330,8 @@ static void a_member_that_was_down_when_it_was_removed_is_told_when_it_comes_bac
     cluster_free(cluster);
 }
 
-/* C12: the entry of the configuration before was compacted long ago, and the old leader may have restarted in between. */
+/* C12: the entry of the configuration before was compacted long ago, and the old leader may have
+ * restarted in between. */
 static void rolls_back(uint64_t seed, bool restarts)
 {
     struct cluster *cluster = cluster_up(seed, 4, 3);
@@ -370,7 +372,8 @@ static void a_change_that_was_not_committed_is_rolled_back(void **state)
     }
 }
 
-/* S18: the promotion is in the leader's log alone, the leader restarts, and now both votes are needed. */
+/* S18: the promotion is in the leader's log alone, the leader restarts, and now both votes are
+ * needed. */
 static void a_promotion_that_only_the_leader_knows_blocks_no_election(void **state)
 {
     struct cluster *cluster = cluster_up(13, 2, 1);
@@ -398,7 +401,8 @@ static void a_promotion_that_only_the_leader_knows_blocks_no_election(void **sta
     cluster_free(cluster);
 }
 
-/* S19: a learner may have what the disk of the only voter has lost. cluster.c compares every entry. */
+/* S19: a learner may have what the disk of the only voter has lost. cluster.c compares every
+ * entry. */
 static void a_sole_voter_that_lost_its_tail_begins_a_new_term(void **state)
 {
     (void)state;

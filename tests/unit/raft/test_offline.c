@@ -1,4 +1,5 @@
-/* Work on folders of members that do not run: what is restored or recovered is whole or refused, wherever the power goes. */
+/* Work on folders of members that do not run: what is restored or recovered is whole or refused,
+ * wherever the power goes. */
 #include "tests/support/test.h"
 
 #include "raft/log/founding.h"
@@ -185,7 +186,9 @@ static uint64_t said_incarnation(struct world *w)
     return folder.incarnation;
 }
 
-/* The state that must never be: a cluster of one in the old incarnation, which former members would still listen to. And until the recovery is whole the folder is of the old history: it can be compared. */
+/* The state that must never be: a cluster of one in the old incarnation, which former members would
+ * still listen to. And until the recovery is whole the folder is of the old history: it can be
+ * compared. */
 static void a_recovery_cut_at_any_disk_operation_leaves_the_old_member_or_none_that_others_hear(
     void **state)
 {

@@ -1,4 +1,5 @@
-/* Linearizable reads while the members change (I7, C19): each of them ends, whoever may still confirm it. */
+/* Linearizable reads while the members change (I7, C19): each of them ends, whoever may still
+ * confirm it. */
 #include "tests/support/test.h"
 
 #include "tests/unit/raft/cluster.h"
@@ -13,7 +14,8 @@ static void on_read(void *data, int status, const struct err *err)
     *confirmed += status == 0;
 }
 
-/* Who is left when the other one is removed is a majority: nobody's answer is missing any more, and none comes. */
+/* Who is left when the other one is removed is a majority: nobody's answer is missing any more, and
+ * none comes. */
 static void a_read_ends_when_those_that_it_waits_for_are_removed(void **state)
 {
     struct cluster *cluster = cluster_new_with(1, 2, 2);

@@ -1,5 +1,6 @@
-/* I11: a voter that lost its disk and joins again under its old id, with an empty log, is refused: what its former self had acknowledged,
- * and whom it had voted for, is not known, and while it is filled half a log would have a vote. */
+/* I11: a voter that lost its disk and joins again under its old id, with an empty log, is refused:
+ * what its former self had acknowledged, and whom it had voted for, is not known, and while it is
+ * filled half a log would have a vote. */
 #include "tests/support/test.h"
 
 #include "raft/core/consensus_internal.h"
@@ -17,7 +18,8 @@ static struct network_stream *connect_nowhere(void *context, const char *address
     return connect_real(context, "nowhere", events);
 }
 
-/* A wiped member's next start is that of a new one, which an operator lets join under its old id. */
+/* A wiped member's next start is that of a new one, which an operator lets join under its old
+ * id. */
 static void join_anew(struct cluster *cluster, unsigned node)
 {
     cluster->nodes[node].joins = true;
@@ -25,7 +27,8 @@ static void join_anew(struct cluster *cluster, unsigned node)
     cluster_start(cluster, node, true);
 }
 
-/* I11: half a log, filled by a leader that was elected since, would win with the vote of one that has less. */
+/* I11: half a log, filled by a leader that was elected since, would win with the vote of one that
+ * has less. */
 static void a_voter_that_joins_again_under_its_old_id_is_refused(void **state)
 {
     struct cluster *cluster = cluster_up(13, 3, 3);
@@ -39,7 +42,8 @@ static void a_voter_that_joins_again_under_its_old_id_is_refused(void **state)
     cluster_propose_many(cluster, 60);
     cluster_run(cluster, SECOND_US);
     acknowledged = cluster->acknowledged_index;
-    /* whom its leader knew would be told so: this one leads anew, with the vote of the one that lags */
+    /* whom its leader knew would be told so: this one leads anew, with the vote of the one that
+     * lags */
     cluster_kill(cluster, wiped);
     cluster_kill(cluster, leader);
     sim_wipe(cluster->sim, wiped);
@@ -73,7 +77,8 @@ static void link_both(struct cluster *cluster, unsigned a, unsigned b, bool up)
     sim_link_set(cluster->sim, b, a, up);
 }
 
-/* A leader that took it for a stranger, as its own log ended before the addition, hears that its log is empty before it fills it. */
+/* A leader that took it for a stranger, as its own log ended before the addition, hears that its
+ * log is empty before it fills it. */
 static void a_voter_that_joined_again_is_refused_by_a_leader_that_learnt_of_it_later(void **state)
 {
     struct cluster *cluster = cluster_up(14, 4, 3);
@@ -114,7 +119,8 @@ static void a_voter_that_joined_again_is_refused_by_a_leader_that_learnt_of_it_l
     cluster_free(cluster);
 }
 
-/* Nor does a leader fill it that was sending a snapshot to its former self and has not read its hello. */
+/* Nor does a leader fill it that was sending a snapshot to its former self and has not read its
+ * hello. */
 static void a_snapshot_for_its_former_self_does_not_fill_a_voter_that_joined_again(void **state)
 {
     struct cluster *cluster = cluster_up(15, 3, 3);

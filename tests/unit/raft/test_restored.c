@@ -1,5 +1,5 @@
-/* Members that were restored from one backup begin together, as the founders of a new cluster do (I8, I11): one that is restored again later
- * is a stranger. */
+/* Members that were restored from one backup begin together, as the founders of a new cluster do
+ * (I8, I11): one that is restored again later is a stranger. */
 #include "tests/support/test.h"
 
 #include "raft/log/offline.h"

@@ -164,7 +164,8 @@ static void an_entry_that_comes_back_while_its_first_write_is_under_way_counts_o
     cluster_free(cluster);
 }
 
-/* S22: what a slow disk delays is taken when the leader sends it again, and its silence is not a leader's. */
+/* S22: what a slow disk delays is taken when the leader sends it again, and its silence is not a
+ * leader's. */
 static void a_truncation_waits_for_the_writes_that_are_under_way(void **state)
 {
     const uint64_t of_2[] = {2, 2}, of_3[] = {3};
@@ -199,7 +200,8 @@ static void stored_by(struct cluster *cluster, uint64_t from, uint64_t term, uin
     receive(cluster, from, &sent);
 }
 
-/* S2: its disk hangs, member 2 has stored what it sent at once, and members 3 and 4 lag behind and go on answering. */
+/* S2: its disk hangs, member 2 has stored what it sent at once, and members 3 and 4 lag behind and
+ * go on answering. */
 static void a_leader_that_cannot_write_goes_though_those_that_lag_answer_it(void **state)
 {
     struct cluster *cluster = alone_new();
@@ -226,7 +228,8 @@ static void a_leader_that_cannot_write_goes_though_those_that_lag_answer_it(void
     cluster_free(cluster);
 }
 
-/* S2: and when all voters lag behind its log they get to its first entry, frame after frame, though it holds their answers. */
+/* S2: and when all voters lag behind its log they get to its first entry, frame after frame, though
+ * it holds their answers. */
 static void a_leader_that_cannot_write_fills_those_that_lag(void **state)
 {
     const uint64_t of_2[] = {2, 2, 2, 2};
@@ -288,7 +291,8 @@ static void term_begin(struct cluster *cluster, uint64_t from, uint64_t term)
     assert_uint_equal(member(cluster)->raft.voted_for, 0);
 }
 
-/* The member has entries of leader 3, which nobody compared with those of leader 2, and is in term 4 when a message of 2 comes late. */
+/* The member has entries of leader 3, which nobody compared with those of leader 2, and is in term
+ * 4 when a message of 2 comes late. */
 static void late_append_refused(struct cluster *cluster)
 {
     const uint64_t of_3[] = {3, 3, 3, 3}, of_1[] = {1};
@@ -304,7 +308,8 @@ static void late_append_refused(struct cluster *cluster)
     assert_uint_equal(answer.rejected, 0);
 }
 
-/* S20: the reader of a refusal may lead our term by the time it reads, and 0 as the refused index reads like a success. */
+/* S20: the reader of a refusal may lead our term by the time it reads, and 0 as the refused index
+ * reads like a success. */
 static void a_refusal_for_an_old_term_claims_no_entry(void **state)
 {
     struct cluster *cluster = alone_new();
@@ -315,7 +320,8 @@ static void a_refusal_for_an_old_term_claims_no_entry(void **state)
     cluster_free(cluster);
 }
 
-/* S20 on the other side: members 2 and 3 refused so what this one had sent in term 2, and it leads term 4 when it reads that. */
+/* S20 on the other side: members 2 and 3 refused so what this one had sent in term 2, and it leads
+ * term 4 when it reads that. */
 static void a_refusal_for_an_old_term_commits_nothing_in_a_newer_one(void **state)
 {
     struct cluster *refusing = alone_new(), *cluster;
@@ -365,7 +371,8 @@ static void install(struct cluster *cluster, uint64_t last_term)
     core_leave(member(cluster));
 }
 
-/* S1: libraft installs none whose last index has a newer entry here, and says that all is here. Nor do we while our log is being written. */
+/* S1: libraft installs none whose last index has a newer entry here, and says that all is here. Nor
+ * do we while our log is being written. */
 static void a_snapshot_that_is_not_installed_for_another_entry_is_not_claimed(void **state)
 {
     const uint64_t of_4[] = {4, 4, 4};
@@ -389,7 +396,8 @@ static void a_snapshot_that_is_not_installed_for_another_entry_is_not_claimed(vo
     cluster_free(cluster);
 }
 
-/* S1: what is committed here is replaced by nobody's snapshot, whatever a leader that must be wrong says was there. */
+/* S1: what is committed here is replaced by nobody's snapshot, whatever a leader that must be wrong
+ * says was there. */
 static void a_snapshot_never_replaces_what_is_committed(void **state)
 {
     const uint64_t of_4[] = {4, 4, 4, 4};
@@ -452,7 +460,8 @@ static size_t snapshot_bytes(struct cluster *cluster, uint8_t *bytes, size_t siz
     return length;
 }
 
-/* S1: nor is it ignored for ever: what is here at its end is of a newer term, and was never committed. */
+/* S1: nor is it ignored for ever: what is here at its end is of a newer term, and was never
+ * committed. */
 static void a_snapshot_replaces_a_newer_tail_that_was_never_committed(void **state)
 {
     const uint64_t of_4[] = {4, 4, 4, 4}, of_5[] = {5};
@@ -492,7 +501,8 @@ static void a_snapshot_replaces_a_newer_tail_that_was_never_committed(void **sta
     cluster_free(cluster);
 }
 
-/* S16, I9: the write of a change ends when it is committed already and the next one is in the log. */
+/* S16, I9: the write of a change ends when it is committed already and the next one is in the
+ * log. */
 static void a_change_that_is_stored_late_does_not_take_the_place_of_the_next(void **state)
 {
     struct cluster *cluster = patient_new(60000);

@@ -6,7 +6,8 @@
 
 enum { SECOND_US = 1000000 };
 
-/* Two of three members go on until the third one, which is down, needs a snapshot with so large a state. */
+/* Two of three members go on until the third one, which is down, needs a snapshot with so large a
+ * state. */
 static struct cluster *cluster_ahead(uint64_t seed, uint64_t ballast_bytes, unsigned *ret_leader,
                                      unsigned *ret_late)
 {
@@ -95,7 +96,8 @@ static void slow_disk(struct cluster_node *node, uint64_t last_us)
     node->disk.sync = sync_watched;
 }
 
-/* Longer than TRANSFER_STALL_MS: nothing moves, but the file is good, and another stream of it would take as long. */
+/* Longer than TRANSFER_STALL_MS: nothing moves, but the file is good, and another stream of it
+ * would take as long. */
 static void a_last_piece_that_takes_a_minute_fills_the_member_all_the_same(void **state)
 {
     unsigned leader, late;
@@ -115,7 +117,8 @@ static void a_last_piece_that_takes_a_minute_fills_the_member_all_the_same(void 
     cluster_free(cluster);
 }
 
-/* But not for ever: its leader would keep the file open and put its own snapshots off for it. What comes back in the end is good all the same. */
+/* But not for ever: its leader would keep the file open and put its own snapshots off for it. What
+ * comes back in the end is good all the same. */
 static void a_receiver_whose_disk_hangs_lets_the_stream_end(void **state)
 {
     unsigned leader, late;
@@ -137,7 +140,8 @@ static void a_receiver_whose_disk_hangs_lets_the_stream_end(void **state)
     cluster_free(cluster);
 }
 
-/* Or the last piece waits for all of it to reach the disk, and what is written to the log meanwhile does too. */
+/* Or the last piece waits for all of it to reach the disk, and what is written to the log meanwhile
+ * does too. */
 static void what_arrives_is_synced_in_parts(void **state)
 {
     unsigned leader, late;
@@ -214,8 +218,8 @@ static void send_unread(struct network_stream *stream, uint8_t *take_bytes, size
         dial_network.send(stream, take_bytes, length);
 }
 
-/* The member finds its connection broken and dials again, and that arrives before the end of the old one, whose acknowledgements
- * nobody reads any more. Both would wait for TRANSFER_STALL_MS. */
+/* The member finds its connection broken and dials again, and that arrives before the end of the
+ * old one, whose acknowledgements nobody reads any more. Both would wait for TRANSFER_STALL_MS. */
 static void a_snapshot_begins_again_when_its_receiver_dials_anew(void **state)
 {
     static const struct err err = {ERR_UNAVAILABLE, "reset"};

@@ -1,4 +1,5 @@
-/* A leader that gives leadership up by force: it leads no more at once, and one of the others is elected, also when all of them lag. */
+/* A leader that gives leadership up by force: it leads no more at once, and one of the others is
+ * elected, also when all of them lag. */
 #include "tests/support/test.h"
 
 #include <stdlib.h>
@@ -116,8 +117,8 @@ static void a_leader_that_gives_up_is_followed_by_another(void **state)
     }
 }
 
-/* Nobody takes its hand-over, as none has all of its log: that is longer than any other's, and its vote is lost to them. One of them has not
- * even all that was committed. */
+/* Nobody takes its hand-over, as none has all of its log: that is longer than any other's, and its
+ * vote is lost to them. One of them has not even all that was committed. */
 static void gives_up_beside_who_lag(uint64_t seed, unsigned count)
 {
     struct cluster *cluster = up(seed, count);

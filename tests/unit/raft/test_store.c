@@ -382,7 +382,8 @@ static void bootstrap_may_be_cut_short_anywhere(void **state)
     }
 }
 
-/* What the disk does not read is neither damaged nor absent: the member says where it was, and changes nothing. Returns whether it runs. */
+/* What the disk does not read is neither damaged nor absent: the member says where it was, and
+ * changes nothing. Returns whether it runs. */
 static bool started_beside_a_read_error(struct cluster *cluster, uint64_t reads)
 {
     struct err err;
@@ -437,7 +438,8 @@ static void a_member_without_its_vote_is_refused(void **state)
     cluster_free(cluster);
 }
 
-/* A snapshot that rotted, or went away, while its member runs: whom it cannot fill gets another one, which is taken for that. */
+/* A snapshot that rotted, or went away, while its member runs: whom it cannot fill gets another
+ * one, which is taken for that. */
 static void a_leader_without_a_good_snapshot_takes_another_for_who_needs_it(void **state)
 {
     (void)state;
@@ -476,8 +478,9 @@ static void a_leader_without_a_good_snapshot_takes_another_for_who_needs_it(void
     }
 }
 
-/* The one that it installs ends before the one that it is to get next, which could not be read: its answer would be that of a member that is
- * still at it, and libraft would leave it alone for 10 s. It is asked again, also while it refuses what it has no place for yet. */
+/* The one that it installs ends before the one that it is to get next, which could not be read: its
+ * answer would be that of a member that is still at it, and libraft would leave it alone for 10 s.
+ * It is asked again, also while it refuses what it has no place for yet. */
 static void a_member_that_installs_one_while_the_next_cannot_be_read_is_asked_again(void **state)
 {
     struct cluster *cluster = cluster_new(7, 3);

@@ -32,7 +32,8 @@ static int write_full(struct disk_file *file, uint64_t offset, const void *bytes
     return write_real(file, offset, bytes, length, err);
 }
 
-/* It gives back what it had taken, says why, and is tried again as soon as there is room: it was due by bytes. */
+/* It gives back what it had taken, says why, and is tried again as soon as there is room: it was
+ * due by bytes. */
 static void a_snapshot_that_fills_the_disk_is_removed_and_taken_later(void **state)
 {
     struct cluster *cluster = cluster_new(36, 1);

@@ -1,5 +1,6 @@
-/* What a member says with a rule of raft/RULES.md and without it, in a small scene of messages that are fed by hand. The transcripts stand in
- * that document, one under each rule: this test makes them and compares. */
+/* What a member says with a rule of raft/RULES.md and without it, in a small scene of messages that
+ * are fed by hand. The transcripts stand in that document, one under each rule: this test makes
+ * them and compares. */
 #include "tests/support/test.h"
 
 #include <stdarg.h>

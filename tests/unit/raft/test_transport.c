@@ -198,7 +198,8 @@ static void silent_strangers_keep_no_member_out(void **state)
     transport_close(&transport);
 }
 
-/* I11 and the rule of certificates: a hello is believed only of whom the network has seen to be that member. */
+/* I11 and the rule of certificates: a hello is believed only of whom the network has seen to be
+ * that member. */
 static void a_hello_in_anothers_name_is_refused(void **state)
 {
     struct network_stream *stream;
@@ -258,7 +259,8 @@ static void a_dial_that_hangs_is_given_up_and_repeated(void **state)
     transport_close(&transport);
 }
 
-/* Its connection of before is gone; its hello was under way for longer than that of the next one, by whoever it was sent. */
+/* Its connection of before is gone; its hello was under way for longer than that of the next one,
+ * by whoever it was sent. */
 static void a_hello_on_an_older_connection_takes_no_place(void **state)
 {
     struct network_stream *older, *newer;
@@ -282,7 +284,8 @@ static void a_hello_on_an_older_connection_takes_no_place(void **state)
     transport_close(&transport);
 }
 
-/* As many copies as there are places call; one that answers in a member's place says that this member is none of ours. */
+/* As many copies as there are places call; one that answers in a member's place says that this
+ * member is none of ours. */
 static void copies_that_call_hide_none_that_answers(void **state)
 {
     struct consensus_foreign said = {.id = 2, .incarnation = 9};

@@ -1,5 +1,5 @@
-/* Three members in one process on a real loop, loopback and disk: elect, commit, fail over, catch up by snapshot; in plain text and
- * over TLS. */
+/* Three members in one process on a real loop, loopback and disk: elect, commit, fail over, catch
+ * up by snapshot; in plain text and over TLS. */
 #include "tests/support/tls_site.h"
 
 #include <arpa/inet.h>
@@ -414,7 +414,8 @@ static void copy_counted(void)
     copies++;
 }
 
-/* Without fork(2): a member with gigabytes of state would stand still while its page tables are copied. */
+/* Without fork(2): a member with gigabytes of state would stand still while its page tables are
+ * copied. */
 static void three_members_commit_fail_over_and_catch_up_by_snapshot(void **state)
 {
     unsigned old, late;

@@ -336,7 +336,8 @@ static void a_log_that_was_cut_or_taken_away_is_refused(void **state)
     sim_free(f.sim);
 }
 
-/* I11: without a word in the log itself, an end that was zeroed at any record looks like one that was never written. */
+/* I11: without a word in the log itself, an end that was zeroed at any record looks like one that
+ * was never written. */
 static void an_end_that_was_zeroed_is_refused_with_path_and_offset(void **state)
 {
     struct fixture f;
@@ -385,7 +386,8 @@ static void a_last_segment_that_was_removed_is_refused(void **state)
     sim_free(f.sim);
 }
 
-/* The bound follows the log down before it is cut, and both of its copies do: neither can accuse it later. */
+/* The bound follows the log down before it is cut, and both of its copies do: neither can accuse it
+ * later. */
 static void a_log_that_was_cut_on_purpose_opens_from_either_copy_of_the_bound(void **state)
 {
     (void)state;
@@ -506,7 +508,8 @@ static void crc32c_matches_the_published_vectors(void **state)
         assert_uint_equal(crc32c(0, zeros, length), crc32c_by_slicing(0, zeros, length));
 }
 
-/* I11: the bound is no reason to refuse a log that was cut or replaced on purpose, whenever the power goes. */
+/* I11: the bound is no reason to refuse a log that was cut or replaced on purpose, whenever the
+ * power goes. */
 static void a_power_cut_while_the_log_is_cut_never_looks_like_a_loss(void **state)
 {
     uint64_t seed = test_seed();
@@ -555,8 +558,9 @@ static void a_power_cut_while_the_log_is_cut_never_looks_like_a_loss(void **stat
     }
 }
 
-/* The process ends, by a kill or of a failed sync, while the log is cut, and the system goes on: the next process sees what it had
- * written, and some of it is not on the platter. What is acknowledged then survives the power cut that follows (I6 on one disk). */
+/* The process ends, by a kill or of a failed sync, while the log is cut, and the system goes on:
+ * the next process sees what it had written, and some of it is not on the platter. What is
+ * acknowledged then survives the power cut that follows (I6 on one disk). */
 static void what_a_process_left_in_the_cache_is_stored_before_it_is_built_upon(void **state)
 {
     uint64_t seed = test_seed();

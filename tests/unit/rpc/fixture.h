@@ -1,7 +1,7 @@
 /* A server with small services, raw sockets and a client in one loop.
  *
- * Flow     fixture_open → fixture_channel / fixture_raw → fixture_run until a condition → fixture_close, which checks that nothing
- *          is left in the loop.
+ * Flow     fixture_open → fixture_channel / fixture_raw → fixture_run until a condition →
+ *          fixture_close, which checks that nothing is left in the loop.
  */
 #ifndef CKPT_TESTS_UNIT_RPC_FIXTURE_H
 #define CKPT_TESTS_UNIT_RPC_FIXTURE_H
@@ -31,8 +31,9 @@ struct fixture {
     bool drained;
 };
 
-/* Methods: /test.T/Echo (unary), /test.T/Fail (unary: "code text" → status), /test.T/Hold (unary, not answered), /test.T/Chat (both
- * stream: echoes), /test.T/Flood (server streams `flood_left` messages of 1 KiB), /test.T/Sum (client streams: replies the count). */
+/* Methods: /test.T/Echo (unary), /test.T/Fail (unary: "code text" → status), /test.T/Hold (unary,
+ * not answered), /test.T/Chat (both stream: echoes), /test.T/Flood (server streams `flood_left`
+ * messages of 1 KiB), /test.T/Sum (client streams: replies the count). */
 void fixture_open(struct fixture *fixture, const struct rpc_server_config *config);
 void fixture_open_unix(struct fixture *fixture, const struct rpc_server_config *config);
 struct rpc_channel *fixture_channel(struct fixture *fixture,
@@ -71,7 +72,8 @@ void fixture_still_answers(struct fixture *fixture);
 int fixture_raw(struct fixture *fixture);
 int fixture_raw_from(struct fixture *fixture, unsigned host); /* 127.0.0.`host` */
 int fixture_raw_unix(struct fixture *fixture);
-/* Runs the loop until the peer closed the socket; returns how many bytes came before, -1 when it stays open. */
+/* Runs the loop until the peer closed the socket; returns how many bytes came before, -1 when it
+ * stays open. */
 ssize_t fixture_raw_closed(struct fixture *fixture, int fd);
 
 #endif

@@ -1,4 +1,5 @@
-/* HTTP/2 frames by hand, for peers that do what no library does. Blocking writes into a test's raw socket. */
+/* HTTP/2 frames by hand, for peers that do what no library does. Blocking writes into a test's raw
+ * socket. */
 #ifndef CKPT_TESTS_UNIT_RPC_RAW_H
 #define CKPT_TESTS_UNIT_RPC_RAW_H
 
@@ -26,7 +27,8 @@ enum { RAW_END_STREAM = 1, RAW_ACK = 1, RAW_END_HEADERS = 4 };
 void raw_frame(struct buf *out, uint8_t type, uint8_t flags, uint32_t stream, const void *payload,
                size_t length);
 void raw_preface(struct buf *out); /* with an empty SETTINGS */
-/* A gRPC request's headers; extra "name\0value" pairs may be NULL. Literals without indexing: no compression state. */
+/* A gRPC request's headers; extra "name\0value" pairs may be NULL. Literals without indexing: no
+ * compression state. */
 void raw_request(struct buf *out, uint32_t stream, const char *path, uint8_t flags,
                  const char *name, const char *value);
 void raw_header(struct buf *block, const char *name, const char *value);

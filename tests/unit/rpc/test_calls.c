@@ -163,8 +163,9 @@ static size_t calls_active(const struct fixture *fixture)
     return stats.calls_active;
 }
 
-/* Were the stream reset at the deadline, a client whose own one ends a little later would take that for a cancellation, which nobody
- * repeats. A peer that gives the call up never gets an end of its memory's use all the same. */
+/* Were the stream reset at the deadline, a client whose own one ends a little later would take that
+ * for a cancellation, which nobody repeats. A peer that gives the call up never gets an end of its
+ * memory's use all the same. */
 static void an_answer_under_way_outlives_its_deadline_for_a_moment(void **state)
 {
     enum { DEADLINE_MS = 50, LATER_MS = 300 };
@@ -199,7 +200,8 @@ static void an_answer_under_way_outlives_its_deadline_for_a_moment(void **state)
     fixture_close(&fixture);
 }
 
-/* The client's deadline ends the call there; the server's own timer frees it even when the client says nothing. */
+/* The client's deadline ends the call there; the server's own timer frees it even when the client
+ * says nothing. */
 static void a_deadline_ends_the_call_on_both_sides(void **state)
 {
     struct fixture fixture;

@@ -1,4 +1,5 @@
-/* Peers that misbehave, limits of connections, keepalive, drain: the server closes what it must and leaks nothing. */
+/* Peers that misbehave, limits of connections, keepalive, drain: the server closes what it must and
+ * leaks nothing. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -403,7 +404,8 @@ static double processor_ms(void)
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e3;
 }
 
-/* Without a free descriptor the server neither spins nor stops listening: it spends libuv's reserve, or else its own. */
+/* Without a free descriptor the server neither spins nor stops listening: it spends libuv's
+ * reserve, or else its own. */
 static void out_of_descriptors(bool libuv_reserve)
 {
     struct fixture fixture;
@@ -544,7 +546,8 @@ static void a_server_that_stopped_answering_is_noticed(void **state)
     fixture_close(&fixture);
 }
 
-/* The kernel answers for a process that never does; then its queue is full, and what comes is dropped without an answer. */
+/* The kernel answers for a process that never does; then its queue is full, and what comes is
+ * dropped without an answer. */
 static void a_dial_that_hangs_is_given_up(void **state)
 {
     const struct rpc_channel_config config = {.connect_timeout_ms = 100};

@@ -1,4 +1,5 @@
-/* Many connections at once: who has to make way, and how much of what they send is worked on in one round of the loop. */
+/* Many connections at once: who has to make way, and how much of what they send is worked on in one
+ * round of the loop. */
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -34,7 +35,8 @@ static void silent_connections_make_way_for_new_ones(void **state)
     fixture_close(&fixture);
 }
 
-/* A user of the machine does not take the unix socket from the others, nor by connections that do speak. */
+/* A user of the machine does not take the unix socket from the others, nor by connections that do
+ * speak. */
 static void a_user_has_half_of_a_unix_socket(void **state)
 {
     enum { COUNT = 12, MAX = 16 };

@@ -1,4 +1,5 @@
-/* Accounts of frames without use: what floods is stopped soon, what a busy and well-behaved peer does is not. */
+/* Accounts of frames without use: what floods is stopped soon, what a busy and well-behaved peer
+ * does is not. */
 #include "src/rpc/police.h"
 
 #include "tests/support/test.h"
@@ -55,7 +56,8 @@ static void a_drip_within_the_rate_is_taken_for_ever(void **state)
     }
 }
 
-/* Two WINDOW_UPDATEs for each DATA frame that it got, and a burst of them when a thousand calls begin and end together. */
+/* Two WINDOW_UPDATEs for each DATA frame that it got, and a burst of them when a thousand calls
+ * begin and end together. */
 static void a_busy_reader_is_no_flood(void **state)
 {
     struct rpc_police police;
@@ -84,7 +86,8 @@ static void a_busy_reader_is_no_flood(void **state)
     assert_in_range(taken(&police, 0, WINDOW_UPDATE), 0, RPC_POLICE_LOOSE_MOST);
 }
 
-/* A client in Go sends a PING for DATA that it got, as soon as the last one was answered, for as long as a stream lasts. */
+/* A client in Go sends a PING for DATA that it got, as soon as the last one was answered, for as
+ * long as a stream lasts. */
 static void who_reads_a_stream_may_measure_the_path(void **state)
 {
     struct rpc_police police;

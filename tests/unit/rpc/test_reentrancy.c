@@ -1,4 +1,5 @@
-/* Handlers that pull down what called them: the sanitizers tell whether anything was touched afterwards. */
+/* Handlers that pull down what called them: the sanitizers tell whether anything was touched
+ * afterwards. */
 #include "src/base/check.h"
 #include "tests/unit/rpc/fixture.h"
 

@@ -1,4 +1,5 @@
-/* Calls over TLS: what works as without it, who is refused with which words, and that nothing is left of a refused connection. */
+/* Calls over TLS: what works as without it, who is refused with which words, and that nothing is
+ * left of a refused connection. */
 #include <openssl/ssl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -160,7 +161,8 @@ static void a_stranger_is_refused_and_told_why(void **state)
     site_close(&foreign);
 }
 
-/* Trusts the server's CA, but has a certificate of its own one: the server's alert must reach it. */
+/* Trusts the server's CA, but has a certificate of its own one: the server's alert must reach
+ * it. */
 static void a_certificate_of_another_ca_gets_the_servers_reason(void **state)
 {
     struct tls_context *stranger;

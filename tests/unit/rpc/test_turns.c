@@ -1,4 +1,5 @@
-/* Large answers: made when their readers can take them, by turns, and never more of them than are being read. */
+/* Large answers: made when their readers can take them, by turns, and never more of them than are
+ * being read. */
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -88,7 +89,8 @@ static void put_windows(struct buf *out, uint32_t stream_bytes)
     raw_frame(out, RAW_WINDOW, 0, 0, increment, sizeof(increment));
 }
 
-/* From 127.0.0.`host`, `count` calls that say `text`; what the socket does not take at once goes while the loop runs. */
+/* From 127.0.0.`host`, `count` calls that say `text`; what the socket does not take at once goes
+ * while the loop runs. */
 static int ask(unsigned host, uint32_t count, uint32_t window_bytes, const char *text)
 {
     int fd = fixture_raw_from(&large.fixture, host);
@@ -127,7 +129,8 @@ static bool read_until_made(const int *fds, size_t count, size_t made)
     return large.made >= made;
 }
 
-/* What a connection may hold: what it was offered before the last answer, that answer, and what waits for the socket. */
+/* What a connection may hold: what it was offered before the last answer, that answer, and what
+ * waits for the socket. */
 enum { CONNECTION_BYTES = RPC_H2_BATCH_BYTES + ANSWER_BYTES + 3 * RPC_H2_BATCH_BYTES };
 
 static void a_reader_of_many_answers_costs_the_memory_of_one(void **state)
@@ -144,7 +147,8 @@ static void a_reader_of_many_answers_costs_the_memory_of_one(void **state)
         close(fds[i]);
 }
 
-/* Runs the loop until `*count` is `wanted`, however loaded the machine is, and for some rounds more, in which it may go beyond it. */
+/* Runs the loop until `*count` is `wanted`, however loaded the machine is, and for some rounds
+ * more, in which it may go beyond it. */
 static void run_until(const size_t *count, size_t wanted)
 {
     enum { ROUNDS_MORE = 100 };
@@ -214,7 +218,8 @@ static void owners_take_turns(void **state)
         close(fds[i]);
 }
 
-/* Readers that begin every answer and end none: what they hold has a limit while it is made, and others do not notice. */
+/* Readers that begin every answer and end none: what they hold has a limit while it is made, and
+ * others do not notice. */
 static void an_owner_that_is_full_waits_alone(void **state)
 {
     enum { CROWD = 20, CALLS = 110, OWNER_MAX_BYTES = 128 << 20 };
@@ -245,7 +250,8 @@ static void fill(unsigned host, int *fds, size_t count)
         uv_run(&large.fixture.loop, UV_RUN_NOWAIT);
 }
 
-/* What the readers of one identity leave lying does not hold up its streams that are read, such as the orders of an agent. */
+/* What the readers of one identity leave lying does not hold up its streams that are read, such as
+ * the orders of an agent. */
 static void a_stream_that_is_read_goes_on_while_its_owner_is_full(void **state)
 {
     enum { CROWD = 20, MESSAGES = 32 };

@@ -86,7 +86,8 @@ static int open_unread(struct fixture *fixture, unsigned host, uint32_t count)
     return fd;
 }
 
-/* Opens the windows of its answers, one after the other, by `bytes` now and then and answers PINGs, for `ms` or until it is closed. */
+/* Opens the windows of its answers, one after the other, by `bytes` now and then and answers PINGs,
+ * for `ms` or until it is closed. */
 static bool dripped(struct fixture *fixture, int fd, uint32_t bytes, uint64_t ms)
 {
     uint64_t until_ms = uv_now(&fixture->loop) + ms;
@@ -203,7 +204,8 @@ static bool answers(struct fixture *fixture, unsigned host)
     return after.by_status[RPC_OK] > before.by_status[RPC_OK];
 }
 
-/* One identity (here: one address) has half of the room; the others do not notice that it has used it up. */
+/* One identity (here: one address) has half of the room; the others do not notice that it has used
+ * it up. */
 static void one_peer_does_not_take_the_room_of_all(void **state)
 {
     enum { READERS = 12 };

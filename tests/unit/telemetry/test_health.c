@@ -273,7 +273,8 @@ static void count_xids(double count, uint64_t now_us)
     health_heard(&health, 1, now_us);
 }
 
-/* dcgm-exporter's count by kind has no series before the first event of that kind, nor after the last one left its window. */
+/* dcgm-exporter's count by kind has no series before the first event of that kind, nor after the
+ * last one left its window. */
 static void recent_xids_count_when_they_become_more(void **state)
 {
     (void)state;

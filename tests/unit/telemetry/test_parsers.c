@@ -1,4 +1,5 @@
-/* SMD, Redfish and Prometheus documents: what they say, and what strangers may send instead (S1-051). */
+/* SMD, Redfish and Prometheus documents: what they say, and what strangers may send instead
+ * (S1-051). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* What the VMS of a VAST cluster says, and what strangers may send instead (S1-005, S1-052, S1-061). */
+/* What the VMS of a VAST cluster says, and what strangers may send instead (S1-005, S1-052,
+ * S1-061). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

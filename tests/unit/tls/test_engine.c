@@ -1,4 +1,5 @@
-/* Two engines and the bytes between them: who is taken, who is refused, and what is said about it. */
+/* Two engines and the bytes between them: who is taken, who is refused, and what is said about
+ * it. */
 #include "src/tls/engine.h"
 #include "tests/support/tls_site.h"
 
@@ -149,7 +150,8 @@ static void a_client_expects_a_replica_of_its_own_cluster_and_that_very_member(v
     tls_context_free(other_member);
 }
 
-/* The certificate is of the right CA and may serve nobody: OpenSSL's purpose check refuses it before the identity is looked at. */
+/* The certificate is of the right CA and may serve nobody: OpenSSL's purpose check refuses it
+ * before the identity is looked at. */
 static void an_agent_cannot_play_a_server(void **state)
 {
     struct end client = end_new(agent, TLS_CLIENT, "h2");

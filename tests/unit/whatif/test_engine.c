@@ -1,4 +1,5 @@
-/* The simulated cluster: what one event does to one job by hand, what any run must satisfy, how storage is shared. */
+/* The simulated cluster: what one event does to one job by hand, what any run must satisfy, how
+ * storage is shared. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +48,8 @@ static struct whatif_ledger one_job_run(struct one_job *one, enum whatif_rule ru
     return ledger;
 }
 
-/* Hourly: written from 3600 to 3700 s, failure at 5000 s: 1300 s are lost, 300 + 180 + 100 s until it computes again */
+/* Hourly: written from 3600 to 3700 s, failure at 5000 s: 1300 s are lost, 300 + 180 + 100 s until
+ * it computes again */
 static void failure_takes_what_was_not_saved(void **state)
 {
     struct one_job one;
@@ -71,7 +73,8 @@ static void failure_takes_what_was_not_saved(void **state)
     unlink(one.path);
 }
 
-/* A failure during the write: the write is nothing, and what was computed before it is lost with it */
+/* A failure during the write: the write is nothing, and what was computed before it is lost with
+ * it */
 static void failure_during_a_write_leaves_the_checkpoint_before_it(void **state)
 {
     struct one_job one;
@@ -89,7 +92,8 @@ static void failure_during_a_write_leaves_the_checkpoint_before_it(void **state)
     unlink(one.path);
 }
 
-/* S1-094: walltimes of 2 h: the plain period loses what came after the first hour, the model nothing but its margin */
+/* S1-094: walltimes of 2 h: the plain period loses what came after the first hour, the model
+ * nothing but its margin */
 static void last_safe_slot_saves_the_end_of_each_allocation(void **state)
 {
     struct one_job one;
@@ -126,7 +130,8 @@ static struct whatif_ledger run_small(const char *name, enum whatif_rule rule, u
     return ledger;
 }
 
-/* I37: the same inputs give the same bits, for every rule and scenario; the ledger balances or the engine aborts */
+/* I37: the same inputs give the same bits, for every rule and scenario; the ledger balances or the
+ * engine aborts */
 static void runs_are_functions_of_their_arguments(void **state)
 {
     uint64_t seed = test_seed();
@@ -145,7 +150,8 @@ static void runs_are_functions_of_their_arguments(void **state)
     }
 }
 
-/* A cluster's own policy counts in what is replayed: what a checkpoint costs beside its bytes, and how rarely and often they are. */
+/* A cluster's own policy counts in what is replayed: what a checkpoint costs beside its bytes, and
+ * how rarely and often they are. */
 static void the_policy_s_pause_and_intervals_count(void **state)
 {
     static const char *const quiesce[] = {"quiesce_s=30", NULL};
@@ -171,7 +177,8 @@ static void the_policy_s_pause_and_intervals_count(void **state)
     assert_true(eager.checkpoints > 2 * bold.checkpoints);
 }
 
-/* Who knows the hazard writes when the model says so, not because six hours are over; who does not know it yet is held to them. */
+/* Who knows the hazard writes when the model says so, not because six hours are over; who does not
+ * know it yet is held to them. */
 static void the_longest_interval_binds_while_the_hazard_is_unsure(void **state)
 {
     static const char *const told[] = {"learn=0", "max_interval_s=1800", NULL};
@@ -183,8 +190,8 @@ static void the_longest_interval_binds_while_the_hazard_is_unsure(void **state)
     assert_memory_equal(&bound, &free_to, sizeof(bound));
 }
 
-/* What the broker does not know in advance the simulated one does not know either, and learns: alarms are believed to announce nothing at
- * first, demands not to come. */
+/* What the broker does not know in advance the simulated one does not know either, and learns:
+ * alarms are believed to announce nothing at first, demands not to come. */
 static void what_is_learned_is_worth_nearly_what_is_told(void **state)
 {
     static const char *const scenarios[] = {"alarms", "preemption", "exponential"};
@@ -283,8 +290,8 @@ static void every_rule_meets_the_same_events(void **state)
     }
 }
 
-/* At a constant hazard the model is Young/Daly; with alarms, busy queues and shared storage it is better, and never beats the
- * oracle. The numbers themselves are make bench-policy's. */
+/* At a constant hazard the model is Young/Daly; with alarms, busy queues and shared storage it is
+ * better, and never beats the oracle. The numbers themselves are make bench-policy's. */
 static void model_wins_where_it_knows_more(void **state)
 {
     static const char *const scenarios[] = {"alarms-more", "preemption", "walltime", "contention"};

@@ -1,4 +1,5 @@
-/* Histories as files: what is written is read back and wastes the same; what makes no sense is refused by line. */
+/* Histories as files: what is written is read back and wastes the same; what makes no sense is
+ * refused by line. */
 #include <stdio.h>
 #include <string.h>
 
