@@ -22,6 +22,10 @@
 
 enum { BACKLOG = 1024 };
 
+/* Every error of a TCP listener ends with this; callers add the name of their setting in front. */
+#define ANOTHER_ADDRESS                                                                            \
+    "give an address of this host that nobody listens on (ss -ltnp says who does)"
+
 struct network_listener {
     union net_socket uv;
     uv_idle_t accepting;
@@ -162,13 +166,13 @@ static int listener_bind_tcp(struct network_listener *listener,
     snprintf(port, sizeof(port), "%u", address->port);
     error = getaddrinfo(address->host, port, &hints, &found);
     if (error != 0)
-        return err_set(err, ERR_INVALID, "cannot find address %s: %s", address->host,
-                       gai_strerror(error));
+        return err_set(err, ERR_INVALID, "cannot find address %s: %s; " ANOTHER_ADDRESS,
+                       address->host, gai_strerror(error));
     error = uv_tcp_bind(&listener->uv.tcp, found->ai_addr, 0);
     freeaddrinfo(found);
     return error == 0 ? 0
-                      : err_set(err, ERR_IO, "cannot bind %s:%u: %s", address->host, address->port,
-                                uv_strerror(error));
+                      : err_set(err, ERR_IO, "cannot bind %s:%u: %s; " ANOTHER_ADDRESS,
+                                address->host, address->port, uv_strerror(error));
 }
 
 static int listener_open(struct network_listener *listener, const struct network_address *address,
@@ -182,10 +186,8 @@ static int listener_open(struct network_listener *listener, const struct network
     error = uv_listen(&listener->uv.stream, BACKLOG, listener_connection);
     if (error == 0)
         return 0;
-    return err_set(err, ERR_IO,
-                   "cannot listen on %s: %s; give an address of this host that nobody listens on "
-                   "(ss -ltnp says who does)",
-                   text, uv_strerror(error));
+    return err_set(err, ERR_IO, "cannot listen on %s: %s; " ANOTHER_ADDRESS, text,
+                   uv_strerror(error));
 }
 
 static struct network_listener *listener_new(uv_loop_t *loop, bool local, bool watchful)

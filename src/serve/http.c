@@ -254,7 +254,9 @@ int http_open(uv_loop_t *loop, const char *address, const struct http_site *site
     http->daemon = start_daemon(http, &where);
     if (http->daemon == NULL) {
         free(http);
-        return err_set(err, ERR_IO, "http: cannot listen on %s: address in use or not permitted",
+        return err_set(err, ERR_IO,
+                       "http: cannot listen on %s: address in use or not permitted; give an "
+                       "address of this host that nobody listens on (ss -ltnp says who does)",
                        address);
     }
     info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_BIND_PORT);

@@ -213,6 +213,25 @@ def configurations_are_refused_with_line_and_next_step():
         cluster.stop()
 
 
+def a_busy_address_is_refused_with_one_next_step():
+    """Each listener names its address and says once what to do."""
+    with Cluster(members=1) as cluster, socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        address = f"127.0.0.1:{busy.getsockname()[1]}"
+        taken, text = cluster.dir / "taken.yaml", cluster.config.read_text()
+        for listener in (cluster.members[0].api, cluster.members[0].raft, cluster.members[0].http):
+            taken.write_text(text.replace(listener, address))
+            result = ckptd(cluster, "--name", "n1", "--bootstrap", "--data-dir", str(cluster.dir / f"of-{listener}"), config=taken)
+            assert result.returncode != 0 and address in result.stderr, result.stderr
+            assert result.stderr.count("give an address of this host") == 1, result.stderr
+        agent = cluster.dir / "agent.yaml"
+        agent.write_text(f'brokers: "{cluster.members[0].api}"\nhttp: "{address}"\n')
+        result = subprocess.run([str(BIN / "ckpt-agentd"), "--config", str(agent), "--name", "a", "--socket", str(cluster.dir / "a.sock"),
+                                 "--state-dir", str(cluster.dir / "a")], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=20)
+        assert result.returncode != 0 and result.stderr.count("give an address of this host") == 1, result.stderr
+
+
 def an_agents_configuration_is_checked_with_its_certificate():
     """What --check-config calls right, the agent starts with: also its certificate is read and must be this node's. U2."""
     def check(text):
@@ -277,5 +296,5 @@ def a_damaged_log_is_refused_with_path_and_offset():
 if __name__ == "__main__":
     sys.exit(tap([garbage_on_every_port_leaves_the_cluster_serving, bad_requests_are_refused_by_name_and_number,
                   the_command_line_refuses_bad_numbers_with_usage, closed_files_end_the_command_line_cleanly,
-                  configurations_are_refused_with_line_and_next_step, an_agents_configuration_is_checked_with_its_certificate,
+                  configurations_are_refused_with_line_and_next_step, a_busy_address_is_refused_with_one_next_step, an_agents_configuration_is_checked_with_its_certificate,
                   folders_of_others_are_refused, a_damaged_log_is_refused_with_path_and_offset]))

@@ -470,16 +470,6 @@ static void daemon_add_parts(struct daemon *daemon)
     daemon->leader_watch = leader_watch_new(broker);
 }
 
-static int listen_failed(const char *what, struct err *err)
-{
-    const struct err why = *err;
-
-    return err_set(err, why.code,
-                   "%s: %.400s; give an address of this host that nobody listens on (ss -ltnp says "
-                   "who does)",
-                   what, why.text);
-}
-
 static int daemon_listen(struct daemon *daemon, struct err *err)
 {
     struct broker *broker = &daemon->broker;
@@ -488,7 +478,7 @@ static int daemon_listen(struct daemon *daemon, struct err *err)
     char address[sizeof("unix:") + 108];
 
     if (rpc_server_listen(broker->rpc, config->self->api, err) != 0)
-        return listen_failed("api address", err);
+        return err_wrap(err, "api address");
     if (config->unix_socket[0] != '\0') {
         snprintf(address, sizeof(address), "unix:%s", config->unix_socket);
         if (rpc_server_listen(broker->rpc, address, err) != 0)
@@ -496,7 +486,7 @@ static int daemon_listen(struct daemon *daemon, struct err *err)
     }
     if (config->self->http[0] != '\0' &&
         http_open(broker->loop, config->self->http, &site, &broker->http, err) != 0)
-        return listen_failed("http address", err);
+        return -1;
     return 0;
 }
 
