@@ -130,6 +130,20 @@ static int draw(struct consensus *consensus, struct err *err)
     return 0;
 }
 
+/* The first log is written when the others are there, which may be hours later: its operator hears
+ * now that it will not fit. */
+static int room_for_log(struct folder *folder, struct err *err)
+{
+    uint64_t segment = folder->segment_bytes != 0 ? folder->segment_bytes : WAL_SEGMENT_BYTES;
+
+    folder_check_space(folder);
+    if (folder->free_bytes >= 2 * segment)
+        return 0;
+    return err_set(err, ERR_FULL,
+                   "%s: No space left: %" PRIu64 " bytes are free and the first log needs %" PRIu64,
+                   folder->path, folder->free_bytes, 2 * segment);
+}
+
 int core_founding_open(struct consensus *consensus, struct err *err)
 {
     struct founding *founding = &consensus->founding;
@@ -151,6 +165,8 @@ int core_founding_open(struct consensus *consensus, struct err *err)
                        consensus->cluster_id);
     if (record->incarnation != 0)
         return found(consensus, err);
+    if (room_for_log(&consensus->folder, err) != 0)
+        return -1;
     founding->under_way = true;
     consensus->transport.founding = record->number;
     return 0;

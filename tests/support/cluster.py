@@ -57,23 +57,41 @@ from site_files import Site  # noqa: E402
 RETRYABLE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED)
 
 
-given_ports = set()
+PORT_FIRST, PORT_SHARES, PORTS_OF_SHARE = 12000, 200, 100
+port_locks = []
+
+
+def own_ports():
+    """Ports that no other test program on this machine gives away: a share of the range below the ephemeral ports, under a lock held until this
+    program ends. A port stays its member's while that is down."""
+    folder = pathlib.Path(tempfile.gettempdir()) / f"ckpt-test-ports-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for share in random.sample(range(PORT_SHARES), PORT_SHARES):
+        lock = open(folder / str(share), "w", encoding="utf-8")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            continue
+        port_locks.append(lock)
+        first = PORT_FIRST + share * PORTS_OF_SHARE
+        yield from range(first, first + PORTS_OF_SHARE)
+    raise RuntimeError(f"no free port between {PORT_FIRST} and {PORT_FIRST + PORT_SHARES * PORTS_OF_SHARE}")
+
+
+ports = own_ports()
 
 
 def free_port():
-    """A free port below the ephemeral range, so that no outgoing connection takes it between here and the bind; never the same twice."""
-    for _ in range(1000):
-        port = random.randrange(12000, 32000)
-        if port in given_ports:
-            continue
-        given_ports.add(port)
+    """A free port, never the same twice."""
+    for port in ports:
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
                 return port
             except OSError:
                 continue
-    raise RuntimeError("no free port between 12000 and 32000")
+    raise AssertionError("own_ports ends with an error")
 
 
 def wait_until(what, condition, timeout_s, interval_s=0.02):
