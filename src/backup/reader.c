@@ -24,8 +24,8 @@ struct backup_reader {
     uint8_t digest[BACKUP_SHA256_BYTES];
 };
 
-static int corrupt(const struct backup_reader *reader, uint64_t offset, const char *what,
-                   struct err *err)
+static int reader_refuse(const struct backup_reader *reader, uint64_t offset, const char *what,
+                         struct err *err)
 {
     return err_set(err, ERR_CORRUPT,
                    "%s offset %" PRIu64 ": %s; copy the file again from where it was made, or take "
@@ -34,14 +34,14 @@ static int corrupt(const struct backup_reader *reader, uint64_t offset, const ch
 }
 
 /* Exactly length bytes of the file. */
-static int take(struct backup_reader *reader, void *bytes, size_t length, struct err *err)
+static int read_exactly(struct backup_reader *reader, void *bytes, size_t length, struct err *err)
 {
     size_t got = 0;
 
     if (reader->source.read(reader->source.context, bytes, length, &got, err) != 0)
         return -1;
     if (got != length)
-        return corrupt(reader, reader->offset + got, "the file is cut short here", err);
+        return reader_refuse(reader, reader->offset + got, "the file is cut short here", err);
     reader->offset += length;
     return 0;
 }
@@ -53,7 +53,7 @@ static int header_read(struct backup_reader *reader, struct err *err)
     size_t length;
     int status;
 
-    if (take(reader, head, sizeof(head), err) != 0)
+    if (read_exactly(reader, head, sizeof(head), err) != 0)
         return -1;
     if (memcmp(head, FORMAT_MAGIC, FORMAT_MAGIC_BYTES) != 0)
         return err_set(err, ERR_CORRUPT,
@@ -69,21 +69,21 @@ static int header_read(struct backup_reader *reader, struct err *err)
             reader->source.name, bytes_get(head + 8, 4), BACKUP_VERSION);
     length = bytes_get(head + 12, 4);
     if (length > BACKUP_HEADER_MAX_BYTES)
-        return corrupt(reader, 12, "the header's length makes no sense", err);
+        return reader_refuse(reader, 12, "the header's length makes no sense", err);
     bytes = check_alloc(length + 1);
-    status = take(reader, bytes, length, err);
+    status = read_exactly(reader, bytes, length, err);
     if (status == 0)
-        status = take(reader, crc, sizeof(crc), err);
+        status = read_exactly(reader, crc, sizeof(crc), err);
     if (status == 0 &&
         crc32c(crc32c(0, head, sizeof(head)), bytes, length) != bytes_get(crc, sizeof(crc)))
-        status = corrupt(reader, 0, "the header is damaged", err);
+        status = reader_refuse(reader, 0, "the header is damaged", err);
     if (status == 0) {
         sha256_update(&reader->sha256, head, sizeof(head));
         sha256_update(&reader->sha256, bytes, length);
         sha256_update(&reader->sha256, crc, sizeof(crc));
         reader->header = ckpt__v1__backup_header__unpack(NULL, length, bytes);
         if (reader->header == NULL)
-            status = corrupt(reader, FORMAT_HEAD_BYTES, "the header does not decode", err);
+            status = reader_refuse(reader, FORMAT_HEAD_BYTES, "the header does not decode", err);
     }
     free(bytes);
     return status;
@@ -135,23 +135,23 @@ static int chunk_read(struct backup_reader *reader, struct err *err)
     uint8_t head[FORMAT_CHUNK_HEAD_BYTES];
     size_t stored, raw;
 
-    if (take(reader, head, sizeof(head), err) != 0)
+    if (read_exactly(reader, head, sizeof(head), err) != 0)
         return -1;
     stored = bytes_get(head, 4);
     raw = bytes_get(head + 4, 4);
     if (stored > raw || raw > BACKUP_CHUNK_BYTES || (stored == 0) != (raw == 0))
-        return corrupt(reader, begin, "the length of a chunk makes no sense", err);
-    if (take(reader, reader->stored, stored, err) != 0)
+        return reader_refuse(reader, begin, "the length of a chunk makes no sense", err);
+    if (read_exactly(reader, reader->stored, stored, err) != 0)
         return -1;
     if (crc32c(crc32c(0, head, 8), reader->stored, stored) != bytes_get(head + 8, 4))
-        return corrupt(reader, begin, "a chunk is damaged", err);
+        return reader_refuse(reader, begin, "a chunk is damaged", err);
     sha256_update(&reader->sha256, head, sizeof(head));
     sha256_update(&reader->sha256, reader->stored, stored);
     if (stored == raw)
         memcpy(reader->raw, reader->stored, raw);
     else if (LZ4_decompress_safe((const char *)reader->stored, (char *)reader->raw, (int)stored,
                                  BACKUP_CHUNK_BYTES) != (int)raw)
-        return corrupt(reader, begin, "a chunk does not decompress", err);
+        return reader_refuse(reader, begin, "a chunk does not decompress", err);
     reader->raw_at = 0;
     reader->raw_length = raw;
     reader->raw_total += raw;
@@ -170,7 +170,7 @@ int backup_reader_read(struct backup_reader *reader, void *bytes, size_t length,
 
         if (n == 0) {
             if (reader->content_ended)
-                return corrupt(reader, reader->offset, "the content ends too early", err);
+                return reader_refuse(reader, reader->offset, "the content ends too early", err);
             if (chunk_read(reader, err) != 0)
                 return -1;
             continue;
@@ -193,20 +193,22 @@ int backup_reader_finish(struct backup_reader *reader, struct err *err)
         if (chunk_read(reader, err) != 0)
             return -1;
     begin = reader->offset;
-    if (take(reader, end, sizeof(end), err) != 0 || take(reader, digest, sizeof(digest), err) != 0)
+    if (read_exactly(reader, end, sizeof(end), err) != 0 ||
+        read_exactly(reader, digest, sizeof(digest), err) != 0)
         return -1;
     if (memcmp(end, FORMAT_END_MAGIC, FORMAT_MAGIC_BYTES) != 0 ||
         bytes_get(end + 8, 8) != reader->raw_total || bytes_get(end + 16, 8) != reader->chunk_count)
-        return corrupt(reader, begin, "the end of the file is damaged", err);
+        return reader_refuse(reader, begin, "the end of the file is damaged", err);
     sha256_update(&reader->sha256, end, sizeof(end));
     sha256_finish(&reader->sha256, reader->digest);
     if (memcmp(reader->digest, digest, sizeof(digest)) != 0)
-        return corrupt(reader, begin + FORMAT_END_BYTES, "the SHA-256 of the file is another one",
-                       err);
+        return reader_refuse(reader, begin + FORMAT_END_BYTES,
+                             "the SHA-256 of the file is another one", err);
     if (reader->source.read(reader->source.context, &more, 1, &got, err) != 0)
         return -1;
     if (got != 0)
-        return corrupt(reader, reader->offset, "something follows the end of the backup", err);
+        return reader_refuse(reader, reader->offset, "something follows the end of the backup",
+                             err);
     return 0;
 }
 

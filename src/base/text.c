@@ -6,12 +6,12 @@
 
 #include "src/base/check.h"
 
-static char lower(char c)
+static char ascii_lower(char c)
 {
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-static size_t smallest(size_t a, size_t b, size_t c)
+static size_t least_of_three(size_t a, size_t b, size_t c)
 {
     size_t least = a < b ? a : b;
 
@@ -34,8 +34,8 @@ size_t text_distance(const char *a, const char *b)
         for (size_t j = 0; j < length; j++) {
             size_t above = row[j + 1];
 
-            row[j + 1] =
-                smallest(above + 1, row[j] + 1, diagonal + (lower(a[i]) == lower(b[j]) ? 0 : 1));
+            row[j + 1] = least_of_three(
+                above + 1, row[j] + 1, diagonal + (ascii_lower(a[i]) == ascii_lower(b[j]) ? 0 : 1));
             diagonal = above;
         }
     }

@@ -97,8 +97,8 @@ static bool in_majority(const struct call_answer *answers, size_t count, uint64_
     return same * 2 > all;
 }
 
-static const char *judge(const struct call_answer *answers, size_t count, size_t i,
-                         struct verdicts *verdicts)
+static const char *verdict_of(const struct call_answer *answers, size_t count, size_t i,
+                              struct verdicts *verdicts)
 {
     const Ckpt__V1__DebugCheckReply *reply = reply_of(&answers[i]);
 
@@ -181,7 +181,7 @@ static void print_checks(struct cli *cli, const struct call_answer *answers, siz
 
     output_table_init(&table, cli, columns, ARRAY_COUNT(columns));
     for (size_t i = 0; i < count; i++) {
-        const char *verdict = judge(answers, count, i, verdicts);
+        const char *verdict = verdict_of(answers, count, i, verdicts);
 
         json_array_append_new(items, answer_json(&answers[i], verdict));
         print_row(&table, &answers[i], verdict, verdicts->common_index);

@@ -67,7 +67,7 @@ static enum cli_exit fill_request(struct cli *cli, Ckpt__V1__ExplainRequest *req
     return CLI_OK;
 }
 
-static void print(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
+static void print_reply(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
 {
     Ckpt__V1__GetAllocationRequest request = CKPT__V1__GET_ALLOCATION_REQUEST__INIT;
     ProtobufCMessage *job = NULL;
@@ -104,7 +104,7 @@ enum cli_exit command_explain(struct cli *cli)
         fprintf(cli->out, "%s\n",
                 ((const Ckpt__V1__ExplainReply *)message)->checkpoint ? "CHECKPOINT" : "SKIP");
     else if (!output_json_message(cli, "explanation", message))
-        print(cli, (const Ckpt__V1__ExplainReply *)message);
+        print_reply(cli, (const Ckpt__V1__ExplainReply *)message);
     code = ((const Ckpt__V1__ExplainReply *)message)->match ==
                    CKPT__V1__EXPLAIN_MATCH__EXPLAIN_MATCH_DIFFERS
                ? CLI_FAILED

@@ -28,7 +28,7 @@ static void pause_ms(uint64_t ms)
 }
 
 /* True for a final state; tells what it means for the exit code. */
-static bool ended(Ckpt__V1__CheckpointState state, enum cli_exit *ret_code)
+static bool state_is_final(Ckpt__V1__CheckpointState state, enum cli_exit *ret_code)
 {
     switch (state) {
     case CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE:
@@ -95,7 +95,7 @@ static enum cli_exit wait_end(struct cli *cli, uint64_t id)
             ((const Ckpt__V1__ListCheckpointsReply *)message)->checkpoints[0];
 
         note_state(cli, c, &last);
-        if (ended(c->state, &end_code)) {
+        if (state_is_final(c->state, &end_code)) {
             code = print_end(cli, c, end_code);
             call_free(message);
             return code;

@@ -26,7 +26,7 @@ static const struct output_column columns[] = {
     {"WAITED", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
 };
 
-static void hours(struct output_table *table, uint64_t gpu_ms)
+static void hours_cell(struct output_table *table, uint64_t gpu_ms)
 {
     output_cell(table, "%.3f", (double)gpu_ms / MS_PER_HOUR);
 }
@@ -41,16 +41,16 @@ static void losses_row(struct output_table *table, const ProtobufCMessage *item)
     char text[HUMAN_BYTES];
 
     output_cell(table, "%s", losses->name[0] != '\0' ? losses->name : "all");
-    hours(table, account->held_gpu_ms);
-    hours(table, account->useful_gpu_ms);
-    hours(table, account->pending_gpu_ms);
-    hours(table, account->lost_failure_gpu_ms);
-    hours(table, account->lost_checkpoint_gpu_ms);
-    hours(table, account->lost_restart_gpu_ms);
-    hours(table, account->lost_preemption_gpu_ms);
-    hours(table, account->lost_walltime_gpu_ms);
-    hours(table, account->lost_stop_gpu_ms);
-    hours(table, lost);
+    hours_cell(table, account->held_gpu_ms);
+    hours_cell(table, account->useful_gpu_ms);
+    hours_cell(table, account->pending_gpu_ms);
+    hours_cell(table, account->lost_failure_gpu_ms);
+    hours_cell(table, account->lost_checkpoint_gpu_ms);
+    hours_cell(table, account->lost_restart_gpu_ms);
+    hours_cell(table, account->lost_preemption_gpu_ms);
+    hours_cell(table, account->lost_walltime_gpu_ms);
+    hours_cell(table, account->lost_stop_gpu_ms);
+    hours_cell(table, lost);
     output_cell(table, "%.2f%%",
                 account->held_gpu_ms > 0 ? 100 * (double)lost / (double)account->held_gpu_ms : 0.0);
     output_cell(table, "%s", human_duration(losses->waited_ms, text));

@@ -96,7 +96,7 @@ static const Ckpt__V1__MemberStatus *find_name(const struct members *members, co
 
 /* Digits are an id and never a name: what is shown of a member is of the one that is then asked for
  * (set_member()). */
-static const Ckpt__V1__MemberStatus *find(const struct members *members, const char *word)
+static const Ckpt__V1__MemberStatus *find_member(const struct members *members, const char *word)
 {
     return id_is_number(word) ? find_id(members, strtoull(word, NULL, 10))
                               : find_name(members, word);
@@ -118,14 +118,14 @@ static void set_member(struct cli *cli, Ckpt__V1__MemberRequest *request, char *
     if (id != 0)
         return;
     members_ask(cli, CALL_QUICK, &members);
-    member = find(&members, word);
+    member = find_member(&members, word);
     request->member_id = member == NULL ? 0 : member->member_id;
     members_free(&members);
 }
 
 /* Each step of a longer command is a request of its own. */
-static enum cli_exit change(struct cli *cli, const char *what, const char *method,
-                            Ckpt__V1__MemberRequest *request)
+static enum cli_exit request_change(struct cli *cli, const char *what, const char *method,
+                                    Ckpt__V1__MemberRequest *request)
 {
     char method_path[64];
 
@@ -147,7 +147,7 @@ static enum cli_exit addresses_check(struct cli *cli)
                     "--raft and --api say where the new member listens");
 }
 
-static enum cli_exit add(struct cli *cli, char *name)
+static enum cli_exit add_member(struct cli *cli, char *name)
 {
     Ckpt__V1__MemberRequest request = CKPT__V1__MEMBER_REQUEST__INIT;
     char what[200];
@@ -159,10 +159,10 @@ static enum cli_exit add(struct cli *cli, char *name)
     cli_set_text(cli, "raft", &request.raft_address);
     cli_set_text(cli, "api", &request.api_address);
     snprintf(what, sizeof(what), "add %.128s as a learner", name);
-    return change(cli, what, "AddMember", &request);
+    return request_change(cli, what, "AddMember", &request);
 }
 
-static enum cli_exit promote(struct cli *cli, char *member, uint64_t id)
+static enum cli_exit promote_member(struct cli *cli, char *member, uint64_t id)
 {
     Ckpt__V1__MemberRequest request = CKPT__V1__MEMBER_REQUEST__INIT;
     char what[200];
@@ -172,7 +172,7 @@ static enum cli_exit promote(struct cli *cli, char *member, uint64_t id)
         snprintf(cli->again, sizeof(cli->again), "ckptctl member promote %" PRIu64,
                  request.member_id);
     snprintf(what, sizeof(what), "promote %.128s to a voter", member);
-    return change(cli, what, "PromoteMember", &request);
+    return request_change(cli, what, "PromoteMember", &request);
 }
 
 static enum cli_exit remove_one(struct cli *cli, char *member, uint64_t confirmed_id)
@@ -185,7 +185,7 @@ static enum cli_exit remove_one(struct cli *cli, char *member, uint64_t confirme
         snprintf(cli->again, sizeof(cli->again), "ckptctl member remove %" PRIu64,
                  request.member_id);
     snprintf(what, sizeof(what), "remove %.128s", member);
-    return change(cli, what, "RemoveMember", &request);
+    return request_change(cli, what, "RemoveMember", &request);
 }
 
 /* ---- waiting ---- */
@@ -214,7 +214,7 @@ static void progress_ask(struct cli *cli, const char *member, uint64_t id,
     struct members members;
 
     members_ask(cli, CALL_QUICK, &members);
-    status = id != 0 ? find_id(&members, id) : find(&members, member);
+    status = id != 0 ? find_id(&members, id) : find_member(&members, member);
     if (members.best != NULL && members.best->leader_id != 0 &&
         members.best->leader_id == members.best->member_id) {
         progress->unknown = status == NULL;
@@ -294,14 +294,14 @@ enum cli_exit command_member_add(struct cli *cli)
 {
     char *member = cli_argument(cli, 0);
     uint64_t id = 0;
-    enum cli_exit code = add(cli, member);
+    enum cli_exit code = add_member(cli, member);
 
     if (code == CLI_OK && cli_flag(cli, "promote") && !cli_flag(cli, "dry-run")) {
         cli->request_id[0] = '\0';
         code = added_id(cli, member, &id);
         if (code == CLI_OK)
             code = wait_caught_up(cli, member, id);
-        return code == CLI_OK ? promote(cli, member, id) : code;
+        return code == CLI_OK ? promote_member(cli, member, id) : code;
     }
     if (code == CLI_OK && !cli_is_json(cli))
         cli_note(cli, "next: ckptctl member promote %s (waits until it has caught up)",
@@ -315,7 +315,7 @@ enum cli_exit command_member_promote(struct cli *cli)
 
     if (!cli_flag(cli, "no-wait") && !cli_flag(cli, "dry-run"))
         code = wait_caught_up(cli, cli_argument(cli, 0), 0);
-    return code == CLI_OK ? promote(cli, cli_argument(cli, 0), 0) : code;
+    return code == CLI_OK ? promote_member(cli, cli_argument(cli, 0), 0) : code;
 }
 
 /* What the removal means, in numbers; the cluster checks them again. Returns the member's id, 0:
@@ -327,7 +327,7 @@ static uint64_t plan_remove(struct cli *cli, const char *word, char *plan, size_
     struct members members;
 
     members_ask(cli, CALL_QUICK, &members);
-    member = find(&members, word);
+    member = find_member(&members, word);
     snprintf(plan, size, "plan: remove %.128s for ever; its id is never used again", word);
     if (member != NULL && member->voter && members.best->voter_count > 1) {
         uint32_t left = members.best->voter_count - 1;
@@ -365,7 +365,7 @@ struct voters {
     uint32_t count[3], reachable[3];
 };
 
-static int tolerance(const struct voters *voters, int stage)
+static int voters_to_spare(const struct voters *voters, int stage)
 {
     return (int)voters->reachable[stage] - (int)(voters->count[stage] / 2 + 1);
 }
@@ -449,8 +449,8 @@ static void plan_replace(const Ckpt__V1__StatusReply *status, const Ckpt__V1__Me
     add_text(plan, PLAN_BYTES, "%u -> %u -> %u, reachable %u -> %u -> %u, failure tolerance ",
              voters.count[0] / 2 + 1, voters.count[1] / 2 + 1, voters.count[2] / 2 + 1,
              voters.reachable[0], voters.reachable[1], voters.reachable[2]);
-    add_text(plan, PLAN_BYTES, "%d -> %d -> %d", tolerance(&voters, 0), tolerance(&voters, 1),
-             tolerance(&voters, 2));
+    add_text(plan, PLAN_BYTES, "%d -> %d -> %d", voters_to_spare(&voters, 0),
+             voters_to_spare(&voters, 1), voters_to_spare(&voters, 2));
     plan_lag(status, new, new_name, plan, PLAN_BYTES);
 }
 
@@ -467,12 +467,13 @@ static enum cli_exit replace_check(struct cli *cli, const char *old_name, const 
 
     snprintf(what, sizeof(what), "replace %.128s", old_name);
     members_ask(cli, CALL_QUICK, &members);
-    old = find(&members, old_name);
+    old = find_member(&members, old_name);
     new = find_name(&members, new_name);
     *ret_old_id = old == NULL ? 0 : old->member_id;
     if (members.best == NULL)
         code = members_nobody(cli, &members, what);
-    else if (old != NULL && (old == find(&members, new_name) || strcmp(old->name, new_name) == 0))
+    else if (old != NULL &&
+             (old == find_member(&members, new_name) || strcmp(old->name, new_name) == 0))
         code = cli_fail(cli, CLI_USAGE,
                         "ckptctl member replace OLD NEW with a new name, id and empty folder",
                         "cannot %s: %.128s is the same member (id %" PRIu64 ")", what, new_name,
@@ -526,7 +527,7 @@ enum cli_exit command_member_replace(struct cli *cli)
     if (code == CLI_OK)
         code = call_confirm(cli, plan);
     if (code == CLI_OK)
-        code = add(cli, new);
+        code = add_member(cli, new);
     if (code != CLI_OK || cli_flag(cli, "dry-run"))
         return code;
     code = added_id(cli, new, &new_id);
@@ -538,7 +539,7 @@ enum cli_exit command_member_replace(struct cli *cli)
         code = wait_caught_up(cli, new, new_id);
     cli->request_id[0] = '\0';
     if (code == CLI_OK)
-        code = promote(cli, new, new_id);
+        code = promote_member(cli, new, new_id);
     if (code != CLI_OK)
         return replace_stopped(cli, code, old, new_word, false);
     cli->request_id[0] = '\0';
@@ -549,7 +550,7 @@ enum cli_exit command_member_replace(struct cli *cli)
 /* ---- leadership ---- */
 
 /* The next one behind the leader that has caught up. */
-static const Ckpt__V1__MemberStatus *successor(const Ckpt__V1__StatusReply *status)
+static const Ckpt__V1__MemberStatus *find_successor(const Ckpt__V1__StatusReply *status)
 {
     const Ckpt__V1__MemberStatus *best = NULL;
 
@@ -588,7 +589,7 @@ enum cli_exit command_transfer(struct cli *cli)
     if (cli->argument_count > 0)
         return transfer_to(cli, cli_argument(cli, 0));
     members_ask(cli, CALL_QUICK, &members);
-    next = members.best == NULL ? NULL : successor(members.best);
+    next = members.best == NULL ? NULL : find_successor(members.best);
     if (members.best == NULL)
         code = members_nobody(cli, &members, "transfer leadership");
     else if (members.best->leader_id == 0)

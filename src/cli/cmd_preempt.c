@@ -58,8 +58,8 @@ static size_t useful_nodes(const Ckpt__V1__RequestPreemptionRequest *request,
 
 /* Why the job cannot be a victim; NULL: it can. The state machine decides again when the request is
  * applied. */
-static const char *excluded(const Ckpt__V1__RequestPreemptionRequest *request,
-                            const Ckpt__V1__Allocation *job)
+static const char *why_no_victim(const Ckpt__V1__RequestPreemptionRequest *request,
+                                 const Ckpt__V1__Allocation *job)
 {
     if (job->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING &&
         job->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING)
@@ -95,7 +95,7 @@ static void describe_jobs(const Ckpt__V1__RequestPreemptionRequest *request,
 
         if (job->spec == NULL || !is_candidate(request, job->spec->allocation_id))
             continue;
-        why = excluded(request, job);
+        why = why_no_victim(request, job);
         human_safe(job->spec->allocation_id, id, sizeof(id));
         if (why != NULL && request->n_candidates > 0) {
             buf_printf(plan, "  %s: no (%s)\n", id, why);
@@ -137,7 +137,8 @@ static void describe_request(const Ckpt__V1__RequestPreemptionRequest *request, 
                          : " and stopped, never killed without one");
 }
 
-static enum cli_exit confirm(struct cli *cli, const Ckpt__V1__RequestPreemptionRequest *request)
+static enum cli_exit confirm_plan(struct cli *cli,
+                                  const Ckpt__V1__RequestPreemptionRequest *request)
 {
     struct buf plan;
     ProtobufCMessage *jobs = NULL;
@@ -345,7 +346,7 @@ enum cli_exit command_preempt(struct cli *cli)
         return cli_fail(cli, CLI_USAGE, "ckptctl preempt --class 5 --nodes 2",
                         "preempt needs --class and --nodes (or --gpus); a reclaim or a sensitive "
                         "claim needs no class");
-    code = confirm(cli, &request);
+    code = confirm_plan(cli, &request);
     if (code == CLI_OK) {
         code = call_mutate(cli, "preempt", "BrokerService/RequestPreemption", &request.base,
                            &ckpt__v1__request_preemption_reply__descriptor, &message);

@@ -30,7 +30,7 @@ static const struct output_column member_columns[] = {
     {"CERTIFICATE", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
 };
 
-static bool serving(const Ckpt__V1__StatusReply *reply)
+static bool cluster_serves(const Ckpt__V1__StatusReply *reply)
 {
     return reply->quorum && reply->leader_id != 0;
 }
@@ -71,7 +71,7 @@ static void print_head(struct cli *cli, const struct members *members)
     output_safe(cli->out, best->leader_id == 0 ? "none" : best->leader_name);
     if (best->leader_since_ms != 0 && best->leader_id != 0)
         fprintf(cli->out, " since %s", human_clock(best->leader_since_ms, since));
-    if (serving(best)) {
+    if (cluster_serves(best)) {
         fprintf(cli->out, "\nfailure tolerance %d (%u of %u members reachable)",
                 best->failure_tolerance, best->reachable_count, best->voter_count);
     }
@@ -273,7 +273,7 @@ enum cli_exit command_status(struct cli *cli)
         print_counts(cli, members.best);
         print_warnings(cli, &members);
     }
-    code = serving(members.best) ? CLI_OK : CLI_NO_LEADER;
+    code = cluster_serves(members.best) ? CLI_OK : CLI_NO_LEADER;
     members_free(&members);
     return code;
 }

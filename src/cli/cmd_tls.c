@@ -13,7 +13,7 @@
 
 enum { CA_YEARS = 10, DAY_S = 86400 };
 
-static enum cli_exit fail(struct cli *cli, const struct err *err)
+static enum cli_exit fail_with(struct cli *cli, const struct err *err)
 {
     enum cli_exit code = err->code == ERR_REFUSED   ? CLI_REFUSED
                          : err->code == ERR_INVALID ? CLI_USAGE
@@ -42,7 +42,7 @@ enum cli_exit command_tls_init(struct cli *cli)
         return cli_fail(cli, CLI_USAGE, "--cluster ID, the cluster_id of ckptd's configuration",
                         "--cluster is missing");
     if (tls_authority_create(dir, cluster, valid_s(cli, CA_YEARS * TLS_YEAR_S), &err) != 0)
-        return fail(cli, &err);
+        return fail_with(cli, &err);
     fprintf(cli->out, "made %s/%s and %s/%s\n", dir, TLS_AUTHORITY_CERT, dir, TLS_AUTHORITY_KEY);
     cli_note(cli,
              "%s goes to every host; %s stays here: who has it can make any certificate of %s.\n"
@@ -69,7 +69,7 @@ enum cli_exit command_tls_issue(struct cli *cli)
                         "KIND is \"%s\", it must be replica, agent, scheduler or operator",
                         cli_argument(cli, 0));
     if (tls_authority_issue(dir, out, &order, &err) != 0)
-        return fail(cli, &err);
+        return fail_with(cli, &err);
     fprintf(cli->out, "made %s/%s-%s.crt and %s/%s-%s.key\n", out, tls_kind_name(order.kind),
             order.name, out, tls_kind_name(order.kind), order.name);
     if (order.kind == TLS_REPLICA && order.host_count == 0)
@@ -90,7 +90,7 @@ static json_t *description_json(const struct tls_description *d)
                      "authority", d->authority);
 }
 
-static void line(struct cli *cli, const char *name, const char *value)
+static void print_line(struct cli *cli, const char *name, const char *value)
 {
     fprintf(cli->out, "%-12s ", name);
     output_safe(cli->out, value);
@@ -106,13 +106,13 @@ static void print_validity(struct cli *cli, const struct tls_description *d)
 
     snprintf(text, sizeof(text), "%s to %s", human_instant((uint64_t)d->not_before_s * 1000, from),
              human_instant((uint64_t)d->not_after_s * 1000, until));
-    line(cli, "valid", text);
+    print_line(cli, "valid", text);
     snprintf(text, sizeof(text), "%" PRId64 " days%s", left_s / DAY_S,
              over                         ? " (EXPIRED)"
              : early                      ? " (NOT YET VALID)"
              : left_s < TLS_EXPIRY_WARN_S ? " (ends soon: ckptctl tls issue --replace)"
                                           : "");
-    line(cli, "left", text);
+    print_line(cli, "left", text);
 }
 
 enum cli_exit command_tls_show(struct cli *cli)
@@ -121,7 +121,7 @@ enum cli_exit command_tls_show(struct cli *cli)
     struct err err;
 
     if (tls_certificate_describe(cli_argument(cli, 0), &description, &err) != 0)
-        return fail(cli, &err);
+        return fail_with(cli, &err);
     if (cli_is_json(cli)) {
         output_json(cli, "certificate", description_json(&description));
         return CLI_OK;
@@ -129,15 +129,15 @@ enum cli_exit command_tls_show(struct cli *cli)
     if (output_name(cli,
                     description.identity[0] != '\0' ? description.identity : description.subject))
         return CLI_OK;
-    line(cli, "identity",
-         description.identity[0] != '\0' ? description.identity : description.problem);
-    line(cli, "hosts", description.hosts[0] != '\0' ? description.hosts : "-");
+    print_line(cli, "identity",
+               description.identity[0] != '\0' ? description.identity : description.problem);
+    print_line(cli, "hosts", description.hosts[0] != '\0' ? description.hosts : "-");
     print_validity(cli, &description);
-    line(cli, "issuer", description.issuer);
-    line(cli, "subject", description.subject);
-    line(cli, "may sign", description.authority ? "yes (a CA)" : "no");
-    line(cli, "key", description.key);
-    line(cli, "serial", description.serial);
-    line(cli, "sha256", description.fingerprint);
+    print_line(cli, "issuer", description.issuer);
+    print_line(cli, "subject", description.subject);
+    print_line(cli, "may sign", description.authority ? "yes (a CA)" : "no");
+    print_line(cli, "key", description.key);
+    print_line(cli, "serial", description.serial);
+    print_line(cli, "sha256", description.fingerprint);
     return CLI_OK;
 }

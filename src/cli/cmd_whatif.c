@@ -12,7 +12,7 @@
 
 /* ---- what to simulate -------------------------------------------------------------------------------------------------- */
 
-static enum cli_exit usage(struct cli *cli, const char *text)
+static enum cli_exit usage_error(struct cli *cli, const char *text)
 {
     return cli_fail(cli, CLI_USAGE, "ckptctl help whatif", "%s", text);
 }
@@ -75,7 +75,7 @@ static enum cli_exit choose_scenario(struct cli *cli, struct whatif_scenario *sc
         for (size_t i = 0; whatif_scenario_name(i) != NULL && used < sizeof(text); i++)
             used +=
                 (size_t)snprintf(text + used, sizeof(text) - used, " %s", whatif_scenario_name(i));
-        return usage(cli, text);
+        return usage_error(cli, text);
     }
     if (from_trace) { /* all of it, and nothing known in advance */
         scenario->days = 20000;
@@ -118,7 +118,7 @@ static void print_rows(struct cli *cli, const struct whatif_row *rows, size_t co
 }
 
 /* In words: a title is read far from the command that made it. */
-static void describe(struct cli *cli, const struct whatif_run *run, char *text, size_t size)
+static void describe_run(struct cli *cli, const struct whatif_run *run, char *text, size_t size)
 {
     const struct whatif_scenario *scenario = run->scenario;
     const bool replayed = run->history != NULL;
@@ -154,7 +154,7 @@ static enum cli_exit write_plot(struct cli *cli, const struct whatif_run *run,
     if (file == NULL)
         return cli_fail(cli, CLI_FAILED, NULL, "cannot write the plot: %s: %s", path,
                         strerror(errno));
-    describe(cli, run, what, sizeof(what));
+    describe_run(cli, run, what, sizeof(what));
     whatif_plot_assume(&plot, run);
     whatif_svg(file, &plot);
     if (fclose(file) != 0)
@@ -163,8 +163,8 @@ static enum cli_exit write_plot(struct cli *cli, const struct whatif_run *run,
     return CLI_OK;
 }
 
-static enum cli_exit simulate(struct cli *cli, const struct whatif_scenario *scenario,
-                              const struct whatif_history *history)
+static enum cli_exit simulate_rules(struct cli *cli, const struct whatif_scenario *scenario,
+                                    const struct whatif_history *history)
 {
     struct whatif_row rows[WHATIF_RULE_COUNT];
     struct whatif_run run = {.scenario = scenario,
@@ -217,10 +217,10 @@ static enum cli_exit simulate_file(struct cli *cli, struct whatif_scenario *scen
     if (rc < 0)
         return cli_fail(cli, CLI_FAILED, NULL, "%s", err.text);
     if (rc > 0)
-        return simulate(cli, scenario, NULL);
+        return simulate_rules(cli, scenario, NULL);
     code = apply_sets(cli, scenario);
     if (code == CLI_OK)
-        code = simulate(cli, scenario, &history);
+        code = simulate_rules(cli, scenario, &history);
     whatif_history_close(&history);
     return code;
 }
@@ -260,7 +260,7 @@ static enum cli_exit simulate_cluster(struct cli *cli, struct whatif_scenario *s
     if (copy.history.job_count == 0)
         code = cli_fail(cli, CLI_NOT_FOUND, "ckptctl jobs", "no job held nodes in that time");
     else
-        code = simulate(cli, scenario, &copy.history);
+        code = simulate_rules(cli, scenario, &copy.history);
     if (code == CLI_OK && !cli_is_json(cli))
         cli_note(cli, "what really happened in that time: %zu checkpoints completed",
                  copy.checkpoints);
@@ -278,12 +278,12 @@ enum cli_exit command_whatif(struct cli *cli)
     if (cli_flag(cli, "numbers"))
         return list_numbers(cli);
     if (since ? trace || named : !trace && !named)
-        return usage(cli,
-                     "whatif takes --trace FILE or --scenario NAME or both, or --since DURATION");
+        return usage_error(
+            cli, "whatif takes --trace FILE or --scenario NAME or both, or --since DURATION");
     code = choose_scenario(cli, &scenario);
     if (code != CLI_OK)
         return code;
     if (since)
         return simulate_cluster(cli, &scenario);
-    return trace ? simulate_file(cli, &scenario) : simulate(cli, &scenario, NULL);
+    return trace ? simulate_file(cli, &scenario) : simulate_rules(cli, &scenario, NULL);
 }

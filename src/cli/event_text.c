@@ -11,8 +11,8 @@
 
 enum { ID_BYTES = 129, DETAIL_BYTES = 201 };
 
-static const char *states(const ProtobufCEnumDescriptor *type, const Ckpt__V1__Event *event,
-                          char text[2 * HUMAN_BYTES])
+static const char *state_move_text(const ProtobufCEnumDescriptor *type,
+                                   const Ckpt__V1__Event *event, char text[2 * HUMAN_BYTES])
 {
     char before[HUMAN_BYTES], after[HUMAN_BYTES];
 
@@ -26,7 +26,7 @@ static const char *states(const ProtobufCEnumDescriptor *type, const Ckpt__V1__E
     return text;
 }
 
-static const char *reason(const Ckpt__V1__Event *event, char text[HUMAN_BYTES + 3])
+static const char *reason_text(const Ckpt__V1__Event *event, char text[HUMAN_BYTES + 3])
 {
     char words[HUMAN_BYTES];
 
@@ -67,8 +67,8 @@ static void checkpoint_line(const Ckpt__V1__Event *event, char *text, size_t siz
     snprintf(text, size, "%s checkpoint %s %s%s%s%s%s",
              human_safe(event->allocation_id, job, sizeof(job)),
              human_checkpoint(event->checkpoint_id, id),
-             states(&ckpt__v1__checkpoint_state__descriptor, event, moves), attempt,
-             reason(event, why), event->subject[0] != '\0' ? ": " : "",
+             state_move_text(&ckpt__v1__checkpoint_state__descriptor, event, moves), attempt,
+             reason_text(event, why), event->subject[0] != '\0' ? ": " : "",
              human_safe(event->subject, detail, sizeof(detail)));
 }
 
@@ -81,7 +81,7 @@ static void job_line(const Ckpt__V1__Event *event, const char *what, char *text,
              human_safe(event->subject, subject, sizeof(subject)),
              event->checkpoint_id != 0 ? " from " : "",
              event->checkpoint_id != 0 ? human_checkpoint(event->checkpoint_id, id) : "",
-             reason(event, why));
+             reason_text(event, why));
 }
 
 static void subject_line(const Ckpt__V1__Event *event, const char *kind, const char *what,
@@ -90,7 +90,7 @@ static void subject_line(const Ckpt__V1__Event *event, const char *kind, const c
     char subject[ID_BYTES], why[HUMAN_BYTES + 3];
 
     snprintf(text, size, "%s %s %s%s", kind, human_safe(event->subject, subject, sizeof(subject)),
-             what, reason(event, why));
+             what, reason_text(event, why));
 }
 
 static const char *node_state(uint32_t state)
@@ -123,7 +123,7 @@ static void preemption_line(const Ckpt__V1__Event *event, char *text, size_t siz
              what[event->new_state < ARRAY_COUNT(what) ? event->new_state : 0],
              event->subject[0] != '\0' ? " for " : "",
              human_safe(event->subject, subject, sizeof(subject)), event->number,
-             reason(event, why));
+             reason_text(event, why));
 }
 
 static void preemption_state_line(const Ckpt__V1__Event *event, char *text, size_t size)
@@ -181,8 +181,8 @@ static void member_line(const Ckpt__V1__Event *event, char *text, size_t size)
              what[event->new_state < ARRAY_COUNT(what) ? event->new_state : 0]);
 }
 
-static void sentence(const Ckpt__V1__Event *event, struct event_history *history, char *text,
-                     size_t size)
+static void event_sentence(const Ckpt__V1__Event *event, struct event_history *history, char *text,
+                           size_t size)
 {
     char moves[2 * HUMAN_BYTES];
 
@@ -191,7 +191,8 @@ static void sentence(const Ckpt__V1__Event *event, struct event_history *history
         job_line(event, "registered", text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_STATE:
-        job_line(event, states(&ckpt__v1__allocation_state__descriptor, event, moves), text, size);
+        job_line(event, state_move_text(&ckpt__v1__allocation_state__descriptor, event, moves),
+                 text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_UPDATED:
         job_line(event, "updated", text, size);
@@ -261,5 +262,5 @@ void event_text(const Ckpt__V1__Event *event, struct event_history *history, boo
         used = snprintf(text, EVENT_TEXT_BYTES, "%s ", human_clock(event->at_ms, at));
     }
     CHECK(used > 0 && used < EVENT_TEXT_BYTES);
-    sentence(event, history, text + used, EVENT_TEXT_BYTES - (size_t)used);
+    event_sentence(event, history, text + used, EVENT_TEXT_BYTES - (size_t)used);
 }

@@ -67,7 +67,7 @@ static void print_origin(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
 }
 
 /* "3.55", "1.2e+10": to six digits. */
-static const char *rounded(const char *exact, char text[HUMAN_BYTES])
+static const char *round_number(const char *exact, char text[HUMAN_BYTES])
 {
     char *end;
     double number = strtod(exact, &end);
@@ -139,8 +139,8 @@ static void print_flips(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
                 human_safe(change->cleared, name, sizeof(name)));
     else
         fprintf(cli->out, " smallest single change: %s from %s to %s (%s)\n",
-                human_safe(change->input, name, sizeof(name)), rounded(change->from, from),
-                rounded(change->to, to), human_share(change->relative_ppm, share));
+                human_safe(change->input, name, sizeof(name)), round_number(change->from, from),
+                round_number(change->to, to), human_share(change->relative_ppm, share));
 }
 
 static void print_guards(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
@@ -169,7 +169,7 @@ static void print_grant(struct cli *cli, const Ckpt__V1__ExplainGrant *grant)
         fprintf(cli->out, ", %u before it, wave %u, about %s", grant->ahead, grant->wave,
                 human_clock(grant->expected_start_ms, a));
     if (grant->phi_gpu_s_per_gb[0] != '\0')
-        fprintf(cli->out, "; a GB cost %s GPU-s", rounded(grant->phi_gpu_s_per_gb, a));
+        fprintf(cli->out, "; a GB cost %s GPU-s", round_number(grant->phi_gpu_s_per_gb, a));
     fputc('\n', cli->out);
 }
 
@@ -191,10 +191,10 @@ static void print_parts(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
 
         output_row(&table);
         output_cell(&table, "%s", part->term);
-        output_cell(&table, "%s", rounded(part->raw, text));
+        output_cell(&table, "%s", round_number(part->raw, text));
         output_cell(&table, "%s", part->raw_unit);
         output_cell(&table, "%s", part->what);
-        output_cell(&table, "%s", rounded(part->weight, text));
+        output_cell(&table, "%s", round_number(part->weight, text));
         output_cell(&table, "%s", part->weight_unit);
         output_cell(&table, "%s", human_gpu_s(part->gpu_ms, text));
     }
@@ -219,7 +219,8 @@ static void print_inputs(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
 
         output_row(&table);
         output_cell(&table, "%s", input->name);
-        output_cell(&table, "%s", input->value[0] == '\0' ? "none" : rounded(input->value, text));
+        output_cell(&table, "%s",
+                    input->value[0] == '\0' ? "none" : round_number(input->value, text));
         output_cell(&table, "%s", input->aged ? human_duration(input->age_ms, text) : "-");
         output_cell(&table, "%s%s", input->source,
                     input->of_policy && strcmp(input->source, "policy") != 0 ? " (all jobs)" : "");

@@ -58,8 +58,8 @@ const char *human_duration(uint64_t ms, char text[HUMAN_BYTES])
     return text;
 }
 
-static const char *scaled(uint64_t value, unsigned base, const char *const *units,
-                          const char *suffix, char text[HUMAN_BYTES])
+static const char *scale_units(uint64_t value, unsigned base, const char *const *units,
+                               const char *suffix, char text[HUMAN_BYTES])
 {
     double scaled_value = (double)value;
     size_t unit = 0;
@@ -77,14 +77,14 @@ const char *human_size(uint64_t bytes, char text[HUMAN_BYTES])
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", NULL};
 
-    return scaled(bytes, 1024, units, "", text);
+    return scale_units(bytes, 1024, units, "", text);
 }
 
 const char *human_rate(uint64_t bytes_per_s, char text[HUMAN_BYTES])
 {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB", NULL};
 
-    return scaled(bytes_per_s, 1000, units, "/s", text);
+    return scale_units(bytes_per_s, 1000, units, "/s", text);
 }
 
 const char *human_share(uint64_t ppm, char text[HUMAN_BYTES])

@@ -23,7 +23,7 @@ static bool take_digits(const char **at, int digits, int *ret_number)
     return count == digits;
 }
 
-static bool take(const char **at, char expected)
+static bool take_character(const char **at, char expected)
 {
     if (**at != expected)
         return false;
@@ -35,9 +35,10 @@ static bool take(const char **at, char expected)
 static bool take_clock(const char **at, struct tm *tm)
 {
     tm->tm_sec = 0;
-    if (!take_digits(at, 2, &tm->tm_hour) || !take(at, ':') || !take_digits(at, 2, &tm->tm_min))
+    if (!take_digits(at, 2, &tm->tm_hour) || !take_character(at, ':') ||
+        !take_digits(at, 2, &tm->tm_min))
         return false;
-    if (take(at, ':') && !take_digits(at, 2, &tm->tm_sec))
+    if (take_character(at, ':') && !take_digits(at, 2, &tm->tm_sec))
         return false;
     return tm->tm_hour < 24 && tm->tm_min < 60 && tm->tm_sec < 60;
 }
@@ -45,7 +46,7 @@ static bool take_clock(const char **at, struct tm *tm)
 static bool take_fraction(const char **at, int *ret_ms)
 {
     *ret_ms = 0;
-    return !take(at, '.') || take_digits(at, 3, ret_ms);
+    return !take_character(at, '.') || take_digits(at, 3, ret_ms);
 }
 
 /* "+0100"; nothing: local. */
@@ -55,7 +56,7 @@ static bool take_zone(const char **at, bool *ret_given, long *ret_east_s)
 
     *ret_given = **at == '+' || **at == '-' || **at == 'Z';
     *ret_east_s = 0;
-    if (!*ret_given || take(at, 'Z'))
+    if (!*ret_given || take_character(at, 'Z'))
         return true;
     (*at)++;
     if (!take_digits(at, 2, &hours) || !take_digits(at, 2, &minutes))
@@ -73,9 +74,10 @@ static bool parse_date(const char *text, uint64_t *ret_ms)
     bool zone;
     time_t seconds;
 
-    if (!take_digits(&at, 4, &tm.tm_year) || !take(&at, '-') || !take_digits(&at, 2, &tm.tm_mon) ||
-        !take(&at, '-') || !take_digits(&at, 2, &tm.tm_mday) || (*at != 'T' && *at != ' ') ||
-        tm.tm_year < 1970 || tm.tm_mon < 1 || tm.tm_mon > 12 || tm.tm_mday < 1 || tm.tm_mday > 31)
+    if (!take_digits(&at, 4, &tm.tm_year) || !take_character(&at, '-') ||
+        !take_digits(&at, 2, &tm.tm_mon) || !take_character(&at, '-') ||
+        !take_digits(&at, 2, &tm.tm_mday) || (*at != 'T' && *at != ' ') || tm.tm_year < 1970 ||
+        tm.tm_mon < 1 || tm.tm_mon > 12 || tm.tm_mday < 1 || tm.tm_mday > 31)
         return false;
     at++;
     tm.tm_year -= 1900;

@@ -67,7 +67,7 @@ static void drop_foreign(struct cli *cli, struct members *members)
     members->count = kept;
 }
 
-static bool asked(const struct members *members, const Ckpt__V1__MemberStatus *member)
+static bool member_was_asked(const struct members *members, const Ckpt__V1__MemberStatus *member)
 {
     for (size_t i = 0; i < members->count; i++)
         if (strcmp(members->answers[i].endpoint, member->api_address) == 0)
@@ -85,7 +85,7 @@ static size_t add_named(struct members *members)
         size_t length = strlen(member->api_address);
 
         if (length > 0 && length < CALL_ENDPOINT_BYTES && members->count < CALL_ENDPOINTS_MAX &&
-            !asked(members, member)) {
+            !member_was_asked(members, member)) {
             struct call_answer *answer = &members->answers[members->count++];
 
             *answer = (struct call_answer){.err.code = ERR_NONE};

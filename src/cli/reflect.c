@@ -153,7 +153,7 @@ static const void *member_const(const ProtobufCMessage *message, size_t offset)
     return (const char *)message + offset;
 }
 
-static void *member(ProtobufCMessage *message, size_t offset)
+static void *member_at(ProtobufCMessage *message, size_t offset)
 {
     return (char *)message + offset;
 }
@@ -275,7 +275,7 @@ int reflect_set_text(ProtobufCMessage *message, const char *key, const char *tex
 
     if (field == NULL || field->label == PROTOBUF_C_LABEL_REPEATED)
         return unknown_key(message->descriptor, key, err);
-    return set_scalar(field, member(message, field->offset), strcmp(field->name, key) == 0, text,
+    return set_scalar(field, member_at(message, field->offset), strcmp(field->name, key) == 0, text,
                       err);
 }
 
@@ -300,8 +300,8 @@ static int set_from_json(const ProtobufCFieldDescriptor *field, void *place, boo
 static int set_repeated(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
                         json_t *json, struct err *err)
 {
-    size_t *count = member(message, field->quantifier_offset);
-    char **items = member(message, field->offset);
+    size_t *count = member_at(message, field->quantifier_offset);
+    char **items = member_at(message, field->offset);
     size_t length = json_array_size(json);
 
     if (!json_is_array(json))
@@ -340,7 +340,7 @@ int reflect_from_json(const ProtobufCMessageDescriptor *type, json_t *json,
         else if (field->label == PROTOBUF_C_LABEL_REPEATED)
             result = set_repeated(message, field, value, err);
         else
-            result = set_from_json(field, member(message, field->offset),
+            result = set_from_json(field, member_at(message, field->offset),
                                    strcmp(field->name, key) == 0, value, err);
         if (result != 0) {
             protobuf_c_message_free_unpacked(message, NULL);

@@ -76,7 +76,7 @@ struct gathered {
     size_t length;
 };
 
-static void gather(struct gathered *gathered, FILE **stream)
+static void gathered_begin(struct gathered *gathered, FILE **stream)
 {
     *gathered = (struct gathered){.to = *stream, .stream = stream};
     *stream = open_memstream(&gathered->text, &gathered->length);
@@ -98,8 +98,8 @@ static enum cli_exit run_gathered(struct cli *cli)
     struct gathered out, error;
     enum cli_exit code;
 
-    gather(&out, &cli->out);
-    gather(&error, &cli->error);
+    gathered_begin(&out, &cli->out);
+    gathered_begin(&error, &cli->error);
     code = run_once(cli);
     if (cli->screen)
         fputs("\033[H\033[J", out.to); /* home, clear */

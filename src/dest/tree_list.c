@@ -22,8 +22,8 @@ struct listing {
     struct manifest found;
 };
 
-static int join(char ret_path[MANIFEST_PATH_MAX_BYTES], const char *folder, const char *name,
-                struct err *err)
+static int join_path(char ret_path[MANIFEST_PATH_MAX_BYTES], const char *folder, const char *name,
+                     struct err *err)
 {
     int length = snprintf(ret_path, MANIFEST_PATH_MAX_BYTES, "%s%s%s", folder,
                           *folder == '\0' ? "" : "/", name);
@@ -73,7 +73,7 @@ static int list_stream(struct listing *listing, DIR *directory, const char *fold
             continue;
         if (listing->in_shard && *folder == '\0' && strcmp(entry->d_name, MANIFEST_NAME) == 0)
             continue;
-        if (join(path, folder, entry->d_name, err) != 0 ||
+        if (join_path(path, folder, entry->d_name, err) != 0 ||
             list_entry(listing, dirfd(directory), path, entry->d_name, err) != 0)
             return -1;
     }

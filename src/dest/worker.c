@@ -134,7 +134,7 @@ static void close_all(struct worker *worker)
     }
 }
 
-static void describe(struct worker *worker)
+static void describe_end(struct worker *worker)
 {
     struct worker_result *result = &worker->result;
     const char *line = (const char *)worker->errors.text.bytes;
@@ -151,7 +151,7 @@ static void describe(struct worker *worker)
 }
 
 /* The one place that calls done. */
-static void report(struct worker *worker)
+static void report_result(struct worker *worker)
 {
     worker_done_fn *done = worker->done;
 
@@ -161,14 +161,14 @@ static void report(struct worker *worker)
     buf_append(&worker->errors.text, "", 1);
     worker->result.output = (const char *)worker->out.text.bytes;
     worker->result.duration_ms = uv_now(worker->timer.loop) - worker->started_ms;
-    describe(worker);
+    describe_end(worker);
     done(worker->data, &worker->result);
 }
 
 static void finish_drained(struct worker *worker)
 {
     if (worker->done != NULL)
-        report(worker);
+        report_result(worker);
     close_all(worker);
 }
 
@@ -249,7 +249,7 @@ static void kill_had_no_effect(uv_timer_t *timer)
              (int)worker->pid);
     uv_read_stop((uv_stream_t *)&worker->out.handle);
     uv_read_stop((uv_stream_t *)&worker->errors.handle);
-    report(worker);
+    report_result(worker);
 }
 
 static void kill_worker(struct worker *worker)

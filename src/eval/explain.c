@@ -44,7 +44,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct explain *explain, c
 }
 
 /* "45s", "12m", "3h11m", "2d04h"; rounded up so that the advice holds. */
-static const char *duration(double seconds, char text[DURATION_TEXT_BYTES])
+static const char *duration_text(double seconds, char text[DURATION_TEXT_BYTES])
 {
     unsigned long long s = seconds > 0 ? (unsigned long long)ceil(fmin(seconds, 1e12)) : 0;
     unsigned long long m = (s + 59) / 60;
@@ -122,8 +122,8 @@ static void say_age(struct explain *explain)
     double needed_s = grow_until_fires(explain, &explain->one.age_s[0], 1, EXPLAIN_AGE_MAX_S);
 
     if (needed_s >= 0)
-        say(explain, "last-checkpoint age >= %s (in %s)", duration(needed_s, needed_text),
-            duration(needed_s - age_s, in_text));
+        say(explain, "last-checkpoint age >= %s (in %s)", duration_text(needed_s, needed_text),
+            duration_text(needed_s - age_s, in_text));
     else
         say(explain, "no last-checkpoint age alone");
 }
@@ -239,7 +239,7 @@ static void say_near_completion(struct explain *explain)
         else
             far = middle;
     }
-    say(explain, "walltime longer by %s", duration(far, text));
+    say(explain, "walltime longer by %s", duration_text(far, text));
     explain->one.walltime_left_s[0] = given + far;
     say_then(explain);
     explain->one.walltime_left_s[0] = left_s;
@@ -259,7 +259,8 @@ static void say_fired_flip(struct explain *explain)
     }
     *age = given;
     say_smallest(explain);
-    say(explain, "last-checkpoint age < %s", duration(turning_point(explain, age, 0, given), text));
+    say(explain, "last-checkpoint age < %s",
+        duration_text(turning_point(explain, age, 0, given), text));
 }
 
 static void say_guard(struct explain *explain, const char *lifted, uint32_t flag)

@@ -70,7 +70,7 @@ void eval_fleet_rates(const struct eval_fleet *fleet, struct eval_fleet_rates *r
     ret_rates->alarms.lead_s = eval_steady(ret_rates->alarms.lead_s);
 }
 
-static void hold(double *held, double fresh)
+static void hold_rate(double *held, double fresh)
 {
     if (!(fabs(fresh - *held) <= *held / 32))
         *held = fresh;
@@ -81,12 +81,12 @@ void eval_fleet_hold(struct eval_fleet_rates *held, const struct eval_fleet_rate
     held->node_failures_per_s = fresh->node_failures_per_s;
     held->certainty = fresh->certainty;
     for (int bin = 0; bin < EVAL_AGE_BINS; bin++)
-        hold(&held->age_factors[bin], fresh->age_factors[bin]);
+        hold_rate(&held->age_factors[bin], fresh->age_factors[bin]);
     for (int i = 0; i < EVAL_GROUPS; i++) {
-        hold(&held->kills_per_s[i], fresh->kills_per_s[i]);
-        hold(&held->demands_per_s[i], fresh->demands_per_s[i]);
+        hold_rate(&held->kills_per_s[i], fresh->kills_per_s[i]);
+        hold_rate(&held->demands_per_s[i], fresh->demands_per_s[i]);
     }
-    hold(&held->alarms.recall, fresh->alarms.recall);
-    hold(&held->alarms.precision, fresh->alarms.precision);
-    hold(&held->alarms.lead_s, fresh->alarms.lead_s);
+    hold_rate(&held->alarms.recall, fresh->alarms.recall);
+    hold_rate(&held->alarms.precision, fresh->alarms.precision);
+    hold_rate(&held->alarms.lead_s, fresh->alarms.lead_s);
 }

@@ -79,7 +79,7 @@ static double *column_of(struct eval_view *view, enum eval_input input)
     return columns[input];
 }
 
-static bool flips(const struct search *search)
+static bool verdict_flips(const struct search *search)
 {
     uint8_t verdict;
     bool fires;
@@ -93,12 +93,12 @@ static bool flips(const struct search *search)
 static bool flips_at(const struct search *search, double *input, double value)
 {
     *input = value;
-    return flips(search);
+    return verdict_flips(search);
 }
 
 /* Where guards and the walltime slot turn, as values of the input. */
-static size_t thresholds(const struct search *search, enum eval_input input,
-                         double values[FLIP_THRESHOLDS])
+static size_t list_thresholds(const struct search *search, enum eval_input input,
+                              double values[FLIP_THRESHOLDS])
 {
     const struct eval_policy *policy = search->policy;
     const struct eval_view *one = search->one;
@@ -173,7 +173,7 @@ static size_t places_to_look(const struct search *search, enum eval_input input,
 {
     double least = fmin(ranges[input].least, from), most = fmax(ranges[input].most, from);
     double step = fmax(from, ranges[input].scale) / 64, values[FLIP_THRESHOLDS], last = from;
-    size_t count = 0, known = thresholds(search, input, values);
+    size_t count = 0, known = list_thresholds(search, input, values);
 
     for (int i = 0; i < FLIP_DOUBLINGS; i++, step *= 2) {
         double next = fmin(fmax(from + sign * step, least), most);
@@ -262,7 +262,7 @@ static void search_flags(const struct search *search, struct eval_change *best)
         if ((search->one->flags[0] & flags[i]) == 0)
             continue; /* raising a guard is no advice */
         search->one->flags[0] &= ~flags[i];
-        if (flips(search))
+        if (verdict_flips(search))
             keep_smaller(best, &change);
         search->one->flags[0] |= flags[i];
     }
@@ -284,7 +284,8 @@ bool eval_smallest_change_guarded(const struct eval_policy *policy, const struct
     CHECK(i < view->count);
     eval_view_alloc(&one, 1);
     eval_view_copy_row(view, i, &one);
-    search.fires = flips(&search); /* .fires is false until here: differs from it when it fires */
+    search.fires =
+        verdict_flips(&search); /* .fires is false until here: differs from it when it fires */
     search_flags(&search, &best);
     for (int input = 0; input < EVAL_INPUT_FLAGS; input++)
         search_input(&search, (enum eval_input)input, &best);

@@ -24,7 +24,7 @@
 static const double bin_end_s[EVAL_AGE_BINS] = {3600,       4 * 3600,   86400,   4 * 86400,
                                                 16 * 86400, 64 * 86400, INFINITY};
 
-static bool sane(double number)
+static bool number_is_sane(double number)
 {
     return number >= 0 && number < EVAL_NUMBER_MAX;
 }
@@ -33,8 +33,8 @@ static bool sane(double number)
 
 void eval_hazard_init(struct eval_hazard *hazard, const struct eval_hazard_prior *prior)
 {
-    CHECK(sane(prior->failures_per_s) && sane(prior->weight));
-    CHECK(sane(prior->forget_s) && sane(prior->bin_weight));
+    CHECK(number_is_sane(prior->failures_per_s) && number_is_sane(prior->weight));
+    CHECK(number_is_sane(prior->forget_s) && number_is_sane(prior->bin_weight));
     memset(hazard, 0, sizeof(*hazard));
     hazard->prior = *prior;
 }
@@ -71,12 +71,12 @@ void eval_hazard_advance(struct eval_hazard *hazard, const double nodes[EVAL_AGE
 {
     double fleet_per_s = eval_hazard_fleet_per_s(hazard), sum = 0, kept = 1;
 
-    if (!sane(seconds))
+    if (!number_is_sane(seconds))
         return;
     if (hazard->prior.forget_s > 0)
         kept = exp(-seconds / hazard->prior.forget_s);
     for (int bin = 0; bin < EVAL_AGE_BINS; bin++) {
-        double count = sane(nodes[bin]) ? nodes[bin] : 0;
+        double count = number_is_sane(nodes[bin]) ? nodes[bin] : 0;
         sum += count;
         hazard->bin_expected[bin] += count * seconds * fleet_per_s;
     }
@@ -126,7 +126,7 @@ double eval_hazard_certainty(const struct eval_hazard *hazard)
 {
     double seen = hazard->failures, highest;
 
-    if (!(hazard->node_s > 0) || !sane(seen))
+    if (!(hazard->node_s > 0) || !number_is_sane(seen))
         return 0;
     highest = (seen + 1 + CERTAIN_DEVIATIONS * sqrt(seen + 1)) / hazard->node_s;
     return fmin(eval_hazard_fleet_per_s(hazard) / highest, 1);
@@ -166,7 +166,8 @@ bool eval_hazard_load(struct eval_hazard *hazard, const int64_t words[EVAL_HAZAR
 
 double eval_multiplier_decayed(double multiplier, double since_s, double half_life_s)
 {
-    if (!sane(multiplier) || !(since_s >= 0) || !sane(half_life_s) || half_life_s <= 0)
+    if (!number_is_sane(multiplier) || !(since_s >= 0) || !number_is_sane(half_life_s) ||
+        half_life_s <= 0)
         return 1;
     return 1 + (multiplier - 1) * exp2(-since_s / half_life_s);
 }
@@ -180,7 +181,7 @@ void eval_rate_advance(struct eval_rate *rate, const struct eval_rate *prior, do
 {
     double kept;
 
-    if (!sane(exposed_s) || !(forget_s > 0))
+    if (!number_is_sane(exposed_s) || !(forget_s > 0))
         return;
     kept = exp(-exposed_s / forget_s);
     rate->events = prior->events + (rate->events - prior->events) * kept;
@@ -194,7 +195,7 @@ void eval_rate_note(struct eval_rate *rate)
 
 double eval_rate_per_s(const struct eval_rate *rate)
 {
-    return rate->seconds > 0 && sane(rate->events) ? rate->events / rate->seconds : 0;
+    return rate->seconds > 0 && number_is_sane(rate->events) ? rate->events / rate->seconds : 0;
 }
 
 double eval_rate_probability(double events_per_s, double horizon_s)
@@ -210,7 +211,7 @@ void eval_alarms_advance(struct eval_alarms *alarms, double seconds, double forg
 {
     double kept;
 
-    if (!sane(seconds) || !(forget_s > 0))
+    if (!number_is_sane(seconds) || !(forget_s > 0))
         return;
     kept = exp(-seconds / forget_s);
     alarms->followed *= kept;
@@ -222,7 +223,7 @@ void eval_alarms_advance(struct eval_alarms *alarms, double seconds, double forg
 void eval_alarms_note_followed(struct eval_alarms *alarms, double lead_s)
 {
     alarms->followed += 1;
-    alarms->lead_sum_s += sane(lead_s) ? lead_s : 0;
+    alarms->lead_sum_s += number_is_sane(lead_s) ? lead_s : 0;
 }
 
 void eval_alarms_note_unfollowed(struct eval_alarms *alarms)
@@ -253,7 +254,7 @@ void eval_episode_see(struct eval_episode *episode, const struct eval_sight *sig
     episode->on = sight->alarm && !sight->failed;
 }
 
-static double share(double some, double others, double prior)
+static double weighted_share(double some, double others, double prior)
 {
     return (some + ALARM_WEIGHT * prior) / (some + others + ALARM_WEIGHT);
 }
@@ -261,8 +262,8 @@ static double share(double some, double others, double prior)
 void eval_alarms_rates(const struct eval_alarms *alarms, const struct eval_alarm_rates *prior,
                        struct eval_alarm_rates *ret_rates)
 {
-    ret_rates->recall = share(alarms->followed, alarms->unannounced, prior->recall);
-    ret_rates->precision = share(alarms->followed, alarms->unfollowed, prior->precision);
+    ret_rates->recall = weighted_share(alarms->followed, alarms->unannounced, prior->recall);
+    ret_rates->precision = weighted_share(alarms->followed, alarms->unfollowed, prior->precision);
     ret_rates->lead_s =
         (alarms->lead_sum_s + ALARM_WEIGHT * prior->lead_s) / (alarms->followed + ALARM_WEIGHT);
 }
@@ -294,7 +295,7 @@ void eval_history_note(struct eval_history *history, double observed)
 {
     double weight, error;
 
-    if (!sane(observed))
+    if (!number_is_sane(observed))
         return;
     history->count = fmin(history->count + 1, EVAL_NUMBER_MAX);
     weight = fmax(1 / history->count, HISTORY_WEIGHT_MIN);
@@ -310,19 +311,20 @@ double eval_write_quantile_s(const struct eval_history *history, double expected
 {
     double deviation, late, mean = history->mean;
 
-    if (!(history->count >= 1) || !sane(mean) || !sane(history->deviation))
-        return EVAL_WRITE_QUANTILE_FACTOR * (sane(expected_s) ? expected_s : 0);
+    if (!(history->count >= 1) || !number_is_sane(mean) || !number_is_sane(history->deviation))
+        return EVAL_WRITE_QUANTILE_FACTOR * (number_is_sane(expected_s) ? expected_s : 0);
     deviation = fmax(history->deviation, DEVIATION_MIN * mean);
     if (history->count < 3) /* one or two say little about their spread */
         deviation = fmax(deviation, (EVAL_WRITE_QUANTILE_FACTOR - 1) / 2 * mean);
-    late = deviation > 0 && sane(at_risk_s) ? 0.4 * at_risk_s / deviation : 0;
+    late = deviation > 0 && number_is_sane(at_risk_s) ? 0.4 * at_risk_s / deviation : 0;
     return mean + deviation * sqrt(2 * log(fmax(late, LATE_MIN)));
 }
 
 double eval_history_ratio(const struct eval_history *history, double predicted)
 {
-    return history->count >= 1 && history->mean > 0 && sane(predicted) ? predicted / history->mean
-                                                                       : 1;
+    return history->count >= 1 && history->mean > 0 && number_is_sane(predicted)
+               ? predicted / history->mean
+               : 1;
 }
 
 /* ---- success and stall ------------------------------------------------------------------------------------------------- */
@@ -335,8 +337,8 @@ void eval_success_note(struct eval_success *success, bool completed)
 
 double eval_success_probability(const struct eval_success *success)
 {
-    double done = sane(success->done) ? success->done : 0;
-    double failed = sane(success->failed) ? success->failed : 0;
+    double done = number_is_sane(success->done) ? success->done : 0;
+    double failed = number_is_sane(success->failed) ? success->failed : 0;
 
     return (done + SUCCESS_DONE) / (done + failed + SUCCESS_DONE + SUCCESS_FAILED);
 }
@@ -345,7 +347,7 @@ void eval_stall_note(double *fraction, double stopped_s, double write_s)
 {
     double observed;
 
-    if (!sane(stopped_s) || !sane(write_s) || write_s <= 0)
+    if (!number_is_sane(stopped_s) || !number_is_sane(write_s) || write_s <= 0)
         return;
     observed = fmin(stopped_s / write_s, 1);
     *fraction = *fraction >= 0 ? *fraction + STALL_WEIGHT * (observed - *fraction) : observed;

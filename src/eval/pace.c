@@ -6,7 +6,7 @@
 
 #include "src/eval/block.h"
 
-static bool sensible(const struct eval_candidate *candidate)
+static bool candidate_is_sensible(const struct eval_candidate *candidate)
 {
     return candidate->size_bytes >= 0 && candidate->size_bytes < EVAL_NUMBER_MAX &&
            candidate->injection_bytes_per_s > 0 &&
@@ -18,7 +18,7 @@ static bool sensible(const struct eval_candidate *candidate)
 static int by_urgency(const void *left, const void *right)
 {
     const struct eval_candidate *a = left, *b = right;
-    int sense = (int)sensible(b) - (int)sensible(a);
+    int sense = (int)candidate_is_sensible(b) - (int)candidate_is_sensible(a);
     int deadline = (int)b->deadline - (int)a->deadline;
 
     if (sense != 0)
@@ -51,7 +51,7 @@ static void number_waves(const struct eval_window *window, struct eval_candidate
     uint32_t wave = 1;
 
     for (size_t i = 0; i < count; i++) {
-        bool sense = sensible(&candidates[i]);
+        bool sense = candidate_is_sensible(&candidates[i]);
         candidates[i].admitted = i < admitted;
         candidates[i].wave = 0;
         if (i < admitted)
@@ -75,12 +75,12 @@ size_t eval_pace(struct eval_window *window, struct eval_candidate *candidates, 
     for (size_t i = 0; i < count; i++)
         candidates[i].index = isnan(candidates[i].index) ? 0 : candidates[i].index;
     qsort(candidates, count, sizeof(*candidates), by_urgency);
-    while (up && admitted < count && sensible(&candidates[admitted]) &&
+    while (up && admitted < count && candidate_is_sensible(&candidates[admitted]) &&
            (candidates[admitted].deadline || has_room(window))) {
         window->running_bytes_per_s += candidates[admitted].injection_bytes_per_s;
         admitted++;
     }
-    if (admitted > 0 && admitted < count && sensible(&candidates[admitted]))
+    if (admitted > 0 && admitted < count && candidate_is_sensible(&candidates[admitted]))
         *ret_phi = candidates[admitted - 1].deadline ? 0 : fmax(candidates[admitted - 1].index, 0);
     number_waves(window, candidates, admitted, count);
     return admitted;

@@ -59,7 +59,7 @@ void block_policy_init(struct block_policy *ret_block_policy, const struct eval_
 
 /* The bits of a double in [0, EVAL_NUMBER_MAX) are below those of the limit; of anything else they
  * are above, or the sign is set. Adding 0 makes -0 a 0. */
-static inline uint64_t outside(double number, uint64_t limit)
+static inline uint64_t outside_limit(double number, uint64_t limit)
 {
     double plain = number + 0.0;
     uint64_t bits;
@@ -75,8 +75,8 @@ VECTOR_PASS static void check_columns(const double *const columns[4], uint64_t l
 
     VECTOR_LOOP
     for (size_t i = 0; i < count; i++)
-        wrong[i] |= outside(a[i], limit) | outside(b[i], limit) | outside(c[i], limit) |
-                    outside(d[i], limit);
+        wrong[i] |= outside_limit(a[i], limit) | outside_limit(b[i], limit) |
+                    outside_limit(c[i], limit) | outside_limit(d[i], limit);
 }
 
 /* 1 when any input makes no sense. Comparisons with NaN are false, so the good case is what is
@@ -103,7 +103,7 @@ VECTOR_PASS static void pass_check(const struct eval_view *view, size_t first, s
     memcpy(&limit_one, &one, sizeof(limit_one));
     VECTOR_LOOP
     for (size_t i = 0; i < count; i++)
-        wrong[i] = outside(yield[i], limit_one) | outside(success[i], limit_one);
+        wrong[i] = outside_limit(yield[i], limit_one) | outside_limit(success[i], limit_one);
     for (size_t k = 0; k < sizeof(finite) / sizeof(finite[0]); k++)
         check_columns(finite[k], limit, count, wrong);
     VECTOR_LOOP

@@ -569,7 +569,7 @@ bool network_tls_passes(struct network_stream *handle)
     return stream->shaking || stream_passes(stream);
 }
 
-static struct tls_stream *unchecked(const struct tls_network *network)
+static struct tls_stream *find_unchecked(const struct tls_network *network)
 {
     for (struct list *node = network->streams.next; node != &network->streams; node = node->next) {
         struct tls_stream *stream = LIST_ITEM(node, struct tls_stream, node);
@@ -586,7 +586,7 @@ void network_tls_recheck(struct tls_network *network)
     struct tls_stream *stream;
 
     network->checks++;
-    while ((stream = unchecked(network)) != NULL) {
+    while ((stream = find_unchecked(network)) != NULL) {
         CHECK(!stream->in_use);
         stream->checks = network->checks;
         if (stream->below != NULL && !stream->shaking && !stream->lingers && stream->engine != NULL)

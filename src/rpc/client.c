@@ -45,7 +45,7 @@ static void channel_end_impatient(struct rpc_channel *channel)
                             RPC_UNAVAILABLE, channel->reason);
 }
 
-static uint64_t jittered(uint64_t delay_ms)
+static uint64_t jitter_delay(uint64_t delay_ms)
 {
     uint32_t draw = 0;
 
@@ -60,7 +60,7 @@ static void channel_back_off(struct rpc_channel *channel, const char *reason)
     channel->state = RPC_CHANNEL_BACKOFF;
     channel->current = NULL;
     rpc_timer_start(&channel->timers, &channel->dial,
-                    uv_now(channel->loop) + jittered(channel->backoff_ms));
+                    uv_now(channel->loop) + jitter_delay(channel->backoff_ms));
     channel->backoff_ms = channel->backoff_ms * 2 < channel->config.backoff_max_ms
                               ? channel->backoff_ms * 2
                               : channel->config.backoff_max_ms;

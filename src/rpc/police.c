@@ -8,7 +8,7 @@
 enum { FRAME = 1000, WINDOW_UPDATES_PER_DATA = 2 };
 enum { TYPE_DATA = 0, TYPE_HEADERS = 1, TYPE_WINDOW_UPDATE = 8, TYPE_LAST_KNOWN = 9 };
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t lesser_of(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -35,9 +35,10 @@ static void police_refill(struct rpc_police *police, uint64_t now_ms)
 
     police->refilled_ms = now_ms;
     police->control =
-        least(control_max, police->control + passed_ms * RPC_POLICE_CONTROL_PER_SECOND);
+        lesser_of(control_max, police->control + passed_ms * RPC_POLICE_CONTROL_PER_SECOND);
     if (police->loose < loose_max)
-        police->loose = least(loose_max, police->loose + passed_ms * RPC_POLICE_LOOSE_PER_SECOND);
+        police->loose =
+            lesser_of(loose_max, police->loose + passed_ms * RPC_POLICE_LOOSE_PER_SECOND);
 }
 
 static void police_take(struct rpc_police *police, uint64_t *account)
@@ -50,8 +51,8 @@ static void police_take(struct rpc_police *police, uint64_t *account)
 
 static void police_earn(struct rpc_police *police, unsigned frames)
 {
-    police->loose =
-        least((uint64_t)RPC_POLICE_LOOSE_MOST * FRAME, police->loose + (uint64_t)frames * FRAME);
+    police->loose = lesser_of((uint64_t)RPC_POLICE_LOOSE_MOST * FRAME,
+                              police->loose + (uint64_t)frames * FRAME);
 }
 
 void rpc_police_control(struct rpc_police *police, uint64_t now_ms)
@@ -62,7 +63,8 @@ void rpc_police_control(struct rpc_police *police, uint64_t now_ms)
 
 static void police_earn_control(struct rpc_police *police)
 {
-    police->control = least((uint64_t)RPC_POLICE_CONTROL_BURST * FRAME, police->control + FRAME);
+    police->control =
+        lesser_of((uint64_t)RPC_POLICE_CONTROL_BURST * FRAME, police->control + FRAME);
 }
 
 void rpc_police_of_use(struct rpc_police *police, bool headers)

@@ -46,7 +46,7 @@ static void on_expiring(void *data, const char *what, int64_t left_s)
                 strcmp(what, "CA") == 0 ? "init in a new folder" : certificates->renewal);
 }
 
-static char *expand(const struct certificates_files *files, const char *path)
+static char *expand_path(const struct certificates_files *files, const char *path)
 {
     struct buf text;
     const char *at;
@@ -65,8 +65,8 @@ static char *expand(const struct certificates_files *files, const char *path)
 int certificates_load(struct certificates *certificates, const struct certificates_files *files,
                       const struct tls_identity *own, struct err *err)
 {
-    char *ca = expand(files, files->ca), *cert = expand(files, files->cert),
-         *key = expand(files, files->key);
+    char *ca = expand_path(files, files->ca), *cert = expand_path(files, files->cert),
+         *key = expand_path(files, files->key);
     const struct tls_files expanded = {.ca = ca, .cert = cert, .key = key};
     int status = 0;
 

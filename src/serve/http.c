@@ -44,7 +44,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 }
 
 /* A request is complete, or answered. */
-static void step(struct http *http, struct MHD_Connection *connection)
+static void connection_step(struct http *http, struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -58,13 +58,13 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 {
     (void)state;
     (void)code;
-    step(context, connection);
+    connection_step(context, connection);
 }
 
 /* ---- answers ---------------------------------------------------------------------------------------------------------- */
 
-static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status,
-                              const char *content_type, struct buf *body)
+static enum MHD_Result queue_answer(struct MHD_Connection *connection, unsigned status,
+                                    const char *content_type, struct buf *body)
 {
     size_t length;
     uint8_t *bytes = buf_take(body, &length);
@@ -141,7 +141,7 @@ static enum MHD_Result answer_path(const struct http *http, struct MHD_Connectio
         list_pages(http->site.pages, &body);
         buf_printf(&body, "\n");
     }
-    return answer(connection, status, page != NULL ? page->content_type : HTTP_TEXT, &body);
+    return queue_answer(connection, status, page != NULL ? page->content_type : HTTP_TEXT, &body);
 }
 
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
@@ -156,7 +156,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     (void)upload_data;
     if (*state == NULL) { /* MHD wants the answer in the second call */
         *state = &seen;
-        step(http, connection);
+        connection_step(http, connection);
         return MHD_YES;
     }
     if (*upload_length > 0) { /* a body is read and thrown away */
@@ -167,26 +167,26 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         return answer_path(http, connection, url);
     buf_init(&body);
     buf_printf(&body, "only GET and HEAD\n");
-    return answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, HTTP_TEXT, &body);
+    return queue_answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, HTTP_TEXT, &body);
 }
 
 /* ---- the loop --------------------------------------------------------------------------------------------------------- */
 
-static void run(struct http *http);
+static void http_run(struct http *http);
 
 static void on_timer(uv_timer_t *timer)
 {
-    run(timer->data);
+    http_run(timer->data);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     (void)status;
     (void)events;
-    run(poll->data);
+    http_run(poll->data);
 }
 
-static void run(struct http *http)
+static void http_run(struct http *http)
 {
     MHD_UNSIGNED_LONG_LONG timeout_ms;
 
@@ -217,7 +217,7 @@ static int parse_address(const char *address, struct sockaddr_storage *ret_addre
     return err_set(err, ERR_INVALID, "\"%s\" is not an IP address", host);
 }
 
-static void quiet(void *context, const char *format, va_list arguments)
+static void drop_log_line(void *context, const char *format, va_list arguments)
 {
     (void)context; /* what peers send wrongly is theirs to know */
     (void)format;
@@ -231,12 +231,12 @@ static struct MHD_Daemon *start_daemon(struct http *http, const struct sockaddr_
     if (address->ss_family == AF_INET6)
         flags |= MHD_USE_IPv6;
     return MHD_start_daemon(flags, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER,
-                            quiet, NULL, MHD_OPTION_SOCK_ADDR, address, MHD_OPTION_CONNECTION_LIMIT,
-                            (unsigned)HTTP_GUARD_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
-                            (unsigned)HTTP_IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                            (size_t)HTTP_MEMORY_PER_CONNECTION, MHD_OPTION_NOTIFY_CONNECTION,
-                            on_connection, http, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
-                            MHD_OPTION_END);
+                            drop_log_line, NULL, MHD_OPTION_SOCK_ADDR, address,
+                            MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_GUARD_CONNECTIONS_MAX,
+                            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_IDLE_S,
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_MEMORY_PER_CONNECTION,
+                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
+                            MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_END);
 }
 
 int http_open(uv_loop_t *loop, const char *address, const struct http_site *site,

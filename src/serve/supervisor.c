@@ -44,7 +44,7 @@ static uint64_t watchdog_ms(void)
     return strtoull(period_us, NULL, 10) / 1000;
 }
 
-static void feed(uv_timer_t *timer)
+static void feed_watchdog(uv_timer_t *timer)
 {
     (void)timer;
     supervisor_notify("WATCHDOG=1");
@@ -56,7 +56,7 @@ void supervisor_watch(uv_loop_t *loop, uv_timer_t *timer)
 
     CHECK(uv_timer_init(loop, timer) == 0);
     if (period_ms > 0)
-        CHECK(uv_timer_start(timer, feed, 0, period_ms) == 0);
+        CHECK(uv_timer_start(timer, feed_watchdog, 0, period_ms) == 0);
 }
 
 void supervisor_unwatch(uv_timer_t *timer)

@@ -42,7 +42,7 @@ struct watch {
 
 /* ---- calls that ended ---- */
 
-static void wipe(struct curl_slist *headers)
+static void wipe_headers(struct curl_slist *headers)
 {
     for (struct curl_slist *at = headers; at != NULL; at = at->next)
         explicit_bzero(at->data, strlen(at->data));
@@ -52,7 +52,7 @@ static void wipe(struct curl_slist *headers)
 static void call_free(struct fetch_call *call)
 {
     curl_easy_cleanup(call->easy);
-    wipe(call->headers);
+    wipe_headers(call->headers);
     if (call->post.length > 0)
         explicit_bzero(call->post.bytes, call->post.length);
     buf_close(&call->post);
@@ -60,14 +60,14 @@ static void call_free(struct fetch_call *call)
     free(call);
 }
 
-static void release(struct fetch_call *call)
+static void call_release(struct fetch_call *call)
 {
     list_remove(&call->node);
     CHECK(curl_multi_remove_handle(call->fetch->multi, call->easy) == CURLM_OK);
     call_free(call);
 }
 
-static void fail(const struct fetch_call *call, CURLcode code, struct err *ret_err)
+static void call_describe(const struct fetch_call *call, CURLcode code, struct err *ret_err)
 {
     const char *text = call->problem[0] != '\0' ? call->problem : curl_easy_strerror(code);
 
@@ -93,10 +93,11 @@ static void fail(const struct fetch_call *call, CURLcode code, struct err *ret_e
 }
 
 /* 0 when the answer is 200, or says that what was posted is there. */
-static int judge(const struct fetch_call *call, CURLcode code, long status, struct err *ret_err)
+static int call_verdict(const struct fetch_call *call, CURLcode code, long status,
+                        struct err *ret_err)
 {
     if (code != CURLE_OK) {
-        fail(call, code, ret_err);
+        call_describe(call, code, ret_err);
         return -1;
     }
     if (status == 200 || (status == 201 && call->post.length > 0))
@@ -128,9 +129,9 @@ static void collect_ended(struct fetch *fetch)
         curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &call);
         CHECK(call != NULL);
         curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
-        ok = judge(call, message->data.result, status, &failed) == 0;
+        ok = call_verdict(call, message->data.result, status, &failed) == 0;
         call->done(call->data, ok ? NULL : &failed, status, &call->body);
-        release(call);
+        call_release(call);
     }
 }
 
@@ -272,7 +273,7 @@ void fetch_free(struct fetch *fetch)
         return;
     fetch->closing = true;
     while (!list_empty(&fetch->calls))
-        release(LIST_ITEM(fetch->calls.next, struct fetch_call, node));
+        call_release(LIST_ITEM(fetch->calls.next, struct fetch_call, node));
     curl_multi_cleanup(fetch->multi);
     uv_timer_stop(&fetch->timer);
     uv_close((uv_handle_t *)&fetch->timer, on_timer_closed);
@@ -282,7 +283,7 @@ void fetch_free(struct fetch *fetch)
 void fetch_cancel(struct fetch_call *call)
 {
     if (call != NULL)
-        release(call);
+        call_release(call);
 }
 
 static CURLcode set_tls(CURL *easy, const struct fetch_options *options)

@@ -52,8 +52,8 @@ static uint64_t part_of(const struct document *document, const char *what)
     return samples_hash(hash, what, strlen(what));
 }
 
-static void add(const struct document *document, enum telemetry_signal signal, const char *part,
-                double value)
+static void add_sample(const struct document *document, enum telemetry_signal signal,
+                       const char *part, double value)
 {
     struct telemetry_sample sample = {.signal = signal,
                                       .subject = SAMPLES_NO_SUBJECT,
@@ -84,7 +84,7 @@ static void follow_value(const struct document *document, const json_t *referenc
         follow_text(document, link);
 }
 
-static void follow(const struct document *document, const char *name)
+static void follow_member(const struct document *document, const char *name)
 {
     follow_value(document, json_object_get(document->object, name));
 }
@@ -120,7 +120,7 @@ static void take_status(const struct document *document)
     if (health[0] == '\0')
         health = json_text(status, "Health");
     if (health[0] != '\0')
-        add(document, TELEMETRY_STATUS, "status", health_level(health));
+        add_sample(document, TELEMETRY_STATUS, "status", health_level(health));
 }
 
 static void take_power(const struct document *document)
@@ -128,11 +128,11 @@ static void take_power(const struct document *document)
     const char *state = json_text(document->object, "PowerState");
 
     if (state[0] != '\0')
-        add(document, TELEMETRY_POWER, "power",
-            strcasecmp(state, "On") == 0 || strcasecmp(state, "PoweringOn") == 0 ||
-                    strcasecmp(state, "Paused") == 0
-                ? 0
-                : 3);
+        add_sample(document, TELEMETRY_POWER, "power",
+                   strcasecmp(state, "On") == 0 || strcasecmp(state, "PoweringOn") == 0 ||
+                           strcasecmp(state, "Paused") == 0
+                       ? 0
+                       : 3);
 }
 
 /* Of the two periods that a service may give, both: the current one is set to 0 by whoever reads
@@ -148,9 +148,9 @@ static void take_errors(const struct document *document, const json_t *metrics)
         double uncorrectable = json_number(period, "UncorrectableECCErrorCount");
 
         if (!isnan(correctable))
-            add(document, TELEMETRY_ECC_CORRECTABLE, periods[i], correctable);
+            add_sample(document, TELEMETRY_ECC_CORRECTABLE, periods[i], correctable);
         if (!isnan(uncorrectable))
-            add(document, TELEMETRY_ECC_UNCORRECTABLE, periods[i], uncorrectable);
+            add_sample(document, TELEMETRY_ECC_UNCORRECTABLE, periods[i], uncorrectable);
     }
 }
 
@@ -162,7 +162,7 @@ static void take_memory_metrics(const struct document *document)
 
     take_errors(document, document->object);
     if (json_is_true(trip))
-        add(document, TELEMETRY_THERMAL, "trip", 2);
+        add_sample(document, TELEMETRY_THERMAL, "trip", 2);
 }
 
 static void take_processor_metrics(const struct document *document)
@@ -184,12 +184,12 @@ static void take_thermal(const struct document *document)
                                         json_number(sensor, "UpperThresholdFatal")};
 
         if (!isnan(celsius))
-            add(document, TELEMETRY_THERMAL, json_text(sensor, "MemberId"),
-                samples_thermal_level(celsius, &limits));
+            add_sample(document, TELEMETRY_THERMAL, json_text(sensor, "MemberId"),
+                       samples_thermal_level(celsius, &limits));
     }
 }
 
-static double threshold(const json_t *thresholds, const char *name)
+static double threshold_reading(const json_t *thresholds, const char *name)
 {
     return json_number(json_object_get(thresholds, name), "Reading");
 }
@@ -207,16 +207,16 @@ static bool measures_celsius(const json_t *sensor)
 static void take_sensor(const struct document *document)
 {
     const json_t *thresholds = json_object_get(document->object, "Thresholds");
-    struct samples_limits limits = {threshold(thresholds, "UpperCaution"),
-                                    threshold(thresholds, "UpperCritical"),
-                                    threshold(thresholds, "UpperFatal")};
+    struct samples_limits limits = {threshold_reading(thresholds, "UpperCaution"),
+                                    threshold_reading(thresholds, "UpperCritical"),
+                                    threshold_reading(thresholds, "UpperFatal")};
     double celsius = json_number(document->object, "Reading");
 
     if (!measures_celsius(document->object))
         return;
     document->links->leaf = true;
     if (!isnan(celsius))
-        add(document, TELEMETRY_THERMAL, "sensor", samples_thermal_level(celsius, &limits));
+        add_sample(document, TELEMETRY_THERMAL, "sensor", samples_thermal_level(celsius, &limits));
 }
 
 /* Its readings are copies of sensors, without their limits; those that name no sensor stand
@@ -235,8 +235,8 @@ static void take_thermal_metrics(const struct document *document)
             follow_text(document, source);
         } else if (!isnan(celsius)) {
             document->links->leaf = true;
-            add(document, TELEMETRY_THERMAL, json_text(reading, "DeviceName"),
-                samples_thermal_level(celsius, &none));
+            add_sample(document, TELEMETRY_THERMAL, json_text(reading, "DeviceName"),
+                       samples_thermal_level(celsius, &none));
         }
     }
 }
@@ -245,8 +245,8 @@ static void take_thermal_metrics(const struct document *document)
 
 static void take_root(const struct document *document)
 {
-    follow(document, "Systems");
-    follow(document, "Chassis");
+    follow_member(document, "Systems");
+    follow_member(document, "Chassis");
 }
 
 static void take_system(const struct document *document)
@@ -254,30 +254,30 @@ static void take_system(const struct document *document)
     document->links->leaf = true;
     take_status(document);
     take_power(document);
-    follow(document, "Memory");
-    follow(document, "Processors");
+    follow_member(document, "Memory");
+    follow_member(document, "Processors");
 }
 
 /* Memory, Processor */
 static void take_part(const struct document *document)
 {
     take_status(document);
-    follow(document, "Metrics");
+    follow_member(document, "Metrics");
 }
 
 static void take_chassis(const struct document *document)
 {
     document->links->leaf = true;
     take_status(document);
-    follow(document, "Thermal");
-    follow(document, "ThermalSubsystem");
-    follow(document, "Sensors");
+    follow_member(document, "Thermal");
+    follow_member(document, "ThermalSubsystem");
+    follow_member(document, "Sensors");
 }
 
 static void take_thermal_subsystem(const struct document *document)
 {
     take_status(document);
-    follow(document, "ThermalMetrics");
+    follow_member(document, "ThermalMetrics");
 }
 
 /* By the first word of @odata.type: "#Memory.v1_20_0.Memory". */

@@ -10,21 +10,21 @@
 
 enum { SECRET_MAX_BYTES = 4096 };
 
-static void wipe(char *text)
+static void wipe_text(char *text)
 {
     if (text != NULL)
         explicit_bzero(text, strlen(text));
     free(text);
 }
 
-static void set(char **place, const char *text)
+static void set_text(char **place, const char *text)
 {
-    wipe(*place);
+    wipe_text(*place);
     *place = check_strdup(text);
 }
 
 /* What follows the word; NULL: another one. */
-static const char *after(const char *line, const char *word)
+static const char *text_after(const char *line, const char *word)
 {
     size_t length = strlen(word);
 
@@ -35,14 +35,14 @@ static int take_line(const char *line, bool of_vms, struct secret *secret)
 {
     const char *rest;
 
-    if ((rest = after(line, "Bearer ")) != NULL)
-        set(&secret->bearer, rest);
-    else if (of_vms && (rest = after(line, "Api-Token ")) != NULL)
-        set(&secret->api_token, rest);
-    else if (of_vms && (rest = after(line, "Token ")) != NULL && strchr(rest, ':') != NULL)
-        set(&secret->login, rest);
+    if ((rest = text_after(line, "Bearer ")) != NULL)
+        set_text(&secret->bearer, rest);
+    else if (of_vms && (rest = text_after(line, "Api-Token ")) != NULL)
+        set_text(&secret->api_token, rest);
+    else if (of_vms && (rest = text_after(line, "Token ")) != NULL && strchr(rest, ':') != NULL)
+        set_text(&secret->login, rest);
     else if (strchr(line, ':') != NULL)
-        set(&secret->user, line);
+        set_text(&secret->user, line);
     else
         return -1;
     return 0;
@@ -78,15 +78,15 @@ int secret_read(const char *path, bool of_vms, struct secret *ret_secret, struct
 
 void secret_set_bearer(struct secret *secret, char *take_token)
 {
-    wipe(secret->bearer);
+    wipe_text(secret->bearer);
     secret->bearer = take_token != NULL ? take_token : check_strdup("");
 }
 
 void secret_close(struct secret *secret)
 {
-    wipe(secret->user);
-    wipe(secret->bearer);
-    wipe(secret->api_token);
-    wipe(secret->login);
+    wipe_text(secret->user);
+    wipe_text(secret->bearer);
+    wipe_text(secret->api_token);
+    wipe_text(secret->login);
     *secret = (struct secret){.user = NULL};
 }

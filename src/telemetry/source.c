@@ -188,7 +188,7 @@ static void poll_ended(struct endpoint *endpoint, const struct err *failed)
 
 static void next_document(struct endpoint *endpoint);
 
-static void parse(uv_work_t *work)
+static void parse_body(uv_work_t *work)
 {
     struct job *job = work->data;
     int result = -1;
@@ -303,7 +303,7 @@ static void tell_cluster(struct source *source, const struct vast_cluster *clust
     hooks->cluster(hooks->context, source->index, cluster);
 }
 
-static void parsed(uv_work_t *work, int status)
+static void on_parsed(uv_work_t *work, int status)
 {
     struct job *job = work->data;
     struct endpoint *endpoint = job->endpoint;
@@ -335,7 +335,7 @@ static uint64_t oldest_ms(const struct source *source)
 }
 
 /* A poll that was refused because of its token begins once more with a login. */
-static bool renew(struct endpoint *endpoint, long status, const struct buf *body)
+static bool token_must_renew(struct endpoint *endpoint, long status, const struct buf *body)
 {
     const struct source *source = endpoint->source;
 
@@ -345,13 +345,13 @@ static bool renew(struct endpoint *endpoint, long status, const struct buf *body
 
 static void log_in(struct endpoint *endpoint);
 
-static void fetched(void *data, const struct err *failed, long status, struct buf *body)
+static void on_fetched(void *data, const struct err *failed, long status, struct buf *body)
 {
     struct endpoint *endpoint = data;
     struct job *job;
 
     endpoint->call = NULL;
-    if (failed != NULL && renew(endpoint, status, body)) {
+    if (failed != NULL && token_must_renew(endpoint, status, body)) {
         log_in(endpoint);
         return;
     }
@@ -373,7 +373,7 @@ static void fetched(void *data, const struct err *failed, long status, struct bu
     job->body = *body;
     buf_init(body);
     endpoint->job = job;
-    CHECK(uv_queue_work(endpoint->source->sources->loop, &job->work, parse, parsed) == 0);
+    CHECK(uv_queue_work(endpoint->source->sources->loop, &job->work, parse_body, on_parsed) == 0);
 }
 
 /* ---- a poll ---- */
@@ -396,8 +396,8 @@ static char *document_url(const struct endpoint *endpoint, const char *path, cha
     return url;
 }
 
-static int ask(struct endpoint *endpoint, const char *path, const char *post, fetch_done_fn *done,
-               struct err *err)
+static int endpoint_ask(struct endpoint *endpoint, const char *path, const char *post,
+                        fetch_done_fn *done, struct err *err)
 {
     struct source *source = endpoint->source;
     const struct source_config *config = &source->config;
@@ -419,9 +419,9 @@ static int ask(struct endpoint *endpoint, const char *path, const char *post, fe
     return endpoint->call != NULL ? 0 : -1;
 }
 
-static int get(struct endpoint *endpoint, const char *path, struct err *err)
+static int endpoint_get(struct endpoint *endpoint, const char *path, struct err *err)
 {
-    return ask(endpoint, path, NULL, fetched, err);
+    return endpoint_ask(endpoint, path, NULL, on_fetched, err);
 }
 
 /* ---- a token for a login ---- */
@@ -442,7 +442,7 @@ static void token_came(void *data, const struct err *failed, long status, struct
         explicit_bzero(body->bytes, body->length);
     if (token != NULL) {
         secret_set_bearer(&endpoint->source->secret, token);
-        if (get(endpoint, VAST_CLUSTERS_PATH, &problem) == 0)
+        if (endpoint_get(endpoint, VAST_CLUSTERS_PATH, &problem) == 0)
             return;
     }
     err_wrap(&problem, "login");
@@ -460,7 +460,7 @@ static void log_in(struct endpoint *endpoint)
     secret_set_bearer(secret, NULL);
     buf_init(&post);
     vast_login(secret->login, &post);
-    result = ask(endpoint, VAST_TOKEN_PATH, (const char *)post.bytes, token_came, &failed);
+    result = endpoint_ask(endpoint, VAST_TOKEN_PATH, (const char *)post.bytes, token_came, &failed);
     explicit_bzero(post.bytes, post.length);
     buf_close(&post);
     if (result != 0)
@@ -509,7 +509,7 @@ static void next_document(struct endpoint *endpoint)
         err_set(&failed, ERR_TIMEOUT, "its documents take too long: %zu of %zu read",
                 endpoint->walk.next, endpoint->walk.count);
         poll_ended(endpoint, &failed);
-    } else if (get(endpoint, path, &failed) != 0) {
+    } else if (endpoint_get(endpoint, path, &failed) != 0) {
         poll_ended(endpoint, &failed);
     }
 }
@@ -530,7 +530,7 @@ static void begin_poll(struct endpoint *endpoint)
         next_document(endpoint);
     } else if (vast && source->secret.login[0] != '\0' && source->secret.bearer[0] == '\0') {
         log_in(endpoint);
-    } else if (get(endpoint, vast ? VAST_CLUSTERS_PATH : "", &failed) != 0) {
+    } else if (endpoint_get(endpoint, vast ? VAST_CLUSTERS_PATH : "", &failed) != 0) {
         poll_ended(endpoint, &failed);
     }
 }
@@ -549,7 +549,7 @@ static void start_due(struct source *source)
     }
 }
 
-static void arm(struct sources *sources)
+static void sources_start_timer(struct sources *sources)
 {
     uint64_t tick_ms = TICK_MAX_MS;
 
@@ -568,7 +568,7 @@ static void on_timer(void *data)
 
     for (size_t i = 0; i < sources->count; i++)
         start_due(&sources->items[i]);
-    arm(sources);
+    sources_start_timer(sources);
 }
 
 /* ---- setting up ---- */
@@ -625,7 +625,7 @@ static int make_endpoints(struct source *source, struct err *err)
 }
 
 /* One endpoint is asked at once; many spread over the first interval. */
-static void spread(struct source *source, uint64_t within_ms)
+static void source_spread_polls(struct source *source, uint64_t within_ms)
 {
     uint64_t at_us = now_us(source->sources);
 
@@ -652,7 +652,7 @@ static void open_source(struct sources *sources, size_t index, const struct sour
                             make_endpoints(source, &failed) == 0;
     if (!source->status.usable)
         snprintf(source->problem, sizeof(source->problem), "%s", failed.text);
-    spread(source, config->interval_ms);
+    source_spread_polls(source, config->interval_ms);
 }
 
 static void close_source(struct source *source)
@@ -681,7 +681,7 @@ void sources_configure(struct sources *sources, const struct source_config *conf
     for (size_t i = 0; i < count; i++)
         open_source(sources, i, &configs[i]);
     if (count > 0)
-        arm(sources);
+        sources_start_timer(sources);
     else
         sources->clock.timer_stop(sources->timer);
 }
@@ -693,7 +693,7 @@ void sources_set_pace(struct sources *sources, uint64_t pace)
     CHECK(pace > 0);
     sources->pace = pace;
     for (size_t i = 0; faster && i < sources->count; i++)
-        spread(&sources->items[i], sources->items[i].config.interval_ms);
+        source_spread_polls(&sources->items[i], sources->items[i].config.interval_ms);
 }
 
 struct sources *sources_new(uv_loop_t *loop, const struct clock_ops *clock,

@@ -6,7 +6,7 @@
 
 #include "src/base/check.h"
 
-static void forget(struct walk *walk)
+static void walk_clear(struct walk *walk)
 {
     for (size_t i = 0; i < walk->count; i++)
         free(walk->documents[i].path);
@@ -15,12 +15,12 @@ static void forget(struct walk *walk)
 
 void walk_close(struct walk *walk)
 {
-    forget(walk);
+    walk_clear(walk);
     free(walk->documents);
     memset(walk, 0, sizeof(*walk));
 }
 
-static void add(struct walk *walk, const char *path, uint8_t depth)
+static void walk_add(struct walk *walk, const char *path, uint8_t depth)
 {
     for (size_t i = 0; i < walk->count; i++) {
         if (strcmp(walk->documents[i].path, path) == 0)
@@ -61,10 +61,10 @@ void walk_begin(struct walk *walk)
         walk->polls++;
         return;
     }
-    forget(walk);
+    walk_clear(walk);
     walk->stale = false;
     walk->polls = 0;
-    add(walk, redfish_root(), 0);
+    walk_add(walk, redfish_root(), 0);
 }
 
 const char *walk_next(struct walk *walk)
@@ -81,7 +81,7 @@ void walk_found(struct walk *walk, const struct redfish_links *links)
     walk->documents[walk->next].leaf = links->leaf;
     walk->next++;
     for (size_t i = 0; walk->discover && i < links->count; i++)
-        add(walk, links->items[i], (uint8_t)(depth + 1));
+        walk_add(walk, links->items[i], (uint8_t)(depth + 1));
 }
 
 void walk_missed(struct walk *walk)

@@ -24,7 +24,7 @@ enum { SERIAL_BITS = 127, COMMON_NAME_MAX_BYTES = 64 };
 
 /* ---- files ---- */
 
-static int join(char path[4096], const char *dir, const char *name, struct err *err)
+static int join_path(char path[4096], const char *dir, const char *name, struct err *err)
 {
     int length = snprintf(path, 4096, "%s/%s", dir, name);
 
@@ -109,10 +109,10 @@ static int write_pair(const char *dir, const char *stem, X509 *certificate, EVP_
     CHECK(PEM_write_bio_PrivateKey(key_bio, key, NULL, NULL, 0, NULL, NULL) == 1);
     CHECK(PEM_write_bio_X509(certificate_bio, certificate) == 1);
     snprintf(name, sizeof(name), "%s.key", stem);
-    if (join(key_path, dir, name, err) != 0)
+    if (join_path(key_path, dir, name, err) != 0)
         goto fail;
     snprintf(name, sizeof(name), "%s.crt", stem);
-    if (join(certificate_path, dir, name, err) != 0 ||
+    if (join_path(certificate_path, dir, name, err) != 0 ||
         (!replace && (must_not_exist(certificate_path, "--replace renews it", err) != 0 ||
                       must_not_exist(key_path, "--replace renews it", err) != 0)))
         goto fail;
@@ -272,9 +272,9 @@ int tls_authority_create(const char *dir, const char *cluster, int64_t valid_s, 
         return -1;
     if (mkdir(dir, 0700) != 0 && errno != EEXIST)
         return err_set(err, ERR_IO, "%s: %s", dir, strerror(errno));
-    if (join(path, dir, TLS_AUTHORITY_CERT, err) != 0 ||
+    if (join_path(path, dir, TLS_AUTHORITY_CERT, err) != 0 ||
         must_not_exist(path, "a new CA needs a folder of its own", err) != 0 ||
-        join(path, dir, TLS_AUTHORITY_KEY, err) != 0 ||
+        join_path(path, dir, TLS_AUTHORITY_KEY, err) != 0 ||
         must_not_exist(path, "a new CA needs a folder of its own", err) != 0)
         return -1;
     key = make_key();
@@ -304,7 +304,7 @@ static int authority_open(const char *dir, struct authority *authority, struct e
 {
     char path[4096];
 
-    if (join(path, dir, TLS_AUTHORITY_CERT, err) != 0 ||
+    if (join_path(path, dir, TLS_AUTHORITY_CERT, err) != 0 ||
         x509_load_certificates(path, &authority->certificates, err) != 0)
         return -1;
     authority->certificate = sk_X509_value(authority->certificates, 0);
@@ -315,7 +315,7 @@ static int authority_open(const char *dir, struct authority *authority, struct e
     if (x509_not_after(authority->certificate) <= (int64_t)time(NULL))
         return err_set(err, ERR_INVALID, "%s: the CA has expired; make a new one: ckptctl tls init",
                        path);
-    if (join(path, dir, TLS_AUTHORITY_KEY, err) != 0 ||
+    if (join_path(path, dir, TLS_AUTHORITY_KEY, err) != 0 ||
         x509_load_key(path, &authority->key, err) != 0)
         return -1;
     if (X509_check_private_key(authority->certificate, authority->key) != 1) {
@@ -349,8 +349,8 @@ static int order_check(const struct tls_order *order, struct err *err)
     return check_valid(order->valid_s, err);
 }
 
-static int issue(const struct authority *authority, const struct tls_identity *identity,
-                 const char *out_dir, const struct tls_order *order, struct err *err)
+static int issue_certificate(const struct authority *authority, const struct tls_identity *identity,
+                             const char *out_dir, const struct tls_order *order, struct err *err)
 {
     char stem[ID_MAX_BYTES + 16];
     EVP_PKEY *key = make_key();
@@ -385,7 +385,7 @@ int tls_authority_issue(const char *dir, const char *out_dir, const struct tls_o
     if (order_check(order, err) == 0 && authority_open(dir, &authority, err) == 0 &&
         tls_identity_make(authority.identity.cluster, order->kind, order->name, &identity, err) ==
             0)
-        status = issue(&authority, &identity, out_dir, order, err);
+        status = issue_certificate(&authority, &identity, out_dir, order, err);
     authority_close(&authority);
     ERR_clear_error();
     return status;

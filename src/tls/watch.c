@@ -3,7 +3,7 @@
 
 #include "src/base/check.h"
 
-static void warn(const struct tls_watch *watch, const char *what, int64_t expiry_s)
+static void warn_of_expiry(const struct tls_watch *watch, const char *what, int64_t expiry_s)
 {
     int64_t left_s = expiry_s - (int64_t)(watch->clock->wall_ms(watch->clock->context) / 1000);
 
@@ -19,8 +19,8 @@ static void watch_dates(struct tls_watch *watch)
         return;
     watch->warned = true;
     watch->warned_ms = now_ms;
-    warn(watch, "certificate", tls_context_expiry(watch->context));
-    warn(watch, "CA", tls_context_ca_expiry(watch->context));
+    warn_of_expiry(watch, "certificate", tls_context_expiry(watch->context));
+    warn_of_expiry(watch, "CA", tls_context_ca_expiry(watch->context));
 }
 
 void tls_watch_reload(struct tls_watch *watch)

@@ -27,7 +27,7 @@ double engine_read_s(const struct sim *sim, size_t job)
 
 /* ---- counting ---------------------------------------------------------------------------------------------------------- */
 
-static double speed(const struct sim *sim, const struct sim_job *job)
+static double job_speed(const struct sim *sim, const struct sim_job *job)
 {
     if (job->phase == SIM_COMPUTING)
         return 1;
@@ -38,14 +38,14 @@ double engine_age_s(const struct sim *sim, size_t job)
 {
     const struct sim_job *of = &sim->jobs[job];
 
-    return of->progress_s - of->saved_s + speed(sim, of) * (sim->now_s - of->at_s);
+    return of->progress_s - of->saved_s + job_speed(sim, of) * (sim->now_s - of->at_s);
 }
 
 void engine_settle(struct sim *sim, size_t job)
 {
     struct sim_job *of = &sim->jobs[job];
     double seconds = sim->now_s - of->at_s, gpus = sim->world->jobs[job].gpus;
-    double rate = speed(sim, of);
+    double rate = job_speed(sim, of);
 
     CHECK(seconds >= 0);
     if (of->phase != SIM_AWAY && of->phase != SIM_DOWN)
@@ -63,7 +63,7 @@ void engine_settle(struct sim *sim, size_t job)
 }
 
 /* Back to the last complete checkpoint. */
-static void lose(struct sim *sim, size_t job, double *cause_gpu_s)
+static void job_lose_progress(struct sim *sim, size_t job, double *cause_gpu_s)
 {
     struct sim_job *of = &sim->jobs[job];
 
@@ -79,7 +79,7 @@ static void lose(struct sim *sim, size_t job, double *cause_gpu_s)
 }
 
 /* fmin is a call into libm, which the walks over all jobs would notice. */
-static inline double earlier(double a_s, double b_s)
+static inline double earlier_of(double a_s, double b_s)
 {
     return a_s < b_s ? a_s : b_s;
 }
@@ -87,13 +87,14 @@ static inline double earlier(double a_s, double b_s)
 static void set_timer(struct sim *sim, size_t job)
 {
     const struct sim_job *of = &sim->jobs[job];
-    double until_s = of->phase == SIM_AWAY ? of->until_s : earlier(of->until_s, of->walltime_end_s);
+    double until_s =
+        of->phase == SIM_AWAY ? of->until_s : earlier_of(of->until_s, of->walltime_end_s);
 
-    sim->timers_s[job] = of->left ? INFINITY : earlier(until_s, sim->world->jobs[job].to_s);
+    sim->timers_s[job] = of->left ? INFINITY : earlier_of(until_s, sim->world->jobs[job].to_s);
     sim->timer_stale = true;
 }
 
-static void enter(struct sim *sim, size_t job, enum sim_phase phase, double until_s)
+static void job_enter(struct sim *sim, size_t job, enum sim_phase phase, double until_s)
 {
     struct sim_job *of = &sim->jobs[job];
 
@@ -103,11 +104,11 @@ static void enter(struct sim *sim, size_t job, enum sim_phase phase, double unti
     set_timer(sim, job);
 }
 
-static void restart(struct sim *sim, size_t job, double down_s)
+static void job_restart(struct sim *sim, size_t job, double down_s)
 {
     double restart_s = sim->world->scenario.restart_s + engine_read_s(sim, job);
 
-    enter(sim, job, SIM_DOWN, sim->now_s + down_s + restart_s);
+    job_enter(sim, job, SIM_DOWN, sim->now_s + down_s + restart_s);
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------------- */
@@ -118,7 +119,7 @@ void engine_begin_write(struct sim *sim, size_t job)
     const struct world_job *what = &sim->world->jobs[job];
 
     CHECK(of->phase == SIM_COMPUTING);
-    enter(sim, job, SIM_WRITING, INFINITY);
+    job_enter(sim, job, SIM_WRITING, INFINITY);
     of->snapshot_s = of->progress_s;
     of->write_began_s = sim->now_s;
     of->due_since_s = -1;
@@ -137,7 +138,7 @@ static void give_away(struct sim *sim, size_t job)
     of->yields = false;
     of->told_s = -1;
     of->alarm_count = 0;
-    enter(sim, job, SIM_AWAY, sim->now_s + sim->world->scenario.away_s);
+    job_enter(sim, job, SIM_AWAY, sim->now_s + sim->world->scenario.away_s);
 }
 
 static void move_off(struct sim *sim, size_t job)
@@ -151,7 +152,7 @@ static void move_off(struct sim *sim, size_t job)
     }
     of->alarm_count = 0;
     sim->ledger->migrations++;
-    restart(sim, job, 0);
+    job_restart(sim, job, 0);
 }
 
 static void complete_write(struct sim *sim, size_t job)
@@ -161,9 +162,9 @@ static void complete_write(struct sim *sim, size_t job)
     storage_end(&sim->storage, (uint32_t)job);
     if (sim->world->scenario.quiesce_s >
         0) /* all of it at once, whenever the application takes it */
-        enter(sim, job, SIM_QUIESCED, sim->now_s + sim->world->scenario.quiesce_s);
+        job_enter(sim, job, SIM_QUIESCED, sim->now_s + sim->world->scenario.quiesce_s);
     else
-        enter(sim, job, SIM_COMPUTING, INFINITY);
+        job_enter(sim, job, SIM_COMPUTING, INFINITY);
     of->saved_s = of->snapshot_s;
     eval_history_note(&of->writes, sim->now_s - of->write_began_s);
     eval_success_note(&of->success, true);
@@ -205,11 +206,11 @@ static void on_failure(struct sim *sim, const struct world_event *event)
         return;
     }
     sim->ledger->failures++;
-    lose(sim, event->job, &sim->ledger->lost_failure_gpu_s);
+    job_lose_progress(sim, event->job, &sim->ledger->lost_failure_gpu_s);
     if (yields)
         give_away(sim, event->job);
     else
-        restart(sim, event->job, sim->world->scenario.down_s);
+        job_restart(sim, event->job, sim->world->scenario.down_s);
     rule_grant(sim);
 }
 
@@ -240,7 +241,7 @@ static void on_demand(struct sim *sim, const struct world_event *event)
     of->moves = false;
     if (event->on) {
         sim->ledger->kills++;
-        lose(sim, event->job, &sim->ledger->lost_kill_gpu_s);
+        job_lose_progress(sim, event->job, &sim->ledger->lost_kill_gpu_s);
         give_away(sim, event->job);
         rule_grant(sim);
         return;
@@ -253,7 +254,7 @@ static void on_demand(struct sim *sim, const struct world_event *event)
         engine_begin_write(sim, event->job);
         return;
     }
-    lose(sim, event->job, &sim->ledger->lost_kill_gpu_s);
+    job_lose_progress(sim, event->job, &sim->ledger->lost_kill_gpu_s);
     give_away(sim, event->job);
 }
 
@@ -297,20 +298,20 @@ static void begin_allocation(struct sim *sim, size_t job)
 static void on_walltime(struct sim *sim, size_t job)
 {
     sim->ledger->walltimes++;
-    lose(sim, job, &sim->ledger->lost_walltime_gpu_s);
+    job_lose_progress(sim, job, &sim->ledger->lost_walltime_gpu_s);
     begin_allocation(sim, job);
-    restart(sim, job, 0);
+    job_restart(sim, job, 0);
     rule_grant(sim);
 }
 
 /* Its end: what it computed is done, a write that still runs is for nothing. */
-static void leave(struct sim *sim, size_t job)
+static void job_leave(struct sim *sim, size_t job)
 {
     engine_settle(sim, job);
     if (sim->jobs[job].phase == SIM_WRITING)
         storage_end(&sim->storage, (uint32_t)job);
     sim->jobs[job].left = true;
-    enter(sim, job, SIM_AWAY, INFINITY);
+    job_enter(sim, job, SIM_AWAY, INFINITY);
     rule_grant(sim);
 }
 
@@ -319,17 +320,17 @@ static void on_timer(struct sim *sim, size_t job)
     struct sim_job *of = &sim->jobs[job];
 
     if (sim->world->jobs[job].to_s <= sim->now_s) {
-        leave(sim, job);
+        job_leave(sim, job);
         return;
     }
     if (of->phase == SIM_AWAY && of->until_s <= sim->now_s) {
         begin_allocation(sim, job);
         if (of->progress_s > 0 || of->allocation > 1)
-            restart(sim, job, 0);
+            job_restart(sim, job, 0);
         else
-            enter(sim, job, SIM_COMPUTING, INFINITY); /* it begins only now */
+            job_enter(sim, job, SIM_COMPUTING, INFINITY); /* it begins only now */
     } else if ((of->phase == SIM_DOWN || of->phase == SIM_QUIESCED) && of->until_s <= sim->now_s) {
-        enter(sim, job, SIM_COMPUTING, INFINITY);
+        job_enter(sim, job, SIM_COMPUTING, INFINITY);
     }
     if (of->phase != SIM_AWAY && of->walltime_end_s <= sim->now_s)
         on_walltime(sim, job);
@@ -342,7 +343,7 @@ static double next_timer_s(struct sim *sim)
     if (sim->timer_stale) {
         sim->timer_s = INFINITY;
         for (size_t i = 0; i < sim->world->job_count; i++)
-            sim->timer_s = earlier(sim->timer_s, sim->timers_s[i]);
+            sim->timer_s = earlier_of(sim->timer_s, sim->timers_s[i]);
         sim->timer_stale = false;
     }
     return sim->timer_s;
@@ -365,7 +366,7 @@ static void move_to(struct sim *sim, double now_s)
 
 /* Everything up to to_s. What happens at the same time: writes end first, then timers, then
  * events. */
-static void advance(struct sim *sim, double to_s)
+static void sim_advance(struct sim *sim, double to_s)
 {
     const struct world *world = sim->world;
 
@@ -374,7 +375,7 @@ static void advance(struct sim *sim, double to_s)
         double event_s =
             sim->next_event < world->event_count ? world->events[sim->next_event].at_s : INFINITY;
         double timer_s = next_timer_s(sim), done_s = storage_next_s(&sim->storage, &writer);
-        double next_s = earlier(earlier(event_s, timer_s), done_s);
+        double next_s = earlier_of(earlier_of(event_s, timer_s), done_s);
 
         if (next_s > to_s)
             break;
@@ -441,7 +442,7 @@ static void close_sim(struct sim *sim)
 }
 
 /* After a decision, as the broker's leader does. */
-static void learn(struct sim *sim)
+static void sim_learn(struct sim *sim)
 {
     uint32_t running[EVAL_GROUPS] = {0};
 
@@ -459,13 +460,13 @@ void engine_run(const struct world *world, enum whatif_rule rule, struct whatif_
 
     open_sim(&sim, world, rule, ret_ledger);
     for (uint64_t cycle = 1; sim.now_s < world->end_s; cycle++) {
-        advance(&sim, fmin((double)cycle * cycle_s, world->end_s));
+        sim_advance(&sim, fmin((double)cycle * cycle_s, world->end_s));
         sim.spares =
             fmin(sim.spares + world->scenario.spares * cycle_s / fmax(world->scenario.repair_s, 1),
                  world->scenario.spares);
         rule_decide(&sim);
         if (sim.fleet.world != NULL)
-            learn(&sim);
+            sim_learn(&sim);
     }
     close_sim(&sim);
 }

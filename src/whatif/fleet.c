@@ -9,7 +9,7 @@
 
 #define DAY_S 86400.0
 
-static void append(struct fleet_queue *queue, uint32_t node, double at_s)
+static void queue_append(struct fleet_queue *queue, uint32_t node, double at_s)
 {
     if (queue->count == queue->capacity) {
         queue->capacity = queue->capacity == 0 ? 1024 : queue->capacity * 2;
@@ -21,8 +21,8 @@ static void append(struct fleet_queue *queue, uint32_t node, double at_s)
 }
 
 /* The next node whose instant was before that; latest_s: of each node. */
-static bool take(struct fleet_queue *queue, const double *latest_s, double before_s,
-                 uint32_t *ret_node)
+static bool queue_take(struct fleet_queue *queue, const double *latest_s, double before_s,
+                       uint32_t *ret_node)
 {
     while (queue->head < queue->count && queue->at_s[queue->head] <= before_s) {
         double at_s = queue->at_s[queue->head];
@@ -42,7 +42,7 @@ static void queue_free(struct fleet_queue *queue)
 
 static void enter_bin(struct fleet *fleet, uint32_t node, int bin)
 {
-    append(&fleet->queues[bin], node, fleet->failed_at_s[node]);
+    queue_append(&fleet->queues[bin], node, fleet->failed_at_s[node]);
     fleet->bin[node] = (uint8_t)bin;
     fleet->bin_nodes[bin] += 1;
     fleet->job_bins[fleet->world->job_of_node[node]][bin] += 1;
@@ -104,15 +104,15 @@ static void grow_older(struct fleet *fleet, double now_s)
     uint32_t node;
 
     for (int bin = 0; bin + 1 < EVAL_AGE_BINS; bin++) {
-        while (take(&fleet->queues[bin], fleet->failed_at_s, now_s - eval_hazard_bin_end_s(bin),
-                    &node)) {
+        while (queue_take(&fleet->queues[bin], fleet->failed_at_s,
+                          now_s - eval_hazard_bin_end_s(bin), &node)) {
             leave_bin(fleet, node);
             enter_bin(fleet, node, bin + 1);
         }
     }
 }
 
-static void see(struct fleet *fleet, uint32_t node, const struct eval_sight *sight)
+static void node_see(struct fleet *fleet, uint32_t node, const struct eval_sight *sight)
 {
     eval_episode_see(&fleet->episodes[node], sight, &fleet->learned.alarms);
 }
@@ -120,9 +120,9 @@ static void see(struct fleet *fleet, uint32_t node, const struct eval_sight *sig
 void fleet_failed(struct fleet *fleet, uint32_t node, double now_s)
 {
     fleet->failures[eval_hazard_bin(now_s - fleet->failed_at_s[node])]++;
-    see(fleet, node,
-        &(struct eval_sight){
-            .now_s = now_s, .failed = true, .watched = fleet->world->scenario.recall > 0});
+    node_see(fleet, node,
+             &(struct eval_sight){
+                 .now_s = now_s, .failed = true, .watched = fleet->world->scenario.recall > 0});
     leave_bin(fleet, node);
     fleet->failed_at_s[node] = now_s;
     enter_bin(fleet, node, 0);
@@ -130,9 +130,9 @@ void fleet_failed(struct fleet *fleet, uint32_t node, double now_s)
 
 void fleet_alarmed(struct fleet *fleet, uint32_t node, double now_s)
 {
-    see(fleet, node, &(struct eval_sight){.now_s = now_s, .alarm = true, .watched = true});
+    node_see(fleet, node, &(struct eval_sight){.now_s = now_s, .alarm = true, .watched = true});
     fleet->alarmed_at_s[node] = now_s;
-    append(&fleet->alarms, node, now_s);
+    queue_append(&fleet->alarms, node, now_s);
 }
 
 /* Whose alarm was long ago, and nothing came. */
@@ -141,8 +141,8 @@ static void calm_down(struct fleet *fleet, double now_s)
     double over_s = FLEET_ALARM_LEADS * fleet->learned.prior.alarms.lead_s;
     uint32_t node;
 
-    while (take(&fleet->alarms, fleet->alarmed_at_s, now_s - over_s, &node))
-        see(fleet, node, &(struct eval_sight){.now_s = now_s, .watched = true});
+    while (queue_take(&fleet->alarms, fleet->alarmed_at_s, now_s - over_s, &node))
+        node_see(fleet, node, &(struct eval_sight){.now_s = now_s, .watched = true});
 }
 
 void fleet_demanded(struct fleet *fleet, uint32_t group, bool kills)

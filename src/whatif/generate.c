@@ -183,8 +183,8 @@ double world_mean_demand_per_s(const struct whatif_scenario *scenario)
 }
 
 /* Told of before, and as often of one that does not come as the precision says. */
-static void announce(struct world *world, struct random_stream *stream, uint32_t job, double at_s,
-                     double from_s, double to_s)
+static void announce_failure(struct world *world, struct random_stream *stream, uint32_t job,
+                             double at_s, double from_s, double to_s)
 {
     const struct whatif_scenario *scenario = &world->scenario;
     double false_count = (1 - scenario->announce_precision) / scenario->announce_precision;
@@ -213,7 +213,7 @@ static void add_demands_between(struct world *world, struct random_stream *strea
         at_s += random_exponential(stream, 1 / per_s);
         if (at_s >= to_s)
             return;
-        announce(world, &told, job, at_s, from_s, to_s);
+        announce_failure(world, &told, job, at_s, from_s, to_s);
         world_add(world, &(struct world_event){
                              .at_s = at_s,
                              .kind = EVENT_DEMAND,

@@ -52,7 +52,7 @@ static int add_event(struct world *world, const struct whatif_history_event *fro
         event.kind = EVENT_REGIME;
         event.on = from->what == WHATIF_QUEUE_BUSY;
         break;
-    case WHATIF_HAPPENINGS:
+    case WHATIF_HAPPENING_COUNT:
         CHECK_UNREACHABLE("happening");
     }
     world_add(world, &event);

@@ -18,7 +18,7 @@ enum { LINE_BYTES = 512, WORDS_MAX = 9, JOBS_MAX = 2000000, EVENTS_MAX = 1000000
 
 #define MAGIC "ckpt-history 1"
 
-static const char *const happenings[WHATIF_HAPPENINGS] = {
+static const char *const happenings[WHATIF_HAPPENING_COUNT] = {
     [WHATIF_FAILURE] = "failure",       [WHATIF_KILL] = "kill",
     [WHATIF_YIELD] = "yield",           [WHATIF_STORAGE_DOWN] = "storage-down",
     [WHATIF_STORAGE_UP] = "storage-up", [WHATIF_QUEUE_BUSY] = "queue-busy",
@@ -82,13 +82,14 @@ struct reader {
     size_t word_count;
 };
 
-static int refuse(const struct reader *reader, const char *what, const char *word, struct err *err)
+static int reader_refuse(const struct reader *reader, const char *what, const char *word,
+                         struct err *err)
 {
     return err_set(err, ERR_INVALID, "%s:%zu: %s: \"%.60s\"", reader->name, reader->line, what,
                    word);
 }
 
-static bool number(const char *word, double low, double high, double *ret)
+static bool parse_number(const char *word, double low, double high, double *ret)
 {
     char *end;
 
@@ -96,11 +97,11 @@ static bool number(const char *word, double low, double high, double *ret)
     return end != word && *end == '\0' && *ret >= low && *ret <= high;
 }
 
-static bool whole(const char *word, uint32_t high, uint32_t *ret)
+static bool parse_whole(const char *word, uint32_t high, uint32_t *ret)
 {
     double value;
 
-    if (!number(word, 0, high, &value) || value != floor(value))
+    if (!parse_number(word, 0, high, &value) || value != floor(value))
         return false;
     *ret = (uint32_t)value;
     return true;
@@ -111,9 +112,9 @@ static int read_window(struct reader *reader, struct err *err)
     double from_ms;
 
     if (reader->word_count != 3 || reader->window ||
-        !number(reader->words[1], 0, 1e9, &reader->seconds) ||
-        !number(reader->words[2], 0, 9e15, &from_ms))
-        return refuse(reader, "not \"window SECONDS UNIX_MS\", once", reader->words[0], err);
+        !parse_number(reader->words[1], 0, 1e9, &reader->seconds) ||
+        !parse_number(reader->words[2], 0, 9e15, &from_ms))
+        return reader_refuse(reader, "not \"window SECONDS UNIX_MS\", once", reader->words[0], err);
     reader->from_ms = (uint64_t)from_ms;
     reader->window = true;
     return 0;
@@ -125,10 +126,10 @@ static int read_set(struct reader *reader, struct err *err)
     struct err why;
 
     if (reader->word_count != 3)
-        return refuse(reader, "not \"set NUMBER VALUE\"", reader->words[0], err);
+        return reader_refuse(reader, "not \"set NUMBER VALUE\"", reader->words[0], err);
     snprintf(assignment, sizeof(assignment), "%.200s=%.200s", reader->words[1], reader->words[2]);
     if (whatif_scenario_set(&reader->scenario, assignment, &why) != 0)
-        return refuse(reader, why.text, assignment, err);
+        return reader_refuse(reader, why.text, assignment, err);
     return 0;
 }
 
@@ -137,16 +138,16 @@ static int read_job(struct reader *reader, struct err *err)
     struct whatif_history_job job = {.to_s = WHATIF_NEVER_S};
     char **words = reader->words;
 
-    if (reader->word_count != 8 || !number(words[1], 0, 1e9, &job.from_s) ||
-        (strcmp(words[2], "-") != 0 && !number(words[2], job.from_s, 1e9, &job.to_s)) ||
-        !whole(words[3], 1000000, &job.nodes) || !number(words[4], 0, 1e8, &job.gpus) ||
-        !number(words[5], 0, 1e18, &job.size_bytes) ||
-        !number(words[6], 1, 1e18, &job.bytes_per_s) ||
-        !whole(words[7], WHATIF_QUEUES_MAX - 1, &job.queue) || job.nodes == 0)
-        return refuse(reader, "not \"job FROM_S TO_S NODES GPUS BYTES BYTES_PER_S QUEUE\"",
-                      words[reader->word_count - 1], err);
+    if (reader->word_count != 8 || !parse_number(words[1], 0, 1e9, &job.from_s) ||
+        (strcmp(words[2], "-") != 0 && !parse_number(words[2], job.from_s, 1e9, &job.to_s)) ||
+        !parse_whole(words[3], 1000000, &job.nodes) || !parse_number(words[4], 0, 1e8, &job.gpus) ||
+        !parse_number(words[5], 0, 1e18, &job.size_bytes) ||
+        !parse_number(words[6], 1, 1e18, &job.bytes_per_s) ||
+        !parse_whole(words[7], WHATIF_QUEUES_MAX - 1, &job.queue) || job.nodes == 0)
+        return reader_refuse(reader, "not \"job FROM_S TO_S NODES GPUS BYTES BYTES_PER_S QUEUE\"",
+                             words[reader->word_count - 1], err);
     if (reader->job_count == JOBS_MAX)
-        return refuse(reader, "more than 2000000 jobs", words[0], err);
+        return reader_refuse(reader, "more than 2000000 jobs", words[0], err);
     if (reader->job_count == reader->job_room) {
         reader->job_room = reader->job_room == 0 ? 256 : reader->job_room * 2;
         reader->jobs = check_realloc(reader->jobs, reader->job_room, sizeof(*reader->jobs));
@@ -161,22 +162,22 @@ static int read_event(struct reader *reader, struct err *err)
     char **words = reader->words;
     size_t what = 0;
 
-    if (reader->word_count < 3 || !number(words[1], 0, 1e9, &event.at_s))
-        return refuse(reader, "not \"event AT_S WHAT [JOB]\"", words[0], err);
-    while (what < WHATIF_HAPPENINGS && strcmp(words[2], happenings[what]) != 0)
+    if (reader->word_count < 3 || !parse_number(words[1], 0, 1e9, &event.at_s))
+        return reader_refuse(reader, "not \"event AT_S WHAT [JOB]\"", words[0], err);
+    while (what < WHATIF_HAPPENING_COUNT && strcmp(words[2], happenings[what]) != 0)
         what++;
-    if (what == WHATIF_HAPPENINGS)
-        return refuse(reader, "not a happening", words[2], err);
+    if (what == WHATIF_HAPPENING_COUNT)
+        return reader_refuse(reader, "not a happening", words[2], err);
     event.what = (enum whatif_happening)what;
     if (reader->word_count != 3 + (size_t)has_subject(event.what) ||
-        (has_subject(event.what) && !whole(words[3], UINT32_MAX, &event.job)))
-        return refuse(reader, "not one job or queue by number where there is to be one", words[2],
-                      err);
+        (has_subject(event.what) && !parse_whole(words[3], UINT32_MAX, &event.job)))
+        return reader_refuse(reader, "not one job or queue by number where there is to be one",
+                             words[2], err);
     if (event.what > WHATIF_STORAGE_UP ? event.job >= WHATIF_QUEUES_MAX
                                        : has_subject(event.what) && event.job >= reader->job_count)
-        return refuse(reader, "no such job or queue", words[3], err);
+        return reader_refuse(reader, "no such job or queue", words[3], err);
     if (reader->event_count == EVENTS_MAX)
-        return refuse(reader, "more than 10000000 events", words[0], err);
+        return reader_refuse(reader, "more than 10000000 events", words[0], err);
     if (reader->event_count == reader->event_room) {
         reader->event_room = reader->event_room == 0 ? 256 : reader->event_room * 2;
         reader->events = check_realloc(reader->events, reader->event_room, sizeof(*reader->events));
@@ -185,7 +186,7 @@ static int read_event(struct reader *reader, struct err *err)
     return 0;
 }
 
-static void split(struct reader *reader)
+static void reader_split(struct reader *reader)
 {
     char *rest = reader->text;
 
@@ -209,11 +210,11 @@ static int read_line(struct reader *reader, struct err *err)
 
     if (reader->text[0] == '#' || reader->text[0] == '\0')
         return 0;
-    split(reader);
+    reader_split(reader);
     for (size_t i = 0; i < ARRAY_COUNT(kinds); i++)
         if (strcmp(reader->words[0], kinds[i].word) == 0)
             return kinds[i].read(reader, err);
-    return refuse(reader, "not window, set, job or event", reader->words[0], err);
+    return reader_refuse(reader, "not window, set, job or event", reader->words[0], err);
 }
 
 /* Without its end; false: no more. A line that is too long is one that says nothing known. */

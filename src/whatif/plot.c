@@ -41,7 +41,7 @@ struct axis {
     double end, step;
 };
 
-static double part(const struct whatif_ledger *ledger, int cause)
+static double cause_share(const struct whatif_ledger *ledger, int cause)
 {
     const double gpu_s[CAUSES] = {ledger->lost_failure_gpu_s, ledger->lost_kill_gpu_s,
                                   ledger->lost_walltime_gpu_s, ledger->pause_gpu_s,
@@ -160,12 +160,12 @@ static void svg_bar(FILE *out, const struct whatif_row *row, int y, struct axis 
     fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", LEFT - 8, y + 18,
             whatif_rule_name(row->rule));
     for (int cause = 0; cause < CAUSES; cause++) {
-        double width = fmin(part(&row->ledger, cause) * scale, fmax(right - x, 0));
+        double width = fmin(cause_share(&row->ledger, cause) * scale, fmax(right - x, 0));
         fprintf(out,
                 "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\">"
                 "<title>%s: %.3f %%</title></rect>\n",
                 x, y, width, BAR_HEIGHT, causes[cause].colour, causes[cause].name,
-                100 * part(&row->ledger, cause));
+                100 * cause_share(&row->ledger, cause));
         x += width;
     }
     if (cut)

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static uint64_t mix(uint64_t z)
+static uint64_t mix_bits(uint64_t z)
 {
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
@@ -12,16 +12,16 @@ static uint64_t mix(uint64_t z)
 
 struct random_stream random_stream(uint64_t seed, enum random_purpose purpose, uint64_t entity)
 {
-    uint64_t state = mix(seed + UINT64_C(0x9e3779b97f4a7c15));
+    uint64_t state = mix_bits(seed + UINT64_C(0x9e3779b97f4a7c15));
 
-    state = mix(state ^ ((uint64_t)purpose * UINT64_C(0xd1342543de82ef95)));
-    return (struct random_stream){mix(state ^ ((entity + 1) * UINT64_C(0xaf251af3b0f025b5)))};
+    state = mix_bits(state ^ ((uint64_t)purpose * UINT64_C(0xd1342543de82ef95)));
+    return (struct random_stream){mix_bits(state ^ ((entity + 1) * UINT64_C(0xaf251af3b0f025b5)))};
 }
 
 double random_uniform(struct random_stream *stream)
 {
     stream->state += UINT64_C(0x9e3779b97f4a7c15);
-    return ((double)(mix(stream->state) >> 11) + 0.5) / 9007199254740992.0;
+    return ((double)(mix_bits(stream->state) >> 11) + 0.5) / 9007199254740992.0;
 }
 
 double random_between(struct random_stream *stream, double low, double high)

@@ -95,7 +95,7 @@ static void open_constants(struct sim *sim)
 
 /* ---- pacing ------------------------------------------------------------------------------------------------------------ */
 
-static bool paces(const struct sim *sim)
+static bool rule_paces(const struct sim *sim)
 {
     return sim->rule == WHATIF_MODEL || sim->rule == WHATIF_YOUNG_DALY_PACED;
 }
@@ -138,7 +138,7 @@ static void add_candidate(struct sim *sim, size_t job, double index, bool deadli
 
 /* ---- the model --------------------------------------------------------------------------------------------------------- */
 
-static bool learns(const struct sim *sim)
+static bool sim_learns(const struct sim *sim)
 {
     return sim->world->scenario.learn > 0;
 }
@@ -147,21 +147,21 @@ static void open_model(struct sim *sim)
 {
     const struct world *world = sim->world;
     const struct whatif_scenario *scenario = &world->scenario;
-    double believed = learns(sim) ? scenario->policy_bytes_per_s : 0;
+    double believed = sim_learns(sim) ? scenario->policy_bytes_per_s : 0;
 
     sim->policy = (struct eval_policy){
         .cycle_s = scenario->cycle_s,
         .lambda_node_per_s = world->node_failures_per_s * scenario->assumed_factor,
         .min_interval_s = scenario->min_interval_s,
         .max_interval_s = scenario->max_interval_s,
-        .quiesce_s = learns(sim) ? scenario->policy_quiesce_s : scenario->quiesce_s,
+        .quiesce_s = sim_learns(sim) ? scenario->policy_quiesce_s : scenario->quiesce_s,
         .stall_fraction = scenario->stall_fraction,
         .restart_s = scenario->restart_s,
         .near_completion_s = scenario->near_completion_s,
         .horizon_clamp = 0.7,
         .backlog_urgency = 1,
         .certainty = 1};
-    if (learns(sim))
+    if (sim_learns(sim))
         fleet_init(&sim->fleet, world);
     eval_view_alloc(&sim->view, world->job_count);
     eval_result_alloc(&sim->result, world->job_count);
@@ -183,7 +183,7 @@ static struct eval_alarm_rates alarm_rates(const struct sim *sim)
 {
     const struct whatif_scenario *scenario = &sim->world->scenario;
 
-    if (learns(sim))
+    if (sim_learns(sim))
         return sim->fleet.rates.alarms;
     return (struct eval_alarm_rates){
         .recall = scenario->recall, .precision = scenario->precision, .lead_s = scenario->lead_s};
@@ -196,7 +196,7 @@ static double alarm_factors(const struct sim *sim, size_t job)
     const struct sim_job *of = &sim->jobs[job];
     double sum = 0;
 
-    for (uint32_t i = 0; learns(sim) && i < of->alarm_count; i++) {
+    for (uint32_t i = 0; sim_learns(sim) && i < of->alarm_count; i++) {
         double since_s = sim->now_s - of->alarms[i].since_s;
         double factor =
             1 + (scenario->alarm_factor - 1) * exp2(-since_s / scenario->alarm_half_life_s);
@@ -209,7 +209,7 @@ static double alarm_factors(const struct sim *sim, size_t job)
 static double base_factor(const struct sim *sim, size_t job, double write_s)
 {
     struct eval_alarm_rates rates = alarm_rates(sim);
-    double learned = learns(sim) ? fleet_factor(&sim->fleet, job) : 1;
+    double learned = sim_learns(sim) ? fleet_factor(&sim->fleet, job) : 1;
     double unannounced =
         sim->world->scenario.recall > 0 ? 1 - rates.recall * exp(-write_s / rates.lead_s) : 1;
 
@@ -247,9 +247,9 @@ static void forget_alarms(struct sim *sim, size_t job)
     const struct whatif_scenario *scenario = &sim->world->scenario;
     struct sim_job *of = &sim->jobs[job];
     double over_s = FLEET_ALARM_LEADS * scenario->prior_lead_s;
-    double faded_s = learns(sim) ? scenario->alarm_half_life_s *
-                                       log2((scenario->alarm_factor - 1) / (ALARM_WELL - 1))
-                                 : 0;
+    double faded_s = sim_learns(sim) ? scenario->alarm_half_life_s *
+                                           log2((scenario->alarm_factor - 1) / (ALARM_WELL - 1))
+                                     : 0;
 
     for (uint32_t i = 0; i < of->alarm_count; i++) {
         struct sim_alarm *alarm = &of->alarms[i];
@@ -265,7 +265,7 @@ static double kill_per_s(const struct sim *sim, size_t job)
 {
     const struct whatif_scenario *scenario = &sim->world->scenario;
 
-    if (learns(sim))
+    if (sim_learns(sim))
         return sim->fleet.rates.kills_per_s[engine_group(sim, job)];
     return sim->busy[sim->world->jobs[job].queue]
                ? scenario->demand_per_hour / 3600 * scenario->kill_share
@@ -293,7 +293,7 @@ static double quantile_s(const struct sim *sim, size_t i)
     const struct sim_job *job = &sim->jobs[i];
     const struct eval_view *view = &sim->view;
 
-    if (!learns(sim))
+    if (!sim_learns(sim))
         return write_quantile_s(sim, i);
     if (job->writes.count < 1)
         return 0;
@@ -343,7 +343,7 @@ static void fill_row(struct sim *sim, size_t i)
         view->flags[i] |= EVAL_FLAG_WALLTIME_DONE;
     view->age_s[i] = engine_age_s(sim, i);
     view->walltime_left_s[i] = left_s > 0 ? left_s : 0;
-    if (learns(sim))
+    if (sim_learns(sim))
         fill_learned(sim, i);
     write_s = view->size_bytes[i] / view->bandwidth_bytes_per_s[i];
     if (left_s < view->age_s[i] + 4 * write_s + sim->policy.cycle_s + view->grace_s[i])
@@ -402,7 +402,7 @@ static void decide_model(struct sim *sim)
 {
     bool terms = isfinite(sim->storage.capacity_bytes_per_s) || sim->world->scenario.migrate > 0;
 
-    if (learns(sim)) {
+    if (sim_learns(sim)) {
         sim->policy.lambda_node_per_s = sim->fleet.rates.node_failures_per_s;
         sim->policy.certainty = sim->fleet.rates.certainty;
     }
@@ -540,7 +540,7 @@ void rule_decide(struct sim *sim)
         decide_oracle(sim);
     else
         decide_by_period(sim);
-    if (paces(sim)) {
+    if (rule_paces(sim)) {
         rule_grant(sim);
         return;
     }

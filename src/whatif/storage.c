@@ -43,7 +43,7 @@ static double fair_level(const struct storage *storage)
     return level;
 }
 
-static void share(struct storage *storage)
+static void share_bandwidth(struct storage *storage)
 {
     bool enough = storage->injected_bytes_per_s <= storage->capacity_bytes_per_s;
     double level = enough || storage->down ? INFINITY : fair_level(storage);
@@ -76,7 +76,7 @@ void storage_begin(struct storage *storage, uint32_t job, double bytes, double l
     storage->writers[storage->count++] = (struct storage_writer){
         .job = job, .left_bytes = bytes, .limit_bytes_per_s = limit_bytes_per_s};
     storage->injected_bytes_per_s += limit_bytes_per_s;
-    share(storage);
+    share_bandwidth(storage);
 }
 
 void storage_end(struct storage *storage, uint32_t job)
@@ -90,13 +90,13 @@ void storage_end(struct storage *storage, uint32_t job)
     storage->injected_bytes_per_s = 0;
     for (i = 0; i < storage->count; i++)
         storage->injected_bytes_per_s += storage->writers[i].limit_bytes_per_s;
-    share(storage);
+    share_bandwidth(storage);
 }
 
 void storage_set_down(struct storage *storage, bool down)
 {
     storage->down = down;
-    share(storage);
+    share_bandwidth(storage);
 }
 
 double storage_next_s(const struct storage *storage, uint32_t *ret_job)

@@ -19,7 +19,7 @@ struct trace {
     double last_s;
 };
 
-static void keep(struct trace *trace, double at_s, uint32_t node)
+static void trace_keep(struct trace *trace, double at_s, uint32_t node)
 {
     if (trace->count == trace->capacity) {
         trace->capacity = trace->capacity == 0 ? 1024 : trace->capacity * 2;
@@ -69,7 +69,7 @@ static int read_lines(FILE *file, const char *path, struct trace *trace, struct 
                            number, line, TRACE_NODES_MAX);
         if (trace->count == TRACE_FAILURES_MAX)
             return err_set(err, ERR_INVALID, "%s: more than %d failures", path, TRACE_FAILURES_MAX);
-        keep(trace, day * DAY_S, (uint32_t)node);
+        trace_keep(trace, day * DAY_S, (uint32_t)node);
     }
     if (trace->count == 0)
         return err_set(err, ERR_INVALID, "%s: holds no failure", path);

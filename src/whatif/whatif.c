@@ -33,7 +33,7 @@ void whatif_scenario_init(struct whatif_scenario *ret_scenario)
     };
 }
 
-static double *field(struct whatif_scenario *scenario, const struct number *number)
+static double *number_field(struct whatif_scenario *scenario, const struct number *number)
 {
     return (double *)(void *)((char *)scenario + number->offset);
 }
@@ -47,7 +47,7 @@ bool whatif_number_at(size_t i, struct whatif_number *ret_number)
     whatif_scenario_init(&usual);
     *ret_number = (struct whatif_number){.name = numbers[i].name,
                                          .unit = numbers[i].unit,
-                                         .usual = *field(&usual, &numbers[i]),
+                                         .usual = *number_field(&usual, &numbers[i]),
                                          .low = numbers[i].low,
                                          .high = numbers[i].high};
     return true;
@@ -108,7 +108,7 @@ int whatif_scenario_set(struct whatif_scenario *scenario, const char *assignment
             !(value >= number->low && value <= number->high))
             return err_set(err, ERR_INVALID, "%s is \"%s\": it must be a number from %g to %g (%s)",
                            number->name, equals + 1, number->low, number->high, number->unit);
-        *field(scenario, number) = value;
+        *number_field(scenario, number) = value;
         return 0;
     }
     return err_set(err, ERR_INVALID, "no number of a scenario is called \"%.*s\"", (int)length,
@@ -153,9 +153,9 @@ void whatif_plot_assume(struct whatif_plot *plot, const struct whatif_run *run)
              scenario->learn > 0 ? "their rate learned" : "the mean told");
     plot->note_count = 1;
     for (size_t i = 0; i < ARRAY_COUNT(numbers); i++) {
-        double value = *field((struct whatif_scenario *)(uintptr_t)scenario, &numbers[i]);
+        double value = *number_field((struct whatif_scenario *)(uintptr_t)scenario, &numbers[i]);
 
-        if (value == *field(&usual, &numbers[i]))
+        if (value == *number_field(&usual, &numbers[i]))
             continue;
         if (!differs)
             snprintf(plot->notes[plot->note_count++], WHATIF_NOTE_BYTES, "not as usual:");
@@ -216,7 +216,7 @@ double whatif_waste(const struct whatif_ledger *ledger)
 static int check_scenario(const struct whatif_scenario *scenario, struct err *err)
 {
     for (size_t i = 0; i < ARRAY_COUNT(numbers); i++) {
-        double value = *field((struct whatif_scenario *)scenario, &numbers[i]);
+        double value = *number_field((struct whatif_scenario *)scenario, &numbers[i]);
         if (!(value >= numbers[i].low && value <= numbers[i].high))
             return err_set(err, ERR_INVALID, "%s is %g: it must be from %g to %g (%s)",
                            numbers[i].name, value, numbers[i].low, numbers[i].high,

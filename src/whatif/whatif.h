@@ -150,7 +150,7 @@ enum whatif_happening {
     WHATIF_STORAGE_UP,
     WHATIF_QUEUE_BUSY, /* of queue `job`: more waits than half of what runs, or jobs wait by name */
     WHATIF_QUEUE_CALM,
-    WHATIF_HAPPENINGS
+    WHATIF_HAPPENING_COUNT
 };
 enum { WHATIF_QUEUES_MAX = 64 };
 #define WHATIF_NEVER_S 1e18
