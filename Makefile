@@ -15,7 +15,7 @@ PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 
 # ---- layers: a folder is an archive; what a layer may link is its line (tests/lint checks the includes) ----
-LAYERS = base tls net serve proto fsm raft eval whatif rpc dest backup telemetry client broker agent app cli
+LAYERS = base tls net serve proto fsm raft eval whatif rpc dest ask backup telemetry client broker agent app cli
 DIR_base = src/base
 DIR_tls = src/tls
 DIR_net = src/net
@@ -26,6 +26,7 @@ DIR_eval = src/eval
 DIR_whatif = src/whatif
 DIR_rpc = src/rpc
 DIR_dest = src/dest
+DIR_ask = src/ask
 DIR_backup = src/backup
 DIR_telemetry = src/telemetry
 DIR_client = src/client
@@ -44,11 +45,12 @@ USE_eval = eval base
 USE_whatif = whatif eval base
 USE_rpc = rpc net tls proto base
 USE_dest = dest base
+USE_ask = ask rpc net tls proto base
 USE_backup = backup dest proto base
 USE_telemetry = telemetry base
 USE_client = client rpc net tls proto base
 USE_broker = broker eval backup dest telemetry rpc raft net serve tls fsm proto base
-USE_agent = agent dest rpc fsm raft net serve tls proto base
+USE_agent = agent ask dest rpc fsm raft net serve tls proto base
 USE_app = app
 USE_cli = cli whatif eval client rpc backup dest net tls fsm proto base
 
@@ -173,7 +175,7 @@ t: programs                                     ## one test: make t T=lifecycle
 SIM_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/sim/*.c))
 SIM_BIN = $(BUILD)/tests/sim/simulate
 # broker before agent: the agents of the world need no configuration
-$(SIM_BIN): $(SIM_OBJ) $(foreach l,client broker agent $(filter-out broker,$(USE_broker)),$(BUILD)/lib/lib$(l).a)
+$(SIM_BIN): $(SIM_OBJ) $(foreach l,client broker agent ask $(filter-out broker,$(USE_broker)),$(BUILD)/lib/lib$(l).a)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm
 
 .PHONY: sim sim-many sim-unsafe sim-mutants

@@ -46,12 +46,13 @@ MAY_INCLUDE = {
     "src/whatif/": ("src/whatif/", "src/eval/", "src/base/"),
     "src/rpc/": ("src/rpc/", "src/net/", "grpc/", "src/tls/context.h", "src/base/"),
     "src/dest/": ("src/dest/", "src/base/"),
+    "src/ask/": ("src/ask/", "src/rpc/", "fsm/profiles.h", "ckpt/v1/", "src/base/"),
     "src/backup/": ("src/backup/", "src/dest/sha256.h", "ckpt/v1/", "src/base/"),
     "src/telemetry/": ("src/telemetry/", "src/base/"),
     "src/client/": ("src/client/", "src/rpc/", "src/base/"),
     "src/broker/": ("src/broker/", "src/eval/", "src/dest/", "src/backup/", "src/telemetry/", "src/rpc/", "src/serve/", "fsm/", "ckpt/",
                     "src/tls/identity.h", "src/tls/watch.h", "src/base/"),
-    "src/agent/": ("src/agent/", "src/dest/", "src/rpc/", "src/serve/", "fsm/names.h", "ckpt/v1/", "ckpt/agent/v1/", "src/tls/context.h", "src/base/"),
+    "src/agent/": ("src/agent/", "src/ask/", "src/dest/", "src/rpc/", "src/serve/", "fsm/names.h", "ckpt/v1/", "ckpt/agent/v1/", "src/tls/context.h", "src/base/"),
     "src/app/": (),  # holds nothing yet
     "src/cli/": ("src/cli/", "src/whatif/whatif.h", "src/client/", "src/backup/", "src/dest/sha256.h", "fsm/names.h", "fsm/status.h", "ckpt/v1/",
                  "src/tls/authority.h", "src/tls/context.h", "src/tls/watch.h", "src/base/"),
@@ -66,7 +67,7 @@ ALSO = {"src/broker/replica/replica.h": ("raft/",), "src/broker/daemon/daemon.c"
         "src/agent/durable/journal.c": ("raft/io_ops.h",), "src/agent/daemon/main.c": ("raft/uv_io.h",)}
 LIBRARY_LAYERS = {
     "raft.h": ("raft/",),
-    "uv.h": ("raft/", "src/net/", "src/serve/", "src/rpc/", "src/dest/", "src/telemetry/", "src/broker/", "src/agent/"),
+    "uv.h": ("raft/", "src/net/", "src/serve/", "src/rpc/", "src/dest/", "src/ask/", "src/telemetry/", "src/broker/", "src/agent/"),
     "lz4": ("raft/", "src/backup/"),
     "nghttp2/": ("src/rpc/",),
     "openssl/": ("src/tls/", "src/dest/"),

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/agent/job/sentinel.h"
+#include "src/ask/sentinel.h"
 #include "src/base/check.h"
 
 struct question {

@@ -413,7 +413,7 @@ static void remove_detach(struct cleanup *cleanup)
         cleanup->done = NULL;
 }
 
-struct ask_watch {
+struct folder_watch {
     struct list node;
     struct agent_machine *machine;
     char *folder;
@@ -422,11 +422,11 @@ struct ask_watch {
     void *data;
 };
 
-static struct ask_watch *folder_watch(void *context, const struct opened *folder,
-                                      void (*changed)(void *data), void *data)
+static struct folder_watch *folder_watch(void *context, const struct opened *folder,
+                                         void (*changed)(void *data), void *data)
 {
     struct agent_machine *machine = context;
-    struct ask_watch *watch;
+    struct folder_watch *watch;
 
     if (folder == NULL || machine->dying ||
         sim_chance(machine->sim, 4)) /* the kernel has none to give */
@@ -440,7 +440,7 @@ static struct ask_watch *folder_watch(void *context, const struct opened *folder
     return watch;
 }
 
-static void folder_watch_free(struct ask_watch *watch)
+static void folder_watch_free(struct folder_watch *watch)
 {
     if (watch == NULL)
         return;
@@ -453,7 +453,7 @@ static void folder_watch_free(struct ask_watch *watch)
 
 static void folder_fire(void *data)
 {
-    struct ask_watch *watch = data;
+    struct folder_watch *watch = data;
 
     watch->event = NULL;
     watch->changed(watch->data);
@@ -466,7 +466,7 @@ void agent_machine_tell_folder(void *data, const char *path)
 
     for (struct list *at = machine->folder_watches.next; at != &machine->folder_watches;
          at = at->next) {
-        struct ask_watch *watch = LIST_ITEM(at, struct ask_watch, node);
+        struct folder_watch *watch = LIST_ITEM(at, struct folder_watch, node);
         if (watch->event != NULL || strlen(watch->folder) != length ||
             strncmp(watch->folder, path, length) != 0)
             continue;

@@ -11,7 +11,7 @@
 #ifndef CKPT_TESTS_SIM_APPLICATION_H
 #define CKPT_TESTS_SIM_APPLICATION_H
 
-#include "src/agent/job/sentinel.h"
+#include "src/ask/sentinel.h"
 #include "tests/sim/agent_machine.h"
 
 enum { APPLICATION_STEP_US = 10000, APPLICATION_GATE_CLOSED = 125 << 8 };

@@ -4,17 +4,19 @@
 #include <string.h>
 
 #include "src/agent/app/app_stream.h"
-#include "src/agent/ask/ask.h"
+#include "src/ask/ask.h"
 #include "src/base/log.h"
 
 static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *hello)
 {
+    char profiles[ASK_PROFILES_BYTES];
+
     if (!id_valid(hello->allocation_id))
         app_stream_refuse(stream,
                           "the allocation id must be 1 to 128 characters of A-Z a-z 0-9 . _ -");
     else if (ask_find(hello->profile) == NULL)
         app_stream_refuse(stream, "the profile \"%.64s\" is unknown; there are: %s", hello->profile,
-                          ask_profiles());
+                          ask_profiles(profiles));
     else if (hello->work_dir[0] != '/' || strlen(hello->work_dir) >= LEDGER_WORK_DIR_BYTES - 1)
         app_stream_refuse(stream, "the work folder must be an absolute path of less than %d bytes",
                           LEDGER_WORK_DIR_BYTES - 1);

@@ -9,8 +9,8 @@
 #include <sys/un.h>
 
 #include "ckpt/v1/app.pb-c.h"
-#include "src/agent/ask/ask.h"
 #include "src/agent/job/allocation.h"
+#include "src/ask/ask.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 
@@ -79,14 +79,15 @@ static bool register_right(const struct agent *agent, const struct allocation *a
                            enum rpc_status *ret_status, char *ret_text)
 {
     const char *wrong = app_register_endpoint_wrong(endpoint);
+    char profiles[ASK_PROFILES_BYTES];
 
     if (!caller_right(agent, allocation, peer, ret_status, ret_text))
         return false;
-    if (!ask_find(allocation->entry.profile)->calls)
+    if (!ask_find(allocation->entry.profile)->registers)
         return refuse(ret_status, RPC_FAILED_PRECONDITION, ret_text,
                       "the application is asked by profile %s; start it with ckpt-run --profile "
-                      "grpc",
-                      allocation->entry.profile);
+                      "%s",
+                      allocation->entry.profile, ask_profiles_registering(profiles));
     if (wrong != NULL)
         return refuse(ret_status, RPC_INVALID_ARGUMENT, ret_text, "%s", wrong);
     return true;

@@ -17,10 +17,10 @@
 #include "src/agent/app/app_register.h"
 #include "src/agent/app/app_stream.h"
 #include "src/agent/app/own_register.h"
-#include "src/agent/ask/ask.h"
 #include "src/agent/durable/kept.h"
 #include "src/agent/job/walltime.h"
 #include "src/agent/run/words.h"
+#include "src/ask/ask.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -256,7 +256,7 @@ void app_stream_take_identity(struct app_stream *stream)
     const Ckpt__V1__AttachHello *hello = stream->hello;
     struct machine_user user = stream_user(stream);
 
-    snprintf(entry->profile, sizeof(entry->profile), "%s", ask_find(hello->profile)->profile);
+    snprintf(entry->profile, sizeof(entry->profile), "%s", ask_name(hello->profile));
     snprintf(entry->work_dir, sizeof(entry->work_dir), "%s", hello->work_dir);
     if (entry->uid != user.uid)
         entry->start_ticks = 0; /* how that one ended is for its own user to say */

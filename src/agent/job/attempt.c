@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "src/agent/app/app_server.h"
-#include "src/agent/ask/ask.h"
 #include "src/agent/durable/kept.h"
 #include "src/agent/job/allocation.h"
 #include "src/agent/job/attempt_call.h"
 #include "src/agent/job/attempt_put.h"
 #include "src/agent/run/words.h"
+#include "src/ask/ask.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 
@@ -51,15 +51,22 @@ static const struct clock_ops *clock_of(const struct allocation *allocation)
     return &allocation->agent->clock;
 }
 
-struct ask_target attempt_target(const struct allocation *allocation)
+struct ask_target attempt_target(struct allocation *allocation)
 {
-    return (struct ask_target){.machine = allocation_machine(allocation),
+    struct asked *asked = &allocation->attempt.asked;
+
+    *asked = (struct asked){.machine = allocation_machine(allocation),
+                            .group = (pid_t)allocation->entry.pid,
+                            .user = allocation_user(allocation),
+                            .folder = allocation->folder.opened,
+                            .registered = allocation->entry.endpoint[0] != '\0',
+                            .socket = allocation->socket.opened,
+                            .why = allocation->socket.why};
+    return (struct ask_target){.node = &asked_node,
+                               .context = asked,
                                .loop = allocation->agent->loop,
-                               .group = (pid_t)allocation->entry.pid,
-                               .user = allocation_user(allocation),
-                               .folder = allocation->folder.opened,
-                               .endpoint = allocation->entry.endpoint,
-                               .socket = allocation->socket.opened};
+                               .group = asked->group,
+                               .uid = asked->user.uid};
 }
 
 /* ---- ends ---- */
@@ -263,7 +270,7 @@ static void entry_take_attempt(struct allocation *allocation)
     entry->asked_at_us = agent_now_us(allocation->agent);
     entry->timeout_ms = attempt->timeout_ms;
     entry->longest_deferral_ms = attempt->longest_deferral_ms;
-    entry->max_deferral_ms = attempt->ask->calls ? attempt->max_deferral_ms : 0;
+    entry->max_deferral_ms = attempt->max_deferral_ms;
     entry->deferred_ms = 0;
     entry->deferred_until_us = 0;
     entry->granted_bytes_per_s = attempt->granted_bytes_per_s;
@@ -360,11 +367,8 @@ Ckpt__V1__Reason attempt_preflight(struct allocation *allocation, char *ret_deta
         snprintf(ret_detail, size, "%s", allocation->folder.why);
         return CKPT__V1__REASON__REASON_WRITE_FAILED;
     }
-    if (attempt->ask->calls && allocation->entry.endpoint[0] != '\0' &&
-        !user_path_ready(&allocation->socket, allocation->entry.endpoint + strlen("unix:"))) {
-        snprintf(ret_detail, size, "%s", allocation->socket.why);
-        return CKPT__V1__REASON__REASON_NO_HANDLER;
-    }
+    if (allocation->entry.endpoint[0] != '\0')
+        (void)user_path_ready(&allocation->socket, allocation->entry.endpoint + strlen("unix:"));
     target = attempt_target(allocation);
     return attempt->ask->preflight(attempt->ask, &target, ret_detail, size) == ASK_READY
                ? CKPT__V1__REASON__REASON_NONE
@@ -508,13 +512,13 @@ static void watch_progress(struct allocation *allocation)
         lead_ms = RESPONSIVE_LEAD_MAX_MS;
     if (!attempt->progress_taken && elapsed_ms >= attempt->timeout_ms / 2) {
         attempt->progress_taken = true;
-        attempt->progress = attempt->ask->growth(&target, attempt->hint).sum;
+        attempt->progress = attempt->ask->growth(&target, attempt->hint);
     }
     if (elapsed_ms < attempt->timeout_ms - lead_ms)
         return;
     if (attempt->state == ATTEMPT_PUTTING || told_progress(allocation) ||
         (attempt->progress_taken &&
-         attempt->ask->growth(&target, attempt->hint).sum != attempt->progress))
+         attempt->ask->growth(&target, attempt->hint) != attempt->progress))
         report_responsive(allocation);
 }
 
@@ -667,9 +671,8 @@ static void attempt_resume_asked(struct allocation *allocation)
                      "the application ended while the agent was away");
         return;
     }
-    if (attempt->ask->calls) {
-        attempt_fail(allocation, CKPT__V1__REASON__REASON_AGENT_LOST_ATTEMPT,
-                     "the agent ended while the application was to answer its call");
+    if (attempt->ask->lost != NULL) {
+        attempt_fail(allocation, CKPT__V1__REASON__REASON_AGENT_LOST_ATTEMPT, attempt->ask->lost);
         return;
     }
     if (entry->phase == PHASE_ASKING)

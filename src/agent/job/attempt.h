@@ -28,12 +28,13 @@
 
 #include "ckpt/v1/agent.pb-c.h"
 #include "src/agent/durable/ledger.h"
-#include "src/agent/job/sentinel.h"
+#include "src/agent/node/asked.h"
+#include "src/ask/sentinel.h"
 
 struct allocation;
 struct ask_call;
 struct ask_ops;
-struct ask_watch;
+struct folder_watch;
 struct cleanup;
 struct put_job;
 struct worker;
@@ -69,10 +70,11 @@ struct attempt {
     char hint[HINT_TEXT_BYTES];
     char directory[LEDGER_WORK_DIR_BYTES + HINT_TEXT_BYTES + 8];
     const struct ask_ops *ask;
+    struct asked asked;    /* whom `ask` has before it, as it was last */
     struct ask_call *call; /* NULL: none is open */
     bool broken;           /* it ended without an answer: `outcome` says how */
     uint64_t alive_us;     /* of the last sign of life on it; 0: none */
-    struct ask_watch *watch;
+    struct folder_watch *watch;
     struct clock_timer *timer;
     uint64_t seen_at_us;    /* of the order */
     uint64_t done_at_us;    /* of the sentinel */

@@ -48,6 +48,12 @@ static void call_alive(void *data)
     allocation->attempt.alive_us = agent_now_us(allocation->agent);
 }
 
+static void call_estimate(void *data, uint64_t estimate_ms)
+{
+    (void)estimate_ms;
+    call_alive(data);
+}
+
 static void call_answered(void *data)
 {
     struct allocation *allocation = data;
@@ -119,6 +125,7 @@ static void call_broken(void *data, Ckpt__V1__Reason reason, const char *text)
 }
 
 static const struct ask_events call_events = {.alive = call_alive,
+                                              .estimate = call_estimate,
                                               .answered = call_answered,
                                               .deferred = call_deferred,
                                               .broken = call_broken};

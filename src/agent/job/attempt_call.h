@@ -1,4 +1,4 @@
-/* The part of an attempt that asks: the signal or the call, and what is heard on the call (src/agent/ask/ask.h).
+/* The part of an attempt that asks: the question, and what is heard of it (src/ask/ask.h).
  *
  * Flow     attempt_fire() -> alive, answered (the sentinel is there), deferred, broken. Deferred: the journal has it together with the
  *          report, the state is DEFERRED, and when the time has passed attempt_fire() asks again; the last time it must begin.
@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "ckpt/v1/agent.pb-c.h"
-#include "src/agent/ask/ask.h"
+#include "src/ask/ask.h"
 
 struct allocation;
 
@@ -31,10 +31,10 @@ uint64_t deferral_granted(uint64_t asked_ms, uint64_t used_ms, uint64_t max_ms);
 void deferral_count(uint64_t *timeout_ms, uint64_t *longest_ms, uint64_t deferred_ms);
 
 /* attempt.c's, called back from here. */
+struct ask_target attempt_target(struct allocation *allocation);
 void attempt_move(struct allocation *allocation, enum attempt_state to);
 void attempt_fail(struct allocation *allocation, Ckpt__V1__Reason reason, const char *detail);
 void attempt_report_prepare(const struct attempt *attempt, Ckpt__V1__AgentReport *report);
-struct ask_target attempt_target(const struct allocation *allocation);
 /* Looks again in a moment, or fails the attempt when the handler had time to come. */
 /* NONE: it can be asked now; else why not, as a failure would name it. */
 Ckpt__V1__Reason attempt_preflight(struct allocation *allocation, char *ret_detail, size_t size);

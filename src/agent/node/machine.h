@@ -24,9 +24,9 @@
 #include "src/base/err.h"
 #include "src/dest/worker.h"
 
-struct ask_watch; /* of a folder */
-struct cleanup;   /* a removal that runs */
-struct pid_watch; /* of a process */
+struct folder_watch; /* of a folder */
+struct cleanup;      /* a removal that runs */
+struct pid_watch;    /* of a process */
 
 /* Files of a job are touched as its user, so that a link in its folder never makes the agent write elsewhere. */
 struct machine_user {
@@ -95,9 +95,9 @@ struct machine_ops {
                                       void (*done)(void *data), void *data);
     void (*remove_detach)(struct cleanup *cleanup); /* NULL allowed */
     /* changed() when something is created in or moved into the folder; the caller polls as well. NULL: cannot be watched. */
-    struct ask_watch *(*folder_watch)(void *context, const struct opened *folder,
-                                      void (*changed)(void *data), void *data);
-    void (*folder_watch_free)(struct ask_watch *watch); /* NULL allowed */
+    struct folder_watch *(*folder_watch)(void *context, const struct opened *folder,
+                                         void (*changed)(void *data), void *data);
+    void (*folder_watch_free)(struct folder_watch *watch); /* NULL allowed */
     /* Of a regular file, at most size - 1 bytes and a NUL; -1: there is none. */
     ssize_t (*file_read)(void *context, const struct machine_file *file, char *text, size_t size);
     /* The same, of a file that is the user's own: others may be allowed to write into its folder. */

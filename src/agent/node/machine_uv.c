@@ -1,6 +1,6 @@
 /* The machine that the program runs on: /proc, POSIX files as the job's user, libuv. See machine.h.
  *
- * Flow     the context is the loop. Processes: proc.c, pid_watch.c; folders: here, opened.c, path_open.c, ask_watch.c,
+ * Flow     the context is the loop. Processes: proc.c, pid_watch.c; folders: here, opened.c, path_open.c, folder_watch.c,
  *          cleanup.c;
  *          workers: src/dest/worker.c.
  */
@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/agent/ask/ask_watch.h"
 #include "src/agent/node/cleanup.h"
+#include "src/agent/node/folder_watch.h"
 #include "src/agent/node/machine.h"
 #include "src/agent/node/pid_watch.h"
 #include "src/agent/node/user.h"
@@ -202,15 +202,15 @@ static struct cleanup *real_folders_remove(void *context, struct machine_user us
 }
 
 /* By its descriptor's name: resolving that asks nothing of what its user mounts. */
-static struct ask_watch *real_folder_watch(void *context, const struct opened *folder,
-                                           void (*changed)(void *data), void *data)
+static struct folder_watch *real_folder_watch(void *context, const struct opened *folder,
+                                              void (*changed)(void *data), void *data)
 {
     char path[32];
 
     if (folder == NULL)
         return NULL;
     snprintf(path, sizeof(path), "/proc/self/fd/%d", folder->fd);
-    return ask_watch_new(context, path, changed, data);
+    return folder_watch_new(context, path, changed, data);
 }
 
 static ssize_t text_read(const struct machine_file *file, bool own, char *text, size_t size)
@@ -334,7 +334,7 @@ void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops)
         .folders_remove = real_folders_remove,
         .remove_detach = cleanup_detach,
         .folder_watch = real_folder_watch,
-        .folder_watch_free = ask_watch_free,
+        .folder_watch_free = folder_watch_free,
         .file_read = real_file_read,
         .file_read_own = real_file_read_own,
         .file_write = real_file_write,

@@ -644,11 +644,14 @@ int main(int argc, char **argv)
         return run_register(argc - 1, argv + 1);
     if (run_options_parse(argc, argv, &run.options, &err) != 0) {
         say("%s", err.text);
-        fputs(run_usage, stderr);
+        run_usage(stderr);
         return RUN_EXIT_SELF;
     }
     if (run.options.help || run.options.version) {
-        fputs(run.options.help ? run_usage : "ckpt-run " CKPT_VERSION "\n", stdout);
+        if (run.options.help)
+            run_usage(stdout);
+        else
+            puts("ckpt-run " CKPT_VERSION);
         return EXIT_SUCCESS;
     }
     signal(SIGPIPE, SIG_IGN);

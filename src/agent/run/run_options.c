@@ -7,12 +7,13 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "src/ask/ask.h"
 #include "src/base/id.h"
 #include "src/base/number.h"
 
 enum { RESTARTS_LIMIT = 1000 };
 
-const char run_usage[] =
+static const char usage_before[] =
     "usage: ckpt-run --alloc ID [options] -- command arguments...\n"
     "       ckpt-run status [--alloc ID]    your jobs on this node (ckpt-run status --help)\n"
     "       ckpt-run register --alloc ID --tenant T --project P [options]\n"
@@ -22,8 +23,8 @@ const char run_usage[] =
     "is started again from the newest complete one ($CKPT_RESTORE_DIR).\n"
     "\n"
     "  --alloc ID            the allocation, as registered (ckptctl jobs lists them)\n"
-    "  --profile WAY         how the application is asked: signal (SIGUSR1, the default),\n"
-    "                        signal-usr2 (SIGUSR2), or grpc (it is called)\n"
+    "  --profile WAY         how the application is asked:\n";
+static const char usage_after[] =
     "  --work-dir DIR        its folder on this node ($CKPT_DIR), on a local disk with room for a\n"
     "                        checkpoint, which is staged there before it is copied to the\n"
     "                        destination; default: $TMPDIR/ckpt-UID/ID, or /tmp/ckpt-UID/ID\n"
@@ -41,6 +42,17 @@ const char run_usage[] =
     "The exit code is the application's, 128 + n when signal n ended it, 127 when it was not "
     "found,\n"
     "126 when it cannot be executed, 125 when ckpt-run itself failed.\n";
+
+void run_usage(FILE *to)
+{
+    const struct ask_ops *ask;
+    const char *profile;
+
+    fputs(usage_before, to);
+    for (size_t i = 0; (profile = ask_profile_at(i, &ask)) != NULL; i++)
+        fprintf(to, "%24s%s%s (%s)\n", "", profile, i == 0 ? ", the default" : "", ask->about);
+    fputs(usage_after, to);
+}
 
 static int parse_count(const char *text, uint32_t *ret_count, struct err *err)
 {
@@ -128,7 +140,7 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
                                           {"help", no_argument, NULL, 'h'},
                                           {"version", no_argument, NULL, 'v'},
                                           {NULL, 0, NULL, 0}};
-    struct run_options options = {.profile = "signal",
+    struct run_options options = {.profile = ask_name(""),
                                   .socket = RUN_DEFAULT_SOCKET,
                                   .restarts_max = 3,
                                   .restart_on = RUN_RESTART_ANY};

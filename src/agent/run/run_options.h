@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "src/base/err.h"
 
@@ -31,7 +32,7 @@ struct run_options {
     char **command; /* NULL-terminated */
 };
 
-extern const char run_usage[];
+void run_usage(FILE *to);
 int run_options_parse(int argc, char **argv, struct run_options *ret_options, struct err *err);
 /* Would this end of the application make ckpt-run start it again? */
 bool run_restarts(const struct run_options *options, int wait_status, uint32_t restart_count);

@@ -147,14 +147,14 @@ static void a_deferred_attempt_looks_again_though_its_agent_was_away(void **stat
     expect_second_look();
 }
 
-static struct ask_watch *folder_watch(void *context, const struct opened *folder,
-                                      void (*changed)(void *data), void *data)
+static struct folder_watch *folder_watch(void *context, const struct opened *folder,
+                                         void (*changed)(void *data), void *data)
 {
     (void)context, (void)folder, (void)changed, (void)data;
     return NULL;
 }
 
-static void folder_watch_free(struct ask_watch *watch)
+static void folder_watch_free(struct folder_watch *watch)
 {
     (void)watch;
 }
@@ -185,7 +185,7 @@ static void call_hang_up(struct ask_call *call)
 static void ask_and_hear_defer(uint64_t defer_ms)
 {
     static const struct ask_ops calls = {
-        .calls = true, .preflight = call_preflight, .fire = call_fire, .hang_up = call_hang_up};
+        .preflight = call_preflight, .fire = call_fire, .hang_up = call_hang_up};
 
     job->attempt.ask = &calls;
     attempt_ask_again(job);

@@ -1,6 +1,4 @@
 /* The agent's state machines and the walltime rule (S1-090, I33). */
-#include "fsm/profiles.h"
-#include "src/agent/ask/ask.h"
 #include "src/agent/job/attempt.h"
 #include "src/agent/job/process.h"
 #include "src/agent/job/walltime.h"
@@ -84,29 +82,9 @@ static void walltime_without_application_follows_the_broker(void **state)
     assert_uint_equal(walltime_choose(5000000, 9000000, false), 9000000);
 }
 
-/* What a registration may name is what an agent can do: no more, no less. */
-static void each_profile_has_a_way_of_asking(void **state)
-{
-    static const char *const profiles[] = {
-#define X(name) name,
-        FSM_PROFILES(X)
-#undef X
-    };
-    size_t count = 0;
-
-    (void)state;
-    while (ask_profile_at(count) != NULL)
-        count++;
-    assert_uint_equal(count, sizeof(profiles) / sizeof(profiles[0]));
-    for (size_t i = 0; i < count; i++)
-        assert_string_equal(ask_profile_at(i), profiles[i]);
-    assert_ptr_equal(ask_find(""), ask_find(profiles[0]));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_profile_has_a_way_of_asking),
         cmocka_unit_test(attempt_moves_are_those_of_the_drawing),
         cmocka_unit_test(process_moves_are_those_of_the_drawing),
         cmocka_unit_test(walltime_of_a_running_application_is_never_extended),

@@ -1,21 +1,21 @@
 /* What ways of asking have in common: the job's work folder.
  *
- * Flow     prepare makes <work>/out/<hint>/ and <work>/request; poll reads <work>/done, which the application writes, or the agent
- *          for an application that answered it by a call.
+ * Flow     prepare makes <work>/out/<hint>/ and <work>/request; poll reads <work>/done, which the
+ *          application writes, or the agent for an application that answered it by a call.
  * Errors   a sentinel that is incomplete or of another hint counts as nothing yet.
  * Source   S1-032, decision 14.
  */
-#ifndef CKPT_AGENT_ASK_FOLDER_H
-#define CKPT_AGENT_ASK_FOLDER_H
+#ifndef CKPT_ASK_FOLDER_H
+#define CKPT_ASK_FOLDER_H
 
-#include "src/agent/ask/ask.h"
+#include "src/ask/ask.h"
 
 int ask_folder_prepare(const struct ask_target *target, const struct ask_request *request,
                        struct err *err);
 bool ask_folder_prepared(const struct ask_target *target, const char *hint);
 enum ask_answer ask_folder_poll(const struct ask_target *target, const char *hint,
                                 struct sentinel *ret_sentinel, struct err *err);
-struct machine_growth ask_folder_growth(const struct ask_target *target, const char *hint);
+uint64_t ask_folder_growth(const struct ask_target *target, const char *hint);
 void ask_folder_clear(const struct ask_target *target);
 
 #endif

@@ -1,5 +1,5 @@
 /* Texts of the signal way. See sentinel.h. */
-#include "src/agent/job/sentinel.h"
+#include "src/ask/sentinel.h"
 
 #include <inttypes.h>
 #include <stdbool.h>

@@ -1,23 +1,11 @@
-/* The job's work folder. See ask_folder.h. */
-#include "src/agent/ask/ask_folder.h"
+/* The job's work folder. See folder.h. */
+#include "src/ask/folder.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { OUT_NAME_BYTES = HINT_TEXT_BYTES + 8 };
-
-static struct machine_file work_file(const struct ask_target *target, const char *name)
-{
-    return (struct machine_file){target->folder, target->user, name};
-}
-
-static void remove_file(const struct ask_target *target, const char *name)
-{
-    const struct machine_file file = work_file(target, name);
-
-    target->machine->file_remove(target->machine->context, &file);
-}
 
 static const char *out_name(const char *hint, char name[OUT_NAME_BYTES])
 {
@@ -28,11 +16,8 @@ static const char *out_name(const char *hint, char name[OUT_NAME_BYTES])
 int ask_folder_prepare(const struct ask_target *target, const struct ask_request *request,
                        struct err *err)
 {
-    const struct machine_ops *machine = target->machine;
+    const struct ask_node *node = target->node;
     char own[OUT_NAME_BYTES];
-    const struct machine_file out = work_file(target, "out"),
-                              folder = work_file(target, out_name(request->hint, own)),
-                              ask = work_file(target, "request");
     char text[PATH_MAX + 256];
     size_t length =
         request_format(request->hint, request->directory, request->deadline_ms, text, sizeof(text));
@@ -40,19 +25,11 @@ int ask_folder_prepare(const struct ask_target *target, const struct ask_request
     if (length == 0)
         return err_set(err, ERR_INVALID, "the work folder's path is too long");
     /* a sentinel of an earlier life of the cluster may carry the same hint */
-    remove_file(target, "done");
-    if (machine->folder_make(machine->context, &out, true, err) != 0 ||
-        machine->folder_make(machine->context, &folder, false, err) != 0)
+    node->file_remove(target->context, "done");
+    if (node->folder_make(target->context, "out", true, err) != 0 ||
+        node->folder_make(target->context, out_name(request->hint, own), false, err) != 0)
         return -1;
-    return machine->file_write(machine->context, &ask, text, length, err);
-}
-
-static ssize_t read_small(const struct ask_target *target, const char *name, char *text,
-                          size_t size)
-{
-    const struct machine_file file = work_file(target, name);
-
-    return target->machine->file_read(target->machine->context, &file, text, size);
+    return node->file_write(target->context, "request", text, length, err);
 }
 
 bool ask_folder_prepared(const struct ask_target *target, const char *hint)
@@ -60,7 +37,7 @@ bool ask_folder_prepared(const struct ask_target *target, const char *hint)
     char text[SENTINEL_MAX_BYTES + 1];
     char line[HINT_TEXT_BYTES + 16];
 
-    if (read_small(target, "request", text, sizeof(text)) <= 0)
+    if (target->node->file_read(target->context, "request", text, sizeof(text)) <= 0)
         return false;
     snprintf(line, sizeof(line), "hint=%s\n", hint);
     return strncmp(text, line, strlen(line)) == 0;
@@ -70,7 +47,7 @@ enum ask_answer ask_folder_poll(const struct ask_target *target, const char *hin
                                 struct sentinel *ret_sentinel, struct err *err)
 {
     char text[SENTINEL_MAX_BYTES + 2], found[HINT_TEXT_BYTES];
-    ssize_t length = read_small(target, "done", text, sizeof(text));
+    ssize_t length = target->node->file_read(target->context, "done", text, sizeof(text));
     struct sentinel sentinel;
 
     if (length <= 0)
@@ -86,16 +63,15 @@ enum ask_answer ask_folder_poll(const struct ask_target *target, const char *hin
     return ASK_DONE;
 }
 
-struct machine_growth ask_folder_growth(const struct ask_target *target, const char *hint)
+uint64_t ask_folder_growth(const struct ask_target *target, const char *hint)
 {
     char name[OUT_NAME_BYTES];
-    const struct machine_file folder = work_file(target, out_name(hint, name));
 
-    return target->machine->folder_growth(target->machine->context, &folder);
+    return target->node->folder_sum(target->context, out_name(hint, name));
 }
 
 void ask_folder_clear(const struct ask_target *target)
 {
-    remove_file(target, "request");
-    remove_file(target, "done");
+    target->node->file_remove(target->context, "request");
+    target->node->file_remove(target->context, "done");
 }

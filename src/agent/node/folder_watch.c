@@ -1,10 +1,10 @@
-/* inotify on a folder, by libuv. See ask_watch.h. */
+/* inotify on a folder, by libuv. See folder_watch.h. */
 #include <stdlib.h>
 
-#include "src/agent/ask/ask_watch.h"
+#include "src/agent/node/folder_watch.h"
 #include "src/base/check.h"
 
-struct ask_watch {
+struct folder_watch {
     uv_fs_event_t event;
     void (*changed)(void *data);
     void *data;
@@ -17,7 +17,7 @@ static void watch_closed(uv_handle_t *handle)
 
 static void watch_event(uv_fs_event_t *event, const char *name, int events, int status)
 {
-    struct ask_watch *watch = event->data;
+    struct folder_watch *watch = event->data;
 
     (void)name;
     (void)events;
@@ -25,23 +25,23 @@ static void watch_event(uv_fs_event_t *event, const char *name, int events, int 
         watch->changed(watch->data);
 }
 
-struct ask_watch *ask_watch_new(uv_loop_t *loop, const char *folder, void (*changed)(void *data),
-                                void *data)
+struct folder_watch *folder_watch_new(uv_loop_t *loop, const char *folder,
+                                      void (*changed)(void *data), void *data)
 {
-    struct ask_watch *watch = check_calloc(1, sizeof(*watch));
+    struct folder_watch *watch = check_calloc(1, sizeof(*watch));
 
     CHECK(uv_fs_event_init(loop, &watch->event) == 0);
     watch->event.data = watch;
     watch->changed = changed;
     watch->data = data;
     if (uv_fs_event_start(&watch->event, watch_event, folder, 0) != 0) {
-        ask_watch_free(watch);
+        folder_watch_free(watch);
         return NULL;
     }
     return watch;
 }
 
-void ask_watch_free(struct ask_watch *watch)
+void folder_watch_free(struct folder_watch *watch)
 {
     if (watch == NULL)
         return;

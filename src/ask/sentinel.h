@@ -1,12 +1,16 @@
-/* Texts of the signal way: the hint, the request file that the agent writes, the done file that the application writes.
+/* Texts of the signal way: the hint, the request file that the agent writes, the done file that
+ * the application writes.
  *
- * Flow     hint_format(); request_format() is written to <work>/request by rename; sentinel_parse() reads <work>/done.
+ * Flow     hint_format(); request_format() is written to <work>/request by rename;
+ *          sentinel_parse() reads <work>/done.
  * Shapes   a hint is "<epoch>-<sequence>-<attempt>"; both files are lines of key=value.
- * Errors   sentinel_parse: -1 for what is not a complete sentinel. A complete one with another hint is stale; the caller compares.
- * Source   requirement S1-032 and decision 14: the sentinel is created by rename(2) and carries hint, bytes and status.
+ * Errors   sentinel_parse: -1 for what is not a complete sentinel. A complete one with another
+ *          hint is stale; the caller compares.
+ * Source   requirement S1-032 and decision 14: the sentinel is created by rename(2) and carries
+ *          hint, bytes and status.
  */
-#ifndef CKPT_AGENT_SENTINEL_H
-#define CKPT_AGENT_SENTINEL_H
+#ifndef CKPT_ASK_SENTINEL_H
+#define CKPT_ASK_SENTINEL_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,7 +32,8 @@ size_t request_format(const char *hint, const char *directory, uint64_t deadline
                       size_t size);
 /* Returns the length. The status is one line. */
 size_t sentinel_format(const struct sentinel *sentinel, char ret_text[SENTINEL_MAX_BYTES]);
-/* ERR_EMPTY: something is missing, which may come yet when the file is not made by rename; ERR_INVALID: what is there is wrong. */
+/* ERR_EMPTY: something is missing, which may come yet when the file is not made by rename;
+ * ERR_INVALID: what is there is wrong. */
 int sentinel_parse(const char *text, size_t length, struct sentinel *ret_sentinel, struct err *err);
 /* The hint that the text has, whatever else is wrong with it; "": none. */
 char *sentinel_hint(const char *text, size_t length, char ret_hint[HINT_TEXT_BYTES]);

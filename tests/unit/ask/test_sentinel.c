@@ -1,5 +1,5 @@
 /* Request and sentinel texts (S1-032, decision 14). */
-#include "src/agent/job/sentinel.h"
+#include "src/ask/sentinel.h"
 #include "src/base/id.h"
 #include "tests/support/test.h"
 
@@ -77,7 +77,8 @@ static void expect_fault(const char *text, enum err_code code, const char *part)
     assert_non_null(strstr(err.text, part));
 }
 
-/* What a writer without rename may still complete is told apart from what can never become right. */
+/* What a writer without rename may still complete is told apart from what can never become
+ * right. */
 static void a_wrong_line_is_named_and_a_missing_one_awaited(void **state)
 {
     char hint[HINT_TEXT_BYTES];

@@ -1,11 +1,15 @@
-/* Asking by a call to what the application registered: AppCheckpointService.Checkpoint (proto/ckpt/v1/app.proto).
+/* Asking by a call to what the application registered: AppCheckpointService.Checkpoint
+ * (proto/ckpt/v1/app.proto).
  *
- * Flow     preflight looks at the endpoint; fire dials it and calls; done_bytes and failed become <work>/done, as if the application
- *          had written it, and then answered() is told; defer_ms is deferred(). A call that ends without any is broken().
- * Shapes   one connection per call. Who listens must be the job's user, which the kernel tells before anything is sent: a path that
- *          leads elsewhere reaches nobody. No keepalive: an application may write its checkpoint without serving the connection
- *          meanwhile, and one that ends closes it.
- * Errors   nobody listens, or the connection breaks: NOT_ATTACHED, which is tried again. Another status: APPLICATION_REFUSED.
+ * Flow     preflight looks at the endpoint; fire dials it and calls; done_bytes and failed become
+ *          <work>/done, as if the application had written it, and then answered() is told;
+ *          defer_ms is deferred(). A call that ends without any is broken().
+ * Shapes   one connection per call. Who listens must be the job's user, which the kernel tells
+ *          before anything is sent: a path that leads elsewhere reaches nobody. No keepalive: an
+ *          application may write its checkpoint without serving the connection meanwhile, and one
+ *          that ends closes it.
+ * Errors   nobody listens, or the connection breaks: NOT_ATTACHED, which is tried again. Another
+ *          status: APPLICATION_REFUSED.
  * Source   S1-038..S1-042, P-043.
  */
 #include <inttypes.h>
@@ -15,7 +19,8 @@
 #include <string.h>
 
 #include "ckpt/v1/app.pb-c.h"
-#include "src/agent/ask/ask_folder.h"
+#include "src/ask/folder.h"
+#include "src/ask/rows.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -33,10 +38,8 @@ enum {
 struct ask_call {
     struct rpc_channel *channel;
     struct rpc_client_call *call; /* NULL: it has ended */
-    const struct machine_ops *machine;
-    struct machine_user user;
+    struct ask_target target;
     char hint[HINT_TEXT_BYTES];
-    const struct opened *folder; /* open for as long as the attempt has it */
     const struct ask_events *events;
     void *data;
     bool answered;
@@ -48,14 +51,18 @@ static enum ask_ready grpc_preflight(const struct ask_ops *ops, const struct ask
                                      char *ret_detail, size_t size)
 {
     (void)ops;
-    if (target->endpoint[0] == '\0') {
+    switch (target->node->endpoint(target->context, ret_detail, size)) {
+    case ASK_REGISTERED:
+        return ASK_READY;
+    case ASK_UNREGISTERED:
         snprintf(ret_detail, size,
                  "the application has not registered where it is to be called: it must call "
                  "AppService.Register on $CKPT_AGENT_SOCKET");
         return ASK_NO_HANDLER;
+    case ASK_CLOSED:
+        return ASK_NO_HANDLER;
     }
-    CHECK(target->socket != NULL);
-    return ASK_READY;
+    CHECK_UNREACHABLE("ask_endpoint");
 }
 
 /* The status in a sentinel is a line of at most 127 characters, and not "0". */
@@ -74,11 +81,10 @@ static void call_answered(struct ask_call *call, const struct sentinel *sentinel
 {
     char text[SENTINEL_MAX_BYTES];
     size_t length = sentinel_format(sentinel, text);
-    const struct machine_file done = {call->folder, call->user, "done"};
     struct err err = {0};
 
     call->answered = true;
-    if (call->machine->file_write(call->machine->context, &done, text, length, &err) != 0)
+    if (call->target.node->file_write(call->target.context, "done", text, length, &err) != 0)
         call->events->broken(call->data, CKPT__V1__REASON__REASON_WRITE_FAILED, err.text);
     else
         call->events->answered(call->data);
@@ -86,15 +92,19 @@ static void call_answered(struct ask_call *call, const struct sentinel *sentinel
 
 static void call_alive(struct ask_call *call, const Ckpt__V1__AppCheckpointUpdate *update)
 {
-    if (update->body_case == CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_ESTIMATE_MS) {
-        if (!call->estimated)
-            log_info("estimate", "hint=%s estimate_ms=%" PRIu64, call->hint, update->estimate_ms);
-        call->estimated = true;
-    } else if (update->progress_ppm / QUARTER_PPM > call->quarters) {
+    if (update->progress_ppm / QUARTER_PPM > call->quarters) {
         call->quarters = update->progress_ppm / QUARTER_PPM;
         log_info("progress", "hint=%s progress_ppm=%" PRIu32, call->hint, update->progress_ppm);
     }
     call->events->alive(call->data);
+}
+
+static void call_estimate(struct ask_call *call, const Ckpt__V1__AppCheckpointUpdate *update)
+{
+    if (!call->estimated)
+        log_info("estimate", "hint=%s estimate_ms=%" PRIu64, call->hint, update->estimate_ms);
+    call->estimated = true;
+    call->events->estimate(call->data, update->estimate_ms);
 }
 
 /* The call may be gone afterwards. */
@@ -105,6 +115,8 @@ static void call_update(struct ask_call *call, const Ckpt__V1__AppCheckpointUpda
     memcpy(sentinel.hint, call->hint, sizeof(sentinel.hint));
     switch (update->body_case) {
     case CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_ESTIMATE_MS:
+        call_estimate(call, update);
+        return;
     case CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_PROGRESS_PPM:
         call_alive(call, update);
         return;
@@ -195,21 +207,18 @@ static int grpc_fire(const struct ask_ops *ops, const struct ask_target *target,
     const struct rpc_channel_config config = {.keepalive_ms = KEEPALIVE_MS,
                                               .message_max_bytes = ANSWER_MAX_BYTES,
                                               .check_peer = true,
-                                              .peer_uid = target->user.uid};
+                                              .peer_uid = target->uid};
     struct ask_call *call = check_calloc(1, sizeof(*call));
-    char address[OPENED_ADDRESS_BYTES];
+    char address[ASK_ADDRESS_BYTES];
 
     (void)ops;
     (void)err;
-    CHECK(target->socket != NULL); /* preflight */
-    call->machine = target->machine;
-    call->user = target->user;
+    call->target = *target;
     call->events = events;
     call->data = data;
     snprintf(call->hint, sizeof(call->hint), "%s", request->hint);
-    call->folder = target->folder;
     call->channel = rpc_channel_new(
-        target->loop, target->machine->opened_address(target->socket, address), &config);
+        target->loop, target->node->endpoint_address(target->context, address), &config);
     call_start(call, request);
     *ret_call = call;
     return 0;
@@ -225,8 +234,10 @@ static void grpc_hang_up(struct ask_call *call)
     free(call);
 }
 
-const struct ask_ops ask_grpc = {.profile = "grpc",
-                                 .calls = true,
+const struct ask_ops ask_grpc = {.about = "a call to what the application registered",
+                                 .registers = true,
+                                 .lost =
+                                     "the agent ended while the application was to answer its call",
                                  .preflight = grpc_preflight,
                                  .prepare = ask_folder_prepare,
                                  .fire = grpc_fire,

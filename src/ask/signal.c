@@ -1,6 +1,8 @@
-/* Asking by a signal: a request file, one signal to the process group, a sentinel file when the application has written.
+/* Asking by a signal: a request file, one signal to the process group, a sentinel file when the
+ * application has written.
  *
- * Flow     preflight reads SigCgt of every process; fire signals the group; the rest is ask_folder.c's.
+ * Flow     preflight reads SigCgt of every process; fire signals the group; the rest is
+ *          folder.c's.
  * Shapes   profiles: "signal" (SIGUSR1) and "signal-usr2".
  * Source   S1-031, S1-032, decisions 11 and 14.
  */
@@ -8,36 +10,42 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/agent/ask/ask_folder.h"
+#include "src/ask/folder.h"
+#include "src/ask/rows.h"
 #include "src/base/check.h"
+
+static int number_of(const struct ask_ops *ops)
+{
+    return *(const int *)ops->own;
+}
 
 static enum ask_ready signal_preflight(const struct ask_ops *ops, const struct ask_target *target,
                                        char *ret_detail, size_t size)
 {
-    struct proc_stat culprit = {0};
+    struct ask_process culprit = {0};
+    int number = number_of(ops);
 
-    switch (machine_group_catches(target->machine, target->group, ops->signal, &culprit)) {
-    case MACHINE_CATCHES:
+    switch (target->node->group_catches(target->context, number, &culprit)) {
+    case ASK_CATCHES:
         return ASK_READY;
-    case MACHINE_WOULD_DIE:
+    case ASK_WOULD_DIE:
         snprintf(
             ret_detail, size,
             "pid %d (%.40s) does not catch signal %d (SIG%s) and would die from it: let it catch "
             "or ignore it (in a shell: trap '' %s), or let it exec the program",
-            (int)culprit.pid, culprit.name, ops->signal, sigabbrev_np(ops->signal),
-            sigabbrev_np(ops->signal));
+            (int)culprit.pid, culprit.name, number, sigabbrev_np(number), sigabbrev_np(number));
         return ASK_NO_HANDLER;
-    case MACHINE_NONE_CATCHES:
+    case ASK_NONE_CATCHES:
         snprintf(ret_detail, size,
                  "no process of group %d catches signal %d (SIG%s): install a handler for it, or "
                  "start with another --profile",
-                 (int)target->group, ops->signal, sigabbrev_np(ops->signal));
+                 (int)target->group, number, sigabbrev_np(number));
         return ASK_NO_HANDLER;
-    case MACHINE_UNREAD:
+    case ASK_UNREAD:
         snprintf(ret_detail, size, "the processes of group %d cannot be read", (int)target->group);
         return ASK_NO_HANDLER;
     }
-    CHECK_UNREACHABLE("machine_catches");
+    CHECK_UNREACHABLE("ask_catches");
 }
 
 static int signal_fire(const struct ask_ops *ops, const struct ask_target *target,
@@ -48,7 +56,7 @@ static int signal_fire(const struct ask_ops *ops, const struct ask_target *targe
     (void)events;
     (void)data;
     *ret_call = NULL;
-    return target->machine->group_signal(target->machine->context, target->group, ops->signal, err);
+    return target->node->group_signal(target->context, number_of(ops), err);
 }
 
 static void signal_hang_up(struct ask_call *call)
@@ -56,12 +64,14 @@ static void signal_hang_up(struct ask_call *call)
     CHECK(call == NULL);
 }
 
-#define SIGNAL_OPS(name, number)                                                                   \
+static const int usr1 = SIGUSR1, usr2 = SIGUSR2;
+
+#define SIGNAL_OPS(text, number)                                                                   \
     {                                                                                              \
-        .profile = name, .signal = number, .preflight = signal_preflight,                          \
+        .about = text, .own = &number, .preflight = signal_preflight,                              \
         .prepare = ask_folder_prepare, .fire = signal_fire, .hang_up = signal_hang_up,             \
         .prepared = ask_folder_prepared, .poll = ask_folder_poll, .growth = ask_folder_growth,     \
         .clear = ask_folder_clear                                                                  \
     }
-const struct ask_ops ask_signal_usr1 = SIGNAL_OPS("signal", SIGUSR1);
-const struct ask_ops ask_signal_usr2 = SIGNAL_OPS("signal-usr2", SIGUSR2);
+const struct ask_ops ask_signal_usr1 = SIGNAL_OPS("SIGUSR1", usr1);
+const struct ask_ops ask_signal_usr2 = SIGNAL_OPS("SIGUSR2", usr2);

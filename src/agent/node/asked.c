@@ -1,0 +1,112 @@
+/* The table of src/ask/ask.h over the machine's. See asked.h. */
+#include "src/agent/node/asked.h"
+
+#include <stdio.h>
+
+#include "src/base/check.h"
+
+_Static_assert((int)ASK_ADDRESS_BYTES >= (int)OPENED_ADDRESS_BYTES, "every address fits");
+
+static struct machine_file file_of(const struct asked *asked, const char *name)
+{
+    return (struct machine_file){asked->folder, asked->user, name};
+}
+
+static enum ask_catches node_group_catches(void *context, int signal,
+                                           struct ask_process *ret_culprit)
+{
+    const struct asked *asked = context;
+    struct proc_stat culprit = {0};
+
+    switch (machine_group_catches(asked->machine, asked->group, signal, &culprit)) {
+    case MACHINE_CATCHES:
+        return ASK_CATCHES;
+    case MACHINE_WOULD_DIE:
+        ret_culprit->pid = culprit.pid;
+        snprintf(ret_culprit->name, sizeof(ret_culprit->name), "%s", culprit.name);
+        return ASK_WOULD_DIE;
+    case MACHINE_NONE_CATCHES:
+        return ASK_NONE_CATCHES;
+    case MACHINE_UNREAD:
+        return ASK_UNREAD;
+    }
+    CHECK_UNREACHABLE("machine_catches");
+}
+
+static int node_group_signal(void *context, int signal, struct err *err)
+{
+    const struct asked *asked = context;
+
+    return asked->machine->group_signal(asked->machine->context, asked->group, signal, err);
+}
+
+static enum ask_endpoint node_endpoint(void *context, char *ret_why, size_t size)
+{
+    const struct asked *asked = context;
+
+    if (!asked->registered)
+        return ASK_UNREGISTERED;
+    if (asked->socket != NULL)
+        return ASK_REGISTERED;
+    snprintf(ret_why, size, "%s", asked->why);
+    return ASK_CLOSED;
+}
+
+static const char *node_endpoint_address(void *context, char text[ASK_ADDRESS_BYTES])
+{
+    const struct asked *asked = context;
+
+    CHECK(asked->socket != NULL); /* node_endpoint() */
+    return asked->machine->opened_address(asked->socket, text);
+}
+
+static int node_folder_make(void *context, const char *name, bool may_exist, struct err *err)
+{
+    const struct asked *asked = context;
+    const struct machine_file folder = file_of(asked, name);
+
+    return asked->machine->folder_make(asked->machine->context, &folder, may_exist, err);
+}
+
+static uint64_t node_folder_sum(void *context, const char *name)
+{
+    const struct asked *asked = context;
+    const struct machine_file folder = file_of(asked, name);
+
+    return asked->machine->folder_growth(asked->machine->context, &folder).sum;
+}
+
+static ssize_t node_file_read(void *context, const char *name, char *text, size_t size)
+{
+    const struct asked *asked = context;
+    const struct machine_file file = file_of(asked, name);
+
+    return asked->machine->file_read(asked->machine->context, &file, text, size);
+}
+
+static int node_file_write(void *context, const char *name, const char *text, size_t length,
+                           struct err *err)
+{
+    const struct asked *asked = context;
+    const struct machine_file file = file_of(asked, name);
+
+    return asked->machine->file_write(asked->machine->context, &file, text, length, err);
+}
+
+static void node_file_remove(void *context, const char *name)
+{
+    const struct asked *asked = context;
+    const struct machine_file file = file_of(asked, name);
+
+    asked->machine->file_remove(asked->machine->context, &file);
+}
+
+const struct ask_node asked_node = {.group_catches = node_group_catches,
+                                    .group_signal = node_group_signal,
+                                    .endpoint = node_endpoint,
+                                    .endpoint_address = node_endpoint_address,
+                                    .folder_make = node_folder_make,
+                                    .folder_sum = node_folder_sum,
+                                    .file_read = node_file_read,
+                                    .file_write = node_file_write,
+                                    .file_remove = node_file_remove};

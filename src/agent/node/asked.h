@@ -1,0 +1,27 @@
+/* An application as ways of asking see it: what they take from this node (src/ask/ask.h), over
+ * machine.h.
+ *
+ * Flow     the owner fills a struct asked, and fills it anew before each look; a target has
+ *          asked_node and this as its context.
+ */
+#ifndef CKPT_AGENT_ASKED_H
+#define CKPT_AGENT_ASKED_H
+
+#include <stdbool.h>
+
+#include "src/agent/node/machine.h"
+#include "src/ask/ask.h"
+
+struct asked {
+    const struct machine_ops *machine;
+    pid_t group;
+    struct machine_user user;
+    const struct opened *folder; /* the work folder; NULL: it is not open */
+    bool registered;             /* it said where it is to be called... */
+    const struct opened *socket; /* ... and what lies there; NULL: it is not open */
+    const char *why;             /* it is not */
+};
+
+extern const struct ask_node asked_node;
+
+#endif

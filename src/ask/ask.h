@@ -1,0 +1,139 @@
+/* Ways of asking an application for a checkpoint: one row of operations and one file per way
+ * (README.md beside this).
+ *
+ * Flow     ask_find(profile); preflight; prepare (folder and request); fire; events until hang_up,
+ *          and poll until the application is done; clear. After a restart of the agent: poll, then
+ *          `lost` and prepared() say whether the question still stands.
+ * Shapes   operations keep no state beside an open question: everything is in the job's work
+ *          folder, an answer to a call too, so an agent that restarts just polls again. What they
+ *          need of the node comes with the target: nothing here knows the agent. Callers never
+ *          look at which way it is: what ways differ in is an operation, an event or a member of
+ *          struct ask_ops.
+ * Errors   preflight refusals carry one line for people; prepare and fire fail with struct err.
+ * Absent   shm, exec, criu, dmtcp: attaching with such a profile is refused by name.
+ */
+#ifndef CKPT_ASK_ASK_H
+#define CKPT_ASK_ASK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include "ckpt/v1/common.pb-c.h"
+#include "src/ask/sentinel.h"
+#include "src/base/err.h"
+
+struct ask_call; /* an open question */
+
+enum { ASK_ADDRESS_BYTES = 128, ASK_NAME_BYTES = 64 };
+
+enum ask_catches {
+    ASK_CATCHES,      /* at least one process catches the signal, and none would die from it */
+    ASK_WOULD_DIE,    /* `culprit` neither catches nor ignores it */
+    ASK_NONE_CATCHES, /* all ignore it: nobody would answer */
+    ASK_UNREAD        /* not all of them can be read just now */
+};
+struct ask_process {
+    pid_t pid;
+    char name[ASK_NAME_BYTES];
+};
+
+enum ask_endpoint {
+    ASK_REGISTERED,
+    ASK_UNREGISTERED, /* the application has said nothing */
+    ASK_CLOSED        /* what it said cannot be called now */
+};
+
+/* What ways take from the node, for one application: its processes, its work folder, the socket
+ * that it registered. Files are touched as the job's user, names are below the work folder. */
+struct ask_node {
+    enum ask_catches (*group_catches)(void *context, int signal, struct ask_process *ret_culprit);
+    int (*group_signal)(void *context, int signal, struct err *err);
+    /* CLOSED: with a line that says why. */
+    enum ask_endpoint (*endpoint)(void *context, char *ret_why, size_t size);
+    /* "unix:PATH", where it can be dialled; only while it is REGISTERED. */
+    const char *(*endpoint_address)(void *context, char text[ASK_ADDRESS_BYTES]);
+    /* may_exist: one that is there already is fine. */
+    int (*folder_make)(void *context, const char *name, bool may_exist, struct err *err);
+    /* Changes with any size or time of change of what is below. */
+    uint64_t (*folder_sum)(void *context, const char *name);
+    /* At most size - 1 bytes and a NUL; -1: there is none. */
+    ssize_t (*file_read)(void *context, const char *name, char *text, size_t size);
+    /* Replaces: a reader finds the old content or the new one. */
+    int (*file_write)(void *context, const char *name, const char *text, size_t length,
+                      struct err *err);
+    void (*file_remove)(void *context, const char *name);
+};
+
+struct ask_target {
+    const struct ask_node *node;
+    void *context; /* the node's; it outlives the question */
+    uv_loop_t *loop;
+    pid_t group; /* the application's process group, for people */
+    uid_t uid;   /* the only user that may answer */
+};
+
+struct ask_request {
+    uint64_t checkpoint_id;
+    uint32_t attempt;
+    const char *hint; /* these two as text */
+    const char *directory;
+    uint64_t deadline_ms;     /* since the epoch */
+    uint64_t max_deferral_ms; /* that it may still ask for; 0: it must begin */
+};
+
+/* What is heard of an open question; from the loop, never from inside fire. deferred() and
+ * broken() are its last words, and after them, or in them, it is hung up. That it is finished
+ * poll says: a way without a voice is never heard, and an agent may have been away. */
+struct ask_events {
+    void (*alive)(void *data); /* some progress */
+    void (*estimate)(void *data, uint64_t estimate_ms);
+    void (*deferred)(void *data, uint64_t defer_ms);
+    void (*answered)(void *data); /* poll finds it */
+    void (*broken)(void *data, Ckpt__V1__Reason reason, const char *text);
+};
+
+enum ask_ready { ASK_READY, ASK_NO_HANDLER };
+/* UNFINISHED: something is there and lacks something; WRONG: it can never become right. Both
+ * with a line that says what. */
+enum ask_answer { ASK_NOTHING_YET, ASK_UNFINISHED, ASK_WRONG, ASK_DONE };
+
+struct ask_ops {
+    const char *about; /* for people: "signal (ABOUT)" */
+    const void *own;   /* of the row's file */
+    bool registers;    /* the application says where it is to be asked */
+    /* An agent that restarts cannot hear the answer any more, and why, unless it is there
+     * already. NULL: it can. */
+    const char *lost;
+    enum ask_ready (*preflight)(const struct ask_ops *ops, const struct ask_target *target,
+                                char *ret_detail, size_t size);
+    int (*prepare)(const struct ask_target *target, const struct ask_request *request,
+                   struct err *err);
+    /* Asks, once. *ret_call: NULL for a way that hears nothing. */
+    int (*fire)(const struct ask_ops *ops, const struct ask_target *target,
+                const struct ask_request *request, const struct ask_events *events, void *data,
+                struct ask_call **ret_call, struct err *err);
+    void (*hang_up)(struct ask_call *call); /* NULL allowed; nothing is heard afterwards */
+    /* Was the request of this hint left behind? */
+    bool (*prepared)(const struct ask_target *target, const char *hint);
+    enum ask_answer (*poll)(const struct ask_target *target, const char *hint,
+                            struct sentinel *ret_sentinel, struct err *err);
+    /* Changes as the application writes for this hint. */
+    uint64_t (*growth)(const struct ask_target *target, const char *hint);
+    void (*clear)(const struct ask_target *target);
+};
+
+/* "" is the first profile. NULL: unknown or not in this version. */
+const struct ask_ops *ask_find(const char *profile);
+/* The name itself, that of the first for "". */
+const char *ask_name(const char *profile);
+/* One profile after the other, from 0; NULL: no more. */
+const char *ask_profile_at(size_t i, const struct ask_ops **ret_ops);
+/* All of them in one line, for messages; registering: those whose applications register. */
+enum { ASK_PROFILES_BYTES = 512 };
+const char *ask_profiles(char text[ASK_PROFILES_BYTES]);
+const char *ask_profiles_registering(char text[ASK_PROFILES_BYTES]);
+
+#endif
