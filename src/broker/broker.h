@@ -23,6 +23,7 @@
 #include "src/rpc/server.h"
 
 struct evaluator;
+struct nodes;
 struct dispatcher;
 struct storage_watch;
 struct collector;
@@ -83,6 +84,7 @@ struct broker {
     struct backup_schedule *backup_schedule; /* NULL: none are configured */
     /* Duties of the leader; NULL in tests that do without. The service asks them for what only they
      * know: evaluator_last, dispatcher_node_connected, storage_watch_last_probe. */
+    struct nodes *nodes; /* NULL in tests: nobody hears of nodes */
     struct dispatcher *dispatcher;
     struct evaluator *evaluator;
     struct storage_watch *storage_watch;

@@ -17,6 +17,7 @@
 #include "src/broker/decide/evaluator.h"
 #include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/health/disk_watch.h"
+#include "src/broker/health/nodes.h"
 #include "src/broker/health/storage_watch.h"
 #include "src/broker/keep/backup.h"
 #include "src/broker/keep/collector.h"
@@ -179,6 +180,7 @@ static void add_parts(struct world_member *member)
     broker->watch = watch_new(broker);
     broker->disk = &member->disk;
     broker->backup = backup_new(broker);
+    broker->nodes = nodes_new(broker);
     broker->dispatcher = dispatcher_new(broker);
     broker->evaluator = evaluator_new(broker);
     broker->storage_watch = storage_watch_new(broker);
@@ -311,6 +313,7 @@ void member_kill(struct world_member *member)
     storage_watch_free(broker->storage_watch);
     evaluator_free(broker->evaluator);
     dispatcher_free(broker->dispatcher);
+    nodes_free(broker->nodes);
     watch_free(broker->watch);
     backup_free(broker->backup);
     service_free(broker->service);

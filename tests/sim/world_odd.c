@@ -87,7 +87,7 @@ static int add_line(struct world *world, char *text, size_t size, uint64_t wall_
 
 static void hand_on(struct world_member *member, const struct samples *samples)
 {
-    struct node_health *health = nodes_health(dispatcher_nodes(member->broker.dispatcher));
+    struct node_health *health = nodes_health(member->broker.nodes);
     uint64_t now_us = member->broker.clock.monotonic_us(member->broker.clock.context);
 
     node_health_set_source(health, ODD_SOURCE, ODD_FRESH_MS);

@@ -10,8 +10,7 @@
 #ifndef CKPT_BROKER_METHODS_H
 #define CKPT_BROKER_METHODS_H
 
-#include "src/broker/api/answer.h"
-#include "src/broker/broker.h"
+#include "src/broker/api/request.h"
 #include "src/broker/explain/translate.h"
 #include "src/tls/identity.h"
 
@@ -32,26 +31,6 @@ enum {
     ROLE_OPERATOR = 1 << TLS_OPERATOR,
     ROLE_CLIENT = ROLE_SCHEDULER | ROLE_OPERATOR,
     ROLE_ANY = ROLE_REPLICA | ROLE_AGENT | ROLE_CLIENT
-};
-
-enum { METHOD_PAGE_DEFAULT = 500, METHOD_PAGE_MAX = 1000 };
-/* One page looks at no more than so many items and packs no more than so many bytes, so that the
- * loop goes on; the next page continues there. */
-enum { METHOD_SCAN_MAX = 16384, METHOD_PAGE_BYTES = 512 << 10 };
-
-enum request_state {
-    REQUEST_BEGUN,  /* or waits for what was proposed, or for a majority */
-    REQUEST_IN_LINE /* for its turn to be answered: nobody but its call knows it */
-};
-
-struct request {
-    struct broker *broker;
-    struct spare *spare; /* where it is from */
-    const struct method *method;
-    enum request_state state;
-    struct rpc_call *call;     /* NULL: the client gave up */
-    ProtobufCMessage *message; /* NULL once a mutation is proposed */
-    bool stale;                /* a read that the request allowed to be stale */
 };
 
 /* Commands whose body is not the request itself. */
@@ -92,21 +71,6 @@ struct method {
         .path = "/ckpt.v1." service "/" method, .roles = (may), .kind = (of_kind),                 \
         .type = &ckpt__v1__##message##__descriptor, __VA_ARGS__                                    \
     }
-
-void request_end(struct request *request); /* service.c */
-
-/* How old a stale answer may be: a leader that was deposed without knowing it is no exception. 0: a
- * linearizable one. */
-uint64_t request_data_age_ms(const struct request *request); /* service_broker.c */
-/* service_broker.c: of a refusal of a read, whose answer has no fields for it: "" or "stale answer,
- * up to 42000 ms old, applied index 17", and the same numbers as trailers. */
-enum { REQUEST_AGE_BYTES = 128 };
-const char *request_age(struct request *request, char text[REQUEST_AGE_BYTES]);
-void request_refuse(struct request *request, enum fsm_status status, uint64_t current,
-                    uint64_t limit);
-/* service_broker.c: of a method with pages. false: the call is refused and ended. */
-bool request_page_size(struct request *request, uint32_t asked, uint32_t *ret_size);
-bool request_slot_token(struct request *request, const char *token, uint32_t *ret_slot);
 
 extern const struct method service_broker_methods[];
 extern const size_t service_broker_method_count;

@@ -113,13 +113,6 @@ static struct request *request_new(struct service_method *state, struct rpc_call
     return request;
 }
 
-void request_end(struct request *request)
-{
-    if (request->message != NULL)
-        protobuf_c_message_free_unpacked(request->message, NULL);
-    spare_give(request->spare, request);
-}
-
 /* Answers are made when their clients can take them, one after the other. */
 static void request_stand_in_line(struct request *request)
 {

@@ -12,59 +12,6 @@
 
 /* ---- reads ---- */
 
-static uint64_t applied_index(const struct fsm *fsm)
-{
-    struct fsm_summary summary;
-
-    fsm_get_summary(fsm, &summary);
-    return summary.applied_index;
-}
-
-uint64_t request_data_age_ms(const struct request *request)
-{
-    struct consensus_status status;
-
-    if (!request->stale)
-        return 0;
-    replica_get_status(request->broker->replica, &status);
-    return status.state_age_ms;
-}
-
-const char *request_age(struct request *request, char text[REQUEST_AGE_BYTES])
-{
-    char age_ms[24], index[24];
-
-    text[0] = '\0';
-    if (!request->stale)
-        return text;
-    snprintf(age_ms, sizeof(age_ms), "%" PRIu64, request_data_age_ms(request));
-    snprintf(index, sizeof(index), "%" PRIu64,
-             applied_index(replica_fsm(request->broker->replica)));
-    rpc_call_trailer(request->call, "ckpt-data-age-ms", age_ms);
-    rpc_call_trailer(request->call, "ckpt-applied-index", index);
-    if (request_data_age_ms(request) == UINT64_MAX) /* no leader's commits were ever all applied */
-        snprintf(text, REQUEST_AGE_BYTES, "stale answer of unknown age, applied index %s", index);
-    else
-        snprintf(text, REQUEST_AGE_BYTES, "stale answer, up to %s ms old, applied index %s", age_ms,
-                 index);
-    return text;
-}
-
-void request_refuse(struct request *request, enum fsm_status status, uint64_t current,
-                    uint64_t limit)
-{
-    struct fsm_outcome outcome;
-    char age[REQUEST_AGE_BYTES];
-
-    memset(&outcome, 0, sizeof(outcome));
-    outcome.status = status;
-    outcome.current = current;
-    outcome.limit = limit;
-    if (request->stale)
-        outcome.subject = request_age(request, age);
-    answer_outcome(request->call, &outcome);
-}
-
 static void get_allocation(struct request *request, struct scratch *scratch)
 {
     const Ckpt__V1__GetAllocationRequest *asked = (const void *)request->message;
@@ -77,33 +24,9 @@ static void get_allocation(struct request *request, struct scratch *scratch)
         return;
     }
     translate_allocation(fsm, allocation, scratch, &reply);
-    reply.applied_index = applied_index(fsm);
+    reply.applied_index = request_applied_index(request);
     reply.data_age_ms = request_data_age_ms(request);
     answer_reply(request->call, &reply.base);
-}
-
-bool request_page_size(struct request *request, uint32_t asked, uint32_t *ret_size)
-{
-    if (asked > METHOD_PAGE_MAX) {
-        answer_status(request->call, FSM_INVALID_ARGUMENT, asked, METHOD_PAGE_MAX);
-        return false;
-    }
-    *ret_size = asked == 0 ? METHOD_PAGE_DEFAULT : asked;
-    return true;
-}
-
-/* A page token is the slot to go on with: decimal. */
-bool request_slot_token(struct request *request, const char *token, uint32_t *ret_slot)
-{
-    char *end;
-    unsigned long slot = strtoul(token, &end, 10);
-
-    if (strspn(token, "0123456789") != strlen(token) || slot > FSM_ALLOCATIONS_MAX) {
-        answer_status(request->call, FSM_INVALID_ARGUMENT, slot, FSM_ALLOCATIONS_MAX);
-        return false;
-    }
-    *ret_slot = (uint32_t)slot;
-    return true;
 }
 
 static bool allocation_listed(const Ckpt__V1__ListAllocationsRequest *asked,
@@ -135,7 +58,7 @@ static void list_allocations(struct request *request, struct scratch *scratch)
     if (!request_page_size(request, asked->page_size, &size) ||
         !request_slot_token(request, asked->page_token, &slot))
         return;
-    reply.applied_index = applied_index(fsm);
+    reply.applied_index = request_applied_index(request);
     reply.data_age_ms = request_data_age_ms(request);
     reply.allocations = scratch_take(scratch, size, sizeof(reply.allocations[0]));
     for (; slot < slots && reply.n_allocations < size && scanned < METHOD_SCAN_MAX &&
@@ -166,12 +89,13 @@ static const struct fsm_checkpoint *next_checkpoint(const struct fsm *fsm,
                               : fsm_checkpoint_next_of(fsm, allocation->slot, after);
 }
 
-static void list_page_of_checkpoints(const struct fsm *fsm,
-                                     const Ckpt__V1__ListCheckpointsRequest *asked, uint32_t size,
-                                     const struct fsm_allocation *allocation,
-                                     struct dispatcher *dispatcher, struct scratch *scratch,
-                                     Ckpt__V1__ListCheckpointsReply *reply)
+/* Checkpoints in the order of their ids, of one allocation or, with NULL, of all. */
+static void list_page_of_checkpoints(const struct request *request,
+                                     const struct fsm_allocation *allocation, uint32_t size,
+                                     struct scratch *scratch, Ckpt__V1__ListCheckpointsReply *reply)
 {
+    const Ckpt__V1__ListCheckpointsRequest *asked = (const void *)request->message;
+    const struct fsm *fsm = replica_fsm(request->broker->replica);
     const struct fsm_checkpoint *checkpoint =
         next_checkpoint(fsm, allocation, asked->after_checkpoint_id);
     size_t bytes = 0;
@@ -185,7 +109,7 @@ static void list_page_of_checkpoints(const struct fsm *fsm,
             asked->state == checkpoint->state) {
             Ckpt__V1__Checkpoint *item = scratch_take(scratch, 1, sizeof(*item));
             translate_checkpoint(fsm, checkpoint, scratch, item);
-            dispatcher_fill_place(dispatcher, item);
+            dispatcher_fill_place(request->broker->dispatcher, item);
             bytes += ckpt__v1__checkpoint__get_packed_size(item);
             reply->checkpoints[reply->n_checkpoints++] = item;
         }
@@ -214,7 +138,7 @@ static void list_checkpoints(struct request *request, struct scratch *scratch)
             return;
         }
     }
-    reply.applied_index = applied_index(fsm);
+    reply.applied_index = request_applied_index(request);
     reply.data_age_ms = request_data_age_ms(request);
     reply.undeleted_count = undeleted_count(fsm, asked->allocation_id);
     if (asked->checkpoint_id != 0) {
@@ -228,8 +152,7 @@ static void list_checkpoints(struct request *request, struct scratch *scratch)
         reply.n_checkpoints = 1;
         reply.checkpoints = places;
     } else {
-        list_page_of_checkpoints(fsm, asked, size, allocation, request->broker->dispatcher, scratch,
-                                 &reply);
+        list_page_of_checkpoints(request, allocation, size, scratch, &reply);
     }
     answer_reply(request->call, &reply.base);
 }
@@ -352,7 +275,7 @@ static void get_request(struct request *request, struct scratch *scratch)
     reply.index = found.outcome.index;
     reply.checkpoint_id = found.outcome.checkpoint_id;
     reply.preemption_id = found.outcome.preemption_id;
-    reply.applied_index = applied_index(fsm);
+    reply.applied_index = request_applied_index(request);
     reply.data_age_ms = request_data_age_ms(request);
     answer_reply(request->call, &reply.base);
 }

@@ -54,7 +54,6 @@ void losses_answer(struct request *request, struct scratch *scratch)
     const struct fsm *fsm = replica_fsm(request->broker->replica);
     Ckpt__V1__GetLossesReply reply = CKPT__V1__GET_LOSSES_REPLY__INIT;
     uint64_t at_ms = replica_state_ms(request->broker->replica);
-    struct fsm_summary summary;
 
     reply.losses = scratch_take(scratch, fsm_tenant_count(fsm) + 1, sizeof(reply.losses[0]));
     if (asked->allocation_id[0] == '\0') {
@@ -63,9 +62,8 @@ void losses_answer(struct request *request, struct scratch *scratch)
         request_refuse(request, FSM_ALLOCATION_NOT_FOUND, 0, 0);
         return;
     }
-    fsm_get_summary(fsm, &summary);
     reply.at_ms = at_ms;
-    reply.applied_index = summary.applied_index;
+    reply.applied_index = request_applied_index(request);
     reply.data_age_ms = request_data_age_ms(request);
     answer_reply(request->call, &reply.base);
 }
@@ -76,11 +74,9 @@ void calibration_answer(struct request *request, struct scratch *scratch)
     Ckpt__V1__GetCalibrationReply reply = CKPT__V1__GET_CALIBRATION_REPLY__INIT;
     Ckpt__V1__Calibration message;
     struct fsm_calibration calibration;
-    struct fsm_summary summary;
     uint64_t ends_ppm[FSM_RATIO_BINS];
 
     (void)scratch;
-    fsm_get_summary(fsm, &summary);
     reply.at_ms = replica_state_ms(request->broker->replica);
     fsm_get_calibration(fsm, reply.at_ms, &calibration);
     fsm_calibration_to_message(&calibration, &message);
@@ -89,7 +85,7 @@ void calibration_answer(struct request *request, struct scratch *scratch)
     reply.calibration = &message;
     reply.n_ratio_end_ppm = FSM_RATIO_BINS;
     reply.ratio_end_ppm = ends_ppm;
-    reply.applied_index = summary.applied_index;
+    reply.applied_index = request_applied_index(request);
     reply.data_age_ms = request_data_age_ms(request);
     answer_reply(request->call, &reply.base);
 }

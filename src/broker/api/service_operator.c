@@ -99,20 +99,12 @@ static void get_policy(struct request *request, struct scratch *scratch)
     answer_reply(request->call, &reply.base);
 }
 
-static uint64_t applied_index(const struct request *request)
-{
-    struct fsm_summary summary;
-
-    fsm_get_summary(replica_fsm(request->broker->replica), &summary);
-    return summary.applied_index;
-}
-
 static void list_targets(struct request *request, struct scratch *scratch)
 {
     Ckpt__V1__ListTargetsReply reply = CKPT__V1__LIST_TARGETS_REPLY__INIT;
 
     reply.n_targets = status_targets(request->broker, scratch, &reply.targets);
-    reply.applied_index = applied_index(request);
+    reply.applied_index = request_applied_index(request);
     reply.data_age_ms = request_data_age_ms(request);
     answer_reply(request->call, &reply.base);
 }
@@ -155,7 +147,7 @@ static void list_nodes(struct request *request, struct scratch *scratch)
     }
     if (slot < slots)
         reply.next_page_token = scratch_printf(scratch, "%" PRIu32, slot);
-    reply.applied_index = applied_index(request);
+    reply.applied_index = request_applied_index(request);
     reply.data_age_ms = request_data_age_ms(request);
     answer_reply(request->call, &reply.base);
 }

@@ -8,14 +8,6 @@
 
 enum { PPM = 1000000 };
 
-static uint64_t applied_index(const struct fsm *fsm)
-{
-    struct fsm_summary summary;
-
-    fsm_get_summary(fsm, &summary);
-    return summary.applied_index;
-}
-
 /* ---- RequestPreemption ---- */
 
 static Ckpt__V1__VictimState outcome_state(const struct fsm_preemption *preemption, const char *id)
@@ -130,7 +122,7 @@ void preemptions_answer(struct request *request, struct scratch *scratch)
                        FSM_PREEMPTIONS_MAX);
         return;
     }
-    reply.applied_index = applied_index(fsm);
+    reply.applied_index = request_applied_index(request);
     reply.data_age_ms = request_data_age_ms(request);
     reply.preemptions = scratch_take(scratch, FSM_PREEMPTIONS_MAX, sizeof(reply.preemptions[0]));
     for (; at != NULL; at = fsm_preemption_next(fsm, at->id)) {

@@ -48,20 +48,18 @@ void undeleted_answer(struct request *request, struct scratch *scratch)
     Ckpt__V1__ListUndeletedReply reply = CKPT__V1__LIST_UNDELETED_REPLY__INIT;
     const struct fsm_undeleted *at;
     struct fsm_undeleted_sum sum;
-    struct fsm_summary summary;
     uint32_t size, place;
     size_t bytes = 0;
 
     if (!request_page_size(request, asked->page_size, &size) ||
         !request_slot_token(request, asked->page_token, &place))
         return;
-    fsm_get_summary(fsm, &summary);
     fsm_undeleted_sum(fsm, &sum);
     reply.count = sum.count;
     reply.size_bytes = sum.bytes;
     reply.forgotten = sum.forgotten;
     reply.forgotten_bytes = sum.forgotten_bytes;
-    reply.applied_index = summary.applied_index;
+    reply.applied_index = request_applied_index(request);
     reply.data_age_ms = request_data_age_ms(request);
     reply.undeleted = scratch_take(scratch, size, sizeof(reply.undeleted[0]));
     for (; (at = fsm_undeleted_next(fsm, place)) != NULL; place = at->place + 1) {

@@ -21,6 +21,7 @@
 #include "src/broker/decide/evaluator.h"
 #include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/health/disk_watch.h"
+#include "src/broker/health/nodes.h"
 #include "src/broker/health/storage_watch.h"
 #include "src/broker/health/telemetry.h"
 #include "src/broker/keep/backup.h"
@@ -252,6 +253,7 @@ static void daemon_replica_closed(void *context)
     storage_watch_free(broker->storage_watch);
     evaluator_free(broker->evaluator);
     dispatcher_free(broker->dispatcher);
+    nodes_free(broker->nodes);
     watch_free(broker->watch);
     backup_free(broker->backup);
     service_free(broker->service);
@@ -458,6 +460,7 @@ static void daemon_add_parts(struct daemon *daemon)
     broker->service = service_new(broker);
     broker->watch = watch_new(broker);
     broker->backup = backup_new(broker);
+    broker->nodes = nodes_new(broker);
     broker->dispatcher = dispatcher_new(broker);
     broker->evaluator = evaluator_new(broker);
     broker->storage_watch = storage_watch_new(broker);

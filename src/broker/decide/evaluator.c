@@ -18,7 +18,6 @@
 #include "src/broker/decide/evaluator_keep.h"
 #include "src/broker/decide/evaluator_picked.h"
 #include "src/broker/decide/learner.h"
-#include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/explain/translate.h"
 
 enum {
@@ -201,9 +200,8 @@ static void begin_cycle(struct evaluator *evaluator)
     CHECK(!evaluator->in_cycle);
     evaluator->row_count = fsm_allocation_slots(fsm);
     reach_rows(evaluator, evaluator->row_count);
-    evaluator_cycle_begin(&evaluator->keep.cycle, fsm,
-                          dispatcher_nodes(evaluator->broker->dispatcher), state_now_ms(evaluator),
-                          &evaluator->price_scan);
+    evaluator_cycle_begin(&evaluator->keep.cycle, fsm, evaluator->broker->nodes,
+                          state_now_ms(evaluator), &evaluator->price_scan);
     learner_rates(evaluator->learner, &rates);
     evaluator_keep_begin(&evaluator->keep, replica_fsm_mutable(evaluator->broker->replica), &rates);
     memset(evaluator->running, 0, sizeof(evaluator->running));
@@ -529,8 +527,7 @@ static bool count_idle(struct evaluator *evaluator)
 {
     uint64_t began_us = monotonic_us(evaluator);
     bool done = evaluator_claims_count(&evaluator->claims, replica_fsm(evaluator->broker->replica),
-                                       dispatcher_nodes(evaluator->broker->dispatcher),
-                                       &evaluator->keep.cycle);
+                                       evaluator->broker->nodes, &evaluator->keep.cycle);
 
     evaluator->cycle_spent_us += monotonic_us(evaluator) - began_us;
     return done;

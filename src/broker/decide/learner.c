@@ -7,7 +7,6 @@
 
 #include "src/base/check.h"
 #include "src/base/log.h"
-#include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/health/node_health.h"
 #include "src/broker/health/nodes.h"
 
@@ -54,9 +53,7 @@ static const struct fsm *state(const struct learner *learner)
 /* NULL: nobody hears of nodes. */
 static struct node_health *health_of(const struct learner *learner)
 {
-    const struct dispatcher *dispatcher = learner->broker->dispatcher;
-
-    return dispatcher != NULL ? nodes_health(dispatcher_nodes(dispatcher)) : NULL;
+    return nodes_health(learner->broker->nodes);
 }
 
 static struct eval_fleet_prior prior_of(const struct learner *learner)

@@ -7,7 +7,6 @@
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/broker/broker.h"
-#include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/health/node_health.h"
 #include "src/broker/health/nodes.h"
 
@@ -114,8 +113,7 @@ static uint32_t outcomes_age(const struct fsm_allocation *allocation, uint64_t a
 static uint32_t agents_age(const struct broker *broker, const struct fsm_allocation *allocation,
                            uint32_t *ret_node_slot)
 {
-    const struct nodes *nodes =
-        broker->dispatcher != NULL ? dispatcher_nodes(broker->dispatcher) : NULL;
+    const struct nodes *nodes = broker->nodes;
     uint64_t oldest_ms = 0;
 
     *ret_node_slot = allocation->node_count > 0 ? allocation->nodes[0].node_slot : UINT32_MAX;
@@ -135,7 +133,7 @@ static uint32_t agents_age(const struct broker *broker, const struct fsm_allocat
 /* Nodes that nobody speaks of are well as far as anybody knows: the others' ages count. */
 static uint32_t sensors_age(const struct broker *broker, const struct fsm_allocation *allocation)
 {
-    const struct node_health *health = nodes_health(dispatcher_nodes(broker->dispatcher));
+    const struct node_health *health = nodes_health(broker->nodes);
     uint64_t oldest_ms = UINT64_MAX;
 
     for (uint32_t i = 0; i < allocation->node_count; i++) {

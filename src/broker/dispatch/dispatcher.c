@@ -265,7 +265,7 @@ static void on_serving(void *context)
     struct dispatcher *dispatcher = context;
 
     dispatcher->serving = true;
-    nodes_start(dispatcher->nodes);
+    nodes_start(dispatcher->broker->nodes);
     dispatcher_sessions_changed(dispatcher);
     schedule_grants(dispatcher, 0);
 }
@@ -278,7 +278,7 @@ static void on_not_serving(void *context)
     dispatcher->grant_scheduled = false;
     dispatcher->grant_looking = false;
     dispatcher->broker->clock.timer_stop(dispatcher->grant_timer);
-    nodes_stop(dispatcher->nodes);
+    nodes_stop(dispatcher->broker->nodes);
     queue_clear(&dispatcher->queue);
     dispatcher_sessions_end(dispatcher);
 }
@@ -301,7 +301,6 @@ struct dispatcher *dispatcher_new(struct broker *broker)
     list_init(&dispatcher->sessions);
     dispatcher->grant_ids = check_realloc(NULL, GRANTS_LOOK_MAX, sizeof(*dispatcher->grant_ids));
     dispatcher->grant_best = check_realloc(NULL, GRANTS_LOOK_MAX, sizeof(*dispatcher->grant_best));
-    dispatcher->nodes = nodes_new(broker);
     dispatcher->grant_timer =
         broker->clock.timer_new(broker->clock.context, on_grant_timer, dispatcher);
     dispatcher->observer = (struct replica_observer){.context = dispatcher,
@@ -320,18 +319,12 @@ void dispatcher_free(struct dispatcher *dispatcher)
         return;
     dispatcher_sessions_close(dispatcher);
     dispatcher->broker->clock.timer_free(dispatcher->grant_timer);
-    nodes_free(dispatcher->nodes);
     free(dispatcher->by_slot);
     free(dispatcher->hello_by_slot);
     free(dispatcher->grant_ids);
     free(dispatcher->grant_best);
     queue_close(&dispatcher->queue);
     free(dispatcher);
-}
-
-const struct nodes *dispatcher_nodes(const struct dispatcher *dispatcher)
-{
-    return dispatcher != NULL ? dispatcher->nodes : NULL;
 }
 
 void dispatcher_fill_place(struct dispatcher *dispatcher, Ckpt__V1__Checkpoint *checkpoint)

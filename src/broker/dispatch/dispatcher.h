@@ -29,7 +29,6 @@
 
 struct broker;
 struct dispatcher;
-struct nodes;
 
 enum { DISPATCHER_REPORTS_MAX = 256 };
 
@@ -46,7 +45,5 @@ bool dispatcher_node_connected(const struct dispatcher *dispatcher, const char *
 void dispatcher_fill_place(struct dispatcher *dispatcher, Ckpt__V1__Checkpoint *checkpoint);
 void dispatcher_fill_queue(const struct dispatcher *dispatcher, uint32_t target_slot,
                            Ckpt__V1__TargetStatus *target);
-/* Heartbeat ages and health factors; owned by the dispatcher. */
-const struct nodes *dispatcher_nodes(const struct dispatcher *dispatcher);
 
 #endif

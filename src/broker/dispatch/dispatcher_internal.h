@@ -15,7 +15,6 @@ struct session;
 struct dispatcher {
     struct broker *broker;
     struct replica_observer observer;
-    struct nodes *nodes;
     bool serving;
     struct clock_timer *grant_timer;
     bool grant_scheduled;

@@ -228,7 +228,7 @@ static void session_attach(struct session *session)
     session->made = node->made;
     dispatcher->by_slot[node->slot] = session;
     dispatcher->attached_count++;
-    nodes_heard(dispatcher->nodes, node->slot, NULL);
+    nodes_heard(dispatcher->broker->nodes, node->slot, NULL);
     log_info("agent_connected", "node=%s boot=%s version=%s acknowledged=%" PRIu64, node->id,
              session->boot_id, session->version, node->last_report_sequence);
     if (session->welcomed)
@@ -349,7 +349,8 @@ static void note_hello(struct session *session, const struct fsm_node *node)
         return;
     slot_entry(dispatcher, node->slot);
     dispatcher->hello_by_slot[node->slot] = session->hello_number;
-    nodes_heard(dispatcher->nodes, node->slot, NULL); /* now, or it is found silent meanwhile */
+    nodes_heard(dispatcher->broker->nodes, node->slot,
+                NULL); /* now, or it is found silent meanwhile */
 }
 
 static void take_hello(struct session *session, const Ckpt__V1__AgentHello *hello)
@@ -456,7 +457,7 @@ static void take_report(struct session *session, Ckpt__V1__AgentReport *report)
     const struct fsm_node *node = fsm_node_find(session_fsm(session), session->node_id);
 
     if (node != NULL)
-        nodes_heard(session->dispatcher->nodes, node->slot, NULL);
+        nodes_heard(session->dispatcher->broker->nodes, node->slot, NULL);
     if (session_node(session) != NULL && report->sequence <= node->last_report_sequence) {
         session_send_ack(session, node); /* a repetition of what is committed */
         return;
@@ -529,7 +530,7 @@ static void take_heartbeat(struct session *session, const Ckpt__V1__AgentHeartbe
 {
     if (session_node(session) == NULL)
         return;
-    nodes_heard(session->dispatcher->nodes, session->slot, heartbeat);
+    nodes_heard(session->dispatcher->broker->nodes, session->slot, heartbeat);
     tell_awaited(session, heartbeat);
 }
 
@@ -704,6 +705,6 @@ bool dispatcher_node_connected(const struct dispatcher *dispatcher, const char *
     node = fsm_node_find(replica_fsm(dispatcher->broker->replica), node_id);
     if (node == NULL)
         return false;
-    *ret_heartbeat_age_ms = nodes_heartbeat_age_ms(dispatcher->nodes, node->slot);
+    *ret_heartbeat_age_ms = nodes_heartbeat_age_ms(dispatcher->broker->nodes, node->slot);
     return node->slot < dispatcher->slot_count && dispatcher->by_slot[node->slot] != NULL;
 }

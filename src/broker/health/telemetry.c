@@ -9,7 +9,6 @@
 #include "src/broker/broker.h"
 #include "src/broker/daemon/metrics.h"
 #include "src/broker/decide/headroom.h"
-#include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/health/node_health.h"
 #include "src/broker/health/nodes.h"
 
@@ -51,7 +50,7 @@ static uint64_t now_us(const struct telemetry *telemetry)
 
 static struct node_health *health_of(const struct broker *broker)
 {
-    return nodes_health(dispatcher_nodes(broker->dispatcher));
+    return nodes_health(broker->nodes);
 }
 
 static const struct fsm *state_of(const struct telemetry *telemetry)

@@ -2,6 +2,7 @@
  * without streams. */
 #include "src/broker/decide/evaluator.h"
 #include "src/broker/dispatch/dispatcher.h"
+#include "src/broker/health/nodes.h"
 #include "tests/unit/broker/fake_replica.h"
 
 enum { HOUR_MS = 3600000 };
@@ -10,6 +11,7 @@ static struct fake *start(void)
 {
     struct fake *fake = fake_new(NULL);
 
+    fake->broker.nodes = nodes_new(&fake->broker);
     fake->broker.dispatcher = dispatcher_new(&fake->broker);
     fake->broker.evaluator = evaluator_new(&fake->broker);
     return fake;
@@ -20,6 +22,7 @@ static void finish(struct fake *fake)
     fake_stop_serving(fake);
     evaluator_free(fake->broker.evaluator);
     dispatcher_free(fake->broker.dispatcher);
+    nodes_free(fake->broker.nodes);
     fake_free(fake);
 }
 

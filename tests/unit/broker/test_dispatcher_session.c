@@ -46,6 +46,7 @@ static int setup(void **state)
     stand->fake->config.member_count = 2;
     stand->fake->broker.loop = &stand->loop;
     stand->fake->broker.rpc = rpc_server_new(&stand->loop, &(struct rpc_server_config){0});
+    stand->fake->broker.nodes = nodes_new(&stand->fake->broker);
     stand->fake->broker.dispatcher = dispatcher_new(&stand->fake->broker);
     if (rpc_server_listen(stand->fake->broker.rpc, "127.0.0.1:0", &err) != 0)
         fail_msg("%s", err.text);
@@ -76,6 +77,7 @@ static int teardown(void **state)
     uv_run(&stand->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&stand->loop), 0);
     dispatcher_free(stand->fake->broker.dispatcher);
+    nodes_free(stand->fake->broker.nodes);
     fake_free(stand->fake);
     for (int i = 0; i < 2; i++)
         agent_close(&stand->agents[i]);

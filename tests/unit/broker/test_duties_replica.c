@@ -8,6 +8,7 @@
 #include "src/base/check.h"
 #include "src/broker/broker.h"
 #include "src/broker/dispatch/dispatcher.h"
+#include "src/broker/health/nodes.h"
 #include "src/broker/replica/ticker.h"
 #include "src/net/uv_network.h"
 #include "src/rpc/uv_clock.h"
@@ -112,6 +113,7 @@ static struct member *member_start(bool bootstrap)
     fill_initial(member);
     open_replica(member, bootstrap);
     member->broker.rpc = rpc_server_new(&member->loop, &(struct rpc_server_config){0});
+    member->broker.nodes = nodes_new(&member->broker);
     member->broker.dispatcher = dispatcher_new(&member->broker);
     member->broker.ticker = ticker_new(&member->broker);
     if (rpc_server_listen(member->broker.rpc, "127.0.0.1:0", &err) != 0)
@@ -134,6 +136,7 @@ static void member_stop(struct member *member)
     await(member, member->closed);
     ticker_free(member->broker.ticker);
     dispatcher_free(member->broker.dispatcher);
+    nodes_free(member->broker.nodes);
     uv_run(&member->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&member->loop), 0);
     agent_close(&member->agent);

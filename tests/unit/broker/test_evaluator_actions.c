@@ -267,11 +267,12 @@ static void a_cycle_proposes_the_move(void **state)
 
     (void)state;
     fake->broker.metrics = broker_metrics_new(&fake->broker);
+    fake->broker.nodes = nodes_new(&fake->broker);
     fake->broker.dispatcher = dispatcher_new(&fake->broker);
     fake->broker.evaluator = evaluator_new(&fake->broker);
     assert_int_equal(fake_register(fake, "job", 1, 1, NULL).status, FSM_OK);
     fake_node_seen(fake, "idle", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
-    health = nodes_health(dispatcher_nodes(fake->broker.dispatcher));
+    health = nodes_health(fake->broker.nodes);
     node_health_set_source(health, SOURCE, FRESH_MS);
     fake_advance_ms(fake, 20 * 60000);
     say(health, fake, "node-1", TELEMETRY_XID, 0);
@@ -300,6 +301,7 @@ static void a_cycle_proposes_the_move(void **state)
     fake_stop_serving(fake);
     evaluator_free(fake->broker.evaluator);
     dispatcher_free(fake->broker.dispatcher);
+    nodes_free(fake->broker.nodes);
     metrics_free(fake->broker.metrics);
     fake_free(fake);
 }

@@ -23,6 +23,7 @@ static void finish(struct fake *fake)
     fake_stop_serving(fake);
     evaluator_free(fake->broker.evaluator);
     dispatcher_free(fake->broker.dispatcher);
+    nodes_free(fake->broker.nodes);
     metrics_free(fake->broker.metrics);
     fake_free(fake);
 }
@@ -416,7 +417,7 @@ static void every_idle_node_of_a_large_cluster_is_counted(void **state)
 static void node_told(struct fake *fake, const char *name, uint32_t gpu_count)
 {
     Ckpt__V1__AgentHeartbeat heartbeat = CKPT__V1__AGENT_HEARTBEAT__INIT;
-    struct nodes *nodes = (struct nodes *)dispatcher_nodes(fake->broker.dispatcher);
+    struct nodes *nodes = fake->broker.nodes;
 
     heartbeat.gpu_count = gpu_count;
     node_idle(fake, name);
@@ -431,6 +432,7 @@ static void an_idle_node_counts_the_gpus_that_it_told_of(void **state)
     struct waits waits = {"secret", 4 * GPUS, true, 100, "hpc"};
 
     (void)state;
+    fake->broker.nodes = nodes_new(&fake->broker);
     fake->broker.dispatcher = dispatcher_new(&fake->broker);
     fake_serve(fake);
     fake_advance_ms(fake, MINUTE_MS / 6);

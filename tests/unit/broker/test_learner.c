@@ -407,7 +407,7 @@ static void queue_reports_grow_old_in_sight(void **unused)
 
 static void say_xid(struct fake *fake, const char *node, double value)
 {
-    struct node_health *health = nodes_health(dispatcher_nodes(fake->broker.dispatcher));
+    struct node_health *health = nodes_health(fake->broker.nodes);
     struct telemetry_sample sample = {
         .signal = TELEMETRY_XID, .subject = SAMPLES_NO_SUBJECT, .value = value};
     uint32_t slot = fsm_node_find(fake->replica.fsm, node)->slot;
@@ -438,8 +438,9 @@ static void alarms_and_what_followed_them_are_learned(void **unused)
     char name[32];
 
     (void)unused;
+    fake->broker.nodes = nodes_new(&fake->broker);
     fake->broker.dispatcher = dispatcher_new(&fake->broker);
-    health = nodes_health(dispatcher_nodes(fake->broker.dispatcher));
+    health = nodes_health(fake->broker.nodes);
     node_health_set_source(health, 3, 100 * (uint64_t)HOUR_MS);
     nodes_ready(fake, 0, 40);
     for (int i = 0; i < 40; i++) {
@@ -487,6 +488,7 @@ static void alarms_and_what_followed_them_are_learned(void **unused)
     fake_stop_serving(fake);
     evaluator_free(fake->broker.evaluator);
     dispatcher_free(fake->broker.dispatcher);
+    nodes_free(fake->broker.nodes);
     metrics_free(fake->broker.metrics);
     fake_free(fake);
 }

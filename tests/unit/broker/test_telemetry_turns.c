@@ -160,6 +160,7 @@ static void site_start(struct site *site)
     node_health_config_default(&fake->config.health);
     fake->config.health.follower_slowdown = 1;
     fake->broker.metrics = broker_metrics_new(&fake->broker);
+    fake->broker.nodes = nodes_new(&fake->broker);
     fake->broker.dispatcher = dispatcher_new(&fake->broker);
     snprintf(url, sizeof(url), "http://127.0.0.1:%u/metrics", site->server.port);
     fake->config.telemetry_count = 1;
@@ -192,6 +193,7 @@ static void site_stop(struct site *site)
     uv_close((uv_handle_t *)&site->turns.prepare, NULL);
     telemetry_free(fake->broker.telemetry);
     dispatcher_free(fake->broker.dispatcher);
+    nodes_free(fake->broker.nodes);
     metrics_free(fake->broker.metrics);
     fake->config.telemetry_count = 0;
     while (uv_run(&site->loop, UV_RUN_DEFAULT) != 0)
@@ -204,7 +206,7 @@ static void site_stop(struct site *site)
 
 static double factor_of(const struct site *site, const char *node)
 {
-    return node_health_factor(nodes_health(dispatcher_nodes(site->fake->broker.dispatcher)),
+    return node_health_factor(nodes_health(site->fake->broker.nodes),
                               fsm_node_find(site->fake->replica.fsm, node)->slot);
 }
 
@@ -233,10 +235,10 @@ static void a_large_document_is_taken_in_short_turns(void **state)
     assert_double_near(factor_of(&site, "node-1"), 1, 0);
     for (int node = 1; node <= NODES; node++) {
         snprintf(name, sizeof(name), "node-%d", node);
-        assert_int_equal(
-            node_health_sight(nodes_health(dispatcher_nodes(site.fake->broker.dispatcher)),
-                              fsm_node_find(site.fake->replica.fsm, name)->slot, 1, &age_ms),
-            NODE_HEALTH_FRESH);
+        assert_int_equal(node_health_sight(nodes_health(site.fake->broker.nodes),
+                                           fsm_node_find(site.fake->replica.fsm, name)->slot, 1,
+                                           &age_ms),
+                         NODE_HEALTH_FRESH);
     }
     print_message("longest of %zu turns %.2f ms of processor time\n", site.turns.count,
                   site.turns.max_ms);
