@@ -110,7 +110,10 @@ static size_t count_members(struct cli *cli, bool *ret_quorum, size_t *ret_asked
 
     *ret_asked = count;
     *ret_quorum = false;
-    call_each(cli, "OperatorService/Status", &request.base, &ckpt__v1__status_reply__descriptor,
+    call_each(cli,
+              &(struct client_request){.method = "OperatorService/Status",
+                                       .message = &request.base,
+                                       .reply_type = &ckpt__v1__status_reply__descriptor},
               CALL_QUICK, answers, count);
     for (size_t i = 0; i < count; i++) {
         const Ckpt__V1__StatusReply *reply = (const Ckpt__V1__StatusReply *)answers[i].reply;
@@ -241,37 +244,34 @@ enum cli_exit call_failed(struct cli *cli, const char *what, int status, const c
                     (int)length_before(text, next), text);
 }
 
-static int ask_leader(struct cli *cli, const char *endpoints, const char *method,
-                      const ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply_type,
-                      uint64_t timeout_ms, ProtobufCMessage **ret_reply, struct err *err)
+static int ask_leader(struct cli *cli, const char *endpoints, const struct client_request *request,
+                      ProtobufCMessage **ret_reply, struct err *err)
 {
     struct client_config config = {.endpoints = endpoints,
                                    .attempt_ms = cli->attempt_ms,
-                                   .timeout_ms = timeout_ms,
+                                   .timeout_ms = request->timeout_ms,
                                    .tls = cli->tls};
     struct client *client;
     int status;
 
     if (cli->transport != NULL) {
-        return cli->transport(cli->transport_context, NULL, method, request, reply_type, ret_reply,
-                              err);
+        return cli->transport(cli->transport_context, NULL, request->method, request->message,
+                              request->reply_type, ret_reply, err);
     }
     if (client_new(NULL, &config, &client, err) != 0)
         return RPC_INVALID_ARGUMENT;
-    status =
-        client_call_wait(client, NULL, method, request, reply_type, timeout_ms, ret_reply, err);
+    status = client_call_wait(client, NULL, request, ret_reply, err);
     client_free(client);
     return status;
 }
 
-static enum cli_exit call_leader(struct cli *cli, const char *what, const char *method,
-                                 const ProtobufCMessage *request,
-                                 const ProtobufCMessageDescriptor *reply_type, bool mutation,
+/* mutation: its outcome may be unknown. */
+static enum cli_exit call_leader(struct cli *cli, const char *what,
+                                 const struct client_request *request, bool mutation,
                                  ProtobufCMessage **ret_reply)
 {
     struct err err = {0};
-    int status = ask_leader(cli, cli->endpoints, method, request, reply_type, cli->timeout_ms,
-                            ret_reply, &err);
+    int status = ask_leader(cli, cli->endpoints, request, ret_reply, &err);
 
     return status == RPC_OK ? CLI_OK : call_failed(cli, what, status, err.text, mutation);
 }
@@ -293,14 +293,18 @@ static enum cli_exit call_reader(struct cli *cli, const char *what, const char *
                                  ProtobufCMessage **ret_reply)
 {
     uint64_t first_ms = cli->timeout_ms < CALL_FIRST_MS ? cli->timeout_ms : CALL_FIRST_MS;
+    struct client_request asked = {.method = method,
+                                   .message = request,
+                                   .reply_type = reply_type,
+                                   .timeout_ms = cli->timeout_ms};
     char leader[CALL_ENDPOINT_BYTES], *endpoints;
     struct err err = {0};
     int status;
 
     if (cli->timeout_set)
-        return call_leader(cli, what, method, request, reply_type, false, ret_reply);
-    status =
-        ask_leader(cli, cli->endpoints, method, request, reply_type, first_ms, ret_reply, &err);
+        return call_leader(cli, what, &asked, false, ret_reply);
+    asked.timeout_ms = first_ms;
+    status = ask_leader(cli, cli->endpoints, &asked, ret_reply, &err);
     if (status == RPC_OK)
         return CLI_OK;
     if (status != RPC_UNAVAILABLE && status != RPC_DEADLINE_EXCEEDED)
@@ -308,8 +312,8 @@ static enum cli_exit call_reader(struct cli *cli, const char *what, const char *
     if (call_without_quorum(cli, what, leader))
         return CLI_NO_LEADER;
     endpoints = call_leader_first(cli, leader);
-    status =
-        ask_leader(cli, endpoints, method, request, reply_type, cli->timeout_ms, ret_reply, &err);
+    asked.timeout_ms = cli->timeout_ms;
+    status = ask_leader(cli, endpoints, &asked, ret_reply, &err);
     free(endpoints);
     return status == RPC_OK ? CLI_OK : call_failed(cli, what, status, err.text, false);
 }
@@ -346,8 +350,7 @@ enum cli_exit call_read(struct cli *cli, const char *what, const char *method,
 enum cli_exit call_read_pages(struct cli *cli, const char *what, const char *method,
                               ProtobufCMessage *request,
                               const ProtobufCMessageDescriptor *reply_type,
-                              void (*take)(void *context, const ProtobufCMessage *page),
-                              void *context)
+                              const struct call_taker *taker)
 {
     char **asked = reflect_text_field(request, "page_token");
     char *before = *asked;
@@ -360,7 +363,7 @@ enum cli_exit call_read_pages(struct cli *cli, const char *what, const char *met
         code = call_read(cli, what, method, request, reply_type, &page);
         if (code != CLI_OK)
             break;
-        take(context, page);
+        taker->take(taker->context, page);
         free(token);
         token = check_strdup(*reflect_text_field(page, "next_page_token"));
         *asked = token;
@@ -411,7 +414,12 @@ enum cli_exit call_mutate(struct cli *cli, const char *what, const char *method,
         output_json(cli, "dry_run", shown);
         code = CLI_OK;
     } else {
-        code = call_leader(cli, what, method, request, reply_type, true, ret_reply);
+        code = call_leader(cli, what,
+                           &(struct client_request){.method = method,
+                                                    .message = request,
+                                                    .reply_type = reply_type,
+                                                    .timeout_ms = cli->timeout_ms},
+                           true, ret_reply);
     }
     *request_id = before;
     return code;

@@ -11,6 +11,7 @@
 
 #include "ckpt/v1/common.pb-c.h"
 #include "src/cli/cli.h"
+#include "src/client/client.h"
 
 enum {
     CALL_ENDPOINTS_MAX = 16,
@@ -25,13 +26,16 @@ enum {
 enum cli_exit call_read(struct cli *cli, const char *what, const char *method,
                         const ProtobufCMessage *request,
                         const ProtobufCMessageDescriptor *reply_type, ProtobufCMessage **ret_reply);
-/* All pages of a method whose request has a page_token and whose reply a next_page_token: take()
+struct call_taker {
+    void (*take)(void *context, const ProtobufCMessage *page);
+    void *context;
+};
+/* All pages of a method whose request has a page_token and whose reply a next_page_token: the taker
  * gets each. */
 enum cli_exit call_read_pages(struct cli *cli, const char *what, const char *method,
                               ProtobufCMessage *request,
                               const ProtobufCMessageDescriptor *reply_type,
-                              void (*take)(void *context, const ProtobufCMessage *page),
-                              void *context);
+                              const struct call_taker *taker);
 /* The policy; the caller frees *ret_reply, which holds it. */
 enum cli_exit call_policy(struct cli *cli, const Ckpt__V1__Policy **ret_policy,
                           ProtobufCMessage **ret_reply);
@@ -57,8 +61,7 @@ size_t call_endpoints(struct cli *cli, struct call_answer answers[CALL_ENDPOINTS
  * no second. */
 enum call_patience { CALL_QUICK, CALL_PATIENT };
 /* Asks the endpoints that answers[0..count) name. */
-void call_each(struct cli *cli, const char *method, const ProtobufCMessage *request,
-               const ProtobufCMessageDescriptor *reply_type, enum call_patience patience,
+void call_each(struct cli *cli, const struct client_request *request, enum call_patience patience,
                struct call_answer *answers, size_t count);
 enum { CALL_ANSWER_BYTES = CALL_ENDPOINT_BYTES + ERR_TEXT_BYTES + 2 };
 /* "host:port: why it did not answer". */

@@ -109,9 +109,9 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
     }
 }
 
-static void ask_round(const struct tls_context *tls, const char *path, const struct buf *request,
-                      const ProtobufCMessageDescriptor *reply_type, uint64_t timeout_ms,
-                      struct round *round, struct call_answer *answers)
+static void ask_round(const struct tls_context *tls, const struct rpc_request *request,
+                      const ProtobufCMessageDescriptor *reply_type, struct round *round,
+                      struct call_answer *answers)
 {
     static const struct rpc_client_handlers handlers = {.on_message = on_message, .on_end = on_end};
     const struct rpc_channel_config config = {.tls = tls};
@@ -126,8 +126,7 @@ static void ask_round(const struct tls_context *tls, const char *path, const str
         *question =
             (struct question){.answer = &answers[i], .reply_type = reply_type, .round = round};
         question->channel = rpc_channel_new(&round->loop, answers[i].endpoint, &config);
-        question->call = rpc_channel_unary(question->channel, path, request->bytes, request->length,
-                                           timeout_ms, false, &handlers, question);
+        question->call = rpc_channel_unary(question->channel, request, &handlers, question);
     }
     while (round->open_count > 0)
         uv_run(&round->loop, UV_RUN_ONCE);
@@ -138,40 +137,41 @@ static void ask_round(const struct tls_context *tls, const char *path, const str
     CHECK(uv_loop_close(&round->loop) == 0);
 }
 
-static void ask_network(const struct tls_context *tls, const char *method,
-                        const ProtobufCMessage *request,
-                        const ProtobufCMessageDescriptor *reply_type, uint64_t timeout_ms,
+static void ask_network(const struct tls_context *tls, const struct client_request *request,
                         bool quick, struct call_answer *answers, size_t count)
 {
     struct round round = {.quick = quick, .count = count};
+    struct rpc_request packed = {.timeout_ms = request->timeout_ms};
     struct buf bytes;
     char path[128];
 
     buf_init(&bytes);
-    protobuf_c_message_pack(request,
-                            buf_extend(&bytes, protobuf_c_message_get_packed_size(request)));
-    snprintf(path, sizeof(path), "/ckpt.v1.%s", method);
-    ask_round(tls, path, &bytes, reply_type, timeout_ms, &round, answers);
+    packed.length = protobuf_c_message_get_packed_size(request->message);
+    protobuf_c_message_pack(request->message, buf_extend(&bytes, packed.length));
+    packed.bytes = bytes.bytes;
+    snprintf(path, sizeof(path), "/ckpt.v1.%s", request->method);
+    packed.path = path;
+    ask_round(tls, &packed, request->reply_type, &round, answers);
     buf_close(&bytes);
 }
 
-void call_each(struct cli *cli, const char *method, const ProtobufCMessage *request,
-               const ProtobufCMessageDescriptor *reply_type, enum call_patience patience,
+void call_each(struct cli *cli, const struct client_request *request, enum call_patience patience,
                struct call_answer *answers, size_t count)
 {
-    uint64_t timeout_ms = cli->timeout_set || cli->timeout_ms < CALL_EACH_TIMEOUT_MS
-                              ? cli->timeout_ms
-                              : CALL_EACH_TIMEOUT_MS;
+    struct client_request timed = *request;
 
+    timed.timeout_ms = cli->timeout_set || cli->timeout_ms < CALL_EACH_TIMEOUT_MS
+                           ? cli->timeout_ms
+                           : CALL_EACH_TIMEOUT_MS;
     CHECK(count <= CALL_ENDPOINTS_MAX);
     if (cli->transport == NULL) {
-        ask_network(cli->tls, method, request, reply_type, timeout_ms, patience == CALL_QUICK,
-                    answers, count);
+        ask_network(cli->tls, &timed, patience == CALL_QUICK, answers, count);
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        answers[i].status = cli->transport(cli->transport_context, answers[i].endpoint, method,
-                                           request, reply_type, &answers[i].reply, &answers[i].err);
+        answers[i].status = cli->transport(cli->transport_context, answers[i].endpoint,
+                                           request->method, request->message, request->reply_type,
+                                           &answers[i].reply, &answers[i].err);
     }
 }
 

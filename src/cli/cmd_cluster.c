@@ -111,7 +111,8 @@ enum cli_exit command_nodes(struct cli *cli)
     request.stale = stale;
     output_list_begin(&list, cli, &kind);
     code = call_read_pages(cli, "list nodes", "OperatorService/ListNodes", &request.base,
-                           &ckpt__v1__list_nodes_reply__descriptor, add_nodes, &list);
+                           &ckpt__v1__list_nodes_reply__descriptor,
+                           &(struct call_taker){add_nodes, &list});
     output_list_end(&list, code == CLI_OK);
     return code;
 }
@@ -208,7 +209,7 @@ enum cli_exit command_placement(struct cli *cli)
     output_list_begin(&list, cli, &kind);
     code = call_read_pages(cli, "get placement hints", "BrokerService/GetPlacementHints",
                            &request.base, &ckpt__v1__get_placement_hints_reply__descriptor,
-                           add_hints, &list);
+                           &(struct call_taker){add_hints, &list});
     output_list_end(&list, code == CLI_OK);
     return code;
 }

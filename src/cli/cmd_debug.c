@@ -209,8 +209,11 @@ static void ask_until_common(struct cli *cli, struct call_answer *answers, size_
 
     for (int round = 0; round < CHECK_ROUNDS; round++) {
         call_each_free(answers, count);
-        call_each(cli, "OperatorService/DebugCheck", &request.base,
-                  &ckpt__v1__debug_check_reply__descriptor, CALL_PATIENT, answers, count);
+        call_each(cli,
+                  &(struct client_request){.method = "OperatorService/DebugCheck",
+                                           .message = &request.base,
+                                           .reply_type = &ckpt__v1__debug_check_reply__descriptor},
+                  CALL_PATIENT, answers, count);
         verdicts->common_index = find_common(answers, count);
         if (verdicts->common_index != 0)
             return;

@@ -143,7 +143,8 @@ enum cli_exit command_jobs(struct cli *cli)
     request.stale = cli_flag(cli, "stale");
     output_list_begin(&list, cli, &jobs_kind);
     code = call_read_pages(cli, "list jobs", "BrokerService/ListAllocations", &request.base,
-                           &ckpt__v1__list_allocations_reply__descriptor, add_jobs, &list);
+                           &ckpt__v1__list_allocations_reply__descriptor,
+                           &(struct call_taker){add_jobs, &list});
     output_list_end(&list, code == CLI_OK);
     return code;
 }

@@ -101,13 +101,19 @@ void members_ask(struct cli *cli, enum call_patience patience, struct members *m
     size_t added;
 
     members->count = call_endpoints(cli, members->answers);
-    call_each(cli, "OperatorService/Status", &request.base, &ckpt__v1__status_reply__descriptor,
+    call_each(cli,
+              &(struct client_request){.method = "OperatorService/Status",
+                                       .message = &request.base,
+                                       .reply_type = &ckpt__v1__status_reply__descriptor},
               patience, members->answers, members->count);
     drop_foreign(cli, members);
     find_best(members);
     added = add_named(members);
     if (added > 0) {
-        call_each(cli, "OperatorService/Status", &request.base, &ckpt__v1__status_reply__descriptor,
+        call_each(cli,
+                  &(struct client_request){.method = "OperatorService/Status",
+                                           .message = &request.base,
+                                           .reply_type = &ckpt__v1__status_reply__descriptor},
                   patience, members->answers + members->count - added, added);
         drop_foreign(cli, members);
         find_best(members);

@@ -106,7 +106,8 @@ enum cli_exit nodes_check_agents(struct cli *cli, Ckpt__V1__NodeShare *const *sh
         return CLI_OK;
     check.known = check_calloc(count, sizeof(*check.known));
     code = call_read_pages(cli, "look up the nodes", "OperatorService/ListNodes", &request.base,
-                           &ckpt__v1__list_nodes_reply__descriptor, mark_nodes, &check);
+                           &ckpt__v1__list_nodes_reply__descriptor,
+                           &(struct call_taker){mark_nodes, &check});
     for (size_t k = 0; code == CLI_OK && k < count; k++) {
         if (!check.known[k])
             code = cli_fail(cli, CLI_REFUSED,

@@ -123,9 +123,9 @@ static enum cli_exit read_jobs(struct cli *cli, struct whatif_history_copy *copy
 {
     Ckpt__V1__ListAllocationsRequest request = CKPT__V1__LIST_ALLOCATIONS_REQUEST__INIT;
     struct reading reading = {copy, default_write_bytes_per_s};
-    enum cli_exit code =
-        call_read_pages(cli, "list jobs", "BrokerService/ListAllocations", &request.base,
-                        &ckpt__v1__list_allocations_reply__descriptor, read_page, &reading);
+    enum cli_exit code = call_read_pages(
+        cli, "list jobs", "BrokerService/ListAllocations", &request.base,
+        &ckpt__v1__list_allocations_reply__descriptor, &(struct call_taker){read_page, &reading});
 
     whatif_history_sort_names(copy);
     return code;

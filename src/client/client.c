@@ -246,30 +246,32 @@ static void pending_attempt(struct client_pending *pending)
         left_ms = client->attempt_ms;
     pending->attempt = rpc_channel_unary(client->follow != NULL ? rpc_follow_channel(client->follow)
                                                                 : client->channel,
-                                         pending->path, pending->request, pending->length, left_ms,
-                                         false, &attempt_handlers, pending);
+                                         &(struct rpc_request){.path = pending->path,
+                                                               .bytes = pending->request,
+                                                               .length = pending->length,
+                                                               .timeout_ms = left_ms},
+                                         &attempt_handlers, pending);
 }
 
-void client_call(struct client *client, const char *method, const ProtobufCMessage *request,
-                 const ProtobufCMessageDescriptor *reply_type, uint64_t timeout_ms,
-                 client_done_fn *done, void *data)
+void client_call(struct client *client, const struct client_request *request, client_done_fn *done,
+                 void *data)
 {
     struct client_pending *pending = check_calloc(1, sizeof(*pending));
-    int written = snprintf(pending->path, sizeof(pending->path), "/ckpt.v1.%s", method);
+    int written = snprintf(pending->path, sizeof(pending->path), "/ckpt.v1.%s", request->method);
 
     CHECK(client->loop != NULL && !client->freeing);
     CHECK(written > 0 && (size_t)written < sizeof(pending->path));
     pending->client = client;
-    pending->length = protobuf_c_message_get_packed_size(request);
+    pending->length = protobuf_c_message_get_packed_size(request->message);
     pending->request = check_alloc(pending->length + 1); /* also for an empty message */
-    protobuf_c_message_pack(request, pending->request);
-    pending->reply_type = reply_type;
+    protobuf_c_message_pack(request->message, pending->request);
+    pending->reply_type = request->reply_type;
     pending->done = done;
     pending->data = data;
     rpc_timer_init(&pending->timer, pending_timer);
     uv_update_time(client->loop); /* the program may have computed for long before this */
     pending->deadline_ms =
-        uv_now(client->loop) + (timeout_ms > 0 ? timeout_ms : client->timeout_ms);
+        uv_now(client->loop) + (request->timeout_ms > 0 ? request->timeout_ms : client->timeout_ms);
     list_push_back(&client->calls, &pending->node);
     pending_attempt(pending);
 }

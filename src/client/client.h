@@ -37,19 +37,25 @@ void client_free(struct client *client);
 /* reply is NULL unless status is RPC_OK; it is freed after the callback. */
 typedef void client_done_fn(void *data, int status, const char *text,
                             const ProtobufCMessage *reply);
-/* done() never comes before this returns. method: "BrokerService/RegisterAllocation" of package
- * ckpt.v1. The request is packed before the call returns. */
-void client_call(struct client *client, const char *method, const ProtobufCMessage *request,
-                 const ProtobufCMessageDescriptor *reply_type, uint64_t timeout_ms,
-                 client_done_fn *done, void *data);
+/* One call. The message is packed before the call returns. */
+struct client_request {
+    const char *method;              /* "BrokerService/RegisterAllocation" of package ckpt.v1 */
+    const ProtobufCMessage *message; /* of the method's request type */
+    const ProtobufCMessageDescriptor *reply_type;
+    uint64_t timeout_ms; /* 0: the client's */
+};
+
+/* done() never comes before this returns. */
+void client_call(struct client *client, const struct client_request *request, client_done_fn *done,
+                 void *data);
 /* Unique id for a mutating request: random, 32 hexadecimal digits. */
 char *client_request_id(char text[33]);
 
 /* Blocking form; the caller frees *ret_reply with protobuf_c_message_free_unpacked. Returns the
  * gRPC status. endpoint NULL: follow the leader; else exactly that one, without retries (status,
  * debug check). */
-int client_call_wait(struct client *client, const char *endpoint, const char *method,
-                     const ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply_type,
-                     uint64_t timeout_ms, ProtobufCMessage **ret_reply, struct err *err);
+int client_call_wait(struct client *client, const char *endpoint,
+                     const struct client_request *request, ProtobufCMessage **ret_reply,
+                     struct err *err);
 
 #endif

@@ -84,9 +84,9 @@ static int wait_client(uv_loop_t *loop, const struct client *client, const char 
     return 0;
 }
 
-int client_call_wait(struct client *client, const char *endpoint, const char *method,
-                     const ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply_type,
-                     uint64_t timeout_ms, ProtobufCMessage **ret_reply, struct err *err)
+int client_call_wait(struct client *client, const char *endpoint,
+                     const struct client_request *request, ProtobufCMessage **ret_reply,
+                     struct err *err)
 {
     struct wait wait = {.err = err};
     struct client *private_client;
@@ -97,7 +97,7 @@ int client_call_wait(struct client *client, const char *endpoint, const char *me
         CHECK(uv_loop_close(&loop) == 0);
         return RPC_INVALID_ARGUMENT;
     }
-    client_call(private_client, method, request, reply_type, timeout_ms, wait_done, &wait);
+    client_call(private_client, request, wait_done, &wait);
     while (!wait.done)
         uv_run(&loop, UV_RUN_ONCE);
     client_free(private_client);

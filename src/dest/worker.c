@@ -381,8 +381,8 @@ static struct worker *worker_new(uv_loop_t *loop, worker_done_fn *done, void *da
     return worker;
 }
 
-int worker_start(uv_loop_t *loop, const char *const *arguments, uint64_t deadline_ms,
-                 worker_done_fn *done, void *data, struct worker **ret_worker, struct err *err)
+int worker_start(uv_loop_t *loop, const struct worker_task *task, struct worker **ret_worker,
+                 struct err *err)
 {
     char program[PATH_MAX];
     char *argv[WORKER_ARGUMENTS_MAX + 2] = {program};
@@ -390,15 +390,15 @@ int worker_start(uv_loop_t *loop, const char *const *arguments, uint64_t deadlin
     size_t count;
     int status;
 
-    for (count = 0; arguments[count] != NULL; count++) {
+    for (count = 0; task->arguments[count] != NULL; count++) {
         CHECK(count < WORKER_ARGUMENTS_MAX);
         argv[count + 1] =
-            (char *)(uintptr_t)arguments[count]; /* exec's own prototype lacks the const */
+            (char *)(uintptr_t)task->arguments[count]; /* exec's own prototype lacks the const */
     }
-    CHECK(count > 0 && done != NULL);
+    CHECK(count > 0 && task->done != NULL);
     if (worker_program(program, err) != 0)
         return -1;
-    worker = worker_new(loop, done, data);
+    worker = worker_new(loop, task->done, task->data);
     status = start_process(worker, loop, argv);
     if (status != 0) {
         close_all(worker);
@@ -407,7 +407,7 @@ int worker_start(uv_loop_t *loop, const char *const *arguments, uint64_t deadlin
     }
     uv_update_time(loop);
     worker->started_ms = uv_now(loop);
-    CHECK(uv_timer_start(&worker->timer, deadline_passed, deadline_ms, 0) == 0);
+    CHECK(uv_timer_start(&worker->timer, deadline_passed, task->deadline_ms, 0) == 0);
     CHECK(uv_read_start((uv_stream_t *)&worker->out.handle, pipe_allocate, pipe_read) == 0);
     CHECK(uv_read_start((uv_stream_t *)&worker->errors.handle, pipe_allocate, pipe_read) == 0);
     *ret_worker = worker;

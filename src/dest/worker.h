@@ -58,11 +58,18 @@ typedef void worker_done_fn(void *data, const struct worker_result *result);
 void worker_set_program(const char *path);
 /* Where that is. */
 int worker_program(char ret_path[PATH_MAX], struct err *err);
-/* arguments: verb first, NULL-terminated, at most WORKER_ARGUMENTS_MAX. It begins as this process'
- * user; with --as it becomes another one by itself. done is called exactly once, never from inside
- * this call. */
-int worker_start(uv_loop_t *loop, const char *const *arguments, uint64_t deadline_ms,
-                 worker_done_fn *done, void *data, struct worker **ret_worker, struct err *err);
+/* What a worker is to do. The arguments are copied. */
+struct worker_task {
+    const char *const *arguments; /* verb first, NULL-terminated, at most WORKER_ARGUMENTS_MAX */
+    uint64_t deadline_ms;         /* from the start; then the worker is killed */
+    worker_done_fn *done;
+    void *data;
+};
+
+/* The worker begins as this process' user; with --as it becomes another one by itself. done is
+ * called exactly once, never from inside this call. */
+int worker_start(uv_loop_t *loop, const struct worker_task *task, struct worker **ret_worker,
+                 struct err *err);
 void worker_cancel(struct worker *worker); /* SIGKILL; done still comes, with cancelled = true */
 size_t worker_active(void);
 /* Whether that unkillable one is still there. */

@@ -53,6 +53,7 @@ struct block {
     double h_kill[BLOCK_JOBS];    /* H of being killed, clamped */
     double late[BLOCK_JOBS];      /* 1: a checkpoint asked for now would not end before SIGKILL */
     double due[BLOCK_JOBS];       /* 1: at the walltime slot, worth it, and still in time */
+    double code[BLOCK_JOBS];      /* of the verdict; a double for the loop's sake */
 };
 
 /* Of a view from its row `first` on. */

@@ -10,10 +10,9 @@
 #include "src/eval/job.h"
 #include "src/eval/vector.h"
 
-/* The codes are doubles for the loop's sake. */
 VECTOR_PASS static void pass_guards(const struct job_policy *given, const struct eval_view *view,
-                                    size_t first, size_t count, const struct block *block,
-                                    const struct eval_result *result, double *codes)
+                                    size_t first, size_t count, struct block *block,
+                                    const struct eval_result *result)
 {
     const struct job_policy policy = *given;
     const double *age = view->age_s + first;
@@ -40,7 +39,7 @@ VECTOR_PASS static void pass_guards(const struct job_policy *given, const struct
                           .compute_waste = waste[i],
                           .storage_cost = storage[i]};
         job_guards(&policy, &job);
-        codes[i] = job.code;
+        block->code[i] = job.code;
     }
 }
 
@@ -88,13 +87,12 @@ void block_score(const struct block_policy *policy, const struct eval_view *view
                  size_t count, struct eval_result *rows)
 {
     const struct job_policy numbers = job_policy_of(policy);
-    double codes[BLOCK_JOBS];
     struct block block;
 
     block_timing(policy, view, first, count, &block);
     block_terms(policy, view, first, count, &block, rows);
-    pass_guards(&numbers, view, first, count, &block, rows, codes);
-    pass_flags(view->flags + first, block.bad, codes, count, rows->verdict);
+    pass_guards(&numbers, view, first, count, &block, rows);
+    pass_flags(view->flags + first, block.bad, block.code, count, rows->verdict);
 }
 
 static void refuse_all(const struct eval_view *view, struct eval_result *result)

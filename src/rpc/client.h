@@ -64,13 +64,21 @@ struct rpc_client_handlers {
     void (*on_end)(struct rpc_client_call *call, void *data, const struct rpc_end *end);
 };
 
-/* timeout_ms 0: none. A call on a channel that is dialling waits for the outcome of this dial; when
- * it fails, or while the channel waits to dial again, the call ends with UNAVAILABLE, unless
- * wait_for_ready: then it waits for a connection until its timeout. on_end never comes before these
- * return. */
-struct rpc_client_call *rpc_channel_unary(struct rpc_channel *channel, const char *path,
-                                          const uint8_t *request, size_t length,
-                                          uint64_t timeout_ms, bool wait_for_ready,
+/* One unary call. The path and the bytes are copied before the call returns. */
+struct rpc_request {
+    const char *path;     /* "/package.Service/Method" */
+    const uint8_t *bytes; /* the packed message */
+    size_t length;
+    uint64_t timeout_ms; /* 0: none */
+    bool wait_for_ready;
+};
+
+/* A call on a channel that is dialling waits for the outcome of this dial; when it fails, or while
+ * the channel waits to dial again, the call ends with UNAVAILABLE. With wait_for_ready it waits for
+ * a connection until its timeout instead. timeout_ms 0: none. on_end never comes before these two
+ * functions return. */
+struct rpc_client_call *rpc_channel_unary(struct rpc_channel *channel,
+                                          const struct rpc_request *request,
                                           const struct rpc_client_handlers *handlers, void *data);
 struct rpc_client_call *rpc_channel_open(struct rpc_channel *channel, const char *path,
                                          uint64_t timeout_ms, bool wait_for_ready,

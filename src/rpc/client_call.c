@@ -57,15 +57,14 @@ struct rpc_client_call *rpc_channel_open(struct rpc_channel *channel, const char
     return call;
 }
 
-struct rpc_client_call *rpc_channel_unary(struct rpc_channel *channel, const char *path,
-                                          const uint8_t *request, size_t length,
-                                          uint64_t timeout_ms, bool wait_for_ready,
+struct rpc_client_call *rpc_channel_unary(struct rpc_channel *channel,
+                                          const struct rpc_request *request,
                                           const struct rpc_client_handlers *handlers, void *data)
 {
-    struct rpc_client_call *call =
-        call_new(channel, path, timeout_ms, wait_for_ready, handlers, data);
+    struct rpc_client_call *call = call_new(channel, request->path, request->timeout_ms,
+                                            request->wait_for_ready, handlers, data);
 
-    rpc_outbox_append(&call->outbox, request, length);
+    rpc_outbox_append(&call->outbox, request->bytes, request->length);
     call->half_closed = true;
     rpc_channel_start_call(channel, call);
     return call;

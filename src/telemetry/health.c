@@ -324,46 +324,53 @@ static void take_event(struct health *health, const struct health_policy *policy
         raise_alarm(health, policy, signal, seen_to_happen, now_us);
 }
 
+/* One sample of events and what was known of its series. */
+struct event_sample {
+    const struct telemetry_sample *sample;
+    struct health_series *series;
+    uint64_t now_us;
+    bool is_new;  /* the series was never seen before */
+    bool watched; /* its source had answered before: what is new happened since */
+    bool missed;  /* the series was not in the source's last poll */
+};
+
 /* How many events of one kind there were lately: dcgm-exporter counts over a sliding window, so
  * that a lower count is no new beginning, and a series that was not there in the last poll was
  * 0. */
 static void take_recent_events(struct health *health, const struct health_policy *policy,
-                               unsigned source, const struct telemetry_sample *sample,
-                               const struct health_series *series, bool is_new, uint64_t now_us)
+                               const struct event_sample *event)
 {
-    bool watched = health->heard_us[source] != 0;
-    double before = is_new || series->poll + 1 < health->polls[source] ? 0 : series->value;
+    const struct telemetry_sample *sample = event->sample;
+    double before = event->is_new || event->missed ? 0 : event->series->value;
 
-    if (sample->value > before && (watched || !is_new))
-        take_event(health, policy, sample->signal, sample->code, true, now_us);
+    if (sample->value > before && (event->watched || !event->is_new))
+        take_event(health, policy, sample->signal, sample->code, true, event->now_us);
 }
 
 /* The kind of the last event: it is there for as long as the driver is loaded, so that at first
  * sight it is a suspicion only. */
 static void take_last_event(struct health *health, const struct health_policy *policy,
-                            unsigned source, const struct telemetry_sample *sample,
-                            const struct health_series *series, bool is_new, uint64_t now_us)
+                            const struct event_sample *event)
 {
+    const struct telemetry_sample *sample = event->sample;
     uint32_t code = (uint32_t)fmin(sample->value, 1e6);
-    bool watched = health->heard_us[source] != 0;
 
-    if (code == 0 || (!is_new && sample->value == series->value))
+    if (code == 0 || (!event->is_new && sample->value == event->series->value))
         return;
-    if (!is_new || watched)
-        take_event(health, policy, sample->signal, code, true, now_us);
+    if (!event->is_new || event->watched)
+        take_event(health, policy, sample->signal, code, true, event->now_us);
     else if (health_xid(code) != HEALTH_XID_APPLICATION)
-        raise_factor(health, policy, sample->signal, HEALTH_WARNING_FACTOR, now_us);
+        raise_factor(health, policy, sample->signal, HEALTH_WARNING_FACTOR, event->now_us);
 }
 
-static void take_events(struct health *health, const struct health_policy *policy, unsigned source,
-                        const struct telemetry_sample *sample, struct health_series *series,
-                        bool is_new, uint64_t now_us)
+static void take_events(struct health *health, const struct health_policy *policy,
+                        const struct event_sample *event)
 {
-    if (sample->code != 0)
-        take_recent_events(health, policy, source, sample, series, is_new, now_us);
+    if (event->sample->code != 0)
+        take_recent_events(health, policy, event);
     else
-        take_last_event(health, policy, source, sample, series, is_new, now_us);
-    series->value = sample->value;
+        take_last_event(health, policy, event);
+    event->series->value = event->sample->value;
 }
 
 void health_take(struct health *health, const struct health_policy *policy, unsigned source,
@@ -387,7 +394,13 @@ void health_take(struct health *health, const struct health_policy *policy, unsi
         take_level(health, policy, sample, series, is_new, now_us);
         break;
     case TELEMETRY_EVENT:
-        take_events(health, policy, source, sample, series, is_new, now_us);
+        take_events(health, policy,
+                    &(struct event_sample){.sample = sample,
+                                           .series = series,
+                                           .now_us = now_us,
+                                           .is_new = is_new,
+                                           .watched = health->heard_us[source] != 0,
+                                           .missed = series->poll + 1 < health->polls[source]});
         break;
     }
     series->poll = health->polls[source];

@@ -133,7 +133,13 @@ static void send_one(struct slot *slot)
     sent_count++;
     slot->started_ns = uv_hrtime();
     in_flight++;
-    rpc_channel_unary(channel, method, bytes, length, 30000, true, &handlers, slot);
+    rpc_channel_unary(channel,
+                      &(struct rpc_request){.path = method,
+                                            .bytes = bytes,
+                                            .length = length,
+                                            .timeout_ms = 30000,
+                                            .wait_for_ready = true},
+                      &handlers, slot);
 }
 
 /* The answers that are on their way are still waited for. */

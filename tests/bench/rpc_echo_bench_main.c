@@ -82,7 +82,12 @@ static void fly(struct flight *flight)
     static const uint8_t message[MESSAGE_BYTES];
 
     flight->begin_ns = uv_hrtime();
-    rpc_channel_unary(flight->run->channel, "/bench.B/Echo", message, sizeof(message), 5000, true,
+    rpc_channel_unary(flight->run->channel,
+                      &(struct rpc_request){.path = "/bench.B/Echo",
+                                            .bytes = message,
+                                            .length = sizeof(message),
+                                            .timeout_ms = 5000,
+                                            .wait_for_ready = true},
                       &handlers, flight);
 }
 

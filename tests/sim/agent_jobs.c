@@ -112,8 +112,12 @@ static void ask_for_point(struct agent_jobs *jobs, unsigned job, uint32_t ranks)
 
     question->ranks = ranks;
     request.allocation_id = jobs->world->jobs[job].id;
-    client_call(jobs->client, "BrokerService/GetRestartPoint", &request.base,
-                &ckpt__v1__restart_point__descriptor, TIMEOUT_MS, point_known, question);
+    client_call(jobs->client,
+                &(struct client_request){.method = "BrokerService/GetRestartPoint",
+                                         .message = &request.base,
+                                         .reply_type = &ckpt__v1__restart_point__descriptor,
+                                         .timeout_ms = TIMEOUT_MS},
+                point_known, question);
 }
 
 static void launch_missing(struct agent_jobs *jobs, unsigned job)
@@ -172,9 +176,12 @@ static void restart(struct agent_jobs *jobs, unsigned job)
     snprintf(request_id, sizeof(request_id), "keeper-%" PRIu64, ++jobs->requests);
     request.request_id = request_id;
     request.allocation_id = jobs->world->jobs[job].id;
-    client_call(jobs->client, "BrokerService/RestartAllocation", &request.base,
-                &ckpt__v1__mutation_reply__descriptor, TIMEOUT_MS, restarted,
-                question_new(jobs, job));
+    client_call(jobs->client,
+                &(struct client_request){.method = "BrokerService/RestartAllocation",
+                                         .message = &request.base,
+                                         .reply_type = &ckpt__v1__mutation_reply__descriptor,
+                                         .timeout_ms = TIMEOUT_MS},
+                restarted, question_new(jobs, job));
 }
 
 static void looked(void *data, int status, const char *text, const ProtobufCMessage *reply)
@@ -217,8 +224,12 @@ static void look(void *data)
     if (jobs->jobs[job].asked || (shipping_ranks(jobs, job) == 0 && !jobs->world->jobs[job].scaled))
         return;
     request.allocation_id = jobs->world->jobs[job].id;
-    client_call(jobs->client, "BrokerService/GetAllocation", &request.base,
-                &ckpt__v1__allocation__descriptor, TIMEOUT_MS, looked, question_new(jobs, job));
+    client_call(jobs->client,
+                &(struct client_request){.method = "BrokerService/GetAllocation",
+                                         .message = &request.base,
+                                         .reply_type = &ckpt__v1__allocation__descriptor,
+                                         .timeout_ms = TIMEOUT_MS},
+                looked, question_new(jobs, job));
 }
 
 /* ---- from outside ---- */

@@ -531,7 +531,11 @@ static int work_start(void *context, const char *const *arguments, struct machin
     (void)user; /* one user, who may do all */
     if (machine->dying)
         return err_set(err, ERR_IO, "dying");
-    return worker_start(&machine->loop.uv, arguments, deadline_ms, done, data, ret_worker, err);
+    return worker_start(
+        &machine->loop.uv,
+        &(struct worker_task){
+            .arguments = arguments, .deadline_ms = deadline_ms, .done = done, .data = data},
+        ret_worker, err);
 }
 
 __attribute__((noreturn)) static void fail(void *context)

@@ -221,8 +221,8 @@ void worker_set_program(const char *path)
     (void)path;
 }
 
-int worker_start(uv_loop_t *loop, const char *const *arguments, uint64_t deadline_ms,
-                 worker_done_fn *done, void *data, struct worker **ret_worker, struct err *err)
+int worker_start(uv_loop_t *loop, const struct worker_task *task, struct worker **ret_worker,
+                 struct err *err)
 {
     struct sim_loop *own = sim_loop_of(loop);
     struct worker *worker = check_calloc(1, sizeof(*worker));
@@ -234,12 +234,12 @@ int worker_start(uv_loop_t *loop, const char *const *arguments, uint64_t deadlin
     worker->sim = own->sim;
     worker->owner = own->node;
     worker->epoch = sim_node_epoch(own->sim, own->node);
-    worker->done = done;
-    worker->data = data;
+    worker->done = task->done;
+    worker->data = task->data;
     worker->started_us = sim_now_us(own->sim);
-    for (size_t i = 0; arguments[i] != NULL; i++) {
+    for (size_t i = 0; task->arguments[i] != NULL; i++) {
         CHECK(i < WORKER_ARGUMENTS_MAX);
-        worker->arguments[i] = check_strdup(arguments[i]);
+        worker->arguments[i] = check_strdup(task->arguments[i]);
     }
     worker->id = ++all.id_last;
     list_push_back(&all.workers, &worker->node);
@@ -248,7 +248,7 @@ int worker_start(uv_loop_t *loop, const char *const *arguments, uint64_t deadlin
     worker->hangs = us < 0;
     if (!worker->hangs)
         worker_schedule(worker, (uint64_t)us, worker_ends);
-    worker_schedule(worker, deadline_ms * 1000, worker_deadline);
+    worker_schedule(worker, task->deadline_ms * 1000, worker_deadline);
     *ret_worker = worker;
     return 0;
 }

@@ -311,7 +311,12 @@ static void request_send(struct scheduler *scheduler, const struct request *requ
     scheduler->in_flight++;
     scheduler->requests++;
     scheduler->world->counts.requests++;
-    client_call(scheduler->client, request->method, message, reply, TIMEOUT_MS, on_done, own);
+    client_call(scheduler->client,
+                &(struct client_request){.method = request->method,
+                                         .message = message,
+                                         .reply_type = reply,
+                                         .timeout_ms = TIMEOUT_MS},
+                on_done, own);
 }
 
 /* Also duplicates of other schedulers' ids must not exist: the number is in it. */

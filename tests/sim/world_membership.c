@@ -86,8 +86,12 @@ static void request(struct member_changes *membership, const char *method, unsig
     membership->counter = counter;
     membership->method = method;
     membership->id = message.member_id;
-    client_call(membership->client, method, &message.base, &ckpt__v1__mutation_reply__descriptor,
-                TIMEOUT_MS, counter == NULL ? on_mistaken : on_done, membership);
+    client_call(membership->client,
+                &(struct client_request){.method = method,
+                                         .message = &message.base,
+                                         .reply_type = &ckpt__v1__mutation_reply__descriptor,
+                                         .timeout_ms = TIMEOUT_MS},
+                counter == NULL ? on_mistaken : on_done, membership);
     sim_leave(world->sim, before);
 }
 

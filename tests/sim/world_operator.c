@@ -115,7 +115,11 @@ static void call(struct world_operator *desk, const char *method, const Protobuf
     message_keep(desk, message);
     desk->method = method;
     desk->known = history_acknowledged(desk->world);
-    client_call(desk->client, method, message, reply, TIMEOUT_MS, on_done, desk);
+    client_call(
+        desk->client,
+        &(struct client_request){
+            .method = method, .message = message, .reply_type = reply, .timeout_ms = TIMEOUT_MS},
+        on_done, desk);
     sim_leave(desk->world->sim, before);
 }
 

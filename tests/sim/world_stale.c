@@ -97,8 +97,12 @@ static void ask(struct stale_reads *stale)
     *(protobuf_c_boolean *)field_of(&message.base, "stale") = 1;
     stale->busy = true;
     stale->asked_us = sim_now_us(world->sim);
-    client_call(stale->clients[stale->member], reads[i].method, &message.base, reads[i].reply,
-                TIMEOUT_MS, on_done, stale);
+    client_call(stale->clients[stale->member],
+                &(struct client_request){.method = reads[i].method,
+                                         .message = &message.base,
+                                         .reply_type = reads[i].reply,
+                                         .timeout_ms = TIMEOUT_MS},
+                on_done, stale);
     sim_leave(world->sim, before);
 }
 

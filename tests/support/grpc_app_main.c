@@ -267,8 +267,13 @@ static void register_here(const char *socket_path)
     buf_init(&bytes);
     ckpt__v1__register_request__pack(
         &request, buf_extend(&bytes, ckpt__v1__register_request__get_packed_size(&request)));
-    rpc_channel_unary(rpc_channel_new(&app.loop, agent, NULL), REGISTER_METHOD, bytes.bytes,
-                      bytes.length, REGISTER_TIMEOUT_MS, true, &handlers, NULL);
+    rpc_channel_unary(rpc_channel_new(&app.loop, agent, NULL),
+                      &(struct rpc_request){.path = REGISTER_METHOD,
+                                            .bytes = bytes.bytes,
+                                            .length = bytes.length,
+                                            .timeout_ms = REGISTER_TIMEOUT_MS,
+                                            .wait_for_ready = true},
+                      &handlers, NULL);
     buf_close(&bytes);
 }
 

@@ -181,8 +181,11 @@ static void up_ask(void *data)
         &request,
         buf_extend(&bytes, ckpt__v1__register_allocation_request__get_packed_size(&request)));
     own->up = rpc_channel_unary(rpc_follow_channel(own->registrar->follow),
-                                REGISTER_OWN_ALLOCATION_METHOD, bytes.bytes, bytes.length,
-                                CALL_TIMEOUT_MS, false, &handlers, own);
+                                &(struct rpc_request){.path = REGISTER_OWN_ALLOCATION_METHOD,
+                                                      .bytes = bytes.bytes,
+                                                      .length = bytes.length,
+                                                      .timeout_ms = CALL_TIMEOUT_MS},
+                                &handlers, own);
     buf_close(&bytes);
 }
 

@@ -616,9 +616,12 @@ static void point_ask(void *data)
     ckpt__v1__get_restart_point_request__pack(
         &request,
         buf_extend(&bytes, ckpt__v1__get_restart_point_request__get_packed_size(&request)));
-    restore->call =
-        rpc_channel_unary(rpc_follow_channel(restore->points->follow), RESTART_POINT_METHOD,
-                          bytes.bytes, bytes.length, CALL_TIMEOUT_MS, false, &handlers, restore);
+    restore->call = rpc_channel_unary(rpc_follow_channel(restore->points->follow),
+                                      &(struct rpc_request){.path = RESTART_POINT_METHOD,
+                                                            .bytes = bytes.bytes,
+                                                            .length = bytes.length,
+                                                            .timeout_ms = CALL_TIMEOUT_MS},
+                                      &handlers, restore);
     buf_close(&bytes);
 }
 

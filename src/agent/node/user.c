@@ -50,5 +50,9 @@ int user_worker_start(uv_loop_t *loop, const char *const *arguments,
         all[count++] = as;
     }
     all[count] = NULL;
-    return worker_start(loop, all, deadline_ms, done, data, ret_worker, err);
+    return worker_start(
+        loop,
+        &(struct worker_task){
+            .arguments = all, .deadline_ms = deadline_ms, .done = done, .data = data},
+        ret_worker, err);
 }

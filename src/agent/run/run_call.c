@@ -56,7 +56,11 @@ void run_call(const char *socket, const char *method, const struct buf *request,
     snprintf(address, sizeof(address), "unix:%s", socket);
     CHECK(uv_loop_init(&loop) == 0);
     channel = rpc_channel_new(&loop, address, NULL);
-    rpc_channel_unary(channel, method, request->bytes, request->length, timeout_ms, false,
+    rpc_channel_unary(channel,
+                      &(struct rpc_request){.path = method,
+                                            .bytes = request->bytes,
+                                            .length = request->length,
+                                            .timeout_ms = timeout_ms},
                       &handlers, ret_answer);
     while (ret_answer->status == -1)
         uv_run(&loop, UV_RUN_ONCE);

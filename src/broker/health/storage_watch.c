@@ -281,9 +281,13 @@ static void start_probe(struct storage_watch *watch, const struct fsm_target *ta
     probe->watch = watch;
     probe->slot = target->slot;
     watched->probe = probe;
-    if (worker_start(watch->broker->loop, arguments,
-                     watch->broker->config->storage_watch.timeout_ms, on_probed, probe,
-                     &probe->worker, &err) == 0)
+    if (worker_start(
+            watch->broker->loop,
+            &(struct worker_task){.arguments = arguments,
+                                  .deadline_ms = watch->broker->config->storage_watch.timeout_ms,
+                                  .done = on_probed,
+                                  .data = probe},
+            &probe->worker, &err) == 0)
         return;
     watched->probe = NULL;
     free(probe);

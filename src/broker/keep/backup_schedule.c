@@ -146,10 +146,15 @@ static void copy_out(struct backup_schedule *schedule, struct export_call *file)
     copying->file = file;
     schedule->copying = copying;
     if (worker_start(schedule->broker->loop,
-                     (const char *const[]){"keep", "--source", export_path(file), "--to",
-                                           backups->directory, "--name", name, "--series", prefix,
-                                           "--keep", keep, "--keep-bytes", keep_bytes, NULL},
-                     BACKUP_SCHEDULE_DEADLINE_MS, on_copied, copying, &copying->worker, &err) == 0)
+                     &(struct worker_task){
+                         .arguments = (const char *const[]){"keep", "--source", export_path(file),
+                                                            "--to", backups->directory, "--name",
+                                                            name, "--series", prefix, "--keep",
+                                                            keep, "--keep-bytes", keep_bytes, NULL},
+                         .deadline_ms = BACKUP_SCHEDULE_DEADLINE_MS,
+                         .done = on_copied,
+                         .data = copying},
+                     &copying->worker, &err) == 0)
         return;
     schedule->copying = NULL;
     export_close(file);

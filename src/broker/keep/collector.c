@@ -172,9 +172,14 @@ static bool start_removal(struct collector *collector, uint64_t checkpoint_id)
     collection->checkpoint_id = checkpoint_id;
     collection->target_slot = target_slot;
     collector->running = collection;
-    if (worker_start(collector->broker->loop,
-                     (const char *const[]){"collect", "--prefix", prefix, "--path", path, NULL},
-                     COLLECTOR_DEADLINE_MS, on_removed, collection, &collection->worker, &err) == 0)
+    if (worker_start(
+            collector->broker->loop,
+            &(struct worker_task){.arguments = (const char *const[]){"collect", "--prefix", prefix,
+                                                                     "--path", path, NULL},
+                                  .deadline_ms = COLLECTOR_DEADLINE_MS,
+                                  .done = on_removed,
+                                  .data = collection},
+            &collection->worker, &err) == 0)
         return true;
     log_warning("collect_failed", "error=\"%s\"", err.text);
     collector->running = NULL;

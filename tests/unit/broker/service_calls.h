@@ -48,7 +48,12 @@ static inline void start_bytes(const char *path, const uint8_t *bytes, size_t le
                                struct answer *answer)
 {
     memset(answer, 0, sizeof(*answer));
-    assert_non_null(rpc_channel_unary(fixture->channel, path, bytes, length, 5000, true,
+    assert_non_null(rpc_channel_unary(fixture->channel,
+                                      &(struct rpc_request){.path = path,
+                                                            .bytes = bytes,
+                                                            .length = length,
+                                                            .timeout_ms = 5000,
+                                                            .wait_for_ready = true},
                                       &unary_handlers, answer));
 }
 

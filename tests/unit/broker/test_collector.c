@@ -14,16 +14,16 @@ struct worker {
 static struct worker worker;
 static int started_count;
 
-int worker_start(uv_loop_t *loop, const char *const *arguments, uint64_t deadline_ms,
-                 worker_done_fn *done, void *data, struct worker **ret_worker, struct err *err)
+int worker_start(uv_loop_t *loop, const struct worker_task *task, struct worker **ret_worker,
+                 struct err *err)
 {
     (void)loop;
     (void)err;
-    assert_uint_equal(deadline_ms, COLLECTOR_DEADLINE_MS);
+    assert_uint_equal(task->deadline_ms, COLLECTOR_DEADLINE_MS);
     assert_false(worker.running); /* one at a time */
-    worker = (struct worker){.done = done, .data = data, .running = true};
-    for (int i = 0; arguments[i] != NULL; i++) {
-        strcat(worker.arguments, arguments[i]);
+    worker = (struct worker){.done = task->done, .data = task->data, .running = true};
+    for (int i = 0; task->arguments[i] != NULL; i++) {
+        strcat(worker.arguments, task->arguments[i]);
         strcat(worker.arguments, " ");
     }
     started_count++;

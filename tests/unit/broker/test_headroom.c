@@ -19,15 +19,15 @@ static struct {
 static size_t probe_count;
 
 /* Probes begin, and end with the site only. */
-int worker_start(uv_loop_t *loop, const char *const *arguments, uint64_t deadline_ms,
-                 worker_done_fn *done, void *data, struct worker **ret_worker, struct err *err)
+int worker_start(uv_loop_t *loop, const struct worker_task *task, struct worker **ret_worker,
+                 struct err *err)
 {
     static int one;
 
-    (void)loop, (void)arguments, (void)deadline_ms, (void)err;
+    (void)loop, (void)err;
     assert_true(probe_count < PROBES_MAX);
-    probes[probe_count].done = done;
-    probes[probe_count++].data = data;
+    probes[probe_count].done = task->done;
+    probes[probe_count++].data = task->data;
     *ret_worker = (struct worker *)(void *)&one;
     return 0;
 }

@@ -648,14 +648,13 @@ static void a_cancelled_call_drops_the_answer_and_not_the_command(void **state)
 {
     static struct answer answer;
     uint8_t bytes[1024];
-    size_t length;
+    struct rpc_request request = {BROKER("RegisterAllocation"), bytes, 0, 0, true};
     struct rpc_client_call *given_up;
 
     (void)state;
     get_allocation("job", false, &answer); /* the connection is up */
-    pack_registration("r", "job", bytes, &length);
-    given_up = rpc_channel_unary(fixture->channel, BROKER("RegisterAllocation"), bytes, length, 0,
-                                 true, &unary_handlers, &answer);
+    pack_registration("r", "job", bytes, &request.length);
+    given_up = rpc_channel_unary(fixture->channel, &request, &unary_handlers, &answer);
     for (int i = 0; i < 1000 && fixture->broker.counters.mutations_total == 0; i++)
         uv_run(&fixture->loop, UV_RUN_ONCE);
     rpc_client_call_cancel(given_up);

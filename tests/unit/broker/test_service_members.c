@@ -48,9 +48,14 @@ static struct answer ask(const char *method, uint64_t id, const char *name, cons
     request.api_address = (char *)(uintptr_t)api;
     snprintf(path, sizeof(path), "/ckpt.v1.OperatorService/%s", method);
     memset(&answer, 0, sizeof(answer));
-    assert_non_null(rpc_channel_unary(fixture->channel, path, bytes,
-                                      ckpt__v1__member_request__pack(&request, bytes), 5000, true,
-                                      &handlers, &answer));
+    assert_non_null(rpc_channel_unary(
+        fixture->channel,
+        &(struct rpc_request){.path = path,
+                              .bytes = bytes,
+                              .length = ckpt__v1__member_request__pack(&request, bytes),
+                              .timeout_ms = 5000,
+                              .wait_for_ready = true},
+        &handlers, &answer));
     run_until(&answer.ended);
     return answer;
 }

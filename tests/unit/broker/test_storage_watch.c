@@ -18,20 +18,20 @@ static uint64_t hanging; /* a bit for each hang_id */
 static bool start_fails;
 static char last_arguments[256];
 
-int worker_start(uv_loop_t *loop, const char *const *arguments, uint64_t deadline_ms,
-                 worker_done_fn *done, void *data, struct worker **ret_worker, struct err *err)
+int worker_start(uv_loop_t *loop, const struct worker_task *task, struct worker **ret_worker,
+                 struct err *err)
 {
     (void)loop;
-    assert_uint_equal(deadline_ms, 5000);
+    assert_uint_equal(task->deadline_ms, 5000);
     last_arguments[0] = '\0';
-    for (int i = 0; arguments[i] != NULL; i++) {
-        strcat(last_arguments, arguments[i]);
+    for (int i = 0; task->arguments[i] != NULL; i++) {
+        strcat(last_arguments, task->arguments[i]);
         strcat(last_arguments, " ");
     }
     if (start_fails)
         return err_set(err, ERR_IO, "no such program");
     assert_uint_equal(running_count, 0); /* one target: one probe at a time */
-    running = (struct worker){.done = done, .data = data};
+    running = (struct worker){.done = task->done, .data = task->data};
     running_count = 1;
     started_count++;
     *ret_worker = &running;

@@ -132,8 +132,13 @@ static void ask(struct client *client, struct answer *answer, uint64_t timeout_m
     answer->begin_ms = uv_hrtime() / 1000000;
     request.service =
         client_request_id(id); /* changes after the call returns: it must not matter */
-    client_call(client, "Test/Ask", &request.base,
-                &grpc__health__v1__health_check_response__descriptor, timeout_ms, answered, answer);
+    client_call(
+        client,
+        &(struct client_request){.method = "Test/Ask",
+                                 .message = &request.base,
+                                 .reply_type = &grpc__health__v1__health_check_response__descriptor,
+                                 .timeout_ms = timeout_ms},
+        answered, answer);
     memset(id, 'z', 32);
     assert_false(answer->done);
 }
@@ -572,9 +577,13 @@ static int ask_wait(struct client *client, const char *endpoint, uint64_t timeou
 {
     Grpc__Health__V1__HealthCheckRequest request = GRPC__HEALTH__V1__HEALTH_CHECK_REQUEST__INIT;
 
-    return client_call_wait(client, endpoint, "Test/Ask", &request.base,
-                            &grpc__health__v1__health_check_response__descriptor, timeout_ms,
-                            ret_reply, err);
+    return client_call_wait(
+        client, endpoint,
+        &(struct client_request){.method = "Test/Ask",
+                                 .message = &request.base,
+                                 .reply_type = &grpc__health__v1__health_check_response__descriptor,
+                                 .timeout_ms = timeout_ms},
+        ret_reply, err);
 }
 
 static void a_program_without_a_loop_can_wait(void **state)

@@ -70,7 +70,11 @@ static void start(struct run *run, const char *script, uint64_t deadline_ms)
     write_text(run->folder, "ckpt-worker", script);
     assert_int_equal(chmod(run->script, 0755), 0);
     worker_set_program(run->script);
-    if (worker_start(&run->loop, arguments, deadline_ms, done, run, &run->worker, &err) != 0)
+    if (worker_start(
+            &run->loop,
+            &(struct worker_task){
+                .arguments = arguments, .deadline_ms = deadline_ms, .done = done, .data = run},
+            &run->worker, &err) != 0)
         fail_msg("%s", err.text);
     assert_int_equal(run->done_count, 0);
     assert_uint_equal(worker_active(), 1);
@@ -197,8 +201,12 @@ static void missing_program_is_said_at_once(void **state)
     struct err err = {0};
 
     worker_set_program("/nowhere/ckpt-worker");
-    assert_int_equal(worker_start(&run->loop, arguments, LONG_MS, done, run, &run->worker, &err),
-                     -1);
+    assert_int_equal(
+        worker_start(&run->loop,
+                     &(struct worker_task){
+                         .arguments = arguments, .deadline_ms = LONG_MS, .done = done, .data = run},
+                     &run->worker, &err),
+        -1);
     assert_non_null(strstr(err.text, "/nowhere/ckpt-worker"));
     assert_int_equal(uv_run(&run->loop, UV_RUN_DEFAULT), 0);
     assert_int_equal(run->done_count, 0);
@@ -213,8 +221,12 @@ static void program_is_looked_for_beside_the_running_one(void **state)
 
     assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
     strrchr(self, '/')[1] = '\0';
-    assert_int_equal(worker_start(&run->loop, arguments, LONG_MS, done, run, &run->worker, &err),
-                     -1); /* there is none beside the unit tests */
+    assert_int_equal(
+        worker_start(&run->loop,
+                     &(struct worker_task){
+                         .arguments = arguments, .deadline_ms = LONG_MS, .done = done, .data = run},
+                     &run->worker, &err),
+        -1); /* there is none beside the unit tests */
     assert_non_null(strstr(err.text, self));
     assert_int_equal(uv_run(&run->loop, UV_RUN_DEFAULT), 0);
 }
@@ -289,8 +301,12 @@ static void ckpt_worker_answers_through_worker_start(void **state)
 
     need_product(product);
     worker_set_program(product);
-    assert_int_equal(worker_start(&run->loop, arguments, LONG_MS, done, run, &run->worker, &err),
-                     0);
+    assert_int_equal(
+        worker_start(&run->loop,
+                     &(struct worker_task){
+                         .arguments = arguments, .deadline_ms = LONG_MS, .done = done, .data = run},
+                     &run->worker, &err),
+        0);
     finish(run);
     assert_int_equal(run->result.exit_code, 0);
     assert_int_equal(worker_output_get(run->output, "duration_ms", value, sizeof(value)), 0);

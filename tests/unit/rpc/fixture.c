@@ -299,8 +299,12 @@ void seen_unary(struct fixture *fixture, struct seen *seen, const char *path, co
                 uint64_t timeout_ms)
 {
     memset(seen, 0, sizeof(*seen));
-    seen->call = rpc_channel_unary(fixture->channel, path, (const uint8_t *)request,
-                                   strlen(request), timeout_ms, false, &seen_handlers, seen);
+    seen->call = rpc_channel_unary(fixture->channel,
+                                   &(struct rpc_request){.path = path,
+                                                         .bytes = (const uint8_t *)request,
+                                                         .length = strlen(request),
+                                                         .timeout_ms = timeout_ms},
+                                   &seen_handlers, seen);
 }
 
 int fixture_raw(struct fixture *fixture)

@@ -463,7 +463,11 @@ static void freeing_a_channel_ends_its_calls_and_a_server_cancels_its_own(void *
     assert_int_equal(held.status, RPC_UNAVAILABLE);
     assert_true(held.sent);
     memset(&waiting, 0, sizeof(waiting));
-    rpc_channel_unary(fixture.channel, "/test.T/Echo", (const uint8_t *)"x", 1, 0, true,
+    rpc_channel_unary(fixture.channel,
+                      &(struct rpc_request){.path = "/test.T/Echo",
+                                            .bytes = (const uint8_t *)"x",
+                                            .length = 1,
+                                            .wait_for_ready = true},
                       &seen_handlers, &waiting);
     fixture_run_ms(&fixture, 20);
     assert_false(waiting.done); /* it waits for a server */

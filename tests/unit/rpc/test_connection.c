@@ -643,7 +643,11 @@ static void a_channel_finds_a_server_that_comes_later(void **state)
     fixture_free_server(&fixture);
     assert_true(fixture_run(&fixture, &fixture.freed));
     fixture_channel(&fixture, &config);
-    rpc_channel_unary(fixture.channel, "/test.T/Nothing", (const uint8_t *)"x", 1, 0, true,
+    rpc_channel_unary(fixture.channel,
+                      &(struct rpc_request){.path = "/test.T/Nothing",
+                                            .bytes = (const uint8_t *)"x",
+                                            .length = 1,
+                                            .wait_for_ready = true},
                       &seen_handlers, &patient);
     seen_unary(&fixture, &impatient, "/test.T/Nothing", "x", 0);
     assert_true(fixture_run(&fixture, &impatient.done));
@@ -672,7 +676,11 @@ static void a_server_that_was_away_for_long_is_found_within_seconds(void **state
     fixture_free_server(&fixture);
     assert_true(fixture_run(&fixture, &fixture.freed));
     fixture_channel(&fixture, NULL);
-    rpc_channel_unary(fixture.channel, "/test.T/Nothing", (const uint8_t *)"x", 1, 0, true,
+    rpc_channel_unary(fixture.channel,
+                      &(struct rpc_request){.path = "/test.T/Nothing",
+                                            .bytes = (const uint8_t *)"x",
+                                            .length = 1,
+                                            .wait_for_ready = true},
                       &seen_handlers, &patient);
     begin_ms = uv_now(&fixture.loop);
     while (uv_now(&fixture.loop) < begin_ms + AWAY_MS)

@@ -58,9 +58,13 @@ static struct rpc_client_call *ask(struct fixture *fixture, const char *method, 
     memset(watched, 0, sizeof(*watched));
     request.service = (char *)(uintptr_t)service;
     snprintf(path, sizeof(path), "/grpc.health.v1.Health/%s", method);
-    return rpc_channel_unary(fixture->channel, path, bytes,
-                             grpc__health__v1__health_check_request__pack(&request, bytes), 0,
-                             false, &watched_handlers, watched);
+    return rpc_channel_unary(
+        fixture->channel,
+        &(struct rpc_request){.path = path,
+                              .bytes = bytes,
+                              .length =
+                                  grpc__health__v1__health_check_request__pack(&request, bytes)},
+        &watched_handlers, watched);
 }
 
 static void health_open(struct fixture *fixture)

@@ -252,8 +252,12 @@ static void again_end(struct rpc_client_call *call, void *data, const struct rpc
     if (++puller->ends == 100)
         puller->done = true;
     else
-        rpc_channel_unary(puller->fixture.channel, "/test.T/Echo", (const uint8_t *)"x", 1, 1000,
-                          false, &again_handlers, puller);
+        rpc_channel_unary(puller->fixture.channel,
+                          &(struct rpc_request){.path = "/test.T/Echo",
+                                                .bytes = (const uint8_t *)"x",
+                                                .length = 1,
+                                                .timeout_ms = 1000},
+                          &again_handlers, puller);
 }
 
 static void a_call_may_be_started_when_one_ends(void **state)
@@ -263,8 +267,11 @@ static void a_call_may_be_started_when_one_ends(void **state)
     (void)state;
     fixture_open(&puller.fixture, NULL);
     fixture_channel(&puller.fixture, NULL);
-    rpc_channel_unary(puller.fixture.channel, "/test.T/Echo", (const uint8_t *)"x", 1, 1000, false,
-                      &again_handlers, &puller);
+    rpc_channel_unary(
+        puller.fixture.channel,
+        &(struct rpc_request){
+            .path = "/test.T/Echo", .bytes = (const uint8_t *)"x", .length = 1, .timeout_ms = 1000},
+        &again_handlers, &puller);
     assert_true(fixture_run(&puller.fixture, &puller.done));
     assert_uint_equal(puller.ends, 100);
     fixture_close(&puller.fixture);

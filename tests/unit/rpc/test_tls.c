@@ -310,8 +310,12 @@ static void many_clients_at_once_take_turns(void **state)
     for (size_t i = 0; i < CLIENTS; i++) {
         memset(&seen[i], 0, sizeof(seen[i]));
         channels[i] = rpc_channel_new(&secure.fixture.loop, secure.fixture.address, &config);
-        seen[i].call = rpc_channel_unary(channels[i], "/test.T/Echo", (const uint8_t *)"x", 1, 9000,
-                                         false, &seen_handlers, &seen[i]);
+        seen[i].call = rpc_channel_unary(channels[i],
+                                         &(struct rpc_request){.path = "/test.T/Echo",
+                                                               .bytes = (const uint8_t *)"x",
+                                                               .length = 1,
+                                                               .timeout_ms = 9000},
+                                         &seen_handlers, &seen[i]);
     }
     for (size_t i = 0; i < CLIENTS; i++) {
         assert_true(fixture_run(&secure.fixture, &seen[i].done));
