@@ -171,6 +171,8 @@ void app_stream_send_end(struct app_stream *stream, Ckpt__V1__Reason reason)
 
 void app_stream_end(struct app_stream *stream, Ckpt__V1__Reason reason)
 {
+    if (stream->first && !stream->told)
+        return;
     app_stream_send_end(stream, reason);
     if (stream->state != STREAM_RUNNING)
         app_stream_finish(stream);
@@ -281,7 +283,9 @@ static void restore_told(void *data, const struct restore_word *word)
         if (stream->first)
             app_stream_clear_end(stream->allocation);
         if (word->part != NULL)
-            walltime_set(stream->allocation, word->part, word->life, agent_now_us(agent));
+            walltime_set(
+                stream->allocation, word->part,
+                &(struct walltime_word){word->epoch, word->index, agent_now_us(agent), word->life});
         walltime_start(stream->allocation);
     } else {
         stream->over = true;
@@ -373,13 +377,6 @@ void app_stream_poll(struct app_stream *stream)
     /* from the loop, not from within whatever has just changed */
     if (stream->state == STREAM_WAITING)
         stream->agent->clock.timer_start(stream->timer, 0);
-}
-
-bool app_stream_asks(const struct app_stream *stream)
-{
-    return stream->first && !stream->told &&
-           (stream->state == STREAM_WAITING || stream->state == STREAM_SWEEPING ||
-            stream->state == STREAM_RESTORING);
 }
 
 bool app_stream_tells(const struct app_stream *stream)

@@ -22,7 +22,8 @@ int app_server_new(struct agent *agent, const char *socket_path, struct app_serv
                    struct err *err);
 void app_server_free(struct app_server *server, void (*freed)(void *data), void *data);
 
-/* The allocation is over: ckpt-run must not start its application again. */
+/* The allocation is over: ckpt-run must not start its application again. Not told to one that has
+ * yet to hear for which life it would start one: that may be a later one. */
 void app_stream_end(struct app_stream *stream, Ckpt__V1__Reason reason);
 /* To people, through ckpt-run's stderr; stream NULL: nobody hears. */
 __attribute__((format(printf, 2, 3))) void app_stream_say(struct app_stream *stream,
@@ -32,8 +33,6 @@ void app_stream_orphan(struct app_stream *stream);
 /* Something a waiting hello may have waited for has happened: an attempt ended, reports were
  * acknowledged, orders changed. */
 void app_stream_poll(struct app_stream *stream);
-/* A new ckpt-run that has not heard yet for which life it would start its application. */
-bool app_stream_asks(const struct app_stream *stream);
 /* The ckpt-run of the application that is known: it will tell how that ended. */
 bool app_stream_tells(const struct app_stream *stream);
 /* A ckpt-run without an application is attached, to start one. */

@@ -228,6 +228,20 @@ static bool part_of_other(const struct allocation *allocation, const Ckpt__V1__A
            (allocation->process.state != PROCESS_ABSENT && own != 0 && part->life > own);
 }
 
+static struct walltime_word orders_word(const struct agent *agent, uint64_t life)
+{
+    return (struct walltime_word){agent->orders->epoch, agent->orders->index,
+                                  agent->orders_taken_us, life};
+}
+
+static void take_part(struct allocation *allocation, const Ckpt__V1__AllocationPart *part)
+{
+    struct walltime_word word = orders_word(allocation->agent, part->life);
+
+    if (!part_of_other(allocation, part))
+        walltime_set(allocation, part, &word);
+}
+
 void agent_retake_part(struct allocation *allocation)
 {
     const struct agent *agent = allocation->agent;
@@ -235,25 +249,28 @@ void agent_retake_part(struct allocation *allocation)
         agent->orders == NULL ? NULL
                               : reconcile_part(agent->orders, allocation->entry.allocation_id);
 
-    if (part != NULL && !part_of_other(allocation, part))
-        walltime_set(allocation, part, part->life, agent->orders_taken_us);
+    if (part != NULL)
+        take_part(allocation, part);
 }
 
 static void take_parts(struct agent *agent)
 {
+    const struct walltime_word word = orders_word(agent, 0);
+
     for (size_t i = 0; i < agent->orders->n_parts; i++) {
         const Ckpt__V1__AllocationPart *part = agent->orders->parts[i];
         struct allocation *allocation = NULL;
         if (id_valid(part->allocation_id))
             allocation = agent_get(agent, part->allocation_id);
-        if (allocation != NULL && !part_of_other(allocation, part))
-            walltime_set(allocation, part, part->life, agent->orders_taken_us);
+        if (allocation != NULL)
+            take_part(allocation, part);
     }
     for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next) {
         struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
         struct ledger_entry *entry = &allocation->entry;
         if (entry->named_life == 0 || !reconcile_judges(agent->orders, entry->named_life) ||
-            reconcile_part(agent->orders, entry->allocation_id) != NULL)
+            reconcile_part(agent->orders, entry->allocation_id) != NULL ||
+            walltime_stale(entry, &word))
             continue;
         entry->named_life = 0; /* nothing of it may start here in an outage */
         allocation_commit(allocation, NULL, 0);

@@ -73,6 +73,8 @@ struct ledger_entry {
     /* The life that may run here, as a leader named it last (0: none is to), with its walltime;
      * deadline_us 0: none */
     uint64_t named_life;
+    uint64_t told_epoch; /* of the state from which that was told */
+    uint64_t told_index; /* likewise */
     uint64_t deadline_us;
     uint64_t walltime_ms;
     uint64_t grace_ms;

@@ -33,6 +33,8 @@
     NUMBER(deferred_until_us)                                                                      \
     NUMBER(longest_deferral_ms)                                                                    \
     NUMBER(named_life)                                                                             \
+    NUMBER(told_epoch)                                                                             \
+    NUMBER(told_index)                                                                             \
     NUMBER(deadline_us)                                                                            \
     NUMBER(walltime_ms)                                                                            \
     NUMBER(grace_ms)                                                                               \

@@ -149,8 +149,6 @@ void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
         .runs = allocation->process.state != PROCESS_ABSENT,
         .stopping = process_stopping(allocation) && allocation->process.cause != STOP_BY_TAKEOVER,
         .terminated = entry->terminated,
-        .asks = allocation->process.state == PROCESS_ABSENT && allocation->stream != NULL &&
-                app_stream_asks(allocation->stream),
         .life = entry->life,
         .ended_life = entry->ended_life,
         .ended_epoch = allocation->process.stop_epoch,

@@ -87,7 +87,6 @@ static void see_caller(const struct app_stream *stream, struct process_facts *fa
         return;
     facts->tells = app_stream_tells(stream);
     facts->waits = app_stream_waits(stream);
-    facts->asks = app_stream_asks(stream);
 }
 
 static void see_facts(struct allocation *allocation, const struct process_event *event,

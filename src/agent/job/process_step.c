@@ -531,8 +531,7 @@ static void begin_stop(const struct step *step)
 }
 
 /* In the journal before anything acts on it, with the end of the grace, which is no longer for an
- * agent that restarts; and told to whoever waits to start the application: but not to one that has
- * yet to hear for which run it would, which may be a later one. */
+ * agent that restarts; and told to whoever waits to start the application. */
 static void end_allocation(const struct step *step, const struct process_stop_ask *ask)
 {
     struct ledger_entry *entry = step->entry;
@@ -547,7 +546,7 @@ static void end_allocation(const struct step *step, const struct process_stop_as
     if (ask->life > entry->ended_life)
         entry->ended_life = ask->life;
     step->effects->commit = true;
-    if (step->facts->attached && !step->facts->asks)
+    if (step->facts->attached)
         add_effect(step, EFFECT_END_STREAM)->reason = ask->reason;
 }
 

@@ -107,7 +107,6 @@ struct process_facts {
     bool attached;       /* a ckpt-run is; and of that one: */
     bool tells;          /* it is the one of the application, and will tell how it ended */
     bool waits;          /* it has none, and waits to start one */
-    bool asks;           /* it has yet to hear for which run it would start one */
     bool folder_opening; /* the work folder is being opened: the note may be in it */
     bool note_found;     /* of the run that is known here */
     struct end_note note;

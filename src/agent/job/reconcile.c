@@ -9,7 +9,6 @@
  *   CHECKPOINT, (id, n) equal   busy, a longer timeout ordered      EXTEND
  *   CHECKPOINT, (id, n) equal   put off, no deferral is left        HURRY
  *   CHECKPOINT, not above       any                                 -
- *   TERMINATE                   ckpt-run asks for its life          - (once it has heard)
  *   TERMINATE                   life not ended yet, not stopping    TERMINATE
  *   the part is not named       of this life one runs               END
  */
@@ -94,7 +93,7 @@ static enum step_kind step_of_terminate(const Ckpt__V1__OrderSet *set, const Ckp
 {
     if (hand == NULL)
         return STEP_TERMINATE;
-    if (hand->asks || hand->stopping)
+    if (hand->stopping)
         return 0;
     if (hand->terminated && order->life <= hand->ended_life &&
         (set->epoch <= life_epoch(hand->ended_life) || set->epoch <= hand->ended_epoch))

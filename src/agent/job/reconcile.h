@@ -41,9 +41,6 @@ struct hand {
     bool runs;           /* an application of this life */
     bool stopping;       /* SIGTERM was sent, by order or walltime */
     bool terminated;     /* an order to terminate was carried out and reported */
-    /* no process, and a ckpt-run is about to hear for which life it starts one: who is to end is
-     * not known yet */
-    bool asks;
     uint64_t life;       /* of its application, or of the last one; 0: there was none */
     uint64_t ended_life; /* it and all before are over here */
     /* of the order that ended it: those of this epoch are answered; 0: not known (any more) */

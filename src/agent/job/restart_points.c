@@ -455,9 +455,11 @@ static void restore_tell(struct restore *restore, const Ckpt__V1__RestartPoint *
     const struct restore_owner owner = {.name = restore->owner_named ? restore->owner_name : "",
                                         .uid = known ? restore->owner_uid : restore->user.uid};
 
-    restore->told(restore->data,
-                  &(struct restore_word){
-                      .epoch = point->epoch, .life = life, .part = point->part, .owner = &owner});
+    restore->told(restore->data, &(struct restore_word){.epoch = point->epoch,
+                                                        .index = point->index,
+                                                        .life = life,
+                                                        .part = point->part,
+                                                        .owner = &owner});
 }
 
 /* True: the broker does not count on this allocation here, which may change in a moment. */

@@ -48,7 +48,7 @@ struct restore_owner {
 
 /* What an answer of a broker says of a start. */
 struct restore_word {
-    uint64_t epoch;                       /* of its state; 0: no broker answered */
+    uint64_t epoch, index;                /* of its state; 0: no broker answered */
     uint64_t life;                        /* for which it would be started */
     const Ckpt__V1__AllocationPart *part; /* its walltime, now; NULL: no broker answered */
     const struct restore_owner *owner;    /* NULL: no broker answered */

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "src/agent/app/app_server.h"
 #include "src/agent/job/allocation.h"
 #include "src/base/log.h"
 
@@ -35,11 +34,10 @@ static void walltime_fired(void *data)
 {
     struct allocation *allocation = data;
 
-    if (allocation->process.state == PROCESS_ABSENT && allocation->stream == NULL)
-        return;
     if (allocation->process.state == PROCESS_ABSENT &&
-        (allocation->entry.ended || app_stream_asks(allocation->stream)))
-        return;
+        (allocation->stream == NULL || allocation->entry.ended ||
+         allocation->entry.named_life != allocation->entry.life))
+        return; /* nobody is about to start one of this life */
     if (process_state_unstopped(allocation->process.state)) {
         allocation->agent->counters.walltime_kills++;
         if (attempt_busy(&allocation->attempt))
@@ -79,13 +77,13 @@ void walltime_start(struct allocation *allocation)
 }
 
 static uint64_t walltime_end_us(const struct allocation *allocation,
-                                const Ckpt__V1__AllocationPart *part, uint64_t life,
-                                uint64_t came_us)
+                                const Ckpt__V1__AllocationPart *part,
+                                const struct walltime_word *word)
 {
     const struct ledger_entry *entry = &allocation->entry;
     bool changed = entry->walltime_ms != 0 && part->walltime_ms != entry->walltime_ms;
     bool running = allocation->process.state != PROCESS_ABSENT;
-    bool holds = life == entry->life || (running && !changed);
+    bool holds = word->life == entry->life || (running && !changed);
     uint64_t kept_us =
         changed ? walltime_moved(entry->deadline_us, entry->walltime_ms, part->walltime_ms)
                 : entry->deadline_us;
@@ -94,7 +92,7 @@ static uint64_t walltime_end_us(const struct allocation *allocation,
 
     if (part->walltime_ms == 0)
         return 0;
-    return walltime_choose(kept_us, came_us + remaining_ms * 1000, holds);
+    return walltime_choose(kept_us, word->came_us + remaining_ms * 1000, holds);
 }
 
 /* Nothing that is worth a write to the journal: what is left is told with each set, and came a
@@ -114,15 +112,25 @@ static bool walltime_same(const struct allocation *allocation, const Ckpt__V1__A
            end_us < entry->deadline_us + WALLTIME_TOLERANCE_US;
 }
 
+bool walltime_stale(const struct ledger_entry *entry, const struct walltime_word *word)
+{
+    return word->epoch < entry->told_epoch ||
+           (word->epoch == entry->told_epoch && word->index < entry->told_index);
+}
+
 void walltime_set(struct allocation *allocation, const Ckpt__V1__AllocationPart *part,
-                  uint64_t life, uint64_t came_us)
+                  const struct walltime_word *word)
 {
     struct ledger_entry *entry = &allocation->entry;
-    uint64_t end_us = walltime_end_us(allocation, part, life, came_us);
+    uint64_t end_us = walltime_end_us(allocation, part, word);
 
-    if (walltime_same(allocation, part, life, end_us))
+    if (walltime_stale(entry, word))
         return;
-    entry->named_life = life;
+    entry->told_epoch = word->epoch;
+    entry->told_index = word->index;
+    if (walltime_same(allocation, part, word->life, end_us))
+        return;
+    entry->named_life = word->life;
     entry->deadline_us = end_us;
     entry->grace_ms = part->grace_ms;
     entry->walltime_ms = part->walltime_ms;

@@ -18,15 +18,22 @@
 #include <stdint.h>
 
 #include "ckpt/v1/agent.pb-c.h"
+#include "src/agent/durable/ledger.h"
 
 struct allocation;
 
 void walltime_init(struct allocation *allocation);
 void walltime_close(struct allocation *allocation);
-/* Of an order set or a restart point that came at this instant: what remains is counted from then.
- * life: whose it is. */
+/* Of an order set or a restart point, which may overtake each other: what is derived from a state
+ * before the one that was told of last changes nothing. */
+struct walltime_word {
+    uint64_t epoch, index; /* of that state */
+    uint64_t came_us;      /* what remains is counted from then */
+    uint64_t life;         /* whose walltime it is */
+};
+bool walltime_stale(const struct ledger_entry *entry, const struct walltime_word *word);
 void walltime_set(struct allocation *allocation, const Ckpt__V1__AllocationPart *part,
-                  uint64_t life, uint64_t came_us);
+                  const struct walltime_word *word);
 void walltime_start(struct allocation *allocation);
 
 /* The rule alone: which deadline is to be kept, given the one that is (0: none), whether that

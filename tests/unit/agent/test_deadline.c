@@ -4,10 +4,14 @@
 
 enum { LIFE = 7 };
 
+/* Of the state from which the next one is derived. */
+static uint64_t set_index, point_index;
+
 static struct allocation *known(const char *id, uint64_t deadline_us)
 {
     struct allocation *allocation = agent_get(&agent, id);
 
+    set_index = point_index = 0;
     allocation->entry.life = allocation->entry.named_life = LIFE;
     allocation->entry.deadline_us = deadline_us;
     return allocation;
@@ -33,6 +37,7 @@ static void take_set(size_t count, uint64_t life, uint64_t remaining_ms)
     }
     set.n_parts = count;
     set.parts = pointers;
+    set.index = set_index;
     set.lives_until = LIFE + 10;
     assert_true(ckpt__v1__order_set__get_packed_size(&set) <= sizeof(bytes));
     length = ckpt__v1__order_set__pack(&set, bytes);
@@ -48,7 +53,7 @@ static void take_restart_point(struct allocation *allocation, uint64_t remaining
     part.allocation_id = (char *)(uintptr_t) "job";
     part.remaining_ms = remaining_ms;
     part.walltime_ms = walltime_ms;
-    walltime_set(allocation, &part, LIFE, still_now_us);
+    walltime_set(allocation, &part, &(struct walltime_word){0, point_index, still_now_us, LIFE});
 }
 
 static void a_later_life_has_none_of_the_life_before(void **state)
@@ -108,6 +113,30 @@ static void a_walltime_that_was_taken_away_ends_nothing(void **state)
     assert_uint_equal(allocation->entry.deadline_us, 0);
     assert_uint_equal(allocation->entry.walltime_ms, 0);
     assert_uint_equal(ledger_find(agent.ledger, "job")->deadline_us, 0);
+}
+
+/* I33: the set was on its way when the scheduler registered a walltime, of which the restart point
+ * told. */
+static void a_set_from_before_a_walltime_does_not_take_it_away(void **state)
+{
+    struct allocation *allocation = known("job", 0);
+
+    (void)state;
+    point_index = 20;
+    take_restart_point(allocation, 20000, 60000);
+    assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
+    still_now_us += SECOND_US;
+    set_index = 19;
+    take_set(1, LIFE, 0);
+    assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
+    take_set(0, LIFE, 0);
+    assert_uint_equal(allocation->entry.named_life, LIFE);
+    still_now_us += SECOND_US;
+    set_index = 21;
+    take_set(1, LIFE, 20000);
+    assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
+    take_set(1, LIFE, 0);
+    assert_uint_equal(allocation->entry.deadline_us, 0);
 }
 
 /* ---- what may start while no leader can be asked ---- */
@@ -212,6 +241,7 @@ int main(void)
         DEADLINE_TEST(another_walltime_is_of_the_same_begin),
         DEADLINE_TEST(a_later_life_has_none_of_the_life_before),
         DEADLINE_TEST(a_walltime_that_was_taken_away_ends_nothing),
+        DEADLINE_TEST(a_set_from_before_a_walltime_does_not_take_it_away),
         DEADLINE_TEST(what_was_named_last_may_start_in_an_outage),
         DEADLINE_TEST(what_was_never_named_waits_for_a_leader),
         DEADLINE_TEST(what_is_named_no_more_waits_for_a_leader),

@@ -53,7 +53,6 @@ static void see(struct world *world)
     facts->attached = !world->calm && chance(world, 2);
     facts->tells = facts->attached && chance(world, 2);
     facts->waits = facts->attached && !facts->tells && chance(world, 2);
-    facts->asks = facts->waits && chance(world, 2);
     facts->folder_opening = !world->calm && chance(world, 5);
     facts->attempt_busy = !world->calm && chance(world, 3);
     facts->attempt_puts = facts->attempt_busy && chance(world, 2);

@@ -328,16 +328,14 @@ static void a_later_life_of_an_epoch_before_is_the_one_that_is_named(void **stat
     set_epoch = 1;
 }
 
-/* The one that is about to start may be of a later life than what the order is to end. */
-static void an_order_to_terminate_waits_until_ckpt_run_knows_its_life(void **state)
+/* Also before the ckpt-run that is there knows for which life it would start one. */
+static void an_order_to_terminate_is_of_its_life(void **state)
 {
-    struct hand hand = {.allocation_id = job, .life = life_make(1, 400), .asks = true};
+    struct hand hand = {.allocation_id = job, .life = life_make(1, 400)};
     Ckpt__V1__Order order = terminate_order();
 
     (void)state;
     order.life = life_make(1, 400);
-    assert_string_equal(steps_of(&hand, &order, NULL), "");
-    hand.asks = false;
     assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
     hand.life = life_make(1, 450);
     assert_string_equal(steps_of(&hand, &order, NULL), "");
@@ -434,7 +432,7 @@ int main(void)
         cmocka_unit_test(a_set_that_does_not_name_all_ends_nothing),
         cmocka_unit_test(what_has_no_life_ends),
         cmocka_unit_test(a_later_life_of_an_epoch_before_is_the_one_that_is_named),
-        cmocka_unit_test(an_order_to_terminate_waits_until_ckpt_run_knows_its_life),
+        cmocka_unit_test(an_order_to_terminate_is_of_its_life),
         cmocka_unit_test(terminate_in_place_of_a_checkpoint_cancels_first),
         cmocka_unit_test(order_of_another_allocation_withdraws_nothing_of_this_and_starts_there),
         cmocka_unit_test(senseless_orders_are_ignored),
