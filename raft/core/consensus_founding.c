@@ -12,6 +12,9 @@
  *          basis, and one that runs twice is asked at one address only.
  *          Whoever is asked after that by a folder with another number says that it is a stranger:
  *          its disk was replaced.
+ *          Who was heard and is away since does not count: it may come back with another disk. And
+ *          who is alone in its list has nobody to ask: it waits a while for a call first, as the
+ *          members that have joined its former self do call it.
  * Errors   ERR_REFUSED, by hooks.fatal: this folder is a stranger.
  */
 #include <inttypes.h>
@@ -144,6 +147,15 @@ static int room_for_log(struct folder *folder, struct err *err)
                    folder->path, folder->free_bytes, 2 * segment);
 }
 
+/* It has answered, lately. */
+static bool is_heard(const struct consensus *consensus, size_t place)
+{
+    const struct founding *founding = &consensus->founding;
+
+    return founding->heard[place] != 0 &&
+           core_now_us(consensus) - founding->heard_us[place] < UINT64_C(1000) * FOUNDING_HEARD_MS;
+}
+
 int core_founding_open(struct consensus *consensus, struct err *err)
 {
     struct founding *founding = &consensus->founding;
@@ -154,9 +166,6 @@ int core_founding_open(struct consensus *consensus, struct err *err)
         return -1;
     founding->basis = founding_basis(record, consensus->cluster_id, consensus->members,
                                      consensus->config.member_count);
-    if (record->incarnation == 0 && consensus->config.member_count == 1 &&
-        draw(consensus, err) != 0)
-        return -1;
     if (record->incarnation != 0 && record->basis != founding->basis)
         return err_set(err, ERR_MISMATCH,
                        "the founders of cluster %s agreed on another list of members than the "
@@ -168,11 +177,52 @@ int core_founding_open(struct consensus *consensus, struct err *err)
     if (room_for_log(&consensus->folder, err) != 0)
         return -1;
     founding->under_way = true;
+    founding->begun_us = core_now_us(consensus);
     consensus->transport.founding = record->number;
     return 0;
 }
 
 /* ---- asking and answering ---- */
+
+static void stranger_here(struct consensus *consensus, uint64_t peer, const char *address)
+{
+    struct err err;
+
+    err_set(&err, ERR_REFUSED,
+            "cluster %s was founded without this folder, says %s (%s): %s holds nothing of it. "
+            "Was the disk of %s replaced? Then give it a new id: ckptctl member replace %s NEW, "
+            "and start NEW with --join on an empty folder. Is the folder of %s left over from an "
+            "earlier cluster? Then stop that member, empty its folder and start all founders again",
+            consensus->cluster_id, core_member_name(consensus, peer), address,
+            consensus->folder.path, core_member_name(consensus, consensus->config.member_id),
+            core_member_name(consensus, consensus->config.member_id),
+            core_member_name(consensus, peer));
+    core_fail(consensus, &err);
+    core_report_failure(consensus);
+}
+
+/* A call tells at once that the number which was heard is an old one, and that an answer under way
+ * may be of that one's former self; what counts is the next answer at the address of the
+ * configuration. */
+static void founder_calls(struct consensus *consensus, const struct frame_hello *hello)
+{
+    struct founding *founding = &consensus->founding;
+    size_t place = place_of(consensus, hello->from);
+    bool is_member = hello->incarnation != 0;
+
+    if (is_member && !hello->probe && consensus->config.member_count == 1) {
+        stranger_here(consensus, hello->from, hello->address);
+        return;
+    }
+    if (place == consensus->config.member_count ||
+        (!is_member && hello->founding == founding->heard[place]))
+        return;
+    founding->heard[place] = 0;
+    if (is_member)
+        transport_hurry(&consensus->transport, hello->from);
+    else
+        transport_ask_anew(&consensus->transport, hello->from);
+}
 
 /* Another founder, or a folder that wants to be one, asks; or a member speaks to one that is not
  * yet. */
@@ -182,25 +232,23 @@ void core_on_founder(void *context, const struct frame_hello *hello,
     struct consensus *consensus = context;
     const struct founding *founding = &consensus->founding;
     const struct book_record *known = book_find(&consensus->book, hello->from);
-    size_t place = place_of(consensus, hello->from);
 
     if (known != NULL && known->removed) {
         ret_reply->welcome = FRAME_WELCOME_REMOVED;
         ret_reply->index = known->removed_index;
         return;
     }
+    ret_reply->welcome = FRAME_WELCOME_OTHER;
+    if (founding->under_way && founding->taken.incarnation != 0)
+        return; /* about to be a member: it is asked again */
     if (founding->under_way) {
         ret_reply->welcome = FRAME_WELCOME_FOUNDER;
         ret_reply->founding = founding->record.number;
         ret_reply->basis = founding->basis;
         ret_reply->incarnation = 0;
-        if (place < consensus->config.member_count && hello->incarnation == 0
-                ? hello->founding != founding->heard[place]
-                : hello->incarnation != 0)
-            transport_hurry(&consensus->transport, hello->from);
+        founder_calls(consensus, hello);
         return;
     }
-    ret_reply->welcome = FRAME_WELCOME_OTHER;
     if (consensus->folder.incarnation == 0)
         return; /* it waits to be added, and knows nothing of the cluster */
     ret_reply->welcome = FRAME_WELCOME_STRANGER;
@@ -211,24 +259,6 @@ void core_on_founder(void *context, const struct frame_hello *hello,
     ret_reply->founding = founding->record.number;
     ret_reply->basis = founding->record.basis;
     ret_reply->founders = founding->record.founders;
-}
-
-static void stranger_here(struct consensus *consensus, uint64_t peer)
-{
-    struct err err;
-
-    err_set(&err, ERR_REFUSED,
-            "cluster %s was founded without this folder, says %s (%s): %s holds nothing of it. "
-            "Was the disk of %s replaced? Then give it a new id: ckptctl member replace %s NEW, "
-            "and start NEW with --join on an empty folder. Is the folder of %s left over from an "
-            "earlier cluster? Then stop that member, empty its folder and start all founders again",
-            consensus->cluster_id, core_member_name(consensus, peer),
-            core_peer_address(consensus, peer), consensus->folder.path,
-            core_member_name(consensus, consensus->config.member_id),
-            core_member_name(consensus, consensus->config.member_id),
-            core_member_name(consensus, peer));
-    core_fail(consensus, &err);
-    core_report_failure(consensus);
 }
 
 /* Nothing is written here: the tick does it. */
@@ -244,7 +274,7 @@ void core_founder_answers(struct consensus *consensus, uint64_t peer,
         place == consensus->config.member_count)
         return;
     if (reply->welcome == FRAME_WELCOME_STRANGER) {
-        stranger_here(consensus, peer);
+        stranger_here(consensus, peer, core_peer_address(consensus, peer));
         return;
     }
     founding->differs[place] =
@@ -253,6 +283,7 @@ void core_founder_answers(struct consensus *consensus, uint64_t peer,
         return;
     if (reply->incarnation == 0) {
         founding->heard[place] = reply->founding;
+        founding->heard_us[place] = core_now_us(consensus);
         return;
     }
     taken.basis = reply->basis;
@@ -268,9 +299,11 @@ static bool all_heard(const struct consensus *consensus)
 {
     for (size_t i = 0; i < consensus->config.member_count; i++)
         if (consensus->members[i].id != consensus->config.member_id &&
-            (consensus->founding.heard[i] == 0 || consensus->founding.differs[i]))
+            (!is_heard(consensus, i) || consensus->founding.differs[i]))
             return false;
-    return true;
+    return consensus->config.member_count > 1 ||
+           core_now_us(consensus) - consensus->founding.begun_us >=
+               UINT64_C(1000) * FOUNDING_ALONE_MS;
 }
 
 /* For the operator: who is waited for, and whose list or backup is another one. */
@@ -283,7 +316,7 @@ static void text_write(const struct consensus *consensus, char *text, size_t siz
     for (size_t i = 0; i < consensus->config.member_count; i++) {
         const struct consensus_member *member = &consensus->members[i];
         if (member->id == consensus->config.member_id ||
-            (founding->heard[i] != 0 && !founding->differs[i]))
+            (is_heard(consensus, i) && !founding->differs[i]))
             continue;
         used += (size_t)snprintf(
             text + used, size - used, "%s%s%s", used > 0 ? ", " : "", member->name,

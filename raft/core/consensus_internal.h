@@ -100,17 +100,24 @@ struct send_limit {
     uint64_t next_index;
 };
 
-/* consensus_founding.c: the first start. */
+/* consensus_founding.c: the first start. Each founder asks every other one at least once in
+ * TRANSPORT_BACKOFF_MAX_MS. */
+enum {
+    FOUNDING_HEARD_MS = 5 * TRANSPORT_BACKOFF_MAX_MS, /* so long an answer counts */
+    FOUNDING_ALONE_MS = 2 * TRANSPORT_BACKOFF_MAX_MS, /* so long a founder without others listens */
+};
 struct founding {
     struct founding_record record; /* number 0: there is none, or it is not needed any more */
     struct founding_record taken;  /* as another founder told it, and not written yet */
     bool under_way;                /* this folder is no member yet: libraft was not started */
     uint64_t basis;
-    uint64_t drawer;                       /* the founder that draws the incarnation */
+    uint64_t drawer; /* the founder that draws the incarnation */
+    uint64_t begun_us;
     uint64_t heard[CONSENSUS_MEMBERS_MAX]; /* numbers, by place in the list of members; 0: none */
-    bool differs[CONSENSUS_MEMBERS_MAX];   /* it begins with another list or state */
-    bool arrived[CONSENSUS_MEMBERS_MAX];   /* by place in record.founders: it is a member */
-    char text[CONSENSUS_FOUNDING_BYTES];   /* who is waited for, as it was told last */
+    uint64_t heard_us[CONSENSUS_MEMBERS_MAX]; /* when, last */
+    bool differs[CONSENSUS_MEMBERS_MAX];      /* it begins with another list or state */
+    bool arrived[CONSENSUS_MEMBERS_MAX];      /* by place in record.founders: it is a member */
+    char text[CONSENSUS_FOUNDING_BYTES];      /* who is waited for, as it was told last */
 };
 
 enum change_kind { CHANGE_NONE, CHANGE_PROBE, CHANGE_ADD, CHANGE_PROMOTE, CHANGE_REMOVE };

@@ -267,6 +267,17 @@ void transport_hurry(struct transport *transport, uint64_t id)
         dial_warm(peer);
 }
 
+void transport_ask_anew(struct transport *transport, uint64_t id)
+{
+    struct peer *peer = find_peer(transport, id);
+
+    if (peer != NULL && peer->out != NULL) {
+        transport->network->close(peer->out);
+        (void)out_forget(peer);
+    }
+    transport_hurry(transport, id);
+}
+
 void transport_dial_cold(struct transport *transport, uint64_t to)
 {
     struct peer *peer = find_peer(transport, to);

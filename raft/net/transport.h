@@ -138,6 +138,8 @@ void transport_hang_up(struct transport *transport, uint64_t id);
 
 /* Dials the peer at once when it is not dialled now: something is to be asked, or told. */
 void transport_hurry(struct transport *transport, uint64_t id);
+/* The same for one that has no connection yet; what was asked before is not answered any more. */
+void transport_ask_anew(struct transport *transport, uint64_t id);
 /* With S10 switched off: something is to be sent and there is no connection, dial now. Else
  * nothing. */
 void transport_dial_cold(struct transport *transport, uint64_t to);
