@@ -129,7 +129,7 @@ struct fsm_learned {
 };
 
 struct fsm_allocation {
-    uint32_t slot; /* stable while it exists: fsm_allocation_at(slot) */
+    uint32_t slot; /* stable while it exists */
     uint32_t node_count;
     const char *id;
     const struct fsm_node_share *nodes;
@@ -325,10 +325,14 @@ uint64_t fsm_member_id_max(const struct fsm *fsm);
 /* The log index at which they changed last; also another one after a snapshot was read. */
 uint64_t fsm_members_index(const struct fsm *fsm);
 
-/* Slots run 0 .. count-1 and may be empty (NULL). */
+/* Records by their id or by their slot. x_find() and x_find_slot() return NULL when there is none;
+ * x_at() is for a slot that must hold one, because another record names it, and stops the program
+ * when it does not. Slots run 0 .. x_slots()-1 and may be empty; a removed node or target counts as
+ * absent here. */
 uint32_t fsm_allocation_slots(const struct fsm *fsm);
 const struct fsm_allocation *fsm_allocation_at(const struct fsm *fsm, uint32_t slot);
 const struct fsm_allocation *fsm_allocation_find(const struct fsm *fsm, const char *id);
+const struct fsm_allocation *fsm_allocation_find_slot(const struct fsm *fsm, uint32_t slot);
 /* The state waits for the start of its part on the node, and what runs there in that life is that
  * part. */
 bool fsm_part_awaits(const struct fsm_allocation *allocation, uint32_t node_slot, uint64_t life);
@@ -337,11 +341,13 @@ const struct fsm_node *fsm_node_at(const struct fsm *fsm, uint32_t slot);
 /* Also of one that was removed, while a record names it; "": none. */
 const char *fsm_node_name(const struct fsm *fsm, uint32_t slot);
 const struct fsm_node *fsm_node_find(const struct fsm *fsm, const char *id);
+const struct fsm_node *fsm_node_find_slot(const struct fsm *fsm, uint32_t slot);
 uint32_t fsm_target_slots(const struct fsm *fsm);
 const struct fsm_target *fsm_target_at(const struct fsm *fsm, uint32_t slot);
 /* Also of one that was removed, while a record names it; "": none. */
 const char *fsm_target_name(const struct fsm *fsm, uint32_t slot);
 const struct fsm_target *fsm_target_find(const struct fsm *fsm, const char *id);
+const struct fsm_target *fsm_target_find_slot(const struct fsm *fsm, uint32_t slot);
 /* Its budget but for an outage. */
 uint64_t fsm_target_budget_when_up(const struct fsm_target *target);
 /* Slots of the not ended allocations that have the node; returns how many there are, writes at most

@@ -15,6 +15,7 @@
  */
 #include <malloc.h>
 
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 #define ENDS(name)   CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
@@ -285,7 +286,7 @@ void fsm_ledger_part_died(struct fsm *fsm, struct allocation *allocation)
 void fsm_ledger_part_started(struct fsm *fsm, struct allocation *allocation,
                              const struct assignment *part, uint64_t restored_checkpoint_id)
 {
-    const struct checkpoint *restored = fsm_registry_look(fsm, restored_checkpoint_id);
+    const struct checkpoint *restored = checkpoint_find(fsm, restored_checkpoint_id);
     bool expected = part->starting;
 
     if (!expected && allocation->view.restart_count == 0 && restored_checkpoint_id == 0)
@@ -310,7 +311,7 @@ void fsm_ledger_paused(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t 
     stall_ms = fsm_min(stall_ms, fsm_since(fsm, checkpoint->view.dispatched_at_ms));
     if (stall_ms <= old_ms)
         return;
-    allocation = fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
+    allocation = allocation_edit(fsm, allocation_at(fsm, checkpoint->view.allocation_slot));
     if (!fsm_allocation_runs(allocation))
         return;
     checkpoint->view.stall_ms = stall_ms;
@@ -339,9 +340,8 @@ void fsm_ledger_saved(struct fsm *fsm, struct allocation *allocation, struct che
 void fsm_allocation_account(const struct fsm *fsm, const struct fsm_allocation *allocation,
                             uint64_t at_ms, struct fsm_account *ret_account)
 {
-    const struct allocation *record = fsm_allocation_look(fsm, allocation->slot);
+    const struct allocation *record = allocation_at(fsm, allocation->slot);
 
-    CHECK(record != NULL);
     *ret_account = record->account;
     allocation_settle(record, fsm_max(at_ms, fsm->now_ms), ret_account);
 }

@@ -1,4 +1,5 @@
 /* Commands about the cluster: init, epoch, members, leader, policy, queues, time. */
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 enum fsm_status fsm_apply_cluster_init(struct fsm *fsm, const fsm_command *command,
@@ -174,9 +175,10 @@ static uint64_t epoch_renew_checkpoints(struct fsm *fsm)
     uint64_t count = 0;
 
     for (uint32_t slot = 0; slot < fsm->allocations.slot_end; slot++) {
-        struct allocation *allocation = fsm_allocation_slot(fsm, slot);
+        struct allocation *allocation = allocation_edit(fsm, allocation_find_slot(fsm, slot));
         struct checkpoint *active =
-            allocation == NULL ? NULL : fsm_checkpoint_active(fsm, allocation);
+            allocation == NULL ? NULL
+                               : checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
 
         if (active == NULL)
             continue;
@@ -374,7 +376,9 @@ enum fsm_status fsm_apply_tick(struct fsm *fsm, const fsm_command *command,
             fsm_checkpoint_due(fsm, checkpoint);
         } else if (timer->kind == TIMER_PREEMPTION) {
             fsm_preemption_due(
-                fsm, fsm_preemption_get(fsm, LIST_ITEM(timer, struct preemption, timer)->view.id));
+                fsm, preemption_edit(
+                         fsm, preemption_find(
+                                  fsm, LIST_ITEM(timer, struct preemption, timer)->view.id)));
         } else {
             struct allocation *allocation = LIST_ITEM(timer, struct allocation, timer);
 

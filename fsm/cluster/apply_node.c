@@ -1,5 +1,6 @@
 /* Commands about nodes: seen (ready, degraded, down), drain, remove. Rows F-006, F-007,
  * L-001..L-003, S3-001. */
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 #include <malloc.h>
@@ -34,7 +35,7 @@ static size_t node_allocations(struct fsm *fsm, const struct node *node,
 
 static void node_lost_part(struct fsm *fsm, struct allocation *allocation, struct node *node)
 {
-    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
     struct assignment *part = fsm_allocation_part(allocation, node->view.slot);
 
     CHECK(part != NULL);
@@ -117,7 +118,7 @@ static enum fsm_status node_appears(const struct fsm *fsm, const Ckpt__Log__V1__
 {
     if (seen->state != NODE(READY) && seen->state != NODE(DRAINING))
         return FSM_NODE_NOT_FOUND;
-    if (fsm_node_record(fsm, seen->node_id) != NULL || fsm->nodes.used < FSM_NODES_MAX)
+    if (node_find_any(fsm, seen->node_id) != NULL || fsm->nodes.used < FSM_NODES_MAX)
         return FSM_OK;
     outcome->current = fsm->nodes.used;
     outcome->limit = FSM_NODES_MAX;
@@ -128,7 +129,7 @@ enum fsm_status fsm_apply_node_seen(struct fsm *fsm, const fsm_command *command,
                                     struct fsm_outcome *outcome)
 {
     const Ckpt__Log__V1__NodeSeen *seen = command->node_seen;
-    struct node *node = fsm_node_get(fsm, seen->node_id);
+    struct node *node = node_edit(fsm, node_find(fsm, seen->node_id));
     Ckpt__Log__V1__NodeState state = seen->state;
     bool rebooted;
 
@@ -164,7 +165,7 @@ enum fsm_status fsm_apply_node_seen(struct fsm *fsm, const fsm_command *command,
 enum fsm_status fsm_apply_drain_node(struct fsm *fsm, const fsm_command *command,
                                      struct fsm_outcome *outcome)
 {
-    struct node *node = fsm_node_get(fsm, command->drain_node->node_id);
+    struct node *node = node_edit(fsm, node_find(fsm, command->drain_node->node_id));
     struct checkpoint_ask ask = {.purpose = CKPT__V1__PURPOSE__PURPOSE_DRAIN,
                                  .after = CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE};
     struct sort_item *items;
@@ -203,7 +204,7 @@ static bool node_silent(const struct fsm_node *view)
 enum fsm_status fsm_apply_remove_node(struct fsm *fsm, const fsm_command *command,
                                       struct fsm_outcome *outcome)
 {
-    struct node *node = fsm_node_get(fsm, command->remove_node->node_id);
+    struct node *node = node_edit(fsm, node_find(fsm, command->remove_node->node_id));
     struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_REMOVED};
 
     if (node == NULL)

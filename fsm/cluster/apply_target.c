@@ -1,11 +1,12 @@
 /* Commands about storage targets: put, remove, availability. The outage rows: S1-060..S1-074, I24,
  * I35. */
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 static void target_make_default(struct fsm *fsm, const struct target *chosen)
 {
     for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
-        struct target *target = fsm_target_slot(fsm, slot);
+        struct target *target = target_edit(fsm, target_find_slot(fsm, slot));
 
         if (target != NULL)
             target->view.is_default = target == chosen;
@@ -15,12 +16,12 @@ static void target_make_default(struct fsm *fsm, const struct target *chosen)
 /* A new one, or one that was removed and whose name records still have. */
 static struct target *target_make(struct fsm *fsm, const char *id)
 {
-    const struct target *removed = fsm_target_look(fsm, id);
+    const struct target *removed = target_find_any(fsm, id);
     struct target *target;
 
     if (removed == NULL)
         return fsm_target_create(fsm, fsm_pool_free_slot(&fsm->targets), id);
-    target = fsm_target_slot(fsm, removed->view.slot);
+    target = target_edit(fsm, target_at(fsm, removed->view.slot));
     target->removed = false;
     target->view.made = fsm->command_count;
     target->view.available = true;
@@ -34,9 +35,9 @@ static struct target *target_make(struct fsm *fsm, const char *id)
 enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec,
                                struct fsm_outcome *outcome)
 {
-    struct target *target = fsm_target_get(fsm, spec->target_id);
+    struct target *target = target_edit(fsm, target_find(fsm, spec->target_id));
 
-    if (fsm_target_look(fsm, spec->target_id) == NULL && fsm->targets.used >= FSM_TARGETS_MAX) {
+    if (target_find_any(fsm, spec->target_id) == NULL && fsm->targets.used >= FSM_TARGETS_MAX) {
         outcome->current = fsm->targets.used;
         outcome->limit = FSM_TARGETS_MAX;
         return FSM_TARGETS_FULL;
@@ -97,7 +98,7 @@ enum fsm_status fsm_apply_put_target(struct fsm *fsm, const fsm_command *command
                                      struct fsm_outcome *outcome)
 {
     const Ckpt__Log__V1__PutTarget *put = command->put_target;
-    const struct target *target = fsm_target_get(fsm, put->spec->target_id);
+    const struct target *target = target_find(fsm, put->spec->target_id);
     Ckpt__V1__TargetSpec spec = *put->spec;
 
     if (target != NULL && spec.prefix[0] == '\0' && spec.kind != target->view.kind &&
@@ -154,7 +155,7 @@ static enum fsm_status target_needed(const struct fsm *fsm, const struct target 
 enum fsm_status fsm_apply_remove_target(struct fsm *fsm, const fsm_command *command,
                                         struct fsm_outcome *outcome)
 {
-    struct target *target = fsm_target_get(fsm, command->remove_target->target_id);
+    struct target *target = target_edit(fsm, target_find(fsm, command->remove_target->target_id));
     struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_REMOVED};
     enum fsm_status status;
 
@@ -195,8 +196,8 @@ static void target_resume_all(struct fsm *fsm, struct target *target)
 
         CHECK(count < target->view.paused_count);
         fsm_hold_checkpoint(fsm, checkpoint);
-        checkpoint->view.recompute_saved_gpu_ms = fsm_allocation_age_gpu_ms(
-            fsm, fsm_allocation_look(fsm, checkpoint->view.allocation_slot));
+        checkpoint->view.recompute_saved_gpu_ms =
+            fsm_allocation_age_gpu_ms(fsm, allocation_at(fsm, checkpoint->view.allocation_slot));
         items[count].high = checkpoint->view.recompute_saved_gpu_ms;
         items[count].low = checkpoint->view.id;
         items[count].item = checkpoint;
@@ -223,7 +224,7 @@ enum fsm_status fsm_apply_target_availability(struct fsm *fsm, const fsm_command
                                               struct fsm_outcome *outcome)
 {
     const Ckpt__Log__V1__TargetAvailability *change = command->target_availability;
-    struct target *target = fsm_target_get(fsm, change->target_id);
+    struct target *target = target_edit(fsm, target_find(fsm, change->target_id));
     struct fsm_event event = {.kind = change->available
                                           ? CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_UP
                                           : CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_DOWN,

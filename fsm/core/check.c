@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "fsm/cluster/policy_fields.h"
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 #define STATE(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
@@ -94,7 +95,7 @@ static void check_allocation_checkpoints(struct checker *checker,
 static void check_restart_point(struct checker *checker, const struct allocation *allocation)
 {
     const struct fsm_allocation *view = &allocation->view;
-    const struct checkpoint *last = fsm_registry_look(checker->fsm, view->last_complete_id);
+    const struct checkpoint *last = checkpoint_find(checker->fsm, view->last_complete_id);
     bool restartable = fsm_allocation_restartable(allocation);
 
     if (view->last_complete_id == 0) {
@@ -127,12 +128,12 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
         const struct assignment *part = &allocation->assignments[i];
 
         terminated += part->terminated;
-        expect(checker,
-               !part->away || !allocation->assigned ||
-                   (part->terminated &&
-                    fsm_node_look(checker->fsm, view->nodes[i].node_slot)->view.state ==
-                        CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN),
-               "I30 only of a node that is down nobody's word is needed", view->id, i);
+        expect(
+            checker,
+            !part->away || !allocation->assigned ||
+                (part->terminated && node_at(checker->fsm, view->nodes[i].node_slot)->view.state ==
+                                         CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN),
+            "I30 only of a node that is down nobody's word is needed", view->id, i);
         exited += part->exited;
         gpus += view->nodes[i].gpu_count;
         expect(checker,
@@ -160,7 +161,7 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
 static void check_stopping(struct checker *checker, const struct allocation *allocation)
 {
     const struct fsm_allocation *view = &allocation->view;
-    const struct checkpoint *active = fsm_registry_look(checker->fsm, view->active_checkpoint_id);
+    const struct checkpoint *active = checkpoint_find(checker->fsm, view->active_checkpoint_id);
     bool stops = active != NULL &&
                  active->view.after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE;
 
@@ -188,7 +189,7 @@ static void check_stopping(struct checker *checker, const struct allocation *all
 static void check_giving(struct checker *checker, const struct allocation *allocation)
 {
     const struct fsm_allocation *view = &allocation->view;
-    const struct checkpoint *active = fsm_registry_look(checker->fsm, view->active_checkpoint_id);
+    const struct checkpoint *active = checkpoint_find(checker->fsm, view->active_checkpoint_id);
 
     expect(checker,
            view->next_count == 0 ||
@@ -208,7 +209,7 @@ static void check_giving(struct checker *checker, const struct allocation *alloc
 static void check_victim(struct checker *checker, const struct preemption *preemption,
                          const struct fsm_preemption_victim *victim)
 {
-    const struct allocation *allocation = fsm_allocation_named(checker->fsm, victim->allocation_id);
+    const struct allocation *allocation = allocation_find(checker->fsm, victim->allocation_id);
     uint64_t id = preemption->view.id;
 
     if (victim->state != CKPT__V1__VICTIM_STATE__VICTIM_STATE_STOPPING &&
@@ -287,8 +288,8 @@ static void check_allocation(struct checker *checker, const struct allocation *a
     checker->targets[view->target_slot].jobs++;
     checker->targets[view->target_slot].going +=
         view->state != ENDS(COMPLETED) && view->state != ENDS(FAILED);
-    expect(checker, fsm_allocation_named(checker->fsm, view->id) == allocation,
-           "INDEX allocation map", view->id, view->slot);
+    expect(checker, allocation_find(checker->fsm, view->id) == allocation, "INDEX allocation map",
+           view->id, view->slot);
     expect(checker,
            fsm_bitmap_get(&checker->fsm->running_by_class[view->preemption_class], view->slot) ==
                (fsm_allocation_runs(allocation) && !view->sensitive),
@@ -348,7 +349,7 @@ static void check_inputs(struct checker *checker, const struct checkpoint *check
     if (checkpoint->inputs == NULL)
         return;
     basis = checkpoint->inputs->basis;
-    expect(checker, fsm_basis_slot(checker->fsm, basis->view.slot) == basis, "INDEX basis", name,
+    expect(checker, basis_at(checker->fsm, basis->view.slot) == basis, "INDEX basis", name,
            view->id);
     expect(checker,
            fsm_checkpoint_state_active(view->state) ||
@@ -361,7 +362,7 @@ static void check_checkpoint(struct checker *checker, const struct checkpoint *c
 {
     const struct fsm *fsm = checker->fsm;
     const struct fsm_checkpoint *view = &checkpoint->view;
-    const struct target *target = fsm_target_slot(fsm, view->target_slot);
+    const struct target *target = target_at(fsm, view->target_slot);
     const char *name = fsm_checkpoint_state_name(view->state);
     bool all_verified = true;
 
@@ -447,7 +448,7 @@ static void check_node(struct checker *checker, const struct node *node)
         count++;
     expect(checker, count == node->view.allocation_count, "INDEX allocations of a node",
            node->view.id, count);
-    expect(checker, fsm_node_record(checker->fsm, node->view.id) == node, "INDEX node map",
+    expect(checker, node_find_any(checker->fsm, node->view.id) == node, "INDEX node map",
            node->view.id, node->view.slot);
 }
 
@@ -516,9 +517,9 @@ static void check_tables(struct checker *checker)
     const struct fsm *fsm = checker->fsm;
 
     for (uint32_t slot = 0; slot < fsm->allocations.slot_end; slot++)
-        if (fsm_allocation_look(fsm, slot) != NULL) {
-            check_allocation(checker, fsm_allocation_look(fsm, slot));
-            check_account(checker, fsm_allocation_look(fsm, slot));
+        if (allocation_find_slot(fsm, slot) != NULL) {
+            check_allocation(checker, allocation_at(fsm, slot));
+            check_account(checker, allocation_at(fsm, slot));
         }
     for (uint32_t i = 0; i < fsm->tenant_count; i++)
         check_tenant(checker, i);
@@ -532,11 +533,11 @@ static void check_tables(struct checker *checker)
         if (fsm->preemptions[i] != NULL)
             check_preemption(checker, fsm->preemptions[i]);
     for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++)
-        if (fsm_target_slot(fsm, slot) != NULL)
-            check_target(checker, fsm_target_slot(fsm, slot));
+        if (target_find_slot(fsm, slot) != NULL)
+            check_target(checker, target_at(fsm, slot));
     for (uint32_t slot = 0; slot < fsm->nodes.slot_end; slot++)
-        if (fsm_node_look(fsm, slot) != NULL)
-            check_node(checker, fsm_node_look(fsm, slot));
+        if (node_find_slot(fsm, slot) != NULL)
+            check_node(checker, node_at(fsm, slot));
 }
 
 static void check_undeleted(struct checker *checker)
@@ -547,7 +548,7 @@ static void check_undeleted(struct checker *checker)
 
     for (uint32_t place = 0; (view = fsm_undeleted_next(fsm, place)) != NULL;
          place = view->place + 1) {
-        const struct checkpoint *checkpoint = fsm_registry_look(fsm, view->checkpoint_id);
+        const struct checkpoint *checkpoint = checkpoint_find(fsm, view->checkpoint_id);
 
         count++;
         checker->targets[view->target_slot].checkpoints++;
@@ -581,7 +582,7 @@ static void check_bases(struct checker *checker)
     const struct fsm *fsm = checker->fsm;
 
     for (uint32_t slot = 0; slot < fsm->bases.slot_end; slot++) {
-        const struct basis *basis = fsm_basis_slot(fsm, slot);
+        const struct basis *basis = basis_find_slot(fsm, slot);
 
         if (basis != NULL)
             expect(checker,
@@ -623,11 +624,11 @@ static void check_node_names(struct checker *checker, const struct node *node)
 static void check_names(struct checker *checker)
 {
     for (uint32_t slot = 0; slot < checker->fsm->nodes.slot_end; slot++)
-        if (fsm_node_look(checker->fsm, slot) != NULL)
-            check_node_names(checker, fsm_node_look(checker->fsm, slot));
+        if (node_find_slot(checker->fsm, slot) != NULL)
+            check_node_names(checker, node_at(checker->fsm, slot));
     for (uint32_t slot = 0; slot < checker->fsm->targets.slot_end; slot++)
-        if (fsm_target_slot(checker->fsm, slot) != NULL)
-            check_target_names(checker, fsm_target_slot(checker->fsm, slot));
+        if (target_find_slot(checker->fsm, slot) != NULL)
+            check_target_names(checker, target_at(checker->fsm, slot));
 }
 
 static void check_sums(struct checker *checker)

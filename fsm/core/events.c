@@ -2,6 +2,7 @@
  * gaps. */
 #include <malloc.h>
 
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 enum { EVENTS_AHEAD = 8 };
@@ -27,7 +28,7 @@ static const char *event_subject(struct fsm *fsm, const char *subject)
 /* Of an allocation that may have left. */
 static const char *event_allocation(struct fsm *fsm, const char *id)
 {
-    const struct allocation *allocation = id == NULL ? NULL : fsm_allocation_named(fsm, id);
+    const struct allocation *allocation = id == NULL ? NULL : allocation_find(fsm, id);
 
     return allocation == NULL ? event_subject(fsm, id) : fsm_intern_again(allocation->view.id);
 }
@@ -47,7 +48,7 @@ static size_t event_page(uint64_t sequence)
     return sequence % FSM_EVENTS_MAX / FSM_EVENTS_PER_PAGE;
 }
 
-Ckpt__V1__Event *fsm_event_slot(struct fsm *fsm, uint64_t sequence)
+Ckpt__V1__Event *fsm_event_edit(struct fsm *fsm, uint64_t sequence)
 {
     Ckpt__V1__Event **page = &fsm->event_pages[event_page(sequence)];
 
@@ -91,7 +92,7 @@ static void event_look_ahead(const struct fsm *fsm)
 
 void fsm_event_emit(struct fsm *fsm, const struct fsm_event *source)
 {
-    Ckpt__V1__Event *event = fsm_event_slot(fsm, fsm->next_event_sequence);
+    Ckpt__V1__Event *event = fsm_event_edit(fsm, fsm->next_event_sequence);
 
     if (!list_empty(fsm->snapshots))
         fsm_save_event(fsm, event);

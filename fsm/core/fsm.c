@@ -4,6 +4,7 @@
 #include <malloc.h>
 
 #include "fsm/core/decode.h"
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 struct fsm *fsm_new(void)
@@ -27,12 +28,12 @@ struct fsm *fsm_new(void)
 static void fsm_free_allocations(struct fsm *fsm)
 {
     for (uint32_t slot = 0; slot < fsm->allocations.slot_end; slot++) {
-        struct allocation *allocation = fsm_allocation_slot(fsm, slot);
+        struct allocation *allocation = allocation_edit(fsm, allocation_find_slot(fsm, slot));
         struct checkpoint *active;
 
         if (allocation == NULL)
             continue;
-        active = fsm_checkpoint_active(fsm, allocation);
+        active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
         if (active != NULL) { /* only terminal ones can be freed */
             fsm_checkpoint_forget(fsm, active);
             active->view.state = CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_UNSPECIFIED;
@@ -45,13 +46,13 @@ static void fsm_free_allocations(struct fsm *fsm)
 static void fsm_free_names(struct fsm *fsm)
 {
     for (uint32_t slot = 0; slot < fsm->nodes.slot_end; slot++) {
-        const struct node *node = fsm_node_look(fsm, slot);
+        const struct node *node = node_find_slot(fsm, slot);
 
         if (node != NULL)
             fsm_node_release_texts(fsm, &node->view);
     }
     for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
-        const struct target *target = fsm_target_slot(fsm, slot);
+        const struct target *target = target_find_slot(fsm, slot);
 
         if (target != NULL)
             fsm_target_release_texts(fsm, &target->view);

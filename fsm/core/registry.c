@@ -2,11 +2,11 @@
  * appended), nodes, targets, allocations. */
 #include <malloc.h>
 
-#include "fsm/core/state.h"
+#include "fsm/core/registry.h"
 
 enum { REGISTRY_HOLES_MIN = 1024 };
 
-static size_t registry_search(const struct fsm *fsm, uint64_t id) /* first place with an id >= id */
+size_t fsm_registry_search(const struct fsm *fsm, uint64_t id)
 {
     size_t low = 0;
     size_t high = fsm->checkpoint_refs;
@@ -50,7 +50,7 @@ static void registry_compact(struct fsm *fsm)
 
 void fsm_registry_remove(struct fsm *fsm, struct checkpoint *checkpoint)
 {
-    size_t i = registry_search(fsm, checkpoint->view.id);
+    size_t i = fsm_registry_search(fsm, checkpoint->view.id);
 
     CHECK(i < fsm->checkpoint_refs);
     CHECK(fsm->checkpoints[i].checkpoint == checkpoint);
@@ -63,90 +63,33 @@ void fsm_registry_remove(struct fsm *fsm, struct checkpoint *checkpoint)
 
 size_t fsm_registry_place(const struct fsm *fsm, uint64_t id)
 {
-    size_t i = registry_search(fsm, id);
+    size_t i = fsm_registry_search(fsm, id);
 
     CHECK(i < fsm->checkpoint_refs);
     CHECK(fsm->checkpoints[i].id == id);
     return i;
 }
 
-static struct checkpoint *registry_find(const struct fsm *fsm, uint64_t id)
-{
-    size_t i = registry_search(fsm, id);
-
-    if (i == fsm->checkpoint_refs || fsm->checkpoints[i].id != id)
-        return NULL;
-    return fsm->checkpoints[i].checkpoint;
-}
-
-const struct checkpoint *fsm_registry_look(const struct fsm *fsm, uint64_t id)
-{
-    return registry_find(fsm, id);
-}
-
-struct checkpoint *fsm_registry_find(struct fsm *fsm, uint64_t id)
-{
-    struct checkpoint *checkpoint = registry_find(fsm, id);
-
-    fsm_hold_checkpoint(fsm, checkpoint);
-    return checkpoint;
-}
-
 const struct checkpoint *fsm_registry_next(const struct fsm *fsm, uint64_t after)
 {
-    size_t i = after == UINT64_MAX ? fsm->checkpoint_refs : registry_search(fsm, after + 1);
+    size_t i = after == UINT64_MAX ? fsm->checkpoint_refs : fsm_registry_search(fsm, after + 1);
 
     while (i < fsm->checkpoint_refs && fsm->checkpoints[i].checkpoint == NULL)
         i++;
     return i < fsm->checkpoint_refs ? fsm->checkpoints[i].checkpoint : NULL;
 }
 
-static bool node_equal(const void *item, const char *key)
+bool fsm_node_is(const void *item, const char *key)
 {
     return strcmp(((const struct node *)item)->view.id, key) == 0;
 }
 
-const struct node *fsm_node_record(const struct fsm *fsm, const char *id)
-{
-    return fsm_map_find(&fsm->node_map, fsm_hash_text(id), node_equal, id);
-}
-
-const struct node *fsm_node_named(const struct fsm *fsm, const char *id)
-{
-    const struct node *node = fsm_node_record(fsm, id);
-
-    return node != NULL && !node->removed ? node : NULL;
-}
-
-const struct node *fsm_node_look(const struct fsm *fsm, uint32_t slot)
-{
-    return fsm_pool_at(&fsm->nodes, slot);
-}
-
 bool fsm_node_serves(const struct fsm *fsm, uint32_t slot)
 {
-    const struct node *node = fsm_node_look(fsm, slot);
+    const struct node *node = node_at(fsm, slot);
 
     return !node->removed && node->view.state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN &&
            node->view.state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING;
-}
-
-struct node *fsm_node_get(struct fsm *fsm, const char *id)
-{
-    struct node *node = fsm_map_find(&fsm->node_map, fsm_hash_text(id), node_equal, id);
-
-    if (node == NULL || node->removed)
-        return NULL;
-    fsm_hold_node(fsm, node);
-    return node;
-}
-
-struct node *fsm_node_slot(struct fsm *fsm, uint32_t slot)
-{
-    struct node *node = fsm_pool_at(&fsm->nodes, slot);
-
-    fsm_hold_node(fsm, node);
-    return node;
 }
 
 void fsm_node_release_texts(struct fsm *fsm, const struct fsm_node *from)
@@ -191,7 +134,7 @@ static struct node *node_revive(struct fsm *fsm, struct node *node)
 
 struct node *fsm_node_make(struct fsm *fsm, const char *id)
 {
-    struct node *removed = fsm_map_find(&fsm->node_map, fsm_hash_text(id), node_equal, id);
+    struct node *removed = fsm_map_find(&fsm->node_map, fsm_hash_text(id), fsm_node_is, id);
 
     if (removed != NULL)
         return node_revive(fsm, removed);
@@ -299,32 +242,15 @@ uint64_t fsm_take_changed_allocations(struct fsm *fsm, uint32_t word)
     return bits;
 }
 
-struct target *fsm_target_slot(const struct fsm *fsm, uint32_t slot)
-{
-    return fsm_pool_at(&fsm->targets, slot);
-}
-
-static struct target *target_named(const struct fsm *fsm, const char *id)
+const struct target *target_find_any(const struct fsm *fsm, const char *id)
 {
     for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
-        struct target *target = fsm_target_slot(fsm, slot);
+        const struct target *target = target_find_slot(fsm, slot);
 
         if (target != NULL && strcmp(target->view.id, id) == 0)
             return target;
     }
     return NULL;
-}
-
-const struct target *fsm_target_look(const struct fsm *fsm, const char *id)
-{
-    return target_named(fsm, id);
-}
-
-struct target *fsm_target_get(const struct fsm *fsm, const char *id)
-{
-    struct target *target = target_named(fsm, id);
-
-    return target != NULL && !target->removed ? target : NULL;
 }
 
 void fsm_target_release_texts(struct fsm *fsm, const struct fsm_target *from)
@@ -380,34 +306,7 @@ void fsm_target_budget(struct target *target)
         target->excused_bytes_per_s = 0;
 }
 
-static bool allocation_equal(const void *item, const char *key)
+bool fsm_allocation_is(const void *item, const char *key)
 {
     return strcmp(((const struct allocation *)item)->view.id, key) == 0;
-}
-
-const struct allocation *fsm_allocation_named(const struct fsm *fsm, const char *id)
-{
-    return fsm_map_find(&fsm->allocation_map, fsm_hash_text(id), allocation_equal, id);
-}
-
-const struct allocation *fsm_allocation_look(const struct fsm *fsm, uint32_t slot)
-{
-    return fsm_pool_at(&fsm->allocations, slot);
-}
-
-struct allocation *fsm_allocation_get(struct fsm *fsm, const char *id)
-{
-    struct allocation *allocation =
-        fsm_map_find(&fsm->allocation_map, fsm_hash_text(id), allocation_equal, id);
-
-    fsm_hold_allocation(fsm, allocation);
-    return allocation;
-}
-
-struct allocation *fsm_allocation_slot(struct fsm *fsm, uint32_t slot)
-{
-    struct allocation *allocation = fsm_pool_at(&fsm->allocations, slot);
-
-    fsm_hold_allocation(fsm, allocation);
-    return allocation;
 }

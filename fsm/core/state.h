@@ -285,7 +285,6 @@ struct basis *fsm_basis_create(struct fsm *fsm, uint32_t slot,
                                const Ckpt__Log__V1__DecisionBasis *message);
 struct basis *fsm_basis_find(const struct fsm *fsm, const Ckpt__Log__V1__DecisionBasis *message);
 void fsm_bases_free(struct fsm *fsm); /* that a broken snapshot left */
-struct basis *fsm_basis_slot(const struct fsm *fsm, uint32_t slot); /* NULL: none */
 /* Takes over one reference to the basis. */
 void fsm_checkpoint_set_detail(struct fsm *fsm, struct checkpoint *checkpoint, const char *detail);
 void fsm_checkpoint_set_inputs(struct checkpoint *checkpoint, struct basis *basis, uint64_t index,
@@ -312,8 +311,8 @@ struct fsm_event {
     uint64_t number;
 };
 void fsm_event_emit(struct fsm *fsm, const struct fsm_event *event);
-Ckpt__V1__Event *fsm_event_slot(struct fsm *fsm,
-                                uint64_t sequence); /* of the ring; makes its page */
+/* Its place in the ring, for writing; makes the page. */
+Ckpt__V1__Event *fsm_event_edit(struct fsm *fsm, uint64_t sequence);
 const Ckpt__V1__Event *fsm_event_at(const struct fsm *fsm, uint64_t sequence); /* a kept one */
 void fsm_event_fill(struct fsm *fsm, Ckpt__V1__Event *event, const Ckpt__V1__Event *source);
 void fsm_events_free(struct fsm *fsm);
@@ -400,44 +399,6 @@ bool fsm_allocation_runs(
         *allocation); /* it holds nodes: STARTING, RUNNING, CHECKPOINTING_TO_STOP */
 bool fsm_allocation_restartable(const struct allocation *allocation);
 bool fsm_allocation_goes_on(const struct allocation *allocation); /* it has not ended */
-
-/* registry.c: checkpoints by id; nodes, targets and allocations by name and slot. What takes a
- * struct fsm that may change is for those who change the record: it holds the record for a snapshot
- * at work first. Others look. */
-void fsm_registry_add(struct fsm *fsm, struct checkpoint *checkpoint);
-void fsm_registry_remove(struct fsm *fsm, struct checkpoint *checkpoint);
-struct checkpoint *fsm_registry_find(struct fsm *fsm, uint64_t id);
-const struct checkpoint *fsm_registry_look(const struct fsm *fsm, uint64_t id);
-const struct checkpoint *fsm_registry_next(const struct fsm *fsm, uint64_t after);
-size_t fsm_registry_place(const struct fsm *fsm, uint64_t id); /* of a present one */
-struct node *fsm_node_get(struct fsm *fsm, const char *id);
-struct node *fsm_node_slot(struct fsm *fsm, uint32_t slot); /* also a removed one */
-const struct node *fsm_node_named(const struct fsm *fsm, const char *id);
-const struct node *fsm_node_look(const struct fsm *fsm, uint32_t slot);    /* also a removed one */
-const struct node *fsm_node_record(const struct fsm *fsm, const char *id); /* likewise */
-bool fsm_node_serves(const struct fsm *fsm, uint32_t slot); /* not down, not to be emptied */
-struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id);
-void fsm_node_release_texts(struct fsm *fsm, const struct fsm_node *node);
-void fsm_target_release_texts(struct fsm *fsm, const struct fsm_target *target);
-/* A new one, or the removed one whose name records still have. There must be room for it. */
-struct node *fsm_node_make(struct fsm *fsm, const char *id);
-void fsm_node_changed(struct fsm *fsm, const struct node *node);
-/* A record names the node by its slot, or does so no more. The slot of a removed node is free again
- * when no record names it. */
-void fsm_node_refer(struct fsm *fsm, uint32_t slot);
-void fsm_node_unrefer(struct fsm *fsm, uint32_t slot);
-void fsm_node_leave(struct fsm *fsm, struct node *node);
-struct target *fsm_target_get(const struct fsm *fsm, const char *id);
-struct target *fsm_target_slot(const struct fsm *fsm, uint32_t slot); /* also a removed one */
-struct target *fsm_target_create(struct fsm *fsm, uint32_t slot, const char *id);
-const struct target *fsm_target_look(const struct fsm *fsm, const char *id); /* likewise */
-/* Its slot is free again when it was removed and no record names it. */
-void fsm_target_leave(struct fsm *fsm, struct target *target);
-void fsm_target_budget(struct target *target); /* after any change of what it depends on */
-struct allocation *fsm_allocation_get(struct fsm *fsm, const char *id);
-struct allocation *fsm_allocation_slot(struct fsm *fsm, uint32_t slot);
-const struct allocation *fsm_allocation_named(const struct fsm *fsm, const char *id);
-const struct allocation *fsm_allocation_look(const struct fsm *fsm, uint32_t slot);
 
 /* allocation.c */
 struct allocation *fsm_allocation_create(struct fsm *fsm, uint32_t slot, const char *id);
@@ -568,8 +529,6 @@ struct preemption {
     struct timer timer;
     bool taking; /* not all of its victims are known yet */
 };
-struct preemption *fsm_preemption_get(struct fsm *fsm, uint64_t id); /* NULL: not kept */
-const struct preemption *fsm_preemption_look(const struct fsm *fsm, uint64_t id);
 enum fsm_status fsm_preemption_make_room(struct fsm *fsm, struct fsm_outcome *outcome);
 struct preemption *fsm_preemption_place(struct fsm *fsm, uint64_t id); /* a fresh one */
 void fsm_preemption_free(struct fsm *fsm, struct preemption *preemption);
@@ -666,9 +625,6 @@ void fsm_checkpoint_leave_active(struct fsm *fsm, struct checkpoint *checkpoint)
 void fsm_checkpoint_renew(struct fsm *fsm, struct checkpoint *checkpoint);
 void fsm_checkpoint_retry(struct fsm *fsm, struct checkpoint *checkpoint, Ckpt__V1__Reason reason,
                           uint64_t retry_at_ms);
-struct checkpoint *fsm_checkpoint_active(struct fsm *fsm, const struct allocation *allocation);
-const struct checkpoint *fsm_checkpoint_look_active(const struct fsm *fsm,
-                                                    const struct allocation *allocation);
 void fsm_checkpoint_arm(struct fsm *fsm, struct checkpoint *checkpoint);
 void fsm_checkpoint_give_until(struct fsm *fsm, struct checkpoint *checkpoint,
                                uint64_t deadline_ms);

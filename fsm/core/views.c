@@ -1,4 +1,5 @@
 /* What others may read: pointers into the state, valid until the next apply or restore. */
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 #include <malloc.h>
@@ -9,7 +10,7 @@ static uint64_t oldest_paused_ms(const struct fsm *fsm)
 
     /* all paused ones of a target were paused when it went down */
     for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
-        const struct target *target = fsm_target_slot(fsm, slot);
+        const struct target *target = target_find_slot(fsm, slot);
 
         if (target != NULL && target->view.paused_count > 0 &&
             (oldest_ms == 0 || target->view.since_ms < oldest_ms))
@@ -57,7 +58,12 @@ uint32_t fsm_allocation_slots(const struct fsm *fsm)
 
 const struct fsm_allocation *fsm_allocation_at(const struct fsm *fsm, uint32_t slot)
 {
-    const struct allocation *allocation = fsm_allocation_look(fsm, slot);
+    return &allocation_at(fsm, slot)->view;
+}
+
+const struct fsm_allocation *fsm_allocation_find_slot(const struct fsm *fsm, uint32_t slot)
+{
+    const struct allocation *allocation = allocation_find_slot(fsm, slot);
 
     return allocation == NULL ? NULL : &allocation->view;
 }
@@ -74,7 +80,7 @@ bool fsm_part_awaits(const struct fsm_allocation *view, uint32_t node_slot, uint
 
 const struct fsm_allocation *fsm_allocation_find(const struct fsm *fsm, const char *id)
 {
-    const struct allocation *allocation = fsm_allocation_named(fsm, id);
+    const struct allocation *allocation = allocation_find(fsm, id);
 
     return allocation == NULL ? NULL : &allocation->view;
 }
@@ -86,21 +92,29 @@ uint32_t fsm_node_slots(const struct fsm *fsm)
 
 const struct fsm_node *fsm_node_at(const struct fsm *fsm, uint32_t slot)
 {
-    const struct node *node = fsm_node_look(fsm, slot);
+    const struct node *node = node_at(fsm, slot);
+
+    CHECK(!node->removed);
+    return &node->view;
+}
+
+const struct fsm_node *fsm_node_find_slot(const struct fsm *fsm, uint32_t slot)
+{
+    const struct node *node = node_find_slot(fsm, slot);
 
     return node == NULL || node->removed ? NULL : &node->view;
 }
 
 const char *fsm_node_name(const struct fsm *fsm, uint32_t slot)
 {
-    const struct node *node = fsm_node_look(fsm, slot);
+    const struct node *node = node_find_slot(fsm, slot);
 
     return node == NULL ? "" : node->view.id;
 }
 
 const struct fsm_node *fsm_node_find(const struct fsm *fsm, const char *id)
 {
-    const struct node *node = fsm_node_named(fsm, id);
+    const struct node *node = node_find(fsm, id);
 
     return node == NULL ? NULL : &node->view;
 }
@@ -112,21 +126,29 @@ uint32_t fsm_target_slots(const struct fsm *fsm)
 
 const struct fsm_target *fsm_target_at(const struct fsm *fsm, uint32_t slot)
 {
-    const struct target *target = fsm_target_slot(fsm, slot);
+    const struct target *target = target_at(fsm, slot);
+
+    CHECK(!target->removed);
+    return &target->view;
+}
+
+const struct fsm_target *fsm_target_find_slot(const struct fsm *fsm, uint32_t slot)
+{
+    const struct target *target = target_find_slot(fsm, slot);
 
     return target == NULL || target->removed ? NULL : &target->view;
 }
 
 const char *fsm_target_name(const struct fsm *fsm, uint32_t slot)
 {
-    const struct target *target = fsm_target_slot(fsm, slot);
+    const struct target *target = target_find_slot(fsm, slot);
 
     return target == NULL ? "" : target->view.id;
 }
 
 const struct fsm_target *fsm_target_find(const struct fsm *fsm, const char *id)
 {
-    const struct target *target = fsm_target_get(fsm, id);
+    const struct target *target = target_find(fsm, id);
 
     return target == NULL ? NULL : &target->view;
 }
@@ -152,7 +174,7 @@ void fsm_queue_at(const struct fsm *fsm, size_t i, struct fsm_queue *ret_queue)
 
 const struct fsm_checkpoint *fsm_checkpoint_find(const struct fsm *fsm, uint64_t id)
 {
-    const struct checkpoint *checkpoint = fsm_registry_look(fsm, id);
+    const struct checkpoint *checkpoint = checkpoint_find(fsm, id);
 
     return checkpoint == NULL ? NULL : &checkpoint->view;
 }
@@ -167,7 +189,7 @@ const struct fsm_checkpoint *fsm_checkpoint_next(const struct fsm *fsm, uint64_t
 const struct fsm_checkpoint *fsm_checkpoint_next_of(const struct fsm *fsm, uint32_t allocation_slot,
                                                     uint64_t after)
 {
-    const struct allocation *allocation = fsm_allocation_look(fsm, allocation_slot);
+    const struct allocation *allocation = allocation_find_slot(fsm, allocation_slot);
 
     if (allocation == NULL)
         return NULL;
@@ -207,7 +229,7 @@ static size_t folder_path(const struct fsm *fsm, const struct folder *folder, ch
     struct path path = {ret_path, size, 0};
     char id[CHECKPOINT_ID_TEXT_BYTES];
 
-    path_add(&path, fsm_target_slot(fsm, folder->target_slot)->view.prefix);
+    path_add(&path, target_at(fsm, folder->target_slot)->view.prefix);
     path_add(&path, "/");
     path_add(&path, folder->tenant);
     path_add(&path, "/");
@@ -222,8 +244,7 @@ static size_t folder_path(const struct fsm *fsm, const struct folder *folder, ch
 size_t fsm_checkpoint_path(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint,
                            char *ret_path, size_t size)
 {
-    const struct fsm_allocation *view =
-        &fsm_allocation_look(fsm, checkpoint->allocation_slot)->view;
+    const struct fsm_allocation *view = &allocation_at(fsm, checkpoint->allocation_slot)->view;
     struct folder folder = {checkpoint->target_slot, view->tenant, view->project, view->id,
                             checkpoint->id};
 
@@ -242,7 +263,7 @@ size_t fsm_undeleted_path(const struct fsm *fsm, const struct fsm_undeleted *und
 size_t fsm_collectable_path(const struct fsm *fsm, uint64_t id, uint32_t *ret_target_slot,
                             char *ret_path, size_t size)
 {
-    const struct checkpoint *checkpoint = fsm_registry_look(fsm, id);
+    const struct checkpoint *checkpoint = checkpoint_find(fsm, id);
     const struct fsm_undeleted *undeleted = fsm_undeleted_find(fsm, id);
 
     if (checkpoint != NULL && checkpoint->expired && !checkpoint->collected) {
@@ -272,7 +293,7 @@ static const struct checkpoint *queued_checkpoint(const struct list *at)
 
 uint64_t fsm_target_writing_bytes(const struct fsm *fsm, uint32_t slot, uint64_t now_ms)
 {
-    const struct target *target = fsm_target_slot(fsm, slot);
+    const struct target *target = target_find_slot(fsm, slot);
     uint64_t bytes = 0;
     size_t looked = 0;
 
@@ -282,8 +303,7 @@ uint64_t fsm_target_writing_bytes(const struct fsm *fsm, uint32_t slot, uint64_t
          at != &target->active && looked < LOOKED_AT_MAX; at = at->next, looked++) {
         const struct checkpoint *checkpoint = queued_checkpoint(at);
         const struct fsm_checkpoint *view = &checkpoint->view;
-        uint64_t size_bytes =
-            fsm_allocation_look(fsm, view->allocation_slot)->view.size_estimate_bytes;
+        uint64_t size_bytes = allocation_at(fsm, view->allocation_slot)->view.size_estimate_bytes;
         uint64_t passed_ms = now_ms - fsm_min(now_ms, view->dispatched_at_ms);
         uint64_t written = fsm_multiply(view->granted_bytes_per_s, passed_ms) / 1000;
 
@@ -295,7 +315,7 @@ uint64_t fsm_target_writing_bytes(const struct fsm *fsm, uint32_t slot, uint64_t
 
 uint64_t fsm_target_writing_rate(const struct fsm *fsm, uint32_t slot)
 {
-    const struct target *target = fsm_target_slot(fsm, slot);
+    const struct target *target = target_find_slot(fsm, slot);
     uint64_t bytes_per_s = 0;
     size_t looked = 0;
 

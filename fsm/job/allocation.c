@@ -2,6 +2,7 @@
  * terminate.c and apply_*.c. */
 #include <malloc.h>
 
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 struct allocation *fsm_allocation_create(struct fsm *fsm, uint32_t slot, const char *id)
@@ -51,7 +52,7 @@ static void allocation_unname_nodes(struct fsm *fsm, struct allocation *allocati
 
 void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation)
 {
-    struct target *target = fsm_target_slot(fsm, allocation->view.target_slot);
+    struct target *target = target_edit(fsm, target_at(fsm, allocation->view.target_slot));
     uint32_t slot = allocation->view.slot;
 
     CHECK(!allocation->assigned);
@@ -150,7 +151,7 @@ void fsm_allocation_assign(struct fsm *fsm, struct allocation *allocation)
 {
     CHECK(!allocation->assigned);
     for (uint32_t i = 0; i < allocation->view.node_count; i++) {
-        struct node *node = fsm_node_slot(fsm, allocation->view.nodes[i].node_slot);
+        struct node *node = node_edit(fsm, node_at(fsm, allocation->view.nodes[i].node_slot));
 
         list_push_back(&node->assignments, &allocation->assignments[i].in_node);
         node->view.allocation_count++;
@@ -165,7 +166,7 @@ void fsm_allocation_release(struct fsm *fsm, struct allocation *allocation)
         return;
     fsm_allocation_changed(fsm, allocation);
     for (uint32_t i = 0; i < allocation->view.node_count; i++) {
-        struct node *node = fsm_node_slot(fsm, allocation->view.nodes[i].node_slot);
+        struct node *node = node_edit(fsm, node_at(fsm, allocation->view.nodes[i].node_slot));
 
         CHECK(node->view.allocation_count > 0);
         list_remove(&allocation->assignments[i].in_node);
@@ -203,7 +204,7 @@ void fsm_allocation_part_starting(struct fsm *fsm, struct allocation *allocation
 void fsm_allocation_changed(struct fsm *fsm, const struct allocation *allocation)
 {
     for (uint32_t i = 0; allocation->assigned && i < allocation->view.node_count; i++)
-        fsm_node_changed(fsm, fsm_node_slot(fsm, allocation->view.nodes[i].node_slot));
+        fsm_node_changed(fsm, node_edit(fsm, node_at(fsm, allocation->view.nodes[i].node_slot)));
 }
 
 static uint64_t allocation_due_ms(const struct fsm *fsm, const struct allocation *allocation)

@@ -1,5 +1,6 @@
 /* Commands about allocations: register, update, end, restart. Rows S1-080, F-008, F-015, F-016,
  * R-002, P-001. */
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 #include <malloc.h>
@@ -13,7 +14,7 @@ static enum fsm_status shares_check(struct fsm *fsm, size_t count, fsm_share_mes
     uint32_t unknown = 0;
 
     for (size_t i = 0; i < count; i++)
-        unknown += fsm_node_record(fsm, messages[i]->node_id) == NULL;
+        unknown += node_find_any(fsm, messages[i]->node_id) == NULL;
     outcome->current = fsm->nodes.used;
     outcome->limit = FSM_NODES_MAX;
     if (unknown > FSM_NODES_MAX - fsm->nodes.used)
@@ -27,7 +28,7 @@ static void shares_fill(struct fsm *fsm, struct fsm_node_share *shares, size_t c
                         fsm_share_message **messages)
 {
     for (size_t i = 0; i < count; i++) {
-        struct node *node = fsm_node_get(fsm, messages[i]->node_id);
+        struct node *node = node_edit(fsm, node_find(fsm, messages[i]->node_id));
 
         if (node == NULL)
             node = fsm_node_make(fsm, messages[i]->node_id);
@@ -46,12 +47,12 @@ static void shares_take(struct fsm *fsm, struct allocation *allocation, size_t c
     fsm_allocation_sum_shares(allocation);
 }
 
-static struct target *register_target(struct fsm *fsm, const char *id)
+static const struct target *register_target(struct fsm *fsm, const char *id)
 {
     if (id[0] != '\0')
-        return fsm_target_get(fsm, id);
+        return target_find(fsm, id);
     for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
-        struct target *target = fsm_target_slot(fsm, slot);
+        const struct target *target = target_find_slot(fsm, slot);
 
         if (target != NULL && target->view.is_default)
             return target;
@@ -85,7 +86,7 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
     struct allocation *allocation;
     enum fsm_status status;
 
-    if (fsm_allocation_named(fsm, spec->allocation_id) != NULL)
+    if (allocation_find(fsm, spec->allocation_id) != NULL)
         return FSM_ALLOCATION_EXISTS;
     if (target == NULL)
         return FSM_TARGET_NOT_FOUND;
@@ -120,13 +121,13 @@ static bool update_nodes_leave(struct fsm *fsm, const struct allocation *allocat
     uint64_t stamp = ++fsm->stamp;
 
     for (size_t i = 0; i < request->n_nodes; i++) {
-        struct node *node = fsm_node_get(fsm, request->nodes[i]->node_id);
+        struct node *node = node_edit(fsm, node_find(fsm, request->nodes[i]->node_id));
 
         if (node != NULL)
             node->stamp = stamp;
     }
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
-        if (fsm_node_look(fsm, allocation->view.nodes[i].node_slot)->stamp != stamp)
+        if (node_at(fsm, allocation->view.nodes[i].node_slot)->stamp != stamp)
             return true;
     return false;
 }
@@ -153,7 +154,7 @@ static enum fsm_status update_joins_check(const struct fsm *fsm,
     if (last == NULL || last->shard_count != 1 || runs_on(allocation, last->shards[0].node_slot))
         return FSM_OK;
     for (size_t i = 0; i < request->n_nodes; i++) {
-        const struct node *node = fsm_node_record(fsm, request->nodes[i]->node_id);
+        const struct node *node = node_find_any(fsm, request->nodes[i]->node_id);
 
         if (node != NULL && node->view.slot == last->shards[0].node_slot)
             joins = i + 1;
@@ -173,7 +174,7 @@ static bool update_nodes_pending(const struct fsm *fsm, const struct allocation 
     if (allocation->view.next_count != request->n_nodes)
         return false;
     for (size_t i = 0; i < request->n_nodes; i++) {
-        const struct node *node = fsm_node_named(fsm, request->nodes[i]->node_id);
+        const struct node *node = node_find(fsm, request->nodes[i]->node_id);
 
         if (node == NULL || allocation->view.next[i].node_slot != node->view.slot)
             return false;
@@ -186,7 +187,7 @@ static enum fsm_status update_nodes_now(struct fsm *fsm, struct allocation *allo
                                         const Ckpt__V1__UpdateAllocationRequest *request,
                                         bool leave)
 {
-    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
     struct fsm_node_share *next;
 
     if (active != NULL && fsm_checkpoint_writes(active)) {
@@ -269,7 +270,8 @@ enum fsm_status fsm_apply_update(struct fsm *fsm, const fsm_command *command,
                                  struct fsm_outcome *outcome)
 {
     const Ckpt__V1__UpdateAllocationRequest *request = command->update_allocation;
-    struct allocation *allocation = fsm_allocation_get(fsm, request->allocation_id);
+    struct allocation *allocation =
+        allocation_edit(fsm, allocation_find(fsm, request->allocation_id));
     struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_UPDATED};
     enum fsm_status status;
 
@@ -322,7 +324,8 @@ enum fsm_status fsm_apply_end(struct fsm *fsm, const fsm_command *command,
                               struct fsm_outcome *outcome)
 {
     const Ckpt__V1__EndAllocationRequest *request = command->end_allocation;
-    struct allocation *allocation = fsm_allocation_get(fsm, request->allocation_id);
+    struct allocation *allocation =
+        allocation_edit(fsm, allocation_find(fsm, request->allocation_id));
     struct fsm_plan plan = {0, ENDS(COMPLETED), CKPT__V1__REASON__REASON_NONE};
 
     if (allocation == NULL)
@@ -385,8 +388,8 @@ static enum fsm_status restart_nodes_check(struct fsm *fsm, const struct allocat
 
     for (size_t i = 0; i < count; i++) {
         const struct node *node = request->n_nodes > 0
-                                      ? fsm_node_named(fsm, request->nodes[i]->node_id)
-                                      : fsm_node_look(fsm, allocation->view.nodes[i].node_slot);
+                                      ? node_find(fsm, request->nodes[i]->node_id)
+                                      : node_at(fsm, allocation->view.nodes[i].node_slot);
 
         outcome->current = i + 1;
         outcome->limit = count;
@@ -402,7 +405,8 @@ enum fsm_status fsm_apply_restart(struct fsm *fsm, const fsm_command *command,
                                   struct fsm_outcome *outcome)
 {
     const Ckpt__V1__RestartAllocationRequest *request = command->restart_allocation;
-    struct allocation *allocation = fsm_allocation_get(fsm, request->allocation_id);
+    struct allocation *allocation =
+        allocation_edit(fsm, allocation_find(fsm, request->allocation_id));
     uint32_t old_count;
     enum fsm_status status;
 
@@ -412,7 +416,7 @@ enum fsm_status fsm_apply_restart(struct fsm *fsm, const fsm_command *command,
     if (allocation->expired || allocation->assigned ||
         !fsm_allocation_move_allowed(allocation->view.state, ENDS(STARTING)))
         return FSM_NOT_RESTARTABLE;
-    if (fsm_target_at(fsm, allocation->view.target_slot) == NULL)
+    if (fsm_target_find_slot(fsm, allocation->view.target_slot) == NULL)
         return FSM_TARGET_NOT_FOUND; /* it was removed when this one had failed */
     status = restart_nodes_check(fsm, allocation, request, outcome);
     if (status != FSM_OK)

@@ -1,4 +1,5 @@
 /* Commands about checkpoints: request, cancel, migrate, decisions, grants, collected. */
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 #define AFTER(name)   CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_##name
@@ -8,7 +9,8 @@ enum fsm_status fsm_apply_request_checkpoint(struct fsm *fsm, const fsm_command 
                                              struct fsm_outcome *outcome)
 {
     const Ckpt__V1__RequestCheckpointRequest *request = command->request_checkpoint;
-    struct allocation *allocation = fsm_allocation_get(fsm, request->allocation_id);
+    struct allocation *allocation =
+        allocation_edit(fsm, allocation_find(fsm, request->allocation_id));
     struct checkpoint_ask ask = {.purpose = request->purpose, .after = request->after};
 
     if (allocation == NULL)
@@ -25,7 +27,7 @@ enum fsm_status fsm_apply_migration(struct fsm *fsm, const fsm_command *command,
                                     struct fsm_outcome *outcome)
 {
     struct allocation *allocation =
-        fsm_allocation_get(fsm, command->request_migration->allocation_id);
+        allocation_edit(fsm, allocation_find(fsm, command->request_migration->allocation_id));
     struct checkpoint_ask ask = {.purpose = PURPOSE(MIGRATE), .after = AFTER(MIGRATE)};
 
     if (allocation == NULL)
@@ -37,7 +39,7 @@ enum fsm_status fsm_apply_cancel(struct fsm *fsm, const fsm_command *command,
                                  struct fsm_outcome *outcome)
 {
     struct checkpoint *checkpoint =
-        fsm_registry_find(fsm, command->cancel_checkpoint->checkpoint_id);
+        checkpoint_edit(fsm, checkpoint_find(fsm, command->cancel_checkpoint->checkpoint_id));
     struct allocation *allocation;
 
     if (checkpoint == NULL)
@@ -47,7 +49,7 @@ enum fsm_status fsm_apply_cancel(struct fsm *fsm, const fsm_command *command,
         outcome->current = checkpoint->view.state;
         return FSM_CHECKPOINT_ENDED;
     }
-    allocation = fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
+    allocation = allocation_edit(fsm, allocation_at(fsm, checkpoint->view.allocation_slot));
     fsm_checkpoint_end(fsm, checkpoint, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_CANCELLED,
                        CKPT__V1__REASON__REASON_CANCELLED_BY_REQUEST);
     if (!allocation->view.terminating) {
@@ -83,7 +85,7 @@ static bool decision_too_soon(const struct fsm *fsm, const struct fsm_allocation
 static bool decision_may_move(const struct fsm *fsm, const struct fsm_allocation *view,
                               const Ckpt__Log__V1__Decision *decision)
 {
-    const struct node *spare = fsm_node_named(fsm, decision->spare_node_id);
+    const struct node *spare = node_find(fsm, decision->spare_node_id);
 
     return spare != NULL && !fsm_move_too_soon(fsm, view) &&
            spare->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY &&
@@ -96,7 +98,7 @@ static bool decision_may_move(const struct fsm *fsm, const struct fsm_allocation
 static bool decision_hurries(const struct fsm *fsm, const struct allocation *allocation,
                              const Ckpt__Log__V1__Decision *decision)
 {
-    const struct checkpoint *active = fsm_checkpoint_look_active(fsm, allocation);
+    const struct checkpoint *active = checkpoint_find_active(fsm, allocation);
 
     return decision->purpose == PURPOSE(WALLTIME) && decision->after <= AFTER(CONTINUE) &&
            active != NULL && active->view.after == AFTER(CONTINUE) &&
@@ -125,7 +127,7 @@ static bool decision_holds(const struct fsm *fsm, const struct allocation *alloc
     if (decision->purpose == PURPOSE(PREEMPT) && !fsm_victim_allowed(fsm, allocation))
         return false;
     return !decision_too_soon(fsm, view, decision->purpose) &&
-           fsm_target_slot(fsm, view->target_slot)->view.available;
+           target_at(fsm, view->target_slot)->view.available;
 }
 
 static bool decision_apply(struct fsm *fsm, const Ckpt__Log__V1__Decision *decision,
@@ -136,9 +138,9 @@ static bool decision_apply(struct fsm *fsm, const Ckpt__Log__V1__Decision *decis
     struct checkpoint_ask ask = {decision->purpose, decision->after, decision->terms,
                                  decision->priority_gpu_ms_per_gb};
 
-    if (!decision_holds(fsm, fsm_allocation_named(fsm, decision->allocation_id), decision))
+    if (!decision_holds(fsm, allocation_find(fsm, decision->allocation_id), decision))
         return false;
-    allocation = fsm_allocation_get(fsm, decision->allocation_id);
+    allocation = allocation_edit(fsm, allocation_find(fsm, decision->allocation_id));
     if (ask.purpose == PURPOSE(UNSPECIFIED))
         ask.purpose = PURPOSE(PERIODIC);
     if (ask.purpose == PURPOSE(PREEMPT))
@@ -148,7 +150,8 @@ static bool decision_apply(struct fsm *fsm, const Ckpt__Log__V1__Decision *decis
     if (ask.after == AFTER(UNSPECIFIED))
         ask.after = AFTER(CONTINUE);
     if (allocation->view.active_checkpoint_id != 0) {
-        fsm_checkpoint_hurry(fsm, fsm_checkpoint_active(fsm, allocation), &ask);
+        fsm_checkpoint_hurry(fsm, checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation)),
+                             &ask);
         allocation->view.walltime_asked = true;
         outcome->checkpoint_id = allocation->view.active_checkpoint_id;
         return true;
@@ -160,8 +163,8 @@ static bool decision_apply(struct fsm *fsm, const Ckpt__Log__V1__Decision *decis
     if (decision->inputs != NULL)
         shared = fsm_basis_of(fsm, basis);
     if (shared != NULL)
-        fsm_checkpoint_set_inputs(fsm_checkpoint_active(fsm, allocation), shared, fsm->index,
-                                  fsm->term, decision->inputs);
+        fsm_checkpoint_set_inputs(checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation)),
+                                  shared, fsm->index, fsm->term, decision->inputs);
     return true;
 }
 
@@ -184,7 +187,8 @@ enum fsm_status fsm_apply_decisions(struct fsm *fsm, const fsm_command *command,
 static enum fsm_status grant_apply(struct fsm *fsm, const Ckpt__Log__V1__Grant *grant,
                                    struct fsm_outcome *outcome)
 {
-    struct checkpoint *checkpoint = fsm_registry_find(fsm, grant->checkpoint_id);
+    struct checkpoint *checkpoint =
+        checkpoint_edit(fsm, checkpoint_find(fsm, grant->checkpoint_id));
     const struct target *target;
     bool bypass;
 
@@ -197,7 +201,7 @@ static enum fsm_status grant_apply(struct fsm *fsm, const Ckpt__Log__V1__Grant *
     if (fsm_checkpoint_writes(checkpoint) || checkpoint->view.retry_at_ms != 0 ||
         fsm_checkpoint_held(fsm, checkpoint))
         return FSM_CHECKPOINT_ACTIVE;
-    target = fsm_target_slot(fsm, checkpoint->view.target_slot);
+    target = target_at(fsm, checkpoint->view.target_slot);
     if (!target->view.available)
         return FSM_STORAGE_UNAVAILABLE;
     outcome->current = target->budgeted_bytes_per_s + grant->bytes_per_s;

@@ -11,6 +11,7 @@
  *          node (NodeRunning), when that was said after the last report that was taken and before
  *          any other.
  */
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 #define KIND(name)   CKPT__V1__REPORT_KIND__REPORT_KIND_##name
@@ -133,7 +134,8 @@ static void report_mark_exited(const struct report *report, bool exited)
 static void report_restarting_alone(struct fsm *fsm, const struct report *report)
 {
     struct fsm_allocation *view = &report->allocation->view;
-    struct checkpoint *active = fsm_checkpoint_active(fsm, report->allocation);
+    struct checkpoint *active =
+        checkpoint_edit(fsm, checkpoint_find_active(fsm, report->allocation));
 
     view->restart_count++;
     fsm_ledger_part_died(fsm, report->allocation);
@@ -370,7 +372,7 @@ enum fsm_status fsm_apply_node_report(struct fsm *fsm, const fsm_command *comman
 {
     const Ckpt__V1__AgentReport *message = command->node_report->report;
     struct report report = {.message = message,
-                            .node = fsm_node_get(fsm, command->node_report->node_id)};
+                            .node = node_edit(fsm, node_find(fsm, command->node_report->node_id))};
     enum fsm_status status;
 
     if (report.node == NULL) {
@@ -384,8 +386,8 @@ enum fsm_status fsm_apply_node_report(struct fsm *fsm, const fsm_command *comman
         return FSM_STALE_REPORT;
     }
     report.node->view.last_report_sequence = message->sequence;
-    report.allocation = fsm_allocation_get(fsm, message->allocation_id);
-    report.checkpoint = fsm_registry_find(fsm, message->checkpoint_id);
+    report.allocation = allocation_edit(fsm, allocation_find(fsm, message->allocation_id));
+    report.checkpoint = checkpoint_edit(fsm, checkpoint_find(fsm, message->checkpoint_id));
     outcome->checkpoint_id = message->checkpoint_id;
     if (report_of_earlier_life(&report, outcome)) {
         if (message->kind == KIND(APPLICATION_STARTED)) /* whatever life it is of, it lives there */
@@ -404,7 +406,7 @@ enum fsm_status fsm_apply_node_report(struct fsm *fsm, const fsm_command *comman
  * before. */
 static void report_runs(struct fsm *fsm, struct node *node, const Ckpt__Log__V1__RunningPart *item)
 {
-    struct allocation *allocation = fsm_allocation_get(fsm, item->allocation_id);
+    struct allocation *allocation = allocation_edit(fsm, allocation_find(fsm, item->allocation_id));
 
     if (allocation == NULL || !fsm_part_awaits(&allocation->view, node->view.slot, item->life))
         return;
@@ -418,7 +420,7 @@ enum fsm_status fsm_apply_node_running(struct fsm *fsm, const fsm_command *comma
                                        struct fsm_outcome *outcome)
 {
     const Ckpt__Log__V1__NodeRunning *seen = command->node_running;
-    struct node *node = fsm_node_get(fsm, seen->node_id);
+    struct node *node = node_edit(fsm, node_find(fsm, seen->node_id));
 
     if (node == NULL)
         return FSM_NODE_NOT_FOUND;

@@ -8,6 +8,7 @@
  */
 #include <malloc.h>
 
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 static uint32_t basis_hash(const Ckpt__Log__V1__DecisionBasis *message)
@@ -30,11 +31,6 @@ static bool basis_equal(const void *item, const char *key)
            view->policy_count == message->n_policy &&
            memcmp(view->policy, message->policy, message->n_policy * sizeof(uint64_t)) == 0 &&
            strcmp(view->names, message->names) == 0;
-}
-
-struct basis *fsm_basis_slot(const struct fsm *fsm, uint32_t slot)
-{
-    return fsm_pool_at(&fsm->bases, slot);
 }
 
 struct basis *fsm_basis_create(struct fsm *fsm, uint32_t slot,
@@ -105,7 +101,7 @@ void fsm_basis_release(struct fsm *fsm, struct basis *basis)
 void fsm_bases_free(struct fsm *fsm)
 {
     for (uint32_t slot = 0; slot < fsm->bases.slot_end; slot++) {
-        struct basis *basis = fsm_basis_slot(fsm, slot);
+        struct basis *basis = basis_edit(fsm, basis_find_slot(fsm, slot));
 
         CHECK(basis == NULL || basis->reference_count == 0);
         if (basis != NULL)

@@ -10,6 +10,7 @@
  *          target's list, by id.
  * Units    a target's granted_bytes_per_s is the sum over DISPATCHED and WRITING.
  */
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 #include <malloc.h>
@@ -37,7 +38,7 @@ struct checkpoint *fsm_checkpoint_create(struct fsm *fsm, uint64_t id,
 /* Called when the target slot is final. */
 void fsm_checkpoint_link(struct fsm *fsm, struct checkpoint *checkpoint)
 {
-    struct target *target = fsm_target_slot(fsm, checkpoint->view.target_slot);
+    struct target *target = target_edit(fsm, target_at(fsm, checkpoint->view.target_slot));
 
     target->checkpoint_count++;
     target->folder_count += fsm_checkpoint_has_folder(checkpoint);
@@ -60,8 +61,9 @@ static void checkpoint_unname_nodes(struct fsm *fsm, const struct checkpoint *ch
 
 void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint)
 {
-    struct allocation *allocation = fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
-    struct target *target = fsm_target_slot(fsm, checkpoint->view.target_slot);
+    struct allocation *allocation =
+        allocation_edit(fsm, allocation_at(fsm, checkpoint->view.allocation_slot));
+    struct target *target = target_edit(fsm, target_at(fsm, checkpoint->view.target_slot));
     union {
         const Ckpt__V1__DecisionTerms *constant;
         Ckpt__V1__DecisionTerms *changing;
@@ -248,7 +250,7 @@ static void checkpoint_upgrade(struct fsm *fsm, struct checkpoint *checkpoint,
     checkpoint_skip_backoff(fsm, checkpoint, ask);
     if (ask->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT && fsm_checkpoint_writes(checkpoint))
         fsm_checkpoint_begin_stop(fsm, checkpoint, checkpoint->view.deadline_ms);
-    fsm_allocation_changed(fsm, fsm_allocation_look(fsm, checkpoint->view.allocation_slot));
+    fsm_allocation_changed(fsm, allocation_at(fsm, checkpoint->view.allocation_slot));
 }
 
 /* It keeps its place among those that wait, and the decision that made it. */
@@ -259,7 +261,7 @@ void fsm_checkpoint_hurry(struct fsm *fsm, struct checkpoint *checkpoint,
     checkpoint_skip_backoff(fsm, checkpoint, ask);
     if (fsm_checkpoint_put_off(&checkpoint->view)) {
         checkpoint->hurried = true;
-        fsm_allocation_changed(fsm, fsm_allocation_look(fsm, checkpoint->view.allocation_slot));
+        fsm_allocation_changed(fsm, allocation_at(fsm, checkpoint->view.allocation_slot));
     }
     checkpoint->view.priority_gpu_ms_per_gb =
         fsm_max(checkpoint->view.priority_gpu_ms_per_gb, checkpoint_priority(ask));
@@ -291,7 +293,7 @@ static enum fsm_status checkpoint_refusal(const struct fsm *fsm,
     if (view->active_checkpoint_id != 0 &&
         ask->after == CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE)
         return FSM_CHECKPOINT_ACTIVE;
-    if (!fsm_target_slot(fsm, view->target_slot)->view.available)
+    if (!target_at(fsm, view->target_slot)->view.available)
         return FSM_STORAGE_UNAVAILABLE;
     if (fsm_part_finished(fsm, view)) {
         outcome->current = allocation->exited_count;
@@ -310,7 +312,7 @@ static enum fsm_status checkpoint_refusal(const struct fsm *fsm,
 enum fsm_status fsm_checkpoint_ask(struct fsm *fsm, struct allocation *allocation,
                                    const struct checkpoint_ask *ask, struct fsm_outcome *outcome)
 {
-    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
     enum fsm_status status = checkpoint_refusal(fsm, allocation, ask, outcome);
 
     if (status != FSM_OK)
@@ -337,7 +339,7 @@ enum fsm_status fsm_checkpoint_ask(struct fsm *fsm, struct allocation *allocatio
 static void checkpoint_take_grant(struct fsm *fsm, struct checkpoint *checkpoint,
                                   uint64_t bytes_per_s, bool bypass)
 {
-    struct target *target = fsm_target_slot(fsm, checkpoint->view.target_slot);
+    struct target *target = target_edit(fsm, target_at(fsm, checkpoint->view.target_slot));
 
     checkpoint->view.granted_bytes_per_s = bytes_per_s;
     checkpoint->bypass_budget = bypass;
@@ -348,7 +350,7 @@ static void checkpoint_take_grant(struct fsm *fsm, struct checkpoint *checkpoint
 
 static void checkpoint_give_grant(struct fsm *fsm, struct checkpoint *checkpoint)
 {
-    struct target *target = fsm_target_slot(fsm, checkpoint->view.target_slot);
+    struct target *target = target_edit(fsm, target_at(fsm, checkpoint->view.target_slot));
     uint64_t bytes_per_s = checkpoint->view.granted_bytes_per_s;
 
     CHECK(target->view.granted_bytes_per_s >= bytes_per_s);
@@ -385,14 +387,14 @@ void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
                              const Ckpt__Log__V1__Grant *grant, bool bypass)
 {
     struct fsm_checkpoint *view = &checkpoint->view;
-    const struct allocation *allocation = fsm_allocation_look(fsm, view->allocation_slot);
+    const struct allocation *allocation = allocation_at(fsm, view->allocation_slot);
     uint64_t timeout_ms =
         grant->timeout_ms != 0 ? grant->timeout_ms : fsm_checkpoint_timeout_ms(fsm, allocation);
 
     CHECK(view->state == STATE(REQUESTED));
     CHECK(view->retry_at_ms == 0);
     if (!fsm_checkpoint_has_folder(checkpoint))
-        fsm_target_slot(fsm, view->target_slot)->folder_count++;
+        target_edit(fsm, target_at(fsm, view->target_slot))->folder_count++;
     checkpoint_take_grant(fsm, checkpoint, grant->bytes_per_s, bypass);
     fsm_checkpoint_clear_shards(checkpoint);
     view->attempt++;
@@ -423,7 +425,7 @@ void fsm_checkpoint_pause(struct fsm *fsm, struct checkpoint *checkpoint)
     fsm_checkpoint_move(fsm, checkpoint, STATE(PAUSED),
                         CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE);
     fsm_checkpoint_arm(fsm, checkpoint);
-    fsm_allocation_changed(fsm, fsm_allocation_look(fsm, checkpoint->view.allocation_slot));
+    fsm_allocation_changed(fsm, allocation_at(fsm, checkpoint->view.allocation_slot));
 }
 
 void fsm_checkpoint_resume(struct fsm *fsm, struct checkpoint *checkpoint)
@@ -438,7 +440,8 @@ void fsm_checkpoint_resume(struct fsm *fsm, struct checkpoint *checkpoint)
 
 void fsm_checkpoint_leave_active(struct fsm *fsm, struct checkpoint *checkpoint)
 {
-    struct allocation *allocation = fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
+    struct allocation *allocation =
+        allocation_edit(fsm, allocation_at(fsm, checkpoint->view.allocation_slot));
 
     CHECK(allocation->view.active_checkpoint_id == checkpoint->view.id);
     checkpoint_give_grant(fsm, checkpoint);
@@ -468,12 +471,15 @@ void fsm_checkpoint_end(struct fsm *fsm, struct checkpoint *checkpoint,
     fsm_checkpoint_leave_active(fsm, checkpoint);
     if (checkpoint_failed_itself(state, reason)) {
         fsm_calibrate_ended(fsm, checkpoint, false);
-        fsm_learn_outcome(&fsm_allocation_slot(fsm, checkpoint->view.allocation_slot)->view, false);
+        fsm_learn_outcome(
+            &allocation_edit(fsm, allocation_at(fsm, checkpoint->view.allocation_slot))->view,
+            false);
     }
     fsm_checkpoint_move(fsm, checkpoint, state, reason);
     if (checkpoint->view.attempt == 0) /* it has no folder */
         fsm_checkpoint_drop_inputs(fsm, checkpoint);
-    fsm_retention_review(fsm, fsm_allocation_slot(fsm, checkpoint->view.allocation_slot));
+    fsm_retention_review(
+        fsm, allocation_edit(fsm, allocation_at(fsm, checkpoint->view.allocation_slot)));
     fsm_checkpoint_arm(fsm, checkpoint);
 }
 
@@ -486,7 +492,7 @@ void fsm_checkpoint_retry(struct fsm *fsm, struct checkpoint *checkpoint, Ckpt__
     checkpoint->view.retry_at_ms = retry_at_ms;
     fsm_checkpoint_move(fsm, checkpoint, STATE(REQUESTED), reason);
     fsm_checkpoint_arm(fsm, checkpoint);
-    fsm_allocation_changed(fsm, fsm_allocation_look(fsm, checkpoint->view.allocation_slot));
+    fsm_allocation_changed(fsm, allocation_at(fsm, checkpoint->view.allocation_slot));
 }
 
 /* The attempts that agents began under the old epoch are not all known here: only a new id is
@@ -494,7 +500,8 @@ void fsm_checkpoint_retry(struct fsm *fsm, struct checkpoint *checkpoint, Ckpt__
  * terminated ends with it. */
 void fsm_checkpoint_renew(struct fsm *fsm, struct checkpoint *old)
 {
-    struct allocation *allocation = fsm_allocation_slot(fsm, old->view.allocation_slot);
+    struct allocation *allocation =
+        allocation_edit(fsm, allocation_at(fsm, old->view.allocation_slot));
     struct checkpoint_ask ask = {old->view.purpose, old->view.after, old->view.terms,
                                  old->view.priority_gpu_ms_per_gb};
     bool paused = old->view.state == STATE(PAUSED);
@@ -507,10 +514,11 @@ void fsm_checkpoint_renew(struct fsm *fsm, struct checkpoint *old)
     fsm_checkpoint_move_inputs(old, &inputs_of);
     fsm_checkpoint_end(fsm, old, STATE(SUPERSEDED), CKPT__V1__REASON__REASON_NEW_EPOCH);
     checkpoint_new(fsm, allocation, &ask);
-    fsm_checkpoint_active(fsm, allocation)->view.priority_gpu_ms_per_gb =
+    checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation))->view.priority_gpu_ms_per_gb =
         ask.priority_gpu_ms_per_gb; /* which its purpose need not tell */
-    fsm_checkpoint_move_inputs(&inputs_of, fsm_checkpoint_active(fsm, allocation));
+    fsm_checkpoint_move_inputs(&inputs_of,
+                               checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation)));
     fsm_preemption_renewed(fsm, allocation);
     if (paused)
-        fsm_checkpoint_pause(fsm, fsm_checkpoint_active(fsm, allocation));
+        fsm_checkpoint_pause(fsm, checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation)));
 }

@@ -1,6 +1,7 @@
 /* Questions about a job and its checkpoints that change nothing. Files that otherwise know nothing
  * of each other ask them: what decides about a job (victim_rules.c, preemption.c) and what carries
  * it out (checkpoint.c, terminate.c, scale.c). */
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 #define STATE(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
@@ -20,8 +21,7 @@ bool fsm_checkpoint_put_off(const struct fsm_checkpoint *view)
 /* Its allocation is being ended; or nodes are leaving it, and it will be of those that stay. */
 bool fsm_checkpoint_held(const struct fsm *fsm, const struct checkpoint *checkpoint)
 {
-    const struct fsm_allocation *view =
-        &fsm_allocation_look(fsm, checkpoint->view.allocation_slot)->view;
+    const struct fsm_allocation *view = &allocation_at(fsm, checkpoint->view.allocation_slot)->view;
 
     return view->terminating || view->leaving ||
            view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING;
@@ -30,29 +30,6 @@ bool fsm_checkpoint_held(const struct fsm *fsm, const struct checkpoint *checkpo
 bool fsm_checkpoint_has_folder(const struct checkpoint *checkpoint)
 {
     return checkpoint->view.attempt > 0 && !checkpoint->collected;
-}
-
-struct checkpoint *fsm_checkpoint_active(struct fsm *fsm, const struct allocation *allocation)
-{
-    struct checkpoint *active;
-
-    if (allocation->view.active_checkpoint_id == 0)
-        return NULL;
-    active = fsm_registry_find(fsm, allocation->view.active_checkpoint_id);
-    CHECK(active != NULL);
-    return active;
-}
-
-const struct checkpoint *fsm_checkpoint_look_active(const struct fsm *fsm,
-                                                    const struct allocation *allocation)
-{
-    const struct checkpoint *active;
-
-    if (allocation->view.active_checkpoint_id == 0)
-        return NULL;
-    active = fsm_registry_look(fsm, allocation->view.active_checkpoint_id);
-    CHECK(active != NULL);
-    return active;
 }
 
 /* Declared or the policy's, never below twice the learned write time (decision 4). */
@@ -71,18 +48,18 @@ uint64_t fsm_checkpoint_timeout_ms(const struct fsm *fsm, const struct allocatio
  * would write now. An attempt that is under way may have what it needs. */
 bool fsm_part_finished(const struct fsm *fsm, const struct fsm_allocation *view)
 {
-    const struct allocation *allocation = fsm_allocation_look(fsm, view->slot);
+    const struct allocation *allocation = allocation_at(fsm, view->slot);
     const struct checkpoint *active;
 
     if (allocation->exited_count == 0)
         return false;
-    active = fsm_checkpoint_look_active(fsm, allocation);
+    active = checkpoint_find_active(fsm, allocation);
     return active == NULL || !fsm_checkpoint_writes(active);
 }
 
 bool fsm_move_too_soon(const struct fsm *fsm, const struct fsm_allocation *view)
 {
-    const struct allocation *allocation = fsm_allocation_look(fsm, view->slot);
+    const struct allocation *allocation = allocation_at(fsm, view->slot);
     const struct checkpoint *newest =
         LIST_ITEM(allocation->checkpoints.previous, struct checkpoint, in_allocation);
 

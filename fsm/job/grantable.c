@@ -8,6 +8,7 @@
  */
 #include <malloc.h>
 
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 #include "src/base/heap.h"
 
@@ -99,8 +100,7 @@ static void scan_visit(const struct fsm *fsm, struct fsm_grantable_scan *scan,
         return;
     sum->count++;
     sum->bytes = fsm_add(
-        sum->bytes,
-        fsm_allocation_look(fsm, checkpoint->view.allocation_slot)->view.size_estimate_bytes);
+        sum->bytes, allocation_at(fsm, checkpoint->view.allocation_slot)->view.size_estimate_bytes);
     if (fsm_grant_weighed(&checkpoint->view))
         sum->price_gpu_ms_per_gb =
             fsm_max(sum->price_gpu_ms_per_gb, fsm_grant_priority(fsm, &checkpoint->view));
@@ -114,7 +114,7 @@ static void scan_visit(const struct fsm *fsm, struct fsm_grantable_scan *scan,
 static const struct list *scan_resume(const struct fsm *fsm, const struct target *target,
                                       const struct fsm_grantable_scan *scan, size_t *visits)
 {
-    const struct checkpoint *at = fsm_registry_look(fsm, scan->after_id);
+    const struct checkpoint *at = checkpoint_find(fsm, scan->after_id);
 
     if (scan->after_id == 0)
         return target->active.next;
@@ -137,7 +137,7 @@ static void scan_next_target(struct fsm_grantable_scan *scan)
 
 static size_t scan_target(const struct fsm *fsm, struct fsm_grantable_scan *scan, size_t left)
 {
-    const struct target *target = fsm_target_slot(fsm, scan->target_slot);
+    const struct target *target = target_find_slot(fsm, scan->target_slot);
     const struct list *at;
     size_t visits = 0;
 
@@ -196,10 +196,10 @@ bool fsm_grantable_step(const struct fsm *fsm, struct fsm_grantable_scan *scan, 
 
 bool fsm_grant_possible(const struct fsm *fsm, uint64_t id)
 {
-    const struct checkpoint *checkpoint = fsm_registry_look(fsm, id);
+    const struct checkpoint *checkpoint = checkpoint_find(fsm, id);
 
     return checkpoint != NULL && grantable(fsm, checkpoint) &&
-           fsm_target_slot(fsm, checkpoint->view.target_slot)->view.available;
+           target_at(fsm, checkpoint->view.target_slot)->view.available;
 }
 
 size_t fsm_grantable(const struct fsm *fsm, uint64_t *ret_ids, size_t max)

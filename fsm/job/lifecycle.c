@@ -16,6 +16,7 @@
  *                  +--- restart of a SUSPENDED, REQUEUED or FAILED one
  *   STARTING and RUNNING may also end as each of the four without a checkpoint.
  */
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 #define C(name) (1u << CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name)
@@ -96,7 +97,7 @@ void fsm_checkpoint_set_detail(struct fsm *fsm, struct checkpoint *checkpoint, c
 
 void fsm_checkpoint_adopt(struct fsm *fsm, const struct checkpoint *checkpoint)
 {
-    struct target *target = fsm_target_slot(fsm, checkpoint->view.target_slot);
+    struct target *target = target_edit(fsm, target_at(fsm, checkpoint->view.target_slot));
 
     fsm->checkpoints_by_state[checkpoint->view.state]++;
     if (checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED)
@@ -105,7 +106,7 @@ void fsm_checkpoint_adopt(struct fsm *fsm, const struct checkpoint *checkpoint)
 
 void fsm_checkpoint_forget(struct fsm *fsm, const struct checkpoint *checkpoint)
 {
-    struct target *target = fsm_target_slot(fsm, checkpoint->view.target_slot);
+    struct target *target = target_edit(fsm, target_at(fsm, checkpoint->view.target_slot));
 
     if (checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_UNSPECIFIED)
         return;
@@ -119,7 +120,7 @@ void fsm_checkpoint_move(struct fsm *fsm, struct checkpoint *checkpoint,
                          Ckpt__V1__CheckpointState to, Ckpt__V1__Reason reason)
 {
     struct fsm_checkpoint *view = &checkpoint->view;
-    const struct allocation *allocation = fsm_allocation_look(fsm, view->allocation_slot);
+    const struct allocation *allocation = allocation_at(fsm, view->allocation_slot);
     struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_CHECKPOINT_STATE,
                               .allocation_id = allocation->view.id,
                               .checkpoint_id = view->id,
@@ -153,7 +154,7 @@ bool fsm_allocation_goes_on(const struct allocation *allocation)
 void fsm_allocation_adopt(struct fsm *fsm, struct allocation *allocation)
 {
     struct bitmap *victims = &fsm->running_by_class[allocation->view.preemption_class];
-    struct target *target = fsm_target_slot(fsm, allocation->view.target_slot);
+    struct target *target = target_edit(fsm, target_at(fsm, allocation->view.target_slot));
 
     fsm->allocations_by_state[allocation->view.state]++;
     target->job_count++;
@@ -165,7 +166,7 @@ void fsm_allocation_adopt(struct fsm *fsm, struct allocation *allocation)
 
 void fsm_allocation_forget(struct fsm *fsm, const struct allocation *allocation)
 {
-    struct target *target = fsm_target_slot(fsm, allocation->view.target_slot);
+    struct target *target = target_edit(fsm, target_at(fsm, allocation->view.target_slot));
 
     if (allocation->view.state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED)
         return;

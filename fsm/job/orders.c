@@ -6,6 +6,7 @@
  *          terminate order stands until the node's part is done; the checkpoint order beside it
  *          stays during the grace after the walltime.
  */
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 struct order_sink {
@@ -23,7 +24,7 @@ static void order_add(struct order_sink *sink, const struct fsm_order *order)
 static void orders_of(const struct fsm *fsm, const struct assignment *part, struct order_sink *sink)
 {
     const struct allocation *allocation = part->allocation;
-    const struct checkpoint *active = fsm_checkpoint_look_active(fsm, allocation);
+    const struct checkpoint *active = checkpoint_find_active(fsm, allocation);
     struct fsm_order order = {.allocation = &allocation->view,
                               .grace_ms = fsm_allocation_grace_ms(fsm, allocation),
                               .life = allocation->view.nodes[part->share].life};
@@ -52,7 +53,7 @@ static void orders_of(const struct fsm *fsm, const struct assignment *part, stru
 size_t fsm_orders_for_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_order *ret_orders,
                            size_t max)
 {
-    const struct node *node = fsm_node_look(fsm, node_slot);
+    const struct node *node = node_find_slot(fsm, node_slot);
     struct order_sink sink = {ret_orders, max, 0};
 
     if (node == NULL)
@@ -68,7 +69,7 @@ size_t fsm_orders_for_node(const struct fsm *fsm, uint32_t node_slot, struct fsm
 size_t fsm_allocations_on_node(const struct fsm *fsm, uint32_t node_slot, uint32_t *ret_slots,
                                size_t max)
 {
-    const struct node *node = fsm_node_look(fsm, node_slot);
+    const struct node *node = node_find_slot(fsm, node_slot);
     size_t count = 0;
 
     if (node == NULL)
@@ -87,7 +88,7 @@ size_t fsm_allocations_on_node(const struct fsm *fsm, uint32_t node_slot, uint32
 size_t fsm_parts_on_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_part *ret_parts,
                          size_t max)
 {
-    const struct node *node = fsm_node_look(fsm, node_slot);
+    const struct node *node = node_find_slot(fsm, node_slot);
     size_t count = 0;
 
     if (node == NULL)

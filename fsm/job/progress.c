@@ -8,6 +8,7 @@
  *          Given up: an allocation that should stop goes on running (S3-017, S3-069), except a
  *          preempted one, which is terminated (decision 5, L4).
  */
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 #define STATE(name)  CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
@@ -23,7 +24,7 @@ static uint64_t progress_slack_ms(uint64_t timeout_ms)
 
 static struct allocation *progress_allocation(struct fsm *fsm, const struct checkpoint *checkpoint)
 {
-    return fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
+    return allocation_edit(fsm, allocation_at(fsm, checkpoint->view.allocation_slot));
 }
 
 /* The agents' timeout runs from the moment they asked, so the deadline restarts at the first

@@ -12,6 +12,7 @@
  * Shapes   expiry is never taken back: between listing and removal nothing may start to need the
  *          folder. A changed policy reaches an allocation at its next review.
  */
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 static bool retention_complete(const struct checkpoint *checkpoint)
@@ -64,7 +65,8 @@ void fsm_retention_review(struct fsm *fsm, struct allocation *allocation)
 void fsm_retention_due(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     fsm_timer_set(&fsm->timers, &checkpoint->timer, 0);
-    fsm_retention_review(fsm, fsm_allocation_slot(fsm, checkpoint->view.allocation_slot));
+    fsm_retention_review(
+        fsm, allocation_edit(fsm, allocation_at(fsm, checkpoint->view.allocation_slot)));
 }
 
 /* What leaves first when a job's list is full. */
@@ -137,7 +139,7 @@ void fsm_retention_make_room(struct fsm *fsm, struct allocation *allocation)
 /* I28: what is not expired is not taken, whoever says so. */
 enum fsm_status fsm_retention_collected(struct fsm *fsm, uint64_t checkpoint_id)
 {
-    struct checkpoint *checkpoint = fsm_registry_find(fsm, checkpoint_id);
+    struct checkpoint *checkpoint = checkpoint_edit(fsm, checkpoint_find(fsm, checkpoint_id));
     struct allocation *allocation;
 
     if (checkpoint == NULL)
@@ -148,9 +150,9 @@ enum fsm_status fsm_retention_collected(struct fsm *fsm, uint64_t checkpoint_id)
         return FSM_INVALID_ARGUMENT;
     if (checkpoint->undeleted != NULL)
         CHECK(fsm_undeleted_gone(fsm, checkpoint_id));
-    allocation = fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
+    allocation = allocation_edit(fsm, allocation_at(fsm, checkpoint->view.allocation_slot));
     list_remove(&checkpoint->queue);
-    fsm_target_slot(fsm, checkpoint->view.target_slot)->folder_count -=
+    target_edit(fsm, target_at(fsm, checkpoint->view.target_slot))->folder_count -=
         fsm_checkpoint_has_folder(checkpoint);
     checkpoint->collected = true;
     fsm_checkpoint_drop_inputs(fsm, checkpoint);
@@ -183,7 +185,7 @@ void fsm_retention_leave(struct fsm *fsm, struct allocation *allocation)
 const struct fsm_checkpoint *fsm_restart_point(const struct fsm *fsm, const char *allocation_id,
                                                uint64_t before)
 {
-    const struct allocation *allocation = fsm_allocation_named(fsm, allocation_id);
+    const struct allocation *allocation = allocation_find(fsm, allocation_id);
 
     if (allocation == NULL)
         return NULL;

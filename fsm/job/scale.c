@@ -14,6 +14,7 @@
  *          allocation goes on, or view.leaving.
  * Source   S1-080, S1-081, R-002, R-003.
  */
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 #include <malloc.h>
@@ -93,7 +94,7 @@ enum fsm_status fsm_scale_ask(struct fsm *fsm, struct allocation *allocation,
                               struct fsm_node_share *take_next, uint32_t count,
                               struct fsm_outcome *outcome)
 {
-    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
     struct checkpoint_ask ask = {.purpose = CKPT__V1__PURPOSE__PURPOSE_SCALE_DOWN,
                                  .after = CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE};
     enum fsm_status status = FSM_OK;
@@ -172,7 +173,7 @@ void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
                    const struct fsm_node_share *next, uint32_t count, Ckpt__V1__Reason reason)
 {
     struct fsm_allocation *view = &allocation->view;
-    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
     uint32_t old_count = view->node_count;
     uint32_t gpus = 0;
 
@@ -200,10 +201,10 @@ static void scale_mark(struct fsm *fsm, struct allocation *allocation)
     uint64_t stamp = ++fsm->stamp;
 
     for (uint32_t i = 0; i < allocation->view.next_count; i++)
-        fsm_node_slot(fsm, allocation->view.next[i].node_slot)->stamp = stamp;
+        node_edit(fsm, node_at(fsm, allocation->view.next[i].node_slot))->stamp = stamp;
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
         allocation->assignments[i].leaving =
-            fsm_node_look(fsm, allocation->view.nodes[i].node_slot)->stamp != stamp;
+            node_at(fsm, allocation->view.nodes[i].node_slot)->stamp != stamp;
 }
 
 void fsm_scale_adopt(struct fsm *fsm, struct allocation *allocation)
@@ -244,7 +245,8 @@ void fsm_scale_part(struct fsm *fsm, struct allocation *allocation, struct assig
 {
     CHECK(part->leaving);
     fsm_terminate_mark(fsm, allocation, part);
-    fsm_node_changed(fsm, fsm_node_slot(fsm, allocation->view.nodes[part->share].node_slot));
+    fsm_node_changed(fsm,
+                     node_edit(fsm, node_at(fsm, allocation->view.nodes[part->share].node_slot)));
     scale_settle(fsm, allocation);
 }
 
@@ -277,7 +279,7 @@ void fsm_scale_done(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Re
         if (!part->leaving)
             continue;
         gpus += view->nodes[i].gpu_count;
-        if (part->exited || fsm_node_look(fsm, view->nodes[i].node_slot)->view.state ==
+        if (part->exited || node_at(fsm, view->nodes[i].node_slot)->view.state ==
                                 CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
             fsm_terminate_mark(fsm, allocation, part);
     }

@@ -10,6 +10,7 @@
  *          ends; then the plan becomes SUSPENDED (F-013).
  * Source   decision 5; rows P-022, P-041, F-007, F-012..F-015, S1-090..S1-093.
  */
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 bool fsm_requeue_wanted(const struct allocation *allocation, bool node_failure)
@@ -37,7 +38,7 @@ void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
                         Ckpt__V1__AllocationState state, Ckpt__V1__Reason reason)
 {
     struct fsm_allocation *view = &allocation->view;
-    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
     bool preempted = state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED ||
                      reason == CKPT__V1__REASON__REASON_PREEMPTED_WITHOUT_CHECKPOINT;
 
@@ -72,7 +73,7 @@ void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
 void fsm_terminate_mark(const struct fsm *fsm, struct allocation *allocation,
                         struct assignment *part)
 {
-    const struct node *node = fsm_node_look(fsm, allocation->view.nodes[part->share].node_slot);
+    const struct node *node = node_at(fsm, allocation->view.nodes[part->share].node_slot);
 
     if (part->terminated)
         return;
@@ -86,7 +87,7 @@ void fsm_terminate_mark(const struct fsm *fsm, struct allocation *allocation,
 static void terminate_mark_gone(struct fsm *fsm, struct allocation *allocation)
 {
     for (uint32_t i = 0; i < allocation->view.node_count; i++) {
-        const struct node *node = fsm_node_look(fsm, allocation->view.nodes[i].node_slot);
+        const struct node *node = node_at(fsm, allocation->view.nodes[i].node_slot);
         struct assignment *part = &allocation->assignments[i];
 
         if (part->exited || node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
@@ -97,7 +98,7 @@ static void terminate_mark_gone(struct fsm *fsm, struct allocation *allocation)
 void fsm_terminate_begin(struct fsm *fsm, struct allocation *allocation, struct fsm_plan plan)
 {
     struct fsm_allocation *view = &allocation->view;
-    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
     bool walltime = plan.order_reason == CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED;
 
     CHECK(fsm_allocation_runs(allocation));
@@ -126,7 +127,8 @@ void fsm_terminate_begin(struct fsm *fsm, struct allocation *allocation, struct 
 void fsm_terminate_part(struct fsm *fsm, struct allocation *allocation, struct assignment *part)
 {
     fsm_terminate_mark(fsm, allocation, part);
-    fsm_node_changed(fsm, fsm_node_slot(fsm, allocation->view.nodes[part->share].node_slot));
+    fsm_node_changed(fsm,
+                     node_edit(fsm, node_at(fsm, allocation->view.nodes[part->share].node_slot)));
     fsm_terminate_settle(fsm, allocation);
 }
 
@@ -140,7 +142,8 @@ void fsm_terminate_again(struct fsm *fsm, struct allocation *allocation, struct 
     part->terminated = false;
     part->away = false;
     allocation->terminated_count--;
-    fsm_node_changed(fsm, fsm_node_slot(fsm, allocation->view.nodes[part->share].node_slot));
+    fsm_node_changed(fsm,
+                     node_edit(fsm, node_at(fsm, allocation->view.nodes[part->share].node_slot)));
 }
 
 /* One part is gone already: its node, or its application, which did not finish. */
@@ -161,7 +164,7 @@ bool fsm_terminate_finished(const struct allocation *allocation)
 
 void fsm_terminate_settle(struct fsm *fsm, struct allocation *allocation)
 {
-    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
     bool may_complete = active != NULL && fsm->now_ms < allocation->grace_end_ms;
 
     if (!allocation->view.terminating)
@@ -184,7 +187,7 @@ void fsm_terminate_settle(struct fsm *fsm, struct allocation *allocation)
 
 static void terminate_overdue(struct fsm *fsm, struct allocation *allocation)
 {
-    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
 
     if (active != NULL && fsm->now_ms >= allocation->grace_end_ms) /* S1-092 */
         fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_FAILED,

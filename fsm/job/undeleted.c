@@ -13,6 +13,7 @@
  */
 #include <malloc.h>
 
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 enum { UNDELETED_WAIT_MIN_MS = 60000, UNDELETED_WAIT_MAX_MS = 3600000 };
@@ -51,7 +52,7 @@ static void undeleted_emit(struct fsm *fsm, const struct undeleted *undeleted,
         .allocation_id = undeleted->view.allocation_id,
         .checkpoint_id = undeleted->view.checkpoint_id,
         .new_state = (uint32_t)change,
-        .subject = fsm_target_slot(fsm, undeleted->view.target_slot)->view.id,
+        .subject = target_at(fsm, undeleted->view.target_slot)->view.id,
         .number = undeleted->view.size_bytes,
     };
 
@@ -69,8 +70,8 @@ struct undeleted *fsm_undeleted_place(struct fsm *fsm, uint32_t place, uint64_t 
     undeleted->view.target_slot = target_slot;
     fsm->undeleted[place] = undeleted;
     fsm->undeleted_count++;
-    fsm_target_slot(fsm, target_slot)->checkpoint_count++;
-    fsm_target_slot(fsm, target_slot)->folder_count++; /* no record has it, so far */
+    target_edit(fsm, target_at(fsm, target_slot))->checkpoint_count++;
+    target_edit(fsm, target_at(fsm, target_slot))->folder_count++; /* no record has it, so far */
     fsm_map_add(&fsm->undeleted_map, undeleted_hash(checkpoint_id), undeleted);
     return undeleted;
 }
@@ -78,7 +79,7 @@ struct undeleted *fsm_undeleted_place(struct fsm *fsm, uint32_t place, uint64_t 
 void fsm_undeleted_free(struct fsm *fsm, struct undeleted *undeleted)
 {
     struct fsm_undeleted *view = &undeleted->view;
-    struct target *target = fsm_target_slot(fsm, view->target_slot);
+    struct target *target = target_edit(fsm, target_at(fsm, view->target_slot));
 
     if (undeleted->checkpoint != NULL)
         undeleted->checkpoint->undeleted = NULL;
@@ -118,8 +119,7 @@ static uint32_t undeleted_take_place(struct fsm *fsm)
 
 static struct undeleted *undeleted_new(struct fsm *fsm, struct checkpoint *checkpoint)
 {
-    const struct fsm_allocation *job =
-        &fsm_allocation_look(fsm, checkpoint->view.allocation_slot)->view;
+    const struct fsm_allocation *job = &allocation_at(fsm, checkpoint->view.allocation_slot)->view;
     struct undeleted *undeleted = fsm_undeleted_place(
         fsm, undeleted_take_place(fsm), checkpoint->view.id, checkpoint->view.target_slot);
     struct fsm_undeleted *view = &undeleted->view;
@@ -139,7 +139,8 @@ void fsm_undeleted_attach(struct fsm *fsm, struct undeleted *undeleted,
                           struct checkpoint *checkpoint)
 {
     CHECK(checkpoint->undeleted == NULL && undeleted->checkpoint == NULL);
-    fsm_target_slot(fsm, undeleted->view.target_slot)->folder_count--; /* it counts there */
+    target_edit(fsm, target_at(fsm, undeleted->view.target_slot))
+        ->folder_count--; /* it counts there */
     undeleted->checkpoint = checkpoint;
     undeleted->view.listed = true;
     checkpoint->undeleted = undeleted;
@@ -152,7 +153,7 @@ void fsm_undeleted_detach(struct fsm *fsm, struct checkpoint *checkpoint)
     if (undeleted == NULL)
         undeleted = undeleted_new(fsm, checkpoint);
     undeleted_hold(fsm, undeleted->view.place);
-    fsm_target_slot(fsm, undeleted->view.target_slot)->folder_count++;
+    target_edit(fsm, target_at(fsm, undeleted->view.target_slot))->folder_count++;
     undeleted->checkpoint = NULL;
     undeleted->view.listed = false;
     checkpoint->undeleted = NULL;
@@ -162,7 +163,7 @@ void fsm_undeleted_detach(struct fsm *fsm, struct checkpoint *checkpoint)
  * here or without. */
 static struct undeleted *undeleted_of_record(struct fsm *fsm, struct checkpoint *checkpoint)
 {
-    const struct allocation *job = fsm_allocation_look(fsm, checkpoint->view.allocation_slot);
+    const struct allocation *job = allocation_at(fsm, checkpoint->view.allocation_slot);
 
     if (!checkpoint->expired || checkpoint->collected)
         return NULL;
@@ -176,7 +177,7 @@ static struct undeleted *undeleted_of_record(struct fsm *fsm, struct checkpoint 
 
 bool fsm_undeleted_failed(struct fsm *fsm, uint64_t checkpoint_id, const char *reason)
 {
-    struct checkpoint *checkpoint = fsm_registry_find(fsm, checkpoint_id);
+    struct checkpoint *checkpoint = checkpoint_edit(fsm, checkpoint_find(fsm, checkpoint_id));
     struct undeleted *undeleted = checkpoint != NULL ? undeleted_of_record(fsm, checkpoint)
                                                      : undeleted_named(fsm, checkpoint_id);
 
@@ -188,7 +189,8 @@ bool fsm_undeleted_failed(struct fsm *fsm, uint64_t checkpoint_id, const char *r
     if (undeleted->view.attempts++ == 0)
         undeleted_emit(fsm, undeleted, CKPT__V1__UNDELETED_CHANGE__UNDELETED_CHANGE_FAILED);
     if (checkpoint != NULL)
-        fsm_retention_leave(fsm, fsm_allocation_slot(fsm, checkpoint->view.allocation_slot));
+        fsm_retention_leave(
+            fsm, allocation_edit(fsm, allocation_at(fsm, checkpoint->view.allocation_slot)));
     return true;
 }
 

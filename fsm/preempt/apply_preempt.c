@@ -8,6 +8,7 @@
  * Classes  a PRIORITY request acts with its own class; RECLAIM and SENSITIVE act with class 10, so
  *          that only class 10 and sensitive ones are safe from them (A-004, P-006, N-001).
  */
+#include "fsm/core/registry.h"
 #include "fsm/preempt/preemption.h"
 
 #include <malloc.h>
@@ -56,9 +57,9 @@ static void victim_shrink(struct fsm *fsm, struct allocation *allocation, const 
     if (allocation->view.next_count == 0)
         first = victim_keep(fsm, allocation, leaving, count, asked);
     else
-        first = fsm_target_slot(fsm, allocation->view.target_slot)->view.available;
+        first = target_at(fsm, allocation->view.target_slot)->view.available;
     asked->checkpoint_id = first ? allocation->view.active_checkpoint_id : 0;
-    active = first ? fsm_checkpoint_active(fsm, allocation) : NULL;
+    active = first ? checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation)) : NULL;
     if (active != NULL && fsm_checkpoint_writes(active))
         fsm_checkpoint_begin_stop(fsm, active, active->view.deadline_ms);
     if (!first)
@@ -134,8 +135,8 @@ static void victim_take(struct fsm *fsm, struct preemption *preemption,
     struct fsm_preemption *view = &preemption->view;
     uint32_t place = view->victim_count;
     struct fsm_preemption_victim *victim = &view->victims[place];
-    struct allocation *allocation = fsm_allocation_slot(fsm, choice->slot);
-    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    struct allocation *allocation = allocation_edit(fsm, allocation_at(fsm, choice->slot));
+    struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
     struct fsm_outcome asked = {.status = FSM_OK};
 
     CHECK(place < FSM_VICTIMS_MAX);
@@ -165,7 +166,7 @@ void fsm_preemption_take(struct fsm *fsm, struct preemption *preemption,
 
     preemption->taking = true;
     for (uint32_t i = 0; i < set->count; i++) {
-        const struct allocation *allocation = fsm_allocation_look(fsm, set->items[i].slot);
+        const struct allocation *allocation = allocation_at(fsm, set->items[i].slot);
         uint64_t other = allocation->view.preemption_id; /* that waited for it as well */
 
         victim_take(fsm, preemption, search, &set->items[i], (uint32_t)missing);
@@ -227,7 +228,7 @@ static const struct preemption *preemption_that_covers(
             before->nodes_needed >= request->nodes_needed &&
             before->gpus_needed >= request->gpus_needed && nodes_help(before, request) &&
             fsm_preemption_search(fsm, before, view->acting_class).forced >= forced)
-            return fsm_preemption_look(fsm, view->id);
+            return preemption_find(fsm, view->id);
     }
     return NULL;
 }

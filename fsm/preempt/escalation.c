@@ -1,5 +1,6 @@
 /* What is done about victims that do not let go in time: they are forced, or withdrawn and replaced
  * by others. Called at the deadline that preemption.c keeps. */
+#include "fsm/core/registry.h"
 #include "fsm/preempt/preemption.h"
 
 #define STATE(name)  CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_##name
@@ -10,7 +11,7 @@
  * to stop. */
 static void victim_turn_back(struct fsm *fsm, struct allocation *allocation)
 {
-    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
 
     CHECK(active != NULL);
     CHECK(!fsm_checkpoint_writes(active));
@@ -26,7 +27,7 @@ static void victim_turn_back(struct fsm *fsm, struct allocation *allocation)
 
 static bool victim_may_turn_back(const struct fsm *fsm, const struct allocation *allocation)
 {
-    const struct checkpoint *active = fsm_checkpoint_look_active(fsm, allocation);
+    const struct checkpoint *active = checkpoint_find_active(fsm, allocation);
 
     return !allocation->view.terminating && active != NULL && !fsm_checkpoint_writes(active);
 }
@@ -35,7 +36,7 @@ static void victim_withdraw(struct fsm *fsm, struct fsm_preemption_victim *victi
                             struct allocation *allocation)
 {
     bool shrinks = victim->state == VICTIM(SHRINKING);
-    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
 
     fsm_victim_set(fsm, victim, VICTIM(WITHDRAWN));
     allocation->view.preemption_id = 0;
@@ -73,7 +74,7 @@ static void preemption_expire(struct fsm *fsm, struct preemption *preemption)
 
         if (!fsm_victim_gives(victim))
             continue;
-        allocation = fsm_allocation_get(fsm, victim->allocation_id);
+        allocation = allocation_edit(fsm, allocation_find(fsm, victim->allocation_id));
         if (victim_may_turn_back(fsm, allocation))
             victim_withdraw(fsm, victim, allocation);
     }
@@ -103,9 +104,10 @@ static void preemption_replace(struct fsm *fsm, struct preemption *preemption)
 static void victim_escalate(struct fsm *fsm, struct fsm_preemption_victim *victim,
                             uint8_t acting_class, bool forced)
 {
-    struct allocation *allocation = fsm_allocation_get(fsm, victim->allocation_id);
+    struct allocation *allocation =
+        allocation_edit(fsm, allocation_find(fsm, victim->allocation_id));
 
-    if (fsm_target_slot(fsm, allocation->view.target_slot)->view.available)
+    if (target_at(fsm, allocation->view.target_slot)->view.available)
         victim->since_ms = fsm->now_ms;
     else if (forced)
         victim_force(fsm, victim, allocation, acting_class);

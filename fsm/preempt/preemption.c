@@ -14,6 +14,7 @@
  * Source   P-024, P-050, S1-066, L4.
  */
 #include "fsm/preempt/preemption.h"
+#include "fsm/core/registry.h"
 
 #include <malloc.h>
 
@@ -47,29 +48,6 @@ struct victim_search fsm_preemption_search(const struct fsm *fsm,
 
 /* ---- the ring ---- */
 
-static size_t preemption_index(uint64_t id)
-{
-    return (size_t)((id - 1) % FSM_PREEMPTIONS_MAX);
-}
-
-const struct preemption *fsm_preemption_look(const struct fsm *fsm, uint64_t id)
-{
-    const struct preemption *preemption = id == 0 ? NULL : fsm->preemptions[preemption_index(id)];
-
-    return preemption != NULL && preemption->view.id == id ? preemption : NULL;
-}
-
-struct preemption *fsm_preemption_get(struct fsm *fsm, uint64_t id)
-{
-    struct preemption *preemption = id == 0 ? NULL : fsm->preemptions[preemption_index(id)];
-
-    if (preemption == NULL || preemption->view.id != id)
-        return NULL;
-    if (!list_empty(fsm->snapshots))
-        fsm_save_preemption(fsm, preemption_index(id));
-    return preemption;
-}
-
 const struct fsm_preemption *fsm_preemption_next(const struct fsm *fsm, uint64_t after)
 {
     uint64_t last = fsm->preemption_sequence;
@@ -78,8 +56,8 @@ const struct fsm_preemption *fsm_preemption_next(const struct fsm *fsm, uint64_t
     if (last > FSM_PREEMPTIONS_MAX)
         id = fsm_max(id, last - FSM_PREEMPTIONS_MAX + 1);
     for (; after != UINT64_MAX && id <= last; id++)
-        if (fsm_preemption_look(fsm, id) != NULL)
-            return &fsm_preemption_look(fsm, id)->view;
+        if (preemption_find(fsm, id) != NULL)
+            return &preemption_find(fsm, id)->view;
     return NULL;
 }
 
@@ -120,7 +98,7 @@ static void preemption_forget_victims(struct fsm *fsm, const struct preemption *
             fsm_node_unrefer(fsm, victim->node_slots[j]);
         if (!fsm_victim_gives(victim))
             continue;
-        allocation = fsm_allocation_get(fsm, victim->allocation_id);
+        allocation = allocation_edit(fsm, allocation_find(fsm, victim->allocation_id));
         if (allocation != NULL && allocation->view.preemption_id == preemption->view.id)
             allocation->view.preemption_id = 0;
     }
@@ -129,7 +107,7 @@ static void preemption_forget_victims(struct fsm *fsm, const struct preemption *
 enum fsm_status fsm_preemption_make_room(struct fsm *fsm, struct fsm_outcome *outcome)
 {
     const struct preemption *oldest =
-        fsm->preemptions[preemption_index(fsm->preemption_sequence + 1)];
+        fsm->preemptions[preemption_place(fsm->preemption_sequence + 1)];
 
     if (oldest == NULL || oldest->view.state != STATE(WAITING))
         return FSM_OK;
@@ -140,7 +118,7 @@ enum fsm_status fsm_preemption_make_room(struct fsm *fsm, struct fsm_outcome *ou
 
 struct preemption *fsm_preemption_place(struct fsm *fsm, uint64_t id)
 {
-    size_t i = preemption_index(id);
+    size_t i = preemption_place(id);
     struct preemption *preemption = check_calloc(1, sizeof(*preemption));
 
     CHECK(id != 0);
@@ -173,8 +151,8 @@ static uint64_t victim_patience_ms(const struct fsm *fsm, const struct allocatio
 /* Until when it may still let go by itself. */
 uint64_t fsm_victim_bound_ms(const struct fsm *fsm, const struct fsm_preemption_victim *victim)
 {
-    const struct allocation *allocation = fsm_allocation_named(fsm, victim->allocation_id);
-    const struct checkpoint *active = fsm_checkpoint_look_active(fsm, allocation);
+    const struct allocation *allocation = allocation_find(fsm, victim->allocation_id);
+    const struct checkpoint *active = checkpoint_find_active(fsm, allocation);
     uint64_t end_ms = fsm_allocation_grace_ms(fsm, allocation) + FSM_TERMINATE_SLACK_MS;
 
     if (allocation->view.terminating || allocation->view.leaving)
@@ -283,8 +261,8 @@ void fsm_preemption_settle(struct fsm *fsm, struct preemption *preemption)
  * elsewhere. */
 void fsm_preemption_leaves(struct fsm *fsm, const struct allocation *allocation)
 {
-    struct fsm_preemption_victim *victim =
-        preemption_victim(fsm_preemption_get(fsm, allocation->view.preemption_id), allocation);
+    struct fsm_preemption_victim *victim = preemption_victim(
+        preemption_edit(fsm, preemption_find(fsm, allocation->view.preemption_id)), allocation);
     union {
         const uint32_t *constant;
         uint32_t *changing;
@@ -312,7 +290,8 @@ void fsm_preemption_leaves(struct fsm *fsm, const struct allocation *allocation)
 
 void fsm_preemption_released(struct fsm *fsm, struct allocation *allocation)
 {
-    struct preemption *preemption = fsm_preemption_get(fsm, allocation->view.preemption_id);
+    struct preemption *preemption =
+        preemption_edit(fsm, preemption_find(fsm, allocation->view.preemption_id));
     struct fsm_preemption_victim *victim = preemption_victim(preemption, allocation);
 
     allocation->view.preemption_id = 0;
@@ -324,7 +303,7 @@ void fsm_preemption_released(struct fsm *fsm, struct allocation *allocation)
 
 void fsm_preemption_lost(struct fsm *fsm, uint64_t id, const struct allocation *allocation)
 {
-    struct preemption *preemption = fsm_preemption_get(fsm, id);
+    struct preemption *preemption = preemption_edit(fsm, preemption_find(fsm, id));
     struct fsm_preemption_victim *victim = preemption_victim(preemption, allocation);
 
     if (victim == NULL)
@@ -343,8 +322,8 @@ void fsm_preemption_kept(struct fsm *fsm, struct allocation *allocation)
 /* The checkpoint of the epoch before is begun again under another id. */
 void fsm_preemption_renewed(struct fsm *fsm, const struct allocation *allocation)
 {
-    struct fsm_preemption_victim *victim =
-        preemption_victim(fsm_preemption_get(fsm, allocation->view.preemption_id), allocation);
+    struct fsm_preemption_victim *victim = preemption_victim(
+        preemption_edit(fsm, preemption_find(fsm, allocation->view.preemption_id)), allocation);
 
     if (victim != NULL)
         victim->checkpoint_id = allocation->view.active_checkpoint_id;

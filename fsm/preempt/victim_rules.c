@@ -5,6 +5,7 @@
  *          them, placement hints show them.
  * Units    GPU-milliseconds.
  */
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 #define ENDS(name)   CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
@@ -39,7 +40,7 @@ bool fsm_victim_can_checkpoint(const struct fsm *fsm, const struct allocation *a
 {
     return allocation->view.strategy != CKPT__V1__STRATEGY__STRATEGY_NONE &&
            allocation->view.state != ENDS(STARTING) &&
-           fsm_target_slot(fsm, allocation->view.target_slot)->view.available;
+           target_at(fsm, allocation->view.target_slot)->view.available;
 }
 
 /* Kill-and-yield: with less work at stake than a checkpoint takes, going back to the last one is
@@ -119,7 +120,7 @@ enum fsm_status fsm_victim_check(const struct fsm *fsm, const struct victim_sear
 {
     const struct fsm_allocation *view = &allocation->view;
     bool none = view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE;
-    bool storage = fsm_target_slot(fsm, view->target_slot)->view.available;
+    bool storage = target_at(fsm, view->target_slot)->view.available;
     enum fsm_status status;
     bool gives;
 
@@ -173,7 +174,7 @@ bool fsm_victim_never(const struct fsm_allocation *view)
 enum fsm_status fsm_victim_hint(const struct fsm *fsm, const struct fsm_allocation *view,
                                 uint64_t *ret_cost_gpu_ms)
 {
-    const struct allocation *allocation = fsm_allocation_look(fsm, view->slot);
+    const struct allocation *allocation = allocation_at(fsm, view->slot);
     struct victim_search asked = {.reason = REASON(PRIORITY), .acting_class = FSM_CLASS_MAX};
     uint64_t current;
     uint64_t limit;

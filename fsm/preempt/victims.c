@@ -15,6 +15,7 @@
  *          them.
  * Units    costs are GPU-milliseconds. Nodes "of use" are those that help the one who waits.
  */
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 #define ENDS(name)   CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
@@ -227,8 +228,8 @@ static void search_add(struct search *search, const struct allocation *allocatio
 /* Most of the time is waiting for memory: what comes next is asked for meanwhile. */
 static void search_look_ahead(const struct search *search, uint32_t slot)
 {
-    const struct allocation *near = fsm_allocation_look(search->fsm, slot + LOOK_AHEAD / 2);
-    const struct allocation *far = fsm_allocation_look(search->fsm, slot + LOOK_AHEAD);
+    const struct allocation *near = allocation_find_slot(search->fsm, slot + LOOK_AHEAD / 2);
+    const struct allocation *far = allocation_find_slot(search->fsm, slot + LOOK_AHEAD);
 
     if (near != NULL)
         fsm_prefetch(near->view.nodes);
@@ -245,7 +246,7 @@ static void search_add_class(struct search *search, uint32_t class)
 
     for (uint32_t slot = fsm_bitmap_next(slots, 0); slot != UINT32_MAX;
          slot = fsm_bitmap_next(slots, slot + 1)) {
-        const struct allocation *allocation = fsm_allocation_look(search->fsm, slot);
+        const struct allocation *allocation = allocation_at(search->fsm, slot);
 
         if (named ? allocation->view.preemption_class == class
                   : slots == running || fsm_bitmap_get(running, slot))
@@ -266,14 +267,14 @@ static void search_mark_useful(struct fsm *fsm, struct search *search, bool all)
     search->useful = fsm_arena_take(&fsm->arena, slots + 1);
     memset(search->useful, 0, slots + 1);
     for (size_t i = 0; i < request->n_useful_nodes; i++) {
-        const struct node *node = fsm_node_named(fsm, request->useful_nodes[i]);
+        const struct node *node = node_find(fsm, request->useful_nodes[i]);
 
         if (node != NULL && (home[0] == '\0' || node->view.home_vcluster[0] == '\0' ||
                              strcmp(node->view.home_vcluster, home) == 0))
             search->useful[node->view.slot] = fsm_node_serves(fsm, node->view.slot);
     }
     for (uint32_t slot = 0; slot < slots && request->n_useful_nodes == 0; slot++) {
-        const struct node *node = fsm_node_look(fsm, slot);
+        const struct node *node = node_find_slot(fsm, slot);
 
         search->useful[slot] = node != NULL && fsm_node_serves(fsm, slot) &&
                                (home[0] == '\0' || strcmp(node->view.home_vcluster, home) == 0);
@@ -285,8 +286,7 @@ static void search_mark_named(struct search *search)
     const Ckpt__V1__RequestPreemptionRequest *request = search->asked->request;
 
     for (size_t i = 0; i < request->n_candidates; i++) {
-        const struct allocation *allocation =
-            fsm_allocation_named(search->fsm, request->candidates[i]);
+        const struct allocation *allocation = allocation_find(search->fsm, request->candidates[i]);
 
         if (allocation == NULL)
             search->refusal = FSM_ALLOCATION_NOT_FOUND;
@@ -311,7 +311,7 @@ static bool search_few(const struct search *search)
 
     for (uint32_t slot = 0; slot < search->fsm->nodes.slot_end; slot++)
         if (search->useful[slot] != 0)
-            parts += fsm_node_look(search->fsm, slot)->view.allocation_count;
+            parts += node_at(search->fsm, slot)->view.allocation_count;
     return parts <= search->fsm->allocations.used / 4;
 }
 
@@ -330,7 +330,7 @@ static void search_mark_there(struct fsm *fsm, struct search *search)
         search_mark_named(search);
     for (uint32_t slot = 0; !named && slot < fsm->nodes.slot_end; slot++)
         if (search->useful[slot] != 0)
-            search_mark_on(search, fsm_node_look(fsm, slot));
+            search_mark_on(search, node_at(fsm, slot));
 }
 
 /* ---- the set ---- */

@@ -4,6 +4,7 @@
  *          unknown, a number out of its range. What remains (sums, indices, invariants) is found by
  *          fsm_check over the finished state.
  */
+#include "fsm/core/registry.h"
 #include "fsm/records/snapshot.h"
 
 #define BODY(name) CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_##name
@@ -128,12 +129,12 @@ static bool restore_target(struct fsm *fsm, const Ckpt__Log__V1__TargetRecord *r
     struct target *target;
 
     if (!target_within(record) || !id_valid(spec->target_id) ||
-        fsm_target_slot(fsm, record->slot) != NULL ||
-        fsm_target_look(fsm, spec->target_id) != NULL || (record->removed && spec->is_default))
+        target_find_slot(fsm, record->slot) != NULL ||
+        target_find_any(fsm, spec->target_id) != NULL || (record->removed && spec->is_default))
         return false;
     fsm_target_create(fsm, record->slot, spec->target_id);
     CHECK(fsm_put_target(fsm, spec, &ignored) == FSM_OK);
-    target = fsm_target_slot(fsm, record->slot);
+    target = target_edit(fsm, target_at(fsm, record->slot));
     target->view.made = record->made;
     RECORD_COPY(FSM_TARGET_STATUS, record, &target->view);
     fsm_target_budget(target);
@@ -153,8 +154,8 @@ static bool restore_node(struct fsm *fsm, const Ckpt__Log__V1__NodeRecord *recor
 {
     struct node *node;
 
-    if (!node_within(record) || fsm_node_look(fsm, record->slot) != NULL ||
-        fsm_node_record(fsm, record->node_id) != NULL)
+    if (!node_within(record) || node_find_slot(fsm, record->slot) != NULL ||
+        node_find_any(fsm, record->node_id) != NULL)
         return false;
     node = fsm_node_create(fsm, record->slot, record->node_id);
     RECORD_TAKE(FSM_NODE, fsm, record, &node->view);
@@ -179,8 +180,9 @@ static bool shares_valid(struct fsm *fsm, size_t count, Ckpt__Log__V1__ShareReco
     if (count > FSM_NODES_PER_ALLOCATION_MAX)
         return false;
     for (size_t i = 0; i < count; i++) {
-        struct node *node =
-            share_within(shares[i]) ? fsm_node_slot(fsm, shares[i]->node_slot) : NULL;
+        struct node *node = share_within(shares[i])
+                                ? node_edit(fsm, node_find_slot(fsm, shares[i]->node_slot))
+                                : NULL;
 
         if (node == NULL || node->stamp == stamp)
             return false;
@@ -192,7 +194,7 @@ static bool shares_valid(struct fsm *fsm, size_t count, Ckpt__Log__V1__ShareReco
 /* One that was removed is named by what ended alone. */
 static bool target_valid(const struct fsm *fsm, const Ckpt__Log__V1__AllocationRecord *record)
 {
-    const struct target *target = fsm_target_slot(fsm, record->target_slot);
+    const struct target *target = target_find_slot(fsm, record->target_slot);
     Ckpt__V1__AllocationState state = record->allocation->state;
 
     return target != NULL &&
@@ -221,9 +223,8 @@ static bool allocation_valid(struct fsm *fsm, const Ckpt__Log__V1__AllocationRec
     const Ckpt__V1__Allocation *seen = record->allocation;
 
     if (!allocation_within(record) || !id_valid(seen->spec->allocation_id) ||
-        fsm_allocation_look(fsm, record->slot) != NULL ||
-        fsm_allocation_named(fsm, seen->spec->allocation_id) != NULL ||
-        !target_valid(fsm, record) ||
+        allocation_find_slot(fsm, record->slot) != NULL ||
+        allocation_find(fsm, seen->spec->allocation_id) != NULL || !target_valid(fsm, record) ||
         seen->state < CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
         seen->state > CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING ||
         (record->terminating && !fsm_allocation_move_allowed(seen->state, record->plan_state)) ||
@@ -305,7 +306,7 @@ static bool checkpoint_within(const Ckpt__Log__V1__CheckpointRecord *record)
 
 static bool shard_valid(const struct fsm *fsm, const Ckpt__Log__V1__ShardRecord *record)
 {
-    bool within = fsm_node_look(fsm, record->node_slot) != NULL &&
+    bool within = node_find_slot(fsm, record->node_slot) != NULL &&
                   record->manifest_sha256.len == (record->verified ? 32 : 0);
 
     RECORD_CHECK(FSM_SHARD, record);
@@ -331,12 +332,12 @@ static bool checkpoint_state_valid(const struct allocation *allocation,
 
 static bool checkpoint_valid(const struct fsm *fsm, const Ckpt__Log__V1__CheckpointRecord *record)
 {
-    const struct allocation *allocation = fsm_allocation_look(fsm, record->allocation_slot);
+    const struct allocation *allocation = allocation_find_slot(fsm, record->allocation_slot);
     const Ckpt__V1__Checkpoint *seen = record->checkpoint;
 
     if (!checkpoint_within(record) || seen->checkpoint_id == 0 ||
         strlen(seen->detail) >= FSM_DETAIL_BYTES || allocation == NULL ||
-        fsm_target_slot(fsm, record->target_slot) == NULL ||
+        target_find_slot(fsm, record->target_slot) == NULL ||
         fsm_registry_next(fsm, seen->checkpoint_id - 1) != NULL || record->n_shards == 0 ||
         record->n_shards > FSM_NODES_PER_ALLOCATION_MAX ||
         allocation->checkpoint_count >= FSM_CHECKPOINTS_PER_ALLOCATION_MAX ||
@@ -359,8 +360,9 @@ static void restore_shard(const Ckpt__Log__V1__ShardRecord *from, struct fsm_sha
 
 static void restore_checkpoint_indices(struct fsm *fsm, struct checkpoint *checkpoint)
 {
-    struct allocation *allocation = fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
-    struct target *target = fsm_target_slot(fsm, checkpoint->view.target_slot);
+    struct allocation *allocation =
+        allocation_edit(fsm, allocation_at(fsm, checkpoint->view.allocation_slot));
+    struct target *target = target_edit(fsm, target_at(fsm, checkpoint->view.target_slot));
 
     fsm_checkpoint_link(fsm, checkpoint);
     fsm_checkpoint_adopt(fsm, checkpoint);
@@ -379,7 +381,7 @@ static bool restore_basis(struct fsm *fsm, const Ckpt__Log__V1__BasisRecord *rec
 {
     if (record->basis == NULL || record->slot >= FSM_BASES_MAX ||
         record->basis->n_policy > FSM_INPUT_NUMBERS_MAX ||
-        fsm_basis_slot(fsm, record->slot) != NULL || fsm_basis_find(fsm, record->basis) != NULL)
+        basis_find_slot(fsm, record->slot) != NULL || fsm_basis_find(fsm, record->basis) != NULL)
         return false;
     fsm_basis_create(fsm, record->slot, record->basis);
     return true;
@@ -388,7 +390,7 @@ static bool restore_basis(struct fsm *fsm, const Ckpt__Log__V1__BasisRecord *rec
 static bool inputs_valid(const struct fsm *fsm, const Ckpt__Log__V1__InputsRecord *record)
 {
     return record == NULL ||
-           (record->inputs != NULL && fsm_basis_slot(fsm, record->basis_slot) != NULL &&
+           (record->inputs != NULL && basis_find_slot(fsm, record->basis_slot) != NULL &&
             record->inputs->n_columns <= FSM_INPUT_NUMBERS_MAX &&
             record->inputs->n_source_age_ms <= FSM_INPUT_SOURCES_MAX);
 }
@@ -400,7 +402,7 @@ static void restore_inputs(struct fsm *fsm, struct checkpoint *checkpoint,
 
     if (record == NULL)
         return;
-    basis = fsm_basis_slot(fsm, record->basis_slot);
+    basis = basis_edit(fsm, basis_at(fsm, record->basis_slot));
     basis->reference_count++;
     fsm_checkpoint_set_inputs(checkpoint, basis, record->index, record->term, record->inputs);
 }
@@ -411,8 +413,9 @@ static bool restore_checkpoint(struct fsm *fsm, const Ckpt__Log__V1__CheckpointR
 
     if (!checkpoint_valid(fsm, record) || !inputs_valid(fsm, record->inputs))
         return false;
-    checkpoint = fsm_checkpoint_create(fsm, record->checkpoint->checkpoint_id,
-                                       fsm_allocation_slot(fsm, record->allocation_slot));
+    checkpoint =
+        fsm_checkpoint_create(fsm, record->checkpoint->checkpoint_id,
+                              allocation_edit(fsm, allocation_at(fsm, record->allocation_slot)));
     RECORD_COPY(FSM_CHECKPOINT_STATUS, record->checkpoint, &checkpoint->view);
     if (record->checkpoint->terms != NULL)
         checkpoint->view.terms = (const Ckpt__V1__DecisionTerms *)fsm_message_copy(
@@ -441,12 +444,13 @@ static bool undeleted_within(const Ckpt__Log__V1__UndeletedRecord *record)
 
 static bool restore_undeleted(struct fsm *fsm, const Ckpt__Log__V1__UndeletedRecord *record)
 {
-    struct checkpoint *checkpoint = fsm_registry_find(fsm, record->checkpoint_id);
+    struct checkpoint *checkpoint =
+        checkpoint_edit(fsm, checkpoint_find(fsm, record->checkpoint_id));
     struct undeleted *undeleted;
 
     if (!undeleted_within(record) || fsm->undeleted[record->place] != NULL ||
         fsm_undeleted_find(fsm, record->checkpoint_id) != NULL ||
-        fsm_target_slot(fsm, record->target_slot) == NULL || !id_valid(record->allocation_id) ||
+        target_find_slot(fsm, record->target_slot) == NULL || !id_valid(record->allocation_id) ||
         !id_valid(record->tenant) || !id_valid(record->project))
         return false;
     undeleted = fsm_undeleted_place(fsm, record->place, record->checkpoint_id, record->target_slot);
@@ -483,7 +487,7 @@ static bool victim_valid(const struct fsm *fsm, const Ckpt__Log__V1__VictimRecor
     if (!victim_within(record) || record->n_node_slots > FSM_NODES_PER_ALLOCATION_MAX)
         return false;
     for (size_t i = 0; i < record->n_node_slots; i++)
-        if (fsm_node_look(fsm, record->node_slots[i]) == NULL)
+        if (node_find_slot(fsm, record->node_slots[i]) == NULL)
             return false;
     return true;
 }
@@ -502,7 +506,7 @@ static bool preemption_valid(const struct fsm *fsm, const Ckpt__Log__V1__Preempt
 
     if (!preemption_within(record) || record->preemption_id > fsm->preemption_sequence ||
         fsm->preemption_sequence - record->preemption_id >= FSM_PREEMPTIONS_MAX ||
-        fsm_preemption_look(fsm, record->preemption_id) != NULL || record->request == NULL ||
+        preemption_find(fsm, record->preemption_id) != NULL || record->request == NULL ||
         record->n_victims > FSM_VICTIMS_MAX || waits != (record->deadline_ms != 0))
         return false;
     for (size_t i = 0; i < record->n_victims; i++)
@@ -530,7 +534,7 @@ static bool restore_victim(struct fsm *fsm, struct preemption *preemption,
     if (record->state != CKPT__V1__VICTIM_STATE__VICTIM_STATE_STOPPING &&
         record->state != CKPT__V1__VICTIM_STATE__VICTIM_STATE_SHRINKING)
         return true;
-    allocation = fsm_allocation_get(fsm, record->allocation_id);
+    allocation = allocation_edit(fsm, allocation_find(fsm, record->allocation_id));
     if (allocation == NULL || allocation->view.preemption_id != 0)
         return false;
     allocation->view.preemption_id = preemption->view.id;
@@ -599,7 +603,7 @@ static bool restore_event(struct fsm *fsm, const Ckpt__V1__Event *source)
     }
     if (source->sequence != fsm->event_first + fsm->event_count || source->sequence >= next)
         return false;
-    event = fsm_event_slot(fsm, source->sequence);
+    event = fsm_event_edit(fsm, source->sequence);
     fsm_event_fill(fsm, event, source);
     fsm->event_count++;
     return true;

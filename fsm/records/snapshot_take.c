@@ -14,6 +14,7 @@
  */
 #include <malloc.h>
 
+#include "fsm/core/registry.h"
 #include "fsm/records/snapshot.h"
 
 enum { TAKE_VISITS_MAX = 16384, TAKE_PAGE = 4096 };
@@ -300,16 +301,16 @@ static void write_live(struct fsm *fsm, struct fsm_snapshot *snapshot, uint32_t 
 {
     switch ((enum take_table)snapshot->stage) {
     case TAKE_NODES:
-        if (fsm_node_look(fsm, i) != NULL)
-            fsm_write_node(&snapshot->writer, fsm_node_look(fsm, i));
+        if (node_find_slot(fsm, i) != NULL)
+            fsm_write_node(&snapshot->writer, node_at(fsm, i));
         break;
     case TAKE_ALLOCATIONS:
-        if (fsm_allocation_look(fsm, i) != NULL)
-            fsm_write_allocation(&snapshot->writer, fsm_allocation_look(fsm, i));
+        if (allocation_find_slot(fsm, i) != NULL)
+            fsm_write_allocation(&snapshot->writer, allocation_at(fsm, i));
         break;
     case TAKE_BASES:
-        if (fsm_basis_slot(fsm, i) != NULL)
-            fsm_write_basis(&snapshot->writer, fsm_basis_slot(fsm, i));
+        if (basis_find_slot(fsm, i) != NULL)
+            fsm_write_basis(&snapshot->writer, basis_at(fsm, i));
         break;
     case TAKE_CHECKPOINTS:
         if (fsm->checkpoints[i].checkpoint != NULL)

@@ -3,6 +3,7 @@
  * borrowed, nothing is copied but packed bytes. */
 #include <malloc.h>
 
+#include "fsm/core/registry.h"
 #include "fsm/records/snapshot.h"
 
 enum { FEW_WORDS = 128 }; /* messages about this many bytes need no heap */
@@ -143,7 +144,7 @@ static void write_calibration(struct snapshot_writer *writer, const struct fsm *
 static void write_targets(struct snapshot_writer *writer, const struct fsm *fsm)
 {
     for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
-        const struct target *target = fsm_target_slot(fsm, slot);
+        const struct target *target = target_find_slot(fsm, slot);
         Ckpt__Log__V1__TargetRecord message = CKPT__LOG__V1__TARGET_RECORD__INIT;
         Ckpt__V1__TargetSpec spec;
 
@@ -476,14 +477,14 @@ int fsm_snapshot_write(const struct fsm *fsm,
 
     fsm_write_prologue(&writer, fsm);
     for (uint32_t slot = 0; slot < fsm->nodes.slot_end && !writer.failed; slot++)
-        if (fsm_node_look(fsm, slot) != NULL)
-            fsm_write_node(&writer, fsm_node_look(fsm, slot));
+        if (node_find_slot(fsm, slot) != NULL)
+            fsm_write_node(&writer, node_at(fsm, slot));
     for (uint32_t slot = 0; slot < fsm->allocations.slot_end && !writer.failed; slot++)
-        if (fsm_allocation_look(fsm, slot) != NULL)
-            fsm_write_allocation(&writer, fsm_allocation_look(fsm, slot));
+        if (allocation_find_slot(fsm, slot) != NULL)
+            fsm_write_allocation(&writer, allocation_at(fsm, slot));
     for (uint32_t slot = 0; slot < fsm->bases.slot_end && !writer.failed; slot++)
-        if (fsm_basis_slot(fsm, slot) != NULL)
-            fsm_write_basis(&writer, fsm_basis_slot(fsm, slot));
+        if (basis_find_slot(fsm, slot) != NULL)
+            fsm_write_basis(&writer, basis_at(fsm, slot));
     for (size_t i = 0; i < fsm->checkpoint_refs && !writer.failed; i++)
         if (fsm->checkpoints[i].checkpoint != NULL)
             fsm_write_checkpoint(&writer, fsm->checkpoints[i].checkpoint);

@@ -260,7 +260,7 @@ static void translate(void)
         struct scratch scratch = {NULL};
         Ckpt__V1__Allocation message;
 
-        translate_allocation(fsm, fsm_allocation_at(fsm, slot), &scratch, &message);
+        translate_allocation(fsm, fsm_allocation_find_slot(fsm, slot), &scratch, &message);
         scratch_free(&scratch);
     }
     printf("{\"case\": \"translate\", \"ms\": %.0f}\n", (cpu_ns() - begun) / 1e6);

@@ -103,7 +103,7 @@ static void show_jobs(struct transcript *out, const struct fsm *fsm)
     char id[CHECKPOINT_ID_TEXT_BYTES];
 
     for (uint32_t slot = 0; slot < fsm_allocation_slots(fsm); slot++) {
-        const struct fsm_allocation *job = fsm_allocation_at(fsm, slot);
+        const struct fsm_allocation *job = fsm_allocation_find_slot(fsm, slot);
         struct fsm_account account;
 
         if (job == NULL)
@@ -141,7 +141,7 @@ static void show_accounts(struct transcript *out, const struct fsm *fsm)
     const char *tenant;
 
     for (uint32_t slot = 0; slot < fsm_allocation_slots(fsm); slot++) {
-        const struct fsm_allocation *job = fsm_allocation_at(fsm, slot);
+        const struct fsm_allocation *job = fsm_allocation_find_slot(fsm, slot);
 
         if (job == NULL)
             continue;
@@ -212,7 +212,7 @@ static void show_ids(struct transcript *out, const uint64_t *ids, size_t count)
 static void show_learned(struct transcript *out, const struct fsm *fsm)
 {
     for (uint32_t slot = 0; slot < fsm_allocation_slots(fsm); slot++) {
-        const struct fsm_allocation *job = fsm_allocation_at(fsm, slot);
+        const struct fsm_allocation *job = fsm_allocation_find_slot(fsm, slot);
 
         if (job == NULL)
             continue;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 static void add(uint64_t *hash, uint64_t value)
@@ -247,14 +248,14 @@ uint64_t state_dump(const struct fsm *fsm)
 
     add_cluster(&hash, fsm);
     for (uint32_t slot = 0; slot < fsm->nodes.slot_end; slot++)
-        if (fsm_node_look(fsm, slot) != NULL)
-            add_node(&hash, fsm_node_look(fsm, slot));
+        if (node_find_slot(fsm, slot) != NULL)
+            add_node(&hash, node_at(fsm, slot));
     for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++)
-        if (fsm_target_slot(fsm, slot) != NULL)
-            add_target(&hash, fsm_target_slot(fsm, slot));
+        if (target_find_slot(fsm, slot) != NULL)
+            add_target(&hash, target_at(fsm, slot));
     for (uint32_t slot = 0; slot < fsm->allocations.slot_end; slot++)
-        if (fsm_allocation_look(fsm, slot) != NULL)
-            add_allocation(&hash, fsm_allocation_look(fsm, slot));
+        if (allocation_find_slot(fsm, slot) != NULL)
+            add_allocation(&hash, allocation_at(fsm, slot));
     for (size_t i = 0; i < fsm->checkpoint_refs; i++)
         if (fsm->checkpoints[i].checkpoint != NULL)
             add_checkpoint(&hash, fsm->checkpoints[i].checkpoint);

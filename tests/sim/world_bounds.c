@@ -481,7 +481,7 @@ static void rows_look(struct world *world, const struct world_member *leader)
     }
     for (uint32_t slot = 0; slot < world->cadence.row_count; slot++) {
         const struct fsm_allocation *allocation =
-            slot < slots ? fsm_allocation_at(fsm, slot) : NULL;
+            slot < slots ? fsm_allocation_find_slot(fsm, slot) : NULL;
         if (allocation == NULL ||
             allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING)
             world->cadence.rows[slot].registered_index = 0;

@@ -137,7 +137,7 @@ void destinations_applied(struct world *world, const struct fsm *fsm)
     struct destination_checks *checks = world->destinations;
 
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm) && slot < WORLD_TARGETS_MAX; slot++) {
-        const struct fsm_target *target = fsm_target_at(fsm, slot);
+        const struct fsm_target *target = fsm_target_find_slot(fsm, slot);
         uint64_t budget = target == NULL ? 0 : budget_of(target);
 
         if ((checks->dispatched >> slot & 1) != 0 && budget == checks->budgets[slot])

@@ -115,7 +115,7 @@ static void resumed_note(struct world *world, const struct fsm *fsm, unsigned nu
     uint64_t checkpoint_id = event->checkpoint_id;
     const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, checkpoint_id);
     const struct fsm_allocation *allocation =
-        checkpoint == NULL ? NULL : fsm_allocation_at(fsm, checkpoint->allocation_slot);
+        checkpoint == NULL ? NULL : fsm_allocation_find_slot(fsm, checkpoint->allocation_slot);
     const struct job_seen *before = &world->grants->seen[number];
     struct job_seen after;
 
@@ -142,7 +142,8 @@ static void resumed_note(struct world *world, const struct fsm *fsm, unsigned nu
  * before. */
 bool grants_has_deadline(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint)
 {
-    const struct fsm_allocation *allocation = fsm_allocation_at(fsm, checkpoint->allocation_slot);
+    const struct fsm_allocation *allocation =
+        fsm_allocation_find_slot(fsm, checkpoint->allocation_slot);
 
     if (!fsm_grant_urgent(checkpoint))
         return false;
@@ -157,7 +158,7 @@ bool grants_has_deadline(const struct fsm *fsm, const struct fsm_checkpoint *che
 static bool budget_changed(const struct grant_checks *checks, const struct fsm *fsm, uint32_t slot,
                            uint64_t entry)
 {
-    const struct fsm_target *target = fsm_target_at(fsm, slot);
+    const struct fsm_target *target = fsm_target_find_slot(fsm, slot);
 
     return checks->budget_entries[slot] > entry || target == NULL ||
            target->budget_bytes_per_s != checks->budgets[slot];
@@ -287,7 +288,7 @@ void grants_applied(struct world *world, const struct fsm *fsm)
             (struct job_seen){allocation->last_complete_snapshot_ms, allocation->gpu_count};
     }
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm) && slot < WORLD_TARGETS_MAX; slot++) {
-        const struct fsm_target *target = fsm_target_at(fsm, slot);
+        const struct fsm_target *target = fsm_target_find_slot(fsm, slot);
         uint64_t budget = target == NULL ? 0 : target->budget_bytes_per_s;
 
         if (budget != checks->budgets[slot])

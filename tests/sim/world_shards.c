@@ -65,7 +65,7 @@ void shards_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Ev
         return; /* more of the entry followed */
     number = (unsigned)(job - world->jobs);
     shards = shards_of(fsm, checkpoint);
-    nodes = nodes_of(fsm, fsm_allocation_at(fsm, checkpoint->allocation_slot));
+    nodes = nodes_of(fsm, fsm_allocation_find_slot(fsm, checkpoint->allocation_slot));
     if (event->new_state == CHECKPOINT(COMPLETE))
         nodes = world->shards->jobs[number].id == checkpoint->id ? world->shards->jobs[number].nodes
                                                                  : shards;

@@ -64,7 +64,7 @@ static void list_allocations(struct request *request, struct scratch *scratch)
     for (; slot < slots && reply.n_allocations < size && scanned < METHOD_SCAN_MAX &&
            bytes < METHOD_PAGE_BYTES;
          slot++, scanned++) {
-        const struct fsm_allocation *allocation = fsm_allocation_at(fsm, slot);
+        const struct fsm_allocation *allocation = fsm_allocation_find_slot(fsm, slot);
         Ckpt__V1__Allocation *item;
 
         if (allocation == NULL || !allocation_listed(asked, allocation))

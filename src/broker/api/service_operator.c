@@ -125,7 +125,7 @@ static void list_nodes(struct request *request, struct scratch *scratch)
         return;
     reply.nodes = scratch_take(scratch, size, sizeof(reply.nodes[0]));
     for (; slot < slots && reply.n_nodes < size && bytes < METHOD_PAGE_BYTES; slot++) {
-        const struct fsm_node *node = fsm_node_at(fsm, slot);
+        const struct fsm_node *node = fsm_node_find_slot(fsm, slot);
         Ckpt__V1__NodeStatus *item;
         uint64_t age_ms = UINT64_MAX;
 

@@ -237,7 +237,7 @@ void placement_hints_answer(struct request *request, struct scratch *scratch)
     for (; slot < slots && reply.n_hints < size && scanned < METHOD_SCAN_MAX &&
            bytes < METHOD_PAGE_BYTES;
          slot++, scanned++) {
-        const struct fsm_allocation *allocation = fsm_allocation_at(fsm, slot);
+        const struct fsm_allocation *allocation = fsm_allocation_find_slot(fsm, slot);
 
         if (allocation == NULL ||
             (allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING &&

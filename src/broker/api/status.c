@@ -160,7 +160,7 @@ size_t status_targets(const struct broker *broker, struct scratch *scratch,
 
     *ret_targets = scratch_take(scratch, slots, sizeof((*ret_targets)[0]));
     for (uint32_t slot = 0; slot < slots; slot++) {
-        const struct fsm_target *target = fsm_target_at(fsm, slot);
+        const struct fsm_target *target = fsm_target_find_slot(fsm, slot);
         Ckpt__V1__TargetStatus *item;
         const char *detail;
         uint64_t probe_ms;
@@ -475,7 +475,7 @@ static void status_warn_nodes(struct status *status)
     uint32_t count = 0;
 
     for (uint32_t slot = 0; slot < fsm_node_slots(fsm); slot++) {
-        const struct fsm_node *node = fsm_node_at(fsm, slot);
+        const struct fsm_node *node = fsm_node_find_slot(fsm, slot);
 
         if (node == NULL || node->allocation_count == 0 || !nodes_unreported(node))
             continue;

@@ -141,7 +141,7 @@ static void page_targets(struct broker *broker, struct buf *body)
 
     buf_printf(body, "<table><tr><th>target<th>state<th>granted bytes/s<th>budget<th>paused");
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++) {
-        const struct fsm_target *target = fsm_target_at(fsm, slot);
+        const struct fsm_target *target = fsm_target_find_slot(fsm, slot);
 
         if (target == NULL)
             continue;
@@ -169,7 +169,7 @@ static void page_active(struct broker *broker, struct buf *body)
         const struct fsm_allocation *allocation =
             fsm_allocation_at(fsm, checkpoint->allocation_slot);
 
-        if (!fsm_checkpoint_state_active(checkpoint->state) || allocation == NULL)
+        if (!fsm_checkpoint_state_active(checkpoint->state))
             continue;
         rows++;
         buf_printf(body, "<tr>");

@@ -128,7 +128,7 @@ static void read_bandwidth_queue(struct metrics *metrics, const struct broker *b
     const struct fsm *fsm = replica_fsm(broker->replica);
 
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++) {
-        const struct fsm_target *target = fsm_target_at(fsm, slot);
+        const struct fsm_target *target = fsm_target_find_slot(fsm, slot);
         Ckpt__V1__TargetStatus status = CKPT__V1__TARGET_STATUS__INIT;
 
         if (target == NULL)

@@ -271,7 +271,7 @@ static void read_targets(struct metrics *metrics, const struct fsm *fsm)
     metrics_clear(metrics, METRIC_DESTINATION_MEASURED);
     metrics_clear(metrics, METRIC_GRANTED_RATIO);
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++) {
-        const struct fsm_target *target = fsm_target_at(fsm, slot);
+        const struct fsm_target *target = fsm_target_find_slot(fsm, slot);
 
         if (target == NULL)
             continue;
@@ -322,7 +322,7 @@ static void read_nodes(struct metrics *metrics, const struct fsm *fsm)
     char name[FSM_WORD_BYTES];
 
     for (uint32_t slot = 0; slot < fsm_node_slots(fsm); slot++) {
-        const struct fsm_node *node = fsm_node_at(fsm, slot);
+        const struct fsm_node *node = fsm_node_find_slot(fsm, slot);
 
         if (node != NULL && (unsigned)node->state < ARRAY_COUNT(counts))
             counts[node->state]++;

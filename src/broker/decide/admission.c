@@ -36,7 +36,7 @@ void admission_rooms(const struct fsm *fsm, const struct fsm_grantable_scan *wai
 {
     for (uint32_t slot = 0; slot < FSM_TARGETS_MAX; slot++) {
         const struct fsm_target *target =
-            slot < fsm_target_slots(fsm) ? fsm_target_at(fsm, slot) : NULL;
+            slot < fsm_target_slots(fsm) ? fsm_target_find_slot(fsm, slot) : NULL;
         const struct fsm_waiting_sum *sum = &waiting->sums[slot];
 
         ret_rooms[slot] = (struct admission_room){0};

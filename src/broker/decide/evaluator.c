@@ -335,7 +335,7 @@ static const struct fsm_allocation *scored_job(const struct evaluator *evaluator
                                                const struct evaluator_block *block, uint32_t slot)
 {
     const struct fsm_allocation *allocation =
-        fsm_allocation_at(replica_fsm(evaluator->broker->replica), slot);
+        fsm_allocation_find_slot(replica_fsm(evaluator->broker->replica), slot);
 
     if (!evaluator_runs(allocation) ||
         block->registered_index[slot % EVALUATOR_BLOCK_ROWS] != allocation->registered_index)
@@ -429,7 +429,8 @@ static void look_for_claims(struct evaluator *evaluator, const struct evaluator_
 
     for (uint32_t row = 0; evaluator->claims.wanted && row < block->rows; row++)
         if (block->registered_index[row] != 0)
-            evaluator_claims_look(&evaluator->claims, fsm, fsm_allocation_at(fsm, first + row));
+            evaluator_claims_look(&evaluator->claims, fsm,
+                                  fsm_allocation_find_slot(fsm, first + row));
 }
 
 /* Returns how many rows were filled. */
@@ -652,7 +653,7 @@ static bool note_targets(struct evaluator *evaluator)
     bool recovered = false;
 
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++) {
-        const struct fsm_target *target = fsm_target_at(fsm, slot);
+        const struct fsm_target *target = fsm_target_find_slot(fsm, slot);
         bool up = target != NULL && target->available;
 
         CHECK(slot < FSM_TARGETS_MAX);

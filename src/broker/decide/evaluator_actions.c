@@ -82,7 +82,7 @@ bool evaluator_actions_situation(const struct evaluator_cycle *cycle, const stru
 
 bool evaluator_node_idle(const struct evaluator_cycle *cycle, const struct fsm *fsm, uint32_t slot)
 {
-    const struct fsm_node *node = fsm_node_at(fsm, slot);
+    const struct fsm_node *node = fsm_node_find_slot(fsm, slot);
 
     return node != NULL && node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY &&
            node->allocation_count == 0 && !node_health_hazard(cycle->health, slot, 1, 0).unwell;

@@ -99,7 +99,7 @@ void evaluator_block_row(const struct evaluator_block *block, uint32_t row, stru
 static void fill_row(struct evaluator_block *block, struct evaluator_keep *keep, uint32_t row,
                      uint32_t slot)
 {
-    const struct fsm_allocation *allocation = fsm_allocation_at(keep->fsm, slot);
+    const struct fsm_allocation *allocation = fsm_allocation_find_slot(keep->fsm, slot);
     struct eval_view one = evaluator_view_rows(&block->view, row, row + 1);
     struct evaluator_times times;
 

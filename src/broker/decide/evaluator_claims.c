@@ -58,7 +58,7 @@ static bool may_have_started(const struct evaluator_claims *claims, const struct
                              const struct fsm_queue *queue)
 {
     for (size_t i = 0; i < claims->start_count && i < EVALUATOR_CLAIM_STARTS_MAX; i++) {
-        const struct fsm_allocation *allocation = fsm_allocation_at(fsm, claims->starts[i]);
+        const struct fsm_allocation *allocation = fsm_allocation_find_slot(fsm, claims->starts[i]);
 
         if (allocation != NULL && allocation->state_since_ms >= queue->reported_at_ms &&
             strcmp(allocation->vcluster, queue->vcluster) == 0)
@@ -106,7 +106,7 @@ static bool any(const void *context, const Ckpt__V1__WaitingJob *job)
 static bool all_targets_up(const struct fsm *fsm)
 {
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++) {
-        const struct fsm_target *target = fsm_target_at(fsm, slot);
+        const struct fsm_target *target = fsm_target_find_slot(fsm, slot);
 
         if (target != NULL && !target->available)
             return false;

@@ -30,7 +30,7 @@ void evaluator_cycle_learned(struct evaluator_cycle *cycle, const struct fsm *fs
     cycle->node_marks = check_calloc(slots > 0 ? slots : 1, sizeof(*cycle->node_marks));
     cycle->age_factor_count = slots;
     for (uint32_t slot = 0; slot < slots; slot++) {
-        const struct fsm_node *node = fsm_node_at(fsm, slot);
+        const struct fsm_node *node = fsm_node_find_slot(fsm, slot);
         uint32_t bin = FSM_AGE_BINS - 1; /* unknown: as one that did not fail for long */
 
         if (node != NULL && node->steady_since_ms != 0)

@@ -149,7 +149,7 @@ static double shadow_price(const struct fsm *fsm, const struct fsm_grantable_sca
     double lowest = INFINITY;
 
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++) {
-        const struct fsm_target *target = fsm_target_at(fsm, slot);
+        const struct fsm_target *target = fsm_target_find_slot(fsm, slot);
         double price = (double)waiting->sums[slot].price_gpu_ms_per_gb / 1e3 / 1e9;
 
         CHECK(slot < FSM_TARGETS_MAX);
@@ -201,7 +201,7 @@ void evaluator_cycle_begin(struct evaluator_cycle *cycle, const struct fsm *fsm,
     cycle->default_write_bytes_per_s = fsm_policy(fsm)->default_write_bytes_per_s;
     cycle->grace_ms = fsm_policy(fsm)->grace_ms;
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++)
-        cycle->targets[slot] = target_now(fsm_target_at(fsm, slot));
+        cycle->targets[slot] = target_now(fsm_target_find_slot(fsm, slot));
     sum_queues(fsm, now_ms, &sums);
     cycle->policy.pressure = evaluator_pressure(sums.queued_gpu_ms, sums.running_gpu_ms);
     cycle->policy.backlog_urgency = sums.count > 0 ? sums.urgency_sum / (double)sums.count : 1;
@@ -370,7 +370,7 @@ static void fill_row(const struct evaluator_cycle *cycle, const struct fsm *fsm,
                      const struct fsm_allocation *allocation, struct eval_view *view, uint32_t row)
 {
     const Ckpt__V1__Policy *policy = fsm_policy(fsm);
-    const struct fsm_target *target = fsm_target_at(fsm, allocation->target_slot);
+    const struct fsm_target *target = fsm_target_find_slot(fsm, allocation->target_slot);
     uint8_t class = evaluator_yields_class(allocation);
 
     view->age_s[row] = age_s(allocation, cycle->now_ms);
@@ -403,7 +403,7 @@ void evaluator_fill(const struct evaluator_cycle *cycle, const struct fsm *fsm,
 {
     CHECK(first <= end && end - first <= view->capacity);
     for (uint32_t slot = first; slot < end; slot++) {
-        const struct fsm_allocation *allocation = fsm_allocation_at(fsm, slot);
+        const struct fsm_allocation *allocation = fsm_allocation_find_slot(fsm, slot);
 
         if (evaluator_runs(allocation))
             fill_row(cycle, fsm, allocation, view, slot - first);
@@ -421,7 +421,7 @@ static bool as_cycle_began(const struct evaluator_cycle *cycle, const struct fsm
 {
     const Ckpt__V1__Policy *policy = fsm_policy(fsm);
     const struct evaluator_target *then = &cycle->targets[allocation->target_slot];
-    struct evaluator_target now = target_now(fsm_target_at(fsm, allocation->target_slot));
+    struct evaluator_target now = target_now(fsm_target_find_slot(fsm, allocation->target_slot));
 
     if (then->known != now.known || then->available != now.available ||
         then->budget_bytes_per_s != now.budget_bytes_per_s ||

@@ -242,7 +242,7 @@ void headroom_look(struct headroom *headroom, const struct sources *sources)
     if (!replica_serving(headroom->broker->replica))
         return;
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++) {
-        const struct fsm_target *target = fsm_target_at(fsm, slot);
+        const struct fsm_target *target = fsm_target_find_slot(fsm, slot);
 
         if (target == NULL)
             continue;

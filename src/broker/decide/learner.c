@@ -209,7 +209,7 @@ static void count_nodes(const struct learner *learner, uint64_t now_ms,
     const struct fsm *fsm = state(learner);
 
     for (uint32_t slot = 0; slot < fsm_node_slots(fsm); slot++) {
-        const struct fsm_node *node = fsm_node_at(fsm, slot);
+        const struct fsm_node *node = fsm_node_find_slot(fsm, slot);
 
         if (node_is_up(node))
             ret_nodes[fsm_age_bin(now_ms > node->steady_since_ms ? now_ms - node->steady_since_ms
@@ -284,7 +284,7 @@ static void look_at_alarms(struct learner *learner, uint64_t now_ms)
         return;
     reach_nodes(learner, slots);
     for (uint32_t slot = 0; slot < slots; slot++) {
-        const struct fsm_node *node = fsm_node_at(fsm, slot);
+        const struct fsm_node *node = fsm_node_find_slot(fsm, slot);
 
         if (node == NULL)
             learner->nodes[slot].made = 0;

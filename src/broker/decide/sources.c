@@ -184,13 +184,13 @@ const char *sources_subject(const struct broker *broker, const struct fsm_alloca
             snprintf(text, size, "checkpoint %s", checkpoint_id_format(checkpoint->id, id));
     } else if (source == SOURCE_AGENTS) {
         agents_age(broker, allocation, &node_slot);
-        node = node_slot == UINT32_MAX ? NULL : fsm_node_at(fsm, node_slot);
+        node = node_slot == UINT32_MAX ? NULL : fsm_node_find_slot(fsm, node_slot);
         if (node != NULL)
             snprintf(text, size, "node %s", node->id);
     } else if (source == SOURCE_QUEUE && queue_age(fsm, at_ms, &queue) != SOURCE_NOTHING) {
         snprintf(text, size, "vcluster %s", queue.vcluster);
     } else if (source == SOURCE_TARGET) {
-        target = fsm_target_at(fsm, allocation->target_slot);
+        target = fsm_target_find_slot(fsm, allocation->target_slot);
         if (target != NULL)
             snprintf(text, size, "%s%s", target->id,
                      target->measured_bytes_per_s > 0 ? ", measured by its storage system" : "");
@@ -208,7 +208,7 @@ void sources_age(const struct broker *broker, const struct fsm_allocation *alloc
                  uint64_t at_ms, uint32_t ret_age_ms[SOURCE_COUNT])
 {
     const struct fsm *fsm = replica_fsm(broker->replica);
-    const struct fsm_target *target = fsm_target_at(fsm, allocation->target_slot);
+    const struct fsm_target *target = fsm_target_find_slot(fsm, allocation->target_slot);
     const Ckpt__Log__V1__SetLearned *learned = fsm_learned(fsm);
     struct fsm_queue queue;
     uint32_t node_slot;

@@ -50,7 +50,6 @@ static struct waiting waiting_of(const struct dispatcher *dispatcher, uint64_t c
 
     CHECK(waiting.checkpoint != NULL);
     waiting.allocation = fsm_allocation_at(fsm, waiting.checkpoint->allocation_slot);
-    CHECK(waiting.allocation != NULL);
     if (!evaluator_gain(dispatcher->broker->evaluator, waiting.allocation,
                         &waiting.gain_gpu_s_per_byte))
         waiting.gain_gpu_s_per_byte = (double)waiting.checkpoint->priority_gpu_ms_per_gb / 1e12;
@@ -107,7 +106,7 @@ static void targets_of(const struct fsm *fsm, struct grant_target targets[FSM_TA
 {
     for (uint32_t slot = 0; slot < FSM_TARGETS_MAX; slot++) {
         const struct fsm_target *target =
-            slot < fsm_target_slots(fsm) ? fsm_target_at(fsm, slot) : NULL;
+            slot < fsm_target_slots(fsm) ? fsm_target_find_slot(fsm, slot) : NULL;
 
         targets[slot] = (struct grant_target){0};
         if (target == NULL || !target->available)
@@ -341,7 +340,7 @@ void dispatcher_fill_place(struct dispatcher *dispatcher, Ckpt__V1__Checkpoint *
         return;
     checkpoint->queue_position = place->position;
     checkpoint->wave = place->wave;
-    target = fsm_target_at(replica_fsm(dispatcher->broker->replica), place->target);
+    target = fsm_target_find_slot(replica_fsm(dispatcher->broker->replica), place->target);
     if (target == NULL || target->budget_bytes_per_s == 0)
         return;
     bytes = place->bytes_ahead +

@@ -30,7 +30,6 @@ static void fill_checkpoint(const struct fsm *fsm, const struct fsm_order *order
     const struct fsm_checkpoint *checkpoint = order->checkpoint;
     const struct fsm_target *target = fsm_target_at(fsm, checkpoint->target_slot);
 
-    CHECK(target != NULL);
     CHECK(checkpoint->shard_count > 0);
     CHECK(fsm_checkpoint_path(fsm, checkpoint, path, ORDERS_PATH_BYTES) > 0);
     message->kind = CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT;

@@ -66,7 +66,7 @@ static const struct fsm *session_fsm(const struct session *session)
 static const struct fsm_node *session_node(const struct session *session)
 {
     const struct fsm_node *node =
-        session->slot == SLOT_NONE ? NULL : fsm_node_at(session_fsm(session), session->slot);
+        session->slot == SLOT_NONE ? NULL : fsm_node_find_slot(session_fsm(session), session->slot);
 
     return node != NULL && node->made == session->made ? node : NULL;
 }

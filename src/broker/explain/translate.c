@@ -71,7 +71,7 @@ char *translate_text(const char *text)
 
 static char *node_home(const struct fsm *fsm, uint32_t node_slot)
 {
-    const struct fsm_node *node = fsm_node_at(fsm, node_slot);
+    const struct fsm_node *node = fsm_node_find_slot(fsm, node_slot);
 
     return translate_text(node == NULL ? "" : node->home_vcluster);
 }
@@ -214,7 +214,7 @@ void translate_checkpoint(const struct fsm *fsm, const struct fsm_checkpoint *ch
     const struct fsm_allocation *allocation = fsm_allocation_at(fsm, checkpoint->allocation_slot);
 
     fsm_checkpoint_to_message(checkpoint, ret_checkpoint);
-    ret_checkpoint->allocation_id = translate_text(allocation == NULL ? "" : allocation->id);
+    ret_checkpoint->allocation_id = translate_text(allocation->id);
     ret_checkpoint->target_id = translate_text(fsm_target_name(fsm, checkpoint->target_slot));
     ret_checkpoint->path = translate_checkpoint_path(fsm, checkpoint, scratch);
     ret_checkpoint->n_shards = translate_shards(fsm, checkpoint, scratch, &ret_checkpoint->shards);

@@ -110,7 +110,7 @@ static void record_begin(struct node_health *health, struct record *record, uint
  * forgotten. NULL: no such node. */
 static struct record *record_of(struct node_health *health, uint32_t slot)
 {
-    const struct fsm_node *node = fsm_node_at(replica_fsm(health->broker->replica), slot);
+    const struct fsm_node *node = fsm_node_find_slot(replica_fsm(health->broker->replica), slot);
 
     if (node == NULL)
         return NULL;
@@ -133,7 +133,7 @@ static const struct record *record_at(const struct node_health *health, uint32_t
 
     if (health == NULL || slot >= health->count || health->records[slot].made == 0)
         return NULL;
-    node = fsm_node_at(replica_fsm(health->broker->replica), slot);
+    node = fsm_node_find_slot(replica_fsm(health->broker->replica), slot);
     return node != NULL && node->made == health->records[slot].made ? &health->records[slot] : NULL;
 }
 
@@ -155,7 +155,7 @@ void node_health_begin(struct node_health *health)
     const struct fsm *fsm = replica_fsm(health->broker->replica);
 
     for (uint32_t slot = 0; slot < health->count; slot++) {
-        const struct fsm_node *node = fsm_node_at(fsm, slot);
+        const struct fsm_node *node = fsm_node_find_slot(fsm, slot);
         struct record *record = record_of(health, slot);
 
         if (record == NULL)
@@ -305,7 +305,7 @@ static void propose_drain(struct node_health *health, const struct fsm_node *nod
 
 static void drain_if_due(struct node_health *health, uint32_t slot, uint64_t at_us)
 {
-    const struct fsm_node *node = fsm_node_at(replica_fsm(health->broker->replica), slot);
+    const struct fsm_node *node = fsm_node_find_slot(replica_fsm(health->broker->replica), slot);
     struct record *record = &health->records[slot];
     struct health_alarm alarm;
 

@@ -93,7 +93,7 @@ static const struct node_record *record_find(const struct nodes *nodes, uint32_t
 
     if (nodes == NULL || slot >= nodes->count)
         return NULL;
-    node = fsm_node_at(replica_fsm(nodes->broker->replica), slot);
+    node = fsm_node_find_slot(replica_fsm(nodes->broker->replica), slot);
     return node != NULL && nodes->records[slot].made == node->made ? &nodes->records[slot] : NULL;
 }
 
@@ -152,7 +152,6 @@ static uint64_t extra_patience_ms(const struct fsm *fsm, uint32_t node_slot)
     for (size_t i = 0; i < count; i++) {
         const struct fsm_allocation *allocation = fsm_allocation_at(fsm, slots[i]);
 
-        CHECK(allocation != NULL);
         if (allocation->sensitive)
             return NODES_SENSITIVE_EXTRA_MS;
         for (uint32_t j = 0; j < allocation->node_count; j++) {
@@ -283,7 +282,7 @@ static void look_around(struct nodes *nodes, struct node_look *look)
 
     nodes->cut_short = false;
     for (uint32_t i = 0; i < slots && nodes->serving; i++, slot = slot + 1 < slots ? slot + 1 : 0) {
-        const struct fsm_node *node = fsm_node_at(fsm, slot);
+        const struct fsm_node *node = fsm_node_find_slot(fsm, slot);
 
         if (node == NULL)
             continue;
@@ -317,7 +316,8 @@ static void on_timer(void *data)
 
 void nodes_heard(struct nodes *nodes, uint32_t node_slot, const Ckpt__V1__AgentHeartbeat *heartbeat)
 {
-    const struct fsm_node *node = fsm_node_at(replica_fsm(nodes->broker->replica), node_slot);
+    const struct fsm_node *node =
+        fsm_node_find_slot(replica_fsm(nodes->broker->replica), node_slot);
     struct node_record *record;
 
     if (node == NULL)

@@ -155,7 +155,7 @@ bool storage_watch_measured(struct storage_watch *watch, uint32_t slot, uint64_t
     CHECK(slot < FSM_TARGETS_MAX);
     if (watch == NULL || !watch->serving || watch->targets[slot].proposing)
         return false;
-    target = fsm_target_at(replica_fsm(watch->broker->replica), slot);
+    target = fsm_target_find_slot(replica_fsm(watch->broker->replica), slot);
     if (target == NULL)
         return false;
     change.available = target->available;
@@ -185,7 +185,8 @@ static void take_sample(struct storage_watch *watch, uint32_t slot, enum witness
                         bool success)
 {
     const struct config_storage_watch *limits = &watch->broker->config->storage_watch;
-    const struct fsm_target *target = fsm_target_at(replica_fsm(watch->broker->replica), slot);
+    const struct fsm_target *target =
+        fsm_target_find_slot(replica_fsm(watch->broker->replica), slot);
     struct watched_target *watched;
     enum hysteresis_verdict verdict;
 
@@ -212,7 +213,7 @@ void storage_watch_told(struct storage_watch *watch, uint32_t slot, const char *
     CHECK(slot < FSM_TARGETS_MAX);
     if (watch == NULL || !watch->serving)
         return;
-    target = fsm_target_at(replica_fsm(watch->broker->replica), slot);
+    target = fsm_target_find_slot(replica_fsm(watch->broker->replica), slot);
     if (target == NULL)
         return;
     snprintf(watched_of(watch, target)->trouble, STORAGE_TROUBLE_BYTES, "%s", trouble);
@@ -257,7 +258,7 @@ static void on_probed(void *data, const struct worker_result *result)
     free(probe);
     if (watch == NULL)
         return;
-    target = fsm_target_at(replica_fsm(watch->broker->replica), slot);
+    target = fsm_target_find_slot(replica_fsm(watch->broker->replica), slot);
     watch->targets[slot].probe = NULL;
     if (target == NULL || target->made != watch->targets[slot].made)
         return; /* the one that was probed was removed */
@@ -321,7 +322,7 @@ static void on_timer(void *data)
     watch->broker->clock.timer_start(watch->timer,
                                      watch->broker->config->storage_watch.interval_ms * 1000);
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm) && watch->serving; slot++) {
-        const struct fsm_target *target = fsm_target_at(fsm, slot);
+        const struct fsm_target *target = fsm_target_find_slot(fsm, slot);
 
         CHECK(slot < FSM_TARGETS_MAX);
         if (target != NULL)

@@ -177,7 +177,7 @@ static void mark_heard(struct telemetry *telemetry, size_t source, size_t most,
         struct mark mark;
 
         memcpy(&mark, taking->marked.bytes + taking->marks_done++ * sizeof(mark), sizeof(mark));
-        node = fsm_node_at(state_of(telemetry), mark.slot);
+        node = fsm_node_find_slot(state_of(telemetry), mark.slot);
         if (node != NULL && node->made == mark.made)
             node_health_heard(health_of(telemetry->broker), mark.slot, number_of(source),
                               taking->began_us);
@@ -228,7 +228,8 @@ static void expect_nodes(struct telemetry *telemetry, size_t source)
         view->slots = slots;
     }
     for (uint32_t slot = 0; slot < slots; slot++)
-        view->expected[slot] = of_nodes && map->row_count == 0 && fsm_node_at(fsm, slot) != NULL;
+        view->expected[slot] =
+            of_nodes && map->row_count == 0 && fsm_node_find_slot(fsm, slot) != NULL;
     for (size_t row = 0; row < map->row_count; row++) {
         const struct fsm_node *node = fsm_node_find(fsm, map->rows[row].node);
 
@@ -247,7 +248,7 @@ static void count_sights(struct telemetry *telemetry, size_t source)
     memset(view->sights, 0, sizeof(view->sights));
     view->first_unseen[0] = '\0';
     for (uint32_t slot = 0; slot < view->slots; slot++) {
-        const struct fsm_node *node = view->expected[slot] ? fsm_node_at(fsm, slot) : NULL;
+        const struct fsm_node *node = view->expected[slot] ? fsm_node_find_slot(fsm, slot) : NULL;
         enum node_health_sight sight;
 
         if (node == NULL || node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)

@@ -74,9 +74,9 @@ static void fill_state(const struct fsm *fsm, Ckpt__V1__BackupHeader *header)
         if (fsm_checkpoint_state_active((Ckpt__V1__CheckpointState)state))
             header->active_count += summary.checkpoints_by_state[state];
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++)
-        header->target_count += fsm_target_at(fsm, slot) != NULL;
+        header->target_count += fsm_target_find_slot(fsm, slot) != NULL;
     for (uint32_t slot = 0; slot < fsm_node_slots(fsm); slot++)
-        header->node_count += fsm_node_at(fsm, slot) != NULL;
+        header->node_count += fsm_node_find_slot(fsm, slot) != NULL;
     header->request_id_count = summary.session_count;
 }
 

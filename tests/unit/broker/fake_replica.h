@@ -484,7 +484,8 @@ __attribute__((unused)) static void fake_job_starts(struct fake *fake, const cha
     const struct fsm_allocation *job = fsm_allocation_find(fake->replica.fsm, id);
 
     for (uint32_t i = 0; i < job->node_count; i++) {
-        const struct fsm_node *node = fsm_node_at(fake->replica.fsm, job->nodes[i].node_slot);
+        const struct fsm_node *node =
+            fsm_node_find_slot(fake->replica.fsm, job->nodes[i].node_slot);
         Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
         Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
         Ckpt__V1__AgentReport report = CKPT__V1__AGENT_REPORT__INIT;

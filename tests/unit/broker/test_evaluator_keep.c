@@ -81,7 +81,7 @@ static const struct fsm_allocation *any_job(struct world *world)
 {
     const struct fsm *fsm = world->fake->replica.fsm;
 
-    return fsm_allocation_at(fsm, (uint32_t)dice(world, fsm_allocation_slots(fsm)));
+    return fsm_allocation_find_slot(fsm, (uint32_t)dice(world, fsm_allocation_slots(fsm)));
 }
 
 static void do_any(struct world *world, Ckpt__Log__V1__Command *command)
@@ -143,7 +143,7 @@ static void report_shards(struct world *world, const char *job, uint64_t checkpo
     uint64_t write_ms = 1000 + dice(world, 60000), bytes = 1000000000 + dice(world, 90000000000);
 
     for (uint32_t i = 0; i < allocation->node_count; i++) {
-        const struct fsm_node *node = fsm_node_at(fsm, allocation->nodes[i].node_slot);
+        const struct fsm_node *node = fsm_node_find_slot(fsm, allocation->nodes[i].node_slot);
         Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
         Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
         Ckpt__V1__AgentReport facts = CKPT__V1__AGENT_REPORT__INIT;
@@ -365,7 +365,8 @@ static void begin(struct world *world)
 
 static void take_row(struct world *world, uint32_t row, uint8_t decided, bool compare)
 {
-    const struct fsm_allocation *allocation = fsm_allocation_at(world->fake->replica.fsm, row);
+    const struct fsm_allocation *allocation =
+        fsm_allocation_find_slot(world->fake->replica.fsm, row);
     uint64_t kept[EVAL_COLUMN_COUNT], made_anew[EVAL_COLUMN_COUNT];
 
     evaluator_block_row(world->block, row, &world->one, 0);

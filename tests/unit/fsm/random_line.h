@@ -66,7 +66,7 @@ static inline void random_report(struct script *script, uint64_t *state, char *l
         return;
     }
     slot = checkpoint->shards[random_draw(state, checkpoint->shard_count)].node_slot;
-    node = fsm_node_at(script->fsm, slot);
+    node = fsm_node_find_slot(script->fsm, slot);
     sequence = node != NULL ? node->last_report_sequence : 0; /* one that was removed reports too */
     snprintf(line, size,
              "report %s %s %s ckpt=%s attempt=%u reason=%s size=%d write=%" PRIu64 " stall=%" PRIu64

@@ -472,7 +472,7 @@ static void a_target_that_nothing_needs_can_be_removed(void **unused)
     expect_ok(&script, "remove_target fast id=once");
     expect_ok(&script, "remove_target fast id=once");
     assert_null(fsm_target_find(script.fsm, "fast"));
-    assert_null(fsm_target_at(script.fsm, slot));
+    assert_null(fsm_target_find_slot(script.fsm, slot));
     expect_status(&script, TARGET_NOT_FOUND, "remove_target fast");
     expect_status(&script, TARGET_NOT_FOUND, "register j1 nodes=n1 target=fast");
     script_restore(&script);

@@ -78,7 +78,7 @@ static void the_slot_of_a_node_that_no_record_names_is_free(void **unused)
     expect_ok(&script, "node n8 down");
     drop_changed(&script);
     expect_ok(&script, "remove_node n8");
-    assert_null(fsm_node_at(script.fsm, slot));
+    assert_null(fsm_node_find_slot(script.fsm, slot));
     assert_string_equal(fsm_node_name(script.fsm, slot), "");
     assert_true(fsm_take_changed_node(script.fsm, &changed)); /* whose stream has to end */
     assert_int_equal(changed, slot);
@@ -173,7 +173,7 @@ static void what_ended_keeps_the_name_of_a_removed_node(void **unused)
     expect_ok(&script, "remove_node n1");
     script_restore(&script);
     assert_null(fsm_node_find(script.fsm, "n1"));
-    assert_null(fsm_node_at(script.fsm, slot));
+    assert_null(fsm_node_find_slot(script.fsm, slot));
     assert_string_equal(fsm_node_name(script.fsm, slot), "n1");
     assert_int_equal(job_of(&script, "j2")->nodes[0].node_slot, slot);
     assert_int_equal(checkpoint_of(&script, 1)->shards[0].node_slot, slot);

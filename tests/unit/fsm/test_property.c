@@ -52,7 +52,7 @@ static uint64_t held_gpus(const struct fsm *fsm)
     uint64_t gpus = 0;
 
     for (uint32_t slot = 0; slot < fsm_allocation_slots(fsm); slot++) {
-        const struct fsm_allocation *job = fsm_allocation_at(fsm, slot);
+        const struct fsm_allocation *job = fsm_allocation_find_slot(fsm, slot);
 
         if (job != NULL &&
             (job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING ||

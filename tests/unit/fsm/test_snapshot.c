@@ -2,6 +2,7 @@
  * which it began. */
 #include "tests/support/test.h"
 
+#include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 #include "tests/unit/fsm/expect.h"
 #include "tests/unit/fsm/random_line.h"
@@ -246,7 +247,7 @@ static void a_stop_without_its_limit_is_refused(void **unused)
 
     (void)unused;
     script_start_victim(&script, 60000);
-    checkpoint = fsm_registry_find(script.fsm, checkpoint_id_make(1, 1));
+    checkpoint = checkpoint_edit(script.fsm, checkpoint_find(script.fsm, checkpoint_id_make(1, 1)));
     assert_non_null(checkpoint);
     assert_int_not_equal(checkpoint->stop_deadline_ms, 0);
     checkpoint->stop_limit_ms = 0;
@@ -289,8 +290,8 @@ static void a_number_beyond_the_bound_of_its_row_is_refused(void **unused)
     script_start(&script);
     expect_ok(&script, "register j1 nodes=n1");
     expect_ok(&script, "request j1");
-    allocation = fsm_allocation_get(script.fsm, "j1");
-    checkpoint = fsm_registry_find(script.fsm, checkpoint_id_make(1, 1));
+    allocation = allocation_edit(script.fsm, allocation_find(script.fsm, "j1"));
+    checkpoint = checkpoint_edit(script.fsm, checkpoint_find(script.fsm, checkpoint_id_make(1, 1)));
     assert_non_null(checkpoint);
 #define VIEW(type, name, highest)  REFUSED(&allocation->view, type, name, highest)
 #define WHOLE(type, name, highest) REFUSED(allocation, type, name, highest)

@@ -660,7 +660,7 @@ static void remember(const struct fsm *fsm, struct before *before)
 
     before->count = 0;
     for (uint32_t slot = 0; slot < fsm_allocation_slots(fsm); slot++) {
-        const struct fsm_allocation *job = fsm_allocation_at(fsm, slot);
+        const struct fsm_allocation *job = fsm_allocation_find_slot(fsm, slot);
         size_t i = before->count;
 
         if (job == NULL || i == RANDOM_JOBS)
