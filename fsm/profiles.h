@@ -4,10 +4,15 @@
 #ifndef CKPT_FSM_PROFILES_H
 #define CKPT_FSM_PROFILES_H
 
-/* The first one is what an empty name stands for. */
+/* What an empty name stands for: the first one. */
+#define FSM_PROFILE_DEFAULT "signal"
 #define FSM_PROFILES(X)                                                                            \
-    X(signal_usr1, "signal")                                                                       \
+    X(signal_usr1, FSM_PROFILE_DEFAULT)                                                            \
     X(signal_usr2, "signal-usr2")                                                                  \
     X(grpc, "grpc")
+
+/* The names in a text, each followed by ", ". */
+#define FSM_PROFILE_IN_TEXT(row, name) name ", "
+#define FSM_PROFILES_TEXT              FSM_PROFILES(FSM_PROFILE_IN_TEXT)
 
 #endif

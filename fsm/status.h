@@ -9,6 +9,8 @@
 
 #include <stddef.h>
 
+#include "fsm/profiles.h"
+
 #define FSM_STATUSES(X)                                                                            \
     X(0, OK, 0, "done", "")                                                                        \
     X(1, INVALID_ID, 3, "it is not 1 to 128 characters of A-Z a-z 0-9 . _ - (found {c} bytes)",    \
@@ -121,7 +123,7 @@
       "(after session_ttl, or for newer ones), or was about members, which are not remembered",    \
       "send it again with the same request id, or look for its effect: ckptctl events")            \
     X(49, PROFILE_UNKNOWN, 3, "no agent can ask an application in the way that the profile names", \
-      "profiles are signal (what an empty one stands for), signal-usr2 and grpc")                  \
+      "profiles are " FSM_PROFILES_TEXT "or none, which stands for " FSM_PROFILE_DEFAULT)          \
     X(50, NOT_STARTED, 9,                                                                          \
       "the application runs on {c} of {l} nodes so far: there is nothing to save yet",             \
       "wait until ckpt-run has started it on all of them: ckptctl job JOB")                        \

@@ -2,6 +2,7 @@
  * R-002, P-001. */
 #include "fsm/core/registry.h"
 #include "fsm/core/state.h"
+#include "fsm/profiles.h"
 
 #include <malloc.h>
 
@@ -64,7 +65,7 @@ static const struct target *register_target(struct fsm *fsm, const char *id)
 static void register_defaults(struct fsm *fsm, struct fsm_allocation *view)
 {
     if (view->profile[0] == '\0')
-        fsm_intern_set(fsm, &view->profile, "signal");
+        fsm_intern_set(fsm, &view->profile, FSM_PROFILE_DEFAULT);
     if (view->strategy == CKPT__V1__STRATEGY__STRATEGY_UNSPECIFIED)
         view->strategy = CKPT__V1__STRATEGY__STRATEGY_AUTO;
     view->non_preemptible = view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE; /* S1-046 */

@@ -85,8 +85,9 @@ struct ask_request {
 };
 
 /* What is heard of an open question; from the loop, never from inside fire. deferred() and
- * broken() are its last words, and after them, or in them, it is hung up. That it is finished
- * poll says: a way without a voice is never heard, and an agent may have been away. */
+ * broken() are its last words, and after them, or in them, it is hung up. The one event that is
+ * not told here is FINISHED: poll finds it, because a way without a voice is never heard, and
+ * because an agent may have been away when it happened. */
 struct ask_events {
     void (*alive)(void *data); /* some progress */
     void (*estimate)(void *data, uint64_t estimate_ms);
@@ -98,7 +99,7 @@ struct ask_events {
 enum ask_ready { ASK_READY, ASK_NO_HANDLER };
 /* UNFINISHED: something is there and lacks something; WRONG: it can never become right. Both
  * with a line that says what. */
-enum ask_answer { ASK_NOTHING_YET, ASK_UNFINISHED, ASK_WRONG, ASK_DONE };
+enum ask_answer { ASK_NOTHING_YET, ASK_UNFINISHED, ASK_WRONG, ASK_FINISHED };
 
 struct ask_ops {
     const char *about; /* for people: "signal (ABOUT)" */

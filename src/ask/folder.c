@@ -60,7 +60,7 @@ enum ask_answer ask_folder_poll(const struct ask_target *target, const char *hin
     if (strcmp(sentinel.hint, hint) != 0)
         return ASK_NOTHING_YET; /* stale, without a last line feed */
     *ret_sentinel = sentinel;
-    return ASK_DONE;
+    return ASK_FINISHED;
 }
 
 uint64_t ask_folder_growth(const struct ask_target *target, const char *hint)

@@ -209,7 +209,7 @@ static void print_job(struct cli *cli, const Ckpt__V1__Allocation *job)
             job->non_preemptible ? "  dear to preempt: it writes no checkpoint" : "");
     fprintf(cli->out, " strategy %s  profile %s  walltime %s  started %s\n",
             human_enum_words(&ckpt__v1__strategy__descriptor, (int)spec->strategy, a),
-            human_safe(spec->profile[0] != '\0' ? spec->profile : "signal", safe[5], 129),
+            human_safe(spec->profile, safe[5], 129),
             spec->walltime_ms == 0 ? "unlimited" : human_duration(spec->walltime_ms, b),
             human_clock(spec->started_at_ms, c));
     fprintf(cli->out, " checkpoints %" PRIu64 " complete  last %s  work not saved %s",

@@ -5,6 +5,7 @@
 
 #include "ckpt/v1/broker.pb-c.h"
 #include "ckpt/v1/common.pb-c.h"
+#include "fsm/profiles.h"
 
 /* ten years, and a petabyte per second: above what any site has, below what could overflow a sum */
 #define DURATION_MAX_MS UINT64_C(315360000000)
@@ -113,7 +114,8 @@ static const struct option_spec register_options[] = {
     COUNT("class", "0..10", "preemption class", 0, 10),
     FLAG("sensitive", "never a victim"),
     STRATEGY,
-    TEXT("profile", "PROFILE", "how the agent asks it (signal)"),
+    TEXT("profile", "PROFILE",
+         "how the agent asks it: " FSM_PROFILES_TEXT "default " FSM_PROFILE_DEFAULT),
     DURATION("walltime", "its end; without: unlimited", 1),
     DURATION("grace", "SIGTERM to SIGKILL", 1),
     PERIOD,

@@ -32,6 +32,7 @@ TEXT = {name: Path(name).read_text(errors="replace") for name in FILES}
 C_FILES = [n for n in FILES if n.endswith((".c", ".h"))]
 PRODUCT = [n for n in C_FILES if n.startswith(("fsm/", "raft/", "src/"))]
 CODE = {name: blank(TEXT[name]) for name in C_FILES}
+WITH_STRINGS = {name: blank(TEXT[name], keep_strings=True) for name in C_FILES}
 
 # ---- who may include whom (src/ARCHITECTURE.md) ----
 # and who uses it: check_slack refuses what nobody needs. Only ckptctl makes certificates
@@ -54,7 +55,7 @@ MAY_INCLUDE = {
                     "src/tls/identity.h", "src/tls/watch.h", "src/base/"),
     "src/agent/": ("src/agent/", "src/ask/", "src/dest/", "src/rpc/", "src/serve/", "fsm/names.h", "ckpt/v1/", "ckpt/agent/v1/", "src/tls/context.h", "src/base/"),
     "src/app/": (),  # holds nothing yet
-    "src/cli/": ("src/cli/", "src/whatif/whatif.h", "src/client/", "src/backup/", "src/dest/sha256.h", "fsm/names.h", "fsm/status.h", "ckpt/v1/",
+    "src/cli/": ("src/cli/", "src/whatif/whatif.h", "src/client/", "src/backup/", "src/dest/sha256.h", "fsm/names.h", "fsm/profiles.h", "fsm/status.h", "ckpt/v1/",
                  "src/tls/authority.h", "src/tls/context.h", "src/tls/watch.h", "src/base/"),
 }
 # the one place where consensus and state machine meet; the program chooses the tables of real disk and network for it
@@ -153,14 +154,21 @@ def check_told_includes():
 
 
 # ---- what varies is a row of a table: nobody else asks which one it is ----
-KINDS = (("src/dest/", re.compile(r"\bTARGET_KIND__TARGET_KIND_(?!UNSPECIFIED)\w+"), "a kind of destination"),)
+WAYS = re.findall(r"X\((\w+), (?:\w+|\"([\w-]+)\")\)", TEXT["fsm/profiles.h"])
+WAY_ROWS = "|".join(row for row, _ in WAYS)
+WAY_NAMES = "|".join([*re.findall(r'FSM_PROFILE_DEFAULT "([\w-]+)"', TEXT["fsm/profiles.h"]), *(name for _, name in WAYS if name)])
+KINDS = (("src/dest/", CODE, re.compile(r"\bTARGET_KIND__TARGET_KIND_(?!UNSPECIFIED)\w+"), "a kind of destination"),
+         ("src/ask/", CODE, re.compile(rf"\bask_(?:{WAY_ROWS})\b"), "a way of asking"),
+         # a profile beside the name of one, and one that a text names
+         ("src/ask/", WITH_STRINGS, re.compile(rf'profile[^;{{}}\n]*"(?:{WAY_NAMES})"|"(?:{WAY_NAMES})"[^;{{}}\n]*profile|--profile (?:{WAY_NAMES})\b'),
+          "a way of asking"))
 
 
 def check_kinds():
-    for home, pattern, what in KINDS:
+    for home, code, pattern, what in KINDS:
         for name in PRODUCT:
             if not name.startswith(home):
-                for match in pattern.finditer(CODE[name]):
+                for match in pattern.finditer(code[name]):
                     yield f"{name}:{line_of(name, match)}: {match.group(0)} is {what}, which only {home} tells apart"
 
 

@@ -155,9 +155,10 @@ static void run_ended(void *data, struct application_run *run, int exit_code, co
 static void run_start(struct place *place, const char *allocation_id, bool from_scratch)
 {
     const struct world_job *job = job_find(place->world, allocation_id);
+    const struct application_way *way =
+        job != NULL ? job->way : application_way_at(WAY_FIRST_SIGNAL);
     const struct application_run_setup setup = {.allocation_id = allocation_id,
-                                                .calls = job != NULL && job->calls,
-                                                .usr2 = job != NULL && job->usr2,
+                                                .way = way,
                                                 .manners = &all.manners,
                                                 .checks = agent_checks_of_applications(all.checks),
                                                 .restarts_max = RESTARTS_IN_PLACE,

@@ -63,7 +63,7 @@ struct application {
 /* What asks it, and SIGTERM. The other signal of SIGUSR1 and SIGUSR2 would kill it. */
 static uint64_t handled_signals(const struct application *application)
 {
-    return UINT64_C(1) << (application->setup.signal - 1) | UINT64_C(1) << (SIGTERM - 1);
+    return UINT64_C(1) << (application->setup.way->signal - 1) | UINT64_C(1) << (SIGTERM - 1);
 }
 
 /* ---- the computation ---- */
@@ -290,7 +290,7 @@ static void take_request(struct application *application, uint64_t timeout_us)
                                      application->hint);
     application->snapshot = application_now(application);
     application->fate =
-        application->setup.calls ? draw_call_fate(application) : draw_fate(application);
+        application->setup.way->calls ? draw_call_fate(application) : draw_fate(application);
     if (application->fate == FATE_NEVER)
         application->clock.timer_stop(application->answer);
     else
@@ -301,7 +301,7 @@ static void handle_request(struct application *application)
 {
     uint64_t timeout_us;
 
-    if (application->setup.calls)
+    if (application->setup.way->calls)
         application->setup.checks->violation(application->setup.checks->data, "S1-031",
                                              "a signal came to who is called");
     if (!request_read(application, &timeout_us))
@@ -339,7 +339,7 @@ static void serve_calls(struct application *application)
 {
     const struct application_call_events events = {application, call_asked, call_withdrawn};
 
-    if (application->setup.calls && application->call == NULL)
+    if (application->setup.way->calls && application->call == NULL)
         application->call = application_call_new(application->machine, application->process->pid,
                                                  application->allocation_id, &events);
 }
@@ -455,7 +455,7 @@ static void start_helper(struct application *application)
     helper->origin_ticks = leaves ? application->process->start_ticks : 0;
     helper->kept = false;
     if (!draw(application, application->setup.manners->no_handler_in))
-        helper->ignored = UINT64_C(1) << (application->setup.signal - 1);
+        helper->ignored = UINT64_C(1) << (application->setup.way->signal - 1);
     if (draw(application, application->setup.manners->deaf_in))
         helper->ignored |= UINT64_C(1) << (SIGTERM - 1);
 }
@@ -479,7 +479,7 @@ static void on_signal(void *data, int signal)
 
     if (!application->released)
         return;
-    if (signal == application->setup.signal)
+    if (signal == application->setup.way->signal)
         handle_request(application);
     else if (signal == SIGTERM)
         handle_terminate(application);
@@ -654,7 +654,7 @@ const char *application_shard_of(const struct application *application)
 
 bool application_is_called(const struct application *application)
 {
-    return application->setup.calls;
+    return application->setup.way->calls;
 }
 
 bool application_from_scratch(const struct application *application)

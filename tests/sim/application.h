@@ -13,6 +13,7 @@
 
 #include "src/ask/sentinel.h"
 #include "tests/sim/agent_machine.h"
+#include "tests/sim/application_ways.h"
 
 enum { APPLICATION_STEP_US = 10000, APPLICATION_GATE_CLOSED = 125 << 8 };
 
@@ -56,8 +57,7 @@ struct application_checks {
 struct application_setup {
     const char *allocation_id;
     const char *work_dir;
-    bool calls;                                /* it is asked by a call, else by: */
-    int signal;                                /* SIGUSR1 or SIGUSR2 */
+    const struct application_way *way;         /* it is asked */
     uint64_t part_life;                        /* 0: not known */
     bool from_scratch;                         /* wanted so: nothing of what is complete counts */
     const struct application_manners *manners; /* read each time: they may change */

@@ -129,12 +129,9 @@ static void send_hello(struct application_run *run)
 {
     Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
     Ckpt__V1__AttachHello hello = CKPT__V1__ATTACH_HELLO__INIT;
-    char profile[] = "signal\0signal-usr2\0grpc";
 
     hello.allocation_id = run->allocation_id;
-    hello.profile = profile + (run->setup.calls  ? sizeof("signal\0signal-usr2")
-                               : run->setup.usr2 ? sizeof("signal")
-                                                 : 0);
+    hello.profile = (char *)(uintptr_t)run->setup.way->profile;
     hello.work_dir = run->work_dir;
     hello.running = run->state != RUN_ATTACHING;
     hello.held = run->state == RUN_RUNNING && !run->confirmed;
@@ -252,8 +249,7 @@ static void hold_application(struct application_run *run, const Ckpt__V1__Attach
 {
     const struct application_setup setup = {.allocation_id = run->allocation_id,
                                             .work_dir = run->work_dir,
-                                            .calls = run->setup.calls,
-                                            .signal = run->setup.usr2 ? SIGUSR2 : SIGUSR1,
+                                            .way = run->setup.way,
                                             .part_life = ready->life,
                                             .from_scratch = from_scratch(run),
                                             .manners = run->setup.manners,

@@ -17,8 +17,7 @@ struct application_run;
 
 struct application_run_setup {
     const char *allocation_id;
-    bool calls; /* its profile: grpc; else signal-usr2 or signal */
-    bool usr2;
+    const struct application_way *way;
     const struct application_manners *manners;
     const struct application_checks *checks;
     uint32_t restarts_max;

@@ -20,6 +20,7 @@
 #include "fsm/fsm.h"
 #include "src/rpc/client.h"
 #include "src/rpc/server.h"
+#include "tests/sim/application_ways.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_uv.h"
 #include "tests/sim/sim_worker.h"
@@ -118,12 +119,11 @@ struct world_job {
     bool scaled;         /* others were asked for, or were its own before */
     uint32_t preemption_class;
     bool sensitive;
-    bool calls; /* its profile: grpc; else signal-usr2 or signal */
-    bool usr2;
-    bool borrowed;            /* its nodes, of "lender" */
-    bool runs;                /* as its scheduler knows */
-    bool ended;               /* a scheduler has asked for its end: that is at once */
-    bool forced;              /* ... for other nodes at once, or may have */
+    const struct application_way *way; /* how its applications are asked */
+    bool borrowed;                     /* its nodes, of "lender" */
+    bool runs;                         /* as its scheduler knows */
+    bool ended;                        /* a scheduler has asked for its end: that is at once */
+    bool forced;                       /* ... for other nodes at once, or may have */
     uint64_t finished_us;     /* when one of its parts ended by itself with status 0, last */
     uint64_t walltime_min_ms; /* of all that were asked for; 0: none was */
 };

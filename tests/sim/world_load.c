@@ -334,7 +334,7 @@ static void do_register(struct scheduler *scheduler)
     Ckpt__V1__RegisterAllocationRequest message = CKPT__V1__REGISTER_ALLOCATION_REQUEST__INIT;
     Ckpt__V1__AllocationSpec spec = CKPT__V1__ALLOCATION_SPEC__INIT;
     struct node_shares shares;
-    char id[48], texts[] = "tenant\0project\0vc\0signal", profile[] = "signal\0signal-usr2\0grpc";
+    char id[48], texts[] = "tenant\0project\0vc";
     struct request request = {.method = "BrokerService/RegisterAllocation",
                               .effect = EFFECT_REGISTER};
     unsigned alive = 0;
@@ -359,11 +359,10 @@ static void do_register(struct scheduler *scheduler)
     spec.tenant = texts;
     spec.project = texts + 7;
     spec.vcluster = texts + 15;
-    job->usr2 = request.job % 4 == 3;
-    job->calls = world->options.callers > 0 && sim_random(sim, 100) < world->options.callers;
-    spec.profile = profile + (job->calls  ? sizeof("signal\0signal-usr2")
-                              : job->usr2 ? sizeof("signal")
-                                          : 0);
+    job->way = application_way_at(request.job % 4 == 3 ? WAY_SECOND_SIGNAL : WAY_FIRST_SIGNAL);
+    if (world->options.callers > 0 && sim_random(sim, 100) < world->options.callers)
+        job->way = application_way_at(WAY_CALL);
+    spec.profile = (char *)(uintptr_t)job->way->profile;
     spec.preemption_class = job->preemption_class;
     spec.sensitive = job->sensitive;
     spec.reactive_min_nodes = spec.reactive_max_nodes = sim_chance(sim, 2);

@@ -462,7 +462,7 @@ bool attempt_look_for_sentinel(struct allocation *allocation)
         break;
     case ASK_WRONG:
         break;
-    case ASK_DONE:
+    case ASK_FINISHED:
         take_sentinel(allocation, &sentinel);
         return true;
     }
@@ -676,8 +676,7 @@ static void attempt_resume_asked(struct allocation *allocation)
         return;
     }
     if (entry->phase == PHASE_ASKING)
-        report_started(
-            allocation); /* the request is there: the signal may have been sent, and is never sent twice */
+        report_started(allocation); /* the request is there: it may have been asked, once only */
     attempt_watch(allocation);
 }
 

@@ -1,0 +1,21 @@
+/* The ways of asking (src/ask/ask.h) that simulated applications know: what one that is started
+ * under `ckpt-run --profile` does to be asked. The only place of the model that tells them apart.
+ *
+ * Shapes   application_way_at() refuses a row that src/ask does not have, or has otherwise.
+ */
+#ifndef CKPT_TESTS_SIM_APPLICATION_WAYS_H
+#define CKPT_TESTS_SIM_APPLICATION_WAYS_H
+
+#include <stdbool.h>
+
+enum application_way_row { WAY_FIRST_SIGNAL, WAY_SECOND_SIGNAL, WAY_CALL };
+
+struct application_way {
+    const char *profile;
+    int signal; /* that it catches: of one that is called, to tell that none comes */
+    bool calls; /* it serves calls, and registers where */
+};
+
+const struct application_way *application_way_at(enum application_way_row row);
+
+#endif
