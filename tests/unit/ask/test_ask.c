@@ -1,113 +1,8 @@
-/* Ways of asking on a node of memory: no agent, no process, no file (S1-031, S1-032, S1-038). */
+/* Ways of asking, and those that ask by a signal (S1-031, S1-032). */
 #include <signal.h>
-#include <stdio.h>
 
 #include "fsm/profiles.h"
-#include "src/ask/ask.h"
-#include "tests/support/test.h"
-
-enum { FILES_MAX = 8, TEXT_BYTES = 512 };
-
-struct memory_file {
-    char name[64];
-    char text[TEXT_BYTES];
-};
-
-/* An application as a way of asking sees it. */
-struct application {
-    enum ask_catches catches;
-    enum ask_endpoint endpoint;
-    int signals, last_signal;
-    struct memory_file files[FILES_MAX];
-};
-
-/* The first free one has the name "". NULL: there is none. */
-static struct memory_file *file_of(struct application *application, const char *name)
-{
-    for (size_t i = 0; i < FILES_MAX; i++) {
-        if (strcmp(application->files[i].name, name) == 0)
-            return &application->files[i];
-    }
-    return NULL;
-}
-
-static enum ask_catches group_catches(void *context, int number, struct ask_process *ret_culprit)
-{
-    const struct application *application = context;
-
-    (void)number;
-    *ret_culprit = (struct ask_process){.pid = 77, .name = "sleep"};
-    return application->catches;
-}
-
-static int group_signal(void *context, int number, struct err *err)
-{
-    struct application *application = context;
-
-    (void)err;
-    application->signals++;
-    application->last_signal = number;
-    return 0;
-}
-
-static enum ask_endpoint endpoint(void *context, char *ret_why, size_t size)
-{
-    const struct application *application = context;
-
-    if (application->endpoint == ASK_CLOSED)
-        snprintf(ret_why, size, "nobody listens there");
-    return application->endpoint;
-}
-
-static int file_write(void *context, const char *name, const char *text, size_t length,
-                      struct err *err)
-{
-    struct memory_file *file = file_of(context, name);
-
-    (void)err;
-    if (file == NULL)
-        file = file_of(context, "");
-    if (file == NULL || length >= TEXT_BYTES)
-        return -1;
-    snprintf(file->name, sizeof(file->name), "%s", name);
-    memcpy(file->text, text, length);
-    file->text[length] = '\0';
-    return 0;
-}
-
-static int folder_make(void *context, const char *name, bool may_exist, struct err *err)
-{
-    (void)may_exist;
-    return file_write(context, name, "", 0, err);
-}
-
-static ssize_t file_read(void *context, const char *name, char *text, size_t size)
-{
-    const struct memory_file *file = file_of(context, name);
-
-    return file == NULL ? -1 : snprintf(text, size, "%s", file->text);
-}
-
-static void file_remove(void *context, const char *name)
-{
-    struct memory_file *file = file_of(context, name);
-
-    if (file != NULL)
-        *file = (struct memory_file){0};
-}
-
-static const struct ask_node node = {.group_catches = group_catches,
-                                     .group_signal = group_signal,
-                                     .endpoint = endpoint,
-                                     .folder_make = folder_make,
-                                     .file_read = file_read,
-                                     .file_write = file_write,
-                                     .file_remove = file_remove};
-
-static struct ask_target target_of(struct application *application)
-{
-    return (struct ask_target){.node = &node, .context = application, .group = 70, .uid = 1000};
-}
+#include "tests/unit/ask/node.h"
 
 /* What a registration may name is what a node can do, and each way can do all of it. */
 static void each_profile_has_a_whole_row(void **state)
@@ -158,38 +53,105 @@ static void messages_name_all_profiles_and_those_that_register(void **state)
     assert_non_null(strstr(text, "grpc"));
 }
 
-static void signal_way_asks_once_and_reads_the_answer_in_the_folder(void **state)
+static const struct ask_request request = {.checkpoint_id = 42,
+                                           .attempt = 1,
+                                           .hint = "1-42-1",
+                                           .directory = "/w/out/1-42-1",
+                                           .deadline_ms = 1000};
+
+static enum ask_answer poll(const struct ask_ops *ask, struct application *application,
+                            struct sentinel *ret_sentinel)
 {
-    struct application application = {.catches = ASK_CATCHES};
-    const struct ask_target target = target_of(&application);
-    const struct ask_ops *ask = ask_find("signal-usr2");
-    const struct ask_request request = {
-        .hint = "1-42-1", .directory = "/w/out/1-42-1", .deadline_ms = 1000};
-    const char done[] = "hint=1-42-1\nbytes=7\nstatus=0\n";
-    struct ask_call *call = NULL;
-    struct sentinel sentinel;
+    const struct ask_target target = target_of(application);
     struct err err = {0};
-    char detail[200];
+
+    return ask->poll(&target, "1-42-1", ret_sentinel, &err);
+}
+
+static void signal_way_asks_once_and_hears_nothing(void **state)
+{
+    static const struct {
+        const char *profile;
+        int signal;
+    } rows[] = {{"signal", SIGUSR1}, {"signal-usr2", SIGUSR2}};
 
     (void)state;
-    assert_int_equal(ask->preflight(ask, &target, detail, sizeof(detail)), ASK_READY);
-    assert_false(ask->prepared(&target, "1-42-1"));
-    assert_int_equal(ask->prepare(&target, &request, &err), 0);
-    assert_true(ask->prepared(&target, "1-42-1"));
-    assert_non_null(file_of(&application, "out/1-42-1"));
-    assert_int_equal(ask->fire(ask, &target, &request, NULL, NULL, &call, &err), 0);
-    assert_null(call);
-    assert_int_equal(application.signals, 1);
-    assert_int_equal(application.last_signal, SIGUSR2);
-    assert_int_equal(ask->poll(&target, "1-42-1", &sentinel, &err), ASK_NOTHING_YET);
-    assert_int_equal(file_write(&application, "done", done, strlen(done), &err), 0);
-    assert_int_equal(ask->poll(&target, "1-42-2", &sentinel, &err), ASK_NOTHING_YET);
-    assert_int_equal(ask->poll(&target, "1-42-1", &sentinel, &err), ASK_FINISHED);
-    assert_uint_equal(sentinel.bytes, 7);
-    ask->clear(&target);
-    assert_null(file_of(&application, "request"));
-    assert_null(file_of(&application, "done"));
-    assert_null(ask->lost); /* an agent that restarts reads the folder */
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct application application = {.catches = ASK_CATCHES};
+        const struct ask_target target = target_of(&application);
+        const struct ask_ops *ask = ask_find(rows[i].profile);
+        struct ask_call *call = NULL;
+        struct heard heard = {0};
+        struct err err = {0};
+        char detail[200];
+
+        assert_int_equal(ask->preflight(ask, &target, detail, sizeof(detail)), ASK_READY);
+        assert_false(ask->prepared(&target, "1-42-1"));
+        assert_int_equal(ask->prepare(&target, &request, &err), 0);
+        assert_true(ask->prepared(&target, "1-42-1"));
+        assert_int_equal(ask->fire(ask, &target, &request, &heard_events, &heard, &call, &err), 0);
+        assert_null(call);
+        ask->hang_up(call);
+        assert_int_equal(application.signals, 1);
+        assert_int_equal(application.last_signal, rows[i].signal);
+        assert_false(heard.over);
+        assert_null(ask->lost); /* an agent that restarts reads the folder */
+    }
+}
+
+/* Whichever way it was asked, what it leaves is read alike. */
+static void every_way_finds_the_answer_in_the_folder(void **state)
+{
+    const struct ask_ops *ask;
+
+    (void)state;
+    for (size_t i = 0; ask_profile_at(i, &ask) != NULL; i++) {
+        struct application application = {0};
+        const struct ask_target target = target_of(&application);
+        struct sentinel sentinel;
+        struct err err = {0};
+        uint64_t grown;
+
+        file_put(&application, "done",
+                 "hint=1-42-1\nbytes=7\nstatus=0\n"); /* of an earlier cluster */
+        assert_int_equal(ask->prepare(&target, &request, &err), 0);
+        assert_non_null(
+            strstr(file_of(&application, "request")->text, "directory=/w/out/1-42-1\n"));
+        assert_non_null(file_of(&application, "out/1-42-1"));
+        assert_int_equal(poll(ask, &application, &sentinel), ASK_NOTHING_YET);
+        grown = ask->growth(&target, "1-42-1");
+        file_put(&application, "out/1-42-1/state", "1234");
+        assert_true(ask->growth(&target, "1-42-1") != grown);
+        file_put(&application, "done", "hint=1-42-0\nbytes=7\nstatus=0\n");
+        assert_int_equal(poll(ask, &application, &sentinel), ASK_NOTHING_YET);
+        file_put(&application, "done", "hint=1-42-1\nbytes=");
+        assert_int_equal(poll(ask, &application, &sentinel), ASK_UNFINISHED);
+        file_put(&application, "done", "hint=1-42-1\nbytes=much\nstatus=0\n");
+        assert_int_equal(poll(ask, &application, &sentinel), ASK_WRONG);
+        file_put(&application, "done", "hint=1-42-1\nbytes=7\nstatus=0\n");
+        assert_int_equal(poll(ask, &application, &sentinel), ASK_FINISHED);
+        assert_uint_equal(sentinel.bytes, 7);
+        ask->clear(&target);
+        assert_null(file_of(&application, "request"));
+        assert_null(file_of(&application, "done"));
+        assert_false(ask->prepared(&target, "1-42-1"));
+    }
+}
+
+static void what_the_node_refuses_is_an_error(void **state)
+{
+    struct application application = {.group_gone = true};
+    const struct ask_target target = target_of(&application);
+    const struct ask_ops *ask = ask_find("signal");
+    struct ask_call *call = NULL;
+    struct err err = {0};
+
+    (void)state;
+    assert_int_equal(ask->fire(ask, &target, &request, &heard_events, NULL, &call, &err), -1);
+    assert_string_equal(err.text, "no such process");
+    application.disk_full = true;
+    assert_int_equal(ask->prepare(&target, &request, &err), -1);
+    assert_string_equal(err.text, "no space left on device");
 }
 
 static void signal_way_says_who_would_die(void **state)
@@ -207,32 +169,15 @@ static void signal_way_says_who_would_die(void **state)
     assert_non_null(strstr(detail, "no process of group 70 catches signal 10"));
 }
 
-static void calling_way_needs_what_the_application_registered(void **state)
-{
-    struct application application = {.endpoint = ASK_UNREGISTERED};
-    const struct ask_target target = target_of(&application);
-    const struct ask_ops *ask = ask_find("grpc");
-    char detail[200];
-
-    (void)state;
-    assert_int_equal(ask->preflight(ask, &target, detail, sizeof(detail)), ASK_NO_HANDLER);
-    assert_non_null(strstr(detail, "AppService.Register"));
-    application.endpoint = ASK_CLOSED;
-    assert_int_equal(ask->preflight(ask, &target, detail, sizeof(detail)), ASK_NO_HANDLER);
-    assert_string_equal(detail, "nobody listens there");
-    application.endpoint = ASK_REGISTERED;
-    assert_int_equal(ask->preflight(ask, &target, detail, sizeof(detail)), ASK_READY);
-    assert_non_null(ask->lost);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_profile_has_a_whole_row),
         cmocka_unit_test(messages_name_all_profiles_and_those_that_register),
-        cmocka_unit_test(signal_way_asks_once_and_reads_the_answer_in_the_folder),
-        cmocka_unit_test(signal_way_says_who_would_die),
-        cmocka_unit_test(calling_way_needs_what_the_application_registered)};
+        cmocka_unit_test(signal_way_asks_once_and_hears_nothing),
+        cmocka_unit_test(every_way_finds_the_answer_in_the_folder),
+        cmocka_unit_test(what_the_node_refuses_is_an_error),
+        cmocka_unit_test(signal_way_says_who_would_die)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

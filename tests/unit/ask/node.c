@@ -1,0 +1,169 @@
+/* See node.h. */
+#include "tests/unit/ask/node.h"
+
+struct memory_file *file_of(struct application *application, const char *name)
+{
+    for (size_t i = 0; i < FILES_MAX; i++) {
+        if (strcmp(application->files[i].name, name) == 0)
+            return &application->files[i];
+    }
+    return NULL;
+}
+
+static enum ask_catches group_catches(void *context, int number, struct ask_process *ret_culprit)
+{
+    const struct application *application = context;
+
+    (void)number;
+    *ret_culprit = (struct ask_process){.pid = 77, .name = "sleep"};
+    return application->catches;
+}
+
+static int group_signal(void *context, int number, struct err *err)
+{
+    struct application *application = context;
+
+    if (application->group_gone)
+        return err_set(err, ERR_IO, "no such process");
+    application->signals++;
+    application->last_signal = number;
+    return 0;
+}
+
+static enum ask_endpoint endpoint(void *context, char *ret_why, size_t size)
+{
+    const struct application *application = context;
+
+    if (application->endpoint == ASK_CLOSED)
+        snprintf(ret_why, size, "nobody listens there");
+    return application->endpoint;
+}
+
+static const char *endpoint_address(void *context, char text[ASK_ADDRESS_BYTES])
+{
+    const struct application *application = context;
+
+    snprintf(text, ASK_ADDRESS_BYTES, "%s", application->address);
+    return text;
+}
+
+static int file_write(void *context, const char *name, const char *text, size_t length,
+                      struct err *err)
+{
+    const struct application *application = context;
+    struct memory_file *file = file_of(context, name);
+
+    if (application->disk_full)
+        return err_set(err, ERR_IO, "no space left on device");
+    if (file == NULL)
+        file = file_of(context, "");
+    if (file == NULL || length >= TEXT_BYTES)
+        return -1;
+    snprintf(file->name, sizeof(file->name), "%s", name);
+    memcpy(file->text, text, length);
+    file->text[length] = '\0';
+    return 0;
+}
+
+static int folder_make(void *context, const char *name, bool may_exist, struct err *err)
+{
+    (void)may_exist;
+    return file_write(context, name, "", 0, err);
+}
+
+static ssize_t file_read(void *context, const char *name, char *text, size_t size)
+{
+    const struct memory_file *file = file_of(context, name);
+
+    return file == NULL ? -1 : snprintf(text, size, "%s", file->text);
+}
+
+void file_put(struct application *application, const char *name, const char *text)
+{
+    struct err err;
+
+    assert_int_equal(file_write(application, name, text, strlen(text), &err), 0);
+}
+
+/* Of all files below the folder. */
+static uint64_t folder_sum(void *context, const char *name)
+{
+    const struct application *application = context;
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < FILES_MAX; i++) {
+        if (strncmp(application->files[i].name, name, strlen(name)) == 0)
+            sum += strlen(application->files[i].text) + 1;
+    }
+    return sum;
+}
+
+static void file_remove(void *context, const char *name)
+{
+    struct memory_file *file = file_of(context, name);
+
+    if (file != NULL)
+        *file = (struct memory_file){0};
+}
+
+static const struct ask_node node = {.group_catches = group_catches,
+                                     .group_signal = group_signal,
+                                     .endpoint = endpoint,
+                                     .endpoint_address = endpoint_address,
+                                     .folder_make = folder_make,
+                                     .folder_sum = folder_sum,
+                                     .file_read = file_read,
+                                     .file_write = file_write,
+                                     .file_remove = file_remove};
+
+struct ask_target target_of(struct application *application)
+{
+    return (struct ask_target){.node = &node, .context = application, .group = 70, .uid = 1000};
+}
+
+static void heard_alive(void *data)
+{
+    struct heard *heard = data;
+
+    heard->alive++;
+}
+
+static void heard_estimate(void *data, uint64_t estimate_ms)
+{
+    struct heard *heard = data;
+
+    heard->estimate_ms = estimate_ms;
+}
+
+static void heard_deferred(void *data, uint64_t defer_ms)
+{
+    struct heard *heard = data;
+
+    heard->deferred++;
+    heard->defer_ms = defer_ms;
+    heard->over = true;
+}
+
+static void heard_answered(void *data)
+{
+    struct heard *heard = data;
+
+    heard->answered++;
+    heard->over = true;
+}
+
+static void heard_broken(void *data, Ckpt__V1__Reason reason, const char *text)
+{
+    struct heard *heard = data;
+
+    heard->broken++;
+    heard->reason = reason;
+    snprintf(heard->text, sizeof(heard->text), "%s", text);
+    heard->over = true;
+}
+
+const struct ask_events heard_events = {.alive = heard_alive,
+                                        .estimate = heard_estimate,
+                                        .deferred = heard_deferred,
+                                        .answered = heard_answered,
+                                        .broken = heard_broken};
