@@ -20,6 +20,7 @@ struct http {
     uv_timer_t timer;
     unsigned open_handles;
     uint16_t port;
+    uint64_t turn; /* of the loop, in which the library is run once */
 };
 
 /* ---- guests ----------------------------------------------------------------------------------------------------------- */
@@ -63,8 +64,22 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 
 /* ---- answers ---------------------------------------------------------------------------------------------------------- */
 
-static enum MHD_Result queue_answer(struct MHD_Connection *connection, unsigned status,
-                                    const char *content_type, struct buf *body)
+/* A connection that has asked for more before the first answer was sent would be answered in the
+ * same turn of the loop, for as long as its buffer lasts: it gets one more, and is closed. */
+static bool ask_turn(struct http *http, struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct http_guest *guest = info != NULL ? info->socket_context : NULL;
+    bool again = guest != NULL && guest->answered_turn == http->turn;
+
+    if (guest != NULL)
+        guest->answered_turn = http->turn;
+    return again;
+}
+
+static enum MHD_Result queue_answer(struct http *http, struct MHD_Connection *connection,
+                                    unsigned status, const char *content_type, struct buf *body)
 {
     size_t length;
     uint8_t *bytes = buf_take(body, &length);
@@ -78,6 +93,8 @@ static enum MHD_Result queue_answer(struct MHD_Connection *connection, unsigned 
     }
     MHD_add_response_header(response, "Content-Type", content_type);
     MHD_add_response_header(response, "Cache-Control", "no-store");
+    if (ask_turn(http, connection))
+        MHD_add_response_header(response, "Connection", "close");
     if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header(response, "Allow", "GET, HEAD");
     result = MHD_queue_response(connection, status, response);
@@ -122,7 +139,7 @@ static void list_pages(const struct http_page *pages, struct buf *body)
 }
 
 /* The page of a path, or the list of all paths. */
-static enum MHD_Result answer_path(const struct http *http, struct MHD_Connection *connection,
+static enum MHD_Result answer_path(struct http *http, struct MHD_Connection *connection,
                                    const char *path)
 {
     bool verbose = MHD_lookup_connection_value_n(connection, MHD_GET_ARGUMENT_KIND, "verbose",
@@ -141,7 +158,8 @@ static enum MHD_Result answer_path(const struct http *http, struct MHD_Connectio
         list_pages(http->site.pages, &body);
         buf_printf(&body, "\n");
     }
-    return queue_answer(connection, status, page != NULL ? page->content_type : HTTP_TEXT, &body);
+    return queue_answer(http, connection, status, page != NULL ? page->content_type : HTTP_TEXT,
+                        &body);
 }
 
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
@@ -167,7 +185,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         return answer_path(http, connection, url);
     buf_init(&body);
     buf_printf(&body, "only GET and HEAD\n");
-    return queue_answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, HTTP_TEXT, &body);
+    return queue_answer(http, connection, MHD_HTTP_METHOD_NOT_ALLOWED, HTTP_TEXT, &body);
 }
 
 /* ---- the loop --------------------------------------------------------------------------------------------------------- */
@@ -191,6 +209,7 @@ static void http_run(struct http *http)
     MHD_UNSIGNED_LONG_LONG timeout_ms;
 
     http_guard_look(&http->guard, uv_now(http->timer.loop));
+    http->turn++;
     MHD_run(http->daemon);
     if (MHD_get_timeout(http->daemon, &timeout_ms) == MHD_YES)
         uv_timer_start(&http->timer, on_timer,

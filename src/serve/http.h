@@ -5,7 +5,9 @@
  *          threads. Each request is answered at once from what the process holds: GET and HEAD of
  *          the table's paths; anything else is 404, with the paths that there are, or 405.
  * Shapes   who takes long over a request or its answer is shown out, and the slowest when there are
- *          many (http_guard.h). What the site names outlives the port.
+ *          many (http_guard.h). A connection gets two answers in a turn of the loop: who has sent
+ *          more requests before the first answer is shown out as well. What the site names outlives
+ *          the port.
  * Errors   an address that cannot be bound fails http_open; anything from a peer is answered or
  *          cut, never logged.
  * Source   U11, U14, T-003.

@@ -27,6 +27,7 @@ enum {
 struct http_guest {
     struct list node;
     uint64_t since_ms;
+    uint64_t answered_turn; /* of the loop; 0: it was not yet */
     int fd;
 };
 

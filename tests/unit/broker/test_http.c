@@ -174,6 +174,25 @@ static void everything_else_is_refused(void **state)
                         "only GET"));
 }
 
+/* All that was sent at once would be answered in one turn of the loop: it held it for a second. */
+static void who_asks_for_much_at_once_gets_little(void **state)
+{
+    struct port *port = *state;
+    static const char one[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+    static char many[100 * sizeof(one)];
+    const char *at;
+    unsigned count = 0;
+
+    many[0] = '\0';
+    for (unsigned i = 0; i < 100; i++)
+        strcat(many, one);
+    for (at = exchange_bytes(&port->loop, port->http, many, strlen(many), false);
+         (at = strstr(at, "HTTP/1.1 200")) != NULL; at++)
+        count++;
+    assert_in_range(count, 1, 2);
+    assert_true(answers(get(&port->loop, port->http, "/livez"), 200, "alive"));
+}
+
 /* Whatever bytes come in, the port goes on. */
 static void garbage_does_no_harm(void **state)
 {
@@ -218,6 +237,7 @@ int main(void)
         TEST(readiness_names_its_checks_and_liveness_does_not_need_a_quorum),
         TEST(metrics_and_the_live_page_are_served),
         TEST(everything_else_is_refused),
+        TEST(who_asks_for_much_at_once_gets_little),
         TEST(garbage_does_no_harm),
         TEST(an_address_that_cannot_be_used_is_an_error),
     };

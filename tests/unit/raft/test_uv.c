@@ -400,6 +400,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
+    for (unsigned i = 0; i < MEMBERS; i++) /* a check that failed left them running */
+        if (members[i].consensus != NULL)
+            member_stop(i);
     while (uv_run(&loop, UV_RUN_ONCE) != 0)
         ;
     for (unsigned i = 0; i < MEMBERS; i++)
