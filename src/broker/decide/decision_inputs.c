@@ -111,9 +111,11 @@ static const char *first_difference(const Ckpt__V1__DecisionTerms *logged,
 
 enum decision_match decision_recompute(const struct fsm_inputs *inputs,
                                        const Ckpt__V1__DecisionTerms *terms,
-                                       struct eval_policy *ret_policy, struct eval_view *view,
-                                       struct eval_result *result, char *ret_what, size_t size)
+                                       const struct decision_place *place, char *ret_what,
+                                       size_t size)
 {
+    struct eval_view *view = place->view;
+    struct eval_result *result = place->result;
     Ckpt__V1__DecisionTerms again;
     struct eval_situation situation;
     struct eval_ledger ledger;
@@ -125,11 +127,11 @@ enum decision_match decision_recompute(const struct fsm_inputs *inputs,
     ret_what[0] = '\0';
     if (!same_version(inputs, ret_what, size))
         return DECISION_OTHER_VERSION;
-    eval_policy_give(inputs->basis->policy, ret_policy);
+    eval_policy_give(inputs->basis->policy, place->policy);
     eval_row_give(inputs->columns, view, 0);
     view->flags[0] = inputs->flags;
     view->count = 1;
-    eval_score(ret_policy, view, result);
+    eval_score(place->policy, view, result);
     decision_terms(view, result, 0, decision_purpose(view, result, 0), &again);
     digest = eval_result_digest(result, 0);
     if (decision_situation(inputs, &situation)) {

@@ -42,11 +42,17 @@ void decision_basis(const struct eval_policy *policy, uint64_t member_id,
 bool decision_situation(const struct fsm_inputs *inputs, struct eval_situation *ret_situation);
 
 enum decision_match { DECISION_SAME, DECISION_DIFFERS, DECISION_OTHER_VERSION };
-/* Into the view, result and policy of one row. ret_what: the number that differs first, or what is
- * of another version. */
+/* Where a decision is computed again: row 0 of the caller's view and result. */
+struct decision_place {
+    struct eval_policy *policy;
+    struct eval_view *view;
+    struct eval_result *result;
+};
+/* Computes the decision of the log again and compares it with its terms. ret_what: the number that
+ * differs first, or what is of another version; "" when nothing does. */
 enum decision_match decision_recompute(const struct fsm_inputs *inputs,
                                        const Ckpt__V1__DecisionTerms *terms,
-                                       struct eval_policy *ret_policy, struct eval_view *view,
-                                       struct eval_result *result, char *ret_what, size_t size);
+                                       const struct decision_place *place, char *ret_what,
+                                       size_t size);
 
 #endif

@@ -55,11 +55,13 @@ static double lost_s(const struct eval_situation *situation, double lead_s)
 
 bool evaluator_actions_situation(const struct evaluator_cycle *cycle, const struct fsm *fsm,
                                  const struct fsm_allocation *allocation,
-                                 const struct eval_view *view, const struct eval_result *result,
-                                 uint32_t row, struct eval_situation *ret_situation,
-                                 uint32_t *ret_alarmed)
+                                 const struct evaluator_scored *scored,
+                                 struct eval_situation *ret_situation, uint32_t *ret_alarmed)
 {
     const Ckpt__V1__Policy *policy = fsm_policy(fsm);
+    const struct eval_view *view = scored->view;
+    const struct eval_result *result = scored->result;
+    uint32_t row = scored->row;
     double value_gpu_s =
         result->recompute_saved[row] + result->preemptability[row] + result->backlog_relief[row];
     double at_stake_gpu_s = view->gpus[row] * view->age_s[row];
@@ -112,20 +114,18 @@ static void drop_lost_spares(struct evaluator_actions *actions, const struct eva
 
 bool evaluator_actions_move(struct evaluator_actions *actions, const struct evaluator_cycle *cycle,
                             const struct fsm *fsm, const struct fsm_allocation *allocation,
-                            const struct eval_view *view, const struct eval_result *result,
-                            uint32_t row, const char **ret_spare)
+                            const struct evaluator_scored *scored, const char **ret_spare)
 {
     struct eval_situation situation;
     struct eval_ledger ledger;
     uint32_t alarmed;
 
-    if (cycle->health == NULL || !(view->alarm_h[row] > 0) ||
+    if (cycle->health == NULL || !(scored->view->alarm_h[scored->row] > 0) ||
         allocation->sensitive ||      /* F-008: an operator moves it */
         allocation->node_count > 1 || /* it could not start again elsewhere */
         allocation->requeue_policy == CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_NEVER ||
         fsm_move_too_soon(fsm, allocation) ||
-        !evaluator_actions_situation(cycle, fsm, allocation, view, result, row, &situation,
-                                     &alarmed))
+        !evaluator_actions_situation(cycle, fsm, allocation, scored, &situation, &alarmed))
         return false;
     if (!actions->looked)
         look_for_spares(actions, cycle, fsm);

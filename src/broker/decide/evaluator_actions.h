@@ -40,15 +40,13 @@ void evaluator_actions_begin(struct evaluator_actions *actions);
 /* What weighs for and against a move of the row's job. false: none of its nodes has an alarm. */
 bool evaluator_actions_situation(const struct evaluator_cycle *cycle, const struct fsm *fsm,
                                  const struct fsm_allocation *allocation,
-                                 const struct eval_view *view, const struct eval_result *result,
-                                 uint32_t row, struct eval_situation *ret_situation,
-                                 uint32_t *ret_alarmed);
+                                 const struct evaluator_scored *scored,
+                                 struct eval_situation *ret_situation, uint32_t *ret_alarmed);
 
 /* True when moving is the best action; *ret_spare is the spare to name, and as many as the job
  * needs are taken. */
 bool evaluator_actions_move(struct evaluator_actions *actions, const struct evaluator_cycle *cycle,
                             const struct fsm *fsm, const struct fsm_allocation *allocation,
-                            const struct eval_view *view, const struct eval_result *result,
-                            uint32_t row, const char **ret_spare);
+                            const struct evaluator_scored *scored, const char **ret_spare);
 
 #endif

@@ -194,6 +194,7 @@ void evaluator_cycle_begin(struct evaluator_cycle *cycle, const struct fsm *fsm,
 
     memset(cycle, 0, sizeof(*cycle));
     cycle->now_ms = now_ms;
+    cycle->nodes = nodes;
     cycle->health = node_health_any(nodes_health(nodes)) ? nodes_health(nodes) : NULL;
     cycle->recall = cycle->health != NULL ? node_health_recall(cycle->health) : 0;
     cycle->alarm_lead_s = cycle->health != NULL ? node_health_alarm_lead_s(cycle->health) : 0;

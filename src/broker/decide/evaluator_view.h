@@ -48,6 +48,7 @@ struct evaluator_cycle {
     struct eval_policy policy;
     uint64_t default_write_bytes_per_s, grace_ms; /* of jobs without their own */
     struct evaluator_target targets[FSM_TARGETS_MAX];
+    const struct nodes *nodes;        /* NULL: nobody hears of nodes */
     const struct node_health *health; /* NULL: every node is well */
     double recall, alarm_lead_s;      /* of health */
     struct eval_fleet_rates rates;
@@ -67,6 +68,13 @@ struct evaluator_row {
     struct eval_result result;
     const struct eval_policy *policy;
     uint64_t evaluated_at_ms;
+};
+
+/* A row of a view that was scored with all of its terms, borrowed. */
+struct evaluator_scored {
+    const struct eval_view *view;
+    const struct eval_result *result;
+    uint32_t row;
 };
 
 /* waiting: what waits for each target makes the price of bandwidth. */

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fsm/fsm.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
-#include "src/broker/broker.h"
 #include "src/broker/health/node_health.h"
 #include "src/broker/health/nodes.h"
 
@@ -110,10 +110,9 @@ static uint32_t outcomes_age(const struct fsm_allocation *allocation, uint64_t a
 }
 
 /* Of the node whose last heartbeat is the longest ago. */
-static uint32_t agents_age(const struct broker *broker, const struct fsm_allocation *allocation,
+static uint32_t agents_age(const struct nodes *nodes, const struct fsm_allocation *allocation,
                            uint32_t *ret_node_slot)
 {
-    const struct nodes *nodes = broker->nodes;
     uint64_t oldest_ms = 0;
 
     *ret_node_slot = allocation->node_count > 0 ? allocation->nodes[0].node_slot : UINT32_MAX;
@@ -131,9 +130,9 @@ static uint32_t agents_age(const struct broker *broker, const struct fsm_allocat
 }
 
 /* Nodes that nobody speaks of are well as far as anybody knows: the others' ages count. */
-static uint32_t sensors_age(const struct broker *broker, const struct fsm_allocation *allocation)
+static uint32_t sensors_age(const struct nodes *nodes, const struct fsm_allocation *allocation)
 {
-    const struct node_health *health = nodes_health(broker->nodes);
+    const struct node_health *health = nodes_health(nodes);
     uint64_t oldest_ms = UINT64_MAX;
 
     for (uint32_t i = 0; i < allocation->node_count; i++) {
@@ -165,10 +164,11 @@ static uint32_t queue_age(const struct fsm *fsm, uint64_t at_ms, struct fsm_queu
     return oldest_ms;
 }
 
-const char *sources_subject(const struct broker *broker, const struct fsm_allocation *allocation,
-                            uint64_t at_ms, enum source source, char *text, size_t size)
+const char *sources_subject(const struct fsm *fsm, const struct nodes *nodes,
+                            const struct fsm_allocation *allocation, uint64_t at_ms,
+                            enum source source, char text[SOURCE_SUBJECT_BYTES])
 {
-    const struct fsm *fsm = replica_fsm(broker->replica);
+    const size_t size = SOURCE_SUBJECT_BYTES;
     const struct fsm_checkpoint *checkpoint;
     const struct fsm_target *target;
     const struct fsm_node *node;
@@ -176,14 +176,13 @@ const char *sources_subject(const struct broker *broker, const struct fsm_alloca
     char id[CHECKPOINT_ID_TEXT_BYTES];
     uint32_t node_slot;
 
-    CHECK(size > 0);
     text[0] = '\0';
     if (source == SOURCE_OWN) {
         checkpoint = own_checkpoint(fsm, allocation, at_ms);
         if (checkpoint != NULL)
             snprintf(text, size, "checkpoint %s", checkpoint_id_format(checkpoint->id, id));
     } else if (source == SOURCE_AGENTS) {
-        agents_age(broker, allocation, &node_slot);
+        agents_age(nodes, allocation, &node_slot);
         node = node_slot == UINT32_MAX ? NULL : fsm_node_find_slot(fsm, node_slot);
         if (node != NULL)
             snprintf(text, size, "node %s", node->id);
@@ -204,10 +203,10 @@ static uint64_t last_change_ms(const struct fsm_target *target)
     return target->measured_at_ms > target->since_ms ? target->measured_at_ms : target->since_ms;
 }
 
-void sources_age(const struct broker *broker, const struct fsm_allocation *allocation,
-                 uint64_t at_ms, uint32_t ret_age_ms[SOURCE_COUNT])
+void sources_age(const struct fsm *fsm, const struct nodes *nodes,
+                 const struct fsm_allocation *allocation, uint64_t at_ms,
+                 uint32_t ret_age_ms[SOURCE_COUNT])
 {
-    const struct fsm *fsm = replica_fsm(broker->replica);
     const struct fsm_target *target = fsm_target_find_slot(fsm, allocation->target_slot);
     const Ckpt__Log__V1__SetLearned *learned = fsm_learned(fsm);
     struct fsm_queue queue;
@@ -215,11 +214,11 @@ void sources_age(const struct broker *broker, const struct fsm_allocation *alloc
 
     ret_age_ms[SOURCE_STATE] = 0;
     ret_age_ms[SOURCE_OWN] = own_age(fsm, allocation, at_ms);
-    ret_age_ms[SOURCE_AGENTS] = agents_age(broker, allocation, &node_slot);
+    ret_age_ms[SOURCE_AGENTS] = agents_age(nodes, allocation, &node_slot);
     ret_age_ms[SOURCE_QUEUE] = queue_age(fsm, at_ms, &queue);
     ret_age_ms[SOURCE_TARGET] =
         target != NULL ? between_ms(last_change_ms(target), at_ms) : SOURCE_NOTHING;
     ret_age_ms[SOURCE_FLEET] = learned != NULL ? between_ms(learned->at_ms, at_ms) : SOURCE_NOTHING;
-    ret_age_ms[SOURCE_SENSORS] = sensors_age(broker, allocation);
+    ret_age_ms[SOURCE_SENSORS] = sensors_age(nodes, allocation);
     ret_age_ms[SOURCE_OUTCOMES] = outcomes_age(allocation, at_ms);
 }

@@ -12,8 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct broker;
+struct fsm;
 struct fsm_allocation;
+struct nodes;
 
 #define SOURCES(X)                                                                                 \
     X(STATE, "replicated state")           /* as of the evaluation: no age */                      \
@@ -24,6 +25,8 @@ struct fsm_allocation;
     X(FLEET, "what the fleet taught")      /* since that entered the log */                        \
     X(SENSORS, "telemetry of its nodes")   /* the oldest fresh one */                              \
     X(OUTCOMES, "how its attempts ended")  /* since the last one */
+
+enum { SOURCE_SUBJECT_BYTES = 160 };
 
 enum source {
 #define X(name, text) SOURCE_##name,
@@ -41,11 +44,13 @@ const char *source_prior(enum source source);
 
 /* Which one it was, as far as the state of now tells it: "checkpoint 1-42", "node gpu-a", "vcluster
  * hpc"; "" when there is none. Returns text. */
-const char *sources_subject(const struct broker *broker, const struct fsm_allocation *allocation,
-                            uint64_t at_ms, enum source source, char *text, size_t size);
+const char *sources_subject(const struct fsm *fsm, const struct nodes *nodes,
+                            const struct fsm_allocation *allocation, uint64_t at_ms,
+                            enum source source, char text[SOURCE_SUBJECT_BYTES]);
 
 /* As of at_ms of the state's clock; AGENTS and SENSORS as of now. */
-void sources_age(const struct broker *broker, const struct fsm_allocation *allocation,
-                 uint64_t at_ms, uint32_t ret_age_ms[SOURCE_COUNT]);
+void sources_age(const struct fsm *fsm, const struct nodes *nodes,
+                 const struct fsm_allocation *allocation, uint64_t at_ms,
+                 uint32_t ret_age_ms[SOURCE_COUNT]);
 
 #endif

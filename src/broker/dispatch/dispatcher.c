@@ -91,15 +91,16 @@ static struct grant_candidate candidate_of(const struct fsm *fsm, const struct w
     const struct fsm_allocation *allocation = waiting->allocation;
 
     CHECK(checkpoint->target_slot < FSM_TARGETS_MAX);
-    return (struct grant_candidate){.checkpoint_id = checkpoint->id,
-                                    .target = checkpoint->target_slot,
-                                    .wanted_bytes_per_s =
-                                        wanted_rate(fsm, allocation, checkpoint->shard_count),
-                                    .size_bytes = allocation->size_estimate_bytes,
-                                    .timeout_ms = allocation->checkpoint_timeout_ms > 0
-                                                      ? allocation->checkpoint_timeout_ms
-                                                      : fsm_policy(fsm)->checkpoint_timeout_ms,
-                                    .bypass = fsm_grant_urgent(checkpoint)};
+    return (struct grant_candidate){
+        .checkpoint_id = checkpoint->id,
+        .target = checkpoint->target_slot,
+        .wanted_bytes_per_s = wanted_rate(fsm, allocation, checkpoint->shard_count),
+        .size_bytes = allocation->size_estimate_bytes,
+        .timeout_ms = allocation->checkpoint_timeout_ms > 0
+                          ? allocation->checkpoint_timeout_ms
+                          : fsm_policy(fsm)->checkpoint_timeout_ms,
+        .gain_gpu_s_per_byte = fsm_grant_weighed(checkpoint) ? waiting->gain_gpu_s_per_byte : 0,
+        .bypass = fsm_grant_urgent(checkpoint)};
 }
 
 static void targets_of(const struct fsm *fsm, struct grant_target targets[FSM_TARGETS_MAX])
@@ -123,23 +124,19 @@ static size_t derive_grants(struct dispatcher *dispatcher, size_t count, struct 
     struct grant_target targets[FSM_TARGETS_MAX];
     struct waiting *waiting = check_calloc(count, sizeof(*waiting));
     struct grant_candidate *candidates = check_calloc(count, sizeof(*candidates));
-    double *gains = check_calloc(count, sizeof(*gains));
     size_t granted;
 
     for (size_t i = 0; i < count; i++)
         waiting[i] = waiting_of(dispatcher, dispatcher->grant_ids[i]);
     sort_waiting(waiting, count);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         candidates[i] = candidate_of(fsm, &waiting[i]);
-        gains[i] = fsm_grant_weighed(waiting[i].checkpoint) ? waiting[i].gain_gpu_s_per_byte : 0;
-    }
     targets_of(fsm, targets);
     *ret_grants = check_calloc(count, sizeof(**ret_grants));
     granted = grants_pack(candidates, count, targets, *ret_grants);
     if (granted > GRANTS_PER_COMMAND_MAX)
         granted = GRANTS_PER_COMMAND_MAX; /* the rest after this one is applied */
-    queue_note(&dispatcher->queue, candidates, gains, count, *ret_grants, granted, targets);
-    free(gains);
+    queue_note(&dispatcher->queue, candidates, count, *ret_grants, granted, targets);
     free(candidates);
     free(waiting);
     return granted;

@@ -19,8 +19,9 @@ struct grant_candidate {
     uint32_t target;             /* index of its target */
     uint64_t wanted_bytes_per_s; /* what its nodes can write together; > 0 */
     uint64_t size_bytes;
-    uint64_t timeout_ms; /* the policy's or the allocation's */
-    bool bypass;         /* a deadline stands behind it */
+    uint64_t timeout_ms;        /* the policy's or the allocation's */
+    double gain_gpu_s_per_byte; /* 0: it is not weighed, since somebody asked for it */
+    bool bypass;                /* a deadline stands behind it */
 };
 struct grant_target {
     uint64_t budget_bytes_per_s;  /* 0: nothing is granted */

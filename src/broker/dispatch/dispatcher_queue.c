@@ -33,7 +33,7 @@ static bool wave_is_full(uint64_t injected_bytes_per_s, uint64_t budget_bytes_pe
 }
 
 static void queue_add(struct grant_queue *queue, const struct grant_candidate *candidate,
-                      double gain_gpu_s_per_byte, uint64_t budget_bytes_per_s)
+                      uint64_t budget_bytes_per_s)
 {
     struct queue_target *target = &queue->targets[candidate->target];
     uint64_t *injected = &queue->injected_bytes_per_s[candidate->target];
@@ -45,8 +45,8 @@ static void queue_add(struct grant_queue *queue, const struct grant_candidate *c
         target->wave_count++;
         *injected = 0;
     }
-    if (gain_gpu_s_per_byte > target->price_gpu_s_per_byte)
-        target->price_gpu_s_per_byte = gain_gpu_s_per_byte;
+    if (candidate->gain_gpu_s_per_byte > target->price_gpu_s_per_byte)
+        target->price_gpu_s_per_byte = candidate->gain_gpu_s_per_byte;
     queue->places[queue->count++] = (struct queue_place){.checkpoint_id = candidate->checkpoint_id,
                                                          .target = candidate->target,
                                                          .position = ++target->waiting_count,
@@ -56,9 +56,8 @@ static void queue_add(struct grant_queue *queue, const struct grant_candidate *c
     *bytes += candidate->size_bytes;
 }
 
-void queue_note(struct grant_queue *queue, const struct grant_candidate *candidates,
-                const double *gains, size_t count, const struct grant *grants, size_t granted,
-                const struct grant_target *targets)
+void queue_note(struct grant_queue *queue, const struct grant_candidate *candidates, size_t count,
+                const struct grant *grants, size_t granted, const struct grant_target *targets)
 {
     size_t next = 0;
 
@@ -69,8 +68,7 @@ void queue_note(struct grant_queue *queue, const struct grant_candidate *candida
         if (next < granted && grants[next].checkpoint_id == candidates[i].checkpoint_id)
             next++;
         else
-            queue_add(queue, &candidates[i], gains[i],
-                      targets[candidates[i].target].budget_bytes_per_s);
+            queue_add(queue, &candidates[i], targets[candidates[i].target].budget_bytes_per_s);
     }
     CHECK(next == granted);
     queue->sorted = false;

@@ -38,11 +38,9 @@ struct grant_queue {
 
 /* Nobody waits. */
 void queue_clear(struct grant_queue *queue);
-/* The candidates in their order, with what each would gain per byte; those with a grant (in the
- * same order) wait no more. */
-void queue_note(struct grant_queue *queue, const struct grant_candidate *candidates,
-                const double *gains, size_t count, const struct grant *grants, size_t granted,
-                const struct grant_target *targets);
+/* The candidates in their order; those with a grant (in the same order) wait no more. */
+void queue_note(struct grant_queue *queue, const struct grant_candidate *candidates, size_t count,
+                const struct grant *grants, size_t granted, const struct grant_target *targets);
 /* NULL: it does not wait, or came after the last look. */
 const struct queue_place *queue_find(struct grant_queue *queue, uint64_t checkpoint_id);
 void queue_close(struct grant_queue *queue);

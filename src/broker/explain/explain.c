@@ -53,8 +53,8 @@ static void explain_live(struct explained *explained, const struct evaluator_row
     explained->source = SOURCE(LAST);
     explained->has_inputs = true;
     of_this_leader(explained);
-    sources_age(explained->broker, explained->allocation, explained->evaluated_at_ms,
-                explained->ages_ms);
+    sources_age(replica_fsm(explained->broker->replica), explained->broker->nodes,
+                explained->allocation, explained->evaluated_at_ms, explained->ages_ms);
     for (size_t i = 0; i < SOURCE_COUNT; i++)
         explained->aged[i] = true;
 }
@@ -63,9 +63,10 @@ static void explain_live(struct explained *explained, const struct evaluator_row
 
 static void of_the_log(struct explained *explained, const struct fsm_inputs *inputs)
 {
-    enum decision_match match = decision_recompute(
-        inputs, explained->checkpoint->terms, &explained->policy, &explained->view,
-        &explained->result, explained->match_detail, sizeof(explained->match_detail));
+    const struct decision_place place = {&explained->policy, &explained->view, &explained->result};
+    enum decision_match match =
+        decision_recompute(inputs, explained->checkpoint->terms, &place, explained->match_detail,
+                           sizeof(explained->match_detail));
 
     explained->has_inputs = match != DECISION_OTHER_VERSION;
     explained->match = match == DECISION_SAME      ? MATCH(SAME)

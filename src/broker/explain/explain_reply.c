@@ -67,15 +67,16 @@ static void add_input(struct reply_space *space, const struct explained *explain
  * the past. */
 static void write_sources(struct reply_space *space, const struct explained *explained)
 {
+    const struct broker *broker = explained->broker;
     bool now = explained->source == CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_LAST;
 
     for (int i = 0; i < SOURCE_COUNT; i++) {
         enum source source = (enum source)i;
-        char subject[EXPLAIN_TEXT_BYTES / 2] = "";
+        char subject[SOURCE_SUBJECT_BYTES] = "";
 
         if (now || source == SOURCE_OWN || source == SOURCE_TARGET)
-            sources_subject(explained->broker, explained->allocation, explained->evaluated_at_ms,
-                            source, subject, sizeof(subject));
+            sources_subject(replica_fsm(broker->replica), broker->nodes, explained->allocation,
+                            explained->evaluated_at_ms, source, subject);
         snprintf(space->sources[i], sizeof(space->sources[i]), "%s%s%s", source_name(source),
                  subject[0] == '\0' ? "" : ": ", subject);
     }

@@ -14,6 +14,13 @@
 
 enum { HASH_BYTES = 17 };
 
+/* What the operator asked for, and where the operator is talked to. */
+struct recovery {
+    const struct config *config;
+    const struct recovery_options *options;
+    FILE *in, *out;
+};
+
 /* Entries of one term, up to the next run. */
 struct run {
     uint64_t first_index;
@@ -185,8 +192,8 @@ static bool is_different(const struct survivor *other, const struct survivor *ow
            other->facts.last_index == own->facts.last_index && strcmp(other->hash, own->hash) != 0;
 }
 
-static int different(const struct survivor *own, const struct survivor *other, bool accept_loss,
-                     FILE *out, struct err *err)
+static int refuse_different(const struct survivor *own, const struct survivor *other,
+                            bool accept_loss, FILE *out, struct err *err)
 {
     fprintf(out, "DIFFERENT: %s and %s end with the same entry, but hash %s is not %s.\n",
             own->path, other->path, own->hash, other->hash);
@@ -200,8 +207,8 @@ static int different(const struct survivor *own, const struct survivor *other, b
                    own->path, own->hash, other->path, other->hash);
 }
 
-static int compare(const struct survivor *own, const struct survivor *other, bool accept_loss,
-                   FILE *out, struct err *err)
+static int survivor_compare(const struct survivor *own, const struct survivor *other,
+                            bool accept_loss, FILE *out, struct err *err)
 {
     uint64_t common, last = other->facts.last_index;
 
@@ -211,7 +218,7 @@ static int compare(const struct survivor *own, const struct survivor *other, boo
                        ": they do not belong to the same history; leave one out",
                        other->path, other->facts.incarnation, own->path, own->facts.incarnation);
     if (is_different(other, own))
-        return different(own, other, accept_loss, out, err);
+        return refuse_different(own, other, accept_loss, out, err);
     common = common_index(own, other);
     if (common >= last)
         fprintf(out, "%s holds everything that %s holds.\n", own->path, other->path);
@@ -243,16 +250,16 @@ static void print_consequences(const struct config *config, const struct survivo
 
 /* ---- recovering ---- */
 
-static int confirmed(const struct survivor *own, const struct recovery_options *options, FILE *in,
-                     FILE *out, struct err *err)
+static int operator_confirms(const struct survivor *own, const struct recovery *recovery,
+                             struct err *err)
 {
     char typed[64] = "";
-    const char *answer = options->confirm;
+    const char *answer = recovery->options->confirm;
 
     if (answer == NULL) {
-        fprintf(out, "\nType the hash of %s to go on: ", own->path);
-        fflush(out);
-        if (fgets(typed, sizeof(typed), in) == NULL)
+        fprintf(recovery->out, "\nType the hash of %s to go on: ", own->path);
+        fflush(recovery->out);
+        if (fgets(typed, sizeof(typed), recovery->in) == NULL)
             typed[0] = '\0';
         typed[strcspn(typed, "\n")] = '\0';
         answer = typed;
@@ -286,10 +293,13 @@ static uint64_t incarnation_draw(void)
     return incarnation | 1;
 }
 
-static int recover(const struct config *config, const struct recovery_options *options,
-                   const struct consensus_config *consensus, const struct survivor *own,
-                   const struct survivor *others, FILE *in, FILE *out, struct err *err)
+/* Compares the own folder with the others, asks the operator, and makes the folder a cluster of
+ * its own. Nothing is written before the operator has confirmed. */
+static int survivor_recover(const struct survivor *own, const struct survivor *others,
+                            const struct recovery *recovery,
+                            const struct consensus_config *consensus, struct err *err)
 {
+    const struct recovery_options *options = recovery->options;
     struct offline_origin origin = {.incarnation = incarnation_draw(), .epoch_min = epoch_of(own)};
 
     if (!own->summary.initialised)
@@ -297,13 +307,14 @@ static int recover(const struct config *config, const struct recovery_options *o
                        "%s holds no state yet: bootstrap the cluster again in empty folders",
                        own->path);
     for (size_t i = 0; i < options->other_count; i++)
-        if (compare(own, &others[i], options->accept_loss, out, err) != 0)
+        if (survivor_compare(own, &others[i], options->accept_loss, recovery->out, err) != 0)
             return -1;
-    print_consequences(config, own, origin.epoch_min, options->other_count, out);
-    if (confirmed(own, options, in, out, err) != 0 ||
+    print_consequences(recovery->config, own, origin.epoch_min, options->other_count,
+                       recovery->out);
+    if (operator_confirms(own, recovery, err) != 0 ||
         offline_recover(consensus, &own->facts, &origin, err) != 0)
         return -1;
-    fprintf(out,
+    fprintf(recovery->out,
             "recovered: %s, incarnation %016" PRIx64
             ". Start it without --recover; then add members under new ids.\n",
             own->path, origin.incarnation);
@@ -313,6 +324,7 @@ static int recover(const struct config *config, const struct recovery_options *o
 int recovery_run(const struct config *config, const struct recovery_options *options, FILE *in,
                  FILE *out, struct err *err)
 {
+    const struct recovery recovery = {config, options, in, out};
     struct survivor survivors[1 + RECOVERY_FOLDERS_MAX] = {0};
     struct consensus_member members[CONFIG_MEMBERS_MAX];
     struct consensus_config consensus;
@@ -334,7 +346,7 @@ int recovery_run(const struct config *config, const struct recovery_options *opt
         looked++;
     }
     if (status == 0 && options->recover)
-        status = recover(config, options, &consensus, &survivors[0], survivors + 1, in, out, err);
+        status = survivor_recover(&survivors[0], survivors + 1, &recovery, &consensus, err);
     for (size_t i = 0; i < looked; i++)
         survivor_close(&survivors[i]);
     return status;

@@ -209,9 +209,11 @@ static void those_that_wait_have_places_and_waves(void **state)
 
     (void)state;
     candidates[4].target = 1; /* in an outage */
+    for (size_t i = 0; i < 5; i++)
+        candidates[i].gain_gpu_s_per_byte = gains[i];
     granted = grants_pack(candidates, 5, targets, grants);
     assert_uint_equal(granted, 1);
-    queue_note(&queue, candidates, gains, 5, grants, granted, targets);
+    queue_note(&queue, candidates, 5, grants, granted, targets);
     assert_null(queue_find(&queue, 9)); /* granted */
     assert_null(queue_find(&queue, 5)); /* unknown */
     place = queue_find(&queue, 4);

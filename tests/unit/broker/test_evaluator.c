@@ -149,42 +149,38 @@ static void a_decision_of_the_log_is_reproduced_bit_for_bit(void **state)
     struct eval_policy policy;
     struct eval_view view;
     struct eval_result result;
+    const struct decision_place place = {&policy, &view, &result};
     uint64_t columns[EVAL_COLUMN_COUNT];
     char what[160];
 
     (void)state;
     eval_view_alloc(&view, 1);
     eval_result_alloc(&result, 1);
-    assert_int_equal(
-        decision_recompute(&inputs, &terms, &policy, &view, &result, what, sizeof(what)),
-        DECISION_SAME);
+    assert_int_equal(decision_recompute(&inputs, &terms, &place, what, sizeof(what)),
+                     DECISION_SAME);
     assert_string_equal(what, "");
     assert_true(eval_verdict_fires((enum eval_verdict)result.verdict[0]));
     assert_double_near(view.age_s[0] * 1e3, (double)terms.age_ms, 1);
     terms.compute_waste_gpu_ms++;
-    assert_int_equal(
-        decision_recompute(&inputs, &terms, &policy, &view, &result, what, sizeof(what)),
-        DECISION_DIFFERS);
+    assert_int_equal(decision_recompute(&inputs, &terms, &place, what, sizeof(what)),
+                     DECISION_DIFFERS);
     assert_string_equal(what, "compute_waste_gpu_ms");
     terms = *checkpoint->terms;
     memcpy(columns, inputs.columns, sizeof(columns));
     inputs.columns = columns;
     columns[0]++; /* the lowest bit of the age changes no integer, but the digest */
-    assert_int_equal(
-        decision_recompute(&inputs, &terms, &policy, &view, &result, what, sizeof(what)),
-        DECISION_DIFFERS);
+    assert_int_equal(decision_recompute(&inputs, &terms, &place, what, sizeof(what)),
+                     DECISION_DIFFERS);
     assert_non_null(strstr(what, "by less than a GPU-millisecond"));
     inputs = *checkpoint->inputs;
     inputs.basis = &basis;
     basis.revision++;
-    assert_int_equal(
-        decision_recompute(&inputs, &terms, &policy, &view, &result, what, sizeof(what)),
-        DECISION_OTHER_VERSION);
+    assert_int_equal(decision_recompute(&inputs, &terms, &place, what, sizeof(what)),
+                     DECISION_OTHER_VERSION);
     basis.revision--;
     basis.names = "age_s | cycle_s";
-    assert_int_equal(
-        decision_recompute(&inputs, &terms, &policy, &view, &result, what, sizeof(what)),
-        DECISION_OTHER_VERSION);
+    assert_int_equal(decision_recompute(&inputs, &terms, &place, what, sizeof(what)),
+                     DECISION_OTHER_VERSION);
     eval_view_free(&view);
     eval_result_free(&result);
     finish(fake);

@@ -96,6 +96,7 @@ static bool moves_without(struct scene *scene, const char *removed, const char *
     const struct fsm *fsm = scene->fake->replica.fsm;
     struct fsm_waiting best[FSM_TARGETS_MAX];
     struct fsm_grantable_scan scan;
+    const struct evaluator_scored scored = {&scene->view, &scene->result, 0};
     struct eval_view rows;
     bool move;
 
@@ -107,12 +108,12 @@ static bool moves_without(struct scene *scene, const char *removed, const char *
     rows = evaluator_view_rows(&scene->view, 0, 1);
     eval_score(&scene->cycle.policy, &rows, &scene->result);
     if (removed != NULL) {
-        assert_true(evaluator_actions_move(&scene->actions, &scene->cycle, fsm, job(scene),
-                                           &scene->view, &scene->result, 0, ret_spare));
+        assert_true(evaluator_actions_move(&scene->actions, &scene->cycle, fsm, job(scene), &scored,
+                                           ret_spare));
         fake_remove_node(scene->fake, removed);
     }
-    move = evaluator_actions_move(&scene->actions, &scene->cycle, fsm, job(scene), &scene->view,
-                                  &scene->result, 0, ret_spare);
+    move =
+        evaluator_actions_move(&scene->actions, &scene->cycle, fsm, job(scene), &scored, ret_spare);
     evaluator_cycle_end(&scene->cycle);
     return move;
 }
@@ -206,6 +207,7 @@ static void who_may_not_be_requeued_is_not_moved(void **state)
 static void a_job_with_nothing_to_lose_stays(void **state)
 {
     struct scene scene = begin(NULL);
+    const struct evaluator_scored scored = {&scene.view, &scene.result, 0};
     const char *spare = NULL;
     struct eval_situation situation;
     struct eval_ledger ledger;
@@ -216,7 +218,7 @@ static void a_job_with_nothing_to_lose_stays(void **state)
     alarm_of(&scene, "node-1");
     assert_true(moves(&scene, &spare));
     assert_true(evaluator_actions_situation(&scene.cycle, scene.fake->replica.fsm, job(&scene),
-                                            &scene.view, &scene.result, 0, &situation, &alarmed));
+                                            &scored, &situation, &alarmed));
     assert_uint_equal(alarmed, 1);
     assert_double_near(situation.alarm_p, 0.6, 1e-6);
     assert_double_near(situation.down_s, 90, 0);
