@@ -296,19 +296,25 @@ static bool sole_voter_begins_term(struct consensus *consensus)
     return true;
 }
 
+/* Half an election timeout without a turn: heartbeats lie unread in the sockets. */
+static bool stands_still(const struct consensus *consensus, uint64_t now)
+{
+    return now - consensus->last_tick_us > UINT64_C(500) * consensus->config.election_timeout_ms;
+}
+
 void core_tick(void *data)
 {
     struct consensus *consensus = data;
     uint64_t now = core_now_us(consensus);
-    /* After a long stall of this process heartbeats lie unread in the sockets: read them before
-     * judging the leader. They have been by the next tick, however late that one is: a process
-     * whose every turn is long must not wait for ever. */
-    bool stalled =
-        !consensus->tick_stalled &&
-        now - consensus->last_tick_us > UINT64_C(500) * consensus->config.election_timeout_ms;
+    bool late = stands_still(consensus, now);
+    /* What lies unread in the sockets is read before the leader is judged. It has been by the next
+     * tick, however late that one is: a process whose every turn is long must not wait for ever. */
+    bool stalled = late && !consensus->tick_stalled;
 
     if (consensus->failed || consensus->closing)
         return;
+    if (late)
+        consensus->woke_us = now;
     consensus->last_tick_us = now;
     consensus->tick_stalled = stalled;
     consensus->config.clock->timer_start(consensus->tick_timer, tick_us(consensus));
@@ -379,6 +385,17 @@ void core_eof_fire(void *data)
     core_leave(consensus);
 }
 
+/* The end of a connection tells a process that stood still nothing: its leader hung up on it
+ * because it did not read, and leads the others. The timers judge, and ask before they disturb. */
+static bool slept(const struct consensus *consensus)
+{
+    uint64_t now = core_now_us(consensus);
+
+    return stands_still(consensus, now) ||
+           (consensus->woke_us != 0 &&
+            now - consensus->woke_us < UINT64_C(1000) * consensus->config.election_timeout_ms);
+}
+
 void core_on_inbound_lost(void *context, uint64_t peer)
 {
     struct consensus *consensus = context;
@@ -389,6 +406,8 @@ void core_on_inbound_lost(void *context, uint64_t peer)
         raft->follower_state.current_leader.id != peer)
         return;
     consensus->safety.leader_gone = true;
+    if (slept(consensus))
+        return;
     consensus->eof_leader = peer;
     consensus->eof_term = raft->current_term;
     consensus->retries = 0;

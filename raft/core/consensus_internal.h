@@ -170,6 +170,7 @@ struct consensus {
     struct clock_timer *eof_timer;
     struct clock_timer *read_timer;
     uint64_t last_tick_us, space_checked_us;
+    uint64_t woke_us;        /* of the last late tick: this process had stood still; 0: never */
     bool tick_stalled;       /* the last one was passed over */
     uint64_t book_failed_us; /* 0: it could be saved */
 

@@ -34,6 +34,36 @@ static void a_leader_whose_every_turn_is_slow_steps_down_when_it_is_alone(void *
     cluster_free(cluster);
 }
 
+/* Its leader hung up on it because it did not read. On a busy machine it hears that long before it
+ * is connected again. */
+static void a_member_that_stood_still_deposes_nobody_by_the_end_of_a_connection(void **state)
+{
+    (void)state;
+    for (unsigned rank = 0; rank < 2; rank++) {
+        struct cluster *cluster = cluster_new(73, 3);
+        unsigned leader, still;
+        uint64_t term;
+
+        for (unsigned i = 0; i < 3; i++)
+            cluster_start(cluster, i, true);
+        assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
+        cluster_run(cluster, SECOND_US);
+        leader = (unsigned)cluster_leader(cluster);
+        still = (leader + 1 + rank) % 3;
+        term = cluster->nodes[leader].consensus->raft.current_term;
+        sim_pause(cluster->sim, still, 20 * SECOND_US);
+        cluster_run(cluster, 10 * SECOND_US);
+        sim_reset_connections(cluster->sim, leader, still);
+        cluster_run(cluster, 10 * SECOND_US - 1);
+        sim_network_set_latency(cluster->sim, 0, 30000); /* greetings take so long */
+        cluster_run(cluster, 5 * SECOND_US);
+        assert_int_equal(cluster_leader(cluster), (int)leader);
+        assert_uint_equal(cluster->nodes[leader].consensus->raft.current_term, term);
+        assert_true(cluster_run_until_equal(cluster, 10 * SECOND_US));
+        cluster_free(cluster);
+    }
+}
+
 /* ---- a clock that turns ---- */
 
 static uint64_t (*clock_real)(void *context);
@@ -184,6 +214,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_leader_whose_every_turn_is_slow_steps_down_when_it_is_alone),
+        cmocka_unit_test(a_member_that_stood_still_deposes_nobody_by_the_end_of_a_connection),
         cmocka_unit_test(
             a_sole_voter_leads_only_terms_it_began_when_the_millisecond_turns_in_a_tick),
         cmocka_unit_test(a_candidate_disturbs_once_when_the_millisecond_turns_in_a_tick),
