@@ -387,7 +387,7 @@ void core_eof_fire(void *data)
 
 /* The end of a connection tells a process that stood still nothing: its leader hung up on it
  * because it did not read, and leads the others. The timers judge, and ask before they disturb. */
-static bool slept(const struct consensus *consensus)
+static bool stood_still_lately(const struct consensus *consensus)
 {
     uint64_t now = core_now_us(consensus);
 
@@ -406,7 +406,7 @@ void core_on_inbound_lost(void *context, uint64_t peer)
         raft->follower_state.current_leader.id != peer)
         return;
     consensus->safety.leader_gone = true;
-    if (slept(consensus))
+    if (stood_still_lately(consensus))
         return;
     consensus->eof_leader = peer;
     consensus->eof_term = raft->current_term;
