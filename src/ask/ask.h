@@ -96,6 +96,11 @@ struct ask_events {
     void (*broken)(void *data, Ckpt__V1__Reason reason, const char *text);
 };
 
+struct ask_listener {
+    const struct ask_events *events;
+    void *data; /* theirs */
+};
+
 enum ask_ready { ASK_READY, ASK_NO_HANDLER };
 /* UNFINISHED: something is there and lacks something; WRONG: it can never become right. Both
  * with a line that says what. */
@@ -112,9 +117,9 @@ struct ask_ops {
                                 char *ret_detail, size_t size);
     int (*prepare)(const struct ask_target *target, const struct ask_request *request,
                    struct err *err);
-    /* Asks, once. *ret_call: NULL for a way that hears nothing. */
+    /* Asks, once. The listener is copied. *ret_call: NULL for a way that hears nothing. */
     int (*fire)(const struct ask_ops *ops, const struct ask_target *target,
-                const struct ask_request *request, const struct ask_events *events, void *data,
+                const struct ask_request *request, const struct ask_listener *listener,
                 struct ask_call **ret_call, struct err *err);
     void (*hang_up)(struct ask_call *call); /* NULL allowed; nothing is heard afterwards */
     /* Was the request of this hint left behind? */

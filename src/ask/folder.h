@@ -18,4 +18,9 @@ enum ask_answer ask_folder_poll(const struct ask_target *target, const char *hin
 uint64_t ask_folder_growth(const struct ask_target *target, const char *hint);
 void ask_folder_clear(const struct ask_target *target);
 
+/* For rows: what all of them take from here. */
+#define ASK_FOLDER_OPS                                                                             \
+    .prepare = ask_folder_prepare, .prepared = ask_folder_prepared, .poll = ask_folder_poll,       \
+    .growth = ask_folder_growth, .clear = ask_folder_clear
+
 #endif

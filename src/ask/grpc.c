@@ -40,8 +40,7 @@ struct ask_call {
     struct rpc_client_call *call; /* NULL: it has ended */
     struct ask_target target;
     char hint[HINT_TEXT_BYTES];
-    const struct ask_events *events;
-    void *data;
+    struct ask_listener listener;
     bool answered;
     bool estimated;
     uint32_t quarters; /* of the progress that were logged */
@@ -85,9 +84,10 @@ static void call_answered(struct ask_call *call, const struct sentinel *sentinel
 
     call->answered = true;
     if (call->target.node->file_write(call->target.context, "done", text, length, &err) != 0)
-        call->events->broken(call->data, CKPT__V1__REASON__REASON_WRITE_FAILED, err.text);
+        call->listener.events->broken(call->listener.data, CKPT__V1__REASON__REASON_WRITE_FAILED,
+                                      err.text);
     else
-        call->events->answered(call->data);
+        call->listener.events->answered(call->listener.data);
 }
 
 static void call_alive(struct ask_call *call, const Ckpt__V1__AppCheckpointUpdate *update)
@@ -96,7 +96,7 @@ static void call_alive(struct ask_call *call, const Ckpt__V1__AppCheckpointUpdat
         call->quarters = update->progress_ppm / QUARTER_PPM;
         log_info("progress", "hint=%s progress_ppm=%" PRIu32, call->hint, update->progress_ppm);
     }
-    call->events->alive(call->data);
+    call->listener.events->alive(call->listener.data);
 }
 
 static void call_estimate(struct ask_call *call, const Ckpt__V1__AppCheckpointUpdate *update)
@@ -104,7 +104,7 @@ static void call_estimate(struct ask_call *call, const Ckpt__V1__AppCheckpointUp
     if (!call->estimated)
         log_info("estimate", "hint=%s estimate_ms=%" PRIu64, call->hint, update->estimate_ms);
     call->estimated = true;
-    call->events->estimate(call->data, update->estimate_ms);
+    call->listener.events->estimate(call->listener.data, update->estimate_ms);
 }
 
 /* The call may be gone afterwards. */
@@ -122,7 +122,7 @@ static void call_update(struct ask_call *call, const Ckpt__V1__AppCheckpointUpda
         return;
     case CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_DEFER_MS:
         call->answered = true;
-        call->events->deferred(call->data, update->defer_ms);
+        call->listener.events->deferred(call->listener.data, update->defer_ms);
         return;
     case CKPT__V1__APP_CHECKPOINT_UPDATE__BODY_DONE_BYTES:
         sentinel.bytes = update->done_bytes;
@@ -149,8 +149,9 @@ static void on_message(struct rpc_client_call *rpc, void *data, const uint8_t *b
     update = ckpt__v1__app_checkpoint_update__unpack(NULL, length, bytes);
     if (update == NULL) {
         call->answered = true;
-        call->events->broken(call->data, CKPT__V1__REASON__REASON_APPLICATION_REFUSED,
-                             "the application's answer does not decode");
+        call->listener.events->broken(call->listener.data,
+                                      CKPT__V1__REASON__REASON_APPLICATION_REFUSED,
+                                      "the application's answer does not decode");
         return;
     }
     call_update(call, update);
@@ -175,7 +176,7 @@ static void on_end(struct rpc_client_call *rpc, void *data, const struct rpc_end
     else
         snprintf(text, sizeof(text), "the call ended without an answer: %s %.150s",
                  rpc_status_name(end->status), end->message);
-    call->events->broken(call->data, reason, text);
+    call->listener.events->broken(call->listener.data, reason, text);
 }
 
 static void call_start(struct ask_call *call, const struct ask_request *request)
@@ -201,7 +202,7 @@ static void call_start(struct ask_call *call, const struct ask_request *request)
 }
 
 static int grpc_fire(const struct ask_ops *ops, const struct ask_target *target,
-                     const struct ask_request *request, const struct ask_events *events, void *data,
+                     const struct ask_request *request, const struct ask_listener *listener,
                      struct ask_call **ret_call, struct err *err)
 {
     const struct rpc_channel_config config = {.keepalive_ms = KEEPALIVE_MS,
@@ -214,8 +215,7 @@ static int grpc_fire(const struct ask_ops *ops, const struct ask_target *target,
     (void)ops;
     (void)err;
     call->target = *target;
-    call->events = events;
-    call->data = data;
+    call->listener = *listener;
     snprintf(call->hint, sizeof(call->hint), "%s", request->hint);
     call->channel = rpc_channel_new(
         target->loop, target->node->endpoint_address(target->context, address), &config);
@@ -239,10 +239,6 @@ const struct ask_ops ask_grpc = {.about = "a call to what the application regist
                                  .lost =
                                      "the agent ended while the application was to answer its call",
                                  .preflight = grpc_preflight,
-                                 .prepare = ask_folder_prepare,
                                  .fire = grpc_fire,
                                  .hang_up = grpc_hang_up,
-                                 .prepared = ask_folder_prepared,
-                                 .poll = ask_folder_poll,
-                                 .growth = ask_folder_growth,
-                                 .clear = ask_folder_clear};
+                                 ASK_FOLDER_OPS};

@@ -49,12 +49,11 @@ static enum ask_ready signal_preflight(const struct ask_ops *ops, const struct a
 }
 
 static int signal_fire(const struct ask_ops *ops, const struct ask_target *target,
-                       const struct ask_request *request, const struct ask_events *events,
-                       void *data, struct ask_call **ret_call, struct err *err)
+                       const struct ask_request *request, const struct ask_listener *listener,
+                       struct ask_call **ret_call, struct err *err)
 {
     (void)request;
-    (void)events;
-    (void)data;
+    (void)listener;
     *ret_call = NULL;
     return target->node->group_signal(target->context, number_of(ops), err);
 }
@@ -68,10 +67,8 @@ static const int usr1 = SIGUSR1, usr2 = SIGUSR2;
 
 #define SIGNAL_OPS(text, number)                                                                   \
     {                                                                                              \
-        .about = text, .own = &number, .preflight = signal_preflight,                              \
-        .prepare = ask_folder_prepare, .fire = signal_fire, .hang_up = signal_hang_up,             \
-        .prepared = ask_folder_prepared, .poll = ask_folder_poll, .growth = ask_folder_growth,     \
-        .clear = ask_folder_clear                                                                  \
+        .about = text, .own = &number, .preflight = signal_preflight, .fire = signal_fire,         \
+        .hang_up = signal_hang_up, ASK_FOLDER_OPS                                                  \
     }
 const struct ask_ops ask_signal_usr1 = SIGNAL_OPS("SIGUSR1", usr1);
 const struct ask_ops ask_signal_usr2 = SIGNAL_OPS("SIGUSR2", usr2);

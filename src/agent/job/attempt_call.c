@@ -147,6 +147,7 @@ int attempt_fire(struct allocation *allocation, struct err *err)
     const struct ledger_entry *entry = &allocation->entry;
     const struct clock_ops *clock = clock_of(allocation);
     struct ask_target target = attempt_target(allocation);
+    const struct ask_listener listener = {&call_events, allocation};
     uint64_t elapsed_ms = (agent_now_us(allocation->agent) - entry->asked_at_us) / 1000;
     struct ask_request request = {.checkpoint_id = attempt->checkpoint_id,
                                   .attempt = attempt->attempt,
@@ -159,8 +160,7 @@ int attempt_fire(struct allocation *allocation, struct err *err)
     CHECK(attempt->state == ATTEMPT_ASKED && attempt->call == NULL);
     attempt->broken = false;
     allocation->agent->counters.signals_sent++;
-    return attempt->ask->fire(attempt->ask, &target, &request, &call_events, allocation,
-                              &attempt->call, err);
+    return attempt->ask->fire(attempt->ask, &target, &request, &listener, &attempt->call, err);
 }
 
 /* The answer to the question before was taken, so this one is another; the journal knows before it is asked. */

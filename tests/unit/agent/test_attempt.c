@@ -167,12 +167,12 @@ static enum ask_ready call_preflight(const struct ask_ops *ops, const struct ask
 }
 
 static int call_fire(const struct ask_ops *ops, const struct ask_target *target,
-                     const struct ask_request *request, const struct ask_events *events, void *data,
+                     const struct ask_request *request, const struct ask_listener *listener,
                      struct ask_call **ret_call, struct err *err)
 {
     (void)ops, (void)target, (void)request, (void)err;
-    assert_ptr_equal(data, job);
-    heard = events;
+    assert_ptr_equal(listener->data, job);
+    heard = listener->events;
     *ret_call = NULL;
     return 0;
 }

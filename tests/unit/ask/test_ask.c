@@ -82,6 +82,7 @@ static void signal_way_asks_once_and_hears_nothing(void **state)
         const struct ask_ops *ask = ask_find(rows[i].profile);
         struct ask_call *call = NULL;
         struct heard heard = {0};
+        const struct ask_listener listener = {&heard_events, &heard};
         struct err err = {0};
         char detail[200];
 
@@ -89,7 +90,7 @@ static void signal_way_asks_once_and_hears_nothing(void **state)
         assert_false(ask->prepared(&target, "1-42-1"));
         assert_int_equal(ask->prepare(&target, &request, &err), 0);
         assert_true(ask->prepared(&target, "1-42-1"));
-        assert_int_equal(ask->fire(ask, &target, &request, &heard_events, &heard, &call, &err), 0);
+        assert_int_equal(ask->fire(ask, &target, &request, &listener, &call, &err), 0);
         assert_null(call);
         ask->hang_up(call);
         assert_int_equal(application.signals, 1);
@@ -147,7 +148,9 @@ static void what_the_node_refuses_is_an_error(void **state)
     struct err err = {0};
 
     (void)state;
-    assert_int_equal(ask->fire(ask, &target, &request, &heard_events, NULL, &call, &err), -1);
+    assert_int_equal(
+        ask->fire(ask, &target, &request, &(struct ask_listener){&heard_events, NULL}, &call, &err),
+        -1);
     assert_string_equal(err.text, "no such process");
     application.disk_full = true;
     assert_int_equal(ask->prepare(&target, &request, &err), -1);

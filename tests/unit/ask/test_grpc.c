@@ -127,11 +127,12 @@ static void fire(struct asking *asking)
                                                .directory = "/w/out/1-42-3",
                                                .deadline_ms = 1000,
                                                .max_deferral_ms = 500};
+    const struct ask_listener listener = {&heard_events, &asking->heard};
     struct err err = {0};
 
-    assert_int_equal(asking->ask->fire(asking->ask, &asking->target, &request, &heard_events,
-                                       &asking->heard, &asking->call, &err),
-                     0);
+    assert_int_equal(
+        asking->ask->fire(asking->ask, &asking->target, &request, &listener, &asking->call, &err),
+        0);
     assert_non_null(asking->call);
     assert_false(asking->heard.over); /* never from inside fire */
 }
