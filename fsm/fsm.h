@@ -35,7 +35,7 @@ struct fsm;
 struct fsm *fsm_new(void);
 void fsm_free(struct fsm *fsm);
 
-/* ---- apply ------------------------------------------------------------------------------------------------------------ */
+/* ---- apply ---- */
 
 struct fsm_victim {
     char allocation_id[FSM_ID_BYTES];
@@ -66,8 +66,13 @@ typedef void fsm_outcome_fn(void *context, size_t command_index, const struct fs
 
 /* Indexes strictly increase. bytes are a ckpt.log.v1.Entry; ones that do not decode are counted and
  * change nothing else, on every member alike. on_outcome may be NULL. */
-void fsm_apply_entry(struct fsm *fsm, uint64_t index, uint64_t term, const uint8_t *bytes,
-                     size_t length, fsm_outcome_fn *on_outcome, void *context);
+struct fsm_entry {
+    uint64_t index, term;
+    const uint8_t *bytes;
+    size_t length;
+};
+void fsm_apply_entry(struct fsm *fsm, const struct fsm_entry *entry, fsm_outcome_fn *on_outcome,
+                     void *context);
 
 /* What ends an entry (Entry.checked_index and checked_hash): appended behind its commands, read
  * back; false: it has none. */
@@ -97,7 +102,7 @@ bool fsm_request_find(const struct fsm *fsm, const char *request_id,
  * text. */
 char *fsm_outcome_text(const struct fsm_outcome *outcome, char *text, size_t size);
 
-/* ---- read-only view --------------------------------------------------------------------------------------------------- */
+/* ---- read-only view ---- */
 
 /* Where held GPU time went: causes of loss, as in metrics. What each means: RULES.md. */
 #define FSM_LOSSES(X)                                                                              \
@@ -440,7 +445,7 @@ size_t fsm_checkpoint_path(const struct fsm *fsm, const struct fsm_checkpoint *c
 /* The earliest instant at which a Tick would change something; UINT64_MAX: none. */
 uint64_t fsm_next_deadline_ms(const struct fsm *fsm);
 
-/* ---- what is learned -------------------------------------------------------------------------------------------------- */
+/* ---- what is learned ---- */
 
 /* Counted since the cluster began. */
 struct fsm_losses {
@@ -462,7 +467,7 @@ uint32_t fsm_age_bin(uint64_t age_ms);
 /* That a checkpoint of it completes; 980,000 without history. */
 uint32_t fsm_success_ppm(const struct fsm_learned *learned);
 
-/* ---- orders: derived, never stored ------------------------------------------------------------------------------------ */
+/* ---- orders: derived, never stored ---- */
 
 enum fsm_order_kind { FSM_ORDER_CHECKPOINT = 1, FSM_ORDER_TERMINATE = 2 };
 struct fsm_order {
@@ -499,13 +504,13 @@ uint64_t fsm_take_changed_allocations(struct fsm *fsm, uint32_t word);
 void fsm_prefetch_allocation(const struct fsm *fsm, uint32_t slot);
 void fsm_prefetch_allocation_nodes(const struct fsm *fsm, uint32_t slot);
 
-/* ---- events ----------------------------------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 /* The first kept event with sequence > after, or NULL. *ret_gap is true when older ones were
  * dropped in between. */
 const Ckpt__V1__Event *fsm_event_after(const struct fsm *fsm, uint64_t after, bool *ret_gap);
 
-/* ---- snapshot, check -------------------------------------------------------------------------------------------------- */
+/* ---- snapshot, check ---- */
 
 /* Content of a snapshot as a stream of length-prefixed messages (ckpt.log.v1.SnapshotRecord). write
  * returns 0 or -1. */

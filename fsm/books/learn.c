@@ -25,7 +25,7 @@ static const uint64_t bin_end_ms[FSM_AGE_BINS - 1] = {UINT64_C(3600000),    UINT
 
 /* ---- of a job ---- */
 
-static uint64_t root(__uint128_t square)
+static uint64_t square_root(__uint128_t square)
 {
     uint64_t low = 0;
 
@@ -52,8 +52,8 @@ static void learn_moving(uint64_t *mean, uint64_t *deviation, uint32_t count, ui
         *deviation = 0;
         return;
     }
-    *deviation =
-        root((n - 1) * ((__uint128_t)*deviation * *deviation + (__uint128_t)error * error / n) / n);
+    *deviation = square_root(
+        (n - 1) * ((__uint128_t)*deviation * *deviation + (__uint128_t)error * error / n) / n);
     *mean = above ? *mean + step : *mean - step;
 }
 

@@ -44,8 +44,8 @@ void fsm_policy_defaults(Ckpt__V1__Policy *policy)
     policy->zeros = fsm_policy_zeros(policy);
 }
 
-static enum fsm_status refuse(struct fsm_outcome *outcome, const char *subject, uint64_t value,
-                              uint64_t limit)
+static enum fsm_status policy_refuse(struct fsm_outcome *outcome, const char *subject,
+                                     uint64_t value, uint64_t limit)
 {
     outcome->subject = subject;
     outcome->current = value;
@@ -76,18 +76,20 @@ enum fsm_status fsm_policy_check_values(const Ckpt__V1__Policy *policy, struct f
 
         known |= bit;
         if (given && fields[i].value < fields[i].lowest)
-            return refuse(outcome, fields[i].name, fields[i].value, fields[i].lowest);
+            return policy_refuse(outcome, fields[i].name, fields[i].value, fields[i].lowest);
         if (fields[i].value > fields[i].highest)
-            return refuse(outcome, fields[i].name, fields[i].value, fields[i].highest);
+            return policy_refuse(outcome, fields[i].name, fields[i].value, fields[i].highest);
     }
-    return (policy->zeros & ~known) == 0 ? FSM_OK : refuse(outcome, "zeros", policy->zeros, known);
+    return (policy->zeros & ~known) == 0 ? FSM_OK
+                                         : policy_refuse(outcome, "zeros", policy->zeros, known);
 }
 
 enum fsm_status fsm_policy_check_order(const Ckpt__V1__Policy *policy, struct fsm_outcome *outcome)
 {
 #define X(least, most)                                                                             \
     if (policy->least > policy->most)                                                              \
-        return refuse(outcome, #least " (limited by " #most ")", policy->least, policy->most);
+        return policy_refuse(outcome, #least " (limited by " #most ")", policy->least,             \
+                             policy->most);
     FSM_POLICY_ORDERED(X)
 #undef X
     return FSM_OK;

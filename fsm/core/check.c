@@ -44,8 +44,8 @@ struct checker {
     struct node_names *nodes;                     /* likewise */
 };
 
-static void expect(struct checker *checker, bool holds, const char *what, const char *subject,
-                   uint64_t number)
+static void check_expect(struct checker *checker, bool holds, const char *what, const char *subject,
+                         uint64_t number)
 {
     char text[CHECK_TEXT_BYTES];
 
@@ -74,22 +74,23 @@ static void check_allocation_checkpoints(struct checker *checker,
         active += fsm_checkpoint_state_active(checkpoint->view.state);
         if (checkpoint->view.state == STATE(COMPLETE))
             newest_complete = checkpoint->view.id;
-        expect(checker, checkpoint->view.id > last_id, "I26 ids of an allocation increase",
-               view->id, checkpoint->view.id);
-        expect(checker, checkpoint->view.allocation_slot == view->slot, "INDEX foreign checkpoint",
-               view->id, checkpoint->view.id);
+        check_expect(checker, checkpoint->view.id > last_id, "I26 ids of an allocation increase",
+                     view->id, checkpoint->view.id);
+        check_expect(checker, checkpoint->view.allocation_slot == view->slot,
+                     "INDEX foreign checkpoint", view->id, checkpoint->view.id);
         last_id = checkpoint->view.id;
     }
-    expect(checker, active <= 1, "I21 at most one active checkpoint", view->id, active);
-    expect(checker, active == (view->active_checkpoint_id != 0), "I21 the active one is recorded",
-           view->id, view->active_checkpoint_id);
-    expect(checker, count == allocation->checkpoint_count, "INDEX checkpoint count", view->id,
-           count);
-    expect(checker, count <= FSM_CHECKPOINTS_PER_ALLOCATION_MAX, "INDEX checkpoint limit", view->id,
-           count);
-    expect(checker,
-           view->last_complete_id == newest_complete || !fsm_allocation_restartable(allocation),
-           "I27 last complete is the newest", view->id, view->last_complete_id);
+    check_expect(checker, active <= 1, "I21 at most one active checkpoint", view->id, active);
+    check_expect(checker, active == (view->active_checkpoint_id != 0),
+                 "I21 the active one is recorded", view->id, view->active_checkpoint_id);
+    check_expect(checker, count == allocation->checkpoint_count, "INDEX checkpoint count", view->id,
+                 count);
+    check_expect(checker, count <= FSM_CHECKPOINTS_PER_ALLOCATION_MAX, "INDEX checkpoint limit",
+                 view->id, count);
+    check_expect(checker,
+                 view->last_complete_id == newest_complete ||
+                     !fsm_allocation_restartable(allocation),
+                 "I27 last complete is the newest", view->id, view->last_complete_id);
 }
 
 static void check_restart_point(struct checker *checker, const struct allocation *allocation)
@@ -99,22 +100,22 @@ static void check_restart_point(struct checker *checker, const struct allocation
     bool restartable = fsm_allocation_restartable(allocation);
 
     if (view->last_complete_id == 0) {
-        expect(checker, !restartable || view->complete_count == 0,
-               "I28 a restartable job keeps its last complete checkpoint", view->id,
-               view->complete_count);
+        check_expect(checker, !restartable || view->complete_count == 0,
+                     "I28 a restartable job keeps its last complete checkpoint", view->id,
+                     view->complete_count);
         return;
     }
     if (last == NULL) {
-        expect(checker, false, "I28 the last complete checkpoint exists", view->id,
-               view->last_complete_id);
+        check_expect(checker, false, "I28 the last complete checkpoint exists", view->id,
+                     view->last_complete_id);
         return;
     }
-    expect(checker, last->view.state == STATE(COMPLETE), "I27 only COMPLETE is restarted from",
-           view->id, last->view.id);
-    expect(checker, !restartable || (!last->expired && !last->collected),
-           "I28 the last complete checkpoint is not collected", view->id, last->view.id);
-    expect(checker, view->previous_complete_id < view->last_complete_id,
-           "I29 the previous complete one is older", view->id, view->previous_complete_id);
+    check_expect(checker, last->view.state == STATE(COMPLETE),
+                 "I27 only COMPLETE is restarted from", view->id, last->view.id);
+    check_expect(checker, !restartable || (!last->expired && !last->collected),
+                 "I28 the last complete checkpoint is not collected", view->id, last->view.id);
+    check_expect(checker, view->previous_complete_id < view->last_complete_id,
+                 "I29 the previous complete one is older", view->id, view->previous_complete_id);
 }
 
 static void check_parts(struct checker *checker, const struct allocation *allocation)
@@ -128,7 +129,7 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
         const struct assignment *part = &allocation->assignments[i];
 
         terminated += part->terminated;
-        expect(
+        check_expect(
             checker,
             !part->away || !allocation->assigned ||
                 (part->terminated && node_at(checker->fsm, view->nodes[i].node_slot)->view.state ==
@@ -136,26 +137,30 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
             "I30 only of a node that is down nobody's word is needed", view->id, i);
         exited += part->exited;
         gpus += view->nodes[i].gpu_count;
-        expect(checker,
-               view->nodes[i].life <= life_make(checker->fsm->epoch, checker->fsm->command_count),
-               "INDEX a life began in the past", view->id, view->nodes[i].life);
-        expect(checker, list_empty(&part->in_node) != allocation->assigned,
-               "I30 nodes are held all or not at all", view->id, i);
+        check_expect(checker,
+                     view->nodes[i].life <=
+                         life_make(checker->fsm->epoch, checker->fsm->command_count),
+                     "INDEX a life began in the past", view->id, view->nodes[i].life);
+        check_expect(checker, list_empty(&part->in_node) != allocation->assigned,
+                     "I30 nodes are held all or not at all", view->id, i);
     }
-    expect(checker, terminated == allocation->terminated_count, "INDEX terminated parts", view->id,
-           terminated);
-    expect(checker, exited == allocation->exited_count, "INDEX exited parts", view->id, exited);
-    expect(checker, gpus == view->gpu_count, "INDEX gpu count", view->id, gpus);
-    expect(checker, fsm_allocation_runs(allocation) == allocation->assigned,
-           "I30 an ended allocation holds no nodes", view->id, view->state);
-    expect(checker, view->terminating || view->leaving || !allocation->assigned || terminated == 0,
-           "I30 parts end only by a terminate order", view->id, terminated);
-    expect(checker,
-           !view->terminating || view->active_checkpoint_id != 0 || terminated < view->node_count,
-           "I30 an allocation whose parts ended has ended", view->id, terminated);
+    check_expect(checker, terminated == allocation->terminated_count, "INDEX terminated parts",
+                 view->id, terminated);
+    check_expect(checker, exited == allocation->exited_count, "INDEX exited parts", view->id,
+                 exited);
+    check_expect(checker, gpus == view->gpu_count, "INDEX gpu count", view->id, gpus);
+    check_expect(checker, fsm_allocation_runs(allocation) == allocation->assigned,
+                 "I30 an ended allocation holds no nodes", view->id, view->state);
+    check_expect(checker,
+                 view->terminating || view->leaving || !allocation->assigned || terminated == 0,
+                 "I30 parts end only by a terminate order", view->id, terminated);
+    check_expect(checker,
+                 !view->terminating || view->active_checkpoint_id != 0 ||
+                     terminated < view->node_count,
+                 "I30 an allocation whose parts ended has ended", view->id, terminated);
     /* nobody would ever report anything again */
-    expect(checker, !allocation->assigned || view->terminating || exited < view->node_count,
-           "F-021 what ended on all its nodes has ended", view->id, exited);
+    check_expect(checker, !allocation->assigned || view->terminating || exited < view->node_count,
+                 "F-021 what ended on all its nodes has ended", view->id, exited);
 }
 
 static void check_stopping(struct checker *checker, const struct allocation *allocation)
@@ -165,25 +170,29 @@ static void check_stopping(struct checker *checker, const struct allocation *all
     bool stops = active != NULL &&
                  active->view.after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE;
 
-    expect(checker, view->state != ENDS(CHECKPOINTING_TO_STOP) || stops || view->terminating,
-           "I23 stopping means a stopping checkpoint or a terminate order", view->id, view->state);
-    expect(checker, !stops || view->state == ENDS(CHECKPOINTING_TO_STOP),
-           "I23 a stopping checkpoint means CHECKPOINTING_TO_STOP", view->id, view->state);
-    expect(checker, active == NULL || fsm_allocation_runs(allocation),
-           "I23 an ended allocation has no active checkpoint", view->id, view->state);
-    expect(checker, !view->terminating || fsm_allocation_runs(allocation),
-           "I30 only a running allocation is terminated", view->id, view->state);
-    expect(checker,
-           !view->sensitive || (view->preempted_count == 0 && allocation->preemptor_class == 0),
-           "I31 a sensitive allocation is never a victim", view->id, view->preempted_count);
-    expect(checker,
-           allocation->preemptor_class == 0 || allocation->preemptor_class > view->preemption_class,
-           "I32 preemption goes to lower classes", view->id, allocation->preemptor_class);
-    expect(checker,
-           view->walltime_ms == 0 || !fsm_allocation_runs(allocation) || view->terminating ||
-               allocation->timer.at_ms == view->started_at_ms + view->walltime_ms ||
-               (view->leaving && allocation->timer.at_ms < view->started_at_ms + view->walltime_ms),
-           "I33 the walltime's deadline stands", view->id, allocation->timer.at_ms);
+    check_expect(checker, view->state != ENDS(CHECKPOINTING_TO_STOP) || stops || view->terminating,
+                 "I23 stopping means a stopping checkpoint or a terminate order", view->id,
+                 view->state);
+    check_expect(checker, !stops || view->state == ENDS(CHECKPOINTING_TO_STOP),
+                 "I23 a stopping checkpoint means CHECKPOINTING_TO_STOP", view->id, view->state);
+    check_expect(checker, active == NULL || fsm_allocation_runs(allocation),
+                 "I23 an ended allocation has no active checkpoint", view->id, view->state);
+    check_expect(checker, !view->terminating || fsm_allocation_runs(allocation),
+                 "I30 only a running allocation is terminated", view->id, view->state);
+    check_expect(checker,
+                 !view->sensitive ||
+                     (view->preempted_count == 0 && allocation->preemptor_class == 0),
+                 "I31 a sensitive allocation is never a victim", view->id, view->preempted_count);
+    check_expect(checker,
+                 allocation->preemptor_class == 0 ||
+                     allocation->preemptor_class > view->preemption_class,
+                 "I32 preemption goes to lower classes", view->id, allocation->preemptor_class);
+    check_expect(
+        checker,
+        view->walltime_ms == 0 || !fsm_allocation_runs(allocation) || view->terminating ||
+            allocation->timer.at_ms == view->started_at_ms + view->walltime_ms ||
+            (view->leaving && allocation->timer.at_ms < view->started_at_ms + view->walltime_ms),
+        "I33 the walltime's deadline stands", view->id, allocation->timer.at_ms);
 }
 
 static void check_giving(struct checker *checker, const struct allocation *allocation)
@@ -191,18 +200,18 @@ static void check_giving(struct checker *checker, const struct allocation *alloc
     const struct fsm_allocation *view = &allocation->view;
     const struct checkpoint *active = checkpoint_find(checker->fsm, view->active_checkpoint_id);
 
-    expect(checker,
-           view->next_count == 0 ||
-               ((view->state == ENDS(RUNNING) || view->state == ENDS(STARTING)) &&
-                !view->terminating &&
-                (active == NULL ? view->leaving
-                                : active->view.after ==
-                                      CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE)),
-           "I30 nodes leave after a checkpoint that goes on", view->id, view->next_count);
-    expect(checker, !view->leaving || (view->next_count > 0 && allocation->timer.at_ms != 0),
-           "I30 what leaves has a deadline", view->id, view->next_count);
-    expect(checker, view->preemption_id == 0 || fsm_allocation_runs(allocation),
-           "I30 a victim that let go is released", view->id, view->preemption_id);
+    check_expect(checker,
+                 view->next_count == 0 ||
+                     ((view->state == ENDS(RUNNING) || view->state == ENDS(STARTING)) &&
+                      !view->terminating &&
+                      (active == NULL ? view->leaving
+                                      : active->view.after ==
+                                            CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE)),
+                 "I30 nodes leave after a checkpoint that goes on", view->id, view->next_count);
+    check_expect(checker, !view->leaving || (view->next_count > 0 && allocation->timer.at_ms != 0),
+                 "I30 what leaves has a deadline", view->id, view->next_count);
+    check_expect(checker, view->preemption_id == 0 || fsm_allocation_runs(allocation),
+                 "I30 a victim that let go is released", view->id, view->preemption_id);
     checker->giving += view->preemption_id != 0;
 }
 
@@ -217,21 +226,21 @@ static void check_victim(struct checker *checker, const struct preemption *preem
         return;
     checker->giving--;
     if (allocation == NULL) {
-        expect(checker, false, "I30 a victim that gives nodes up exists", victim->allocation_id,
-               id);
+        check_expect(checker, false, "I30 a victim that gives nodes up exists",
+                     victim->allocation_id, id);
         return;
     }
-    expect(checker, allocation->view.preemption_id == id,
-           "I30 a victim gives its nodes to one preemption", victim->allocation_id, id);
-    expect(checker, !allocation->view.sensitive, "I31 a sensitive allocation is never a victim",
-           victim->allocation_id, id);
-    expect(checker, allocation->view.preemption_class < preemption->view.acting_class,
-           "I32 preemption goes to lower classes", victim->allocation_id, id);
-    expect(checker,
-           victim->state == CKPT__V1__VICTIM_STATE__VICTIM_STATE_SHRINKING ||
-               allocation->view.terminating ||
-               allocation->view.state == ENDS(CHECKPOINTING_TO_STOP),
-           "I30 a victim stops", victim->allocation_id, id);
+    check_expect(checker, allocation->view.preemption_id == id,
+                 "I30 a victim gives its nodes to one preemption", victim->allocation_id, id);
+    check_expect(checker, !allocation->view.sensitive,
+                 "I31 a sensitive allocation is never a victim", victim->allocation_id, id);
+    check_expect(checker, allocation->view.preemption_class < preemption->view.acting_class,
+                 "I32 preemption goes to lower classes", victim->allocation_id, id);
+    check_expect(checker,
+                 victim->state == CKPT__V1__VICTIM_STATE__VICTIM_STATE_SHRINKING ||
+                     allocation->view.terminating ||
+                     allocation->view.state == ENDS(CHECKPOINTING_TO_STOP),
+                 "I30 a victim stops", victim->allocation_id, id);
 }
 
 static void check_preemption(struct checker *checker, const struct preemption *preemption)
@@ -239,20 +248,21 @@ static void check_preemption(struct checker *checker, const struct preemption *p
     bool waits = preemption->view.state == CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_WAITING;
 
     checker->armed += preemption->timer.position != 0;
-    expect(checker, waits == (preemption->timer.position != 0),
-           "L4 a preemption that waits has a deadline", "preemption", preemption->view.id);
-    expect(checker, preemption->timer.at_ms == preemption->view.deadline_ms || !waits,
-           "L4 the deadline is the timer's", "preemption", preemption->view.id);
-    expect(checker, preemption->view.victim_count <= FSM_VICTIMS_MAX, "I30 victims", "preemption",
-           preemption->view.victim_count);
+    check_expect(checker, waits == (preemption->timer.position != 0),
+                 "L4 a preemption that waits has a deadline", "preemption", preemption->view.id);
+    check_expect(checker, preemption->timer.at_ms == preemption->view.deadline_ms || !waits,
+                 "L4 the deadline is the timer's", "preemption", preemption->view.id);
+    check_expect(checker, preemption->view.victim_count <= FSM_VICTIMS_MAX, "I30 victims",
+                 "preemption", preemption->view.victim_count);
     for (uint32_t i = 0; i < preemption->view.victim_count; i++) {
         const struct fsm_preemption_victim *victim = &preemption->view.victims[i];
 
-        expect(checker,
-               preemption->view.state != CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_RELEASED ||
-                   victim->state == CKPT__V1__VICTIM_STATE__VICTIM_STATE_RELEASED ||
-                   victim->state == CKPT__V1__VICTIM_STATE__VICTIM_STATE_WITHDRAWN,
-               "I30 released means every victim", victim->allocation_id, preemption->view.id);
+        check_expect(checker,
+                     preemption->view.state !=
+                             CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_RELEASED ||
+                         victim->state == CKPT__V1__VICTIM_STATE__VICTIM_STATE_RELEASED ||
+                         victim->state == CKPT__V1__VICTIM_STATE__VICTIM_STATE_WITHDRAWN,
+                     "I30 released means every victim", victim->allocation_id, preemption->view.id);
         for (uint32_t j = 0; j < victim->node_count; j++)
             checker->nodes[victim->node_slots[j]].names++;
         check_victim(checker, preemption, victim);
@@ -288,12 +298,13 @@ static void check_allocation(struct checker *checker, const struct allocation *a
     checker->targets[view->target_slot].jobs++;
     checker->targets[view->target_slot].going +=
         view->state != ENDS(COMPLETED) && view->state != ENDS(FAILED);
-    expect(checker, allocation_find(checker->fsm, view->id) == allocation, "INDEX allocation map",
-           view->id, view->slot);
-    expect(checker,
-           fsm_bitmap_get(&checker->fsm->running_by_class[view->preemption_class], view->slot) ==
-               (fsm_allocation_runs(allocation) && !view->sensitive),
-           "INDEX candidates by class", view->id, view->slot);
+    check_expect(checker, allocation_find(checker->fsm, view->id) == allocation,
+                 "INDEX allocation map", view->id, view->slot);
+    check_expect(
+        checker,
+        fsm_bitmap_get(&checker->fsm->running_by_class[view->preemption_class], view->slot) ==
+            (fsm_allocation_runs(allocation) && !view->sensitive),
+        "INDEX candidates by class", view->id, view->slot);
     check_allocation_checkpoints(checker, allocation);
     check_restart_point(checker, allocation);
     check_parts(checker, allocation);
@@ -311,33 +322,34 @@ static void check_checkpoint_counts(struct checker *checker, const struct checkp
     uint32_t unresumed = view->paused_count - view->resumed_count;
 
     /* one that ended while paused (by a cancel, by its allocation's end) was not resumed */
-    expect(checker,
-           unresumed <= 1 && (unresumed == 1) >= paused && (!active || unresumed == paused),
-           "I24 a paused checkpoint is resumed exactly once", name, view->id);
-    expect(checker,
-           view->timeout_ms <= checkpoint->base_timeout_ms + checkpoint->base_timeout_ms / 2 +
-                                   (view->deferred_ms - view->deferred_before_ms),
-           "I34 one extension of half the timeout, and what was deferred", name, view->id);
-    expect(checker,
-           view->deferred_before_ms <= view->deferred_ms &&
-               view->deferred_ms <= view->max_deferral_ms && view->max_deferral_ms <= FSM_DAY_MS,
-           "I34 deferred by max_deferral at most", name, view->id);
-    expect(checker, fsm_checkpoint_writes(checkpoint) == (view->deadline_ms != 0),
-           "I23 what is dispatched has a deadline", name, view->id);
-    expect(checker,
-           checkpoint->stop_deadline_ms == 0 ||
-               (checkpoint->stop_deadline_ms <= checkpoint->stop_limit_ms &&
-                view->deadline_ms <=
-                    fsm_max(checkpoint->stop_deadline_ms, view->dispatched_at_ms + 1)),
-           "L4 no attempt goes beyond its stop", name, view->id);
-    expect(checker, fsm_checkpoint_writes(checkpoint) || view->granted_bytes_per_s == 0,
-           "I36 only writers hold bandwidth", name, view->id);
-    expect(checker, !checkpoint->expired || !active, "I28 an active one never expires", name,
-           view->id);
-    expect(checker, view->state != STATE(COLLECTED) || checkpoint->collected,
-           "INDEX collected state", name, view->id);
-    expect(checker, checkpoint->timer.position == 0 || checkpoint->timer.at_ms != 0, "INDEX timer",
-           name, view->id);
+    check_expect(checker,
+                 unresumed <= 1 && (unresumed == 1) >= paused && (!active || unresumed == paused),
+                 "I24 a paused checkpoint is resumed exactly once", name, view->id);
+    check_expect(checker,
+                 view->timeout_ms <= checkpoint->base_timeout_ms + checkpoint->base_timeout_ms / 2 +
+                                         (view->deferred_ms - view->deferred_before_ms),
+                 "I34 one extension of half the timeout, and what was deferred", name, view->id);
+    check_expect(checker,
+                 view->deferred_before_ms <= view->deferred_ms &&
+                     view->deferred_ms <= view->max_deferral_ms &&
+                     view->max_deferral_ms <= FSM_DAY_MS,
+                 "I34 deferred by max_deferral at most", name, view->id);
+    check_expect(checker, fsm_checkpoint_writes(checkpoint) == (view->deadline_ms != 0),
+                 "I23 what is dispatched has a deadline", name, view->id);
+    check_expect(checker,
+                 checkpoint->stop_deadline_ms == 0 ||
+                     (checkpoint->stop_deadline_ms <= checkpoint->stop_limit_ms &&
+                      view->deadline_ms <=
+                          fsm_max(checkpoint->stop_deadline_ms, view->dispatched_at_ms + 1)),
+                 "L4 no attempt goes beyond its stop", name, view->id);
+    check_expect(checker, fsm_checkpoint_writes(checkpoint) || view->granted_bytes_per_s == 0,
+                 "I36 only writers hold bandwidth", name, view->id);
+    check_expect(checker, !checkpoint->expired || !active, "I28 an active one never expires", name,
+                 view->id);
+    check_expect(checker, view->state != STATE(COLLECTED) || checkpoint->collected,
+                 "INDEX collected state", name, view->id);
+    check_expect(checker, checkpoint->timer.position == 0 || checkpoint->timer.at_ms != 0,
+                 "INDEX timer", name, view->id);
 }
 
 static void check_inputs(struct checker *checker, const struct checkpoint *checkpoint)
@@ -349,12 +361,12 @@ static void check_inputs(struct checker *checker, const struct checkpoint *check
     if (checkpoint->inputs == NULL)
         return;
     basis = checkpoint->inputs->basis;
-    expect(checker, basis_at(checker->fsm, basis->view.slot) == basis, "INDEX basis", name,
-           view->id);
-    expect(checker,
-           fsm_checkpoint_state_active(view->state) ||
-               (view->attempt > 0 && !checkpoint->collected),
-           "INDEX inputs are kept with a folder", name, view->id);
+    check_expect(checker, basis_at(checker->fsm, basis->view.slot) == basis, "INDEX basis", name,
+                 view->id);
+    check_expect(checker,
+                 fsm_checkpoint_state_active(view->state) ||
+                     (view->attempt > 0 && !checkpoint->collected),
+                 "INDEX inputs are kept with a folder", name, view->id);
     checker->references[basis->view.slot]++;
 }
 
@@ -378,22 +390,23 @@ static void check_checkpoint(struct checker *checker, const struct checkpoint *c
         checker->nodes[checkpoint->shards[i].node_slot].names++;
     for (uint32_t i = 0; i < view->shard_count; i++)
         all_verified = all_verified && checkpoint->shards[i].verified;
-    expect(checker,
-           all_verified || (view->state != STATE(COMPLETE) && view->state != STATE(COLLECTED)),
-           "I27 COMPLETE means every shard is verified", name, view->id);
-    expect(checker, !all_verified || !fsm_checkpoint_state_active(view->state),
-           "I23 with every shard verified it is complete", name, view->id);
-    expect(checker,
-           target->view.available || view->state == STATE(PAUSED) ||
-               !fsm_checkpoint_state_active(view->state),
-           "I35 nothing is asked of an unavailable target", name, view->id);
-    expect(checker, !target->view.available || view->state != STATE(PAUSED),
-           "I24 nothing stays paused when its target is back", name, view->id);
-    expect(checker,
-           view->id >> CHECKPOINT_SEQUENCE_BITS <= fsm->epoch &&
-               (view->id >> CHECKPOINT_SEQUENCE_BITS < fsm->epoch ||
-                view->id <= checkpoint_id_make(fsm->epoch, fsm->checkpoint_sequence)),
-           "I26 no id beyond the sequence", name, view->id);
+    check_expect(checker,
+                 all_verified ||
+                     (view->state != STATE(COMPLETE) && view->state != STATE(COLLECTED)),
+                 "I27 COMPLETE means every shard is verified", name, view->id);
+    check_expect(checker, !all_verified || !fsm_checkpoint_state_active(view->state),
+                 "I23 with every shard verified it is complete", name, view->id);
+    check_expect(checker,
+                 target->view.available || view->state == STATE(PAUSED) ||
+                     !fsm_checkpoint_state_active(view->state),
+                 "I35 nothing is asked of an unavailable target", name, view->id);
+    check_expect(checker, !target->view.available || view->state != STATE(PAUSED),
+                 "I24 nothing stays paused when its target is back", name, view->id);
+    check_expect(checker,
+                 view->id >> CHECKPOINT_SEQUENCE_BITS <= fsm->epoch &&
+                     (view->id >> CHECKPOINT_SEQUENCE_BITS < fsm->epoch ||
+                      view->id <= checkpoint_id_make(fsm->epoch, fsm->checkpoint_sequence)),
+                 "I26 no id beyond the sequence", name, view->id);
 }
 
 static void check_target(struct checker *checker, const struct target *target)
@@ -411,33 +424,33 @@ static void check_target(struct checker *checker, const struct target *target)
         granted += checkpoint->view.granted_bytes_per_s;
         budgeted += checkpoint->bypass_budget ? 0 : checkpoint->view.granted_bytes_per_s;
         paused += checkpoint->view.state == STATE(PAUSED);
-        expect(checker, fsm_checkpoint_state_active(checkpoint->view.state),
-               "INDEX an ended checkpoint is listed as active", target->view.id,
-               checkpoint->view.id);
-        expect(checker, checkpoint->view.id > last_id, "INDEX active list by id", target->view.id,
-               checkpoint->view.id);
+        check_expect(checker, fsm_checkpoint_state_active(checkpoint->view.state),
+                     "INDEX an ended checkpoint is listed as active", target->view.id,
+                     checkpoint->view.id);
+        check_expect(checker, checkpoint->view.id > last_id, "INDEX active list by id",
+                     target->view.id, checkpoint->view.id);
         last_id = checkpoint->view.id;
         checker->active--;
     }
-    expect(checker, granted == target->view.granted_bytes_per_s, "I36 sum of grants",
-           target->view.id, granted);
-    expect(checker, budgeted == target->budgeted_bytes_per_s, "I36 sum of budgeted grants",
-           target->view.id, budgeted);
-    expect(checker,
-           budgeted <= fsm_max(target->view.budget_bytes_per_s, target->excused_bytes_per_s),
-           "I36 grants within the budget", target->view.id, budgeted);
-    expect(checker,
-           target->view.budget_bytes_per_s ==
-               (target->view.available ? fsm_target_budget_when_up(&target->view) : 0),
-           "I36 budget of what is configured and measured", target->view.id,
-           target->view.budget_bytes_per_s);
-    expect(checker,
-           target->view.measured_bytes_per_s == 0 ||
-               (target->view.measured_at_ms > 0 &&
-                target->view.measured_at_ms <= checker->fsm->now_ms),
-           "RANGE instant of what is measured", target->view.id, target->view.measured_at_ms);
-    expect(checker, paused == target->view.paused_count, "INDEX paused count", target->view.id,
-           paused);
+    check_expect(checker, granted == target->view.granted_bytes_per_s, "I36 sum of grants",
+                 target->view.id, granted);
+    check_expect(checker, budgeted == target->budgeted_bytes_per_s, "I36 sum of budgeted grants",
+                 target->view.id, budgeted);
+    check_expect(checker,
+                 budgeted <= fsm_max(target->view.budget_bytes_per_s, target->excused_bytes_per_s),
+                 "I36 grants within the budget", target->view.id, budgeted);
+    check_expect(checker,
+                 target->view.budget_bytes_per_s ==
+                     (target->view.available ? fsm_target_budget_when_up(&target->view) : 0),
+                 "I36 budget of what is configured and measured", target->view.id,
+                 target->view.budget_bytes_per_s);
+    check_expect(checker,
+                 target->view.measured_bytes_per_s == 0 ||
+                     (target->view.measured_at_ms > 0 &&
+                      target->view.measured_at_ms <= checker->fsm->now_ms),
+                 "RANGE instant of what is measured", target->view.id, target->view.measured_at_ms);
+    check_expect(checker, paused == target->view.paused_count, "INDEX paused count",
+                 target->view.id, paused);
 }
 
 static void check_node(struct checker *checker, const struct node *node)
@@ -446,10 +459,10 @@ static void check_node(struct checker *checker, const struct node *node)
 
     for (const struct list *at = node->assignments.next; at != &node->assignments; at = at->next)
         count++;
-    expect(checker, count == node->view.allocation_count, "INDEX allocations of a node",
-           node->view.id, count);
-    expect(checker, node_find_any(checker->fsm, node->view.id) == node, "INDEX node map",
-           node->view.id, node->view.slot);
+    check_expect(checker, count == node->view.allocation_count, "INDEX allocations of a node",
+                 node->view.id, count);
+    check_expect(checker, node_find_any(checker->fsm, node->view.id) == node, "INDEX node map",
+                 node->view.id, node->view.slot);
 }
 
 /* Tenants keep what left, so they hold at least what their allocations hold; one that is full no
@@ -461,21 +474,21 @@ static void check_tenant(struct checker *checker, uint32_t i)
     struct fsm_account now;
 
     fsm_tenant_account(checker->fsm, i, 0, &now);
-    expect(checker, fsm_account_balanced(&now), "I42 GPU time of a tenant adds up", tenant->id,
-           now.held_gpu_ms);
-    expect(checker,
-           tenant->computing_gpus == sum->computing_gpus &&
-               tenant->restarting_gpus == sum->restarting_gpus,
-           "INDEX GPUs of a tenant", tenant->id, tenant->computing_gpus);
+    check_expect(checker, fsm_account_balanced(&now), "I42 GPU time of a tenant adds up",
+                 tenant->id, now.held_gpu_ms);
+    check_expect(checker,
+                 tenant->computing_gpus == sum->computing_gpus &&
+                     tenant->restarting_gpus == sum->restarting_gpus,
+                 "INDEX GPUs of a tenant", tenant->id, tenant->computing_gpus);
     if (now.held_gpu_ms == UINT64_MAX)
         return;
-    expect(checker,
-           now.useful_gpu_ms >= sum->account.useful_gpu_ms &&
-               now.pending_gpu_ms == sum->account.pending_gpu_ms,
-           "I42 a tenant has what its allocations have", tenant->id, now.pending_gpu_ms);
+    check_expect(checker,
+                 now.useful_gpu_ms >= sum->account.useful_gpu_ms &&
+                     now.pending_gpu_ms == sum->account.pending_gpu_ms,
+                 "I42 a tenant has what its allocations have", tenant->id, now.pending_gpu_ms);
     for (size_t cause = 0; cause < FSM_LOSS_COUNT; cause++)
-        expect(checker, now.lost_gpu_ms[cause] >= sum->account.lost_gpu_ms[cause],
-               "I42 a tenant lost what its allocations lost", tenant->id, cause);
+        check_expect(checker, now.lost_gpu_ms[cause] >= sum->account.lost_gpu_ms[cause],
+                     "I42 a tenant lost what its allocations lost", tenant->id, cause);
 }
 
 static void check_account(struct checker *checker, const struct allocation *allocation)
@@ -485,21 +498,23 @@ static void check_account(struct checker *checker, const struct allocation *allo
     uint32_t starting = 0;
 
     fsm_allocation_account(checker->fsm, &allocation->view, 0, &now);
-    expect(checker, fsm_account_balanced(&now), "I42 GPU time adds up", allocation->view.id,
-           now.held_gpu_ms);
-    expect(checker, allocation->assigned || now.pending_gpu_ms == 0,
-           "I42 nothing is pending of what holds nothing", allocation->view.id, now.pending_gpu_ms);
+    check_expect(checker, fsm_account_balanced(&now), "I42 GPU time adds up", allocation->view.id,
+                 now.held_gpu_ms);
+    check_expect(checker, allocation->assigned || now.pending_gpu_ms == 0,
+                 "I42 nothing is pending of what holds nothing", allocation->view.id,
+                 now.pending_gpu_ms);
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
         starting += allocation->assignments[i].starting;
-    expect(checker,
-           starting == allocation->starting_count &&
-               allocation->account_restarting == (starting > 0) &&
-               allocation->account_gpus == (allocation->assigned ? allocation->view.gpu_count : 0),
-           "INDEX rate of an account", allocation->view.id, starting);
-    expect(checker,
-           !allocation->assigned || allocation->view.state == ENDS(CHECKPOINTING_TO_STOP) ||
-               (allocation->view.state == ENDS(STARTING)) == (starting > 0),
-           "I43 STARTING means that a part of it is to start", allocation->view.id, starting);
+    check_expect(checker,
+                 starting == allocation->starting_count &&
+                     allocation->account_restarting == (starting > 0) &&
+                     allocation->account_gpus ==
+                         (allocation->assigned ? allocation->view.gpu_count : 0),
+                 "INDEX rate of an account", allocation->view.id, starting);
+    check_expect(checker,
+                 !allocation->assigned || allocation->view.state == ENDS(CHECKPOINTING_TO_STOP) ||
+                     (allocation->view.state == ENDS(STARTING)) == (starting > 0),
+                 "I43 STARTING means that a part of it is to start", allocation->view.id, starting);
     checker->hazard_sum_e12 += allocation->hazard_rate_e12;
     sum->account.useful_gpu_ms = fsm_add(sum->account.useful_gpu_ms, now.useful_gpu_ms);
     sum->account.pending_gpu_ms = fsm_add(sum->account.pending_gpu_ms, now.pending_gpu_ms);
@@ -524,8 +539,8 @@ static void check_tables(struct checker *checker)
     for (uint32_t i = 0; i < fsm->tenant_count; i++)
         check_tenant(checker, i);
     for (size_t i = 0; i < fsm->checkpoint_refs; i++) {
-        expect(checker, i == 0 || fsm->checkpoints[i].id > fsm->checkpoints[i - 1].id,
-               "I26 ids strictly increase", "checkpoint", fsm->checkpoints[i].id);
+        check_expect(checker, i == 0 || fsm->checkpoints[i].id > fsm->checkpoints[i - 1].id,
+                     "I26 ids strictly increase", "checkpoint", fsm->checkpoints[i].id);
         if (fsm->checkpoints[i].checkpoint != NULL)
             check_checkpoint(checker, fsm->checkpoints[i].checkpoint);
     }
@@ -553,17 +568,17 @@ static void check_undeleted(struct checker *checker)
         count++;
         checker->targets[view->target_slot].checkpoints++;
         checker->targets[view->target_slot].folders += checkpoint == NULL;
-        expect(checker, view == fsm_undeleted_find(fsm, view->checkpoint_id),
-               "INDEX undeleted folders by checkpoint", "checkpoint", view->checkpoint_id);
-        expect(checker,
-               checkpoint == NULL ? !view->listed
-                                  : view->listed && checkpoint->undeleted != NULL &&
-                                        &checkpoint->undeleted->view == view &&
-                                        checkpoint->expired && !checkpoint->collected,
-               "I28 what could not be removed was to be", "checkpoint", view->checkpoint_id);
+        check_expect(checker, view == fsm_undeleted_find(fsm, view->checkpoint_id),
+                     "INDEX undeleted folders by checkpoint", "checkpoint", view->checkpoint_id);
+        check_expect(checker,
+                     checkpoint == NULL ? !view->listed
+                                        : view->listed && checkpoint->undeleted != NULL &&
+                                              &checkpoint->undeleted->view == view &&
+                                              checkpoint->expired && !checkpoint->collected,
+                     "I28 what could not be removed was to be", "checkpoint", view->checkpoint_id);
     }
-    expect(checker, count == fsm->undeleted_count && count == fsm->undeleted_map.count,
-           "INDEX undeleted folders", "count", count);
+    check_expect(checker, count == fsm->undeleted_count && count == fsm->undeleted_map.count,
+                 "INDEX undeleted folders", "count", count);
 }
 
 /* What the last leader says is inside its numbers happened: the next one takes the difference. */
@@ -573,8 +588,8 @@ static void check_learned(struct checker *checker)
 
     if (fsm->learned == NULL)
         return;
-    expect(checker, fsm_learned_counts_agree(fsm, fsm->learned),
-           "INDEX what was learned is inside what was counted", "term", fsm->learned->term);
+    check_expect(checker, fsm_learned_counts_agree(fsm, fsm->learned),
+                 "INDEX what was learned is inside what was counted", "term", fsm->learned->term);
 }
 
 static void check_bases(struct checker *checker)
@@ -585,13 +600,13 @@ static void check_bases(struct checker *checker)
         const struct basis *basis = basis_find_slot(fsm, slot);
 
         if (basis != NULL)
-            expect(checker,
-                   basis->reference_count > 0 &&
-                       basis->reference_count == checker->references[slot],
-                   "INDEX references of a basis", "slot", slot);
+            check_expect(checker,
+                         basis->reference_count > 0 &&
+                             basis->reference_count == checker->references[slot],
+                         "INDEX references of a basis", "slot", slot);
     }
-    expect(checker, fsm->basis_map.count == fsm->bases.used, "INDEX basis map", "count",
-           fsm->basis_map.count);
+    check_expect(checker, fsm->basis_map.count == fsm->bases.used, "INDEX basis map", "count",
+                 fsm->basis_map.count);
 }
 
 /* When all records have been looked at. */
@@ -599,26 +614,26 @@ static void check_target_names(struct checker *checker, const struct target *tar
 {
     const struct target_names *names = &checker->targets[target->view.slot];
 
-    expect(checker,
-           target->job_count == names->jobs && target->going_count == names->going &&
-               target->checkpoint_count == names->checkpoints &&
-               target->folder_count == names->folders,
-           "INDEX who names a target", target->view.id, names->jobs);
-    expect(checker,
-           !target->removed ||
-               (target->going_count == 0 && target->folder_count == 0 && !target->view.is_default &&
-                target->job_count + target->checkpoint_count > 0),
-           "INDEX nothing needs a removed target", target->view.id, target->going_count);
+    check_expect(checker,
+                 target->job_count == names->jobs && target->going_count == names->going &&
+                     target->checkpoint_count == names->checkpoints &&
+                     target->folder_count == names->folders,
+                 "INDEX who names a target", target->view.id, names->jobs);
+    check_expect(checker,
+                 !target->removed ||
+                     (target->going_count == 0 && target->folder_count == 0 &&
+                      !target->view.is_default && target->job_count + target->checkpoint_count > 0),
+                 "INDEX nothing needs a removed target", target->view.id, target->going_count);
 }
 
 static void check_node_names(struct checker *checker, const struct node *node)
 {
     const struct node_names *names = &checker->nodes[node->view.slot];
 
-    expect(checker, node->name_count == names->names && node->going_count == names->going,
-           "INDEX who names a node", node->view.id, names->names);
-    expect(checker, !node->removed || (node->going_count == 0 && node->name_count > 0),
-           "INDEX nothing needs a removed node", node->view.id, node->going_count);
+    check_expect(checker, node->name_count == names->names && node->going_count == names->going,
+                 "INDEX who names a node", node->view.id, names->names);
+    check_expect(checker, !node->removed || (node->going_count == 0 && node->name_count > 0),
+                 "INDEX nothing needs a removed node", node->view.id, node->going_count);
 }
 
 static void check_names(struct checker *checker)
@@ -638,28 +653,32 @@ static void check_sums(struct checker *checker)
     uint32_t sessions = 0;
 
     for (uint32_t state = 0; state < FSM_STATES_ALLOCATION; state++)
-        expect(checker, checker->allocations_by_state[state] == fsm->allocations_by_state[state],
-               "INDEX allocations by state", "state", state);
+        check_expect(checker,
+                     checker->allocations_by_state[state] == fsm->allocations_by_state[state],
+                     "INDEX allocations by state", "state", state);
     for (uint32_t state = 0; state < FSM_STATES_CHECKPOINT; state++)
-        expect(checker, checker->checkpoints_by_state[state] == fsm->checkpoints_by_state[state],
-               "INDEX checkpoints by state", "state", state);
-    expect(checker, checker->active == 0, "INDEX every active checkpoint is in its target's list",
-           "missing", checker->active);
-    expect(checker, checker->giving == 0, "I30 who gives nodes up is listed as a victim", "missing",
-           checker->giving);
-    expect(checker, checker->armed == fsm->timers.count, "INDEX timers", "armed", checker->armed);
+        check_expect(checker,
+                     checker->checkpoints_by_state[state] == fsm->checkpoints_by_state[state],
+                     "INDEX checkpoints by state", "state", state);
+    check_expect(checker, checker->active == 0,
+                 "INDEX every active checkpoint is in its target's list", "missing",
+                 checker->active);
+    check_expect(checker, checker->giving == 0, "I30 who gives nodes up is listed as a victim",
+                 "missing", checker->giving);
+    check_expect(checker, checker->armed == fsm->timers.count, "INDEX timers", "armed",
+                 checker->armed);
     for (const struct list *at = fsm->collectable->next; at != fsm->collectable; at = at->next)
         collectable++;
-    expect(checker, collectable == checker->collectable, "INDEX collectable list", "listed",
-           collectable);
+    check_expect(checker, collectable == checker->collectable, "INDEX collectable list", "listed",
+                 collectable);
     for (const struct session *at = fsm->session_oldest; at != NULL; at = at->next)
         sessions++;
-    expect(checker, sessions == fsm->session_count && sessions == fsm->session_map.count,
-           "INDEX sessions", "listed", sessions);
-    expect(checker, fsm->allocation_map.count == fsm->allocations.used, "INDEX allocation map",
-           "count", fsm->allocation_map.count);
-    expect(checker, fsm->node_map.count == fsm->nodes.used, "INDEX node map", "count",
-           fsm->node_map.count);
+    check_expect(checker, sessions == fsm->session_count && sessions == fsm->session_map.count,
+                 "INDEX sessions", "listed", sessions);
+    check_expect(checker, fsm->allocation_map.count == fsm->allocations.used,
+                 "INDEX allocation map", "count", fsm->allocation_map.count);
+    check_expect(checker, fsm->node_map.count == fsm->nodes.used, "INDEX node map", "count",
+                 fsm->node_map.count);
 }
 
 size_t fsm_check(const struct fsm *fsm, void (*violation)(void *context, const char *text),
@@ -677,8 +696,8 @@ size_t fsm_check(const struct fsm *fsm, void (*violation)(void *context, const c
     check_names(&checker);
     check_sums(&checker);
     check_learned(&checker);
-    expect(&checker, checker.hazard_sum_e12 == fsm->hazard_sum_e12, "INDEX sum of hazards", "e12",
-           fsm->hazard_sum_e12);
+    check_expect(&checker, checker.hazard_sum_e12 == fsm->hazard_sum_e12, "INDEX sum of hazards",
+                 "e12", fsm->hazard_sum_e12);
     free(checker.tenants);
     free(checker.references);
     free(checker.nodes);

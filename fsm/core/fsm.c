@@ -179,18 +179,20 @@ static void apply_command(struct fsm *fsm, const struct decoded *decoded,
         apply_fresh(fsm, decoded, info, outcome);
 }
 
-void fsm_apply_entry(struct fsm *fsm, uint64_t index, uint64_t term, const uint8_t *bytes,
-                     size_t length, fsm_outcome_fn *on_outcome, void *context)
+void fsm_apply_entry(struct fsm *fsm, const struct fsm_entry *entry, fsm_outcome_fn *on_outcome,
+                     void *context)
 {
     struct decoded *commands = NULL;
     size_t count = 0;
     struct fsm_outcome outcome;
 
-    CHECK(index > fsm->index);
-    fsm->index = index;
-    fsm->term = term;
-    fsm->state_hash = fsm_hash_bytes(fsm_hash_mix(fsm->state_hash, index), bytes, length);
-    if (!fsm_decode_entry(fsm, bytes, length, &commands, &count)) {
+    CHECK(entry->index > fsm->index);
+    CHECK(entry->bytes != NULL || entry->length == 0);
+    fsm->index = entry->index;
+    fsm->term = entry->term;
+    fsm->state_hash =
+        fsm_hash_bytes(fsm_hash_mix(fsm->state_hash, entry->index), entry->bytes, entry->length);
+    if (!fsm_decode_entry(fsm, entry->bytes, entry->length, &commands, &count)) {
         fsm->malformed_entries++;
         count = 0;
     }

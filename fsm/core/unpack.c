@@ -322,7 +322,7 @@ static bool take_field(struct frame *frame, ProtobufCAllocator *allocator,
                      in_oneof, ret_below);
 }
 
-static bool fill(struct frame *frames, ProtobufCAllocator *allocator)
+static bool frames_fill(struct frame *frames, ProtobufCAllocator *allocator)
 {
     size_t depth = 1;
 
@@ -357,7 +357,7 @@ ProtobufCMessage *fsm_unpack(const ProtobufCMessageDescriptor *descriptor,
 
     CHECK(allocator != NULL);
     frames[0] = (struct frame){message_new(descriptor, allocator), bytes, bytes + length, 0};
-    if (fill(frames, allocator))
+    if (frames_fill(frames, allocator))
         return frames[0].message;
     protobuf_c_message_free_unpacked(frames[0].message, allocator);
     return protobuf_c_message_unpack(descriptor, allocator, length, bytes);

@@ -1,8 +1,10 @@
-/* What a command must look like before it is proposed: ids, ranges, counts. What depends on state is apply's.
+/* What a command must look like before it is proposed: ids, ranges, counts. Apply judges what
+ * depends on the state.
  *
- * Flow     fsm_validate_command() checks what holds for all commands, then calls the check of its body. Apply calls it again, so that
- *          bytes that never passed a leader of this version cannot do more harm than a refusal.
- *          Each check keeps the first refusal in outcome->status and does nothing after one, so checks are simply listed.
+ * Flow     fsm_validate_command() checks what holds for all commands, then calls the check of its
+ *          body. Apply calls it again, so that bytes that never passed a leader of this version
+ *          cannot do more harm than a refusal. Each check keeps the first refusal in
+ *          outcome->status and does nothing after one, so checks are simply listed.
  * Errors   the status, with the value found in outcome->current and the limit in outcome->limit.
  */
 #include "fsm/core/state.h"
@@ -145,8 +147,8 @@ static enum fsm_status validate_spec(const Ckpt__V1__AllocationSpec *spec,
     return outcome->status;
 }
 
-/* A bounded text of printable characters. What a location must look like is its kind's to say, which was asked before the command
- * was proposed. */
+/* A bounded text of printable characters. What a location must look like is its kind's to say,
+ * which was asked before the command was proposed. */
 static bool prefix_valid(const char *prefix)
 {
     size_t length = strlen(prefix);
@@ -287,8 +289,9 @@ static enum fsm_status validate_report_queue(const fsm_command *command,
     return check_waiting_distinct(request, outcome);
 }
 
-/* PREEMPT has its own request: only there classes are compared. WALLTIME is the last safe slot's: it is decided once a run and passes
- * all that waits for the same storage, so a request for it would take the slot away and overtake the others. */
+/* PREEMPT has its own request: only there classes are compared. WALLTIME is the last safe slot's:
+ * it is decided once a run and passes all that waits for the same storage, so a request for it
+ * would take the slot away and overtake the others. */
 static enum fsm_status validate_request_checkpoint(const fsm_command *command,
                                                    struct fsm_outcome *outcome)
 {
@@ -382,7 +385,8 @@ static enum fsm_status validate_grants(const fsm_command *command, struct fsm_ou
     return outcome->status;
 }
 
-/* Loose on purpose: a report that is refused here would block all later ones of its node, so apply judges its content. */
+/* Loose on purpose: a report that is refused here would block all later ones of its node, so apply
+ * judges its content. */
 static enum fsm_status validate_node_report(const fsm_command *command, struct fsm_outcome *outcome)
 {
     const Ckpt__V1__AgentReport *report = command->node_report->report;
@@ -555,8 +559,8 @@ enum fsm_status fsm_validate_command(const fsm_command *command, struct fsm_outc
                                ret_outcome);
 }
 
-/* A short command holds no over-long text, and but one part that has fields to look at: its body. The walk over all that it could hold
- * would take longer than the one through the body. */
+/* A short command holds no over-long text, and but one part that has fields to look at: its body.
+ * The walk over all that it could hold would take longer than the one through the body. */
 static enum fsm_status validate_shape(const fsm_command *command, size_t packed_bytes,
                                       struct fsm_outcome *outcome)
 {

@@ -12,7 +12,7 @@
 #include "fsm/core/state.h"
 #include "src/base/heap.h"
 
-static bool grantable(const struct fsm *fsm, const struct checkpoint *checkpoint)
+static bool grant_allowed(const struct fsm *fsm, const struct checkpoint *checkpoint)
 {
     return checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED &&
            checkpoint->view.retry_at_ms == 0 && !fsm_checkpoint_held(fsm, checkpoint);
@@ -96,7 +96,7 @@ static void scan_visit(const struct fsm *fsm, struct fsm_grantable_scan *scan,
                                   .resumed = checkpoint->view.resumed_from_outage};
     struct fsm_waiting_sum *sum = &scan->sums[scan->target_slot];
 
-    if (!grantable(fsm, checkpoint))
+    if (!grant_allowed(fsm, checkpoint))
         return;
     sum->count++;
     sum->bytes = fsm_add(
@@ -198,7 +198,7 @@ bool fsm_grant_possible(const struct fsm *fsm, uint64_t id)
 {
     const struct checkpoint *checkpoint = checkpoint_find(fsm, id);
 
-    return checkpoint != NULL && grantable(fsm, checkpoint) &&
+    return checkpoint != NULL && grant_allowed(fsm, checkpoint) &&
            target_at(fsm, checkpoint->view.target_slot)->view.available;
 }
 

@@ -2,17 +2,19 @@
  * move.
  *
  * Checkpoint:
- *   REQUESTED --grant--> DISPATCHED --node reports--> WRITING --all shards verified--> COMPLETE --retention--> COLLECTED
- *     ^  ^                  |                          |  |
- *     |  +--- resume --- PAUSED <--- storage outage ---+  +-- failed | timed out | cancelled | superseded (terminal, reason)
- *     +-- retry with back-off (attempt + 1 at the next dispatch)
+ *   REQUESTED --grant--> DISPATCHED --node reports--> WRITING --all shards verified--> COMPLETE
+ *     ^  ^                  |                          |  |                                |
+ *     |  +--- resume --- PAUSED <--- storage outage ---+  |                            retention
+ *     +-- retry with back-off                             v                                v
+ *         (attempt + 1 at the next dispatch)    FAILED | TIMED_OUT |                   COLLECTED
+ *                                               CANCELLED | SUPERSEDED
  *
  * Allocation:
- *   registered --> STARTING --its application runs on all nodes--> RUNNING --> CHECKPOINTING_TO_STOP --> SUSPENDED | COMPLETED
- *                  ^  ^  ^                                         |  ^                 |                | FAILED | REQUEUED
- *                  |  |  +------- started again in place ----------+  |                 |
- *                  |  |                                               +-----------------+
- *                  |  +--- likewise, while it is started again ---- that checkpoint failed or was cancelled
+ *   registered --> STARTING --runs on all nodes--> RUNNING --> CHECKPOINTING_TO_STOP
+ *                  ^  ^  ^                         |  ^           |  |
+ *                  |  |  +-- started again --------+  +-----------+  +--> SUSPENDED | COMPLETED
+ *                  |  |      in place                 |                   FAILED | REQUEUED
+ *                  |  +-------------------------------+ that checkpoint failed or was cancelled
  *                  +--- restart of a SUSPENDED, REQUEUED or FAILED one
  *   STARTING and RUNNING may also end as each of the four without a checkpoint.
  */
@@ -37,6 +39,11 @@ static const uint32_t checkpoint_moves[FSM_STATES_CHECKPOINT] = {
         C(COMPLETE) | C(PAUSED) | C(REQUESTED) | C(TIMED_OUT) | CHECKPOINT_ENDINGS,
     [CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED] = C(REQUESTED) | CHECKPOINT_ENDINGS,
     [CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE] = C(COLLECTED),
+    [CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COLLECTED] = 0,
+    [CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_FAILED] = 0,
+    [CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_TIMED_OUT] = 0,
+    [CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_CANCELLED] = 0,
+    [CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_SUPERSEDED] = 0,
 };
 
 static const uint32_t allocation_moves[FSM_STATES_ALLOCATION] = {
@@ -51,6 +58,7 @@ static const uint32_t allocation_moves[FSM_STATES_ALLOCATION] = {
     [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED] =
         A(STARTING) | A(COMPLETED) | A(FAILED),
     [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED] = A(STARTING),
+    [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED] = 0,
 };
 
 bool fsm_checkpoint_move_allowed(Ckpt__V1__CheckpointState from, Ckpt__V1__CheckpointState to)

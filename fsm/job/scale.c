@@ -1,9 +1,10 @@
 /* Scale-down: nodes leave a running allocation when a checkpoint of the old node set has ended
  * (S1-081).
  *
- *   update without a node ─► SCALE_DOWN checkpoint with the old nodes ─► complete: the nodes leave
- *                                                                     ├► failed, timed out: they leave, the loss is counted
- *                                                                     └► cancelled: they stay
+ *   update without a node ─► SCALE_DOWN checkpoint with the old nodes
+ *       ├► complete:          the nodes leave
+ *       ├► failed, timed out: they leave, the loss is counted
+ *       └► cancelled:         they stay
  *   leave: the applications on these nodes are terminated, and when they are gone the new set is in
  *   place
  *

@@ -115,7 +115,7 @@
     FIELD(bool, borrowed, true)
 
 #define FSM_SHARE_KEPT(FIELD, TEXT)                                                                \
-    FIELD(uint64_t, life, RECORD_ANY)          /* of the part there, src/base/id.h; 0: of `next` */ \
+    FIELD(uint64_t, life, RECORD_ANY)          /* of the part there (id.h); 0: of `next` */        \
     FIELD(uint32_t, node_slot, FSM_NODES_MAX - 1)
 
 /* Of the part that runs there: what the state machine alone needs (ShareRecord). */

@@ -2,8 +2,9 @@
  *
  * A table is a macro that takes two others and calls one of them for each field of the record:
  *
- *     FIELD(type, name, highest)   a number, a bool or an enum; in a snapshot it is at most `highest`
- *     TEXT(name)                   a text that the state holds once and counts (core/intern.c); never NULL
+ *     FIELD(type, name, highest)   a number, a bool or an enum; a snapshot has `highest` at most
+ *     TEXT(name)                   a text that the state holds once and counts (core/intern.c);
+ *                                  never NULL
  *
  * The table is read by the struct that holds the field, by the writer and the reader of snapshots,
  * and by the translation into messages of the API. Each of them passes the macros that say what

@@ -272,7 +272,7 @@ static void fill_shard(const struct fsm_shard *from, Ckpt__Log__V1__ShardRecord 
 }
 
 /* protobuf-c wants them not const, and only reads. */
-static uint64_t *numbers(const uint64_t *constant)
+static uint64_t *numbers_of(const uint64_t *constant)
 {
     union {
         const uint64_t *constant;
@@ -291,7 +291,7 @@ void fsm_write_basis(struct snapshot_writer *writer, const struct basis *basis)
     content.member_id = basis->view.member_id;
     content.names = record_text(basis->view.names);
     content.n_policy = basis->view.policy_count;
-    content.policy = numbers(basis->view.policy);
+    content.policy = numbers_of(basis->view.policy);
     message.slot = basis->view.slot;
     message.basis = &content;
     write_record(writer, BODY(BASIS), &message.base);

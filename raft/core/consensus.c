@@ -162,7 +162,7 @@ static int begin_check(struct consensus *consensus, struct err *err)
 }
 
 /* The folder holds no member and is to begin a cluster with others. */
-static int bootstrap(struct consensus *consensus, struct err *err)
+static int bootstrap_begin(struct consensus *consensus, struct err *err)
 {
     const struct founding_record *record = &consensus->founding.record;
 
@@ -178,7 +178,7 @@ static int bootstrap(struct consensus *consensus, struct err *err)
 
 /* An empty log: the leader of the cluster that adds this member fills it. The marker tells this
  * from a log that was lost. */
-static int join(struct consensus *consensus, struct err *err)
+static int join_begin(struct consensus *consensus, struct err *err)
 {
     struct folder *folder = &consensus->folder;
     int status;
@@ -231,7 +231,7 @@ static void take_data_name(void *context, const char *name)
 
 /* Nothing to start with: the identity is written last in a first start, and may have been lost
  * since. */
-static int unclaimed(struct consensus *consensus, struct err *err)
+static int unclaimed_refuse(struct consensus *consensus, struct err *err)
 {
     struct folder *folder = &consensus->folder;
     bool data = false;
@@ -263,15 +263,16 @@ static int storage_open(struct consensus *consensus, struct err *err)
     struct folder *folder = &consensus->folder;
     bool founds;
 
-    if (folder_open(folder, config->disk, config->data_dir, consensus->cluster_id,
-                    config->member_id, config->bootstrap || config->join, err) != 0)
+    if (folder_open(folder, config->disk, config->data_dir,
+                    &(struct folder_owner){consensus->cluster_id, config->member_id},
+                    config->bootstrap || config->join, err) != 0)
         return -1;
     folder->segment_bytes = config->segment_bytes;
     if (founding_read(folder, &consensus->founding.record, err) != 0)
         return -1;
     founds = !folder->claimed && (config->bootstrap || consensus->founding.record.number != 0);
     if (!founds && !config->join && !folder->claimed)
-        return unclaimed(consensus, err);
+        return unclaimed_refuse(consensus, err);
     if (folder->claimed && claimed_check(consensus, err) != 0)
         return -1;
     core_peers_open(consensus);
@@ -280,9 +281,9 @@ static int storage_open(struct consensus *consensus, struct err *err)
         return -1;
     consensus->wal_opened = true;
     if (founds)
-        return bootstrap(consensus, err);
+        return bootstrap_begin(consensus, err);
     if (config->join && !folder->claimed)
-        return join(consensus, err);
+        return join_begin(consensus, err);
     if (vote_open(&consensus->vote, folder, false, err) != 0)
         return -1;
     consensus->vote_opened = true;

@@ -203,7 +203,7 @@ static void timer_by_rank(struct consensus *consensus)
             part * rank_of(consensus, raft->follower_state.current_leader.id);
 }
 
-static void settle(struct consensus *consensus)
+static void settle_calls(struct consensus *consensus)
 {
     bool again = true;
 
@@ -247,7 +247,7 @@ void core_leave(struct consensus *consensus)
 {
     CHECK(consensus->depth > 0);
     if (consensus->depth == 1)
-        settle(consensus);
+        settle_calls(consensus);
     consensus->depth--;
 }
 

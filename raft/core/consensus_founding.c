@@ -33,7 +33,7 @@ static size_t place_of(const struct consensus *consensus, uint64_t id)
     return place;
 }
 
-static bool draws(const struct consensus *consensus)
+static bool founding_draws(const struct consensus *consensus)
 {
     for (size_t i = 0; i < consensus->config.member_count; i++)
         if (consensus->members[i].id < consensus->config.member_id)
@@ -89,7 +89,7 @@ static int first_log(struct consensus *consensus, struct err *err)
 
 /* The identity comes last: what was cut short is done again. A restore has made vote, snapshot and
  * log already. */
-static int found(struct consensus *consensus, struct err *err)
+static int founding_finish(struct consensus *consensus, struct err *err)
 {
     const struct founding_record *record = &consensus->founding.record;
     struct folder *folder = &consensus->folder;
@@ -118,7 +118,7 @@ static void founders_fill(const struct consensus *consensus, struct frame_founde
     }
 }
 
-static int draw(struct consensus *consensus, struct err *err)
+static int founding_draw(struct consensus *consensus, struct err *err)
 {
     const struct random_ops *random = consensus->config.random;
     struct founding_record record = consensus->founding.record;
@@ -173,7 +173,7 @@ int core_founding_open(struct consensus *consensus, struct err *err)
                        "cluster runs",
                        consensus->cluster_id);
     if (record->incarnation != 0)
-        return found(consensus, err);
+        return founding_finish(consensus, err);
     if (room_for_log(&consensus->folder, err) != 0)
         return -1;
     founding->under_way = true;
@@ -342,7 +342,7 @@ static void text_tell(struct consensus *consensus)
         consensus->hooks.members_changed(consensus->hooks.context);
 }
 
-static int step(struct consensus *consensus, struct err *err)
+static int founding_step(struct consensus *consensus, struct err *err)
 {
     struct founding *founding = &consensus->founding;
 
@@ -351,12 +351,12 @@ static int step(struct consensus *consensus, struct err *err)
             return -1;
         founding->record = founding->taken;
     }
-    if (founding->record.incarnation == 0 && draws(consensus) && all_heard(consensus) &&
-        draw(consensus, err) != 0)
+    if (founding->record.incarnation == 0 && founding_draws(consensus) && all_heard(consensus) &&
+        founding_draw(consensus, err) != 0)
         return -1;
     if (founding->record.incarnation == 0)
         return 0;
-    if (found(consensus, err) != 0)
+    if (founding_finish(consensus, err) != 0)
         return -1;
     founding->under_way = false;
     consensus->transport.founding = 0;
@@ -373,7 +373,7 @@ void core_founding_tick(struct consensus *consensus)
             founding->drawer = consensus->members[i].id;
     if (consensus->failed)
         return;
-    if (step(consensus, &err) != 0) {
+    if (founding_step(consensus, &err) != 0) {
         (void)err_wrap(&err, "first start");
         core_fail(consensus, &err);
         core_report_failure(consensus);

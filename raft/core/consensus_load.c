@@ -200,18 +200,15 @@ static struct raft_snapshot *token_of(struct snapshot_meta *take_meta)
 struct raft_snapshot *core_snapshot_token(const struct consensus *consensus, struct err *err)
 {
     char path[FOLDER_PATH_BYTES];
-    struct snapshot_meta meta;
-    struct disk_file *file;
-    uint64_t begin, bytes;
-    uint32_t crc;
+    struct snapshot_opened opened;
 
     if (consensus->snapshot.index == 0)
         return NULL;
     snapshot_path(&consensus->folder, consensus->snapshot.index, consensus->snapshot.term, path);
-    if (snapshot_open(&consensus->folder, path, &meta, &file, &begin, &bytes, &crc, err) != 0)
+    if (snapshot_open(&consensus->folder, path, &opened, err) != 0)
         return NULL;
-    consensus->folder.disk->close(file);
-    return token_of(&meta);
+    consensus->folder.disk->close(opened.file);
+    return token_of(&opened.meta);
 }
 
 int core_io_load(struct raft_io *io, raft_term *term, raft_id *voted_for,

@@ -401,7 +401,7 @@ void core_change_drop(struct consensus *consensus)
 
 /* ---- asked from outside ---- */
 
-static void probed(void *data, const struct err *failed)
+static void change_probed(void *data, const struct err *failed)
 {
     struct consensus *consensus = data;
     struct change *change = &consensus->change;
@@ -434,7 +434,7 @@ static void probe_then(struct consensus *consensus, enum change_kind kind,
     }
     change_begin(consensus, kind, member, done, data);
     consensus->change.stage = CHANGE_PROBING;
-    probe_start(&consensus->probe, &consensus->transport, &consensus->change.member, probed,
+    probe_start(&consensus->probe, &consensus->transport, &consensus->change.member, change_probed,
                 consensus);
 }
 

@@ -237,7 +237,7 @@ static void removed_tell(struct consensus *consensus, const struct raft_configur
     }
 }
 
-static void joined(struct consensus *consensus)
+static void join_finish(struct consensus *consensus)
 {
     const struct raft_server *self =
         membership_find(&consensus->safety.membership.committed, consensus->config.member_id);
@@ -272,7 +272,7 @@ bool core_peers_settle(struct consensus *consensus)
     consensus->told_committed = membership->committed_index;
     consensus->told_uncommitted = consensus->raft.configuration_uncommitted_index;
     consensus->moved = false;
-    joined(consensus);
+    join_finish(consensus);
     peers_match(consensus);
     if (consensus->hooks.members_changed != NULL && !consensus->failed)
         consensus->hooks.members_changed(consensus->hooks.context);

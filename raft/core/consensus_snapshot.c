@@ -1,9 +1,11 @@
 /* libraft's struct raft_fsm: applying entries, taking and installing snapshots. See
  * consensus_internal.h.
  *
- * Flow     take:    libraft asks -> written in slices -> job syncs and renames -> libraft and the log drop old entries.
- *          install: a stream has arrived and verified -> libraft is asked as soon as it is free -> job renames and loads a new
- *          state -> the log is replaced -> restore() puts the new state in the old one's place -> job frees the old one.
+ * Flow     take:    libraft asks -> written in slices -> job syncs and renames -> libraft and the
+ *          log drop old entries.
+ *          install: a stream has arrived and verified -> libraft is asked as soon as it is free
+ *          -> job renames and loads a new state -> the log is replaced -> restore() puts the new
+ *          state in the old one's place -> job frees the old one.
  * Shapes   one snapshot in work at a time, of either kind.
  * Errors   a failed own snapshot leaves no file, is told in the status and tried again later; a
  *          failed installation ends the member.
@@ -14,8 +16,6 @@
 
 #include "raft/core/consensus_internal.h"
 #include "src/base/check.h"
-
-#define TAKE_FILE "tmp-snapshot-take"
 
 static struct consensus *of_fsm(struct raft_fsm *fsm)
 {
@@ -112,7 +112,7 @@ static bool receiver_waits(const struct consensus *consensus)
 /* So much log is kept for it, and no more, since the log is not endless: a transfer takes the
  * longer the larger the state is, and the log grows meanwhile. Twice what is due, but four times
  * what is due of a small state. */
-static uint64_t held(uint64_t due, uint64_t configured)
+static uint64_t threshold_held(uint64_t due, uint64_t configured)
 {
     uint64_t min = (CORE_SNAPSHOT_HELD - 1) * configured;
 
@@ -135,10 +135,11 @@ static bool may_take(const struct consensus *consensus)
     if (raft->configuration_uncommitted_index != 0)
         return false;
     if (!consensus->transfer.unreadable && receiver_waits(consensus) &&
-        consensus->bytes_since_snapshot <
-            held(core_snapshot_after_bytes(consensus), consensus->config.snapshot_after_bytes) &&
+        consensus->bytes_since_snapshot < threshold_held(core_snapshot_after_bytes(consensus),
+                                                         consensus->config.snapshot_after_bytes) &&
         raft->last_applied - raft->log.snapshot.last_index <
-            held(core_snapshot_after_entries(consensus), consensus->config.snapshot_after_entries))
+            threshold_held(core_snapshot_after_entries(consensus),
+                           consensus->config.snapshot_after_entries))
         return false;
     return consensus->snapshot_failed_us == 0 ||
            core_now_us(consensus) - consensus->snapshot_failed_us >
@@ -357,8 +358,8 @@ static int fsm_snapshot(struct raft_fsm *fsm, struct raft_buffer *bufs[], unsign
         return RAFT_BUSY;
     consensus->raft.snapshot.trailing = trailing_entries(consensus);
     consensus->snapshot_begun_us = core_now_us(consensus);
-    take_begin(&consensus->take, &consensus->folder, &consensus->hooks, TAKE_FILE,
-               &consensus->taking, take_ended, consensus);
+    take_begin(&consensus->take, &consensus->folder, &consensus->hooks, &consensus->taking,
+               take_ended, consensus);
     consensus->bytes_before_take = consensus->bytes_since_snapshot;
     consensus->bytes_since_snapshot = 0;
     *n_bufs = 1;

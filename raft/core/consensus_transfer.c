@@ -31,7 +31,7 @@ static bool campaign_send(struct consensus *consensus, uint64_t to, uint64_t rou
     return transport_send(&consensus->transport, to, &message);
 }
 
-static bool within(const struct consensus *consensus, uint64_t since_us, uint64_t limit_ms)
+static bool time_within(const struct consensus *consensus, uint64_t since_us, uint64_t limit_ms)
 {
     return core_now_us(consensus) - since_us <= UINT64_C(1000) * limit_ms;
 }
@@ -40,7 +40,7 @@ static bool transfer_is_on(const struct consensus *consensus)
 {
     return core_is_leader(consensus) && consensus->transfer_member != 0 &&
            consensus->transfer_term == consensus->raft.current_term &&
-           within(consensus, consensus->transfer_us, CONSENSUS_TRANSFER_MS - CORE_CAMPAIGN_MS);
+           time_within(consensus, consensus->transfer_us, CONSENSUS_TRANSFER_MS - CORE_CAMPAIGN_MS);
 }
 
 static bool transfer_ask(struct consensus *consensus, uint64_t member_id)
@@ -55,7 +55,7 @@ static bool transfer_ask(struct consensus *consensus, uint64_t member_id)
 void core_transfer_tick(struct consensus *consensus)
 {
     if (transfer_is_on(consensus) &&
-        !within(consensus, consensus->transfer_asked_us, CORE_TRANSFER_ASK_MS))
+        !time_within(consensus, consensus->transfer_asked_us, CORE_TRANSFER_ASK_MS))
         (void)transfer_ask(consensus, consensus->transfer_member);
 }
 
@@ -70,7 +70,7 @@ static void transfer_confirm(struct consensus *consensus, uint64_t from, uint64_
 static bool campaign_is_asked(const struct consensus *consensus)
 {
     return consensus->campaign_term == consensus->raft.current_term &&
-           within(consensus, consensus->campaign_us, CORE_CAMPAIGN_MS);
+           time_within(consensus, consensus->campaign_us, CORE_CAMPAIGN_MS);
 }
 
 void core_on_campaign(struct consensus *consensus, uint64_t from, const struct frame_read *asked)
@@ -134,7 +134,7 @@ static bool may_lead(const struct consensus *consensus, const struct raft_server
 
 /* Who does not want to lead is better than nobody, for who asks for anybody: this member cannot go
  * on, or should not. */
-static enum consensus_unfit wanted(const struct consensus *consensus, uint64_t member_id)
+static enum consensus_unfit unfit_wanted(const struct consensus *consensus, uint64_t member_id)
 {
     const struct raft_configuration *configuration = &consensus->raft.configuration;
     enum consensus_unfit best = CONSENSUS_FIT;
@@ -154,7 +154,7 @@ static enum consensus_unfit wanted(const struct consensus *consensus, uint64_t m
 int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct err *err)
 {
     const struct raft *raft = &consensus->raft;
-    enum consensus_unfit at_best = wanted(consensus, member_id);
+    enum consensus_unfit at_best = unfit_wanted(consensus, member_id);
     uint64_t unfit = 0; /* one of those that were passed over */
     bool any = false;
 
@@ -242,9 +242,9 @@ bool core_lets_others_win(const struct consensus *consensus)
     if (core_is_leader(consensus))
         return false;
     if (consensus->gave_up_us != 0 &&
-        within(consensus, consensus->gave_up_us, CORE_GAVE_UP_ELECTIONS * election_ms))
+        time_within(consensus, consensus->gave_up_us, CORE_GAVE_UP_ELECTIONS * election_ms))
         return true;
     return consensus->reluctant && consensus->others_fit &&
-           within(consensus, UINT64_C(1000) * consensus->safety.leader_heard_ms,
-                  CORE_RELUCTANT_ELECTIONS * election_ms);
+           time_within(consensus, UINT64_C(1000) * consensus->safety.leader_heard_ms,
+                       CORE_RELUCTANT_ELECTIONS * election_ms);
 }

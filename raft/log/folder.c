@@ -159,7 +159,7 @@ static void remove_temporary(void *data, const char *name)
 }
 
 int folder_open(struct folder *folder, const struct disk_ops *disk, const char *path,
-                const char *cluster_id, uint64_t member_id, bool create, struct err *err)
+                const struct folder_owner *owner, bool create, struct err *err)
 {
     char lock_path[FOLDER_PATH_BYTES];
 
@@ -171,10 +171,10 @@ int folder_open(struct folder *folder, const struct disk_ops *disk, const char *
                        "data_dir has %zu characters, at most %zu are possible: choose a shorter "
                        "path",
                        strlen(path), sizeof(folder->path) - 1);
-    CHECK(strlen(cluster_id) <= ID_MAX_BYTES);
+    CHECK(strlen(owner->cluster_id) <= ID_MAX_BYTES);
     memcpy(folder->path, path, strlen(path) + 1);
-    memcpy(folder->cluster_id, cluster_id, strlen(cluster_id) + 1);
-    folder->member_id = member_id;
+    memcpy(folder->cluster_id, owner->cluster_id, strlen(owner->cluster_id) + 1);
+    folder->member_id = owner->member_id;
     if (create && disk->make_dir(disk->context, path, err) != 0)
         return -1;
     if (disk->lock(disk->context, folder_path(folder, "lock", lock_path), &folder->lock, err) !=
@@ -189,7 +189,7 @@ int folder_open(struct folder *folder, const struct disk_ops *disk, const char *
      * disk does not have: what is written under them from here on would be lost with them. */
     if (disk->list_dir(disk->context, folder->path, remove_temporary, folder, err) != 0 ||
         disk->sync_dir(disk->context, folder->path, err) != 0 ||
-        identity_read(folder, cluster_id, member_id, err) != 0) {
+        identity_read(folder, owner->cluster_id, owner->member_id, err) != 0) {
         folder_close(folder);
         return -1;
     }

@@ -50,9 +50,13 @@ struct folder {
 /* The path of a file of the folder; text is returned. */
 char *folder_path(const struct folder *folder, const char *name, char text[FOLDER_PATH_BYTES]);
 
-/* member_id 0: whoever's it is. */
+/* Whose folder it is. */
+struct folder_owner {
+    const char *cluster_id;
+    uint64_t member_id; /* 0: whoever's it is */
+};
 int folder_open(struct folder *folder, const struct disk_ops *disk, const char *path,
-                const char *cluster_id, uint64_t member_id, bool create, struct err *err);
+                const struct folder_owner *owner, bool create, struct err *err);
 void folder_close(struct folder *folder);
 /* Writes the identity with incarnation and epoch_min as they are set. */
 int folder_claim(struct folder *folder, struct err *err);

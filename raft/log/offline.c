@@ -46,8 +46,9 @@ static int offline_open(struct offline *offline, const struct consensus_config *
                         struct err *err)
 {
     memset(offline, 0, sizeof(*offline));
-    if (folder_open(&offline->folder, config->disk, config->data_dir, config->cluster_id,
-                    config->member_id, create, err) != 0)
+    if (folder_open(&offline->folder, config->disk, config->data_dir,
+                    &(struct folder_owner){config->cluster_id, config->member_id}, create,
+                    err) != 0)
         return -1;
     offline->folder_opened = true;
     if (!create && !offline->folder.claimed)
@@ -227,8 +228,8 @@ static int log_look(struct offline *offline, struct looking *looking, struct err
     return wal_walk(wal, record_look, looking, err);
 }
 
-static int look(struct offline *offline, const struct offline_hooks *hooks,
-                struct offline_facts *facts, struct err *err)
+static int folder_look(struct offline *offline, const struct offline_hooks *hooks,
+                       struct offline_facts *facts, struct err *err)
 {
     struct looking looking = {.hooks = hooks, .facts = facts};
 
@@ -253,7 +254,7 @@ int offline_look(const struct consensus_config *config, const struct offline_hoo
     int status = offline_open(&offline, config, false, err);
 
     if (status == 0)
-        status = look(&offline, hooks, &facts, err);
+        status = folder_look(&offline, hooks, &facts, err);
     if (status == 0)
         *ret_facts = facts;
     offline_close(&offline);
@@ -340,11 +341,11 @@ static int snapshot_make(struct offline *offline, const struct consensus_config 
                                             origin->term, err);
 }
 
-static int restore(struct offline *offline, const struct consensus_config *config,
-                   const struct offline_origin *origin,
-                   int (*content)(void *context, const struct consensus_writer *writer,
-                                  struct err *err),
-                   void *context, struct err *err)
+static int folder_restore(struct offline *offline, const struct consensus_config *config,
+                          const struct offline_origin *origin,
+                          int (*content)(void *context, const struct consensus_writer *writer,
+                                         struct err *err),
+                          void *context, struct err *err)
 {
     struct folder *folder = &offline->folder;
     struct founding_record record = {.origin = origin->digest, .epoch_min = origin->epoch_min};
@@ -372,7 +373,7 @@ int offline_restore(const struct consensus_config *config, const struct offline_
     CHECK(origin->digest != 0);
     status = offline_open(&offline, config, true, err);
     if (status == 0)
-        status = restore(&offline, config, origin, content, context, err);
+        status = folder_restore(&offline, config, origin, content, context, err);
     offline_close(&offline);
     return status;
 }
@@ -403,9 +404,9 @@ static int configuration_append(struct offline *offline, const struct consensus_
     return status;
 }
 
-static int recover(struct offline *offline, const struct consensus_config *config,
-                   const struct offline_facts *facts, const struct offline_origin *origin,
-                   struct err *err)
+static int folder_recover(struct offline *offline, const struct consensus_config *config,
+                          const struct offline_facts *facts, const struct offline_origin *origin,
+                          struct err *err)
 {
     struct folder *folder = &offline->folder;
     uint64_t term = (facts->term > facts->last_term ? facts->term : facts->last_term) + 1;
@@ -447,7 +448,7 @@ int offline_recover(const struct consensus_config *config, const struct offline_
     CHECK(origin->incarnation != 0 && origin->epoch_min > 0 && config->member_id != 0);
     status = offline_open(&offline, config, false, err);
     if (status == 0)
-        status = recover(&offline, config, facts, origin, err);
+        status = folder_recover(&offline, config, facts, origin, err);
     offline_close(&offline);
     return status;
 }

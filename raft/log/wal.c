@@ -270,8 +270,8 @@ static int tail_cut(struct wal *wal, uint64_t index, struct err *err)
 
     if (wal_segment_load(wal, segment->first_index, UINT64_MAX, &bytes, &length, err) != 0)
         return -1;
-    status =
-        wal_segment_scan(bytes, length, "the log", true, cut_visit, &cut, &ignored, &torn, err);
+    status = wal_segment_scan(&(struct wal_image){bytes, length, "the log", true},
+                              &(struct wal_visitor){cut_visit, &cut}, &ignored, &torn, err);
     if (status == 0)
         status = wal_segment_replace(wal, segment->first_index, bytes, cut.offset, err);
     free(bytes);
@@ -387,7 +387,7 @@ static void wal_work(struct disk_job *job)
 
 /* ---- on the loop ---- */
 
-static void publish(struct wal *wal)
+static void wal_publish(struct wal *wal)
 {
     wal->log_bytes = 0;
     for (size_t i = 0; i < wal->segment_count; i++)
@@ -446,7 +446,7 @@ static size_t operation_bytes(const struct operation *operation)
 }
 
 /* Everything that waits, as far as it is appends, goes into one sync. */
-static void kick(struct wal *wal)
+static void wal_kick(struct wal *wal)
 {
     size_t bytes = 0;
 
@@ -492,7 +492,7 @@ static void wal_done(struct disk_job *job)
         wal->failed(wal->context, &wal->job_err);
         return;
     }
-    publish(wal);
+    wal_publish(wal);
     list_init(&finished);
     while (!list_empty(&wal->running)) {
         struct list *node = wal->running.next;
@@ -500,14 +500,14 @@ static void wal_done(struct disk_job *job)
         list_push_back(&finished, node);
     }
     spare_request(wal);
-    kick(wal); /* the next sync runs while the callbacks do */
+    wal_kick(wal); /* the next sync runs while the callbacks do */
     operations_complete(&finished);
 }
 
-static void enqueue(struct wal *wal, struct operation *operation)
+static void wal_enqueue(struct wal *wal, struct operation *operation)
 {
     list_push_back(&wal->queue, &operation->node);
-    kick(wal);
+    wal_kick(wal);
 }
 
 static struct operation *operation_new(enum operation_kind kind, uint64_t index)
@@ -529,7 +529,7 @@ void wal_release(struct wal *wal)
 {
     CHECK(wal->held);
     wal->held = false;
-    kick(wal);
+    wal_kick(wal);
 }
 
 void wal_append(struct wal *wal, uint64_t index, const struct raft_entry *entries, unsigned count,
@@ -542,12 +542,12 @@ void wal_append(struct wal *wal, uint64_t index, const struct raft_entry *entrie
     operation->count = count;
     operation->done = done;
     operation->data = data;
-    enqueue(wal, operation);
+    wal_enqueue(wal, operation);
 }
 
 void wal_truncate(struct wal *wal, uint64_t index)
 {
-    enqueue(wal, operation_new(OPERATION_TRUNCATE, index));
+    wal_enqueue(wal, operation_new(OPERATION_TRUNCATE, index));
 }
 
 void wal_reset(struct wal *wal, uint64_t next_index, void (*done)(void *data), void *data)
@@ -556,12 +556,12 @@ void wal_reset(struct wal *wal, uint64_t next_index, void (*done)(void *data), v
 
     operation->done = done;
     operation->data = data;
-    enqueue(wal, operation);
+    wal_enqueue(wal, operation);
 }
 
 void wal_drop_before(struct wal *wal, uint64_t index)
 {
-    enqueue(wal, operation_new(OPERATION_DROP, index));
+    wal_enqueue(wal, operation_new(OPERATION_DROP, index));
 }
 
 bool wal_busy(const struct wal *wal)
@@ -593,7 +593,7 @@ int wal_open(struct wal *wal, struct folder *folder, const struct clock_ops *clo
         wal_close(wal);
         return -1;
     }
-    publish(wal);
+    wal_publish(wal);
     return 0;
 }
 
@@ -616,7 +616,7 @@ int wal_reset_now(struct wal *wal, uint64_t next_index, struct err *err)
     CHECK(!wal->busy);
     if (reset_work(wal, next_index, err) != 0)
         return -1;
-    publish(wal);
+    wal_publish(wal);
     return 0;
 }
 
@@ -626,6 +626,6 @@ int wal_append_now(struct wal *wal, uint64_t index, const struct raft_entry *ent
     if (record_write(wal, index, entry, 0, err) != 0 || tail_commit(wal, err) != 0)
         return -1;
     mark_raise(&wal->mark, index);
-    publish(wal);
+    wal_publish(wal);
     return 0;
 }

@@ -130,12 +130,22 @@ void wal_drop_before(struct wal *wal, uint64_t index);
  * size. */
 bool wal_record_decode(const uint8_t *bytes, size_t left, struct wal_record *ret_record,
                        size_t *ret_bytes);
-/* Walks one segment's content. ret_end: offset after the last whole record; ret_torn: something
- * other than zeros follows it. ERR_CORRUPT when a synced record is damaged; path is for the
- * message. */
-int wal_segment_scan(const uint8_t *bytes, size_t length, const char *path, bool is_last,
-                     int (*visit)(void *data, const struct wal_record *record, struct err *err),
-                     void *data, struct wal_segment *ret_segment, bool *ret_torn, struct err *err);
+/* The content of a segment's file. */
+struct wal_image {
+    const uint8_t *bytes;
+    size_t length;
+    const char *path; /* for messages */
+    bool is_last;     /* no segment follows: a torn record may be the end */
+};
+/* Is shown each whole record, in order; a status other than 0 ends the walk. */
+struct wal_visitor {
+    int (*visit)(void *data, const struct wal_record *record, struct err *err);
+    void *data;
+};
+/* Walks one segment's content; visitor NULL: nobody looks. ret_torn: something other than zeros
+ * follows the last whole record. ERR_CORRUPT when a synced record is damaged. */
+int wal_segment_scan(const struct wal_image *image, const struct wal_visitor *visitor,
+                     struct wal_segment *ret_segment, bool *ret_torn, struct err *err);
 void wal_segment_header_encode(uint8_t bytes[WAL_SEGMENT_HEADER_BYTES], uint64_t first_index);
 int wal_recover(struct wal *wal, struct err *err);
 int wal_segment_replace(struct wal *wal, uint64_t first_index, const uint8_t *bytes, size_t keep,

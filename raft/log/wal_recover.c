@@ -97,25 +97,27 @@ static bool all_zero(const uint8_t *bytes, size_t length)
     return length == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, length - 1) == 0);
 }
 
-int wal_segment_scan(const uint8_t *bytes, size_t length, const char *path, bool is_last,
-                     int (*visit)(void *data, const struct wal_record *record, struct err *err),
-                     void *data, struct wal_segment *ret_segment, bool *ret_torn, struct err *err)
+int wal_segment_scan(const struct wal_image *image, const struct wal_visitor *visitor,
+                     struct wal_segment *ret_segment, bool *ret_torn, struct err *err)
 {
+    const uint8_t *bytes = image->bytes;
+    size_t length = image->length;
     size_t at = WAL_SEGMENT_HEADER_BYTES, size;
     struct wal_record record;
     uint64_t first_index = 0, next;
 
-    if (header_check(bytes, length, path, &first_index, err) != 0)
+    if (header_check(bytes, length, image->path, &first_index, err) != 0)
         return -1;
     next = first_index;
     while (wal_record_decode(bytes + at, length - at, &record, &size) && record.index == next) {
-        if (visit != NULL && visit(data, &record, err) != 0)
+        if (visitor != NULL && visitor->visit(visitor->data, &record, err) != 0)
             return -1;
         next++;
         at += size;
     }
     *ret_torn = !all_zero(bytes + at, length - at);
-    if (is_last && *ret_torn && judge_tail(bytes, length, at, next - 1, path, err) != 0)
+    if (image->is_last && *ret_torn &&
+        judge_tail(bytes, length, at, next - 1, image->path, err) != 0)
         return -1;
     *ret_segment = (struct wal_segment){first_index, next - 1, at, length};
     return 0;
@@ -234,7 +236,8 @@ static int segment_recover(struct wal *wal, uint64_t first_index, bool is_last, 
     wal_segment_path(wal, first_index, path);
     if (wal_segment_load(wal, first_index, UINT64_MAX, &bytes, &length, err) != 0)
         return -1;
-    status = wal_segment_scan(bytes, length, path, is_last, NULL, NULL, &segment, &torn, err);
+    status = wal_segment_scan(&(struct wal_image){bytes, length, path, is_last}, NULL, &segment,
+                              &torn, err);
     if (status == 0 && length < wal->segment_bytes)
         status =
             err_set(err, ERR_CORRUPT,
@@ -348,8 +351,9 @@ int wal_walk(struct wal *wal,
                              &length, err) != 0)
             return -1;
         wal_segment_path(wal, wal->segments[i].first_index, path);
-        status = wal_segment_scan(bytes, length, path, i + 1 == wal->segment_count, visit, data,
-                                  &segment, &torn, err);
+        status =
+            wal_segment_scan(&(struct wal_image){bytes, length, path, i + 1 == wal->segment_count},
+                             &(struct wal_visitor){visit, data}, &segment, &torn, err);
         free(bytes);
         if (status != 0)
             return -1;

@@ -237,7 +237,7 @@ static void out_received(void *data, const uint8_t *bytes, size_t length)
         out_end(peer);
 }
 
-static void dial(struct peer *peer)
+static void peer_dial(struct peer *peer)
 {
     struct transport *transport = peer->transport;
     struct network_events events = {
@@ -253,7 +253,7 @@ static void dial(struct peer *peer)
 static void dial_warm(struct peer *peer)
 {
     if (safety_rule(10))
-        dial(peer);
+        peer_dial(peer);
 }
 
 void transport_hurry(struct transport *transport, uint64_t id)
@@ -284,7 +284,7 @@ void transport_dial_cold(struct transport *transport, uint64_t to)
 
     if (!safety_rule(10) && peer != NULL && peer->out == NULL &&
         now_us(transport) >= peer->next_dial_us)
-        dial(peer);
+        peer_dial(peer);
 }
 
 bool transport_send(struct transport *transport, uint64_t to, const struct frame_message *message)
@@ -444,8 +444,8 @@ static bool incarnation_fits(struct inbound *in, const struct frame_hello *hello
 }
 
 /* Who says hello and what it is answered; NULL: it is not welcome, or only asked. */
-static struct peer *welcome(struct inbound *in, const struct frame_hello *hello,
-                            struct frame_hello_reply *reply)
+static struct peer *hello_answer(struct inbound *in, const struct frame_hello *hello,
+                                 struct frame_hello_reply *reply)
 {
     struct transport *transport = in->transport;
     struct peer *peer = find_peer(transport, hello->from);
@@ -490,7 +490,7 @@ static int in_hello(struct inbound *in, const struct frame_hello *hello)
         return -1;
     if (peer != NULL && !hello->probe && in->number < peer->in_number)
         return -1; /* it has dialled again since */
-    peer = welcome(in, hello, &message.reply);
+    peer = hello_answer(in, hello, &message.reply);
     frame_send(in->transport, in->stream, &message);
     if (peer == NULL)
         in->answered = true; /* the other end closes, or TRANSPORT_GREETING_MS end it */
@@ -584,7 +584,7 @@ static void in_closed(void *data, const struct err *err)
     in_drop(in, true);
 }
 
-static void accepted(void *data, struct network_stream *stream)
+static void inbound_accepted(void *data, struct network_stream *stream)
 {
     struct transport *transport = data;
     struct network_events events = {.received = in_received, .closed = in_closed};
@@ -718,8 +718,8 @@ int transport_listen(struct transport *transport, const char *address, struct er
 {
     struct err failed;
 
-    if (transport->network->listen(transport->network->context, address, accepted, transport,
-                                   &transport->listener, &failed) != 0)
+    if (transport->network->listen(transport->network->context, address, inbound_accepted,
+                                   transport, &transport->listener, &failed) != 0)
         return err_set(err, failed.code, "raft address: %.500s", failed.text);
     for (size_t i = 0; i < transport->peer_count; i++)
         if (transport->peers[i]->out == NULL)

@@ -105,7 +105,7 @@ static void open_done(struct disk_job *job)
                            call->status == 0 ? NULL : &call->err);
 }
 
-static void written(void *context, int status, const struct err *err)
+static void export_written(void *context, int status, const struct err *err)
 {
     struct export_call *call = context;
 
@@ -138,7 +138,7 @@ int export_start(const struct export_request *request, struct export_call **ret_
     call->request = *request;
     snprintf(call->path, sizeof(call->path), "%s/tmp-export-%" PRIu64, request->data_dir,
              ++export_number);
-    slices_begin(&call->slices, disk, call->path, &request->source, written, call);
+    slices_begin(&call->slices, disk, call->path, &request->source, export_written, call);
     *ret_export = call;
     return 0;
 }

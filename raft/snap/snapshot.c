@@ -132,12 +132,12 @@ void snapshot_trailer_encode(uint64_t frame_bytes, uint32_t crc,
 
 /* ---- verification ---- */
 
-int snapshot_read_at(const struct folder *folder, struct disk_file *file, const char *path,
-                     uint64_t offset, struct snapshot_bytes into, size_t *ret_length,
-                     struct err *err)
+int snapshot_read_at(const struct snapshot_source *source, uint64_t offset,
+                     struct snapshot_bytes into, size_t *ret_length, struct err *err)
 {
-    if (folder->disk->read(file, offset, into.bytes, into.length, ret_length, err) != 0)
-        return err_wrap(err, "%s offset %" PRIu64, path, offset);
+    CHECK(into.bytes != NULL);
+    if (source->disk->read(source->file, offset, into.bytes, into.length, ret_length, err) != 0)
+        return err_wrap(err, "%s offset %" PRIu64, source->path, offset);
     return 0;
 }
 
@@ -151,40 +151,36 @@ static int trailer_check(const uint8_t trailer[SNAPSHOT_TRAILER_BYTES], size_t l
     return err_set(err, ERR_CORRUPT, "%s: snapshot is cut short or its trailer is damaged", path);
 }
 
-int snapshot_open(const struct folder *folder, const char *path, struct snapshot_meta *ret_meta,
-                  struct disk_file **ret_file, uint64_t *ret_begin, uint64_t *ret_bytes,
-                  uint32_t *ret_crc, struct err *err)
+int snapshot_open(const struct folder *folder, const char *path, struct snapshot_opened *ret_opened,
+                  struct err *err)
 {
     const struct disk_ops *disk = folder->disk;
+    struct snapshot_source source = {disk, NULL, path};
     uint8_t header[SNAPSHOT_HEADER_MAX_BYTES], trailer[SNAPSHOT_TRAILER_BYTES];
     size_t header_read, header_length, trailer_read;
     struct snapshot_meta meta;
-    struct disk_file *file;
     uint64_t size, trailer_at;
 
-    if (disk->open(disk->context, path, DISK_OPEN_READ, &file, err) != 0)
+    if (disk->open(disk->context, path, DISK_OPEN_READ, &source.file, err) != 0)
         return -1;
-    if (disk->size(file, &size, err) != 0 ||
-        snapshot_read_at(folder, file, path, 0, (struct snapshot_bytes){header, sizeof(header)},
-                         &header_read, err) != 0 ||
+    if (disk->size(source.file, &size, err) != 0 ||
+        snapshot_read_at(&source, 0, (struct snapshot_bytes){header, sizeof(header)}, &header_read,
+                         err) != 0 ||
         snapshot_header_decode(header, header_read, path, &meta, &header_length, err) != 0) {
-        disk->close(file);
+        disk->close(source.file);
         return -1;
     }
     trailer_at = size < header_length + sizeof(trailer) ? header_length : size - sizeof(trailer);
-    if (snapshot_read_at(folder, file, path, trailer_at,
-                         (struct snapshot_bytes){trailer, sizeof(trailer)}, &trailer_read,
-                         err) != 0 ||
+    if (snapshot_read_at(&source, trailer_at, (struct snapshot_bytes){trailer, sizeof(trailer)},
+                         &trailer_read, err) != 0 ||
         trailer_check(trailer, trailer_read, trailer_at - header_length, path, err) != 0) {
-        disk->close(file);
+        disk->close(source.file);
         snapshot_meta_close(&meta);
         return -1;
     }
-    *ret_meta = meta;
-    *ret_file = file;
-    *ret_begin = header_length;
-    *ret_bytes = bytes_get(trailer + 8, 8);
-    *ret_crc = (uint32_t)bytes_get(trailer + 20, 4);
+    *ret_opened =
+        (struct snapshot_opened){source.file, meta, header_length, bytes_get(trailer + 8, 8),
+                                 (uint32_t)bytes_get(trailer + 20, 4)};
     return 0;
 }
 
@@ -192,21 +188,23 @@ int snapshot_verify(const struct folder *folder, const char *path, struct snapsh
                     struct err *err)
 {
     const struct disk_ops *disk = folder->disk;
-    struct snapshot_meta meta;
-    struct disk_file *file;
-    uint64_t begin, bytes, at = 0;
-    uint32_t crc, got = 0;
+    struct snapshot_opened opened;
+    struct snapshot_source source;
+    uint64_t at = 0;
+    uint32_t got = 0;
     uint8_t *chunk;
     size_t length;
     int status = 0;
 
-    if (snapshot_open(folder, path, &meta, &file, &begin, &bytes, &crc, err) != 0)
+    if (snapshot_open(folder, path, &opened, err) != 0)
         return -1;
+    source = (struct snapshot_source){disk, opened.file, path};
     chunk = check_alloc(VERIFY_CHUNK_BYTES);
-    while (status == 0 && at < bytes) {
-        size_t want = bytes - at < VERIFY_CHUNK_BYTES ? bytes - at : VERIFY_CHUNK_BYTES;
-        status = snapshot_read_at(folder, file, path, begin + at,
-                                  (struct snapshot_bytes){chunk, want}, &length, err);
+    while (status == 0 && at < opened.bytes) {
+        uint64_t left = opened.bytes - at;
+        size_t want = left < VERIFY_CHUNK_BYTES ? left : VERIFY_CHUNK_BYTES;
+        status = snapshot_read_at(&source, opened.begin + at, (struct snapshot_bytes){chunk, want},
+                                  &length, err);
         if (status == 0 && length != want)
             status = err_set(err, ERR_CORRUPT, "%s is cut short", path);
         if (status == 0)
@@ -214,14 +212,14 @@ int snapshot_verify(const struct folder *folder, const char *path, struct snapsh
         at += want;
     }
     free(chunk);
-    disk->close(file);
-    if (status == 0 && got != crc)
+    disk->close(opened.file);
+    if (status == 0 && got != opened.crc)
         status = err_set(err, ERR_CORRUPT, "%s offset %" PRIu64 ": snapshot content is damaged",
-                         path, begin);
+                         path, opened.begin);
     if (status != 0 || ret_meta == NULL)
-        snapshot_meta_close(&meta);
+        snapshot_meta_close(&opened.meta);
     else
-        *ret_meta = meta;
+        *ret_meta = opened.meta;
     return status;
 }
 

@@ -135,9 +135,7 @@ int snapshot_write(const struct consensus_writer *raw, const struct snapshot_met
 /* ---- reading ---- */
 
 struct decoder {
-    const struct folder *folder;
-    struct disk_file *file;
-    const char *path;
+    struct snapshot_source source;
     uint64_t at, end; /* of the frame in the file */
     LZ4F_dctx *lz4;
     uint8_t in[PIECE_BYTES];
@@ -150,12 +148,12 @@ static int decoder_fill(struct decoder *decoder, struct err *err)
     size_t want = left < PIECE_BYTES ? left : PIECE_BYTES;
 
     if (want == 0)
-        return err_set(err, ERR_CORRUPT, "%s: snapshot content ends early", decoder->path);
-    if (snapshot_read_at(decoder->folder, decoder->file, decoder->path, decoder->at,
-                         (struct snapshot_bytes){decoder->in, want}, &decoder->in_length, err) != 0)
+        return err_set(err, ERR_CORRUPT, "%s: snapshot content ends early", decoder->source.path);
+    if (snapshot_read_at(&decoder->source, decoder->at, (struct snapshot_bytes){decoder->in, want},
+                         &decoder->in_length, err) != 0)
         return -1;
     if (decoder->in_length != want)
-        return err_set(err, ERR_CORRUPT, "%s: snapshot is cut short", decoder->path);
+        return err_set(err, ERR_CORRUPT, "%s: snapshot is cut short", decoder->source.path);
     decoder->at += want;
     decoder->in_at = 0;
     return 0;
@@ -171,7 +169,7 @@ static int decoder_read(void *context, void *bytes, size_t length, struct err *e
         result = LZ4F_decompress(decoder->lz4, at, &produced, decoder->in + decoder->in_at,
                                  &consumed, NULL);
         if (LZ4F_isError(result))
-            return err_set(err, ERR_CORRUPT, "%s: decompress: %s", decoder->path,
+            return err_set(err, ERR_CORRUPT, "%s: decompress: %s", decoder->source.path,
                            LZ4F_getErrorName(result));
         decoder->in_at += consumed;
         at += produced;
@@ -189,21 +187,18 @@ int snapshot_read(const struct folder *folder, const char *path,
 {
     struct decoder *decoder = check_calloc(1, sizeof(*decoder));
     struct consensus_reader reader = {decoder, decoder_read};
-    struct snapshot_meta meta;
-    uint64_t begin, bytes;
-    uint32_t crc;
+    struct snapshot_opened opened;
     int status = -1;
 
-    decoder->folder = folder;
-    decoder->path = path;
-    if (snapshot_open(folder, path, &meta, &decoder->file, &begin, &bytes, &crc, err) == 0) {
-        snapshot_meta_close(&meta);
-        decoder->at = begin;
-        decoder->end = begin + bytes;
+    if (snapshot_open(folder, path, &opened, err) == 0) {
+        snapshot_meta_close(&opened.meta);
+        decoder->source = (struct snapshot_source){folder->disk, opened.file, path};
+        decoder->at = opened.begin;
+        decoder->end = opened.begin + opened.bytes;
         CHECK(!LZ4F_isError(LZ4F_createDecompressionContext(&decoder->lz4, LZ4F_VERSION)));
         status = take(context, &reader, err);
         LZ4F_freeDecompressionContext(decoder->lz4);
-        folder->disk->close(decoder->file);
+        folder->disk->close(opened.file);
     }
     free(decoder);
     return status;

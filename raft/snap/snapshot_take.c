@@ -46,8 +46,7 @@ static void take_release(void *context)
 }
 
 void take_begin(struct snapshot_take *take, const struct folder *folder,
-                const struct consensus_hooks *hooks, const char *name,
-                const struct snapshot_meta *meta,
+                const struct consensus_hooks *hooks, const struct snapshot_meta *meta,
                 void (*finished)(void *context, int status, const struct err *err), void *context)
 {
     const struct slices_source source = {take, take_fill, take_write, take_release};
@@ -57,6 +56,6 @@ void take_begin(struct snapshot_take *take, const struct folder *folder,
     take->meta = meta;
     take->content_bytes = 0;
     take->state = hooks->snapshot_begin(hooks->context);
-    slices_begin(&take->slices, folder->disk, folder_path(folder, name, take->path), &source,
+    slices_begin(&take->slices, folder->disk, folder_path(folder, TAKE_FILE, take->path), &source,
                  finished, context);
 }

@@ -17,11 +17,12 @@ struct snapshot_take {
     char path[FOLDER_PATH_BYTES];
 };
 
-/* Writes the file `name`. meta and hooks must live until finished(), which is never called from
+#define TAKE_FILE "tmp-snapshot-take"
+
+/* Writes TAKE_FILE. meta and hooks must live until finished(), which is never called from
  * inside. */
 void take_begin(struct snapshot_take *take, const struct folder *folder,
-                const struct consensus_hooks *hooks, const char *name,
-                const struct snapshot_meta *meta,
+                const struct consensus_hooks *hooks, const struct snapshot_meta *meta,
                 void (*finished)(void *context, int status, const struct err *err), void *context);
 static inline bool take_running(const struct snapshot_take *take)
 {

@@ -66,14 +66,15 @@ static void out_read_work(struct disk_job *job)
     struct transfer_out *out = out_of(job);
     const struct folder *folder = out->transfer->folder;
     struct snapshot_bytes into = {out->chunk, 0};
+    struct snapshot_source source = {folder->disk, out->file, NULL};
     char path[FOLDER_PATH_BYTES];
     uint64_t left = out->size_bytes - out->sent_bytes;
     size_t want = left < FRAME_SNAPSHOT_CHUNK_BYTES ? left : FRAME_SNAPSHOT_CHUNK_BYTES;
 
     into.length = want;
-    snapshot_path(folder, out->index, out->snapshot_term, path);
-    out->job_status = snapshot_read_at(folder, out->file, path, out->sent_bytes, into,
-                                       &out->chunk_length, &out->job_err);
+    source.path = snapshot_path(folder, out->index, out->snapshot_term, path);
+    out->job_status =
+        snapshot_read_at(&source, out->sent_bytes, into, &out->chunk_length, &out->job_err);
     if (out->job_status == 0 && (out->chunk_length != want || out_chunk_check(out) != 0))
         out->job_status =
             err_set(&out->job_err, ERR_CORRUPT,
@@ -131,10 +132,8 @@ int transfer_send(struct transfer *transfer, uint64_t peer, const struct snapsho
     struct frame_message begin = {.type = FRAME_SNAPSHOT_BEGIN};
     struct transfer_out *out, *before = out_find(transfer, peer, true);
     char path[FOLDER_PATH_BYTES];
-    struct snapshot_meta meta;
-    struct disk_file *file;
-    uint64_t size, content_begin, content_bytes;
-    uint32_t crc;
+    struct snapshot_opened opened;
+    uint64_t size;
     struct err err;
 
     /* Begun in an older term: meanwhile the peer may have given it up for another leader's, without
@@ -146,19 +145,18 @@ int transfer_send(struct transfer *transfer, uint64_t peer, const struct snapsho
     if (out == NULL || out_find(transfer, peer, true) != NULL)
         return -1;
     snapshot_path(transfer->folder, snapshot->index, snapshot->term, path);
-    if (snapshot_open(transfer->folder, path, &meta, &file, &content_begin, &content_bytes, &crc,
-                      &err) != 0) {
+    if (snapshot_open(transfer->folder, path, &opened, &err) != 0) {
         transfer_unreadable(transfer, &err);
         return -1;
     }
-    snapshot_meta_close(&meta);
-    size = content_begin + content_bytes + SNAPSHOT_TRAILER_BYTES;
+    snapshot_meta_close(&opened.meta);
+    size = opened.begin + opened.bytes + SNAPSHOT_TRAILER_BYTES;
     begin.snapshot.stream = ++transfer->stream_last;
     begin.snapshot.offset = size;
     begin.snapshot.term = term;
     begin.snapshot.index = snapshot->index;
     if (!transport_send(transfer->transport, peer, &begin)) {
-        disk->close(file);
+        disk->close(opened.file);
         return -1;
     }
     *out = (struct transfer_out){.transfer = transfer,
@@ -168,11 +166,11 @@ int transfer_send(struct transfer *transfer, uint64_t peer, const struct snapsho
                                  .term = term,
                                  .index = snapshot->index,
                                  .snapshot_term = snapshot->term,
-                                 .file = file,
+                                 .file = opened.file,
                                  .size_bytes = size,
-                                 .content_begin = content_begin,
-                                 .content_end = content_begin + content_bytes,
-                                 .crc_expected = crc,
+                                 .content_begin = opened.begin,
+                                 .content_end = opened.begin + opened.bytes,
+                                 .crc_expected = opened.crc,
                                  .progress_us = now_us(transfer),
                                  .chunk = check_alloc(FRAME_SNAPSHOT_CHUNK_BYTES),
                                  .sent = sent,

@@ -128,7 +128,8 @@ static void apply(const struct buf *entry)
 {
     double begun = cpu_ns();
 
-    fsm_apply_entry(fsm, ++next_index, 1, entry->bytes, entry->length, on_outcome, NULL);
+    fsm_apply_entry(fsm, &(struct fsm_entry){++next_index, 1, entry->bytes, entry->length},
+                    on_outcome, NULL);
     applied_ns += cpu_ns() - begun;
     CHECK(refused == 0);
 }

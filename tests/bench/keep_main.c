@@ -62,7 +62,8 @@ static void on_outcome(void *context, size_t command_index, const struct fsm_out
 
 static void apply(struct buf *entry)
 {
-    fsm_apply_entry(fsm, ++next_index, 1, entry->bytes, entry->length, on_outcome, NULL);
+    fsm_apply_entry(fsm, &(struct fsm_entry){++next_index, 1, entry->bytes, entry->length},
+                    on_outcome, NULL);
     buf_clear(entry);
 }
 

@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
         prepare(&script);
     }
     fsm_get_summary(script.fsm, &before);
-    fsm_apply_entry(script.fsm, ++script.index, 1, bytes, length, NULL, NULL);
+    fsm_apply_entry(script.fsm, &(struct fsm_entry){++script.index, 1, bytes, length}, NULL, NULL);
     fsm_get_summary(script.fsm, &after);
     fsm_check(script.fsm, violation, NULL);
     if (after.malformed_entries > before.malformed_entries &&

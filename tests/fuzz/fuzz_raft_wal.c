@@ -60,8 +60,8 @@ static void scan(const uint8_t *bytes, size_t length, bool is_last)
     struct wal_segment segment;
     bool torn;
 
-    if (wal_segment_scan(bytes, length, "fuzz", is_last, visit, &visited, &segment, &torn, NULL) !=
-        0)
+    if (wal_segment_scan(&(struct wal_image){bytes, length, "fuzz", is_last},
+                         &(struct wal_visitor){visit, &visited}, &segment, &torn, NULL) != 0)
         return;
     CHECK(segment.used_bytes <= length && segment.used_bytes % 8 == 0);
     CHECK(visited.last == 0 || segment.last_index == visited.last);

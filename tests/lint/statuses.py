@@ -19,7 +19,7 @@ numbers = [int(row[0]) for row in rows]
 if numbers != list(range(len(rows))):
     sys.exit(f"numbers are not 0, 1, 2 ...: {numbers}")
 print("# Statuses\n")
-print("Generated from fsm/status.h by `make docs`. A refusal travels as its gRPC status; the message begins with the name.")
+print("Generated from fsm/status.h by `make docs`. A refusal travels as its gRPC status; the message begins\nwith the name.")
 print("{c} is the current value, {l} the limit, {s} the allocation's state, {p} the checkpoint's.\n")
 print("| # | Name | gRPC | What happened | What to do next |")
 print("|--:|---|---|---|---|")

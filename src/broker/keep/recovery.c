@@ -80,7 +80,7 @@ static void survivor_apply(void *context, uint64_t index, uint64_t term, const u
 {
     struct survivor *survivor = context;
 
-    fsm_apply_entry(survivor->fsm, index, term, bytes, length, NULL, NULL);
+    fsm_apply_entry(survivor->fsm, &(struct fsm_entry){index, term, bytes, length}, NULL, NULL);
 }
 
 static void survivor_record(void *context, uint64_t index, uint64_t term)

@@ -507,7 +507,7 @@ static void replica_apply(void *context, uint64_t index, uint64_t term, const ui
     bool first = false;
 
     replica_compare(replica, index, term, bytes, length);
-    fsm_apply_entry(replica->fsm, index, term, bytes, length,
+    fsm_apply_entry(replica->fsm, &(struct fsm_entry){index, term, bytes, length},
                     batch == NULL ? NULL : replica_outcome, batch);
     if (batch != NULL) {
         first = batch->first;

@@ -193,8 +193,10 @@ static void fake_apply_one(struct replica *replica)
 
     list_remove(&proposal->node);
     replica->waiting_count--;
-    fsm_apply_entry(replica->fsm, ++replica->index, replica->term, proposal->entry.bytes,
-                    proposal->entry.length, fake_on_outcome, &got);
+    fsm_apply_entry(replica->fsm,
+                    &(struct fsm_entry){++replica->index, replica->term, proposal->entry.bytes,
+                                        proposal->entry.length},
+                    fake_on_outcome, &got);
     if (proposal->done != NULL)
         proposal->done(proposal->data, NULL, &got.outcome);
     fake_tell(replica, 2);

@@ -57,8 +57,10 @@ static inline enum fsm_status script_apply(struct script *script, Ckpt__Log__V1_
         script_die(script, "the entry is too large");
     script->entry_length = ckpt__log__v1__entry__pack(&entry, script->entry);
     memset(&script->outcome, 0, sizeof(script->outcome));
-    fsm_apply_entry(script->fsm, ++script->index, script->term, script->entry, script->entry_length,
-                    script_on_outcome, script);
+    fsm_apply_entry(
+        script->fsm,
+        &(struct fsm_entry){++script->index, script->term, script->entry, script->entry_length},
+        script_on_outcome, script);
     if (!script->unchecked)
         fsm_check(script->fsm, script_violation, script);
     return script->outcome.status;

@@ -679,8 +679,10 @@ static void a_life_begins_after_what_was_before_in_its_own_entry(void **unused)
     entry.commands = commands;
     entry.n_commands = 2;
     script.entry_length = ckpt__log__v1__entry__pack(&entry, script.entry);
-    fsm_apply_entry(script.fsm, ++script.index, script.term, script.entry, script.entry_length,
-                    note_command_count, &script);
+    fsm_apply_entry(
+        script.fsm,
+        &(struct fsm_entry){++script.index, script.term, script.entry, script.entry_length},
+        note_command_count, &script);
     expect_job(&script, "j1", STARTING);
     assert_true(life_of(&script, 0) > life_make(1, script.request_number));
     script_close(&script);

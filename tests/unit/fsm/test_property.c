@@ -116,8 +116,9 @@ static void run_once(uint64_t seed, uint64_t totals[16], struct fsm_account *acc
         *removed += strncmp(line, "remove_node", 11) == 0 && script.outcome.status == FSM_OK;
         held_gpu_ms += (now_of(script.fsm) - now_ms) * gpus;
         assert_gpu_time(script.fsm, held_gpu_ms, &last);
-        fsm_apply_entry(twin, script.index, script.term, script.entry, script.entry_length, NULL,
-                        NULL);
+        fsm_apply_entry(
+            twin, &(struct fsm_entry){script.index, script.term, script.entry, script.entry_length},
+            NULL, NULL);
         if (hash_of(script.fsm) != hash_of(twin))
             fail_msg("seed %" PRIu64 " line %d: %s", seed, i, line);
         if (i % SNAPSHOT_EVERY == 0) {

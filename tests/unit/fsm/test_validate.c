@@ -229,7 +229,8 @@ static void malformed_entries_change_nothing(void **unused)
     (void)unused;
     script_start(&script);
     before = summary_of(&script);
-    fsm_apply_entry(script.fsm, ++script.index, 1, garbage, sizeof(garbage), NULL, NULL);
+    fsm_apply_entry(script.fsm, &(struct fsm_entry){++script.index, 1, garbage, sizeof(garbage)},
+                    NULL, NULL);
     after = summary_of(&script);
     assert_int_equal(after.malformed_entries, before.malformed_entries + 1);
     assert_int_equal(after.command_count, before.command_count);

@@ -134,7 +134,8 @@ static void all_calls_fail_in_turn(unsigned *told)
         f.disk.sync = failing_sync;
         f.disk.allocate = failing_allocate;
         calls_left = 0;
-        assert_int_equal(folder_open(&f.folder, &f.disk, "/wal", "c", 1, true, &err), 0);
+        assert_int_equal(
+            folder_open(&f.folder, &f.disk, "/wal", &(struct folder_owner){"c", 1}, true, &err), 0);
         f.folder.segment_bytes = 1 << 20;
         assert_int_equal(vote_open(&f.vote, &f.folder, true, &err), 0);
         assert_int_equal(wal_open(&f.wal, &f.folder, NULL, failed, &f, &err), 0);

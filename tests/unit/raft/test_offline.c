@@ -55,7 +55,8 @@ static void make_member(struct world *w)
     struct wal wal;
     struct err err;
 
-    assert_int_equal(folder_open(&folder, &w->disk, "/d", "c", 2, true, &err), 0);
+    assert_int_equal(
+        folder_open(&folder, &w->disk, "/d", &(struct folder_owner){"c", 2}, true, &err), 0);
     assert_int_equal(vote_open(&vote, &folder, true, &err), 0);
     assert_int_equal(vote_save(&vote, FIRST_TERM, 3, &err), 0);
     assert_int_equal(wal_open(&wal, &folder, NULL, failed, NULL, &err), 0);
@@ -181,7 +182,8 @@ static uint64_t said_incarnation(struct world *w)
     struct folder folder;
     struct err err;
 
-    assert_int_equal(folder_open(&folder, &w->disk, "/d", "c", 2, false, &err), 0);
+    assert_int_equal(
+        folder_open(&folder, &w->disk, "/d", &(struct folder_owner){"c", 2}, false, &err), 0);
     folder_close(&folder);
     return folder.incarnation;
 }
@@ -239,7 +241,8 @@ static void claim(struct world *w)
     struct folder folder;
     struct err err;
 
-    assert_int_equal(folder_open(&folder, &w->disk, "/d", "c", 2, false, &err), 0);
+    assert_int_equal(
+        folder_open(&folder, &w->disk, "/d", &(struct folder_owner){"c", 2}, false, &err), 0);
     folder.incarnation = 88;
     assert_int_equal(folder_claim(&folder, &err), 0);
     folder_close(&folder);
@@ -251,7 +254,7 @@ static bool founds(struct world *w)
     struct folder folder;
     struct err err;
 
-    if (folder_open(&folder, &w->disk, "/d", "c", 2, false, &err) != 0)
+    if (folder_open(&folder, &w->disk, "/d", &(struct folder_owner){"c", 2}, false, &err) != 0)
         return false;
     assert_int_equal(founding_read(&folder, &record, &err), 0);
     folder_close(&folder);

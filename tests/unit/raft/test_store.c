@@ -20,7 +20,8 @@ static void fixture_open(struct fixture *f)
     memset(f, 0, sizeof(*f));
     f->sim = sim_new(1);
     sim_node_disk(f->sim, 0, &f->disk);
-    assert_int_equal(folder_open(&f->folder, &f->disk, "/d", "c1", 7, true, &err), 0);
+    assert_int_equal(
+        folder_open(&f->folder, &f->disk, "/d", &(struct folder_owner){"c1", 7}, true, &err), 0);
 }
 
 static void fixture_close(struct fixture *f)
@@ -39,7 +40,8 @@ static void a_folder_serves_one_process(void **state)
 
     (void)state;
     fixture_open(&f);
-    assert_int_equal(folder_open(&second, &f.disk, "/d", "c1", 7, true, &err), -1);
+    assert_int_equal(
+        folder_open(&second, &f.disk, "/d", &(struct folder_owner){"c1", 7}, true, &err), -1);
     assert_int_equal(err.code, ERR_LOCKED);
     fixture_close(&f);
 }
@@ -54,11 +56,14 @@ static void another_members_or_clusters_folder_is_refused(void **state)
     assert_false(f.folder.claimed);
     assert_int_equal(folder_claim(&f.folder, &err), 0);
     folder_close(&f.folder);
-    assert_int_equal(folder_open(&f.folder, &f.disk, "/d", "c1", 8, false, &err), -1);
+    assert_int_equal(
+        folder_open(&f.folder, &f.disk, "/d", &(struct folder_owner){"c1", 8}, false, &err), -1);
     assert_int_equal(err.code, ERR_MISMATCH);
-    assert_int_equal(folder_open(&f.folder, &f.disk, "/d", "c2", 7, false, &err), -1);
+    assert_int_equal(
+        folder_open(&f.folder, &f.disk, "/d", &(struct folder_owner){"c2", 7}, false, &err), -1);
     assert_int_equal(err.code, ERR_MISMATCH);
-    assert_int_equal(folder_open(&f.folder, &f.disk, "/d", "c1", 7, false, &err), 0);
+    assert_int_equal(
+        folder_open(&f.folder, &f.disk, "/d", &(struct folder_owner){"c1", 7}, false, &err), 0);
     assert_true(f.folder.claimed);
     fixture_close(&f);
 }
@@ -76,7 +81,9 @@ static void a_damaged_identity_is_refused_at_every_byte(void **state)
     (void)sim_file(f.sim, 0, "identity", &length);
     for (size_t i = 0; i < length; i++) {
         sim_file(f.sim, 0, "identity", &length)[i] ^= 1;
-        assert_int_equal(folder_open(&f.folder, &f.disk, "/d", "c1", 7, false, &err), -1);
+        assert_int_equal(
+            folder_open(&f.folder, &f.disk, "/d", &(struct folder_owner){"c1", 7}, false, &err),
+            -1);
         assert_int_equal(err.code, ERR_CORRUPT);
         sim_file(f.sim, 0, "identity", &length)[i] ^= 1;
     }
@@ -97,7 +104,8 @@ static void a_vote_is_there_after_a_power_cut(void **state)
         uint64_t term = 0, saved_term = 0, saved_vote = 0, next_vote = 0;
 
         sim_node_disk(sim, 0, &disk);
-        assert_int_equal(folder_open(&folder, &disk, "/d", "c", 1, true, &err), 0);
+        assert_int_equal(
+            folder_open(&folder, &disk, "/d", &(struct folder_owner){"c", 1}, true, &err), 0);
         assert_int_equal(vote_open(&vote, &folder, true, &err), 0);
         sim_disk_die_after(sim, 0, 1 + sim_random(sim, 30));
         for (;;) {
@@ -112,7 +120,8 @@ static void a_vote_is_there_after_a_power_cut(void **state)
         vote_close(&vote);
         folder_close(&folder);
         sim_crash(sim, 0);
-        assert_int_equal(folder_open(&folder, &disk, "/d", "c", 1, true, &err), 0);
+        assert_int_equal(
+            folder_open(&folder, &disk, "/d", &(struct folder_owner){"c", 1}, true, &err), 0);
         assert_int_equal(vote_open(&vote, &folder, false, &err), 0);
         if (!(vote.term == saved_term && vote.voted_for == saved_vote)) {
             assert_uint_equal(vote.term, term);

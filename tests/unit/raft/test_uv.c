@@ -511,11 +511,14 @@ static void a_second_process_cannot_use_the_folder(void **state)
     pid_t pid;
 
     (void)state;
-    assert_int_equal(folder_open(&folder, &disk_table, members[1].dir, "c", 1, true, &err), 0);
+    assert_int_equal(folder_open(&folder, &disk_table, members[1].dir,
+                                 &(struct folder_owner){"c", 1}, true, &err),
+                     0);
     pid = fork();
     if (pid == 0) {
         struct folder second;
-        _exit(folder_open(&second, &disk_table, members[1].dir, "c", 1, true, &err) == -1 &&
+        _exit(folder_open(&second, &disk_table, members[1].dir, &(struct folder_owner){"c", 1},
+                          true, &err) == -1 &&
                       err.code == ERR_LOCKED
                   ? 0
                   : 1);

@@ -32,7 +32,8 @@ static void fixture_open(struct fixture *f)
     memset(f, 0, sizeof(*f));
     f->sim = sim_new(test_seed());
     sim_node_disk(f->sim, 0, &f->disk);
-    assert_int_equal(folder_open(&f->folder, &f->disk, "/wal", "c", 1, true, &err), 0);
+    assert_int_equal(
+        folder_open(&f->folder, &f->disk, "/wal", &(struct folder_owner){"c", 1}, true, &err), 0);
     assert_int_equal(wal_open(&f->wal, &f->folder, NULL, failed, f, &err), 0);
     assert_int_equal(wal_reset_now(&f->wal, 1, &err), 0);
 }
@@ -470,7 +471,8 @@ static void acknowledged_records_survive_random_power_cuts(void **state)
         memset(&f, 0, sizeof(f));
         f.sim = sim_new(seed + (uint64_t)run);
         sim_node_disk(f.sim, 0, &f.disk);
-        assert_int_equal(folder_open(&f.folder, &f.disk, "/wal", "c", 1, true, &err), 0);
+        assert_int_equal(
+            folder_open(&f.folder, &f.disk, "/wal", &(struct folder_owner){"c", 1}, true, &err), 0);
         assert_int_equal(wal_open(&f.wal, &f.folder, NULL, failed, &f, &err), 0);
         assert_int_equal(wal_reset_now(&f.wal, 1, &err), 0);
         sim_disk_die_after(f.sim, 0, 1 + sim_random(f.sim, 40));
@@ -485,7 +487,8 @@ static void acknowledged_records_survive_random_power_cuts(void **state)
         wal_close(&f.wal);
         folder_close(&f.folder);
         sim_crash(f.sim, 0);
-        assert_int_equal(folder_open(&f.folder, &f.disk, "/wal", "c", 1, true, &err), 0);
+        assert_int_equal(
+            folder_open(&f.folder, &f.disk, "/wal", &(struct folder_owner){"c", 1}, true, &err), 0);
         if (wal_open(&f.wal, &f.folder, NULL, failed, &f, &err) != 0)
             fail_msg("run %d: %s", run, err.text);
         assert_in_range(f.wal.last_index, acknowledged, next - 1);
@@ -523,7 +526,8 @@ static void a_power_cut_while_the_log_is_cut_never_looks_like_a_loss(void **stat
 
         f.sim = sim_new(seed + (uint64_t)run);
         sim_node_disk(f.sim, 0, &f.disk);
-        assert_int_equal(folder_open(&f.folder, &f.disk, "/wal", "c", 1, true, &err), 0);
+        assert_int_equal(
+            folder_open(&f.folder, &f.disk, "/wal", &(struct folder_owner){"c", 1}, true, &err), 0);
         assert_int_equal(wal_open(&f.wal, &f.folder, NULL, failed, &f, &err), 0);
         assert_int_equal(wal_reset_now(&f.wal, 1, &err), 0);
         sim_disk_die_after(f.sim, 0, 1 + sim_random(f.sim, 80));
@@ -545,7 +549,8 @@ static void a_power_cut_while_the_log_is_cut_never_looks_like_a_loss(void **stat
         wal_close(&f.wal);
         folder_close(&f.folder);
         sim_crash(f.sim, 0);
-        assert_int_equal(folder_open(&f.folder, &f.disk, "/wal", "c", 1, true, &err), 0);
+        assert_int_equal(
+            folder_open(&f.folder, &f.disk, "/wal", &(struct folder_owner){"c", 1}, true, &err), 0);
         /* a gap that a reset left needs its snapshot, which this test does not have */
         if (wal_open(&f.wal, &f.folder, NULL, failed, &f, &err) != 0) {
             if (strstr(err.text, "had been synced") != NULL)
@@ -574,7 +579,8 @@ static void what_a_process_left_in_the_cache_is_stored_before_it_is_built_upon(v
         memset(&f, 0, sizeof(f));
         f.sim = sim_new(seed + run);
         sim_node_disk(f.sim, 0, &f.disk);
-        assert_int_equal(folder_open(&f.folder, &f.disk, "/wal", "c", 1, true, &err), 0);
+        assert_int_equal(
+            folder_open(&f.folder, &f.disk, "/wal", &(struct folder_owner){"c", 1}, true, &err), 0);
         assert_int_equal(wal_open(&f.wal, &f.folder, NULL, failed, &f, &err), 0);
         assert_int_equal(wal_reset_now(&f.wal, 1, &err), 0);
         for (uint64_t i = 1; i <= 10; i++)
@@ -591,7 +597,8 @@ static void what_a_process_left_in_the_cache_is_stored_before_it_is_built_upon(v
         folder_close(&f.folder);
         sim_disk_cache_stays(f.sim, 0);
         sim_crash(f.sim, 0);
-        assert_int_equal(folder_open(&f.folder, &f.disk, "/wal", "c", 1, true, &err), 0);
+        assert_int_equal(
+            folder_open(&f.folder, &f.disk, "/wal", &(struct folder_owner){"c", 1}, true, &err), 0);
         if (wal_open(&f.wal, &f.folder, NULL, failed, &f, &err) != 0)
             fail_msg("run %u: %s", run, err.text);
         memset(&f.failure, 0, sizeof(f.failure));
@@ -602,7 +609,8 @@ static void what_a_process_left_in_the_cache_is_stored_before_it_is_built_upon(v
         wal_close(&f.wal);
         folder_close(&f.folder);
         sim_crash(f.sim, 0);
-        assert_int_equal(folder_open(&f.folder, &f.disk, "/wal", "c", 1, true, &err), 0);
+        assert_int_equal(
+            folder_open(&f.folder, &f.disk, "/wal", &(struct folder_owner){"c", 1}, true, &err), 0);
         if (wal_open(&f.wal, &f.folder, NULL, failed, &f, &err) != 0)
             fail_msg("run %u, after the power cut: %s", run, err.text);
         assert_uint_equal(f.wal.last_index, last);
