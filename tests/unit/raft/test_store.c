@@ -358,6 +358,7 @@ static void bootstrap_and_start_check_what_the_folder_holds(void **state)
     assert_int_equal(cluster_try_start(cluster, 0, false, &err), -1);
     assert_int_equal(err.code, ERR_NOT_FOUND);
     cluster_start(cluster, 0, true);
+    assert_true(cluster_run_until_leader(cluster, 5 * SECOND_US));
     cluster_kill(cluster, 0);
     assert_int_equal(cluster_try_start(cluster, 0, true, &err), -1);
     assert_int_equal(err.code, ERR_REFUSED);
@@ -375,6 +376,8 @@ static void bootstrap_may_be_cut_short_anywhere(void **state)
 
         sim_disk_die_after(cluster->sim, 0, operations);
         if (cluster_try_start(cluster, 0, true, &err) == 0)
+            cluster_run(cluster, 3 * SECOND_US); /* it listens before it begins */
+        if (cluster->nodes[0].consensus != NULL)
             cluster_kill(cluster, 0);
         else
             sim_crash(cluster->sim, 0);
