@@ -61,7 +61,7 @@ static bool send_chunk(struct backup_call *call, const uint8_t *bytes, size_t le
     return more;
 }
 
-static void finish(struct backup_call *call)
+static void call_finish(struct backup_call *call)
 {
     uint8_t digest[SHA256_BYTES];
     char text[SHA256_HEX_BYTES];
@@ -89,7 +89,7 @@ static void failure_tell(struct backup *backup, const struct err *err)
     backup->failures_unsaid = 0;
 }
 
-static void failed(struct backup_call *call, const struct err *err)
+static void call_fail(struct backup_call *call, const struct err *err)
 {
     struct rpc_call *rpc = call->call;
     struct broker *broker = call->backup->broker;
@@ -116,7 +116,7 @@ static void got_piece(void *context, int status, const uint8_t *bytes, size_t le
 static void next_piece(struct backup_call *call)
 {
     if (call->sent_bytes == call->size_bytes)
-        finish(call);
+        call_finish(call);
     else
         export_read(call->file, call->sent_bytes, BACKUP_PIECE_BYTES, got_piece, call);
 }
@@ -129,7 +129,7 @@ static void got_piece(void *context, int status, const uint8_t *bytes, size_t le
 
     if (status != 0 || length == 0) {
         err_set(&cut, ERR_IO, "the file is shorter than it was written");
-        failed(call, status != 0 ? err : &cut);
+        call_fail(call, status != 0 ? err : &cut);
         return;
     }
     sha256_update(&call->sha256, bytes, length);
@@ -138,8 +138,8 @@ static void got_piece(void *context, int status, const uint8_t *bytes, size_t le
         next_piece(call);
 }
 
-static void taken(void *context, struct export_call *file, uint64_t size_bytes,
-                  const struct err *err)
+static void file_taken(void *context, struct export_call *file, uint64_t size_bytes,
+                       const struct err *err)
 {
     struct backup_call *call = context;
 
@@ -147,7 +147,7 @@ static void taken(void *context, struct export_call *file, uint64_t size_bytes,
     call->file = file;
     call->size_bytes = size_bytes;
     if (file == NULL)
-        failed(call, err);
+        call_fail(call, err);
     else
         next_piece(call);
 }
@@ -180,7 +180,7 @@ static void on_message(struct rpc_call *rpc, void *data, const uint8_t *bytes, s
         sha256_start(&call->sha256);
         backup->call_count++;
         rpc_call_set_data(rpc, call);
-        call->take = backup_take(backup->broker, asked->linearizable != 0, taken, call);
+        call->take = backup_take(backup->broker, asked->linearizable != 0, file_taken, call);
     }
     ckpt__v1__backup_request__free_unpacked(asked, NULL);
 }

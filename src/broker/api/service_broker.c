@@ -214,7 +214,7 @@ static void send_explanation(void *context, const Ckpt__V1__ExplainReply *reply)
     answer_reply(request->call, &aged.base);
 }
 
-static void explain(struct request *request, struct scratch *scratch)
+static void explain_answer(struct request *request, struct scratch *scratch)
 {
     const Ckpt__V1__ExplainRequest *asked = (const void *)request->message;
     uint64_t oldest_ms;
@@ -291,7 +291,8 @@ static void get_request(struct request *request, struct scratch *scratch)
 /* clang-format off */
 const struct method service_broker_methods[] = {
     MUTATION("RegisterAllocation", ROLE_CLIENT, register_allocation_request, REGISTER_ALLOCATION),
-    MUTATION("RegisterOwnAllocation", ROLE_AGENT, register_allocation_request, REGISTER_ALLOCATION, .allowed = access_own_allocation),
+    MUTATION("RegisterOwnAllocation", ROLE_AGENT, register_allocation_request, REGISTER_ALLOCATION,
+             .allowed = access_own_allocation),
     MUTATION("UpdateAllocation", ROLE_CLIENT, update_allocation_request, UPDATE_ALLOCATION),
     MUTATION("EndAllocation", ROLE_CLIENT, end_allocation_request, END_ALLOCATION),
     MUTATION("ReportQueue", ROLE_CLIENT, report_queue_request, REPORT_QUEUE),
@@ -299,13 +300,14 @@ const struct method service_broker_methods[] = {
     MUTATION("CancelCheckpoint", ROLE_CLIENT, cancel_checkpoint_request, CANCEL_CHECKPOINT),
     MUTATION("RequestMigration", ROLE_CLIENT, request_migration_request, REQUEST_MIGRATION),
     MUTATION("RestartAllocation", ROLE_CLIENT, restart_allocation_request, RESTART_ALLOCATION),
-    MUTATION("RequestPreemption", ROLE_CLIENT, request_preemption_request, REQUEST_PREEMPTION, .reply = preemption_reply),
+    MUTATION("RequestPreemption", ROLE_CLIENT, request_preemption_request, REQUEST_PREEMPTION,
+             .reply = preemption_reply),
     READ("GetAllocation", ROLE_CLIENT, get_allocation_request, get_allocation),
     READ("ListAllocations", ROLE_CLIENT, list_allocations_request, list_allocations),
     READ("ListCheckpoints", ROLE_CLIENT, list_checkpoints_request, list_checkpoints),
     READ("ListUndeleted", ROLE_CLIENT, list_undeleted_request, undeleted_answer),
     READ("GetRestartPoint", ROLE_AGENT | ROLE_CLIENT, get_restart_point_request, get_restart_point),
-    READ("Explain", ROLE_CLIENT, explain_request, explain),
+    READ("Explain", ROLE_CLIENT, explain_request, explain_answer),
     READ("ListPreemptions", ROLE_CLIENT, list_preemptions_request, preemptions_answer),
     READ("GetPlacementHints", ROLE_CLIENT, get_placement_hints_request, placement_hints_answer),
     READ("GetRequest", ROLE_CLIENT, get_request_request, get_request),

@@ -5,8 +5,8 @@
 #include "src/base/check.h"
 #include "src/broker/api/methods.h"
 
-static void add(Ckpt__V1__GetLossesReply *reply, struct scratch *scratch, const char *name,
-                const struct fsm_account *account, uint64_t waited_ms)
+static void add_account(Ckpt__V1__GetLossesReply *reply, struct scratch *scratch, const char *name,
+                        const struct fsm_account *account, uint64_t waited_ms)
 {
     Ckpt__V1__Losses *item = scratch_take(scratch, 1, sizeof(*item));
 
@@ -27,7 +27,7 @@ static enum fsm_status add_allocation(const struct fsm *fsm, uint64_t at_ms, con
     if (allocation == NULL)
         return FSM_ALLOCATION_NOT_FOUND;
     fsm_allocation_account(fsm, allocation, at_ms, &account);
-    add(reply, scratch, allocation->id, &account, allocation->waited_ms);
+    add_account(reply, scratch, allocation->id, &account, allocation->waited_ms);
     return FSM_OK;
 }
 
@@ -40,11 +40,11 @@ static void add_tenants(const struct fsm *fsm, uint64_t at_ms, const char *wante
 
     if (wanted == NULL) {
         fsm_cluster_account(fsm, at_ms, &account);
-        add(reply, scratch, "", &account, 0);
+        add_account(reply, scratch, "", &account, 0);
     }
     for (uint32_t i = 0; (tenant = fsm_tenant_account(fsm, i, at_ms, &account)) != NULL; i++) {
         if (wanted == NULL || strcmp(tenant, wanted) == 0)
-            add(reply, scratch, tenant, &account, 0);
+            add_account(reply, scratch, tenant, &account, 0);
     }
 }
 

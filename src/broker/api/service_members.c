@@ -204,7 +204,7 @@ static void book_committed(void *data, const struct err *failed, const struct fs
     replica_member_add(request->broker->replica, &member, change_done, request);
 }
 
-static void probed(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+static void address_probed(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
     struct request *request = data;
     const Ckpt__V1__MemberRequest *asked = (const void *)request->message;
@@ -308,7 +308,7 @@ static void add_member(struct request *request)
     if (peer == NULL && add_refused(request, asked))
         return;
     member_of(request, &member);
-    replica_member_probe(request->broker->replica, &member, probed, request);
+    replica_member_probe(request->broker->replica, &member, address_probed, request);
 }
 
 /* ---- promote, remove ---- */

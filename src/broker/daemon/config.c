@@ -15,7 +15,7 @@
 #include "src/broker/api/target_kinds.h"
 #include "src/broker/daemon/config_keys.h"
 
-static bool same(const char *a, const char *b)
+static bool is_same_text(const char *a, const char *b)
 {
     return a[0] != '\0' && strcmp(a, b) == 0;
 }
@@ -39,7 +39,7 @@ static bool address_used_before(const struct config *config, size_t member, cons
             !same_host(other->raft, config->members[member].raft))
             continue;
         for (size_t k = 0; k < (i == member ? kinds_before : ARRAY_COUNT(known)); k++) {
-            if (same(address, known[k]))
+            if (is_same_text(address, known[k]))
                 return true;
         }
     }

@@ -117,14 +117,16 @@ static const struct settings_row rows[] = {
     TIMERS("election", election_ms, 50, 60 * SECOND_MS, "1000")
     TIMERS("heartbeat", heartbeat_ms, 5, 10 * SECOND_MS, "100")
     RAFT("snapshot_after_entries", snapshot_after_entries, 100, UINT64_C(10000000), "100000")
-    RAFT("snapshot_after_bytes", snapshot_after_bytes, UINT64_C(1) << 20, UINT64_C(1) << 32, "67108864")
+    RAFT("snapshot_after_bytes", snapshot_after_bytes, UINT64_C(1) << 20, UINT64_C(1) << 32,
+         "67108864")
     FSM_POLICY_FIELDS(POLICY_DURATION, POLICY_COUNT32, POLICY_COUNT)
     TARGET(&settings_id, "id", target_id, 1, ID_MAX_BYTES, NULL)
     TARGET(&target_kind, "kind", kind, 0, 0, "")
     TARGET(&settings_path, "prefix", prefix, 1, FSM_PREFIX_MAX_BYTES, NULL)
     TARGET(&settings_count, "write_bytes_per_s", write_bytes_per_s, 1, RATE_MAX, NULL)
     TARGET(&settings_count32, "staging_share_ppm", staging_share_ppm, 0, 1000000, "300000")
-    TARGET(&settings_count, "cost_micro_usd_per_gb_month", cost_micro_usd_per_gb_month, 0, UINT64_C(1000000000000), "0")
+    TARGET(&settings_count, "cost_micro_usd_per_gb_month", cost_micro_usd_per_gb_month, 0,
+           UINT64_C(1000000000000), "0")
     TARGET(&settings_switch, "default", is_default, 0, 0, "no")
     TARGET(&settings_path, "domain", domain, 0, ID_MAX_BYTES, "")
     WATCH(&settings_count, "interval_ms", interval_ms, 50, HOUR_MS, "5s")

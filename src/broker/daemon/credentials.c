@@ -83,7 +83,7 @@ static bool client_allowed(void *data, const struct rpc_peer *peer, const char *
 
 /* ---- certificates ---- */
 
-static void publish(void *data)
+static void publish_expiry(void *data)
 {
     struct credentials *credentials = data;
     const struct tls_context *context = credentials->certificates.context;
@@ -98,17 +98,18 @@ static void publish(void *data)
     metrics_set(broker->metrics, METRIC_TLS_RELOAD_FAILED, NULL, NULL, counters->tls_reload_failed);
 }
 
-static void changed(void *data)
+static void files_changed(void *data)
 {
     struct credentials *credentials = data;
 
-    publish(credentials);
+    publish_expiry(credentials);
     if (!credentials->certificates.watch.failing)
         network_tls_recheck(&credentials->network);
 }
 
 /* "{id}" stands for the member's id, so that all members have the same configuration. */
-static int load(const struct config *config, struct certificates *certificates, struct err *err)
+static int load_files(const struct config *config, struct certificates *certificates,
+                      struct err *err)
 {
     char id[24];
     const struct certificates_files files = {config->tls_ca, config->tls_cert, config->tls_key,
@@ -126,7 +127,7 @@ static int load(const struct config *config, struct certificates *certificates, 
 int credentials_check(const struct config *config, struct err *err)
 {
     struct certificates certificates = {.context = NULL};
-    int status = config->tls_ca[0] == '\0' ? 0 : load(config, &certificates, err);
+    int status = config->tls_ca[0] == '\0' ? 0 : load_files(config, &certificates, err);
 
     tls_context_free(certificates.context);
     return status;
@@ -143,11 +144,11 @@ int credentials_new(struct broker *broker, struct credentials **ret_credentials,
     credentials->broker = broker;
     credentials->certificates.whose = broker->config->self->name;
     credentials->certificates.renewal = "issue replica ID --replace";
-    credentials->certificates.changed = changed;
+    credentials->certificates.changed = files_changed;
     credentials->certificates.data = credentials;
     credentials->log_tokens = CREDENTIALS_LOG_BURST;
     credentials->log_filled_ms = broker_monotonic_ms(broker);
-    if (load(broker->config, &credentials->certificates, err) != 0) {
+    if (load_files(broker->config, &credentials->certificates, err) != 0) {
         free(credentials);
         return -1;
     }
@@ -185,7 +186,7 @@ void credentials_watch(struct credentials *credentials)
     if (credentials == NULL)
         return;
     certificates_watch(&credentials->certificates, &credentials->broker->clock);
-    publish(credentials);
+    publish_expiry(credentials);
 }
 
 void credentials_reload(struct credentials *credentials)

@@ -12,7 +12,7 @@
 
 enum { PAGE_OK = 200, PAGE_UNAVAILABLE = 503, PAGE_ROWS_MAX = 50 };
 
-/* ---- health ----------------------------------------------------------------------------------------------------------- */
+/* ---- health ---- */
 
 static bool check_line(struct buf *body, bool verbose, bool ok, const char *name,
                        const char *detail)
@@ -24,7 +24,7 @@ static bool check_line(struct buf *body, bool verbose, bool ok, const char *name
 
 /* Ready: this member can answer stale reads from a state that is not far behind, and there is a
  * leader to be pointed at. */
-static bool ready(struct broker *broker, bool verbose, struct buf *body)
+static bool is_ready(struct broker *broker, bool verbose, struct buf *body)
 {
     struct consensus_status status;
     struct fsm_summary summary;
@@ -53,7 +53,7 @@ static bool ready(struct broker *broker, bool verbose, struct buf *body)
 
 static unsigned page_ready(void *data, bool verbose, struct buf *body)
 {
-    bool ok = ready(data, verbose, body);
+    bool ok = is_ready(data, verbose, body);
 
     buf_printf(body, "%s\n", ok ? "ready" : "not ready");
     return ok ? PAGE_OK : PAGE_UNAVAILABLE;
@@ -88,7 +88,7 @@ static unsigned page_follower(void *data, bool verbose, struct buf *body)
     return !write_role(data, &status, body) && status.leader_id != 0 ? PAGE_OK : PAGE_UNAVAILABLE;
 }
 
-/* ---- the live page ---------------------------------------------------------------------------------------------------- */
+/* ---- the live page ---- */
 
 static void html_text(struct buf *body, const char *text)
 {
@@ -100,7 +100,7 @@ static void html_text(struct buf *body, const char *text)
     }
 }
 
-static void cell(struct buf *body, const char *text)
+static void print_cell(struct buf *body, const char *text)
 {
     buf_printf(body, "<td>");
     html_text(body, text);
@@ -146,8 +146,8 @@ static void page_targets(struct broker *broker, struct buf *body)
         if (target == NULL)
             continue;
         buf_printf(body, "<tr>");
-        cell(body, target->id);
-        cell(body, target->available ? "available" : "UNAVAILABLE");
+        print_cell(body, target->id);
+        print_cell(body, target->available ? "available" : "UNAVAILABLE");
         buf_printf(body, "<td>%" PRIu64 "<td>%" PRIu64 "<td>%u", target->granted_bytes_per_s,
                    target->budget_bytes_per_s, target->paused_count);
     }
@@ -173,10 +173,10 @@ static void page_active(struct broker *broker, struct buf *body)
             continue;
         rows++;
         buf_printf(body, "<tr>");
-        cell(body, checkpoint_id_format(checkpoint->id, id));
-        cell(body, allocation->id);
-        cell(body, fsm_checkpoint_state_name(checkpoint->state));
-        cell(body, fsm_purpose_word(checkpoint->purpose, purpose));
+        print_cell(body, checkpoint_id_format(checkpoint->id, id));
+        print_cell(body, allocation->id);
+        print_cell(body, fsm_checkpoint_state_name(checkpoint->state));
+        print_cell(body, fsm_purpose_word(checkpoint->purpose, purpose));
         buf_printf(body, "<td>%u", checkpoint->attempt);
     }
     buf_printf(body,

@@ -213,7 +213,7 @@ static int run_offline(const struct config *config, const struct options *option
     return EXIT_FAILURE;
 }
 
-static int run(const struct config *config, const struct options *options)
+static int run_daemon(const struct config *config, const struct options *options)
 {
     enum daemon_start start = options->join ? DAEMON_JOIN : DAEMON_START;
     struct err err;
@@ -280,7 +280,7 @@ int main(int argc, char **argv)
     } else {
         status = run_offline(config, &options);
         if (status < 0)
-            status = run(config, &options);
+            status = run_daemon(config, &options);
     }
     config_free(config);
     return status;

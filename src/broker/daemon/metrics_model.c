@@ -9,12 +9,12 @@
 #include "src/broker/dispatch/dispatcher.h"
 #include "src/eval/inputs.h"
 
-static void set(struct metrics *metrics, enum metric metric, double value)
+static void set_value(struct metrics *metrics, enum metric metric, double value)
 {
     metrics_set(metrics, metric, NULL, NULL, value);
 }
 
-/* ---- expected against actual ------------------------------------------------------------------------------------------ */
+/* ---- expected against actual ---- */
 
 static uint64_t written_ms(const struct fsm_checkpoint *checkpoint)
 {
@@ -67,7 +67,7 @@ void metrics_model_ended(struct metrics *metrics, const struct fsm_checkpoint *c
     checkpoint_success(metrics, checkpoint, completed);
 }
 
-/* ---- at each exposition ----------------------------------------------------------------------------------------------- */
+/* ---- at each exposition ---- */
 
 static void read_queues(struct metrics *metrics, const struct broker *broker)
 {
@@ -91,7 +91,7 @@ static void read_queues(struct metrics *metrics, const struct broker *broker)
         queued += counted ? (double)queue.queued_gpu_ms : 0;
         running += counted ? (double)queue.running_gpu_ms : 0;
     }
-    set(metrics, METRIC_PRESSURE, evaluator_pressure(queued, running));
+    set_value(metrics, METRIC_PRESSURE, evaluator_pressure(queued, running));
 }
 
 static void read_learned(struct metrics *metrics, const struct broker *broker)
@@ -102,9 +102,9 @@ static void read_learned(struct metrics *metrics, const struct broker *broker)
     char group[32];
 
     evaluator_rates(broker->evaluator, &rates);
-    set(metrics, METRIC_LEARNED_SAVED, saved == NULL ? 0 : (double)saved->at_ms / 1e3);
-    set(metrics, METRIC_LEARNED_FAILURES, rates.node_failures_per_s);
-    set(metrics, METRIC_LEARNED_CERTAINTY, rates.certainty);
+    set_value(metrics, METRIC_LEARNED_SAVED, saved == NULL ? 0 : (double)saved->at_ms / 1e3);
+    set_value(metrics, METRIC_LEARNED_FAILURES, rates.node_failures_per_s);
+    set_value(metrics, METRIC_LEARNED_CERTAINTY, rates.certainty);
     metrics_set(metrics, METRIC_LEARNED_ALARMS, "recall", NULL, rates.alarms.recall);
     metrics_set(metrics, METRIC_LEARNED_ALARMS, "precision", NULL, rates.alarms.precision);
     metrics_set(metrics, METRIC_LEARNED_ALARMS, "lead_seconds", NULL, rates.alarms.lead_s);

@@ -12,7 +12,7 @@
 #include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/health/telemetry.h"
 
-/* ---- events of the leader --------------------------------------------------------------------------------------------- */
+/* ---- events of the leader ---- */
 
 static double seconds_between(uint64_t from_ms, uint64_t to_ms)
 {
@@ -136,9 +136,9 @@ void metrics_state_events(struct metrics *metrics, const struct broker *broker, 
     }
 }
 
-/* ---- at each exposition ----------------------------------------------------------------------------------------------- */
+/* ---- at each exposition ---- */
 
-static void set(struct metrics *metrics, enum metric metric, double value)
+static void set_value(struct metrics *metrics, enum metric metric, double value)
 {
     metrics_set(metrics, metric, NULL, NULL, value);
 }
@@ -185,31 +185,31 @@ static void read_raft(struct metrics *metrics, const struct broker *broker)
     struct consensus_status status;
 
     replica_get_status(broker->replica, &status);
-    set(metrics, METRIC_RAFT_IS_LEADER, leads);
-    set(metrics, METRIC_L_LEADER, leads);
-    set(metrics, METRIC_RAFT_HAS_LEADER, status.leader_id != 0 && status.quorum);
-    set(metrics, METRIC_RAFT_TERM, (double)status.term);
-    set(metrics, METRIC_RAFT_VOTERS, (double)status.voter_count);
-    set(metrics, METRIC_RAFT_LEARNERS, (double)status.learner_count);
-    set(metrics, METRIC_RAFT_COMMIT_INDEX, (double)status.commit_index);
-    set(metrics, METRIC_RAFT_APPLIED_INDEX, (double)status.applied_index);
-    set(metrics, METRIC_RAFT_LEADER_CHANGES, (double)status.leader_changes_total);
-    set(metrics, METRIC_RAFT_PENDING, (double)status.proposals_in_flight);
-    set(metrics, METRIC_RAFT_WAITING, (double)replica_waiting(broker->replica));
-    set(metrics, METRIC_RAFT_FSYNCS, (double)status.fsync_count);
-    set(metrics, METRIC_RAFT_FSYNC_SECONDS, (double)status.fsync_us_total / 1e6);
-    set(metrics, METRIC_RAFT_FSYNC_MAX, (double)status.fsync_us_max / 1e6);
-    set(metrics, METRIC_RAFT_SNAPSHOTS, (double)status.snapshot_count);
-    set(metrics, METRIC_RAFT_SNAPSHOT_FAILURES, (double)status.snapshot_failures_total);
-    set(metrics, METRIC_RAFT_SNAPSHOT_UNREADABLE, (double)status.snapshot_unreadable_total);
-    set(metrics, METRIC_RAFT_SNAPSHOT, (double)status.snapshot_ms_last / 1e3);
-    set(metrics, METRIC_L_SNAPSHOT, (double)status.snapshot_ms_last / 1e3);
-    set(metrics, METRIC_RAFT_LOG_BYTES, (double)status.log_bytes);
-    set(metrics, METRIC_L_ENTRIES, (double)(status.last_index - status.snapshot_index));
-    set(metrics, METRIC_DISK_FREE, (double)status.disk_free_bytes);
-    set(metrics, METRIC_DISK_ACCEPTS, status.accepts_writes);
-    set(metrics, METRIC_RAFT_FOUNDING, status.founding[0] != '\0');
-    set(metrics, METRIC_RAFT_FOREIGN, (double)status.foreign_count);
+    set_value(metrics, METRIC_RAFT_IS_LEADER, leads);
+    set_value(metrics, METRIC_L_LEADER, leads);
+    set_value(metrics, METRIC_RAFT_HAS_LEADER, status.leader_id != 0 && status.quorum);
+    set_value(metrics, METRIC_RAFT_TERM, (double)status.term);
+    set_value(metrics, METRIC_RAFT_VOTERS, (double)status.voter_count);
+    set_value(metrics, METRIC_RAFT_LEARNERS, (double)status.learner_count);
+    set_value(metrics, METRIC_RAFT_COMMIT_INDEX, (double)status.commit_index);
+    set_value(metrics, METRIC_RAFT_APPLIED_INDEX, (double)status.applied_index);
+    set_value(metrics, METRIC_RAFT_LEADER_CHANGES, (double)status.leader_changes_total);
+    set_value(metrics, METRIC_RAFT_PENDING, (double)status.proposals_in_flight);
+    set_value(metrics, METRIC_RAFT_WAITING, (double)replica_waiting(broker->replica));
+    set_value(metrics, METRIC_RAFT_FSYNCS, (double)status.fsync_count);
+    set_value(metrics, METRIC_RAFT_FSYNC_SECONDS, (double)status.fsync_us_total / 1e6);
+    set_value(metrics, METRIC_RAFT_FSYNC_MAX, (double)status.fsync_us_max / 1e6);
+    set_value(metrics, METRIC_RAFT_SNAPSHOTS, (double)status.snapshot_count);
+    set_value(metrics, METRIC_RAFT_SNAPSHOT_FAILURES, (double)status.snapshot_failures_total);
+    set_value(metrics, METRIC_RAFT_SNAPSHOT_UNREADABLE, (double)status.snapshot_unreadable_total);
+    set_value(metrics, METRIC_RAFT_SNAPSHOT, (double)status.snapshot_ms_last / 1e3);
+    set_value(metrics, METRIC_L_SNAPSHOT, (double)status.snapshot_ms_last / 1e3);
+    set_value(metrics, METRIC_RAFT_LOG_BYTES, (double)status.log_bytes);
+    set_value(metrics, METRIC_L_ENTRIES, (double)(status.last_index - status.snapshot_index));
+    set_value(metrics, METRIC_DISK_FREE, (double)status.disk_free_bytes);
+    set_value(metrics, METRIC_DISK_ACCEPTS, status.accepts_writes);
+    set_value(metrics, METRIC_RAFT_FOUNDING, status.founding[0] != '\0');
+    set_value(metrics, METRIC_RAFT_FOREIGN, (double)status.foreign_count);
     read_peers(metrics, broker, &status);
     read_commits(metrics, broker);
 }
@@ -241,25 +241,26 @@ static void read_summary(struct metrics *metrics, const struct broker *broker)
                     summary.allocations_by_state[state]);
     }
     read_checkpoint_states(metrics, &summary);
-    set(metrics, METRIC_PAUSED,
-        summary.checkpoints_by_state[CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED]);
-    set(metrics, METRIC_OLDEST_PAUSED,
+    set_value(metrics, METRIC_PAUSED,
+              summary.checkpoints_by_state[CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED]);
+    set_value(
+        metrics, METRIC_OLDEST_PAUSED,
         summary.oldest_paused_since_ms == 0
             ? 0
             : seconds_between(summary.oldest_paused_since_ms, replica_state_ms(broker->replica)));
-    set(metrics, METRIC_REQUEST_IDS, summary.session_count);
-    set(metrics, METRIC_EVENTS_SEQUENCE,
-        summary.next_event_sequence > 0 ? (double)(summary.next_event_sequence - 1) : 0);
+    set_value(metrics, METRIC_REQUEST_IDS, summary.session_count);
+    set_value(metrics, METRIC_EVENTS_SEQUENCE,
+              summary.next_event_sequence > 0 ? (double)(summary.next_event_sequence - 1) : 0);
     metrics_set(metrics, METRIC_REPORTS_REJECTED, "refused", NULL,
                 (double)summary.rejected_reports);
     metrics_set(metrics, METRIC_REPORTS_REJECTED, "duplicate", NULL,
                 (double)summary.duplicate_reports);
     metrics_set(metrics, METRIC_REPORTS_REJECTED, "earlier_life", NULL,
                 (double)summary.earlier_life_reports);
-    set(metrics, METRIC_DECISIONS_SKIPPED, (double)summary.skipped_decisions);
-    set(metrics, METRIC_L_WALLTIME, (double)summary.walltime_conflicts);
-    set(metrics, METRIC_REQUEUES, (double)summary.requeues_total);
-    set(metrics, METRIC_MALFORMED, (double)summary.malformed_entries);
+    set_value(metrics, METRIC_DECISIONS_SKIPPED, (double)summary.skipped_decisions);
+    set_value(metrics, METRIC_L_WALLTIME, (double)summary.walltime_conflicts);
+    set_value(metrics, METRIC_REQUEUES, (double)summary.requeues_total);
+    set_value(metrics, METRIC_MALFORMED, (double)summary.malformed_entries);
 }
 
 static void read_targets(struct metrics *metrics, const struct fsm *fsm)
@@ -287,7 +288,7 @@ static void read_targets(struct metrics *metrics, const struct fsm *fsm)
                         ? 0
                         : (double)target->granted_bytes_per_s / (double)target->budget_bytes_per_s);
     }
-    set(metrics, METRIC_L_STORAGE, any_down);
+    set_value(metrics, METRIC_L_STORAGE, any_down);
 }
 
 static void read_undeleted(struct metrics *metrics, const struct broker *broker)
@@ -295,11 +296,12 @@ static void read_undeleted(struct metrics *metrics, const struct broker *broker)
     struct fsm_undeleted_sum sum;
 
     fsm_undeleted_sum(replica_fsm(broker->replica), &sum);
-    set(metrics, METRIC_UNDELETED, (double)sum.count);
-    set(metrics, METRIC_UNDELETED_BYTES, (double)sum.bytes);
-    set(metrics, METRIC_UNDELETED_OLDEST,
-        sum.oldest == NULL ? 0 : seconds_between(sum.oldest->since_ms, broker_wall_ms(broker)));
-    set(metrics, METRIC_UNDELETED_FORGOTTEN, (double)sum.forgotten);
+    set_value(metrics, METRIC_UNDELETED, (double)sum.count);
+    set_value(metrics, METRIC_UNDELETED_BYTES, (double)sum.bytes);
+    set_value(metrics, METRIC_UNDELETED_OLDEST,
+              sum.oldest == NULL ? 0
+                                 : seconds_between(sum.oldest->since_ms, broker_wall_ms(broker)));
+    set_value(metrics, METRIC_UNDELETED_FORGOTTEN, (double)sum.forgotten);
 }
 
 static void read_account(struct metrics *metrics, const struct broker *broker)
@@ -307,9 +309,9 @@ static void read_account(struct metrics *metrics, const struct broker *broker)
     struct fsm_account account;
 
     fsm_cluster_account(replica_fsm(broker->replica), replica_state_ms(broker->replica), &account);
-    set(metrics, METRIC_GPU_HELD, (double)account.held_gpu_ms / 1e3);
-    set(metrics, METRIC_GPU_USEFUL, (double)account.useful_gpu_ms / 1e3);
-    set(metrics, METRIC_GPU_PENDING, (double)account.pending_gpu_ms / 1e3);
+    set_value(metrics, METRIC_GPU_HELD, (double)account.held_gpu_ms / 1e3);
+    set_value(metrics, METRIC_GPU_USEFUL, (double)account.useful_gpu_ms / 1e3);
+    set_value(metrics, METRIC_GPU_PENDING, (double)account.pending_gpu_ms / 1e3);
     for (int cause = 0; cause < FSM_LOSS_COUNT; cause++)
         metrics_set(metrics, METRIC_GPU_LOST, fsm_loss_name((enum fsm_loss)cause), NULL,
                     (double)account.lost_gpu_ms[cause] / 1e3);
@@ -340,8 +342,8 @@ static void read_rpc(struct metrics *metrics, const struct broker *broker)
     if (broker->rpc == NULL)
         return;
     rpc_server_get_stats(broker->rpc, &stats);
-    set(metrics, METRIC_RPC_CONNECTIONS, (double)stats.connections);
-    set(metrics, METRIC_RPC_STALLED, (double)stats.stalled_total);
+    set_value(metrics, METRIC_RPC_CONNECTIONS, (double)stats.connections);
+    set_value(metrics, METRIC_RPC_STALLED, (double)stats.stalled_total);
     for (int code = 0; code < (int)ARRAY_COUNT(stats.by_status); code++) {
         if (stats.by_status[code] > 0)
             metrics_set(metrics, METRIC_RPC_CALLS, rpc_status_name(code), NULL,
@@ -365,14 +367,14 @@ static void read_counters(struct metrics *metrics, const struct broker *broker)
     struct replica_clock clock;
 
     replica_clock_get(broker->replica, &clock);
-    set(metrics, METRIC_CLOCK_OFFSET, (double)clock.offset_ms / 1e3);
+    set_value(metrics, METRIC_CLOCK_OFFSET, (double)clock.offset_ms / 1e3);
     metrics_set(metrics, METRIC_BUILD_INFO, CKPT_VERSION, NULL, 1);
-    set(metrics, METRIC_START_TIME, (double)counters->started_at_ms / 1e3);
-    set(metrics, METRIC_LOOP_LAG, (double)counters->loop_lag_max_ms / 1e3);
-    set(metrics, METRIC_LOOP_LAG_CPU, (double)counters->loop_lag_cpu_max_ms / 1e3);
-    set(metrics, METRIC_MUTATIONS, (double)counters->mutations_total);
-    set(metrics, METRIC_NOT_LEADER, (double)counters->not_leader_total);
-    set(metrics, METRIC_PUSHED_BACK, (double)counters->full_total);
+    set_value(metrics, METRIC_START_TIME, (double)counters->started_at_ms / 1e3);
+    set_value(metrics, METRIC_LOOP_LAG, (double)counters->loop_lag_max_ms / 1e3);
+    set_value(metrics, METRIC_LOOP_LAG_CPU, (double)counters->loop_lag_cpu_max_ms / 1e3);
+    set_value(metrics, METRIC_MUTATIONS, (double)counters->mutations_total);
+    set_value(metrics, METRIC_NOT_LEADER, (double)counters->not_leader_total);
+    set_value(metrics, METRIC_PUSHED_BACK, (double)counters->full_total);
     for (int status = 0; status < BROKER_OUTCOMES_MAX; status++) {
         const char *name = fsm_status_name((enum fsm_status)status);
 
@@ -396,7 +398,9 @@ void metrics_state_read(struct metrics *metrics, const struct broker *broker)
     read_rpc(metrics, broker);
     read_counters(metrics, broker);
     telemetry_read_metrics(broker->telemetry, metrics);
-    set(metrics, METRIC_AGENTS, (double)dispatcher_connected_count(broker->dispatcher));
-    set(metrics, METRIC_EVALUATION_LAST, (double)evaluator_last_cycle_ms(broker->evaluator) / 1e3);
-    set(metrics, METRIC_EVALUATION_INTERVAL, (double)fsm_policy(fsm)->evaluation_interval_ms / 1e3);
+    set_value(metrics, METRIC_AGENTS, (double)dispatcher_connected_count(broker->dispatcher));
+    set_value(metrics, METRIC_EVALUATION_LAST,
+              (double)evaluator_last_cycle_ms(broker->evaluator) / 1e3);
+    set_value(metrics, METRIC_EVALUATION_INTERVAL,
+              (double)fsm_policy(fsm)->evaluation_interval_ms / 1e3);
 }

@@ -28,7 +28,7 @@ struct admission {
     } lines[FSM_TARGETS_MAX];
 };
 
-/* ---- room ------------------------------------------------------------------------------------------------------------- */
+/* ---- room ---- */
 
 void admission_rooms(const struct fsm *fsm, const struct fsm_grantable_scan *waiting,
                      uint64_t now_ms, uint64_t window_ms,
@@ -52,9 +52,9 @@ void admission_rooms(const struct fsm *fsm, const struct fsm_grantable_scan *wai
     }
 }
 
-/* ---- heaps ------------------------------------------------------------------------------------------------------------ */
+/* ---- heaps ---- */
 
-static bool worse(const void *x, const void *y)
+static bool is_worse(const void *x, const void *y)
 {
     const struct admission_candidate *a = x, *b = y;
 
@@ -63,7 +63,7 @@ static bool worse(const void *x, const void *y)
     return a->slot > b->slot;
 }
 
-static const struct heap_kind worst_first = {sizeof(struct admission_candidate), worse, NULL};
+static const struct heap_kind worst_first = {sizeof(struct admission_candidate), is_worse, NULL};
 _Static_assert(sizeof(struct admission_candidate) <= HEAP_ITEM_BYTES_MAX, "an item of a heap");
 
 static void heap_pop(struct admission *admission, struct admission_heap *heap)
@@ -89,13 +89,13 @@ static bool clearly_better(const struct admission_heap *heap, const struct admis
 }
 
 /* The better ones leave no room for the worst. */
-static bool overfull(const struct admission_heap *heap, const struct admission_room *room)
+static bool is_overfull(const struct admission_heap *heap, const struct admission_room *room)
 {
     return heap->count > 0 && !clearly_better(heap, room) && heap->count - 1 >= room->count &&
            heap->bytes - heap->items[0].size_bytes >= room->bytes;
 }
 
-static struct admission_heap *largest(struct admission *admission)
+static struct admission_heap *find_largest(struct admission *admission)
 {
     struct admission_heap *found = &admission->heaps[0];
 
@@ -105,7 +105,7 @@ static struct admission_heap *largest(struct admission *admission)
     return found;
 }
 
-/* ---- a cycle ---------------------------------------------------------------------------------------------------------- */
+/* ---- a cycle ---- */
 
 struct admission *admission_new(admission_left_out *left_out, void *context)
 {
@@ -117,7 +117,7 @@ struct admission *admission_new(admission_left_out *left_out, void *context)
 }
 
 /* Empty, with no memory held but for what a quiet cycle needs. */
-static void forget(struct admission *admission)
+static void forget_candidates(struct admission *admission)
 {
     for (uint32_t target = 0; target < FSM_TARGETS_MAX; target++) {
         free(admission->heaps[target].items);
@@ -132,14 +132,14 @@ void admission_free(struct admission *admission)
 {
     if (admission == NULL)
         return;
-    forget(admission);
+    forget_candidates(admission);
     free(admission);
 }
 
 void admission_begin(struct admission *admission,
                      const struct admission_room rooms[FSM_TARGETS_MAX])
 {
-    forget(admission);
+    forget_candidates(admission);
     memcpy(admission->rooms, rooms, sizeof(admission->rooms));
 }
 
@@ -157,16 +157,16 @@ void admission_add(struct admission *admission, const struct admission_candidate
     heap->bytes += candidate->size_bytes;
     admission->count++;
     heap_up(&worst_first, heap->items, heap->count - 1);
-    while (overfull(heap, room))
+    while (is_overfull(heap, room))
         heap_pop(admission, heap);
     if (admission->count > ADMISSION_MAX)
-        heap_pop(admission, largest(admission));
+        heap_pop(admission, find_largest(admission));
     CHECK(admission->count <= ADMISSION_MAX);
 }
 
 static int best_first(const void *left, const void *right)
 {
-    return worse(left, right) ? 1 : -1;
+    return is_worse(left, right) ? 1 : -1;
 }
 
 void admission_close(struct admission *admission)

@@ -80,7 +80,7 @@ void evaluator_block_move(const struct evaluator_block *from, struct evaluator_b
     to->evaluated_at_ms = from->evaluated_at_ms;
 }
 
-/* ---- out of a block --------------------------------------------------------------------------------------------------- */
+/* ---- out of a block ---- */
 
 void evaluator_block_row(const struct evaluator_block *block, uint32_t row, struct eval_view *view,
                          size_t at)
@@ -94,7 +94,7 @@ void evaluator_block_row(const struct evaluator_block *block, uint32_t row, stru
                &view->age_s[at], &view->walltime_left_s[at]);
 }
 
-/* ---- up to date ------------------------------------------------------------------------------------------------------- */
+/* ---- up to date ---- */
 
 static void fill_row(struct evaluator_block *block, struct evaluator_keep *keep, uint32_t row,
                      uint32_t slot)

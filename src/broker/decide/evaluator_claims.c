@@ -41,7 +41,7 @@ static bool refused_lately(const struct evaluator_claims *claims, const char *jo
     return false;
 }
 
-static bool runs(const struct fsm *fsm, const char *job_id)
+static bool job_runs(const struct fsm *fsm, const char *job_id)
 {
     const struct fsm_allocation *allocation = fsm_allocation_find(fsm, job_id);
 
@@ -88,7 +88,7 @@ static const Ckpt__V1__WaitingJob *most_urgent(
                 continue;
             looked_at++;
             if ((best == NULL || evaluator_waiting_gain(job) > evaluator_waiting_gain(best)) &&
-                fits(context, job) && !runs(fsm, job->job_id) &&
+                fits(context, job) && !job_runs(fsm, job->job_id) &&
                 !refused_lately(claims, job->job_id) && !claimed_lately(fsm, now_ms, job->job_id))
                 best = job;
         }
@@ -96,7 +96,7 @@ static const Ckpt__V1__WaitingJob *most_urgent(
     return best;
 }
 
-static bool any(const void *context, const Ckpt__V1__WaitingJob *job)
+static bool any_job(const void *context, const Ckpt__V1__WaitingJob *job)
 {
     (void)context;
     (void)job;
@@ -120,7 +120,7 @@ void evaluator_claims_begin(struct evaluator_claims *claims, const struct fsm *f
     memset(claims, 0, offsetof(struct evaluator_claims, in_flight));
     claims->cycle_ms = cycle->now_ms;
     claims->wanted = cycle->policy.pressure > EVALUATOR_DEEP_QUEUE && all_targets_up(fsm) &&
-                     most_urgent(claims, fsm, cycle->now_ms, any, NULL) != NULL;
+                     most_urgent(claims, fsm, cycle->now_ms, any_job, NULL) != NULL;
 }
 
 /* One that started before any report that still counts is of no interest. */
@@ -202,9 +202,10 @@ static struct supply supply_of(const struct evaluator_claims *claims, const stru
 }
 
 /* NULL: nobody. */
-static const Ckpt__V1__WaitingJob *choose(const struct evaluator_claims *claims,
-                                          const struct fsm *fsm,
-                                          const struct evaluator_cycle *cycle, uint32_t *ret_gpus)
+static const Ckpt__V1__WaitingJob *choose_job(const struct evaluator_claims *claims,
+                                              const struct fsm *fsm,
+                                              const struct evaluator_cycle *cycle,
+                                              uint32_t *ret_gpus)
 {
     const Ckpt__V1__WaitingJob *job;
     struct supply supply;
@@ -234,8 +235,8 @@ static void claim_done(void *data, const struct err *failed, const struct fsm_ou
     claims->refused_count++;
 }
 
-static void propose(struct evaluator_claims *claims, const struct broker *broker, char *job_id,
-                    uint32_t gpus)
+static void propose_claim(struct evaluator_claims *claims, const struct broker *broker,
+                          char *job_id, uint32_t gpus)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__V1__RequestPreemptionRequest claim = CKPT__V1__REQUEST_PREEMPTION_REQUEST__INIT;
@@ -261,12 +262,13 @@ void evaluator_claims_end(struct evaluator_claims *claims, const struct broker *
                           const struct evaluator_cycle *cycle)
 {
     uint32_t gpus = 0;
-    const Ckpt__V1__WaitingJob *job = choose(claims, replica_fsm(broker->replica), cycle, &gpus);
+    const Ckpt__V1__WaitingJob *job =
+        choose_job(claims, replica_fsm(broker->replica), cycle, &gpus);
 
     if (job == NULL)
         return;
     log_info("claim", "job=%s gpus=%u pressure=%.3f", job->job_id, gpus, cycle->policy.pressure);
     snprintf(claims->asked.job_id, sizeof(claims->asked.job_id), "%s", job->job_id);
     claims->asked.until_ms = cycle->now_ms + EVALUATOR_CLAIM_REFUSED_MS;
-    propose(claims, broker, claims->asked.job_id, gpus);
+    propose_claim(claims, broker, claims->asked.job_id, gpus);
 }

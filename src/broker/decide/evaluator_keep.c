@@ -33,7 +33,7 @@ void evaluator_keep_forget(struct evaluator_keep *keep)
     keep->rates_held = false;
 }
 
-/* ---- what is the same for many rows ----------------------------------------------------------------------------------- */
+/* ---- what is the same for many rows ---- */
 
 static bool same_doubles(const double *a, const double *b, size_t count)
 {
@@ -95,7 +95,7 @@ static void compare_groups(struct evaluator_keep *keep)
         keep->some |= keep->groups[i] || keep->targets[i];
 }
 
-/* ---- what changed ----------------------------------------------------------------------------------------------------- */
+/* ---- what changed ---- */
 
 static void reach_word(struct evaluator_keep *keep, uint32_t word)
 {
@@ -177,7 +177,7 @@ static void look_ahead(const struct evaluator_keep *keep, uint32_t word,
         look(keep->fsm, word * WORD_BITS + (uint32_t)__builtin_ctzll(bits));
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ---- */
 
 /* The allocations of what is to be filled lie far apart: they are asked of the memory while the
  * words before are looked at, their nodes one word later. */

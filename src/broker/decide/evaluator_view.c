@@ -14,7 +14,7 @@
 #define MS_PER_MONTH  (30.0 * 86400 * 1000)
 #define MICRO         1e-6
 
-/* ---- the same for every job ------------------------------------------------------------------------------------------- */
+/* ---- the same for every job ---- */
 
 struct waiting_item {
     double gain_per_gpu_s;
@@ -228,7 +228,7 @@ void evaluator_cycle_end(struct evaluator_cycle *cycle)
     cycle->node_marks = NULL;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ---- */
 
 static void clear_row(struct eval_view *view, uint32_t row)
 {
@@ -413,7 +413,7 @@ void evaluator_fill(const struct evaluator_cycle *cycle, const struct fsm *fsm,
     }
 }
 
-/* ---- how long rows hold ----------------------------------------------------------------------------------------------- */
+/* ---- how long rows hold ---- */
 
 /* What the row was filled from is what the cycle knows, by which the next one sees what has
  * changed. */
@@ -515,7 +515,7 @@ struct eval_result evaluator_result_rows(const struct eval_result *result, size_
                                 .verdict = result->verdict + first};
 }
 
-/* ---- to integers ------------------------------------------------------------------------------------------------------ */
+/* ---- to integers ---- */
 
 int64_t saturate_int64(double value)
 {

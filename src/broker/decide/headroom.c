@@ -123,7 +123,7 @@ static uint64_t share_of(uint64_t headroom_bytes_per_s, const struct fsm_target 
 
 /* ---- proposals ---- */
 
-static void offer(struct headroom *headroom, const struct fsm_target *target)
+static void offer_budget(struct headroom *headroom, const struct fsm_target *target)
 {
     uint64_t bytes_per_s = headroom->targets[target->slot].bytes_per_s;
 
@@ -187,7 +187,7 @@ void headroom_take(struct headroom *headroom, const struct sources *sources, siz
             continue;
         measured->rate_at_us = measured->told_at_us;
         measured->bytes_per_s = share_of(left, target, &targets);
-        offer(headroom, target);
+        offer_budget(headroom, target);
     }
 }
 
@@ -232,7 +232,7 @@ static void look_at(struct headroom *headroom, const struct sources *sources,
         measured->rate_at_us = measured->bytes_per_s = 0;
     else if (measured->rate_at_us == 0)
         return; /* what an earlier leader measured holds until this one had time to */
-    offer(headroom, target);
+    offer_budget(headroom, target);
 }
 
 void headroom_look(struct headroom *headroom, const struct sources *sources)

@@ -14,8 +14,9 @@
 
 enum {
     QUIET_INTERVALS = 12, /* between two proposals when nothing happened */
-    WATCHED_LATELY_MS =
-        600000 /* a node that is down is not heard of any more: who watched it before would have seen its signals */
+    /* A node that is down is not heard of any more: who watched it lately would have seen its
+     * signals. */
+    WATCHED_LATELY_MS = 600000
 };
 
 _Static_assert((int)FSM_AGE_BINS == (int)EVAL_AGE_BINS, "the state counts by the model's bins");
@@ -45,7 +46,7 @@ struct learner {
     uint32_t node_count;
 };
 
-static const struct fsm *state(const struct learner *learner)
+static const struct fsm *learner_fsm(const struct learner *learner)
 {
     return replica_fsm(learner->broker->replica);
 }
@@ -58,7 +59,7 @@ static struct node_health *health_of(const struct learner *learner)
 
 static struct eval_fleet_prior prior_of(const struct learner *learner)
 {
-    const Ckpt__V1__Policy *policy = fsm_policy(state(learner));
+    const Ckpt__V1__Policy *policy = fsm_policy(learner_fsm(learner));
     struct eval_fleet_prior prior = {
         .node_failures_per_s = policy->node_failures_per_1000_node_days_milli / 1e6 / 86400,
         .hazard_forget_s = (double)policy->hazard_forget_ms / 1e3,
@@ -80,7 +81,7 @@ static void tell_alarms(struct learner *learner)
         node_health_set_alarms(health_of(learner), &learner->told.alarms);
 }
 
-/* ---- from and to the state -------------------------------------------------------------------------------------------- */
+/* ---- from and to the state ---- */
 
 static void load_groups(struct eval_rate *rates, uint64_t *counted,
                         Ckpt__Log__V1__LearnedRate *const *from)
@@ -113,7 +114,7 @@ static void load_saved(struct learner *learner, const Ckpt__Log__V1__SetLearned 
 
 void learner_load(struct learner *learner)
 {
-    const Ckpt__Log__V1__SetLearned *saved = fsm_learned(state(learner));
+    const Ckpt__Log__V1__SetLearned *saved = fsm_learned(learner_fsm(learner));
     struct eval_fleet_prior prior = prior_of(learner);
 
     eval_fleet_init(&learner->fleet, &prior);
@@ -158,7 +159,7 @@ static void save_groups(const struct eval_rate *rates, const uint64_t *counted,
     }
 }
 
-static void propose(struct learner *learner)
+static void propose_learned(struct learner *learner)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__Log__V1__SetLearned set = CKPT__LOG__V1__SET_LEARNED__INIT;
@@ -195,7 +196,7 @@ static void propose(struct learner *learner)
     replica_propose(learner->broker->replica, &command, on_saved, learner);
 }
 
-/* ---- time and events -------------------------------------------------------------------------------------------------- */
+/* ---- time and events ---- */
 
 static bool node_is_up(const struct fsm_node *node)
 {
@@ -206,7 +207,7 @@ static bool node_is_up(const struct fsm_node *node)
 static void count_nodes(const struct learner *learner, uint64_t now_ms,
                         double ret_nodes[EVAL_AGE_BINS])
 {
-    const struct fsm *fsm = state(learner);
+    const struct fsm *fsm = learner_fsm(learner);
 
     for (uint32_t slot = 0; slot < fsm_node_slots(fsm); slot++) {
         const struct fsm_node *node = fsm_node_find_slot(fsm, slot);
@@ -276,7 +277,7 @@ static void look_at_node(struct learner *learner, struct node_health *health,
 
 static void look_at_alarms(struct learner *learner, uint64_t now_ms)
 {
-    const struct fsm *fsm = state(learner);
+    const struct fsm *fsm = learner_fsm(learner);
     struct node_health *health = health_of(learner);
     uint32_t slots = fsm_node_slots(fsm);
 
@@ -295,7 +296,7 @@ static void look_at_alarms(struct learner *learner, uint64_t now_ms)
 
 static bool is_time_to_save(const struct learner *learner)
 {
-    uint64_t interval_ms = fsm_policy(state(learner))->learned_interval_ms;
+    uint64_t interval_ms = fsm_policy(learner_fsm(learner))->learned_interval_ms;
 
     if (learner->proposing)
         return false;
@@ -308,7 +309,7 @@ static bool is_time_to_save(const struct learner *learner)
 
 void learner_advance(struct learner *learner, const uint32_t running[FSM_GROUPS])
 {
-    const struct fsm *fsm = state(learner);
+    const struct fsm *fsm = learner_fsm(learner);
     uint64_t now_ms = replica_state_ms(learner->broker->replica);
     double passed_s = now_ms > learner->at_ms ? (double)(now_ms - learner->at_ms) / 1e3 : 0;
     struct eval_fleet_prior prior = prior_of(learner);
@@ -333,10 +334,10 @@ void learner_advance(struct learner *learner, const uint32_t running[FSM_GROUPS]
     /* an idle cluster writes nothing */
     if ((learner->news || anything || learner->fleet.hazard.node_s > before_s) &&
         is_time_to_save(learner))
-        propose(learner);
+        propose_learned(learner);
 }
 
-/* ---- what it comes to ------------------------------------------------------------------------------------------------- */
+/* ---- what it comes to ---- */
 
 void learner_rates(const struct learner *learner, struct eval_fleet_rates *ret_rates)
 {

@@ -7,6 +7,11 @@
  *          back into the state by SetLearned. What the last leader had not written yet is not lost:
  *          the counts are in the state, and the exposure since is that of the nodes and jobs that
  *          are there now.
+ * Lives    What a job's own checkpoints teach (write time, size, success, pause) the state machine
+ *          learns itself, by integers: no log traffic, equal on all members, in every snapshot.
+ *          What the fleet teaches needs time that passes between two entries, so it is learned
+ *          here. It enters the log at most every `learned_interval` of the policy, every twelfth
+ *          one when nothing happened, and never in a cluster without nodes and jobs.
  * Shapes   one, owned by the evaluator. Which alarm is whose is this leader's knowledge; what came
  *          of alarms is in the state.
  * Absent   what a job teaches about itself: fsm/books/learn.c. A failure that many nodes share (a

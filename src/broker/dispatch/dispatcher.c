@@ -21,7 +21,7 @@ enum {
     GRANTS_RETRY_US = 100000 /* after a refusal */
 };
 
-/* ---- grants ----------------------------------------------------------------------------------------------------------- */
+/* ---- grants ---- */
 
 static uint64_t wanted_rate(const struct fsm *fsm, const struct fsm_allocation *allocation,
                             uint32_t node_count)
@@ -197,7 +197,7 @@ static void on_granted(void *data, const struct err *failed, const struct fsm_ou
 }
 
 /* One step of the look; true: done. */
-static bool look(struct dispatcher *dispatcher)
+static bool look_step(struct dispatcher *dispatcher)
 {
     const struct fsm *fsm = replica_fsm(dispatcher->broker->replica);
 
@@ -213,7 +213,7 @@ static bool look(struct dispatcher *dispatcher)
     return !dispatcher->grant_looking;
 }
 
-static void grant(struct dispatcher *dispatcher)
+static void grant_waiting(struct dispatcher *dispatcher)
 {
     const struct fsm *fsm = replica_fsm(dispatcher->broker->replica);
     size_t waiting = 0, count;
@@ -242,9 +242,9 @@ static void on_grant_timer(void *data)
     dispatcher->grant_scheduled = false;
     if (!dispatcher->serving || dispatcher->grant_in_flight)
         return;
-    done = look(dispatcher);
+    done = look_step(dispatcher);
     if (done)
-        grant(dispatcher);
+        grant_waiting(dispatcher);
     dispatcher->grant_spent_us += clock->monotonic_us(clock->context) - began_us;
     if (done) {
         dispatcher->grant_look_us = dispatcher->grant_spent_us;
@@ -254,7 +254,7 @@ static void on_grant_timer(void *data)
     }
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 static void on_serving(void *context)
 {

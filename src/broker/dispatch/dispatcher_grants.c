@@ -3,7 +3,7 @@
 
 #include "src/base/check.h"
 
-static uint64_t smaller(uint64_t a, uint64_t b)
+static uint64_t smaller_of(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -26,7 +26,7 @@ static uint64_t worthwhile_rate(const struct grant_candidate *candidate,
 {
     uint64_t quarter = target->budget_bytes_per_s / 4;
 
-    return smaller(candidate->wanted_bytes_per_s, quarter > 0 ? quarter : 1);
+    return smaller_of(candidate->wanted_bytes_per_s, quarter > 0 ? quarter : 1);
 }
 
 /* The rate to grant; 0: it does not fit. */
@@ -40,7 +40,7 @@ static uint64_t rate_for(const struct grant_candidate *candidate, const struct g
 
     *ret_over_budget = false;
     if (left >= least && (!target->full || candidate->bypass))
-        return smaller(candidate->wanted_bytes_per_s, left);
+        return smaller_of(candidate->wanted_bytes_per_s, left);
     if (!candidate->bypass)
         return 0;
     *ret_over_budget = left < least;

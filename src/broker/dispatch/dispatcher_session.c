@@ -71,7 +71,7 @@ static const struct fsm_node *session_node(const struct session *session)
     return node != NULL && node->made == session->made ? node : NULL;
 }
 
-/* ---- ending ----------------------------------------------------------------------------------------------------------- */
+/* ---- ending ---- */
 
 static void session_release(struct session *session)
 {
@@ -124,7 +124,7 @@ static void session_removed(struct session *session)
     session_finish(session, RPC_ABORTED, "the node was removed: begin again with hello");
 }
 
-/* ---- down ------------------------------------------------------------------------------------------------------------- */
+/* ---- down ---- */
 
 static void session_send(struct session *session, const Ckpt__V1__AgentDown *down)
 {
@@ -188,7 +188,7 @@ static void session_send_welcome(struct session *session, const struct fsm_node 
     session_send(session, &down);
 }
 
-/* ---- hello ------------------------------------------------------------------------------------------------------------ */
+/* ---- hello ---- */
 
 static struct session **slot_entry(struct dispatcher *dispatcher, uint32_t slot)
 {
@@ -391,7 +391,7 @@ static void take_hello(struct session *session, const Ckpt__V1__AgentHello *hell
     }
 }
 
-/* ---- reports ---------------------------------------------------------------------------------------------------------- */
+/* ---- reports ---- */
 
 /* Acknowledges what is committed. A report beyond that was not taken: its number skips, the agent
  * has to begin again. */
@@ -534,7 +534,7 @@ static void take_heartbeat(struct session *session, const Ckpt__V1__AgentHeartbe
     tell_awaited(session, heartbeat);
 }
 
-/* ---- up --------------------------------------------------------------------------------------------------------------- */
+/* ---- up ---- */
 
 static void take_message(struct session *session, Ckpt__V1__AgentUp *up)
 {
@@ -631,7 +631,7 @@ static void on_cancel(struct rpc_call *call, void *data)
     session_release(session);
 }
 
-/* ---- for dispatcher.c ------------------------------------------------------------------------------------------------- */
+/* ---- for dispatcher.c ---- */
 
 void dispatcher_sessions_serve(struct dispatcher *dispatcher)
 {

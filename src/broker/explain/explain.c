@@ -39,7 +39,7 @@ static void of_this_leader(struct explained *explained)
     explained->term = status.term;
 }
 
-/* ---- this leader's evaluations ---------------------------------------------------------------------------------------- */
+/* ---- this leader's evaluations ---- */
 
 static void explain_live(struct explained *explained, const struct evaluator_row *last)
 {
@@ -59,7 +59,7 @@ static void explain_live(struct explained *explained, const struct evaluator_row
         explained->aged[i] = true;
 }
 
-/* ---- decisions of the log --------------------------------------------------------------------------------------------- */
+/* ---- decisions of the log ---- */
 
 static void of_the_log(struct explained *explained, const struct fsm_inputs *inputs)
 {
@@ -134,7 +134,7 @@ static void prefer_move(struct explained *explained)
     explain_logged(explained, checkpoint);
 }
 
-/* ---- requests --------------------------------------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 /* The first decision of the evaluator. */
 static const struct fsm_checkpoint *first_decision(const struct fsm *fsm,
@@ -149,7 +149,8 @@ static const struct fsm_checkpoint *first_decision(const struct fsm *fsm,
 
 /* In force at an instant is the last evaluation, or else the last decision before it: of
  * evaluations only the last one is kept. */
-static enum explain_found find(struct explained *explained, uint64_t at_ms, uint64_t *ret_oldest_ms)
+static enum explain_found find_explained(struct explained *explained, uint64_t at_ms,
+                                         uint64_t *ret_oldest_ms)
 {
     const struct fsm *fsm = replica_fsm(explained->broker->replica);
     uint64_t until_ms = at_ms == 0 ? UINT64_MAX : at_ms;
@@ -205,14 +206,14 @@ enum explain_found explain_request(const struct broker *broker,
     if (checkpoint != NULL)
         explain_logged(&explained, checkpoint);
     else
-        found = find(&explained, request->at_ms, ret_oldest_ms);
+        found = find_explained(&explained, request->at_ms, ret_oldest_ms);
     if (found == EXPLAIN_FOUND)
         explain_reply(&explained, *ret_oldest_ms, use, context);
     explained_close(&explained);
     return found;
 }
 
-static const char *utc(uint64_t at_ms, char text[32])
+static const char *format_utc(uint64_t at_ms, char text[32])
 {
     time_t at_s = (time_t)(at_ms / 1000);
     struct tm tm;
@@ -253,10 +254,11 @@ const char *explain_refusal(enum explain_found found, const Ckpt__V1__ExplainReq
                  "TOO_OLD: nothing is known of the allocation at %s; the oldest instant that can "
                  "be explained is %s (of evaluations the leader keeps the last one, decisions stay "
                  "in the log)",
-                 utc(request->at_ms, at), utc(oldest_ms, oldest));
+                 format_utc(request->at_ms, at), format_utc(oldest_ms, oldest));
         break;
     case EXPLAIN_FUTURE:
-        snprintf(text, size, "INVALID_ARGUMENT: %s is in the future", utc(request->at_ms, at));
+        snprintf(text, size, "INVALID_ARGUMENT: %s is in the future",
+                 format_utc(request->at_ms, at));
         break;
     }
     return text;

@@ -38,7 +38,7 @@ struct reply_space {
     char phi[NUMBER_BYTES];
 };
 
-/* ---- inputs and terms ------------------------------------------------------------------------------------------------- */
+/* ---- inputs and terms ---- */
 
 static void add_input(struct reply_space *space, const struct explained *explained,
                       const char *name, const char *value, uint64_t bits, bool of_policy)
@@ -155,7 +155,7 @@ static void write_words(struct reply_space *space, const struct explained *expla
     space->reply.change = message;
 }
 
-/* ---- bandwidth -------------------------------------------------------------------------------------------------------- */
+/* ---- bandwidth ---- */
 
 /* As the leader's last look at those that wait left it. */
 static void write_place(Ckpt__V1__ExplainGrant *grant, const struct broker *broker,
@@ -201,7 +201,7 @@ static void write_grant(struct reply_space *space, const struct explained *expla
     space->reply.grant = grant;
 }
 
-/* ---- all -------------------------------------------------------------------------------------------------------------- */
+/* ---- all ---- */
 
 static void write_terms(struct reply_space *space, const struct explained *explained)
 {

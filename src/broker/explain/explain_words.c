@@ -54,7 +54,7 @@ static const char *ok_or_blocks(bool ok)
 
 /* The verdict is not the model's: a guard that counts from the last attempt, which the model does
  * not know, overruled it. */
-static bool overruled(const struct explained *explained)
+static bool is_overruled(const struct explained *explained)
 {
     return explained->verdict == EVAL_SKIP_MIN_INTERVAL &&
            explained->result.verdict[0] != EVAL_SKIP_MIN_INTERVAL;
@@ -92,7 +92,7 @@ static bool attempt_holds(const struct explained *explained)
 {
     double age_s;
 
-    if (overruled(explained))
+    if (is_overruled(explained))
         return true;
     return attempt_age_s(explained, &age_s) && age_s < attempt_interval_s(explained) &&
            (!eval_verdict_fires(explained->verdict) ||
@@ -249,7 +249,7 @@ bool explain_change(const struct explained *explained, struct explain_change *re
         return ledger_change(explained, ret_change);
     if (explained->verdict == EVAL_CHECKPOINT_MOVE)
         return false; /* what the ledger weighed is not known */
-    if (overruled(explained)) {
+    if (is_overruled(explained)) {
         if (!attempt_age_s(explained, &age_s))
             return false;
         ret_change->input = "last_attempt_age_s";
@@ -321,7 +321,7 @@ void explain_flips(const struct explained *explained, char *ret_text, size_t siz
     }
     if (attempt_holds(explained) && !eval_verdict_fires(explained->verdict))
         said = flip_attempt(explained, ret_text, size);
-    if (overruled(explained))
+    if (is_overruled(explained))
         return;
     if (said > 0)
         said += (size_t)snprintf(ret_text + said, size - said, "; then ");

@@ -23,7 +23,7 @@ struct disk_watch {
     bool handing_over;
 };
 
-static const char *reason(const struct disk_watch *watch)
+static const char *reason_name(const struct disk_watch *watch)
 {
     return watch->hangs ? "disk_hangs" : "disk_low";
 }
@@ -35,7 +35,7 @@ static void handed_over(void *data, const struct err *failed, const struct fsm_o
     (void)outcome;
     watch->handing_over = false;
     if (failed != NULL)
-        log_warning("transfer_failed", "reason=%s text=\"%s\"", reason(watch), failed->text);
+        log_warning("transfer_failed", "reason=%s text=\"%s\"", reason_name(watch), failed->text);
 }
 
 static void hand_over(struct disk_watch *watch, const struct consensus_status *status)
@@ -48,7 +48,8 @@ static void hand_over(struct disk_watch *watch, const struct consensus_status *s
         return;
     watch->asked_ms = now_ms;
     watch->handing_over = true;
-    log_warning("transfer", "reason=%s text=\"another member is asked to lead\"", reason(watch));
+    log_warning("transfer", "reason=%s text=\"another member is asked to lead\"",
+                reason_name(watch));
     replica_transfer(broker->replica, 0, handed_over, watch);
 }
 
@@ -117,7 +118,7 @@ static void look_at_reads(struct disk_watch *watch, const struct consensus_statu
                 status->snapshot_unreadable_total, status->snapshot_unreadable_error);
 }
 
-static void look(void *data)
+static void on_timer(void *data)
 {
     struct disk_watch *watch = data;
     struct consensus_status status;
@@ -138,7 +139,7 @@ struct disk_watch *disk_watch_new(struct broker *broker)
 
     CHECK(broker->replica != NULL);
     watch->broker = broker;
-    watch->timer = broker->clock.timer_new(broker->clock.context, look, watch);
+    watch->timer = broker->clock.timer_new(broker->clock.context, on_timer, watch);
     broker->clock.timer_start(watch->timer, 0);
     return watch;
 }

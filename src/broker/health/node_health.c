@@ -138,7 +138,7 @@ static const struct record *record_at(const struct node_health *health, uint32_t
 }
 
 /* Kept up to date where evidence is taken, so that rows of well nodes cost one look. */
-static void judge(struct node_health *health, struct record *record, uint64_t at_us)
+static void judge_node(struct node_health *health, struct record *record, uint64_t at_us)
 {
     struct health_alarm alarms[TELEMETRY_SIGNAL_COUNT];
     bool unwell = health_factor(&record->health, &health->policy, at_us) > 1 ||
@@ -177,7 +177,7 @@ void node_health_sample(struct node_health *health, uint32_t node_slot, unsigned
     if (record == NULL)
         return;
     health_take(&record->health, &health->policy, source, sample, at_us);
-    judge(health, record, at_us);
+    judge_node(health, record, at_us);
 }
 
 void node_health_heard(struct node_health *health, uint32_t node_slot, unsigned source,
@@ -210,13 +210,13 @@ static void take_count(struct node_health *health, uint32_t slot, enum telemetry
 }
 
 /* What the agent saw before this leader heard of it. */
-static void remember(struct node_health *health, struct record *record,
-                     enum telemetry_signal signal, uint64_t ago_ms)
+static void remember_signal(struct node_health *health, struct record *record,
+                            enum telemetry_signal signal, uint64_t ago_ms)
 {
     if (ago_ms == 0 || ago_ms > health->policy.half_life_ms * 8)
         return;
     health_remember(&record->health, &health->policy, AGENT, signal, ago_ms * 1000, now_us(health));
-    judge(health, record, now_us(health));
+    judge_node(health, record, now_us(health));
 }
 
 void node_health_heartbeat(struct node_health *health, uint32_t node_slot,
@@ -229,10 +229,10 @@ void node_health_heartbeat(struct node_health *health, uint32_t node_slot,
         return;
     if (heartbeat->ecc_measured) {
         if (record->health.heard_us[AGENT] == 0) {
-            remember(health, record, TELEMETRY_ECC_CORRECTABLE,
-                     heartbeat->ecc_correctable_risen_ms);
-            remember(health, record, TELEMETRY_ECC_UNCORRECTABLE,
-                     heartbeat->ecc_uncorrectable_risen_ms);
+            remember_signal(health, record, TELEMETRY_ECC_CORRECTABLE,
+                            heartbeat->ecc_correctable_risen_ms);
+            remember_signal(health, record, TELEMETRY_ECC_UNCORRECTABLE,
+                            heartbeat->ecc_uncorrectable_risen_ms);
         }
         take_count(health, node_slot, TELEMETRY_ECC_CORRECTABLE, heartbeat->ecc_correctable_count);
         take_count(health, node_slot, TELEMETRY_ECC_UNCORRECTABLE,
@@ -337,7 +337,7 @@ void node_health_look(struct node_health *health)
             record_begin(health, &health->records[slot], 0);
             continue;
         }
-        judge(health, &health->records[slot], at_us);
+        judge_node(health, &health->records[slot], at_us);
         if (health->drain)
             drain_if_due(health, slot, at_us);
     }
@@ -377,7 +377,8 @@ static double alarm_hazard(const struct node_health *health, const struct record
 }
 
 /* An asked source, not the agent, speaks of the node: hard signals of its would be seen. */
-static bool watched(const struct node_health *health, const struct record *record, uint64_t at_us)
+static bool is_watched(const struct node_health *health, const struct record *record,
+                       uint64_t at_us)
 {
     for (unsigned source = AGENT + 1; source < HEALTH_SOURCES_MAX; source++) {
         uint64_t heard_us = record->health.heard_us[source];
@@ -403,7 +404,7 @@ struct node_hazard node_health_hazard(const struct node_health *health, uint32_t
         hazard.factor = health_factor(&record->health, &health->policy, at_us);
         hazard.alarm_h = alarm_hazard(health, record, horizon_s, at_us);
     }
-    if (health->alarms.recall > 0 && watched(health, record, at_us))
+    if (health->alarms.recall > 0 && is_watched(health, record, at_us))
         hazard.factor *= 1 - health->alarms.recall * exp(-write_s / health->alarms.lead_s);
     return hazard;
 }
@@ -416,7 +417,7 @@ enum node_health_kind node_health_kind(const struct node_health *health, uint32_
         return NODE_HEALTH_WELL;
     if (record->unwell)
         return NODE_HEALTH_UNWELL;
-    return health->alarms.recall > 0 && watched(health, record, now_us(health))
+    return health->alarms.recall > 0 && is_watched(health, record, now_us(health))
                ? NODE_HEALTH_WATCHED
                : NODE_HEALTH_WELL;
 }
@@ -461,7 +462,7 @@ bool node_health_watched(const struct node_health *health, uint32_t node_slot)
 {
     const struct record *record = record_at(health, node_slot);
 
-    return record != NULL && watched(health, record, now_us(health));
+    return record != NULL && is_watched(health, record, now_us(health));
 }
 
 void node_health_failed(struct node_health *health, uint32_t node_slot)
@@ -469,7 +470,7 @@ void node_health_failed(struct node_health *health, uint32_t node_slot)
     if (health == NULL || record_at(health, node_slot) == NULL)
         return;
     health_failed(&health->records[node_slot].health);
-    judge(health, &health->records[node_slot], now_us(health));
+    judge_node(health, &health->records[node_slot], now_us(health));
 }
 
 /* ---- for people ---- */

@@ -97,7 +97,7 @@ static const struct node_record *record_find(const struct nodes *nodes, uint32_t
     return node != NULL && nodes->records[slot].made == node->made ? &nodes->records[slot] : NULL;
 }
 
-/* ---- health ----------------------------------------------------------------------------------------------------------- */
+/* ---- health ---- */
 
 /* How many intervals of silence make the agent's numbers old: it is degraded then. */
 static void set_agent_fresh(struct nodes *nodes)
@@ -117,7 +117,7 @@ double nodes_hazard_factor(const struct nodes *nodes, uint32_t node_slot)
     return node_health_factor(nodes_health(nodes), node_slot);
 }
 
-/* ---- ages ------------------------------------------------------------------------------------------------------------- */
+/* ---- ages ---- */
 
 Ckpt__Log__V1__NodeState nodes_state_for_age(Ckpt__Log__V1__NodeState now,
                                              const struct node_age *age)
@@ -162,7 +162,7 @@ static uint64_t extra_patience_ms(const struct fsm *fsm, uint32_t node_slot)
     return extra_ms;
 }
 
-static void arm(struct nodes *nodes, uint64_t delay_ms)
+static void arm_timer(struct nodes *nodes, uint64_t delay_ms)
 {
     nodes->next_look_us = monotonic_us(nodes) + delay_ms * 1000;
     nodes->broker->clock.timer_start(nodes->timer, delay_ms * 1000);
@@ -181,7 +181,7 @@ static void on_seen(void *data, const struct err *failed, const struct fsm_outco
     if (--nodes->in_flight == 0)
         nodes->in_flight_allocations = 0;
     if (failed == NULL && nodes->in_flight == 0 && nodes->cut_short && nodes->serving)
-        arm(nodes, 0);
+        arm_timer(nodes, 0);
 }
 
 static void propose_state(struct nodes *nodes, const struct fsm_node *node,
@@ -311,7 +311,7 @@ static void on_timer(void *data)
         node_health_look(nodes->health);
     }
     if (nodes->serving)
-        arm(nodes, look_delay_ms(nodes));
+        arm_timer(nodes, look_delay_ms(nodes));
 }
 
 void nodes_heard(struct nodes *nodes, uint32_t node_slot, const Ckpt__V1__AgentHeartbeat *heartbeat)
@@ -348,7 +348,7 @@ uint64_t nodes_heartbeat_age_ms(const struct nodes *nodes, uint32_t node_slot)
     return (monotonic_us(nodes) - record->since_us) / 1000;
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 void nodes_start(struct nodes *nodes)
 {
@@ -361,7 +361,7 @@ void nodes_start(struct nodes *nodes)
     nodes->serving = true;
     set_agent_fresh(nodes);
     node_health_begin(nodes->health);
-    arm(nodes, look_delay_ms(nodes));
+    arm_timer(nodes, look_delay_ms(nodes));
 }
 
 void nodes_stop(struct nodes *nodes)

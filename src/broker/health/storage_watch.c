@@ -70,10 +70,10 @@ enum hysteresis_verdict hysteresis_sample(struct hysteresis *hysteresis, bool su
     return HYSTERESIS_KEEP;
 }
 
-/* ---- whose a slot is -------------------------------------------------------------------------------------------------- */
+/* ---- whose a slot is ---- */
 
 /* The answer to a proposal is still to come. */
-static void forget(struct watched_target *watched)
+static void forget_target(struct watched_target *watched)
 {
     if (watched->probe != NULL) {
         struct probe *probe = watched->probe;
@@ -91,13 +91,13 @@ static struct watched_target *watched_of(struct storage_watch *watch,
     struct watched_target *watched = &watch->targets[target->slot];
 
     if (watched->made != target->made) {
-        forget(watched);
+        forget_target(watched);
         watched->made = target->made;
     }
     return watched;
 }
 
-/* ---- verdicts --------------------------------------------------------------------------------------------------------- */
+/* ---- verdicts ---- */
 
 static void on_proposed(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
@@ -111,8 +111,8 @@ static void on_proposed(void *data, const struct err *failed, const struct fsm_o
 
 /* One at a time for a target: each carries its availability, and none may bring back an earlier
  * one. */
-static void propose(struct storage_watch *watch, const struct fsm_target *target,
-                    Ckpt__Log__V1__TargetAvailability *change)
+static void propose_target(struct storage_watch *watch, const struct fsm_target *target,
+                           Ckpt__Log__V1__TargetAvailability *change)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     struct availability_proposal *proposal = check_alloc(sizeof(*proposal));
@@ -144,7 +144,7 @@ static void propose_availability(struct storage_watch *watch, const struct fsm_t
     if (!available)
         change.reason = system ? CKPT__V1__REASON__REASON_STORAGE_SYSTEM_DOWN
                                : CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE;
-    propose(watch, target, &change);
+    propose_target(watch, target, &change);
 }
 
 bool storage_watch_measured(struct storage_watch *watch, uint32_t slot, uint64_t bytes_per_s)
@@ -162,7 +162,7 @@ bool storage_watch_measured(struct storage_watch *watch, uint32_t slot, uint64_t
     change.reason = target->reason;
     change.write_bytes_per_s = bytes_per_s;
     change.forget_measured = bytes_per_s == 0;
-    propose(watch, target, &change);
+    propose_target(watch, target, &change);
     return true;
 }
 
@@ -204,7 +204,7 @@ static void take_sample(struct storage_watch *watch, uint32_t slot, enum witness
         propose_availability(watch, target, verdict == HYSTERESIS_UP, witness);
 }
 
-/* ---- what the storage system says --------------------------------------------------------------------------------------- */
+/* ---- what the storage system says ---- */
 
 void storage_watch_told(struct storage_watch *watch, uint32_t slot, const char *trouble)
 {
@@ -229,7 +229,7 @@ void storage_watch_untold(struct storage_watch *watch, uint32_t slot)
     watch->targets[slot].trouble[0] = '\0';
 }
 
-/* ---- probes ----------------------------------------------------------------------------------------------------------- */
+/* ---- probes ---- */
 
 static void keep_detail(struct watched_target *watched, const struct worker_result *result)
 {
@@ -328,7 +328,7 @@ static void on_timer(void *data)
         if (target != NULL)
             look_at(watch, target);
         else
-            forget(&watch->targets[slot]);
+            forget_target(&watch->targets[slot]);
     }
 }
 
@@ -351,7 +351,7 @@ bool storage_watch_last_probe(const struct storage_watch *watch, const char *tar
     return watched->probed || watched->trouble[0] != '\0';
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 static void on_serving(void *context)
 {

@@ -98,7 +98,7 @@ static const struct fsm_node *node_of(const struct telemetry *telemetry, size_t 
     return node;
 }
 
-static void stranger(struct telemetry *telemetry, size_t source, const char *name)
+static void note_stranger(struct telemetry *telemetry, size_t source, const char *name)
 {
     struct view *view = &telemetry->views[source];
 
@@ -112,7 +112,7 @@ struct mark {
     uint64_t made; /* the slot may be another node's before the document's end */
 };
 
-static void touch(struct sources_taking *taking, const struct fsm_node *node)
+static void mark_node(struct sources_taking *taking, const struct fsm_node *node)
 {
     struct mark mark = {node->slot, node->made};
 
@@ -146,9 +146,9 @@ static void take_of_many(struct telemetry *telemetry, size_t source, const struc
             subject = sample->subject;
             node = node_of(telemetry, source, name);
             if (node != NULL && begins)
-                touch(taking, node);
+                mark_node(taking, node);
             else if (begins)
-                stranger(telemetry, source, name[0] != '\0' ? name : "(no name)");
+                note_stranger(telemetry, source, name[0] != '\0' ? name : "(no name)");
         }
         take_one(telemetry, source, node, sample);
     }
@@ -162,7 +162,7 @@ static void take_of_one(struct telemetry *telemetry, size_t source, const char *
     for (size_t i = taking->next; node != NULL && i < end; i++)
         take_one(telemetry, source, node, &samples->items[i]);
     if (node != NULL && end == samples->count)
-        touch(taking, node);
+        mark_node(taking, node);
 }
 
 /* Nodes are marked as heard when the whole document was taken: what is there at first sight is told
@@ -261,7 +261,7 @@ static void count_sights(struct telemetry *telemetry, size_t source)
 }
 
 /* Nothing was promised before every endpoint had its turn. */
-static bool settled(const struct telemetry *telemetry, const struct source_status *status)
+static bool has_settled(const struct telemetry *telemetry, const struct source_status *status)
 {
     return now_us(telemetry) - telemetry->configured_us >
            SOURCE_STALE_INTERVALS * status->interval_us;
@@ -273,7 +273,7 @@ static bool is_bad(const struct telemetry *telemetry, size_t source,
     const struct view *view = &telemetry->views[source];
 
     return !status->usable || status->failing > 0 || view->sights[NODE_HEALTH_STALE] > 0 ||
-           (settled(telemetry, status) && view->sights[NODE_HEALTH_BLIND] > 0);
+           (has_settled(telemetry, status) && view->sights[NODE_HEALTH_BLIND] > 0);
 }
 
 static void log_change(struct telemetry *telemetry, size_t source,
@@ -301,7 +301,7 @@ static void log_change(struct telemetry *telemetry, size_t source,
                  status->name, status->endpoints);
 }
 
-static void look(void *data)
+static void look_around(void *data)
 {
     struct telemetry *telemetry = data;
 
@@ -380,7 +380,7 @@ void telemetry_configure(struct telemetry *telemetry, const struct config *confi
     headroom_restart(telemetry->headroom);
     sources_configure(telemetry->sources, config->telemetry, config->telemetry_count);
     set_pace(telemetry);
-    look(telemetry);
+    look_around(telemetry);
 }
 
 struct telemetry *telemetry_new(struct broker *broker)
@@ -392,7 +392,7 @@ struct telemetry *telemetry_new(struct broker *broker)
     telemetry->broker = broker;
     telemetry->headroom = headroom_new(broker);
     telemetry->sources = sources_new(broker->loop, &broker->clock, &broker->random, &hooks);
-    telemetry->timer = broker->clock.timer_new(broker->clock.context, look, telemetry);
+    telemetry->timer = broker->clock.timer_new(broker->clock.context, look_around, telemetry);
     telemetry->observer =
         (struct replica_observer){.context = telemetry, .serving = on_role, .not_serving = on_role};
     replica_observe(broker->replica, &telemetry->observer);
@@ -444,7 +444,7 @@ void telemetry_warnings(const struct telemetry *telemetry, struct scratch *scrat
             take(context, scratch_printf(scratch, "telemetry source %s: %s", status.name,
                                          headroom_problem(telemetry->headroom, i)));
         if (view->sights[NODE_HEALTH_STALE] > 0 ||
-            (settled(telemetry, &status) && view->sights[NODE_HEALTH_BLIND] > 0))
+            (has_settled(telemetry, &status) && view->sights[NODE_HEALTH_BLIND] > 0))
             take(context,
                  scratch_printf(scratch,
                                 "telemetry source %s is silent about %" PRIu32

@@ -197,7 +197,7 @@ static struct backup_content *content_new(const struct backup_take *take, struct
 
 /* ---- on the loop ---- */
 
-static void exported(void *context, int status, uint64_t size_bytes, const struct err *err)
+static void state_exported(void *context, int status, uint64_t size_bytes, const struct err *err)
 {
     struct backup_take *take = context;
     struct export_call *call = take->call;
@@ -220,7 +220,7 @@ static int start_content(struct backup_take *take, struct err *err)
         .data_dir = broker->config->data_dir,
         .room_bytes = BACKUP_ROOM_BYTES + 2 * backup_size_last,
         .source = {content, content_fill, content_write, content_release},
-        .done = exported,
+        .done = state_exported,
         .context = take,
     };
 

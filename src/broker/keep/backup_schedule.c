@@ -50,7 +50,7 @@ static void wait_ms(struct backup_schedule *schedule, uint64_t ms)
         schedule->broker->clock.timer_start(schedule->timer, ms * 1000);
 }
 
-static void failed(struct backup_schedule *schedule, const char *text)
+static void schedule_failed(struct backup_schedule *schedule, const char *text)
 {
     uint64_t retry_ms = interval_ms(schedule) / 4, now_ms = broker_monotonic_ms(schedule->broker);
 
@@ -67,7 +67,7 @@ static void failed(struct backup_schedule *schedule, const char *text)
     wait_ms(schedule, retry_ms < BACKUP_SCHEDULE_RETRY_MS ? retry_ms : BACKUP_SCHEDULE_RETRY_MS);
 }
 
-static void succeeded(struct backup_schedule *schedule, const struct worker_result *result)
+static void schedule_succeeded(struct backup_schedule *schedule, const struct worker_result *result)
 {
     struct broker *broker = schedule->broker;
     uint64_t took_ms = broker_monotonic_ms(broker) - schedule->begun_ms;
@@ -103,9 +103,9 @@ static void on_copied(void *data, const struct worker_result *result)
     if (result->cancelled)
         return;
     if (result->exit_code == WORKER_EXIT_OK && !result->timed_out && !result->unkillable)
-        succeeded(schedule, result);
+        schedule_succeeded(schedule, result);
     else
-        failed(schedule, result->error);
+        schedule_failed(schedule, result->error);
 }
 
 /* ckpt-CLUSTER@5f0c71aa-20261120T143005Z-e1-i918233.ckptbackup: names sort by age, and the @, which
@@ -159,20 +159,20 @@ static void copy_out(struct backup_schedule *schedule, struct export_call *file)
     schedule->copying = NULL;
     export_close(file);
     free(copying);
-    failed(schedule, err.text);
+    schedule_failed(schedule, err.text);
 }
 
 /* ---- making it ---- */
 
-static void taken(void *context, struct export_call *file, uint64_t size_bytes,
-                  const struct err *err)
+static void file_taken(void *context, struct export_call *file, uint64_t size_bytes,
+                       const struct err *err)
 {
     struct backup_schedule *schedule = context;
 
     (void)size_bytes;
     schedule->take = NULL;
     if (file == NULL)
-        failed(schedule, err->text);
+        schedule_failed(schedule, err->text);
     else
         copy_out(schedule, file);
 }
@@ -188,7 +188,7 @@ static void on_timer(void *data)
         return;
     }
     schedule->begun_ms = broker_monotonic_ms(schedule->broker);
-    schedule->take = backup_take(schedule->broker, true, taken, schedule);
+    schedule->take = backup_take(schedule->broker, true, file_taken, schedule);
 }
 
 static void on_serving(void *context)

@@ -44,14 +44,14 @@ struct collection {
 
 static void next_folder(struct collector *collector);
 
-static void rest(struct collector *collector)
+static void rest_awhile(struct collector *collector)
 {
     if (collector->serving)
         collector->broker->clock.timer_start(collector->timer,
                                              (uint64_t)COLLECTOR_INTERVAL_MS * 1000);
 }
 
-/* ---- what was removed ------------------------------------------------------------------------------------------------- */
+/* ---- what was removed ---- */
 
 static void on_collected(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
@@ -60,7 +60,7 @@ static void on_collected(void *data, const struct err *failed, const struct fsm_
     (void)failed; /* they are listed again, and trying them again is harmless */
     (void)outcome;
     collector->proposing = false;
-    rest(collector);
+    rest_awhile(collector);
 }
 
 static void propose_collected(struct collector *collector)
@@ -86,10 +86,10 @@ static void finish_look(struct collector *collector)
     if (collector->done_count + collector->failed_count > 0)
         propose_collected(collector);
     else
-        rest(collector);
+        rest_awhile(collector);
 }
 
-/* ---- one folder after the other --------------------------------------------------------------------------------------- */
+/* ---- one folder after the other ---- */
 
 /* The text of a path may hold any bytes, a message only characters. The end of a long text is the
  * cause. */
@@ -204,7 +204,7 @@ static void on_timer(void *data)
     if (!collector->serving)
         return;
     if (collector->running != NULL || collector->proposing) {
-        rest(collector);
+        rest_awhile(collector);
         return;
     }
     collector->id_count = fsm_collectable(replica_fsm(collector->broker->replica),
@@ -218,14 +218,14 @@ static void on_timer(void *data)
     next_folder(collector);
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 static void on_serving(void *context)
 {
     struct collector *collector = context;
 
     collector->serving = true;
-    rest(collector);
+    rest_awhile(collector);
 }
 
 static void on_not_serving(void *context)

@@ -2,6 +2,12 @@
  *
  * Flow     batch_append() writes one element of ckpt.log.v1.Entry.commands behind the others;
  *          nothing is encoded twice. batch_outcome() and batch_fail() tell the waiters.
+ * Pace     While up to REPLICA_ENTRIES_IN_FLIGHT entries are on their way, commands that arrive
+ *          collect here, and the next entry takes all of them. The flush runs one turn of the loop
+ *          after the first command, so that requests that were read from one socket in one go share
+ *          an entry; REPLICA_ENTRY_EARLY of them go at once, so that disks and followers work while
+ *          the rest is read. A command is packed once, straight behind the others, and its size is
+ *          counted once: validation gets it.
  * Shapes   heap; owned by the replica, in its queue until proposed. At most REPLICA_ENTRY_COMMANDS
  *          commands and REPLICA_ENTRY_BYTES bytes.
  */

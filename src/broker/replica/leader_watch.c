@@ -32,7 +32,7 @@ struct leader_watch {
 _Static_assert((int)LEADER_WATCH_ANSWER_MS > (int)REPLICA_CATCH_UP_MS + (int)REPLICA_TRANSFER_MS,
                "by then a hand-over has ended");
 
-static void since(uint64_t *since_ms, bool is_so, uint64_t now_ms)
+static void keep_since(uint64_t *since_ms, bool is_so, uint64_t now_ms)
 {
     if (!is_so)
         *since_ms = 0;
@@ -59,7 +59,8 @@ static void handed_over(void *data, const struct err *failed, const struct fsm_o
 }
 
 /* Somebody is asked now: the next one not before a while, longer each time. */
-static void asked(struct leader_watch *watch, struct leader_watch_pause *pause, uint64_t now_ms)
+static void note_asked(struct leader_watch *watch, struct leader_watch_pause *pause,
+                       uint64_t now_ms)
 {
     if (pause->asked_ms == 0 || now_ms - pause->asked_ms >= 2 * LEADER_WATCH_RETRY_MAX_MS)
         pause->retry_ms = LEADER_WATCH_RETRY_MS;
@@ -80,7 +81,7 @@ static bool hand_over(struct leader_watch *watch, struct leader_watch_pause *pau
 
     if (watch->handing_over || (pause->asked_ms != 0 && now_ms - pause->asked_ms < pause->retry_ms))
         return false;
-    asked(watch, pause, now_ms);
+    note_asked(watch, pause, now_ms);
     log_warning("transfer", "reason=%s member=%" PRIu64 " text=\"another member is asked to lead\"",
                 why, member_id);
     if (replica_serving(replica)) {
@@ -97,7 +98,7 @@ static void give_up(struct leader_watch *watch, const char *why, uint64_t now_ms
 {
     struct err err;
 
-    asked(watch, &watch->needed, now_ms);
+    note_asked(watch, &watch->needed, now_ms);
     watch->in_vain = 0;
     log_warning("step_down",
                 "reason=%s text=\"nobody took over: this member gives up leading, so that another "
@@ -158,7 +159,7 @@ static void look_at_clock(struct leader_watch *watch, uint64_t now_ms)
     struct replica_clock clock;
 
     replica_clock_get(replica, &clock);
-    since(&watch->clock_off_since_ms, clock.off, now_ms);
+    keep_since(&watch->clock_off_since_ms, clock.off, now_ms);
     if (!changed)
         return;
     replica_set_reluctant(replica, clock.off);
@@ -203,10 +204,10 @@ static void look_at(struct leader_watch *watch, uint64_t now_ms)
     look_at_clock(watch, now_ms);
     replica_get_status(replica, &status);
     leads = status.role == CONSENSUS_LEADER;
-    since(&watch->leading_since_ms, leads, now_ms);
-    since(&watch->serving_since_ms, leads && replica_serving(replica), now_ms);
+    keep_since(&watch->leading_since_ms, leads, now_ms);
+    keep_since(&watch->serving_since_ms, leads && replica_serving(replica), now_ms);
     preferred = watch->serving_since_ms != 0 ? preferred_of(watch, &status) : NULL;
-    since(&watch->preferred_since_ms, preferred != NULL, now_ms);
+    keep_since(&watch->preferred_since_ms, preferred != NULL, now_ms);
     stuck = evaluator_stuck(watch, now_ms);
     late = watch->serving_since_ms == 0 &&
            for_long(watch->leading_since_ms, now_ms, LEADER_WATCH_READY_MS);
@@ -225,7 +226,7 @@ static void look_at(struct leader_watch *watch, uint64_t now_ms)
         (void)hand_over(watch, &watch->offered, preferred->id, "preferred_leader", now_ms);
 }
 
-static void look(void *data)
+static void on_timer(void *data)
 {
     struct leader_watch *watch = data;
 
@@ -239,7 +240,7 @@ struct leader_watch *leader_watch_new(struct broker *broker)
 
     CHECK(broker->replica != NULL);
     watch->broker = broker;
-    watch->timer = broker->clock.timer_new(broker->clock.context, look, watch);
+    watch->timer = broker->clock.timer_new(broker->clock.context, on_timer, watch);
     broker->clock.timer_start(watch->timer, 0);
     return watch;
 }

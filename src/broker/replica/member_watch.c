@@ -165,7 +165,7 @@ static bool in_use(const struct consensus_status *status, uint64_t id)
     return id == status->member_id;
 }
 
-static void compare(struct member_watch *watch)
+static void compare_members(struct member_watch *watch)
 {
     struct replica *replica = watch->broker->replica;
     const struct fsm *fsm = replica_fsm(replica);
@@ -230,11 +230,11 @@ static void foreign_tell(struct member_watch *watch)
 
 /* ---- life ---- */
 
-static void look(void *data)
+static void on_timer(void *data)
 {
     struct member_watch *watch = data;
 
-    compare(watch);
+    compare_members(watch);
     foreign_tell(watch);
     watch->broker->clock.timer_start(watch->timer, MEMBER_WATCH_MS * UINT64_C(1000));
 }
@@ -247,7 +247,7 @@ static void look_soon(void *context)
     watch->broker->clock.timer_start(watch->timer, 0);
 }
 
-static void applied(void *context)
+static void on_applied(void *context)
 {
     book_tell(context);
 }
@@ -258,10 +258,10 @@ struct member_watch *member_watch_new(struct broker *broker)
 
     CHECK(broker->replica != NULL);
     watch->broker = broker;
-    watch->timer = broker->clock.timer_new(broker->clock.context, look, watch);
+    watch->timer = broker->clock.timer_new(broker->clock.context, on_timer, watch);
     broker->clock.timer_start(watch->timer, 0);
     watch->observer.context = watch;
-    watch->observer.applied = applied;
+    watch->observer.applied = on_applied;
     watch->observer.serving = look_soon;
     watch->observer.members_changed = look_soon;
     replica_observe(broker->replica, &watch->observer);

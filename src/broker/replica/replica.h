@@ -1,14 +1,20 @@
-/* Joins consensus, state machine and callers: the only file that knows both raft/ and fsm/.
+/* Joins consensus, state machine and callers: the only file of a running member that knows both
+ * raft/ and fsm/.
  *
  * Flow     replica_propose() validates a command, stamps it with the wall clock, and batches it
  *          with others that arrive while entries are in flight into one log entry; when that is
  *          applied here, done() gets the command's outcome. Duties of the leader (evaluator,
  *          dispatcher, ticker, storage watch, collector) are observers.
+ * Leader   A new leader's first entry is its own: ClusterInit while the cluster is uninitialised,
+ *          NewEpoch after a restore or recovery, then LeaderElected and MemberFacts. Requests that
+ *          arrive before that entry is applied wait for it, and nothing is served before: only then
+ *          does this member know that it has applied all that was ever acknowledged.
  * Shapes   one per process. At most REPLICA_WAITING_MAX commands wait; one more is ERR_FULL
  *          (RESOURCE_EXHAUSTED to the caller).
- * Errors   done() with an error means: not applied as far as this member knows. ERR_UNAVAILABLE and
- *          ERR_FULL: certainly not applied. ERR_TIMEOUT: leadership was lost, it may still commit;
- *          a retry with the same request id tells.
+ * Errors   The fate of a command is one of three. An outcome means that it was applied, or refused
+ *          by the state, which is the same on every member. ERR_UNAVAILABLE and ERR_FULL mean that
+ *          it was certainly not applied. ERR_TIMEOUT means that leadership was lost while it was
+ *          on its way, and it may still commit: a retry with the same request id tells.
  */
 #ifndef CKPT_BROKER_REPLICA_H
 #define CKPT_BROKER_REPLICA_H

@@ -12,21 +12,22 @@ static state_clock_lead lead_of(uint64_t monotonic_us, uint64_t ms)
     return (state_clock_lead)ms - (state_clock_lead)(monotonic_us / 1000);
 }
 
-static uint64_t at(state_clock_lead lead_ms, uint64_t monotonic_us)
+static uint64_t clock_at(state_clock_lead lead_ms, uint64_t monotonic_us)
 {
     state_clock_lead ms = lead_ms + (state_clock_lead)(monotonic_us / 1000);
 
     return ms < 0 ? 0 : (uint64_t)ms;
 }
 
-static state_clock_lead nearest(const struct state_clock_range *range, state_clock_lead lead_ms)
+static state_clock_lead find_nearest(const struct state_clock_range *range,
+                                     state_clock_lead lead_ms)
 {
     if (lead_ms < range->from_ms)
         return range->from_ms;
     return lead_ms > range->to_ms ? range->to_ms : lead_ms;
 }
 
-static void anchor(struct state_clock *clock, uint64_t monotonic_us, uint64_t ms)
+static void set_anchor(struct state_clock *clock, uint64_t monotonic_us, uint64_t ms)
 {
     clock->anchor_us = monotonic_us;
     clock->anchor_ms = ms;
@@ -38,13 +39,13 @@ static void anchor(struct state_clock *clock, uint64_t monotonic_us, uint64_t ms
 static uint64_t first_now(struct state_clock *clock, uint64_t monotonic_us, uint64_t wall_ms,
                           uint64_t state_ms)
 {
-    uint64_t now_ms = clock->looked ? at(clock->right.from_ms, monotonic_us) : wall_ms;
+    uint64_t now_ms = clock->looked ? clock_at(clock->right.from_ms, monotonic_us) : wall_ms;
 
     if (now_ms < state_ms)
         now_ms = state_ms;
     if (!clock->leads)
         return now_ms;
-    anchor(clock, monotonic_us, now_ms);
+    set_anchor(clock, monotonic_us, now_ms);
     clock->settled |= clock->agreed;
     return now_ms;
 }
@@ -59,7 +60,7 @@ uint64_t state_clock_now(struct state_clock *clock, uint64_t monotonic_us, uint6
     elapsed_ms = (monotonic_us - clock->anchor_us) / 1000;
     lean_ms = elapsed_ms / STATE_CLOCK_SLEW;
     now_ms = clock->anchor_ms + elapsed_ms;
-    right_ms = at(nearest(&clock->right, lead_of(monotonic_us, now_ms)), monotonic_us);
+    right_ms = clock_at(find_nearest(&clock->right, lead_of(monotonic_us, now_ms)), monotonic_us);
     if (clock->leads && clock->agreed && !clock->settled) {
         clock->settled = true;
         lean_ms = right_ms > now_ms ? right_ms - now_ms : lean_ms;
@@ -74,7 +75,7 @@ uint64_t state_clock_now(struct state_clock *clock, uint64_t monotonic_us, uint6
         now_ms = state_ms;
     else if (elapsed_ms < STATE_CLOCK_SAMPLE_US / 1000)
         return now_ms; /* anchors that are close together would round the lean away */
-    anchor(clock, monotonic_us, now_ms);
+    set_anchor(clock, monotonic_us, now_ms);
     return now_ms;
 }
 
@@ -93,7 +94,7 @@ static bool is_fresh(uint64_t heard_us, uint64_t monotonic_us)
     return monotonic_us - heard_us < STATE_CLOCK_FRESH_US;
 }
 
-static bool counts(const struct state_clock_wall *wall, uint64_t monotonic_us)
+static bool is_counted(const struct state_clock_wall *wall, uint64_t monotonic_us)
 {
     return wall->heard && is_fresh(wall->heard_us, monotonic_us);
 }
@@ -116,7 +117,7 @@ static size_t leads_now(const struct state_clock *clock, uint64_t monotonic_us,
 
     for (size_t i = 0; i < STATE_CLOCK_MEMBERS_MAX; i++) {
         const struct state_clock_wall *wall = &clock->walls[i];
-        if (wall->member_id != voters->self_id && counts(wall, monotonic_us) &&
+        if (wall->member_id != voters->self_id && is_counted(wall, monotonic_us) &&
             is_voter(voters, wall->member_id))
             sort_in(leads, &count, wall->lead_ms);
     }
@@ -137,7 +138,7 @@ static bool majority_agrees(const struct state_clock_range *right, const state_c
 }
 
 /* Two looks that differ may be one of words that came late. True: `off` is another one now. */
-static bool judge(struct state_clock *clock)
+static bool judge_clocks(struct state_clock *clock)
 {
     int64_t off_ms = clock->offset_ms < 0 ? -clock->offset_ms : clock->offset_ms;
     bool off = off_ms > (clock->off ? STATE_CLOCK_OFF_MS / 2 : STATE_CLOCK_OFF_MS);
@@ -172,11 +173,11 @@ bool state_clock_look(struct state_clock *clock, uint64_t monotonic_us, uint64_t
         clock->judged = clock->right;
     else
         return false; /* nobody says what is right: what was found before stands */
-    clock->offset_ms = own_ms - nearest(&clock->judged, own_ms);
+    clock->offset_ms = own_ms - find_nearest(&clock->judged, own_ms);
     if (!due)
         return false;
     clock->looked_us = monotonic_us;
-    return judge(clock);
+    return judge_clocks(clock);
 }
 
 bool state_clock_offset(const struct state_clock *clock, uint64_t monotonic_us, uint64_t member_id,
@@ -184,9 +185,9 @@ bool state_clock_offset(const struct state_clock *clock, uint64_t monotonic_us, 
 {
     for (size_t i = 0; i < STATE_CLOCK_MEMBERS_MAX; i++) {
         const struct state_clock_wall *wall = &clock->walls[i];
-        if (wall->member_id != member_id || !counts(wall, monotonic_us) || !clock->leads)
+        if (wall->member_id != member_id || !is_counted(wall, monotonic_us) || !clock->leads)
             continue;
-        *ret_offset_ms = wall->lead_ms - nearest(&clock->judged, wall->lead_ms);
+        *ret_offset_ms = wall->lead_ms - find_nearest(&clock->judged, wall->lead_ms);
         return true;
     }
     return false;
@@ -211,8 +212,8 @@ size_t state_clock_say(const struct state_clock *clock, uint64_t to, uint64_t mo
     bytes[0] = (clock->settled ? SAID_SETTLED : 0) | (clock->leads ? SAID_LEADS : 0);
     bytes_put(bytes + 1, wall_ms, 8);
     bytes_put(bytes + 9, now_ms, 8);
-    bytes_put(bytes + 17, at(clock->judged.from_ms, monotonic_us), 8);
-    bytes_put(bytes + 25, at(clock->judged.to_ms, monotonic_us), 8);
+    bytes_put(bytes + 17, clock_at(clock->judged.from_ms, monotonic_us), 8);
+    bytes_put(bytes + 25, clock_at(clock->judged.to_ms, monotonic_us), 8);
     bytes_put(bytes + 33, monotonic_us, 8);
     bytes_put(bytes + 41, wall == NULL ? 0 : wall->stamp_us, 8);
     bytes_put(bytes + 49, wall == NULL ? 0 : monotonic_us - wall->came_us, 8);
@@ -254,7 +255,7 @@ static void hear_leader(struct state_clock *clock, uint64_t monotonic_us, const 
     clock->told_us = monotonic_us;
     clock->told_right = (struct state_clock_range){lead_of(monotonic_us, bytes_get(bytes + 17, 8)),
                                                    lead_of(monotonic_us, bytes_get(bytes + 25, 8))};
-    anchor(clock, monotonic_us, bytes_get(bytes + 9, 8));
+    set_anchor(clock, monotonic_us, bytes_get(bytes + 9, 8));
 }
 
 void state_clock_hear(struct state_clock *clock, uint64_t monotonic_us, uint64_t member_id,

@@ -38,7 +38,7 @@ static void propose_tick(struct ticker *ticker)
 
 /* Sets the timer to the earliest deadline. With none the timer rests: an idle cluster writes
  * nothing. */
-static void arm(struct ticker *ticker)
+static void arm_timer(struct ticker *ticker)
 {
     uint64_t deadline_ms, delay_ms;
 
@@ -63,7 +63,7 @@ static void on_ticked(void *data, const struct err *failed, const struct fsm_out
     (void)outcome;
     ticker->in_flight = false;
     ticker->just_ticked = true;
-    arm(ticker);
+    arm_timer(ticker);
 }
 
 static void on_timer(void *data)
@@ -78,7 +78,7 @@ static void on_timer(void *data)
         ticker_delay_ms(deadline_ms, replica_state_ms(ticker->broker->replica)) == 0)
         propose_tick(ticker);
     else
-        arm(ticker);
+        arm_timer(ticker);
 }
 
 static void on_serving(void *context)
@@ -86,7 +86,7 @@ static void on_serving(void *context)
     struct ticker *ticker = context;
 
     ticker->serving = true;
-    arm(ticker);
+    arm_timer(ticker);
 }
 
 static void on_not_serving(void *context)
@@ -99,7 +99,7 @@ static void on_not_serving(void *context)
 
 static void on_applied(void *context)
 {
-    arm(context);
+    arm_timer(context);
 }
 
 struct ticker *ticker_new(struct broker *broker)
