@@ -254,7 +254,7 @@ int run_status(int argc, char **argv)
 {
     Ckpt__V1__ListOwnJobsRequest request = CKPT__V1__LIST_OWN_JOBS_REQUEST__INIT;
     Ckpt__V1__ListOwnJobsReply *reply = NULL;
-    struct status_options options;
+    struct status_options options = {0};
     struct run_answer answer;
     struct buf bytes;
     int code = parse(argc, argv, &options);
