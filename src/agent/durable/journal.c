@@ -135,7 +135,7 @@ int journal_rewrite(struct journal *journal, const struct buf *content, struct e
         disk->sync(file, err) != 0 || disk->rename(disk->context, temporary, final, err) != 0 ||
         disk->sync_dir(disk->context, journal->folder, err) != 0) {
         disk->close(file);
-        return -1;
+        return err_wrap(err, "%s", temporary);
     }
     disk->close(journal->file);
     journal->file = file;
@@ -264,7 +264,7 @@ int journal_append(struct journal *journal, const uint8_t *body, size_t length, 
     if (result == 0)
         journal->bytes += frame.length;
     buf_close(&frame);
-    return result;
+    return result == 0 ? 0 : err_wrap(err, "%s/journal", journal->folder);
 }
 
 size_t journal_bytes(const struct journal *journal)

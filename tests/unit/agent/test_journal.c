@@ -302,9 +302,36 @@ static void what_was_read_is_on_the_disk_before_more_is_appended(void **state)
     }
 }
 
+/* Its operator hears which disk to free. */
+static void a_full_disk_is_told_with_the_file(void **state)
+{
+    const uint8_t more[100] = {77};
+    struct sim *sim = sim_new(1);
+    struct disk_ops memory;
+    struct journal *journal;
+    struct seen seen = {0};
+    struct buf content;
+    struct err err = {0};
+
+    (void)state;
+    sim_node_disk(sim, 0, &memory);
+    assert_int_equal(journal_open(&memory, "/j", see, &seen, &journal, &err), 0);
+    content_of_records(&content);
+    sim_disk_fill(sim, 0, 0, false, true);
+    assert_int_equal(journal_append(journal, more, sizeof(more), &err), -1);
+    assert_int_equal(err.code, ERR_FULL);
+    assert_contains(err.text, "/j/journal: ");
+    assert_int_equal(journal_rewrite(journal, &content, &err), -1);
+    assert_contains(err.text, "/j/journal.new");
+    journal_close(journal);
+    buf_close(&content);
+    sim_free(sim);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_full_disk_is_told_with_the_file),
         cmocka_unit_test_setup_teardown(records_come_back_in_order, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(torn_tail_is_cut_at_each_byte, make_folder, remove_folder),
         cmocka_unit_test(tail_of_zeros_is_cut),
