@@ -10,7 +10,7 @@
 #include "src/cli/whatif_history.h"
 #include "src/whatif/whatif.h"
 
-/* ---- what to simulate -------------------------------------------------------------------------------------------------- */
+/* ---- what to simulate ---- */
 
 static enum cli_exit usage_error(struct cli *cli, const char *text)
 {
@@ -84,7 +84,7 @@ static enum cli_exit choose_scenario(struct cli *cli, struct whatif_scenario *sc
     return apply_sets(cli, scenario);
 }
 
-/* ---- results ----------------------------------------------------------------------------------------------------------- */
+/* ---- results ---- */
 
 static json_t *row_json(const struct whatif_row *row)
 {

@@ -18,7 +18,8 @@ int document_load(const char *name, FILE *in, json_t **ret_json, struct err *err
 int document_parse(const char *name, const char *text, size_t length, json_t **ret_json,
                    struct err *err);
 
-/* One document, from its "---" on. What cannot be written is found as with any stream, by ferror(). */
+/* One document, from its "---" on. What cannot be written is found as with any stream, by
+ * ferror(). */
 void document_write(FILE *out, const json_t *json);
 
 #endif

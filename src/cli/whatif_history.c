@@ -27,7 +27,7 @@ enum { BUSY_PRESSURE_PPM = 500000 };
 
 enum { NODE_STATE_DOWN = 3 }; /* of the log */
 
-/* ---- jobs -------------------------------------------------------------------------------------------------------------- */
+/* ---- jobs ---- */
 
 static double window_s(const struct whatif_history_copy *copy, uint64_t at_ms)
 {
@@ -131,7 +131,7 @@ static enum cli_exit read_jobs(struct cli *cli, struct whatif_history_copy *copy
     return code;
 }
 
-/* ---- events ------------------------------------------------------------------------------------------------------------ */
+/* ---- events ---- */
 
 static bool stopped_by_others(const Ckpt__V1__Event *event, enum whatif_happening *ret_what)
 {
@@ -311,7 +311,7 @@ static bool on_event(struct cli *cli, void *data, const Ckpt__V1__Event *event)
     return true;
 }
 
-/* ---- all of it --------------------------------------------------------------------------------------------------------- */
+/* ---- all of it ---- */
 
 static enum cli_exit read_policy(struct cli *cli, struct whatif_scenario *scenario,
                                  uint64_t *ret_write_bytes_per_s)

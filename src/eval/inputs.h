@@ -30,7 +30,8 @@ enum {
 #undef X
 };
 
-/* "age_s gpus ... | cycle_s ... | gpus ...": the columns, the policy's numbers, those of the ledger of actions. */
+/* "age_s gpus ... | cycle_s ... | gpus ...": the columns, the policy's numbers, those of the ledger
+ * of actions. */
 const char *eval_input_names(void);
 
 void eval_row_take(const struct eval_view *view, size_t i, uint64_t ret_bits[EVAL_COLUMN_COUNT]);

@@ -29,7 +29,7 @@ static bool number_is_sane(double number)
     return number >= 0 && number < EVAL_NUMBER_MAX;
 }
 
-/* ---- hazard ------------------------------------------------------------------------------------------------------------ */
+/* ---- hazard ---- */
 
 void eval_hazard_init(struct eval_hazard *hazard, const struct eval_hazard_prior *prior)
 {
@@ -172,7 +172,7 @@ double eval_multiplier_decayed(double multiplier, double since_s, double half_li
     return 1 + (multiplier - 1) * exp2(-since_s / half_life_s);
 }
 
-/* ---- rates ------------------------------------------------------------------------------------------------------------- */
+/* ---- rates ---- */
 
 /* Pulled back to the prior as it forgets: after a long calm the rate is low, and after no
  * observation it is the prior's. */
@@ -205,7 +205,7 @@ double eval_rate_probability(double events_per_s, double horizon_s)
     return -expm1(-events_per_s * horizon_s);
 }
 
-/* ---- alarms ------------------------------------------------------------------------------------------------------------ */
+/* ---- alarms ---- */
 
 void eval_alarms_advance(struct eval_alarms *alarms, double seconds, double forget_s)
 {
@@ -289,7 +289,7 @@ bool eval_alarms_load(struct eval_alarms *alarms, const int64_t words[EVAL_ALARM
     return true;
 }
 
-/* ---- histories --------------------------------------------------------------------------------------------------------- */
+/* ---- histories ---- */
 
 void eval_history_note(struct eval_history *history, double observed)
 {
@@ -327,7 +327,7 @@ double eval_history_ratio(const struct eval_history *history, double predicted)
                : 1;
 }
 
-/* ---- success and stall ------------------------------------------------------------------------------------------------- */
+/* ---- success and stall ---- */
 
 void eval_success_note(struct eval_success *success, bool completed)
 {
@@ -353,7 +353,7 @@ void eval_stall_note(double *fraction, double stopped_s, double write_s)
     *fraction = *fraction >= 0 ? *fraction + STALL_WEIGHT * (observed - *fraction) : observed;
 }
 
-/* ---- from that to the model's inputs ----------------------------------------------------------------------------------- */
+/* ---- from that to the model's inputs ---- */
 
 double eval_measured_bandwidth(double size_bytes, double write_mean_s, double budget_bytes_per_s)
 {

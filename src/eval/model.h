@@ -207,7 +207,8 @@ bool eval_smallest_change_guarded(const struct eval_policy *policy, const struct
 void eval_change_apply(const struct eval_change *change, struct eval_view *view, size_t i);
 
 /* Writes in words the smallest single changes that flip job i's decision, separated by " | ", e.g.
- * "last-checkpoint age >= 3h11m (in 52m) | bandwidth >= 14.0 GB/s". Cuts at size. Alarms are held as they are. */
+ * "last-checkpoint age >= 3h11m (in 52m) | bandwidth >= 14.0 GB/s". Cuts at size. Alarms are held
+ * as they are. */
 void eval_flip_text(const struct eval_policy *policy, const struct eval_view *view, size_t i,
                     const struct eval_result *result, char *ret_text, size_t size);
 

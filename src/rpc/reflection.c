@@ -12,6 +12,12 @@
 #include "src/rpc/descriptors.h"
 #include "src/rpc/server_internal.h"
 
+/* The generated names are wider than a line. */
+#define REPLY_OF(kind)                                                                             \
+    GRPC__REFLECTION__V1ALPHA__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_##kind
+#define REQUEST_FOR(kind)                                                                          \
+    GRPC__REFLECTION__V1ALPHA__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_##kind
+
 enum { REFLECTION_SERVICES_MAX = 64, REFLECTION_BUFFERED_MAX_BYTES = 1 << 20 };
 
 typedef Grpc__Reflection__V1alpha__ServerReflectionRequest reflection_request;
@@ -42,8 +48,7 @@ static void reflection_error(struct rpc_call *call, reflection_response *respons
 
     error.error_code = status;
     error.error_message = (char *)(uintptr_t)text;
-    response->message_response_case =
-        GRPC__REFLECTION__V1ALPHA__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_ERROR_RESPONSE;
+    response->message_response_case = REPLY_OF(ERROR_RESPONSE);
     response->error_response = &error;
     reflection_respond(call, response);
 }
@@ -69,8 +74,7 @@ static void reflection_file(struct rpc_call *call, const struct rpc_reflection *
         bytes[i].len = span.length;
     }
     files.file_descriptor_proto = bytes;
-    response->message_response_case =
-        GRPC__REFLECTION__V1ALPHA__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_FILE_DESCRIPTOR_RESPONSE;
+    response->message_response_case = REPLY_OF(FILE_DESCRIPTOR_RESPONSE);
     response->file_descriptor_response = &files;
     reflection_respond(call, response);
 }
@@ -83,8 +87,7 @@ static void reflection_services(struct rpc_call *call, struct rpc_reflection *re
 
     services.n_service = reflection->services_count;
     services.service = reflection->service_list;
-    response->message_response_case =
-        GRPC__REFLECTION__V1ALPHA__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_LIST_SERVICES_RESPONSE;
+    response->message_response_case = REPLY_OF(LIST_SERVICES_RESPONSE);
     response->list_services_response = &services;
     reflection_respond(call, response);
 }
@@ -101,8 +104,7 @@ static void reflection_extensions(struct rpc_call *call, const struct rpc_reflec
         return;
     }
     numbers.base_type_name = type;
-    response->message_response_case =
-        GRPC__REFLECTION__V1ALPHA__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_ALL_EXTENSION_NUMBERS_RESPONSE;
+    response->message_response_case = REPLY_OF(ALL_EXTENSION_NUMBERS_RESPONSE);
     response->all_extension_numbers_response = &numbers;
     reflection_respond(call, response);
 }
@@ -116,22 +118,22 @@ static void reflection_answer(struct rpc_call *call, struct rpc_reflection *refl
     response.valid_host = request->host;
     response.original_request = request;
     switch ((int)request->message_request_case) {
-    case GRPC__REFLECTION__V1ALPHA__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_BY_FILENAME:
+    case REQUEST_FOR(FILE_BY_FILENAME):
         reflection_file(call, reflection, &response,
                         rpc_descriptors_find_file(descriptors, request->file_by_filename,
                                                   strlen(request->file_by_filename)));
         break;
-    case GRPC__REFLECTION__V1ALPHA__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_SYMBOL:
+    case REQUEST_FOR(FILE_CONTAINING_SYMBOL):
         reflection_file(call, reflection, &response,
                         rpc_descriptors_find_symbol(descriptors, request->file_containing_symbol));
         break;
-    case GRPC__REFLECTION__V1ALPHA__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_EXTENSION:
+    case REQUEST_FOR(FILE_CONTAINING_EXTENSION):
         reflection_error(call, &response, RPC_NOT_FOUND, "there are no extensions");
         break;
-    case GRPC__REFLECTION__V1ALPHA__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_ALL_EXTENSION_NUMBERS_OF_TYPE:
+    case REQUEST_FOR(ALL_EXTENSION_NUMBERS_OF_TYPE):
         reflection_extensions(call, reflection, &response, request->all_extension_numbers_of_type);
         break;
-    case GRPC__REFLECTION__V1ALPHA__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_LIST_SERVICES:
+    case REQUEST_FOR(LIST_SERVICES):
         reflection_services(call, reflection, &response);
         break;
     default:

@@ -23,7 +23,7 @@ struct http {
     uint64_t turn; /* of the loop, in which the library is run once */
 };
 
-/* ---- guests ----------------------------------------------------------------------------------------------------------- */
+/* ---- guests ---- */
 
 static void on_connection(void *context, struct MHD_Connection *connection, void **guest_of,
                           enum MHD_ConnectionNotificationCode code)
@@ -62,7 +62,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     connection_step(context, connection);
 }
 
-/* ---- answers ---------------------------------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 /* A connection that has asked for more before the first answer was sent would be answered in the
  * same turn of the loop, for as long as its buffer lasts: it gets one more, and is closed. */
@@ -188,7 +188,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     return queue_answer(http, connection, MHD_HTTP_METHOD_NOT_ALLOWED, HTTP_TEXT, &body);
 }
 
-/* ---- the loop --------------------------------------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 static void http_run(struct http *http);
 
@@ -218,7 +218,7 @@ static void http_run(struct http *http)
         uv_timer_stop(&http->timer);
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 static int parse_address(const char *address, struct sockaddr_storage *ret_address, struct err *err)
 {

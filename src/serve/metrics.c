@@ -77,7 +77,7 @@ static size_t bucket_of(const struct metric *metric, double value)
     return i;
 }
 
-/* ---- series ----------------------------------------------------------------------------------------------------------- */
+/* ---- series ---- */
 
 static bool series_matches(const struct series *series, const char *const labels[])
 {
@@ -233,7 +233,7 @@ double metrics_value(const struct metrics *metrics, size_t metric, const char *l
     return series != NULL ? series->value : 0;
 }
 
-/* ---- text ------------------------------------------------------------------------------------------------------------- */
+/* ---- text ---- */
 
 static void render_escaped(struct buf *text, const char *value, bool label)
 {
@@ -331,7 +331,7 @@ void metrics_render(struct metrics *metrics, struct buf *text)
         render_metric(text, &metrics->all[i]);
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 /* Series without labels exist from the start, so that a rate is known before the first event. */
 struct metrics *metrics_new(const struct metric_row *rows, size_t count,

@@ -25,7 +25,7 @@ double engine_read_s(const struct sim *sim, size_t job)
     return sim->world->jobs[job].size_bytes / sim->world->jobs[job].injection_bytes_per_s;
 }
 
-/* ---- counting ---------------------------------------------------------------------------------------------------------- */
+/* ---- counting ---- */
 
 static double job_speed(const struct sim *sim, const struct sim_job *job)
 {
@@ -111,7 +111,7 @@ static void job_restart(struct sim *sim, size_t job, double down_s)
     job_enter(sim, job, SIM_DOWN, sim->now_s + down_s + restart_s);
 }
 
-/* ---- writing ----------------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 void engine_begin_write(struct sim *sim, size_t job)
 {
@@ -180,7 +180,7 @@ static void complete_write(struct sim *sim, size_t job)
     rule_grant(sim);
 }
 
-/* ---- what happens to a job --------------------------------------------------------------------------------------------- */
+/* ---- what happens to a job ---- */
 
 /* What they announced has come, or another failure before it. */
 static void forget_alarms(struct sim_job *job, uint32_t node)
@@ -336,7 +336,7 @@ static void on_timer(struct sim *sim, size_t job)
         on_walltime(sim, job);
 }
 
-/* ---- time -------------------------------------------------------------------------------------------------------------- */
+/* ---- time ---- */
 
 static double next_timer_s(struct sim *sim)
 {

@@ -36,7 +36,7 @@ const char *whatif_rule_help(enum whatif_rule rule)
     return (size_t)rule < ARRAY_COUNT(texts) ? texts[rule] : "unknown";
 }
 
-/* ---- what every rule knows --------------------------------------------------------------------------------------------- */
+/* ---- what every rule knows ---- */
 
 static double stall_s(const struct sim *sim, size_t job)
 {
@@ -93,7 +93,7 @@ static void open_constants(struct sim *sim)
     }
 }
 
-/* ---- pacing ------------------------------------------------------------------------------------------------------------ */
+/* ---- pacing ---- */
 
 static bool rule_paces(const struct sim *sim)
 {
@@ -136,7 +136,7 @@ static void add_candidate(struct sim *sim, size_t job, double index, bool deadli
         .injection_bytes_per_s = sim->world->jobs[job].injection_bytes_per_s};
 }
 
-/* ---- the model --------------------------------------------------------------------------------------------------------- */
+/* ---- the model ---- */
 
 static bool sim_learns(const struct sim *sim)
 {
@@ -422,7 +422,7 @@ static void decide_model(struct sim *sim)
     }
 }
 
-/* ---- the others -------------------------------------------------------------------------------------------------------- */
+/* ---- the others ---- */
 
 static bool at_last_safe_slot(const struct sim *sim, size_t job)
 {
@@ -505,7 +505,7 @@ static void decide_oracle(struct sim *sim)
     }
 }
 
-/* ---- the interface ----------------------------------------------------------------------------------------------------- */
+/* ---- the interface ---- */
 
 void rule_open(struct sim *sim)
 {
