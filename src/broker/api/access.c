@@ -7,6 +7,7 @@
 #include "ckpt/v1/broker.pb-c.h"
 #include "src/base/check.h"
 
+/* "scheduler or operator": the kinds of a method, for a refusal. */
 static void name_kinds(unsigned kinds, char *text, size_t size)
 {
     size_t used = 0;
@@ -58,6 +59,8 @@ bool access_is_agent(const struct rpc_peer *peer, const char *node_id)
            identity.kind == TLS_AGENT && strcmp(identity.name, node_id) == 0;
 }
 
+/* A user's job may ask for so long to write its last checkpoint; more would hold nodes that others
+ * wait for. */
 enum { OWN_GRACE_MAX_MS = 600000 };
 
 /* The first field that an owner may not set so; NULL: none. */
@@ -94,6 +97,8 @@ static const char *own_wrong(const struct rpc_peer *peer, const Ckpt__V1__Alloca
     return NULL;
 }
 
+/* What is refused here would let a user's job stand above others': a class, a sensitivity, a
+ * vCluster's rights, or another owner's node. */
 bool access_own_allocation(const struct rpc_peer *peer, const ProtobufCMessage *message, char *text,
                            size_t size)
 {

@@ -17,11 +17,15 @@
 #include "src/rpc/server.h"
 #include "src/tls/identity.h"
 
+/* What is called, for the check and for the text of a refusal. */
 struct access_call {
     const char *path;
     unsigned roles; /* bits 1 << enum tls_kind: who may call it */
 };
 
+/* Whether the peer's certificate may call the method in this cluster. A peer of the unix socket
+ * counts as an operator: who may open its file is trusted like one. False: `text` says who asked,
+ * for what, and what it takes. */
 bool access_allowed(const char *cluster, const struct rpc_peer *peer,
                     const struct access_call *call, char *text, size_t size);
 /* Whether the peer may speak for this node: always without TLS. */

@@ -8,6 +8,7 @@
 
 #include "src/base/check.h"
 
+/* Most replies are small and are packed on the stack. */
 void answer_reply(struct rpc_call *call, const ProtobufCMessage *reply)
 {
     uint8_t small[512];
@@ -31,6 +32,7 @@ void answer_outcome(struct rpc_call *call, const struct fsm_outcome *outcome)
     rpc_call_finish(call, (enum rpc_status)fsm_status_grpc(outcome->status), text);
 }
 
+/* A refusal that did not come from the state, in the words of the catalogue all the same. */
 void answer_status(struct rpc_call *call, enum fsm_status status, uint64_t current, uint64_t limit)
 {
     struct fsm_outcome outcome;
@@ -99,6 +101,7 @@ static bool answer_leader(const struct broker *broker, struct answer_member *ret
            answer_find_member(broker, leader_id, ret_leader);
 }
 
+/* Clients follow the trailer without reading the text; people read the text. */
 void answer_not_leader(struct broker *broker, struct rpc_call *call)
 {
     struct answer_member leader = {NULL, ""};
@@ -118,6 +121,8 @@ void answer_not_leader(struct broker *broker, struct rpc_call *call)
     rpc_call_finish(call, RPC_UNAVAILABLE, text);
 }
 
+/* The fate of a command as gRPC tells it (replica.h, Errors). What clients may repeat without fear
+ * has a hint or a push-back; what they may not says OUTCOME_UNKNOWN. */
 void answer_failed(struct broker *broker, struct rpc_call *call, const struct err *failed)
 {
     char text[ANSWER_TEXT_BYTES];

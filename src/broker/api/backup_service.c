@@ -21,6 +21,8 @@ struct backup {
     uint64_t failures_unsaid; /* since then */
 };
 
+/* One backup on its way to a client. It is freed before its call is ended, so that a client which
+ * asks again at once finds room. */
 struct backup_call {
     struct backup *backup;
     struct rpc_call *call;
@@ -30,6 +32,7 @@ struct backup_call {
     uint64_t size_bytes, sent_bytes;
 };
 
+/* Ends what is under way: taking, or reading the file. The file has no name and is gone with it. */
 static void call_free(struct backup_call *call)
 {
     CHECK(call->backup->call_count > 0);
@@ -41,6 +44,7 @@ static void call_free(struct backup_call *call)
     free(call);
 }
 
+/* A piece of the file, or with sha256 the last message. False: the buffer is full. */
 static bool send_chunk(struct backup_call *call, const uint8_t *bytes, size_t length,
                        const char *sha256)
 {
@@ -61,6 +65,7 @@ static bool send_chunk(struct backup_call *call, const uint8_t *bytes, size_t le
     return more;
 }
 
+/* The digest goes last: it is of what was really sent. */
 static void call_finish(struct backup_call *call)
 {
     uint8_t digest[SHA256_BYTES];
@@ -89,6 +94,8 @@ static void failure_tell(struct backup *backup, const struct err *err)
     backup->failures_unsaid = 0;
 }
 
+/* ERR_FULL is another backup's turn or a full disk, ERR_EMPTY a member without a state; the client
+ * may try elsewhere. */
 static void call_fail(struct backup_call *call, const struct err *err)
 {
     struct rpc_call *rpc = call->call;
@@ -113,6 +120,8 @@ static void call_fail(struct backup_call *call, const struct err *err)
 static void got_piece(void *context, int status, const uint8_t *bytes, size_t length,
                       const struct err *err);
 
+/* One piece is read off the loop at a time, and the next when the client has room: a slow client
+ * holds a piece, not the file. */
 static void next_piece(struct backup_call *call)
 {
     if (call->sent_bytes == call->size_bytes)
@@ -138,6 +147,7 @@ static void got_piece(void *context, int status, const uint8_t *bytes, size_t le
         next_piece(call);
 }
 
+/* The file is complete on this member's disk. */
 static void file_taken(void *context, struct export_call *file, uint64_t size_bytes,
                        const struct err *err)
 {
@@ -186,6 +196,7 @@ static void on_message(struct rpc_call *rpc, void *data, const uint8_t *bytes, s
 }
 _Static_assert(BACKUP_CALLS_MAX == 4, "the refusal names it");
 
+/* Before the file is there the buffer is empty anyway. */
 static void on_writable(struct rpc_call *rpc, void *data)
 {
     struct backup_call *call = rpc_call_data(rpc);

@@ -1,4 +1,7 @@
-/* The way of a request through the table of methods. See service.h. */
+/* The way of a request through the table of methods. See service.h. A call begins in
+ * service_on_message(): decoding, texts, rights. request_start() then takes the way of its kind.
+ * All ways end in request_end(): at once (an answer that is made here), after the commit
+ * (mutation_done), or after the turn of the call has come (request_answer). */
 #include "src/broker/api/service.h"
 
 #include <stdio.h>
@@ -42,6 +45,8 @@ static const char *const service_leader_names[] = {"quis.RaftLeader", "ckpt.v1.B
 
 /* ---- memory of a message ---- */
 
+/* protobuf-c's allocator over the service's own block. What does not fit comes from the heap and is
+ * counted, so that message_free() knows whether there is anything to free. */
 static void *memory_take(void *data, size_t size)
 {
     struct service_memory *memory = data;
@@ -67,6 +72,7 @@ static void memory_give(void *data, void *block)
     free(block);
 }
 
+/* The allocator is made for each use: it is three pointers. */
 static ProtobufCAllocator memory_allocator(struct service_memory *memory)
 {
     return (ProtobufCAllocator){memory_take, memory_give, memory};
@@ -86,6 +92,8 @@ static ProtobufCMessage *message_unpack(struct service_method *state, const uint
                  : protobuf_c_message_unpack(state->method->type, NULL, length, bytes);
 }
 
+/* A mutation's message that fits needs no freeing: the next one takes the block from the
+ * beginning. */
 static void message_free(struct service_method *state, ProtobufCMessage *message)
 {
     struct service_memory *memory = &state->service->memory;
@@ -99,6 +107,7 @@ static void message_free(struct service_method *state, ProtobufCMessage *message
 
 /* ---- one request ---- */
 
+/* The call knows its request, so that the server's callbacks find it. */
 static struct request *request_new(struct service_method *state, struct rpc_call *call,
                                    ProtobufCMessage *message)
 {
@@ -121,6 +130,8 @@ static void request_stand_in_line(struct request *request)
     rpc_call_want_writable(request->call);
 }
 
+/* The turn of a read has come. A linearizable read was confirmed some turns ago: a member that has
+ * lost its leadership since then refuses, since another one may have gone on. */
 static void request_answer(struct request *request)
 {
     const bool confirmed = !request->stale && request->method->kind == METHOD_READ;
@@ -154,6 +165,7 @@ static void read_done(void *data, const struct err *failed, const struct fsm_out
     }
 }
 
+/* The reply of every mutation that has none of its own. */
 static void reply_mutation(struct rpc_call *call, const struct fsm_outcome *outcome)
 {
     Ckpt__V1__MutationReply reply = CKPT__V1__MUTATION_REPLY__INIT;
@@ -164,6 +176,7 @@ static void reply_mutation(struct rpc_call *call, const struct fsm_outcome *outc
     answer_reply(call, &reply.base);
 }
 
+/* The outcome counts whether or not the client is still there: the command was applied. */
 static void mutation_done(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
     struct request *request = data;
@@ -184,6 +197,9 @@ static void mutation_done(void *data, const struct err *failed, const struct fsm
     request_end(request);
 }
 
+/* The command's body is the request itself, or what fill() makes of it. A mutation without a
+ * request id is refused, since nobody could ask for its outcome after a lost answer; unknown fields
+ * are refused, since they would enter the log unread. */
 static void request_mutate(struct service_method *state, struct request *request)
 {
     const struct method *method = state->method;
@@ -212,6 +228,7 @@ static void request_mutate(struct service_method *state, struct request *request
     message_free(state, message);
 }
 
+/* A stale read needs no leader: it is answered in its turn from what this member has. */
 static void request_read(struct service_method *state, struct request *request)
 {
     request->stale = state->stale_offset != SIZE_MAX &&
@@ -225,6 +242,7 @@ static void request_read(struct service_method *state, struct request *request)
     }
 }
 
+/* One way for each kind of method (service.h). */
 static void request_start(struct service_method *state, struct request *request)
 {
     switch (state->method->kind) {
@@ -287,12 +305,15 @@ static void service_on_message(struct rpc_call *call, void *data, const uint8_t 
     request_start(state, request_new(state, call, message));
 }
 
+/* Only reads ask for it: it is the call's turn. */
 static void service_on_writable(struct rpc_call *call, void *data)
 {
     (void)data;
     request_answer(rpc_call_data(call));
 }
 
+/* A request that waits in line belongs to its call alone. Any other one is still held by the
+ * replica and ends when that answers. */
 static void service_on_cancel(struct rpc_call *call, void *data)
 {
     struct request *request = rpc_call_data(call);
@@ -307,6 +328,7 @@ static void service_on_cancel(struct rpc_call *call, void *data)
 
 /* ---- life ---- */
 
+/* Load balancers and clients ask the health of these names to find the leader. */
 static void service_set_leader_health(struct service *service, bool serving)
 {
     if (service->broker->rpc == NULL)
@@ -325,6 +347,7 @@ static void service_not_serving(void *context)
     service_set_leader_health(context, false);
 }
 
+/* SIZE_MAX: requests of this type have no such field. */
 static size_t service_field_offset(const ProtobufCMessageDescriptor *type, const char *name)
 {
     const ProtobufCFieldDescriptor *field =
@@ -333,6 +356,8 @@ static size_t service_field_offset(const ProtobufCMessageDescriptor *type, const
     return field == NULL ? SIZE_MAX : field->offset;
 }
 
+/* The checks find a row that lacks what its kind needs when the program starts, not when somebody
+ * calls. */
 static void service_add(struct service *service, const struct method *method)
 {
     static const struct rpc_handlers handlers = {.on_message = service_on_message,

@@ -19,6 +19,7 @@
 
 /* ---- answers ---- */
 
+/* `repeated`: what was asked for was done already, and nothing was changed. */
 static void members_reply(struct request *request, bool repeated)
 {
     Ckpt__V1__MutationReply reply = CKPT__V1__MUTATION_REPLY__INIT;
@@ -33,6 +34,7 @@ static void members_reply(struct request *request, bool repeated)
     request_end(request);
 }
 
+/* The same functions refuse for several methods: the next step depends on which one was called. */
 static bool is_method(const struct request *request, const char *name)
 {
     return strcmp(strrchr(request->method->path, '/') + 1, name) == 0;
@@ -64,6 +66,7 @@ static void next_command(const struct request *request, enum rpc_status status, 
         snprintf(text, size, "ckptctl transfer %.128s when that is mended", member);
 }
 
+/* Ends the call, if it is still there, and the request. */
 static void members_refuse(struct request *request, enum rpc_status status, const char *name,
                            const char *what)
 {
@@ -77,6 +80,8 @@ static void members_refuse(struct request *request, enum rpc_status status, cons
     request_end(request);
 }
 
+/* raft/ says why by the code of its error; here it becomes a status of gRPC and a name that callers
+ * can tell apart. */
 static void members_failed(struct request *request, const struct err *failed)
 {
     bool leads = replica_serving(request->broker->replica);
@@ -98,6 +103,7 @@ static void members_failed(struct request *request, const struct err *failed)
     }
 }
 
+/* Raft's change is committed, or was not begun. */
 static void change_done(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
     struct request *request = data;
@@ -111,6 +117,7 @@ static void change_done(void *data, const struct err *failed, const struct fsm_o
 
 /* ---- who is meant ---- */
 
+/* NULL: no other member has the id. */
 static const struct consensus_peer_status *peer_of(const struct consensus_status *status,
                                                    uint64_t id)
 {
@@ -144,6 +151,7 @@ static uint64_t find_member(const struct broker *broker, const struct consensus_
     return 0;
 }
 
+/* A repeated removal succeeds: the tombstone of the member is in the state. */
 static bool removed_before(const struct broker *broker, const Ckpt__V1__MemberRequest *asked)
 {
     const struct fsm *fsm = replica_fsm(broker->replica);
@@ -157,6 +165,7 @@ static bool removed_before(const struct broker *broker, const Ckpt__V1__MemberRe
     return false;
 }
 
+/* The text says by what the member was asked for: a name, an id, or both. */
 static void not_found(struct request *request)
 {
     const Ckpt__V1__MemberRequest *asked = (const void *)request->message;
@@ -185,6 +194,7 @@ static void member_of(const struct request *request, struct consensus_member *re
     snprintf(ret_member->contact, sizeof(ret_member->contact), "%s", asked->api_address);
 }
 
+/* Every member can find the new one by now: Raft may begin to send to it. */
 static void book_committed(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
     struct request *request = data;
@@ -204,6 +214,7 @@ static void book_committed(void *data, const struct err *failed, const struct fs
     replica_member_add(request->broker->replica, &member, change_done, request);
 }
 
+/* Who answers there is the member that was named, with an empty folder. */
 static void address_probed(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
     struct request *request = data;
@@ -289,6 +300,8 @@ static uint64_t id_to_add(const struct request *request, const struct consensus_
     return fsm_member_id_max(replica_fsm(request->broker->replica)) + 1;
 }
 
+/* A command that is repeated after its success is answered without any change; one that was cut
+ * short goes on where it was. */
 static void add_member(struct request *request)
 {
     Ckpt__V1__MemberRequest *asked = (void *)request->message;
@@ -313,6 +326,7 @@ static void add_member(struct request *request)
 
 /* ---- promote, remove ---- */
 
+/* A learner that lags is refused by raft/ with how far it is behind. */
 static void promote_member(struct request *request)
 {
     const Ckpt__V1__MemberRequest *asked = (const void *)request->message;
@@ -349,6 +363,8 @@ static void handed_over(void *data, const struct err *failed, const struct fsm_o
     members_refuse(request, RPC_FAILED_PRECONDITION, "MEMBER_REFUSED", what);
 }
 
+/* A leader that is to be removed hands leadership over first, and the caller asks the next one: a
+ * cluster is never without a leader because of a removal. */
 static void remove_member(struct request *request)
 {
     const Ckpt__V1__MemberRequest *asked = (const void *)request->message;
@@ -432,6 +448,7 @@ static void transfer_kept(const struct request *request, char text[ANSWER_TEXT_B
                  "; ckptctl member list shows when one of them answers");
 }
 
+/* The text says who leads now, why each voter has not taken over, and what to do next. */
 static void transfer_failed(struct request *request, const struct err *failed)
 {
     const struct broker *broker = request->broker;
@@ -451,6 +468,7 @@ static void transfer_failed(struct request *request, const struct err *failed)
     rpc_call_finish(request->call, unknown ? RPC_UNAVAILABLE : RPC_FAILED_PRECONDITION, text);
 }
 
+/* The member asked for leads, or the reason why it does not. */
 static void transfer_done(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
     const Ckpt__V1__MutationReply reply = CKPT__V1__MUTATION_REPLY__INIT;
@@ -477,6 +495,8 @@ static void transfer_unreachable(struct request *request, const struct consensus
     members_refuse(request, RPC_FAILED_PRECONDITION, "TRANSFER_REFUSED", text);
 }
 
+/* It would be asked to lead and could not do the work: refused here, where the reason can be
+ * told. */
 static void transfer_unfit(struct request *request, const struct consensus_peer_status *peer)
 {
     char text[ANSWER_TEXT_BYTES];
@@ -510,6 +530,7 @@ static void transfer_learner(struct request *request, const struct consensus_sta
     members_refuse(request, RPC_FAILED_PRECONDITION, "TRANSFER_REFUSED", text);
 }
 
+/* What is known to come to nothing is refused before commands have to wait for it. */
 static void transfer_leadership(struct request *request)
 {
     const Ckpt__V1__MemberRequest *asked = (const void *)request->message;

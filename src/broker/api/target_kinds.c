@@ -8,6 +8,7 @@
 
 static const ProtobufCEnumDescriptor *const kinds = &ckpt__v1__target_kind__descriptor;
 
+/* NULL: the API knows the kind, and this version writes none such. */
 static const struct destination_ops *target_kind_row(Ckpt__V1__TargetKind kind)
 {
     char word[FSM_WORD_BYTES];
@@ -15,6 +16,7 @@ static const struct destination_ops *target_kind_row(Ckpt__V1__TargetKind kind)
     return destination_named(fsm_enum_word(kinds, (int)kind, word));
 }
 
+/* Words of the API: those of the enum in common.proto, in lower case. */
 static bool find_kind(const char *word, Ckpt__V1__TargetKind *ret_kind)
 {
     int kind;

@@ -5,12 +5,14 @@
 
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_LENGTH = 2, WIRE_32 = 5 };
 
+/* A part of the message that is still to be read, and its type. */
 struct span {
     const ProtobufCMessageDescriptor *type;
     const uint8_t *bytes;
     size_t length;
 };
 
+/* False: the bytes end within the number. */
 static bool take_varint(struct span *span, uint64_t *ret_value)
 {
     uint64_t value = 0;
@@ -27,6 +29,7 @@ static bool take_varint(struct span *span, uint64_t *ret_value)
     return false;
 }
 
+/* The next so many bytes as a span of their own; false: there are fewer. */
 static bool take_bytes(struct span *span, uint64_t length, struct span *ret_inner)
 {
     if (length > span->length)
@@ -68,6 +71,7 @@ static bool take_field(struct span *span, uint64_t *ret_number, struct span *ret
     }
 }
 
+/* Depth first, without recursion. Bytes that do not decode are refused elsewhere. */
 bool texts_hold_nul(const ProtobufCMessageDescriptor *type, const uint8_t *bytes, size_t length)
 {
     struct span stack[TEXTS_DEPTH_MAX];

@@ -1,4 +1,6 @@
-/* BrokerService/Watch. See watch.h. */
+/* BrokerService/Watch: events of the state as a stream. See watch.h. A call is confirmed first (a
+ * read of the leader), or is stale from the beginning; then it is one of watch.calls, and each turn
+ * of the loop sends it some of what is new, until its buffer is full. */
 #include "src/broker/api/watch.h"
 
 #include <stdlib.h>
@@ -8,6 +10,7 @@
 #include "src/base/check.h"
 #include "src/broker/api/answer.h"
 
+/* All open calls, and the timer that sends to them: woken by each applied entry. */
 struct watch {
     struct broker *broker;
     struct replica_observer observer;
@@ -26,6 +29,7 @@ struct watch_call {
     char allocation_id[FSM_ID_BYTES];
 };
 
+/* The number of open watches is limited (WATCH_CALLS_MAX), so that it is counted here. */
 static void watch_call_free(struct watch_call *call)
 {
     CHECK(call->watch->broker->counters.watchers > 0);
@@ -83,6 +87,8 @@ static bool watch_pump(struct watch_call *call)
     return true;
 }
 
+/* One turn for all calls, WATCH_TURN_EVENTS each: one that has far to catch up does not hold up the
+ * others. */
 static void watch_turn(void *data)
 {
     struct watch *watch = data;
@@ -99,6 +105,7 @@ static void watch_turn(void *data)
         watch->broker->clock.timer_start(watch->timer, 0);
 }
 
+/* Sends in the next turn of the loop, never from inside a callback of the replica. */
 static void watch_wake(struct watch *watch)
 {
     if (!list_empty(&watch->calls))
@@ -128,6 +135,7 @@ static void watch_confirmed(void *data, const struct err *failed, const struct f
         answer_not_leader(watch->broker, rpc);
 }
 
+/* A watch counts from here on, whether it is confirmed or not. */
 static void watch_begin(struct watch *watch, struct rpc_call *rpc,
                         const Ckpt__V1__WatchRequest *asked)
 {
@@ -154,6 +162,8 @@ static void watch_begin(struct watch *watch, struct rpc_call *rpc,
 
 /* ---- from the server ---- */
 
+/* A watch that follows must be the leader's: a follower's may stop being told anything without its
+ * client noticing. */
 static void watch_on_message(struct rpc_call *rpc, void *data, const uint8_t *bytes, size_t length)
 {
     struct watch *watch = data;
@@ -192,6 +202,7 @@ static void watch_on_writable(struct rpc_call *rpc, void *data)
     watch_wake(data);
 }
 
+/* While a read is on its way the replica holds the call; watch_confirmed() frees it then. */
 static void watch_on_cancel(struct rpc_call *rpc, void *data)
 {
     struct watch_call *call = rpc_call_data(rpc);

@@ -1,4 +1,7 @@
-/* See dispatcher.h. This file: grants, and the duty's life. */
+/* Grants, and the duty's life. See dispatcher.h. A look at what waits goes: schedule_grants() ->
+ * on_grant_timer() -> look_step() until all are compared -> grant_waiting() -> derive_grants() ->
+ * propose_grants(). One look is in progress and one batch in flight at a time; whatever is applied
+ * meanwhile is a reason for the next look. */
 #include "src/broker/dispatch/dispatcher.h"
 
 #include <math.h>
@@ -23,6 +26,8 @@ enum {
 
 /* ---- grants ---- */
 
+/* What the nodes of the job can write together: their own rate times their number, or the policy's
+ * default. Never 0, which would be no grant. */
 static uint64_t wanted_rate(const struct fsm *fsm, const struct fsm_allocation *allocation,
                             uint32_t node_count)
 {
@@ -43,6 +48,7 @@ struct waiting {
     double gain_gpu_s_per_byte;
 };
 
+/* What a job that this leader has not evaluated yet would gain is taken from its decision. */
 static struct waiting waiting_of(const struct dispatcher *dispatcher, uint64_t checkpoint_id)
 {
     const struct fsm *fsm = replica_fsm(dispatcher->broker->replica);
@@ -85,6 +91,7 @@ static void sort_waiting(struct waiting *waiting, size_t count)
         qsort(waiting + resumed, count - resumed, sizeof(*waiting), by_gain);
 }
 
+/* What the packing needs to know of one that waits. */
 static struct grant_candidate candidate_of(const struct fsm *fsm, const struct waiting *waiting)
 {
     const struct fsm_checkpoint *checkpoint = waiting->checkpoint;
@@ -103,6 +110,7 @@ static struct grant_candidate candidate_of(const struct fsm *fsm, const struct w
         .bypass = fsm_grant_urgent(checkpoint)};
 }
 
+/* A target that cannot be written has a budget of 0, which grants nothing. */
 static void targets_of(const struct fsm *fsm, struct grant_target targets[FSM_TARGETS_MAX])
 {
     for (uint32_t slot = 0; slot < FSM_TARGETS_MAX; slot++) {
@@ -144,6 +152,8 @@ static size_t derive_grants(struct dispatcher *dispatcher, size_t count, struct 
 
 static void on_granted(void *data, const struct err *failed, const struct fsm_outcome *outcome);
 
+/* Grants as a command. The state checks each again when it is applied: a checkpoint that ended
+ * meanwhile is skipped, and a budget is never passed (I36). */
 static void propose_grants(struct dispatcher *dispatcher, const struct grant *grants, size_t count)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
@@ -188,6 +198,7 @@ static void schedule_grants(struct dispatcher *dispatcher, uint64_t delay_us)
                                           delay_us > pause_us ? delay_us : pause_us);
 }
 
+/* After a refusal the next look waits a little: it would find the same. */
 static void on_granted(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
     struct dispatcher *dispatcher = data;
@@ -213,6 +224,7 @@ static bool look_step(struct dispatcher *dispatcher)
     return !dispatcher->grant_looking;
 }
 
+/* The scan took several turns: what may not be granted any more is left out. */
 static void grant_waiting(struct dispatcher *dispatcher)
 {
     const struct fsm *fsm = replica_fsm(dispatcher->broker->replica);
@@ -232,6 +244,7 @@ static void grant_waiting(struct dispatcher *dispatcher)
     free(grants);
 }
 
+/* One turn of a look. A look that has more to compare goes on in the next turn of the loop. */
 static void on_grant_timer(void *data)
 {
     struct dispatcher *dispatcher = data;
@@ -266,6 +279,7 @@ static void on_serving(void *context)
     schedule_grants(dispatcher, 0);
 }
 
+/* What waits is forgotten: the next leader looks anew, from the state. */
 static void on_not_serving(void *context)
 {
     struct dispatcher *dispatcher = context;
@@ -323,6 +337,8 @@ void dispatcher_free(struct dispatcher *dispatcher)
     free(dispatcher);
 }
 
+/* Position and wave are of the last look. The expected start is the time in which the target writes
+ * what is in front, at its whole budget: a lower bound. */
 void dispatcher_fill_place(struct dispatcher *dispatcher, Ckpt__V1__Checkpoint *checkpoint)
 {
     const struct queue_place *place;

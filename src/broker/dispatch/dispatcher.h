@@ -9,6 +9,8 @@
  *          from applied state: another leader derives the same.
  * Shapes   at most one stream per node, the newest wins; at most DISPATCHER_REPORTS_MAX reports of
  *          one stream in flight; one GrantBatch in flight.
+ * Units    bytes per second for grants, milliseconds for ages and deadlines; GPU-milliseconds per
+ *          10^9 bytes for prices that are told.
  * Errors   a stream ends with UNAVAILABLE and the trailer ckpt-leader-hint when this member
  *          does not lead, with ABORTED when it was replaced or its numbering skips, with
  *          UNAVAILABLE when a report could not be proposed: the agent connects again and repeats
@@ -30,12 +32,18 @@
 struct broker;
 struct dispatcher;
 
+/* Reports of one stream that wait for their commit. An agent that sends more before it is
+ * acknowledged loses its stream (RESOURCE_EXHAUSTED) and begins again. */
 enum { DISPATCHER_REPORTS_MAX = 256 };
 
-/* Adds ckpt.v1.AgentService/Session to broker->rpc when that is not NULL. */
+/* Adds ckpt.v1.AgentService/Session to broker->rpc when that is not NULL. broker->nodes must be
+ * there already, and broker->evaluator before leadership begins: without one the order is that of
+ * the decisions. */
 struct dispatcher *dispatcher_new(struct broker *broker);
+/* After the server is freed and the replica is closed. */
 void dispatcher_free(struct dispatcher *dispatcher);
 
+/* How many agents are connected to this member; 0 for NULL. */
 size_t dispatcher_connected_count(const struct dispatcher *dispatcher);
 /* The age is written also for a lost node; UINT64_MAX when this leader never heard of it. */
 bool dispatcher_node_connected(const struct dispatcher *dispatcher, const char *node_id,

@@ -1,4 +1,6 @@
-/* See dispatcher_grants.h. */
+/* Which waiting checkpoints get bandwidth now: one pass in the order of the candidates. See
+ * dispatcher_grants.h. The first that does not fit closes its target for all behind it, so that a
+ * large one is not passed over for ever by small ones; those with a deadline go past. */
 #include "src/broker/dispatch/dispatcher_grants.h"
 
 #include "src/base/check.h"
@@ -47,6 +49,7 @@ static uint64_t rate_for(const struct grant_candidate *candidate, const struct g
     return least;
 }
 
+/* Each candidate takes from its own target only: a full target holds up no other. */
 size_t grants_pack(const struct grant_candidate *candidates, size_t candidate_count,
                    struct grant_target *targets, struct grant *ret_grants)
 {

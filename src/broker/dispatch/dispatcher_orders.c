@@ -15,6 +15,8 @@
 
 enum { ORDERS_PATH_BYTES = 2048, ORDERS_PARTS_MAX = 1024 };
 
+/* The messages of one set, each array with an array of pointers beside it, as protobuf-c wants
+ * them. */
 struct order_messages {
     size_t order_count, part_count;
     Ckpt__V1__Order *orders;
@@ -24,6 +26,7 @@ struct order_messages {
     Ckpt__V1__AllocationPart **part_pointers;
 };
 
+/* The grant of a checkpoint is shared equally by its shards. */
 static void fill_checkpoint(const struct fsm *fsm, const struct fsm_order *order,
                             Ckpt__V1__Order *message, char path[ORDERS_PATH_BYTES])
 {
@@ -67,6 +70,8 @@ static void fill_order(const struct fsm *fsm, const struct fsm_order *order,
     CHECK_UNREACHABLE("order kind");
 }
 
+/* One call counts, the next one fills. More orders than FSM_ORDERS_PER_NODE_MAX are not sent: the
+ * rest follows when these are done. */
 static void fill_orders(const struct fsm *fsm, uint32_t node_slot, struct order_messages *messages)
 {
     size_t count = fsm_orders_for_node(fsm, node_slot, NULL, 0);
@@ -116,6 +121,9 @@ static void free_messages(struct order_messages *messages)
     free(messages->part_pointers);
 }
 
+/* `lives_until` tells up to which run the set judges: a run that began later is not meant when it
+ * is not named. A set that could not hold all parts judges none (0), so that the agent ends nothing
+ * for it. */
 void dispatcher_pack_orders(const struct dispatcher *dispatcher, uint32_t node_slot,
                             struct buf *ret_bytes)
 {

@@ -15,6 +15,7 @@ void queue_clear(struct grant_queue *queue)
     memset(queue->bytes, 0, sizeof(queue->bytes));
 }
 
+/* The memory of the largest look is kept. */
 static void queue_reach(struct grant_queue *queue, size_t count)
 {
     if (count <= queue->capacity)
@@ -32,6 +33,7 @@ static bool wave_is_full(uint64_t injected_bytes_per_s, uint64_t budget_bytes_pe
     return room > 0 && injected_bytes_per_s >= room;
 }
 
+/* One that waits: behind all that were added before, in the wave that still has room. */
 static void queue_add(struct grant_queue *queue, const struct grant_candidate *candidate,
                       uint64_t budget_bytes_per_s)
 {
@@ -56,6 +58,7 @@ static void queue_add(struct grant_queue *queue, const struct grant_candidate *c
     *bytes += candidate->size_bytes;
 }
 
+/* Grants come in the order of the candidates, so that one pass tells who got one. */
 void queue_note(struct grant_queue *queue, const struct grant_candidate *candidates, size_t count,
                 const struct grant *grants, size_t granted, const struct grant_target *targets)
 {
@@ -81,6 +84,8 @@ static int by_id(const void *left, const void *right)
     return (a->checkpoint_id > b->checkpoint_id) - (a->checkpoint_id < b->checkpoint_id);
 }
 
+/* Sorted by id when somebody asks for the first time after a look: most looks are asked about by
+ * nobody. */
 const struct queue_place *queue_find(struct grant_queue *queue, uint64_t checkpoint_id)
 {
     struct queue_place wanted = {.checkpoint_id = checkpoint_id};

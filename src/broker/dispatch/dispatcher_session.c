@@ -56,6 +56,7 @@ struct report_proposal {
     uint64_t sequence;
 };
 
+/* The applied state. A session looks things up anew in each call: nothing of the state is kept. */
 static const struct fsm *session_fsm(const struct session *session)
 {
     return replica_fsm(session->dispatcher->broker->replica);
@@ -73,6 +74,7 @@ static const struct fsm_node *session_node(const struct session *session)
 
 /* ---- ending ---- */
 
+/* The last of two to end frees the session: its call, or its proposals. */
 static void session_release(struct session *session)
 {
     if (session->call != NULL || session->pending > 0)
@@ -81,6 +83,8 @@ static void session_release(struct session *session)
     free(session);
 }
 
+/* The node has no stream any more. The checks say that the table of slots and the sessions tell the
+ * same. */
 static void session_detach(struct session *session)
 {
     struct dispatcher *dispatcher = session->dispatcher;
@@ -112,6 +116,7 @@ static void session_finish(struct session *session, enum rpc_status status, cons
     rpc_call_finish(session_take_call(session), status, message);
 }
 
+/* answer_failed() says where the leader is, if the reason is that this member leads no more. */
 static void session_failed(struct session *session, const struct err *failed)
 {
     struct broker *broker = session->dispatcher->broker;
@@ -126,6 +131,8 @@ static void session_removed(struct session *session)
 
 /* ---- down ---- */
 
+/* A message that does not fit into the stream's buffer is still taken (src/rpc/server.h); after it
+ * the stream counts as blocked until it is writable. */
 static void session_send(struct session *session, const Ckpt__V1__AgentDown *down)
 {
     struct buf bytes;
@@ -138,6 +145,8 @@ static void session_send(struct session *session, const Ckpt__V1__AgentDown *dow
     buf_close(&bytes);
 }
 
+/* The whole set, as it is now. While the stream is blocked only the newest set matters: the flag
+ * stands for it. */
 static void session_send_orders(struct session *session)
 {
     struct buf bytes;
@@ -157,6 +166,8 @@ static void session_send_orders(struct session *session)
     buf_close(&bytes);
 }
 
+/* Acknowledges by the number that the state has reached, so that one acknowledgement stands for all
+ * reports below it. */
 static void session_send_ack(struct session *session, const struct fsm_node *node)
 {
     Ckpt__V1__AgentDown down = CKPT__V1__AGENT_DOWN__INIT;
@@ -168,6 +179,9 @@ static void session_send_ack(struct session *session, const struct fsm_node *nod
     session_send(session, &down);
 }
 
+/* Tells whose orders the agent is to obey from now on (epoch and term, I25), which reports are
+ * taken, and how often to say that it lives: three heartbeats fit into the time after which a
+ * silent node is degraded. */
 static void session_send_welcome(struct session *session, const struct fsm_node *node)
 {
     Ckpt__V1__AgentDown down = CKPT__V1__AGENT_DOWN__INIT;
@@ -190,6 +204,7 @@ static void session_send_welcome(struct session *session, const struct fsm_node 
 
 /* ---- hello ---- */
 
+/* The place of a node slot in both tables, which grow with the slots of the state. */
 static struct session **slot_entry(struct dispatcher *dispatcher, uint32_t slot)
 {
     if (slot >= dispatcher->slot_count) {
@@ -255,6 +270,8 @@ static void on_seen(void *data, const struct err *failed, const struct fsm_outco
         session_attach(session);
 }
 
+/* A drained node stays drained although its agent says hello: only an operator takes a drain
+ * back. */
 static void propose_seen(struct session *session, const struct fsm_node *node)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
@@ -309,6 +326,7 @@ static bool hello_of_other_boot(const struct session *session, const struct fsm_
            strcmp(node->boot_id, session->boot_id) != 0;
 }
 
+/* The welcome asks the question: whoever sends another message after it was alive to receive it. */
 static void session_doubt(struct session *session, const struct fsm_node *node)
 {
     session->doubted = true;
@@ -340,6 +358,8 @@ static bool session_believe(struct session *session)
     return false;
 }
 
+/* Hellos are numbered in the order in which they came, so that of two streams of one node the later
+ * one wins whichever is believed first. */
 static void note_hello(struct session *session, const struct fsm_node *node)
 {
     struct dispatcher *dispatcher = session->dispatcher;
@@ -353,6 +373,9 @@ static void note_hello(struct session *session, const struct fsm_node *node)
                 NULL); /* now, or it is found silent meanwhile */
 }
 
+/* A node that is known, with this boot and version, is attached at once and costs no log entry.
+ * Everything else becomes a NodeSeen first: the stream is the node's when the state knows the
+ * node. */
 static void take_hello(struct session *session, const Ckpt__V1__AgentHello *hello)
 {
     const struct fsm_node *node;
@@ -436,6 +459,8 @@ static void on_reported(void *data, const struct err *failed, const struct fsm_o
     report_committed(session, proposal.sequence);
 }
 
+/* A report goes into the log as it came. The state refuses what is of an earlier run, and takes its
+ * number all the same. */
 static void propose_report(struct session *session, Ckpt__V1__AgentReport *report)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
@@ -452,6 +477,8 @@ static void propose_report(struct session *session, Ckpt__V1__AgentReport *repor
     replica_propose(session->dispatcher->broker->replica, &command, on_reported, proposal);
 }
 
+/* A report up to the acknowledged one is a repetition after a lost acknowledgement: it is
+ * acknowledged again and not proposed. */
 static void take_report(struct session *session, Ckpt__V1__AgentReport *report)
 {
     const struct fsm_node *node = fsm_node_find(session_fsm(session), session->node_id);
@@ -536,6 +563,8 @@ static void take_heartbeat(struct session *session, const Ckpt__V1__AgentHeartbe
 
 /* ---- up ---- */
 
+/* The first message must be a hello: it says for whom the stream speaks. Any later message proves
+ * that the agent outlived its welcome. */
 static void take_message(struct session *session, Ckpt__V1__AgentUp *up)
 {
     if (up->body_case != CKPT__V1__AGENT_UP__BODY_HELLO && !session->greeted) {
@@ -579,6 +608,8 @@ static void on_message(struct rpc_call *call, void *data, const uint8_t *bytes, 
     ckpt__v1__agent_up__free_unpacked(up, NULL);
 }
 
+/* A stream begins. It may stay without hello for as long as the client likes: it holds no node's
+ * place. */
 static void on_request(struct rpc_call *call, void *data)
 {
     struct dispatcher *dispatcher = data;
@@ -605,6 +636,7 @@ static void on_half_close(struct rpc_call *call, void *data)
         session_finish(session, RPC_OK, NULL);
 }
 
+/* The buffer has room again: the set that waited is sent as it is now. */
 static void on_writable(struct rpc_call *call, void *data)
 {
     struct session *session = rpc_call_data(call);
@@ -645,6 +677,8 @@ void dispatcher_sessions_serve(struct dispatcher *dispatcher)
                           dispatcher);
 }
 
+/* The state lists the nodes whose orders changed since it was asked last. A node without a stream
+ * on this member gets its orders when it says hello. */
 void dispatcher_sessions_changed(struct dispatcher *dispatcher)
 {
     struct fsm *fsm = replica_fsm_mutable(dispatcher->broker->replica);
@@ -662,6 +696,8 @@ void dispatcher_sessions_changed(struct dispatcher *dispatcher)
     }
 }
 
+/* Leadership is over: each agent is told who leads, and comes to that member. Sessions with
+ * proposals in flight stay until these are answered. */
 void dispatcher_sessions_end(struct dispatcher *dispatcher)
 {
     struct list *node = dispatcher->sessions.next;
@@ -677,6 +713,7 @@ void dispatcher_sessions_end(struct dispatcher *dispatcher)
     CHECK(dispatcher->attached_count == 0);
 }
 
+/* After the server is freed: no call will tell anything any more. */
 void dispatcher_sessions_close(struct dispatcher *dispatcher)
 {
     while (!list_empty(&dispatcher->sessions)) {

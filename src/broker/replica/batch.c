@@ -1,4 +1,6 @@
-/* A log entry under construction, then on its way. See batch.h. */
+/* A log entry under construction, then on its way. See batch.h. The bytes are those of
+ * ckpt.log.v1.Entry: its field 1 is the list of commands, so that commands which are packed behind
+ * each other, each with key and length in front, are the packed Entry. */
 #include "src/broker/replica/batch.h"
 
 #include <stdlib.h>
@@ -62,6 +64,8 @@ void batch_append(struct batch *batch, const Ckpt__Log__V1__Command *command, si
     batch->waiters[batch->count++] = (struct batch_waiter){done, data};
 }
 
+/* A waiter is told once. The place is cleared before the call: the caller may look at the batch
+ * from inside of it. */
 void batch_outcome(struct batch *batch, size_t i, const struct fsm_outcome *outcome)
 {
     struct batch_waiter *waiter;
@@ -85,6 +89,7 @@ void batch_fail(struct batch *batch, const struct err *failed)
     }
 }
 
+/* A command of the leader itself: nobody waits for its outcome. */
 static void append_own(struct batch *batch, Ckpt__Log__V1__Command *command)
 {
     batch_append(batch, command, ckpt__log__v1__command__get_packed_size(command), NULL, NULL);

@@ -1,4 +1,6 @@
-/* See leader_watch.h. */
+/* Hands leadership over, and gives it up when nothing else helps. See leader_watch.h. Each look
+ * first brings up to date since when something is so (keep_since), then compares how long that is
+ * with a limit (for_long), then does at most one thing. */
 #include "src/broker/replica/leader_watch.h"
 
 #include <inttypes.h>
@@ -32,6 +34,7 @@ struct leader_watch {
 _Static_assert((int)LEADER_WATCH_ANSWER_MS > (int)REPLICA_CATCH_UP_MS + (int)REPLICA_TRANSFER_MS,
                "by then a hand-over has ended");
 
+/* Keeps the instant since when something is so; 0 when it is not. */
 static void keep_since(uint64_t *since_ms, bool is_so, uint64_t now_ms)
 {
     if (!is_so)
@@ -94,6 +97,8 @@ static bool hand_over(struct leader_watch *watch, struct leader_watch_pause *pau
     return true;
 }
 
+/* The last step: this member stops leading although nobody took over. It counts as a hand-over that
+ * is needed, so that the next one waits its time. */
 static void give_up(struct leader_watch *watch, const char *why, uint64_t now_ms)
 {
     struct err err;
@@ -121,6 +126,8 @@ static void get_rid(struct leader_watch *watch, const char *why, uint64_t now_ms
 
 /* ---- looking ---- */
 
+/* NULL: none is configured, or it is not fit to lead now. A preferred member that lags would take
+ * over and then keep everybody waiting. */
 static const struct consensus_peer_status *preferred_of(const struct leader_watch *watch,
                                                         const struct consensus_status *status)
 {
@@ -140,6 +147,8 @@ static const struct consensus_peer_status *preferred_of(const struct leader_watc
     return NULL;
 }
 
+/* A leader whose clock is off goes on when no other voter is well: a wrong clock moves nothing by
+ * itself (state_clock.h), no leader does. */
 static bool anybody_fit(const struct leader_watch *watch, const struct consensus_status *status)
 {
     for (size_t i = 0; i < status->peer_count; i++) {
@@ -152,6 +161,8 @@ static bool anybody_fit(const struct leader_watch *watch, const struct consensus
     return false;
 }
 
+/* A member whose clock is off becomes reluctant: it leaves elections to the others, on every member
+ * and not only on the leader. */
 static void look_at_clock(struct leader_watch *watch, uint64_t now_ms)
 {
     struct replica *replica = watch->broker->replica;
@@ -174,6 +185,8 @@ static void look_at_clock(struct leader_watch *watch, uint64_t now_ms)
         log_info("clock_ok", "offset_ms=%" PRId64, clock.offset_ms);
 }
 
+/* The evaluator ended no cycle for LEADER_WATCH_CYCLES intervals. The age of a cycle is counted
+ * from when it was seen here, by the monotonic clock: the wall clock may step. */
 static bool evaluator_stuck(struct leader_watch *watch, uint64_t now_ms)
 {
     const struct broker *broker = watch->broker;
@@ -194,6 +207,8 @@ static bool evaluator_stuck(struct leader_watch *watch, uint64_t now_ms)
     return now_ms - watch->cycle_seen_ms >= limit_ms;
 }
 
+/* One look. What cannot wait comes first: a leader that cannot serve, then one whose clock is off,
+ * then the preferred one. */
 static void look_at(struct leader_watch *watch, uint64_t now_ms)
 {
     struct replica *replica = watch->broker->replica;

@@ -16,6 +16,8 @@
  *          giving up is one, are counted apart.
  * Units    milliseconds.
  * Absent   full and hanging disks (disk_watch.h).
+ * Errors   A hand-over that comes to nothing is logged (transfer_failed) and tried again after the
+ *          pause; nothing is told to anybody else, and the leader goes on leading meanwhile.
  */
 #ifndef CKPT_BROKER_LEADER_WATCH_H
 #define CKPT_BROKER_LEADER_WATCH_H
@@ -36,6 +38,8 @@ enum {
     LEADER_WATCH_RETRY_MAX_MS = 600000
 };
 
+/* On every member, after the replica was opened; looks from then on. Freed after the replica was
+ * closed, when no hand-over is on its way any more. */
 struct leader_watch *leader_watch_new(struct broker *broker);
 void leader_watch_free(struct leader_watch *watch);
 

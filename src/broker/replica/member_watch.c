@@ -1,4 +1,7 @@
-/* See member_watch.h. */
+/* The replicated list of members beside Raft's own one. See member_watch.h. Three things are
+ * compared, in the order of the file: addresses in the state with Raft's address book, Raft's
+ * members with the roles in the state, and members of other histories with what was logged of
+ * them. */
 #include "src/broker/replica/member_watch.h"
 
 #include <inttypes.h>
@@ -41,6 +44,8 @@ static bool is_news(struct member_watch *watch, size_t i, const Ckpt__Log__V1__M
     return true;
 }
 
+/* The index of the last change of the list is compared first: entries that change no member cost
+ * one comparison. */
 static void book_tell(struct member_watch *watch)
 {
     struct replica *replica = watch->broker->replica;
@@ -65,6 +70,8 @@ static void book_tell(struct member_watch *watch)
 
 /* ---- Raft -> state ---- */
 
+/* A record that the state refuses is logged and not repeated by force: the next look proposes what
+ * still differs. */
 static void proposed_done(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
     struct member_watch *watch = data;
@@ -76,6 +83,8 @@ static void proposed_done(void *data, const struct err *failed, const struct fsm
                     fsm_status_name(outcome->status), outcome->current);
 }
 
+/* The state writes the change down as an event, and keeps a removed id for ever: ids are never used
+ * again. */
 static void propose_role(struct member_watch *watch, uint64_t id, const char *name,
                          Ckpt__Log__V1__MemberRole role)
 {
@@ -122,6 +131,7 @@ static Ckpt__Log__V1__MemberRole role_of(enum consensus_member_role role)
     return CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_UNSPECIFIED;
 }
 
+/* A member that is joining has no role yet: it is told when Raft has committed one. */
 static void compare_member(struct member_watch *watch, uint64_t id, const char *name,
                            enum consensus_member_role role)
 {
@@ -156,6 +166,7 @@ static void compare_address(struct member_watch *watch, const struct consensus_p
                   facts != NULL ? facts->version : "");
 }
 
+/* A member of Raft's configuration, this one included. */
 static bool in_use(const struct consensus_status *status, uint64_t id)
 {
     for (size_t i = 0; i < status->peer_count; i++) {
@@ -165,6 +176,8 @@ static bool in_use(const struct consensus_status *status, uint64_t id)
     return id == status->member_id;
 }
 
+/* Looks at all members once. Nothing is compared while a change is on its way, or while an earlier
+ * proposal has no outcome: what differs then may be about to be told. */
 static void compare_members(struct member_watch *watch)
 {
     struct replica *replica = watch->broker->replica;

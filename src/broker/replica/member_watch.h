@@ -7,6 +7,8 @@
  *          logged.
  * Shapes   level-triggered: whatever differs is proposed, again every MEMBER_WATCH_MS while it
  *          does, so that a leader that dies in between loses nothing.
+ * Errors   a proposal that fails is made again by the next look; one that the state refuses is
+ *          logged as member_record_refused.
  */
 #ifndef CKPT_BROKER_MEMBER_WATCH_H
 #define CKPT_BROKER_MEMBER_WATCH_H
@@ -16,6 +18,8 @@ struct member_watch;
 
 enum { MEMBER_WATCH_MS = 1000 };
 
+/* On every member, after the replica was opened. Freed after it was closed, when every proposal was
+ * answered. */
 struct member_watch *member_watch_new(struct broker *broker);
 void member_watch_free(struct member_watch *watch);
 

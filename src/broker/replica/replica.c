@@ -28,6 +28,8 @@ enum {
     REPLICA_SPARE_BATCHES = REPLICA_ENTRIES_IN_FLIGHT + 1
 };
 
+/* A read that waits until this member serves; then it goes to consensus_read(), which asks a
+ * majority. */
 struct replica_read {
     struct list node;
     struct replica *replica;
@@ -35,6 +37,8 @@ struct replica_read {
     void *data;
 };
 
+/* What callers are told when a command or a hand-over ends without an outcome. The code decides
+ * what they may believe (replica.h, Errors), the text is for people. */
 static const struct err replica_not_leader = {ERR_UNAVAILABLE, "this member is not the leader"};
 static const struct err replica_lost = {
     ERR_TIMEOUT, "leadership was lost before the command was known to be committed"};
@@ -47,6 +51,7 @@ static const struct err replica_full = {ERR_FULL, "too many commands wait for th
 
 /* ---- batches ---- */
 
+/* Batches are used again, with the memory that they have. */
 static struct batch *replica_take_batch(struct replica *replica)
 {
     struct batch *batch;
@@ -89,6 +94,8 @@ static void replica_fail_batch(struct replica *replica, struct batch *batch,
     replica_give_batch(replica, batch);
 }
 
+/* The flush runs on a timer, never from inside a callback of consensus: there a proposal could be
+ * answered before its caller is ready. */
 static void replica_schedule(struct replica *replica, uint64_t delay_us)
 {
     if (replica->closing || replica->flush_scheduled)
@@ -109,6 +116,7 @@ static void replica_vouch(const struct replica *replica, struct batch *batch)
                         newest->hash);
 }
 
+/* Makes the batch the tag of one log entry. A batch that raft does not take stays the caller's. */
 static int replica_send_batch(struct replica *replica, struct batch *batch, struct err *err)
 {
     CHECK(batch->count > 0 && batch->bytes.length > 0);
@@ -129,6 +137,8 @@ static int replica_send_batch(struct replica *replica, struct batch *batch, stru
 
 /* ---- leadership ---- */
 
+/* The leader's own entry. A log that takes no entries (the disk is low) is asked again after
+ * REPLICA_RETRY_US, as long as this member leads. */
 static void replica_propose_first(struct replica *replica)
 {
     struct consensus_status raft;
@@ -161,6 +171,8 @@ static void read_done(void *data, int status, const struct err *err)
     free(read);
 }
 
+/* The first entry of this leadership is applied, and with it everything before: the duties begin,
+ * then what has collected since the election is proposed. */
 static void replica_start_serving(struct replica *replica)
 {
     struct list *node;
@@ -175,6 +187,7 @@ static void replica_start_serving(struct replica *replica)
     replica_schedule(replica, 0);
 }
 
+/* The place is free before the caller is told: the caller may ask for another hand-over at once. */
 static void transfer_end(struct replica *replica, const struct err *failed)
 {
     struct replica_transfer ended = replica->transfer;
@@ -268,6 +281,8 @@ static void replica_stop_leading(struct replica *replica)
     transfer_settle(replica);
 }
 
+/* The order matters: duties stop before anybody is told of the new role, the clocks are compared
+ * before the first stamp of a new leader, and a new leadership begins last. */
 static void replica_role_changed(void *context, enum consensus_role role, uint64_t term,
                                  uint64_t leader_id)
 {
@@ -296,6 +311,8 @@ static void replica_role_changed(void *context, enum consensus_role role, uint64
 
 /* ---- proposing ---- */
 
+/* A batch that raft refuses at this point was not proposed, so that its callers are told that it
+ * certainly was not applied. */
 static void replica_send_queued(struct replica *replica)
 {
     while (replica->serving && !list_empty(&replica->queued) &&
@@ -309,6 +326,8 @@ static void replica_send_queued(struct replica *replica)
     }
 }
 
+/* One turn: the own entry first, then reads, then a hand-over, and commands only while there is no
+ * hand-over: they would keep it from ever finding nothing in flight. */
 static void replica_flush(void *data)
 {
     struct replica *replica = data;
@@ -346,6 +365,9 @@ static struct batch *replica_open_batch(struct replica *replica, size_t size)
     return batch;
 }
 
+/* A command that the rules refuse gets its outcome here and never enters the log:
+ * fsm_validate_packed() looks at the command alone, and every member would refuse it the same
+ * way. */
 void replica_propose(struct replica *replica, Ckpt__Log__V1__Command *command,
                      replica_done_fn *done, void *data)
 {
@@ -433,6 +455,7 @@ static void replica_outcome(void *context, size_t command_index, const struct fs
     batch_outcome(context, command_index, outcome);
 }
 
+/* Bucket i counts entries that took less than 2^i microseconds (replica.h). */
 static void replica_record_latency(struct replica *replica, uint64_t us)
 {
     size_t bucket = 0;
@@ -445,6 +468,8 @@ static void replica_record_latency(struct replica *replica, uint64_t us)
         replica->stats.commit_us_max = us;
 }
 
+/* Runs on every member after each entry and after an adopted snapshot. The hash is kept first: an
+ * observer may ask for it. */
 static void replica_after_apply(struct replica *replica)
 {
     struct fsm_summary summary;
@@ -499,6 +524,9 @@ static void replica_compare(struct replica *replica, uint64_t entry_index, uint6
     replica->fatal(replica->fatal_context, &err);
 }
 
+/* Outcomes are told while the state machine works through the entry, so that a caller sees the
+ * state as its own command left it. Then the batch is free again, the observers look at the whole
+ * entry, and if it was the leader's own one, serving begins. */
 static void replica_apply(void *context, uint64_t index, uint64_t term, const uint8_t *bytes,
                           size_t length, void *tag)
 {
@@ -529,6 +557,8 @@ static void replica_apply(void *context, uint64_t index, uint64_t term, const ui
         replica_schedule(replica, 0);
 }
 
+/* Raft gives an entry back that it will not apply under this leadership. Another leader may have it
+ * in its log, so that the callers are told that nothing is known. */
 static void replica_dropped(void *context, void *tag)
 {
     struct replica *replica = context;
@@ -584,6 +614,9 @@ static int replica_snapshot_load(void *context, const struct consensus_reader *r
     return err_wrap(err, "reading the snapshot of the state");
 }
 
+/* The state that was loaded off the loop and the present one trade places: the object that
+ * everybody has a pointer to stays the same. The old content goes back to consensus, to be freed by
+ * replica_snapshot_discard(). */
 static void *replica_snapshot_adopt(void *context, void *take_state)
 {
     struct replica *replica = context;
@@ -624,6 +657,8 @@ static void replica_fatal(void *context, const struct err *err)
 
 /* ---- life ---- */
 
+/* What the log holds when the process begins is never compared with the leader's hashes
+ * (replica_compare): until its end is known, that is every entry. */
 int replica_open(const struct consensus_config *config, const Ckpt__Log__V1__ClusterInit *initial,
                  void (*fatal)(void *context, const struct err *err), void *context,
                  struct replica **ret_replica, struct err *err)
@@ -672,6 +707,8 @@ int replica_open(const struct consensus_config *config, const Ckpt__Log__V1__Clu
     return 0;
 }
 
+/* Consensus is closed: every proposal was answered by then, and the owner may free what it gave to
+ * replica_open(). */
 static void replica_closed(void *context)
 {
     struct replica *replica = context;
@@ -715,59 +752,4 @@ void replica_set_facts(struct replica *replica, const Ckpt__Log__V1__MemberFacts
 void replica_observe(struct replica *replica, struct replica_observer *observer)
 {
     list_push_back(&replica->observers, &observer->node);
-}
-
-/* ---- looking ---- */
-
-bool replica_serving(const struct replica *replica)
-{
-    return replica->serving;
-}
-
-uint64_t replica_leader_id(const struct replica *replica)
-{
-    return replica->leader_id;
-}
-
-const struct fsm *replica_fsm(const struct replica *replica)
-{
-    return replica->fsm;
-}
-
-struct fsm *replica_fsm_mutable(struct replica *replica)
-{
-    return replica->fsm;
-}
-
-struct consensus *replica_consensus(const struct replica *replica)
-{
-    return replica->consensus;
-}
-
-void replica_get_status(const struct replica *replica, struct consensus_status *ret_status)
-{
-    consensus_get_status(replica->consensus, ret_status);
-}
-
-size_t replica_waiting(const struct replica *replica)
-{
-    return replica->waiting_count;
-}
-
-size_t replica_hashes(const struct replica *replica, struct replica_hash *ret_hashes, size_t max)
-{
-    size_t kept = replica->hash_count < REPLICA_HASHES ? replica->hash_count : REPLICA_HASHES;
-    size_t count = kept < max ? kept : max;
-
-    for (size_t i = 0; i < count; i++)
-        ret_hashes[i] = replica->hashes[(replica->hash_count - count + i) % REPLICA_HASHES];
-    return count;
-}
-
-void replica_get_stats(const struct replica *replica, struct replica_stats *ret_stats)
-{
-    *ret_stats = replica->stats;
-    ret_stats->last_commit_age_ms = replica->applied_at_us == 0
-                                        ? UINT64_MAX
-                                        : (replica_now_us(replica) - replica->applied_at_us) / 1000;
 }

@@ -11,6 +11,8 @@
  *          does this member know that it has applied all that was ever acknowledged.
  * Shapes   one per process. At most REPLICA_WAITING_MAX commands wait; one more is ERR_FULL
  *          (RESOURCE_EXHAUSTED to the caller).
+ * Units    milliseconds of the wall clock since the epoch in _ms of stamps and states, milliseconds
+ *          as a length elsewhere; log indexes as Raft counts them.
  * Errors   The fate of a command is one of three. An outcome means that it was applied, or refused
  *          by the state, which is the same on every member. ERR_UNAVAILABLE and ERR_FULL mean that
  *          it was certainly not applied. ERR_TIMEOUT means that leadership was lost while it was
@@ -77,10 +79,14 @@ int replica_open(const struct consensus_config *config, const Ckpt__Log__V1__Clu
 /* What this member tells about itself when it comes to lead (MemberFacts). Kept by reference. Call
  * before the loop runs. */
 void replica_set_facts(struct replica *replica, const Ckpt__Log__V1__MemberFacts *facts);
+/* Ends everything in order: callers that wait are answered, not_serving is told, then `closed` is
+ * called, once, on the loop. The replica is freed by then. */
 void replica_close(struct replica *replica, void (*closed)(void *context), void *context);
 /* For tests and the simulator: the process was killed. Everything is freed at once, nothing is
  * written or sent; callers are told as at replica_close(). */
 void replica_abandon(struct replica *replica);
+/* Subscribes. The observer is not told of what is so already: a part that is made while this member
+ * serves looks at replica_serving() itself. */
 void replica_observe(struct replica *replica, struct replica_observer *observer);
 
 /* The command is packed before this returns; now_ms is set here. done is called exactly once,
@@ -119,13 +125,21 @@ void replica_member_remove(struct replica *replica, uint64_t member_id, replica_
 void replica_member_put(struct replica *replica, const struct consensus_member *member);
 const char *replica_member_contact(struct replica *replica, uint64_t member_id);
 
+/* This member leads and has applied an entry of its own term: it may answer for the cluster. False
+ * on a leader that does not serve yet. */
 bool replica_serving(const struct replica *replica);
 uint64_t replica_leader_id(const struct replica *replica); /* 0: unknown */
+/* The replicated state: one object from replica_open() to replica_close(), also when a snapshot
+ * replaces its content. What a look-up in it returns is valid until the next entry is applied, at
+ * the latest until the loop goes on. */
 const struct fsm *replica_fsm(const struct replica *replica);
 struct fsm *replica_fsm_mutable(struct replica *replica); /* for fsm_take_changed_* only */
 /* For the simulator's checks. */
 struct consensus *replica_consensus(const struct replica *replica);
+/* Raft's view of this moment: role, term, indexes, members and how far each is. It is copied; call
+ * it as often as needed. */
 void replica_get_status(const struct replica *replica, struct consensus_status *ret_status);
+/* This member's wall clock, for logs. Nothing that is replicated goes by it. */
 uint64_t replica_wall_ms(const struct replica *replica);
 /* What a command proposed now would be stamped with: every look whether a deadline has come goes by
  * it (state_clock.h). */
@@ -142,6 +156,7 @@ void replica_clock_get(const struct replica *replica, struct replica_clock *ret_
 bool replica_clock_of(const struct replica *replica, uint64_t member_id, int64_t *ret_offset_ms);
 /* consensus_set_reluctant() */
 void replica_set_reluctant(struct replica *replica, bool reluctant);
+/* Commands whose fate is not known yet, of all callers of this member. */
 size_t replica_waiting(const struct replica *replica);
 /* Hashes of recent indexes, oldest first; returns how many were written. */
 struct replica_hash {
@@ -165,6 +180,7 @@ struct replica_stats {
     uint64_t last_commit_age_ms;
     uint64_t snapshots_read; /* state replaced by one from disk or from the leader */
 };
+/* Counters since the start of the process, for metrics and Status. */
 void replica_get_stats(const struct replica *replica, struct replica_stats *ret_stats);
 
 #endif

@@ -22,6 +22,8 @@ uint64_t replica_state_ms(struct replica *replica)
                            summary.now_ms);
 }
 
+/* What goes along with a message to another member: at most CONSENSUS_NOTE_MAX_BYTES, written when
+ * the message is sent, so that it is no older than the message. */
 size_t replica_clock_note(void *context, uint64_t to, uint8_t bytes[CONSENSUS_NOTE_MAX_BYTES])
 {
     struct replica *replica = context;
@@ -38,6 +40,7 @@ void replica_clock_noted(void *context, uint64_t from, bool leads, const uint8_t
     state_clock_hear(&replica->state_clock, replica_now_us(replica), from, leads, bytes, length);
 }
 
+/* Only voters' clocks count: a learner may be a machine that was set up a minute ago. */
 bool replica_clock_look(struct replica *replica)
 {
     uint64_t ids[CONSENSUS_MEMBERS_MAX + 1];

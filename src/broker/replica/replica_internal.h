@@ -1,4 +1,5 @@
-/* The inside of struct replica, shared by replica.c and replica_clock.c. */
+/* The inside of struct replica, shared by replica.c, which changes it, and replica_clock.c and
+ * replica_status.c, which look at it. */
 #ifndef CKPT_BROKER_REPLICA_INTERNAL_H
 #define CKPT_BROKER_REPLICA_INTERNAL_H
 

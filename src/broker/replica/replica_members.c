@@ -1,14 +1,19 @@
-/* Changes of Raft's members and of who leads, through the replica. See replica.h. */
+/* Changes of Raft's members and of who leads, through the replica. See replica.h. Raft answers with
+ * a status and an error, callers of the replica expect a replica_done_fn: struct replica_change
+ * stands between the two. What is allowed is decided in raft/core/consensus_member.c; nothing is
+ * checked here. */
 #include <stdlib.h>
 
 #include "src/base/check.h"
 #include "src/broker/replica/replica.h"
 
+/* A change on its way: freed when it is answered. */
 struct replica_change {
     replica_done_fn *done;
     void *data;
 };
 
+/* The change is freed before the caller is told, which may begin another one. */
 static void change_done(void *data, int status, const struct err *err)
 {
     struct replica_change change = *(struct replica_change *)data;

@@ -5,6 +5,8 @@
 
 #include "src/broker/replica/replica.h"
 
+/* One snapshot that is written or read. `err` is where the reader or writer says what went wrong:
+ * the state machine only returns that something did. One of writer and reader is NULL. */
 struct replica_stream {
     const struct consensus_writer *writer;
     const struct consensus_reader *reader;

@@ -1,4 +1,6 @@
-/* See state_clock.h. */
+/* The time that commands are stamped with. See state_clock.h, which has the rules. All comparisons
+ * are made in leads: a wall clock less the monotonic one, which does not change while both run, so
+ * that clocks which were heard at different moments can be compared. */
 #include "src/broker/replica/state_clock.h"
 
 #include "src/base/bytes.h"
@@ -12,6 +14,7 @@ static state_clock_lead lead_of(uint64_t monotonic_us, uint64_t ms)
     return (state_clock_lead)ms - (state_clock_lead)(monotonic_us / 1000);
 }
 
+/* The wall clock of a lead at a moment of the monotonic clock; never below 0. */
 static uint64_t clock_at(state_clock_lead lead_ms, uint64_t monotonic_us)
 {
     state_clock_lead ms = lead_ms + (state_clock_lead)(monotonic_us / 1000);
@@ -19,6 +22,7 @@ static uint64_t clock_at(state_clock_lead lead_ms, uint64_t monotonic_us)
     return ms < 0 ? 0 : (uint64_t)ms;
 }
 
+/* The time in the range that needs the smallest correction. */
 static state_clock_lead find_nearest(const struct state_clock_range *range,
                                      state_clock_lead lead_ms)
 {
@@ -36,6 +40,8 @@ static void set_anchor(struct state_clock *clock, uint64_t monotonic_us, uint64_
 
 /* ---- the time ---- */
 
+/* Before there is an anchor: the earlier of the two middle clocks, since a time that is too early
+ * ends nothing too soon. A leader anchors it at once. */
 static uint64_t first_now(struct state_clock *clock, uint64_t monotonic_us, uint64_t wall_ms,
                           uint64_t state_ms)
 {
@@ -50,6 +56,9 @@ static uint64_t first_now(struct state_clock *clock, uint64_t monotonic_us, uint
     return now_ms;
 }
 
+/* From the anchor on the monotonic clock counts, and the time leans towards the right one by a
+ * tenth of what has passed. A leader that is not settled is set forward once, when a majority
+ * agrees. The time of the state is never undercut. */
 uint64_t state_clock_now(struct state_clock *clock, uint64_t monotonic_us, uint64_t wall_ms,
                          uint64_t state_ms)
 {
@@ -99,6 +108,7 @@ static bool is_counted(const struct state_clock_wall *wall, uint64_t monotonic_u
     return wall->heard && is_fresh(wall->heard_us, monotonic_us);
 }
 
+/* By insertion: there are at most nine. */
 static void sort_in(state_clock_lead *leads, size_t *count, state_clock_lead lead_ms)
 {
     size_t place = (*count)++;
@@ -153,6 +163,9 @@ static bool judge_clocks(struct state_clock *clock)
     return false;
 }
 
+/* The middle of the clocks that were heard is right; of an even number everything between the two
+ * middle ones. A leader of two judges by its own clock, a follower by what the leader told, and by
+ * its own view only when more than two were heard. */
 bool state_clock_look(struct state_clock *clock, uint64_t monotonic_us, uint64_t wall_ms,
                       const struct state_clock_voters *voters)
 {
@@ -195,6 +208,7 @@ bool state_clock_offset(const struct state_clock *clock, uint64_t monotonic_us, 
 
 /* ---- words ---- */
 
+/* NULL: nothing was heard of the member since the start. */
 static const struct state_clock_wall *wall_known(const struct state_clock *clock,
                                                  uint64_t member_id)
 {
@@ -204,6 +218,8 @@ static const struct state_clock_wall *wall_known(const struct state_clock *clock
     return NULL;
 }
 
+/* The words: flags, wall clock, time of the state, the range that is right, and the stamps by which
+ * the other side finds out how long its own words and these were on their way. */
 size_t state_clock_say(const struct state_clock *clock, uint64_t to, uint64_t monotonic_us,
                        uint64_t wall_ms, uint64_t now_ms, uint8_t bytes[STATE_CLOCK_WORDS_BYTES])
 {
@@ -248,6 +264,8 @@ static bool came_late(uint64_t monotonic_us, uint64_t stamp_us, uint64_t held_us
                                 : held_us - elapsed_us > STATE_CLOCK_LATE_US;
 }
 
+/* A follower has its anchor from the leader, so that it goes on with the same time when it comes to
+ * lead. */
 static void hear_leader(struct state_clock *clock, uint64_t monotonic_us, const uint8_t *bytes)
 {
     clock->settled = (bytes[0] & SAID_SETTLED) != 0;
@@ -258,6 +276,8 @@ static void hear_leader(struct state_clock *clock, uint64_t monotonic_us, const 
     set_anchor(clock, monotonic_us, bytes_get(bytes + 9, 8));
 }
 
+/* Words are kept for their stamp even when they came late: the answer to them needs it. They count
+ * only when they were on their way for a short time. */
 void state_clock_hear(struct state_clock *clock, uint64_t monotonic_us, uint64_t member_id,
                       bool leads, const uint8_t *bytes, size_t length)
 {

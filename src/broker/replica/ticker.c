@@ -1,4 +1,6 @@
-/* See ticker.h. */
+/* A Tick when a deadline of the state has passed. See ticker.h. The timer is set anew after each
+ * applied entry, since any entry may bring an earlier deadline; what it finds when it fires is
+ * looked at again, since the deadline may be gone. */
 #include "src/broker/replica/ticker.h"
 
 #include <stdlib.h>
@@ -66,6 +68,8 @@ static void on_ticked(void *data, const struct err *failed, const struct fsm_out
     arm_timer(ticker);
 }
 
+/* The clock of the state decides, not the timer: it may lean away from the clock that the timer
+ * runs by. */
 static void on_timer(void *data)
 {
     struct ticker *ticker = data;

@@ -18,6 +18,7 @@ struct ticker;
 
 enum { TICKER_CHECK_MS = 1000, TICKER_RETRY_MS = 20 };
 
+/* Begins at `serving`, rests at `not_serving`. Freed after the replica was closed. */
 struct ticker *ticker_new(struct broker *broker);
 void ticker_free(struct ticker *ticker);
 
