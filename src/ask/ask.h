@@ -102,9 +102,6 @@ struct ask_listener {
 };
 
 enum ask_ready { ASK_READY, ASK_NO_HANDLER };
-/* UNFINISHED: something is there and lacks something; WRONG: it can never become right. Both
- * with a line that says what. */
-enum ask_answer { ASK_NOTHING_YET, ASK_UNFINISHED, ASK_WRONG, ASK_FINISHED };
 
 struct ask_ops {
     const char *about; /* for people: "signal (ABOUT)" */

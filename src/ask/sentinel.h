@@ -25,6 +25,10 @@ struct sentinel {
     char status[128]; /* "0": written; else what the application says went wrong */
 };
 
+/* What is found of it. UNFINISHED: something is there and lacks something; WRONG: it can never
+ * become right. Both with a line that says what. */
+enum ask_answer { ASK_NOTHING_YET, ASK_UNFINISHED, ASK_WRONG, ASK_FINISHED };
+
 /* Writes at most HINT_TEXT_BYTES and returns text. */
 char *hint_format(uint64_t checkpoint_id, uint32_t attempt, char text[HINT_TEXT_BYTES]);
 /* Returns the length, or 0 when it does not fit. deadline_ms: milliseconds since the epoch. */

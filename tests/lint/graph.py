@@ -7,7 +7,7 @@ import textwrap
 from pathlib import Path
 
 # a limit only falls: whoever opens a ring lowers it
-RING_MAX = {"fsm": 8, "raft": 13, "src/broker": 1, "src/agent": 16}
+RING_MAX = {"fsm": 8, "raft": 13, "src/broker": 1, "src/agent": 2}
 DRAWING = Path("src/CALLS.md")
 HEAD = """# Who calls whom
 

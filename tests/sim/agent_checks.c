@@ -618,7 +618,7 @@ static void check_grace(struct agent_checks *checks, const struct agent_machine 
 {
     const struct ledger_entry *entry = &allocation->entry;
 
-    if (!entry->ended || !process_stopping(allocation)) {
+    if (!entry->ended || !process_state_stops(allocation->process.state)) {
         rank->kill_by_us = 0;
         return;
     }

@@ -5,7 +5,7 @@
 #ifndef CKPT_TESTS_SIM_AGENT_TIMES_H
 #define CKPT_TESTS_SIM_AGENT_TIMES_H
 
-#include "src/agent/job/attempt.h"
+#include "src/agent/job/attempt_step.h"
 #include "tests/sim/world.h"
 
 struct attempt_times {

@@ -175,13 +175,15 @@ static bool take_over(struct app_stream *stream, struct allocation *allocation)
         refuse_second(stream, allocation);
         return false;
     }
-    if (!process_abandoned(allocation)) {
+    if (!allocation_abandoned(allocation)) {
         stream_park(stream);
         return false;
     }
     pid = allocation->entry.pid; /* it may be gone before the next call returns */
-    if (process_take_over(allocation))
+    if (process_state_unstopped(allocation->process.state)) {
+        process_post(allocation, PROCESS_TAKE_OVER);
         stream->taken_over_pid = pid;
+    }
     return true;
 }
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/agent/app/app_server.h"
 #include "src/agent/daemon/session.h"
 #include "src/agent/job/allocation.h"
 #include "src/base/buf.h"
@@ -32,14 +31,14 @@ Ckpt__V1__OwnJobState app_jobs_state(const struct allocation *allocation)
     const struct ledger_entry *entry = &allocation->entry;
 
     if (allocation->process.state != PROCESS_ABSENT) {
-        if (process_stopping(allocation))
+        if (process_state_stops(allocation->process.state))
             return CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_BEING_ENDED;
         return attempt_busy(&allocation->attempt)
                    ? CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_BEING_CHECKPOINTED
                    : CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_RUNNING;
     }
     if (entry->restart_awaited ||
-        (allocation->stream != NULL && app_stream_starts(allocation->stream)))
+        (allocation->stream != NULL && allocation->agent->callers->starts(allocation->stream)))
         return CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_STARTING;
     return entry->started_at_ms == 0 && !entry->ended
                ? CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_NOT_STARTED
@@ -82,7 +81,7 @@ static void tell(const struct allocation *allocation, struct told *told)
     over = job->state == CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_ENDED;
     job->pid = allocation->process.state == PROCESS_ABSENT ? 0 : entry->pid;
     job->since_ms = job->pid != 0 ? entry->started_at_ms : over ? entry->ended_at_ms : 0;
-    if (entry->ended || process_stopping(allocation))
+    if (entry->ended || process_state_stops(allocation->process.state))
         job->end_reason = (Ckpt__V1__Reason)entry->end_reason;
     job->exit_known = over && entry->ended_at_ms != 0 && entry->ended_status != UINT32_MAX;
     job->exit_status = job->exit_known ? (int32_t)entry->ended_status : 0;

@@ -18,7 +18,6 @@
 #include "src/agent/app/app_stream.h"
 #include "src/agent/app/own_register.h"
 #include "src/agent/durable/kept.h"
-#include "src/agent/job/walltime.h"
 #include "src/agent/run/words.h"
 #include "src/ask/ask.h"
 #include "src/base/buf.h"
@@ -87,7 +86,7 @@ static void stream_release(struct app_stream *stream)
 {
     if (stream->allocation != NULL && stream->allocation->stream == stream) {
         stream->allocation->stream = NULL;
-        process_unattended(stream->allocation);
+        process_post(stream->allocation, PROCESS_UNATTENDED);
         allocation_rest(stream->allocation);
     }
     if (stream->hello != NULL)
@@ -136,18 +135,13 @@ __attribute__((format(printf, 2, 3))) void app_stream_refuse(struct app_stream *
     app_stream_finish(stream);
 }
 
-void app_stream_say(struct app_stream *stream, const char *format, ...)
+static void stream_say(struct app_stream *stream, const char *said)
 {
     Ckpt__V1__AttachDown down = CKPT__V1__ATTACH_DOWN__INIT;
     Ckpt__V1__AttachNotice notice = CKPT__V1__ATTACH_NOTICE__INIT;
     char text[STREAM_NOTICE_BYTES];
-    va_list arguments;
 
-    if (stream == NULL)
-        return;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
+    snprintf(text, sizeof(text), "%s", said);
     for (char *at = text; *at != '\0'; at++)
         *at = *at >= ' ' && *at <= '~' ? *at : '?'; /* protocol texts are UTF-8 */
     notice.text = text;
@@ -169,7 +163,7 @@ void app_stream_send_end(struct app_stream *stream, Ckpt__V1__Reason reason)
     stream_send(stream, &down);
 }
 
-void app_stream_end(struct app_stream *stream, Ckpt__V1__Reason reason)
+static void stream_end(struct app_stream *stream, Ckpt__V1__Reason reason)
 {
     if (stream->first && !stream->told)
         return;
@@ -178,7 +172,7 @@ void app_stream_end(struct app_stream *stream, Ckpt__V1__Reason reason)
         app_stream_finish(stream);
 }
 
-void app_stream_orphan(struct app_stream *stream)
+static void stream_orphan(struct app_stream *stream)
 {
     restore_cancel(stream->restore);
     stream->restore = NULL;
@@ -200,7 +194,8 @@ static void restore_done(void *data, const struct restore_result *result)
     }
     if (stream->over)
         return; /* the timer tells */
-    kept_restored(stream->allocation, result);
+    kept_restored(&stream->allocation->entry, result->checkpoint_id, result->path,
+                  result->snapshot_at_ms);
     stream->allocation->entry.start_granted = true;
     allocation_commit(stream->allocation, NULL, 0);
     stream->state = STREAM_READY;
@@ -236,7 +231,7 @@ static void restore_waits(void *data, const char *why)
     if (stream->said_us != 0 && now_us - stream->said_us < SAY_AGAIN_US)
         return;
     stream->said_us = now_us;
-    app_stream_say(stream, "%s", why);
+    stream_say(stream, why);
 }
 
 /* The caller's, with the groups that its process has now; a process that cannot be read has none. */
@@ -283,10 +278,12 @@ static void restore_told(void *data, const struct restore_word *word)
         if (stream->first)
             app_stream_clear_end(stream->allocation);
         if (word->part != NULL)
-            walltime_set(
-                stream->allocation, word->part,
-                &(struct walltime_word){word->epoch, word->index, agent_now_us(agent), word->life});
-        walltime_start(stream->allocation);
+            allocation_take_part(stream->allocation, word->part,
+                                 &(struct walltime_word){.epoch = word->epoch,
+                                                         .index = word->index,
+                                                         .came_us = agent_now_us(agent),
+                                                         .life = word->life});
+        walltime_post(stream->allocation, WALLTIME_WANTED, &(struct walltime_word){0});
     } else {
         stream->over = true;
         agent->clock.timer_start(stream->timer, 0);
@@ -354,7 +351,7 @@ void app_stream_wait(struct app_stream *stream)
     const struct ledger_report *first;
 
     if (allocation->entry.ended && !stream->first) {
-        app_stream_end(stream, (Ckpt__V1__Reason)allocation->entry.end_reason);
+        stream_end(stream, (Ckpt__V1__Reason)allocation->entry.end_reason);
         return;
     }
     if (allocation->process.state == PROCESS_ABSENT && !stream->absent_seen) {
@@ -372,27 +369,35 @@ void app_stream_wait(struct app_stream *stream)
     stream_sweep(stream);
 }
 
-void app_stream_poll(struct app_stream *stream)
+static void stream_poll(struct app_stream *stream)
 {
     /* from the loop, not from within whatever has just changed */
     if (stream->state == STREAM_WAITING)
         stream->agent->clock.timer_start(stream->timer, 0);
 }
 
-bool app_stream_tells(const struct app_stream *stream)
+static bool stream_tells(const struct app_stream *stream)
 {
     return stream->state == STREAM_RUNNING;
 }
 
-bool app_stream_waits(const struct app_stream *stream)
+static bool stream_waits(const struct app_stream *stream)
 {
     return stream->state == STREAM_WAITING;
 }
 
-bool app_stream_starts(const struct app_stream *stream)
+static bool stream_starts(const struct app_stream *stream)
 {
     return stream->state != STREAM_RUNNING && stream->state != STREAM_OVER;
 }
+
+static const struct caller_ops stream_ops = {.tells = stream_tells,
+                                             .waits = stream_waits,
+                                             .starts = stream_starts,
+                                             .end = stream_end,
+                                             .say = stream_say,
+                                             .poll = stream_poll,
+                                             .orphan = stream_orphan};
 
 static void stream_timer(void *data)
 {
@@ -403,7 +408,7 @@ static void stream_timer(void *data)
     else if (stream->state == STREAM_WAITING)
         app_stream_wait(stream);
     else if (stream->over)
-        app_stream_end(stream, CKPT__V1__REASON__REASON_ALLOCATION_ENDED);
+        stream_end(stream, CKPT__V1__REASON__REASON_ALLOCATION_ENDED);
 }
 
 /* ---- the application's life ---- */
@@ -531,6 +536,7 @@ int app_server_new(struct agent *agent, const char *socket_path, struct app_serv
     int result;
 
     server->agent = agent;
+    agent->callers = &stream_ops;
     server->server = rpc_server_new(agent->loop, &config);
     rpc_server_add_method(server->server, ATTACH_METHOD, true, true, &attach, server);
     app_register_serve(server->server, agent);

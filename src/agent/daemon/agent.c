@@ -5,16 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/agent/app/app_server.h"
-#include "src/agent/daemon/session.h"
 #include "src/agent/job/allocation.h"
-#include "src/agent/job/walltime.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 
 /* An order to terminate may come before ckpt-run attached its application again, or before it
  * attached at all. */
-enum { TERMINATE_ATTACH_WAIT_US = 3000000, RECONCILE_AGAIN_US = 200000, REPORT_DETAIL_BYTES = 201 };
+enum {
+    TERMINATE_ATTACH_WAIT_US = 3000000,
+    RECONCILE_AGAIN_US = 200000,
+};
 
 static void reconcile_fire(void *data);
 
@@ -35,11 +35,6 @@ void agent_init(struct agent *agent, uv_loop_t *loop, const struct clock_ops *cl
     agent->reconcile_timer = agent->clock.timer_new(agent->clock.context, reconcile_fire, agent);
 }
 
-uint64_t agent_now_us(const struct agent *agent)
-{
-    return agent->clock.monotonic_us(agent->clock.context);
-}
-
 /* ---- allocations ---- */
 
 static struct allocation *agent_first(const struct agent *agent)
@@ -47,16 +42,6 @@ static struct allocation *agent_first(const struct agent *agent)
     return list_empty(&agent->allocations)
                ? NULL
                : LIST_ITEM(agent->allocations.next, struct allocation, node);
-}
-
-struct allocation *agent_find(const struct agent *agent, const char *allocation_id)
-{
-    for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next) {
-        struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
-        if (strcmp(allocation->entry.allocation_id, allocation_id) == 0)
-            return allocation;
-    }
-    return NULL;
 }
 
 static struct allocation *agent_add(struct agent *agent, const char *allocation_id,
@@ -67,13 +52,6 @@ static struct allocation *agent_add(struct agent *agent, const char *allocation_
     list_push_back(&agent->allocations, &allocation->node);
     agent->allocation_count++;
     return allocation;
-}
-
-void agent_journal_failed(struct agent *agent, const struct err *err)
-{
-    log_error("journal_failed", "text=\"%s\" next=\"free or repair the disk; applications run on\"",
-              err->text);
-    agent->machine.fail(agent->machine.context);
 }
 
 static bool ordered(const struct agent *agent, const char *allocation_id)
@@ -139,11 +117,12 @@ void agent_resume(struct agent *agent)
         struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
         if (allocation->entry.pid != 0 ||
             allocation->entry.start_granted) /* how it ended may be written there */
-            (void)user_path_ready(&allocation->folder, allocation->entry.work_dir);
-        process_resume(allocation);
+            (void)user_path_ready(&allocation->folder, allocation->entry.work_dir,
+                                  allocation->entry.uid);
+        process_post(allocation, PROCESS_RESUMED);
         if (allocation->entry.phase != PHASE_NONE)
-            attempt_resume(allocation);
-        walltime_start(allocation);
+            attempt_post(allocation, ATTEMPT_RESUME, NULL);
+        walltime_post(allocation, WALLTIME_WANTED, &(struct walltime_word){0});
     }
     log_info("resumed", "allocations=%zu reports_pending=%zu", agent->allocation_count,
              ledger_pending_count(agent->ledger));
@@ -159,122 +138,17 @@ void agent_close(struct agent *agent)
     agent->orders = NULL;
 }
 
-/* ---- reports ---- */
-
-/* Protocol texts are UTF-8 of at most 200 bytes; what a process or a worker calls itself need not
- * be. */
-static void text_tame(const char *text, char tame[REPORT_DETAIL_BYTES])
-{
-    size_t i = 0;
-
-    for (; text[i] != '\0' && i < REPORT_DETAIL_BYTES - 1; i++)
-        tame[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
-    tame[i] = '\0';
-}
-
-static void report_finish(struct agent *agent, Ckpt__V1__AgentReport *report)
-{
-    char id[CHECKPOINT_ID_TEXT_BYTES], life[CHECKPOINT_ID_TEXT_BYTES];
-
-    report->at_ms = agent->clock.wall_ms(agent->clock.context);
-    report->sequence = ledger_last_sequence(agent->ledger) + 1;
-    log_info(
-        "report",
-        "sequence=%" PRIu64 " kind=%s allocation=%s life=%s checkpoint=%s attempt=%" PRIu32
-        " reason=%d exit_status=%d detail=\"%s\"",
-        report->sequence,
-        protobuf_c_enum_descriptor_get_value(&ckpt__v1__report_kind__descriptor, (int)report->kind)
-            ->name,
-        report->allocation_id, checkpoint_id_format(report->life, life),
-        checkpoint_id_format(report->checkpoint_id, id), report->attempt, (int)report->reason,
-        report->exit_status, report->detail);
-}
-
-void agent_commit(struct agent *agent, const struct ledger_entry *entry,
-                  Ckpt__V1__AgentReport *report, uint64_t since_us)
-{
-    uint8_t bytes[LEDGER_REPORT_MAX_BYTES];
-    char detail[REPORT_DETAIL_BYTES];
-    size_t length = 0;
-    struct err err;
-
-    if (report != NULL) {
-        text_tame(report->detail, detail);
-        report->detail = detail;
-        report_finish(agent, report);
-        CHECK(ckpt__v1__agent_report__get_packed_size(report) <= sizeof(bytes));
-        length = ckpt__v1__agent_report__pack(report, bytes);
-    }
-    if (ledger_commit(agent->ledger, entry, report == NULL ? NULL : bytes, length, since_us,
-                      &err) != 0)
-        agent_journal_failed(agent, &err);
-    if (report != NULL && agent->session != NULL)
-        session_send_reports(agent->session);
-}
-
 /* ---- orders ---- */
 
-void agent_reconcile_soon(struct agent *agent)
-{
-    agent->clock.timer_start(agent->reconcile_timer, 0);
-}
-
-/* Of a life before the one here, or of the next one while an application of this one runs. */
-static bool part_of_other(const struct allocation *allocation, const Ckpt__V1__AllocationPart *part)
-{
-    uint64_t own = allocation->entry.life;
-
-    return reconcile_late(allocation->agent->orders, part->life, own) ||
-           (allocation->process.state != PROCESS_ABSENT && own != 0 && part->life > own);
-}
-
-static struct walltime_word orders_word(const struct agent *agent, uint64_t life)
-{
-    return (struct walltime_word){agent->orders->epoch, agent->orders->index,
-                                  agent->orders_taken_us, life};
-}
-
-static void take_part(struct allocation *allocation, const Ckpt__V1__AllocationPart *part)
-{
-    struct walltime_word word = orders_word(allocation->agent, part->life);
-
-    if (!part_of_other(allocation, part))
-        walltime_set(allocation, part, &word);
-}
-
-void agent_retake_part(struct allocation *allocation)
-{
-    const struct agent *agent = allocation->agent;
-    const Ckpt__V1__AllocationPart *part =
-        agent->orders == NULL ? NULL
-                              : reconcile_part(agent->orders, allocation->entry.allocation_id);
-
-    if (part != NULL)
-        take_part(allocation, part);
-}
-
+/* Also what the set does not name. */
 static void take_parts(struct agent *agent)
 {
-    const struct walltime_word word = orders_word(agent, 0);
-
     for (size_t i = 0; i < agent->orders->n_parts; i++) {
-        const Ckpt__V1__AllocationPart *part = agent->orders->parts[i];
-        struct allocation *allocation = NULL;
-        if (id_valid(part->allocation_id))
-            allocation = agent_get(agent, part->allocation_id);
-        if (allocation != NULL)
-            take_part(allocation, part);
+        if (id_valid(agent->orders->parts[i]->allocation_id))
+            (void)agent_get(agent, agent->orders->parts[i]->allocation_id);
     }
-    for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next) {
-        struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
-        struct ledger_entry *entry = &allocation->entry;
-        if (entry->named_life == 0 || !reconcile_judges(agent->orders, entry->named_life) ||
-            reconcile_part(agent->orders, entry->allocation_id) != NULL ||
-            walltime_stale(entry, &word))
-            continue;
-        entry->named_life = 0; /* nothing of it may start here in an outage */
-        allocation_commit(allocation, NULL, 0);
-    }
+    for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next)
+        allocation_take_orders(LIST_ITEM(at, struct allocation, node));
 }
 
 /* Streams that wait for an order to go away look again. */
@@ -283,7 +157,7 @@ static void poll_streams(struct agent *agent)
     for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next) {
         struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
         if (allocation->stream != NULL)
-            app_stream_poll(allocation->stream);
+            agent->callers->poll(allocation->stream);
     }
 }
 
@@ -311,7 +185,8 @@ static bool terminate_too_early(const struct agent *agent, const struct allocati
 /* Its allocation has ended, or goes on elsewhere or in another life. */
 static void end_unwanted(const struct agent *agent, struct allocation *allocation)
 {
-    if (process_stopping(allocation) && allocation->process.cause != STOP_BY_TAKEOVER)
+    if (process_state_stops(allocation->process.state) &&
+        allocation->process.cause != STOP_BY_TAKEOVER)
         return; /* by an order that stands beside it */
     process_stop(allocation,
                  &(struct process_stop_ask){.cause = STOP_BY_ORDER,
@@ -329,17 +204,16 @@ static void carry_out(struct agent *agent, const struct step *step)
         return;
     switch (step->kind) {
     case STEP_START:
-        attempt_start(allocation, step->order);
+        attempt_post(allocation, ATTEMPT_START, step->order);
         return;
     case STEP_CANCEL:
-        attempt_cancel(allocation);
+        attempt_post(allocation, ATTEMPT_CANCEL, NULL);
         return;
     case STEP_EXTEND:
-        attempt_extend(allocation, step->order);
+        attempt_post(allocation, ATTEMPT_EXTEND, step->order);
         return;
     case STEP_HURRY:
-        attempt_extend(allocation, step->order);
-        attempt_hurry(allocation);
+        attempt_post(allocation, ATTEMPT_HURRY, step->order);
         return;
     case STEP_TERMINATE:
         if (terminate_too_early(agent, allocation))

@@ -1,6 +1,6 @@
 /* The agent as a whole: what its parts share.
  *
- * Flow     session (orders) -> agent_take_orders -> reconcile -> allocation -> attempt | process; app_server (ckpt-run) -> allocation;
+ * Flow     session (orders) -> agent_take_orders -> reconcile -> executor; app_server (ckpt-run) -> executor;
  *          every fact -> agent_commit: journal first, then the session sends it.
  * Shapes   one struct agent per process, one loop; it owns the allocations (at most
  *          AGENT_ALLOCATIONS_MAX) and the last order set.
@@ -27,6 +27,7 @@ enum {
 };
 
 struct allocation;
+struct caller_ops;
 struct session;
 struct own_registrar;
 struct restart_points;
@@ -56,6 +57,8 @@ struct agent {
     uint64_t started_us;
     struct ledger *ledger;
     struct session *session;
+    void (*send_reports)(struct session *session); /* there is one to send */
+    const struct caller_ops *callers;              /* of the streams of ckpt-run */
     struct restart_points *restart_points;
     struct own_registrar *own_registrar;
     const struct tls_context *tls; /* to the control nodes; NULL: plain */
@@ -79,8 +82,6 @@ uint64_t agent_now_us(const struct agent *agent);
 
 /* Takes the set: the caller has checked the fence. Reconciles soon. */
 void agent_take_orders(struct agent *agent, Ckpt__V1__OrderSet *take_orders);
-/* What the last set says of its part, as of when that set came. */
-void agent_retake_part(struct allocation *allocation);
 /* Runs reconcile from the loop, once, however often it is asked for. */
 void agent_reconcile_soon(struct agent *agent);
 

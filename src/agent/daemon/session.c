@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "ckpt/v1/agent.pb-c.h"
-#include "src/agent/app/app_server.h"
 #include "src/agent/daemon/vitals.h"
 #include "src/agent/job/allocation.h"
 #include "src/base/buf.h"
@@ -199,7 +198,8 @@ static void send_report(struct session *session, const struct ledger_report *kep
     ckpt__v1__agent_report__free_unpacked(report, NULL);
 }
 
-void session_send_reports(struct session *session)
+/* What is in the journal and not sent on this stream yet goes out. */
+static void session_send_reports(struct session *session)
 {
     const struct ledger_report *report;
 
@@ -281,7 +281,7 @@ static void take_ack(struct session *session, const Ckpt__V1__ReportAck *ack)
     for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next) {
         struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
         if (allocation->stream != NULL)
-            app_stream_poll(allocation->stream);
+            session->agent->callers->poll(allocation->stream);
     }
 }
 
@@ -373,6 +373,7 @@ int session_new(struct agent *agent, const char *brokers, uint64_t heartbeat_ms,
         return -1;
     }
     session->agent = agent;
+    agent->send_reports = session_send_reports;
     session->heartbeat_ms = heartbeat_ms;
     session->retry_ms = RETRY_MIN_MS;
     vitals_open(&session->vitals, &agent->machine, &agent->clock, agent->sysfs);

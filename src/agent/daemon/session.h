@@ -18,8 +18,6 @@ struct session;
 int session_new(struct agent *agent, const char *brokers, uint64_t heartbeat_ms,
                 struct session **ret_session, struct err *err);
 void session_free(struct session *session);
-/* What is in the journal and not sent on this stream yet goes out. */
-void session_send_reports(struct session *session);
 bool session_open(const struct session *session);
 /* Of the broker that is, or would be, at the other end. */
 const char *session_address(const struct session *session);

@@ -1,24 +1,26 @@
 /* What the owner of a job is told of it later: how its application ended, its last checkpoint, the
  * last one that failed.
  *
- * Flow     the attempt, the process and a restore say what has happened; it is in the entry, and
- *          durable with its next commit. app_jobs.c tells it.
- * Shapes   fields last_* and failed_* of struct ledger_entry. Nothing is decided by them.
+ * Flow     the attempt and a restore say what has happened; it is in the entry, and durable with
+ *          its next commit. app_jobs.c tells it.
+ * Shapes   fields last_* and failed_* of struct ledger_entry. Nothing is decided by them. The
+ *          checkpoint is the attempt that the entry has.
  */
 #ifndef CKPT_AGENT_KEPT_H
 #define CKPT_AGENT_KEPT_H
 
 #include <stdint.h>
 
-struct allocation;
-struct restore_result;
+#include "ckpt/v1/common.pb-c.h"
+#include "src/agent/durable/ledger.h"
 
-/* This node's part of the attempt's checkpoint, of the instant asked_at_us, is at its
+/* This node's part of the checkpoint, of the instant at_ms (0: not known), is at its
  * destination. */
-void kept_verified(struct allocation *allocation, uint64_t asked_at_us, uint64_t size_bytes);
-/* The attempt's outcome is a failure. */
-void kept_failed(struct allocation *allocation);
-/* Nothing when it is from scratch. */
-void kept_restored(struct allocation *allocation, const struct restore_result *result);
+void kept_verified(struct ledger_entry *entry, uint64_t size_bytes, uint64_t at_ms);
+void kept_failed(struct ledger_entry *entry, Ckpt__V1__Reason reason, const char *detail,
+                 uint64_t now_ms);
+/* path NULL: not known. Nothing when it is from scratch. */
+void kept_restored(struct ledger_entry *entry, uint64_t checkpoint_id, const char *path,
+                   uint64_t at_ms);
 
 #endif

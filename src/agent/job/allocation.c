@@ -2,46 +2,10 @@
 #include "src/agent/job/allocation.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "src/agent/app/app_server.h"
-#include "src/agent/job/walltime.h"
 #include "src/base/check.h"
 
-struct allocation *allocation_new(struct agent *agent, const char *allocation_id,
-                                  const struct ledger_entry *entry)
-{
-    struct allocation *allocation = check_calloc(1, sizeof(*allocation));
-
-    CHECK(id_valid(allocation_id));
-    allocation->agent = agent;
-    if (entry != NULL)
-        allocation->entry = *entry;
-    else
-        snprintf(allocation->entry.allocation_id, sizeof(allocation->entry.allocation_id), "%s",
-                 allocation_id);
-    user_path_init(&allocation->folder, allocation, OPENED_FOLDER);
-    user_path_init(&allocation->socket, allocation, OPENED_SOCKET);
-    process_init(allocation);
-    attempt_init(allocation);
-    walltime_init(allocation);
-    list_init(&allocation->node);
-    return allocation;
-}
-
-void allocation_free(struct allocation *allocation)
-{
-    if (allocation->stream != NULL)
-        app_stream_orphan(allocation->stream);
-    allocation_machine(allocation)->remove_detach(allocation->sweep);
-    walltime_close(allocation);
-    attempt_close(allocation);
-    process_close(allocation);
-    user_path_close(&allocation->folder);
-    user_path_close(&allocation->socket);
-    list_remove(&allocation->node);
-    free(allocation);
-}
+enum { ATTACH_AGAIN_WAIT_US = 3000000 }; /* a living ckpt-run connects again within a few tries */
 
 void allocation_commit(struct allocation *allocation, Ckpt__V1__AgentReport *report,
                        uint64_t since_us)
@@ -105,33 +69,6 @@ bool allocation_other_life(const struct allocation *allocation, uint64_t life)
     return life > own || reconcile_late(orders, life, own);
 }
 
-bool allocation_set_life(struct allocation *allocation, uint64_t epoch, uint64_t life)
-{
-    struct ledger_entry *entry = &allocation->entry;
-    bool outlived = life != entry->life && life != entry->named_life;
-
-    if (life != 0 && life <= entry->ended_life && epoch <= life_epoch(entry->ended_life))
-        return false;
-    entry->life = life;
-    if (!outlived)
-        return true;
-    entry->deadline_us = 0; /* of the life before */
-    agent_retake_part(allocation);
-    walltime_start(allocation);
-    return true;
-}
-
-uint64_t allocation_outage_life(struct allocation *allocation)
-{
-    const struct ledger_entry *entry = &allocation->entry;
-
-    agent_retake_part(allocation); /* while one of another life ran, that one's walltime counted */
-    if (entry->named_life <= entry->ended_life ||
-        (entry->walltime_ms != 0 && entry->deadline_us == 0))
-        return 0;
-    return entry->named_life;
-}
-
 void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
 {
     const struct attempt *attempt = &allocation->attempt;
@@ -143,11 +80,12 @@ void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
         .checkpoint_id = busy ? attempt->checkpoint_id : entry->checkpoint_id,
         .attempt = busy ? attempt->attempt : entry->attempt,
         .busy = busy,
-        .cancelling = attempt->state == ATTEMPT_CLEANING,
+        .cancelling = attempt_state_cleans(attempt->state),
         .put_off = attempt->state == ATTEMPT_DEFERRED,
         .timeout_ms = attempt->timeout_ms,
         .runs = allocation->process.state != PROCESS_ABSENT,
-        .stopping = process_stopping(allocation) && allocation->process.cause != STOP_BY_TAKEOVER,
+        .stopping = process_state_stops(allocation->process.state) &&
+                    allocation->process.cause != STOP_BY_TAKEOVER,
         .terminated = entry->terminated,
         .life = entry->life,
         .ended_life = entry->ended_life,
@@ -169,4 +107,12 @@ void allocation_rest(struct allocation *allocation)
         return;
     user_path_close(&allocation->folder);
     user_path_close(&allocation->socket);
+}
+
+bool allocation_abandoned(const struct allocation *allocation)
+{
+    const struct process *process = &allocation->process;
+
+    return process->state != PROCESS_ABSENT && allocation->stream == NULL &&
+           agent_now_us(allocation->agent) - process->unattended_us >= ATTACH_AGAIN_WAIT_US;
 }

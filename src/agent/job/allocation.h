@@ -10,8 +10,7 @@
 #define CKPT_AGENT_ALLOCATION_H
 
 #include "src/agent/daemon/agent.h"
-#include "src/agent/job/attempt.h"
-#include "src/agent/job/process.h"
+#include "src/agent/job/executor.h"
 #include "src/agent/job/reconcile.h"
 #include "src/agent/job/restart_points.h"
 #include "src/agent/node/user_path.h"
@@ -20,16 +19,33 @@ struct app_stream;
 struct cleanup;
 struct restore;
 
+/* What an allocation says to the ckpt-run that is attached to it, and asks of its stream. */
+struct caller_ops {
+    /* It is the one of the application that is known: it will tell how that ended. */
+    bool (*tells)(const struct app_stream *stream);
+    /* It has no application, and waits to start one. */
+    bool (*waits)(const struct app_stream *stream);
+    /* The same, or what it is to start from is being brought. */
+    bool (*starts)(const struct app_stream *stream);
+    /* The allocation is over: it must not start its application again. Not told to one that has yet
+     * to hear for which life it would start one: that may be a later one. */
+    void (*end)(struct app_stream *stream, Ckpt__V1__Reason reason);
+    void (*say)(struct app_stream *stream, const char *text); /* to people */
+    /* Something it may have waited for has happened: an attempt ended, reports were acknowledged,
+     * orders changed. */
+    void (*poll)(struct app_stream *stream);
+    void (*orphan)(struct app_stream *stream); /* the allocation goes away */
+};
+
 struct allocation {
     struct list node;
     struct agent *agent;
     struct ledger_entry entry;
     struct process process;
-    struct process_executor process_executor;
     struct attempt attempt;
-    struct user_path folder; /* the work folder */
-    struct user_path socket; /* that its application registered */
-    struct clock_timer *walltime_timer;
+    struct executor executor;
+    struct user_path folder;   /* the work folder */
+    struct user_path socket;   /* that its application registered */
     struct app_stream *stream; /* ckpt-run's; NULL while none is connected */
     struct cleanup *sweep; /* of out/ and restore/; goes on when its stream has ended. NULL: none */
 };
@@ -55,6 +71,13 @@ bool allocation_stranger(const struct allocation *allocation, uid_t uid);
 enum { OWNER_TEXT_BYTES = 400 };
 void allocation_owner_text(const char *allocation_id, const char *name, uid_t owner_uid, uid_t uid,
                            char text[OWNER_TEXT_BYTES]);
+/* What the last order set says of it, as of when that set came. */
+void allocation_take_orders(struct allocation *allocation);
+/* The same of a part that a restart point names. from: what it is from, and whose. */
+void allocation_take_part(struct allocation *allocation, const Ckpt__V1__AllocationPart *part,
+                          const struct walltime_word *from);
+/* It runs, and its ckpt-run has not come back in the time that one needs for it. */
+bool allocation_abandoned(const struct allocation *allocation);
 /* Its next application is for this life, as the broker has just said. False: that life is over here
  * already. */
 bool allocation_set_life(struct allocation *allocation, uint64_t epoch, uint64_t life);

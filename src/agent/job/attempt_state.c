@@ -1,24 +1,30 @@
 /* The states of an attempt: their names, which moves there are, and what holds in each. See
- * attempt.h. */
-#include "src/agent/job/attempt.h"
+ * attempt_step.h. */
+#include "src/agent/job/attempt_step.h"
 #include "src/base/check.h"
+
+enum { DEFERRALS_MAX = 32, DEFERRAL_MIN_MS = 1000 };
 
 static const char *const state_names[] = {
 #define X(name) #name,
     ATTEMPT_STATES(X)
 #undef X
 };
+#define TO(name) [ATTEMPT_##name] = true
 static const bool state_moves[ATTEMPT_STATE_COUNT][ATTEMPT_STATE_COUNT] = {
-    [ATTEMPT_NONE] =
-        {[ATTEMPT_WAITING] = true, [ATTEMPT_DEFERRED] = true, [ATTEMPT_RESUMING] = true},
-    [ATTEMPT_RESUMING] = {[ATTEMPT_ASKED] = true, [ATTEMPT_CLEANING] = true},
-    [ATTEMPT_WAITING] = {[ATTEMPT_NONE] = true, [ATTEMPT_ASKED] = true, [ATTEMPT_CLEANING] = true},
-    [ATTEMPT_ASKED] =
-        {[ATTEMPT_DEFERRED] = true, [ATTEMPT_PUTTING] = true, [ATTEMPT_CLEANING] = true},
-    [ATTEMPT_DEFERRED] = {[ATTEMPT_ASKED] = true, [ATTEMPT_CLEANING] = true},
-    [ATTEMPT_PUTTING] = {[ATTEMPT_CLEANING] = true},
-    [ATTEMPT_CLEANING] = {[ATTEMPT_NONE] = true},
+    [ATTEMPT_NONE] = {TO(WAITING), TO(DEFERRED), TO(RESUMING)},
+    [ATTEMPT_WAITING] = {TO(NONE), TO(ASKING)},
+    [ATTEMPT_ASKING] = {TO(ASKED), TO(ABANDONING), TO(REMOVING)},
+    [ATTEMPT_ASKED] = {TO(BROKEN), TO(DEFERRED), TO(PUTTING), TO(ABANDONING), TO(REMOVING)},
+    [ATTEMPT_BROKEN] = {TO(PUTTING), TO(ABANDONING), TO(REMOVING)},
+    [ATTEMPT_DEFERRED] = {TO(ASKING), TO(ABANDONING), TO(REMOVING)},
+    [ATTEMPT_RESUMING] = {TO(ASKED), TO(PUTTING), TO(ABANDONING)},
+    [ATTEMPT_PUTTING] = {TO(HALTING), TO(ABANDONING), TO(REMOVING)},
+    [ATTEMPT_HALTING] = {TO(ABANDONING)},
+    [ATTEMPT_ABANDONING] = {TO(REMOVING)},
+    [ATTEMPT_REMOVING] = {TO(NONE)},
 };
+#undef TO
 
 const char *attempt_state_name(enum attempt_state state)
 {
@@ -33,60 +39,115 @@ bool attempt_move_allowed(enum attempt_state from, enum attempt_state to)
     return state_moves[from][to];
 }
 
+bool attempt_state_cleans(enum attempt_state state)
+{
+    CHECK(state < ATTEMPT_STATE_COUNT);
+    return state == ATTEMPT_HALTING || state == ATTEMPT_ABANDONING || state == ATTEMPT_REMOVING;
+}
+
+bool attempt_busy(const struct attempt *attempt)
+{
+    CHECK(attempt->state < ATTEMPT_STATE_COUNT);
+    return attempt->state != ATTEMPT_NONE;
+}
+
+bool attempt_writes(const struct attempt *attempt)
+{
+    CHECK(attempt->state < ATTEMPT_STATE_COUNT);
+    return attempt->state != ATTEMPT_NONE && attempt->state != ATTEMPT_WAITING;
+}
+
 /* The journal has the attempt before its application is asked, and until it is over. */
 static void check_journal(const struct attempt *attempt, const struct ledger_entry *entry)
 {
     CHECK(entry->checkpoint_id == attempt->checkpoint_id);
     CHECK(entry->attempt == attempt->attempt);
     CHECK(entry->phase != PHASE_NONE);
-    CHECK((entry->phase == PHASE_ENDED) == attempt->reported);
 }
 
-/* Nothing is heard of it, and nothing of it runs. */
-static void check_still(const struct attempt *attempt)
+static bool phase_asks(const struct ledger_entry *entry)
 {
-    CHECK(attempt->call == NULL);
-    CHECK(attempt->watch == NULL);
-    CHECK(attempt->worker == NULL);
-    CHECK(attempt->cleanup == NULL);
+    return entry->phase == PHASE_ASKING || entry->phase == PHASE_ASKED;
 }
 
 void attempt_check(const struct attempt *attempt, const struct ledger_entry *entry)
 {
-    CHECK(attempt->state < ATTEMPT_STATE_COUNT);
-    if (attempt->state != ATTEMPT_NONE && attempt->state != ATTEMPT_WAITING)
+    CHECK(attempt->longest_deferral_ms <= attempt->timeout_ms);
+    if (attempt_writes(attempt))
         check_journal(attempt, entry);
     switch (attempt->state) {
     case ATTEMPT_NONE:
-        CHECK(attempt->reported);
-        check_still(attempt);
-        return;
     case ATTEMPT_WAITING:
-        CHECK(!attempt->reported);
-        check_still(attempt);
+        /* checkpoint_id 0: an agent that has restarted has not taken it up yet */
+        CHECK(entry->phase == PHASE_NONE || entry->phase == PHASE_ENDED ||
+              attempt->checkpoint_id == 0);
         return;
+    case ATTEMPT_ASKING:
     case ATTEMPT_RESUMING:
-        CHECK(entry->phase == PHASE_ASKING || entry->phase == PHASE_ASKED);
-        check_still(attempt);
+        CHECK(phase_asks(entry));
+        CHECK(attempt->done_at_us == 0);
         return;
     case ATTEMPT_ASKED:
-        CHECK(entry->phase == PHASE_ASKING || entry->phase == PHASE_ASKED);
-        CHECK(attempt->worker == NULL);
+        CHECK(entry->phase == PHASE_ASKED);
+        CHECK(attempt->done_at_us == 0);
+        return;
+    case ATTEMPT_BROKEN:
+        CHECK(entry->phase == PHASE_ASKED);
+        CHECK(attempt->outcome.reason != CKPT__V1__REASON__REASON_NONE);
         return;
     case ATTEMPT_DEFERRED:
         CHECK(entry->phase == PHASE_DEFERRED);
-        check_still(attempt);
         return;
     case ATTEMPT_PUTTING:
-        CHECK(entry->phase == PHASE_ASKING || entry->phase == PHASE_ASKED);
-        CHECK(attempt->watch == NULL);
-        CHECK(attempt->worker == NULL);
+        CHECK(phase_asks(entry));
+        CHECK(attempt->put_started);
+        CHECK(attempt->done_at_us != 0);
         return;
-    case ATTEMPT_CLEANING:
-        CHECK(attempt->call == NULL);
-        CHECK(attempt->watch == NULL);
+    case ATTEMPT_HALTING:
+    case ATTEMPT_ABANDONING:
+        CHECK(entry->phase != PHASE_ENDED);
+        CHECK(attempt->put_started);
+        return;
+    case ATTEMPT_REMOVING:
+        CHECK(entry->phase == PHASE_ENDED || attempt->outcome.kind != 0);
         return;
     case ATTEMPT_STATE_COUNT:
         return;
     }
+}
+
+uint64_t attempt_begun_us(const struct ledger_entry *entry)
+{
+    CHECK(entry->allocation_id[0] != '\0');
+    return entry->deferred_until_us != 0 ? entry->deferred_until_us : entry->asked_at_us;
+}
+
+uint64_t attempt_stall_ms(const struct attempt *attempt, const struct ledger_entry *entry)
+{
+    uint64_t begun_us = attempt_begun_us(entry);
+
+    CHECK(attempt->state < ATTEMPT_STATE_COUNT);
+    return begun_us > 0 && attempt->done_at_us > begun_us ? (attempt->done_at_us - begun_us) / 1000
+                                                          : 0;
+}
+
+uint64_t deferral_granted(uint64_t asked_ms, uint64_t used_ms, uint64_t max_ms)
+{
+    uint64_t granted_ms = asked_ms;
+
+    CHECK(used_ms <= max_ms);
+    if (granted_ms < max_ms / DEFERRALS_MAX)
+        granted_ms = max_ms / DEFERRALS_MAX;
+    if (granted_ms < DEFERRAL_MIN_MS)
+        granted_ms = DEFERRAL_MIN_MS;
+    return granted_ms < max_ms - used_ms ? granted_ms : max_ms - used_ms;
+}
+
+void deferral_count(uint64_t *timeout_ms, uint64_t *longest_ms, uint64_t deferred_ms)
+{
+    CHECK(*longest_ms <= *timeout_ms);
+    if (deferred_ms <= *longest_ms)
+        return;
+    *timeout_ms += deferred_ms - *longest_ms;
+    *longest_ms = deferred_ms;
 }

@@ -31,16 +31,12 @@ struct step {
     struct process *process;
     struct ledger_entry *entry;
     const struct process_facts *facts;
-    struct process_effects *effects;
+    struct job_effects *effects;
 };
 
-static struct process_effect *add_effect(const struct step *step, enum process_effect_kind kind)
+static struct job_effect *add_effect(const struct step *step, enum job_effect_kind kind)
 {
-    struct process_effects *effects = step->effects;
-
-    CHECK(effects->count < PROCESS_EFFECTS_MAX);
-    effects->effects[effects->count] = (struct process_effect){.kind = kind};
-    return &effects->effects[effects->count++];
+    return job_effect_add(step->effects, kind);
 }
 
 static void add_timer(const struct step *step, uint64_t delay_us)
@@ -70,18 +66,14 @@ static bool time_to_warn(const struct step *step)
     return true;
 }
 
-static struct process_report *begin_report(const struct step *step, Ckpt__V1__ReportKind kind)
+static Ckpt__V1__AgentReport *begin_report(const struct step *step, Ckpt__V1__ReportKind kind)
 {
-    CHECK(!step->effects->reporting);
-    step->effects->commit = true;
-    step->effects->reporting = true;
-    step->effects->report = (struct process_report){.kind = kind, .life = step->entry->life};
-    return &step->effects->report;
+    return job_report_begin(step->effects, kind, step->entry->life);
 }
 
-static void set_detail(struct process_report *report, const char *text)
+static void set_detail(const struct step *step, const char *text)
 {
-    snprintf(report->detail, sizeof(report->detail), "%s", text);
+    job_report_detail(step->effects, text);
 }
 
 /* ---- ends ---- */
@@ -145,7 +137,7 @@ static const char *exit_detail(const struct process *process)
 static void tell_exit(const struct step *step)
 {
     struct process *process = step->process;
-    struct process_report *report =
+    Ckpt__V1__AgentReport *report =
         begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED);
 
     CHECK(process->state == PROCESS_HELD || process->state == PROCESS_LEAVING);
@@ -153,7 +145,7 @@ static void tell_exit(const struct step *step)
     report->will_restart = process->will_restart;
     if (process->wait_status != 0)
         report->reason = CKPT__V1__REASON__REASON_APPLICATION_EXITED;
-    set_detail(report, exit_detail(process));
+    set_detail(step, exit_detail(process));
     forget_process(step);
     if (process->will_restart) {
         step->entry->restart_awaited = true;
@@ -175,7 +167,7 @@ static void tell_stop(const struct step *step)
     struct process *process = step->process;
     struct ledger_entry *entry = step->entry;
     bool walltime = process->cause == STOP_BY_WALLTIME;
-    struct process_report *report;
+    Ckpt__V1__AgentReport *report;
 
     CHECK(process->state == PROCESS_ABSENT || process->state == PROCESS_LEAVING);
     if (process->cause == STOP_BY_TAKEOVER) {
@@ -196,7 +188,7 @@ static void tell_stop(const struct step *step)
     if (process->state != PROCESS_ABSENT)
         forget_process(step);
     else
-        set_detail(report, "no application of it was known on this node");
+        set_detail(step, "no application of it was known on this node");
     entry->terminated = entry->terminated || !walltime;
     add_effect(step, EFFECT_RECONCILE);
 }
@@ -207,7 +199,7 @@ static void tell_stop(const struct step *step)
 static void tell_restart_failed(const struct step *step, const char *why)
 {
     struct ledger_entry *entry = step->entry;
-    struct process_report *report;
+    Ckpt__V1__AgentReport *report;
 
     CHECK(step->process->state == PROCESS_ABSENT);
     CHECK(entry->restart_awaited);
@@ -217,14 +209,15 @@ static void tell_restart_failed(const struct step *step, const char *why)
     report = begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED);
     report->reason = CKPT__V1__REASON__REASON_APPLICATION_EXITED;
     report->exit_status = entry->awaited_status;
-    snprintf(report->detail, sizeof(report->detail), "not started again: %.160s", why);
+    snprintf(step->effects->detail, sizeof(step->effects->detail), "not started again: %.160s",
+             why);
     add_effect(step, EFFECT_RECONCILE);
 }
 
 /* ckpt-run could not start it: the allocation ends as by an application that ended so. */
 static void tell_start_failed(const struct step *step, int32_t wait_status, const char *why)
 {
-    struct process_report *report;
+    Ckpt__V1__AgentReport *report;
 
     CHECK(step->process->state == PROCESS_ABSENT);
     CHECK(step->entry->start_granted);
@@ -236,7 +229,7 @@ static void tell_start_failed(const struct step *step, int32_t wait_status, cons
     report = begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED);
     report->reason = CKPT__V1__REASON__REASON_APPLICATION_EXITED;
     report->exit_status = wait_status != 0 ? wait_status : PROCESS_STATUS_UNKNOWN;
-    snprintf(report->detail, sizeof(report->detail), "not started: %.160s", why);
+    snprintf(step->effects->detail, sizeof(step->effects->detail), "not started: %.160s", why);
     add_effect(step, EFFECT_RECONCILE);
 }
 
@@ -280,8 +273,8 @@ static void tell_finished_late(const struct step *step)
         note->start_ticks == LEDGER_NEVER_STARTED || note->start_ticks != entry->start_ticks)
         return;
     entry->start_ticks = 0;
-    set_detail(begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED),
-               "its ckpt-run tells only now how it ended");
+    begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED);
+    set_detail(step, "its ckpt-run tells only now how it ended");
     add_effect(step, EFFECT_RECONCILE);
 }
 
@@ -620,7 +613,7 @@ static void begin_running(const struct step *step)
 static void take_start(const struct step *step, const struct process_event *event)
 {
     struct ledger_entry *entry = step->entry;
-    struct process_report *report;
+    Ckpt__V1__AgentReport *report;
 
     CHECK(entry->pid == 0);
     entry->pid = event->pid;
@@ -632,7 +625,7 @@ static void take_start(const struct step *step, const struct process_event *even
     if (event->report) {
         report = begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED);
         report->restored_checkpoint_id = event->restored_checkpoint_id;
-        report->since_us = step->facts->now_us;
+        step->effects->since_us = step->facts->now_us;
     }
     begin_running(step);
     add_effect(step, EFFECT_WALLTIME); /* it may be over already */
@@ -766,13 +759,12 @@ static void take_event(const struct step *step, const struct process_event *even
 
 void process_step(struct process *process, struct ledger_entry *entry,
                   const struct process_event *event, const struct process_facts *facts,
-                  struct process_effects *ret_effects)
+                  struct job_effects *ret_effects)
 {
     const struct step step = {process, entry, facts, ret_effects};
 
     CHECK(facts->now_us >= process->gone_us);
-    ret_effects->commit = ret_effects->reporting = false;
-    ret_effects->count = 0;
+    job_effects_begin(ret_effects);
     take_event(&step, event);
     CHECK(!ret_effects->reporting || ret_effects->commit);
     process_check(process, entry);

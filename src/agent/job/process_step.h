@@ -21,10 +21,7 @@
  *                awaited
  *
  * Flow     process_step() takes an event and what was seen just before it (the facts), changes the
- *          process and its entry, and says what is to be done. process.c sees, writes the entry and
- *          the report into the journal, and then does it, in this order.
- * Shapes   caller's structs; at most PROCESS_EFFECTS_MAX effects and one report per step. Nothing
- *          is allocated.
+ *          process and its entry, and says what is to be done (job_step.h).
  * Units    *_us monotonic.
  * Errors   none: process_check() states which combinations are legal, and holds after each step;
  *          else it is a bug.
@@ -41,6 +38,7 @@
 #include "ckpt/v1/agent.pb-c.h"
 #include "src/agent/durable/end_note.h"
 #include "src/agent/durable/ledger.h"
+#include "src/agent/job/job_effect.h"
 
 #define PROCESS_STATES(X)                                                                          \
     X(ABSENT) X(RUNNING) X(ENDED) X(CLEARING) X(HELD) X(TERMINATING) X(KILLING) X(LEAVING)
@@ -64,7 +62,7 @@ enum process_end {
     END_ON_SIGNAL /* status 0 after a signal that ckpt-run passed on: that says nothing of its work, so its status counts as unknown */
 };
 
-enum { PROCESS_STATUS_UNKNOWN = -1, PROCESS_DETAIL_BYTES = 200, PROCESS_EFFECTS_MAX = 16 };
+enum { PROCESS_STATUS_UNKNOWN = -1 };
 
 /* The part that no journal keeps: an agent that restarts begins with RUNNING, or ABSENT. */
 struct process {
@@ -96,7 +94,7 @@ struct process_stop_ask {
     uint64_t epoch;      /* of the order; 0: none */
 };
 
-/* What was seen just before the step. What is not looked for in a state is false: see process.c. */
+/* What was seen just before the step. What is not looked for in a state is false: see sight.h. */
 struct process_facts {
     uint64_t now_us;
     uint64_t wall_ms;
@@ -110,7 +108,7 @@ struct process_facts {
     bool folder_opening; /* the work folder is being opened: the note may be in it */
     bool note_found;     /* of the run that is known here */
     struct end_note note;
-    bool attempt_busy;
+    bool attempt_busy; /* this and the next: job_step() fills them */
     bool attempt_puts; /* the worker copies the checkpoint of its attempt */
 };
 
@@ -139,56 +137,9 @@ struct process_event {
     const char *why; /* WOKEN: the note, where it came with the wake, else "" */
 };
 
-enum process_effect_kind {
-    EFFECT_WATCH, /* its end, by pidfd */
-    EFFECT_TIMER, /* PROCESS_LOOK after delay_us */
-    EFFECT_TIMER_STOP,
-    EFFECT_LOOK_AGAIN,      /* PROCESS_LOOK, with what is seen then */
-    EFFECT_SIGNAL,          /* to its group */
-    EFFECT_LOOK_FOR_KIN,    /* kills them; PROCESS_KIN_LOOKED follows */
-    EFFECT_FOLDER_ANEW,     /* the work folder is opened again: another one may have its name */
-    EFFECT_ATTEMPT_GONE,    /* to the checkpoint attempt: the application is no more */
-    EFFECT_ATTEMPT_GIVE_UP, /* ... its time is over */
-    EFFECT_END_STREAM,      /* to ckpt-run: the allocation is over */
-    EFFECT_FORGET,          /* what is held of it */
-    EFFECT_WALLTIME,        /* its timer starts */
-    EFFECT_RECONCILE,       /* orders may be carried out that were not */
-    EFFECT_LOG_STOP,        /* what is left of its grace: delay_us */
-    EFFECT_LOG_NOTE,
-    EFFECT_WARN_UNTOLD,
-    EFFECT_WARN_UNKILLABLE,
-    EFFECT_WARN_TAKE_OVER
-};
-
-struct process_effect {
-    enum process_effect_kind kind;
-    int signal;
-    uint64_t delay_us;
-    Ckpt__V1__Reason reason;
-};
-
-struct process_report {
-    Ckpt__V1__ReportKind kind;
-    Ckpt__V1__Reason reason;
-    int32_t exit_status;
-    bool will_restart;
-    uint64_t life;
-    uint64_t restored_checkpoint_id;
-    uint64_t since_us; /* as agent_commit() takes it */
-    char detail[PROCESS_DETAIL_BYTES];
-};
-
-struct process_effects {
-    bool commit;    /* the entry, before anything else */
-    bool reporting; /* ... together with the report */
-    struct process_report report;
-    size_t count;
-    struct process_effect effects[PROCESS_EFFECTS_MAX];
-};
-
 void process_step(struct process *process, struct ledger_entry *entry,
                   const struct process_event *event, const struct process_facts *facts,
-                  struct process_effects *ret_effects);
+                  struct job_effects *ret_effects);
 /* Which combinations of fields are legal; anything else is a bug. */
 void process_check(const struct process *process, const struct ledger_entry *entry);
 

@@ -4,36 +4,26 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/agent/job/allocation.h"
 #include "src/base/log.h"
 
 enum { LOOK_AGAIN_US = 1000000 };
 
-void user_path_init(struct user_path *user_path, struct allocation *allocation,
-                    enum opened_kind kind)
-{
-    *user_path = (struct user_path){.allocation = allocation, .kind = kind};
-}
-
 static void looked(void *data, struct opened *take, const char *why)
 {
     struct user_path *user_path = data;
-    struct allocation *allocation = user_path->allocation;
 
     user_path->opening = NULL;
     user_path->opened = take;
     snprintf(user_path->why, sizeof(user_path->why), "%s", why);
     if (take == NULL)
-        log_warning("path_closed", "allocation=%s text=\"%s\"", allocation->entry.allocation_id,
-                    why);
-    attempt_path_looked(allocation);
+        log_warning("path_closed", "path=\"%s\" text=\"%s\"", user_path->path, why);
+    user_path->looked(user_path->data);
 }
 
-bool user_path_ready(struct user_path *user_path, const char *path)
+bool user_path_ready(struct user_path *user_path, const char *path, uid_t uid)
 {
-    struct allocation *allocation = user_path->allocation;
-    const struct machine_ops *machine = allocation_machine(allocation);
-    uint64_t now_us = agent_now_us(allocation->agent);
+    const struct machine_ops *machine = user_path->machine;
+    uint64_t now_us = user_path->clock->monotonic_us(user_path->clock->context);
     bool same = strcmp(user_path->path, path) == 0;
 
     if (same && user_path->opened != NULL)
@@ -45,8 +35,8 @@ bool user_path_ready(struct user_path *user_path, const char *path)
     snprintf(user_path->path, sizeof(user_path->path), "%s", path);
     snprintf(user_path->why, sizeof(user_path->why), "%.300s has not been looked at yet", path);
     user_path->looked_us = now_us;
-    user_path->opening = machine->path_open(machine->context, user_path->kind, user_path->path,
-                                            (uid_t)allocation->entry.uid, looked, user_path);
+    user_path->opening = machine->path_open(machine->context, user_path->kind, user_path->path, uid,
+                                            looked, user_path);
     return false;
 }
 
@@ -55,15 +45,13 @@ void user_path_take(struct user_path *user_path, const char *path, struct opened
     user_path_close(user_path);
     snprintf(user_path->path, sizeof(user_path->path), "%s", path);
     user_path->opened = take;
-    attempt_path_looked(user_path->allocation);
+    user_path->looked(user_path->data);
 }
 
 void user_path_close(struct user_path *user_path)
 {
-    const struct machine_ops *machine = allocation_machine(user_path->allocation);
-
-    machine->path_open_detach(user_path->opening);
-    machine->opened_close(user_path->opened);
+    user_path->machine->path_open_detach(user_path->opening);
+    user_path->machine->opened_close(user_path->opened);
     user_path->opening = NULL;
     user_path->opened = NULL;
     user_path->path[0] = '\0';

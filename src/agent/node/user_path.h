@@ -1,7 +1,7 @@
 /* What an allocation's user has named, its work folder or its socket, and whether it is open.
  *
  * Flow     user_path_ready() has it opened off the loop (opened.h) and says whether it is;
- *          attempt_path_looked() is called when that has come to an end. What could not be opened
+ *          looked() is called when that has come to an end. What could not be opened
  *          is looked at again after a second, by who asks again.
  */
 #ifndef CKPT_AGENT_USER_PATH_H
@@ -11,12 +11,14 @@
 #include <stdint.h>
 
 #include "src/agent/durable/ledger.h"
-#include "src/agent/node/opened.h"
-
-struct allocation;
+#include "src/agent/node/machine.h"
+#include "src/base/ops.h"
 
 struct user_path {
-    struct allocation *allocation;
+    const struct machine_ops *machine;
+    const struct clock_ops *clock;
+    void (*looked)(void *data);
+    void *data;
     enum opened_kind kind;
     char path[LEDGER_WORK_DIR_BYTES]; /* that is open, or was looked at last; "": none */
     struct opened *opened;            /* NULL: it is not */
@@ -25,9 +27,8 @@ struct user_path {
     char why[OPENED_WHY_BYTES]; /* it could not be opened */
 };
 
-void user_path_init(struct user_path *user_path, struct allocation *allocation,
-                    enum opened_kind kind);
-bool user_path_ready(struct user_path *user_path, const char *path);
+/* uid: who may own it. */
+bool user_path_ready(struct user_path *user_path, const char *path, uid_t uid);
 /* One that was opened already. */
 void user_path_take(struct user_path *user_path, const char *path, struct opened *take);
 /* It is looked at anew when somebody asks. */

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "src/agent/durable/end_note.h"
-#include "src/agent/job/process.h"
+#include "src/agent/job/executor.h"
 #include "tests/unit/agent/still_agent.h"
 
 enum { LIFE = 7, PID = 100, START_TICKS = 5000 };
@@ -153,7 +153,7 @@ static inline struct allocation *resumed(void)
 {
     struct allocation *again = allocation_new(&agent, "job", ledger_find(agent.ledger, "job"));
 
-    process_resume(again);
+    process_post(again, PROCESS_RESUMED);
     return again;
 }
 

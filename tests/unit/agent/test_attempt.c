@@ -1,9 +1,9 @@
 /* Whom an attempt does not ask yet: a group with a momentary process that has no handler. And how long it has when it is put off. */
-#include "src/agent/job/attempt.h"
+#include "src/agent/job/executor.h"
 
 #include <signal.h>
 
-#include "src/agent/job/attempt_call.h"
+#include "src/agent/job/attempt_step.h"
 #include "tests/unit/agent/still_agent.h"
 
 enum { LIFE = 7, PID = 100, START_TICKS = 5000, CHECKPOINT = 42 };
@@ -85,10 +85,10 @@ static void a_first_look_long_after_the_start_is_not_the_last(void **state)
     order.attempt = 1;
     order.life = LIFE;
     order.timeout_ms = 60000;
-    attempt_start(job, &order);
+    attempt_post(job, ATTEMPT_START, &order);
     assert_int_equal(job->attempt.state, ATTEMPT_WAITING);
     still_now_us += 6 * SECOND_US;
-    attempt_application_gone(job); /* looks again */
+    attempt_post(job, ATTEMPT_TICK, NULL);
     assert_int_equal(job->attempt.state, ATTEMPT_NONE);
     expect_no_handler();
 }
@@ -106,17 +106,25 @@ static void resume_deferred(uint64_t until_us)
     if (job->entry.longest_deferral_ms == 0)
         job->entry.longest_deferral_ms = job->entry.deferred_ms;
     job->entry.deferred_until_us = until_us;
-    attempt_resume(job);
+    attempt_post(job, ATTEMPT_RESUME, NULL);
     assert_int_equal(job->attempt.state, ATTEMPT_DEFERRED);
+}
+
+static void hurry(void)
+{
+    Ckpt__V1__Order order = CKPT__V1__ORDER__INIT;
+
+    order.timeout_ms = 600000;
+    attempt_post(job, ATTEMPT_HURRY, &order);
 }
 
 /* Before its time, or after it. */
 static void expect_second_look(void)
 {
-    attempt_hurry(job);
+    hurry();
     assert_int_equal(job->attempt.state, ATTEMPT_DEFERRED);
     still_now_us += 6 * SECOND_US;
-    attempt_hurry(job);
+    hurry();
     assert_int_equal(job->attempt.state, ATTEMPT_NONE);
     expect_no_handler();
 }
@@ -128,7 +136,7 @@ static void the_last_of_a_job_to_end_closes_its_work_folder(void **state)
     resume_deferred(still_now_us + SECOND_US);
     job->process.state = PROCESS_ABSENT; /* and nothing is left of it */
     job->entry.pid = 0;
-    attempt_cancel(job);
+    attempt_post(job, ATTEMPT_CANCEL, NULL);
     assert_int_equal(job->attempt.state, ATTEMPT_NONE);
     assert_null(job->folder.opened);
 }
@@ -187,8 +195,8 @@ static void ask_and_hear_defer(uint64_t defer_ms)
     static const struct ask_ops calls = {
         .preflight = call_preflight, .fire = call_fire, .hang_up = call_hang_up};
 
-    job->attempt.ask = &calls;
-    attempt_ask_again(job);
+    job->executor.ask = &calls;
+    attempt_post(job, ATTEMPT_TICK, NULL);
     assert_int_equal(job->attempt.state, ATTEMPT_ASKED);
     heard->deferred(job, defer_ms);
     assert_int_equal(job->attempt.state, ATTEMPT_DEFERRED);
@@ -201,7 +209,7 @@ static void extend(uint64_t timeout_ms, uint64_t deferred_ms)
 
     order.timeout_ms = timeout_ms;
     order.deferred_ms = deferred_ms;
-    attempt_extend(job, &order);
+    attempt_post(job, ATTEMPT_EXTEND, &order);
     assert_uint_equal(job->entry.timeout_ms, job->attempt.timeout_ms);
 }
 

@@ -2,7 +2,7 @@
  * P-043, I34). */
 #include "src/agent/app/app_register.h"
 #include "src/agent/job/allocation.h"
-#include "src/agent/job/attempt_call.h"
+#include "src/agent/job/attempt_step.h"
 #include "tests/support/test.h"
 
 static void a_deferral_is_granted_up_to_what_is_left(void **state)

@@ -1,5 +1,5 @@
 /* The deadline of an allocation through order sets and starts (S1-090, I33). */
-#include "src/agent/job/walltime.h"
+#include "src/agent/job/executor.h"
 #include "tests/unit/agent/still_agent.h"
 
 enum { LIFE = 7 };
@@ -53,7 +53,9 @@ static void take_restart_point(struct allocation *allocation, uint64_t remaining
     part.allocation_id = (char *)(uintptr_t) "job";
     part.remaining_ms = remaining_ms;
     part.walltime_ms = walltime_ms;
-    walltime_set(allocation, &part, &(struct walltime_word){0, point_index, still_now_us, LIFE});
+    allocation_take_part(
+        allocation, &part,
+        &(struct walltime_word){.index = point_index, .came_us = still_now_us, .life = LIFE});
 }
 
 static void a_later_life_has_none_of_the_life_before(void **state)

@@ -70,24 +70,22 @@ static void the_state_is_that_of_the_application(void **state)
 static void the_last_checkpoint_is_the_one_written_or_restored_last(void **state)
 {
     (void)state;
-    job->attempt.checkpoint_id = CHECKPOINT;
-    job->attempt.attempt = 2;
-    strcpy(job->attempt.path, "/ckpt/t/p/job/1-42");
-    kept_verified(job, still_now_us - 2 * SECOND_US, 4096);
+    job->entry.checkpoint_id = CHECKPOINT;
+    job->entry.attempt = 2;
+    strcpy(job->entry.path, "/ckpt/t/p/job/1-42");
+    kept_verified(&job->entry, 4096, still_clock_now(NULL) - 2000);
     assert_uint_equal(job->entry.last_checkpoint, CHECKPOINT);
     assert_uint_equal(job->entry.last_at_ms, still_clock_now(NULL) - 2000);
     assert_uint_equal(job->entry.last_bytes, 4096);
     assert_string_equal(job->entry.last_path, "/ckpt/t/p/job/1-42");
-    kept_restored(job, &(struct restore_result){0}); /* from scratch says nothing */
+    kept_restored(&job->entry, 0, NULL, 0); /* from scratch says nothing */
     assert_uint_equal(job->entry.last_checkpoint, CHECKPOINT);
-    kept_restored(job, &(struct restore_result){
-                           .checkpoint_id = 41, .path = "/ckpt/t/p/job/1-41", .snapshot_at_ms = 7});
+    kept_restored(&job->entry, 41, "/ckpt/t/p/job/1-41", 7);
     assert_uint_equal(job->entry.last_checkpoint, 41);
     assert_uint_equal(job->entry.last_at_ms, 7);
     assert_uint_equal(job->entry.last_bytes, 0);
-    job->attempt.outcome.reason = CKPT__V1__REASON__REASON_NO_HANDLER;
-    strcpy(job->attempt.outcome.detail, "pid 7 (\xff) does not catch\n");
-    kept_failed(job);
+    kept_failed(&job->entry, CKPT__V1__REASON__REASON_NO_HANDLER, "pid 7 (\xff) does not catch\n",
+                8);
     assert_string_equal(job->entry.failed_text, "no handler: pid 7 (?) does not catch?");
     assert_uint_equal(job->entry.failed_attempt, 2);
     assert_uint_equal(job->entry.last_checkpoint, 41);

@@ -67,9 +67,9 @@ static void see(struct world *world)
 
 /* Reports and signals are judged by what is there; what an effect asks for comes about later. */
 static void take_effects(struct world *world, enum process_state from,
-                         const struct process_effects *effects)
+                         const struct job_effects *effects)
 {
-    const struct process_report *report = &effects->report;
+    const Ckpt__V1__AgentReport *report = &effects->report;
 
     if (effects->reporting &&
         report->kind != CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED) {
@@ -82,7 +82,7 @@ static void take_effects(struct world *world, enum process_state from,
         }
     }
     for (size_t i = 0; i < effects->count; i++) {
-        const struct process_effect *effect = &effects->effects[i];
+        const struct job_effect *effect = &effects->effects[i];
         if (effect->kind == EFFECT_TIMER)
             world->timer_us = world->facts.now_us + effect->delay_us + 1;
         else if (effect->kind == EFFECT_TIMER_STOP || effect->kind == EFFECT_FORGET)
@@ -121,7 +121,7 @@ static void check_patience(const struct world *world, enum process_state from)
 static void step(struct world *world, const struct process_event *event)
 {
     enum process_state from = world->process.state;
-    struct process_effects effects;
+    struct job_effects effects;
 
     if (event->kind == PROCESS_KIN_LOOKED && world->process.kin == KIN_LOOKED_FOR)
         world->kin_none = event->count == 0;
@@ -300,7 +300,7 @@ static void a_stop_waits_for_the_checkpoint_until_its_grace_ends(void **state)
 {
     struct world world = still();
     struct process_event event = {.kind = PROCESS_STOP};
-    struct process_effects effects;
+    struct job_effects effects;
     bool given_up = false;
 
     (void)state;

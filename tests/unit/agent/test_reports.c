@@ -1,5 +1,5 @@
 /* What an agent keeps with its reports. */
-#include "src/agent/job/process.h"
+#include "src/agent/job/executor.h"
 #include "tests/unit/agent/still_agent.h"
 
 enum { LIFE = 7, ASKED_US = 5 * SECOND_US };

@@ -2,7 +2,7 @@
  * (I30). */
 #include "raft/uv_io.h"
 #include "src/agent/daemon/session.h"
-#include "src/agent/job/process.h"
+#include "src/agent/job/executor.h"
 #include "src/rpc/server.h"
 #include "tests/unit/agent/still_agent.h"
 

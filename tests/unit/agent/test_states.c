@@ -1,19 +1,21 @@
 /* The agent's state machines and the walltime rule (S1-090, I33). */
-#include "src/agent/job/attempt.h"
-#include "src/agent/job/process.h"
-#include "src/agent/job/walltime.h"
+#include "src/agent/job/job_step.h"
 #include "tests/support/test.h"
 
 /* Every row of the table as a text: from, then where it may go. */
 static void attempt_moves_are_those_of_the_drawing(void **state)
 {
     static const char *const expected[] = {"NONE: WAITING DEFERRED RESUMING",
-                                           "WAITING: NONE ASKED CLEANING",
-                                           "ASKED: DEFERRED PUTTING CLEANING",
-                                           "DEFERRED: ASKED CLEANING",
-                                           "PUTTING: CLEANING",
-                                           "CLEANING: NONE",
-                                           "RESUMING: ASKED CLEANING"};
+                                           "WAITING: NONE ASKING",
+                                           "ASKING: ASKED ABANDONING REMOVING",
+                                           "ASKED: BROKEN DEFERRED PUTTING ABANDONING REMOVING",
+                                           "BROKEN: PUTTING ABANDONING REMOVING",
+                                           "DEFERRED: ASKING ABANDONING REMOVING",
+                                           "RESUMING: ASKED PUTTING ABANDONING",
+                                           "PUTTING: HALTING ABANDONING REMOVING",
+                                           "HALTING: ABANDONING",
+                                           "ABANDONING: REMOVING",
+                                           "REMOVING: NONE"};
 
     (void)state;
     for (int from = 0; from < ATTEMPT_STATE_COUNT; from++) {

@@ -1,8 +1,7 @@
 /* What is told of an application that was stopped, or ended by itself just before (F-021,
  * F-022). */
 #include "src/agent/durable/end_note.h"
-#include "src/agent/job/process.h"
-#include "src/agent/job/walltime.h"
+#include "src/agent/job/executor.h"
 
 #include "tests/unit/agent/ended_job.h"
 
@@ -197,12 +196,7 @@ static void tell_walltime(uint64_t life, uint64_t walltime_ms)
 
 static void fire_walltime(void)
 {
-    void (*poll)(void *data) = still_first_fire;
-
-    still_first_fire = NULL;
-    walltime_init(job);
-    still_first_fire(job);
-    still_first_fire = poll;
+    walltime_post(job, WALLTIME_OVER, &(struct walltime_word){0});
 }
 
 static void expect_killed_in(uint64_t life)
@@ -262,7 +256,7 @@ static void what_was_told_by_the_agent_before_has_not_finished(void **state)
     (void)state;
     job = allocation_new(&agent, "stopped", &entry);
     leader_lives = false;
-    process_resume(job);
+    process_post(job, PROCESS_RESUMED);
     exits(0, false);
     group_lives = false;
     still_first_fire(job);
@@ -390,7 +384,7 @@ static void a_grace_whose_end_is_not_known_begins_again(void **state)
     entry.kill_at_us = 0;
     entry.grace_ms = 7000;
     again = allocation_new(&agent, "job", &entry);
-    process_resume(again);
+    process_post(again, PROCESS_RESUMED);
     expect_state_at(again, still_now_us + 6 * SECOND_US, PROCESS_TERMINATING);
     expect_state_at(again, still_now_us + SECOND_US, PROCESS_KILLING);
     allocation_free(again);

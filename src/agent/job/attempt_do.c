@@ -1,0 +1,404 @@
+/* Effects of a checkpoint attempt: the question, the worker, the removal, the words to ckpt-run.
+ * See executor.h. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "src/agent/job/allocation.h"
+#include "src/agent/job/sight.h"
+#include "src/agent/run/words.h"
+#include "src/base/check.h"
+#include "src/base/log.h"
+#include "src/base/text.h"
+#include "src/dest/worker.h"
+
+enum { ABANDON_DEADLINE_MS = 10000, PUT_MARGIN_MS = 60000, SAID_BYTES = 3072 };
+
+/* What the worker calls back: it may outlive the allocation. */
+struct put_job {
+    struct allocation *allocation; /* NULL: nobody wants to know any more */
+};
+
+static void post_event(struct allocation *allocation, const struct attempt_event *event)
+{
+    job_post(allocation, &(struct job_event){.part = JOB_ATTEMPT, .attempt = *event});
+}
+
+static void post_why(struct allocation *allocation, enum attempt_event_kind kind,
+                     Ckpt__V1__Reason reason, const char *text)
+{
+    struct attempt_event event = {.kind = kind, .reason = reason};
+
+    text_copy(event.text, sizeof(event.text), text);
+    post_event(allocation, &event);
+}
+
+/* ---- the question ---- */
+
+static void call_alive(void *data)
+{
+    attempt_post(data, ATTEMPT_ALIVE, NULL);
+}
+
+static void call_estimate(void *data, uint64_t estimate_ms)
+{
+    (void)estimate_ms;
+    call_alive(data);
+}
+
+static void folder_changed(void *data)
+{
+    attempt_post(data, ATTEMPT_CHANGED, NULL);
+}
+
+static void call_deferred(void *data, uint64_t defer_ms)
+{
+    post_event(data, &(struct attempt_event){.kind = ATTEMPT_DEFER, .defer_ms = defer_ms});
+}
+
+static void call_broken(void *data, Ckpt__V1__Reason reason, const char *text)
+{
+    post_why(data, ATTEMPT_BROKE, reason, text);
+}
+
+static const struct ask_events call_events = {.alive = call_alive,
+                                              .estimate = call_estimate,
+                                              .answered = folder_changed,
+                                              .deferred = call_deferred,
+                                              .broken = call_broken};
+
+static void hear_folder(struct allocation *allocation)
+{
+    const struct machine_ops *machine = allocation_machine(allocation);
+
+    allocation->executor.heard = machine->folder_watch(machine->context, allocation->folder.opened,
+                                                       folder_changed, allocation);
+}
+
+static void unwatch_folder(struct allocation *allocation)
+{
+    allocation_machine(allocation)->folder_watch_free(allocation->executor.heard);
+    allocation->executor.heard = NULL;
+}
+
+static void hang_up(struct executor *executor)
+{
+    executor->ask->hang_up(executor->call);
+    executor->call = NULL;
+}
+
+/* Who put it off has the request already. */
+static void ask_application(struct allocation *allocation)
+{
+    const struct clock_ops *clock = &allocation->agent->clock;
+    const struct ledger_entry *entry = &allocation->entry;
+    const struct attempt *attempt = &allocation->attempt;
+    struct executor *executor = &allocation->executor;
+    struct ask_target target = sight_target(allocation);
+    uint64_t elapsed_ms = (agent_now_us(allocation->agent) - entry->asked_at_us) / 1000;
+    struct ask_request request = {.checkpoint_id = attempt->checkpoint_id,
+                                  .attempt = attempt->attempt,
+                                  .hint = attempt->hint,
+                                  .directory = attempt->directory,
+                                  .deadline_ms = clock->wall_ms(clock->context) +
+                                                 attempt->timeout_ms - elapsed_ms,
+                                  .max_deferral_ms = entry->max_deferral_ms - entry->deferred_ms};
+    const struct ask_listener listener = {&call_events, allocation};
+    struct err err = {0};
+
+    CHECK(executor->call == NULL && executor->heard == NULL);
+    if (entry->phase == PHASE_ASKING && executor->ask->prepare(&target, &request, &err) != 0) {
+        post_why(allocation, ATTEMPT_UNASKED, CKPT__V1__REASON__REASON_WRITE_FAILED, err.text);
+        return;
+    }
+    hear_folder(allocation);
+    allocation->agent->counters.signals_sent++;
+    if (executor->ask->fire(executor->ask, &target, &request, &listener, &executor->call, &err) !=
+        0)
+        post_why(allocation, ATTEMPT_UNASKED, CKPT__V1__REASON__REASON_NOT_ATTACHED, err.text);
+    else
+        attempt_post(allocation, ATTEMPT_FIRED, NULL);
+}
+
+/* ---- the worker ---- */
+
+static Ckpt__V1__Reason put_reason(const struct worker_result *result)
+{
+    if (result->timed_out || result->exit_code == WORKER_EXIT_UNAVAILABLE)
+        return CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE;
+    if (result->exit_code == WORKER_EXIT_CORRUPT)
+        return CKPT__V1__REASON__REASON_VERIFY_FAILED;
+    if (result->exit_code == WORKER_EXIT_EMPTY)
+        return CKPT__V1__REASON__REASON_EMPTY_CHECKPOINT;
+    return CKPT__V1__REASON__REASON_WRITE_FAILED;
+}
+
+static void put_read(const struct worker_result *result, struct attempt_put *put)
+{
+    char size[32];
+
+    put->write_ms = result->duration_ms;
+    put->reason = put_reason(result);
+    text_copy(put->detail, sizeof(put->detail), result->error);
+    if (result->exit_code != WORKER_EXIT_OK)
+        return;
+    put->verified = worker_output_get(result->output, "size_bytes", size, sizeof(size)) == 0 &&
+                    worker_output_get(result->output, "manifest_sha256", put->manifest_sha256,
+                                      sizeof(put->manifest_sha256)) == 0;
+    if (put->verified)
+        put->size_bytes = strtoull(size, NULL, 10);
+    else
+        text_copy(put->detail, sizeof(put->detail), "the worker did not tell size and manifest");
+}
+
+/* Whose worker has ended; NULL: nobody wants to know any more. */
+static struct allocation *worker_ended(struct put_job *job)
+{
+    struct allocation *allocation = job->allocation;
+
+    free(job);
+    if (allocation == NULL)
+        return NULL;
+    allocation->executor.worker = NULL;
+    allocation->executor.put_job = NULL;
+    return allocation;
+}
+
+static void put_done(void *data, const struct worker_result *result)
+{
+    struct allocation *allocation = worker_ended(data);
+    struct attempt_event event = {.kind = ATTEMPT_PUT_ENDED};
+
+    if (allocation == NULL)
+        return;
+    put_read(result, &event.put);
+    if (!event.put.verified && allocation->attempt.state == ATTEMPT_PUTTING)
+        log_warning("put_failed", "allocation=%s hint=%s exit_code=%d timed_out=%d text=\"%s\"",
+                    allocation->entry.allocation_id, allocation->attempt.hint, result->exit_code,
+                    result->timed_out, result->error);
+    post_event(allocation, &event);
+}
+
+static int start_worker(struct allocation *allocation, const char *const *arguments,
+                        uint64_t deadline_ms, worker_done_fn *done, struct err *err)
+{
+    const struct machine_ops *machine = allocation_machine(allocation);
+    struct executor *executor = &allocation->executor;
+    struct put_job *job = check_calloc(1, sizeof(*job));
+
+    CHECK(executor->worker == NULL);
+    job->allocation = allocation;
+    if (machine->worker_start(machine->context, arguments, allocation_user(allocation), deadline_ms,
+                              done, job, &executor->worker, err) != 0) {
+        free(job);
+        executor->worker = NULL;
+        return -1;
+    }
+    executor->put_job = job;
+    return 0;
+}
+
+/* The deadline only ends a worker that hangs for ever: who gives up an attempt in time is the
+ * broker. */
+static void put_checkpoint(struct allocation *allocation)
+{
+    const struct attempt *attempt = &allocation->attempt;
+    struct attempt_event event = {.kind = ATTEMPT_PUT_ENDED};
+    struct err err = {0};
+    char rate[24];
+    const char *arguments[] = {"put",
+                               "--prefix",
+                               attempt->target_prefix,
+                               "--path",
+                               attempt->path,
+                               "--node",
+                               allocation->agent->node_id,
+                               "--source",
+                               attempt->directory,
+                               "--rate",
+                               rate,
+                               NULL};
+
+    snprintf(rate, sizeof(rate), "%" PRIu64, attempt->granted_bytes_per_s);
+    if (start_worker(allocation, arguments, 2 * attempt->timeout_ms + PUT_MARGIN_MS, put_done,
+                     &err) == 0)
+        return;
+    event.put.reason = CKPT__V1__REASON__REASON_WRITE_FAILED;
+    text_copy(event.put.detail, sizeof(event.put.detail), err.text);
+    post_event(allocation, &event);
+}
+
+static void abandon_failed(struct allocation *allocation, int exit_code, const char *text)
+{
+    log_warning("abandon_failed", "allocation=%s hint=%s exit_code=%d text=\"%s\"",
+                allocation->entry.allocation_id, allocation->attempt.hint, exit_code, text);
+}
+
+static void abandon_done(void *data, const struct worker_result *result)
+{
+    struct allocation *allocation = worker_ended(data);
+
+    if (allocation == NULL)
+        return;
+    if (result->exit_code != WORKER_EXIT_OK && result->exit_code != WORKER_EXIT_NOT_FOUND)
+        abandon_failed(allocation, result->exit_code, result->error);
+    attempt_post(allocation, ATTEMPT_ABANDONED, NULL);
+}
+
+static void abandon_put(struct allocation *allocation)
+{
+    const struct attempt *attempt = &allocation->attempt;
+    const char *arguments[] = {"abandon",     "--prefix", attempt->target_prefix,     "--path",
+                               attempt->path, "--node",   allocation->agent->node_id, NULL};
+    struct err err = {0};
+
+    if (start_worker(allocation, arguments, ABANDON_DEADLINE_MS, abandon_done, &err) == 0)
+        return;
+    abandon_failed(allocation, -1, err.text);
+    attempt_post(allocation, ATTEMPT_ABANDONED, NULL);
+}
+
+/* ---- the work folder ---- */
+
+static void written_removed(void *data)
+{
+    struct allocation *allocation = data;
+
+    allocation->executor.cleanup = NULL;
+    attempt_post(allocation, ATTEMPT_REMOVED, NULL);
+}
+
+static struct cleanup *remove_written(struct allocation *allocation, void (*done)(void *data))
+{
+    const struct machine_ops *machine = allocation_machine(allocation);
+    const char *folders[] = {allocation->attempt.directory};
+
+    return machine->folders_remove(machine->context, allocation_user(allocation), folders, 1, done,
+                                   allocation);
+}
+
+/* ---- to the job's own output: its user reads no agent's log ---- */
+
+static void say_failed(struct allocation *allocation, char said[SAID_BYTES])
+{
+    const struct attempt *attempt = &allocation->attempt;
+    const struct attempt_outcome *outcome = &attempt->outcome;
+    char id[CHECKPOINT_ID_TEXT_BYTES], reason[WORDS_BYTES];
+
+    snprintf(said, SAID_BYTES, "checkpoint %s was not taken (attempt %" PRIu32 "): %s%s%s",
+             checkpoint_id_format(attempt->checkpoint_id, id), attempt->attempt,
+             words_enum(&ckpt__v1__reason__descriptor, (int)outcome->reason, reason),
+             outcome->detail[0] != '\0' ? ": " : "", outcome->detail);
+}
+
+static void say_verified(struct allocation *allocation, const Ckpt__V1__AgentReport *report,
+                         char said[SAID_BYTES])
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES], size[WORDS_BYTES], took[WORDS_BYTES], stall[WORDS_BYTES];
+
+    snprintf(said, SAID_BYTES,
+             "checkpoint %s: the part of this node, %s, is written and verified in %s at %s/%s; "
+             "the application stood still for %s",
+             checkpoint_id_format(report->checkpoint_id, id), words_size(report->size_bytes, size),
+             words_duration(report->write_ms, took), allocation->attempt.path,
+             allocation->agent->node_id, words_duration(report->stall_ms, stall));
+}
+
+static void say_end(struct allocation *allocation, const struct job_effects *effects,
+                    const struct job_effect *effect)
+{
+    char said[SAID_BYTES];
+
+    if (allocation->stream == NULL)
+        return;
+    if (effect->kind == EFFECT_SAY_FAILED)
+        say_failed(allocation, said);
+    else
+        say_verified(allocation, &effects->report, said);
+    allocation->agent->callers->say(allocation->stream, said);
+}
+
+/* ---- effects ---- */
+
+/* Of the question. */
+static bool carry_out_ask(struct allocation *allocation, const struct job_effect *effect)
+{
+    struct executor *executor = &allocation->executor;
+    struct ask_target target;
+
+    switch ((int)effect->kind) {
+    case EFFECT_ASK:
+        ask_application(allocation);
+        return true;
+    case EFFECT_UNWATCH:
+        unwatch_folder(allocation);
+        return true;
+    case EFFECT_HANG_UP:
+        hang_up(executor);
+        return true;
+    case EFFECT_HEAR_AGAIN:
+        hear_folder(allocation);
+        return true;
+    case EFFECT_CLEAR:
+        target = sight_target(allocation);
+        executor->ask->clear(&target);
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool attempt_carry_out(struct allocation *allocation, const struct job_effects *effects,
+                       const struct job_effect *effect)
+{
+    const struct clock_ops *clock = &allocation->agent->clock;
+    struct executor *executor = &allocation->executor;
+
+    switch ((int)effect->kind) {
+    case EFFECT_ATTEMPT_TIMER:
+        clock->timer_start(executor->attempt_timer, effect->delay_us);
+        return true;
+    case EFFECT_ATTEMPT_TIMER_STOP:
+        clock->timer_stop(executor->attempt_timer);
+        return true;
+    case EFFECT_ATTEMPT_LOOK:
+        attempt_post(allocation, ATTEMPT_TICK, NULL);
+        return true;
+    case EFFECT_PUT:
+        put_checkpoint(allocation);
+        return true;
+    case EFFECT_PUT_KILL:
+        if (executor->worker != NULL)
+            allocation_machine(allocation)->worker_cancel(executor->worker);
+        return true;
+    case EFFECT_ABANDON:
+        abandon_put(allocation);
+        return true;
+    case EFFECT_REMOVE:
+        executor->cleanup = remove_written(allocation, written_removed);
+        return true;
+    case EFFECT_SWEEP:
+        (void)remove_written(allocation, NULL);
+        return true;
+    case EFFECT_SAY_FAILED:
+    case EFFECT_SAY_VERIFIED:
+        say_end(allocation, effects, effect);
+        return true;
+    default:
+        return carry_out_ask(allocation, effect);
+    }
+}
+
+void attempt_detach(struct allocation *allocation)
+{
+    const struct machine_ops *machine = allocation_machine(allocation);
+    struct executor *executor = &allocation->executor;
+
+    if (executor->put_job != NULL) {
+        executor->put_job->allocation = NULL;
+        machine->worker_cancel(executor->worker);
+    }
+    hang_up(executor);
+    machine->remove_detach(executor->cleanup);
+    unwatch_folder(allocation);
+}

@@ -1,0 +1,185 @@
+/* One checkpoint attempt of a job as a pure state machine, from the order to its one report.
+ *
+ *   NONE --order--> WAITING --handler is there--> ASKING --asked--> ASKED --sentinel--> PUTTING
+ *    ^                 |                            ^  its time       |  ^                 |
+ *    |<--refused, told-'                            '---- DEFERRED <--|  |                 |
+ *    |                                                    not yet     |  |                 |
+ *    |   NONE --agent restarts--> RESUMING --folder is open, not lost-|--'                 |
+ *    |                                BROKEN <--its call broke--------'                    |
+ *    |                                  '--sentinel--> PUTTING                             |
+ *    |                                                             given up                |
+ *    '--all gone, told-- REMOVING <--- ABANDONING <--- HALTING <---------------------------|
+ *                            ^              ^-- failed, something may be at the destination|
+ *                            '-- failed before; verified, told at once --------------------'
+ *
+ *   WAITING      for the application, and for its handler
+ *   ASKING       the journal has it; the request is being written and the signal sent, or the call
+ *                made
+ *   ASKED        the application writes; its sentinel is looked for
+ *   BROKEN       its call ended without an answer: a moment for the end of the application to be
+ *                seen, which explains it
+ *   DEFERRED     the application wants to be asked again later
+ *   RESUMING     of an agent that restarted while it was ASKED or being put, until the work folder
+ *                is open, or cannot be
+ *   PUTTING      the worker copies what was written and verifies it
+ *   HALTING      the worker was killed, and is waited for
+ *   ABANDONING   the worker removes what is half-written at the destination
+ *   REMOVING     what was written on this node is removed; a failure is told after that
+ *
+ * Flow     attempt_step() takes an event and what was seen just before it, changes the attempt and
+ *          the entry, and says what is to be done. The signal of a given (id, attempt) is sent at
+ *          most once, ever: the journal is written first.
+ * Errors   every end is a report: SHARD_VERIFIED, CHECKPOINT_FAILED with its reason, or
+ *          STOPPED_WRITING for a withdrawn one. attempt_check() holds after each move.
+ * Absent   I/O, clocks, logs: the lint holds this file to what fsm/ may call.
+ * Source   S1-031..S1-042, P-040, P-043, decision 14; invariants I22, I27, I34.
+ */
+#ifndef CKPT_AGENT_ATTEMPT_STEP_H
+#define CKPT_AGENT_ATTEMPT_STEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ckpt/v1/agent.pb-c.h"
+#include "src/agent/durable/ledger.h"
+#include "src/agent/job/job_effect.h"
+#include "src/ask/sentinel.h"
+
+#define ATTEMPT_STATES(X)                                                                          \
+    X(NONE)                                                                                        \
+    X(WAITING)                                                                                     \
+    X(ASKING)                                                                                      \
+    X(ASKED)                                                                                       \
+    X(BROKEN) X(DEFERRED) X(RESUMING) X(PUTTING) X(HALTING) X(ABANDONING) X(REMOVING)
+enum attempt_state {
+#define X(name) ATTEMPT_##name,
+    ATTEMPT_STATES(X)
+#undef X
+        ATTEMPT_STATE_COUNT
+};
+
+struct attempt_outcome {
+    Ckpt__V1__ReportKind kind;
+    Ckpt__V1__Reason reason;
+    char detail[JOB_DETAIL_BYTES];
+};
+
+/* How a put ended. */
+struct attempt_put {
+    bool verified;
+    Ckpt__V1__Reason reason; /* else */
+    char detail[JOB_DETAIL_BYTES];
+    uint64_t size_bytes;
+    uint64_t write_ms;
+    char manifest_sha256[JOB_MANIFEST_BYTES];
+};
+
+/* The part that no journal keeps: an agent that restarts begins with RESUMING, DEFERRED or NONE. */
+struct attempt {
+    enum attempt_state state;
+    uint64_t checkpoint_id;
+    uint32_t attempt;
+    uint64_t life; /* that was ordered to */
+    uint64_t timeout_ms;
+    uint64_t longest_deferral_ms; /* of any node, as far as timeout_ms has it */
+    uint64_t max_deferral_ms;
+    uint64_t granted_bytes_per_s;
+    bool extended;
+    char target_prefix[LEDGER_PREFIX_BYTES];
+    char path[LEDGER_PATH_BYTES]; /* of the checkpoint, without this node's folder */
+    char hint[HINT_TEXT_BYTES];
+    char directory[LEDGER_WORK_DIR_BYTES + HINT_TEXT_BYTES + 8];
+    uint64_t seen_at_us;    /* of the order */
+    uint64_t done_at_us;    /* of the sentinel; 0: it has not come */
+    uint64_t alive_us;      /* of the last sign of life on the call; 0: none */
+    uint64_t unfinished_us; /* since when a sentinel is there that lacks something; 0: none is */
+    uint64_t told_bytes;    /* in it: at least these must arrive */
+    uint64_t progress;      /* of the application's files in the middle of the timeout */
+    bool progress_taken;
+    bool put_started;               /* there may be something of it at the destination */
+    struct attempt_outcome outcome; /* of a failure: told after REMOVING; BROKEN: how */
+};
+
+/* What was seen just before the step. What is not looked for in a state is 0: see sight.h. */
+struct attempt_facts {
+    uint64_t now_us;
+    uint64_t wall_ms;
+    /* of the process; job_step() fills these */
+    bool runs;
+    bool stopping;
+    Ckpt__V1__Reason stop_reason;
+    uint64_t started_us;
+    /* seen */
+    bool other_life;        /* what runs is of another life than the orders' */
+    bool attached;          /* a ckpt-run is */
+    bool folder_opening;    /* the work folder is being opened */
+    Ckpt__V1__Reason ready; /* NONE: it can be asked now; else why not, as a failure names it */
+    enum ask_answer answer;
+    struct sentinel sentinel;
+    char text[JOB_DETAIL_BYTES]; /* of `ready` or `answer` */
+    bool prepared;               /* its request is there */
+    const char *lost;            /* what is asked cannot be heard any more, and why; NULL: it can */
+    uint64_t growth;             /* changes as the application writes */
+};
+
+enum attempt_event_kind {
+    ATTEMPT_START,   /* by an order */
+    ATTEMPT_RESUME,  /* the agent has restarted, and the journal has it */
+    ATTEMPT_CANCEL,  /* the order was withdrawn */
+    ATTEMPT_EXTEND,  /* the order has more time */
+    ATTEMPT_HURRY,   /* DEFERRED: its application is asked again now, and must begin */
+    ATTEMPT_TICK,    /* its timer */
+    ATTEMPT_CHANGED, /* the work folder, or the call says that there is an answer */
+    ATTEMPT_LOOKED,  /* at the work folder or the socket: open, or not */
+    ATTEMPT_FIRED,   /* the application was asked */
+    ATTEMPT_UNASKED, /* it could not be: reason and text */
+    ATTEMPT_ALIVE,   /* a sign of life on the call */
+    ATTEMPT_DEFER,   /* it asks for defer_ms */
+    ATTEMPT_BROKE,   /* the call, without an answer: reason and text */
+    ATTEMPT_PUT_ENDED,
+    ATTEMPT_ABANDONED,
+    ATTEMPT_REMOVED,
+    ATTEMPT_GONE,   /* the application: what is not with the worker yet is lost */
+    ATTEMPT_GIVE_UP /* no more time: also what is with the worker is; reason */
+};
+
+struct attempt_event {
+    enum attempt_event_kind kind;
+    const Ckpt__V1__Order *order; /* START, EXTEND, HURRY */
+    Ckpt__V1__Reason reason;
+    uint64_t defer_ms;
+    union {
+        char text[JOB_DETAIL_BYTES];
+        struct attempt_put put;
+    };
+};
+
+void attempt_step(struct attempt *attempt, struct ledger_entry *entry,
+                  const struct attempt_event *event, const struct attempt_facts *facts,
+                  struct job_effects *ret_effects);
+/* What holds in its state; anything else is a bug. */
+void attempt_check(const struct attempt *attempt, const struct ledger_entry *entry);
+
+const char *attempt_state_name(enum attempt_state state);
+bool attempt_move_allowed(enum attempt_state from, enum attempt_state to);
+/* HALTING, ABANDONING, REMOVING: it is on its way out */
+bool attempt_state_cleans(enum attempt_state state);
+bool attempt_busy(const struct attempt *attempt);
+/* Files of the attempt are being written, copied or removed: the work folder is in use. */
+bool attempt_writes(const struct attempt *attempt);
+/* The step will compare how much the application has written. */
+bool attempt_wants_growth(const struct attempt *attempt, const struct ledger_entry *entry,
+                          uint64_t now_us);
+/* When the application was told to begin, as far as it did not put it off. */
+uint64_t attempt_begun_us(const struct ledger_entry *entry);
+/* The application stood still until its sentinel came; 0: it has not come. */
+uint64_t attempt_stall_ms(const struct attempt *attempt, const struct ledger_entry *entry);
+
+/* Of what was asked for; `used` of `max` are. Not below a 32nd of max and a second: each is a
+ * report that is replicated. */
+uint64_t deferral_granted(uint64_t asked_ms, uint64_t used_ms, uint64_t max_ms);
+/* Nodes put an attempt off side by side: a timeout that has the longest deferral so far, and one
+ * more. */
+void deferral_count(uint64_t *timeout_ms, uint64_t *longest_ms, uint64_t deferred_ms);
+
+#endif

@@ -1,0 +1,89 @@
+/* Carries out what a job's steps decide (job_step.h). What happens to an allocation is an event:
+ * the facts are seen, the step is taken, the entry and the report are in the journal, and only then
+ * are the effects carried out: signals, questions, workers, timers, words to ckpt-run.
+ *
+ * Flow     job_post() with each event. One that comes about while another is carried out waits
+ *          until that is done. The end of a process is seen by the pidfd, by process_woken() and by
+ *          looking now and then; how it ended stands in the note that ckpt-run leaves (end_note.h).
+ * Shapes   one per allocation, inside it. The pid with its start time names the process; signals go
+ *          to the group. One question and one worker per attempt at a time.
+ * Errors   a process that does not die after SIGKILL (D state) is logged and waited for: its nodes
+ *          are not released before.
+ * Source   S1-090..S1-093, P-041, F-012, F-013, F-019, F-025; invariants I22, I30, I33.
+ */
+#ifndef CKPT_AGENT_EXECUTOR_H
+#define CKPT_AGENT_EXECUTOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "src/agent/job/job_step.h"
+#include "src/agent/node/asked.h"
+#include "src/agent/node/machine.h"
+
+struct allocation;
+struct ask_call;
+struct put_job;
+
+enum { JOB_EVENTS_MAX = 16 };
+
+struct executor {
+    bool stepping;
+    size_t waiting;
+    struct job_event events[JOB_EVENTS_MAX];
+    struct clock_timer *walltime_timer;
+    /* the process */
+    struct pid_watch *watch;
+    struct clock_timer *timer;
+    struct kin_look *look; /* for stragglers; NULL: none is under way */
+    /* the checkpoint attempt */
+    const struct ask_ops *ask;
+    struct asked asked;         /* whom `ask` has before it, as it was last */
+    struct ask_call *call;      /* NULL: none is open */
+    struct folder_watch *heard; /* the work folder, for its sentinel */
+    struct clock_timer *attempt_timer;
+    struct worker *worker;
+    struct put_job *put_job; /* what the worker calls back with */
+    struct cleanup *cleanup;
+};
+
+struct process_identity {
+    pid_t pid;
+    uint64_t start_ticks;
+    struct machine_user user;
+};
+
+void executor_init(struct allocation *allocation);
+/* The agent ends, or forgets the allocation: nothing comes back any more. A worker that still runs
+ * is killed and tells nobody; the next start of the agent puts again. */
+void executor_close(struct allocation *allocation);
+
+void job_post(struct allocation *allocation, const struct job_event *event);
+
+/* The application that ckpt-run has just started. */
+void process_attached(struct allocation *allocation, const struct process_identity *identity,
+                      uint64_t restored_checkpoint_id, bool report);
+/* It was to be started again in place, and will not be: the allocation has ended. Nothing when no
+ * restart is awaited. */
+void process_restart_failed(struct allocation *allocation, const char *why);
+/* ckpt-run says that it has left its note (end_note.h), or that it could not: then it is `note`,
+ * else "". The application has ended, or could not be started; or its end had to be told before
+ * without its status, and it turns out that the work was done. */
+void process_woken(struct allocation *allocation, const char *note);
+/* The allocation ends, by an order. A second stop may shorten the grace, never lengthen it. */
+void process_stop(struct allocation *allocation, const struct process_stop_ask *ask);
+/* PROCESS_RESUMED, PROCESS_UNATTENDED, PROCESS_TAKE_OVER: what needs no more words. */
+void process_post(struct allocation *allocation, enum process_event_kind kind);
+/* order: of those that carry one, else NULL. */
+void attempt_post(struct allocation *allocation, enum attempt_event_kind kind,
+                  const Ckpt__V1__Order *order);
+void walltime_post(struct allocation *allocation, enum walltime_event_kind kind,
+                   const struct walltime_word *word);
+
+/* attempt_do.c's, of the effects of an attempt. False: it is none of those. */
+bool attempt_carry_out(struct allocation *allocation, const struct job_effects *effects,
+                       const struct job_effect *effect);
+void attempt_detach(struct allocation *allocation);
+
+#endif

@@ -1,0 +1,100 @@
+/* An allocation begins and ends on this node, and for which life something of it may run here, as
+ * order sets and restart points say. See allocation.h. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "src/agent/job/allocation.h"
+#include "src/base/check.h"
+
+struct allocation *allocation_new(struct agent *agent, const char *allocation_id,
+                                  const struct ledger_entry *entry)
+{
+    struct allocation *allocation = check_calloc(1, sizeof(*allocation));
+
+    CHECK(id_valid(allocation_id));
+    allocation->agent = agent;
+    if (entry != NULL)
+        allocation->entry = *entry;
+    else
+        snprintf(allocation->entry.allocation_id, sizeof(allocation->entry.allocation_id), "%s",
+                 allocation_id);
+    executor_init(allocation);
+    list_init(&allocation->node);
+    return allocation;
+}
+
+void allocation_free(struct allocation *allocation)
+{
+    if (allocation->stream != NULL)
+        allocation->agent->callers->orphan(allocation->stream);
+    allocation_machine(allocation)->remove_detach(allocation->sweep);
+    executor_close(allocation);
+    list_remove(&allocation->node);
+    free(allocation);
+}
+
+/* ---- which life ---- */
+
+/* Of a life before the one here, or of the next one while an application of this one runs. */
+static bool part_of_other(const struct allocation *allocation, const Ckpt__V1__AllocationPart *part)
+{
+    uint64_t own = allocation->entry.life;
+
+    return reconcile_late(allocation->agent->orders, part->life, own) ||
+           (allocation->process.state != PROCESS_ABSENT && own != 0 && part->life > own);
+}
+
+void allocation_take_part(struct allocation *allocation, const Ckpt__V1__AllocationPart *part,
+                          const struct walltime_word *from)
+{
+    struct walltime_word word = *from;
+
+    word.remaining_ms = part->remaining_ms;
+    word.grace_ms = part->grace_ms;
+    word.walltime_ms = part->walltime_ms;
+    walltime_post(allocation, WALLTIME_TOLD, &word);
+}
+
+void allocation_take_orders(struct allocation *allocation)
+{
+    const struct agent *agent = allocation->agent;
+    const Ckpt__V1__OrderSet *orders = agent->orders;
+    const Ckpt__V1__AllocationPart *part;
+    struct walltime_word word;
+
+    if (orders == NULL)
+        return;
+    part = reconcile_part(orders, allocation->entry.allocation_id);
+    word = (struct walltime_word){.epoch = orders->epoch,
+                                  .index = orders->index,
+                                  .came_us = agent->orders_taken_us,
+                                  .life = part == NULL ? 0 : part->life};
+    if (part == NULL && reconcile_judges(orders, allocation->entry.named_life))
+        walltime_post(allocation, WALLTIME_UNNAMED, &word);
+    else if (part != NULL && !part_of_other(allocation, part))
+        allocation_take_part(allocation, part, &word);
+}
+
+bool allocation_set_life(struct allocation *allocation, uint64_t epoch, uint64_t life)
+{
+    bool other = job_life_new(&allocation->entry, life);
+
+    if (job_life_over(&allocation->entry, epoch, life))
+        return false;
+    walltime_post(allocation, WALLTIME_LIFE, &(struct walltime_word){.life = life});
+    if (other)
+        allocation_take_orders(allocation);
+    return true;
+}
+
+uint64_t allocation_outage_life(struct allocation *allocation)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+
+    allocation_take_orders(
+        allocation); /* while one of another life ran, that one's walltime counted */
+    if (entry->named_life <= entry->ended_life ||
+        (entry->walltime_ms != 0 && entry->deadline_us == 0))
+        return 0;
+    return entry->named_life;
+}

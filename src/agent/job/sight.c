@@ -1,0 +1,199 @@
+/* What a step of a job needs to know of the world. See sight.h. */
+#include "src/agent/job/sight.h"
+
+#include <string.h>
+
+#include "src/agent/job/allocation.h"
+#include "src/base/check.h"
+#include "src/base/text.h"
+
+/* ---- the process ---- */
+
+/* Of the run that is known here: as it was told, or, for "", as it lies in the work folder. */
+static bool find_note(const struct allocation *allocation, const char *told,
+                      struct end_note *ret_note)
+{
+    const struct machine_ops *machine = allocation_machine(allocation);
+    const struct machine_file file = {allocation->folder.opened, allocation_user(allocation),
+                                      END_NOTE_NAME};
+    char text[END_NOTE_BYTES];
+
+    if (told[0] == '\0' && machine->file_read_own(machine->context, &file, text, sizeof(text)) < 0)
+        return false;
+    return end_note_read(told[0] != '\0' ? told : text, ret_note) &&
+           ret_note->life == allocation->entry.life;
+}
+
+static bool leader_unreaped(const struct allocation *allocation)
+{
+    const struct machine_ops *machine = allocation_machine(allocation);
+    const struct ledger_entry *entry = &allocation->entry;
+    struct proc_stat stat;
+
+    return machine->process_read(machine->context, (pid_t)entry->pid, &stat, NULL) == 0 &&
+           stat.start_ticks == entry->start_ticks && stat.parent > 1;
+}
+
+/* Whether anything of the group lives is looked for only where it counts: it takes all of /proc. */
+static void see_process(const struct allocation *allocation, bool stops, const char *told,
+                        struct process_facts *facts)
+{
+    const struct machine_ops *machine = allocation_machine(allocation);
+    const struct ledger_entry *entry = &allocation->entry;
+
+    facts->leader_alive = machine_alive(machine, (pid_t)entry->pid, entry->start_ticks);
+    if (!facts->leader_alive || stops || entry->ended ||
+        process_state_stops(allocation->process.state))
+        facts->group_alive =
+            machine_group_alive(machine, (pid_t)entry->pid, entry->start_ticks, entry->uid);
+    if (facts->leader_alive)
+        return;
+    facts->unreaped = leader_unreaped(allocation);
+    if (allocation->process.end == END_UNTOLD)
+        facts->note_found = find_note(allocation, told, &facts->note);
+}
+
+/* A start that failed may be told by a note. */
+static void see_nothing(struct allocation *allocation, const struct process_event *event,
+                        struct process_facts *facts)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+
+    if (event->kind == PROCESS_WOKEN)
+        facts->note_found = find_note(allocation, event->why, &facts->note);
+    else if (event->kind == PROCESS_LOOK && entry->start_granted && allocation->stream == NULL &&
+             user_path_ready(&allocation->folder, entry->work_dir, entry->uid))
+        facts->note_found = find_note(allocation, "", &facts->note);
+}
+
+static void see_event_of_process(struct allocation *allocation, const struct process_event *event,
+                                 struct process_facts *facts)
+{
+    bool stops = event->kind == PROCESS_STOP || event->kind == PROCESS_TAKE_OVER;
+
+    if (event->kind == PROCESS_STARTED || event->kind == PROCESS_UNATTENDED ||
+        event->kind == PROCESS_KIN_LOOKED || event->kind == PROCESS_ATTEMPT_ENDED)
+        return;
+    if (allocation->entry.pid != 0)
+        see_process(allocation, stops, event->kind == PROCESS_WOKEN ? event->why : "", facts);
+    else
+        see_nothing(allocation, event, facts);
+}
+
+/* ---- the checkpoint attempt ---- */
+
+struct ask_target sight_target(struct allocation *allocation)
+{
+    struct asked *asked = &allocation->executor.asked;
+
+    *asked = (struct asked){.machine = allocation_machine(allocation),
+                            .group = (pid_t)allocation->entry.pid,
+                            .user = allocation_user(allocation),
+                            .folder = allocation->folder.opened,
+                            .registered = allocation->entry.endpoint[0] != '\0',
+                            .socket = allocation->socket.opened,
+                            .why = allocation->socket.why};
+    return (struct ask_target){.node = &asked_node,
+                               .context = asked,
+                               .loop = allocation->agent->loop,
+                               .group = asked->group,
+                               .uid = asked->user.uid};
+}
+
+/* Whether it can be asked now. */
+static void see_handler(struct allocation *allocation, struct attempt_facts *facts)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+    const struct ask_ops *ask = allocation->executor.ask;
+    struct ask_target target;
+
+    if (!user_path_ready(&allocation->folder, entry->work_dir, entry->uid)) {
+        facts->ready = CKPT__V1__REASON__REASON_WRITE_FAILED;
+        text_copy(facts->text, sizeof(facts->text), allocation->folder.why);
+        return;
+    }
+    if (entry->endpoint[0] != '\0')
+        (void)user_path_ready(&allocation->socket, entry->endpoint + strlen("unix:"), entry->uid);
+    target = sight_target(allocation);
+    if (ask->preflight(ask, &target, facts->text, sizeof(facts->text)) != ASK_READY)
+        facts->ready = CKPT__V1__REASON__REASON_NO_HANDLER;
+}
+
+static void see_sentinel(struct allocation *allocation, struct attempt_facts *facts)
+{
+    const struct ask_ops *ask = allocation->executor.ask;
+    struct ask_target target = sight_target(allocation);
+    const char *hint = allocation->attempt.hint;
+    struct err err = {0};
+
+    facts->answer = ask->poll(&target, hint, &facts->sentinel, &err);
+    text_copy(facts->text, sizeof(facts->text), err.text);
+    if (allocation->attempt.state == ATTEMPT_RESUMING)
+        facts->prepared = ask->prepared(&target, hint);
+    if (attempt_wants_growth(&allocation->attempt, &allocation->entry, facts->now_us))
+        facts->growth = ask->growth(&target, hint);
+    facts->lost = ask->lost;
+}
+
+/* Its application could be asked, as far as the process goes. */
+static bool may_ask(const struct allocation *allocation, const struct attempt_facts *facts)
+{
+    const struct process *process = &allocation->process;
+
+    return process_state_unstopped(process->state) && process->gone_us == 0 && !facts->other_life;
+}
+
+static void see_event_of_attempt(struct allocation *allocation, const struct attempt_event *event,
+                                 struct attempt_facts *facts)
+{
+    const struct attempt *attempt = &allocation->attempt;
+    bool looks = event->kind == ATTEMPT_TICK || event->kind == ATTEMPT_GONE ||
+                 event->kind == ATTEMPT_CHANGED || event->kind == ATTEMPT_HURRY;
+
+    if (event->kind == ATTEMPT_RESUME || attempt->state == ATTEMPT_WAITING) {
+        allocation->executor.ask = ask_find(allocation->entry.profile);
+        CHECK(allocation->executor.ask != NULL); /* checked when it was attached; "" before */
+    }
+    if (attempt->state == ATTEMPT_WAITING) {
+        facts->other_life = allocation->process.state != PROCESS_ABSENT &&
+                            allocation_other_life(allocation, attempt->life);
+        if (looks && may_ask(allocation, facts))
+            see_handler(allocation, facts);
+    } else if (attempt->state == ATTEMPT_DEFERRED && looks) {
+        see_handler(allocation, facts);
+    } else if ((looks && (attempt->state == ATTEMPT_ASKED || attempt->state == ATTEMPT_BROKEN)) ||
+               (attempt->state == ATTEMPT_RESUMING && event->kind == ATTEMPT_LOOKED &&
+                !facts->folder_opening)) {
+        see_sentinel(allocation, facts);
+    }
+}
+
+/* ---- both ---- */
+
+void sight_see(struct allocation *allocation, const struct job_event *event,
+               struct job_facts *ret_facts)
+{
+    const struct clock_ops *clock = &allocation->agent->clock;
+    const struct caller_ops *callers = allocation->agent->callers;
+    struct app_stream *stream = allocation->stream;
+    uint64_t now_us = agent_now_us(allocation->agent);
+    uint64_t wall_ms = clock->wall_ms(clock->context);
+    bool opening = allocation->folder.opening != NULL;
+
+    *ret_facts = (struct job_facts){.process = {.now_us = now_us,
+                                                .wall_ms = wall_ms,
+                                                .folder_opening = opening,
+                                                .attached = stream != NULL,
+                                                .tells = stream != NULL && callers->tells(stream),
+                                                .waits = stream != NULL && callers->waits(stream)},
+                                    .attempt = {.now_us = now_us,
+                                                .wall_ms = wall_ms,
+                                                .folder_opening = opening,
+                                                .attached = stream != NULL}};
+    if (event->part == JOB_PROCESS)
+        see_event_of_process(allocation, &event->process, &ret_facts->process);
+    else if (event->part == JOB_ATTEMPT)
+        see_event_of_attempt(allocation, &event->attempt, &ret_facts->attempt);
+    else if (event->walltime.kind == WALLTIME_OVER && allocation->entry.pid != 0)
+        see_process(allocation, true, "", &ret_facts->process);
+}
