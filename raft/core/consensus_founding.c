@@ -261,6 +261,18 @@ void core_on_founder(void *context, const struct frame_hello *hello,
     ret_reply->founders = founding->record.founders;
 }
 
+/* Who answers at that founder's address is another member, or one of another cluster. */
+void core_founder_is_other(struct consensus *consensus, uint64_t peer)
+{
+    struct founding *founding = &consensus->founding;
+    size_t place = place_of(consensus, peer);
+
+    if (!founding->under_way || place == consensus->config.member_count)
+        return;
+    founding->heard[place] = 0;
+    founding->differs[place] = "another member, or one of another cluster, answers at its address";
+}
+
 /* Nothing is written here: the tick does it. */
 void core_founder_answers(struct consensus *consensus, uint64_t peer,
                           const struct frame_hello_reply *reply)
@@ -278,7 +290,9 @@ void core_founder_answers(struct consensus *consensus, uint64_t peer,
         return;
     }
     founding->differs[place] =
-        reply->welcome == FRAME_WELCOME_FOUNDER && reply->basis != founding->basis;
+        reply->welcome == FRAME_WELCOME_FOUNDER && reply->basis != founding->basis
+            ? "its list of members, or its backup, is another one"
+            : NULL;
     if (reply->welcome != FRAME_WELCOME_FOUNDER || reply->basis != founding->basis)
         return;
     if (reply->incarnation == 0) {
@@ -299,7 +313,7 @@ static bool all_heard(const struct consensus *consensus)
 {
     for (size_t i = 0; i < consensus->config.member_count; i++)
         if (consensus->members[i].id != consensus->config.member_id &&
-            (!is_heard(consensus, i) || consensus->founding.differs[i]))
+            (!is_heard(consensus, i) || consensus->founding.differs[i] != NULL))
             return false;
     return consensus->config.member_count > 1 ||
            core_now_us(consensus) - consensus->founding.begun_us >=
@@ -316,11 +330,12 @@ static void text_write(const struct consensus *consensus, char *text, size_t siz
     for (size_t i = 0; i < consensus->config.member_count; i++) {
         const struct consensus_member *member = &consensus->members[i];
         if (member->id == consensus->config.member_id ||
-            (is_heard(consensus, i) && !founding->differs[i]))
+            (is_heard(consensus, i) && founding->differs[i] == NULL))
             continue;
-        used += (size_t)snprintf(
-            text + used, size - used, "%s%s%s", used > 0 ? ", " : "", member->name,
-            founding->differs[i] ? " (its list of members, or its backup, is another one)" : "");
+        used +=
+            (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", member->name);
+        if (used < size && founding->differs[i] != NULL)
+            used += (size_t)snprintf(text + used, size - used, " (%s)", founding->differs[i]);
         if (used >= size)
             return;
     }

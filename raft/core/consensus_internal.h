@@ -114,10 +114,10 @@ struct founding {
     uint64_t drawer; /* the founder that draws the incarnation */
     uint64_t begun_us;
     uint64_t heard[CONSENSUS_MEMBERS_MAX]; /* numbers, by place in the list of members; 0: none */
-    uint64_t heard_us[CONSENSUS_MEMBERS_MAX]; /* when, last */
-    bool differs[CONSENSUS_MEMBERS_MAX];      /* it begins with another list or state */
-    bool arrived[CONSENSUS_MEMBERS_MAX];      /* by place in record.founders: it is a member */
-    char text[CONSENSUS_FOUNDING_BYTES];      /* who is waited for, as it was told last */
+    uint64_t heard_us[CONSENSUS_MEMBERS_MAX];   /* when, last */
+    const char *differs[CONSENSUS_MEMBERS_MAX]; /* why its answer does not count; NULL: it does */
+    bool arrived[CONSENSUS_MEMBERS_MAX];        /* by place in record.founders: it is a member */
+    char text[CONSENSUS_FOUNDING_BYTES];        /* who is waited for, as it was told last */
 };
 
 enum change_kind { CHANGE_NONE, CHANGE_PROBE, CHANGE_ADD, CHANGE_PROMOTE, CHANGE_REMOVE };
@@ -287,6 +287,7 @@ void core_on_founder(void *context, const struct frame_hello *hello,
 void core_founder_answers(struct consensus *consensus, uint64_t peer,
                           const struct frame_hello_reply *reply);
 /* It has said hello as a member, or this one is. */
+void core_founder_is_other(struct consensus *consensus, uint64_t peer);
 void core_founder_arrived(struct consensus *consensus, uint64_t id);
 
 /* consensus_election.c */

@@ -188,8 +188,12 @@ void core_on_refused(void *context, uint64_t peer, const struct frame_hello_repl
     struct consensus *consensus = context;
     char by[CONSENSUS_NAME_BYTES + 16];
 
-    if (consensus->closing || strcmp(reply->cluster_id, consensus->cluster_id) != 0)
+    if (consensus->closing)
         return;
+    if (strcmp(reply->cluster_id, consensus->cluster_id) != 0 || reply->member_id != peer) {
+        core_founder_is_other(consensus, peer);
+        return;
+    }
     core_founder_answers(consensus, peer, reply);
     if (reply->welcome == FRAME_WELCOME_OLD)
         old_here(consensus, reply->index, peer);

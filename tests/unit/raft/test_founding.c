@@ -2,6 +2,8 @@
  * replaced disk, is a stranger (I11). */
 #include "tests/support/test.h"
 
+#include <stdio.h>
+
 #include "raft/core/consensus_internal.h"
 #include "tests/unit/raft/cluster.h"
 
@@ -260,6 +262,32 @@ static void answer(struct cluster *cluster, unsigned node, uint64_t incarnation,
     core_on_refused(consensus, 1, &reply);
 }
 
+/* A wrong address: the one who answers there is told of, not waited for without a word. */
+static void who_answers_at_a_founders_address_is_another(void **state)
+{
+    struct cluster *cluster = founders_new(10, 3);
+    struct frame_hello_reply reply = {
+        .welcome = FRAME_WELCOME_OTHER, .cluster_id = "elsewhere", .member_id = 3};
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        cluster_start(cluster, i, true);
+        cluster_run(cluster, SECOND_US);
+        core_on_refused(cluster->nodes[i].consensus, 3, &reply);
+        snprintf(reply.cluster_id, sizeof(reply.cluster_id), "sim");
+        reply.member_id = 2;
+    }
+    cluster_run(cluster, SECOND_US);
+    for (unsigned i = 0; i < 2; i++)
+        assert_string_equal(
+            status_of(cluster, i).founding,
+            "n3 (another member, or one of another cluster, answers at its address)");
+    cluster_start(cluster, 2, true);
+    assert_true(cluster_run_until_leader(cluster, 5 * SECOND_US));
+    of_one_incarnation(cluster);
+    cluster_free(cluster);
+}
+
 /* Of two that draw, of a repeat, and of what was drawn for another folder. */
 static void the_first_incarnation_that_was_drawn_for_a_folder_counts(void **state)
 {
@@ -315,6 +343,7 @@ int main(void)
             a_wiped_member_that_begins_again_is_refused_with_the_command_that_replaces_it),
         cmocka_unit_test(a_founder_that_is_wiped_after_the_draw_is_refused),
         cmocka_unit_test(founders_with_different_lists_do_not_begin),
+        cmocka_unit_test(who_answers_at_a_founders_address_is_another),
         cmocka_unit_test(the_first_incarnation_that_was_drawn_for_a_folder_counts),
         cmocka_unit_test(a_damaged_record_is_not_guessed),
     };
