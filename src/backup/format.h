@@ -1,4 +1,8 @@
-/* What writer.c and reader.c share. See backup.h. */
+/* What writer.c and reader.c share: the sizes of the parts of a backup file. See backup.h.
+ *
+ * Shapes   head | header (protobuf) | its CRC | chunks, each with a head and LZ4 bytes | end |
+ *          SHA-256 of everything before it. Numbers are little-endian.
+ */
 #ifndef CKPT_BACKUP_FORMAT_H
 #define CKPT_BACKUP_FORMAT_H
 

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Readable as it is; written by the functions alone. bytes is NULL while nothing was appended. */
 struct buf {
     uint8_t *bytes;
     size_t length;
@@ -24,6 +25,7 @@ void buf_append(struct buf *buf, const void *bytes, size_t length);
 uint8_t *buf_extend(struct buf *buf, size_t length);
 /* Drops bytes from the front (moves the rest). */
 void buf_consume(struct buf *buf, size_t length);
+/* Appends text; its terminator is not counted. */
 __attribute__((format(printf, 2, 3))) void buf_printf(struct buf *buf, const char *format, ...);
 /* Gives the bytes away; the caller frees them. The buffer is empty afterwards. */
 uint8_t *buf_take(struct buf *buf, size_t *ret_length);

@@ -1,5 +1,9 @@
 /* Little-endian numbers in byte arrays, and a reader that cannot run over the end.
  *
+ * Flow     writers: bytes_put() into an array that is there, buf_put() at the end of a buffer.
+ *          Readers: a struct bytes_reader over the bytes, then reader_get() and reader_take() in
+ *          the order in which they were written.
+ * Shapes   width is 1 to 8 bytes; what of a value does not fit is cut. A reader borrows the bytes.
  * Errors   a reader that was asked for more than there is fails for good and gives zeros; check
  *          `failed` once at the end.
  */
@@ -13,6 +17,7 @@
 
 #include "src/base/buf.h"
 
+/* The `width` low bytes of value, the lowest first. */
 static inline void bytes_put(uint8_t *at, uint64_t value, size_t width)
 {
     for (size_t i = 0; i < width; i++)
@@ -33,12 +38,14 @@ static inline void buf_put(struct buf *buf, uint64_t value, size_t width)
     bytes_put(buf_extend(buf, width), value, width);
 }
 
+/* What is still to be read; {bytes, length} begins. */
 struct bytes_reader {
     const uint8_t *at;
     size_t left;
     bool failed;
 };
 
+/* The next `length` bytes, in place; NULL when there are not so many. */
 static inline const uint8_t *reader_take(struct bytes_reader *reader, size_t length)
 {
     const uint8_t *at = reader->at;
@@ -52,6 +59,7 @@ static inline const uint8_t *reader_take(struct bytes_reader *reader, size_t len
     return at;
 }
 
+/* The next number; 0 when there is none. */
 static inline uint64_t reader_get(struct bytes_reader *reader, size_t width)
 {
     const uint8_t *at = reader_take(reader, width);

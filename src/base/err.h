@@ -32,6 +32,7 @@ enum err_code {
     ERR_DISK = 14 /* the disk of the data folder does not read or write; text carries strerror */
 };
 
+/* What went wrong: the code for programs, the text for people. */
 struct err {
     enum err_code code;
     char text[ERR_TEXT_BYTES];
@@ -42,6 +43,7 @@ __attribute__((format(printf, 3, 4))) int err_set(struct err *err, enum err_code
                                                   const char *format, ...);
 /* Puts "context: " before the text that is there. */
 __attribute__((format(printf, 2, 3))) int err_wrap(struct err *err, const char *format, ...);
+/* "CORRUPT", as logs show it; "UNKNOWN" for a number that is none. */
 const char *err_code_name(enum err_code code);
 
 #endif

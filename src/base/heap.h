@@ -17,12 +17,14 @@
 
 enum { HEAP_ITEM_BYTES_MAX = 64 };
 
+/* What the items are; constant, one per use. */
 struct heap_kind {
     size_t size;
     bool (*before)(const void *a, const void *b);
     void (*placed)(void *item, size_t i); /* NULL: nobody asks where an item is */
 };
 
+/* For heap_up() and heap_down(): writes an item at its place and tells of it. */
 static inline void heap_place(const struct heap_kind *kind, uint8_t *items, size_t i,
                               const void *item)
 {
@@ -31,6 +33,7 @@ static inline void heap_place(const struct heap_kind *kind, uint8_t *items, size
         kind->placed(items + i * kind->size, i);
 }
 
+/* Moves item i towards the front, as far as it belongs: after it was added or became earlier. */
 static inline void heap_up(const struct heap_kind *kind, void *array, size_t i)
 {
     uint8_t *items = array, item[HEAP_ITEM_BYTES_MAX];
@@ -41,6 +44,8 @@ static inline void heap_up(const struct heap_kind *kind, void *array, size_t i)
     heap_place(kind, items, i, item);
 }
 
+/* Moves item i towards the end, as far as it belongs: after it became later or took the place of
+ * one that left. */
 static inline void heap_down(const struct heap_kind *kind, void *array, size_t i, size_t count)
 {
     uint8_t *items = array, item[HEAP_ITEM_BYTES_MAX];

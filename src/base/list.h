@@ -1,5 +1,10 @@
-/* An intrusive circular doubly linked list. Shapes: the head is a node of its own; a node is in one
- * list at a time. */
+/* An intrusive circular doubly linked list: the node is a member of what is listed.
+ *
+ * Flow     list_init() for heads, and for nodes that may be removed before they were in a list;
+ *          a walk goes from head.next to the head, LIST_ITEM() gives what a node is in. Who removes
+ *          while walking takes node->next first.
+ * Shapes   the head is a node of its own; a node is in one list at a time. No memory is owned.
+ */
 #ifndef CKPT_BASE_LIST_H
 #define CKPT_BASE_LIST_H
 
@@ -11,6 +16,7 @@ struct list {
     struct list *previous;
 };
 
+/* The `type` whose `member` the node is. */
 #define LIST_ITEM(node, type, member) ((type *)(void *)((char *)(node)-offsetof(type, member)))
 
 static inline void list_init(struct list *head)

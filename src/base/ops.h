@@ -14,6 +14,8 @@
 
 struct clock_timer;
 
+/* Time as a part of the program sees it; context goes into each call. Monotonic time never jumps
+ * and means nothing to another process; wall time may jump and is what people read. */
 struct clock_ops {
     void *context;
     uint64_t (*monotonic_us)(void *context);
@@ -25,6 +27,7 @@ struct clock_ops {
     void (*timer_free)(struct clock_timer *timer); /* NULL allowed; never fires afterwards */
 };
 
+/* Bytes that nobody can guess; in the simulator those of the seed. Never fails. */
 struct random_ops {
     void *context;
     void (*fill)(void *context, void *bytes, size_t length);

@@ -21,6 +21,7 @@ struct spare {
     size_t out_count; /* blocks that were taken and not given back */
 };
 
+/* kept_max_bytes: how much may lie here for the next who asks; 0: nothing is kept. */
 void spare_init(struct spare *spare, size_t kept_max_bytes);
 void spare_close(struct spare *spare); /* every block was given back */
 

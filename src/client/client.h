@@ -1,12 +1,29 @@
-/* libckptclient: a C client that follows the leader and retries with request ids.
+/* libckptclient: a C client that follows the leader and retries with request ids. The library for
+ * schedulers' plug-ins and for ckptctl; README.md has a whole program.
  *
+ * Order    1. client_tls() when the cluster has certificates.
+ *          2. client_new() with the addresses of all members, or of some: the others are found.
+ *          3. client_request_id() once for each change, and the text into the request.
+ *          4. client_call() as often as wanted, calls side by side; done() comes once for each. A
+ *             program without a loop uses client_call_wait() instead, one call at a time.
+ *          5. client_free(), then the loop runs on until the client's handles are closed, and
+ *             tls_context_free().
  * Flow     client_new on a libuv loop; client_call() sends one unary request, retries it on
  *          UNAVAILABLE, with or without a leader hint, and on RESOURCE_EXHAUSTED with push-back
  *          until its deadline, always with the same bytes (same request id). client_call_wait()
  *          runs a private loop and is for programs without one (ckptctl).
  * Errors   gRPC status and text; RPC_DEADLINE_EXCEEDED means: outcome unknown, ask again with the
  *          same request id. When no attempt can have been applied, the deadline ends the call with
- *          UNAVAILABLE or RESOURCE_EXHAUSTED and the last attempt's text instead.
+ *          UNAVAILABLE or RESOURCE_EXHAUSTED and the last attempt's text instead. A refusal by the
+ *          cluster's rules is a status whose text begins with its name (fsm/STATUSES.md); it is
+ *          final and never retried.
+ * Owners   texts and messages that are passed in are copied or packed before the call returns;
+ *          the TLS context is borrowed until client_free(). A reply belongs to the client and is
+ *          gone after done(), but for client_call_wait(), whose reply is the caller's.
+ * Threads  none of its own. All calls on a client come from the thread of its loop, and so does
+ *          done(); two clients on two loops share nothing.
+ * Limits   16 addresses; a request of 256 KiB; a reply of 4 MiB. Calls that are open at once share
+ *          one connection.
  */
 #ifndef CKPT_CLIENT_CLIENT_H
 #define CKPT_CLIENT_CLIENT_H
@@ -17,6 +34,7 @@
 
 struct client;
 
+/* What is 0 or NULL has the default that its comment names. */
 struct client_config {
     const char *endpoints;         /* "host:port,host:port,..." */
     uint64_t attempt_ms;           /* 0: 500 per attempt (a hung leader is left after it) */
@@ -48,7 +66,10 @@ struct client_request {
 /* done() never comes before this returns. */
 void client_call(struct client *client, const struct client_request *request, client_done_fn *done,
                  void *data);
-/* Unique id for a mutating request: random, 32 hexadecimal digits. */
+/* Unique id for a mutating request: random, 32 hexadecimal digits. The same id means the same
+ * change: the cluster answers a repeat with the first outcome, for session_ttl of the policy (a day
+ * unless changed), whoever leads. A program that may be restarted keeps the id until it has the
+ * answer. */
 char *client_request_id(char text[33]);
 
 /* Blocking form; the caller frees *ret_reply with protobuf_c_message_free_unpacked. Returns the

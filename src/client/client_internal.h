@@ -1,4 +1,9 @@
-/* What client.c and wait.c share. Shapes: exactly one of follow and channel is set. */
+/* What client.c and wait.c share.
+ *
+ * Shapes   exactly one of follow and channel is set: a client follows the leader among its
+ *          endpoints, or stays with one of them. Open calls are in `calls`, each with a timer for
+ *          its next attempt or its deadline.
+ */
 #ifndef CKPT_CLIENT_CLIENT_INTERNAL_H
 #define CKPT_CLIENT_CLIENT_INTERNAL_H
 
@@ -21,6 +26,7 @@ struct client {
     bool freeing;
 };
 
+/* A client without endpoints; its maker sets follow or channel. */
 struct client *client_make(uv_loop_t *loop, uint64_t attempt_ms, uint64_t timeout_ms);
 
 #endif

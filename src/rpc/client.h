@@ -4,6 +4,10 @@
  *          _open start calls.
  * Shapes   every call ends with exactly one on_end; then its pointer is gone. Closing a channel
  *          ends its calls with UNAVAILABLE.
+ * Units    milliseconds and bytes, as the names say.
+ * Owners   address, path and messages are copied; the TLS context is borrowed until the channel is
+ *          gone. Bytes given to on_message and texts of struct rpc_end are valid until it returns.
+ * Threads  one: the loop's, for functions and callbacks alike.
  * Errors   gRPC statuses; local failures are UNAVAILABLE (not sent: `sent` false) or
  *          DEADLINE_EXCEEDED.
  */

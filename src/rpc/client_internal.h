@@ -12,6 +12,7 @@
 #include "src/rpc/timers.h"
 #include "src/rpc/wire.h"
 
+/* IDLE dials when a call comes, BACKOFF when its time is over; client.c draws the moves. */
 enum rpc_channel_state {
     RPC_CHANNEL_IDLE,
     RPC_CHANNEL_DIALLING,
@@ -44,6 +45,7 @@ struct rpc_channel {
     size_t handles;
 };
 
+/* One dialled connection; after GOAWAY it is `leaving` and ends with its last call. */
 struct rpc_client_connection {
     struct rpc_h2 h2;
     struct rpc_channel *channel;
@@ -52,6 +54,8 @@ struct rpc_client_connection {
     bool leaving; /* GOAWAY came or stream numbers ran out: no new calls */
 };
 
+/* One call, from its start to its on_end. It is in the list of its connection, or of the channel
+ * while it waits for one. */
 struct rpc_client_call {
     struct list node;
     struct rpc_channel *channel;

@@ -7,6 +7,12 @@
  * Shapes   owned by the client library and by the agent; at most RPC_FOLLOW_ENDPOINTS_MAX
  *          endpoints, hints outside the list are taken too (a member that joined later) but at most
  *          one at a time.
+ * Units    milliseconds.
+ * Owners   endpoints and hints are copied; a channel that was given belongs to this and may be
+ *          gone after rpc_follow_result(), _move() or _free(): ask for it anew for each call.
+ * Errors   rpc_follow_new: ERR_INVALID with the text that is no address. Later failures are the
+ *          channel's.
+ * Threads  the loop's alone.
  */
 #ifndef CKPT_RPC_FOLLOW_H
 #define CKPT_RPC_FOLLOW_H

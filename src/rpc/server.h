@@ -6,6 +6,11 @@
  * Shapes   calls are owned by the server; a handler's pointer is valid until on_cancel or its own
  *          rpc_call_finish returns. Limits in struct rpc_server_config; over them the peer gets
  *          RESOURCE_EXHAUSTED or its connection is refused.
+ * Units    milliseconds and bytes, as the names say.
+ * Owners   paths, messages and trailers are copied; descriptors and the TLS context are borrowed
+ *          for the server's whole time. Bytes given to a handler are valid until it returns.
+ * Threads  one: the loop's. Every function here is called from it, and every callback comes from
+ *          it.
  * Errors   gRPC statuses to the peer; listening errors as struct err.
  * Source   gRPC over HTTP/2 (grpc/doc/PROTOCOL-HTTP2.md), RFC 9113, RFC 8441 not used.
  */
@@ -24,6 +29,7 @@
 struct rpc_server;
 struct rpc_call;
 
+/* The numbers of gRPC; the same on the wire. */
 enum rpc_status {
     RPC_OK = 0,
     RPC_CANCELLED = 1,
@@ -45,6 +51,7 @@ enum rpc_status {
 };
 const char *rpc_status_name(int status); /* "UNAVAILABLE" */
 
+/* Who calls, as far as the connection proves it. */
 struct rpc_peer {
     bool local; /* unix socket: pid, uid, gid are SO_PEERCRED's */
     pid_t pid;
@@ -126,6 +133,9 @@ struct rpc_server_stats {
 };
 void rpc_server_get_stats(const struct rpc_server *server, struct rpc_server_stats *ret_stats);
 
+/* ---- for handlers: what may be done with a call ---- */
+
+/* Anything of the handler's; the server does not look at it. NULL at first. */
 void rpc_call_set_data(struct rpc_call *call, void *data);
 void *rpc_call_data(const struct rpc_call *call);
 const struct rpc_peer *rpc_call_peer(const struct rpc_call *call);
@@ -140,6 +150,7 @@ void rpc_call_want_writable(struct rpc_call *call);
 /* Queues one message (copied). false: the buffer is full; it was queued all the same, but wait for
  * on_writable before more. */
 bool rpc_call_send(struct rpc_call *call, const uint8_t *bytes, size_t length);
+/* Bytes that were sent and that the peer has not taken yet. */
 size_t rpc_call_buffered(const struct rpc_call *call);
 /* Copied; before finish; at most 15, printable ASCII. */
 void rpc_call_trailer(struct rpc_call *call, const char *name, const char *value);

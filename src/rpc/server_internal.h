@@ -46,6 +46,7 @@ enum {
     RPC_RECHECK_STEP_COUNT = 16 /* ... so many, so that the loop goes on */
 };
 
+/* A row of the methods table; lives as long as the server. */
 struct rpc_method {
     char *path;
     size_t path_length;
@@ -55,6 +56,7 @@ struct rpc_method {
     void *data;
 };
 
+/* Whoever the calls of one identity belong to: shares of memory and turns are counted per owner. */
 struct rpc_owner {
     struct list node;
     struct list turn_node;           /* in rpc_turns.owners: it has room for an answer, and ... */
@@ -111,6 +113,7 @@ struct rpc_server {
     struct rpc_reflection *reflection;
 };
 
+/* One TCP or unix connection, from accept until its handles are closed. */
 struct rpc_connection {
     struct rpc_h2 h2;
     struct rpc_server *server;

@@ -1,4 +1,9 @@
-/* What context.c and engine.c share. */
+/* What context.c and engine.c share.
+ *
+ * Shapes   a context is the files of one identity and what OpenSSL made of them; an engine is one
+ *          connection with it, over memory: input is borrowed from the feed, output is kept until
+ *          it was taken.
+ */
 #ifndef CKPT_TLS_INTERNAL_H
 #define CKPT_TLS_INTERNAL_H
 
@@ -18,6 +23,8 @@ struct tls_stamp {
     off_t size;
 };
 
+/* `generation` grows with each load that changed something: connections made before are looked at
+ * again. */
 struct tls_context {
     char *paths[TLS_FILE_COUNT]; /* ca, cert, key */
     struct tls_identity expected;
@@ -30,6 +37,7 @@ struct tls_context {
     struct tls_stamp seen[TLS_FILE_COUNT];  /* by the last poll */
 };
 
+/* HANDSHAKE until the peer is known and taken; ENDED after its close; FAILED for good, see err. */
 enum engine_state { ENGINE_HANDSHAKE, ENGINE_OPEN, ENGINE_ENDED, ENGINE_FAILED };
 
 struct tls_engine {

@@ -19,15 +19,19 @@
 #include "src/whatif/storage.h"
 #include "src/whatif/world.h"
 
+/* COMPUTING makes progress; WRITING does too, but for the stall; QUIESCED stands still after a
+ * write; DOWN restarts after a failure; AWAY holds no nodes. */
 enum sim_phase { SIM_COMPUTING, SIM_WRITING, SIM_QUIESCED, SIM_DOWN, SIM_AWAY };
 enum { SIM_ALARMS_MAX = 8, SIM_QUEUES_MAX = WHATIF_QUEUES_MAX };
 
+/* An alarm on one of a job's nodes. */
 struct sim_alarm {
     double since_s;
     uint32_t id, node;
     bool over; /* too long ago to announce anything; its factor fades still */
 };
 
+/* One job as it is at at_s. Progress is seconds of computing since its first start. */
 struct sim_job {
     enum sim_phase phase;
     double at_s; /* progress is counted up to here */
@@ -60,6 +64,7 @@ struct sim_constants {
     double period_s;
 };
 
+/* One run: a world, a rule, and what has become of the jobs so far. */
 struct sim {
     const struct world *world;
     enum whatif_rule rule;
@@ -86,19 +91,28 @@ struct sim {
     size_t *loss_first;
 };
 
+/* The whole run, from second 0 to the world's end. The ledger is the caller's and overwritten. */
 void engine_run(const struct world *world, enum whatif_rule rule, struct whatif_ledger *ret_ledger);
 
-/* For rules. */
+/* ---- for rules ---- */
+
+/* Brings the job's progress up to now; the others read fields that this settles. */
 void engine_settle(struct sim *sim, size_t job);
+/* Progress that a failure now would take away. */
 double engine_age_s(const struct sim *sim, size_t job);
 double engine_write_s(const struct sim *sim, size_t job); /* alone, at its own limit */
 double engine_read_s(const struct sim *sim, size_t job);
 /* As fsm_group(): of one preemption class, by whether its queue is busy. */
 uint32_t engine_group(const struct sim *sim, size_t job);
+/* The job must be COMPUTING; bandwidth is shared from now on. */
 void engine_begin_write(struct sim *sim, size_t job);
 
+/* ---- what rules.c has for the engine ---- */
+
+/* Before and after the run: what the rule keeps is made and freed. */
 void rule_open(struct sim *sim);
 void rule_close(struct sim *sim);
+/* At every cycle: begins what is due, or lines it up for bandwidth. */
 void rule_decide(struct sim *sim);
 /* Bandwidth became free between two cycles. */
 void rule_grant(struct sim *sim);

@@ -100,12 +100,14 @@ const char *whatif_rule_help(enum whatif_rule rule);
     X(spares, "healthy nodes that wait", 16, 0, 1e6)                                               \
     X(repair_s, "s until a node that was moved off is a spare", 86400, 0, 1e8)
 
+/* The numbers of WHATIF_NUMBERS by their names, in the units that stand there. */
 struct whatif_scenario {
 #define X(name, unit, usual, low, high) double name;
     WHATIF_NUMBERS(X)
 #undef X
 };
 
+/* One row of WHATIF_NUMBERS, for help and for checks. */
 struct whatif_number {
     const char *name, *unit;
     double usual, low, high;
@@ -113,6 +115,7 @@ struct whatif_number {
 /* false: there are only so many. */
 bool whatif_number_at(size_t i, struct whatif_number *ret_number);
 
+/* All numbers at their defaults. */
 void whatif_scenario_init(struct whatif_scenario *ret_scenario);
 /* "name=value"; names and limits of WHATIF_NUMBERS. */
 int whatif_scenario_set(struct whatif_scenario *scenario, const char *assignment, struct err *err);
@@ -121,6 +124,8 @@ int whatif_scenario_set(struct whatif_scenario *scenario, const char *assignment
 const char *whatif_scenario_name(size_t i);
 bool whatif_scenario_named(const char *name, struct whatif_scenario *ret_scenario);
 
+/* Where the GPU time of one run went, and what happened in it. held = useful + the lost ones +
+ * pause + restart. */
 struct whatif_ledger {
     double held_gpu_s;
     double useful_gpu_s;
@@ -139,6 +144,7 @@ struct whatif_ledger {
     double yield_wait_max_s;
     double claim_cost_gpu_s; /* what claimants lost by waiting */
 };
+/* 1 - useful / held, 0 to 1; 0 when nothing was held. */
 double whatif_waste(const struct whatif_ledger *ledger);
 
 /* What a real cluster went through: its jobs, and what happened to them, in any order. */
@@ -154,6 +160,7 @@ enum whatif_happening {
 };
 enum { WHATIF_QUEUES_MAX = 64 };
 #define WHATIF_NEVER_S 1e18
+/* A job of a history; its nodes are known by their number only. */
 struct whatif_history_job {
     double from_s, to_s; /* when it held its nodes; WHATIF_NEVER_S: it still does */
     uint32_t nodes;
@@ -162,11 +169,13 @@ struct whatif_history_job {
     double bytes_per_s; /* what all its nodes can write */
     uint32_t queue;     /* below WHATIF_QUEUES_MAX */
 };
+/* `job` is an index of jobs, a queue's number, or not looked at, by what happened. */
 struct whatif_history_event {
     double at_s;
     enum whatif_happening what;
     uint32_t job;
 };
+/* Arrays are the maker's; whatif_history_close() frees those of a parsed one. */
 struct whatif_history {
     double seconds;
     uint64_t from_ms; /* since the Unix epoch: where 0 s is; 0: not known */
@@ -210,6 +219,7 @@ int whatif_history_load(const char *path, struct whatif_scenario *scenario,
                         struct whatif_history *ret_history, struct err *err);
 void whatif_history_close(struct whatif_history *history); /* a parsed one */
 
+/* What to simulate; everything is borrowed until whatif_run() returns. */
 struct whatif_run {
     const struct whatif_scenario *scenario;
     const char *trace;                    /* path; NULL: failures are generated */
@@ -217,6 +227,7 @@ struct whatif_run {
     uint64_t seed;
     enum whatif_rule rule;
 };
+/* One rule on one world; takes from milliseconds to minutes, by jobs and days. */
 int whatif_run(const struct whatif_run *run, struct whatif_ledger *ret_ledger, struct err *err);
 
 /* Least possible pause + lost work of these jobs under shared bandwidth, as a part of held GPU time

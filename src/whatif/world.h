@@ -28,6 +28,7 @@ enum event_kind {
     EVENT_OUTAGE        /* storage goes (on) or comes back */
 };
 
+/* One thing that happens; fields that its kind does not name are 0. */
 struct world_event {
     double at_s;
     enum event_kind kind;
@@ -38,6 +39,7 @@ struct world_event {
     double urgency; /* of a demand: what a GPU-second of waiting costs the claimant */
 };
 
+/* A job as the scheduler placed it. */
 struct world_job {
     double from_s, to_s; /* when it holds its nodes */
     uint32_t nodes;
@@ -48,6 +50,7 @@ struct world_job {
     double injection_bytes_per_s;
 };
 
+/* Made once, read by any number of runs; world_free() ends it. */
 struct world {
     struct whatif_scenario scenario;
     uint64_t seed;
@@ -62,6 +65,7 @@ struct world {
     struct world_event *events;
 };
 
+/* Everything drawn from the seed: the same arguments give the same world, bit for bit. */
 void world_generate(struct world *world, const struct whatif_scenario *scenario, uint64_t seed);
 /* Failures from the file, all else from the scenario; jobs fill the trace's nodes. */
 int world_read_trace(struct world *world, const struct whatif_scenario *scenario, uint64_t seed,
