@@ -88,7 +88,7 @@ static enum cli_exit choose_scenario(struct cli *cli, struct whatif_scenario *sc
 
 static json_t *row_json(const struct whatif_row *row)
 {
-    const struct whatif_ledger *l = &row->ledger;
+    const struct whatif_account *l = &row->account;
 
     return json_pack("{s:s, s:f, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}",
                      "rule", whatif_rule_name(row->rule), "waste", whatif_waste(l), "checkpoints",
@@ -175,7 +175,7 @@ static enum cli_exit simulate_rules(struct cli *cli, const struct whatif_scenari
 
     for (int rule = 0; rule < WHATIF_RULE_COUNT; rule++) {
         run.rule = rows[rule].rule = (enum whatif_rule)rule;
-        if (whatif_run(&run, &rows[rule].ledger, &err) != 0)
+        if (whatif_run(&run, &rows[rule].account, &err) != 0)
             return cli_fail(cli, CLI_FAILED, NULL, "%s", err.text);
     }
     print_rows(cli, rows, WHATIF_RULE_COUNT);

@@ -49,16 +49,16 @@ void engine_settle(struct sim *sim, size_t job)
 
     CHECK(seconds >= 0);
     if (of->phase != SIM_AWAY && of->phase != SIM_DOWN)
-        sim->ledger->expected_failure_gpu_s += gpus * sim->world->jobs[job].nodes *
-                                               sim->world->node_failures_per_s * seconds *
-                                               (of->progress_s - of->saved_s + rate * seconds / 2);
+        sim->account->expected_failure_gpu_s += gpus * sim->world->jobs[job].nodes *
+                                                sim->world->node_failures_per_s * seconds *
+                                                (of->progress_s - of->saved_s + rate * seconds / 2);
     of->progress_s += rate * seconds;
     if (of->phase != SIM_AWAY)
-        sim->ledger->held_gpu_s += gpus * seconds;
+        sim->account->held_gpu_s += gpus * seconds;
     if (of->phase == SIM_WRITING || of->phase == SIM_QUIESCED)
-        sim->ledger->pause_gpu_s += gpus * seconds * (1 - rate);
+        sim->account->pause_gpu_s += gpus * seconds * (1 - rate);
     if (of->phase == SIM_DOWN)
-        sim->ledger->restart_gpu_s += gpus * seconds;
+        sim->account->restart_gpu_s += gpus * seconds;
     of->at_s = sim->now_s;
 }
 
@@ -72,7 +72,7 @@ static void job_lose_progress(struct sim *sim, size_t job, double *cause_gpu_s)
     of->progress_s = of->saved_s;
     if (of->phase == SIM_WRITING) {
         storage_end(&sim->storage, (uint32_t)job);
-        sim->ledger->abandoned++;
+        sim->account->abandoned++;
     }
     of->due_since_s = -1;
     of->moves = false;
@@ -131,10 +131,10 @@ static void give_away(struct sim *sim, size_t job)
     struct sim_job *of = &sim->jobs[job];
     double waited_s = sim->now_s - of->yield_asked_s;
 
-    sim->ledger->yields++;
-    sim->ledger->yield_wait_s += waited_s;
-    sim->ledger->yield_wait_max_s = fmax(sim->ledger->yield_wait_max_s, waited_s);
-    sim->ledger->claim_cost_gpu_s += of->yield_urgency * sim->world->jobs[job].gpus * waited_s;
+    sim->account->yields++;
+    sim->account->yield_wait_s += waited_s;
+    sim->account->yield_wait_max_s = fmax(sim->account->yield_wait_max_s, waited_s);
+    sim->account->claim_cost_gpu_s += of->yield_urgency * sim->world->jobs[job].gpus * waited_s;
     of->yields = false;
     of->told_s = -1;
     of->alarm_count = 0;
@@ -151,7 +151,7 @@ static void move_off(struct sim *sim, size_t job)
         sim->spares -= 1;
     }
     of->alarm_count = 0;
-    sim->ledger->migrations++;
+    sim->account->migrations++;
     job_restart(sim, job, 0);
 }
 
@@ -171,8 +171,8 @@ static void complete_write(struct sim *sim, size_t job)
     eval_stall_note(&of->stall,
                     sim->world->scenario.stall_fraction * (sim->now_s - of->write_began_s),
                     sim->now_s - of->write_began_s);
-    sim->ledger->checkpoints++;
-    sim->ledger->bytes_written += sim->world->jobs[job].size_bytes;
+    sim->account->checkpoints++;
+    sim->account->bytes_written += sim->world->jobs[job].size_bytes;
     if (of->yields)
         give_away(sim, job);
     else if (of->moves)
@@ -202,11 +202,11 @@ static void on_failure(struct sim *sim, const struct world_event *event)
     if (of->phase == SIM_AWAY)
         return;
     if (event->alarm != 0 && sim->dodged[event->alarm]) {
-        sim->ledger->dodged++;
+        sim->account->dodged++;
         return;
     }
-    sim->ledger->failures++;
-    job_lose_progress(sim, event->job, &sim->ledger->lost_failure_gpu_s);
+    sim->account->failures++;
+    job_lose_progress(sim, event->job, &sim->account->lost_failure_gpu_s);
     if (yields)
         give_away(sim, event->job);
     else
@@ -240,8 +240,8 @@ static void on_demand(struct sim *sim, const struct world_event *event)
     of->yield_urgency = event->urgency;
     of->moves = false;
     if (event->on) {
-        sim->ledger->kills++;
-        job_lose_progress(sim, event->job, &sim->ledger->lost_kill_gpu_s);
+        sim->account->kills++;
+        job_lose_progress(sim, event->job, &sim->account->lost_kill_gpu_s);
         give_away(sim, event->job);
         rule_grant(sim);
         return;
@@ -254,7 +254,7 @@ static void on_demand(struct sim *sim, const struct world_event *event)
         engine_begin_write(sim, event->job);
         return;
     }
-    job_lose_progress(sim, event->job, &sim->ledger->lost_kill_gpu_s);
+    job_lose_progress(sim, event->job, &sim->account->lost_kill_gpu_s);
     give_away(sim, event->job);
 }
 
@@ -297,8 +297,8 @@ static void begin_allocation(struct sim *sim, size_t job)
 
 static void on_walltime(struct sim *sim, size_t job)
 {
-    sim->ledger->walltimes++;
-    job_lose_progress(sim, job, &sim->ledger->lost_walltime_gpu_s);
+    sim->account->walltimes++;
+    job_lose_progress(sim, job, &sim->account->lost_walltime_gpu_s);
     begin_allocation(sim, job);
     job_restart(sim, job, 0);
     rule_grant(sim);
@@ -391,15 +391,15 @@ static void sim_advance(struct sim *sim, double to_s)
 }
 
 static void open_sim(struct sim *sim, const struct world *world, enum whatif_rule rule,
-                     struct whatif_ledger *ledger)
+                     struct whatif_account *account)
 {
     double bandwidth = world->scenario.bandwidth_bytes_per_s;
 
     memset(sim, 0, sizeof(*sim));
-    memset(ledger, 0, sizeof(*ledger));
+    memset(account, 0, sizeof(*account));
     sim->world = world;
     sim->rule = rule;
-    sim->ledger = ledger;
+    sim->account = account;
     sim->timer_stale = true;
     sim->spares = world->scenario.spares;
     sim->timers_s = check_calloc(world->job_count, sizeof(*sim->timers_s));
@@ -424,16 +424,16 @@ static void open_sim(struct sim *sim, const struct world *world, enum whatif_rul
 
 static void close_sim(struct sim *sim)
 {
-    struct whatif_ledger *ledger = sim->ledger;
+    struct whatif_account *account = sim->account;
     double sum;
 
     for (size_t i = 0; i < sim->world->job_count; i++) {
         engine_settle(sim, i);
-        ledger->useful_gpu_s += sim->world->jobs[i].gpus * sim->jobs[i].progress_s;
+        account->useful_gpu_s += sim->world->jobs[i].gpus * sim->jobs[i].progress_s;
     }
-    sum = ledger->useful_gpu_s + ledger->lost_failure_gpu_s + ledger->lost_kill_gpu_s +
-          ledger->lost_walltime_gpu_s + ledger->pause_gpu_s + ledger->restart_gpu_s;
-    CHECK(fabs(sum - ledger->held_gpu_s) <= 1e-6 * ledger->held_gpu_s + 1e-3);
+    sum = account->useful_gpu_s + account->lost_failure_gpu_s + account->lost_kill_gpu_s +
+          account->lost_walltime_gpu_s + account->pause_gpu_s + account->restart_gpu_s;
+    CHECK(fabs(sum - account->held_gpu_s) <= 1e-6 * account->held_gpu_s + 1e-3);
     rule_close(sim);
     storage_free(&sim->storage);
     free(sim->dodged);
@@ -453,12 +453,13 @@ static void sim_learn(struct sim *sim)
     fleet_advance(&sim->fleet, running, sim->now_s);
 }
 
-void engine_run(const struct world *world, enum whatif_rule rule, struct whatif_ledger *ret_ledger)
+void engine_run(const struct world *world, enum whatif_rule rule,
+                struct whatif_account *ret_account)
 {
     struct sim sim;
     double cycle_s = world->scenario.cycle_s;
 
-    open_sim(&sim, world, rule, ret_ledger);
+    open_sim(&sim, world, rule, ret_account);
     for (uint64_t cycle = 1; sim.now_s < world->end_s; cycle++) {
         sim_advance(&sim, fmin((double)cycle * cycle_s, world->end_s));
         sim.spares =

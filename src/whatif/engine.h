@@ -5,8 +5,8 @@
  *          with engine_begin_write().
  * Shapes   one struct sim_job per job of the world. Progress is counted lazily: engine_settle()
  *          brings it up to now.
- * Units    seconds of progress and of time; GPU-seconds in the ledger.
- * Errors   none; the ledger must balance: held = useful + lost + pause + restart, which is CHECKed
+ * Units    seconds of progress and of time; GPU-seconds in the account.
+ * Errors   none; the account must balance: held = useful + lost + pause + restart, which is CHECKed
  *          at the end.
  */
 #ifndef CKPT_WHATIF_ENGINE_H
@@ -68,7 +68,7 @@ struct sim_constants {
 struct sim {
     const struct world *world;
     enum whatif_rule rule;
-    struct whatif_ledger *ledger;
+    struct whatif_account *account;
     double now_s;
     size_t next_event;
     double *timers_s; /* by job: its next end of a restart, an absence, a walltime, of itself */
@@ -91,8 +91,9 @@ struct sim {
     size_t *loss_first;
 };
 
-/* The whole run, from second 0 to the world's end. The ledger is the caller's and overwritten. */
-void engine_run(const struct world *world, enum whatif_rule rule, struct whatif_ledger *ret_ledger);
+/* The whole run, from second 0 to the world's end. The account is the caller's and overwritten. */
+void engine_run(const struct world *world, enum whatif_rule rule,
+                struct whatif_account *ret_account);
 
 /* ---- for rules ---- */
 

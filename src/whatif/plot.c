@@ -1,4 +1,4 @@
-/* Plots of ledgers. See whatif.h.
+/* Plots of accounts. See whatif.h.
  *
  * Flow     the axis is chosen for the bars that can be compared; longer ones are cut at its end and
  *          say their value.
@@ -41,13 +41,13 @@ struct axis {
     double end, step;
 };
 
-static double cause_share(const struct whatif_ledger *ledger, int cause)
+static double cause_share(const struct whatif_account *account, int cause)
 {
-    const double gpu_s[CAUSES] = {ledger->lost_failure_gpu_s, ledger->lost_kill_gpu_s,
-                                  ledger->lost_walltime_gpu_s, ledger->pause_gpu_s,
-                                  ledger->restart_gpu_s};
+    const double gpu_s[CAUSES] = {account->lost_failure_gpu_s, account->lost_kill_gpu_s,
+                                  account->lost_walltime_gpu_s, account->pause_gpu_s,
+                                  account->restart_gpu_s};
 
-    return ledger->held_gpu_s > 0 ? gpu_s[cause] / ledger->held_gpu_s : 0;
+    return account->held_gpu_s > 0 ? gpu_s[cause] / account->held_gpu_s : 0;
 }
 
 /* The longest bar that is shown whole: at least half of the bars are, and those above it are
@@ -59,7 +59,7 @@ static double longest_whole(const struct whatif_plot *plot)
 
     CHECK(plot->count > 0 && plot->count <= WHATIF_RULE_COUNT);
     for (size_t i = 0; i < plot->count; i++) {
-        double waste = whatif_waste(&plot->rows[i].ledger);
+        double waste = whatif_waste(&plot->rows[i].account);
         size_t at = i;
 
         for (; at > 0 && sorted[at - 1] < waste; at--)
@@ -152,7 +152,7 @@ static void svg_cut(FILE *out, int y)
 
 static void svg_bar(FILE *out, const struct whatif_row *row, int y, struct axis axis)
 {
-    const double waste = whatif_waste(&row->ledger), scale = BAR_WIDTH / axis.end;
+    const double waste = whatif_waste(&row->account), scale = BAR_WIDTH / axis.end;
     const bool cut = waste > axis.end * (1 + 1e-9);
     const double right = LEFT + (cut ? BAR_WIDTH + CUT_WIDTH : waste * scale);
     double x = LEFT;
@@ -160,12 +160,12 @@ static void svg_bar(FILE *out, const struct whatif_row *row, int y, struct axis 
     fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", LEFT - 8, y + 18,
             whatif_rule_name(row->rule));
     for (int cause = 0; cause < CAUSES; cause++) {
-        double width = fmin(cause_share(&row->ledger, cause) * scale, fmax(right - x, 0));
+        double width = fmin(cause_share(&row->account, cause) * scale, fmax(right - x, 0));
         fprintf(out,
                 "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\">"
                 "<title>%s: %.3f %%</title></rect>\n",
                 x, y, width, BAR_HEIGHT, causes[cause].colour, causes[cause].name,
-                100 * cause_share(&row->ledger, cause));
+                100 * cause_share(&row->account, cause));
         x += width;
     }
     if (cut)

@@ -1,4 +1,4 @@
-/* Tables of ledgers. See whatif.h. */
+/* Tables of accounts. See whatif.h. */
 #include <inttypes.h>
 
 #include "src/base/check.h"
@@ -30,7 +30,7 @@ void whatif_table(FILE *out, const struct whatif_row *rows, size_t count)
     fprintf(out, "%-17s %9s %12s %10s %10s %10s %10s %11s %11s %8s %9s\n", "", "%", "", "GPU-h",
             "GPU-h", "GPU-h", "GPU-h", "GPU-h", "", "s", "s");
     for (size_t i = 0; i < count; i++) {
-        const struct whatif_ledger *l = &rows[i].ledger;
+        const struct whatif_account *l = &rows[i].account;
         double yields = l->yields > 0 ? (double)l->yields : 1;
 
         fprintf(out, "%-17s %9.3f %12" PRIu64, whatif_rule_name(rows[i].rule),

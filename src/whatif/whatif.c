@@ -208,9 +208,9 @@ bool whatif_scenario_named(const char *name, struct whatif_scenario *ret_scenari
 
 /* ---- runs ---- */
 
-double whatif_waste(const struct whatif_ledger *ledger)
+double whatif_waste(const struct whatif_account *account)
 {
-    return ledger->held_gpu_s > 0 ? 1 - ledger->useful_gpu_s / ledger->held_gpu_s : 0;
+    return account->held_gpu_s > 0 ? 1 - account->useful_gpu_s / account->held_gpu_s : 0;
 }
 
 static int check_scenario(const struct whatif_scenario *scenario, struct err *err)
@@ -244,13 +244,13 @@ static int make_world(const struct whatif_run *run, struct world *world, struct 
     return 0;
 }
 
-int whatif_run(const struct whatif_run *run, struct whatif_ledger *ret_ledger, struct err *err)
+int whatif_run(const struct whatif_run *run, struct whatif_account *ret_account, struct err *err)
 {
     struct world world;
 
     if (make_world(run, &world, err) != 0)
         return -1;
-    engine_run(&world, run->rule, ret_ledger);
+    engine_run(&world, run->rule, ret_account);
     world_free(&world);
     return 0;
 }

@@ -3,7 +3,7 @@
  * src/eval itself: the functions that the broker calls.
  *
  * Flow     a scenario and a seed, or a trace file -> whatif_run() for each rule on the same events
- *          -> ledgers; whatif_table() and whatif_svg() print them.
+ *          -> accounts; whatif_table() and whatif_svg() print them.
  * Shapes   a run owns everything it needs; nothing is shared between runs, so the result is a
  *          function of its arguments.
  * Units    seconds, GPU-seconds, bytes. Waste = 1 - useful / held GPU time.
@@ -126,7 +126,7 @@ bool whatif_scenario_named(const char *name, struct whatif_scenario *ret_scenari
 
 /* Where the GPU time of one run went, and what happened in it. held = useful + the lost ones +
  * pause + restart. */
-struct whatif_ledger {
+struct whatif_account {
     double held_gpu_s;
     double useful_gpu_s;
     double lost_failure_gpu_s; /* work done again */
@@ -145,7 +145,7 @@ struct whatif_ledger {
     double claim_cost_gpu_s; /* what claimants lost by waiting */
 };
 /* 1 - useful / held, 0 to 1; 0 when nothing was held. */
-double whatif_waste(const struct whatif_ledger *ledger);
+double whatif_waste(const struct whatif_account *account);
 
 /* What a real cluster went through: its jobs, and what happened to them, in any order. */
 enum whatif_happening {
@@ -228,7 +228,7 @@ struct whatif_run {
     enum whatif_rule rule;
 };
 /* One rule on one world; takes from milliseconds to minutes, by jobs and days. */
-int whatif_run(const struct whatif_run *run, struct whatif_ledger *ret_ledger, struct err *err);
+int whatif_run(const struct whatif_run *run, struct whatif_account *ret_account, struct err *err);
 
 /* Least possible pause + lost work of these jobs under shared bandwidth, as a part of held GPU time
  * (the Karush-Kuhn-Tucker point with constant hazards). */
@@ -237,7 +237,7 @@ int whatif_shared_bound(const struct whatif_run *run, double *ret_waste, struct 
 /* One row per rule: checkpoints, GPU-hours by cause, storage, yield latency, waste. */
 struct whatif_row {
     enum whatif_rule rule;
-    struct whatif_ledger ledger;
+    struct whatif_account account;
 };
 void whatif_table(FILE *out, const struct whatif_row *rows, size_t count);
 /* Bars of waste by rule, stacked by cause, over an axis. A bar several times as long as the others

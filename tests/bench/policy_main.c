@@ -124,13 +124,13 @@ static struct mean mean_of(const double *values)
 }
 
 static void run_rule(const struct whatif_scenario *scenario, const char *trace,
-                     enum whatif_rule rule, struct whatif_ledger ret_ledgers[])
+                     enum whatif_rule rule, struct whatif_account ret_accounts[])
 {
     for (size_t i = 0; i < seeds; i++) {
         struct whatif_run run = {
             .scenario = scenario, .trace = trace, .seed = first_seed + i, .rule = rule};
         struct err err;
-        if (whatif_run(&run, &ret_ledgers[i], &err) != 0) {
+        if (whatif_run(&run, &ret_accounts[i], &err) != 0) {
             fprintf(stderr, "error: %s\n", err.text);
             exit(1);
         }
@@ -149,7 +149,7 @@ static void print_mean(const double *ratios, const char *what, double at_most)
     missed += isfinite(at_most) && !met;
 }
 
-static void print_ratio(const struct whatif_ledger *ours, const struct whatif_ledger *theirs,
+static void print_ratio(const struct whatif_account *ours, const struct whatif_account *theirs,
                         enum whatif_rule than, double at_most)
 {
     double ratios[SEEDS_MAX] = {0};
@@ -161,13 +161,13 @@ static void print_ratio(const struct whatif_ledger *ours, const struct whatif_le
 
 /* Where no failure is announced and all instants are as likely, when within an interval it comes is
  * luck; without that. */
-static double expected_waste(const struct whatif_ledger *ledger)
+static double expected_waste(const struct whatif_account *account)
 {
-    return whatif_waste(ledger) +
-           (ledger->expected_failure_gpu_s - ledger->lost_failure_gpu_s) / ledger->held_gpu_s;
+    return whatif_waste(account) +
+           (account->expected_failure_gpu_s - account->lost_failure_gpu_s) / account->held_gpu_s;
 }
 
-static void print_expected(const struct whatif_ledger *ours, const struct whatif_ledger *theirs,
+static void print_expected(const struct whatif_account *ours, const struct whatif_account *theirs,
                            double at_most)
 {
     double ratios[SEEDS_MAX] = {0};
@@ -177,19 +177,19 @@ static void print_expected(const struct whatif_ledger *ours, const struct whatif
     print_mean(ratios, "young-daly, the loss of each failure taken over all its instants", at_most);
 }
 
-static void print_wastes(const struct whatif_ledger *ledgers, enum whatif_rule rule)
+static void print_wastes(const struct whatif_account *accounts, enum whatif_rule rule)
 {
     double wastes[SEEDS_MAX] = {0};
     struct mean waste;
 
     for (size_t i = 0; i < seeds; i++)
-        wastes[i] = 100 * whatif_waste(&ledgers[i]);
+        wastes[i] = 100 * whatif_waste(&accounts[i]);
     waste = mean_of(wastes);
     printf("  %-17s %7.3f +- %.3f %%\n", whatif_rule_name(rule), waste.mean, waste.half_width);
 }
 
 /* Pauses and lost work beside the least possible for these jobs. */
-static void print_bound(const struct whatif_scenario *scenario, const struct whatif_ledger *ours,
+static void print_bound(const struct whatif_scenario *scenario, const struct whatif_account *ours,
                         double at_most)
 {
     double ratios[SEEDS_MAX] = {0};
@@ -214,7 +214,7 @@ static void set_all(struct whatif_scenario *scenario, const char *const sets[SET
 
 static void bench_row(const struct row *row)
 {
-    static struct whatif_ledger ledgers[WHATIF_RULE_COUNT][SEEDS_MAX];
+    static struct whatif_account accounts[WHATIF_RULE_COUNT][SEEDS_MAX];
     bool wanted[WHATIF_RULE_COUNT] = {[WHATIF_MODEL] = true};
     bool without_luck = strcmp(row->scenario, "exponential") == 0; /* which is ten times the rest */
     struct whatif_scenario scenario;
@@ -227,24 +227,25 @@ static void bench_row(const struct row *row)
     for (int rule = 0; rule < WHATIF_RULE_COUNT; rule++) {
         if (!wanted[rule])
             continue;
-        run_rule(&scenario, NULL, (enum whatif_rule)rule, ledgers[rule]);
-        print_wastes(ledgers[rule], (enum whatif_rule)rule);
+        run_rule(&scenario, NULL, (enum whatif_rule)rule, accounts[rule]);
+        print_wastes(accounts[rule], (enum whatif_rule)rule);
         fflush(stdout);
     }
     for (size_t i = 0; i < TARGETS_MAX && row->targets[i].at_most > 0; i++)
-        print_ratio(ledgers[WHATIF_MODEL], ledgers[row->targets[i].than], row->targets[i].than,
+        print_ratio(accounts[WHATIF_MODEL], accounts[row->targets[i].than], row->targets[i].than,
                     without_luck ? NO_LIMIT : row->targets[i].at_most);
     if (without_luck)
-        print_expected(ledgers[WHATIF_MODEL], ledgers[WHATIF_YOUNG_DALY], row->targets[0].at_most);
+        print_expected(accounts[WHATIF_MODEL], accounts[WHATIF_YOUNG_DALY],
+                       row->targets[0].at_most);
     if (row->bound > 0)
-        print_bound(&scenario, ledgers[WHATIF_MODEL], row->bound);
+        print_bound(&scenario, accounts[WHATIF_MODEL], row->bound);
     fflush(stdout);
 }
 
 /* Learned online from the prior of 6.5 per 1000 node-days, against the trace's own mean rate. */
 static void bench_trace(const char *folder, size_t i)
 {
-    static struct whatif_ledger ours[SEEDS_MAX], theirs[SEEDS_MAX], paced[SEEDS_MAX];
+    static struct whatif_account ours[SEEDS_MAX], theirs[SEEDS_MAX], paced[SEEDS_MAX];
     struct whatif_scenario scenario;
     struct err err;
     char path[4096];
@@ -266,7 +267,7 @@ static void bench_trace(const char *folder, size_t i)
 
 static void bench_option(size_t i)
 {
-    static struct whatif_ledger with[SEEDS_MAX], without[SEEDS_MAX];
+    static struct whatif_account with[SEEDS_MAX], without[SEEDS_MAX];
     struct whatif_scenario scenario;
     double ratios[SEEDS_MAX] = {0};
     struct mean ratio;

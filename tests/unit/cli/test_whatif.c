@@ -202,7 +202,7 @@ static void jobs_and_events_of_the_window_become_a_history(void **state)
     struct whatif_history_copy copy = {
         .from_ms = 1000000, .to_ms = 90000000, .history.seconds = 89000};
     struct whatif_scenario scenario;
-    struct whatif_ledger ledger;
+    struct whatif_account account;
     struct err err;
 
     (void)state;
@@ -234,12 +234,12 @@ static void jobs_and_events_of_the_window_become_a_history(void **state)
     assert_int_equal(whatif_run(&(struct whatif_run){.scenario = &scenario,
                                                      .history = &copy.history,
                                                      .rule = WHATIF_MODEL},
-                                &ledger, &err),
+                                &account, &err),
                      0);
-    assert_int_equal(ledger.failures, 1);
-    assert_int_equal(ledger.yields, 1);
-    assert_true(ledger.held_gpu_s <= 16 * (89000.0 + 48000));
-    assert_true(ledger.held_gpu_s >= 16 * (89000.0 + 48000 - 3600 - 1));
+    assert_int_equal(account.failures, 1);
+    assert_int_equal(account.yields, 1);
+    assert_true(account.held_gpu_s <= 16 * (89000.0 + 48000));
+    assert_true(account.held_gpu_s >= 16 * (89000.0 + 48000 - 3600 - 1));
     whatif_history_free(&copy);
 }
 

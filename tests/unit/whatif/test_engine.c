@@ -37,15 +37,15 @@ static void one_job_open(struct one_job *one, const char *lines)
     one->scenario.fill_min = one->scenario.fill_max = 1;
 }
 
-static struct whatif_ledger one_job_run(struct one_job *one, enum whatif_rule rule)
+static struct whatif_account one_job_run(struct one_job *one, enum whatif_rule rule)
 {
     struct whatif_run run = {
         .scenario = &one->scenario, .trace = one->path, .seed = 1, .rule = rule};
-    struct whatif_ledger ledger;
+    struct whatif_account account;
     struct err err;
 
-    assert_int_equal(whatif_run(&run, &ledger, &err), 0);
-    return ledger;
+    assert_int_equal(whatif_run(&run, &account, &err), 0);
+    return account;
 }
 
 /* Hourly: written from 3600 to 3700 s, failure at 5000 s: 1300 s are lost, 300 + 180 + 100 s until
@@ -53,23 +53,23 @@ static struct whatif_ledger one_job_run(struct one_job *one, enum whatif_rule ru
 static void failure_takes_what_was_not_saved(void **state)
 {
     struct one_job one;
-    struct whatif_ledger ledger;
+    struct whatif_account account;
     char lines[100];
 
     (void)state;
     snprintf(lines, sizeof(lines), "0,%.9f,x\n0,%.9f,end\n", 5000 / 86400.0, 6000 / 86400.0);
     one_job_open(&one, lines);
-    ledger = one_job_run(&one, WHATIF_HOURLY);
-    assert_double_near(ledger.lost_failure_gpu_s, 1300, 0.01);
-    assert_double_near(ledger.restart_gpu_s, 580, 0.01);
-    assert_double_near(ledger.pause_gpu_s, 100, 0.01);
-    assert_double_near(ledger.useful_gpu_s, 3600 + 1000 - 580, 0.01);
-    assert_double_near(whatif_waste(&ledger), 1 - 4020 / 6000.0, 1e-6);
-    assert_int_equal(ledger.checkpoints, 1);
-    ledger = one_job_run(&one, WHATIF_NONE);
-    assert_double_near(ledger.useful_gpu_s, 420, 0.01);
-    ledger = one_job_run(&one, WHATIF_ORACLE); /* begins at 4860 s, the last cycle in time */
-    assert_double_near(ledger.lost_failure_gpu_s, 40, 0.01);
+    account = one_job_run(&one, WHATIF_HOURLY);
+    assert_double_near(account.lost_failure_gpu_s, 1300, 0.01);
+    assert_double_near(account.restart_gpu_s, 580, 0.01);
+    assert_double_near(account.pause_gpu_s, 100, 0.01);
+    assert_double_near(account.useful_gpu_s, 3600 + 1000 - 580, 0.01);
+    assert_double_near(whatif_waste(&account), 1 - 4020 / 6000.0, 1e-6);
+    assert_int_equal(account.checkpoints, 1);
+    account = one_job_run(&one, WHATIF_NONE);
+    assert_double_near(account.useful_gpu_s, 420, 0.01);
+    account = one_job_run(&one, WHATIF_ORACLE); /* begins at 4860 s, the last cycle in time */
+    assert_double_near(account.lost_failure_gpu_s, 40, 0.01);
     unlink(one.path);
 }
 
@@ -78,17 +78,17 @@ static void failure_takes_what_was_not_saved(void **state)
 static void failure_during_a_write_leaves_the_checkpoint_before_it(void **state)
 {
     struct one_job one;
-    struct whatif_ledger ledger;
+    struct whatif_account account;
     char lines[100];
 
     (void)state;
     snprintf(lines, sizeof(lines), "0,%.9f,x\n0,%.9f,end\n", 3650 / 86400.0, 4000 / 86400.0);
     one_job_open(&one, lines);
-    ledger = one_job_run(&one, WHATIF_HOURLY);
-    assert_int_equal(ledger.checkpoints, 0);
-    assert_int_equal(ledger.abandoned, 1);
-    assert_double_near(ledger.lost_failure_gpu_s, 3600, 0.01);
-    assert_true(ledger.useful_gpu_s == 0);
+    account = one_job_run(&one, WHATIF_HOURLY);
+    assert_int_equal(account.checkpoints, 0);
+    assert_int_equal(account.abandoned, 1);
+    assert_double_near(account.lost_failure_gpu_s, 3600, 0.01);
+    assert_true(account.useful_gpu_s == 0);
     unlink(one.path);
 }
 
@@ -97,7 +97,7 @@ static void failure_during_a_write_leaves_the_checkpoint_before_it(void **state)
 static void last_safe_slot_saves_the_end_of_each_allocation(void **state)
 {
     struct one_job one;
-    struct whatif_ledger plain, slot, model;
+    struct whatif_account plain, slot, model;
 
     (void)state;
     one_job_open(&one, "0,2,end\n");
@@ -113,12 +113,12 @@ static void last_safe_slot_saves_the_end_of_each_allocation(void **state)
     unlink(one.path);
 }
 
-static struct whatif_ledger run_small(const char *name, enum whatif_rule rule, uint64_t seed,
-                                      const char *const sets[])
+static struct whatif_account run_small(const char *name, enum whatif_rule rule, uint64_t seed,
+                                       const char *const sets[])
 {
     struct whatif_scenario scenario;
     struct whatif_run run = {.scenario = &scenario, .seed = seed, .rule = rule};
-    struct whatif_ledger ledger;
+    struct whatif_account account;
     struct err err;
 
     assert_true(whatif_scenario_named(name, &scenario));
@@ -126,11 +126,11 @@ static struct whatif_ledger run_small(const char *name, enum whatif_rule rule, u
     scenario.days = 6;
     for (size_t i = 0; sets != NULL && sets[i] != NULL; i++)
         assert_int_equal(whatif_scenario_set(&scenario, sets[i], &err), 0);
-    assert_int_equal(whatif_run(&run, &ledger, &err), 0);
-    return ledger;
+    assert_int_equal(whatif_run(&run, &account, &err), 0);
+    return account;
 }
 
-/* I37: the same inputs give the same bits, for every rule and scenario; the ledger balances or the
+/* I37: the same inputs give the same bits, for every rule and scenario; the account balances or the
  * engine aborts */
 static void runs_are_functions_of_their_arguments(void **state)
 {
@@ -139,7 +139,7 @@ static void runs_are_functions_of_their_arguments(void **state)
     (void)state;
     for (size_t i = 0; whatif_scenario_name(i) != NULL; i++) {
         for (int rule = 0; rule < WHATIF_RULE_COUNT; rule++) {
-            struct whatif_ledger a, b;
+            struct whatif_account a, b;
             memset(&a, 0, sizeof(a));
             memset(&b, 0, sizeof(b));
             a = run_small(whatif_scenario_name(i), (enum whatif_rule)rule, seed, NULL);
@@ -159,13 +159,13 @@ static void the_policy_s_pause_and_intervals_count(void **state)
     /* two jobs fail too rarely in six days for anybody to be sure of how often */
     static const char *const unsure[] = {"jobs=2", "max_interval_s=0", NULL};
     static const char *const often[] = {"jobs=2", "max_interval_s=1800", NULL};
-    struct whatif_ledger plain = run_small("exponential", WHATIF_YOUNG_DALY, 4, NULL);
-    struct whatif_ledger paused = run_small("exponential", WHATIF_HOURLY, 4, quiesce);
-    struct whatif_ledger hourly = run_small("exponential", WHATIF_HOURLY, 4, NULL);
-    struct whatif_ledger usual = run_small("exponential", WHATIF_MODEL, 4, NULL);
-    struct whatif_ledger seldom = run_small("exponential", WHATIF_MODEL, 4, rare);
-    struct whatif_ledger bold = run_small("exponential", WHATIF_MODEL, 4, unsure);
-    struct whatif_ledger eager = run_small("exponential", WHATIF_MODEL, 4, often);
+    struct whatif_account plain = run_small("exponential", WHATIF_YOUNG_DALY, 4, NULL);
+    struct whatif_account paused = run_small("exponential", WHATIF_HOURLY, 4, quiesce);
+    struct whatif_account hourly = run_small("exponential", WHATIF_HOURLY, 4, NULL);
+    struct whatif_account usual = run_small("exponential", WHATIF_MODEL, 4, NULL);
+    struct whatif_account seldom = run_small("exponential", WHATIF_MODEL, 4, rare);
+    struct whatif_account bold = run_small("exponential", WHATIF_MODEL, 4, unsure);
+    struct whatif_account eager = run_small("exponential", WHATIF_MODEL, 4, often);
 
     (void)state;
     assert_true(paused.pause_gpu_s > hourly.pause_gpu_s);
@@ -183,8 +183,8 @@ static void the_longest_interval_binds_while_the_hazard_is_unsure(void **state)
 {
     static const char *const told[] = {"learn=0", "max_interval_s=1800", NULL};
     static const char *const unbound[] = {"learn=0", "max_interval_s=0", NULL};
-    struct whatif_ledger bound = run_small("exponential", WHATIF_MODEL, 4, told);
-    struct whatif_ledger free_to = run_small("exponential", WHATIF_MODEL, 4, unbound);
+    struct whatif_account bound = run_small("exponential", WHATIF_MODEL, 4, told);
+    struct whatif_account free_to = run_small("exponential", WHATIF_MODEL, 4, unbound);
 
     (void)state;
     assert_memory_equal(&bound, &free_to, sizeof(bound));
@@ -203,12 +203,12 @@ static void what_is_learned_is_worth_nearly_what_is_told(void **state)
 
     (void)state;
     for (size_t i = 0; i < 3; i++) {
-        struct whatif_ledger best = run_small(scenarios[i], WHATIF_MODEL, 5, told);
-        struct whatif_ledger ours = run_small(scenarios[i], WHATIF_MODEL, 5, learned);
+        struct whatif_account best = run_small(scenarios[i], WHATIF_MODEL, 5, told);
+        struct whatif_account ours = run_small(scenarios[i], WHATIF_MODEL, 5, learned);
 
         assert_true(whatif_waste(&ours) < 1.03 * whatif_waste(&best));
         if (i < 2) {
-            struct whatif_ledger blind = run_small(scenarios[i], WHATIF_MODEL, 5, ignored);
+            struct whatif_account blind = run_small(scenarios[i], WHATIF_MODEL, 5, ignored);
 
             assert_true(whatif_waste(&ours) < whatif_waste(&blind));
         }
@@ -269,8 +269,8 @@ static void usual_numbers_are_the_shipped_policy(void **state)
 
 static void other_seeds_give_other_runs(void **state)
 {
-    struct whatif_ledger a = run_small("exponential", WHATIF_MODEL, 1, NULL);
-    struct whatif_ledger b = run_small("exponential", WHATIF_MODEL, 2, NULL);
+    struct whatif_account a = run_small("exponential", WHATIF_MODEL, 1, NULL);
+    struct whatif_account b = run_small("exponential", WHATIF_MODEL, 2, NULL);
 
     (void)state;
     assert_true(a.lost_failure_gpu_s != b.lost_failure_gpu_s);
@@ -279,11 +279,11 @@ static void other_seeds_give_other_runs(void **state)
 /* Common random numbers: what happens does not depend on who decides */
 static void every_rule_meets_the_same_events(void **state)
 {
-    struct whatif_ledger model = run_small("exponential", WHATIF_MODEL, 3, NULL);
+    struct whatif_account model = run_small("exponential", WHATIF_MODEL, 3, NULL);
 
     (void)state;
     for (int rule = 0; rule < WHATIF_RULE_COUNT; rule++) {
-        struct whatif_ledger other = run_small("exponential", (enum whatif_rule)rule, 3, NULL);
+        struct whatif_account other = run_small("exponential", (enum whatif_rule)rule, 3, NULL);
         assert_int_equal(other.failures, model.failures);
         assert_double_near(other.held_gpu_s / model.held_gpu_s, 1, 1e-12);
         assert_double_near(other.restart_gpu_s / model.restart_gpu_s, 1, 1e-6);
@@ -296,17 +296,17 @@ static void model_wins_where_it_knows_more(void **state)
 {
     static const char *const scenarios[] = {"alarms-more", "preemption", "walltime", "contention"};
     static const char *const told[] = {"learn=0", NULL};
-    struct whatif_ledger model = run_small("exponential", WHATIF_MODEL, 1, told);
-    struct whatif_ledger daly = run_small("exponential", WHATIF_YOUNG_DALY, 1, NULL);
+    struct whatif_account model = run_small("exponential", WHATIF_MODEL, 1, told);
+    struct whatif_account daly = run_small("exponential", WHATIF_YOUNG_DALY, 1, NULL);
 
     (void)state;
     assert_double_near(whatif_waste(&model) / whatif_waste(&daly), 1, 0.01);
     for (size_t i = 0; i < 4; i++) {
         static const char *const shared[] = {"bandwidth_bytes_per_s=40e9", NULL};
         const char *const *sets = i == 3 ? shared : NULL;
-        struct whatif_ledger ours = run_small(scenarios[i], WHATIF_MODEL, 1, sets);
-        struct whatif_ledger theirs = run_small(scenarios[i], WHATIF_YOUNG_DALY, 1, sets);
-        struct whatif_ledger best = run_small(scenarios[i], WHATIF_ORACLE, 1, sets);
+        struct whatif_account ours = run_small(scenarios[i], WHATIF_MODEL, 1, sets);
+        struct whatif_account theirs = run_small(scenarios[i], WHATIF_YOUNG_DALY, 1, sets);
+        struct whatif_account best = run_small(scenarios[i], WHATIF_ORACLE, 1, sets);
         assert_true(whatif_waste(&ours) < whatif_waste(&theirs));
         assert_true(whatif_waste(&best) < whatif_waste(&ours));
     }
@@ -354,7 +354,7 @@ static void traces_that_are_none_are_refused_with_file_and_line(void **state)
     static const char *const wrong[] = {"x,1,\n",       "0,-1,\n", "0,nan,\n", "-1,1,\n",
                                         "1000000,1,\n", "0 1\n",   "0,1;\n"};
     struct one_job one;
-    struct whatif_ledger ledger;
+    struct whatif_account account;
     struct err err;
 
     (void)state;
@@ -364,15 +364,15 @@ static void traces_that_are_none_are_refused_with_file_and_line(void **state)
         snprintf(lines, sizeof(lines), "0,1,fine\n%s", wrong[i]);
         one_job_open(&one, lines);
         run.trace = one.path;
-        assert_int_equal(whatif_run(&run, &ledger, &err), -1);
+        assert_int_equal(whatif_run(&run, &account, &err), -1);
         assert_non_null(strstr(err.text, ":3:"));
         unlink(one.path);
-        assert_int_equal(whatif_run(&run, &ledger, &err), -1);
+        assert_int_equal(whatif_run(&run, &account, &err), -1);
         assert_non_null(strstr(err.text, "No such file"));
     }
     one_job_open(&one, "");
     assert_int_equal(whatif_run(&(struct whatif_run){.scenario = &one.scenario, .trace = one.path},
-                                &ledger, &err),
+                                &account, &err),
                      -1);
     assert_non_null(strstr(err.text, "no failure"));
     unlink(one.path);
@@ -406,7 +406,7 @@ static void numbers_out_of_range_are_refused_by_name(void **state)
     scenario.fill_min = 0.9;
     scenario.fill_max = 0.1;
     assert_int_equal(
-        whatif_run(&(struct whatif_run){.scenario = &scenario}, &(struct whatif_ledger){0}, &err),
+        whatif_run(&(struct whatif_run){.scenario = &scenario}, &(struct whatif_account){0}, &err),
         -1);
     assert_false(whatif_scenario_named("nonsense", &scenario));
 }

@@ -60,7 +60,7 @@ static void what_is_written_is_read_back_and_wastes_the_same(void **state)
     for (int rule = 0; rule < WHATIF_RULE_COUNT; rule++) {
         struct whatif_run run = {
             .scenario = &scenario, .history = &history, .rule = (enum whatif_rule)rule};
-        struct whatif_ledger a, b;
+        struct whatif_account a, b;
 
         assert_int_equal(whatif_run(&run, &a, &err), 0);
         run.history = &again;
