@@ -196,7 +196,9 @@ sim-mutants: $(SIM_BIN)                         ## breaks the product in each wa
 GOLDEN_BIN = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/golden/golden_*.c))
 $(BUILD)/tests/golden/golden_%: $(BUILD)/tests/golden/golden_%.o $(call LIB_of,fsm)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm
-golden: $(GOLDEN_BIN)                           ## transcripts of the state machine
+$(BUILD)/tests/golden/golden_job: $(BUILD)/tests/golden/golden_job.o $(call LIB_of,agent)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm
+golden: $(GOLDEN_BIN)                           ## transcripts of the state machine and of an agent's job
 	$(Q)tests/run.sh $(GOLDEN_BIN)
 golden-update: $(GOLDEN_BIN)                    ## rewrite the transcripts; review the diff
 	for g in $(GOLDEN_BIN); do $$g --update; done
