@@ -32,7 +32,7 @@ struct backup_call {
     uint64_t size_bytes, sent_bytes;
 };
 
-/* Ends what is under way: taking, or reading the file. The file has no name and is gone with it. */
+/* Ends what is under way: taking, or reading the file, which is removed when it is closed. */
 static void call_free(struct backup_call *call)
 {
     CHECK(call->backup->call_count > 0);

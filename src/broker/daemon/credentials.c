@@ -13,6 +13,7 @@
 #include "src/net/tls_network.h"
 #include "src/serve/certificates.h"
 
+/* The certificate in use by both ports, and how many lines may still be written about refusals. */
 struct credentials {
     struct broker *broker;
     struct certificates certificates;
@@ -44,6 +45,7 @@ static bool may_log(struct credentials *credentials)
     return true;
 }
 
+/* Every refusal is counted; not every one is logged. */
 static void report_refused(struct credentials *credentials, const char *port, const char *address,
                            const char *text)
 {
@@ -65,6 +67,7 @@ static void member_refused(void *data, const char *address, const char *text)
     report_refused(data, "raft", address, text);
 }
 
+/* Asked before each call: the roles are those of the method's row. */
 static bool client_allowed(void *data, const struct rpc_peer *peer, const char *path, char *text,
                            size_t size)
 {
@@ -83,6 +86,7 @@ static bool client_allowed(void *data, const struct rpc_peer *peer, const char *
 
 /* ---- certificates ---- */
 
+/* Counters for Status, metrics for alert rules. */
 static void publish_expiry(void *data)
 {
     struct credentials *credentials = data;
@@ -98,6 +102,7 @@ static void publish_expiry(void *data)
     metrics_set(broker->metrics, METRIC_TLS_RELOAD_FAILED, NULL, NULL, counters->tls_reload_failed);
 }
 
+/* Connections that a new CA does not accept end now, not when they end by themselves. */
 static void files_changed(void *data)
 {
     struct credentials *credentials = data;

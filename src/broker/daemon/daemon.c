@@ -1,4 +1,7 @@
-/* The life of a ckptd. See daemon.h. */
+/* The life of a ckptd. See daemon.h. Starting: daemon_run() opens the replica, adds the parts in
+ * the order of struct broker, listens, and runs the loop. Stopping goes back through the same
+ * things, each step when the one before is done: hand leadership over, drain the server, free it,
+ * close the replica, free the duties, wait for workers. */
 #include "src/broker/daemon/daemon.h"
 
 #include <inttypes.h>
@@ -83,6 +86,7 @@ static const char *daemon_member_name(const struct daemon *daemon, uint64_t id)
     return answer_find_member(&daemon->broker, id, &member) ? member.name : "unknown";
 }
 
+/* One line for each change, so that a log tells who led when. */
 static void daemon_role_changed(void *context, enum consensus_role role, uint64_t term,
                                 uint64_t leader_id)
 {
@@ -117,6 +121,7 @@ static void daemon_founding(void *context)
     snprintf(daemon->founding, sizeof(daemon->founding), "%s", status.founding);
 }
 
+/* Logged with what the state holds, so that the log tells with what a leadership began. */
 static void daemon_serving(void *context)
 {
     struct daemon *daemon = context;
@@ -134,6 +139,7 @@ static void daemon_not_serving(void *context)
     log_info("not_serving", "text=\"duties of the leader stopped\"");
 }
 
+/* While the log is replayed the loop may be late: that is no trouble of the machine. */
 static void daemon_applied(void *context)
 {
     struct daemon *daemon = context;
@@ -209,6 +215,7 @@ static void daemon_close_timer(uv_timer_t *timer)
     uv_close((uv_handle_t *)timer, NULL);
 }
 
+/* The last line of the log. */
 static void daemon_report_stop(const struct daemon *daemon)
 {
     log_info("stopped", "duration_ms=%" PRIu64, uv_now(&daemon->loop) - daemon->stopping_since_ms);
@@ -237,6 +244,7 @@ static void daemon_await_workers(uv_timer_t *timer)
     daemon_report_stop(daemon);
 }
 
+/* Every proposal was answered: the duties can be freed, in the reverse order of their making. */
 static void daemon_replica_closed(void *context)
 {
     struct daemon *daemon = context;
@@ -263,6 +271,7 @@ static void daemon_replica_closed(void *context)
     CHECK(uv_timer_start(&daemon->step, daemon_await_workers, 0, DAEMON_STEP_MS) == 0);
 }
 
+/* No call is left. */
 static void daemon_server_freed(void *data)
 {
     struct daemon *daemon = data;
@@ -271,6 +280,7 @@ static void daemon_server_freed(void *data)
     replica_close(daemon->broker.replica, daemon_replica_closed, daemon);
 }
 
+/* Calls were answered or cut off: nobody else is told anything. */
 static void daemon_drained(void *data)
 {
     struct daemon *daemon = data;
@@ -295,6 +305,8 @@ static void daemon_step(uv_timer_t *timer)
     rpc_server_drain(daemon->broker.rpc, DAEMON_DRAIN_MS, daemon_drained, daemon);
 }
 
+/* Whatever hangs, the process ends in time: the supervisor would kill it otherwise, without a
+ * word. */
 static void daemon_guard(uv_timer_t *timer)
 {
     (void)timer;
@@ -316,6 +328,7 @@ static void daemon_transferred(void *data, const struct err *failed,
     }
 }
 
+/* Handing over first keeps the cluster's pause to some milliseconds. */
 static void daemon_stop(struct daemon *daemon)
 {
     struct consensus_status status;
@@ -339,6 +352,8 @@ static void daemon_stop(struct daemon *daemon)
 
 /* ---- signals ---- */
 
+/* Log level, certificates, telemetry and health can change without a restart. The whole file is
+ * checked first: a mistake in it changes nothing. */
 static void daemon_reload(struct daemon *daemon)
 {
     const char *path = daemon->broker.config->path;
@@ -473,6 +488,7 @@ static void daemon_add_parts(struct daemon *daemon)
     daemon->leader_watch = leader_watch_new(broker);
 }
 
+/* The address that is in use is named in the error. */
 static int daemon_listen(struct daemon *daemon, struct err *err)
 {
     struct broker *broker = &daemon->broker;
@@ -512,6 +528,7 @@ static void daemon_add_handles(struct daemon *daemon)
     process_lag_excuse_replay(&daemon->lag, status.last_index);
 }
 
+/* The first line of the log that says who this is. */
 static void daemon_report_start(struct daemon *daemon)
 {
     const struct config *config = daemon->broker.config;

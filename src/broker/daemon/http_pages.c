@@ -14,6 +14,7 @@ enum { PAGE_OK = 200, PAGE_UNAVAILABLE = 503, PAGE_ROWS_MAX = 50 };
 
 /* ---- health ---- */
 
+/* What is not well is told in any case, what is well when it is asked for. */
 static bool check_line(struct buf *body, bool verbose, bool ok, const char *name,
                        const char *detail)
 {
@@ -71,6 +72,7 @@ static bool write_role(const struct broker *broker, struct consensus_status *sta
     return leads;
 }
 
+/* For load balancers that send writes to the leader. */
 static unsigned page_leader(void *data, bool verbose, struct buf *body)
 {
     struct consensus_status status;
@@ -90,6 +92,7 @@ static unsigned page_follower(void *data, bool verbose, struct buf *body)
 
 /* ---- the live page ---- */
 
+/* Ids come from callers: nothing of theirs is markup. */
 static void html_text(struct buf *body, const char *text)
 {
     for (; *text != '\0'; text++) {
@@ -154,6 +157,7 @@ static void page_targets(struct broker *broker, struct buf *body)
     buf_printf(body, "</table>");
 }
 
+/* A few rows: the page is for a look, not for a list. */
 static void page_active(struct broker *broker, struct buf *body)
 {
     const struct fsm *fsm = replica_fsm(broker->replica);

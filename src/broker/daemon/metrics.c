@@ -9,6 +9,7 @@
 
 static const struct metric_row rows[METRIC_COUNT] = {METRICS(METRIC_ROW)};
 
+/* Follows the events of the state while this member leads. */
 struct counting {
     struct broker *broker;
     struct metrics *metrics;

@@ -1,4 +1,6 @@
-/* See metrics_state.h. */
+/* What is read of state and replica when metrics are asked for, and what the leader counts of
+ * events. See metrics_state.h. Gauges are set from the state of the moment; counters of the leader
+ * follow the events of the state, from where the last look ended. */
 #include "src/broker/daemon/metrics_state.h"
 
 #include <stdio.h>
@@ -19,6 +21,7 @@ static double seconds_between(uint64_t from_ms, uint64_t to_ms)
     return to_ms > from_ms ? (double)(to_ms - from_ms) / 1e3 : 0;
 }
 
+/* The duration is from the dispatch that succeeded, the time of a victim from the request. */
 static void checkpoint_complete(struct metrics *metrics, const struct fsm_checkpoint *checkpoint,
                                 uint64_t at_ms)
 {
@@ -42,6 +45,7 @@ static void checkpoint_failed(struct metrics *metrics, const struct fsm_checkpoi
         metrics_model_ended(metrics, checkpoint, false);
 }
 
+/* A checkpoint that began to be written, or came to an end. */
 static void checkpoint_event(struct metrics *metrics, const struct fsm *fsm,
                              const Ckpt__V1__Event *event)
 {
@@ -71,6 +75,7 @@ static void checkpoint_event(struct metrics *metrics, const struct fsm *fsm,
         metrics_add(metrics, METRIC_L_PREEMPTION_FAILED, NULL, NULL, 1);
 }
 
+/* Stopped for others, with a checkpoint or without one. */
 static bool stopped_by_preemption(const Ckpt__V1__Event *event)
 {
     return event->reason == CKPT__V1__REASON__REASON_PREEMPTED ||
@@ -114,6 +119,8 @@ static void preemption_ended(struct metrics *metrics, const struct fsm *fsm,
                         seconds_between(preemption->asked_at_ms, event->at_ms));
 }
 
+/* From the event after the cursor on. Events that are gone by then are not counted: the state keeps
+ * the last ones only. */
 void metrics_state_events(struct metrics *metrics, const struct broker *broker, uint64_t *cursor)
 {
     const struct fsm *fsm = replica_fsm(broker->replica);
@@ -143,6 +150,7 @@ static void set_value(struct metrics *metrics, enum metric metric, double value)
     metrics_set(metrics, metric, NULL, NULL, value);
 }
 
+/* The replica counts in buckets of its own; they are handed on as a histogram. */
 static void read_commits(struct metrics *metrics, const struct broker *broker)
 {
     double uppers[REPLICA_LATENCY_BUCKETS];
@@ -157,6 +165,7 @@ static void read_commits(struct metrics *metrics, const struct broker *broker)
                     (double)stats.commit_us_total / 1e6);
 }
 
+/* Only a leader knows how far the others are. */
 static void read_peers(struct metrics *metrics, const struct broker *broker,
                        const struct consensus_status *status)
 {
@@ -214,6 +223,7 @@ static void read_raft(struct metrics *metrics, const struct broker *broker)
     read_commits(metrics, broker);
 }
 
+/* Every state has a series, also at 0: a rule over a missing series is silent. */
 static void read_checkpoint_states(struct metrics *metrics, const struct fsm_summary *summary)
 {
     const ProtobufCEnumDescriptor *type = &ckpt__v1__checkpoint_state__descriptor;
@@ -263,6 +273,7 @@ static void read_summary(struct metrics *metrics, const struct broker *broker)
     set_value(metrics, METRIC_MALFORMED, (double)summary.malformed_entries);
 }
 
+/* Series of targets that were removed are cleared first. */
 static void read_targets(struct metrics *metrics, const struct fsm *fsm)
 {
     bool any_down = false;
@@ -317,6 +328,7 @@ static void read_account(struct metrics *metrics, const struct broker *broker)
                     (double)account.lost_gpu_ms[cause] / 1e3);
 }
 
+/* Series by state; a node that no agent ever reported counts as unknown. */
 static void read_nodes(struct metrics *metrics, const struct fsm *fsm)
 {
     const ProtobufCEnumDescriptor *type = &ckpt__log__v1__node_state__descriptor;
@@ -361,6 +373,7 @@ static bool is_limit(const char *status_name)
     return length >= strlen(ending) && strcmp(status_name + length - strlen(ending), ending) == 0;
 }
 
+/* What the parts counted since the start (struct broker_counters). */
 static void read_counters(struct metrics *metrics, const struct broker *broker)
 {
     const struct broker_counters *counters = &broker->counters;
@@ -384,6 +397,7 @@ static void read_counters(struct metrics *metrics, const struct broker *broker)
     }
 }
 
+/* Called for each exposition, on the loop: it looks at summaries, never at all jobs. */
 void metrics_state_read(struct metrics *metrics, const struct broker *broker)
 {
     const struct fsm *fsm = replica_fsm(broker->replica);

@@ -15,6 +15,7 @@
 #include "src/base/check.h"
 #include "src/broker/explain/translate.h"
 
+/* A peer that goes away must not end the process, and each agent needs an open file. */
 void process_prepare(void)
 {
     struct rlimit limit;
@@ -28,6 +29,7 @@ void process_prepare(void)
     }
 }
 
+/* A user without a name is written as sudo takes it. */
 static const char *user_name(uid_t uid, char *space, size_t size)
 {
     const struct passwd *user = getpwuid(uid);
@@ -39,6 +41,8 @@ static const char *user_name(uid_t uid, char *space, size_t size)
     return space;
 }
 
+/* Asked before anything is written: files of another user would keep the service from starting the
+ * next time. */
 int process_owns(const char *data_dir, struct err *err)
 {
     char owner[64], self[64];
@@ -59,6 +63,8 @@ int process_owns(const char *data_dir, struct err *err)
 
 static void lag_fire(uv_timer_t *timer);
 
+/* The loop thread's own time: tells work of the loop from a machine that had no processor for
+ * it. */
 static uint64_t thread_cpu_ns(void)
 {
     struct timespec used;
@@ -67,6 +73,7 @@ static uint64_t thread_cpu_ns(void)
     return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
 }
 
+/* The timer measures how late it fires itself. */
 static void lag_arm(struct process_lag *lag)
 {
     lag->cpu_ns = thread_cpu_ns();
@@ -74,6 +81,7 @@ static void lag_arm(struct process_lag *lag)
     CHECK(uv_timer_start(&lag->timer, lag_fire, PROCESS_LAG_PERIOD_MS, 0) == 0);
 }
 
+/* 0 once the last one is an old story: Status warns of what is, not of what was. */
 uint64_t process_loop_lag_ms(const struct broker_counters *counters, uint64_t now_ms)
 {
     bool old = counters->loop_lag_late_at_ms == 0 ||
@@ -122,6 +130,7 @@ void process_lag_excuse_replay(struct process_lag *lag, uint64_t last_index)
     lag->replay_last_index = last_index;
 }
 
+/* Replay applies entries as fast as it can, and holds the loop by intention. */
 void process_lag_applied(struct process_lag *lag, uint64_t applied_index)
 {
     if (applied_index <= lag->replay_last_index)
@@ -216,6 +225,7 @@ static void dump_api(const struct broker *broker)
              counters->watchers, counters->loop_lag_max_ms);
 }
 
+/* SIGUSR2: everything that helps when the API does not answer. */
 void process_dump(const struct broker *broker)
 {
     dump_raft(broker);

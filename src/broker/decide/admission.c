@@ -1,4 +1,6 @@
-/* See admission.h. */
+/* Which of a cycle's decisions are proposed. See admission.h. Each target has a heap of those that
+ * fit so far, with the worst at its root: a better one pushes the worst out as soon as the better
+ * ones together leave no room for it. */
 #include "src/broker/decide/admission.h"
 
 #include <stdlib.h>
@@ -30,6 +32,8 @@ struct admission {
 
 /* ---- room ---- */
 
+/* Three quarters of the budget count, as everywhere when it is asked whether a target is full; what
+ * writes or waits already takes its part. */
 void admission_rooms(const struct fsm *fsm, const struct fsm_grantable_scan *waiting,
                      uint64_t now_ms, uint64_t window_ms,
                      struct admission_room ret_rooms[FSM_TARGETS_MAX])
@@ -54,6 +58,7 @@ void admission_rooms(const struct fsm *fsm, const struct fsm_grantable_scan *wai
 
 /* ---- heaps ---- */
 
+/* Of equals the higher slot is worse, so that the order is the same whenever it is asked for. */
 static bool is_worse(const void *x, const void *y)
 {
     const struct admission_candidate *a = x, *b = y;
@@ -66,6 +71,7 @@ static bool is_worse(const void *x, const void *y)
 static const struct heap_kind worst_first = {sizeof(struct admission_candidate), is_worse, NULL};
 _Static_assert(sizeof(struct admission_candidate) <= HEAP_ITEM_BYTES_MAX, "an item of a heap");
 
+/* Leaves the worst out, and tells so at once: its verdict is known. */
 static void heap_pop(struct admission *admission, struct admission_heap *heap)
 {
     struct admission_candidate worst;
@@ -95,6 +101,7 @@ static bool is_overfull(const struct admission_heap *heap, const struct admissio
            heap->bytes - heap->items[0].size_bytes >= room->bytes;
 }
 
+/* Over ADMISSION_MAX in all, the target with the most candidates gives one up. */
 static struct admission_heap *find_largest(struct admission *admission)
 {
     struct admission_heap *found = &admission->heaps[0];
@@ -143,6 +150,7 @@ void admission_begin(struct admission *admission,
     memcpy(admission->rooms, rooms, sizeof(admission->rooms));
 }
 
+/* The new one may be the one that is left out. */
 void admission_add(struct admission *admission, const struct admission_candidate *candidate)
 {
     struct admission_heap *heap = &admission->heaps[candidate->target];
@@ -169,6 +177,8 @@ static int best_first(const void *left, const void *right)
     return is_worse(left, right) ? 1 : -1;
 }
 
+/* Of all targets the best first, so that a full command has the best of all. The line of a target
+ * is drawn at the least gain that was admitted. */
 void admission_close(struct admission *admission)
 {
     CHECK(admission->sorted == NULL && admission->sorted_count == 0);

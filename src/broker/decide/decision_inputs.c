@@ -1,4 +1,6 @@
-/* See decision_inputs.h. */
+/* What a decision was made from, for the log and back. See decision_inputs.h. The columns of a row,
+ * its flags and the policy are logged as the bits of their doubles; the digest is of all terms of
+ * the result, so that a difference in any bit shows. */
 #include "src/broker/decide/decision_inputs.h"
 
 #include <stdio.h>
@@ -8,6 +10,7 @@
 #include "src/broker/decide/evaluator_view.h"
 #include "src/broker/explain/translate.h"
 
+/* The pointers of the message lead into ret_inputs, which must live until it is packed. */
 void decision_inputs(const struct eval_view *view, const struct eval_result *result, size_t row,
                      uint64_t now_ms, struct decision_inputs *ret_inputs)
 {
@@ -24,6 +27,8 @@ void decision_inputs(const struct eval_view *view, const struct eval_result *res
     message->source_age_ms = ret_inputs->ages_ms;
 }
 
+/* The numbers of the situation follow those of the row in the same array, and the digest goes on
+ * over what the ledger made of them. */
 void decision_ledger(const struct eval_situation *situation, struct decision_inputs *inputs)
 {
     struct eval_ledger ledger;
@@ -57,6 +62,8 @@ void decision_basis(const struct eval_policy *policy, uint64_t member_id,
     message->member_id = member_id;
 }
 
+/* Another revision of the model, or other inputs than this program's, cannot be computed again: the
+ * text says which. */
 static bool same_version(const struct fsm_inputs *inputs, char *ret_what, size_t size)
 {
     if (inputs->basis->revision != EVAL_MODEL_REVISION)
@@ -76,6 +83,7 @@ static bool same_version(const struct fsm_inputs *inputs, char *ret_what, size_t
     return false;
 }
 
+/* Fields of two messages of the terms; what a rule beside the model decides is not compared. */
 static bool field_equal(const ProtobufCFieldDescriptor *field, const void *left, const void *right)
 {
     const char *a = (const char *)left + field->offset, *b = (const char *)right + field->offset;
@@ -109,6 +117,8 @@ static const char *first_difference(const Ckpt__V1__DecisionTerms *logged,
     return NULL;
 }
 
+/* Makes the row from its bits, scores it, and compares terms and digest. A move is computed again
+ * by the ledger, from what it weighed. */
 enum decision_match decision_recompute(const struct fsm_inputs *inputs,
                                        const Ckpt__V1__DecisionTerms *terms,
                                        const struct decision_place *place, char *ret_what,

@@ -6,6 +6,7 @@
 #include "src/base/check.h"
 #include "src/broker/health/node_health.h"
 
+/* Spares are looked for when the first row needs one: most cycles need none. */
 void evaluator_actions_begin(struct evaluator_actions *actions)
 {
     actions->looked = false;
@@ -53,6 +54,8 @@ static double lost_s(const struct eval_situation *situation, double lead_s)
     return situation->age_s + sqrt(2 * pause_s * lead_s / situation->alarm_p);
 }
 
+/* What the ledger weighs, in GPU-seconds. The value of a checkpoint is at most what it could save:
+ * the work at stake times the probability that it is lost. */
 bool evaluator_actions_situation(const struct evaluator_cycle *cycle, const struct fsm *fsm,
                                  const struct fsm_allocation *allocation,
                                  const struct evaluator_scored *scored,
@@ -82,6 +85,7 @@ bool evaluator_actions_situation(const struct evaluator_cycle *cycle, const stru
     return *ret_alarmed > 0;
 }
 
+/* READY, without a job, and without a sign that it is about to fail itself. */
 bool evaluator_node_idle(const struct evaluator_cycle *cycle, const struct fsm *fsm, uint32_t slot)
 {
     const struct fsm_node *node = fsm_node_find_slot(fsm, slot);
@@ -90,6 +94,7 @@ bool evaluator_node_idle(const struct evaluator_cycle *cycle, const struct fsm *
            node->allocation_count == 0 && !node_health_hazard(cycle->health, slot, 1, 0).unwell;
 }
 
+/* From the highest slot down, so that the spare that is promised first has the lowest of them. */
 static void look_for_spares(struct evaluator_actions *actions, const struct evaluator_cycle *cycle,
                             const struct fsm *fsm)
 {
@@ -112,6 +117,8 @@ static void drop_lost_spares(struct evaluator_actions *actions, const struct eva
         actions->spare_count--;
 }
 
+/* What is cheap to refuse comes first. A spare is promised when the ledger has decided, so that
+ * rows which stay take none. */
 bool evaluator_actions_move(struct evaluator_actions *actions, const struct evaluator_cycle *cycle,
                             const struct fsm *fsm, const struct fsm_allocation *allocation,
                             const struct evaluator_scored *scored, const char **ret_spare)

@@ -1,4 +1,6 @@
-/* See evaluator_block.h. */
+/* The rows of a block, brought up to date and decided. See evaluator_block.h. A refresh goes
+ * through the rows 64 at a time (a word): most words of a large cluster have nothing to do, and
+ * cost one comparison. */
 #include "src/broker/decide/evaluator_block.h"
 
 #include <math.h>
@@ -19,6 +21,7 @@ _Static_assert((int)FSM_GROUPS <= (int)EVALUATOR_NO_GROUP &&
     X(since_ms)                                                                                    \
     X(end_ms) X(until_ms) X(registered_index) X(group) X(target) X(yields) X(verdict)
 
+/* A row without a job: no age, no end, no group, and it is never out of date by itself. */
 static void clear_row(struct evaluator_block *block, uint32_t row)
 {
     block->since_ms[row] = INFINITY; /* no age */
@@ -29,6 +32,8 @@ static void clear_row(struct evaluator_block *block, uint32_t row)
     block->verdict[row] = EVALUATOR_NEVER;
 }
 
+/* Capacities are powers of two times the least one, up to a whole block, so that a growing cluster
+ * moves its rows a few times only. */
 struct evaluator_block *evaluator_block_new(size_t rows)
 {
     struct evaluator_block *block = check_calloc(1, sizeof(*block));
@@ -64,6 +69,7 @@ void evaluator_block_clear(struct evaluator_block *block)
     block->rows = 0;
 }
 
+/* All that a row has, with the times up to which words hold. */
 void evaluator_block_move(const struct evaluator_block *from, struct evaluator_block *to)
 {
     CHECK(from->rows <= to->view.capacity);
@@ -82,6 +88,7 @@ void evaluator_block_move(const struct evaluator_block *from, struct evaluator_b
 
 /* ---- out of a block ---- */
 
+/* The ages are of the last refresh, not of now: the row is what was decided about. */
 void evaluator_block_row(const struct evaluator_block *block, uint32_t row, struct eval_view *view,
                          size_t at)
 {
@@ -96,6 +103,7 @@ void evaluator_block_row(const struct evaluator_block *block, uint32_t row, stru
 
 /* ---- up to date ---- */
 
+/* The verdict of another job that had the slot is cleared, that of the same job stays. */
 static void fill_row(struct evaluator_block *block, struct evaluator_keep *keep, uint32_t row,
                      uint32_t slot)
 {
@@ -191,6 +199,7 @@ static void look_ahead(const struct evaluator_block *block, const struct evaluat
     }
 }
 
+/* Rows that the block never had are out of date from the beginning (until_ms 0). */
 uint32_t evaluator_block_refresh(struct evaluator_block *block, struct evaluator_keep *keep,
                                  uint32_t first, uint32_t rows)
 {
@@ -225,6 +234,7 @@ uint32_t evaluator_block_refresh(struct evaluator_block *block, struct evaluator
     return filled;
 }
 
+/* Ages and walltimes follow from the instants of each row; everything else is as kept. */
 void evaluator_block_decide(const struct evaluator_block *block, const struct eval_policy *policy,
                             uint8_t verdicts[EVALUATOR_BLOCK_ROWS])
 {

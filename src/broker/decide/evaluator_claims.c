@@ -1,4 +1,6 @@
-/* See evaluator_claims.h. */
+/* Nodes for sensitive jobs that wait in a deep queue. See evaluator_claims.h. The same search
+ * (most_urgent) is made twice: at the beginning of the cycle, to know whether anything is to be
+ * counted at all, and at its end, among the jobs that what is there does not suffice for. */
 #include "src/broker/decide/evaluator_claims.h"
 
 #include <inttypes.h>
@@ -11,6 +13,7 @@
 #include "src/broker/decide/evaluator_actions.h"
 #include "src/broker/health/nodes.h"
 
+/* A job that could be claimed for: it says how many GPUs it needs, and who it is. */
 static bool is_sensitive(const Ckpt__V1__WaitingJob *job)
 {
     return job->sensitive && job->gpu_count > 0 && job->job_id[0] != '\0';
@@ -32,6 +35,7 @@ static bool claimed_lately(const struct fsm *fsm, uint64_t now_ms, const char *j
     return false;
 }
 
+/* A job whose claim was refused is passed over for a while, so that another one has its turn. */
 static bool refused_lately(const struct evaluator_claims *claims, const char *job_id)
 {
     for (size_t i = 0; i < EVALUATOR_CLAIM_REFUSED_MAX; i++)
@@ -41,6 +45,7 @@ static bool refused_lately(const struct evaluator_claims *claims, const char *jo
     return false;
 }
 
+/* The job has begun: under its own name, as far as the scheduler gives its allocation that name. */
 static bool job_runs(const struct fsm *fsm, const char *job_id)
 {
     const struct fsm_allocation *allocation = fsm_allocation_find(fsm, job_id);
@@ -96,6 +101,7 @@ static const Ckpt__V1__WaitingJob *most_urgent(
     return best;
 }
 
+/* At the beginning of a cycle nothing is counted yet. */
 static bool any_job(const void *context, const Ckpt__V1__WaitingJob *job)
 {
     (void)context;
@@ -103,6 +109,7 @@ static bool any_job(const void *context, const Ckpt__V1__WaitingJob *job)
     return true;
 }
 
+/* Work that cannot be saved is not ended for a claim of our own. */
 static bool all_targets_up(const struct fsm *fsm)
 {
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++) {
@@ -114,6 +121,7 @@ static bool all_targets_up(const struct fsm *fsm)
     return true;
 }
 
+/* What is kept from cycle to cycle stays (in_flight and what follows it); the rest begins anew. */
 void evaluator_claims_begin(struct evaluator_claims *claims, const struct fsm *fsm,
                             const struct evaluator_cycle *cycle)
 {
@@ -136,6 +144,8 @@ static void note_start(struct evaluator_claims *claims, const struct fsm *fsm,
         claims->start_count++;
 }
 
+/* Counts one running allocation, and keeps the GPUs of the largest ones that may be victims, in
+ * falling order. */
 void evaluator_claims_look(struct evaluator_claims *claims, const struct fsm *fsm,
                            const struct fsm_allocation *allocation)
 {
@@ -159,6 +169,8 @@ void evaluator_claims_look(struct evaluator_claims *claims, const struct fsm *fs
     }
 }
 
+/* An idle node that told how many GPUs it has counts with these; the others are counted as
+ * nodes. */
 bool evaluator_claims_count(struct evaluator_claims *claims, const struct fsm *fsm,
                             const struct nodes *nodes, const struct evaluator_cycle *cycle)
 {
@@ -181,6 +193,7 @@ struct supply {
     uint64_t idle, victims;
 };
 
+/* Idle GPUs do not suffice, and victims could give the rest. */
 static bool is_lacking(const void *context, const Ckpt__V1__WaitingJob *job)
 {
     const struct supply *supply = context;
@@ -188,6 +201,7 @@ static bool is_lacking(const void *context, const Ckpt__V1__WaitingJob *job)
     return job->gpu_count > supply->idle && job->gpu_count - supply->idle <= supply->victims;
 }
 
+/* At most max_victims allocations are stopped by one decision, so that the largest ones count. */
 static struct supply supply_of(const struct evaluator_claims *claims, const struct fsm *fsm)
 {
     struct supply supply = {0, 0};
@@ -201,7 +215,8 @@ static struct supply supply_of(const struct evaluator_claims *claims, const stru
     return supply;
 }
 
-/* NULL: nobody. */
+/* NULL: nobody. The targets are asked again at the end of the cycle, since one may have gone down
+ * meanwhile. */
 static const Ckpt__V1__WaitingJob *choose_job(const struct evaluator_claims *claims,
                                               const struct fsm *fsm,
                                               const struct evaluator_cycle *cycle,
@@ -219,6 +234,7 @@ static const Ckpt__V1__WaitingJob *choose_job(const struct evaluator_claims *cla
     return job;
 }
 
+/* A claim that never came to a decision (no leader, no room) is made again by a later cycle. */
 static void claim_done(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
     struct evaluator_claims *claims = data;
@@ -235,6 +251,7 @@ static void claim_done(void *data, const struct err *failed, const struct fsm_ou
     claims->refused_count++;
 }
 
+/* By RequestPreemption, as a scheduler would: the state machine decides who yields. */
 static void propose_claim(struct evaluator_claims *claims, const struct broker *broker,
                           char *job_id, uint32_t gpus)
 {
@@ -258,6 +275,7 @@ static void propose_claim(struct evaluator_claims *claims, const struct broker *
     replica_propose(broker->replica, &command, claim_done, claims);
 }
 
+/* At most one claim in a cycle: what it frees is counted before the next one is made. */
 void evaluator_claims_end(struct evaluator_claims *claims, const struct broker *broker,
                           const struct evaluator_cycle *cycle)
 {

@@ -1,4 +1,7 @@
-/* See evaluator_keep.h. */
+/* Which kept rows a new cycle finds out of date. See evaluator_keep.h. A row depends on four kinds
+ * of things: what is the same for all (same_for_all), what is the same for its group or its target
+ * (compare_groups), its nodes (compare_nodes), and its own allocation (the state's list of
+ * changes). The first difference makes every row stale, the others those that it concerns. */
 #include "src/broker/decide/evaluator_keep.h"
 
 #include <stdlib.h>
@@ -25,6 +28,7 @@ void evaluator_keep_close(struct evaluator_keep *keep)
     free(keep->changed);
 }
 
+/* Rates that were held are forgotten too: another leader may have learned others meanwhile. */
 void evaluator_keep_forget(struct evaluator_keep *keep)
 {
     evaluator_cycle_end(&keep->cycle);
@@ -35,11 +39,13 @@ void evaluator_keep_forget(struct evaluator_keep *keep)
 
 /* ---- what is the same for many rows ---- */
 
+/* Bit for bit: equal numbers with other bits would give another digest of the same decision. */
 static bool same_doubles(const double *a, const double *b, size_t count)
 {
     return count == 0 || memcmp(a, b, count * sizeof(*a)) == 0;
 }
 
+/* Without a recall the lead of alarms is part of no row. */
 static bool same_health(const struct evaluator_cycle *a, const struct evaluator_cycle *b)
 {
     return a->recall == b->recall && (a->recall == 0 || a->alarm_lead_s == b->alarm_lead_s);
@@ -67,6 +73,7 @@ static bool same_target(const struct evaluator_target *a, const struct evaluator
            a->micro_usd_per_gb_month == b->micro_usd_per_gb_month;
 }
 
+/* The curves of all classes; a job's row holds one point of one of them. */
 static bool same_gains(const struct evaluator_cycle *a, const struct evaluator_cycle *b)
 {
     for (uint32_t class = 0; class <= FSM_CLASS_MAX; class ++) {
@@ -79,6 +86,7 @@ static bool same_gains(const struct evaluator_cycle *a, const struct evaluator_c
     return true;
 }
 
+/* A group's rates and a target's budget are in the rows of its jobs alone. */
 static void compare_groups(struct evaluator_keep *keep)
 {
     const struct evaluator_cycle *a = &keep->cycle, *b = &keep->before;
@@ -97,6 +105,7 @@ static void compare_groups(struct evaluator_keep *keep)
 
 /* ---- what changed ---- */
 
+/* The bits of changed slots grow with the slots of the state. */
 static void reach_word(struct evaluator_keep *keep, uint32_t word)
 {
     uint32_t count = keep->changed_words == 0 ? 64 : keep->changed_words;
@@ -111,6 +120,8 @@ static void reach_word(struct evaluator_keep *keep, uint32_t word)
     keep->changed_words = count;
 }
 
+/* Marks the jobs of a node whose age or health is another now. False: the node has more jobs than
+ * are looked up one by one. */
 static bool tell_node(struct evaluator_keep *keep, uint32_t node_slot)
 {
     uint32_t slots[ALLOCATIONS_PER_NODE_TOLD_MAX];
@@ -140,6 +151,8 @@ static bool compare_nodes(struct evaluator_keep *keep)
     return true;
 }
 
+/* Rates count once they differ enough (eval_fleet_hold): else each cycle would bring slightly other
+ * ones, and every row would be filled each time. */
 void evaluator_keep_begin(struct evaluator_keep *keep, struct fsm *fsm,
                           const struct eval_fleet_rates *rates)
 {
@@ -170,6 +183,8 @@ void evaluator_keep_end(struct evaluator_keep *keep)
     keep->has_before = true;
 }
 
+/* Asks the memory for what will be read soon: the allocations of one cycle are far more than a
+ * cache holds. */
 static void look_ahead(const struct evaluator_keep *keep, uint32_t word,
                        void (*look)(const struct fsm *fsm, uint32_t slot))
 {
@@ -199,6 +214,8 @@ uint64_t evaluator_keep_changed(const struct evaluator_keep *keep, uint32_t word
     return word < keep->changed_words ? keep->changed[word] : 0;
 }
 
+/* All 64 when something beside the allocations concerns some of them: which ones
+ * evaluator_keep_stale() finds out. */
 uint64_t evaluator_keep_bits(const struct evaluator_keep *keep, uint32_t word, double until_ms)
 {
     bool any = keep->all || keep->some || keep->moving || until_ms <= (double)keep->cycle.now_ms;
@@ -214,6 +231,8 @@ bool evaluator_keep_stale(const struct evaluator_keep *keep, const struct evalua
            keep->targets[block->target[row]];
 }
 
+/* Many jobs have as many GPUs and yield to the same classes: the search in the curve is done once
+ * for them. */
 double evaluator_keep_gain(struct evaluator_keep *keep, const struct evaluator_block *block,
                            uint32_t row)
 {

@@ -10,6 +10,8 @@
 
 #define MICRO 1e-6
 
+/* Which nodes are how old since their last failure, and how well, is noted for each slot:
+ * evaluator_keep.c compares these marks with those of the cycle before. */
 void evaluator_cycle_learned(struct evaluator_cycle *cycle, const struct fsm *fsm,
                              const struct eval_fleet_rates *rates)
 {
@@ -42,11 +44,14 @@ void evaluator_cycle_learned(struct evaluator_cycle *cycle, const struct fsm *fs
     }
 }
 
+/* 1 for a node that came after the cycle had begun. */
 double evaluator_age_factor(const struct evaluator_cycle *cycle, uint32_t node_slot)
 {
     return node_slot < cycle->age_factor_count ? cycle->age_factors[node_slot] : 1;
 }
 
+/* How long a write may take at the worst, by the job's own history: it counts where a walltime
+ * ends. */
 static double write_quantile_s(const struct fsm_learned *learned, double at_risk_s)
 {
     struct eval_history history = {.mean = (double)learned->write_mean_us * MICRO,
@@ -81,6 +86,8 @@ uint32_t evaluator_group(const struct evaluator_cycle *cycle,
     return fsm_group(allocation, busy);
 }
 
+/* Without any complete checkpoint of its own the job has what it registered with; only what the
+ * fleet taught is filled in. */
 void evaluator_fill_learned(const struct evaluator_cycle *cycle,
                             const struct fsm_allocation *allocation,
                             const struct fsm_target *target, struct eval_view *view, uint32_t row)
@@ -114,6 +121,7 @@ void evaluator_fill_learned(const struct evaluator_cycle *cycle,
                               learned->stall_ppm * MICRO * mean_s, mean_s);
 }
 
+/* The write quantile follows the age in steps (eval_step_of): the row holds until the next one. */
 double evaluator_learned_until_ms(const struct evaluator_cycle *cycle,
                                   const struct fsm_allocation *allocation,
                                   const struct eval_view *view, uint32_t row)

@@ -16,6 +16,7 @@ void picked_close(struct picked *picked)
     eval_result_free(&picked->result);
 }
 
+/* The content need not be kept: the caller fills it anew. */
 static void picked_reach(struct picked *picked, uint32_t count)
 {
     size_t capacity = picked->view.capacity;
@@ -29,6 +30,8 @@ static void picked_reach(struct picked *picked, uint32_t count)
     eval_result_alloc(&picked->result, capacity);
 }
 
+/* The rows that were picked become one view without gaps, so that all of their terms are computed
+ * in one go. */
 void picked_score(struct picked *picked, const struct evaluator_block *block,
                   const struct eval_policy *policy)
 {

@@ -1,4 +1,6 @@
-/* See evaluator_view.h. */
+/* From the replicated state to what the model reads, and back to integers. See evaluator_view.h. In
+ * the order of the file: what is the same for every job of a cycle, one row, how long a row holds,
+ * rows as views of their own, terms as integers. */
 #include "src/broker/decide/evaluator_view.h"
 
 #include <math.h>
@@ -16,6 +18,7 @@
 
 /* ---- the same for every job ---- */
 
+/* A job that waits, as the curves need it. */
 struct waiting_item {
     double gain_per_gpu_s;
     double gpus;
@@ -38,6 +41,7 @@ struct queue_sums {
     struct waiting_item *items;
 };
 
+/* A scheduler that says nothing of urgency means 1. */
 static double urgency_of(const Ckpt__V1__WaitingJob *job)
 {
     return job->urgency_milli == 0 ? 1 : job->urgency_milli / 1e3;
@@ -52,6 +56,7 @@ double evaluator_waiting_gain(const Ckpt__V1__WaitingJob *job)
     return urgency_of(job) * (double)wait_ms / 1e3;
 }
 
+/* A report that is dated ahead of the state's clock is fresh. */
 bool evaluator_queue_fresh(const struct fsm *fsm, const struct fsm_queue *queue, uint64_t now_ms)
 {
     return now_ms <= queue->reported_at_ms ||
@@ -71,6 +76,7 @@ static void add_waiting(struct queue_sums *sums, const Ckpt__V1__WaitingJob *job
     sums->urgency_sum += urgency_of(job);
 }
 
+/* Reports that are too old say nothing: their jobs may have begun long ago. */
 static void sum_queues(const struct fsm *fsm, uint64_t now_ms, struct queue_sums *ret_sums)
 {
     for (size_t i = 0; i < fsm_queue_count(fsm); i++) {
@@ -86,6 +92,8 @@ static void sum_queues(const struct fsm *fsm, uint64_t now_ms, struct queue_sums
     }
 }
 
+/* The items are in falling order of gain per GPU, so that the running sums are those of the best
+ * that fit. */
 static void build_curve(struct waiting_curve *curve, const struct queue_sums *sums,
                         uint32_t above_class)
 {
@@ -103,6 +111,8 @@ static void build_curve(struct waiting_curve *curve, const struct queue_sums *su
     }
 }
 
+/* Between two jobs the gain is shared in proportion: half the GPUs of a job are worth half of
+ * it. */
 double waiting_gain_gpu_s(const struct waiting_curve *curve, double gpus)
 {
     size_t low = 0, high = curve->count;
@@ -159,6 +169,7 @@ static double shadow_price(const struct fsm *fsm, const struct fsm_grantable_sca
     return isfinite(lowest) ? lowest : 0;
 }
 
+/* The policy's integers in the units of the model. */
 static void set_policy(struct eval_policy *policy, const Ckpt__V1__Policy *from)
 {
     policy->cycle_s = (double)from->evaluation_interval_ms / 1e3;
@@ -176,6 +187,7 @@ static void set_policy(struct eval_policy *policy, const Ckpt__V1__Policy *from)
     policy->near_completion_s = (double)from->near_completion_ms / 1e3;
 }
 
+/* What of a target goes into the rows of its jobs. */
 static struct evaluator_target target_now(const struct fsm_target *target)
 {
     if (target == NULL)
@@ -186,6 +198,8 @@ static struct evaluator_target target_now(const struct fsm_target *target)
                                      .available = target->available};
 }
 
+/* Copies what it needs: the state may change while the cycle goes on, and all rows are to be made
+ * from one instant. */
 void evaluator_cycle_begin(struct evaluator_cycle *cycle, const struct fsm *fsm,
                            const struct nodes *nodes, uint64_t now_ms,
                            const struct fsm_grantable_scan *waiting)
@@ -292,6 +306,7 @@ static double seconds_between(uint64_t from_ms, uint64_t to_ms)
     return to_ms > from_ms ? (double)(to_ms - from_ms) / 1e3 : 0;
 }
 
+/* What a failure would cost is counted from here: the start, or the last snapshot that is safe. */
 static uint64_t progress_since_ms(const struct fsm_allocation *allocation)
 {
     return allocation->last_complete_snapshot_ms > allocation->started_at_ms
@@ -327,6 +342,7 @@ static bool active_waits(const struct fsm *fsm, const struct fsm_allocation *all
            fsm_checkpoint_put_off(active);
 }
 
+/* What stands for or against a checkpoint without being a number. */
 static uint32_t flags_of(const struct fsm *fsm, const struct fsm_allocation *allocation,
                          const struct fsm_target *target)
 {
@@ -367,6 +383,7 @@ bool evaluator_runs(const struct fsm_allocation *allocation)
            allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
 }
 
+/* What is learned and the hazard come last: both are made from the other numbers of the row. */
 static void fill_row(const struct evaluator_cycle *cycle, const struct fsm *fsm,
                      const struct fsm_allocation *allocation, struct eval_view *view, uint32_t row)
 {
@@ -475,6 +492,7 @@ void evaluator_row_times(const struct evaluator_cycle *cycle, const struct fsm *
         ret_times->until_ms = fmin(ret_times->until_ms, ret_times->end_ms);
 }
 
+/* The columns of the view from `first` on. The view may be changed through it. */
 struct eval_view evaluator_view_rows(const struct eval_view *view, size_t first, size_t end)
 {
     CHECK(first <= end && end <= view->capacity);
@@ -517,6 +535,7 @@ struct eval_result evaluator_result_rows(const struct eval_result *result, size_
 
 /* ---- to integers ---- */
 
+/* Limits below those of the type: sums of two saturated numbers fit as well. */
 int64_t saturate_int64(double value)
 {
     if (isnan(value))
@@ -533,11 +552,14 @@ uint64_t saturate_uint64(double value)
     return value > 0 ? (uint64_t)saturate_int64(value) : 0;
 }
 
+/* What a checkpoint is worth, without its costs. */
 static double value_gpu_s(const struct eval_result *result, size_t row)
 {
     return result->recompute_saved[row] + result->preemptability[row] + result->backlog_relief[row];
 }
 
+/* The terms as they are logged and told. A target that is down has a bandwidth of 0 for people,
+ * although the row counts with what it will have. */
 void decision_terms(const struct eval_view *view, const struct eval_result *result, size_t row,
                     Ckpt__V1__Purpose purpose, Ckpt__V1__DecisionTerms *ret_terms)
 {
@@ -571,6 +593,8 @@ Ckpt__V1__Purpose decision_purpose(const struct eval_view *view, const struct ev
     return verdict_purpose(view, (enum eval_verdict)result->verdict[row], row);
 }
 
+/* A checkpoint because of its value is PROACTIVE when something is wrong with a node of the job,
+ * else PERIODIC. */
 Ckpt__V1__Purpose verdict_purpose(const struct eval_view *view, enum eval_verdict verdict,
                                   size_t row)
 {
@@ -600,6 +624,7 @@ Ckpt__V1__Purpose verdict_purpose(const struct eval_view *view, enum eval_verdic
     return CKPT__V1__PURPOSE__PURPOSE_UNSPECIFIED;
 }
 
+/* A job of no known size counts as one byte, so that it is never divided by 0. */
 double decision_gain(const struct eval_view *view, const struct eval_result *result, size_t row)
 {
     double gain_gpu_s =

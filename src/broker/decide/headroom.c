@@ -1,4 +1,6 @@
-/* See headroom.h. */
+/* What storage systems leave for checkpoints. See headroom.h. In the order of the file: what our
+ * own checkpoints write, which targets a source speaks for, what is proposed, what a storage system
+ * said, and what becomes of it when it falls silent. */
 #include "src/broker/decide/headroom.h"
 
 #include <inttypes.h>
@@ -13,6 +15,7 @@
 #include "src/broker/broker.h"
 #include "src/broker/health/storage_watch.h"
 
+/* What is known of a target; begun anew when the slot becomes another target's. */
 struct measured_target {
     uint64_t rate_at_us; /* 0: none since this member leads */
     uint64_t bytes_per_s;
@@ -51,6 +54,7 @@ bool headroom_differs(uint64_t old_bytes_per_s, uint64_t new_bytes_per_s,
 
 /* ---- own writes ---- */
 
+/* One sample a second, of the grants of checkpoints that write. */
 static void look_at_own(struct headroom *headroom, uint32_t slot)
 {
     struct measured_target *measured = &headroom->targets[slot];
@@ -74,6 +78,7 @@ static uint64_t own_mean(const struct headroom *headroom, uint32_t slot)
 
 /* ---- the targets of a source ---- */
 
+/* The targets that one source speaks for, and their sums. They share what it says is left. */
 struct shared_targets {
     const struct fsm_target *items[FSM_TARGETS_MAX];
     size_t count;
@@ -90,6 +95,7 @@ static bool is_among(const struct shared_targets *targets, const struct fsm_targ
     return false;
 }
 
+/* Names of the configuration against the targets of the state: a name twice counts once. */
 static void find_targets(const struct headroom *headroom, const struct source_config *config,
                          struct shared_targets *ret_targets)
 {
@@ -112,6 +118,7 @@ static void find_targets(const struct headroom *headroom, const struct source_co
     }
 }
 
+/* At least one byte per second: 0 would mean that nothing is measured. */
 static uint64_t share_of(uint64_t headroom_bytes_per_s, const struct fsm_target *target,
                          const struct shared_targets *targets)
 {
@@ -123,6 +130,8 @@ static uint64_t share_of(uint64_t headroom_bytes_per_s, const struct fsm_target 
 
 /* ---- proposals ---- */
 
+/* Proposes a budget when it differs enough to be worth a log entry. Another change of the target
+ * may be on its way: then a later look tries again. */
 static void offer_budget(struct headroom *headroom, const struct fsm_target *target)
 {
     uint64_t bytes_per_s = headroom->targets[target->slot].bytes_per_s;
@@ -160,6 +169,7 @@ static void say_problem(struct headroom *headroom, size_t source,
                  "write_limit_bytes_per_s; what is configured counts until then");
 }
 
+/* Only the leader proposes; a follower notes the problems of its sources and nothing else. */
 void headroom_take(struct headroom *headroom, const struct sources *sources, size_t source,
                    const struct vast_cluster *cluster)
 {
@@ -211,6 +221,8 @@ static uint64_t stale_after_us(const struct sources *sources, const char *target
     return 0;
 }
 
+/* Nothing is old before this member had time to hear anything: what an earlier leader measured
+ * stays for as long. */
 static bool is_old(const struct headroom *headroom, uint64_t at_us, uint64_t limit_us)
 {
     uint64_t since_us = at_us > headroom->since_us ? at_us : headroom->since_us;
@@ -218,6 +230,7 @@ static bool is_old(const struct headroom *headroom, uint64_t at_us, uint64_t lim
     return now_us(headroom) - since_us > limit_us;
 }
 
+/* Health and bandwidth grow old apart: a source may go on to tell the one without the other. */
 static void look_at(struct headroom *headroom, const struct sources *sources,
                     const struct fsm_target *target)
 {
@@ -261,6 +274,8 @@ const char *headroom_problem(const struct headroom *headroom, size_t source)
 
 /* ---- life ---- */
 
+/* Nothing that was told counts any more; what is in the state stays until it is measured anew or
+ * grows old. */
 void headroom_restart(struct headroom *headroom)
 {
     for (uint32_t slot = 0; slot < FSM_TARGETS_MAX; slot++)

@@ -1,4 +1,6 @@
-/* See learner.h. */
+/* What the leader learns of the whole fleet. See learner.h. In the order of the file: the numbers
+ * from the state and back, the time that passes and the events that were counted, and what came of
+ * alarms. */
 #include "src/broker/decide/learner.h"
 
 #include <inttypes.h>

@@ -61,6 +61,8 @@ static void explain_live(struct explained *explained, const struct evaluator_row
 
 /* ---- decisions of the log ---- */
 
+/* Of the log: made again from what is beside the decision, and compared. What differs is named, so
+ * that nobody believes a number that cannot be computed any more. */
 static void of_the_log(struct explained *explained, const struct fsm_inputs *inputs)
 {
     const struct decision_place place = {&explained->policy, &explained->view, &explained->result};
@@ -90,6 +92,7 @@ static void of_the_log(struct explained *explained, const struct fsm_inputs *inp
     }
 }
 
+/* A decision without inputs is told with its terms alone. */
 static void explain_logged(struct explained *explained, const struct fsm_checkpoint *checkpoint)
 {
     explained->checkpoint = checkpoint;
@@ -179,6 +182,7 @@ static enum explain_found find_explained(struct explained *explained, uint64_t a
     return *ret_oldest_ms == 0 ? EXPLAIN_NOT_EVALUATED : EXPLAIN_TOO_OLD;
 }
 
+/* A checkpoint is named, or an allocation with an instant: 0 means now. */
 enum explain_found explain_request(const struct broker *broker,
                                    const Ckpt__V1__ExplainRequest *request, explain_use *use,
                                    void *context, uint64_t *ret_oldest_ms)
@@ -213,6 +217,7 @@ enum explain_found explain_request(const struct broker *broker,
     return found;
 }
 
+/* Instants as people write them; a number where the calendar ends. */
 static const char *format_utc(uint64_t at_ms, char text[32])
 {
     time_t at_s = (time_t)(at_ms / 1000);
@@ -223,6 +228,7 @@ static const char *format_utc(uint64_t at_ms, char text[32])
     return text;
 }
 
+/* Each says what is known and what to ask instead. */
 const char *explain_refusal(enum explain_found found, const Ckpt__V1__ExplainRequest *request,
                             const char *state, uint64_t oldest_ms, char *text, size_t size)
 {

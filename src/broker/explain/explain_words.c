@@ -1,4 +1,6 @@
-/* Guards and changes of one evaluation in words with their numbers. See explain.h. */
+/* Guards and changes of one evaluation in words with their numbers. See explain.h. Each guard is
+ * one line: its name, whether it let the checkpoint pass, and what it was decided by. What would
+ * flip the verdict is found by src/eval/flip.c; here are the rules that stand beside the model. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,6 +21,7 @@ const char *explain_number(double number, char text[32])
     return text;
 }
 
+/* The names are those of EVAL_FLAG_, in lower case. */
 const char *explain_flags(uint32_t flags, char *text, size_t size)
 {
     static const struct {
@@ -99,6 +102,7 @@ static bool attempt_holds(const struct explained *explained)
             passes_attempt(&explained->view, explained->verdict));
 }
 
+/* One checkpoint at a time; the end of a walltime may hurry one that waits. */
 static void guard_active(const struct explained *explained, char *text)
 {
     bool active = (explained->view.flags[0] & EVAL_FLAG_ACTIVE) != 0;
@@ -139,6 +143,8 @@ static void guard_max_interval(const struct explained *explained, double max_s, 
                  value >= cost * certainty ? "" : "not ");
 }
 
+/* The two smallest intervals and the largest one: between progress, between attempts, and at
+ * most. */
 static void guard_intervals(const struct explained *explained, char *min_text, char *attempt_text,
                             char *max_text)
 {
@@ -166,6 +172,7 @@ static void guard_intervals(const struct explained *explained, char *min_text, c
     guard_max_interval(explained, max_s, max_text);
 }
 
+/* Health never blocks; how old it is decides how much it is worth. */
 static void guard_health(const struct explained *explained, char *text)
 {
     uint32_t age_ms = explained->ages_ms[SOURCE_AGENTS];
@@ -178,6 +185,8 @@ static void guard_health(const struct explained *explained, char *text)
         snprintf(text, EXPLAIN_TEXT_BYTES, "health: ok (inputs %.0f s old)", age_ms / 1e3);
 }
 
+/* In the order in which people ask: the intervals, what is under way, storage, strategy, the end of
+ * the job. */
 void explain_guards(const struct explained *explained,
                     char ret_texts[EXPLAIN_GUARDS][EXPLAIN_TEXT_BYTES])
 {
@@ -201,6 +210,7 @@ void explain_guards(const struct explained *explained,
     guard_health(explained, ret_texts[7]);
 }
 
+/* A change of a millionfold or more is told as the largest. */
 static uint64_t in_ppm(double share)
 {
     return share < 1e12 ? (uint64_t)(share * PPM) : UINT64_C(1000000000000000000);
@@ -237,6 +247,8 @@ static bool ledger_change(const struct explained *explained, struct explain_chan
     return true;
 }
 
+/* The smallest single change of an input; the rules beside the model come first, since they stand
+ * over it. */
 bool explain_change(const struct explained *explained, struct explain_change *ret_change)
 {
     struct eval_change change;
@@ -303,6 +315,7 @@ static size_t flip_attempt(const struct explained *explained, char *ret_text, si
     return (size_t)said;
 }
 
+/* The same in a sentence. */
 void explain_flips(const struct explained *explained, char *ret_text, size_t size)
 {
     size_t said = 0;

@@ -10,6 +10,7 @@
 
 enum { SCRATCH_BLOCK_BYTES = 16384, PATH_MAX_BYTES = 4096, MINUTE_MS = 60000, PPM = 1000000 };
 
+/* Memory of one answer: taken in pieces, freed at once. */
 struct scratch_block {
     struct scratch_block *next;
     size_t used;
@@ -172,6 +173,8 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
     translate_leaving(fsm, allocation, scratch, ret_allocation);
 }
 
+/* In the order of the state, which is that of the allocation's nodes at the time of the
+ * checkpoint. */
 size_t translate_shards(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint,
                         struct scratch *scratch, Ckpt__V1__ShardInfo ***ret_shards)
 {
@@ -220,6 +223,7 @@ void translate_checkpoint(const struct fsm *fsm, const struct fsm_checkpoint *ch
     ret_checkpoint->n_shards = translate_shards(fsm, checkpoint, scratch, &ret_checkpoint->shards);
 }
 
+/* As the state has it: what the leader's probes found is added by the caller. */
 void translate_target(const struct fsm_target *target, struct scratch *scratch,
                       Ckpt__V1__TargetStatus *ret_target)
 {
@@ -249,6 +253,7 @@ const char *translate_role(const struct consensus_status *status)
     CHECK_UNREACHABLE("role");
 }
 
+/* DRAINING is told as drained once nothing runs there any more. */
 const char *translate_node_state(const struct fsm_node *node)
 {
     switch (node->state) {

@@ -1,4 +1,6 @@
-/* See disk_watch.h. */
+/* The disk of this member. See disk_watch.h. Each kind of trouble has a function that logs when it
+ * begins and when it ends; what they found decides at the end of a look whether leadership is
+ * handed over. */
 #include "src/broker/health/disk_watch.h"
 
 #include <inttypes.h>
@@ -23,6 +25,7 @@ struct disk_watch {
     bool handing_over;
 };
 
+/* A disk that hangs is the worse of the two: nothing is committed meanwhile. */
 static const char *reason_name(const struct disk_watch *watch)
 {
     return watch->hangs ? "disk_hangs" : "disk_low";
@@ -38,6 +41,8 @@ static void handed_over(void *data, const struct err *failed, const struct fsm_o
         log_warning("transfer_failed", "reason=%s text=\"%s\"", reason_name(watch), failed->text);
 }
 
+/* To whichever voter can: this member does not know the disks of the others. A cluster of one keeps
+ * its leader. */
 static void hand_over(struct disk_watch *watch, const struct consensus_status *status)
 {
     struct broker *broker = watch->broker;
@@ -53,6 +58,7 @@ static void hand_over(struct disk_watch *watch, const struct consensus_status *s
     replica_transfer(broker->replica, 0, handed_over, watch);
 }
 
+/* Full is what raft/ says: it refuses entries before the file system is at its end. */
 static void look_at_room(struct disk_watch *watch, const struct consensus_status *status)
 {
     if (watch->low != status->accepts_writes)
@@ -68,6 +74,8 @@ static void look_at_room(struct disk_watch *watch, const struct consensus_status
                  status->disk_free_bytes);
 }
 
+/* The write that is under way counts, however long it takes: a disk may hang without ever
+ * failing. */
 static void look_at_time(struct disk_watch *watch, const struct consensus_status *status)
 {
     bool hangs = status->log_write_ms >= watch->broker->config->election_ms;

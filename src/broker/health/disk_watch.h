@@ -23,6 +23,7 @@ enum {
     DISK_WATCH_READS_MS = 60000 /* between two lines about snapshots that cannot be read */
 };
 
+/* On every member, after the replica was opened; looks from then on. Freed after it was closed. */
 struct disk_watch *disk_watch_new(struct broker *broker);
 void disk_watch_free(struct disk_watch *watch);
 

@@ -1,4 +1,7 @@
-/* See node_health.h. */
+/* How healthy each node is, as this member knows it. See node_health.h. Evidence of a node is one
+ * struct health (src/telemetry/health.h); this file finds the node that a sample belongs to, drains
+ * nodes, and answers the evaluator. A flag per record (unwell) keeps what most nodes cost to one
+ * comparison. */
 #include "src/broker/health/node_health.h"
 
 #include <inttypes.h>
@@ -40,6 +43,7 @@ struct node_health {
     bool held; /* the last look held one back: said once */
 };
 
+/* A drain that was proposed and has no outcome yet. */
 struct drain {
     struct node_health *health;
     uint32_t slot;
@@ -55,6 +59,7 @@ static uint64_t now_us(const struct node_health *health)
 
 /* ---- settings ---- */
 
+/* The defaults are those of src/telemetry/health.h, in the units of the configuration. */
 void node_health_config_default(struct node_health_config *ret_config)
 {
     struct health_policy policy;
@@ -70,6 +75,8 @@ void node_health_config_default(struct node_health_config *ret_config)
         ret_config->factor_milli[signal] = (uint64_t)(policy.factor[signal] * 1e3);
 }
 
+/* What was learned of alarms begins anew with the configuration's numbers: they may be of another
+ * kind of sources. */
 void node_health_configure(struct node_health *health, const struct node_health_config *config)
 {
     health->policy.half_life_ms = config->half_life_ms;
@@ -96,6 +103,8 @@ void node_health_set_source(struct node_health *health, unsigned source, uint64_
 
 /* ---- records ---- */
 
+/* The slot is another node's from now on. A drain that is on its way is kept: its answer still
+ * comes. */
 static void record_begin(struct node_health *health, struct record *record, uint64_t made)
 {
     bool draining = record->draining;
@@ -127,6 +136,7 @@ static struct record *record_of(struct node_health *health, uint32_t slot)
     return &health->records[slot];
 }
 
+/* NULL: nothing is known of the node that has the slot now. */
 static const struct record *record_at(const struct node_health *health, uint32_t slot)
 {
     const struct fsm_node *node;
@@ -150,6 +160,8 @@ static void judge_node(struct node_health *health, struct record *record, uint64
     health->unwell_count += unwell ? 1 : (uint32_t)-1;
 }
 
+/* What agents said was said to another leader; what sources said was heard by this member all
+ * along. */
 void node_health_begin(struct node_health *health)
 {
     const struct fsm *fsm = replica_fsm(health->broker->replica);
@@ -189,6 +201,7 @@ void node_health_heard(struct node_health *health, uint32_t node_slot, unsigned 
         health_heard(&record->health, source, at_us);
 }
 
+/* How near to its limit: the limit of the agent, or the general ones when it tells none. */
 static double thermal_level(const Ckpt__V1__AgentHeartbeat *heartbeat)
 {
     double limit = heartbeat->temperature_limit_milli_celsius;
@@ -200,6 +213,7 @@ static double thermal_level(const Ckpt__V1__AgentHeartbeat *heartbeat)
     return samples_thermal_level(heartbeat->temperature_milli_celsius / 1e3, &limits);
 }
 
+/* A count of the agent as a sample of source 0. */
 static void take_count(struct node_health *health, uint32_t slot, enum telemetry_signal signal,
                        uint64_t count)
 {
@@ -219,6 +233,8 @@ static void remember_signal(struct node_health *health, struct record *record,
     judge_node(health, record, now_us(health));
 }
 
+/* Counts say something only beside earlier ones. So the first heartbeat that this leader hears
+ * tells since when they rise. */
 void node_health_heartbeat(struct node_health *health, uint32_t node_slot,
                            const Ckpt__V1__AgentHeartbeat *heartbeat)
 {
@@ -248,6 +264,7 @@ void node_health_heartbeat(struct node_health *health, uint32_t node_slot,
 
 /* ---- draining ---- */
 
+/* The node may have been removed meanwhile, and its slot be another's. */
 static void on_drained(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
     struct drain *drain = data;
@@ -267,6 +284,8 @@ static void on_drained(void *data, const struct err *failed, const struct fsm_ou
     free(drain);
 }
 
+/* A source gone mad must not empty the cluster: the limit is per hour, counted from the first drain
+ * of it. */
 static bool may_drain(struct node_health *health, uint64_t at_us)
 {
     if (at_us - health->hour_began_us > HOUR_US || health->hour_began_us == 0) {
@@ -277,6 +296,7 @@ static bool may_drain(struct node_health *health, uint64_t at_us)
     return health->hour_drains < health->drain_max_per_hour;
 }
 
+/* Urgent: everything on the node is checkpointed at once. */
 static void propose_drain(struct node_health *health, const struct fsm_node *node,
                           const struct health_alarm *alarm, uint64_t at_us)
 {
@@ -303,6 +323,7 @@ static void propose_drain(struct node_health *health, const struct fsm_node *nod
     replica_propose(health->broker->replica, &command, on_drained, drain);
 }
 
+/* A drain that is held back is logged once and goes on being counted as one. */
 static void drain_if_due(struct node_health *health, uint32_t slot, uint64_t at_us)
 {
     const struct fsm_node *node = fsm_node_find_slot(replica_fsm(health->broker->replica), slot);
@@ -326,6 +347,7 @@ static void drain_if_due(struct node_health *health, uint32_t slot, uint64_t at_
     health->held = true;
 }
 
+/* Only nodes that are unwell are looked at: evidence of the others was judged when it came. */
 void node_health_look(struct node_health *health)
 {
     uint64_t at_us = now_us(health);
@@ -345,6 +367,7 @@ void node_health_look(struct node_health *health)
 
 /* ---- for the evaluator ---- */
 
+/* The evidence fades with time, so that the factor is computed when it is asked for. */
 double node_health_factor(const struct node_health *health, uint32_t node_slot)
 {
     const struct record *record = record_at(health, node_slot);
@@ -354,11 +377,14 @@ double node_health_factor(const struct node_health *health, uint32_t node_slot)
                : health_factor(&record->health, &health->policy, now_us(health));
 }
 
+/* True also when nobody is unwell, but hard signals announce some failures: then a watched node
+ * without a signal is less likely to fail than others. */
 bool node_health_any(const struct node_health *health)
 {
     return health != NULL && (health->unwell_count > 0 || health->alarms.recall > 0);
 }
 
+/* The strongest alarm counts: several signals of one node announce the same failure. */
 static double alarm_hazard(const struct node_health *health, const struct record *record,
                            double horizon_s, uint64_t at_us)
 {
@@ -389,6 +415,8 @@ static bool is_watched(const struct node_health *health, const struct record *re
     return false;
 }
 
+/* An announced failure that leaves time for a write is not what a job must fear: its share is taken
+ * out of the factor of a watched node. */
 struct node_hazard node_health_hazard(const struct node_health *health, uint32_t node_slot,
                                       double horizon_s, double write_s)
 {
@@ -465,6 +493,7 @@ bool node_health_watched(const struct node_health *health, uint32_t node_slot)
     return record != NULL && is_watched(health, record, now_us(health));
 }
 
+/* The failure that was announced has come. */
 void node_health_failed(struct node_health *health, uint32_t node_slot)
 {
     if (health == NULL || record_at(health, node_slot) == NULL)
@@ -475,6 +504,7 @@ void node_health_failed(struct node_health *health, uint32_t node_slot)
 
 /* ---- for people ---- */
 
+/* BLIND: never heard. STALE: not heard for longer than the source's words are fresh. */
 enum node_health_sight node_health_sight(const struct node_health *health, uint32_t node_slot,
                                          unsigned source, uint64_t *ret_age_ms)
 {
@@ -500,6 +530,7 @@ uint64_t node_health_age_ms(const struct node_health *health, uint32_t node_slot
     return youngest_ms;
 }
 
+/* In the order of enum telemetry_signal, with the alarm of the signal where it has one. */
 size_t node_health_signals(const struct node_health *health, uint32_t node_slot,
                            struct node_health_signal *ret_signals)
 {
@@ -527,6 +558,7 @@ size_t node_health_signals(const struct node_health *health, uint32_t node_slot,
     return count;
 }
 
+/* For metrics: looks at every record once. */
 void node_health_count(const struct node_health *health, struct node_health_counts *ret_counts)
 {
     struct health_alarm alarms[TELEMETRY_SIGNAL_COUNT];

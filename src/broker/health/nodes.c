@@ -1,4 +1,6 @@
-/* See nodes.h. */
+/* What the leader knows of nodes beside the replicated state. See nodes.h. In the order of the
+ * file: the records, what an age means, the look that compares ages with the policy, what is heard,
+ * and when it begins and ends. */
 #include "src/broker/health/nodes.h"
 
 #include <inttypes.h>
@@ -64,6 +66,7 @@ static uint64_t monotonic_us(const struct nodes *nodes)
     return nodes->broker->clock.monotonic_us(nodes->broker->clock.context);
 }
 
+/* The record of a slot; the table grows with the slots of the state. */
 static struct node_record *record_at(struct nodes *nodes, uint32_t slot)
 {
     if (slot >= nodes->count) {
@@ -119,6 +122,8 @@ double nodes_hazard_factor(const struct nodes *nodes, uint32_t node_slot)
 
 /* ---- ages ---- */
 
+/* A node that is DOWN does not become DEGRADED by aging less: only a word of its own makes it READY
+ * again. */
 Ckpt__Log__V1__NodeState nodes_state_for_age(Ckpt__Log__V1__NodeState now,
                                              const struct node_age *age)
 {
@@ -133,6 +138,7 @@ Ckpt__Log__V1__NodeState nodes_state_for_age(Ckpt__Log__V1__NodeState now,
     return age->heard ? CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY : now;
 }
 
+/* DRAINING counts too: an operator may drain a node before its agent ever reported. */
 bool nodes_unreported(const struct fsm_node *node)
 {
     return node->boot_id[0] == '\0' &&
@@ -162,12 +168,16 @@ static uint64_t extra_patience_ms(const struct fsm *fsm, uint32_t node_slot)
     return extra_ms;
 }
 
+/* When the look is due is kept beside the timer: a look that comes much later tells that this
+ * process did not run. */
 static void arm_timer(struct nodes *nodes, uint64_t delay_ms)
 {
     nodes->next_look_us = monotonic_us(nodes) + delay_ms * 1000;
     nodes->broker->clock.timer_start(nodes->timer, delay_ms * 1000);
 }
 
+/* The last of those in flight has come back: a look that stopped for lack of room goes on at
+ * once. */
 static void on_seen(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
     struct node_proposal *proposal = data;
@@ -184,6 +194,8 @@ static void on_seen(void *data, const struct err *failed, const struct fsm_outco
         arm_timer(nodes, 0);
 }
 
+/* One NodeSeen in flight for each node. What ends with a node that is given up is counted, so that
+ * one turn of the loop does not apply too much at once. */
 static void propose_state(struct nodes *nodes, const struct fsm_node *node,
                           Ckpt__Log__V1__NodeState state)
 {
@@ -205,6 +217,8 @@ static void propose_state(struct nodes *nodes, const struct fsm_node *node,
     replica_propose(nodes->broker->replica, &command, on_seen, proposal);
 }
 
+/* Compares one node's age with the policy. A node that this leader has not looked at before begins
+ * its age here, so that a failover kills nobody. */
 static void look_at(struct nodes *nodes, const struct fsm_node *node, struct node_look *look)
 {
     const struct fsm *fsm = replica_fsm(nodes->broker->replica);
@@ -236,6 +250,7 @@ static void look_at(struct nodes *nodes, const struct fsm_node *node, struct nod
     propose_state(nodes, node, state);
 }
 
+/* One line for a look: thousands of nodes may change in one, as when a switch fails. */
 static void log_look(const struct nodes *nodes, const struct node_look *look)
 {
     if (look->proposed > 0)
@@ -246,6 +261,7 @@ static void log_look(const struct nodes *nodes, const struct node_look *look)
                  nodes->cut_short);
 }
 
+/* A tenth of the time after which a silent node is degraded, within limits. */
 static uint64_t look_delay_ms(const struct nodes *nodes)
 {
     const Ckpt__V1__Policy *policy = fsm_policy(replica_fsm(nodes->broker->replica));
@@ -296,6 +312,7 @@ static void look_around(struct nodes *nodes, struct node_look *look)
     }
 }
 
+/* Health is looked at after the ages: a node that was just given up is not drained as well. */
 static void on_timer(void *data)
 {
     struct nodes *nodes = data;
@@ -314,6 +331,7 @@ static void on_timer(void *data)
         arm_timer(nodes, look_delay_ms(nodes));
 }
 
+/* Any word counts as a sign of life; only a heartbeat has numbers. */
 void nodes_heard(struct nodes *nodes, uint32_t node_slot, const Ckpt__V1__AgentHeartbeat *heartbeat)
 {
     const struct fsm_node *node =
@@ -350,6 +368,8 @@ uint64_t nodes_heartbeat_age_ms(const struct nodes *nodes, uint32_t node_slot)
 
 /* ---- life ---- */
 
+/* Everything that was heard is forgotten: it was heard by another leadership. Proposals whose
+ * answer is still to come are not. */
 void nodes_start(struct nodes *nodes)
 {
     for (uint32_t slot = 0; slot < nodes->count; slot++) {

@@ -35,9 +35,12 @@ enum {
     NODES_ALLOCATIONS_IN_FLIGHT_MAX = 2048 /* that end with their nodes: one turn of the loop */
 };
 
+/* Made before the dispatcher, which feeds it, and on every member; it rests until nodes_start().
+ * Freed after the dispatcher, when the replica is closed. */
 struct nodes *nodes_new(struct broker *broker);
 void nodes_free(struct nodes *nodes);
-/* Called by the owner when leadership begins and ends. */
+/* The dispatcher calls these when leadership begins and ends, since it is the one that hears
+ * agents. */
 void nodes_start(struct nodes *nodes);
 void nodes_stop(struct nodes *nodes);
 

@@ -126,6 +126,7 @@ static void propose_target(struct storage_watch *watch, const struct fsm_target 
     replica_propose(watch->broker->replica, &command, on_proposed, proposal);
 }
 
+/* The change is logged when it is proposed: an operator sees what the broker believes, and why. */
 static void propose_availability(struct storage_watch *watch, const struct fsm_target *target,
                                  bool available, enum witness witness)
 {
@@ -147,6 +148,7 @@ static void propose_availability(struct storage_watch *watch, const struct fsm_t
     propose_target(watch, target, &change);
 }
 
+/* The command carries the availability as it is, since one command has both. */
 bool storage_watch_measured(struct storage_watch *watch, uint32_t slot, uint64_t bytes_per_s)
 {
     const struct fsm_target *target;
@@ -181,6 +183,8 @@ static bool others_agree(const struct watched_target *watched, enum witness witn
     return true;
 }
 
+/* Either witness declares a target down; up needs those that speak to agree. A verdict that could
+ * not be proposed repeats with the next sample. */
 static void take_sample(struct storage_watch *watch, uint32_t slot, enum witness witness,
                         bool success)
 {
@@ -220,6 +224,7 @@ void storage_watch_told(struct storage_watch *watch, uint32_t slot, const char *
     take_sample(watch, slot, WITNESS_SYSTEM, trouble[0] == '\0');
 }
 
+/* Silence is no evidence: neither for the target nor against it. */
 void storage_watch_untold(struct storage_watch *watch, uint32_t slot)
 {
     CHECK(slot < FSM_TARGETS_MAX);
@@ -231,6 +236,7 @@ void storage_watch_untold(struct storage_watch *watch, uint32_t slot)
 
 /* ---- probes ---- */
 
+/* The text that Status shows: what to look at, not only that it failed. */
 static void keep_detail(struct watched_target *watched, const struct worker_result *result)
 {
     watched->probed = true;
@@ -248,6 +254,7 @@ static void keep_detail(struct watched_target *watched, const struct worker_resu
         snprintf(watched->detail, sizeof(watched->detail), "ok");
 }
 
+/* Late answers are for nobody: of a watch that is gone, or of a target that was removed. */
 static void on_probed(void *data, const struct worker_result *result)
 {
     struct probe *probe = data;
@@ -272,6 +279,8 @@ static void on_probed(void *data, const struct worker_result *result)
                 result->exit_code == 0 && !result->timed_out && !result->unkillable);
 }
 
+/* A worker that cannot even be started is a failure of the probe: the same shortage would keep
+ * checkpoints from being written. */
 static void start_probe(struct storage_watch *watch, const struct fsm_target *target)
 {
     const char *const arguments[] = {"probe", "--prefix", target->prefix, NULL};
@@ -298,6 +307,8 @@ static void start_probe(struct storage_watch *watch, const struct fsm_target *ta
     take_sample(watch, target->slot, WITNESS_PROBE, false);
 }
 
+/* A probe that hangs in the kernel counts as a failure every interval, and no second one is sent
+ * after it. */
 static void look_at(struct storage_watch *watch, const struct fsm_target *target)
 {
     struct watched_target *watched = watched_of(watch, target);
@@ -353,6 +364,7 @@ bool storage_watch_last_probe(const struct storage_watch *watch, const char *tar
 
 /* ---- life ---- */
 
+/* Evidence of an earlier leadership is old; the texts stay for people. */
 static void on_serving(void *context)
 {
     struct storage_watch *watch = context;
@@ -363,6 +375,7 @@ static void on_serving(void *context)
     watch->broker->clock.timer_start(watch->timer, 0);
 }
 
+/* `forget`: the watch is going, and the answers find nobody. */
 static void cancel_probes(struct storage_watch *watch, bool forget)
 {
     for (uint32_t slot = 0; slot < FSM_TARGETS_MAX; slot++) {

@@ -1,4 +1,5 @@
-/* See telemetry.h. */
+/* Asks the configured sources of telemetry. See telemetry.h. In the order of the file: samples to
+ * nodes, who is seen and who is not, when a source is asked, and what people are told. */
 #include "src/broker/health/telemetry.h"
 
 #include <inttypes.h>
@@ -66,6 +67,7 @@ static unsigned number_of(size_t source)
 
 /* ---- samples ---- */
 
+/* The node that a name means: by the source's map first, else by its own name. */
 static const struct fsm_node *node_named(const struct telemetry *telemetry, size_t source,
                                          const char *name, size_t length)
 {
@@ -98,6 +100,8 @@ static const struct fsm_node *node_of(const struct telemetry *telemetry, size_t 
     return node;
 }
 
+/* A name that no node has is counted and shown: a map with a mistake looks like a source that is
+ * blind. */
 static void note_stranger(struct telemetry *telemetry, size_t source, const char *name)
 {
     struct view *view = &telemetry->views[source];
@@ -119,6 +123,7 @@ static void mark_node(struct sources_taking *taking, const struct fsm_node *node
     buf_append(&taking->marked, &mark, sizeof(mark));
 }
 
+/* Samples of nodes that nobody knows are dropped here. */
 static void take_one(struct telemetry *telemetry, size_t source, const struct fsm_node *node,
                      const struct telemetry_sample *sample)
 {
@@ -154,6 +159,7 @@ static void take_of_many(struct telemetry *telemetry, size_t source, const struc
     }
 }
 
+/* A source that is asked per node says of whom it speaks by the endpoint. */
 static void take_of_one(struct telemetry *telemetry, size_t source, const char *node_id,
                         const struct samples *samples, size_t end, struct sources_taking *taking)
 {
@@ -184,6 +190,8 @@ static void mark_heard(struct telemetry *telemetry, size_t source, size_t most,
     }
 }
 
+/* At most `most` steps in a turn of the loop: a document may have a hundred thousand samples. True:
+ * all of it is taken. */
 static bool take_samples(void *context, size_t source, const char *node_id,
                          const struct samples *samples, size_t most, struct sources_taking *taking)
 {
@@ -204,6 +212,7 @@ static bool take_samples(void *context, size_t source, const char *node_id,
            taking->marks_done * sizeof(struct mark) == taking->marked.length;
 }
 
+/* A storage system speaks of itself, not of nodes. */
 static void take_cluster(void *context, size_t source, const struct vast_cluster *cluster)
 {
     struct telemetry *telemetry = context;
@@ -215,6 +224,7 @@ static void take_cluster(void *context, size_t source, const struct vast_cluster
 
 static void set_fresh(struct telemetry *telemetry);
 
+/* A source with a map should speak of the nodes in it, one without of all nodes. */
 static void expect_nodes(struct telemetry *telemetry, size_t source)
 {
     const struct fsm *fsm = state_of(telemetry);
@@ -238,6 +248,8 @@ static void expect_nodes(struct telemetry *telemetry, size_t source)
     }
 }
 
+/* How many of the expected nodes are seen, and the first one that is not, as an example for
+ * people. */
 static void count_sights(struct telemetry *telemetry, size_t source)
 {
     const struct fsm *fsm = state_of(telemetry);
@@ -267,6 +279,8 @@ static bool has_settled(const struct telemetry *telemetry, const struct source_s
            SOURCE_STALE_INTERVALS * status->interval_us;
 }
 
+/* Worth a warning: not asked at all, some endpoint fails, or nodes are not spoken of that should
+ * be. */
 static bool is_bad(const struct telemetry *telemetry, size_t source,
                    const struct source_status *status)
 {
@@ -276,6 +290,7 @@ static bool is_bad(const struct telemetry *telemetry, size_t source,
            (has_settled(telemetry, status) && view->sights[NODE_HEALTH_BLIND] > 0);
 }
 
+/* One line when it turns bad or well, and again now and then while it is bad. */
 static void log_change(struct telemetry *telemetry, size_t source,
                        const struct source_status *status)
 {
@@ -301,6 +316,7 @@ static void log_change(struct telemetry *telemetry, size_t source,
                  status->name, status->endpoints);
 }
 
+/* Every TELEMETRY_LOOK_MS, on every member. */
 static void look_around(void *data)
 {
     struct telemetry *telemetry = data;
@@ -340,6 +356,8 @@ static void set_fresh(struct telemetry *telemetry)
     }
 }
 
+/* Followers ask more rarely, so that the sources are not asked by each member as often as by
+ * one. */
 static void set_pace(struct telemetry *telemetry)
 {
     sources_set_pace(telemetry->sources,
@@ -348,6 +366,7 @@ static void set_pace(struct telemetry *telemetry)
     set_fresh(telemetry);
 }
 
+/* Leading or not: what was measured of storage begins anew, and the pace is another one. */
 static void on_role(void *context)
 {
     struct telemetry *telemetry = context;
@@ -356,6 +375,8 @@ static void on_role(void *context)
     set_pace(telemetry);
 }
 
+/* A source whose name changed at its place is another source: what was heard of the old one is
+ * forgotten. */
 void telemetry_configure(struct telemetry *telemetry, const struct config *config)
 {
     struct node_health *health;
@@ -423,6 +444,7 @@ static char *failing_text(struct scratch *scratch, const struct source_status *s
                           status->host[0] != '\0' ? ": " : "", status->problem);
 }
 
+/* Each says which source, what is wrong, and what to do; at most four for a source. */
 void telemetry_warnings(const struct telemetry *telemetry, struct scratch *scratch,
                         void (*take)(void *context, char *text), void *context)
 {
@@ -541,6 +563,7 @@ static void add_signals(const struct node_health *health, uint32_t node_slot,
     }
 }
 
+/* Sources that should not speak of the node are left out. */
 void telemetry_fill_node(const struct broker *broker, uint32_t node_slot, struct scratch *scratch,
                          Ckpt__V1__NodeStatus *node)
 {

@@ -24,6 +24,8 @@ struct telemetry;
 
 enum { TELEMETRY_LOOK_MS = 1000, TELEMETRY_LOG_MS = 60000 };
 
+/* On every member, after broker->nodes and the replica; asks from then on. Freed after the replica
+ * was closed. broker->loop carries the transfers. */
 struct telemetry *telemetry_new(struct broker *broker);
 void telemetry_free(struct telemetry *telemetry); /* NULL allowed */
 /* Takes the sections telemetry and health; the rest is not looked at. NULL allowed. */
@@ -32,6 +34,7 @@ void telemetry_configure(struct telemetry *telemetry, const struct config *confi
 /* Each with what to do. The texts live in scratch. NULL: none. */
 void telemetry_warnings(const struct telemetry *telemetry, struct scratch *scratch,
                         void (*take)(void *context, char *text), void *context);
+/* Sets the metrics of sources and of nodes' health to what they are now. NULL allowed. */
 void telemetry_read_metrics(const struct telemetry *telemetry, struct metrics *metrics);
 /* hazard_factor_milli, signals and sources; also without telemetry. */
 void telemetry_fill_node(const struct broker *broker, uint32_t node_slot, struct scratch *scratch,

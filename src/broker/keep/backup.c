@@ -1,4 +1,7 @@
-/* Takes one backup of the state of this member. See backup.h. */
+/* Takes one backup of the state of this member. See backup.h. backup_take() -> take_fire() in the
+ * next turn -> a confirmed read, when it is wanted -> start_export(). The header and a snapshot are
+ * begun in one go, on the loop, so that they are of one instant; compressing and writing happen off
+ * it, slice by slice. */
 #include "src/broker/keep/backup.h"
 
 #include <stdlib.h>
@@ -21,6 +24,8 @@ struct backup_take {
     uint64_t age_ms;
 };
 
+/* The room that is asked of the disk follows from it, so that a backup does not fill the disk of
+ * the log. */
 static uint64_t backup_size_last; /* of this process' last one: what the next will need */
 
 static void take_free(struct backup_take *take)
@@ -29,6 +34,7 @@ static void take_free(struct backup_take *take)
     free(take);
 }
 
+/* The take is freed before it is told: the taker may begin another one. */
 static void take_end(struct backup_take *take, struct export_call *call, uint64_t size_bytes,
                      const struct err *err)
 {
@@ -49,6 +55,8 @@ struct backup_content {
 
 /* ---- the header ---- */
 
+/* What people want to know of a file without loading it, and what loading compares with its
+ * content. */
 static void fill_state(const struct fsm *fsm, Ckpt__V1__BackupHeader *header)
 {
     struct fsm_summary summary;
@@ -91,6 +99,8 @@ static void fill_member(const struct broker *broker, uint64_t id, Ckpt__V1__Back
     member->api_address = (char *)(uintptr_t)found.api;
 }
 
+/* The members in use, this one first: a restore that brings up a new cluster can be planned from
+ * the file. */
 static void fill_members(const struct broker *broker, const struct consensus_status *raft,
                          Ckpt__V1__BackupHeader *header, Ckpt__V1__BackupMember *members)
 {
@@ -107,6 +117,7 @@ static void fill_members(const struct broker *broker, const struct consensus_sta
     }
 }
 
+/* Says also who took it, when, and how old the state was that it holds. */
 static int write_header(const struct backup_take *take, struct backup_writer *writer,
                         struct err *err)
 {
@@ -147,6 +158,8 @@ static int slice_append(void *context, const void *bytes, size_t length)
     return 0;
 }
 
+/* On the loop: the next slice of the snapshot. A state that was replaced by a newer one meanwhile
+ * ends the backup. */
 static int content_fill(void *context, struct buf *slice, bool *ret_last, struct err *err)
 {
     struct backup_content *content = context;
@@ -158,6 +171,7 @@ static int content_fill(void *context, struct buf *slice, bool *ret_last, struct
     return 0;
 }
 
+/* Off the loop: the slice into the file, compressed and counted into the digest. */
 static int content_write(void *context, const struct buf *slice, bool last,
                          const struct consensus_writer *file, struct err *err)
 {
@@ -181,6 +195,7 @@ static void content_release(void *context)
     free(content);
 }
 
+/* The snapshot and the header are of the same applied entry: nothing is applied in between. */
 static struct backup_content *content_new(const struct backup_take *take, struct err *err)
 {
     struct backup_content *content = check_calloc(1, sizeof(*content));
@@ -197,6 +212,7 @@ static struct backup_content *content_new(const struct backup_take *take, struct
 
 /* ---- on the loop ---- */
 
+/* The file is written, or not. */
 static void state_exported(void *context, int status, uint64_t size_bytes, const struct err *err)
 {
     struct backup_take *take = context;
@@ -232,6 +248,8 @@ static int start_content(struct backup_take *take, struct err *err)
     return -1;
 }
 
+/* A member without a state has nothing to back up: an empty file would look like a cluster that
+ * lost everything. */
 static void start_export(struct backup_take *take)
 {
     struct fsm_summary summary;
@@ -251,6 +269,7 @@ static void start_export(struct backup_take *take)
     }
 }
 
+/* A take that was cancelled while it was read is freed here. */
 static void read_done(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
     struct backup_take *take = data;
@@ -265,6 +284,7 @@ static void read_done(void *data, const struct err *failed, const struct fsm_out
         start_export(take);
 }
 
+/* Without a confirmed read the state may be old, and the header says how old. */
 static void take_fire(void *data)
 {
     struct backup_take *take = data;
@@ -292,6 +312,7 @@ struct backup_take *backup_take(struct broker *broker, bool linearizable, backup
     return take;
 }
 
+/* While the read is on its way only the mark is set: the replica still holds the take. */
 void backup_take_cancel(struct backup_take *take)
 {
     if (take->reading) {

@@ -38,9 +38,11 @@ typedef void backup_taken_fn(void *context, struct export_call *call, uint64_t s
 /* Never calls taken() before it returns. */
 struct backup_take *backup_take(struct broker *broker, bool linearizable, backup_taken_fn *taken,
                                 void *context);
+/* Instead of taken(), which is not called any more. Allowed until taken() was called. */
 void backup_take_cancel(struct backup_take *take); /* instead of taken() */
 
-/* OperatorService/Backup. */
+/* OperatorService/Backup, on every member: needs broker->rpc and broker->disk. Freed after the
+ * server is freed, when no call is left. */
 struct backup *backup_new(struct broker *broker);
 void backup_free(struct backup *backup);
 

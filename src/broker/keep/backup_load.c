@@ -8,6 +8,7 @@
 #include "src/backup/backup.h"
 #include "src/base/check.h"
 
+/* The state machine's reader only says that it failed; the reason is kept here. */
 struct reading {
     struct backup_reader *reader;
     struct err err; /* of the file; code ERR_NONE: none */
@@ -49,6 +50,7 @@ static void ignore_violation(void *context, const char *text)
     (void)text;
 }
 
+/* The content first, then the rest of the file to its last byte: the digest is at the end. */
 static int load_content(const char *path, struct backup_reader *reader, struct fsm *fsm,
                         struct err *err)
 {
@@ -65,6 +67,8 @@ static int load_content(const char *path, struct backup_reader *reader, struct f
     return header_agrees(path, backup_reader_header(reader), fsm, err);
 }
 
+/* Every check is made before anything is told: a file that passes holds a state in which all
+ * invariants hold. */
 int backup_load(const char *path, struct fsm *fsm, struct backup_loaded *ret_loaded,
                 struct err *err)
 {
@@ -97,6 +101,7 @@ void backup_loaded_close(struct backup_loaded *loaded)
     loaded->header = NULL;
 }
 
+/* Into a state machine of its own, which is thrown away. */
 int backup_verify(const char *path, FILE *out, struct err *err)
 {
     struct fsm *fsm = fsm_new();

@@ -15,6 +15,7 @@
 
 struct fsm;
 
+/* What a file says of itself, and what loading it came to. */
 struct backup_loaded {
     Ckpt__V1__BackupHeader *header; /* freed by backup_loaded_close() */
     uint8_t sha256[32]; /* of the file before its own digest: equal files, equal values */
@@ -23,6 +24,8 @@ struct backup_loaded {
     size_t invariants_checked;
 };
 
+/* Loads the file into an empty state machine. 0: all checks passed, and *ret_loaded is the caller's
+ * to close. -1: err says which file, what is wrong, and the next step. */
 int backup_load(const char *path, struct fsm *fsm, struct backup_loaded *ret_loaded,
                 struct err *err);
 void backup_loaded_close(struct backup_loaded *loaded);

@@ -1,4 +1,6 @@
-/* See backup_schedule.h. */
+/* A backup now and then. See backup_schedule.h. on_timer() -> backup_take() -> file_taken() ->
+ * copy_out(), a worker -> on_copied(). What a worker does with a slow or hung directory holds up
+ * the next backup only. */
 #include "src/broker/keep/backup_schedule.h"
 
 #include <inttypes.h>
@@ -44,12 +46,14 @@ static uint64_t interval_ms(const struct backup_schedule *schedule)
     return schedule->broker->config->backups.interval_ms;
 }
 
+/* A member that does not lead waits for nothing. */
 static void wait_ms(struct backup_schedule *schedule, uint64_t ms)
 {
     if (schedule->serving)
         schedule->broker->clock.timer_start(schedule->timer, ms * 1000);
 }
 
+/* Logged at most every BACKUP_FAILURE_LOG_MS; Status shows the last reason in any case. */
 static void schedule_failed(struct backup_schedule *schedule, const char *text)
 {
     uint64_t retry_ms = interval_ms(schedule) / 4, now_ms = broker_monotonic_ms(schedule->broker);
@@ -67,6 +71,7 @@ static void schedule_failed(struct backup_schedule *schedule, const char *text)
     wait_ms(schedule, retry_ms < BACKUP_SCHEDULE_RETRY_MS ? retry_ms : BACKUP_SCHEDULE_RETRY_MS);
 }
 
+/* The next one is due an interval after this one began. */
 static void schedule_succeeded(struct backup_schedule *schedule, const struct worker_result *result)
 {
     struct broker *broker = schedule->broker;
@@ -90,6 +95,7 @@ static void schedule_succeeded(struct backup_schedule *schedule, const struct wo
 
 /* ---- the worker ---- */
 
+/* The schedule may be gone, or this member may lead no more: then the result is nobody's. */
 static void on_copied(void *data, const struct worker_result *result)
 {
     struct copying *copying = data;
@@ -132,6 +138,7 @@ static void name_of(const struct backup_schedule *schedule, char prefix[NAME_BYT
              summary.epoch, summary.applied_index);
 }
 
+/* The worker opens the file by its path in the data folder, where it stays until export_close(). */
 static void copy_out(struct backup_schedule *schedule, struct export_call *file)
 {
     const struct config_backups *backups = &schedule->broker->config->backups;
@@ -164,6 +171,7 @@ static void copy_out(struct backup_schedule *schedule, struct export_call *file)
 
 /* ---- making it ---- */
 
+/* The file is complete on this member's disk: now it goes to where backups are kept. */
 static void file_taken(void *context, struct export_call *file, uint64_t size_bytes,
                        const struct err *err)
 {
@@ -191,6 +199,7 @@ static void on_timer(void *data)
     schedule->take = backup_take(schedule->broker, true, file_taken, schedule);
 }
 
+/* A new leader writes one soon: nobody knows when the last leader did. */
 static void on_serving(void *context)
 {
     struct backup_schedule *schedule = context;
@@ -200,6 +209,7 @@ static void on_serving(void *context)
                                                                        : BACKUP_SCHEDULE_FIRST_MS);
 }
 
+/* A copy that is under way is ended: the next leader writes into the same directory. */
 static void on_not_serving(void *context)
 {
     struct backup_schedule *schedule = context;

@@ -25,6 +25,8 @@ enum {
     BACKUP_SCHEDULE_DEADLINE_MS = 1800000, /* of the worker */
 };
 
+/* NULL when no directory is configured. Needs broker->disk, broker->metrics and the replica. Freed
+ * after the replica was closed; a worker may outlive it. */
 struct backup_schedule *backup_schedule_new(struct broker *broker);
 void backup_schedule_free(struct backup_schedule *schedule);
 /* Why the last one failed, NULL when it did not; ret_since_ms: wall clock of the last good one of

@@ -1,4 +1,6 @@
-/* See collector.h. */
+/* Removes folders that retention gave up. See collector.h. One look: on_timer() asks the state for
+ * a batch, next_folder() removes one after the other by workers, finish_look() proposes what came
+ * of them. */
 #include "src/broker/keep/collector.h"
 
 #include <inttypes.h>
@@ -44,6 +46,7 @@ struct collection {
 
 static void next_folder(struct collector *collector);
 
+/* Until the next look. */
 static void rest_awhile(struct collector *collector)
 {
     if (collector->serving)
@@ -63,6 +66,8 @@ static void on_collected(void *data, const struct err *failed, const struct fsm_
     rest_awhile(collector);
 }
 
+/* One command for the whole look: what was removed, and what could not be, with the reason for
+ * people. */
 static void propose_collected(struct collector *collector)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
@@ -81,6 +86,7 @@ static void propose_collected(struct collector *collector)
     replica_propose(collector->broker->replica, &command, on_collected, collector);
 }
 
+/* A look that removed nothing writes nothing. */
 static void finish_look(struct collector *collector)
 {
     if (collector->done_count + collector->failed_count > 0)
@@ -118,6 +124,7 @@ static void take_failure(struct collector *collector, const struct collection *c
         collector->hang_ids[collection->target_slot] = result->hang_id;
 }
 
+/* A worker that was cancelled says nothing about its folder: it is listed again. */
 static void on_removed(void *data, const struct worker_result *result)
 {
     struct collection *collection = data;
@@ -156,6 +163,8 @@ static bool folder_of(const struct collector *collector, uint64_t checkpoint_id,
            !worker_hangs(collector->hang_ids[*ret_target_slot]);
 }
 
+/* False: not now, and the next folder is tried. A target that held a worker up to its deadline is
+ * passed over for the rest of the look. */
 static bool start_removal(struct collector *collector, uint64_t checkpoint_id)
 {
     struct collection *collection;
@@ -187,6 +196,7 @@ static bool start_removal(struct collector *collector, uint64_t checkpoint_id)
     return false;
 }
 
+/* One worker at a time: removing is not urgent, and a file system has other things to do. */
 static void next_folder(struct collector *collector)
 {
     CHECK(collector->running == NULL);
@@ -220,6 +230,7 @@ static void on_timer(void *data)
 
 /* ---- life ---- */
 
+/* Not at once: a leader that has just been elected has more urgent things to do. */
 static void on_serving(void *context)
 {
     struct collector *collector = context;

@@ -27,6 +27,7 @@ struct run {
     uint64_t term;
 };
 
+/* One data folder, read without changing it: its log, its state, and the hash of that state. */
 struct survivor {
     const char *path;
     struct fsm *fsm;
@@ -83,6 +84,7 @@ static void survivor_apply(void *context, uint64_t index, uint64_t term, const u
     fsm_apply_entry(survivor->fsm, &(struct fsm_entry){index, term, bytes, length}, NULL, NULL);
 }
 
+/* Where each term begins in the log: enough to find where two logs part. */
 static void survivor_record(void *context, uint64_t index, uint64_t term)
 {
     struct survivor *survivor = context;
@@ -147,6 +149,7 @@ static const char *member_name(const struct config *config, uint64_t id)
     return "?";
 }
 
+/* What a person needs to decide which folder goes on. */
 static void print_survivor(const struct config *config, const struct survivor *survivor, FILE *out)
 {
     const struct offline_facts *facts = &survivor->facts;
@@ -235,6 +238,7 @@ static int survivor_compare(const struct survivor *own, const struct survivor *o
     return 0;
 }
 
+/* Said before the operator confirms, in words and not only in the manual. */
 static void print_consequences(const struct config *config, const struct survivor *own,
                                uint64_t epoch, size_t other_count, FILE *out)
 {
@@ -250,6 +254,8 @@ static void print_consequences(const struct config *config, const struct survivo
 
 /* ---- recovering ---- */
 
+/* The hash of the state must be typed, or given as an option: nobody confirms the wrong folder by
+ * habit. */
 static int operator_confirms(const struct survivor *own, const struct recovery *recovery,
                              struct err *err)
 {
@@ -283,6 +289,7 @@ static uint64_t epoch_of(const struct survivor *own)
            1 + place;
 }
 
+/* Drawn, not derived: no other folder can come to the same one. */
 static uint64_t incarnation_draw(void)
 {
     struct random_ops random;

@@ -1,4 +1,6 @@
-/* See restore.h. */
+/* A backup as the first snapshot of a new cluster (ckptd --bootstrap --restore). See restore.h. The
+ * file is loaded and checked in memory; only then is the data folder written, as a snapshot with a
+ * new incarnation that follows from what all members must begin with alike. */
 #include "src/broker/keep/restore.h"
 
 #include <inttypes.h>
@@ -16,6 +18,7 @@
 #include "src/dest/sha256.h"
 #include "src/rpc/uv_clock.h"
 
+/* The state machine's writer over that of the folder. */
 struct content {
     const struct fsm *fsm;
     const struct consensus_writer *writer;
@@ -59,6 +62,8 @@ static uint64_t digest_of(const struct config *config, const struct backup_loade
     return bytes_get(digest, 8) | 1; /* never 0 */
 }
 
+/* Refuses what would make ids be used twice: another cluster's state under this name, or an epoch
+ * that was in use. */
 static int check_request(const struct config *config, const struct restore_options *options,
                          const struct backup_loaded *loaded, uint64_t epoch, struct err *err)
 {
@@ -93,6 +98,8 @@ static uint64_t epoch_of(const struct restore_options *options,
     return given[strspn(given, "0123456789")] == '\0' ? strtoull(given, NULL, 10) : 0;
 }
 
+/* Every member of the new cluster runs the same command; the digest finds one that was given
+ * another file. */
 static int restore_into(const struct config *config, const struct restore_options *options,
                         const struct fsm *fsm, const struct backup_loaded *loaded, FILE *out,
                         struct err *err)
