@@ -1,4 +1,7 @@
-/* Addresses as people write them: "host:port", "[v6]:port". Nothing is resolved. */
+/* Addresses as people write them: "host:port", "[v6]:port". Nothing is resolved.
+ *
+ * Errors   -1 or false; the caller names the setting and the text in its own error.
+ */
 #ifndef CKPT_BASE_ADDRESS_H
 #define CKPT_BASE_ADDRESS_H
 

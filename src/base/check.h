@@ -33,6 +33,7 @@ void *check_calloc(size_t count, size_t size);
 void *check_realloc(void *pointer, size_t count, size_t size);
 char *check_strdup(const char *text);
 
+/* Of an array, never of a pointer. */
 #define ARRAY_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 #endif

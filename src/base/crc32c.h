@@ -1,5 +1,8 @@
-/* CRC-32C (Castagnoli), as used by every record, frame and header of files and connections. Source:
- * RFC 3720 B.4. */
+/* CRC-32C (Castagnoli), as used by every record, frame and header of files and connections.
+ *
+ * Flow     crc32c(0, ...), then crc32c(crc, ...) for each further piece.
+ * Source   RFC 3720 B.4.
+ */
 #ifndef CKPT_BASE_CRC32C_H
 #define CKPT_BASE_CRC32C_H
 

@@ -1,4 +1,9 @@
-/* Ids and checkpoint ids as text. */
+/* Ids and checkpoint ids as text: the one place that knows their form.
+ *
+ * Shapes   ids are texts of the outside world (allocations, nodes, targets, tenants), at most
+ *          ID_MAX_BYTES without the terminator. Checkpoint ids are numbers that the cluster gives.
+ * Errors   false or -1; the caller names the field and the value in its own error.
+ */
 #ifndef CKPT_BASE_ID_H
 #define CKPT_BASE_ID_H
 

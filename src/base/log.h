@@ -9,6 +9,7 @@
 #define CKPT_BASE_LOG_H
 
 enum { LOG_LINE_BYTES = 2048, LOG_KEPT_LINES = 64, LOG_KEPT_BYTES = 512 };
+/* Ordered: a level shows itself and those behind it. */
 enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARNING, LOG_LEVEL_ERROR };
 
 void log_set_level(enum log_level level);

@@ -27,6 +27,7 @@ enum number_kind {
     NUMBER_SHARE     /* 0.3 or 30% : parts per million */
 };
 
+/* Both ends belong to it. */
 struct number_range {
     uint64_t min;
     uint64_t max;

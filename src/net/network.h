@@ -35,12 +35,11 @@ enum {
     NETWORK_DIAL_MS = 2000 /* that the addresses of one name share while they are dialled */
 };
 
+/* What a stream tells its user; constant while the stream is open. */
 struct network_events {
     void *data;
-    void (*opened)(
-        void *
-            /* connect() has succeeded; of accepted streams with TLS: the handshake is over */
-            data);
+    /* connect() has succeeded; of accepted streams with TLS: the handshake is over. */
+    void (*opened)(void *data);
     void (*received)(void *data, const uint8_t *bytes, size_t length);
     /* The other end is gone or cannot be reached. The last event; the stream is freed, do not close
      * it. */
@@ -51,17 +50,18 @@ struct network_events {
 
 /* Who is at the other end, as the system says. */
 struct network_peer {
-    char address
-        [NETWORK_PEER_BYTES]; /* "10.0.0.4:41234", "[::1]:41234", "unix"; "peer": not known */
-    bool local;               /* a unix socket's: the kernel vouches for the three ids */
-    pid_t pid;                /* -1 else */
+    /* "10.0.0.4:41234", "[::1]:41234", "unix"; "peer": not known */
+    char address[NETWORK_PEER_BYTES];
+    bool local; /* a unix socket's: the kernel vouches for the three ids */
+    pid_t pid;  /* -1 else */
     uid_t uid;
     gid_t gid;
     bool tls;
-    char identity
-        [NETWORK_IDENTITY_BYTES]; /* by its certificate; "" without TLS, or when it names nobody */
+    /* by its certificate; "" without TLS, or when it names nobody */
+    char identity[NETWORK_IDENTITY_BYTES];
 };
 
+/* A network: one per kind, made by uv_network.h, tls_network.h or a test. */
 struct network_ops {
     void *context;
     /* Addresses are "host:port", "[v6]:port" or "unix:PATH". Each accepted stream must be given to

@@ -59,9 +59,8 @@ struct rpc_peer {
     gid_t gid;
     char address[64]; /* host:port, or "unix" */
     bool tls;
-    char identity
-        /* of the client certificate; "" without TLS, or when it names nobody */
-        [TLS_IDENTITY_TEXT_BYTES];
+    /* of the client certificate; "" without TLS, or when it names nobody */
+    char identity[TLS_IDENTITY_TEXT_BYTES];
 };
 
 /* 0 in a field: the value in its comment. connections_max is lowered so that descriptors remain for
