@@ -174,26 +174,12 @@ void agent_take_orders(struct agent *agent, Ckpt__V1__OrderSet *take_orders)
     agent_prune(agent, AGENT_ALLOCATIONS_KEPT);
 }
 
-/* Nothing runs here that could be stopped. Just after the start of the agent ckpt-run may be about
- * to attach what the journal does not know. */
-static bool terminate_too_early(const struct agent *agent, const struct allocation *allocation)
+static void stop_by_order(const struct agent *agent, struct allocation *allocation,
+                          struct process_stop_ask ask)
 {
-    return allocation->process.state == PROCESS_ABSENT && !allocation->entry.ended &&
-           agent_now_us(agent) - agent->started_us < TERMINATE_ATTACH_WAIT_US;
-}
-
-/* Its allocation has ended, or goes on elsewhere or in another life. */
-static void end_unwanted(const struct agent *agent, struct allocation *allocation)
-{
-    if (process_state_stops(allocation->process.state) &&
-        allocation->process.cause != STOP_BY_TAKEOVER)
-        return; /* by an order that stands beside it */
-    process_stop(allocation,
-                 &(struct process_stop_ask){.cause = STOP_BY_ORDER,
-                                            .reason = CKPT__V1__REASON__REASON_ALLOCATION_ENDED,
-                                            .grace_ms = process_grace_ms(&allocation->entry),
-                                            .life = allocation->entry.life,
-                                            .epoch = agent->orders->epoch});
+    ask.cause = STOP_BY_ORDER;
+    ask.epoch = agent->orders->epoch;
+    process_stop(allocation, &ask);
 }
 
 static void carry_out(struct agent *agent, const struct step *step)
@@ -216,17 +202,19 @@ static void carry_out(struct agent *agent, const struct step *step)
         attempt_post(allocation, ATTEMPT_HURRY, step->order);
         return;
     case STEP_TERMINATE:
-        if (terminate_too_early(agent, allocation))
-            agent->clock.timer_start(agent->reconcile_timer, RECONCILE_AGAIN_US);
-        else
-            process_stop(allocation, &(struct process_stop_ask){.cause = STOP_BY_ORDER,
-                                                                .reason = step->order->reason,
-                                                                .grace_ms = step->order->grace_ms,
-                                                                .life = step->order->life,
-                                                                .epoch = agent->orders->epoch});
+        stop_by_order(agent, allocation,
+                      (struct process_stop_ask){.reason = step->order->reason,
+                                                .grace_ms = step->order->grace_ms,
+                                                .life = step->order->life});
         return;
-    case STEP_END:
-        end_unwanted(agent, allocation);
+    case STEP_END: /* its allocation has ended, or goes on elsewhere or in another life */
+        stop_by_order(agent, allocation,
+                      (struct process_stop_ask){.reason = CKPT__V1__REASON__REASON_ALLOCATION_ENDED,
+                                                .grace_ms = process_grace_ms(&allocation->entry),
+                                                .life = allocation->entry.life});
+        return;
+    case STEP_LATER:
+        agent->clock.timer_start(agent->reconcile_timer, RECONCILE_AGAIN_US);
         return;
     case STEP_IGNORE:
         return;
@@ -236,6 +224,7 @@ static void carry_out(struct agent *agent, const struct step *step)
 static void reconcile_fire(void *data)
 {
     struct agent *agent = data;
+    bool early = agent_now_us(agent) - agent->started_us < TERMINATE_ATTACH_WAIT_US;
     size_t hand_count = agent->allocation_count;
     struct hand *hands;
     struct step *steps;
@@ -248,7 +237,7 @@ static void reconcile_fire(void *data)
     for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next)
         allocation_hand(LIST_ITEM(at, struct allocation, node), &hands[count++]);
     CHECK(count == hand_count);
-    count = reconcile(hands, hand_count, agent->orders, steps);
+    count = reconcile(hands, hand_count, agent->orders, early, steps);
     for (size_t i = 0; i < count; i++) {
         if (steps[i].kind == STEP_IGNORE)
             log_warning("order_ignored", "allocation=\"%s\" text=\"%s\"", steps[i].allocation_id,

@@ -86,6 +86,7 @@ void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
         .runs = allocation->process.state != PROCESS_ABSENT,
         .stopping = process_state_stops(allocation->process.state) &&
                     allocation->process.cause != STOP_BY_TAKEOVER,
+        .ended = entry->ended,
         .terminated = entry->terminated,
         .life = entry->life,
         .ended_life = entry->ended_life,

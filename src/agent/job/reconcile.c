@@ -10,7 +10,8 @@
  *   CHECKPOINT, (id, n) equal   put off, no deferral is left        HURRY
  *   CHECKPOINT, not above       any                                 -
  *   TERMINATE                   life not ended yet, not stopping    TERMINATE
- *   the part is not named       of this life one runs               END
+ *   TERMINATE                   nothing is known, and it is early   LATER
+ *   the part is not named       of this life one runs               END (but for TERMINATE)
  */
 #include "src/agent/job/reconcile.h"
 
@@ -89,25 +90,25 @@ bool reconcile_late(const Ckpt__V1__OrderSet *set, uint64_t life, uint64_t own)
 }
 
 static enum step_kind step_of_terminate(const Ckpt__V1__OrderSet *set, const Ckpt__V1__Order *order,
-                                        const struct hand *hand)
+                                        const struct hand *hand, bool early)
 {
     if (hand == NULL)
-        return STEP_TERMINATE;
+        return early ? STEP_LATER : STEP_TERMINATE;
     if (hand->stopping)
         return 0;
     if (hand->terminated && order->life <= hand->ended_life &&
         (set->epoch <= life_epoch(hand->ended_life) || set->epoch <= hand->ended_epoch))
         return 0;
-    return STEP_TERMINATE;
+    return early && !hand->runs && !hand->ended ? STEP_LATER : STEP_TERMINATE;
 }
 
 static enum step_kind step_of(const Ckpt__V1__OrderSet *set, const Ckpt__V1__Order *order,
-                              const struct hand *hand)
+                              const struct hand *hand, bool early)
 {
     if (hand != NULL && reconcile_late(set, order->life, hand->life))
         return 0;
     if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE)
-        return step_of_terminate(set, order, hand);
+        return step_of_terminate(set, order, hand, early);
     if (hand == NULL)
         return STEP_START;
     if (attempt_above(order, hand))
@@ -144,8 +145,22 @@ static bool may_run(const Ckpt__V1__OrderSet *set, const struct hand *hand)
                             (part->life < hand->life && life_epoch(hand->life) < set->epoch));
 }
 
+/* Neither named, nor ended already, by an order that stands beside it too. */
+static bool hand_unwanted(const struct hand *hand, const Ckpt__V1__OrderSet *set,
+                          const struct step *steps, size_t count)
+{
+    if (!hand->runs || hand->stopping || !reconcile_judges(set, hand->life) || may_run(set, hand))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (steps[i].kind == STEP_TERMINATE &&
+            strcmp(steps[i].allocation_id, hand->allocation_id) == 0)
+            return false;
+    }
+    return true;
+}
+
 size_t reconcile(const struct hand *hands, size_t hand_count, const Ckpt__V1__OrderSet *set,
-                 struct step *ret_steps)
+                 bool early, struct step *ret_steps)
 {
     Ckpt__V1__Order *const *orders = set->orders;
     size_t order_count = set->n_orders;
@@ -164,13 +179,12 @@ size_t reconcile(const struct hand *hands, size_t hand_count, const Ckpt__V1__Or
             ret_steps[count++] = (struct step){STEP_IGNORE, order->allocation_id, order, wrong};
             continue;
         }
-        kind = step_of(set, order, hand_of(hands, hand_count, order->allocation_id));
+        kind = step_of(set, order, hand_of(hands, hand_count, order->allocation_id), early);
         if (kind != 0)
             ret_steps[count++] = (struct step){kind, order->allocation_id, order, NULL};
     }
     for (size_t i = 0; i < hand_count; i++) {
-        if (hands[i].runs && !hands[i].stopping && reconcile_judges(set, hands[i].life) &&
-            !may_run(set, &hands[i]))
+        if (hand_unwanted(&hands[i], set, ret_steps, count))
             ret_steps[count++] = (struct step){STEP_END, hands[i].allocation_id, NULL, NULL};
     }
     return count;

@@ -40,6 +40,7 @@ struct hand {
     uint64_t timeout_ms; /* of the attempt, as far as it is known */
     bool runs;           /* an application of this life */
     bool stopping;       /* SIGTERM was sent, by order or walltime */
+    bool ended;          /* it is over here: a ckpt-run that comes must not start it again */
     bool terminated;     /* an order to terminate was carried out and reported */
     uint64_t life;       /* of its application, or of the last one; 0: there was none */
     uint64_t ended_life; /* it and all before are over here */
@@ -53,7 +54,8 @@ enum step_kind {
     STEP_EXTEND,
     STEP_HURRY,
     STEP_TERMINATE,
-    STEP_END, /* it may not run here */
+    STEP_LATER, /* nothing yet: the caller comes again in a moment */
+    STEP_END,   /* it may not run here */
     STEP_IGNORE
 };
 struct step {
@@ -63,10 +65,11 @@ struct step {
     const char *why;              /* STEP_IGNORE */
 };
 
-/* ret_steps has room for 2 * (n_orders + hand_count). Cancels come first, ends last. Returns how
- * many. */
+/* early: the agent has just started, and a ckpt-run may be about to attach what the journal does
+ * not know. ret_steps has room for 2 * (n_orders + hand_count). Cancels come first, ends last.
+ * Returns how many. */
 size_t reconcile(const struct hand *hands, size_t hand_count, const Ckpt__V1__OrderSet *set,
-                 struct step *ret_steps);
+                 bool early, struct step *ret_steps);
 
 /* What the set says of `life` is not meant for the later `own` life (0: none yet). A set of a later
  * epoch is right all the same: the cluster was restored, and the state knows of no later life. */

@@ -7,6 +7,7 @@ static char job[] = "job-1";
 static char path[] = "/scratch/t/p/job-1/checkpoints/1-42";
 static char prefix[] = "/scratch";
 static uint64_t set_epoch = 1;
+static bool set_early;
 
 static size_t reconcile_orders(const struct hand *hands, size_t hand_count,
                                Ckpt__V1__Order **orders, size_t order_count, struct step *ret_steps)
@@ -16,7 +17,7 @@ static size_t reconcile_orders(const struct hand *hands, size_t hand_count,
     set.epoch = set_epoch;
     set.orders = orders;
     set.n_orders = order_count;
-    return reconcile(hands, hand_count, &set, ret_steps);
+    return reconcile(hands, hand_count, &set, set_early, ret_steps);
 }
 
 static Ckpt__V1__Order checkpoint_order(uint64_t id, uint32_t attempt)
@@ -47,8 +48,8 @@ static Ckpt__V1__Order terminate_order(void)
 static const char *steps_of(const struct hand *hand, Ckpt__V1__Order *first,
                             Ckpt__V1__Order *second)
 {
-    static const char *const names[] = {"",      "START",     "CANCEL", "EXTEND",
-                                        "HURRY", "TERMINATE", "END",    "IGNORE"};
+    static const char *const names[] = {"",          "START", "CANCEL", "EXTEND", "HURRY",
+                                        "TERMINATE", "LATER", "END",    "IGNORE"};
     static char text[64];
     Ckpt__V1__Order *orders[2];
     struct step steps[8];
@@ -258,7 +259,7 @@ static const char *steps_of_set(const struct hand *hand, uint64_t named, uint64_
     set.lives_until = lives_until;
     set.parts = parts;
     set.n_parts = named != 0;
-    count = reconcile(hand, 1, &set, steps);
+    count = reconcile(hand, 1, &set, false, steps);
     assert_true(count <= 1);
     return count == 0 ? "" : steps[0].kind == STEP_END ? "END" : "other";
 }
@@ -341,6 +342,46 @@ static void an_order_to_terminate_is_of_its_life(void **state)
     assert_string_equal(steps_of(&hand, &order, NULL), "");
 }
 
+/* Just after the agent's start a ckpt-run may be about to attach what is to be ended. */
+static void an_order_to_terminate_waits_for_who_may_come(void **state)
+{
+    struct hand hand = {.allocation_id = job};
+    Ckpt__V1__Order order = terminate_order();
+
+    (void)state;
+    set_early = true;
+    assert_string_equal(steps_of(NULL, &order, NULL), "LATER");
+    assert_string_equal(steps_of(&hand, &order, NULL), "LATER");
+    hand.runs = true;
+    assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
+    hand.runs = false;
+    hand.ended = true;
+    assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
+    set_early = false;
+    assert_string_equal(steps_of(NULL, &order, NULL), "TERMINATE");
+}
+
+/* The order brings the reason and the grace. */
+static void what_an_order_ends_is_not_ended_once_more(void **state)
+{
+    struct hand hand = {.allocation_id = job, .life = life_make(1, 400), .runs = true};
+    Ckpt__V1__OrderSet set = CKPT__V1__ORDER_SET__INIT;
+    Ckpt__V1__Order order = terminate_order();
+    Ckpt__V1__Order *orders[] = {&order};
+    struct step steps[4];
+
+    (void)state;
+    order.life = hand.life;
+    set.epoch = 1;
+    set.lives_until = life_make(1, 500);
+    assert_uint_equal(reconcile(&hand, 1, &set, false, steps), 1);
+    assert_int_equal(steps[0].kind, STEP_END);
+    set.orders = orders;
+    set.n_orders = 1;
+    assert_uint_equal(reconcile(&hand, 1, &set, false, steps), 1);
+    assert_int_equal(steps[0].kind, STEP_TERMINATE);
+}
+
 static void terminate_in_place_of_a_checkpoint_cancels_first(void **state)
 {
     struct hand busy = {
@@ -417,6 +458,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_that_was_never_seen_starts),
+        cmocka_unit_test(an_order_to_terminate_waits_for_who_may_come),
+        cmocka_unit_test(what_an_order_ends_is_not_ended_once_more),
         cmocka_unit_test(attempt_that_was_started_never_starts_again),
         cmocka_unit_test(later_attempt_and_later_checkpoint_start),
         cmocka_unit_test(withdrawn_order_cancels_once),
