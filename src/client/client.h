@@ -1,5 +1,5 @@
 /* libckptclient: a C client that follows the leader and retries with request ids. The library for
- * schedulers' plug-ins and for ckptctl; README.md has a whole program.
+ * schedulers' plug-ins and for ckptctl; README.md has an example.
  *
  * Order    1. client_tls() when the cluster has certificates.
  *          2. client_new() with the addresses of all members, or of some: the others are found.
