@@ -145,7 +145,7 @@ def checkpoints_go_on_although_none_can_be_deleted():
             site.checkpoint("anns")
             # the remedy of the runbook
             page = (pathlib.Path(__file__).resolve().parents[2] / "deploy" / "RUNBOOK.md").read_text()
-            command = re.search(r"`(ckptctl undeleted -o jsonl [^`]+)`", page)[1].replace("/scratch/ckpt", str(cluster.scratch)).replace(
+            command = re.search(r"```\s+(ckptctl undeleted -o jsonl [^`]+)```", page)[1].replace("/scratch/ckpt", str(cluster.scratch)).replace(
                 "ckptctl", f"{cluster.bin / 'ckptctl'} --endpoints {cluster.members[0].api}").replace("ckpt-worker", str(cluster.bin / "ckpt-worker"))
             documented_prefix(cluster)
             subprocess.run(command, shell=True, check=True)
