@@ -1,15 +1,22 @@
 /* The parts of one ckptd process and how they find each other.
  *
- * Flow     main.c fills struct broker in the order of its members, creates the duties, runs the
- *          loop, and frees in reverse. A duty is `struct X *X_new(struct broker *broker)` and
+ * Flow     daemon.c makes the parts (daemon_add_parts() has the order), runs the loop, and frees in
+ *          reverse. A duty is `struct X *X_new(struct broker *broker)` and
  *          `void X_free(struct X *duty)` (accepts NULL): in X_new it subscribes to the replica
  *          (struct replica_observer) and, if it serves methods, adds them to broker->rpc. It does
  *          nothing before `serving` and stops at `not_serving`; what it needs after a failover it
  *          derives from the replicated state.
+ * Duties   A duty of the leader keeps nothing that must survive a failover. At `serving` it derives
+ *          its work from the state, level-triggered: whatever differs from what should be is
+ *          proposed, and proposed again while it does. At `not_serving` it stops at once. So a
+ *          leader that dies in between loses nothing, and the next one needs no word from it.
  * Shapes   everything runs on the one loop thread. A member is not NULL once its constructor was
  *          called; code that tests use with parts missing checks for NULL where the comment says
  *          so.
  * Units    milliseconds unless the name says otherwise.
+ * Errors   A proposal that fails is nobody's trouble but its caller's: duties look again, clients
+ *          are told (api/answer.h). A part that cannot be made does not exist: constructors end the
+ *          program or return NULL where their header says so.
  * Absent   locks, threads, globals.
  */
 #ifndef CKPT_BROKER_BROKER_H
@@ -38,6 +45,7 @@ struct backup;
 struct backup_schedule;
 struct disk_ops; /* raft/io_ops.h */
 
+/* Statuses of fsm/core/status.h are counted by their number below this. */
 enum { BROKER_OUTCOMES_MAX = 64 };
 
 /* Read by metrics.c and status.c; each is written by the part its comment names. */
@@ -69,6 +77,8 @@ struct broker_counters {
 enum { BROKER_LOOP_LAG_WARN_MS = 50 };
 enum { BROKER_SILENT_ELECTIONS = 2 }; /* election timeouts without a word: unreachable */
 
+/* One process. In its constructor a part may rely on loop, clock, random, config, replica, rpc and
+ * metrics (telemetry on nodes as well); the others it looks up when it needs them. */
 struct broker {
     uv_loop_t *loop; /* for I/O glue only; time goes through clock */
     struct clock_ops clock;
@@ -96,11 +106,14 @@ struct broker {
     struct http *http;               /* NULL when the member has no http address */
 };
 
+/* For intervals and ages on this host: never goes back, and means nothing on another one. */
 static inline uint64_t broker_monotonic_ms(const struct broker *broker)
 {
     return broker->clock.monotonic_us(broker->clock.context) / 1000;
 }
 
+/* For people and logs. Nothing is decided by it: what is replicated goes by the state's clock
+ * (replica_state_ms()). */
 static inline uint64_t broker_wall_ms(const struct broker *broker)
 {
     return broker->clock.wall_ms(broker->clock.context);

@@ -14,6 +14,7 @@
 #include "src/broker/explain/translate.h"
 #include "src/tls/identity.h"
 
+/* Which way a request goes (service.h). */
 enum method_kind {
     METHOD_MUTATION,
     METHOD_READ,
@@ -42,6 +43,8 @@ union method_body {
     Ckpt__Log__V1__RemoveNode remove_node;
 };
 
+/* A row of a table. What the kind needs is set, everything else is zero; service_new() checks
+ * it. */
 struct method {
     const char *path;
     unsigned roles; /* ROLE_ */

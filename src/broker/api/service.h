@@ -12,6 +12,8 @@
  *          the answer is dropped, never the command.
  * Errors   answer.h. Bytes that do not decode and unknown fields of mutations: INVALID_ARGUMENT.
  * Absent   Watch (watch.h), AgentService (dispatcher.h).
+ * When     service_new() once broker->rpc and broker->replica are there, before the server listens.
+ *          A row's roles can be asked for at any time: the tables are static.
  */
 #ifndef CKPT_BROKER_SERVICE_H
 #define CKPT_BROKER_SERVICE_H

@@ -12,6 +12,7 @@
 
 /* ---- reads ---- */
 
+/* One allocation, as the state has it. */
 static void get_allocation(struct request *request, struct scratch *scratch)
 {
     const Ckpt__V1__GetAllocationRequest *asked = (const void *)request->message;
@@ -29,6 +30,7 @@ static void get_allocation(struct request *request, struct scratch *scratch)
     answer_reply(request->call, &reply.base);
 }
 
+/* Whether the request's filters take the allocation. */
 static bool allocation_listed(const Ckpt__V1__ListAllocationsRequest *asked,
                               const struct fsm_allocation *allocation)
 {
@@ -43,6 +45,7 @@ static bool allocation_listed(const Ckpt__V1__ListAllocationsRequest *asked,
     return !(asked->unended && ended);
 }
 
+/* By slots: an allocation that comes or goes between two pages moves no other one. */
 static void list_allocations(struct request *request, struct scratch *scratch)
 {
     const Ckpt__V1__ListAllocationsRequest *asked = (const void *)request->message;
@@ -81,6 +84,7 @@ static void list_allocations(struct request *request, struct scratch *scratch)
     answer_reply(request->call, &reply.base);
 }
 
+/* By ids, which only grow: a page goes on where the last one ended. */
 static const struct fsm_checkpoint *next_checkpoint(const struct fsm *fsm,
                                                     const struct fsm_allocation *allocation,
                                                     uint64_t after)
@@ -157,6 +161,7 @@ static void list_checkpoints(struct request *request, struct scratch *scratch)
     answer_reply(request->call, &reply.base);
 }
 
+/* Nodes and the run of each, so that ckpt-run knows whether it is meant. */
 static void fill_node_ids(const struct fsm *fsm, const struct fsm_allocation *allocation,
                           struct scratch *scratch, Ckpt__V1__RestartPoint *reply)
 {
@@ -169,6 +174,8 @@ static void fill_node_ids(const struct fsm *fsm, const struct fsm_allocation *al
     reply->n_node_ids = reply->n_lives = allocation->node_count;
 }
 
+/* What a job needs to start again: its last complete checkpoint before the given one, if there is
+ * one, and where it lies. */
 static void get_restart_point(struct request *request, struct scratch *scratch)
 {
     const Ckpt__V1__GetRestartPointRequest *asked = (const void *)request->message;
@@ -214,6 +221,7 @@ static void send_explanation(void *context, const Ckpt__V1__ExplainReply *reply)
     answer_reply(request->call, &aged.base);
 }
 
+/* A refusal of a stale read says how old the state is from which it is answered. */
 static void explain_answer(struct request *request, struct scratch *scratch)
 {
     const Ckpt__V1__ExplainRequest *asked = (const void *)request->message;

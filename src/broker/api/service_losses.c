@@ -5,6 +5,7 @@
 #include "src/base/check.h"
 #include "src/broker/api/methods.h"
 
+/* One row of the reply: a job, a tenant, or the cluster, which has no name. */
 static void add_account(Ckpt__V1__GetLossesReply *reply, struct scratch *scratch, const char *name,
                         const struct fsm_account *account, uint64_t waited_ms)
 {
@@ -18,6 +19,7 @@ static void add_account(Ckpt__V1__GetLossesReply *reply, struct scratch *scratch
     reply->losses[reply->n_losses++] = item;
 }
 
+/* An account of one job, up to the moment of asking. */
 static enum fsm_status add_allocation(const struct fsm *fsm, uint64_t at_ms, const char *id,
                                       struct scratch *scratch, Ckpt__V1__GetLossesReply *reply)
 {
@@ -48,6 +50,7 @@ static void add_tenants(const struct fsm *fsm, uint64_t at_ms, const char *wante
     }
 }
 
+/* One allocation, one tenant, or the cluster with all tenants. */
 void losses_answer(struct request *request, struct scratch *scratch)
 {
     const Ckpt__V1__GetLossesRequest *asked = (const void *)request->message;
@@ -68,6 +71,7 @@ void losses_answer(struct request *request, struct scratch *scratch)
     answer_reply(request->call, &reply.base);
 }
 
+/* With the bounds of the histogram, so that readers need no table of their own. */
 void calibration_answer(struct request *request, struct scratch *scratch)
 {
     const struct fsm *fsm = replica_fsm(request->broker->replica);

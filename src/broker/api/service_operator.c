@@ -13,6 +13,7 @@
 
 /* ---- mutations whose command is not the request itself ---- */
 
+/* The kind is settled here, at the edge: behind it a target has one that this version can write. */
 static enum fsm_status fill_put_target(const ProtobufCMessage *message,
                                        Ckpt__Log__V1__Command *command, union method_body *body,
                                        struct fsm_outcome *ret_outcome)
@@ -45,6 +46,7 @@ static enum fsm_status fill_remove_target(const ProtobufCMessage *message,
     return FSM_OK;
 }
 
+/* A policy is replaced as a whole. */
 static enum fsm_status fill_set_policy(const ProtobufCMessage *message,
                                        Ckpt__Log__V1__Command *command, union method_body *body,
                                        struct fsm_outcome *ret_outcome)
@@ -99,6 +101,7 @@ static void get_policy(struct request *request, struct scratch *scratch)
     answer_reply(request->call, &reply.base);
 }
 
+/* As in Status, but confirmed. */
 static void list_targets(struct request *request, struct scratch *scratch)
 {
     Ckpt__V1__ListTargetsReply reply = CKPT__V1__LIST_TARGETS_REPLY__INIT;
@@ -109,6 +112,8 @@ static void list_targets(struct request *request, struct scratch *scratch)
     answer_reply(request->call, &reply.base);
 }
 
+/* The state's nodes, with what this member knows of each: whether its agent is connected here, and
+ * how it is. */
 static void list_nodes(struct request *request, struct scratch *scratch)
 {
     const Ckpt__V1__ListNodesRequest *asked = (const void *)request->message;

@@ -10,6 +10,7 @@ enum { PPM = 1000000 };
 
 /* ---- RequestPreemption ---- */
 
+/* A preemption that was asked for again may have gone on since. */
 static Ckpt__V1__VictimState outcome_state(const struct fsm_preemption *preemption, const char *id)
 {
     for (uint32_t i = 0; preemption != NULL && i < preemption->victim_count; i++)
@@ -18,6 +19,7 @@ static Ckpt__V1__VictimState outcome_state(const struct fsm_preemption *preempti
     return CKPT__V1__VICTIM_STATE__VICTIM_STATE_STOPPING;
 }
 
+/* A repeated request gets the first answer, with the states of today. */
 void preemption_reply(struct request *request, const struct fsm_outcome *outcome)
 {
     Ckpt__V1__RequestPreemptionReply reply = CKPT__V1__REQUEST_PREEMPTION_REPLY__INIT;
@@ -47,6 +49,7 @@ void preemption_reply(struct request *request, const struct fsm_outcome *outcome
 
 /* ---- ListPreemptions ---- */
 
+/* As the state has them; how many let go is counted for the caller. */
 static void fill_victims(const struct fsm_preemption *from, struct scratch *scratch,
                          Ckpt__V1__Preemption *to)
 {
@@ -85,6 +88,7 @@ static void fill_released(const struct fsm *fsm, const struct fsm_preemption *fr
     }
 }
 
+/* A request without a reason was made for priority. */
 static Ckpt__V1__Preemption *preemption_message(const struct fsm *fsm,
                                                 const struct fsm_preemption *from,
                                                 struct scratch *scratch)
@@ -107,6 +111,7 @@ static Ckpt__V1__Preemption *preemption_message(const struct fsm *fsm,
     return to;
 }
 
+/* Oldest first; one by its id, or a page of those after an id. */
 void preemptions_answer(struct request *request, struct scratch *scratch)
 {
     const Ckpt__V1__ListPreemptionsRequest *asked = (const void *)request->message;
@@ -144,6 +149,7 @@ void preemptions_answer(struct request *request, struct scratch *scratch)
 
 /* ---- GetPlacementHints ---- */
 
+/* A word for why stopping the job is not possible or not wise; "" when it is. */
 static const char *hint_why(const struct fsm_allocation *allocation, enum fsm_status status)
 {
     switch (status) {
@@ -197,6 +203,7 @@ static uint32_t hint_weight(const Ckpt__V1__Policy *policy, Ckpt__V1__VclusterKi
     }
 }
 
+/* What a scheduler needs to place a job where it can be stopped cheaply. */
 static Ckpt__V1__PlacementHint *hint_message(const struct fsm *fsm,
                                              const struct fsm_allocation *allocation,
                                              struct scratch *scratch)
@@ -219,6 +226,7 @@ static Ckpt__V1__PlacementHint *hint_message(const struct fsm *fsm,
     return hint;
 }
 
+/* Of jobs that run or are about to, by slots: a page may be empty and not the last. */
 void placement_hints_answer(struct request *request, struct scratch *scratch)
 {
     const Ckpt__V1__GetPlacementHintsRequest *asked = (const void *)request->message;

@@ -8,6 +8,7 @@
 
 enum { UNDELETED_PATH_BYTES = 4096 };
 
+/* "" means of all allocations. */
 static bool undeleted_of(const struct fsm_undeleted *undeleted, const char *allocation_id)
 {
     return allocation_id[0] == '\0' || strcmp(undeleted->allocation_id, allocation_id) == 0;
@@ -31,6 +32,7 @@ static Ckpt__V1__Undeleted *translate_undeleted(const struct fsm *fsm,
     return item;
 }
 
+/* Those that were tried at least once and are still there. */
 uint64_t undeleted_count(const struct fsm *fsm, const char *allocation_id)
 {
     const struct fsm_undeleted *at;
@@ -41,6 +43,7 @@ uint64_t undeleted_count(const struct fsm *fsm, const char *allocation_id)
     return count;
 }
 
+/* By places in the state's list; the sums are of all, whatever is asked for. */
 void undeleted_answer(struct request *request, struct scratch *scratch)
 {
     const Ckpt__V1__ListUndeletedRequest *asked = (const void *)request->message;

@@ -22,6 +22,8 @@
 
 enum { STATUS_WARNINGS_MAX = 128, STATUS_VIOLATIONS_MAX = 64 };
 
+/* One answer under construction: everything that is looked at is looked at once, so that its parts
+ * agree. */
 struct status {
     const struct broker *broker;
     struct scratch *scratch;
@@ -44,6 +46,7 @@ static const struct consensus_peer_status *status_peer(const struct consensus_st
 
 /* ---- members ---- */
 
+/* This member knows itself without asking anybody. */
 static void status_self(const struct status *status, Ckpt__V1__MemberStatus *member)
 {
     member->role = translate_text(translate_role(&status->raft));
@@ -63,6 +66,7 @@ static bool status_is_foreign(const struct consensus_status *raft, uint64_t id)
     return false;
 }
 
+/* What is known of another member depends on who leads: a follower hears the leader alone. */
 static void status_other(const struct status *status, Ckpt__V1__MemberStatus *member)
 {
     const struct consensus_status *raft = &status->raft;
@@ -92,6 +96,7 @@ static void status_other(const struct status *status, Ckpt__V1__MemberStatus *me
         member->role = translate_text("follower");
 }
 
+/* One line for each member; voters are counted as it goes, for the quorum. */
 static void status_member(struct status *status, uint64_t id, const char *name, const char *raft,
                           enum consensus_member_role role)
 {
@@ -151,6 +156,8 @@ static void status_members(struct status *status)
 
 /* ---- targets ---- */
 
+/* Also for ListTargets. The queue is the leader's; the last probe is this member's own, if it ever
+ * led. */
 size_t status_targets(const struct broker *broker, struct scratch *scratch,
                       Ckpt__V1__TargetStatus ***ret_targets)
 {
@@ -182,6 +189,7 @@ size_t status_targets(const struct broker *broker, struct scratch *scratch,
 
 /* ---- warnings ---- */
 
+/* Each warning is one line with the next step; more than STATUS_WARNINGS_MAX are left out. */
 static void status_warn(struct status *status, char *text)
 {
     Ckpt__V1__StatusReply *reply = status->reply;
@@ -210,6 +218,7 @@ static void status_warn_founding(struct status *status)
                                status->broker->config->self->name, status->raft.founding));
 }
 
+/* The worst first: no member, no quorum, no tolerance, then each that is not reachable. */
 static void status_warn_members(struct status *status)
 {
     Ckpt__V1__StatusReply *reply = status->reply;
@@ -252,6 +261,7 @@ static void status_warn_members(struct status *status)
     }
 }
 
+/* A learner that was forgotten, and an even number of voters, cost without helping. */
 static void status_warn_learners(struct status *status)
 {
     const Ckpt__V1__StatusReply *reply = status->reply;
@@ -270,6 +280,7 @@ static void status_warn_learners(struct status *status)
                                    reply->voter_count, reply->voter_count - 1));
 }
 
+/* Jobs go on without checkpoints until it is repaired. */
 static void status_warn_storage(struct status *status)
 {
     for (size_t i = 0; i < status->reply->n_targets; i++) {
@@ -289,6 +300,7 @@ static void status_warn_storage(struct status *status)
                                            "written: ckptctl target put"));
 }
 
+/* Space that retention gave up and nobody got back. */
 static void status_warn_undeleted(struct status *status)
 {
     const struct fsm *fsm = replica_fsm(status->broker->replica);
@@ -305,6 +317,7 @@ static void status_warn_undeleted(struct status *status)
                         sum.count, status_age_s(status, sum.oldest->since_ms), sum.oldest->reason));
 }
 
+/* Queues as the model counts them, and a warning for each that it does not count any more. */
 static void status_queues(struct status *status)
 {
     const struct fsm *fsm = replica_fsm(status->broker->replica);
@@ -375,6 +388,7 @@ static void status_warn_incarnations(struct status *status)
     }
 }
 
+/* From TLS_EXPIRY_WARN_S before the end on. */
 static void status_warn_expiry(struct status *status, const char *what, int64_t expiry_s,
                                const char *next)
 {
@@ -407,6 +421,8 @@ static void status_warn_tls(struct status *status)
                                            status->broker->config->self->name));
 }
 
+/* Agents obey the highest reign that they ever heard of (I25), so that a restore to an older epoch
+ * is obeyed by nobody. */
 static void status_warn_fence(struct status *status)
 {
     const struct broker_counters *counters = &status->broker->counters;
@@ -426,6 +442,7 @@ static void status_warn_fence(struct status *status)
                        counters->fence_epoch + 1));
 }
 
+/* Only the leader writes backups, and only it knows that they fail. */
 static void status_warn_backups(struct status *status)
 {
     uint64_t since_ms;
@@ -450,6 +467,7 @@ static void take_telemetry_warning(void *context, char *text)
     status_warn(context, text);
 }
 
+/* A name that is written wrong would be preferred silently by nobody. */
 static void status_warn_preferred(struct status *status)
 {
     const struct config *config = status->broker->config;
@@ -491,6 +509,7 @@ static void status_warn_nodes(struct status *status)
                                            count, first));
 }
 
+/* Off by more than STATE_CLOCK_OFF_MS for several looks. */
 static void status_warn_clock(struct status *status)
 {
     const struct broker *broker = status->broker;
@@ -510,6 +529,7 @@ static void status_warn_clock(struct status *status)
                        clock.offset_ms < 0 ? "behind" : "ahead of"));
 }
 
+/* The machine under this member: disk, clock, certificates, processor. */
 static void status_warn_self(struct status *status)
 {
     uint64_t lag_ms;
@@ -558,6 +578,7 @@ static void status_warn_self(struct status *status)
 
 /* ---- Status ---- */
 
+/* This member's view of Raft; it need not be the leader's. */
 static void status_fill_raft(struct status *status)
 {
     const struct broker *broker = status->broker;
@@ -608,6 +629,7 @@ static void status_fill_state(struct status *status)
         reply->oldest_paused_age_ms = age_ms(status->state_ms, summary->oldest_paused_since_ms);
 }
 
+/* Any member answers, also without a leader: this is what is asked when nothing works. */
 void status_answer(struct request *request, struct scratch *scratch)
 {
     const struct broker *broker = request->broker;
@@ -655,6 +677,7 @@ struct violations {
     struct scratch *scratch;
 };
 
+/* The first ones are enough to find the cause. */
 static void take_violation(void *context, const char *text)
 {
     struct violations *violations = context;
@@ -664,6 +687,8 @@ static void take_violation(void *context, const char *text)
         reply->violations[reply->n_violations++] = scratch_printf(violations->scratch, "%s", text);
 }
 
+/* Looks at the whole state in one go, which may hold the loop for long: the lag that follows is
+ * excused. */
 void status_debug_check(struct request *request, struct scratch *scratch)
 {
     struct broker *broker = request->broker;

@@ -38,6 +38,7 @@ struct config_member {
     char *http; /* host:port of the HTTP listener; "": none */
 };
 
+/* How probes of storage targets decide: storage_watch.h. */
 struct config_storage_watch {
     uint64_t interval_ms;   /* between two probes of one target */
     uint64_t timeout_ms;    /* a probe that takes longer has failed */
@@ -45,6 +46,7 @@ struct config_storage_watch {
     uint64_t successes_up;  /* so many successes in a row: available again */
 };
 
+/* Scheduled backups: backup_schedule.h. */
 struct config_backups {
     char *directory; /* "": none are written */
     uint64_t interval_ms;
@@ -52,6 +54,7 @@ struct config_backups {
     uint64_t keep_bytes; /* and no more than this together; 0: no limit */
 };
 
+/* Every value that was read, checked and completed with defaults. Strings are never NULL. */
 struct config {
     struct settings settings;
     const char *path; /* of the file */
@@ -91,11 +94,16 @@ struct config_flags {
  * cluster that has them goes on). */
 int config_check_bootstrap(const struct config *config, struct err *err);
 
+/* Reads the file, applies the flags and checks the whole. *ret_config is the caller's. `self` is
+ * NULL when no --name was given and the host's name is no member: enough for checking and printing,
+ * not for running. */
 int config_load(const char *path, const struct config_flags *flags, struct config **ret_config,
                 struct err *err);
 /* The same from memory; path is used in messages only. */
 int config_parse(const char *path, const char *text, size_t length,
                  const struct config_flags *flags, struct config **ret_config, struct err *err);
+/* NULL allowed. Nothing that points into it may be used afterwards: names of members, addresses,
+ * prefixes. */
 void config_free(struct config *config);
 /* One line per value: key, value, source (default, file, flag). */
 void config_print(const struct config *config, FILE *stream);

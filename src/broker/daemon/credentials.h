@@ -22,9 +22,16 @@ struct network_ops;
 int credentials_check(const struct config *config, struct err *err);
 /* *ret_credentials is NULL when the configuration has no tls. */
 int credentials_new(struct broker *broker, struct credentials **ret_credentials, struct err *err);
+/* Before the replica is opened: from then on Raft's connections are TLS, and only members of this
+ * cluster get one. */
 void credentials_wrap(struct credentials *credentials, struct network_ops *network);
+/* Before the API's server is made: its certificate, and who may call what. */
 void credentials_configure(struct credentials *credentials, struct rpc_server_config *config);
+/* When broker->metrics is there: the files are looked at now and then from here on, and their ends
+ * are told. */
 void credentials_watch(struct credentials *credentials);
+/* SIGHUP: the files are read now. New connections use what was read; a file with a mistake changes
+ * nothing. */
 void credentials_reload(struct credentials *credentials);
 /* The network and the server are closed. */
 void credentials_free(struct credentials *credentials);

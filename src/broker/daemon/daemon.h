@@ -10,6 +10,8 @@
  *          starting again cannot help, and a supervisor must not try. One that was removed from the
  *          cluster, or that begins anew where the others hold its cluster's data, ends with
  *          DAEMON_EXIT_REMOVED, likewise.
+ * When     daemon_run() once in a process: it installs signal handlers and owns the loop. The
+ *          configuration must live as long as it runs.
  */
 #ifndef CKPT_BROKER_DAEMON_H
 #define CKPT_BROKER_DAEMON_H
@@ -27,6 +29,8 @@ enum {
     DAEMON_STOP_MAX_MS = 9000
 };
 
+/* What this start may find in the data folder; what does not fit is an error with the right option
+ * in it. */
 enum daemon_start {
     DAEMON_START,     /* a folder that was used before */
     DAEMON_BOOTSTRAP, /* first start of a member of a new cluster */

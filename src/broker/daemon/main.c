@@ -21,6 +21,7 @@
 
 enum { EXIT_USAGE = 2 };
 
+/* As given; what does not go together is found after parsing. */
 struct options {
     const char *config;
     struct config_flags flags;
@@ -213,6 +214,8 @@ static int run_offline(const struct config *config, const struct options *option
     return EXIT_FAILURE;
 }
 
+/* A restore and the start that follows it are one command, so that no member starts with a folder
+ * that is half made. */
 static int run_daemon(const struct config *config, const struct options *options)
 {
     enum daemon_start start = options->join ? DAEMON_JOIN : DAEMON_START;

@@ -16,6 +16,7 @@ static void set_value(struct metrics *metrics, enum metric metric, double value)
 
 /* ---- expected against actual ---- */
 
+/* The slowest shard decides when a checkpoint is complete. */
 static uint64_t written_ms(const struct fsm_checkpoint *checkpoint)
 {
     uint64_t ms = 0;
@@ -43,6 +44,8 @@ static void checkpoint_estimates(struct metrics *metrics, const struct fsm_check
                            (double)checkpoint->terms->write_ms / (double)ms);
 }
 
+/* Sums of expected and actual: their quotient tells whether success is judged rightly, over
+ * many. */
 static void checkpoint_success(struct metrics *metrics, const struct fsm_checkpoint *checkpoint,
                                bool completed)
 {
@@ -69,6 +72,7 @@ void metrics_model_ended(struct metrics *metrics, const struct fsm_checkpoint *c
 
 /* ---- at each exposition ---- */
 
+/* As the model counts them in this moment. */
 static void read_queues(struct metrics *metrics, const struct broker *broker)
 {
     const struct fsm *fsm = replica_fsm(broker->replica);
@@ -94,6 +98,7 @@ static void read_queues(struct metrics *metrics, const struct broker *broker)
     set_value(metrics, METRIC_PRESSURE, evaluator_pressure(queued, running));
 }
 
+/* 0 on followers, which learn nothing; what is in the state has a time on every member. */
 static void read_learned(struct metrics *metrics, const struct broker *broker)
 {
     static const char *const ages[FSM_AGE_BINS] = {"1h", "4h", "1d", "4d", "16d", "64d", "more"};
@@ -123,6 +128,7 @@ static void read_learned(struct metrics *metrics, const struct broker *broker)
     }
 }
 
+/* As the leader's last look left it; 0 elsewhere. */
 static void read_bandwidth_queue(struct metrics *metrics, const struct broker *broker)
 {
     const struct fsm *fsm = replica_fsm(broker->replica);

@@ -1,6 +1,9 @@
 /* What ckptd does about itself as a process: limits, the lag of its loop, a dump of its state.
  *
  * Errors   none of these fails the program, but process_owns().
+ * When     process_prepare() and process_owns() before anything is opened; the lag from the moment
+ *          at which the loop runs until it is closed.
+ * Units    milliseconds, and nanoseconds where a clock is read.
  */
 #ifndef CKPT_BROKER_PROCESS_H
 #define CKPT_BROKER_PROCESS_H

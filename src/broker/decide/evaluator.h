@@ -15,6 +15,9 @@
  *          then in batches of decisions.
  * Units    GPU-seconds and seconds as double inside, saturated integers in commands.
  * Errors   a batch that cannot be proposed is dropped: the next cycle decides again from the state.
+ * When     The questions below may be asked at any time, on any member: where nothing was
+ *          evaluated, or nobody leads here, they say so. Answers that borrow are valid until the
+ *          next turn of the loop.
  * Absent   evaluations by followers.
  * Source   S1-050..S1-056, S1-063, S1-068, A-002, T-006.
  */
@@ -34,6 +37,8 @@ struct eval_fleet_rates; /* learner.h */
 
 enum { EVALUATOR_CHUNK_ROWS = 16384 }; /* at most, in a turn of the loop */
 
+/* On every member, after broker->replica, broker->metrics and broker->nodes; it rests until this
+ * member leads. Freed after the replica was closed, when no batch is on its way. */
 struct evaluator *evaluator_new(struct broker *broker);
 void evaluator_free(struct evaluator *evaluator);
 

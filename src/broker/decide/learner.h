@@ -17,6 +17,10 @@
  * Absent   what a job teaches about itself: fsm/books/learn.c. A failure that many nodes share (a
  *          switch) counts once for each.
  * Source   src/eval/learn.h; src/eval/README.md, "What is learned".
+ * Units    seconds as double inside; the state has integers (events in millionths, exposure in
+ *          milliseconds).
+ * Errors   a proposal that the state refuses is logged (learned_refused), and the next one carries
+ *          the same and more.
  */
 #ifndef CKPT_BROKER_LEARNER_H
 #define CKPT_BROKER_LEARNER_H
@@ -29,11 +33,14 @@ struct learner;
 struct learner *learner_new(struct broker *broker);
 void learner_free(struct learner *learner); /* NULL allowed */
 
-/* A leadership begins: goes on from the state. */
+/* A leadership begins: goes on from the numbers in the state, and counts anew what happened since
+ * they were written. */
 void learner_load(struct learner *learner);
 /* Up to the state's clock. running: jobs that run now, by fsm_group(). May propose. */
 void learner_advance(struct learner *learner, const uint32_t running[FSM_GROUPS]);
 
+/* What it all comes to, for the rows of the next cycle. Before learner_load() it is the prior of
+ * the policy. */
 void learner_rates(const struct learner *learner, struct eval_fleet_rates *ret_rates);
 
 #endif

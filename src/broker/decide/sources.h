@@ -5,6 +5,8 @@
  * Shapes   a fixed list of sources, appended to only: its order is in the log.
  * Units    milliseconds, saturated at 49 days.
  * Errors   SOURCE_NOTHING: the source said nothing yet, and the input is a prior.
+ * When     Ages of what only this member heard (agents, sensors) are of the moment of the call, so
+ *          that they are noted when the decision is made and cannot be asked for afterwards.
  */
 #ifndef CKPT_BROKER_SOURCES_H
 #define CKPT_BROKER_SOURCES_H
@@ -26,6 +28,7 @@ struct nodes;
     X(SENSORS, "telemetry of its nodes")   /* the oldest fresh one */                              \
     X(OUTCOMES, "how its attempts ended")  /* since the last one */
 
+/* Room for the longest subject: an id of 128 bytes and a word. */
 enum { SOURCE_SUBJECT_BYTES = 160 };
 
 enum source {
@@ -36,6 +39,7 @@ enum source {
 };
 #define SOURCE_NOTHING UINT32_MAX
 
+/* Names as people read them in an explanation; static texts. */
 const char *source_name(enum source source);
 /* Of one of the model's numbers, by its name; STATE for one that is not listed. */
 enum source source_of(const char *number);

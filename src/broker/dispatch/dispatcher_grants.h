@@ -6,6 +6,8 @@
  *          those that bypass.
  * Units    bytes per second, milliseconds.
  * Source   S1-045, D-001, D-002; strict order, no skipping, deadline candidates are not held back.
+ * Errors   none: what does not fit is not granted. A candidate without a rate is a bug of the
+ *          caller (CHECK).
  */
 #ifndef CKPT_BROKER_DISPATCHER_GRANTS_H
 #define CKPT_BROKER_DISPATCHER_GRANTS_H

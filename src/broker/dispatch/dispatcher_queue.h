@@ -7,6 +7,8 @@
  * Units    bytes, bytes per second; positions and waves from 1.
  * Source   waves as in src/eval/pace.h: a wave is full when three quarters of the budget are taken
  *          by those in front.
+ * When     queue_note() after each look of the leader, queue_clear() when leadership ends or nobody
+ *          waits. What it says is as old as the last look.
  */
 #ifndef CKPT_BROKER_DISPATCHER_QUEUE_H
 #define CKPT_BROKER_DISPATCHER_QUEUE_H

@@ -1,4 +1,6 @@
-/* One evaluation as a message. See explain.h. */
+/* One evaluation as a message. See explain.h. struct reply_space has room for all that a reply can
+ * hold, so that nothing is counted before it is written; the reply is handed out while it
+ * exists. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +42,7 @@ struct reply_space {
 
 /* ---- inputs and terms ---- */
 
+/* Each input has its bits, so that a reader can compute with the very number. */
 static void add_input(struct reply_space *space, const struct explained *explained,
                       const char *name, const char *value, uint64_t bits, bool of_policy)
 {
@@ -82,6 +85,8 @@ static void write_sources(struct reply_space *space, const struct explained *exp
     }
 }
 
+/* Columns of the row, its flags, numbers of the policy: in the order of src/eval/inputs.h, in which
+ * they are logged. */
 static void write_inputs(struct reply_space *space, const struct explained *explained)
 {
     uint64_t row[EVAL_COLUMN_COUNT], policy[EVAL_POLICY_COUNT];
@@ -109,6 +114,7 @@ static void write_inputs(struct reply_space *space, const struct explained *expl
     space->reply.inputs = space->input_pointers;
 }
 
+/* The terms taken apart: raw amount times weight, as src/eval/breakdown.c has them. */
 static void write_parts(struct reply_space *space, const struct explained *explained)
 {
     struct eval_part parts[EVAL_PARTS_MAX];
@@ -132,6 +138,7 @@ static void write_parts(struct reply_space *space, const struct explained *expla
     space->reply.parts = space->part_pointers;
 }
 
+/* Guards in lines, and what would flip the verdict, as a sentence and as numbers. */
 static void write_words(struct reply_space *space, const struct explained *explained)
 {
     Ckpt__V1__ExplainChange *message = &space->change_message;
@@ -172,6 +179,7 @@ static void write_place(Ckpt__V1__ExplainGrant *grant, const struct broker *brok
     grant->expected_start_ms = place.expected_start_ms;
 }
 
+/* Where the bandwidth stands: of now, also when the past is explained. */
 static void write_grant(struct reply_space *space, const struct explained *explained)
 {
     const struct fsm *fsm = replica_fsm(explained->broker->replica);
@@ -203,6 +211,8 @@ static void write_grant(struct reply_space *space, const struct explained *expla
 
 /* ---- all ---- */
 
+/* A decision of the log is told with the terms that were logged, an evaluation with those of its
+ * row. */
 static void write_terms(struct reply_space *space, const struct explained *explained)
 {
     union {
@@ -221,6 +231,7 @@ static void write_terms(struct reply_space *space, const struct explained *expla
     space->reply.checkpoint = eval_verdict_fires(explained->verdict);
 }
 
+/* Borrowed texts are the state's: use() packs the reply before it returns. */
 void explain_reply(const struct explained *explained, uint64_t oldest_ms, explain_use *use,
                    void *context)
 {

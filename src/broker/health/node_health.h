@@ -43,6 +43,7 @@ struct node_health_config {
 };
 void node_health_config_default(struct node_health_config *ret_config);
 
+/* Made and freed by nodes.c, on every member, before any source is asked. */
 struct node_health *node_health_new(struct broker *broker);
 void node_health_free(struct node_health *health);
 /* broker->config's unless it was called. */
@@ -53,8 +54,12 @@ void node_health_set_source(struct node_health *health, unsigned source, uint64_
 /* Leadership begins: agents are heard anew. */
 void node_health_begin(struct node_health *health);
 
+/* An agent's heartbeat, from nodes.c: errors of memory and temperature, as far as the agent
+ * measures them. */
 void node_health_heartbeat(struct node_health *health, uint32_t node_slot,
                            const Ckpt__V1__AgentHeartbeat *heartbeat);
+/* One sample of a source about a node. Samples of a document may come in several turns of the
+ * loop. */
 void node_health_sample(struct node_health *health, uint32_t node_slot, unsigned source,
                         const struct telemetry_sample *sample);
 /* After all samples of one document, with one time for all its nodes. */

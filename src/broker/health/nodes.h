@@ -58,6 +58,8 @@ uint32_t nodes_gpus(const struct nodes *nodes, uint32_t node_slot);
 /* >= 1. */
 double nodes_hazard_factor(const struct nodes *nodes, uint32_t node_slot);
 
+/* What is compared for one node: its age, and the policy's limits with what is added for the sake
+ * of its jobs. */
 struct node_age {
     bool heard; /* by this leader; else the age runs since this leader knows the node */
     uint64_t age_ms;

@@ -22,6 +22,8 @@
 struct broker;
 struct storage_watch;
 
+/* On every member, after broker->replica; it rests until this member leads, and needs broker->loop
+ * for its workers. Freed after the replica was closed. */
 struct storage_watch *storage_watch_new(struct broker *broker);
 void storage_watch_free(struct storage_watch *watch);
 

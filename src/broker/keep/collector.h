@@ -11,6 +11,7 @@
  *          deadline is passed over for the rest of the look, and until a worker that cannot be
  *          killed is gone; ids of unavailable targets wait.
  * Source   D-004, I28, I29.
+ * Units    milliseconds of the monotonic clock.
  */
 #ifndef CKPT_BROKER_COLLECTOR_H
 #define CKPT_BROKER_COLLECTOR_H
@@ -28,6 +29,8 @@ enum {
     COLLECTOR_BATCH_MAX = FSM_COLLECTABLE_MAX
 };
 
+/* On every member, after broker->replica; it rests until this member leads, and needs broker->loop
+ * for its workers. Freed after the replica was closed; a worker may outlive it. */
 struct collector *collector_new(struct broker *broker);
 void collector_free(struct collector *collector);
 

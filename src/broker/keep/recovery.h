@@ -10,6 +10,8 @@
  *          give ids that never meet.
  * Errors   ERR_REFUSED another folder is ahead, ends with the same entry and another hash, or
  *          belongs to another incarnation; the hash is another one.
+ * When     Only while the member whose folder it is does not run: the folder is locked. The other
+ *          folders are read and never written.
  */
 #ifndef CKPT_BROKER_RECOVERY_H
 #define CKPT_BROKER_RECOVERY_H
@@ -24,6 +26,7 @@ struct consensus_member;
 struct consensus_config;
 struct disk_ops;
 
+/* As they were given on the command line. */
 struct recovery_options {
     bool recover;                             /* else: look only */
     const char *others[RECOVERY_FOLDERS_MAX]; /* folders of other members, or copies of them */
@@ -32,6 +35,8 @@ struct recovery_options {
     bool accept_loss;    /* although another is ahead or differs, or this one was being filled */
 };
 
+/* Looks, and recovers when it is asked to; `in` is where a person types, `out` what is told. 0:
+ * done. -1: err, and no folder was changed. */
 int recovery_run(const struct config *config, const struct recovery_options *options, FILE *in,
                  FILE *out, struct err *err);
 

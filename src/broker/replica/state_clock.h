@@ -24,6 +24,8 @@
  *          agree.
  * Absent   setting clocks right: chrony's work. Where only two clocks are heard nobody knows which
  *          of them is right: who follows is said to be off.
+ * When     state_clock_look() at least every STATE_CLOCK_LOOK_US, and once before a new leader's
+ *          first stamp; state_clock_now() whenever the time is needed: it moves the anchor.
  */
 #ifndef CKPT_BROKER_STATE_CLOCK_H
 #define CKPT_BROKER_STATE_CLOCK_H
@@ -56,6 +58,7 @@ struct state_clock_wall {
     uint64_t heard_us;
 };
 
+/* The times that are right: one, or what lies between the two middle clocks. */
 struct state_clock_range {
     state_clock_lead from_ms, to_ms;
 };
@@ -89,7 +92,8 @@ struct state_clock_voters {
     bool leads; /* this member */
 };
 
-/* Never below state_ms, the time of the replicated state. */
+/* The time of the state at this moment, in milliseconds since the epoch. Never below state_ms, the
+ * time of the replicated state. */
 uint64_t state_clock_now(struct state_clock *clock, uint64_t monotonic_us, uint64_t wall_ms,
                          uint64_t state_ms);
 /* Compares the clocks that were heard lately. True: this member's is off now and was not, or the
