@@ -222,6 +222,9 @@ fuzz: deps                                      ## libFuzzer on one target: make
 	clang -fsanitize=fuzzer,address -o $(BUILD)/libfuzzer/$(F) $(BUILD)/libfuzzer/tests/fuzz/fuzz_$(F).o $(foreach l,$(USE_$(call fuzz_layer,fuzz_$(F))),$(BUILD)/libfuzzer/lib/lib$(l).a) $(PKG_LIBS) -lm
 	mkdir -p $(BUILD)/corpus/$(F) && $(BUILD)/libfuzzer/$(F) -max_total_time=$(or $(SECONDS_MAX),60) $(BUILD)/corpus/$(F)
 
+.PHONY: sizes
+sizes:                                          ## lines, assertions per function, comments by folder
+	@python3 tests/lint/sizes.py
 lint:                                           ## layering, purity, banned calls, lengths, format
 	tests/lint/lint.sh $(BUILD)
 # those that take longest come first, so that none of them is left over at the end

@@ -71,6 +71,7 @@ void fsm_calibrate_rate(struct fsm *fsm, struct allocation *allocation)
 {
     bool computes = allocation->assigned && allocation->starting_count == 0;
 
+    CHECK(allocation->view.id != NULL);
     CHECK(fsm->hazard_sum_e12 >= allocation->hazard_rate_e12);
     fsm->hazard_sum_e12 -= allocation->hazard_rate_e12;
     allocation->hazard_rate_e12 = computes ? fsm_min(allocation->hazard_e12, HAZARD_MAX_E12) : 0;
@@ -80,6 +81,8 @@ void fsm_calibrate_rate(struct fsm *fsm, struct allocation *allocation)
 void fsm_calibrate_decided(struct fsm *fsm, struct allocation *allocation,
                            const Ckpt__V1__DecisionTerms *terms)
 {
+    CHECK(allocation->view.id != NULL);
+    CHECK(terms != NULL);
     fsm_calibrate_settle(fsm);
     allocation->hazard_e12 = terms->hazard_per_s_e12;
     fsm_calibrate_rate(fsm, allocation);
@@ -93,6 +96,7 @@ void fsm_calibrate_ended(struct fsm *fsm, const struct checkpoint *checkpoint, b
     uint64_t ppm = fsm_min(checkpoint->view.success_ppm, FSM_PPM);
     size_t bin = fsm_min(ppm * FSM_SUCCESS_BINS / FSM_PPM, FSM_SUCCESS_BINS - 1);
 
+    CHECK(checkpoint->view.id != 0);
     if (checkpoint->view.terms == NULL)
         return;
     calibration->ended[bin]++;
@@ -109,6 +113,8 @@ void fsm_calibrate_complete(struct fsm *fsm, struct allocation *allocation,
     uint64_t size_bytes = 0;
     uint64_t write_ms = 0;
 
+    CHECK(allocation->view.id != NULL);
+    CHECK(checkpoint->view.id != 0);
     allocation->stake_gpu_ms = 0; /* of the checkpoint before */
     allocation->stake_until_ms = 0;
     if (terms == NULL)
@@ -142,6 +148,8 @@ void fsm_calibrate_lost(struct fsm *fsm, struct allocation *allocation, enum fsm
 {
     struct fsm_calibration *calibration = &fsm->calibration;
 
+    CHECK((unsigned)cause < FSM_LOSS_COUNT);
+    CHECK(allocation->view.id != NULL);
     if (allocation->hazard_e12 > 0) {
         calibration->node_losses += reason == REASON(NODE_DOWN);
         /* what the hazard of kills is learned from: a victim that timed out as well */
@@ -164,6 +172,8 @@ void fsm_calibrate_lost(struct fsm *fsm, struct allocation *allocation, enum fsm
 void fsm_get_calibration(const struct fsm *fsm, uint64_t at_ms,
                          struct fsm_calibration *ret_calibration)
 {
+    CHECK(fsm != NULL);
+    CHECK(ret_calibration != NULL);
     at_ms = fsm_max(at_ms, fsm->now_ms);
     *ret_calibration = fsm->calibration;
     calibration_settle(ret_calibration, fsm->hazard_sum_e12,
@@ -188,6 +198,8 @@ void fsm_get_calibration(const struct fsm *fsm, uint64_t at_ms,
 void fsm_calibration_to_message(struct fsm_calibration *calibration,
                                 Ckpt__V1__Calibration *ret_message)
 {
+    CHECK(ret_message != NULL);
+    CHECK(calibration != NULL);
     ckpt__v1__calibration__init(ret_message);
 #define X(field, from)                                                                             \
     ret_message->field = calibration->from;                                                        \
@@ -202,6 +214,7 @@ void fsm_calibration_to_message(struct fsm_calibration *calibration,
 bool fsm_calibration_from_message(const Ckpt__V1__Calibration *message,
                                   struct fsm_calibration *ret_calibration)
 {
+    CHECK(message != NULL);
 #define X(field, to)                                                                               \
     if (message->n_##field != ARRAY_COUNT(ret_calibration->to))                                    \
         return false;                                                                              \

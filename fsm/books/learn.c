@@ -73,6 +73,7 @@ void fsm_learn_outcome(struct fsm_allocation *view, bool completed)
 {
     struct fsm_learned *learned = &view->learned;
 
+    CHECK(view->id != NULL);
     learned->done_e6 = (uint32_t)((uint64_t)learned->done_e6 * KEPT_PERCENT / 100);
     learned->failed_e6 = (uint32_t)((uint64_t)learned->failed_e6 * KEPT_PERCENT / 100);
     if (completed)
@@ -88,6 +89,8 @@ void fsm_learn_complete(struct fsm_allocation *view, const struct checkpoint *ch
     struct fsm_learned *learned = &view->learned;
     uint64_t write_us = 0, stall_us = 0;
 
+    CHECK(view->id != NULL);
+    CHECK(checkpoint->view.id != 0);
     for (uint32_t i = 0; i < checkpoint->view.shard_count; i++) {
         const struct fsm_shard *shard = &checkpoint->shards[i];
 
@@ -117,6 +120,7 @@ static uint64_t learn_scaled(uint64_t bytes, uint32_t count, uint32_t old_count)
  * not. */
 void fsm_learn_nodes_changed(struct fsm_allocation *view, uint32_t old_count)
 {
+    CHECK(view->id != NULL);
     view->size_estimate_bytes =
         learn_scaled(view->size_estimate_bytes, view->node_count, old_count);
     view->learned.size_deviation_bytes =
@@ -145,6 +149,8 @@ bool fsm_queue_busy(const struct fsm *fsm, size_t i)
 
 bool fsm_vcluster_busy(const struct fsm *fsm, const char *vcluster)
 {
+    CHECK(fsm != NULL);
+    CHECK(vcluster != NULL);
     for (size_t i = 0; i < fsm->queue_count; i++) {
         if (fsm->queues[i].vcluster == vcluster) /* equal names are one pointer */
             return fsm_queue_busy(fsm, i);
@@ -172,6 +178,7 @@ uint32_t fsm_age_bin(uint64_t age_ms)
 
 void fsm_learn_node_failed(struct fsm *fsm, struct node *node)
 {
+    CHECK(node->view.id != NULL);
     fsm->losses.node_failures[fsm_age_bin(fsm_since(fsm, node->view.steady_since_ms))]++;
     node->view.steady_since_ms = fsm->now_ms;
     node->view.failure_count += node->view.failure_count < UINT32_MAX;
@@ -179,11 +186,14 @@ void fsm_learn_node_failed(struct fsm *fsm, struct node *node)
 
 void fsm_get_losses(const struct fsm *fsm, struct fsm_losses *ret_losses)
 {
+    CHECK(fsm != NULL);
+    CHECK(ret_losses != NULL);
     *ret_losses = fsm->losses;
 }
 
 const Ckpt__Log__V1__SetLearned *fsm_learned(const struct fsm *fsm)
 {
+    CHECK(fsm != NULL);
     return fsm->learned;
 }
 
@@ -197,6 +207,7 @@ static bool learned_rates_valid(size_t count, Ckpt__Log__V1__LearnedRate *const 
 
 bool fsm_learned_valid(const Ckpt__Log__V1__SetLearned *learned)
 {
+    CHECK(learned != NULL);
     for (size_t i = 0; i < learned->n_hazard; i++)
         if (learned->hazard[i] > INT64_MAX)
             return false;
@@ -212,6 +223,7 @@ bool fsm_learned_valid(const Ckpt__Log__V1__SetLearned *learned)
 /* What it says is inside must have happened: the next leader takes the difference. */
 bool fsm_learned_counts_agree(const struct fsm *fsm, const Ckpt__Log__V1__SetLearned *learned)
 {
+    CHECK(learned != NULL);
     for (size_t i = 0; i < FSM_AGE_BINS; i++)
         if (learned->node_failures[i] > fsm->losses.node_failures[i])
             return false;
@@ -227,6 +239,8 @@ enum fsm_status fsm_apply_set_learned(struct fsm *fsm, const fsm_command *comman
 {
     const Ckpt__Log__V1__SetLearned *learned = command->set_learned;
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_SET_LEARNED);
+    CHECK(outcome != NULL);
     if (fsm->learned != NULL && learned->term < fsm->learned->term) {
         outcome->current = learned->term;
         outcome->limit = fsm->learned->term;

@@ -48,6 +48,7 @@ static uint64_t account_sum(const struct fsm_account *account)
 
 bool fsm_account_balanced(const struct fsm_account *account)
 {
+    CHECK(account != NULL);
     return account_sum(account) == account->held_gpu_ms;
 }
 
@@ -80,6 +81,7 @@ struct tenant *fsm_tenant_create(struct fsm *fsm, const char *id)
 {
     struct tenant *tenant = check_calloc(1, sizeof(*tenant));
 
+    CHECK(id != NULL);
     CHECK(fsm->tenant_count < FSM_TENANTS_MAX);
     tenant->id = fsm_intern(fsm, id);
     tenant->at_ms = fsm->now_ms;
@@ -93,6 +95,7 @@ static uint16_t tenant_of(struct fsm *fsm, const struct allocation *allocation)
     const char *id = allocation->view.tenant;
     uint32_t i = 0;
 
+    CHECK(allocation->view.id != NULL);
     while (i < fsm->tenant_count && fsm->tenants[i]->id != id)
         i++;
     if (i == fsm->tenant_count && i < FSM_TENANTS_MAX)
@@ -111,6 +114,7 @@ static void tenant_settle(struct tenant *tenant, uint64_t now_ms)
     struct fsm_account *account = &tenant->account;
     uint64_t passed_ms = now_ms > tenant->at_ms ? now_ms - tenant->at_ms : 0;
 
+    CHECK(tenant->id != NULL);
     account_grow(account, &account->pending_gpu_ms,
                  fsm_multiply(tenant->computing_gpus, passed_ms));
     account_grow(account, &account->lost_gpu_ms[FSM_LOSS_RESTART],
@@ -131,12 +135,14 @@ static void allocation_settle(const struct allocation *allocation, uint64_t now_
     uint64_t passed_ms =
         now_ms > allocation->account_at_ms ? now_ms - allocation->account_at_ms : 0;
 
+    CHECK(allocation->view.id != NULL);
     account_grow(account, part_growing(account, allocation->account_restarting),
                  fsm_multiply(allocation->account_gpus, passed_ms));
 }
 
 static void ledger_settle(struct fsm *fsm, struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     tenant_settle(ledger_tenant(fsm, allocation), fsm->now_ms);
     allocation_settle(allocation, fsm->now_ms, &allocation->account);
     allocation->account_at_ms = fsm->now_ms;
@@ -148,6 +154,8 @@ static void ledger_lose(struct fsm *fsm, struct allocation *allocation, enum fsm
     struct fsm_account *account = &allocation->account;
     struct fsm_account *tenant = &ledger_tenant(fsm, allocation)->account;
 
+    CHECK((unsigned)cause < FSM_LOSS_COUNT);
+    CHECK(allocation->view.id != NULL);
     gpu_ms = fsm_min(gpu_ms, account->pending_gpu_ms);
     fsm->state_hash = fsm_hash_mix(fsm->state_hash ^ cause, gpu_ms);
     account_move(&account->pending_gpu_ms, &account->lost_gpu_ms[cause], gpu_ms);
@@ -159,6 +167,7 @@ static void ledger_keep(struct fsm *fsm, struct allocation *allocation, uint64_t
     struct fsm_account *account = &allocation->account;
     struct fsm_account *tenant = &ledger_tenant(fsm, allocation)->account;
 
+    CHECK(allocation->view.id != NULL);
     gpu_ms = fsm_min(gpu_ms, account->pending_gpu_ms);
     fsm->state_hash = fsm_hash_mix(fsm->state_hash ^ FSM_LOSS_COUNT, gpu_ms);
     account_move(&account->pending_gpu_ms, &account->useful_gpu_ms, gpu_ms);
@@ -173,6 +182,7 @@ static void ledger_take_back(struct fsm *fsm, struct allocation *allocation, uin
     struct fsm_account *tenant = &ledger_tenant(fsm, allocation)->account;
     uint64_t gpu_ms;
 
+    CHECK(allocation->view.id != NULL);
     if (account->useful_gpu_ms <= useful_gpu_ms)
         return;
     gpu_ms = account->useful_gpu_ms - useful_gpu_ms;
@@ -188,6 +198,7 @@ static void ledger_rate(struct fsm *fsm, struct allocation *allocation)
     uint64_t *old =
         allocation->account_restarting ? &tenant->restarting_gpus : &tenant->computing_gpus;
 
+    CHECK(allocation->view.id != NULL);
     CHECK(*old >= allocation->account_gpus);
     *old -= allocation->account_gpus;
     allocation->account_gpus = allocation->assigned ? allocation->view.gpu_count : 0;
@@ -201,9 +212,11 @@ static void ledger_rate(struct fsm *fsm, struct allocation *allocation)
 
 void fsm_ledger_update(struct fsm *fsm, struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     ledger_settle(fsm, allocation);
     fsm_calibrate_settle(fsm);
     ledger_rate(fsm, allocation);
+    fsm_moved(fsm, FSM_RECORD_TENANT, allocation->tenant_slot);
 }
 
 /* One that began before it was registered has computed since. */
@@ -213,6 +226,7 @@ void fsm_ledger_open(struct fsm *fsm, struct allocation *allocation)
     uint64_t before_gpu_ms =
         fsm_multiply(fsm_since(fsm, allocation->view.started_at_ms), allocation->view.gpu_count);
 
+    CHECK(allocation->view.id != NULL);
     allocation->tenant_slot = tenant_of(fsm, allocation);
     tenant = ledger_tenant(fsm, allocation);
     allocation->account_at_ms = fsm->now_ms;
@@ -223,6 +237,7 @@ void fsm_ledger_open(struct fsm *fsm, struct allocation *allocation)
 
 bool fsm_ledger_adopt(struct fsm *fsm, struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     if (!fsm_account_balanced(&allocation->account) || allocation->account_at_ms > fsm->now_ms)
         return false;
     allocation->tenant_slot = tenant_of(fsm, allocation);
@@ -234,6 +249,7 @@ bool fsm_ledger_adopt(struct fsm *fsm, struct allocation *allocation)
 
 static enum fsm_loss loss_of(const struct allocation *allocation, Ckpt__V1__Reason reason)
 {
+    CHECK(allocation->view.id != NULL);
     switch (reason) {
     case REASON(PREEMPTED):
     case REASON(PREEMPTED_WITHOUT_CHECKPOINT):
@@ -253,6 +269,8 @@ static enum fsm_loss loss_of(const struct allocation *allocation, Ckpt__V1__Reas
 void fsm_ledger_end(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__AllocationState state,
                     Ckpt__V1__Reason reason)
 {
+    CHECK((unsigned)state < FSM_STATES_ALLOCATION);
+    CHECK(allocation->view.id != NULL);
     ledger_settle(fsm, allocation);
     if (state == ENDS(COMPLETED))
         ledger_keep(fsm, allocation, UINT64_MAX);
@@ -267,6 +285,7 @@ void fsm_ledger_left(struct fsm *fsm, struct allocation *allocation, uint32_t gp
 {
     uint32_t all = allocation->view.gpu_count;
 
+    CHECK(allocation->view.id != NULL);
     CHECK(gpus <= all);
     ledger_settle(fsm, allocation);
     if (all > 0)
@@ -276,6 +295,7 @@ void fsm_ledger_left(struct fsm *fsm, struct allocation *allocation, uint32_t gp
 
 void fsm_ledger_part_died(struct fsm *fsm, struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     ledger_settle(fsm, allocation);
     ledger_lose(fsm, allocation, FSM_LOSS_FAILURE, UINT64_MAX);
     fsm_calibrate_lost(fsm, allocation, FSM_LOSS_FAILURE, REASON(APPLICATION_EXITED));
@@ -289,6 +309,8 @@ void fsm_ledger_part_started(struct fsm *fsm, struct allocation *allocation,
     const struct checkpoint *restored = checkpoint_find(fsm, restored_checkpoint_id);
     bool expected = part->starting;
 
+    CHECK(part->allocation != NULL);
+    CHECK(allocation->view.id != NULL);
     if (!expected && allocation->view.restart_count == 0 && restored_checkpoint_id == 0)
         return;
     ledger_settle(fsm, allocation);
@@ -308,6 +330,7 @@ void fsm_ledger_paused(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t 
     uint64_t old_ms = checkpoint->view.stall_ms;
     struct allocation *allocation;
 
+    CHECK(checkpoint->view.id != 0);
     stall_ms = fsm_min(stall_ms, fsm_since(fsm, checkpoint->view.dispatched_at_ms));
     if (stall_ms <= old_ms)
         return;
@@ -327,6 +350,8 @@ void fsm_ledger_saved(struct fsm *fsm, struct allocation *allocation, struct che
     uint64_t since_ms = fsm_since(fsm, checkpoint->view.snapshot_at_ms);
     uint64_t pending_gpu_ms;
 
+    CHECK(allocation->view.id != NULL);
+    CHECK(checkpoint->view.id != 0);
     ledger_settle(fsm, allocation);
     since_ms -= fsm_min(since_ms, checkpoint->view.stall_ms);
     pending_gpu_ms = fsm_min(fsm_multiply(since_ms, allocation->view.gpu_count),
@@ -342,12 +367,15 @@ void fsm_allocation_account(const struct fsm *fsm, const struct fsm_allocation *
 {
     const struct allocation *record = allocation_at(fsm, allocation->slot);
 
+    CHECK(ret_account != NULL);
+    CHECK(allocation->id != NULL);
     *ret_account = record->account;
     allocation_settle(record, fsm_max(at_ms, fsm->now_ms), ret_account);
 }
 
 uint32_t fsm_tenant_count(const struct fsm *fsm)
 {
+    CHECK(fsm != NULL);
     return fsm->tenant_count;
 }
 
@@ -356,6 +384,8 @@ const char *fsm_tenant_account(const struct fsm *fsm, uint32_t i, uint64_t at_ms
 {
     struct tenant tenant;
 
+    CHECK(fsm != NULL);
+    CHECK(ret_account != NULL);
     if (i >= fsm->tenant_count)
         return NULL;
     tenant = *fsm->tenants[i];
@@ -368,6 +398,8 @@ void fsm_cluster_account(const struct fsm *fsm, uint64_t at_ms, struct fsm_accou
 {
     struct fsm_account one;
 
+    CHECK(fsm != NULL);
+    CHECK(ret_account != NULL);
     memset(ret_account, 0, sizeof(*ret_account));
     for (uint32_t i = 0; fsm_tenant_account(fsm, i, at_ms, &one) != NULL; i++) {
         account_grow(ret_account, &ret_account->useful_gpu_ms, one.useful_gpu_ms);

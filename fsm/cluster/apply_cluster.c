@@ -7,6 +7,8 @@ enum fsm_status fsm_apply_cluster_init(struct fsm *fsm, const fsm_command *comma
 {
     const Ckpt__Log__V1__ClusterInit *init = command->cluster_init;
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_CLUSTER_INIT);
+    CHECK(outcome != NULL);
     if (fsm->initialised)
         return FSM_ALREADY_INITIALISED;
     fsm->initialised = true;
@@ -117,6 +119,8 @@ enum fsm_status fsm_apply_member_facts(struct fsm *fsm, const fsm_command *comma
     const Ckpt__Log__V1__MemberFacts *facts = command->member_facts;
     size_t place = member_place(fsm, facts->member_id);
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_MEMBER_FACTS);
+    CHECK(outcome != NULL);
     if (place < fsm->member_count &&
         fsm->members[place]->role == CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_REMOVED)
         return member_gone(fsm, facts->member_id, outcome);
@@ -133,6 +137,8 @@ enum fsm_status fsm_apply_member_role(struct fsm *fsm, const fsm_command *comman
                               .number = change->member_id};
     size_t place = member_place(fsm, change->member_id);
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_MEMBER_ROLE);
+    CHECK(outcome != NULL);
     facts.member_id = change->member_id;
     facts.name = change->name;
     member = place < fsm->member_count ? fsm->members[place] : member_put(fsm, &facts);
@@ -196,6 +202,8 @@ enum fsm_status fsm_apply_new_epoch(struct fsm *fsm, const fsm_command *command,
                               .new_state = (uint32_t)asked->epoch,
                               .subject = asked->cluster_id};
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_NEW_EPOCH);
+    CHECK(outcome != NULL);
     if (asked->epoch <= fsm->epoch)
         return FSM_ALREADY_INITIALISED;
     fsm->epoch = asked->epoch;
@@ -213,16 +221,19 @@ enum fsm_status fsm_apply_new_epoch(struct fsm *fsm, const fsm_command *command,
 
 uint64_t fsm_member_id_max(const struct fsm *fsm)
 {
+    CHECK(fsm != NULL);
     return fsm->member_id_max;
 }
 
 uint64_t fsm_members_index(const struct fsm *fsm)
 {
+    CHECK(fsm != NULL);
     return fsm->members_index;
 }
 
 const Ckpt__Log__V1__MemberFacts *fsm_member_at(const struct fsm *fsm, size_t i)
 {
+    CHECK(fsm != NULL);
     return i < fsm->member_count ? fsm->members[i] : NULL;
 }
 
@@ -234,6 +245,8 @@ enum fsm_status fsm_apply_leader_elected(struct fsm *fsm, const fsm_command *com
         .new_state = (uint32_t)command->leader_elected->member_id,
         .number = fsm->checkpoints_by_state[CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED]};
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_LEADER_ELECTED);
+    CHECK(outcome != NULL);
     (void)outcome;
     for (size_t i = 0; i < fsm->member_count; i++)
         if (fsm->members[i]->member_id == command->leader_elected->member_id)
@@ -250,6 +263,8 @@ enum fsm_status fsm_apply_set_policy(struct fsm *fsm, const fsm_command *command
     Ckpt__V1__Policy policy = fsm->policy;
     enum fsm_status status;
 
+    CHECK(command != NULL);
+    CHECK(outcome != NULL);
     fsm_policy_merge(&policy, command->set_policy->policy);
     status = fsm_policy_check_order(&policy, outcome);
     if (status != FSM_OK)
@@ -330,6 +345,8 @@ enum fsm_status fsm_apply_report_queue(struct fsm *fsm, const fsm_command *comma
     const Ckpt__V1__ReportQueueRequest *report = command->report_queue;
     size_t i = 0;
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_REPORT_QUEUE);
+    CHECK(outcome != NULL);
     while (i < fsm->queue_count && strcmp(fsm->queues[i].report->vcluster, report->vcluster) != 0)
         i++;
     if (report->withdrawn) {
@@ -350,6 +367,7 @@ enum fsm_status fsm_apply_report_queue(struct fsm *fsm, const fsm_command *comma
         fsm->queues[fsm->queue_count++].vcluster = fsm_intern(fsm, report->vcluster);
     fsm->queues[i].report = (Ckpt__V1__ReportQueueRequest *)fsm_message_copy(fsm, &report->base);
     fsm->queues[i].reported_at_ms = fsm->now_ms;
+    fsm_moved(fsm, FSM_RECORD_QUEUE, i);
     queue_tell(fsm, &fsm->queues[i]);
     return FSM_OK;
 }
@@ -359,6 +377,8 @@ enum fsm_status fsm_apply_report_queue(struct fsm *fsm, const fsm_command *comma
 enum fsm_status fsm_apply_tick(struct fsm *fsm, const fsm_command *command,
                                struct fsm_outcome *outcome)
 {
+    CHECK(command != NULL);
+    CHECK(outcome != NULL);
     (void)command;
     fsm->victims_looked = 0;
     for (uint32_t i = 0;

@@ -16,6 +16,7 @@ static size_t node_allocations(struct fsm *fsm, const struct node *node,
     struct sort_item *items =
         fsm_arena_take(&fsm->arena, (node->view.allocation_count + 1) * sizeof(*items));
 
+    CHECK(node->view.id != NULL);
     for (const struct list *at = node->assignments.next; at != &node->assignments; at = at->next) {
         const struct assignment *part =
             (const struct assignment *)(const void *)((const char *)at -
@@ -38,7 +39,8 @@ static void node_lost_part(struct fsm *fsm, struct allocation *allocation, struc
     struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
     struct assignment *part = fsm_allocation_part(allocation, node->view.slot);
 
-    CHECK(part != NULL);
+    CHECK(allocation->view.id != NULL);
+    CHECK(node->view.id != NULL);
     if (part->leaving) {
         fsm_scale_part(fsm, allocation, part);
         return;
@@ -56,6 +58,7 @@ void fsm_node_lost(struct fsm *fsm, struct node *node)
     struct sort_item *items;
     size_t count = node_allocations(fsm, node, &items);
 
+    CHECK(node->view.id != NULL);
     for (size_t i = 0; i < count; i++)
         node_lost_part(fsm, items[i].item, node);
 }
@@ -67,6 +70,7 @@ static void node_returned(struct fsm *fsm, const struct node *node)
     struct sort_item *items;
     size_t count = node_allocations(fsm, node, &items);
 
+    CHECK(node->view.id != NULL);
     for (size_t i = 0; i < count; i++) {
         struct allocation *allocation = items[i].item;
         struct assignment *part = fsm_allocation_part(allocation, node->view.slot);
@@ -85,10 +89,12 @@ static void node_set_state(struct fsm *fsm, struct node *node, Ckpt__Log__V1__No
                               .subject = node->view.id};
     bool was_down = node->view.state == NODE(DOWN);
 
+    CHECK(node->view.id != NULL);
     if (node->view.state == state)
         return;
     node->view.state = state;
     node->view.state_since_ms = fsm->now_ms;
+    fsm_moved(fsm, FSM_RECORD_NODE, node->view.slot);
     fsm_event_emit(fsm, &event);
     if (was_down)
         node_returned(fsm, node);
@@ -98,6 +104,7 @@ static void node_set_state(struct fsm *fsm, struct node *node, Ckpt__Log__V1__No
  * it down (S3-001). */
 static bool node_rebooted(const struct node *node, const char *boot_id)
 {
+    CHECK(node->view.id != NULL);
     return boot_id[0] != '\0' && node->view.boot_id[0] != '\0' &&
            strcmp(node->view.boot_id, boot_id) != 0;
 }
@@ -106,6 +113,7 @@ static bool node_rebooted(const struct node *node, const char *boot_id)
  * reported did not fail. */
 static bool node_failed(const struct node *node, Ckpt__Log__V1__NodeState state, bool rebooted)
 {
+    CHECK(node->view.id != NULL);
     return (state == NODE(DOWN) || rebooted) &&
            (node->view.state == NODE(READY) || node->view.state == NODE(DEGRADED));
 }
@@ -133,6 +141,8 @@ enum fsm_status fsm_apply_node_seen(struct fsm *fsm, const fsm_command *command,
     Ckpt__Log__V1__NodeState state = seen->state;
     bool rebooted;
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN);
+    CHECK(outcome != NULL);
     if (node == NULL) {
         enum fsm_status status = node_appears(fsm, seen, outcome);
 
@@ -172,6 +182,7 @@ enum fsm_status fsm_apply_drain_node(struct fsm *fsm, const fsm_command *command
     size_t count;
     uint64_t asked = 0;
 
+    CHECK(outcome != NULL);
     if (node == NULL)
         return FSM_NODE_NOT_FOUND;
     if (command->drain_node->undo) {
@@ -195,6 +206,7 @@ enum fsm_status fsm_apply_drain_node(struct fsm *fsm, const fsm_command *command
 /* No agent speaks for it: one that is heard would bring the node back at once. */
 static bool node_silent(const struct fsm_node *view)
 {
+    CHECK(view->id != NULL);
     return view->state == NODE(DOWN) ||
            (view->boot_id[0] == '\0' &&
             (view->state == NODE(UNSPECIFIED) || view->state == NODE(DRAINING)));
@@ -207,6 +219,8 @@ enum fsm_status fsm_apply_remove_node(struct fsm *fsm, const fsm_command *comman
     struct node *node = node_edit(fsm, node_find(fsm, command->remove_node->node_id));
     struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_REMOVED};
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_REMOVE_NODE);
+    CHECK(outcome != NULL);
     if (node == NULL)
         return FSM_NODE_NOT_FOUND;
     if (!node_silent(&node->view))

@@ -5,6 +5,7 @@
 
 static void target_make_default(struct fsm *fsm, const struct target *chosen)
 {
+    CHECK(chosen->view.id != NULL);
     for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
         struct target *target = target_edit(fsm, target_find_slot(fsm, slot));
 
@@ -37,6 +38,7 @@ enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec
 {
     struct target *target = target_edit(fsm, target_find(fsm, spec->target_id));
 
+    CHECK(outcome != NULL);
     if (target_find_any(fsm, spec->target_id) == NULL && fsm->targets.used >= FSM_TARGETS_MAX) {
         outcome->current = fsm->targets.used;
         outcome->limit = FSM_TARGETS_MAX;
@@ -80,6 +82,7 @@ static void target_defaults(Ckpt__V1__TargetSpec *spec, uint64_t zeros)
 /* What is not said stays as it is. */
 static void target_fill(Ckpt__V1__TargetSpec *spec, const struct target *target, uint64_t zeros)
 {
+    CHECK(target->view.id != NULL);
     if (spec->kind == CKPT__V1__TARGET_KIND__TARGET_KIND_UNSPECIFIED)
         spec->kind = target->view.kind;
     if (spec->prefix[0] == '\0')
@@ -101,6 +104,8 @@ enum fsm_status fsm_apply_put_target(struct fsm *fsm, const fsm_command *command
     const struct target *target = target_find(fsm, put->spec->target_id);
     Ckpt__V1__TargetSpec spec = *put->spec;
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_PUT_TARGET);
+    CHECK(outcome != NULL);
     if (target != NULL && spec.prefix[0] == '\0' && spec.kind != target->view.kind &&
         spec.kind != CKPT__V1__TARGET_KIND__TARGET_KIND_UNSPECIFIED) {
         outcome->subject = "kind"; /* the prefix that stays is of the other one */
@@ -130,6 +135,7 @@ static uint64_t target_undeleted(const struct fsm *fsm, const struct target *tar
     const struct fsm_undeleted *view;
     uint64_t count = 0;
 
+    CHECK(target->view.id != NULL);
     for (uint32_t place = 0; (view = fsm_undeleted_next(fsm, place)) != NULL;
          place = view->place + 1)
         count += view->target_slot == target->view.slot && view->attempts > 0;
@@ -139,6 +145,7 @@ static uint64_t target_undeleted(const struct fsm *fsm, const struct target *tar
 static enum fsm_status target_needed(const struct fsm *fsm, const struct target *target,
                                      struct fsm_outcome *outcome)
 {
+    CHECK(target->view.id != NULL);
     if (target->view.is_default)
         return FSM_TARGET_IS_DEFAULT;
     outcome->current = target->going_count;
@@ -159,6 +166,8 @@ enum fsm_status fsm_apply_remove_target(struct fsm *fsm, const fsm_command *comm
     struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_REMOVED};
     enum fsm_status status;
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_REMOVE_TARGET);
+    CHECK(outcome != NULL);
     if (target == NULL)
         return FSM_TARGET_NOT_FOUND;
     status = target_needed(fsm, target, outcome);
@@ -213,6 +222,7 @@ static void target_resume_all(struct fsm *fsm, struct target *target)
 static void target_measured(struct fsm *fsm, struct target *target,
                             const Ckpt__Log__V1__TargetAvailability *change)
 {
+    CHECK(target->view.id != NULL);
     if (change->write_bytes_per_s == 0 && !change->forget_measured)
         return;
     target->view.measured_bytes_per_s = change->forget_measured ? 0 : change->write_bytes_per_s;
@@ -230,6 +240,8 @@ enum fsm_status fsm_apply_target_availability(struct fsm *fsm, const fsm_command
                                           : CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_DOWN,
                               .reason = change->reason};
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_TARGET_AVAILABILITY);
+    CHECK(outcome != NULL);
     (void)outcome;
     if (target == NULL)
         return FSM_TARGET_NOT_FOUND;
@@ -237,6 +249,7 @@ enum fsm_status fsm_apply_target_availability(struct fsm *fsm, const fsm_command
     if (target->view.available == change->available)
         return FSM_OK;
     target->view.available = change->available;
+    fsm_moved(fsm, FSM_RECORD_TARGET, target->view.slot);
     target->view.reason = change->reason;
     target->view.since_ms = fsm->now_ms;
     event.subject = target->view.id;

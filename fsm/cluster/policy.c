@@ -35,6 +35,7 @@ uint64_t fsm_policy_zeros(const Ckpt__V1__Policy *policy)
 
 void fsm_policy_defaults(Ckpt__V1__Policy *policy)
 {
+    CHECK(policy != NULL);
     ckpt__v1__policy__init(policy);
 #define DURATION(name, lowest, highest, usual) policy->name##_ms = usual;
 #define COUNT(name, lowest, highest, usual)    policy->name = usual;
@@ -68,6 +69,7 @@ enum fsm_status fsm_policy_check_values(const Ckpt__V1__Policy *policy, struct f
 #undef COUNT
     };
 
+    CHECK(outcome != NULL);
     uint64_t known = 0;
 
     for (size_t i = 0; i < ARRAY_COUNT(fields); i++) {
@@ -86,6 +88,8 @@ enum fsm_status fsm_policy_check_values(const Ckpt__V1__Policy *policy, struct f
 
 enum fsm_status fsm_policy_check_order(const Ckpt__V1__Policy *policy, struct fsm_outcome *outcome)
 {
+    CHECK(policy != NULL);
+    CHECK(outcome != NULL);
 #define X(least, most)                                                                             \
     if (policy->least > policy->most)                                                              \
         return policy_refuse(outcome, #least " (limited by " #most ")", policy->least,             \
@@ -100,6 +104,8 @@ void fsm_policy_merge(Ckpt__V1__Policy *policy, const Ckpt__V1__Policy *changes)
 {
     const ProtobufCMessageDescriptor *descriptor = &ckpt__v1__policy__descriptor;
 
+    CHECK(policy != NULL);
+    CHECK(changes != NULL);
     for (unsigned i = 0; i < descriptor->n_fields; i++) {
         const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
         size_t size = field->type == PROTOBUF_C_TYPE_UINT32 ? sizeof(uint32_t) : sizeof(uint64_t);

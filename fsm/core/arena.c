@@ -18,6 +18,7 @@ void *fsm_arena_take(struct arena *arena, size_t size)
     size_t rounded = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
     char *bytes;
 
+    CHECK(arena != NULL);
     CHECK(rounded >= size);
     if (arena->blocks == NULL || arena->blocks->size - arena->used < rounded) {
         size_t block_size = rounded > ARENA_BLOCK_BYTES ? rounded : ARENA_BLOCK_BYTES;
@@ -38,6 +39,7 @@ void fsm_arena_reset(struct arena *arena)
 {
     struct arena_block *kept = NULL;
 
+    CHECK(arena != NULL);
     while (arena->blocks != NULL) {
         struct arena_block *block = arena->blocks;
 
@@ -55,6 +57,7 @@ void fsm_arena_reset(struct arena *arena)
 
 void fsm_arena_free(struct arena *arena)
 {
+    CHECK(arena != NULL);
     fsm_arena_reset(arena);
     free(arena->blocks);
     arena->blocks = NULL;

@@ -49,6 +49,7 @@ static void check_expect(struct checker *checker, bool holds, const char *what, 
 {
     char text[CHECK_TEXT_BYTES];
 
+    CHECK(checker->fsm != NULL);
     if (holds)
         return;
     snprintf(text, sizeof(text), "%s (%s %" PRIu64 ")", what, subject, number);
@@ -64,6 +65,7 @@ static void check_allocation_checkpoints(struct checker *checker,
     uint64_t newest_complete = 0;
     uint64_t last_id = 0;
 
+    CHECK(checker->fsm != NULL);
     for (const struct list *at = allocation->checkpoints.next; at != &allocation->checkpoints;
          at = at->next) {
         const struct checkpoint *checkpoint =
@@ -99,6 +101,7 @@ static void check_restart_point(struct checker *checker, const struct allocation
     const struct checkpoint *last = checkpoint_find(checker->fsm, view->last_complete_id);
     bool restartable = fsm_allocation_restartable(allocation);
 
+    CHECK(checker->fsm != NULL);
     if (view->last_complete_id == 0) {
         check_expect(checker, !restartable || view->complete_count == 0,
                      "I28 a restartable job keeps its last complete checkpoint", view->id,
@@ -125,6 +128,7 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
     uint32_t exited = 0;
     uint32_t gpus = 0;
 
+    CHECK(checker->fsm != NULL);
     for (uint32_t i = 0; i < view->node_count; i++) {
         const struct assignment *part = &allocation->assignments[i];
 
@@ -170,6 +174,7 @@ static void check_stopping(struct checker *checker, const struct allocation *all
     bool stops = active != NULL &&
                  active->view.after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE;
 
+    CHECK(checker->fsm != NULL);
     check_expect(checker, view->state != ENDS(CHECKPOINTING_TO_STOP) || stops || view->terminating,
                  "I23 stopping means a stopping checkpoint or a terminate order", view->id,
                  view->state);
@@ -200,6 +205,7 @@ static void check_giving(struct checker *checker, const struct allocation *alloc
     const struct fsm_allocation *view = &allocation->view;
     const struct checkpoint *active = checkpoint_find(checker->fsm, view->active_checkpoint_id);
 
+    CHECK(checker->fsm != NULL);
     check_expect(checker,
                  view->next_count == 0 ||
                      ((view->state == ENDS(RUNNING) || view->state == ENDS(STARTING)) &&
@@ -221,6 +227,7 @@ static void check_victim(struct checker *checker, const struct preemption *preem
     const struct allocation *allocation = allocation_find(checker->fsm, victim->allocation_id);
     uint64_t id = preemption->view.id;
 
+    CHECK(checker->fsm != NULL);
     if (victim->state != CKPT__V1__VICTIM_STATE__VICTIM_STATE_STOPPING &&
         victim->state != CKPT__V1__VICTIM_STATE__VICTIM_STATE_SHRINKING)
         return;
@@ -247,6 +254,7 @@ static void check_preemption(struct checker *checker, const struct preemption *p
 {
     bool waits = preemption->view.state == CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_WAITING;
 
+    CHECK(checker->fsm != NULL);
     checker->armed += preemption->timer.position != 0;
     check_expect(checker, waits == (preemption->timer.position != 0),
                  "L4 a preemption that waits has a deadline", "preemption", preemption->view.id);
@@ -274,6 +282,7 @@ static void count_share(struct checker *checker, const struct allocation *alloca
 {
     struct node_names *names = &checker->nodes[share->node_slot];
 
+    CHECK(checker->fsm != NULL);
     names->names++;
     if (fsm_allocation_goes_on(allocation) && names->last != allocation) {
         names->last = allocation;
@@ -283,6 +292,7 @@ static void count_share(struct checker *checker, const struct allocation *alloca
 
 static void count_nodes(struct checker *checker, const struct allocation *allocation)
 {
+    CHECK(checker->fsm != NULL);
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
         count_share(checker, allocation, &allocation->view.nodes[i]);
     for (uint32_t i = 0; i < allocation->view.next_count; i++)
@@ -293,6 +303,7 @@ static void check_allocation(struct checker *checker, const struct allocation *a
 {
     const struct fsm_allocation *view = &allocation->view;
 
+    CHECK(checker->fsm != NULL);
     checker->allocations_by_state[view->state]++;
     checker->armed += allocation->timer.position != 0;
     checker->targets[view->target_slot].jobs++;
@@ -321,6 +332,7 @@ static void check_checkpoint_counts(struct checker *checker, const struct checkp
     bool paused = view->state == STATE(PAUSED);
     uint32_t unresumed = view->paused_count - view->resumed_count;
 
+    CHECK(checker->fsm != NULL);
     /* one that ended while paused (by a cancel, by its allocation's end) was not resumed */
     check_expect(checker,
                  unresumed <= 1 && (unresumed == 1) >= paused && (!active || unresumed == paused),
@@ -358,6 +370,7 @@ static void check_inputs(struct checker *checker, const struct checkpoint *check
     const char *name = fsm_checkpoint_state_name(view->state);
     const struct basis *basis;
 
+    CHECK(checker->fsm != NULL);
     if (checkpoint->inputs == NULL)
         return;
     basis = checkpoint->inputs->basis;
@@ -378,6 +391,7 @@ static void check_checkpoint(struct checker *checker, const struct checkpoint *c
     const char *name = fsm_checkpoint_state_name(view->state);
     bool all_verified = true;
 
+    CHECK(checker->fsm != NULL);
     checker->checkpoints_by_state[view->state]++;
     checker->active += fsm_checkpoint_state_active(view->state);
     checker->armed += checkpoint->timer.position != 0;
@@ -416,6 +430,7 @@ static void check_target(struct checker *checker, const struct target *target)
     uint64_t last_id = 0;
     uint32_t paused = 0;
 
+    CHECK(checker->fsm != NULL);
     for (const struct list *at = target->active.next; at != &target->active; at = at->next) {
         const struct checkpoint *checkpoint =
             (const struct checkpoint *)(const void *)((const char *)at -
@@ -457,6 +472,7 @@ static void check_node(struct checker *checker, const struct node *node)
 {
     uint32_t count = 0;
 
+    CHECK(checker->fsm != NULL);
     for (const struct list *at = node->assignments.next; at != &node->assignments; at = at->next)
         count++;
     check_expect(checker, count == node->view.allocation_count, "INDEX allocations of a node",
@@ -473,6 +489,7 @@ static void check_tenant(struct checker *checker, uint32_t i)
     const struct tenant *sum = &checker->tenants[i];
     struct fsm_account now;
 
+    CHECK(checker->fsm != NULL);
     fsm_tenant_account(checker->fsm, i, 0, &now);
     check_expect(checker, fsm_account_balanced(&now), "I42 GPU time of a tenant adds up",
                  tenant->id, now.held_gpu_ms);
@@ -497,6 +514,7 @@ static void check_account(struct checker *checker, const struct allocation *allo
     struct fsm_account now;
     uint32_t starting = 0;
 
+    CHECK(checker->fsm != NULL);
     fsm_allocation_account(checker->fsm, &allocation->view, 0, &now);
     check_expect(checker, fsm_account_balanced(&now), "I42 GPU time adds up", allocation->view.id,
                  now.held_gpu_ms);
@@ -531,6 +549,7 @@ static void check_tables(struct checker *checker)
 {
     const struct fsm *fsm = checker->fsm;
 
+    CHECK(checker->fsm != NULL);
     for (uint32_t slot = 0; slot < fsm->allocations.slot_end; slot++)
         if (allocation_find_slot(fsm, slot) != NULL) {
             check_allocation(checker, allocation_at(fsm, slot));
@@ -561,6 +580,7 @@ static void check_undeleted(struct checker *checker)
     const struct fsm_undeleted *view;
     uint32_t count = 0;
 
+    CHECK(checker->fsm != NULL);
     for (uint32_t place = 0; (view = fsm_undeleted_next(fsm, place)) != NULL;
          place = view->place + 1) {
         const struct checkpoint *checkpoint = checkpoint_find(fsm, view->checkpoint_id);
@@ -586,6 +606,7 @@ static void check_learned(struct checker *checker)
 {
     const struct fsm *fsm = checker->fsm;
 
+    CHECK(checker->fsm != NULL);
     if (fsm->learned == NULL)
         return;
     check_expect(checker, fsm_learned_counts_agree(fsm, fsm->learned),
@@ -596,6 +617,7 @@ static void check_bases(struct checker *checker)
 {
     const struct fsm *fsm = checker->fsm;
 
+    CHECK(checker->fsm != NULL);
     for (uint32_t slot = 0; slot < fsm->bases.slot_end; slot++) {
         const struct basis *basis = basis_find_slot(fsm, slot);
 
@@ -614,6 +636,7 @@ static void check_target_names(struct checker *checker, const struct target *tar
 {
     const struct target_names *names = &checker->targets[target->view.slot];
 
+    CHECK(checker->fsm != NULL);
     check_expect(checker,
                  target->job_count == names->jobs && target->going_count == names->going &&
                      target->checkpoint_count == names->checkpoints &&
@@ -630,6 +653,7 @@ static void check_node_names(struct checker *checker, const struct node *node)
 {
     const struct node_names *names = &checker->nodes[node->view.slot];
 
+    CHECK(checker->fsm != NULL);
     check_expect(checker, node->name_count == names->names && node->going_count == names->going,
                  "INDEX who names a node", node->view.id, names->names);
     check_expect(checker, !node->removed || (node->going_count == 0 && node->name_count > 0),
@@ -638,6 +662,7 @@ static void check_node_names(struct checker *checker, const struct node *node)
 
 static void check_names(struct checker *checker)
 {
+    CHECK(checker->fsm != NULL);
     for (uint32_t slot = 0; slot < checker->fsm->nodes.slot_end; slot++)
         if (node_find_slot(checker->fsm, slot) != NULL)
             check_node_names(checker, node_at(checker->fsm, slot));
@@ -652,6 +677,7 @@ static void check_sums(struct checker *checker)
     uint32_t collectable = 0;
     uint32_t sessions = 0;
 
+    CHECK(checker->fsm != NULL);
     for (uint32_t state = 0; state < FSM_STATES_ALLOCATION; state++)
         check_expect(checker,
                      checker->allocations_by_state[state] == fsm->allocations_by_state[state],
@@ -686,6 +712,7 @@ size_t fsm_check(const struct fsm *fsm, void (*violation)(void *context, const c
 {
     struct checker checker = {.fsm = fsm, .violation = violation, .context = context};
 
+    CHECK(fsm != NULL);
     CHECK(violation != NULL);
     checker.tenants = check_calloc(fsm->tenant_count + 1, sizeof(*checker.tenants));
     checker.nodes = check_calloc(fsm->nodes.slot_end + 1, sizeof(*checker.nodes));

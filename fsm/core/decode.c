@@ -20,6 +20,7 @@ static bool read_varint(struct reader *reader, uint64_t *ret_value)
 {
     uint64_t value = 0;
 
+    CHECK(reader->at <= reader->end);
     for (unsigned i = 0; i < VARINT_MAX_BYTES && reader->at < reader->end; i++) {
         uint8_t byte = *reader->at++;
 
@@ -37,6 +38,7 @@ static bool read_skip(struct reader *reader, unsigned wire)
 {
     uint64_t length;
 
+    CHECK(reader->at <= reader->end);
     if (wire == WIRE_VARINT)
         return read_varint(reader, &length);
     if (wire == WIRE_BYTES) {
@@ -75,6 +77,7 @@ static bool decode_next(struct reader *reader, const uint8_t **ret_bytes, uint64
 {
     uint64_t tag;
 
+    CHECK(reader->at <= reader->end);
     if (!read_varint(reader, &tag) || tag != (FIELD_COMMANDS << 3 | WIRE_BYTES) ||
         !read_varint(reader, ret_length))
         return false;
@@ -91,6 +94,7 @@ static bool decode_count(struct reader *reader, size_t *ret_count)
     const uint8_t *command;
     uint64_t command_length;
 
+    CHECK(reader->at <= reader->end);
     for (*ret_count = 0; reader->at < reader->end && *reader->at != TAG_CHECKED_INDEX;
          (*ret_count)++)
         if (!decode_next(reader, &command, &command_length))
@@ -112,6 +116,8 @@ bool fsm_entry_check(const uint8_t *bytes, size_t length, uint64_t *ret_index, u
     struct reader reader = {bytes, bytes + length};
     size_t count;
 
+    CHECK(ret_index != NULL);
+    CHECK(ret_hash != NULL);
     if (!decode_count(&reader, &count) || reader.at == reader.end)
         return false;
     *ret_index = bytes_get(reader.at + 1, 8);

@@ -67,13 +67,14 @@ const Ckpt__V1__Event *fsm_event_at(const struct fsm *fsm, uint64_t sequence)
 {
     const Ckpt__V1__Event *page = fsm->event_pages[event_page(sequence)];
 
-    CHECK(page != NULL);
     CHECK(page[sequence % FSM_EVENTS_PER_PAGE].sequence == sequence);
     return &page[sequence % FSM_EVENTS_PER_PAGE];
 }
 
 void fsm_event_fill(struct fsm *fsm, Ckpt__V1__Event *event, const Ckpt__V1__Event *source)
 {
+    CHECK(event != NULL);
+    CHECK(source != NULL);
     event_clear(fsm, event);
     *event = *source;
     event->allocation_id = event_text(event_allocation(fsm, source->allocation_id));
@@ -94,6 +95,7 @@ void fsm_event_emit(struct fsm *fsm, const struct fsm_event *source)
 {
     Ckpt__V1__Event *event = fsm_event_edit(fsm, fsm->next_event_sequence);
 
+    CHECK(source != NULL);
     if (!list_empty(fsm->snapshots))
         fsm_save_event(fsm, event);
     event_look_ahead(fsm);
@@ -123,6 +125,7 @@ const Ckpt__V1__Event *fsm_event_after(const struct fsm *fsm, uint64_t after, bo
     uint64_t oldest = fsm->next_event_sequence - fsm->event_count;
     uint64_t wanted = after == UINT64_MAX ? UINT64_MAX : after + 1;
 
+    CHECK(ret_gap != NULL);
     *ret_gap = fsm->event_count > 0 && wanted < oldest;
     if (wanted < oldest)
         wanted = oldest;

@@ -171,12 +171,12 @@ static void apply_command(struct fsm *fsm, const struct decoded *decoded,
         FSM_OK) /* not proposed by this version's leader, yet decided alike by all */
         return;
     info = fsm_command_info((uint32_t)command->body_case);
-    CHECK(info != NULL);
     fsm->now_ms = fsm_max(fsm->now_ms, command->now_ms);
     fsm->command_count++;
     fsm_sessions_expire(fsm);
     if (decoded->request.id[0] == '\0' || !apply_repeat(fsm, decoded, info->number, outcome))
         apply_fresh(fsm, decoded, info, outcome);
+    fsm_moved_check(fsm);
 }
 
 void fsm_apply_entry(struct fsm *fsm, const struct fsm_entry *entry, fsm_outcome_fn *on_outcome,
@@ -186,6 +186,7 @@ void fsm_apply_entry(struct fsm *fsm, const struct fsm_entry *entry, fsm_outcome
     size_t count = 0;
     struct fsm_outcome outcome;
 
+    CHECK(fsm != NULL);
     CHECK(entry->index > fsm->index);
     CHECK(entry->bytes != NULL || entry->length == 0);
     fsm->index = entry->index;
@@ -205,5 +206,6 @@ void fsm_apply_entry(struct fsm *fsm, const struct fsm_entry *entry, fsm_outcome
         if (on_outcome != NULL)
             on_outcome(context, i, &outcome);
     }
+    fsm_tables_check(fsm);
     fsm_arena_reset(&fsm->arena);
 }

@@ -63,6 +63,7 @@ const char *fsm_intern(struct fsm *fsm, const char *text)
 
 const char *fsm_intern_alone(struct fsm *fsm, const char *text, uint32_t hash)
 {
+    CHECK(text != NULL);
     fsm->intern_alone_count++;
     return fsm_intern_again(intern_new(text, hash, false)->text);
 }
@@ -78,6 +79,7 @@ const char *fsm_intern_again(const char *text)
 
 uint32_t fsm_intern_hash(const char *text)
 {
+    CHECK(text != NULL);
     return intern_of(text)->hash;
 }
 
@@ -108,6 +110,7 @@ void fsm_intern_set(struct fsm *fsm, const char **text, const char *fresh)
 {
     const char *old = *text;
 
+    CHECK(fresh != NULL);
     *text = fsm_intern(fsm, fresh);
     fsm_intern_release(fsm, old);
 }

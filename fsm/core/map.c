@@ -73,6 +73,9 @@ const void *fsm_map_likely(const struct map *map, uint32_t hash)
 
 void *fsm_map_find(const struct map *map, uint32_t hash, fsm_map_equal *equal, const char *key)
 {
+    CHECK(map != NULL);
+    CHECK(equal != NULL);
+    CHECK(key != NULL);
     void *item = table_find(&map->now, hash, equal, key);
 
     return item != NULL ? item : table_find(&map->old, hash, equal, key);
@@ -119,6 +122,7 @@ static void map_grow(struct map *map)
 
 void fsm_map_add(struct map *map, uint32_t hash, void *item)
 {
+    CHECK(map != NULL);
     CHECK(item != NULL);
     if ((uint64_t)(map->count + 1) * 4 > (uint64_t)map->now.capacity * 3)
         map_grow(map);
@@ -171,6 +175,7 @@ void fsm_map_remove(struct map *map, uint32_t hash, const void *item)
 
 void fsm_map_free(struct map *map)
 {
+    CHECK(map != NULL);
     free(map->now.entries);
     free(map->old.entries);
     memset(map, 0, sizeof(*map));

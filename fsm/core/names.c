@@ -48,6 +48,8 @@ const char *fsm_enum_word(const ProtobufCEnumDescriptor *type, int value,
 
 bool fsm_enum_parse(const ProtobufCEnumDescriptor *type, const char *text, int *ret_value)
 {
+    CHECK(type != NULL);
+    CHECK(text != NULL);
     for (unsigned i = 0; i < type->n_values; i++) {
         const char *name = fsm_enum_name(type, type->values[i].value);
         size_t at = 0;

@@ -24,6 +24,7 @@ static void bitmap_reach(struct bitmap *bitmap, uint32_t word)
 
 void fsm_bitmap_set(struct bitmap *bitmap, uint32_t bit)
 {
+    CHECK(bitmap != NULL);
     bitmap_reach(bitmap, bit / BITMAP_WORD_BITS);
     bitmap->words[bit / BITMAP_WORD_BITS] |= UINT64_C(1) << bit % BITMAP_WORD_BITS;
 }
@@ -32,6 +33,7 @@ void fsm_bitmap_clear(struct bitmap *bitmap, uint32_t bit)
 {
     uint32_t word = bit / BITMAP_WORD_BITS;
 
+    CHECK(bitmap != NULL);
     if (word >= bitmap->word_count)
         return;
     bitmap->words[word] &= ~(UINT64_C(1) << bit % BITMAP_WORD_BITS);
@@ -43,6 +45,7 @@ bool fsm_bitmap_get(const struct bitmap *bitmap, uint32_t bit)
 {
     uint32_t word = bit / BITMAP_WORD_BITS;
 
+    CHECK(bitmap != NULL);
     return word < bitmap->word_count && (bitmap->words[word] >> bit % BITMAP_WORD_BITS & 1) != 0;
 }
 
@@ -63,6 +66,7 @@ uint32_t fsm_bitmap_next(const struct bitmap *bitmap, uint32_t from)
     uint32_t word = from / BITMAP_WORD_BITS;
     uint64_t bits;
 
+    CHECK(bitmap != NULL);
     if (word >= bitmap->word_count)
         return UINT32_MAX;
     bits = bitmap->words[word] & UINT64_MAX << from % BITMAP_WORD_BITS;
@@ -76,12 +80,14 @@ uint32_t fsm_bitmap_next(const struct bitmap *bitmap, uint32_t from)
 
 void fsm_bitmap_free(struct bitmap *bitmap)
 {
+    CHECK(bitmap != NULL);
     free(bitmap->words);
     memset(bitmap, 0, sizeof(*bitmap));
 }
 
 void fsm_pool_init(struct pool *pool, size_t item_size)
 {
+    CHECK(pool != NULL);
     CHECK(item_size > 0);
     memset(pool, 0, sizeof(*pool));
     pool->item_size = item_size;
@@ -89,6 +95,7 @@ void fsm_pool_init(struct pool *pool, size_t item_size)
 
 void fsm_pool_free(struct pool *pool)
 {
+    CHECK(pool != NULL);
     for (uint32_t i = 0; i < pool->page_count; i++)
         free(pool->pages[i]);
     free(pool->pages);
@@ -98,6 +105,7 @@ void fsm_pool_free(struct pool *pool)
 
 uint32_t fsm_pool_free_slot(struct pool *pool)
 {
+    CHECK(pool != NULL);
     return fsm_bitmap_first_zero(&pool->taken);
 }
 
@@ -105,6 +113,7 @@ static void pool_reach(struct pool *pool, uint32_t page)
 {
     uint32_t count = page + 1;
 
+    CHECK(pool->item_size > 0);
     if (count <= pool->page_count)
         return;
     pool->pages = check_realloc(pool->pages, count, sizeof(*pool->pages));
@@ -117,6 +126,7 @@ void *fsm_pool_take(struct pool *pool, uint32_t slot)
     uint32_t page = slot / POOL_PAGE_ITEMS;
     char *item;
 
+    CHECK(pool != NULL);
     CHECK(!fsm_bitmap_get(&pool->taken, slot));
     pool_reach(pool, page);
     if (pool->pages[page] == NULL)
@@ -130,15 +140,19 @@ void *fsm_pool_take(struct pool *pool, uint32_t slot)
     return item;
 }
 
+/* What is given back is cleared, so that a record that is used afterwards has no id. */
 void fsm_pool_give(struct pool *pool, uint32_t slot)
 {
+    CHECK(pool != NULL);
     CHECK(fsm_bitmap_get(&pool->taken, slot));
+    memset(fsm_pool_at(pool, slot), 0, pool->item_size);
     fsm_bitmap_clear(&pool->taken, slot);
     pool->used--;
 }
 
 void *fsm_pool_at(const struct pool *pool, uint32_t slot)
 {
+    CHECK(pool->item_size > 0);
     if (!fsm_bitmap_get(&pool->taken, slot))
         return NULL;
     return pool->pages[slot / POOL_PAGE_ITEMS] + slot % POOL_PAGE_ITEMS * pool->item_size;

@@ -26,6 +26,7 @@ void fsm_registry_add(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     size_t count = fsm->checkpoint_refs;
 
+    CHECK(checkpoint->view.id != 0);
     CHECK(count == 0 || fsm->checkpoints[count - 1].id < checkpoint->view.id);
     if (count == fsm->checkpoint_capacity) {
         fsm->checkpoint_capacity = count == 0 ? 64 : count * 2;
@@ -52,6 +53,7 @@ void fsm_registry_remove(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     size_t i = fsm_registry_search(fsm, checkpoint->view.id);
 
+    CHECK(checkpoint->view.id != 0);
     CHECK(i < fsm->checkpoint_refs);
     CHECK(fsm->checkpoints[i].checkpoint == checkpoint);
     fsm->checkpoints[i].checkpoint = NULL;
@@ -81,6 +83,7 @@ const struct checkpoint *fsm_registry_next(const struct fsm *fsm, uint64_t after
 
 bool fsm_node_is(const void *item, const char *key)
 {
+    CHECK(key != NULL);
     return strcmp(((const struct node *)item)->view.id, key) == 0;
 }
 
@@ -94,6 +97,7 @@ bool fsm_node_serves(const struct fsm *fsm, uint32_t slot)
 
 void fsm_node_release_texts(struct fsm *fsm, const struct fsm_node *from)
 {
+    CHECK(from->id != NULL);
     RECORD_RELEASE_TEXTS(FSM_NODE, fsm, from);
     fsm_intern_release(fsm, from->id);
 }
@@ -102,6 +106,7 @@ struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id)
 {
     struct node *node = fsm_pool_take(&fsm->nodes, slot);
 
+    CHECK(id != NULL);
     CHECK(fsm->nodes.used <= FSM_NODES_MAX);
     if (!list_empty(fsm->snapshots))
         fsm_save_empty_node(fsm, slot);
@@ -145,7 +150,6 @@ void fsm_node_refer(struct fsm *fsm, uint32_t slot)
 {
     struct node *node = fsm_pool_at(&fsm->nodes, slot);
 
-    CHECK(node != NULL);
     node->name_count++;
 }
 
@@ -153,7 +157,6 @@ void fsm_node_unrefer(struct fsm *fsm, uint32_t slot)
 {
     struct node *node = fsm_pool_at(&fsm->nodes, slot);
 
-    CHECK(node != NULL);
     CHECK(node->name_count > 0);
     node->name_count--;
     fsm_node_leave(fsm, node);
@@ -175,6 +178,7 @@ static void slot_queue_reach(struct slot_queue *queue, uint32_t slot)
 {
     uint32_t capacity = queue->capacity == 0 ? 64 : queue->capacity;
 
+    CHECK(queue->first == 0 || queue->last != 0);
     if (slot < queue->capacity)
         return;
     while (capacity <= slot)
@@ -188,6 +192,7 @@ void fsm_node_changed(struct fsm *fsm, const struct node *node)
     struct slot_queue *queue = &fsm->changed_nodes;
     uint32_t slot = node->view.slot;
 
+    CHECK(node->view.id != NULL);
     if (fsm_bitmap_get(&queue->queued, slot))
         return;
     fsm_bitmap_set(&queue->queued, slot);
@@ -204,6 +209,7 @@ bool fsm_take_changed_node(struct fsm *fsm, uint32_t *ret_node_slot)
 {
     struct slot_queue *queue = &fsm->changed_nodes;
 
+    CHECK(ret_node_slot != NULL);
     if (queue->first == 0)
         return false;
     *ret_node_slot = queue->first - 1;
@@ -244,6 +250,7 @@ uint64_t fsm_take_changed_allocations(struct fsm *fsm, uint32_t word)
 
 const struct target *target_find_any(const struct fsm *fsm, const char *id)
 {
+    CHECK(id != NULL);
     for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
         const struct target *target = target_find_slot(fsm, slot);
 
@@ -255,6 +262,7 @@ const struct target *target_find_any(const struct fsm *fsm, const char *id)
 
 void fsm_target_release_texts(struct fsm *fsm, const struct fsm_target *from)
 {
+    CHECK(from->id != NULL);
     RECORD_RELEASE_TEXTS(FSM_TARGET_SPEC, fsm, from);
     fsm_intern_release(fsm, from->id);
 }
@@ -263,6 +271,7 @@ struct target *fsm_target_create(struct fsm *fsm, uint32_t slot, const char *id)
 {
     struct target *target = fsm_pool_take(&fsm->targets, slot);
 
+    CHECK(id != NULL);
     CHECK(fsm->targets.used <= FSM_TARGETS_MAX);
     target->view.slot = slot;
     target->view.id = fsm_intern(fsm, id);
@@ -286,6 +295,7 @@ uint64_t fsm_target_budget_when_up(const struct fsm_target *target)
 {
     uint64_t share_ppm = FSM_PPM - fsm_min(target->staging_share_ppm, FSM_PPM);
 
+    CHECK(target->id != NULL);
     uint64_t configured = (uint64_t)((__uint128_t)target->write_bytes_per_s * share_ppm / FSM_PPM);
 
     /* what is measured is what staging and all others leave: no share of it is kept back once
@@ -298,6 +308,7 @@ void fsm_target_budget(struct target *target)
 {
     struct fsm_target *view = &target->view;
 
+    CHECK(target->view.id != NULL);
     view->budget_bytes_per_s = view->available ? fsm_target_budget_when_up(view) : 0;
     if (target->budgeted_bytes_per_s > view->budget_bytes_per_s)
         target->excused_bytes_per_s =
@@ -308,5 +319,6 @@ void fsm_target_budget(struct target *target)
 
 bool fsm_allocation_is(const void *item, const char *key)
 {
+    CHECK(key != NULL);
     return strcmp(((const struct allocation *)item)->view.id, key) == 0;
 }

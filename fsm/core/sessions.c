@@ -22,6 +22,7 @@ static bool session_equal(const void *item, const char *key)
 
 struct session *fsm_session_find(const struct fsm *fsm, const struct request *request)
 {
+    CHECK(request != NULL);
     return fsm_map_find(&fsm->session_map, request->hash, session_equal, request->id);
 }
 
@@ -72,6 +73,7 @@ void fsm_session_free(struct session *session)
         (struct session_page *)(void *)((char *)session -
                                         (size_t)session->place * FSM_SESSION_ALIGN);
 
+    CHECK(session->request_id[0] != '\0');
     CHECK(page->living > 0);
     free(session->rest);
     page->living--;
@@ -100,7 +102,6 @@ static void session_drop_oldest(struct fsm *fsm)
 {
     struct session *session = fsm->session_oldest;
 
-    CHECK(session != NULL);
     CHECK(fsm->session_count > 0);
     sessions_look_ahead(fsm);
     fsm->session_ahead_count--;
@@ -125,6 +126,7 @@ void fsm_sessions_expire(struct fsm *fsm)
 
 enum fsm_status fsm_session_make_room(struct fsm *fsm, struct fsm_outcome *outcome)
 {
+    CHECK(outcome != NULL);
     if (fsm->session_count < FSM_SESSIONS_MAX)
         return FSM_OK;
     if (fsm_since(fsm, fsm->session_oldest->at_ms) >= FSM_SESSION_MIN_AGE_MS) {
@@ -154,6 +156,18 @@ static struct session_rest *rest_of(const struct fsm_outcome *outcome)
     return rest;
 }
 
+static void session_check(const struct fsm *fsm, const struct session *session)
+{
+    CHECK(session->request_id[0] != '\0');
+    CHECK(session->next == NULL || session != fsm->session_newest);
+    CHECK(session->at_ms <= fsm->now_ms);
+    CHECK(session->index <= fsm->index);
+    CHECK(session->command != 0);
+    CHECK(session->victim_count <= FSM_VICTIMS_MAX);
+    CHECK(session->victim_count == 0 || session->rest != NULL);
+    CHECK(session->held_by == 0);
+}
+
 void fsm_session_add(struct fsm *fsm, const struct request *request, uint8_t command,
                      uint64_t at_ms, const struct fsm_outcome *outcome)
 {
@@ -178,10 +192,12 @@ void fsm_session_add(struct fsm *fsm, const struct request *request, uint8_t com
         fsm->session_oldest = session;
     fsm->session_newest = session;
     fsm->session_count++;
+    session_check(fsm, session);
 }
 
 void fsm_session_outcome(const struct session *session, struct fsm_outcome *ret_outcome)
 {
+    CHECK(session != NULL);
     ret_outcome->status = session->status;
     ret_outcome->repeated = true;
     ret_outcome->index = session->index;
@@ -202,6 +218,7 @@ bool fsm_request_find(const struct fsm *fsm, const char *request_id,
     const struct request request = {.id = request_id, .hash = fsm_hash_text(request_id)};
     const struct session *session = fsm_session_find(fsm, &request);
 
+    CHECK(ret_request != NULL);
     CHECK(request_id[0] != '\0');
     if (session == NULL)
         return false;

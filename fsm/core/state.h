@@ -175,6 +175,28 @@ struct checkpoint_ref {
     struct checkpoint *checkpoint; /* NULL: removed */
 };
 
+/* Records that moved while the command ran that is applied: moved.c looks at them when it is
+ * done. */
+enum fsm_record {
+    FSM_RECORD_ALLOCATION, /* key: its slot */
+    FSM_RECORD_CHECKPOINT, /* its id */
+    FSM_RECORD_NODE,       /* its slot */
+    FSM_RECORD_TARGET,     /* its slot */
+    FSM_RECORD_PREEMPTION, /* its id */
+    FSM_RECORD_UNDELETED,  /* its place */
+    FSM_RECORD_QUEUE,      /* its number */
+    FSM_RECORD_TENANT,     /* its slot */
+    FSM_RECORD_BASIS,      /* its slot */
+};
+enum { FSM_MOVED_MAX = 64 };
+struct moved {
+    uint32_t count;
+    struct {
+        enum fsm_record kind;
+        uint64_t key;
+    } items[FSM_MOVED_MAX];
+};
+
 struct fsm {
     /* cluster */
     bool initialised;
@@ -232,7 +254,8 @@ struct fsm {
     struct interned *intern_recent[INTERN_RECENT]; /* shared ones, each in its place or none */
     struct session *session_ahead; /* the youngest whose leaving is prepared for; NULL: none */
     uint32_t session_ahead_count;  /* such ones, the oldest first */
-    uint64_t victims_looked;       /* candidates, since the Tick began that is applied */
+    struct moved moved;
+    uint64_t victims_looked; /* candidates, since the Tick began that is applied */
 };
 
 /* Of an id that was validated: it fits. */
@@ -380,6 +403,28 @@ enum { FSM_LOOK_COMMANDS = 16 }; /* some microseconds, and few enough for the ca
 void fsm_look_first(const struct fsm *fsm, const struct decoded *commands, size_t count);
 /* Before the command `at`, each FSM_LOOK_COMMANDS. */
 void fsm_look_ahead(const struct fsm *fsm, const struct decoded *commands, size_t count, size_t at);
+
+/* moved.c: called by whoever changes the state of a record; the key is as in enum fsm_record.
+ * fsm_moved_check() looks at those records when the command is done. */
+static inline void fsm_moved(struct fsm *fsm, enum fsm_record kind, uint64_t key)
+{
+    struct moved *moved = &fsm->moved;
+    uint32_t last = moved->count - 1;
+
+    CHECK(kind <= FSM_RECORD_BASIS);
+    if (moved->count == FSM_MOVED_MAX)
+        return;
+    if (moved->count > 0 && moved->items[last].kind == kind && moved->items[last].key == key)
+        return;
+    moved->items[moved->count].kind = kind;
+    moved->items[moved->count].key = key;
+    moved->count++;
+}
+void fsm_moved_check(struct fsm *fsm);
+/* The counts and limits of the tables, when an entry has been applied. */
+void fsm_tables_check(const struct fsm *fsm);
+/* part_check.c: one node's part of an allocation, after its own change. */
+void fsm_part_check(const struct allocation *allocation, const struct assignment *part);
 
 /* lifecycle.c: the only writers of the state fields. */
 void fsm_checkpoint_move(struct fsm *fsm, struct checkpoint *checkpoint,

@@ -1,5 +1,6 @@
 /* Names and texts of the catalogue in status.h. */
 #include "fsm/fsm.h"
+#include "src/base/check.h"
 
 #include <string.h>
 
@@ -89,6 +90,7 @@ char *fsm_outcome_text(const struct fsm_outcome *outcome, char *text, size_t siz
     const struct status_row *row = status_row(outcome->status);
     struct line line = {text, size, 0};
 
+    CHECK(text != NULL);
     if (size == 0)
         return text;
     text[0] = '\0';

@@ -18,6 +18,7 @@ static bool timer_before(const struct timer *a, const struct timer *b)
 
 static void timer_place(struct timers *timers, struct timer *timer, uint32_t i)
 {
+    CHECK(timers->count <= timers->capacity);
     timers->heap[i] = timer;
     timer->position = i + 1;
 }
@@ -26,6 +27,7 @@ static void timer_up(struct timers *timers, uint32_t i)
 {
     struct timer *timer = timers->heap[i];
 
+    CHECK(timers->count <= timers->capacity);
     for (; i > 0 && timer_before(timer, timers->heap[(i - 1) / 2]); i = (i - 1) / 2)
         timer_place(timers, timers->heap[(i - 1) / 2], i);
     timer_place(timers, timer, i);
@@ -35,6 +37,7 @@ static void timer_down(struct timers *timers, uint32_t i)
 {
     struct timer *timer = timers->heap[i];
 
+    CHECK(timers->count <= timers->capacity);
     for (uint32_t child = 2 * i + 1; child < timers->count; child = 2 * i + 1) {
         if (child + 1 < timers->count && timer_before(timers->heap[child + 1], timers->heap[child]))
             child++;
@@ -62,6 +65,8 @@ static void timer_remove(struct timers *timers, struct timer *timer)
 
 void fsm_timer_set(struct timers *timers, struct timer *timer, uint64_t at_ms)
 {
+    CHECK(timers != NULL);
+    CHECK(timer != NULL);
     if (timer->position != 0 && timer->at_ms == at_ms)
         return;
     if (timer->position != 0)
@@ -80,11 +85,13 @@ void fsm_timer_set(struct timers *timers, struct timer *timer, uint64_t at_ms)
 
 struct timer *fsm_timer_first(const struct timers *timers)
 {
+    CHECK(timers != NULL);
     return timers->count == 0 ? NULL : timers->heap[0];
 }
 
 void fsm_timers_free(struct timers *timers)
 {
+    CHECK(timers != NULL);
     free(timers->heap);
     memset(timers, 0, sizeof(*timers));
 }

@@ -135,7 +135,6 @@ static void *copy_bytes(ProtobufCAllocator *allocator, const struct field *field
 {
     uint8_t *copy = allocator->alloc(allocator->allocator_data, field->length + more);
 
-    CHECK(copy != NULL);
     memcpy(copy, field->bytes, field->length);
     memset(copy + field->length, 0, more);
     return copy;
@@ -250,7 +249,6 @@ static bool put_packed(ProtobufCMessage *message, const struct field *field,
     if (*count != 0 || field->length == 0)
         return false;
     array = allocator->alloc(allocator->allocator_data, field->length * size);
-    CHECK(array != NULL);
     *(void **)member_at(message, descriptor->offset) = array;
     for (; values.at < values.end; (*count)++) {
         struct field one;
@@ -326,6 +324,7 @@ static bool frames_fill(struct frame *frames, ProtobufCAllocator *allocator)
 {
     size_t depth = 1;
 
+    CHECK(frames->message != NULL);
     while (depth > 0) {
         struct frame *frame = &frames[depth - 1];
         ProtobufCMessage *below = NULL;
@@ -355,6 +354,8 @@ ProtobufCMessage *fsm_unpack(const ProtobufCMessageDescriptor *descriptor,
 {
     struct frame frames[UNPACK_DEPTH_MAX];
 
+    CHECK(descriptor != NULL);
+    CHECK(bytes != NULL);
     CHECK(allocator != NULL);
     frames[0] = (struct frame){message_new(descriptor, allocator), bytes, bytes + length, 0};
     if (frames_fill(frames, allocator))

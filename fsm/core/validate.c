@@ -555,6 +555,8 @@ static enum fsm_status validate_request(const fsm_command *command,
 
 enum fsm_status fsm_validate_command(const fsm_command *command, struct fsm_outcome *ret_outcome)
 {
+    CHECK(ret_outcome != NULL);
+    CHECK(command != NULL);
     return fsm_validate_packed(command, ckpt__log__v1__command__get_packed_size(command),
                                ret_outcome);
 }
@@ -579,6 +581,7 @@ enum fsm_status fsm_validate_packed(const fsm_command *command, size_t packed_by
     size_t number = (size_t)command->body_case - COMMAND_FIRST;
     enum fsm_status status;
 
+    CHECK(ret_outcome != NULL);
     ret_outcome->status = FSM_OK;
     status = validate_shape(command, packed_bytes, ret_outcome);
     if (status != FSM_OK)

@@ -63,6 +63,7 @@ static const ProtobufCMessage *frame_next(struct frame *frame, bool texts,
 {
     const ProtobufCMessageDescriptor *descriptor = frame->message->descriptor;
 
+    CHECK(frame->message != NULL);
     for (; frame->field < descriptor->n_fields; frame->field++, frame->element = 0) {
         const ProtobufCFieldDescriptor *field = &descriptor->fields[frame->field];
         bool plain = field->type != PROTOBUF_C_TYPE_MESSAGE;
@@ -94,6 +95,7 @@ enum fsm_status fsm_validate_fields(const ProtobufCMessage *message, size_t pack
     size_t depth = 1;
     enum fsm_status status = message->n_unknown_fields > 0 ? FSM_UNKNOWN_FIELD : FSM_OK;
 
+    CHECK(outcome != NULL);
     frames[0] = (struct frame){message, 0, 0};
     while (depth > 0 && status == FSM_OK) {
         const ProtobufCMessage *below = frame_next(&frames[depth - 1], texts, outcome, &status);

@@ -37,6 +37,7 @@ void fsm_get_summary(const struct fsm *fsm, struct fsm_summary *ret_summary)
         .session_count = fsm->session_count,
     };
 
+    CHECK(ret_summary != NULL);
     RECORD_COPY(FSM_COUNTERS, fsm, &summary);
     memcpy(summary.allocations_by_state, fsm->allocations_by_state,
            sizeof(summary.allocations_by_state));
@@ -48,16 +49,19 @@ void fsm_get_summary(const struct fsm *fsm, struct fsm_summary *ret_summary)
 
 const Ckpt__V1__Policy *fsm_policy(const struct fsm *fsm)
 {
+    CHECK(fsm != NULL);
     return &fsm->policy;
 }
 
 uint32_t fsm_allocation_slots(const struct fsm *fsm)
 {
+    CHECK(fsm != NULL);
     return fsm->allocations.slot_end;
 }
 
 const struct fsm_allocation *fsm_allocation_at(const struct fsm *fsm, uint32_t slot)
 {
+    CHECK(fsm != NULL);
     return &allocation_at(fsm, slot)->view;
 }
 
@@ -87,6 +91,7 @@ const struct fsm_allocation *fsm_allocation_find(const struct fsm *fsm, const ch
 
 uint32_t fsm_node_slots(const struct fsm *fsm)
 {
+    CHECK(fsm != NULL);
     return fsm->nodes.slot_end;
 }
 
@@ -121,6 +126,7 @@ const struct fsm_node *fsm_node_find(const struct fsm *fsm, const char *id)
 
 uint32_t fsm_target_slots(const struct fsm *fsm)
 {
+    CHECK(fsm != NULL);
     return fsm->targets.slot_end;
 }
 
@@ -155,6 +161,7 @@ const struct fsm_target *fsm_target_find(const struct fsm *fsm, const char *id)
 
 size_t fsm_queue_count(const struct fsm *fsm)
 {
+    CHECK(fsm != NULL);
     return fsm->queue_count;
 }
 
@@ -162,6 +169,8 @@ void fsm_queue_at(const struct fsm *fsm, size_t i, struct fsm_queue *ret_queue)
 {
     const Ckpt__V1__ReportQueueRequest *report;
 
+    CHECK(fsm != NULL);
+    CHECK(ret_queue != NULL);
     CHECK(i < fsm->queue_count);
     report = fsm->queues[i].report;
     ret_queue->vcluster = fsm->queues[i].vcluster;
@@ -248,6 +257,8 @@ size_t fsm_checkpoint_path(const struct fsm *fsm, const struct fsm_checkpoint *c
     struct folder folder = {checkpoint->target_slot, view->tenant, view->project, view->id,
                             checkpoint->id};
 
+    CHECK(ret_path != NULL);
+    CHECK(checkpoint->id != 0);
     return folder_path(fsm, &folder, ret_path, size);
 }
 
@@ -257,6 +268,9 @@ size_t fsm_undeleted_path(const struct fsm *fsm, const struct fsm_undeleted *und
     struct folder folder = {undeleted->target_slot, undeleted->tenant, undeleted->project,
                             undeleted->allocation_id, undeleted->checkpoint_id};
 
+    CHECK(fsm != NULL);
+    CHECK(ret_path != NULL);
+    CHECK(undeleted->checkpoint_id != 0);
     return folder_path(fsm, &folder, ret_path, size);
 }
 
@@ -266,6 +280,8 @@ size_t fsm_collectable_path(const struct fsm *fsm, uint64_t id, uint32_t *ret_ta
     const struct checkpoint *checkpoint = checkpoint_find(fsm, id);
     const struct fsm_undeleted *undeleted = fsm_undeleted_find(fsm, id);
 
+    CHECK(ret_target_slot != NULL);
+    CHECK(ret_path != NULL);
     if (checkpoint != NULL && checkpoint->expired && !checkpoint->collected) {
         *ret_target_slot = checkpoint->view.target_slot;
         return fsm_checkpoint_path(fsm, &checkpoint->view, ret_path, size);

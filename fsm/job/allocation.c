@@ -25,6 +25,7 @@ struct allocation *fsm_allocation_create(struct fsm *fsm, uint32_t slot, const c
 
 void fsm_allocation_count_going(struct fsm *fsm, struct allocation *allocation, bool going)
 {
+    CHECK(allocation->view.id != NULL);
     if (allocation->going == going)
         return;
     for (uint32_t i = 0; i < allocation->view.node_count; i++) {
@@ -38,6 +39,7 @@ void fsm_allocation_count_going(struct fsm *fsm, struct allocation *allocation, 
 
 void fsm_allocation_name_nodes(struct fsm *fsm, struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
         fsm_node_refer(fsm, allocation->view.nodes[i].node_slot);
     fsm_allocation_count_going(fsm, allocation, fsm_allocation_goes_on(allocation));
@@ -45,6 +47,7 @@ void fsm_allocation_name_nodes(struct fsm *fsm, struct allocation *allocation)
 
 static void allocation_unname_nodes(struct fsm *fsm, struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     fsm_allocation_count_going(fsm, allocation, false);
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
         fsm_node_unrefer(fsm, allocation->view.nodes[i].node_slot);
@@ -104,6 +107,7 @@ struct fsm_node_share *fsm_allocation_shares(struct allocation *allocation)
     struct fsm_node_share *shares =
         (struct fsm_node_share *)(void *)(allocation->assignments + allocation->view.node_count);
 
+    CHECK(allocation->view.id != NULL);
     CHECK(shares == allocation->view.nodes);
     return shares;
 }
@@ -113,6 +117,7 @@ void fsm_allocation_begin_lives(const struct fsm *fsm, struct allocation *alloca
 {
     struct fsm_node_share *shares = fsm_allocation_shares(allocation);
 
+    CHECK(allocation->view.id != NULL);
     CHECK(fsm->command_count >> CHECKPOINT_SEQUENCE_BITS == 0);
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
         if (all || shares[i].life == 0)
@@ -123,6 +128,7 @@ void fsm_allocation_sum_shares(struct allocation *allocation)
 {
     struct fsm_allocation *view = &allocation->view;
 
+    CHECK(allocation->view.id != NULL);
     view->gpu_count = 0;
     view->borrowed_count = 0;
     for (uint32_t i = 0; i < view->node_count; i++) {
@@ -138,6 +144,7 @@ void fsm_allocation_estimate(struct allocation *allocation, uint32_t old_count)
     struct fsm_allocation *view = &allocation->view;
     uint64_t memory_bytes = 0;
 
+    CHECK(allocation->view.id != NULL);
     if (view->complete_count > 0 && old_count > 0) {
         fsm_learn_nodes_changed(view, old_count);
         return;
@@ -177,6 +184,7 @@ void fsm_allocation_release(struct fsm *fsm, struct allocation *allocation)
 
 void fsm_allocation_parts_start(struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
         allocation->assignments[i].starting = true;
     allocation->starting_count = allocation->view.node_count;
@@ -185,6 +193,7 @@ void fsm_allocation_parts_start(struct allocation *allocation)
 void fsm_allocation_part_starting(struct fsm *fsm, struct allocation *allocation,
                                   struct assignment *part, bool starting)
 {
+    CHECK(part != NULL);
     if (part->starting == starting)
         return;
     part->starting = starting;
@@ -193,6 +202,7 @@ void fsm_allocation_part_starting(struct fsm *fsm, struct allocation *allocation
     else
         allocation->starting_count--;
     CHECK(allocation->starting_count <= allocation->view.node_count);
+    fsm_part_check(allocation, part);
     fsm_ledger_update(fsm, allocation);
     if (allocation->view.state !=
         CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP)
@@ -203,6 +213,7 @@ void fsm_allocation_part_starting(struct fsm *fsm, struct allocation *allocation
 
 void fsm_allocation_changed(struct fsm *fsm, const struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     for (uint32_t i = 0; allocation->assigned && i < allocation->view.node_count; i++)
         fsm_node_changed(fsm, node_edit(fsm, node_at(fsm, allocation->view.nodes[i].node_slot)));
 }
@@ -212,6 +223,7 @@ static uint64_t allocation_due_ms(const struct fsm *fsm, const struct allocation
     const struct fsm_allocation *view = &allocation->view;
     uint64_t end_ms = UINT64_MAX;
 
+    CHECK(allocation->view.id != NULL);
     if (!fsm_allocation_runs(allocation)) {
         if (view->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED &&
             view->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED)
@@ -230,5 +242,6 @@ static uint64_t allocation_due_ms(const struct fsm *fsm, const struct allocation
 
 void fsm_allocation_arm(struct fsm *fsm, struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     fsm_timer_set(&fsm->timers, &allocation->timer, allocation_due_ms(fsm, allocation));
 }

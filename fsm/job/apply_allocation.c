@@ -28,6 +28,7 @@ static enum fsm_status shares_check(struct fsm *fsm, size_t count, fsm_share_mes
 static void shares_fill(struct fsm *fsm, struct fsm_node_share *shares, size_t count,
                         fsm_share_message **messages)
 {
+    CHECK(shares->node_slot < FSM_NODES_MAX);
     for (size_t i = 0; i < count; i++) {
         struct node *node = node_edit(fsm, node_find(fsm, messages[i]->node_id));
 
@@ -43,6 +44,7 @@ static void shares_fill(struct fsm *fsm, struct fsm_node_share *shares, size_t c
 static void shares_take(struct fsm *fsm, struct allocation *allocation, size_t count,
                         fsm_share_message **messages)
 {
+    CHECK(allocation->view.id != NULL);
     shares_fill(fsm, fsm_allocation_set_shares(fsm, allocation, (uint32_t)count), count, messages);
     fsm_allocation_name_nodes(fsm, allocation);
     fsm_allocation_sum_shares(allocation);
@@ -64,6 +66,7 @@ static const struct target *register_target(struct fsm *fsm, const char *id)
 /* What a registration leaves open. */
 static void register_defaults(struct fsm *fsm, struct fsm_allocation *view)
 {
+    CHECK(view->id != NULL);
     if (view->profile[0] == '\0')
         fsm_intern_set(fsm, &view->profile, FSM_PROFILE_DEFAULT);
     if (view->strategy == CKPT__V1__STRATEGY__STRATEGY_UNSPECIFIED)
@@ -87,6 +90,8 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
     struct allocation *allocation;
     enum fsm_status status;
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_REGISTER_ALLOCATION);
+    CHECK(outcome != NULL);
     if (allocation_find(fsm, spec->allocation_id) != NULL)
         return FSM_ALLOCATION_EXISTS;
     if (target == NULL)
@@ -121,6 +126,7 @@ static bool update_nodes_leave(struct fsm *fsm, const struct allocation *allocat
 {
     uint64_t stamp = ++fsm->stamp;
 
+    CHECK(allocation->view.id != NULL);
     for (size_t i = 0; i < request->n_nodes; i++) {
         struct node *node = node_edit(fsm, node_find(fsm, request->nodes[i]->node_id));
 
@@ -135,6 +141,8 @@ static bool update_nodes_leave(struct fsm *fsm, const struct allocation *allocat
 
 static bool runs_on(const struct allocation *allocation, uint32_t node_slot)
 {
+    CHECK(node_slot < FSM_NODES_MAX);
+    CHECK(allocation->view.id != NULL);
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
         if (allocation->view.nodes[i].node_slot == node_slot)
             return true;
@@ -152,6 +160,7 @@ static enum fsm_status update_joins_check(const struct fsm *fsm,
     size_t joins = 0; /* the writer's place in the request, from 1 */
     bool stays = false;
 
+    CHECK(allocation->view.id != NULL);
     if (last == NULL || last->shard_count != 1 || runs_on(allocation, last->shards[0].node_slot))
         return FSM_OK;
     for (size_t i = 0; i < request->n_nodes; i++) {
@@ -172,6 +181,7 @@ static enum fsm_status update_joins_check(const struct fsm *fsm,
 static bool update_nodes_pending(const struct fsm *fsm, const struct allocation *allocation,
                                  const Ckpt__V1__UpdateAllocationRequest *request)
 {
+    CHECK(allocation->view.id != NULL);
     if (allocation->view.next_count != request->n_nodes)
         return false;
     for (size_t i = 0; i < request->n_nodes; i++) {
@@ -191,6 +201,7 @@ static enum fsm_status update_nodes_now(struct fsm *fsm, struct allocation *allo
     struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
     struct fsm_node_share *next;
 
+    CHECK(allocation->view.id != NULL);
     if (active != NULL && fsm_checkpoint_writes(active)) {
         if (!request->force)
             return FSM_CHECKPOINTING;
@@ -215,6 +226,7 @@ static enum fsm_status update_nodes_later(struct fsm *fsm, struct allocation *al
     struct fsm_node_share *next = check_calloc(request->n_nodes, sizeof(*next));
     enum fsm_status status;
 
+    CHECK(allocation->view.id != NULL);
     shares_fill(fsm, next, request->n_nodes, request->nodes);
     if (allocation->view.state == ENDS(STARTING) && allocation->view.active_checkpoint_id == 0) {
         fsm_scale_set_next(fsm, allocation, next, (uint32_t)request->n_nodes);
@@ -236,6 +248,7 @@ static enum fsm_status update_nodes(struct fsm *fsm, struct allocation *allocati
     bool leave;
     enum fsm_status status;
 
+    CHECK(allocation->view.id != NULL);
     outcome->checkpoint_id = view->active_checkpoint_id;
     outcome->current = view->state;
     if (view->next_count > 0 && update_nodes_pending(fsm, allocation, request) && !request->force)
@@ -276,6 +289,8 @@ enum fsm_status fsm_apply_update(struct fsm *fsm, const fsm_command *command,
     struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_UPDATED};
     enum fsm_status status;
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_UPDATE_ALLOCATION);
+    CHECK(outcome != NULL);
     if (allocation == NULL)
         return FSM_ALLOCATION_NOT_FOUND;
     outcome->current = allocation->view.state;
@@ -317,6 +332,7 @@ static bool end_was_seen(const struct allocation *allocation,
 {
     Ckpt__V1__AllocationState state = allocation->view.state;
 
+    CHECK(allocation->view.id != NULL);
     return (state == ENDS(REQUEUED) || state == ENDS(SUSPENDED)) &&
            fsm_requeue_wanted(allocation, request->node_failure);
 }
@@ -329,6 +345,8 @@ enum fsm_status fsm_apply_end(struct fsm *fsm, const fsm_command *command,
         allocation_edit(fsm, allocation_find(fsm, request->allocation_id));
     struct fsm_plan plan = {0, ENDS(COMPLETED), CKPT__V1__REASON__REASON_NONE};
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_END_ALLOCATION);
+    CHECK(outcome != NULL);
     if (allocation == NULL)
         return FSM_ALLOCATION_NOT_FOUND;
     outcome->current = allocation->view.state;
@@ -355,6 +373,7 @@ static void restart_clear(struct fsm *fsm, struct allocation *allocation)
 {
     struct fsm_allocation *view = &allocation->view;
 
+    CHECK(allocation->view.id != NULL);
     fsm_allocation_begin_lives(fsm, allocation, true);
     for (uint32_t i = 0; i < view->node_count; i++) {
         allocation->assignments[i].terminated = false;
@@ -387,6 +406,7 @@ static enum fsm_status restart_nodes_check(struct fsm *fsm, const struct allocat
 {
     size_t count = request->n_nodes > 0 ? request->n_nodes : allocation->view.node_count;
 
+    CHECK(allocation->view.id != NULL);
     for (size_t i = 0; i < count; i++) {
         const struct node *node = request->n_nodes > 0
                                       ? node_find(fsm, request->nodes[i]->node_id)
@@ -411,6 +431,8 @@ enum fsm_status fsm_apply_restart(struct fsm *fsm, const fsm_command *command,
     uint32_t old_count;
     enum fsm_status status;
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_RESTART_ALLOCATION);
+    CHECK(outcome != NULL);
     if (allocation == NULL)
         return FSM_ALLOCATION_NOT_FOUND;
     outcome->current = allocation->view.state;

@@ -13,6 +13,8 @@ enum fsm_status fsm_apply_request_checkpoint(struct fsm *fsm, const fsm_command 
         allocation_edit(fsm, allocation_find(fsm, request->allocation_id));
     struct checkpoint_ask ask = {.purpose = request->purpose, .after = request->after};
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_REQUEST_CHECKPOINT);
+    CHECK(outcome != NULL);
     if (allocation == NULL)
         return FSM_ALLOCATION_NOT_FOUND;
     if (ask.purpose == PURPOSE(UNSPECIFIED))
@@ -30,6 +32,8 @@ enum fsm_status fsm_apply_migration(struct fsm *fsm, const fsm_command *command,
         allocation_edit(fsm, allocation_find(fsm, command->request_migration->allocation_id));
     struct checkpoint_ask ask = {.purpose = PURPOSE(MIGRATE), .after = AFTER(MIGRATE)};
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_REQUEST_MIGRATION);
+    CHECK(outcome != NULL);
     if (allocation == NULL)
         return FSM_ALLOCATION_NOT_FOUND;
     return fsm_checkpoint_ask(fsm, allocation, &ask, outcome);
@@ -42,6 +46,8 @@ enum fsm_status fsm_apply_cancel(struct fsm *fsm, const fsm_command *command,
         checkpoint_edit(fsm, checkpoint_find(fsm, command->cancel_checkpoint->checkpoint_id));
     struct allocation *allocation;
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_CANCEL_CHECKPOINT);
+    CHECK(outcome != NULL);
     if (checkpoint == NULL)
         return FSM_CHECKPOINT_NOT_FOUND;
     outcome->checkpoint_id = checkpoint->view.id;
@@ -74,6 +80,7 @@ static bool decision_too_soon(const struct fsm *fsm, const struct fsm_allocation
     uint64_t interval_ms =
         view->sensitive ? fsm->policy.sensitive_min_interval_ms : fsm->policy.min_interval_ms;
 
+    CHECK(view->id != NULL);
     if (purpose != PURPOSE(PERIODIC) && purpose != PURPOSE(UNSPECIFIED))
         return false;
     return view->last_attempt_end_ms != 0 &&
@@ -100,6 +107,7 @@ static bool decision_hurries(const struct fsm *fsm, const struct allocation *all
 {
     const struct checkpoint *active = checkpoint_find_active(fsm, allocation);
 
+    CHECK(allocation->view.id != NULL);
     return decision->purpose == PURPOSE(WALLTIME) && decision->after <= AFTER(CONTINUE) &&
            active != NULL && active->view.after == AFTER(CONTINUE) &&
            (!fsm_checkpoint_writes(active) || fsm_checkpoint_put_off(&active->view));
@@ -175,6 +183,8 @@ enum fsm_status fsm_apply_decisions(struct fsm *fsm, const fsm_command *command,
     const Ckpt__Log__V1__DecisionBatch *batch = command->decisions;
     uint64_t taken = 0;
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_DECISIONS);
+    CHECK(outcome != NULL);
     for (size_t i = 0; i < batch->n_decisions; i++)
         if (decision_apply(fsm, batch->decisions[i], batch->basis, outcome))
             taken++;
@@ -221,6 +231,8 @@ enum fsm_status fsm_apply_grants(struct fsm *fsm, const fsm_command *command,
     const Ckpt__Log__V1__GrantBatch *batch = command->grants;
     enum fsm_status first = FSM_OK;
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_GRANTS);
+    CHECK(outcome != NULL);
     for (size_t i = 0; i < batch->n_grants; i++) {
         struct fsm_outcome *numbers = outcome;
         struct fsm_outcome ignored;
@@ -246,6 +258,8 @@ enum fsm_status fsm_apply_collected(struct fsm *fsm, const fsm_command *command,
 {
     const Ckpt__Log__V1__CheckpointsCollected *collected = command->checkpoints_collected;
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_CHECKPOINTS_COLLECTED);
+    CHECK(outcome != NULL);
     outcome->limit = collected->n_checkpoint_ids;
     for (size_t i = 0; i < collected->n_checkpoint_ids; i++)
         outcome->current += fsm_retention_collected(fsm, collected->checkpoint_ids[i]) == FSM_OK;

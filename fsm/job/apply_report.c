@@ -59,6 +59,7 @@ static void report_verified_again(struct fsm *fsm, const struct report *report)
 {
     uint8_t sha256[SHA256_BYTES];
 
+    CHECK(report->node != NULL);
     if (report->message->size_bytes != report->shard->size_bytes ||
         !report_sha256(report->message->manifest_sha256, sha256) ||
         memcmp(sha256, report->shard->manifest_sha256, SHA256_BYTES) != 0)
@@ -71,6 +72,7 @@ static void report_verified(struct fsm *fsm, const struct report *report)
     struct fsm_shard *shard = report->shard;
     uint64_t size_bytes = report->message->size_bytes;
 
+    CHECK(report->node != NULL);
     if (shard->verified) {
         report_verified_again(fsm, report);
         return;
@@ -109,6 +111,7 @@ static void report_failed(struct fsm *fsm, const struct report *report)
 {
     char detail[FSM_DETAIL_BYTES];
 
+    CHECK(report->node != NULL);
     report_detail(report->message->detail, detail);
     fsm->detail = detail[0] == '\0' ? NULL : detail;
     if (report->message->reason == REASON(CHECKPOINT_TIMEOUT))
@@ -120,6 +123,7 @@ static void report_failed(struct fsm *fsm, const struct report *report)
 
 static void report_mark_exited(const struct report *report, bool exited)
 {
+    CHECK(report->node != NULL);
     if (report->part->exited == exited)
         return;
     report->part->exited = exited;
@@ -137,6 +141,7 @@ static void report_restarting_alone(struct fsm *fsm, const struct report *report
     struct checkpoint *active =
         checkpoint_edit(fsm, checkpoint_find_active(fsm, report->allocation));
 
+    CHECK(report->node != NULL);
     view->restart_count++;
     fsm_ledger_part_died(fsm, report->allocation);
     fsm_allocation_part_starting(fsm, report->allocation, report->part, true);
@@ -152,6 +157,7 @@ static void report_restarting(struct fsm *fsm, const struct report *report)
 {
     struct allocation *allocation = report->allocation;
 
+    CHECK(report->node != NULL);
     if (allocation->view.node_count == 1)
         report_restarting_alone(fsm, report);
     else
@@ -161,6 +167,7 @@ static void report_restarting(struct fsm *fsm, const struct report *report)
 
 static bool report_finished(const struct report *report)
 {
+    CHECK(report->node != NULL);
     return report->message->kind == KIND(APPLICATION_EXITED) && report->message->exit_status == 0 &&
            report->message->will_restart == 0;
 }
@@ -188,6 +195,7 @@ static void report_finished_late(struct fsm *fsm, const struct report *report)
 {
     struct allocation *allocation = report->allocation;
 
+    CHECK(report->node != NULL);
     if (!report_finished(report) ||
         !fsm_allocation_move_allowed(allocation->view.state, ENDS(COMPLETED)))
         return;
@@ -204,6 +212,7 @@ static bool report_began_apart(const struct report *report)
     uint64_t life = allocation->view.nodes[report->part->share].life;
     uint64_t from = report->message->restored_checkpoint_id;
 
+    CHECK(report->node != NULL);
     if (allocation->view.node_count == 1)
         return false;
     if (allocation->began_life == life)
@@ -220,6 +229,7 @@ static void report_began_to_run(const struct fsm *fsm, const struct report *repo
     struct fsm_allocation *view = &report->allocation->view;
     uint64_t starting_ms = fsm_since(fsm, starting_since_ms);
 
+    CHECK(report->node != NULL);
     starting_ms -= fsm_min(starting_ms, report->message->snapshot_age_ms);
     view->last_complete_snapshot_ms =
         fsm_min(fsm->now_ms, fsm_add(view->last_complete_snapshot_ms, starting_ms));
@@ -239,6 +249,7 @@ static void report_application_started(struct fsm *fsm, const struct report *rep
     bool starting = view->state == ENDS(STARTING);
     uint64_t starting_since_ms = view->state_since_ms;
 
+    CHECK(report->node != NULL);
     report_mark_exited(report, false);
     fsm_terminate_again(fsm, report->allocation, report->part);
     fsm_ledger_part_started(fsm, report->allocation, report->part,
@@ -259,6 +270,7 @@ static void report_began(struct fsm *fsm, const struct report *report)
     struct allocation *allocation = report->allocation;
     bool apart = report_began_apart(report);
 
+    CHECK(report->node != NULL);
     report_application_started(fsm, report);
     if (apart && !allocation->view.terminating)
         fsm_terminate_begin(fsm, allocation,
@@ -269,6 +281,7 @@ static void report_walltime_killed(struct fsm *fsm, const struct report *report)
 {
     struct fsm_plan plan = {REASON(WALLTIME_EXCEEDED), ENDS(FAILED), REASON(WALLTIME_EXCEEDED)};
 
+    CHECK(report->node != NULL);
     fsm_terminate_without(fsm, report->allocation, report->part, plan);
 }
 
@@ -278,6 +291,7 @@ static enum fsm_status report_checkpoint(struct fsm *fsm, struct report *report)
 {
     const struct checkpoint *checkpoint = report->checkpoint;
 
+    CHECK(report->node != NULL);
     if (checkpoint == NULL)
         return FSM_CHECKPOINT_NOT_FOUND;
     for (uint32_t i = 0; i < checkpoint->view.shard_count && report->shard == NULL; i++)
@@ -311,6 +325,7 @@ static enum fsm_status report_checkpoint(struct fsm *fsm, struct report *report)
 /* What is to end and whose ckpt-run has not heard so. */
 static bool report_begins_again(const struct report *report)
 {
+    CHECK(report->node != NULL);
     return (report->allocation->view.terminating || report->part->leaving) &&
            report->message->kind == KIND(APPLICATION_EXITED) && report->message->will_restart != 0;
 }
@@ -318,6 +333,7 @@ static bool report_begins_again(const struct report *report)
 /* Kinds about the application. */
 static enum fsm_status report_application(struct fsm *fsm, struct report *report)
 {
+    CHECK(report->node != NULL);
     if (report->allocation == NULL)
         return FSM_ALLOCATION_NOT_FOUND;
     report->part = fsm_allocation_part(report->allocation, report->node->view.slot);
@@ -353,6 +369,7 @@ static bool report_of_earlier_life(const struct report *report, struct fsm_outco
             ? NULL
             : fsm_allocation_part(report->allocation, report->node->view.slot);
 
+    CHECK(report->node != NULL);
     if (part == NULL || report->message->life >= report->allocation->view.nodes[part->share].life)
         return false;
     outcome->current = report->message->life;
@@ -375,6 +392,8 @@ enum fsm_status fsm_apply_node_report(struct fsm *fsm, const fsm_command *comman
                             .node = node_edit(fsm, node_find(fsm, command->node_report->node_id))};
     enum fsm_status status;
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_NODE_REPORT);
+    CHECK(outcome != NULL);
     if (report.node == NULL) {
         fsm->rejected_reports++;
         return FSM_NODE_NOT_FOUND;
@@ -408,6 +427,7 @@ static void report_runs(struct fsm *fsm, struct node *node, const Ckpt__Log__V1_
 {
     struct allocation *allocation = allocation_edit(fsm, allocation_find(fsm, item->allocation_id));
 
+    CHECK(node->view.id != NULL);
     if (allocation == NULL || !fsm_part_awaits(&allocation->view, node->view.slot, item->life))
         return;
     fsm_allocation_part_starting(fsm, allocation, fsm_allocation_part(allocation, node->view.slot),
@@ -422,6 +442,8 @@ enum fsm_status fsm_apply_node_running(struct fsm *fsm, const fsm_command *comma
     const Ckpt__Log__V1__NodeRunning *seen = command->node_running;
     struct node *node = node_edit(fsm, node_find(fsm, seen->node_id));
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_NODE_RUNNING);
+    CHECK(outcome != NULL);
     if (node == NULL)
         return FSM_NODE_NOT_FOUND;
     outcome->current = seen->report_sequence;

@@ -56,6 +56,7 @@ struct basis *fsm_basis_create(struct fsm *fsm, uint32_t slot,
 
 struct basis *fsm_basis_find(const struct fsm *fsm, const Ckpt__Log__V1__DecisionBasis *message)
 {
+    CHECK(message != NULL);
     return fsm_map_find(&fsm->basis_map, basis_hash(message), basis_equal,
                         (const char *)(const void *)message);
 }
@@ -73,6 +74,7 @@ struct basis *fsm_basis_of(struct fsm *fsm, const Ckpt__Log__V1__DecisionBasis *
         basis = fsm_basis_create(fsm, slot, message);
     }
     basis->reference_count++;
+    fsm_moved(fsm, FSM_RECORD_BASIS, basis->view.slot);
     return basis;
 }
 
@@ -83,6 +85,7 @@ static void basis_free(struct fsm *fsm, struct basis *basis)
         uint64_t *changing;
     } policy = {basis->view.policy};
 
+    CHECK(basis->view.names != NULL);
     fsm_map_remove(&fsm->basis_map, basis->hash, basis);
     fsm_intern_release(fsm, basis->view.names);
     free(policy.changing);
@@ -117,6 +120,7 @@ void fsm_checkpoint_set_inputs(struct checkpoint *checkpoint, struct basis *basi
     struct inputs *inputs = check_alloc(sizeof(*inputs) + columns_bytes + ages_bytes);
     uint32_t *ages = (uint32_t *)(void *)(inputs->numbers + message->n_columns);
 
+    CHECK(basis != NULL);
     CHECK(checkpoint->inputs == NULL);
     CHECK(message->n_columns <= FSM_INPUT_NUMBERS_MAX);
     for (size_t i = 0; i < message->n_columns; i++)
@@ -142,6 +146,7 @@ void fsm_checkpoint_drop_inputs(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     struct inputs *inputs = checkpoint->inputs;
 
+    CHECK(checkpoint->view.id != 0);
     if (inputs == NULL)
         return;
     fsm_hold_checkpoint(fsm, checkpoint);

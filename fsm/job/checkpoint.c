@@ -22,6 +22,7 @@ struct checkpoint *fsm_checkpoint_create(struct fsm *fsm, uint64_t id,
 {
     struct checkpoint *checkpoint = check_calloc(1, sizeof(*checkpoint));
 
+    CHECK(allocation->view.id != NULL);
     checkpoint->view.id = id;
     fsm_checkpoint_set_detail(fsm, checkpoint, "");
     checkpoint->view.allocation_slot = allocation->view.slot;
@@ -40,6 +41,7 @@ void fsm_checkpoint_link(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     struct target *target = target_edit(fsm, target_at(fsm, checkpoint->view.target_slot));
 
+    CHECK(checkpoint->view.id != 0);
     target->checkpoint_count++;
     target->folder_count += fsm_checkpoint_has_folder(checkpoint);
     if (fsm_checkpoint_state_active(checkpoint->view.state) ||
@@ -49,12 +51,14 @@ void fsm_checkpoint_link(struct fsm *fsm, struct checkpoint *checkpoint)
 
 void fsm_checkpoint_name_nodes(struct fsm *fsm, const struct checkpoint *checkpoint)
 {
+    CHECK(checkpoint->view.id != 0);
     for (uint32_t i = 0; i < checkpoint->view.shard_count; i++)
         fsm_node_refer(fsm, checkpoint->shards[i].node_slot);
 }
 
 static void checkpoint_unname_nodes(struct fsm *fsm, const struct checkpoint *checkpoint)
 {
+    CHECK(checkpoint->view.id != 0);
     for (uint32_t i = 0; i < checkpoint->view.shard_count; i++)
         fsm_node_unrefer(fsm, checkpoint->shards[i].node_slot);
 }
@@ -69,6 +73,7 @@ void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint)
         Ckpt__V1__DecisionTerms *changing;
     } terms = {checkpoint->view.terms};
 
+    CHECK(checkpoint->view.id != 0);
     CHECK(!fsm_checkpoint_state_active(checkpoint->view.state));
     fsm_hold_checkpoint(fsm, checkpoint);
     fsm_timer_set(&fsm->timers, &checkpoint->timer, 0);
@@ -93,6 +98,7 @@ void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint)
 
 void fsm_checkpoint_set_shards(struct fsm *fsm, struct checkpoint *checkpoint, uint32_t count)
 {
+    CHECK(checkpoint->view.id != 0);
     checkpoint_unname_nodes(fsm, checkpoint);
     free(checkpoint->shards);
     checkpoint->shards = check_calloc(count, sizeof(*checkpoint->shards));
@@ -103,6 +109,8 @@ void fsm_checkpoint_set_shards(struct fsm *fsm, struct checkpoint *checkpoint, u
 void fsm_checkpoint_shards_from(struct fsm *fsm, struct checkpoint *checkpoint,
                                 const struct allocation *allocation)
 {
+    CHECK(checkpoint->view.id != 0);
+    CHECK(allocation->view.id != NULL);
     fsm_checkpoint_set_shards(fsm, checkpoint, allocation->view.node_count);
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
         checkpoint->shards[i].node_slot = allocation->view.nodes[i].node_slot;
@@ -112,6 +120,7 @@ void fsm_checkpoint_shards_from(struct fsm *fsm, struct checkpoint *checkpoint,
 /* What an attempt wrote is worth nothing for the next one. */
 void fsm_checkpoint_clear_shards(struct checkpoint *checkpoint)
 {
+    CHECK(checkpoint->view.id != 0);
     for (uint32_t i = 0; i < checkpoint->view.shard_count; i++) {
         uint32_t node_slot = checkpoint->shards[i].node_slot;
 
@@ -128,6 +137,7 @@ void fsm_checkpoint_arm(struct fsm *fsm, struct checkpoint *checkpoint)
     const struct fsm_checkpoint *view = &checkpoint->view;
     uint64_t at_ms = checkpoint->collect_at_ms;
 
+    CHECK(checkpoint->view.id != 0);
     if (fsm_checkpoint_writes(checkpoint))
         at_ms = view->deadline_ms;
     else if (view->state == STATE(REQUESTED))
@@ -143,6 +153,7 @@ void fsm_checkpoint_give_until(struct fsm *fsm, struct checkpoint *checkpoint, u
 {
     struct fsm_checkpoint *view = &checkpoint->view;
 
+    CHECK(checkpoint->view.id != 0);
     CHECK(fsm_checkpoint_writes(checkpoint));
     if (checkpoint->stop_deadline_ms != 0)
         deadline_ms = fsm_min(deadline_ms, checkpoint->stop_deadline_ms);
@@ -154,6 +165,7 @@ void fsm_checkpoint_give_until(struct fsm *fsm, struct checkpoint *checkpoint, u
  * had. */
 void fsm_checkpoint_stop_until(struct checkpoint *checkpoint, uint64_t deadline_ms)
 {
+    CHECK(checkpoint->view.id != 0);
     if (checkpoint->stop_deadline_ms != 0)
         checkpoint->stop_deadline_ms =
             fsm_max(checkpoint->stop_deadline_ms, fsm_min(deadline_ms, checkpoint->stop_limit_ms));
@@ -166,6 +178,7 @@ void fsm_checkpoint_begin_stop(struct fsm *fsm, struct checkpoint *checkpoint, u
 {
     struct fsm_checkpoint *view = &checkpoint->view;
 
+    CHECK(checkpoint->view.id != 0);
     CHECK(fsm_checkpoint_writes(checkpoint));
     if (checkpoint->stop_deadline_ms != 0)
         return;
@@ -181,6 +194,8 @@ void fsm_checkpoint_begin_stop(struct fsm *fsm, struct checkpoint *checkpoint, u
 static bool checkpoint_awaited(const struct checkpoint *checkpoint,
                                const struct allocation *allocation)
 {
+    CHECK(checkpoint->view.id != 0);
+    CHECK(allocation->view.id != NULL);
     return checkpoint->view.purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT ||
            allocation->view.preemption_id != 0;
 }
@@ -206,6 +221,7 @@ static void checkpoint_new(struct fsm *fsm, struct allocation *allocation,
     struct checkpoint *checkpoint;
     uint64_t recompute_gpu_ms = fsm_allocation_age_gpu_ms(fsm, allocation);
 
+    CHECK(allocation->view.id != NULL);
     CHECK(fsm->checkpoint_sequence + 1 < UINT64_C(1) << CHECKPOINT_SEQUENCE_BITS);
     checkpoint = fsm_checkpoint_create(
         fsm, checkpoint_id_make(fsm->epoch, ++fsm->checkpoint_sequence), allocation);
@@ -232,6 +248,7 @@ static void checkpoint_new(struct fsm *fsm, struct allocation *allocation,
 static void checkpoint_skip_backoff(struct fsm *fsm, struct checkpoint *checkpoint,
                                     const struct checkpoint_ask *ask)
 {
+    CHECK(checkpoint->view.id != 0);
     if (!checkpoint_urgent(ask->purpose) || checkpoint->view.state != STATE(REQUESTED))
         return;
     checkpoint->view.retry_at_ms = 0;
@@ -243,6 +260,7 @@ static void checkpoint_skip_backoff(struct fsm *fsm, struct checkpoint *checkpoi
 static void checkpoint_upgrade(struct fsm *fsm, struct checkpoint *checkpoint,
                                const struct checkpoint_ask *ask)
 {
+    CHECK(checkpoint->view.id != 0);
     checkpoint->view.purpose = ask->purpose;
     checkpoint->view.after = ask->after;
     checkpoint->view.priority_gpu_ms_per_gb =
@@ -257,6 +275,7 @@ static void checkpoint_upgrade(struct fsm *fsm, struct checkpoint *checkpoint,
 void fsm_checkpoint_hurry(struct fsm *fsm, struct checkpoint *checkpoint,
                           const struct checkpoint_ask *ask)
 {
+    CHECK(ask != NULL);
     CHECK(checkpoint->view.after == ask->after);
     checkpoint_skip_backoff(fsm, checkpoint, ask);
     if (fsm_checkpoint_put_off(&checkpoint->view)) {
@@ -276,6 +295,7 @@ static enum fsm_status checkpoint_refusal(const struct fsm *fsm,
 {
     const struct fsm_allocation *view = &allocation->view;
 
+    CHECK(allocation->view.id != NULL);
     outcome->checkpoint_id = view->active_checkpoint_id;
     outcome->current = view->state;
     if (!fsm_allocation_runs(allocation))
@@ -315,6 +335,7 @@ enum fsm_status fsm_checkpoint_ask(struct fsm *fsm, struct allocation *allocatio
     struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
     enum fsm_status status = checkpoint_refusal(fsm, allocation, ask, outcome);
 
+    CHECK(allocation->view.id != NULL);
     if (status != FSM_OK)
         return status;
     if (active == NULL) {
@@ -341,6 +362,7 @@ static void checkpoint_take_grant(struct fsm *fsm, struct checkpoint *checkpoint
 {
     struct target *target = target_edit(fsm, target_at(fsm, checkpoint->view.target_slot));
 
+    CHECK(checkpoint->view.id != 0);
     checkpoint->view.granted_bytes_per_s = bytes_per_s;
     checkpoint->bypass_budget = bypass;
     target->view.granted_bytes_per_s += bytes_per_s;
@@ -376,6 +398,8 @@ static void checkpoint_allow_deferral(const struct fsm *fsm, struct checkpoint *
         fsm->policy.max_deferral_ms - fsm_min(fsm->policy.max_deferral_ms, view->deferred_ms);
     uint64_t end_ms = fsm_add(fsm->now_ms, view->timeout_ms);
 
+    CHECK(allocation->view.id != NULL);
+    CHECK(checkpoint->view.id != 0);
     if (job->walltime_ms != 0)
         left_ms = fsm_min(left_ms, job->started_at_ms + job->walltime_ms -
                                        fsm_min(end_ms, job->started_at_ms + job->walltime_ms));
@@ -391,6 +415,7 @@ void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
     uint64_t timeout_ms =
         grant->timeout_ms != 0 ? grant->timeout_ms : fsm_checkpoint_timeout_ms(fsm, allocation);
 
+    CHECK(checkpoint->view.id != 0);
     CHECK(view->state == STATE(REQUESTED));
     CHECK(view->retry_at_ms == 0);
     if (!fsm_checkpoint_has_folder(checkpoint))
@@ -415,6 +440,7 @@ void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
 /* S1-062: the attempt is given up, the checkpoint is not. */
 void fsm_checkpoint_pause(struct fsm *fsm, struct checkpoint *checkpoint)
 {
+    CHECK(checkpoint->view.id != 0);
     checkpoint_give_grant(fsm, checkpoint);
     fsm_checkpoint_clear_shards(checkpoint);
     checkpoint->view.retry_at_ms = 0;
@@ -443,6 +469,7 @@ void fsm_checkpoint_leave_active(struct fsm *fsm, struct checkpoint *checkpoint)
     struct allocation *allocation =
         allocation_edit(fsm, allocation_at(fsm, checkpoint->view.allocation_slot));
 
+    CHECK(checkpoint->view.id != 0);
     CHECK(allocation->view.active_checkpoint_id == checkpoint->view.id);
     checkpoint_give_grant(fsm, checkpoint);
     list_remove(&checkpoint->queue);
@@ -457,6 +484,7 @@ void fsm_checkpoint_leave_active(struct fsm *fsm, struct checkpoint *checkpoint)
  * model counts those elsewhere. */
 static bool checkpoint_failed_itself(Ckpt__V1__CheckpointState state, Ckpt__V1__Reason reason)
 {
+    CHECK((unsigned)state < FSM_STATES_CHECKPOINT);
     return state == STATE(TIMED_OUT) ||
            (state == STATE(FAILED) && reason != CKPT__V1__REASON__REASON_NODE_DOWN &&
             reason != CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED &&
@@ -466,6 +494,7 @@ static bool checkpoint_failed_itself(Ckpt__V1__CheckpointState state, Ckpt__V1__
 void fsm_checkpoint_end(struct fsm *fsm, struct checkpoint *checkpoint,
                         Ckpt__V1__CheckpointState state, Ckpt__V1__Reason reason)
 {
+    CHECK(checkpoint->view.id != 0);
     CHECK(fsm_checkpoint_state_active(checkpoint->view.state));
     CHECK(state != STATE(COMPLETE));
     fsm_checkpoint_leave_active(fsm, checkpoint);
@@ -487,6 +516,7 @@ void fsm_checkpoint_end(struct fsm *fsm, struct checkpoint *checkpoint,
 void fsm_checkpoint_retry(struct fsm *fsm, struct checkpoint *checkpoint, Ckpt__V1__Reason reason,
                           uint64_t retry_at_ms)
 {
+    CHECK(checkpoint->view.id != 0);
     checkpoint_give_grant(fsm, checkpoint);
     fsm_checkpoint_clear_shards(checkpoint);
     checkpoint->view.retry_at_ms = retry_at_ms;
@@ -507,6 +537,7 @@ void fsm_checkpoint_renew(struct fsm *fsm, struct checkpoint *old)
     bool paused = old->view.state == STATE(PAUSED);
     struct checkpoint inputs_of = {.inputs = NULL};
 
+    CHECK(old->view.id != 0);
     CHECK(fsm_checkpoint_state_active(old->view.state));
     if (allocation->view.terminating)
         return;

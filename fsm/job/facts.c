@@ -8,12 +8,14 @@
 
 bool fsm_checkpoint_writes(const struct checkpoint *checkpoint)
 {
+    CHECK(checkpoint->view.id != 0);
     return checkpoint->view.state == STATE(DISPATCHED) || checkpoint->view.state == STATE(WRITING);
 }
 
 /* Its nodes do not say when they begin after a deferral: perhaps one writes by now. */
 bool fsm_checkpoint_put_off(const struct fsm_checkpoint *view)
 {
+    CHECK(view->id != 0);
     return (view->state == STATE(DISPATCHED) || view->state == STATE(WRITING)) &&
            view->deferred_ms > view->deferred_before_ms;
 }
@@ -23,6 +25,7 @@ bool fsm_checkpoint_held(const struct fsm *fsm, const struct checkpoint *checkpo
 {
     const struct fsm_allocation *view = &allocation_at(fsm, checkpoint->view.allocation_slot)->view;
 
+    CHECK(checkpoint->view.id != 0);
     return view->terminating || view->leaving ||
            view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING;
 }
@@ -37,6 +40,7 @@ uint64_t fsm_checkpoint_timeout_ms(const struct fsm *fsm, const struct allocatio
 {
     uint64_t timeout_ms = allocation->view.checkpoint_timeout_ms;
 
+    CHECK(allocation->view.id != NULL);
     if (timeout_ms == 0)
         timeout_ms = allocation->view.sensitive ? fsm->policy.sensitive_timeout_ms
                                                 : fsm->policy.checkpoint_timeout_ms;
@@ -51,6 +55,7 @@ bool fsm_part_finished(const struct fsm *fsm, const struct fsm_allocation *view)
     const struct allocation *allocation = allocation_at(fsm, view->slot);
     const struct checkpoint *active;
 
+    CHECK(view->id != NULL);
     if (allocation->exited_count == 0)
         return false;
     active = checkpoint_find_active(fsm, allocation);
@@ -63,6 +68,7 @@ bool fsm_move_too_soon(const struct fsm *fsm, const struct fsm_allocation *view)
     const struct checkpoint *newest =
         LIST_ITEM(allocation->checkpoints.previous, struct checkpoint, in_allocation);
 
+    CHECK(view->id != NULL);
     if (list_empty(&allocation->checkpoints) ||
         newest->view.purpose != CKPT__V1__PURPOSE__PURPOSE_MIGRATE)
         return false;
@@ -72,6 +78,8 @@ bool fsm_move_too_soon(const struct fsm *fsm, const struct fsm_allocation *view)
 
 struct assignment *fsm_allocation_part(const struct allocation *allocation, uint32_t node_slot)
 {
+    CHECK(node_slot < FSM_NODES_MAX);
+    CHECK(allocation->view.id != NULL);
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
         if (allocation->view.nodes[i].node_slot == node_slot)
             return &allocation->assignments[i];
@@ -80,12 +88,14 @@ struct assignment *fsm_allocation_part(const struct allocation *allocation, uint
 
 uint64_t fsm_allocation_grace_ms(const struct fsm *fsm, const struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     return allocation->view.grace_ms != 0 ? allocation->view.grace_ms : fsm->policy.grace_ms;
 }
 
 /* What would be computed again if it died now (S1-009, S1-017). */
 uint64_t fsm_allocation_age_gpu_ms(const struct fsm *fsm, const struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     return fsm_multiply(fsm_since(fsm, allocation->view.last_complete_snapshot_ms),
                         allocation->view.gpu_count);
 }

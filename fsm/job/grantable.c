@@ -14,6 +14,7 @@
 
 static bool grant_allowed(const struct fsm *fsm, const struct checkpoint *checkpoint)
 {
+    CHECK(checkpoint->view.id != 0);
     return checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED &&
            checkpoint->view.retry_at_ms == 0 && !fsm_checkpoint_held(fsm, checkpoint);
 }
@@ -37,6 +38,7 @@ uint64_t fsm_grant_priority(const struct fsm *fsm, const struct fsm_checkpoint *
         fsm->now_ms > checkpoint->created_at_ms ? fsm->now_ms - checkpoint->created_at_ms : 0;
     uint64_t growth_milli;
 
+    CHECK(checkpoint->id != 0);
     if (age_ms == 0)
         return checkpoint->priority_gpu_ms_per_gb;
     growth_milli = waited_ms / age_ms >= GROWTH_MILLI_MAX / 1000
@@ -48,12 +50,14 @@ uint64_t fsm_grant_priority(const struct fsm *fsm, const struct fsm_checkpoint *
 
 bool fsm_grant_weighed(const struct fsm_checkpoint *checkpoint)
 {
+    CHECK(checkpoint->id != 0);
     return checkpoint->terms != NULL &&
            checkpoint->priority_gpu_ms_per_gb <= FSM_PRIORITY_WEIGHED_MAX;
 }
 
 bool fsm_grant_urgent(const struct fsm_checkpoint *checkpoint)
 {
+    CHECK(checkpoint->id != 0);
     return checkpoint->priority_gpu_ms_per_gb == FSM_PRIORITY_URGENT;
 }
 
@@ -79,6 +83,7 @@ static void scan_take(struct fsm_grantable_scan *scan, const struct fsm_waiting 
     struct fsm_waiting *heap = scan->best + scan->base; /* of this target */
     size_t count = scan->count - scan->base;
 
+    CHECK(scan->count <= scan->base + scan->max);
     if (count < scan->max) {
         heap[count] = *waiting;
         heap_up(&waiting_heap, heap, count);
@@ -96,6 +101,8 @@ static void scan_visit(const struct fsm *fsm, struct fsm_grantable_scan *scan,
                                   .resumed = checkpoint->view.resumed_from_outage};
     struct fsm_waiting_sum *sum = &scan->sums[scan->target_slot];
 
+    CHECK(scan->count <= scan->base + scan->max);
+    CHECK(checkpoint->view.id != 0);
     if (!grant_allowed(fsm, checkpoint))
         return;
     sum->count++;
@@ -116,6 +123,8 @@ static const struct list *scan_resume(const struct fsm *fsm, const struct target
 {
     const struct checkpoint *at = checkpoint_find(fsm, scan->after_id);
 
+    CHECK(scan->count <= scan->base + scan->max);
+    CHECK(target->view.id != NULL);
     if (scan->after_id == 0)
         return target->active.next;
     if (at != NULL && fsm_checkpoint_state_active(at->view.state))
@@ -130,6 +139,7 @@ static const struct list *scan_resume(const struct fsm *fsm, const struct target
 
 static void scan_next_target(struct fsm_grantable_scan *scan)
 {
+    CHECK(scan->count <= scan->base + scan->max);
     scan->target_slot++;
     scan->after_id = 0;
     scan->base = scan->count;
@@ -141,6 +151,7 @@ static size_t scan_target(const struct fsm *fsm, struct fsm_grantable_scan *scan
     const struct list *at;
     size_t visits = 0;
 
+    CHECK(scan->count <= scan->base + scan->max);
     if (target == NULL || !target->view.available) {
         scan_next_target(scan);
         return 1;
@@ -164,6 +175,7 @@ static size_t scan_target(const struct fsm *fsm, struct fsm_grantable_scan *scan
 /* The best of all targets together, in order. */
 static void scan_sort(struct fsm_grantable_scan *scan)
 {
+    CHECK(scan->count <= scan->base + scan->max);
     for (size_t i = scan->count / 2; i > 0; i--)
         heap_down(&waiting_heap, scan->best, i - 1, scan->count);
     for (size_t end = scan->count; end > 1; end--) {
@@ -178,6 +190,8 @@ static void scan_sort(struct fsm_grantable_scan *scan)
 void fsm_grantable_begin(struct fsm_grantable_scan *scan, struct fsm_waiting *best,
                          size_t max_per_target)
 {
+    CHECK(scan != NULL);
+    CHECK(best != NULL);
     *scan = (struct fsm_grantable_scan){.best = best, .max = max_per_target};
 }
 
@@ -185,6 +199,8 @@ bool fsm_grantable_step(const struct fsm *fsm, struct fsm_grantable_scan *scan, 
 {
     size_t visits = 0;
 
+    CHECK(fsm != NULL);
+    CHECK(scan != NULL);
     while (scan->max > 0 && scan->target_slot < fsm->targets.slot_end) {
         if (visits >= visits_max)
             return false;
@@ -208,6 +224,7 @@ size_t fsm_grantable(const struct fsm *fsm, uint64_t *ret_ids, size_t max)
     struct fsm_grantable_scan scan;
     size_t count;
 
+    CHECK(ret_ids != NULL || max == 0);
     fsm_grantable_begin(&scan, best, max);
     while (!fsm_grantable_step(fsm, &scan, SIZE_MAX))
         continue;

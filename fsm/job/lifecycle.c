@@ -81,6 +81,7 @@ bool fsm_checkpoint_state_active(Ckpt__V1__CheckpointState state)
 
 bool fsm_allocation_runs(const struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     return ((A(STARTING) | A(RUNNING) | A(CHECKPOINTING_TO_STOP)) >> allocation->view.state & 1) !=
            0;
 }
@@ -98,6 +99,8 @@ void fsm_checkpoint_set_detail(struct fsm *fsm, struct checkpoint *checkpoint, c
     static const char none[] = "";
     const char *before = checkpoint->view.detail;
 
+    CHECK(checkpoint->view.id != 0);
+    CHECK(detail != NULL);
     checkpoint->view.detail = detail[0] == '\0' ? none : fsm_intern(fsm, detail);
     if (before != NULL && before[0] != '\0')
         fsm_intern_release(fsm, before);
@@ -107,6 +110,7 @@ void fsm_checkpoint_adopt(struct fsm *fsm, const struct checkpoint *checkpoint)
 {
     struct target *target = target_edit(fsm, target_at(fsm, checkpoint->view.target_slot));
 
+    CHECK(checkpoint->view.id != 0);
     fsm->checkpoints_by_state[checkpoint->view.state]++;
     if (checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED)
         target->view.paused_count++;
@@ -116,6 +120,7 @@ void fsm_checkpoint_forget(struct fsm *fsm, const struct checkpoint *checkpoint)
 {
     struct target *target = target_edit(fsm, target_at(fsm, checkpoint->view.target_slot));
 
+    CHECK(checkpoint->view.id != 0);
     if (checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_UNSPECIFIED)
         return;
     CHECK(fsm->checkpoints_by_state[checkpoint->view.state] > 0);
@@ -138,6 +143,7 @@ void fsm_checkpoint_move(struct fsm *fsm, struct checkpoint *checkpoint,
                               .subject = fsm->detail,
                               .number = view->attempt};
 
+    CHECK(checkpoint->view.id != 0);
     CHECK(fsm_checkpoint_move_allowed(view->state, to));
     fsm_checkpoint_forget(fsm, checkpoint);
     view->state = to;
@@ -146,6 +152,9 @@ void fsm_checkpoint_move(struct fsm *fsm, struct checkpoint *checkpoint,
     view->state_since_ms = fsm->now_ms;
     fsm_checkpoint_adopt(fsm, checkpoint);
     fsm->checkpoints_total[to]++;
+    fsm_moved(fsm, FSM_RECORD_CHECKPOINT, view->id);
+    fsm_moved(fsm, FSM_RECORD_ALLOCATION, view->allocation_slot);
+    fsm_moved(fsm, FSM_RECORD_TARGET, view->target_slot);
     fsm_event_emit(fsm, &event);
 }
 
@@ -156,6 +165,7 @@ static bool allocation_may_be_victim(const struct allocation *allocation)
 
 bool fsm_allocation_goes_on(const struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     return ((A(COMPLETED) | A(FAILED)) >> allocation->view.state & 1) == 0;
 }
 
@@ -164,6 +174,7 @@ void fsm_allocation_adopt(struct fsm *fsm, struct allocation *allocation)
     struct bitmap *victims = &fsm->running_by_class[allocation->view.preemption_class];
     struct target *target = target_edit(fsm, target_at(fsm, allocation->view.target_slot));
 
+    CHECK(allocation->view.id != NULL);
     fsm->allocations_by_state[allocation->view.state]++;
     target->job_count++;
     target->going_count += fsm_allocation_goes_on(allocation);
@@ -176,6 +187,7 @@ void fsm_allocation_forget(struct fsm *fsm, const struct allocation *allocation)
 {
     struct target *target = target_edit(fsm, target_at(fsm, allocation->view.target_slot));
 
+    CHECK(allocation->view.id != NULL);
     if (allocation->view.state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED)
         return;
     CHECK(fsm->allocations_by_state[allocation->view.state] > 0);
@@ -197,6 +209,7 @@ void fsm_allocation_move(struct fsm *fsm, struct allocation *allocation,
                               .new_state = to,
                               .reason = reason};
 
+    CHECK(allocation->view.id != NULL);
     CHECK(fsm_allocation_move_allowed(view->state, to));
     if (view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED)
         event.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_REGISTERED;
@@ -205,6 +218,7 @@ void fsm_allocation_move(struct fsm *fsm, struct allocation *allocation,
     view->reason = reason;
     view->state_since_ms = fsm->now_ms;
     fsm_allocation_adopt(fsm, allocation);
+    fsm_moved(fsm, FSM_RECORD_ALLOCATION, view->slot);
     fsm_event_emit(fsm, &event);
 }
 
@@ -214,6 +228,7 @@ void fsm_allocation_go_on(struct fsm *fsm, struct allocation *allocation, Ckpt__
                                           ? CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING
                                           : CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
 
+    CHECK(allocation->view.id != NULL);
     if (allocation->view.state != state)
         fsm_allocation_move(fsm, allocation, state, reason);
 }

@@ -56,6 +56,7 @@ size_t fsm_orders_for_node(const struct fsm *fsm, uint32_t node_slot, struct fsm
     const struct node *node = node_find_slot(fsm, node_slot);
     struct order_sink sink = {ret_orders, max, 0};
 
+    CHECK(ret_orders != NULL || max == 0);
     if (node == NULL)
         return 0;
     for (const struct list *at = node->assignments.next; at != &node->assignments; at = at->next)
@@ -72,6 +73,7 @@ size_t fsm_allocations_on_node(const struct fsm *fsm, uint32_t node_slot, uint32
     const struct node *node = node_find_slot(fsm, node_slot);
     size_t count = 0;
 
+    CHECK(ret_slots != NULL || max == 0);
     if (node == NULL)
         return 0;
     for (const struct list *at = node->assignments.next; at != &node->assignments && count < max;
@@ -91,6 +93,7 @@ size_t fsm_parts_on_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_p
     const struct node *node = node_find_slot(fsm, node_slot);
     size_t count = 0;
 
+    CHECK(ret_parts != NULL || max == 0);
     if (node == NULL)
         return 0;
     for (const struct list *at = node->assignments.next; at != &node->assignments; at = at->next) {

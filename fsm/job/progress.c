@@ -24,6 +24,7 @@ static uint64_t progress_slack_ms(uint64_t timeout_ms)
 
 static struct allocation *progress_allocation(struct fsm *fsm, const struct checkpoint *checkpoint)
 {
+    CHECK(checkpoint->view.id != 0);
     return allocation_edit(fsm, allocation_at(fsm, checkpoint->view.allocation_slot));
 }
 
@@ -34,6 +35,7 @@ static void progress_restart_deadline(struct fsm *fsm, struct checkpoint *checkp
     uint64_t timeout_ms = checkpoint->view.timeout_ms;
     uint64_t deadline_ms = fsm->now_ms + timeout_ms + progress_slack_ms(timeout_ms);
 
+    CHECK(checkpoint->view.id != 0);
     if (checkpoint->failure_count == 0)
         fsm_checkpoint_stop_until(checkpoint, deadline_ms);
     fsm_checkpoint_give_until(fsm, checkpoint, deadline_ms);
@@ -46,6 +48,8 @@ static void progress_runs(struct fsm *fsm, const struct checkpoint *checkpoint,
     struct allocation *allocation = progress_allocation(fsm, checkpoint);
     struct assignment *part = NULL;
 
+    CHECK(shard->node_slot < FSM_NODES_MAX);
+    CHECK(checkpoint->view.id != 0);
     if (allocation->starting_count > 0)
         part = fsm_allocation_part(allocation, shard->node_slot);
     if (part != NULL)
@@ -58,6 +62,8 @@ void fsm_checkpoint_started(struct fsm *fsm, struct checkpoint *checkpoint, stru
     struct fsm_checkpoint *view = &checkpoint->view;
     uint64_t asked_ms = fsm->now_ms - fsm_min(age_ms, fsm_since(fsm, view->dispatched_at_ms));
 
+    CHECK(checkpoint->view.id != 0);
+    CHECK(shard != NULL);
     CHECK(fsm_checkpoint_writes(checkpoint));
     shard->started = true;
     progress_runs(fsm, checkpoint, shard);
@@ -72,6 +78,7 @@ void fsm_checkpoint_started(struct fsm *fsm, struct checkpoint *checkpoint, stru
 
 static void progress_give_time(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t more_ms)
 {
+    CHECK(checkpoint->view.id != 0);
     CHECK(fsm_checkpoint_writes(checkpoint));
     checkpoint->view.timeout_ms += more_ms;
     fsm_checkpoint_stop_until(checkpoint, checkpoint->stop_deadline_ms + more_ms);
@@ -82,6 +89,7 @@ static void progress_give_time(struct fsm *fsm, struct checkpoint *checkpoint, u
 /* P-040, I34: once in the checkpoint's life. */
 void fsm_checkpoint_extend(struct fsm *fsm, struct checkpoint *checkpoint)
 {
+    CHECK(checkpoint->view.id != 0);
     if (checkpoint->view.extended)
         return;
     checkpoint->view.extended = true;
@@ -97,6 +105,7 @@ void fsm_checkpoint_defer(struct fsm *fsm, struct checkpoint *checkpoint, uint64
         fsm_min(fsm_add(view->deferred_before_ms, deferral_ms), view->max_deferral_ms);
     uint64_t more_ms;
 
+    CHECK(checkpoint->view.id != 0);
     if (deferred_ms <= view->deferred_ms || progress_allocation(fsm, checkpoint)->view.terminating)
         return;
     more_ms = deferred_ms - view->deferred_ms;
@@ -112,6 +121,7 @@ static void progress_learn(struct fsm *fsm, struct allocation *allocation,
     struct fsm_allocation *view = &allocation->view;
     uint64_t write_ms = 0;
 
+    CHECK(allocation->view.id != NULL);
     checkpoint->view.size_bytes = 0;
     for (uint32_t i = 0; i < checkpoint->view.shard_count; i++) {
         CHECK(checkpoint->shards[i].verified); /* I27 */
@@ -139,6 +149,7 @@ static struct fsm_plan progress_plan_after(const struct checkpoint *checkpoint)
     struct fsm_plan end = {REASON(ENDED_BY_SCHEDULER), ENDS(COMPLETED), REASON(NONE)};
     struct fsm_plan migrate = {REASON(MIGRATED), ENDS(REQUEUED), REASON(MIGRATED)};
 
+    CHECK(checkpoint->view.id != 0);
     if (checkpoint->view.after == CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_KILL)
         return end;
     if (checkpoint->view.after == CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_MIGRATE)
@@ -193,6 +204,7 @@ void fsm_checkpoint_stop_without(struct fsm *fsm, struct allocation *allocation,
 {
     struct fsm_plan plan = fsm_plan_failure(fsm, allocation, reason, false);
 
+    CHECK(allocation->view.id != NULL);
     if (allocation->view.last_complete_id != 0)
         plan.state = ENDS(SUSPENDED);
     fsm_terminate_begin(fsm, allocation, plan);
@@ -202,6 +214,7 @@ void fsm_checkpoint_stop_without(struct fsm *fsm, struct allocation *allocation,
 static void progress_given_up(struct fsm *fsm, struct allocation *allocation, bool force,
                               Ckpt__V1__Reason reason)
 {
+    CHECK(allocation->view.id != NULL);
     if (allocation->view.terminating) {
         fsm_terminate_settle(fsm, allocation);
     } else if (allocation->view.next_count > 0) {
@@ -228,6 +241,7 @@ void fsm_checkpoint_attempt_failed(struct fsm *fsm, struct checkpoint *checkpoin
         checkpoint->stop_deadline_ms != 0 && retry_at_ms >= checkpoint->stop_deadline_ms;
     bool whole = allocation->exited_count == 0; /* else no attempt can complete */
 
+    CHECK(checkpoint->view.id != 0);
     CHECK(fsm_checkpoint_writes(checkpoint));
     checkpoint->failure_count++;
     if (progress_curable(reason) && whole && !too_late && !allocation->view.terminating) {
@@ -251,6 +265,7 @@ void fsm_checkpoint_timed_out(struct fsm *fsm, struct checkpoint *checkpoint)
     bool force = checkpoint->view.purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT &&
                  checkpoint->view.after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE;
 
+    CHECK(checkpoint->view.id != 0);
     CHECK(fsm_checkpoint_writes(checkpoint));
     allocation->view.non_preemptible = true; /* S1-033, S1-046 */
     fsm_checkpoint_end(fsm, checkpoint, STATE(TIMED_OUT), REASON(CHECKPOINT_TIMEOUT));
@@ -259,6 +274,7 @@ void fsm_checkpoint_timed_out(struct fsm *fsm, struct checkpoint *checkpoint)
 
 void fsm_checkpoint_due(struct fsm *fsm, struct checkpoint *checkpoint)
 {
+    CHECK(checkpoint->view.id != 0);
     if (fsm_checkpoint_writes(checkpoint)) {
         fsm_checkpoint_timed_out(fsm, checkpoint);
     } else if (checkpoint->view.state == STATE(REQUESTED)) {

@@ -17,11 +17,13 @@
 
 static bool retention_complete(const struct checkpoint *checkpoint)
 {
+    CHECK(checkpoint->view.id != 0);
     return checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE;
 }
 
 static void retention_set(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t at_ms)
 {
+    CHECK(checkpoint->view.id != 0);
     if (checkpoint->expired)
         return;
     fsm_hold_checkpoint(fsm, checkpoint);
@@ -39,6 +41,7 @@ void fsm_retention_review(struct fsm *fsm, struct allocation *allocation)
     uint32_t keep = 0;
     uint32_t rank = 0; /* among COMPLETE ones, the newest first */
 
+    CHECK(allocation->view.id != NULL);
     if (fsm_allocation_restartable(allocation))
         keep = fsm->policy.keep_complete > 0 ? fsm->policy.keep_complete : 1;
     for (struct list *at = allocation->checkpoints.previous; at != &allocation->checkpoints;
@@ -64,6 +67,7 @@ void fsm_retention_review(struct fsm *fsm, struct allocation *allocation)
 
 void fsm_retention_due(struct fsm *fsm, struct checkpoint *checkpoint)
 {
+    CHECK(checkpoint->view.id != 0);
     fsm_timer_set(&fsm->timers, &checkpoint->timer, 0);
     fsm_retention_review(
         fsm, allocation_edit(fsm, allocation_at(fsm, checkpoint->view.allocation_slot)));
@@ -80,6 +84,7 @@ enum retention_rank {
 
 static enum retention_rank retention_rank(const struct checkpoint *checkpoint)
 {
+    CHECK(checkpoint->view.id != 0);
     if (fsm_checkpoint_state_active(checkpoint->view.state))
         return RETENTION_STAYS;
     if (!fsm_checkpoint_has_folder(checkpoint))
@@ -97,6 +102,7 @@ static struct checkpoint *retention_first(struct allocation *allocation, uint32_
     enum retention_rank lowest = RETENTION_STAYS;
     struct checkpoint *first = NULL;
 
+    CHECK(allocation->view.id != NULL);
     *ret_count = 0;
     for (struct list *at = allocation->checkpoints.next; at != &allocation->checkpoints;
          at = at->next) {
@@ -116,6 +122,7 @@ static struct checkpoint *retention_first(struct allocation *allocation, uint32_
 /* A job's checkpoints go on whatever becomes of the folders of old ones. */
 static void retention_drop(struct fsm *fsm, struct checkpoint *checkpoint)
 {
+    CHECK(checkpoint->view.id != 0);
     if (fsm_checkpoint_has_folder(checkpoint))
         fsm_undeleted_detach(fsm, checkpoint);
     fsm_checkpoint_free(fsm, checkpoint);
@@ -126,6 +133,7 @@ void fsm_retention_make_room(struct fsm *fsm, struct allocation *allocation)
     uint32_t count;
     struct checkpoint *first = retention_first(allocation, &count);
 
+    CHECK(allocation->view.id != NULL);
     if (first != NULL && retention_rank(first) == RETENTION_HAS_NO_FOLDER &&
         count >= FSM_ENDED_KEPT_MAX)
         retention_drop(fsm, first);

@@ -27,6 +27,7 @@ static void scale_free(const struct fsm_node_share *shares)
         struct fsm_node_share *changing;
     } pointer = {shares};
 
+    CHECK(shares->node_slot < FSM_NODES_MAX);
     free(pointer.changing);
 }
 
@@ -36,6 +37,7 @@ static void scale_count_joining(struct fsm *fsm, const struct allocation *alloca
     const struct fsm_allocation *view = &allocation->view;
     uint64_t stamp = ++fsm->stamp;
 
+    CHECK(allocation->view.id != NULL);
     for (uint32_t i = 0; i < view->node_count; i++)
         ((struct node *)fsm_pool_at(&fsm->nodes, view->nodes[i].node_slot))->stamp = stamp;
     for (uint32_t i = 0; i < view->next_count; i++) {
@@ -49,6 +51,7 @@ static void scale_count_joining(struct fsm *fsm, const struct allocation *alloca
 void fsm_scale_set_next(struct fsm *fsm, struct allocation *allocation,
                         const struct fsm_node_share *take_next, uint32_t count)
 {
+    CHECK(take_next != NULL);
     CHECK(allocation->view.next_count == 0);
     allocation->view.next = take_next;
     allocation->view.next_count = count;
@@ -63,6 +66,7 @@ static const struct fsm_node_share *scale_take_next(struct fsm *fsm, struct allo
     const struct fsm_node_share *next = allocation->view.next;
     uint32_t count = allocation->view.next_count;
 
+    CHECK(allocation->view.id != NULL);
     scale_count_joining(fsm, allocation, -1);
     allocation->view.next = NULL;
     allocation->view.next_count = 0;
@@ -73,6 +77,7 @@ static const struct fsm_node_share *scale_take_next(struct fsm *fsm, struct allo
 
 void fsm_scale_clear(struct fsm *fsm, struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     if (allocation->view.next_count > 0)
         scale_free(scale_take_next(fsm, allocation));
     allocation->view.leaving = false;
@@ -88,6 +93,7 @@ void fsm_scale_event(struct fsm *fsm, const struct allocation *allocation, Ckpt_
                               .reason = reason,
                               .number = allocation->view.node_count};
 
+    CHECK(allocation->view.id != NULL);
     fsm_event_emit(fsm, &event);
 }
 
@@ -100,6 +106,8 @@ enum fsm_status fsm_scale_ask(struct fsm *fsm, struct allocation *allocation,
                                  .after = CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE};
     enum fsm_status status = FSM_OK;
 
+    CHECK(take_next != NULL);
+    CHECK(outcome != NULL);
     CHECK(count > 0);
     CHECK(allocation->view.next_count == 0);
     outcome->checkpoint_id = allocation->view.active_checkpoint_id;
@@ -125,6 +133,7 @@ struct part_known {
 static const struct part_known *part_find(const struct part_known *known, uint32_t count,
                                           uint32_t *at, uint32_t node_slot)
 {
+    CHECK(node_slot < FSM_NODES_MAX);
     for (uint32_t i = 0; i < count; i++) {
         const struct part_known *part = &known[*at];
 
@@ -145,6 +154,8 @@ static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
     struct fsm_node_share *shares;
     uint32_t at = 0;
 
+    CHECK(next->node_slot < FSM_NODES_MAX);
+    CHECK(allocation->view.id != NULL);
     for (uint32_t i = 0; i < known_count; i++)
         known[i] = (struct part_known){view->nodes[i].node_slot, view->nodes[i].life,
                                        allocation->assignments[i].exited,
@@ -178,6 +189,8 @@ void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
     uint32_t old_count = view->node_count;
     uint32_t gpus = 0;
 
+    CHECK(allocation->view.id != NULL);
+    CHECK(next != NULL);
     CHECK(active == NULL || !fsm_checkpoint_writes(active));
     for (uint32_t i = 0; i < count; i++)
         gpus += next[i].gpu_count;
@@ -201,6 +214,7 @@ static void scale_mark(struct fsm *fsm, struct allocation *allocation)
 {
     uint64_t stamp = ++fsm->stamp;
 
+    CHECK(allocation->view.id != NULL);
     for (uint32_t i = 0; i < allocation->view.next_count; i++)
         node_edit(fsm, node_at(fsm, allocation->view.next[i].node_slot))->stamp = stamp;
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
@@ -210,6 +224,7 @@ static void scale_mark(struct fsm *fsm, struct allocation *allocation)
 
 void fsm_scale_adopt(struct fsm *fsm, struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     if (allocation->view.leaving)
         scale_mark(fsm, allocation);
 }
@@ -244,6 +259,7 @@ static void scale_settle(struct fsm *fsm, struct allocation *allocation)
 
 void fsm_scale_part(struct fsm *fsm, struct allocation *allocation, struct assignment *part)
 {
+    CHECK(allocation->view.id != NULL);
     CHECK(part->leaving);
     fsm_terminate_mark(fsm, allocation, part);
     fsm_node_changed(fsm,
@@ -254,6 +270,7 @@ void fsm_scale_part(struct fsm *fsm, struct allocation *allocation, struct assig
 /* Silent nodes count as done. */
 void fsm_scale_due(struct fsm *fsm, struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
         if (allocation->assignments[i].leaving)
             fsm_terminate_mark(fsm, allocation, &allocation->assignments[i]);
@@ -267,6 +284,7 @@ void fsm_scale_done(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Re
     struct fsm_allocation *view = &allocation->view;
     uint32_t gpus = 0;
 
+    CHECK(allocation->view.id != NULL);
     if (view->next_count == 0 || view->leaving)
         return;
     view->leaving = true;
@@ -293,6 +311,7 @@ void fsm_scale_done(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Re
 
 void fsm_scale_undo(struct fsm *fsm, struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     if (allocation->view.next_count == 0 || allocation->view.leaving)
         return;
     fsm_scale_clear(fsm, allocation);

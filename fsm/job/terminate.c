@@ -29,6 +29,7 @@ struct fsm_plan fsm_plan_failure(const struct fsm *fsm, const struct allocation 
     uint32_t limit = view->max_requeue != 0 ? view->max_requeue : fsm->policy.max_requeue;
     struct fsm_plan plan = {reason, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED, reason};
 
+    CHECK(allocation->view.id != NULL);
     if (fsm_requeue_wanted(allocation, node_failure) && view->requeue_count < limit) /* F-015 */
         plan.state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED;
     return plan;
@@ -42,6 +43,8 @@ void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
     bool preempted = state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED ||
                      reason == CKPT__V1__REASON__REASON_PREEMPTED_WITHOUT_CHECKPOINT;
 
+    CHECK((unsigned)state < FSM_STATES_ALLOCATION);
+    CHECK(allocation->view.id != NULL);
     if (active != NULL)
         fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_SUPERSEDED,
                            CKPT__V1__REASON__REASON_ALLOCATION_ENDED);
@@ -81,11 +84,13 @@ void fsm_terminate_mark(const struct fsm *fsm, struct allocation *allocation,
     part->away = !part->exited && node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN;
     allocation->terminated_count++;
     CHECK(allocation->terminated_count <= allocation->view.node_count);
+    fsm_part_check(allocation, part);
 }
 
 /* Parts that need no order: their node is down, or their application has finished. */
 static void terminate_mark_gone(struct fsm *fsm, struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     for (uint32_t i = 0; i < allocation->view.node_count; i++) {
         const struct node *node = node_at(fsm, allocation->view.nodes[i].node_slot);
         struct assignment *part = &allocation->assignments[i];
@@ -101,6 +106,7 @@ void fsm_terminate_begin(struct fsm *fsm, struct allocation *allocation, struct 
     struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
     bool walltime = plan.order_reason == CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED;
 
+    CHECK(allocation->view.id != NULL);
     CHECK(fsm_allocation_runs(allocation));
     CHECK(!view->terminating);
     CHECK(fsm_allocation_move_allowed(view->state, plan.state));
@@ -126,6 +132,8 @@ void fsm_terminate_begin(struct fsm *fsm, struct allocation *allocation, struct 
 
 void fsm_terminate_part(struct fsm *fsm, struct allocation *allocation, struct assignment *part)
 {
+    CHECK(allocation->view.id != NULL);
+    CHECK(part != NULL);
     fsm_terminate_mark(fsm, allocation, part);
     fsm_node_changed(fsm,
                      node_edit(fsm, node_at(fsm, allocation->view.nodes[part->share].node_slot)));
@@ -150,6 +158,7 @@ void fsm_terminate_again(struct fsm *fsm, struct allocation *allocation, struct 
 void fsm_terminate_without(struct fsm *fsm, struct allocation *allocation, struct assignment *part,
                            struct fsm_plan plan)
 {
+    CHECK(part != NULL);
     if (!allocation->view.terminating)
         fsm_terminate_begin(fsm, allocation, plan);
     if (allocation->view.terminating)
@@ -159,6 +168,7 @@ void fsm_terminate_without(struct fsm *fsm, struct allocation *allocation, struc
 /* Who has finished needs no other run, whatever it was being stopped for (F-021). */
 bool fsm_terminate_finished(const struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     return allocation->exited_count == allocation->view.node_count;
 }
 
@@ -189,6 +199,7 @@ static void terminate_overdue(struct fsm *fsm, struct allocation *allocation)
 {
     struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
 
+    CHECK(allocation->view.id != NULL);
     if (active != NULL && fsm->now_ms >= allocation->grace_end_ms) /* S1-092 */
         fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_FAILED,
                            CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED);
@@ -204,6 +215,7 @@ void fsm_terminate_due(struct fsm *fsm, struct allocation *allocation)
                                 CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED,
                                 CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED};
 
+    CHECK(allocation->view.id != NULL);
     if (!fsm_allocation_runs(allocation)) {
         allocation->expired = true;
         fsm_allocation_arm(fsm, allocation);

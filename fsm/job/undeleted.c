@@ -56,6 +56,7 @@ static void undeleted_emit(struct fsm *fsm, const struct undeleted *undeleted,
         .number = undeleted->view.size_bytes,
     };
 
+    CHECK(undeleted->view.checkpoint_id != 0);
     fsm_event_emit(fsm, &event);
 }
 
@@ -64,12 +65,14 @@ struct undeleted *fsm_undeleted_place(struct fsm *fsm, uint32_t place, uint64_t 
 {
     struct undeleted *undeleted = check_calloc(1, sizeof(*undeleted));
 
+    CHECK(target_slot < FSM_TARGETS_MAX);
     CHECK(fsm->undeleted[place] == NULL);
     undeleted->view.place = place;
     undeleted->view.checkpoint_id = checkpoint_id;
     undeleted->view.target_slot = target_slot;
     fsm->undeleted[place] = undeleted;
     fsm->undeleted_count++;
+    fsm_moved(fsm, FSM_RECORD_UNDELETED, place);
     target_edit(fsm, target_at(fsm, target_slot))->checkpoint_count++;
     target_edit(fsm, target_at(fsm, target_slot))->folder_count++; /* no record has it, so far */
     fsm_map_add(&fsm->undeleted_map, undeleted_hash(checkpoint_id), undeleted);
@@ -81,6 +84,7 @@ void fsm_undeleted_free(struct fsm *fsm, struct undeleted *undeleted)
     struct fsm_undeleted *view = &undeleted->view;
     struct target *target = target_edit(fsm, target_at(fsm, view->target_slot));
 
+    CHECK(undeleted->view.checkpoint_id != 0);
     if (undeleted->checkpoint != NULL)
         undeleted->checkpoint->undeleted = NULL;
     else
@@ -124,6 +128,7 @@ static struct undeleted *undeleted_new(struct fsm *fsm, struct checkpoint *check
         fsm, undeleted_take_place(fsm), checkpoint->view.id, checkpoint->view.target_slot);
     struct fsm_undeleted *view = &undeleted->view;
 
+    CHECK(checkpoint->view.id != 0);
     view->allocation_id = fsm_intern_again(job->id);
     view->tenant = fsm_intern_again(job->tenant);
     view->project = fsm_intern_again(job->project);
@@ -150,6 +155,7 @@ void fsm_undeleted_detach(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     struct undeleted *undeleted = checkpoint->undeleted;
 
+    CHECK(checkpoint->view.id != 0);
     if (undeleted == NULL)
         undeleted = undeleted_new(fsm, checkpoint);
     undeleted_hold(fsm, undeleted->view.place);
@@ -181,6 +187,7 @@ bool fsm_undeleted_failed(struct fsm *fsm, uint64_t checkpoint_id, const char *r
     struct undeleted *undeleted = checkpoint != NULL ? undeleted_of_record(fsm, checkpoint)
                                                      : undeleted_named(fsm, checkpoint_id);
 
+    CHECK(reason != NULL);
     if (undeleted == NULL)
         return false;
     undeleted_hold(fsm, undeleted->view.place);
@@ -218,6 +225,7 @@ uint64_t fsm_undeleted_due_ms(const struct fsm_undeleted *view)
 {
     uint64_t wait_ms = UNDELETED_WAIT_MIN_MS;
 
+    CHECK(view->checkpoint_id != 0);
     if (view->attempts == 0)
         return view->not_before_ms;
     for (uint32_t i = 1; i < view->attempts && wait_ms < UNDELETED_WAIT_MAX_MS; i++)
@@ -227,6 +235,7 @@ uint64_t fsm_undeleted_due_ms(const struct fsm_undeleted *view)
 
 const struct fsm_undeleted *fsm_undeleted_next(const struct fsm *fsm, uint32_t place)
 {
+    CHECK(fsm != NULL);
     if (fsm->undeleted_count == 0)
         return NULL;
     for (; place < FSM_UNDELETED_MAX; place++)
@@ -248,6 +257,7 @@ void fsm_undeleted_sum(const struct fsm *fsm, struct fsm_undeleted_sum *ret_sum)
     struct fsm_undeleted_sum sum = {.forgotten = fsm->undeleted_forgotten,
                                     .forgotten_bytes = fsm->undeleted_forgotten_bytes};
 
+    CHECK(ret_sum != NULL);
     for (uint32_t place = 0; (view = fsm_undeleted_next(fsm, place)) != NULL;
          place = view->place + 1) {
         if (view->attempts == 0)
@@ -313,6 +323,8 @@ size_t fsm_collectable(const struct fsm *fsm, uint64_t at_ms, uint64_t *ret_ids,
     struct due due[FSM_COLLECTABLE_MAX];
     size_t again, fresh;
 
+    CHECK(fsm != NULL);
+    CHECK(ret_ids != NULL || max == 0);
     CHECK(max <= FSM_COLLECTABLE_MAX);
     again = undeleted_due(fsm, fsm_max(at_ms, fsm->now_ms), due, max);
     fresh = collectable_fresh(fsm, ret_ids, max - fsm_min(again, max / 4));

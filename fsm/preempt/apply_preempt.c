@@ -36,6 +36,7 @@ static bool victim_keep(struct fsm *fsm, struct allocation *allocation, const ui
     struct fsm_node_share *next = check_calloc(view->node_count, sizeof(*next));
     uint32_t kept = 0;
 
+    CHECK(allocation->view.id != NULL);
     for (uint32_t i = 0; i < view->node_count; i++)
         if (!slot_listed(leaving, count, view->nodes[i].node_slot))
             next[kept++] = view->nodes[i];
@@ -54,6 +55,7 @@ static void victim_shrink(struct fsm *fsm, struct allocation *allocation, const 
     struct checkpoint *active;
     bool first;
 
+    CHECK(allocation->view.id != NULL);
     if (allocation->view.next_count == 0)
         first = victim_keep(fsm, allocation, leaving, count, asked);
     else
@@ -76,6 +78,7 @@ static void victim_stop(struct fsm *fsm, struct allocation *allocation, struct f
                             CKPT__V1__REASON__REASON_PREEMPTED};
     bool can = fsm_victim_can_checkpoint(fsm, allocation);
 
+    CHECK(allocation->view.id != NULL);
     if (allocation->view.state == ENDS(STARTING) ||
         (can && fsm_victim_needs_no_checkpoint(fsm, allocation))) {
         fsm_terminate_begin(fsm, allocation, back);
@@ -98,6 +101,8 @@ static void victim_announce(struct fsm *fsm, const struct preemption *preemption
                                   (uint32_t)fsm_preemption_reason(preemption->view.request),
                               .number = preemption->view.id};
 
+    CHECK(preemption->view.id != 0);
+    CHECK(allocation->view.id != NULL);
     fsm->preemptions_total++;
     fsm->losses
         .demands[fsm_group(&allocation->view, fsm_vcluster_busy(fsm, allocation->view.vcluster))]++;
@@ -111,6 +116,9 @@ static void victim_fill(struct fsm *fsm, const struct victim_search *search,
 {
     uint32_t *slots = check_calloc(allocation->view.node_count, sizeof(*slots));
 
+    CHECK(search->acting_class <= FSM_CLASS_MAX);
+    CHECK(victim->allocation_id == NULL);
+    CHECK(allocation->view.id != NULL);
     victim->allocation_id = fsm_intern_again(allocation->view.id);
     victim->node_count = fsm_victim_nodes(
         fsm, search, allocation, victim->state == VICTIM(SHRINKING), slots, &victim->gpu_count);
@@ -139,6 +147,8 @@ static void victim_take(struct fsm *fsm, struct preemption *preemption,
     struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
     struct fsm_outcome asked = {.status = FSM_OK};
 
+    CHECK(search->acting_class <= FSM_CLASS_MAX);
+    CHECK(preemption->view.id != 0);
     CHECK(place < FSM_VICTIMS_MAX);
     CHECK(!allocation->view.sensitive);
     CHECK(allocation->view.preemption_class < view->acting_class);
@@ -146,6 +156,8 @@ static void victim_take(struct fsm *fsm, struct preemption *preemption,
     victim_fill(fsm, search, allocation, missing, victim);
     view->victim_count++;
     allocation->view.preemption_id = view->id;
+    fsm_moved(fsm, FSM_RECORD_PREEMPTION, view->id);
+    fsm_moved(fsm, FSM_RECORD_ALLOCATION, allocation->view.slot);
     if (active != NULL) /* whoever waited for it has lost it */
         active->stop_deadline_ms = 0;
     victim_announce(fsm, preemption, allocation);
@@ -164,6 +176,9 @@ void fsm_preemption_take(struct fsm *fsm, struct preemption *preemption,
     uint32_t first = preemption->view.victim_count;
     uint64_t missing = search->nodes;
 
+    CHECK(search->acting_class <= FSM_CLASS_MAX);
+    CHECK(preemption->view.id != 0);
+    CHECK(set != NULL);
     preemption->taking = true;
     for (uint32_t i = 0; i < set->count; i++) {
         const struct allocation *allocation = allocation_at(fsm, set->items[i].slot);
@@ -183,6 +198,7 @@ void fsm_preemption_take(struct fsm *fsm, struct preemption *preemption,
 
 static void preempt_outcome(const struct preemption *preemption, struct fsm_outcome *outcome)
 {
+    CHECK(preemption->view.id != 0);
     outcome->preemption_id = preemption->view.id;
     outcome->checkpoint_id = 0;
     outcome->current = 0;
@@ -246,6 +262,8 @@ enum fsm_status fsm_apply_preemption(struct fsm *fsm, const fsm_command *command
     struct preemption *preemption;
     enum fsm_status status;
 
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_REQUEST_PREEMPTION);
+    CHECK(outcome != NULL);
     outcome->current = acting_class;
     if (acting_class == 0) /* nothing is lower */
         return FSM_CLASS_TOO_LOW;
@@ -266,6 +284,7 @@ enum fsm_status fsm_apply_preemption(struct fsm *fsm, const fsm_command *command
         (const Ckpt__V1__RequestPreemptionRequest *)fsm_message_copy(fsm, &request->base);
     preemption->view.acting_class = acting_class;
     preemption->view.asked_at_ms = fsm->now_ms;
+    fsm_moved(fsm, FSM_RECORD_PREEMPTION, preemption->view.id);
     fsm_preemption_take(fsm, preemption, &search, &set);
     preempt_outcome(preemption, outcome);
     return FSM_OK;

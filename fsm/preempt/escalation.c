@@ -13,7 +13,7 @@ static void victim_turn_back(struct fsm *fsm, struct allocation *allocation)
 {
     struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
 
-    CHECK(active != NULL);
+    CHECK(allocation->view.id != NULL);
     CHECK(!fsm_checkpoint_writes(active));
     active->view.purpose = CKPT__V1__PURPOSE__PURPOSE_PERIODIC;
     active->view.after = CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE;
@@ -38,6 +38,8 @@ static void victim_withdraw(struct fsm *fsm, struct fsm_preemption_victim *victi
     bool shrinks = victim->state == VICTIM(SHRINKING);
     struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
 
+    CHECK(victim->allocation_id != NULL);
+    CHECK(allocation->view.id != NULL);
     fsm_victim_set(fsm, victim, VICTIM(WITHDRAWN));
     allocation->view.preemption_id = 0;
     if (active != NULL) /* nobody waits for it any more */
@@ -56,6 +58,8 @@ static void victim_force(struct fsm *fsm, const struct fsm_preemption_victim *vi
     struct fsm_plan without = {CKPT__V1__REASON__REASON_PREEMPTED_WITHOUT_CHECKPOINT, ENDS(FAILED),
                                CKPT__V1__REASON__REASON_PREEMPTED_WITHOUT_CHECKPOINT};
 
+    CHECK(victim->allocation_id != NULL);
+    CHECK(allocation->view.id != NULL);
     if (victim->state == VICTIM(SHRINKING) && allocation->view.next_count > 0) {
         fsm_scale_done(fsm, allocation, CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT);
         return;
@@ -68,6 +72,7 @@ static void victim_force(struct fsm *fsm, const struct fsm_preemption_victim *vi
  * out. */
 static void preemption_expire(struct fsm *fsm, struct preemption *preemption)
 {
+    CHECK(preemption->view.id != 0);
     for (uint32_t i = 0; i < preemption->view.victim_count; i++) {
         struct fsm_preemption_victim *victim = &preemption->view.victims[i];
         struct allocation *allocation;
@@ -89,6 +94,7 @@ static void preemption_replace(struct fsm *fsm, struct preemption *preemption)
     struct victim_set set;
     struct fsm_outcome ignored = {.status = FSM_OK};
 
+    CHECK(preemption->view.id != 0);
     search.goes_on = preemption;
     fsm_preemption_missing(&preemption->view, &search);
     if (search.nodes == 0 && search.gpus == 0)
@@ -107,6 +113,7 @@ static void victim_escalate(struct fsm *fsm, struct fsm_preemption_victim *victi
     struct allocation *allocation =
         allocation_edit(fsm, allocation_find(fsm, victim->allocation_id));
 
+    CHECK(victim->allocation_id != NULL);
     if (target_at(fsm, allocation->view.target_slot)->view.available)
         victim->since_ms = fsm->now_ms;
     else if (forced)
@@ -120,6 +127,7 @@ void fsm_preemption_due(struct fsm *fsm, struct preemption *preemption)
     struct fsm_preemption *view = &preemption->view;
     bool forced = fsm_preemption_search(fsm, view->request, view->acting_class).forced;
 
+    CHECK(preemption->view.id != 0);
     CHECK(view->state == STATE(WAITING));
     preemption->taking = true;
     for (uint32_t i = 0; i < view->victim_count; i++) {

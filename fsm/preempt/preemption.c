@@ -26,6 +26,7 @@
 
 Ckpt__V1__PreemptionReason fsm_preemption_reason(const Ckpt__V1__RequestPreemptionRequest *request)
 {
+    CHECK(request != NULL);
     return request->reason == REASON(UNSPECIFIED) ? REASON(PRIORITY) : request->reason;
 }
 
@@ -63,6 +64,7 @@ const struct fsm_preemption *fsm_preemption_next(const struct fsm *fsm, uint64_t
 
 bool fsm_victim_gives(const struct fsm_preemption_victim *victim)
 {
+    CHECK(victim != NULL);
     return victim->state == VICTIM(STOPPING) || victim->state == VICTIM(SHRINKING);
 }
 
@@ -90,6 +92,7 @@ void fsm_preemption_free(struct fsm *fsm, struct preemption *preemption)
 /* An ended one may still have victims that were too far to turn back; they are nobody's then. */
 static void preemption_forget_victims(struct fsm *fsm, const struct preemption *preemption)
 {
+    CHECK(preemption->view.id != 0);
     for (uint32_t i = 0; i < preemption->view.victim_count; i++) {
         const struct fsm_preemption_victim *victim = &preemption->view.victims[i];
         struct allocation *allocation;
@@ -109,6 +112,7 @@ enum fsm_status fsm_preemption_make_room(struct fsm *fsm, struct fsm_outcome *ou
     const struct preemption *oldest =
         fsm->preemptions[preemption_place(fsm->preemption_sequence + 1)];
 
+    CHECK(outcome != NULL);
     if (oldest == NULL || oldest->view.state != STATE(WAITING))
         return FSM_OK;
     outcome->current = FSM_PREEMPTIONS_MAX;
@@ -143,6 +147,7 @@ static uint64_t victim_patience_ms(const struct fsm *fsm, const struct allocatio
 {
     uint64_t timeout_ms = fsm_checkpoint_timeout_ms(fsm, allocation);
 
+    CHECK(allocation->view.id != NULL);
     return fsm_min(timeout_ms + timeout_ms / 2 + fsm->policy.max_deferral_ms +
                        fsm_allocation_grace_ms(fsm, allocation) + FSM_TERMINATE_SLACK_MS,
                    FSM_DURATION_MAX_MS);
@@ -155,6 +160,7 @@ uint64_t fsm_victim_bound_ms(const struct fsm *fsm, const struct fsm_preemption_
     const struct checkpoint *active = checkpoint_find_active(fsm, allocation);
     uint64_t end_ms = fsm_allocation_grace_ms(fsm, allocation) + FSM_TERMINATE_SLACK_MS;
 
+    CHECK(victim->allocation_id != NULL);
     if (allocation->view.terminating || allocation->view.leaving)
         return fsm_max(allocation->terminate_deadline_ms, fsm->now_ms) + 1;
     if (active != NULL && fsm_checkpoint_writes(active))
@@ -165,6 +171,8 @@ uint64_t fsm_victim_bound_ms(const struct fsm *fsm, const struct fsm_preemption_
 /* What the victims that were not withdrawn do not cover. */
 void fsm_preemption_missing(const struct fsm_preemption *view, struct victim_search *search)
 {
+    CHECK(view->id != 0);
+    CHECK(search != NULL);
     for (uint32_t i = 0; i < view->victim_count; i++) {
         const struct fsm_preemption_victim *victim = &view->victims[i];
 
@@ -188,6 +196,7 @@ static uint64_t preemption_deadline_ms(const struct fsm *fsm, const struct fsm_p
     struct victim_search search = fsm_preemption_search(fsm, view->request, view->acting_class);
     uint64_t deadline_ms = UINT64_MAX;
 
+    CHECK(view->id != 0);
     if (view->state != STATE(WAITING))
         return 0;
     fsm_preemption_missing(view, &search);
@@ -202,6 +211,7 @@ static uint64_t preemption_deadline_ms(const struct fsm *fsm, const struct fsm_p
 
 static void preemption_arm(struct fsm *fsm, struct preemption *preemption)
 {
+    CHECK(preemption->view.id != 0);
     preemption->view.deadline_ms = preemption_deadline_ms(fsm, &preemption->view);
     fsm_timer_set(&fsm->timers, &preemption->timer, preemption->view.deadline_ms);
 }
@@ -220,12 +230,14 @@ void fsm_preemption_end(struct fsm *fsm, struct preemption *preemption,
     preemption->view.state = state;
     preemption->view.ended_at_ms = fsm->now_ms;
     preemption_arm(fsm, preemption);
+    fsm_moved(fsm, FSM_RECORD_PREEMPTION, preemption->view.id);
     fsm_event_emit(fsm, &event);
 }
 
 void fsm_victim_set(const struct fsm *fsm, struct fsm_preemption_victim *victim,
                     Ckpt__V1__VictimState state)
 {
+    CHECK(victim != NULL);
     victim->state = state;
     victim->since_ms = fsm->now_ms;
 }
@@ -233,6 +245,7 @@ void fsm_victim_set(const struct fsm *fsm, struct fsm_preemption_victim *victim,
 static struct fsm_preemption_victim *preemption_victim(struct preemption *preemption,
                                                        const struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     for (uint32_t i = 0; preemption != NULL && i < preemption->view.victim_count; i++)
         if (fsm_victim_gives(&preemption->view.victims[i]) &&
             strcmp(preemption->view.victims[i].allocation_id, allocation->view.id) == 0)
@@ -246,6 +259,7 @@ void fsm_preemption_settle(struct fsm *fsm, struct preemption *preemption)
         fsm_preemption_search(fsm, preemption->view.request, preemption->view.acting_class);
     bool waits = false;
 
+    CHECK(preemption->view.id != 0);
     if (preemption->taking || preemption->view.state != STATE(WAITING))
         return;
     fsm_preemption_missing(&preemption->view, &missing);
@@ -269,6 +283,7 @@ void fsm_preemption_leaves(struct fsm *fsm, const struct allocation *allocation)
     } slots;
     uint32_t kept = 0;
 
+    CHECK(allocation->view.id != NULL);
     if (victim == NULL)
         return;
     slots.constant = victim->node_slots;
@@ -294,6 +309,7 @@ void fsm_preemption_released(struct fsm *fsm, struct allocation *allocation)
         preemption_edit(fsm, preemption_find(fsm, allocation->view.preemption_id));
     struct fsm_preemption_victim *victim = preemption_victim(preemption, allocation);
 
+    CHECK(allocation->view.id != NULL);
     allocation->view.preemption_id = 0;
     if (victim == NULL)
         return;
@@ -306,6 +322,7 @@ void fsm_preemption_lost(struct fsm *fsm, uint64_t id, const struct allocation *
     struct preemption *preemption = preemption_edit(fsm, preemption_find(fsm, id));
     struct fsm_preemption_victim *victim = preemption_victim(preemption, allocation);
 
+    CHECK(allocation->view.id != NULL);
     if (victim == NULL)
         return;
     fsm_victim_set(fsm, victim, VICTIM(WITHDRAWN));
@@ -315,6 +332,7 @@ void fsm_preemption_lost(struct fsm *fsm, uint64_t id, const struct allocation *
 
 void fsm_preemption_kept(struct fsm *fsm, struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     fsm_preemption_lost(fsm, allocation->view.preemption_id, allocation);
     allocation->view.preemption_id = 0;
 }
@@ -325,6 +343,7 @@ void fsm_preemption_renewed(struct fsm *fsm, const struct allocation *allocation
     struct fsm_preemption_victim *victim = preemption_victim(
         preemption_edit(fsm, preemption_find(fsm, allocation->view.preemption_id)), allocation);
 
+    CHECK(allocation->view.id != NULL);
     if (victim != NULL)
         victim->checkpoint_id = allocation->view.active_checkpoint_id;
 }

@@ -21,6 +21,7 @@ static uint64_t victim_write_ms(const struct fsm *fsm, const struct fsm_allocati
     uint64_t bytes_per_s = view->write_bytes_per_s != 0 ? view->write_bytes_per_s
                                                         : fsm->policy.default_write_bytes_per_s;
 
+    CHECK(view->id != NULL);
     if (view->write_estimate_ms != 0)
         return view->write_estimate_ms;
     bytes_per_s = fsm_max(fsm_multiply(bytes_per_s, view->node_count), 1);
@@ -32,12 +33,14 @@ static uint64_t victim_stall_ms(const struct fsm *fsm, const struct fsm_allocati
 {
     uint64_t write_ms = victim_write_ms(fsm, view);
 
+    CHECK(view->id != NULL);
     return fsm_add((uint64_t)((__uint128_t)write_ms * fsm->policy.stall_fraction_ppm / FSM_PPM),
                    fsm->policy.quiesce_ms);
 }
 
 bool fsm_victim_can_checkpoint(const struct fsm *fsm, const struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     return allocation->view.strategy != CKPT__V1__STRATEGY__STRATEGY_NONE &&
            allocation->view.state != ENDS(STARTING) &&
            target_at(fsm, allocation->view.target_slot)->view.available;
@@ -49,6 +52,7 @@ bool fsm_victim_needs_no_checkpoint(const struct fsm *fsm, const struct allocati
 {
     const struct fsm_allocation *view = &allocation->view;
 
+    CHECK(allocation->view.id != NULL);
     return view->strategy == CKPT__V1__STRATEGY__STRATEGY_AUTO && view->last_complete_id != 0 &&
            view->state == ENDS(RUNNING) && view->active_checkpoint_id == 0 &&
            fsm_since(fsm, view->last_complete_snapshot_ms) < victim_stall_ms(fsm, view);
@@ -56,6 +60,7 @@ bool fsm_victim_needs_no_checkpoint(const struct fsm *fsm, const struct allocati
 
 static uint64_t victim_checkpoint_ms(const struct fsm *fsm, const struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     if (allocation->view.strategy == CKPT__V1__STRATEGY__STRATEGY_NONE)
         return 0;
     if (allocation->view.strategy == CKPT__V1__STRATEGY__STRATEGY_MANUAL) /* P-012 */
@@ -72,6 +77,7 @@ uint64_t fsm_victim_cost(const struct fsm *fsm, const struct allocation *allocat
     uint64_t cost = fsm_multiply(victim_checkpoint_ms(fsm, allocation), gpus);
     uint64_t used_ms = fsm_since(fsm, view->started_at_ms);
 
+    CHECK(allocation->view.id != NULL);
     if (view->state == ENDS(STARTING)) /* it has computed nothing yet */
         return 0;
     if (!fsm_victim_can_checkpoint(fsm, allocation) || view->non_preemptible ||
@@ -92,6 +98,7 @@ uint64_t fsm_victim_cost(const struct fsm *fsm, const struct allocation *allocat
  * (min_progress). */
 static uint64_t victim_protected_ms(const struct fsm *fsm, const struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     return fsm_add(victim_stall_ms(fsm, &allocation->view), fsm->policy.restart_cost_ms);
 }
 
@@ -102,6 +109,8 @@ static enum fsm_status victim_check_time(const struct fsm *fsm, const struct vic
     const struct fsm_allocation *view = &allocation->view;
     uint64_t end_ms = fsm_add(view->started_at_ms, view->walltime_ms);
 
+    CHECK(asked->acting_class <= FSM_CLASS_MAX);
+    CHECK(allocation->view.id != NULL);
     *ret_current = end_ms > fsm->now_ms ? end_ms - fsm->now_ms : 0;
     *ret_limit = fsm->policy.near_completion_ms;
     if (view->walltime_ms != 0 && *ret_current < *ret_limit)
@@ -124,6 +133,7 @@ enum fsm_status fsm_victim_check(const struct fsm *fsm, const struct victim_sear
     enum fsm_status status;
     bool gives;
 
+    CHECK(allocation->view.id != NULL);
     *ret_current = view->state;
     *ret_limit = 0;
     if (!fsm_allocation_runs(allocation))
@@ -161,6 +171,7 @@ enum fsm_status fsm_victim_check(const struct fsm *fsm, const struct victim_sear
  * what it borrowed. */
 bool fsm_victim_never(const struct fsm_allocation *view)
 {
+    CHECK(view->id != NULL);
     if (view->sensitive || view->vcluster_kind == KIND(SENSITIVE) ||
         view->preemption_class >= FSM_CLASS_MAX)
         return true;
@@ -179,6 +190,8 @@ enum fsm_status fsm_victim_hint(const struct fsm *fsm, const struct fsm_allocati
     uint64_t current;
     uint64_t limit;
 
+    CHECK(ret_cost_gpu_ms != NULL);
+    CHECK(view->id != NULL);
     *ret_cost_gpu_ms = fsm_victim_cost(fsm, allocation, false);
     return fsm_victim_check(fsm, &asked, allocation, false, &current, &limit);
 }
@@ -188,5 +201,6 @@ bool fsm_victim_allowed(const struct fsm *fsm, const struct allocation *allocati
 {
     uint64_t ignored;
 
+    CHECK(allocation->view.id != NULL);
     return fsm_victim_hint(fsm, &allocation->view, &ignored) == FSM_OK;
 }

@@ -68,6 +68,8 @@ struct search {
 
 static bool share_useful(const struct search *search, const struct fsm_node_share *share)
 {
+    CHECK(search->fsm != NULL);
+    CHECK(share->node_slot < FSM_NODES_MAX);
     return (search->useful == NULL ? fsm_node_serves(search->fsm, share->node_slot)
                                    : search->useful[share->node_slot] != 0) &&
            (search->asked->reason != REASON(RECLAIM) || share->borrowed);
@@ -76,6 +78,8 @@ static bool share_useful(const struct search *search, const struct fsm_node_shar
 /* a scale-down that is under way gives exactly what is wanted. */
 static bool victim_leaves_already(const struct search *search, const struct fsm_allocation *view)
 {
+    CHECK(search->fsm != NULL);
+    CHECK(view->id != NULL);
     for (uint32_t i = 0; i < view->next_count; i++)
         if (share_useful(search, &view->next[i]))
             return false;
@@ -87,6 +91,8 @@ static uint32_t victim_spares(const struct search *search, const struct allocati
 {
     const struct fsm_allocation *view = &allocation->view;
 
+    CHECK(search->fsm != NULL);
+    CHECK(allocation->view.id != NULL);
     if (search->asked->reason != REASON(RECLAIM))
         return 0;
     if (view->next_count > 0)
@@ -103,6 +109,7 @@ static bool victim_shrinks(const struct search *search, const struct allocation 
 {
     uint32_t wanted = useful_count;
 
+    CHECK(allocation->view.id != NULL);
     if (allocation->view.next_count > 0 || !search->elastic_stop)
         return spares > 0;
     if (search->asked->nodes > 0 && search->asked->gpus == 0 && search->asked->nodes < wanted)
@@ -118,6 +125,8 @@ static uint32_t victim_useful(const struct search *search, const struct allocati
     const struct fsm_allocation *view = &allocation->view;
     uint32_t count = 0;
 
+    CHECK(search->fsm != NULL);
+    CHECK(allocation->view.id != NULL);
     *ret_gpus = 0;
     for (uint32_t i = 0; i < view->node_count && count < most; i++) {
         if (!share_useful(search, &view->nodes[i]))
@@ -134,6 +143,8 @@ static bool was_tried(const struct search *search, const struct allocation *allo
 {
     const struct preemption *preemption = search->asked->goes_on;
 
+    CHECK(search->fsm != NULL);
+    CHECK(allocation->view.id != NULL);
     for (uint32_t i = 0; preemption != NULL && i < preemption->view.victim_count; i++)
         if (strcmp(preemption->view.victims[i].allocation_id, allocation->view.id) == 0)
             return true;
@@ -157,6 +168,7 @@ static void shelf_put(const struct search *search, struct measure *measure, size
     struct candidate *items = &measure->shelves[shelf * search->asked->max];
     size_t i = measure->counts[shelf];
 
+    CHECK(search->fsm != NULL);
     if (i < search->asked->max)
         measure->counts[shelf]++;
     else if (i == 0 || !candidate_before(candidate, &items[--i], shelf == LARGEST))
@@ -180,6 +192,7 @@ static size_t measure_shelf(const struct measure *measure, const struct candidat
 static void measure_put(const struct search *search, struct measure *measure,
                         struct candidate candidate)
 {
+    CHECK(search->fsm != NULL);
     if (measure->need == 0)
         return;
     candidate.amount = measure->by_gpus ? candidate.gpu_count : candidate.node_count;
@@ -196,6 +209,8 @@ static void search_add(struct search *search, const struct allocation *allocatio
     uint64_t current;
     uint64_t limit;
 
+    CHECK(search->fsm != NULL);
+    CHECK(allocation->view.id != NULL);
     search->fsm->victims_looked++;
     if (was_tried(search, allocation))
         return;
@@ -231,6 +246,7 @@ static void search_look_ahead(const struct search *search, uint32_t slot)
     const struct allocation *near = allocation_find_slot(search->fsm, slot + LOOK_AHEAD / 2);
     const struct allocation *far = allocation_find_slot(search->fsm, slot + LOOK_AHEAD);
 
+    CHECK(search->fsm != NULL);
     if (near != NULL)
         fsm_prefetch(near->view.nodes);
     for (size_t at = 0; far != NULL && at < sizeof(far->view); at += LINE_BYTES)
@@ -244,6 +260,7 @@ static void search_add_class(struct search *search, uint32_t class)
     const struct bitmap *slots = search->there.words != NULL ? &search->there : running;
     bool named = search->asked->request->n_candidates > 0;
 
+    CHECK(search->fsm != NULL);
     for (uint32_t slot = fsm_bitmap_next(slots, 0); slot != UINT32_MAX;
          slot = fsm_bitmap_next(slots, slot + 1)) {
         const struct allocation *allocation = allocation_at(search->fsm, slot);
@@ -262,6 +279,7 @@ static void search_mark_useful(struct fsm *fsm, struct search *search, bool all)
     const char *home = request->home_vcluster;
     uint32_t slots = fsm->nodes.slot_end;
 
+    CHECK(search->fsm != NULL);
     if (request->n_useful_nodes == 0 && home[0] == '\0' && !all)
         return;
     search->useful = fsm_arena_take(&fsm->arena, slots + 1);
@@ -285,6 +303,7 @@ static void search_mark_named(struct search *search)
 {
     const Ckpt__V1__RequestPreemptionRequest *request = search->asked->request;
 
+    CHECK(search->fsm != NULL);
     for (size_t i = 0; i < request->n_candidates; i++) {
         const struct allocation *allocation = allocation_find(search->fsm, request->candidates[i]);
 
@@ -299,6 +318,8 @@ static void search_mark_on(struct search *search, const struct node *node)
 {
     const struct list *item = &node->assignments;
 
+    CHECK(search->fsm != NULL);
+    CHECK(node->view.id != NULL);
     while ((item = item->next) != &node->assignments)
         fsm_bitmap_set(&search->there,
                        LIST_ITEM(item, struct assignment, in_node)->allocation->view.slot);
@@ -309,6 +330,7 @@ static bool search_few(const struct search *search)
 {
     uint64_t parts = 0;
 
+    CHECK(search->fsm != NULL);
     for (uint32_t slot = 0; slot < search->fsm->nodes.slot_end; slot++)
         if (search->useful[slot] != 0)
             parts += node_at(search->fsm, slot)->view.allocation_count;
@@ -321,6 +343,7 @@ static void search_mark_there(struct fsm *fsm, struct search *search)
     bool named = search->asked->request->n_candidates > 0;
     uint32_t words = fsm->allocations.slot_end / 64 + 1;
 
+    CHECK(search->fsm != NULL);
     if (!named && !search_few(search))
         return;
     search->there.words = fsm_arena_take(&fsm->arena, words * sizeof(*search->there.words));
@@ -340,6 +363,7 @@ static void measure_begin(struct fsm *fsm, const struct search *search, struct m
     const Ckpt__V1__RequestPreemptionRequest *request = search->asked->request;
     uint64_t most = request->n_candidates > 0 ? request->n_candidates : fsm->allocations.used;
 
+    CHECK(search->fsm != NULL);
     measure->need = measure->by_gpus ? search->asked->gpus : search->asked->nodes;
     measure->step = measure->by_gpus ? (measure->need + FSM_NODES_PER_ALLOCATION_MAX - 1) /
                                            FSM_NODES_PER_ALLOCATION_MAX
@@ -363,6 +387,7 @@ static bool measure_has(const struct search *search, const struct measure *measu
 {
     size_t shelf = measure_shelf(measure, candidate);
 
+    CHECK(search->fsm != NULL);
     for (size_t i = 0; i < measure->counts[shelf]; i++)
         if (measure->shelves[shelf * search->asked->max + i].allocation == candidate->allocation)
             return true;
@@ -375,6 +400,7 @@ static bool measure_gather(const struct search *search, struct measure *measure)
     const struct candidate *largest = &measure->shelves[LARGEST * search->asked->max];
     size_t before = measure->count;
 
+    CHECK(search->fsm != NULL);
     for (size_t i = 0; i < measure->counts[LARGEST]; i++)
         if (!measure_has(search, measure, &largest[i]))
             measure->items[measure->count++] = largest[i];
@@ -463,6 +489,7 @@ static bool search_take(struct search *search, const struct measure *measure,
     uint64_t nodes = 0;
     uint64_t gpus = 0;
 
+    CHECK(search->fsm != NULL);
     ret_set->count = 0;
     ret_set->cost_gpu_ms = 0;
     for (size_t i = 0; i < measure->count; i++) {
@@ -488,6 +515,7 @@ static bool search_take(struct search *search, const struct measure *measure,
 static bool measure_choose(struct fsm *fsm, struct search *search, struct measure *measure,
                            struct victim_set *ret_set)
 {
+    CHECK(search->fsm != NULL);
     if (measure->need == 0 || !measure_gather(search, measure))
         return false;
     measure_sort(fsm, measure);
@@ -501,6 +529,7 @@ static enum fsm_status search_refusal(struct search *search, struct fsm_outcome 
 {
     struct measure *measure = search->gpus.need > 0 ? &search->gpus : &search->nodes;
 
+    CHECK(search->fsm != NULL);
     if (search->asked->request->n_candidates == 1 && search->accepted == 0 &&
         search->refusal != FSM_OK) {
         outcome->current = search->refusal_current;
@@ -522,6 +551,7 @@ static bool search_run(struct fsm *fsm, struct search *search, struct victim_set
 {
     bool named = search->asked->request->n_candidates > 0;
 
+    CHECK(search->fsm != NULL);
     search->accepted = 0;
     measure_begin(fsm, search, &search->nodes);
     measure_begin(fsm, search, &search->gpus);
@@ -542,6 +572,7 @@ enum fsm_status fsm_victims_choose(struct fsm *fsm, const struct victim_search *
         .fsm = fsm, .asked = asked, .gpus.by_gpus = true, .dear_gpu_ms = UINT64_MAX};
     bool named = asked->request->n_candidates > 0;
 
+    CHECK(outcome != NULL);
     CHECK(asked->max <= FSM_VICTIMS_MAX);
     search_mark_useful(fsm, &search, !named);
     search_mark_there(fsm, &search);
@@ -560,6 +591,8 @@ uint32_t fsm_victim_nodes(struct fsm *fsm, const struct victim_search *asked,
     struct search search = {.fsm = fsm, .asked = asked};
     uint32_t most = UINT32_MAX;
 
+    CHECK(asked != NULL);
+    CHECK(allocation->view.id != NULL);
     search_mark_useful(fsm, &search, false);
     if (shrinks)
         most = victim_spares(&search, allocation);

@@ -5,6 +5,8 @@
 
 void fsm_spec_to_message(const struct fsm_allocation *from, Ckpt__V1__AllocationSpec *to)
 {
+    CHECK(from->id != NULL);
+    CHECK(to != NULL);
     ckpt__v1__allocation_spec__init(to);
     to->allocation_id = record_text(from->id);
     RECORD_COPY(FSM_ALLOCATION_SPEC, from, to);
@@ -13,11 +15,15 @@ void fsm_spec_to_message(const struct fsm_allocation *from, Ckpt__V1__Allocation
 void fsm_spec_from_message(struct fsm *fsm, const Ckpt__V1__AllocationSpec *from,
                            struct fsm_allocation *to)
 {
+    CHECK(from != NULL);
+    CHECK(to->id != NULL);
     RECORD_TAKE(FSM_ALLOCATION_SPEC, fsm, from, to);
 }
 
 void fsm_allocation_to_message(const struct fsm_allocation *from, Ckpt__V1__Allocation *to)
 {
+    CHECK(from->id != NULL);
+    CHECK(to != NULL);
     ckpt__v1__allocation__init(to);
     RECORD_COPY(FSM_ALLOCATION_STATUS, from, to);
 }
@@ -29,6 +35,8 @@ void fsm_checkpoint_to_message(const struct fsm_checkpoint *from, Ckpt__V1__Chec
         Ckpt__V1__DecisionTerms *changing;
     } terms = {from->terms};
 
+    CHECK(from->id != 0);
+    CHECK(to != NULL);
     ckpt__v1__checkpoint__init(to);
     to->checkpoint_id = from->id;
     to->detail = record_text(from->detail);
@@ -38,6 +46,8 @@ void fsm_checkpoint_to_message(const struct fsm_checkpoint *from, Ckpt__V1__Chec
 
 void fsm_target_spec_to_message(const struct fsm_target *from, Ckpt__V1__TargetSpec *to)
 {
+    CHECK(from->id != NULL);
+    CHECK(to != NULL);
     ckpt__v1__target_spec__init(to);
     to->target_id = record_text(from->id);
     to->is_default = from->is_default;
@@ -46,6 +56,8 @@ void fsm_target_spec_to_message(const struct fsm_target *from, Ckpt__V1__TargetS
 
 void fsm_account_to_message(const struct fsm_account *account, Ckpt__V1__GpuAccount *ret_message)
 {
+    CHECK(ret_message != NULL);
+    CHECK(account != NULL);
     ckpt__v1__gpu_account__init(ret_message);
     ret_message->held_gpu_ms = account->held_gpu_ms;
     ret_message->useful_gpu_ms = account->useful_gpu_ms;
@@ -57,6 +69,7 @@ void fsm_account_to_message(const struct fsm_account *account, Ckpt__V1__GpuAcco
 
 void fsm_account_from_message(const Ckpt__V1__GpuAccount *message, struct fsm_account *ret_account)
 {
+    CHECK(message != NULL);
     ret_account->held_gpu_ms = message->held_gpu_ms;
     ret_account->useful_gpu_ms = message->useful_gpu_ms;
     ret_account->pending_gpu_ms = message->pending_gpu_ms;

@@ -239,6 +239,7 @@ static void restore_next(struct fsm *fsm, struct allocation *allocation,
 {
     struct fsm_node_share *next;
 
+    CHECK(allocation->view.id != NULL);
     if (record->n_next_shares == 0)
         return;
     next = check_calloc(record->n_next_shares, sizeof(*next));
@@ -255,6 +256,7 @@ static void restore_shares(struct fsm *fsm, struct allocation *allocation,
     struct fsm_node_share *shares =
         fsm_allocation_set_shares(fsm, allocation, (uint32_t)record->n_shares);
 
+    CHECK(allocation->view.id != NULL);
     for (size_t i = 0; i < record->n_shares; i++) {
         struct assignment *part = &allocation->assignments[i];
 
@@ -321,6 +323,7 @@ static bool checkpoint_state_valid(const struct allocation *allocation,
     bool writes = seen->state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_DISPATCHED ||
                   seen->state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_WRITING;
 
+    CHECK(allocation->view.id != NULL);
     if (seen->state < CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED ||
         seen->state > CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_SUPERSEDED)
         return false;
@@ -353,6 +356,7 @@ static bool checkpoint_valid(const struct fsm *fsm, const Ckpt__Log__V1__Checkpo
 
 static void restore_shard(const Ckpt__Log__V1__ShardRecord *from, struct fsm_shard *to)
 {
+    CHECK(to->node_slot < FSM_NODES_MAX);
     RECORD_COPY(FSM_SHARD, from, to);
     if (from->verified)
         memcpy(to->manifest_sha256, from->manifest_sha256.data, sizeof(to->manifest_sha256));
@@ -400,6 +404,7 @@ static void restore_inputs(struct fsm *fsm, struct checkpoint *checkpoint,
 {
     struct basis *basis;
 
+    CHECK(checkpoint->view.id != 0);
     if (record == NULL)
         return;
     basis = basis_edit(fsm, basis_at(fsm, record->basis_slot));
@@ -524,6 +529,7 @@ static bool restore_victim(struct fsm *fsm, struct preemption *preemption,
     uint32_t *slots = check_calloc(record->n_node_slots + 1, sizeof(*slots));
     struct allocation *allocation;
 
+    CHECK(preemption->view.id != 0);
     RECORD_TAKE(FSM_VICTIM, fsm, record, victim);
     if (record->n_node_slots > 0)
         memcpy(slots, record->node_slots, record->n_node_slots * sizeof(*slots));
@@ -611,6 +617,7 @@ static bool restore_event(struct fsm *fsm, const Ckpt__V1__Event *source)
 
 bool fsm_restore_record(struct fsm *fsm, const snapshot_record *record)
 {
+    CHECK(record != NULL);
     switch (record->body_case) {
     case BODY(HEADER):
         return restore_header(fsm, record->header);

@@ -124,6 +124,7 @@ struct fsm *fsm_snapshot_load(int (*read)(void *context, void *bytes, size_t len
                             .fsm = fsm_new(),
                             .buffer = check_alloc(SNAPSHOT_RECORD_MAX)};
 
+    CHECK(ret_text != NULL || text_size == 0);
     if (loader_run(&loader))
         fsm_check(loader.fsm, loader_violation, &loader);
     free(loader.buffer);
@@ -140,6 +141,7 @@ void fsm_swap(struct fsm *a, struct fsm *b)
 {
     struct fsm kept = *a; /* no pointer leads into struct fsm: the two can trade places */
 
+    CHECK(b != NULL);
     fsm_snapshots_leave(a);
     fsm_snapshots_leave(b);
     *a = *b;
@@ -151,6 +153,7 @@ int fsm_snapshot_read(struct fsm *fsm, int (*read)(void *context, void *bytes, s
 {
     struct fsm *loaded = fsm_snapshot_load(read, context, ret_text, text_size);
 
+    CHECK(fsm != NULL);
     if (loaded == NULL)
         return -1;
     fsm_swap(fsm, loaded);

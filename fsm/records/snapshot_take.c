@@ -97,6 +97,7 @@ static bool place_wanted(const struct fsm_snapshot *snapshot, enum take_table ta
     const struct take_places *places = &snapshot->places[table];
     struct take_saved **place;
 
+    CHECK(snapshot->node.next != NULL);
     if (i >= places->end || (enum take_stage)table < snapshot->stage ||
         ((enum take_stage)table == snapshot->stage && i < snapshot->position))
         return false;
@@ -109,6 +110,7 @@ static void place_put(struct fsm_snapshot *snapshot, enum take_table table, uint
 {
     struct take_saved ***page = &snapshot->places[table].pages[i / TAKE_PAGE];
 
+    CHECK(snapshot->node.next != NULL);
     CHECK(take_saved != NULL);
     if (*page == NULL)
         *page = check_calloc(TAKE_PAGE, sizeof(**page));
@@ -117,6 +119,7 @@ static void place_put(struct fsm_snapshot *snapshot, enum take_table table, uint
 
 static void place_put_saved(struct fsm_snapshot *snapshot, enum take_table table, uint32_t i)
 {
+    CHECK(snapshot->node.next != NULL);
     place_put(snapshot, table, i, snapshot->saved);
     snapshot->saved = NULL;
 }
@@ -139,6 +142,7 @@ static void save_empty(struct fsm *fsm, enum take_table table, uint32_t slot)
 
 void fsm_save_node(struct fsm *fsm, const struct node *node)
 {
+    CHECK(node->view.id != NULL);
     FOR_EACH_SNAPSHOT(snapshot, fsm)
     {
         if (!place_wanted(snapshot, TAKE_NODES, node->view.slot))
@@ -150,6 +154,7 @@ void fsm_save_node(struct fsm *fsm, const struct node *node)
 
 void fsm_save_allocation(struct fsm *fsm, const struct allocation *allocation)
 {
+    CHECK(allocation->view.id != NULL);
     FOR_EACH_SNAPSHOT(snapshot, fsm)
     {
         if (!place_wanted(snapshot, TAKE_ALLOCATIONS, allocation->view.slot))
@@ -163,6 +168,7 @@ void fsm_save_checkpoint(struct fsm *fsm, const struct checkpoint *checkpoint)
 {
     uint32_t i = (uint32_t)fsm_registry_place(fsm, checkpoint->view.id);
 
+    CHECK(checkpoint->view.id != 0);
     FOR_EACH_SNAPSHOT(snapshot, fsm)
     {
         if (!place_wanted(snapshot, TAKE_CHECKPOINTS, i))
@@ -217,6 +223,7 @@ void fsm_save_preemption(struct fsm *fsm, size_t i)
 /* It never changes, it only leaves. */
 void fsm_save_basis(struct fsm *fsm, const struct basis *basis)
 {
+    CHECK(basis != NULL);
     FOR_EACH_SNAPSHOT(snapshot, fsm)
     {
         if (!place_wanted(snapshot, TAKE_BASES, basis->view.slot))
@@ -277,6 +284,7 @@ static int save_event(void *context, const void *bytes, size_t length)
 
 void fsm_save_event(struct fsm *fsm, const Ckpt__V1__Event *event)
 {
+    CHECK(event != NULL);
     FOR_EACH_SNAPSHOT(snapshot, fsm)
     {
         if (event->sequence < snapshot->event_next || event->sequence >= snapshot->event_end)
@@ -299,6 +307,7 @@ static int slice_write(void *context, const void *bytes, size_t length)
 
 static void write_live(struct fsm *fsm, struct fsm_snapshot *snapshot, uint32_t i)
 {
+    CHECK(snapshot->node.next != NULL);
     switch ((enum take_table)snapshot->stage) {
     case TAKE_NODES:
         if (node_find_slot(fsm, i) != NULL)
@@ -338,6 +347,7 @@ static void write_place(struct fsm *fsm, struct fsm_snapshot *snapshot)
     uint32_t i = snapshot->position;
     struct take_saved **place;
 
+    CHECK(snapshot->node.next != NULL);
     if (i == places->end) {
         snapshot->stage++;
         snapshot->position = 0;
@@ -359,6 +369,7 @@ static void write_session(struct fsm_snapshot *snapshot)
 {
     struct session *session = snapshot->session;
 
+    CHECK(snapshot->node.next != NULL);
     if (snapshot->sessions_written == snapshot->sessions) {
         snapshot->stage++;
         return;
@@ -374,6 +385,7 @@ static void write_event(struct fsm *fsm, struct fsm_snapshot *snapshot)
     struct take_events *events = &snapshot->events;
     size_t length = SNAPSHOT_LENGTH_BYTES;
 
+    CHECK(snapshot->node.next != NULL);
     if (snapshot->event_next == snapshot->event_end) {
         snapshot->stage++;
         return;
@@ -406,6 +418,7 @@ static void write_step(struct fsm *fsm, struct fsm_snapshot *snapshot)
 
 static void write_prologue(struct fsm_snapshot *snapshot)
 {
+    CHECK(snapshot->node.next != NULL);
     if (snapshot->prologue == NULL)
         return;
     if (slice_write(snapshot, snapshot->prologue, snapshot->prologue_bytes) != 0)
@@ -443,6 +456,7 @@ struct fsm_snapshot *fsm_snapshot_begin(struct fsm *fsm)
     struct fsm_snapshot *snapshot = check_calloc(1, sizeof(*snapshot));
     struct take_sink sink = {NULL, 0};
 
+    CHECK(fsm != NULL);
     places_init(&snapshot->places[TAKE_NODES], fsm->nodes.slot_end);
     places_init(&snapshot->places[TAKE_ALLOCATIONS], fsm->allocations.slot_end);
     places_init(&snapshot->places[TAKE_BASES], fsm->bases.slot_end);
@@ -473,6 +487,7 @@ int fsm_snapshot_next(struct fsm_snapshot *snapshot, size_t bytes,
                       int (*write)(void *context, const void *bytes, size_t length), void *context,
                       bool *ret_done)
 {
+    CHECK(ret_done != NULL);
     CHECK(snapshot->stage != TAKE_DONE);
     if (snapshot->fsm == NULL)
         return -1;
@@ -502,6 +517,7 @@ static void places_close(struct take_places *places)
 
 static void snapshot_leave(struct fsm_snapshot *snapshot)
 {
+    CHECK(snapshot->node.next != NULL);
     list_remove(&snapshot->node);
     snapshot->fsm = NULL;
     while (snapshot->sessions_written < snapshot->sessions_dropped) {

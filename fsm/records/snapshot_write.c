@@ -32,6 +32,7 @@ static void write_within(struct snapshot_writer *writer, snapshot_body number,
     uint8_t head[RECORD_HEAD_MOST], *head_end, *at;
     size_t length, head_bytes;
 
+    CHECK(writer->write != NULL);
     if (writer->failed)
         return;
     if (RECORD_HEAD_MOST + most > writer->capacity) {
@@ -57,6 +58,7 @@ static void write_within(struct snapshot_writer *writer, snapshot_body number,
 static void write_record(struct snapshot_writer *writer, snapshot_body number,
                          const ProtobufCMessage *body)
 {
+    CHECK(writer->write != NULL);
     write_within(writer, number, body, protobuf_c_message_get_packed_size(body));
 }
 
@@ -74,6 +76,7 @@ static void write_header(struct snapshot_writer *writer, const struct fsm *fsm)
     uint64_t totals[FSM_STATES_CHECKPOINT];
     struct fsm_losses losses = fsm->losses;
 
+    CHECK(writer->write != NULL);
     memcpy(totals, fsm->checkpoints_total, sizeof(totals));
     header.version = SNAPSHOT_VERSION;
     header.initialised = fsm->initialised;
@@ -108,6 +111,7 @@ static void write_cluster(struct snapshot_writer *writer, const struct fsm *fsm)
 {
     Ckpt__V1__Policy policy = fsm->policy;
 
+    CHECK(writer->write != NULL);
     write_record(writer, BODY(POLICY), &policy.base);
     for (size_t i = 0; i < fsm->member_count; i++) {
 
@@ -117,6 +121,7 @@ static void write_cluster(struct snapshot_writer *writer, const struct fsm *fsm)
 
 static void write_tenants(struct snapshot_writer *writer, const struct fsm *fsm)
 {
+    CHECK(writer->write != NULL);
     for (uint32_t i = 0; i < fsm->tenant_count; i++) {
         Ckpt__Log__V1__TenantRecord message = CKPT__LOG__V1__TENANT_RECORD__INIT;
         Ckpt__V1__GpuAccount account;
@@ -135,6 +140,7 @@ static void write_calibration(struct snapshot_writer *writer, const struct fsm *
     struct fsm_calibration copy = fsm->calibration;
     Ckpt__V1__Calibration calibration;
 
+    CHECK(writer->write != NULL);
     fsm_calibration_to_message(&copy, &calibration);
     message.calibration = &calibration;
     message.at_ms = fsm->calibration_at_ms;
@@ -143,6 +149,7 @@ static void write_calibration(struct snapshot_writer *writer, const struct fsm *
 
 static void write_targets(struct snapshot_writer *writer, const struct fsm *fsm)
 {
+    CHECK(writer->write != NULL);
     for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
         const struct target *target = target_find_slot(fsm, slot);
         Ckpt__Log__V1__TargetRecord message = CKPT__LOG__V1__TARGET_RECORD__INIT;
@@ -164,6 +171,8 @@ void fsm_write_node(struct snapshot_writer *writer, const struct node *node)
 {
     Ckpt__Log__V1__NodeRecord message = CKPT__LOG__V1__NODE_RECORD__INIT;
 
+    CHECK(writer != NULL);
+    CHECK(node->view.id != NULL);
     message.slot = node->view.slot;
     message.node_id = record_text(node->view.id);
     RECORD_COPY(FSM_NODE, &node->view, &message);
@@ -229,6 +238,8 @@ void fsm_write_allocation(struct snapshot_writer *writer, const struct allocatio
     struct message_array next = message_array(view->next_count, sizeof(Ckpt__Log__V1__ShareRecord),
                                               few_next, sizeof(few_next));
 
+    CHECK(writer != NULL);
+    CHECK(allocation->view.id != NULL);
     fsm_spec_to_message(view, &spec);
     fsm_allocation_to_message(view, &seen);
     fsm_account_to_message(&allocation->account, &account);
@@ -287,6 +298,8 @@ void fsm_write_basis(struct snapshot_writer *writer, const struct basis *basis)
     Ckpt__Log__V1__DecisionBasis content = CKPT__LOG__V1__DECISION_BASIS__INIT;
     Ckpt__Log__V1__BasisRecord message = CKPT__LOG__V1__BASIS_RECORD__INIT;
 
+    CHECK(writer != NULL);
+    CHECK(basis != NULL);
     content.revision = basis->view.revision;
     content.member_id = basis->view.member_id;
     content.names = record_text(basis->view.names);
@@ -324,6 +337,8 @@ void fsm_write_checkpoint(struct snapshot_writer *writer, const struct checkpoin
     struct message_array shards =
         message_array(view->shard_count, sizeof(Ckpt__Log__V1__ShardRecord), few, sizeof(few));
 
+    CHECK(writer != NULL);
+    CHECK(checkpoint->view.id != 0);
     fsm_checkpoint_to_message(view, &seen);
     message.checkpoint = &seen;
     message.allocation_slot = view->allocation_slot;
@@ -346,6 +361,8 @@ void fsm_write_undeleted(struct snapshot_writer *writer, const struct undeleted 
     const struct fsm_undeleted *view = &undeleted->view;
     Ckpt__Log__V1__UndeletedRecord message = CKPT__LOG__V1__UNDELETED_RECORD__INIT;
 
+    CHECK(writer != NULL);
+    CHECK(undeleted->view.checkpoint_id != 0);
     message.place = view->place;
     message.checkpoint_id = view->checkpoint_id;
     message.target_slot = view->target_slot;
@@ -358,6 +375,8 @@ void fsm_write_queue(struct snapshot_writer *writer, const struct queue *queue)
 {
     Ckpt__Log__V1__QueueRecord message = CKPT__LOG__V1__QUEUE_RECORD__INIT;
 
+    CHECK(writer != NULL);
+    CHECK(queue != NULL);
     message.report = queue->report;
     RECORD_COPY(FSM_QUEUE, queue, &message);
     write_record(writer, BODY(QUEUE), &message.base);
@@ -387,6 +406,8 @@ void fsm_write_preemption(struct snapshot_writer *writer, const struct preemptio
         Ckpt__V1__RequestPreemptionRequest *changing;
     } request = {view->request};
 
+    CHECK(writer != NULL);
+    CHECK(preemption->view.id != 0);
     message.preemption_id = view->id;
     message.request = request.changing;
     message.acting_class = view->acting_class;
@@ -407,6 +428,7 @@ void fsm_write_session(struct snapshot_writer *writer, const struct session *ses
     Ckpt__V1__Victim *pointers[FSM_VICTIMS_MAX];
     const struct session_rest *rest = session->rest;
 
+    CHECK(writer != NULL);
     message.request_id = record_text(session->request_id);
     message.command = session->command;
     message.content_hash = session->content_hash;
@@ -438,6 +460,7 @@ void fsm_write_event(struct snapshot_writer *writer, const Ckpt__V1__Event *sour
 {
     Ckpt__V1__Event event = *source;
 
+    CHECK(writer != NULL);
     write_within(writer, BODY(EVENT), &event.base,
                  numbers_most(&ckpt__v1__event__descriptor) + strlen(event.allocation_id) +
                      strlen(event.subject));
@@ -445,6 +468,7 @@ void fsm_write_event(struct snapshot_writer *writer, const Ckpt__V1__Event *sour
 
 void fsm_write_prologue(struct snapshot_writer *writer, const struct fsm *fsm)
 {
+    CHECK(writer != NULL);
     write_header(writer, fsm);
     write_cluster(writer, fsm);
     write_tenants(writer, fsm);
@@ -456,6 +480,7 @@ void fsm_write_footer(struct snapshot_writer *writer, uint64_t state_hash)
 {
     Ckpt__Log__V1__SnapshotFooter footer = CKPT__LOG__V1__SNAPSHOT_FOOTER__INIT;
 
+    CHECK(writer != NULL);
     footer.record_count = writer->record_count;
     footer.state_hash = state_hash;
     write_record(writer, BODY(FOOTER), &footer.base);
@@ -463,6 +488,8 @@ void fsm_write_footer(struct snapshot_writer *writer, uint64_t state_hash)
 
 void fsm_write_saved(struct snapshot_writer *writer, const uint8_t *bytes, size_t length)
 {
+    CHECK(writer != NULL);
+    CHECK(bytes != NULL);
     if (writer->failed)
         return;
     if (writer->write(writer->context, bytes, length) != 0)
@@ -475,6 +502,7 @@ int fsm_snapshot_write(const struct fsm *fsm,
 {
     struct snapshot_writer writer = {.write = write, .context = context};
 
+    CHECK(fsm != NULL);
     fsm_write_prologue(&writer, fsm);
     for (uint32_t slot = 0; slot < fsm->nodes.slot_end && !writer.failed; slot++)
         if (node_find_slot(fsm, slot) != NULL)

@@ -26,16 +26,19 @@ _Static_assert(CONSENSUS_ROOM_BYTES == 2 * DEFAULT_RESERVE_BYTES + 2 * WAL_SEGME
 
 uint64_t core_now_us(const struct consensus *consensus)
 {
+    CHECK(consensus != NULL);
     return consensus->config.clock->monotonic_us(consensus->config.clock->context);
 }
 
 uint64_t core_now_ms(const struct consensus *consensus)
 {
+    CHECK(consensus != NULL);
     return core_now_us(consensus) / 1000;
 }
 
 bool core_is_leader(const struct consensus *consensus)
 {
+    CHECK(consensus != NULL);
     return consensus->raft.state == RAFT_LEADER;
 }
 
@@ -68,6 +71,7 @@ size_t core_voter_count(const struct consensus *consensus)
 {
     size_t count = 0;
 
+    CHECK(consensus != NULL);
     for (unsigned i = 0; i < consensus->raft.configuration.n; i++)
         count += consensus->raft.configuration.servers[i].role == RAFT_VOTER;
     return count;
@@ -477,6 +481,7 @@ void consensus_close(struct consensus *consensus, void (*closed)(void *context),
 
 void consensus_abandon(struct consensus *consensus)
 {
+    CHECK(consensus != NULL);
     consensus->failed = true;
     consensus->closing = true;
     core_shut(consensus);
@@ -488,6 +493,7 @@ int consensus_open(const struct consensus_config *config, const struct consensus
 {
     struct consensus *consensus = check_calloc(1, sizeof(*consensus));
 
+    CHECK(config != NULL);
     if (config_take(consensus, config, err) != 0) {
         free(consensus);
         return -1;
@@ -557,6 +563,7 @@ static int propose_check(const struct consensus *consensus, size_t length, struc
 
 bool consensus_in_call(const struct consensus *consensus)
 {
+    CHECK(consensus != NULL);
     return consensus->depth > 0;
 }
 
@@ -568,6 +575,7 @@ int consensus_propose(struct consensus *consensus, const uint8_t *bytes, size_t 
     uint64_t term = consensus->raft.current_term;
     int status;
 
+    CHECK(bytes != NULL);
     CHECK(tag != NULL);
     if (propose_check(consensus, length, err) != 0)
         return -1;

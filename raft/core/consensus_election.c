@@ -17,6 +17,7 @@
 
 void core_fail(struct consensus *consensus, const struct err *err)
 {
+    CHECK(consensus != NULL);
     if (consensus->failure.code == ERR_NONE)
         consensus->failure = *err;
     consensus->wal.broken = true; /* nothing that is decided from here on may reach the disk */
@@ -240,14 +241,17 @@ static void settle_calls(struct consensus *consensus)
 
 void core_enter(struct consensus *consensus)
 {
+    CHECK(consensus != NULL);
     consensus->depth++;
 }
 
 void core_leave(struct consensus *consensus)
 {
     CHECK(consensus->depth > 0);
-    if (consensus->depth == 1)
+    if (consensus->depth == 1) {
         settle_calls(consensus);
+        core_check(consensus);
+    }
     consensus->depth--;
 }
 
@@ -479,6 +483,7 @@ void core_on_message(void *context, uint64_t from, struct frame_message *message
 {
     struct consensus *consensus = context;
 
+    CHECK(message != NULL);
     if (consensus->failed || consensus->closing || !consensus->core_started) {
         frame_message_close(message);
         return;

@@ -282,6 +282,7 @@ void core_founder_answers(struct consensus *consensus, uint64_t peer,
     struct founding_record taken = *record;
     size_t place = place_of(consensus, peer);
 
+    CHECK(reply != NULL);
     if (!founding->under_way || record->incarnation != 0 || founding->taken.incarnation != 0 ||
         place == consensus->config.member_count)
         return;

@@ -290,6 +290,10 @@ void core_founder_answers(struct consensus *consensus, uint64_t peer,
 void core_founder_is_other(struct consensus *consensus, uint64_t peer);
 void core_founder_arrived(struct consensus *consensus, uint64_t id);
 
+/* consensus_check.c: stops the program when parts of the member contradict each other. Between the
+ * last settling and the end of the outermost call. */
+void core_check(const struct consensus *consensus);
+
 /* consensus_election.c */
 void core_enter(struct consensus *consensus);
 void core_leave(struct consensus *consensus);

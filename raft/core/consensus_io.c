@@ -33,6 +33,7 @@ void core_defer_send(struct consensus *consensus, struct raft_io_send *send, raf
 {
     struct deferred *deferred = deferred_new(consensus, DEFERRED_SEND);
 
+    CHECK(send != NULL);
     deferred->send = send;
     deferred->sent = sent;
     deferred->status = status;
@@ -386,6 +387,7 @@ static int io_random(struct raft_io *io, int min, int max)
 
 void core_io_init(struct consensus *consensus)
 {
+    CHECK(consensus != NULL);
     consensus->io = (struct raft_io){
         .version = 1,
         .impl = consensus,

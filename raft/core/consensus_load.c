@@ -182,7 +182,6 @@ static struct raft_snapshot *token_of(struct snapshot_meta *take_meta)
 {
     struct raft_snapshot *token = raft_malloc(sizeof(*token));
 
-    CHECK(token != NULL);
     memset(token, 0, sizeof(*token));
     token->index = take_meta->index;
     token->term = take_meta->term;
@@ -202,6 +201,7 @@ struct raft_snapshot *core_snapshot_token(const struct consensus *consensus, str
     char path[FOLDER_PATH_BYTES];
     struct snapshot_opened opened;
 
+    CHECK(consensus != NULL);
     if (consensus->snapshot.index == 0)
         return NULL;
     snapshot_path(&consensus->folder, consensus->snapshot.index, consensus->snapshot.term, path);
@@ -220,6 +220,10 @@ int core_io_load(struct raft_io *io, raft_term *term, raft_id *voted_for,
     struct snapshot_meta meta;
     struct err err;
 
+    CHECK(term != NULL);
+    CHECK(voted_for != NULL);
+    CHECK(start_index != NULL);
+    CHECK(n_entries != NULL);
     if (snapshot_choose(consensus, &meta, &err) != 0) {
         core_fail(consensus, &err);
         return RAFT_CORRUPT;

@@ -441,12 +441,18 @@ static void probe_then(struct consensus *consensus, enum change_kind kind,
 void consensus_member_add(struct consensus *consensus, const struct consensus_member *member,
                           consensus_change_fn *done, void *data)
 {
+    CHECK(consensus != NULL);
+    CHECK(member != NULL);
+    CHECK(done != NULL);
     probe_then(consensus, CHANGE_ADD, member, done, data);
 }
 
 void consensus_member_probe(struct consensus *consensus, const struct consensus_member *member,
                             consensus_change_fn *done, void *data)
 {
+    CHECK(consensus != NULL);
+    CHECK(member != NULL);
+    CHECK(done != NULL);
     probe_then(consensus, CHANGE_PROBE, member, done, data);
 }
 
@@ -465,6 +471,8 @@ void consensus_member_promote(struct consensus *consensus, uint64_t member_id,
 {
     struct err err;
 
+    CHECK(consensus != NULL);
+    CHECK(done != NULL);
     if (promote_check(consensus, member_id, &err) != 0)
         done(data, -1, &err);
     else
@@ -476,6 +484,8 @@ void consensus_member_remove(struct consensus *consensus, uint64_t member_id,
 {
     struct err err;
 
+    CHECK(consensus != NULL);
+    CHECK(done != NULL);
     if (remove_check(consensus, member_id, &err) != 0)
         done(data, -1, &err);
     else
@@ -501,6 +511,7 @@ static void spare_finish(struct consensus *consensus)
 
 void core_members_tick(struct consensus *consensus)
 {
+    CHECK(consensus != NULL);
     probe_tick(&consensus->probe);
     core_former_tick(consensus);
     spare_finish(consensus);

@@ -66,6 +66,7 @@ static bool is_due(struct consensus *consensus, uint64_t to, enum frame_type typ
 void core_note_fill(struct consensus *consensus, uint64_t to, enum frame_type type,
                     struct frame_note *ret_note)
 {
+    CHECK(consensus != NULL);
     *ret_note = (struct frame_note){.unfit = own_unfit(consensus)};
     ret_note->others_fit = core_is_leader(consensus) && others_fit(consensus, to);
     ret_note->told = is_due(consensus, to, type, ret_note);
@@ -106,5 +107,6 @@ enum consensus_unfit core_unfit(const struct consensus *consensus, uint64_t id)
 
 void consensus_set_reluctant(struct consensus *consensus, bool reluctant)
 {
+    CHECK(consensus != NULL);
     consensus->reluctant = reluctant;
 }

@@ -43,6 +43,7 @@ const char *core_peer_address(const struct consensus *consensus, uint64_t id)
 
 void core_peers_open(struct consensus *consensus)
 {
+    CHECK(consensus != NULL);
     book_load(&consensus->book, &consensus->folder);
 }
 
@@ -66,6 +67,7 @@ const char *consensus_member_contact(const struct consensus *consensus, uint64_t
 
 void consensus_member_put(struct consensus *consensus, const struct consensus_member *member)
 {
+    CHECK(member != NULL);
     if (member->id != consensus->config.member_id && !consensus->closing)
         member_heard(consensus, member);
 }
@@ -99,6 +101,8 @@ static bool voter_has_nothing(const struct consensus *consensus, uint64_t id, ui
 bool core_voter_answers_empty(const struct consensus *consensus, uint64_t from,
                               const struct raft_append_entries_result *result)
 {
+    CHECK(consensus != NULL);
+    CHECK(result != NULL);
     return core_is_leader(consensus) && result->term == consensus->raft.current_term &&
            result->rejected != 0 && voter_has_nothing(consensus, from, result->last_log_index);
 }
@@ -188,6 +192,7 @@ void core_on_refused(void *context, uint64_t peer, const struct frame_hello_repl
     struct consensus *consensus = context;
     char by[CONSENSUS_NAME_BYTES + 16];
 
+    CHECK(reply != NULL);
     if (consensus->closing)
         return;
     if (strcmp(reply->cluster_id, consensus->cluster_id) != 0 || reply->member_id != peer) {

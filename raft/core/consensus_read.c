@@ -21,6 +21,7 @@ void core_reads_fail(struct consensus *consensus, struct list *reads)
 {
     bool any = !list_empty(reads);
 
+    CHECK(consensus != NULL);
     while (!list_empty(reads)) {
         struct list *node = reads->next;
         list_remove(node);
@@ -165,6 +166,7 @@ static void confirmed_finish(struct consensus *consensus)
 
 void core_reads_progress(struct consensus *consensus)
 {
+    CHECK(consensus != NULL);
     if (consensus->closing)
         return;
     if (!list_empty(&consensus->reads_round) && core_is_leader(consensus) &&
@@ -176,6 +178,7 @@ void core_reads_progress(struct consensus *consensus)
 
 void core_reads_tick(struct consensus *consensus)
 {
+    CHECK(consensus != NULL);
     if (!list_empty(&consensus->reads_round) && core_is_leader(consensus) &&
         core_now_us(consensus) - consensus->read_sent_us >=
             UINT64_C(1000) * consensus->config.heartbeat_ms)
@@ -186,6 +189,8 @@ void core_on_ping(struct consensus *consensus, uint64_t from, const struct frame
 {
     struct frame_message pong = {.type = FRAME_READ_PONG};
 
+    CHECK(consensus != NULL);
+    CHECK(ping != NULL);
     pong.read.term = consensus->raft.current_term;
     pong.read.round = ping->round;
     (void)transport_send(&consensus->transport, from, &pong); /* the leader asks again */
@@ -193,6 +198,8 @@ void core_on_ping(struct consensus *consensus, uint64_t from, const struct frame
 
 void core_on_pong(struct consensus *consensus, uint64_t from, const struct frame_read *pong)
 {
+    CHECK(consensus != NULL);
+    CHECK(pong != NULL);
     if (list_empty(&consensus->reads_round) || pong->round != consensus->read_round ||
         pong->term != consensus->read_term ||
         consensus->raft.current_term != consensus->read_term || !core_is_leader(consensus))

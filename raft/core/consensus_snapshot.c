@@ -71,6 +71,7 @@ static int fsm_apply(struct raft_fsm *fsm, const struct raft_buffer *buf, void *
 
 void core_apply_noted(struct consensus *consensus)
 {
+    CHECK(consensus != NULL);
     while (!list_empty(&consensus->noted)) {
         struct noted *noted = LIST_ITEM(consensus->noted.next, struct noted, node);
 
@@ -194,7 +195,6 @@ static void take_finish(struct consensus *consensus, const struct err *err)
 {
     struct raft_io_snapshot_put *put = consensus->put;
 
-    CHECK(put != NULL);
     snapshot_meta_close(&consensus->taking);
     consensus->put = NULL;
     if (err != NULL) {
@@ -243,6 +243,7 @@ static int load_work(struct consensus *consensus, const struct snapshot_name *na
 
 int core_snapshot_load(struct consensus *consensus, struct err *err)
 {
+    CHECK(consensus != NULL);
     return load_work(consensus, &consensus->snapshot, err);
 }
 
@@ -431,6 +432,8 @@ int core_io_snapshot_put(struct raft_io *io, unsigned trailing, struct raft_io_s
 {
     struct consensus *consensus = io->impl;
 
+    CHECK(req != NULL);
+    CHECK(snapshot != NULL);
     (void)trailing;
     CHECK(consensus->put == NULL);
     consensus->put = req;
@@ -450,6 +453,7 @@ void core_snapshot_received(void *context, uint64_t from, uint64_t term,
 {
     struct consensus *consensus = context;
 
+    CHECK(take_meta != NULL);
     CHECK(!consensus->received_waiting);
     consensus->received = *take_meta;
     consensus->received_from = from;
@@ -489,6 +493,7 @@ void core_snapshot_deliver(struct consensus *consensus)
 
 void core_fsm_init(struct consensus *consensus)
 {
+    CHECK(consensus != NULL);
     consensus->fsm = (struct raft_fsm){
         .version = 2,
         .data = consensus,

@@ -1,5 +1,6 @@
 /* What a member knows about itself and the others. See consensus.h. */
 #include "raft/core/consensus_internal.h"
+#include "src/base/check.h"
 #include "src/base/text.h"
 
 static uint64_t age_ms(const struct consensus *consensus, const struct peer *peer)
@@ -21,6 +22,7 @@ static enum consensus_member_role member_role(const struct consensus *consensus,
 
 uint64_t core_contact_age_ms(const struct consensus *consensus, uint64_t id)
 {
+    CHECK(consensus != NULL);
     return age_ms(consensus, transport_peer(&consensus->transport, id));
 }
 

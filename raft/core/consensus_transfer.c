@@ -54,6 +54,7 @@ static bool transfer_ask(struct consensus *consensus, uint64_t member_id)
 
 void core_transfer_tick(struct consensus *consensus)
 {
+    CHECK(consensus != NULL);
     if (transfer_is_on(consensus) &&
         !time_within(consensus, consensus->transfer_asked_us, CORE_TRANSFER_ASK_MS))
         (void)transfer_ask(consensus, consensus->transfer_member);

@@ -12,6 +12,7 @@ enum { CONFIGURATION_FORMAT = 1 };
 const struct raft_server *membership_find(const struct raft_configuration *configuration,
                                           uint64_t id)
 {
+    CHECK(configuration != NULL);
     for (unsigned i = 0; i < configuration->n; i++)
         if (configuration->servers[i].id == id)
             return &configuration->servers[i];
@@ -76,6 +77,7 @@ bool membership_loads_sole_voter(const struct raft_entry *entries, size_t count,
     struct raft_configuration configuration;
     bool sole;
 
+    CHECK(snapshot != NULL);
     while (count > 0 && entries[count - 1].type != RAFT_CHANGE)
         count--;
     if (count == 0)
@@ -90,6 +92,8 @@ bool membership_loads_sole_voter(const struct raft_entry *entries, size_t count,
 
 void membership_init(struct membership *membership, struct raft *raft)
 {
+    CHECK(membership != NULL);
+    CHECK(raft != NULL);
     memset(membership, 0, sizeof(*membership));
     membership->raft = raft;
     raft_configuration_init(&membership->committed);
@@ -114,6 +118,8 @@ void membership_loaded(struct membership *membership, const struct raft_configur
 {
     struct raft_configuration copy;
 
+    CHECK(membership != NULL);
+    CHECK(snapshot != NULL);
     configuration_copy(snapshot, &copy);
     committed_set(membership, &copy, index);
 }
@@ -161,6 +167,7 @@ bool membership_before_append(struct membership *membership,
     struct raft *raft = membership->raft;
     bool touched = false, compared = false;
 
+    CHECK(append != NULL);
     for (unsigned i = 0; i < append->n_entries; i++) {
         uint64_t index = append->prev_log_index + 1 + i, term;
         touched |= append->entries[i].type == RAFT_CHANGE;
@@ -207,6 +214,7 @@ void membership_settle(struct membership *membership)
 
 void membership_install_begun(struct membership *membership)
 {
+    CHECK(membership != NULL);
     membership->raft->configuration_uncommitted_index = 0;
 }
 

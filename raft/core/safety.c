@@ -10,6 +10,8 @@ uint32_t safety_rules_off;
 
 void safety_init(struct safety *safety, struct raft *raft)
 {
+    CHECK(safety != NULL);
+    CHECK(raft != NULL);
     memset(safety, 0, sizeof(*safety));
     safety->raft = raft;
     membership_init(&safety->membership, raft);
@@ -17,6 +19,7 @@ void safety_init(struct safety *safety, struct raft *raft)
 
 void safety_close(struct safety *safety)
 {
+    CHECK(safety != NULL);
     membership_close(&safety->membership);
 }
 
@@ -42,17 +45,20 @@ uint64_t safety_term_of(const struct raft *raft, uint64_t index)
 
 bool safety_installing(const struct raft *raft)
 {
+    CHECK(raft != NULL);
     return raft->last_stored == 0 && raft->snapshot.put.data != NULL;
 }
 
 void safety_elected(struct safety *safety)
 {
+    CHECK(safety != NULL);
     safety->elected_ms = safety->raft->io->time(safety->raft->io);
 }
 
 /* S8: libraft's timers and votes do not know that half a snapshot is no log. */
 bool safety_may_tick(const struct safety *safety)
 {
+    CHECK(safety != NULL);
     return !safety_rule(8) || !safety_installing(safety->raft);
 }
 
@@ -145,6 +151,7 @@ static void level_await(struct safety *safety, uint64_t term, uint64_t leader_co
 
 uint64_t safety_level_ms(struct safety *safety)
 {
+    CHECK(safety != NULL);
     level_settle(safety);
     return safety->level_ms;
 }
@@ -221,6 +228,7 @@ static void receive_success(struct safety *safety, struct raft_message *message)
 
 uint64_t safety_last_stored(const struct safety *safety)
 {
+    CHECK(safety != NULL);
     return safety->lent ? safety->stored : safety->raft->last_stored;
 }
 
@@ -419,6 +427,7 @@ void safety_receive(struct safety *safety, struct raft_message *message)
 {
     struct raft *raft = safety->raft;
 
+    CHECK(message != NULL);
     switch (message->type) {
     case RAFT_IO_APPEND_ENTRIES:
         receive_append(safety, message);

@@ -15,6 +15,7 @@
 
 const struct book_record *book_find(const struct book *book, uint64_t id)
 {
+    CHECK(book != NULL);
     for (size_t i = 0; i < book->count; i++)
         if (book->records[i].member.id == id)
             return &book->records[i];
@@ -63,6 +64,7 @@ void book_remove(struct book *book, uint64_t id, const char *name, uint64_t inde
 {
     struct book_record *record = record_of(book, id);
 
+    CHECK(name != NULL);
     record->removed = true;
     record->removed_index = index;
     snprintf(record->member.name, sizeof(record->member.name), "%s", name);
@@ -76,6 +78,8 @@ void book_save(struct book *book, const struct folder *folder)
 {
     struct buf buf;
 
+    CHECK(book != NULL);
+    CHECK(folder != NULL);
     buf_init(&buf);
     for (size_t i = 0; i < book->count; i++) {
         const struct book_record *record = &book->records[i];
@@ -126,6 +130,7 @@ void book_load(struct book *book, const struct folder *folder)
     struct disk_file *file;
     size_t length;
 
+    CHECK(book != NULL);
     memset(book, 0, sizeof(*book));
     if (disk->open(disk->context, folder_path(folder, BOOK_FILE, path), DISK_OPEN_READ, &file,
                    NULL) != 0)

@@ -18,6 +18,8 @@ static const char identity_magic[8] = "CKPTIDNT";
 
 char *folder_path(const struct folder *folder, const char *name, char text[FOLDER_PATH_BYTES])
 {
+    CHECK(folder != NULL);
+    CHECK(name != NULL);
     CHECK(strlen(name) < FOLDER_NAME_BYTES - 1);
     snprintf(text, FOLDER_PATH_BYTES, "%s/%s", folder->path, name);
     return text;
@@ -26,6 +28,9 @@ char *folder_path(const struct folder *folder, const char *name, char text[FOLDE
 int folder_fill(const struct folder *folder, struct disk_file *file, const char *path,
                 const void *bytes, size_t length, struct err *err)
 {
+    CHECK(folder != NULL);
+    CHECK(file != NULL);
+    CHECK(path != NULL);
     if (folder->disk->write(file, 0, bytes, length, err) != 0)
         return err_wrap(err, "%s from offset 0", path);
     return folder->disk->sync(file, err) == 0 ? 0
@@ -40,6 +45,7 @@ int folder_write_file(const struct folder *folder, const char *name, const void 
     struct disk_file *file;
     int status;
 
+    CHECK(name != NULL);
     snprintf(tmp_name, sizeof(tmp_name), "tmp-%.40s", name);
     folder_path(folder, tmp_name, temporary);
     folder_path(folder, name, path);
@@ -163,6 +169,10 @@ int folder_open(struct folder *folder, const struct disk_ops *disk, const char *
 {
     char lock_path[FOLDER_PATH_BYTES];
 
+    CHECK(folder != NULL);
+    CHECK(disk != NULL);
+    CHECK(path != NULL);
+    CHECK(owner != NULL);
     memset(folder, 0, sizeof(*folder));
     folder->disk = disk;
     folder->accepts_writes = true;
@@ -201,6 +211,7 @@ int folder_remove(const struct folder *folder, const char *name, struct err *err
     const struct disk_ops *disk = folder->disk;
     char path[FOLDER_PATH_BYTES];
 
+    CHECK(name != NULL);
     if (disk->unlink(disk->context, folder_path(folder, name, path), err) != 0 &&
         err->code != ERR_NOT_FOUND)
         return err_wrap(err, "%s", path);
@@ -209,6 +220,7 @@ int folder_remove(const struct folder *folder, const char *name, struct err *err
 
 void folder_close(struct folder *folder)
 {
+    CHECK(folder != NULL);
     if (folder->lock != NULL)
         folder->disk->unlock(folder->disk->context, folder->lock);
     folder->lock = NULL;
@@ -247,6 +259,7 @@ static void reserve_done(struct disk_job *job)
 
 bool folder_busy(const struct folder *folder)
 {
+    CHECK(folder != NULL);
     return folder->reserve_in_work;
 }
 
@@ -254,6 +267,7 @@ bool folder_spend_reserve(struct folder *folder)
 {
     char path[FOLDER_PATH_BYTES];
 
+    CHECK(folder != NULL);
     if (!atomic_exchange(&folder->reserve_present, false))
         return false;
     return folder->disk->unlink(folder->disk->context, folder_path(folder, "reserve", path),
@@ -266,6 +280,7 @@ void folder_set_reserve(struct folder *folder, uint64_t bytes)
     struct disk_file *file;
     uint64_t size = 0;
 
+    CHECK(folder != NULL);
     folder->reserve_bytes = bytes;
     folder->free_bytes = folder->disk->free_bytes(folder->disk->context, folder->path);
     folder_path(folder, "reserve", path);
@@ -303,6 +318,8 @@ int folder_holds(const struct folder *folder, const char *name, bool *ret_holds,
     char path[FOLDER_PATH_BYTES];
     struct disk_file *file;
 
+    CHECK(folder != NULL);
+    CHECK(name != NULL);
     *ret_holds = folder->disk->open(folder->disk->context, folder_path(folder, name, path),
                                     DISK_OPEN_READ, &file, err) == 0;
     if (*ret_holds)

@@ -18,6 +18,7 @@ int founding_write(const struct folder *folder, const struct founding_record *re
     struct buf buf;
     int status;
 
+    CHECK(folder != NULL);
     CHECK(record->number != 0);
     CHECK(record->founders.count <= CONSENSUS_MEMBERS_MAX);
     buf_init(&buf);
@@ -88,6 +89,8 @@ int founding_read(const struct folder *folder, struct founding_record *ret_recor
 int founding_begin(const struct folder *folder, const struct random_ops *random,
                    struct founding_record *record, struct err *err)
 {
+    CHECK(folder != NULL);
+    CHECK(random != NULL);
     CHECK(record->number == 0);
     random->fill(random->context, &record->number, sizeof(record->number));
     record->number |= 1; /* 0: there is no record */
@@ -108,6 +111,9 @@ uint64_t founding_basis(const struct founding_record *record, const char *cluste
     uint64_t digest = UINT64_C(0xcbf29ce484222325);
     uint8_t number[8];
 
+    CHECK(record != NULL);
+    CHECK(cluster_id != NULL);
+    CHECK(members != NULL);
     CHECK(member_count <= CONSENSUS_MEMBERS_MAX);
     bytes_put(number, record->origin, 8);
     digest = digest_add(digest, number, sizeof(number));
@@ -122,6 +128,7 @@ uint64_t founding_basis(const struct founding_record *record, const char *cluste
 
 uint64_t founding_number(const struct founding_record *record, uint64_t id)
 {
+    CHECK(record != NULL);
     for (size_t i = 0; i < record->founders.count; i++)
         if (record->founders.list[i].id == id)
             return record->founders.list[i].number;

@@ -59,6 +59,7 @@ int mark_open(struct mark *mark, const struct folder *folder, struct err *err)
     char path[FOLDER_PATH_BYTES];
     struct err why;
 
+    CHECK(mark != NULL);
     memset(mark, 0, sizeof(*mark));
     mark->folder = folder;
     folder_path(folder, "synced", path);
@@ -79,6 +80,7 @@ void mark_raise(struct mark *mark, uint64_t index)
 {
     uint8_t bytes[SLOT_BYTES];
 
+    CHECK(mark != NULL);
     if (index <= mark->index || mark->file == NULL)
         return;
     mark->counter++;
@@ -108,6 +110,7 @@ int mark_lower(struct mark *mark, uint64_t index, struct err *err)
 
 void mark_close(struct mark *mark)
 {
+    CHECK(mark != NULL);
     if (mark->file != NULL)
         mark->folder->disk->close(mark->file);
     mark->file = NULL;

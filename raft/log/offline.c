@@ -369,6 +369,7 @@ int offline_restore(const struct consensus_config *config, const struct offline_
     struct offline offline;
     int status;
 
+    CHECK(config != NULL);
     CHECK(origin->index > 0 && origin->term > 0);
     CHECK(origin->digest != 0);
     status = offline_open(&offline, config, true, err);
@@ -391,7 +392,6 @@ static int configuration_append(struct offline *offline, const struct consensus_
     for (size_t i = 0; i < config->member_count; i++)
         if (config->members[i].id == config->member_id)
             name = config->members[i].name;
-    CHECK(name != NULL);
     raft_configuration_init(&configuration);
     status = raft_configuration_add(&configuration, config->member_id, name, RAFT_VOTER);
     if (status == 0)
@@ -445,6 +445,8 @@ int offline_recover(const struct consensus_config *config, const struct offline_
     struct offline offline;
     int status;
 
+    CHECK(config != NULL);
+    CHECK(facts != NULL);
     CHECK(origin->incarnation != 0 && origin->epoch_min > 0 && config->member_id != 0);
     status = offline_open(&offline, config, false, err);
     if (status == 0)

@@ -297,6 +297,7 @@ static void real_submit(void *context, struct disk_job *job)
 
 void disk_uv_ops(uv_loop_t *loop, struct disk_ops *ret_ops)
 {
+    CHECK(loop != NULL);
     *ret_ops = (struct disk_ops){
         .context = loop,
         .make_dir = real_make_dir,

@@ -69,6 +69,7 @@ int vote_open(struct vote_store *store, const struct folder *folder, bool create
     struct err why;
     int status;
 
+    CHECK(store != NULL);
     memset(store, 0, sizeof(*store));
     store->folder = folder;
     if (disk->open(disk->context, folder_path(folder, "vote", path),
@@ -110,6 +111,7 @@ int vote_save(struct vote_store *store, uint64_t term, uint64_t voted_for, struc
 
 void vote_close(struct vote_store *store)
 {
+    CHECK(store != NULL);
     if (store->file != NULL)
         store->folder->disk->close(store->file);
     store->file = NULL;

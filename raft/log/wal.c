@@ -174,6 +174,7 @@ int wal_segment_replace(struct wal *wal, uint64_t first_index, const uint8_t *by
     char temporary[FOLDER_PATH_BYTES], path[FOLDER_PATH_BYTES];
     struct disk_file *file;
 
+    CHECK(bytes != NULL);
     if (segment_take(wal, temporary, &file, err) != 0)
         return err_wrap(err, "new log segment");
     wal_segment_path(wal, first_index, path);
@@ -387,6 +388,25 @@ static void wal_work(struct disk_job *job)
 
 /* ---- on the loop ---- */
 
+/* On the loop, when a job is back: what it left is one unbroken log. */
+static void wal_check(const struct wal *wal)
+{
+    CHECK(wal->segment_count <= WAL_SEGMENTS_MAX);
+    CHECK(wal->segment_count == 0 || wal->segments != NULL);
+    CHECK(wal->segment_count > 0 || wal->last_index == 0);
+    CHECK(wal->last_index + 1 >= wal->first_index);
+    CHECK(wal->segment_count == 0 || wal->first_index > 0);
+    CHECK(wal->sync_us_max <= wal->sync_us_total || wal->sync_count == 0);
+    for (size_t i = 0; i < wal->segment_count && i < 2; i++) { /* the others have not changed */
+        const struct wal_segment *segment = &wal->segments[wal->segment_count - 1 - i];
+
+        CHECK(segment->last_index + 1 >= segment->first_index);
+        CHECK(segment->used_bytes >= WAL_SEGMENT_HEADER_BYTES);
+        CHECK(segment->used_bytes <= segment->size_bytes);
+        CHECK(i == 0 || segment->last_index + 1 == segment[1].first_index);
+    }
+}
+
 static void wal_publish(struct wal *wal)
 {
     wal->log_bytes = 0;
@@ -399,6 +419,7 @@ static void wal_publish(struct wal *wal)
     if (wal->job_sync_us_max > wal->sync_us_max)
         wal->sync_us_max = wal->job_sync_us_max;
     wal->job_sync_us = wal->job_sync_us_max = wal->job_sync_count = 0;
+    wal_check(wal);
 }
 
 static void spare_work(struct disk_job *job)
@@ -537,6 +558,8 @@ void wal_append(struct wal *wal, uint64_t index, const struct raft_entry *entrie
 {
     struct operation *operation = operation_new(OPERATION_APPEND, index);
 
+    CHECK(wal != NULL);
+    CHECK(entries != NULL);
     CHECK(count > 0);
     operation->entries = entries;
     operation->count = count;
@@ -547,6 +570,7 @@ void wal_append(struct wal *wal, uint64_t index, const struct raft_entry *entrie
 
 void wal_truncate(struct wal *wal, uint64_t index)
 {
+    CHECK(wal != NULL);
     wal_enqueue(wal, operation_new(OPERATION_TRUNCATE, index));
 }
 
@@ -554,6 +578,7 @@ void wal_reset(struct wal *wal, uint64_t next_index, void (*done)(void *data), v
 {
     struct operation *operation = operation_new(OPERATION_RESET, next_index);
 
+    CHECK(wal != NULL);
     operation->done = done;
     operation->data = data;
     wal_enqueue(wal, operation);
@@ -561,6 +586,7 @@ void wal_reset(struct wal *wal, uint64_t next_index, void (*done)(void *data), v
 
 void wal_drop_before(struct wal *wal, uint64_t index)
 {
+    CHECK(wal != NULL);
     wal_enqueue(wal, operation_new(OPERATION_DROP, index));
 }
 
@@ -571,12 +597,15 @@ bool wal_busy(const struct wal *wal)
 
 uint64_t wal_busy_us(const struct wal *wal)
 {
+    CHECK(wal != NULL);
     return wal->busy ? now_us(wal) - wal->busy_since_us : 0;
 }
 
 int wal_open(struct wal *wal, struct folder *folder, const struct clock_ops *clock,
              void (*failed)(void *context, const struct err *err), void *context, struct err *err)
 {
+    CHECK(wal != NULL);
+    CHECK(folder != NULL);
     memset(wal, 0, sizeof(*wal));
     wal->folder = folder;
     wal->segment_bytes = folder->segment_bytes > 0 ? folder->segment_bytes : WAL_SEGMENT_BYTES;
@@ -599,6 +628,7 @@ int wal_open(struct wal *wal, struct folder *folder, const struct clock_ops *clo
 
 void wal_close(struct wal *wal)
 {
+    CHECK(wal != NULL);
     operations_complete(&wal->running);
     operations_complete(&wal->queue);
     if (wal->tail != NULL)
@@ -622,6 +652,7 @@ int wal_reset_now(struct wal *wal, uint64_t next_index, struct err *err)
 
 int wal_append_now(struct wal *wal, uint64_t index, const struct raft_entry *entry, struct err *err)
 {
+    CHECK(entry != NULL);
     CHECK(!wal->busy);
     if (record_write(wal, index, entry, 0, err) != 0 || tail_commit(wal, err) != 0)
         return -1;

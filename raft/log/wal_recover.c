@@ -29,6 +29,7 @@ bool wal_record_decode(const uint8_t *bytes, size_t left, struct wal_record *ret
     struct wal_record record;
     size_t padded;
 
+    CHECK(bytes != NULL);
     if (left < WAL_RECORD_HEADER_BYTES)
         return false;
     record.length = bytes_get(bytes + 4, 4);
@@ -127,6 +128,7 @@ char *wal_segment_path(const struct wal *wal, uint64_t first_index, char text[FO
 {
     char name[FOLDER_NAME_BYTES];
 
+    CHECK(wal != NULL);
     snprintf(name, sizeof(name), "wal-%016" PRIx64, first_index);
     return folder_path(wal->folder, name, text);
 }
@@ -339,6 +341,7 @@ int wal_walk(struct wal *wal,
              int (*visit)(void *data, const struct wal_record *record, struct err *err), void *data,
              struct err *err)
 {
+    CHECK(wal != NULL);
     for (size_t i = 0; i < wal->segment_count; i++) {
         struct wal_segment segment;
         char path[FOLDER_PATH_BYTES];

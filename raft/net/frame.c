@@ -17,6 +17,7 @@ unsigned frame_entries_that_fit(const struct raft_append_entries *append, unsign
     size_t bytes = 0;
     unsigned count = 0;
 
+    CHECK(append != NULL);
     while (first + count < append->n_entries) {
         bytes += append->entries[first + count].buf.len + ENTRY_HEADER_BYTES;
         if (count > 0 && bytes > FRAME_ENTRIES_TARGET_BYTES)
@@ -173,6 +174,7 @@ void frame_encode(struct buf *buf, const struct frame_message *message)
     size_t begin = buf->length, length;
     uint8_t *header;
 
+    CHECK(message != NULL);
     buf_extend(buf, FRAME_HEADER_BYTES);
     body_encode(buf, message);
     length = buf->length - begin - FRAME_HEADER_BYTES;
@@ -192,6 +194,7 @@ int frame_parse(const uint8_t *bytes, size_t length, struct frame *ret_frame, st
 {
     size_t body;
 
+    CHECK(bytes != NULL);
     if (length < FRAME_HEADER_BYTES)
         return 0;
     if (bytes_get(bytes, 4) != FRAME_MAGIC || bytes[5] != FRAME_VERSION ||
@@ -214,6 +217,7 @@ int frame_parse(const uint8_t *bytes, size_t length, struct frame *ret_frame, st
 
 void frame_entries_free(struct raft_append_entries *append)
 {
+    CHECK(append != NULL);
     if (append->n_entries > 0)
         raft_free(append->entries[0].batch);
     raft_free(append->entries);
@@ -229,7 +233,6 @@ static int entries_decode(struct bytes_reader *reader, unsigned count,
     uint64_t total = 0;
     uint8_t *batch;
 
-    CHECK(entries != NULL);
     for (unsigned i = 0; i < count; i++) {
         entries[i].term = reader_get(reader, 8);
         entries[i].type = (unsigned short)reader_get(reader, 1);
@@ -244,7 +247,6 @@ static int entries_decode(struct bytes_reader *reader, unsigned count,
         return -1;
     }
     batch = raft_malloc(total == 0 ? 1 : total);
-    CHECK(batch != NULL);
     memcpy(batch, reader->at, total);
     reader_take(reader, total);
     append->entries = entries;
@@ -512,6 +514,7 @@ int frame_decode(const struct frame *frame, struct frame_message *ret_message, s
 
 void frame_message_close(struct frame_message *message)
 {
+    CHECK(message != NULL);
     if (message->type == FRAME_APPEND)
         frame_entries_free(&message->core.append_entries);
 }

@@ -38,6 +38,7 @@ static struct peer *find_peer(const struct transport *transport, uint64_t id)
 
 const struct peer *transport_peer(const struct transport *transport, uint64_t id)
 {
+    CHECK(transport != NULL);
     return find_peer(transport, id);
 }
 
@@ -71,6 +72,8 @@ static void frame_send(struct transport *transport, struct network_stream *strea
 
 bool transport_foreign_alive(const struct transport *transport, const struct foreign *foreign)
 {
+    CHECK(transport != NULL);
+    CHECK(foreign != NULL);
     return foreign->who.id != 0 &&
            now_us(transport) - foreign->seen_us < UINT64_C(1000) * TRANSPORT_FOREIGN_MS;
 }
@@ -291,6 +294,7 @@ bool transport_send(struct transport *transport, uint64_t to, const struct frame
 {
     struct peer *peer = find_peer(transport, to);
 
+    CHECK(message != NULL);
     if (peer == NULL || !peer->out_ready ||
         transport->network->unsent_bytes(peer->out) > TRANSPORT_QUEUE_MAX_BYTES)
         return false;
@@ -612,6 +616,9 @@ static void inbound_accepted(void *data, struct network_stream *stream)
 void transport_init(struct transport *transport, const struct consensus_config *config,
                     const struct transport_events *events)
 {
+    CHECK(transport != NULL);
+    CHECK(config != NULL);
+    CHECK(events != NULL);
     memset(transport, 0, sizeof(*transport));
     transport->network = config->network;
     transport->clock = config->clock;
@@ -658,6 +665,7 @@ void transport_keep(struct transport *transport, const struct raft_configuration
 {
     uint64_t drop_us = now_us(transport) + UINT64_C(1000) * TRANSPORT_STRANGER_MS;
 
+    CHECK(configuration != NULL);
     for (size_t i = 0; i < transport->peer_count; i++) {
         struct peer *peer = transport->peers[i];
         if (peer->stranger || peer->drop_us != 0 ||
@@ -718,6 +726,8 @@ int transport_listen(struct transport *transport, const char *address, struct er
 {
     struct err failed;
 
+    CHECK(transport != NULL);
+    CHECK(address != NULL);
     if (transport->network->listen(transport->network->context, address, inbound_accepted,
                                    transport, &transport->listener, &failed) != 0)
         return err_set(err, failed.code, "raft address: %.500s", failed.text);
@@ -752,6 +762,7 @@ void transport_tick(struct transport *transport)
 
 void transport_close(struct transport *transport)
 {
+    CHECK(transport != NULL);
     if (transport->network == NULL)
         return;
     transport->network->listener_close(transport->listener);

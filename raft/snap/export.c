@@ -39,6 +39,7 @@ static struct export_call *of_job(struct disk_job *job)
 
 const char *export_path(const struct export_call *call)
 {
+    CHECK(call != NULL);
     return call->path;
 }
 

@@ -71,6 +71,9 @@ void slices_begin(struct slices *slices, const struct disk_ops *disk, const char
                   const struct slices_source *source,
                   void (*finished)(void *context, int status, const struct err *err), void *context)
 {
+    CHECK(disk != NULL);
+    CHECK(path != NULL);
+    CHECK(source != NULL);
     CHECK(!slices->running);
     *slices = (struct slices){.disk = disk,
                               .source = *source,
@@ -85,6 +88,7 @@ void slices_begin(struct slices *slices, const struct disk_ops *disk, const char
 
 void slices_cancel(struct slices *slices)
 {
+    CHECK(slices != NULL);
     slices->cancelled = true;
 }
 

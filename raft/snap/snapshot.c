@@ -41,6 +41,7 @@ char *snapshot_path(const struct folder *folder, uint64_t index, uint64_t term,
 {
     char name[FOLDER_NAME_BYTES];
 
+    CHECK(folder != NULL);
     snprintf(name, sizeof(name), "snapshot-%016" PRIx64 "-%016" PRIx64, index, term);
     return folder_path(folder, name, text);
 }
@@ -49,6 +50,7 @@ char *snapshot_path(const struct folder *folder, uint64_t index, uint64_t term,
 
 void snapshot_header_encode(const struct snapshot_meta *meta, struct buf *buf)
 {
+    CHECK(meta != NULL);
     buf_append(buf, header_magic, 8);
     buf_put(buf, SNAPSHOT_VERSION, 4);
     buf_put(buf, 0, 4); /* its length, below */
@@ -95,6 +97,8 @@ int snapshot_header_decode(const uint8_t *bytes, size_t length, const char *path
     uint64_t version = reader_get(&reader, 4), header_length = reader_get(&reader, 4), count;
     struct snapshot_meta meta;
 
+    CHECK(bytes != NULL);
+    CHECK(path != NULL);
     if (reader.failed || memcmp(magic, header_magic, 8) != 0 || header_length > length ||
         header_length < 48 ||
         crc32c(0, bytes, header_length - 4) != bytes_get(bytes + header_length - 4, 4))
@@ -135,6 +139,7 @@ void snapshot_trailer_encode(uint64_t frame_bytes, uint32_t crc,
 int snapshot_read_at(const struct snapshot_source *source, uint64_t offset,
                      struct snapshot_bytes into, size_t *ret_length, struct err *err)
 {
+    CHECK(source != NULL);
     CHECK(into.bytes != NULL);
     if (source->disk->read(source->file, offset, into.bytes, into.length, ret_length, err) != 0)
         return err_wrap(err, "%s offset %" PRIu64, source->path, offset);
@@ -196,6 +201,7 @@ int snapshot_verify(const struct folder *folder, const char *path, struct snapsh
     size_t length;
     int status = 0;
 
+    CHECK(path != NULL);
     if (snapshot_open(folder, path, &opened, err) != 0)
         return -1;
     source = (struct snapshot_source){disk, opened.file, path};
@@ -258,6 +264,7 @@ int snapshot_list(const struct folder *folder, struct snapshot_name *ret_names, 
 {
     struct listing listing = {.count = 0};
 
+    CHECK(folder != NULL);
     if (folder->disk->list_dir(folder->disk->context, folder->path, listing_add, &listing, err) !=
         0)
         return -1;
@@ -278,6 +285,7 @@ int snapshot_keep_work(const struct folder *folder, const char *temporary, uint6
     size_t count;
     int status;
 
+    CHECK(temporary != NULL);
     folder_path(folder, temporary, from);
     if (disk->open(disk->context, from, DISK_OPEN_WRITE, &file, err) != 0)
         return -1;

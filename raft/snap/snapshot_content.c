@@ -48,6 +48,8 @@ int snapshot_encoder_new(const struct consensus_writer *raw, const struct snapsh
 {
     struct snapshot_encoder *encoder;
 
+    CHECK(raw != NULL);
+    CHECK(meta != NULL);
     if (header_write(raw, meta, err) != 0)
         return -1;
     encoder = check_calloc(1, sizeof(*encoder));
@@ -67,6 +69,8 @@ int snapshot_encoder_new(const struct consensus_writer *raw, const struct snapsh
 
 void snapshot_encoder_writer(struct snapshot_encoder *encoder, const struct consensus_writer *raw)
 {
+    CHECK(encoder != NULL);
+    CHECK(raw != NULL);
     encoder->raw = *raw;
 }
 
@@ -75,6 +79,7 @@ int snapshot_encoder_put(struct snapshot_encoder *encoder, const void *bytes, si
 {
     const uint8_t *at = bytes;
 
+    CHECK(encoder != NULL);
     while (length > 0) {
         size_t n = length < PIECE_BYTES ? length : PIECE_BYTES;
         if (encoder_out(
@@ -92,6 +97,7 @@ int snapshot_encoder_finish(struct snapshot_encoder *encoder, struct err *err)
 {
     uint8_t trailer[SNAPSHOT_TRAILER_BYTES];
 
+    CHECK(encoder != NULL);
     if (encoder_out(encoder, LZ4F_compressEnd(encoder->lz4, encoder->out, encoder->out_size, NULL),
                     err) != 0)
         return -1;
@@ -122,6 +128,8 @@ int snapshot_write(const struct consensus_writer *raw, const struct snapshot_met
     struct consensus_writer writer = {.write = encoder_write};
     int status;
 
+    CHECK(raw != NULL);
+    CHECK(meta != NULL);
     if (snapshot_encoder_new(raw, meta, &encoder, err) != 0)
         return -1;
     writer.context = encoder;
@@ -190,6 +198,8 @@ int snapshot_read(const struct folder *folder, const char *path,
     struct snapshot_opened opened;
     int status = -1;
 
+    CHECK(folder != NULL);
+    CHECK(path != NULL);
     if (snapshot_open(folder, path, &opened, err) == 0) {
         snapshot_meta_close(&opened.meta);
         decoder->source = (struct snapshot_source){folder->disk, opened.file, path};

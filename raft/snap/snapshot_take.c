@@ -51,6 +51,9 @@ void take_begin(struct snapshot_take *take, const struct folder *folder,
 {
     const struct slices_source source = {take, take_fill, take_write, take_release};
 
+    CHECK(take != NULL);
+    CHECK(folder != NULL);
+    CHECK(meta != NULL);
     CHECK(!take_running(take));
     take->hooks = hooks;
     take->meta = meta;

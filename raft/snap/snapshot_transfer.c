@@ -43,6 +43,7 @@ static void out_end(struct transfer_out *out, int status)
 
 void transfer_unreadable(struct transfer *transfer, const struct err *err)
 {
+    CHECK(transfer != NULL);
     transfer->unreadable = true;
     transfer->unreadable_total++;
     transfer->unreadable_err = *err;
@@ -136,6 +137,7 @@ int transfer_send(struct transfer *transfer, uint64_t peer, const struct snapsho
     uint64_t size;
     struct err err;
 
+    CHECK(snapshot != NULL);
     /* Begun in an older term: meanwhile the peer may have given it up for another leader's, without
      * a word to us. Not as a failure: libraft would take that for one of the stream that begins
      * here. */
@@ -209,6 +211,7 @@ void transfer_outbound_lost(struct transfer *transfer, uint64_t peer)
 
 bool transfer_sending_to(const struct transfer *transfer, uint64_t peer)
 {
+    CHECK(transfer != NULL);
     for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++)
         if (transfer->out[i].active && transfer->out[i].peer == peer)
             return true;
@@ -392,6 +395,7 @@ static void in_chunk(struct transfer *transfer, uint64_t from, const struct fram
 /* What the peer acknowledged may be lost with the connection that it came by. */
 void transfer_inbound_lost(struct transfer *transfer, uint64_t peer)
 {
+    CHECK(transfer != NULL);
     transfer_outbound_lost(transfer, peer);
     if (transfer->in.active && transfer->in.from == peer)
         in_fail(transfer);
@@ -399,6 +403,7 @@ void transfer_inbound_lost(struct transfer *transfer, uint64_t peer)
 
 void transfer_in_release(struct transfer *transfer)
 {
+    CHECK(transfer != NULL);
     transfer->in_held = false;
 }
 
@@ -425,6 +430,8 @@ static void in_tick(struct transfer *transfer, uint64_t now, uint64_t limit)
 void transfer_message(struct transfer *transfer, uint64_t from, enum frame_type type,
                       const struct frame_snapshot *frame)
 {
+    CHECK(transfer != NULL);
+    CHECK(frame != NULL);
     if (type == FRAME_SNAPSHOT_BEGIN)
         in_begin(transfer, from, frame);
     else if (type == FRAME_SNAPSHOT_CHUNK)
@@ -449,6 +456,7 @@ void transfer_tick(struct transfer *transfer)
 
 bool transfer_busy(const struct transfer *transfer)
 {
+    CHECK(transfer != NULL);
     if (transfer->in.working)
         return true;
     for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++)
@@ -459,6 +467,7 @@ bool transfer_busy(const struct transfer *transfer)
 
 void transfer_close(struct transfer *transfer)
 {
+    CHECK(transfer != NULL);
     for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++) {
         transfer->out[i].reading = false;
         if (transfer->out[i].active)
@@ -473,6 +482,10 @@ void transfer_init(struct transfer *transfer, const struct folder *folder,
                                     struct snapshot_meta *take_meta),
                    void *context)
 {
+    CHECK(transfer != NULL);
+    CHECK(folder != NULL);
+    CHECK(transport != NULL);
+    CHECK(clock != NULL);
     memset(transfer, 0, sizeof(*transfer));
     transfer->folder = folder;
     transfer->transport = transport;

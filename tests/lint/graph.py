@@ -84,7 +84,10 @@ def draw(layer, graph):
     for part in sorted((part for part in rings(graph) if len(part) > 1), key=len, reverse=True):
         width = max(len(name) for name in part)
         lines += [f"A ring of {len(part)}:", "```"]
-        lines += [f"{name.ljust(width)} ──► {' '.join(callee for callee in sorted(graph[name]) if callee in part)}" for name in part]
+        for name in part:
+            callees = " ".join(callee for callee in sorted(graph[name]) if callee in part)
+            lines += textwrap.wrap(callees, 100, initial_indent=f"{name.ljust(width)} ──► ", subsequent_indent=" " * (width + 5),
+                                   break_on_hyphens=False)
         lines += ["```"]
     return "\n".join(lines)
 

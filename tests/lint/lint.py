@@ -11,6 +11,7 @@ import form
 import graph
 import rows
 import selfcheck
+import sizes
 from source import blank, functions
 
 BUILD = Path(sys.argv[1])
@@ -491,7 +492,7 @@ def check_access_table():
 
 
 CHECKS = [
-    ("the checks find what they must", lambda: [*selfcheck.problems(CALL, FOREIGN, INCLUDE), *form.selfcheck()]),
+    ("the checks find what they must", lambda: [*selfcheck.problems(CALL, FOREIGN, INCLUDE), *form.selfcheck(), *sizes.selfcheck()]),
     ("layers include only what they may", check_layering),
     ("no layer may include what it does not", check_slack),
     ("ARCHITECTURE says what layers may include", check_told_includes),
@@ -502,6 +503,7 @@ CHECKS = [
     ("the steps of a job call nothing impure", check_job_purity),
     ("the steps of a job include nothing impure", check_job_includes),
     ("the steps of a job check what they rely on", check_job_assertions),
+    ("fsm and raft check what they rely on", sizes.problems),
     ("no banned call", check_banned_calls),
     ("nothing is marked unfinished", check_unfinished),
     ("the repository speaks of the project alone", check_foreign_words),

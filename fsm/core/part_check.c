@@ -1,0 +1,16 @@
+/* What one node's part of an allocation must look like after its own change, one condition each. It
+ * stands alone because those who change parts call it at once: a command may change thousands. */
+#include "fsm/core/state.h"
+
+void fsm_part_check(const struct allocation *allocation, const struct assignment *part)
+{
+    CHECK(part->allocation == allocation);
+    CHECK(part->share < allocation->view.node_count);
+    CHECK(part == &allocation->assignments[part->share]);
+    CHECK(list_empty(&part->in_node) != allocation->assigned);
+    CHECK(!part->away || part->terminated || !allocation->assigned);
+    CHECK(!part->exited || allocation->exited_count > 0);
+    CHECK(!part->starting || allocation->starting_count > 0);
+    CHECK(!part->terminated || allocation->terminated_count > 0);
+    CHECK(!part->leaving || allocation->view.next_count > 0);
+}
