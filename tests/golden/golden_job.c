@@ -12,6 +12,8 @@
 #include "src/agent/job/job_step.h"
 #include "tests/golden/transcript.h"
 
+#include <inttypes.h>
+
 enum { QUEUE = 16, LIFE = 7, WORDS = 4 };
 
 struct golden_job {
@@ -151,6 +153,8 @@ static void say_report(struct golden_job *job, const Ckpt__V1__AgentReport *repo
         say(job->out, " status=%d", report->exit_status);
     if (report->will_restart)
         say(job->out, " will_restart");
+    if (report->stall_ms != 0)
+        say(job->out, " stall=%" PRIu64 "ms", report->stall_ms);
     if (report->detail[0] != '\0')
         say(job->out, " \"%s\"", report->detail);
     say(job->out, "\n");

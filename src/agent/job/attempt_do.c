@@ -298,10 +298,13 @@ static void say_verified(struct allocation *allocation, const Ckpt__V1__AgentRep
 
     snprintf(said, SAID_BYTES,
              "checkpoint %s: the part of this node, %s, is written and verified in %s at %s/%s; "
-             "the application stood still for %s",
+             "%s%s",
              checkpoint_id_format(report->checkpoint_id, id), words_size(report->size_bytes, size),
              words_duration(report->write_ms, took), allocation->attempt.path,
-             allocation->agent->node_id, words_duration(report->stall_ms, stall));
+             allocation->agent->node_id,
+             report->stall_ms > 0 ? "the application stood still for "
+                                  : "how long the application stood still was not measured",
+             report->stall_ms > 0 ? words_duration(report->stall_ms, stall) : "");
 }
 
 static void say_end(struct allocation *allocation, const struct job_effects *effects,

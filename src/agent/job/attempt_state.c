@@ -122,13 +122,15 @@ uint64_t attempt_begun_us(const struct ledger_entry *entry)
     return entry->deferred_until_us != 0 ? entry->deferred_until_us : entry->asked_at_us;
 }
 
-uint64_t attempt_stall_ms(const struct attempt *attempt, const struct ledger_entry *entry)
+uint64_t attempt_stall_ms(const struct attempt *attempt, const struct ledger_entry *entry,
+                          uint64_t now_us)
 {
     uint64_t begun_us = attempt_begun_us(entry);
 
     CHECK(attempt->state < ATTEMPT_STATE_COUNT);
-    return begun_us > 0 && attempt->done_at_us > begun_us ? (attempt->done_at_us - begun_us) / 1000
-                                                          : 0;
+    if (attempt->state == ATTEMPT_RESUMING || begun_us == 0 || begun_us > now_us)
+        return 0;
+    return (now_us - begun_us) / 1000;
 }
 
 uint64_t deferral_granted(uint64_t asked_ms, uint64_t used_ms, uint64_t max_ms)

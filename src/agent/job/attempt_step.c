@@ -73,7 +73,7 @@ static void report_outcome(const struct step *step)
     Ckpt__V1__AgentReport *report = begin_report(step, outcome->kind);
 
     report->reason = outcome->reason;
-    report->stall_ms = attempt_stall_ms(step->attempt, step->entry);
+    report->stall_ms = step->attempt->stall_ms;
     job_report_detail(step->effects, outcome->detail);
     use_up(step);
     if (outcome->kind != CKPT__V1__REPORT_KIND__REPORT_KIND_CHECKPOINT_FAILED)
@@ -276,6 +276,7 @@ static void take_sentinel(const struct step *step)
 
     CHECK(step->facts->answer == ASK_FINISHED);
     attempt->done_at_us = step->facts->now_us;
+    attempt->stall_ms = attempt_stall_ms(attempt, step->entry, step->facts->now_us);
     attempt->told_bytes = step->facts->sentinel.bytes;
     if (strcmp(step->facts->sentinel.status, "0") != 0) {
         snprintf(detail, sizeof(detail), "the application says status=%s",
@@ -449,7 +450,7 @@ static void take_verified(const struct step *step, const struct attempt_put *put
     CHECK(step->attempt->state == ATTEMPT_PUTTING);
     report->size_bytes = put->size_bytes;
     report->write_ms = put->write_ms;
-    report->stall_ms = attempt_stall_ms(step->attempt, step->entry);
+    report->stall_ms = step->attempt->stall_ms;
     memcpy(step->effects->manifest, put->manifest_sha256, sizeof(step->effects->manifest));
     step->effects->since_us = begun_us;
     use_up(step);

@@ -91,6 +91,7 @@ struct attempt {
     char directory[LEDGER_WORK_DIR_BYTES + HINT_TEXT_BYTES + 8];
     uint64_t seen_at_us;    /* of the order */
     uint64_t done_at_us;    /* of the sentinel; 0: it has not come */
+    uint64_t stall_ms;      /* from the question to the sentinel; 0: it came when nobody looked */
     uint64_t alive_us;      /* of the last sign of life on the call; 0: none */
     uint64_t unfinished_us; /* since when a sentinel is there that lacks something; 0: none is */
     uint64_t told_bytes;    /* in it: at least these must arrive */
@@ -172,8 +173,11 @@ bool attempt_wants_growth(const struct attempt *attempt, const struct ledger_ent
                           uint64_t now_us);
 /* When the application was told to begin, as far as it did not put it off. */
 uint64_t attempt_begun_us(const struct ledger_entry *entry);
-/* The application stood still until its sentinel came; 0: it has not come. */
-uint64_t attempt_stall_ms(const struct attempt *attempt, const struct ledger_entry *entry);
+/* The application stood still until its sentinel came, which is now. 0: not measured, since an agent
+ * that has restarted finds the sentinel without knowing when it came: the time without an agent is
+ * no stall. */
+uint64_t attempt_stall_ms(const struct attempt *attempt, const struct ledger_entry *entry,
+                          uint64_t now_us);
 
 /* Of what was asked for; `used` of `max` are. Not below a 32nd of max and a second: each is a
  * report that is replicated. */
