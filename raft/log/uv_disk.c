@@ -290,6 +290,7 @@ static void real_submit(void *context, struct disk_job *job)
 {
     struct submission *submission = check_alloc(sizeof(*submission));
 
+    CHECK(context != NULL);
     submission->job = job;
     submission->work.data = submission;
     CHECK(uv_queue_work(context, &submission->work, submission_work, submission_done) == 0);
@@ -297,7 +298,7 @@ static void real_submit(void *context, struct disk_job *job)
 
 void disk_uv_ops(uv_loop_t *loop, struct disk_ops *ret_ops)
 {
-    CHECK(loop != NULL);
+    CHECK(ret_ops != NULL); /* no loop: nothing is ever submitted */
     *ret_ops = (struct disk_ops){
         .context = loop,
         .make_dir = real_make_dir,
