@@ -338,9 +338,9 @@ uint32_t fsm_allocation_slots(const struct fsm *fsm);
 const struct fsm_allocation *fsm_allocation_at(const struct fsm *fsm, uint32_t slot);
 const struct fsm_allocation *fsm_allocation_find(const struct fsm *fsm, const char *id);
 const struct fsm_allocation *fsm_allocation_find_slot(const struct fsm *fsm, uint32_t slot);
-/* The state waits for the start of its part on the node, and what runs there in that life is that
+/* The state waits for the start of its part on the node, and what runs there in that run is that
  * part. */
-bool fsm_part_awaits(const struct fsm_allocation *allocation, uint32_t node_slot, uint64_t life);
+bool fsm_part_awaits(const struct fsm_allocation *allocation, uint32_t node_slot, uint64_t run);
 uint32_t fsm_node_slots(const struct fsm *fsm);
 const struct fsm_node *fsm_node_at(const struct fsm *fsm, uint32_t slot);
 /* Also of one that was removed, while a record names it; "": none. */
@@ -479,7 +479,7 @@ struct fsm_order {
     uint64_t deferred_ms;     /* likewise; timeout_ms has it */
     uint64_t grace_ms;
     Ckpt__V1__Reason reason;
-    uint64_t life; /* of the part; TERMINATE: of this one and all earlier ones */
+    uint64_t run; /* of the part; TERMINATE: of this one and all earlier ones */
 };
 /* The complete set for the node: what is not in it is withdrawn. Returns how many there are; writes
  * at most max. */
@@ -489,7 +489,7 @@ size_t fsm_orders_for_node(const struct fsm *fsm, uint32_t node_slot, struct fsm
  * told to have ended. Returns how many there are; writes at most max. */
 struct fsm_part {
     const struct fsm_allocation *allocation;
-    uint64_t life;
+    uint64_t run;
 };
 size_t fsm_parts_on_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_part *ret_parts,
                          size_t max);

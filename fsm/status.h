@@ -103,9 +103,9 @@
     X(43, BORROWED_ONLY, 9,                                                                        \
       "a job of a service vCluster gives up borrowed nodes only, and {c} of its {l} are its own",  \
       "choose another victim")                                                                     \
-    X(44, EARLIER_LIFE, 10,                                                                        \
-      "the report is of life {c} of the allocation on that node, it is in {l}",                    \
-      "nothing: what is of an earlier life changes nothing")                                       \
+    X(44, EARLIER_RUN, 10,                                                                         \
+      "the report is of run {c} of the allocation on that node, it is in {l}",                     \
+      "nothing: what is of an earlier run changes nothing")                                        \
     X(45, PURPOSE_RESERVED, 3,                                                                     \
       "checkpoints of purpose {c} are not asked for in this way: PREEMPT (3) has a request of "    \
       "its own, WALLTIME (6) is the broker's decision",                                            \

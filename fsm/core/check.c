@@ -142,9 +142,9 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
         exited += part->exited;
         gpus += view->nodes[i].gpu_count;
         check_expect(checker,
-                     view->nodes[i].life <=
-                         life_make(checker->fsm->epoch, checker->fsm->command_count),
-                     "INDEX a life began in the past", view->id, view->nodes[i].life);
+                     view->nodes[i].run <=
+                         run_make(checker->fsm->epoch, checker->fsm->command_count),
+                     "INDEX a run began in the past", view->id, view->nodes[i].run);
         check_expect(checker, list_empty(&part->in_node) != allocation->assigned,
                      "I30 nodes are held all or not at all", view->id, i);
     }

@@ -72,14 +72,14 @@ const struct fsm_allocation *fsm_allocation_find_slot(const struct fsm *fsm, uin
     return allocation == NULL ? NULL : &allocation->view;
 }
 
-bool fsm_part_awaits(const struct fsm_allocation *view, uint32_t node_slot, uint64_t life)
+bool fsm_part_awaits(const struct fsm_allocation *view, uint32_t node_slot, uint64_t run)
 {
     const struct allocation *allocation = (const struct allocation *)(const void *)view;
     const struct assignment *part = fsm_allocation_part(allocation, node_slot);
 
     return part != NULL && part->starting && !part->exited && !part->leaving &&
            !view->terminating && fsm_allocation_runs(allocation) &&
-           life >= view->nodes[part->share].life;
+           run >= view->nodes[part->share].run;
 }
 
 const struct fsm_allocation *fsm_allocation_find(const struct fsm *fsm, const char *id)

@@ -112,16 +112,16 @@ struct fsm_node_share *fsm_allocation_shares(struct allocation *allocation)
     return shares;
 }
 
-/* The lives of its parts begin here: of all, or of those that have none yet. */
-void fsm_allocation_begin_lives(const struct fsm *fsm, struct allocation *allocation, bool all)
+/* The runs of its parts begin here: of all, or of those that have none yet. */
+void fsm_allocation_begin_runs(const struct fsm *fsm, struct allocation *allocation, bool all)
 {
     struct fsm_node_share *shares = fsm_allocation_shares(allocation);
 
     CHECK(allocation->view.id != NULL);
     CHECK(fsm->command_count >> CHECKPOINT_SEQUENCE_BITS == 0);
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
-        if (all || shares[i].life == 0)
-            shares[i].life = life_make(fsm->epoch, fsm->command_count);
+        if (all || shares[i].run == 0)
+            shares[i].run = run_make(fsm->epoch, fsm->command_count);
 }
 
 void fsm_allocation_sum_shares(struct allocation *allocation)

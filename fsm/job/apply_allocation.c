@@ -110,7 +110,7 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
     fsm_spec_from_message(fsm, spec, &allocation->view);
     register_defaults(fsm, &allocation->view);
     shares_take(fsm, allocation, spec->n_nodes, spec->nodes);
-    fsm_allocation_begin_lives(fsm, allocation, true);
+    fsm_allocation_begin_runs(fsm, allocation, true);
     fsm_allocation_estimate(allocation, 0);
     fsm_allocation_parts_start(allocation);
     fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
@@ -374,7 +374,7 @@ static void restart_clear(struct fsm *fsm, struct allocation *allocation)
     struct fsm_allocation *view = &allocation->view;
 
     CHECK(allocation->view.id != NULL);
-    fsm_allocation_begin_lives(fsm, allocation, true);
+    fsm_allocation_begin_runs(fsm, allocation, true);
     for (uint32_t i = 0; i < view->node_count; i++) {
         allocation->assignments[i].terminated = false;
         allocation->assignments[i].away = false;

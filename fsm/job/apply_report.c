@@ -4,8 +4,8 @@
  * Flow     the node's next report number is last + 1. A smaller one was taken already
  *          (STALE_REPORT, acknowledged all the same), a larger one shows a gap (STALE_REPORT, not
  *          taken: the agent sends the missing ones first). A report that is taken uses up its
- *          number even when it is about nothing that exists any more, or of an earlier life of the
- *          part (EARLIER_LIFE). That one began there after its node had counted as empty is heard
+ *          number even when it is about nothing that exists any more, or of an earlier run of the
+ *          part (EARLIER_RUN). That one began there after its node had counted as empty is heard
  *          all the same: it is ended before the node is given back. A report is lost with an
  *          agent's journal, or by a restore from a backup: of a start tells then what runs on the
  *          node (NodeRunning), when that was said after the last report that was taken and before
@@ -209,15 +209,15 @@ static void report_finished_late(struct fsm *fsm, const struct report *report)
 static bool report_began_apart(const struct report *report)
 {
     struct allocation *allocation = report->allocation;
-    uint64_t life = allocation->view.nodes[report->part->share].life;
+    uint64_t run = allocation->view.nodes[report->part->share].run;
     uint64_t from = report->message->restored_checkpoint_id;
 
     CHECK(report->node != NULL);
     if (allocation->view.node_count == 1)
         return false;
-    if (allocation->began_life == life)
+    if (allocation->began_run == run)
         return allocation->began_from != from;
-    allocation->began_life = life;
+    allocation->began_run = run;
     allocation->began_from = from;
     return false;
 }
@@ -360,9 +360,9 @@ static enum fsm_status report_application(struct fsm *fsm, struct report *report
     return FSM_OK;
 }
 
-/* Ended and started again while the node was away, which then tells all of the life before: that is
+/* Ended and started again while the node was away, which then tells all of the run before: that is
  * not about this one. Of a later one it counts: this state was restored. */
-static bool report_of_earlier_life(const struct report *report, struct fsm_outcome *outcome)
+static bool report_of_earlier_run(const struct report *report, struct fsm_outcome *outcome)
 {
     const struct assignment *part =
         report->allocation == NULL
@@ -370,10 +370,10 @@ static bool report_of_earlier_life(const struct report *report, struct fsm_outco
             : fsm_allocation_part(report->allocation, report->node->view.slot);
 
     CHECK(report->node != NULL);
-    if (part == NULL || report->message->life >= report->allocation->view.nodes[part->share].life)
+    if (part == NULL || report->message->run >= report->allocation->view.nodes[part->share].run)
         return false;
-    outcome->current = report->message->life;
-    outcome->limit = report->allocation->view.nodes[part->share].life;
+    outcome->current = report->message->run;
+    outcome->limit = report->allocation->view.nodes[part->share].run;
     return true;
 }
 
@@ -408,12 +408,12 @@ enum fsm_status fsm_apply_node_report(struct fsm *fsm, const fsm_command *comman
     report.allocation = allocation_edit(fsm, allocation_find(fsm, message->allocation_id));
     report.checkpoint = checkpoint_edit(fsm, checkpoint_find(fsm, message->checkpoint_id));
     outcome->checkpoint_id = message->checkpoint_id;
-    if (report_of_earlier_life(&report, outcome)) {
-        if (message->kind == KIND(APPLICATION_STARTED)) /* whatever life it is of, it lives there */
+    if (report_of_earlier_run(&report, outcome)) {
+        if (message->kind == KIND(APPLICATION_STARTED)) /* whatever run it is of, it lives there */
             fsm_terminate_again(fsm, report.allocation,
                                 fsm_allocation_part(report.allocation, report.node->view.slot));
-        fsm->earlier_life_reports++;
-        return FSM_EARLIER_LIFE;
+        fsm->earlier_run_reports++;
+        return FSM_EARLIER_RUN;
     }
     status = report_about_checkpoint(message->kind) ? report_checkpoint(fsm, &report)
                                                     : report_application(fsm, &report);
@@ -428,7 +428,7 @@ static void report_runs(struct fsm *fsm, struct node *node, const Ckpt__Log__V1_
     struct allocation *allocation = allocation_edit(fsm, allocation_find(fsm, item->allocation_id));
 
     CHECK(node->view.id != NULL);
-    if (allocation == NULL || !fsm_part_awaits(&allocation->view, node->view.slot, item->life))
+    if (allocation == NULL || !fsm_part_awaits(&allocation->view, node->view.slot, item->run))
         return;
     fsm_allocation_part_starting(fsm, allocation, fsm_allocation_part(allocation, node->view.slot),
                                  false);

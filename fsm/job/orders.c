@@ -27,7 +27,7 @@ static void orders_of(const struct fsm *fsm, const struct assignment *part, stru
     const struct checkpoint *active = checkpoint_find_active(fsm, allocation);
     struct fsm_order order = {.allocation = &allocation->view,
                               .grace_ms = fsm_allocation_grace_ms(fsm, allocation),
-                              .life = allocation->view.nodes[part->share].life};
+                              .run = allocation->view.nodes[part->share].run};
 
     if (active != NULL && fsm_checkpoint_writes(active)) {
         order.kind = FSM_ORDER_CHECKPOINT;
@@ -105,7 +105,7 @@ size_t fsm_parts_on_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_p
         if (part->terminated)
             continue;
         if (count < max)
-            ret_parts[count] = (struct fsm_part){view, view->nodes[part->share].life};
+            ret_parts[count] = (struct fsm_part){view, view->nodes[part->share].run};
         count++;
     }
     return count;

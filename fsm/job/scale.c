@@ -125,7 +125,7 @@ enum fsm_status fsm_scale_ask(struct fsm *fsm, struct allocation *allocation,
 
 struct part_known {
     uint32_t node_slot;
-    uint64_t life;
+    uint64_t run;
     bool exited, starting;
 };
 
@@ -157,7 +157,7 @@ static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
     CHECK(next->node_slot < FSM_NODES_MAX);
     CHECK(allocation->view.id != NULL);
     for (uint32_t i = 0; i < known_count; i++)
-        known[i] = (struct part_known){view->nodes[i].node_slot, view->nodes[i].life,
+        known[i] = (struct part_known){view->nodes[i].node_slot, view->nodes[i].run,
                                        allocation->assignments[i].exited,
                                        allocation->assignments[i].starting};
     shares = fsm_allocation_set_shares(fsm, allocation, count);
@@ -165,7 +165,7 @@ static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
     for (uint32_t i = 0; i < count; i++) {
         const struct part_known *part = part_find(known, known_count, &at, next[i].node_slot);
 
-        shares[i].life = part != NULL ? part->life : 0;
+        shares[i].run = part != NULL ? part->run : 0;
         allocation->assignments[i].exited = part != NULL && part->exited;
         allocation->exited_count += allocation->assignments[i].exited;
         /* who joins one that runs computes with the others as soon as it can */
@@ -175,7 +175,7 @@ static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
         allocation->starting_count += allocation->assignments[i].starting;
     }
     fsm_allocation_name_nodes(fsm, allocation);
-    fsm_allocation_begin_lives(fsm, allocation, false);
+    fsm_allocation_begin_runs(fsm, allocation, false);
     free(known);
 }
 

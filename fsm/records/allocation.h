@@ -81,8 +81,8 @@
     FIELD(uint64_t, stake_gpu_ms, RECORD_ANY)                                                      \
         /* what the last checkpoint saves at a failure before stake_until_ms */                    \
     FIELD(uint64_t, stake_until_ms, RECORD_ANY)                                                    \
-    FIELD(uint64_t, began_life, RECORD_ANY)                                                        \
-        /* the parts of this life (0: none has told yet) ... */                                    \
+    FIELD(uint64_t, began_run, RECORD_ANY)                                                        \
+        /* the parts of this run (0: none has told yet) ... */                                    \
     FIELD(uint64_t, began_from, RECORD_ANY)          /* ... began from this checkpoint; 0: none */ \
     FIELD(uint64_t, terminate_deadline_ms, RECORD_ANY)   /* then silent nodes count as done */     \
     FIELD(uint64_t, grace_end_ms, RECORD_ANY)            /* then SIGKILL */                        \
@@ -115,7 +115,7 @@
     FIELD(bool, borrowed, true)
 
 #define FSM_SHARE_KEPT(FIELD, TEXT)                                                                \
-    FIELD(uint64_t, life, RECORD_ANY)          /* of the part there (id.h); 0: of `next` */        \
+    FIELD(uint64_t, run, RECORD_ANY)          /* of the part there (id.h); 0: of `next` */        \
     FIELD(uint32_t, node_slot, FSM_NODES_MAX - 1)
 
 /* Of the part that runs there: what the state machine alone needs (ShareRecord). */

@@ -17,7 +17,7 @@
 #define FSM_COUNTERS(FIELD, TEXT)                                                                  \
     FIELD(uint64_t, rejected_reports, RECORD_ANY)                                                  \
     FIELD(uint64_t, duplicate_reports, RECORD_ANY)                                                 \
-    FIELD(uint64_t, earlier_life_reports, RECORD_ANY)                                              \
+    FIELD(uint64_t, earlier_run_reports, RECORD_ANY)                                              \
     FIELD(uint64_t, skipped_decisions, RECORD_ANY)                                                 \
     FIELD(uint64_t, resumed_total, RECORD_ANY)                                                     \
     FIELD(uint64_t, paused_total, RECORD_ANY)                                                      \

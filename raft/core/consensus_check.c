@@ -9,7 +9,7 @@
 
 #include "src/base/check.h"
 
-static void core_check_life(const struct consensus *consensus)
+static void core_check_run(const struct consensus *consensus)
 {
     CHECK(consensus->wal_opened || !consensus->core_started || consensus->closing);
     CHECK(!consensus->closed_core || consensus->closing);
@@ -60,7 +60,7 @@ void core_check(const struct consensus *consensus)
     CHECK(consensus->depth == 1);
     if (consensus->failed)
         return;
-    core_check_life(consensus);
+    core_check_run(consensus);
     core_check_role(consensus);
     core_check_snapshots(consensus);
     core_check_change(consensus);

@@ -25,15 +25,15 @@ static inline uint64_t checkpoint_id_make(uint64_t epoch, uint64_t sequence)
 {
     return epoch << CHECKPOINT_SEQUENCE_BITS | sequence;
 }
-/* A life of an allocation's part on a node (proto/ckpt/v1/agent.proto), from the number of the
+/* A run of an allocation's part on a node (proto/ckpt/v1/agent.proto), from the number of the
  * command with which it began (one entry of the log may hold many). 0: not known. */
-static inline uint64_t life_make(uint64_t epoch, uint64_t command)
+static inline uint64_t run_make(uint64_t epoch, uint64_t command)
 {
     return checkpoint_id_make(epoch, command);
 }
-static inline uint64_t life_epoch(uint64_t life)
+static inline uint64_t run_epoch(uint64_t run)
 {
-    return life >> CHECKPOINT_SEQUENCE_BITS;
+    return run >> CHECKPOINT_SEQUENCE_BITS;
 }
 /* Writes at most CHECKPOINT_ID_TEXT_BYTES and returns text. */
 char *checkpoint_id_format(uint64_t id, char text[CHECKPOINT_ID_TEXT_BYTES]);

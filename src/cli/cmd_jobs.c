@@ -155,7 +155,7 @@ static void print_nodes(struct cli *cli, const Ckpt__V1__Allocation *job)
                                                         {"GPUS", OUTPUT_RIGHT},
                                                         {"GPU MEMORY USED", OUTPUT_RIGHT},
                                                         {"BORROWED", OUTPUT_LEFT},
-                                                        {"LIFE", OUTPUT_LEFT | OUTPUT_ONLY_WIDE}};
+                                                        {"RUN-ID", OUTPUT_LEFT | OUTPUT_ONLY_WIDE}};
     const Ckpt__V1__AllocationSpec *spec = spec_of(job);
     struct output_table table;
     char text[HUMAN_BYTES];
@@ -170,7 +170,7 @@ static void print_nodes(struct cli *cli, const Ckpt__V1__Allocation *job)
                     spec->nodes[i]->home_vcluster[0] != '\0' ? " of " : "",
                     spec->nodes[i]->home_vcluster);
         output_cell(&table, "%s",
-                    human_checkpoint(i < job->n_node_lives ? job->node_lives[i] : 0, text));
+                    human_checkpoint(i < job->n_node_runs ? job->node_runs[i] : 0, text));
     }
     output_table_print(&table);
 }

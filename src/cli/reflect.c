@@ -21,12 +21,12 @@ static bool ends_with(const char *text, const char *end)
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-/* Lives of allocations' parts are made and shown alike. */
+/* Runs of allocations' parts are made and shown alike. */
 static bool is_checkpoint_id(const ProtobufCFieldDescriptor *field)
 {
     return field->type == PROTOBUF_C_TYPE_UINT64 &&
            (ends_with(field->name, "checkpoint_id") || ends_with(field->name, "checkpoint_ids") ||
-            ends_with(field->name, "_lives"));
+            ends_with(field->name, "_runs"));
 }
 
 static bool is_hash(const ProtobufCFieldDescriptor *field)

@@ -2,7 +2,7 @@
  * and documented there.
  *
  * Shapes   every field is present, also at its zero value; a missing sub-message is null.
- *          Enumerations are short names ("WRITING"). Checkpoint ids and lives are "epoch-number"
+ *          Enumerations are short names ("WRITING"). Checkpoint ids and runs are "epoch-number"
  *          text, null when 0. Hashes are hexadecimal text. An age of "never" is null. All other
  *          numbers are exact integers.
  * Errors   from JSON: an unknown key (with the nearest known one), a wrong type, a number out of

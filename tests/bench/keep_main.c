@@ -99,7 +99,7 @@ static void add_start(struct buf *entry, uint64_t number, char *id, char *node_i
     report.sequence = number / NODES + 1;
     report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED;
     report.allocation_id = id;
-    report.life = UINT64_MAX; /* no earlier than that of its part */
+    report.run = UINT64_MAX; /* no earlier than that of its part */
     message.node_id = node_id;
     message.report = &report;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_REPORT;

@@ -56,7 +56,7 @@ static void node_report(struct node *node)
         report.sequence = node->base + ++node->reported;
         report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED;
         report.allocation_id = id;
-        report.life = UINT64_MAX; /* no earlier than that of its part */
+        report.run = UINT64_MAX; /* no earlier than that of its part */
         up.body_case = CKPT__V1__AGENT_UP__BODY_REPORT;
         up.report = &report;
         node_send(node, &up);

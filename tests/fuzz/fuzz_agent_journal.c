@@ -45,7 +45,7 @@ static void seed_record(struct buf *record)
                                  .checkpoint_id = 42,
                                  .attempt = 1,
                                  .phase = PHASE_ASKED,
-                                 .life = 9,
+                                 .run = 9,
                                  .kill_at_us = 5};
 
     strcpy(entry.allocation_id, "job-1");

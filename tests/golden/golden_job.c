@@ -5,16 +5,16 @@
  *          look, what one part means to another, that the application was asked) follows at once.
  * Shapes   what is seen from now on: see alive|group|attached|tells|waits|busy|lost 0|1, see note
  *          STATUS, see answer none|finished|wrong, see handler 0|1, after MS. Events: start PID,
- *          order N, withdraw N, stop GRACE_MS, walltime MS, over, kin COUNT, put SIZE|failed, defer
- *          MS, or the name of an event that needs no more words. `restart` is the death of the
- *          agent.
+ *          order N, withdraw N, stop GRACE_MS, walltime MS, over, stragglers COUNT, put
+ *          SIZE|failed, defer MS, or the name of an event that needs no more words. `restart` is
+ *          the death of the agent.
  */
 #include "src/agent/job/job_step.h"
 #include "tests/golden/transcript.h"
 
 #include <inttypes.h>
 
-enum { QUEUE = 16, LIFE = 7, WORDS = 4 };
+enum { QUEUE = 16, RUN = 7, WORDS = 4 };
 
 struct golden_job {
     struct transcript *out;
@@ -33,7 +33,7 @@ static const char *const effect_names[] = {
     N(TIMER_STOP),
     N(LOOK_AGAIN),
     N(SIGNAL),
-    N(LOOK_FOR_KIN),
+    N(LOOK_FOR_STRAGGLERS),
     N(ATTEMPT_GONE),
     N(ATTEMPT_GIVE_UP),
     N(END_STREAM),
@@ -230,7 +230,7 @@ static void see(struct golden_job *job, const char *what, const char *value)
         process->note_found = true;
         process->note = (struct end_note){.pid = job->entry.pid,
                                           .start_ticks = job->entry.start_ticks,
-                                          .life = LIFE,
+                                          .run = RUN,
                                           .wait_status = atoi(value)};
     } else {
         abort();
@@ -245,7 +245,7 @@ static void give_order(struct golden_job *job, enum attempt_event_kind kind, con
     ckpt__v1__order__init(&order);
     order.checkpoint_id = 1;
     order.attempt = (uint32_t)atoi(number);
-    order.life = LIFE;
+    order.run = RUN;
     order.timeout_ms = 60000;
     order.max_deferral_ms = kind == ATTEMPT_START ? 20000 : 0;
     event.attempt.order = &order;
@@ -257,7 +257,7 @@ static void tell_walltime(struct golden_job *job, const char *remaining_ms)
     struct job_event event = event_of(JOB_WALLTIME, WALLTIME_TOLD);
 
     event.walltime.word = (struct walltime_word){.came_us = job->seen.process.now_us,
-                                                 .life = LIFE,
+                                                 .run = RUN,
                                                  .remaining_ms = strtoull(remaining_ms, NULL, 10),
                                                  .grace_ms = 2000,
                                                  .walltime_ms = 100000};
@@ -284,8 +284,8 @@ static void post_of_process(struct golden_job *job, const char *name, const char
         event.process.start_ticks = 1;
         event.process.report = true;
         job->seen.process.leader_alive = job->seen.process.group_alive = true;
-    } else if (strcmp(name, "kin") == 0) {
-        event.process.kind = PROCESS_KIN_LOOKED;
+    } else if (strcmp(name, "stragglers") == 0) {
+        event.process.kind = PROCESS_STRAGGLERS_LOOKED;
         event.process.count = (size_t)atoi(value);
     } else {
         event.process.kind = PROCESS_STOP;
@@ -293,7 +293,7 @@ static void post_of_process(struct golden_job *job, const char *name, const char
             (struct process_stop_ask){.cause = STOP_BY_ORDER,
                                       .reason = CKPT__V1__REASON__REASON_ALLOCATION_ENDED,
                                       .grace_ms = strtoull(value, NULL, 10),
-                                      .life = LIFE};
+                                      .run = RUN};
     }
     post(job, &event);
 }
@@ -366,7 +366,7 @@ static void play(struct transcript *out, const char *source)
     job->process.wait_status = PROCESS_STATUS_UNKNOWN;
     snprintf(job->entry.allocation_id, sizeof(job->entry.allocation_id), "job");
     snprintf(job->seen.attempt.sentinel.status, sizeof(job->seen.attempt.sentinel.status), "0");
-    job->entry.life = job->entry.named_life = LIFE;
+    job->entry.run = job->entry.named_run = RUN;
     job->seen.process.now_us = job->seen.attempt.now_us = 1000000000;
     out->length = 0;
     for (const char *at = source; *at != '\0';) {

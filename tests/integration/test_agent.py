@@ -232,7 +232,7 @@ def a_lost_node_comes_back_and_its_old_application_is_stopped():
 
 def what_ran_before_a_restart_is_not_taken_for_what_runs_after():
     """F-016, F-022: ended and started again while the agent was away. What ran there, also without a restore, ends when the agent is
-    back, and neither its start nor its end counts for the new life."""
+    back, and neither its start nor its end counts for the new run."""
     with Cluster(members=1, agents=("a",), policy=POLICY, heartbeat_ms=200) as cluster:
         cluster.start()
         cluster.register("again", [("a", 1, MIB)], grace_ms=500)
@@ -248,7 +248,7 @@ def what_ran_before_a_restart_is_not_taken_for_what_runs_after():
         says(old, "the allocation is over on this node")
         assert cluster.allocation("again").state == common_pb2.ALLOCATION_STATE_STARTING
         new = cluster.run_job("a", "again", ["true"], ("--from-scratch",))
-        assert ends(new) == 0, "it is not of the life that was ended"
+        assert ends(new) == 0, "it is not of the run that was ended"
         allocation_in(cluster, "again", COMPLETED)
         cluster.debug_check()
 
@@ -269,7 +269,7 @@ def loses_its_journal(agent):
     shutil.rmtree(agent.state_dir)
 
 
-def what_a_life_left_in_its_work_folder_is_swept():
+def what_a_run_left_in_its_work_folder_is_swept():
     """The next one begins beside nothing of it in out/ and restore/; what else is there is the application's own."""
     with Cluster(members=1, agents=("a",), policy=POLICY, heartbeat_ms=200) as cluster:
         cluster.start()
@@ -527,7 +527,7 @@ def walltime_and_several_victims():
 
 
 def no_start_in_an_outage_outlives_its_walltime():
-    """I33: what begins from scratch while no leader can be asked is one more of the life known here. It ends with that, and is not begun
+    """I33: what begins from scratch while no leader can be asked is one more of the run known here. It ends with that, and is not begun
     when that is over."""
     with Cluster(members=1, agents=("a",), policy=POLICY, heartbeat_ms=200) as cluster:
         cluster.start()
@@ -677,7 +677,7 @@ if __name__ == "__main__":
     sys.exit(tap([what_applications_answer, an_answer_that_can_never_be_right_fails_at_once_with_its_text, what_an_application_leaves_behind_is_killed, a_job_of_several_nodes_stays_of_one_piece,
                   a_shard_of_one_node_does_not_start_on_two, a_lost_node_comes_back_and_its_old_application_is_stopped,
                   what_ran_before_a_restart_is_not_taken_for_what_runs_after,
-                  what_a_life_left_in_its_work_folder_is_swept, an_agent_that_lost_its_journal_ends_what_it_is_told_to, a_start_whose_report_is_lost_is_found,
+                  what_a_run_left_in_its_work_folder_is_swept, an_agent_that_lost_its_journal_ends_what_it_is_told_to, a_start_whose_report_is_lost_is_found,
                   what_a_signal_to_ckpt_run_ends_can_be_restarted, a_refusal_ends_only_a_second_application, a_job_outlives_its_work_folder,
                   a_ckpt_run_with_another_application_waits_for_the_end_of_the_known_one, killed_agents_lose_and_repeat_nothing,
                   walltime_and_several_victims, no_start_in_an_outage_outlives_its_walltime, what_was_named_last_starts_in_an_outage,

@@ -185,7 +185,7 @@ def what_dies_during_a_call():
         cluster.start()
         agent = cluster.agents["a"]
         dies = App(cluster, "dies").registered()
-        app = App(cluster, "lives").registered()
+        app = App(cluster, "runs").registered()
         dies.answers("die")
         dies.hint()
         wait_until("it has ended", lambda: cluster.allocation("dies").state == ENDED_FAILED, 20)

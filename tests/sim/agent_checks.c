@@ -35,24 +35,24 @@ struct rank {
     unsigned agent;
     char allocation_id[ID_MAX_BYTES + 1];
     struct application *living; /* NULL: none */
-    pid_t group;                /* of the last life; 0: none, or its number is another's by now */
+    pid_t group;                /* of the last run; 0: none, or its number is another's by now */
     uint64_t group_start_ticks;
-    bool told;               /* SIGTERM, this life */
-    uint64_t ordered_life;   /* the highest that was to end; 0: none was */
+    bool told;               /* SIGTERM, this run */
+    uint64_t ordered_run;    /* the highest that was to end; 0: none was */
     uint64_t began_sequence; /* of the report that it begins, which comes before; 0: none has */
     uint64_t stray_us; /* since when it is known to live where it should not; 0: it does not */
-    uint64_t from_id;  /* the checkpoint that the life began from */
-    uint64_t complete_floor; /* the newest COMPLETE one when its ckpt-run asked for a life */
+    uint64_t from_id;  /* the checkpoint that the run began from */
+    uint64_t complete_floor; /* the newest COMPLETE one when its ckpt-run asked for a run */
     uint64_t verified_id;    /* the newest whose shard was reported verified */
-    uint64_t verified_floor; /* ... when its ckpt-run asked for a life */
+    uint64_t verified_floor; /* ... when its ckpt-run asked for a run */
     uint64_t passed_id;      /* that floor, when it began from an older one; 0: it did not */
     /* of the agent's walltime */
     uint64_t start_ticks, deadline_us, walltime_ms;
     uint64_t over_us; /* since when its end is past, and known: it may be over when it is told */
     uint64_t deadline_sets; /* of orders that it has taken, when looked at */
-    uint64_t deadline_life;
-    /* the last life whose end was known, and that end on the simulator's clock */
-    uint64_t end_life, end_us;
+    uint64_t deadline_run;
+    /* the last run whose end was known, and that end on the simulator's clock */
+    uint64_t end_run, end_us;
     unsigned end_boots; /* of the machine, when it was */
     /* of the end of its process */
     uint64_t stop_ticks, kill_at_us; /* which; and the end of its grace */
@@ -63,9 +63,9 @@ struct rank {
 
 struct seen_agent {
     struct fence fence, orders;
-    uint64_t starts;               /* of the agent whose orders those are */
-    uint64_t order_sets;           /* that it has taken */
-    uint64_t set_index, set_lives; /* of the last one, also before its agent began again */
+    uint64_t starts;              /* of the agent whose orders those are */
+    uint64_t order_sets;          /* that it has taken */
+    uint64_t set_index, set_runs; /* of the last one, also before its agent began again */
     uint64_t sequence;
     unsigned removals; /* of its node, since which the state and the agent count alike */
     uint64_t awake_us; /* the end of the last time that it was stopped, or down */
@@ -123,12 +123,12 @@ static void on_attaches(void *data, struct agent_machine *machine, const char *a
     rank->verified_floor = rank->verified_id;
 }
 
-/* What a node still runs of a part that was taken away, or that has ended or joined again with another life, is no more named, and ends. */
+/* What a node still runs of a part that was taken away, or that has ended or joined again with another run, is no more named, and ends. */
 static bool of_job(const struct agent_checks *checks, const struct application *application)
 {
     return state_checks_has_part(checks->world, application_allocation(application),
                                  agent_of(application_machine(application)),
-                                 application_part_life(application));
+                                 application_part_run(application));
 }
 
 /* A part goes on with its own shard, or with the only one that there is; nobody else of the job lives from that. */
@@ -176,7 +176,7 @@ static void check_nothing_lost(struct agent_checks *checks, const struct agent_m
     }
 }
 
-/* Of the life before nothing is left in the folders for checkpoints and restores. */
+/* Of the run before nothing is left in the folders for checkpoints and restores. */
 static void check_work_folder(struct agent_checks *checks, const struct application *application,
                               uint64_t checkpoint_id)
 {
@@ -279,7 +279,7 @@ static void on_asked(void *data, struct application *application, const char *hi
                         id, machine->name, hint,
                         allocation == NULL ? "nobody's" : allocation->attempt.hint);
     rank = rank_of(checks, agent, id);
-    /* This life is asked for it again, by another attempt: what completes it from here on is not the report of the life before. */
+    /* This run is asked for it again, by another attempt: what completes it from here on is not the report of the run before. */
     if (allocation->attempt.checkpoint_id == rank->passed_id)
         rank->passed_id = 0;
     world_asked(checks->world, agent, id, allocation->attempt.checkpoint_id,
@@ -296,7 +296,7 @@ static void on_ended(void *data, struct application *application)
     CHECK(rank->living == application);
     rank->living = NULL;
     rank->began_sequence = 0;
-    checks->counters.lives_ended++;
+    checks->counters.runs_ended++;
 }
 
 __attribute__((noreturn)) static void on_violation(void *data, const char *invariant,
@@ -307,7 +307,7 @@ __attribute__((noreturn)) static void on_violation(void *data, const char *invar
     world_violation(checks->world, invariant, "%s", text);
 }
 
-/* I39: a life that began after its allocation was restarted is not ended by orders from before that. */
+/* I39: a run that began after its allocation was restarted is not ended by orders from before that. */
 static void check_orders_new(struct agent_checks *checks, struct agent_machine *machine,
                              const struct allocation *allocation)
 {
@@ -318,13 +318,13 @@ static void check_orders_new(struct agent_checks *checks, struct agent_machine *
     const struct job_times *times;
 
     if (allocation->process.cause != STOP_BY_ORDER || orders == NULL || job == NULL ||
-        !state_checks_is_life(checks->world, job, agent_of(machine), allocation->entry.life))
+        !state_checks_is_run(checks->world, job, agent_of(machine), allocation->entry.run))
         return;
     times = state_checks_times(checks->world, job);
     if (rank->group_start_ticks >= times->began_us && orders->index < times->began_index)
         world_violation(checks->world, "I39",
                         "%s was begun again at index %" PRIu64
-                        ", its new life on %s is ended by orders of index %" PRIu64,
+                        ", its new run on %s is ended by orders of index %" PRIu64,
                         id, times->began_index, machine->name, orders->index);
 }
 
@@ -339,7 +339,7 @@ static void check_walltime_over(struct agent_checks *checks, const struct agent_
         world_violation(checks->world, "I39", "%s is ended on %s by a walltime that it never had",
                         entry->allocation_id, machine->name);
     if (checks->world->options.clock_steps > 0 || checks->world->options.drift ||
-        !state_checks_is_life(checks->world, job, agent_of(machine), entry->life))
+        !state_checks_is_run(checks->world, job, agent_of(machine), entry->run))
         return;
     ran_ms = sim_wall_ms(machine->sim, 0) - state_checks_started_ms(checks->world, job);
     if (ran_ms + WALLTIME_EARLY_MS < job->walltime_min_ms)
@@ -348,16 +348,16 @@ static void check_walltime_over(struct agent_checks *checks, const struct agent_
                         entry->allocation_id, machine->name, job->walltime_min_ms, ran_ms);
 }
 
-/* The last set that its agent took is from a state that knew its life and did not want it. */
+/* The last set that its agent took is from a state that knew its run and did not want it. */
 static bool unwanted(struct agent_checks *checks, const struct agent_machine *machine,
                      const struct ledger_entry *entry)
 {
     const struct world_job *job = job_find(checks->world, entry->allocation_id);
     const struct seen_agent *seen = &checks->agents[agent_of(machine)];
 
-    return job != NULL && entry->life <= seen->set_lives &&
+    return job != NULL && entry->run <= seen->set_runs &&
            ends_unwanted(checks->world, (unsigned)(job - checks->world->jobs), agent_of(machine),
-                         seen->set_index, entry->life);
+                         seen->set_index, entry->run);
 }
 
 /* F-005, I39: a leader has told it to, or the walltime has; whoever is alone ends nobody. */
@@ -372,12 +372,12 @@ static void check_ordered(struct agent_checks *checks, struct agent_machine *mac
         check_walltime_over(checks, machine, entry);
         return;
     }
-    if (entry->life > rank->ordered_life && unwanted(checks, machine, entry))
-        rank->ordered_life = entry->life; /* its end goes on, whatever sets come */
-    if (entry->life > rank->ordered_life)
+    if (entry->run > rank->ordered_run && unwanted(checks, machine, entry))
+        rank->ordered_run = entry->run; /* its end goes on, whatever sets come */
+    if (entry->run > rank->ordered_run)
         world_violation(checks->world, "I39",
-                        "%s, life %" PRIx64 ", is ended on %s for reason %d, and no order said so",
-                        entry->allocation_id, entry->life, machine->name, (int)entry->end_reason);
+                        "%s, run %" PRIx64 ", is ended on %s for reason %d, and no order said so",
+                        entry->allocation_id, entry->run, machine->name, (int)entry->end_reason);
 }
 
 static void check_terminated(struct agent_checks *checks, struct agent_machine *machine,
@@ -444,7 +444,7 @@ static bool below(struct fence a, struct fence b)
     return a.epoch != b.epoch ? a.epoch < b.epoch : a.term < b.term;
 }
 
-/* I39: which lives a leader has told it to end, and may. */
+/* I39: which runs a leader has told it to end, and may. */
 static void check_orders(struct agent_checks *checks, unsigned agent,
                          const Ckpt__V1__OrderSet *orders)
 {
@@ -458,8 +458,8 @@ static void check_orders(struct agent_checks *checks, unsigned agent,
             attempt_times_ordered(&rank->times, order);
         if (order->kind != CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE)
             continue;
-        if (order->life > rank->ordered_life)
-            rank->ordered_life = order->life;
+        if (order->run > rank->ordered_run)
+            rank->ordered_run = order->run;
     }
 }
 
@@ -491,12 +491,12 @@ static void check_fence(struct agent_checks *checks, const struct agent_machine 
     if (machine->agent.counters.order_sets != seen->order_sets)
         check_orders(checks, agent_of(machine), orders);
     seen->set_index = orders->index;
-    seen->set_lives = orders->lives_until;
+    seen->set_runs = orders->runs_until;
     seen->order_sets = machine->agent.counters.order_sets;
 }
 
 /* Something that an application started lives. */
-static bool kin_lives(const struct agent_machine *machine, uint64_t start_ticks)
+static bool straggler_lives(const struct agent_machine *machine, uint64_t start_ticks)
 {
     for (size_t i = 0; i < MACHINE_PROCESSES_MAX; i++)
         if (machine->processes[i] != NULL && machine->processes[i]->living &&
@@ -511,7 +511,7 @@ static void check_group_gone(struct agent_checks *checks, const struct agent_mac
 {
     if (rank->group != 0 &&
         (machine_group_alive(&machine->ops, rank->group, rank->group_start_ticks, MACHINE_USER) ||
-         kin_lives(machine, rank->group_start_ticks)))
+         straggler_lives(machine, rank->group_start_ticks)))
         world_violation(checks->world, "I30", "group %d of %s is left on %s", (int)rank->group,
                         rank->allocation_id, machine->name);
 }
@@ -583,7 +583,7 @@ static void check_walltime(struct agent_checks *checks, const struct agent_machi
     bool same =
         entry->pid != 0 && rank->start_ticks == entry->start_ticks && rank->deadline_us != 0 &&
         (rank->walltime_ms == entry->walltime_ms ||
-         (rank->walltime_ms != 0 && entry->walltime_ms != 0 && rank->deadline_life == entry->life));
+         (rank->walltime_ms != 0 && entry->walltime_ms != 0 && rank->deadline_run == entry->run));
     uint64_t most_us = rank->deadline_us + 1000 * entry->walltime_ms;
     uint64_t now_us = agent_now_us(&machine->agent), end_us = entry->deadline_us;
 
@@ -604,10 +604,10 @@ static void check_walltime(struct agent_checks *checks, const struct agent_machi
     rank->deadline_us = entry->deadline_us;
     rank->walltime_ms = entry->walltime_ms;
     rank->deadline_sets = machine->agent.counters.order_sets;
-    rank->deadline_life = entry->life;
-    if (entry->deadline_us == 0 || entry->life == 0)
+    rank->deadline_run = entry->run;
+    if (entry->deadline_us == 0 || entry->run == 0)
         return;
-    rank->end_life = entry->life;
+    rank->end_run = entry->run;
     rank->end_us = sim_now_us(machine->sim) + end_us - now_us;
     rank->end_boots = machine->boots;
 }
@@ -636,7 +636,7 @@ static void check_grace(struct agent_checks *checks, const struct agent_machine 
 static bool end_forgotten(const struct agent_machine *machine, const struct ledger_entry *entry,
                           const struct rank *rank)
 {
-    bool same = entry->life == rank->end_life && machine->boots == rank->end_boots;
+    bool same = entry->run == rank->end_run && machine->boots == rank->end_boots;
 
     return rank->living != NULL && entry->deadline_us == 0 && rank->end_us != 0 && same &&
            sim_now_us(machine->sim) > rank->end_us + FORGOTTEN_US;

@@ -35,7 +35,7 @@ bool agent_checks_overstays(struct agent_checks *checks, unsigned agent, const c
 const char *agent_checks_unsettled(struct agent_checks *checks);
 
 struct agent_checks_counters {
-    uint64_t asked, starts, restores, lives_ended, terminated;
+    uint64_t asked, starts, restores, runs_ended, terminated;
 };
 const struct agent_checks_counters *agent_checks_counters(const struct agent_checks *checks);
 

@@ -15,11 +15,11 @@
 enum { LOOK_US = 120000, TIMEOUT_MS = 3000, MISSING_US = 4000000, FINISHED_US = 10000000 };
 
 struct kept_job {
-    bool asked;                       /* an answer is awaited */
-    uint32_t finished;                /* ranks of this run of the allocation, by agent */
-    uint64_t lives[WORLD_AGENTS_MAX]; /* of those, which finished */
-    uint64_t finished_us;             /* when the last of them did */
-    uint32_t missing;                 /* ranks without a ckpt-run when it was looked at last */
+    bool asked;                      /* an answer is awaited */
+    uint32_t finished;               /* ranks of this run of the allocation, by agent */
+    uint64_t runs[WORLD_AGENTS_MAX]; /* of those, which finished */
+    uint64_t finished_us;            /* when the last of them did */
+    uint32_t missing;                /* ranks without a ckpt-run when it was looked at last */
     uint64_t missing_us;
     uint64_t since_ms; /* of the state as last heard: another run has another one */
 };
@@ -70,13 +70,13 @@ static void launch(struct agent_jobs *jobs, unsigned job, uint32_t ranks,
             jobs->ops.launch(jobs->ops.data, agent, jobs->world->jobs[job].id, how);
 }
 
-/* What finished in an earlier life of its part has yet to run in this one. */
-static void forget_earlier_lives(struct kept_job *kept, const Ckpt__V1__RestartPoint *point)
+/* What finished in an earlier run of its part has yet to run in this one. */
+static void forget_earlier_runs(struct kept_job *kept, const Ckpt__V1__RestartPoint *point)
 {
-    for (size_t i = 0; i < point->n_lives; i++) {
+    for (size_t i = 0; i < point->n_runs; i++) {
         int agent = world_agent_number(point->node_ids[i]);
         CHECK(agent >= 0);
-        if (kept->lives[agent] < point->lives[i])
+        if (kept->runs[agent] < point->runs[i])
             kept->finished &= ~(UINT32_C(1) << agent);
     }
 }
@@ -96,7 +96,7 @@ static void point_known(void *data, int status, const char *text, const Protobuf
     if (status != RPC_OK)
         return;
     history_answered(jobs->world, question.known, point->index, false, "GetRestartPoint");
-    forget_earlier_lives(&jobs->jobs[question.job], point);
+    forget_earlier_runs(&jobs->jobs[question.job], point);
     for (size_t i = 0; i < point->n_shards; i++)
         have |= UINT32_C(1) << world_agent_number(point->shards[i]->node_id);
     if (point->n_shards == 0 || (point->n_shards == 1 && point->n_node_ids == 1))
@@ -130,7 +130,7 @@ static void launch_missing(struct agent_jobs *jobs, unsigned job)
     for (unsigned agent = 0; agent < WORLD_AGENTS_MAX; agent++)
         if ((ranks >> agent & 1) != 0 && !jobs->ops.runs(jobs->ops.data, agent, id))
             missing |= UINT32_C(1) << agent;
-    /* All have finished, and yet it runs: in these lives? A part came back, or the end of the run
+    /* All have finished, and yet it runs: in these runs? A part came back, or the end of the run
      * before was heard after its restart. */
     if (ranks == 0 && kept->finished != 0 &&
         (jobs->world->jobs[job].scaled || now_us - kept->finished_us > FINISHED_US))
@@ -235,7 +235,7 @@ static void look(void *data)
 /* ---- from outside ---- */
 
 void agent_jobs_finished(struct agent_jobs *jobs, unsigned agent, const char *allocation_id,
-                         uint64_t life)
+                         uint64_t run)
 {
     const struct world_job *job = job_find(jobs->world, allocation_id);
     struct kept_job *kept;
@@ -243,7 +243,7 @@ void agent_jobs_finished(struct agent_jobs *jobs, unsigned agent, const char *al
     CHECK(job != NULL);
     kept = &jobs->jobs[job - jobs->world->jobs];
     kept->finished |= UINT32_C(1) << agent;
-    kept->lives[agent] = life;
+    kept->runs[agent] = run;
     kept->finished_us = sim_now_us(jobs->world->sim);
 }
 

@@ -6,7 +6,7 @@
  *          is drawn, until calm.
  * Shapes   one per world, on a node of its own. A rank that has finished is not started again in
  *          the same run of its allocation, unless its node left and came back in between: between
- *          two looks nothing but the number of the part's life tells that.
+ *          two looks nothing but the number of the part's run tells that.
  * Checks   L: after calm each allocation whose ranks are all on shipping agents comes to its end.
  */
 #ifndef CKPT_TESTS_SIM_AGENT_JOBS_H
@@ -36,9 +36,9 @@ struct agent_jobs_ops {
 struct agent_jobs *agent_jobs_new(struct world *world, unsigned node,
                                   const struct agent_jobs_ops *ops);
 void agent_jobs_free(struct agent_jobs *jobs); /* NULL allowed */
-/* The application of this rank has come to its end with status 0, in this life of its part. */
+/* The application of this rank has come to its end with status 0, in this run of its part. */
 void agent_jobs_finished(struct agent_jobs *jobs, unsigned agent, const char *allocation_id,
-                         uint64_t life);
+                         uint64_t run);
 /* Another run of its allocation begins. */
 void agent_jobs_begins(struct agent_jobs *jobs, unsigned agent, const char *allocation_id);
 void agent_jobs_calm(struct agent_jobs *jobs);

@@ -80,29 +80,30 @@ static int group_signal(void *context, pid_t group, int signal, struct err *err)
                : err_set(err, ERR_IO, "signal %d to group %d: no such process", signal, (int)group);
 }
 
-struct kin_look {
+struct stragglers_look {
     struct list node;
     struct agent_machine *machine;
-    struct kin kin;
+    struct stragglers stragglers;
     struct sim_event *event;
     void (*done)(void *data, size_t count);
     void *data;
 };
 
-static void look_free(struct kin_look *look)
+static void look_free(struct stragglers_look *look)
 {
     list_remove(&look->node);
     free(look);
 }
 
-static size_t look_kill(const struct kin_look *look)
+static size_t look_kill(const struct stragglers_look *look)
 {
     struct agent_machine *machine = look->machine;
     size_t count = 0;
 
     for (size_t i = 0; i < MACHINE_PROCESSES_MAX && !machine->dying; i++) {
         const struct machine_process *process = machine->processes[i];
-        if (process == NULL || !process->living || process->origin_ticks != look->kin.start_ticks)
+        if (process == NULL || !process->living ||
+            process->origin_ticks != look->stragglers.start_ticks)
             continue;
         count++;
         agent_machine_kill(machine, process->pid, SIGKILL);
@@ -112,7 +113,7 @@ static size_t look_kill(const struct kin_look *look)
 
 static void look_fire(void *data)
 {
-    struct kin_look *look = data;
+    struct stragglers_look *look = data;
     size_t count = look_kill(look);
 
     if (look->done != NULL)
@@ -120,17 +121,19 @@ static void look_fire(void *data)
     look_free(look);
 }
 
-static struct kin_look *kin_kill_own(void *context, const struct kin *kin,
-                                     void (*done)(void *data, size_t count), void *data)
+static struct stragglers_look *stragglers_kill_own(void *context,
+                                                   const struct stragglers *stragglers,
+                                                   void (*done)(void *data, size_t count),
+                                                   void *data)
 {
     struct agent_machine *machine = context;
-    struct kin_look *look;
+    struct stragglers_look *look;
 
     if (machine->dying)
         return NULL;
     look = check_calloc(1, sizeof(*look));
     look->machine = machine;
-    look->kin = *kin;
+    look->stragglers = *stragglers;
     look->done = done;
     look->data = data;
     list_push_back(&machine->looks, &look->node);
@@ -139,7 +142,7 @@ static struct kin_look *kin_kill_own(void *context, const struct kin *kin,
     return look;
 }
 
-static void kin_detach_own(struct kin_look *look)
+static void stragglers_detach_own(struct stragglers_look *look)
 {
     if (look != NULL)
         look->done = NULL;
@@ -550,8 +553,8 @@ void agent_machine_fill_ops(struct agent_machine *machine)
                                         .process_read = process_read,
                                         .group_each = group_each,
                                         .group_signal = group_signal,
-                                        .kin_kill = kin_kill_own,
-                                        .kin_detach = kin_detach_own,
+                                        .stragglers_kill = stragglers_kill_own,
+                                        .stragglers_detach = stragglers_detach_own,
                                         .pid_watch = pid_watch,
                                         .pid_watch_free = pid_watch_free_own,
                                         .load_milli = load_milli,
@@ -581,7 +584,7 @@ void agent_machine_close_ops(struct agent_machine *machine)
 {
     CHECK(list_empty(&machine->pid_watches) && list_empty(&machine->folder_watches));
     while (!list_empty(&machine->looks)) {
-        struct kin_look *look = LIST_ITEM(machine->looks.next, struct kin_look, node);
+        struct stragglers_look *look = LIST_ITEM(machine->looks.next, struct stragglers_look, node);
         sim_cancel(machine->sim, look->event);
         look_free(look);
     }

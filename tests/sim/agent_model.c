@@ -35,12 +35,12 @@ struct report {
 
 struct application {
     bool runs;
-    bool terminated;                /* the end was reported */
-    uint64_t began_sequence;        /* of the report that it began */
-    uint64_t stop_life, stop_epoch; /* the life that the last order ended, and the order's epoch */
-    uint64_t life;                  /* that it was started for */
-    uint64_t attempt_life;          /* of the order */
-    uint64_t checkpoint_id;         /* the highest (id, attempt) that was taken */
+    bool terminated;               /* the end was reported */
+    uint64_t began_sequence;       /* of the report that it began */
+    uint64_t stop_run, stop_epoch; /* the run that the last order ended, and the order's epoch */
+    uint64_t run;                  /* that it was started for */
+    uint64_t attempt_run;          /* of the order */
+    uint64_t checkpoint_id;        /* the highest (id, attempt) that was taken */
     uint32_t attempt;
     bool busy; /* with it; of the process */
     bool cancelled;
@@ -49,7 +49,7 @@ struct application {
     uint64_t deferral_ms; /* that it reported of this attempt */
     uint64_t stop_us;     /* 0: not told to end */
     uint64_t wall_us;     /* its walltime ends; 0: none */
-    uint64_t wall_life;   /* ... of this life */
+    uint64_t wall_run;    /* ... of this run */
     uint64_t grace_ms;
     char path[MODEL_PATH_BYTES]; /* of the checkpoint's folder */
     char manifest[AGENT_STORE_MANIFEST_BYTES];
@@ -158,13 +158,13 @@ static void report(struct process *process, Ckpt__V1__ReportKind kind, unsigned 
     message.kind = kind;
     message.allocation_id = process->world->jobs[job].id;
     message.reason = reason;
-    message.life = kind == REPORT(TERMINATED) ? application->stop_life : application->life;
+    message.run = kind == REPORT(TERMINATED) ? application->stop_run : application->run;
     if (kind == REPORT(STARTED) || kind == REPORT(SHARD_VERIFIED) ||
         kind == REPORT(CHECKPOINT_FAILED) || kind == REPORT(STOPPED_WRITING) ||
         kind == REPORT(RESPONSIVE) || kind == REPORT(DEFERRED)) {
         message.checkpoint_id = application->checkpoint_id;
         message.attempt = application->attempt;
-        message.life = application->attempt_life;
+        message.run = application->attempt_run;
     }
     if (kind == REPORT(DEFERRED))
         message.deferral_ms = application->deferral_ms;
@@ -222,7 +222,7 @@ static size_t running_list(struct process *process, Ckpt__V1__RunningAllocation 
             ckpt__v1__running_allocation__init(&items[count]);
             items[count].allocation_id = process->world->jobs[job].id;
             items[count].pid = 1000 + job;
-            items[count].life = process->model->applications[job].life;
+            items[count].run = process->model->applications[job].run;
             list[count] = &items[count];
             count++;
         }
@@ -358,8 +358,8 @@ static void attempt_begin(struct process *process, unsigned job, const Ckpt__V1_
 
     application->checkpoint_id = order->checkpoint_id;
     application->attempt = order->attempt;
-    application->attempt_life = order->life;
-    if (!application->runs || application->life < order->life) {
+    application->attempt_run = order->run;
+    if (!application->runs || application->run < order->run) {
         report(process, REPORT(CHECKPOINT_FAILED), job, CKPT__V1__REASON__REASON_NOT_ATTACHED);
         return;
     }
@@ -390,18 +390,18 @@ static bool ordered(const Ckpt__V1__OrderSet *orders, const char *allocation_id,
     return false;
 }
 
-/* One that runs here ends within its grace. That nothing runs is answered once for each life, as nobody may have started the latest, and
+/* One that runs here ends within its grace. That nothing runs is answered once for each run, as nobody may have started the latest, and
  * in each epoch, as an earlier answer may be lost in it. */
 static void terminate_take(struct process *process, unsigned job, const Ckpt__V1__Order *order,
                            const Ckpt__V1__OrderSet *orders)
 {
     struct application *application = &process->model->applications[job];
-    bool answered = application->terminated && order->life <= application->stop_life &&
+    bool answered = application->terminated && order->run <= application->stop_run &&
                     orders->epoch <= application->stop_epoch;
 
-    if (application->runs ? application->stop_us != 0 || order->life < application->life : answered)
+    if (application->runs ? application->stop_us != 0 || order->run < application->run : answered)
         return;
-    application->stop_life = order->life;
+    application->stop_run = order->run;
     application->stop_epoch = orders->epoch;
     if (application->runs) {
         application->stop_us = sim_now_us(process->world->sim) + 1 +
@@ -430,20 +430,20 @@ static void order_take(struct process *process, const Ckpt__V1__Order *order,
     attempt_begin(process, number, order, orders->epoch, orders->term);
 }
 
-/* Whatever the set does not name, of the lives that had begun in its state. */
+/* Whatever the set does not name, of the runs that had begun in its state. */
 static void unwanted_end(struct process *process, unsigned job)
 {
     struct application *application = &process->model->applications[job];
     const Ckpt__V1__OrderSet *orders = process->orders;
 
     if (orders == NULL || !application->runs || application->stop_us != 0 ||
-        application->life > orders->lives_until)
+        application->run > orders->runs_until)
         return;
     for (size_t i = 0; i < orders->n_parts; i++)
         if (strcmp(orders->parts[i]->allocation_id, process->world->jobs[job].id) == 0 &&
-            orders->parts[i]->life == application->life)
+            orders->parts[i]->run == application->run)
             return;
-    application->stop_life = application->life;
+    application->stop_run = application->run;
     application->stop_us = sim_now_us(process->world->sim) + 1 +
                            sim_random(process->world->sim, application->grace_ms * 1000 + 1);
 }
@@ -457,9 +457,9 @@ static void deadlines_take(struct process *process, const Ckpt__V1__OrderSet *or
 
         if (part->walltime_ms == 0)
             application->wall_us = 0;
-        else if (application->wall_us == 0 || part->life > application->wall_life)
+        else if (application->wall_us == 0 || part->run > application->wall_run)
             application->wall_us = sim_now_us(process->world->sim) + part->remaining_ms * 1000 + 1;
-        application->wall_life = part->life;
+        application->wall_run = part->run;
         application->grace_ms = part->grace_ms;
     }
 }
@@ -720,7 +720,7 @@ static void application_killed(struct world *world, unsigned number, const struc
     exited.kind = REPORT(APPLICATION_EXITED);
     exited.allocation_id = (char *)(uintptr_t)job->id;
     exited.exit_status = exit_status;
-    exited.life = application->life;
+    exited.run = application->run;
     report_add(model, world, number, &exited);
 }
 
@@ -730,14 +730,14 @@ static void model_job_started(struct world *world, unsigned number, void *data,
     struct model *model = models[number];
     struct application *application = &model->applications[job - world->jobs];
     Ckpt__V1__AgentReport started = CKPT__V1__AGENT_REPORT__INIT;
-    uint64_t life = state_checks_life(world, job, number);
+    uint64_t run = state_checks_run(world, job, number);
 
-    if (application->runs && application->life >= life)
+    if (application->runs && application->run >= run)
         return;
     if (application->runs)
         application_killed(world, number, job, 9);
     application->runs = true;
-    application->life = life;
+    application->run = run;
     application->terminated = false;
     application->stop_us = application->wall_us = 0;
     if (!model->calm && sim_chance(world->sim, LOST_START_IN)) {
@@ -747,7 +747,7 @@ static void model_job_started(struct world *world, unsigned number, void *data,
     } else {
         started.kind = REPORT(APPLICATION_STARTED);
         started.allocation_id = (char *)(uintptr_t)job->id;
-        started.life = life;
+        started.run = run;
         report_add(model, world, number, &started);
         application->began_sequence = model->sequence;
     }

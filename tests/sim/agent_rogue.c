@@ -59,7 +59,7 @@ static void send_ack(struct rpc_call *call, uint64_t reports)
     send_down(call, &down);
 }
 
-/* A checkpoint of every second job, the end of the others, whatever their lives; and nothing may
+/* A checkpoint of every second job, the end of the others, whatever their runs; and nothing may
  * run. */
 static void send_orders(struct rpc_call *call, uint64_t epoch, uint64_t term)
 {
@@ -79,12 +79,12 @@ static void send_orders(struct rpc_call *call, uint64_t epoch, uint64_t term)
         orders[i].target_prefix = prefix;
         orders[i].path = path;
         orders[i].timeout_ms = TIMEOUT_MS;
-        orders[i].life = UINT64_MAX;
+        orders[i].run = UINT64_MAX;
         list[i] = &orders[i];
     }
     set.epoch = epoch;
     set.term = term;
-    set.lives_until = UINT64_MAX;
+    set.runs_until = UINT64_MAX;
     set.orders = list;
     set.n_orders = JOBS;
     down.body_case = CKPT__V1__AGENT_DOWN__BODY_ORDERS;

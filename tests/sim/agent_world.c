@@ -146,7 +146,7 @@ static void run_ended(void *data, struct application_run *run, int exit_code, co
     all.counters.refused += refused != NULL;
     if (exit_code == 0 && !application_run_ordered(run))
         agent_jobs_finished(all.jobs, place->agent, application_run_allocation(run),
-                            application_run_life(run));
+                            application_run_number(run));
     for (size_t i = 0; i < RUNS_MAX; i++)
         if (place->runs[i] == run)
             place->runs[i] = NULL;

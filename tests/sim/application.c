@@ -500,7 +500,7 @@ static void on_ended(void *data, int wait_status)
         setup.ended(setup.data, wait_status);
 }
 
-/* What becomes of a life that has its handler: crash, hang, good end, or none of them. */
+/* What becomes of a run that has its handler: crash, hang, good end, or none of them. */
 static void draw_life(struct application *application)
 {
     const struct application_manners *manners = application->setup.manners;
@@ -642,9 +642,9 @@ const char *application_allocation(const struct application *application)
     return application->allocation_id;
 }
 
-uint64_t application_part_life(const struct application *application)
+uint64_t application_part_run(const struct application *application)
 {
-    return application->setup.part_life;
+    return application->setup.part_run;
 }
 
 const char *application_shard_of(const struct application *application)

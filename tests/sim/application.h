@@ -30,18 +30,18 @@ void application_state_text(const char *allocation_id, const char *node_id, cons
                             const char *hint, struct application_state state,
                             char text[APPLICATION_STATE_BYTES]);
 
-/* How often each misbehaviour: once in so many answers, or lives; 0: never. */
+/* How often each misbehaviour: once in so many answers, or runs; 0: never. */
 struct application_manners {
     uint64_t never_in, late_in, slow_in, dies_in, partial_in, refuses_in, empty_in,
         stale_in;                                                       /* of answers */
-    uint64_t no_handler_in, crashes_in, freezes_in, deaf_in, helper_in; /* of lives */
+    uint64_t no_handler_in, crashes_in, freezes_in, deaf_in, helper_in; /* of runs */
     uint64_t defers_in, lies_in, hangs_up_in; /* of answers to calls, before the others */
-    bool finishes;                            /* lives end well after a while */
+    bool finishes;                            /* runs end well after a while */
 };
 
 struct application_checks {
     void *data;
-    /* ckpt-run asks for a life of its application: what is complete by now must not be lost by it. */
+    /* ckpt-run asks for a run of its application: what is complete by now must not be lost by it. */
     void (*attaches)(void *data, struct agent_machine *machine, const char *allocation_id);
     /* The program begins; `from` is what it read, checkpoint_id 0: from scratch. */
     void (*started)(void *data, struct application *application, uint64_t checkpoint_id);
@@ -58,7 +58,7 @@ struct application_setup {
     const char *allocation_id;
     const char *work_dir;
     const struct application_way *way;         /* it is asked */
-    uint64_t part_life;                        /* 0: not known */
+    uint64_t part_run;                         /* 0: not known */
     bool from_scratch;                         /* wanted so: nothing of what is complete counts */
     const struct application_manners *manners; /* read each time: they may change */
     const struct application_checks *checks;
@@ -83,7 +83,7 @@ const struct machine_process *application_process(const struct application *appl
 struct agent_machine *application_machine(const struct application *application);
 const char *application_allocation(const struct application *application);
 /* Of its part of the job, as its agent told it; 0: it did not know. */
-uint64_t application_part_life(const struct application *application);
+uint64_t application_part_run(const struct application *application);
 /* The node that wrote the shard it began from: its own, or of the job's only one; "": from scratch. */
 const char *application_shard_of(const struct application *application);
 /* It is asked by calls: these take a while to come, and their agent may have ended meanwhile. */

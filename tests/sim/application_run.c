@@ -35,9 +35,9 @@ struct application_run {
     struct rpc_client_call *call;
     enum run_state state;
     struct application *child; /* NULL: dead, or none */
-    pid_t pid;                 /* of this life's application; not reaped while it is not 0 */
+    pid_t pid;                 /* of this run's application; not reaped while it is not 0 */
     uint64_t start_ticks;
-    uint64_t life;
+    uint64_t run_number;
     uint64_t checkpoint_id; /* what it starts from */
     char restore_dir[WORK_DIR_BYTES];
     uint32_t restart_count;
@@ -137,7 +137,7 @@ static void send_hello(struct application_run *run)
     hello.held = run->state == RUN_RUNNING && !run->confirmed;
     hello.pid = (uint32_t)run->pid;
     hello.start_time_ticks = run->start_ticks;
-    hello.life = hello.running ? run->life : 0;
+    hello.run = hello.running ? run->run_number : 0;
     hello.want_restore = !from_scratch(run);
     hello.restart_count = run->restart_count;
     up.body_case = CKPT__V1__ATTACH_UP__BODY_HELLO;
@@ -194,7 +194,7 @@ static void keep_end(struct application_run *run)
 {
     const struct end_note note = {.pid = (uint32_t)run->pid,
                                   .start_ticks = run->start_ticks,
-                                  .life = run->life,
+                                  .run = run->run_number,
                                   .wait_status = run->wait_status,
                                   .told_to_end = run->told_to_end,
                                   .will_restart = run->will_restart};
@@ -250,7 +250,7 @@ static void hold_application(struct application_run *run, const Ckpt__V1__Attach
     const struct application_setup setup = {.allocation_id = run->allocation_id,
                                             .work_dir = run->work_dir,
                                             .way = run->setup.way,
-                                            .part_life = ready->life,
+                                            .part_run = ready->run,
                                             .from_scratch = from_scratch(run),
                                             .manners = run->setup.manners,
                                             .checks = run->setup.checks,
@@ -264,7 +264,7 @@ static void hold_application(struct application_run *run, const Ckpt__V1__Attach
     run->pid = application_process(run->child)->pid;
     run->start_ticks = application_process(run->child)->start_ticks;
     run->checkpoint_id = ready->checkpoint_id;
-    run->life = ready->life;
+    run->run_number = ready->run;
     snprintf(run->restore_dir, sizeof(run->restore_dir), "%s", ready->restore_dir);
     run->state = RUN_RUNNING;
     run->told_to_end = false;
@@ -332,7 +332,7 @@ static void on_message(struct rpc_client_call *call, void *data, const uint8_t *
     ckpt__v1__attach_down__free_unpacked(down, NULL);
 }
 
-static void next_life(struct application_run *run)
+static void next_run(struct application_run *run)
 {
     if (run->ended) {
         leave(run, exit_code_of(run->wait_status));
@@ -377,7 +377,7 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
         run->clock.timer_start(run->timer,
                                run->refused_running ? REFUSED_AGAIN_US : ATTACH_AGAIN_US);
     else if (run->will_restart)
-        next_life(run);
+        next_run(run);
     else
         leave(run, exit_code_of(run->wait_status));
 }
@@ -446,7 +446,7 @@ const char *application_run_allocation(const struct application_run *run)
     return run->allocation_id;
 }
 
-uint64_t application_run_life(const struct application_run *run)
+uint64_t application_run_number(const struct application_run *run)
 {
-    return run->life;
+    return run->run_number;
 }

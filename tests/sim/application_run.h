@@ -2,7 +2,7 @@
  * application.
  *
  * Flow     application_run_new() attaches; ready: an application is held; started; ready again: it
- *          is released; its end is told, then the next life or the end of this program. A broken
+ *          is released; its end is told, then the next run or the end of this program. A broken
  *          stream is opened again.
  * Shapes   belongs to who made it, until ended() or application_run_kill().
  * Faults   application_run_kill(): SIGKILL; its application lives on without it.
@@ -21,8 +21,8 @@ struct application_run_setup {
     const struct application_manners *manners;
     const struct application_checks *checks;
     uint32_t restarts_max;
-    bool from_scratch; /* the first life is not restored */
-    /* It has left; do not touch it any more. refused: the agent's reason, NULL when it had a life
+    bool from_scratch; /* the first run is not restored */
+    /* It has left; do not touch it any more. refused: the agent's reason, NULL when it had a run
      * to end with. */
     void (*ended)(void *data, struct application_run *run, int exit_code, const char *refused);
     void *data;
@@ -37,6 +37,7 @@ void application_run_terminate(struct application_run *run);
 struct application *application_run_child(const struct application_run *run);
 bool application_run_ordered(const struct application_run *run); /* by its agent to end */
 const char *application_run_allocation(const struct application_run *run);
-uint64_t application_run_life(const struct application_run *run); /* of its part; 0: not told yet */
+uint64_t application_run_number(
+    const struct application_run *run); /* of its part; 0: not told yet */
 
 #endif

@@ -66,7 +66,7 @@ struct board {
         recomputed, outages;
     uint64_t flips, flips_told, odd_samples, older;
     /* of the shipping agents */
-    uint64_t lives, restores, deaths, runs_killed, power_losses, rogue_welcomes;
+    uint64_t runs, restores, deaths, runs_killed, power_losses, rogue_welcomes;
 };
 
 static uint64_t cpu_us(void)
@@ -138,7 +138,7 @@ static void report(struct board *board, const struct world *world, uint64_t took
                             world->counts.rots + world->counts.flaps + world->counts.agent_crashes +
                             world->counts.transfers + world->counts.epochs + world->counts.elected +
                             world->counts.overtaken);
-    add(&board->lives, shipping.checks.starts);
+    add(&board->runs, shipping.checks.starts);
     add(&board->restores, shipping.checks.restores);
     add(&board->deaths, shipping.deaths);
     add(&board->runs_killed, shipping.runs_killed);
@@ -333,11 +333,11 @@ static void summary(const struct plan *plan, const struct board *board, double w
            board->reads, board->refused, board->unknown, board->asked, board->shards,
            board->terminated, board->lost_members, board->lost_starts, board->changes,
            board->turned_away, board->grown_and_back);
-    printf("shipping agents: %" PRIu64 " lives of applications, %" PRIu64
+    printf("shipping agents: %" PRIu64 " runs of applications, %" PRIu64
            " from a checkpoint; %" PRIu64 " died of their disk, %" PRIu64
            " lost their power, %" PRIu64 " ckpt-runs were killed, %" PRIu64
            " welcomes from an old leader\n",
-           board->lives, board->restores, board->deaths, board->power_losses, board->runs_killed,
+           board->runs, board->restores, board->deaths, board->power_losses, board->runs_killed,
            board->rogue_welcomes);
     printf("operator's calls %" PRIu64 ", nodes removed %" PRIu64 ", stale reads %" PRIu64
            ", events watched %" PRIu64 ", backups read back %" PRIu64

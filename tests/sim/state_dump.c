@@ -57,7 +57,7 @@ static void add_parts(uint64_t *hash, const struct allocation *allocation)
 {
     for (uint32_t i = 0; i < allocation->view.node_count; i++) {
         const struct assignment *part = &allocation->assignments[i];
-        ADD(hash, allocation->view.nodes[i].life, part->share, part->terminated, part->away,
+        ADD(hash, allocation->view.nodes[i].run, part->share, part->terminated, part->away,
             part->exited, part->leaving, part->starting);
     }
     ADD(hash, allocation->terminated_count, allocation->exited_count, allocation->starting_count,
@@ -101,7 +101,7 @@ static void add_allocation(uint64_t *hash, const struct allocation *allocation)
     add_allocation_view(hash, &allocation->view);
     add_parts(hash, allocation);
     add_bytes(hash, &allocation->account, sizeof(allocation->account));
-    ADD(hash, allocation->timer.at_ms, allocation->began_life, allocation->began_from,
+    ADD(hash, allocation->timer.at_ms, allocation->began_run, allocation->began_from,
         allocation->terminate_deadline_ms, allocation->grace_end_ms, allocation->account_at_ms,
         allocation->account_gpus, allocation->tenant_slot, allocation->account_restarting,
         allocation->hazard_e12, allocation->hazard_rate_e12, allocation->stake_gpu_ms,
@@ -216,7 +216,7 @@ static void add_counters(uint64_t *hash, const struct fsm *fsm)
         fsm->now_ms, fsm->index, fsm->term, fsm->state_hash, fsm->command_count,
         fsm->calibration_at_ms, fsm->hazard_sum_e12, fsm->member_id_max, fsm->session_count,
         fsm->next_event_sequence);
-    ADD(hash, fsm->rejected_reports, fsm->duplicate_reports, fsm->earlier_life_reports,
+    ADD(hash, fsm->rejected_reports, fsm->duplicate_reports, fsm->earlier_run_reports,
         fsm->skipped_decisions, fsm->resumed_total, fsm->paused_total, fsm->walltime_conflicts,
         fsm->preemptions_total, fsm->requeues_total, fsm->malformed_entries);
     add_bytes(hash, fsm->allocations_by_state, sizeof(fsm->allocations_by_state));

@@ -2,7 +2,7 @@
  * that it has: I33.
  *
  * Flow     after each entry that is applied first: which parts of jobs are to end from then on,
- *          with the life that they are in; what made a job end must have happened. Orders that an
+ *          with the run that they are in; what made a job end must have happened. Orders that an
  *          agent gets name the index that they were derived from: each of them must be what the
  *          state of that index wants, and the parts that they name are those of that state.
  * Shapes   per job and agent the indexes at which this changed.
@@ -21,8 +21,8 @@
 /* From this index on. */
 struct want {
     uint64_t index;
-    uint64_t life; /* of the part; 0: there is none */
-    bool ends;     /* it is told to; or there is none, and nothing of the job may run there */
+    uint64_t run; /* of the part; 0: there is none */
+    bool ends;    /* it is told to; or there is none, and nothing of the job may run there */
     /* by the state's clock; walltime_ms 0: none */
     uint64_t began_ms, walltime_ms;
 };
@@ -121,7 +121,7 @@ static void want_note(struct wants *wants, const struct want *want)
 {
     struct want *last = wants->count == 0 ? NULL : &wants->items[wants->count - 1];
 
-    if (last != NULL && last->life == want->life && last->ends == want->ends &&
+    if (last != NULL && last->run == want->run && last->ends == want->ends &&
         last->began_ms == want->began_ms && last->walltime_ms == want->walltime_ms)
         return;
     if (wants->count == wants->capacity) {
@@ -152,7 +152,7 @@ static void wants_note(struct world *world, const struct fsm *fsm,
         const struct fsm_node_share *share = &allocation->nodes[i];
         int agent = world_agent_number(fsm_node_name(fsm, share->node_slot));
         CHECK(agent >= 0);
-        wants[agent].life = share->life;
+        wants[agent].run = share->run;
         wants[agent].ends = allocation->terminating ||
                             (allocation->leaving && !stays(allocation, share->node_slot));
         wants[agent].began_ms = allocation->started_at_ms;
@@ -181,19 +181,19 @@ bool ends_part(const struct world *world, unsigned job, unsigned agent, uint64_t
 {
     const struct want *want = want_at(world, job, agent, index);
 
-    if (want == NULL || want->life == 0)
+    if (want == NULL || want->run == 0)
         return false;
-    *ret_part = (struct part_wanted){want->life, want->ends, want->began_ms, want->walltime_ms};
+    *ret_part = (struct part_wanted){want->run, want->ends, want->began_ms, want->walltime_ms};
     return true;
 }
 
-bool ends_has_had(const struct world *world, unsigned job, unsigned agent, uint64_t life,
+bool ends_has_had(const struct world *world, unsigned job, unsigned agent, uint64_t run,
                   uint64_t walltime_ms, uint64_t *ret_end_ms)
 {
     const struct wants *wants = &world->ends->wants[job][agent];
 
     for (size_t i = wants->count; i > 0; i--)
-        if (wants->items[i - 1].life == life && wants->items[i - 1].walltime_ms == walltime_ms) {
+        if (wants->items[i - 1].run == run && wants->items[i - 1].walltime_ms == walltime_ms) {
             *ret_end_ms = wants->items[i - 1].began_ms + walltime_ms;
             return true;
         }
@@ -203,18 +203,17 @@ bool ends_has_had(const struct world *world, unsigned job, unsigned agent, uint6
 /* ---- orders ---- */
 
 bool ends_unwanted(const struct world *world, unsigned job, unsigned agent, uint64_t index,
-                   uint64_t life)
+                   uint64_t run)
 {
     const struct want *want = want_at(world, job, agent, index);
 
-    return want != NULL &&
-           (want->life == 0 || life < want->life || (want->ends && life == want->life));
+    return want != NULL && (want->run == 0 || run < want->run || (want->ends && run == want->run));
 }
 
-/* A part that is told to end is told so in its own life. */
-static bool end_is_wanted(const struct want *want, uint64_t life)
+/* A part that is told to end is told so in its own run. */
+static bool end_is_wanted(const struct want *want, uint64_t run)
 {
-    return want != NULL && want->ends && life == want->life;
+    return want != NULL && want->ends && run == want->run;
 }
 
 void world_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet *orders)
@@ -236,11 +235,11 @@ void world_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet
             destinations_ordered(world, (unsigned)(job - world->jobs), order);
         } else if (!end_is_wanted(
                        want_at(world, (unsigned)(job - world->jobs), agent, orders->index),
-                       order->life))
+                       order->run))
             world_violation(world, "I39",
-                            "%s is ordered to end %s, life %" PRIx64 ", and the state of index "
+                            "%s is ordered to end %s, run %" PRIx64 ", and the state of index "
                             "%" PRIu64 " does not say so",
-                            world_agent_name(agent), job->id, order->life, orders->index);
+                            world_agent_name(agent), job->id, order->run, orders->index);
     }
 }
 

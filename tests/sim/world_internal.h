@@ -76,7 +76,7 @@ struct world_member {
     bool seen_leads;
     uint64_t compared_index; /* its log was compared up to here */
     /* L5: since when it has been behind that index of that leader, which it had been connected to
-     * in this life. */
+     * in this run. */
     uint64_t lag_since_us, lag_index, lag_leader, lag_starts;
     struct world_flip flip; /* I10 */
 };
@@ -396,18 +396,18 @@ bool state_checks_ended_at(struct world *world, uint64_t checkpoint_id, uint64_t
 /* ... by the state's clock. */
 uint64_t state_checks_started_ms(const struct world *world, const struct world_job *job);
 /* Of its part on the node, now or when it last had one; 0: it never had. */
-uint64_t state_checks_life(const struct world *world, const struct world_job *job, unsigned agent);
-/* The life is that of its part on the node now. */
-bool state_checks_is_life(const struct world *world, const struct world_job *job, unsigned agent,
-                          uint64_t life);
+uint64_t state_checks_run(const struct world *world, const struct world_job *job, unsigned agent);
+/* The run is that of its part on the node now. */
+bool state_checks_is_run(const struct world *world, const struct world_job *job, unsigned agent,
+                         uint64_t run);
 /* The agents that have written a shard of its last attempt. */
 uint32_t state_checks_shards(struct world *world, uint64_t checkpoint_id);
 /* The node is one of the allocation's in the newest committed state. */
 bool state_checks_has_node(const struct world *world, const char *allocation_id, unsigned agent);
-/* ... and its part there is that of this life: the node has not left and joined again since, nor
+/* ... and its part there is that of this run: the node has not left and joined again since, nor
  * the job been restarted. */
 bool state_checks_has_part(const struct world *world, const char *allocation_id, unsigned agent,
-                           uint64_t life);
+                           uint64_t run);
 /* Of an allocation in this state: its nodes are its own. */
 static inline bool state_holds_nodes(uint32_t state)
 {
@@ -466,7 +466,7 @@ void ends_init(struct world *world);
 void ends_close(struct world *world);
 void ends_applied(struct world *world, const struct fsm *fsm, uint64_t index); /* before victims_ */
 struct part_wanted {
-    uint64_t life;
+    uint64_t run;
     bool ends;                      /* it is told to */
     uint64_t began_ms, walltime_ms; /* by the state's clock; walltime_ms 0: none */
 };
@@ -474,13 +474,13 @@ struct part_wanted {
 bool ends_part(const struct world *world, unsigned job, unsigned agent, uint64_t index,
                struct part_wanted *ret_part);
 /* False: that part never had this walltime. */
-bool ends_has_had(const struct world *world, unsigned job, unsigned agent, uint64_t life,
+bool ends_has_had(const struct world *world, unsigned job, unsigned agent, uint64_t run,
                   uint64_t walltime_ms, uint64_t *ret_end_ms);
 /* As of the last entry nothing of the job may run on, or it is told to end. */
 bool ends_wanted(const struct world *world, unsigned job, unsigned agent);
-/* As of that index, by the state or by an order, nothing of this life may run there. */
+/* As of that index, by the state or by an order, nothing of this run may run there. */
 bool ends_unwanted(const struct world *world, unsigned job, unsigned agent, uint64_t index,
-                   uint64_t life);
+                   uint64_t run);
 
 /* world_walltimes.c */
 void walltimes_init(struct world *world);

@@ -42,9 +42,9 @@ struct job_facts {
     uint8_t state;
     uint64_t active; /* checkpoint; 0: none */
     uint64_t last_complete, newest;
-    bool gone;                        /* it has ended, and its records were removed */
-    uint32_t nodes;                   /* agents that it has */
-    uint64_t lives[WORLD_AGENTS_MAX]; /* of its parts on those that it has */
+    bool gone;                       /* it has ended, and its records were removed */
+    uint32_t nodes;                  /* agents that it has */
+    uint64_t runs[WORLD_AGENTS_MAX]; /* of its parts on those that it has */
     struct job_times times;
     uint64_t started_ms; /* by the state's clock */
     uint64_t stops_us;   /* since when a checkpoint stops it, the last time */
@@ -319,7 +319,7 @@ static void nodes_moved(struct world *world, const struct fsm *fsm, const char *
         unsigned agent = world_agent_number(fsm_node_name(fsm, slot));
         if (!allocation->leaving || has_node(allocation->next, allocation->next_count, slot))
             mask |= UINT32_C(1) << agent;
-        facts->lives[agent] = allocation->nodes[i].life;
+        facts->runs[agent] = allocation->nodes[i].run;
     }
     facts->nodes = mask;
     facts->started_ms = allocation->started_at_ms;
@@ -558,13 +558,13 @@ bool state_checks_has_node(const struct world *world, const char *allocation_id,
 }
 
 bool state_checks_has_part(const struct world *world, const char *allocation_id, unsigned agent,
-                           uint64_t life)
+                           uint64_t run)
 {
     const struct world_job *job = job_find((struct world *)(uintptr_t)world, allocation_id);
     struct part_wanted part;
 
     return state_checks_has_node(world, allocation_id, agent) &&
-           life >= world->state->jobs[job - world->jobs].lives[agent] &&
+           run >= world->state->jobs[job - world->jobs].runs[agent] &&
            ends_part(world, (unsigned)(job - world->jobs), agent, UINT64_MAX, &part);
 }
 
@@ -578,17 +578,17 @@ uint64_t state_checks_started_ms(const struct world *world, const struct world_j
     return world->state->jobs[job - world->jobs].started_ms;
 }
 
-uint64_t state_checks_life(const struct world *world, const struct world_job *job, unsigned agent)
+uint64_t state_checks_run(const struct world *world, const struct world_job *job, unsigned agent)
 {
-    return world->state->jobs[job - world->jobs].lives[agent];
+    return world->state->jobs[job - world->jobs].runs[agent];
 }
 
-bool state_checks_is_life(const struct world *world, const struct world_job *job, unsigned agent,
-                          uint64_t life)
+bool state_checks_is_run(const struct world *world, const struct world_job *job, unsigned agent,
+                         uint64_t run)
 {
     const struct job_facts *facts = &world->state->jobs[job - world->jobs];
 
-    return (facts->nodes >> agent & 1) != 0 && facts->lives[agent] == life;
+    return (facts->nodes >> agent & 1) != 0 && facts->runs[agent] == run;
 }
 
 /* ---- what nodes know ---- */

@@ -110,11 +110,11 @@ static void check_part(struct world *world, unsigned agent, const struct world_j
     uint64_t end_ms, state_ms, told_ms;
 
     (void)ends_part(world, (unsigned)(job - world->jobs), agent, index, &wanted);
-    if (wanted.life != part->life || wanted.walltime_ms != part->walltime_ms)
-        world_violation(world, wanted.life != part->life ? "I39" : "I33",
-                        "%s is told that %s, life %" PRIx64 ", may run for %" PRIu64
+    if (wanted.run != part->run || wanted.walltime_ms != part->walltime_ms)
+        world_violation(world, wanted.run != part->run ? "I39" : "I33",
+                        "%s is told that %s, run %" PRIx64 ", may run for %" PRIu64
                         " ms, and the state of index %" PRIu64 " does not say so",
-                        world_agent_name(agent), job->id, part->life, part->walltime_ms, index);
+                        world_agent_name(agent), job->id, part->run, part->walltime_ms, index);
     if (part->walltime_ms == 0)
         return;
     end_ms = wanted.began_ms + wanted.walltime_ms;
@@ -122,15 +122,15 @@ static void check_part(struct world *world, unsigned agent, const struct world_j
     told_ms = index < checks->count ? checks->applied[index].now_ms : 0;
     if (part->remaining_ms > 0 && state_ms < told_ms)
         world_violation(world, "I33",
-                        "%s is told that %s, life %" PRIx64 ", has %" PRIu64
+                        "%s is told that %s, run %" PRIx64 ", has %" PRIu64
                         " ms left, at least %" PRIu64 " too many",
-                        world_agent_name(agent), job->id, part->life, part->remaining_ms,
+                        world_agent_name(agent), job->id, part->run, part->remaining_ms,
                         told_ms - state_ms);
     if (world->counts.clock_steps == 0 && state_ms > wall_ms(world) + drifted_ms(world) + SLACK_MS)
         world_violation(world, "I33",
-                        "%s is told that %s, life %" PRIx64 ", has %" PRIu64
+                        "%s is told that %s, run %" PRIx64 ", has %" PRIu64
                         " ms left, at least %" PRIu64 " too few",
-                        world_agent_name(agent), job->id, part->life, part->remaining_ms,
+                        world_agent_name(agent), job->id, part->run, part->remaining_ms,
                         state_ms - wall_ms(world));
 }
 
@@ -146,8 +146,8 @@ void walltimes_ordered(struct world *world, unsigned agent, const Ckpt__V1__Orde
         if (part != NULL)
             check_part(world, agent, &world->jobs[job], part, orders->index);
         else if (ends_part(world, job, agent, orders->index, &wanted) && !wanted.ends)
-            world_violation(world, "I39", "%s is not told that %s, life %" PRIx64 ", may run there",
-                            world_agent_name(agent), world->jobs[job].id, wanted.life);
+            world_violation(world, "I39", "%s is not told that %s, run %" PRIx64 ", may run there",
+                            world_agent_name(agent), world->jobs[job].id, wanted.run);
     }
 }
 
@@ -161,7 +161,7 @@ static void check_taken(struct world *world, const struct agent_machine *machine
     const Ckpt__V1__AllocationPart *part =
         agent->orders == NULL ? NULL : part_of(agent->orders, entry->allocation_id);
 
-    if (part == NULL || part->walltime_ms == 0 || part->life != entry->life ||
+    if (part == NULL || part->walltime_ms == 0 || part->run != entry->run ||
         part->walltime_ms != entry->walltime_ms)
         return;
     if (entry->deadline_us == 0 ||
@@ -181,17 +181,17 @@ void walltimes_kept(struct world *world, const struct agent_machine *machine,
     unsigned agent = machine->config.agent_node - WORLD_AGENT_NODE;
     uint64_t now_us = agent_now_us(&machine->agent), end_ms, left_ms, told_ms;
 
-    if (allocation->process.state == PROCESS_ABSENT || entry->life == 0 || job == NULL)
+    if (allocation->process.state == PROCESS_ABSENT || entry->run == 0 || job == NULL)
         return;
     check_taken(world, machine, entry);
     if (entry->deadline_us == 0)
         return;
-    if (!ends_has_had(world, (unsigned)(job - world->jobs), agent, entry->life, entry->walltime_ms,
+    if (!ends_has_had(world, (unsigned)(job - world->jobs), agent, entry->run, entry->walltime_ms,
                       &end_ms))
         world_violation(world, "I33",
-                        "%s keeps a walltime of %" PRIu64 " ms for %s, life %" PRIx64
+                        "%s keeps a walltime of %" PRIu64 " ms for %s, run %" PRIx64
                         ", which it never had",
-                        machine->name, entry->walltime_ms, job->id, entry->life);
+                        machine->name, entry->walltime_ms, job->id, entry->run);
     left_ms = entry->deadline_us > now_us ? (entry->deadline_us - now_us) / 1000 : 0;
     if (world->counts.clock_steps == 0 &&
         wall_ms(world) + left_ms + drifted_ms(world) + SLACK_MS < end_ms)
@@ -223,11 +223,11 @@ void walltimes_named(struct world *world, const struct agent_machine *machine,
         return;
     if (judged_us < agent->orders_taken_us)
         judged_us = agent->orders_taken_us;
-    if (agent_now_us(agent) > judged_us + NAMED_LATE_US && entry->life <= orders->lives_until &&
+    if (agent_now_us(agent) > judged_us + NAMED_LATE_US && entry->run <= orders->runs_until &&
         part_of(orders, entry->allocation_id) == NULL &&
         ends_unwanted(world, (unsigned)(job - world->jobs),
-                      machine->config.agent_node - WORLD_AGENT_NODE, orders->index, entry->life))
+                      machine->config.agent_node - WORLD_AGENT_NODE, orders->index, entry->run))
         world_violation(world, "I30",
-                        "%s, life %" PRIx64 ", runs on on %s, whose orders do not name it", job->id,
-                        entry->life, machine->name);
+                        "%s, run %" PRIx64 ", runs on on %s, whose orders do not name it", job->id,
+                        entry->run, machine->name);
 }

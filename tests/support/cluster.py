@@ -480,7 +480,7 @@ class Cluster:
             for part in down.orders.parts:
                 if part.allocation_id == allocation:
                     ups.put(agent_pb2.AgentUp(report=agent_pb2.AgentReport(
-                        sequence=sequence, kind=agent_pb2.REPORT_KIND_APPLICATION_STARTED, allocation_id=allocation, life=part.life)))
+                        sequence=sequence, kind=agent_pb2.REPORT_KIND_APPLICATION_STARTED, allocation_id=allocation, run=part.run)))
             if down.HasField("ack") and down.ack.sequence >= sequence:
                 break
         ups.put(None)

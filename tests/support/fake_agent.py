@@ -11,7 +11,7 @@ import time
 from cluster import Client, agent_pb2, agent_pb2_grpc, grpc
 
 BEAT_S = 0.5
-LATER_LIFE = (1 << 64) - 1  # no earlier than that of the part, whichever it is
+LATER_RUN = (1 << 64) - 1  # no earlier than that of the part, whichever it is
 SILENCE_S = 1.5  # without an acknowledgement although one is due
 
 
@@ -28,7 +28,7 @@ class FakeAgent:
             self.sequence += 1
             self.reports[self.sequence] = agent_pb2.AgentReport(
                 sequence=self.sequence, kind=agent_pb2.REPORT_KIND_APPLICATION_STARTED, allocation_id=allocation,
-                life=LATER_LIFE)
+                run=LATER_RUN)
 
     def end(self):
         self.stop.set()

@@ -77,7 +77,7 @@ bool app_stream_identity(const struct app_stream *stream, uint32_t pid, uint64_t
 }
 
 /* The journal does not know it: its folder was lost, or another ckpt-run had come in its place. True: it must not run, since its
- * life has ended here. */
+ * run has ended here. */
 static bool attach_unknown(struct app_stream *stream, const Ckpt__V1__AttachHello *hello)
 {
     struct allocation *allocation = stream->allocation;
@@ -87,7 +87,7 @@ static bool attach_unknown(struct app_stream *stream, const Ckpt__V1__AttachHell
 
     if (!app_stream_identity(stream, hello->pid, hello->start_time_ticks, &identity, &why))
         return false;
-    over = !allocation_set_life(allocation, 0, hello->life);
+    over = !allocation_set_run(allocation, 0, hello->run);
     if (!over)
         app_stream_clear_end(allocation);
     process_attached(allocation, &identity, 0, false);
@@ -127,7 +127,7 @@ static void hello_running(struct app_stream *stream, const Ckpt__V1__AttachHello
                      &(struct process_stop_ask){.cause = STOP_BY_ORDER,
                                                 .reason = (Ckpt__V1__Reason)entry->end_reason,
                                                 .grace_ms = entry->grace_ms,
-                                                .life = entry->ended_life});
+                                                .run = entry->ended_run});
     else if (entry->ended)
         app_stream_send_end(stream, (Ckpt__V1__Reason)entry->end_reason);
 }

@@ -1,6 +1,6 @@
 /* The agent's unix socket. See app_server.h.
  *
- * A stream's life:  GREETING --hello--> LOOKING (at its work folder) --> WAITING (attempt or reports of the life before) --> SWEEPING
+ * A stream's life:  GREETING --hello--> LOOKING (at its work folder) --> WAITING (attempt or reports of the run before) --> SWEEPING
  *                   --> RESTORING --> READY --started--> RUNNING --ended--> OVER; a re-attach goes to RUNNING at once, but
  *                   by ASKING a broker whose it is when nobody is known to own it here. A hello for an application whose ckpt-run
  *                   has just gone stays PARKED until that one is back, or is taken for lost.
@@ -76,7 +76,7 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
     ready.node_id = node;
     ready.must_end = stream->must_end;
     if (stream->state == STREAM_READY)
-        ready.life = stream->allocation->entry.life;
+        ready.run = stream->allocation->entry.run;
     down.body_case = CKPT__V1__ATTACH_DOWN__BODY_READY;
     down.ready = &ready;
     stream_send(stream, &down);
@@ -258,7 +258,7 @@ void app_stream_take_identity(struct app_stream *stream)
     if (entry->uid != user.uid)
         entry->start_ticks = 0; /* how that one ended is for its own user to say */
     ledger_set_user(entry, user.uid, user.gid, user.groups);
-    entry->endpoint[0] = '\0'; /* of the life before */
+    entry->endpoint[0] = '\0'; /* of the run before */
     user_path_take(&stream->allocation->folder, entry->work_dir, stream->folder);
     stream->folder = NULL;
 }
@@ -274,7 +274,7 @@ static void restore_told(void *data, const struct restore_word *word)
     stream->told = true;
     app_stream_take_owner(stream->allocation, word->owner);
     allocation_commit(stream->allocation, NULL, 0);
-    if (allocation_set_life(stream->allocation, word->epoch, word->life)) {
+    if (allocation_set_run(stream->allocation, word->epoch, word->run)) {
         if (stream->first)
             app_stream_clear_end(stream->allocation);
         if (word->part != NULL)
@@ -282,7 +282,7 @@ static void restore_told(void *data, const struct restore_word *word)
                                  &(struct walltime_word){.epoch = word->epoch,
                                                          .index = word->index,
                                                          .came_us = agent_now_us(agent),
-                                                         .life = word->life});
+                                                         .run = word->run});
         walltime_post(stream->allocation, WALLTIME_WANTED, &(struct walltime_word){0});
     } else {
         stream->over = true;
@@ -305,7 +305,7 @@ void app_stream_ask(struct app_stream *stream, enum restore_what what,
                                             .folder = stream->folder,
                                             .user = stream_user(stream),
                                             .what = what,
-                                            .outage_life = allocation_outage_life(allocation),
+                                            .outage_run = allocation_outage_run(allocation),
                                             .owner = allocation_owner(allocation, &owner),
                                             .told = told,
                                             .waits = restore_waits,
@@ -313,7 +313,7 @@ void app_stream_ask(struct app_stream *stream, enum restore_what what,
                                             .data = stream});
 }
 
-/* What an earlier life left in out/ and restore/ is gone now; the stream that asked may be as well, another one waits then. */
+/* What an earlier run left in out/ and restore/ is gone now; the stream that asked may be as well, another one waits then. */
 static void sweep_done(void *data)
 {
     struct allocation *allocation = data;

@@ -1,4 +1,4 @@
-/* The agent's unix socket: ckpt-run attaches here for each life of its application.
+/* The agent's unix socket: ckpt-run attaches here for each run of its application.
  *
  * Flow     hello -> checks -> sweep of the work folder -> restore -> ready; started ->
  *          process_attached; ended -> process_woken. A stream that breaks changes nothing for the

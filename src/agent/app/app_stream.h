@@ -39,10 +39,10 @@ struct app_stream {
     bool want_restore;
     bool must_end;    /* with a refusal: what the caller runs is a second one of the allocation */
     bool first;       /* of this ckpt-run: not a restart in place */
-    bool told;        /* for which life */
+    bool told;        /* for which run */
     bool over;        /* ... which has ended here */
     uint64_t said_us; /* why it waits; 0: not yet */
-    bool absent_seen; /* WAITING: nothing of the life before is alive */
+    bool absent_seen; /* WAITING: nothing of the run before is alive */
     /* a restart waits until these are taken: the restart point may depend on them */
     uint64_t reports_until;
     struct clock_timer *timer;
@@ -61,7 +61,7 @@ __attribute__((format(printf, 2, 3))) void app_stream_refuse(struct app_stream *
 void app_stream_send_end(struct app_stream *stream, Ckpt__V1__Reason reason);
 
 /* ---- what is known of the allocation ---- */
-/* The life before is over: what is known of the allocation is the caller's from here on. */
+/* The run before is over: what is known of the allocation is the caller's from here on. */
 void app_stream_take_identity(struct app_stream *stream);
 /* NULL: nobody could tell. In an outage who attaches owns it while something of it is here. */
 void app_stream_take_owner(struct allocation *allocation, const struct restore_owner *owner);
@@ -76,7 +76,7 @@ bool app_stream_identity(const struct app_stream *stream, uint32_t pid, uint64_t
 void app_stream_ask(struct app_stream *stream, enum restore_what what,
                     void (*told)(void *data, const struct restore_word *word),
                     restore_done_fn *done);
-/* Goes on when nothing of the life before is in the way any more. */
+/* Goes on when nothing of the run before is in the way any more. */
 void app_stream_wait(struct app_stream *stream);
 /* The hello has come: who may attach does; others are refused, or wait for their turn. */
 void app_stream_greet(struct app_stream *stream);

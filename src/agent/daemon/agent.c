@@ -205,13 +205,13 @@ static void carry_out(struct agent *agent, const struct step *step)
         stop_by_order(agent, allocation,
                       (struct process_stop_ask){.reason = step->order->reason,
                                                 .grace_ms = step->order->grace_ms,
-                                                .life = step->order->life});
+                                                .run = step->order->run});
         return;
-    case STEP_END: /* its allocation has ended, or goes on elsewhere or in another life */
+    case STEP_END: /* its allocation has ended, or goes on elsewhere or in another run */
         stop_by_order(agent, allocation,
                       (struct process_stop_ask){.reason = CKPT__V1__REASON__REASON_ALLOCATION_ENDED,
                                                 .grace_ms = process_grace_ms(&allocation->entry),
-                                                .life = allocation->entry.life});
+                                                .run = allocation->entry.run});
         return;
     case STEP_LATER:
         agent->clock.timer_start(agent->reconcile_timer, RECONCILE_AGAIN_US);

@@ -50,18 +50,18 @@ static void text_tame(const char *text, char tame[REPORT_DETAIL_BYTES])
 
 static void report_finish(struct agent *agent, Ckpt__V1__AgentReport *report)
 {
-    char id[CHECKPOINT_ID_TEXT_BYTES], life[CHECKPOINT_ID_TEXT_BYTES];
+    char id[CHECKPOINT_ID_TEXT_BYTES], run[CHECKPOINT_ID_TEXT_BYTES];
 
     report->at_ms = agent->clock.wall_ms(agent->clock.context);
     report->sequence = ledger_last_sequence(agent->ledger) + 1;
     log_info(
         "report",
-        "sequence=%" PRIu64 " kind=%s allocation=%s life=%s checkpoint=%s attempt=%" PRIu32
+        "sequence=%" PRIu64 " kind=%s allocation=%s run=%s checkpoint=%s attempt=%" PRIu32
         " reason=%d exit_status=%d detail=\"%s\"",
         report->sequence,
         protobuf_c_enum_descriptor_get_value(&ckpt__v1__report_kind__descriptor, (int)report->kind)
             ->name,
-        report->allocation_id, checkpoint_id_format(report->life, life),
+        report->allocation_id, checkpoint_id_format(report->run, run),
         checkpoint_id_format(report->checkpoint_id, id), report->attempt, (int)report->reason,
         report->exit_status, report->detail);
 }

@@ -126,7 +126,7 @@ static Ckpt__V1__RunningAllocation **running_list(struct session *session,
         items[count].allocation_id = allocation->entry.allocation_id;
         items[count].pid = allocation->entry.pid;
         items[count].started_at_ms = allocation->entry.started_at_ms;
-        items[count].life = allocation->entry.life;
+        items[count].run = allocation->entry.run;
         list[count] = &items[count];
         count++;
     }

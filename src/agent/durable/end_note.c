@@ -13,7 +13,7 @@
 
 size_t end_note_format(const struct end_note *note, char text[END_NOTE_BYTES])
 {
-    char life[CHECKPOINT_ID_TEXT_BYTES], why[END_NOTE_WHY_BYTES];
+    char run[CHECKPOINT_ID_TEXT_BYTES], why[END_NOTE_WHY_BYTES];
     int length;
 
     CHECK(strlen(note->why) < sizeof(why));
@@ -22,8 +22,8 @@ size_t end_note_format(const struct end_note *note, char text[END_NOTE_BYTES])
         *at = *at >= ' ' && *at <= '~' ? *at : '?';
     length = snprintf(text, END_NOTE_BYTES,
                       "pid=%" PRIu32 " start_ticks=%" PRIu64
-                      " life=%s wait_status=%d told_to_end=%d will_restart=%d" WHY_KEY "%s\n",
-                      note->pid, note->start_ticks, checkpoint_id_format(note->life, life),
+                      " run=%s wait_status=%d told_to_end=%d will_restart=%d" WHY_KEY "%s\n",
+                      note->pid, note->start_ticks, checkpoint_id_format(note->run, run),
                       (int)note->wait_status, note->told_to_end, note->will_restart, why);
     CHECK(length > 0 && length < END_NOTE_BYTES);
     return (size_t)length;
@@ -55,12 +55,12 @@ bool end_note_read(const char *text, struct end_note *ret_note)
     int status, told, restart;
 
     if (sscanf(text,
-               "pid=%10" SCNu32 " start_ticks=%20" SCNu64 " life=%8" SCNu64 "-%13" SCNu64
+               "pid=%10" SCNu32 " start_ticks=%20" SCNu64 " run=%8" SCNu64 "-%13" SCNu64
                " wait_status=%6d told_to_end=%1d will_restart=%1d",
                &note.pid, &note.start_ticks, &epoch, &command, &status, &told, &restart) != 7 ||
         !why_read(text, note.why))
         return false;
-    note.life = life_make(epoch, command);
+    note.run = run_make(epoch, command);
     note.wait_status = status;
     note.told_to_end = told != 0;
     note.will_restart = restart != 0;

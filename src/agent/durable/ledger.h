@@ -70,9 +70,9 @@ struct ledger_entry {
     bool responsive_reported;
     char target_prefix[LEDGER_PREFIX_BYTES];
     char path[LEDGER_PATH_BYTES];
-    /* The life that may run here, as a leader named it last (0: none is to), with its walltime;
+    /* The run that may run here, as a leader named it last (0: none is to), with its walltime;
      * deadline_us 0: none */
-    uint64_t named_life;
+    uint64_t named_run;
     uint64_t told_epoch; /* of the state from which that was told */
     uint64_t told_index; /* likewise */
     uint64_t deadline_us;
@@ -83,8 +83,8 @@ struct ledger_entry {
     bool terminated; /* the order to terminate was reported as carried out */
     uint32_t end_reason;
     /* src/base/id.h */
-    uint64_t life;       /* that its application is, or was last, started for; 0: none was */
-    uint64_t ended_life; /* it and all before are over here; 0: none that is known */
+    uint64_t run;       /* that its application is, or was last, started for; 0: none was */
+    uint64_t ended_run; /* it and all before are over here; 0: none that is known */
     /* the gRPC way */
     /* "unix:PATH" that its application registered; "": none */
     char endpoint[LEDGER_ENDPOINT_BYTES];

@@ -17,7 +17,7 @@
     TEXT(profile)                                                                                  \
     TEXT(work_dir)                                                                                 \
     TEXT(endpoint)                                                                                 \
-    NUMBER(life)                                                                                   \
+    NUMBER(run)                                                                                    \
     NUMBER(checkpoint_id)                                                                          \
     NUMBER(attempt)                                                                                \
     NUMBER(phase)                                                                                  \
@@ -32,7 +32,7 @@
     NUMBER(deferred_ms)                                                                            \
     NUMBER(deferred_until_us)                                                                      \
     NUMBER(longest_deferral_ms)                                                                    \
-    NUMBER(named_life)                                                                             \
+    NUMBER(named_run)                                                                              \
     NUMBER(told_epoch)                                                                             \
     NUMBER(told_index)                                                                             \
     NUMBER(deadline_us)                                                                            \
@@ -41,7 +41,7 @@
     NUMBER(ended)                                                                                  \
     NUMBER(terminated)                                                                             \
     NUMBER(end_reason)                                                                             \
-    NUMBER(ended_life)                                                                             \
+    NUMBER(ended_run)                                                                              \
     NUMBER(kill_at_us)                                                                             \
     NUMBER(start_granted)                                                                          \
     NUMBER(restart_awaited)                                                                        \

@@ -59,14 +59,14 @@ const struct machine_ops *allocation_machine(const struct allocation *allocation
     return &allocation->agent->machine;
 }
 
-bool allocation_other_life(const struct allocation *allocation, uint64_t life)
+bool allocation_other_run(const struct allocation *allocation, uint64_t run)
 {
     const Ckpt__V1__OrderSet *orders = allocation->agent->orders;
-    uint64_t own = allocation->entry.life;
+    uint64_t own = allocation->entry.run;
 
     if (orders == NULL || own == 0)
         return false;
-    return life > own || reconcile_late(orders, life, own);
+    return run > own || reconcile_late(orders, run, own);
 }
 
 void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
@@ -88,8 +88,8 @@ void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
                     allocation->process.cause != STOP_BY_TAKEOVER,
         .ended = entry->ended,
         .terminated = entry->terminated,
-        .life = entry->life,
-        .ended_life = entry->ended_life,
+        .run = entry->run,
+        .ended_run = entry->ended_run,
         .ended_epoch = allocation->process.stop_epoch,
     };
 }

@@ -28,7 +28,7 @@ struct caller_ops {
     /* The same, or what it is to start from is being brought. */
     bool (*starts)(const struct app_stream *stream);
     /* The allocation is over: it must not start its application again. Not told to one that has yet
-     * to hear for which life it would start one: that may be a later one. */
+     * to hear for which run it would start one: that may be a later one. */
     void (*end)(struct app_stream *stream, Ckpt__V1__Reason reason);
     void (*say)(struct app_stream *stream, const char *text); /* to people */
     /* Something it may have waited for has happened: an attempt ended, reports were acknowledged,
@@ -59,9 +59,9 @@ void allocation_commit(struct allocation *allocation, Ckpt__V1__AgentReport *rep
 /* The job's user, and the table that does things as it. */
 struct machine_user allocation_user(const struct allocation *allocation);
 const struct machine_ops *allocation_machine(const struct allocation *allocation);
-/* What the orders in hand say of `life` is of another life than the application that runs here, or
+/* What the orders in hand say of `run` is of another run than the application that runs here, or
  * ran last. */
-bool allocation_other_life(const struct allocation *allocation, uint64_t life);
+bool allocation_other_run(const struct allocation *allocation, uint64_t run);
 /* Whose it is here, as the journal knows; NULL: nobody has attached yet. */
 const struct restore_owner *allocation_owner(const struct allocation *allocation,
                                              struct restore_owner *owner);
@@ -78,13 +78,13 @@ void allocation_take_part(struct allocation *allocation, const Ckpt__V1__Allocat
                           const struct walltime_word *from);
 /* It runs, and its ckpt-run has not come back in the time that one needs for it. */
 bool allocation_abandoned(const struct allocation *allocation);
-/* Its next application is for this life, as the broker has just said. False: that life is over here
+/* Its next application is for this run, as the broker has just said. False: that run is over here
  * already. */
-bool allocation_set_life(struct allocation *allocation, uint64_t epoch, uint64_t life);
-/* For which life an application may be started while no leader can be asked: the one that was named
+bool allocation_set_run(struct allocation *allocation, uint64_t epoch, uint64_t run);
+/* For which run an application may be started while no leader can be asked: the one that was named
  * for this node last. 0: a leader is needed, since none was, or that one is over here, or what is
  * left of its walltime is not known. */
-uint64_t allocation_outage_life(struct allocation *allocation);
+uint64_t allocation_outage_run(struct allocation *allocation);
 void allocation_hand(const struct allocation *allocation, struct hand *ret_hand);
 /* Nothing is under way and nobody is connected: it may be forgotten when room is needed. */
 bool allocation_idle(const struct allocation *allocation);

@@ -48,7 +48,7 @@ static void add_timer(const struct step *step, uint64_t delay_us)
 
 static Ckpt__V1__AgentReport *begin_report(const struct step *step, Ckpt__V1__ReportKind kind)
 {
-    Ckpt__V1__AgentReport *report = job_report_begin(step->effects, kind, step->attempt->life);
+    Ckpt__V1__AgentReport *report = job_report_begin(step->effects, kind, step->attempt->run);
 
     CHECK(step->attempt->state != ATTEMPT_NONE);
     report->checkpoint_id = step->attempt->checkpoint_id;
@@ -202,7 +202,7 @@ static void await_handler(const struct step *step, Ckpt__V1__Reason reason, cons
                          step->facts->started_us + HANDLER_WAIT_US));
 }
 
-/* Nothing is asked in the name of a life that it is not of; that one's ckpt-run may be about to
+/* Nothing is asked in the name of a run that it is not of; that one's ckpt-run may be about to
  * come. */
 static void try_asking(const struct step *step)
 {
@@ -210,9 +210,9 @@ static void try_asking(const struct step *step)
     uint64_t attached_us = step->attempt->seen_at_us + ATTACH_WAIT_US;
 
     CHECK(step->attempt->state == ATTEMPT_WAITING);
-    if (facts->other_life)
+    if (facts->other_run)
         await_until(step, CKPT__V1__REASON__REASON_NOT_ATTACHED,
-                    "an application of another life of the allocation runs here", attached_us);
+                    "an application of another run of the allocation runs here", attached_us);
     else if (facts->stopping)
         fail_attempt(step, facts->stop_reason, "the application is being stopped");
     else if (!facts->runs)
@@ -509,7 +509,7 @@ static void take_order(const struct step *step, const Ckpt__V1__Order *order)
 
     CHECK(order->checkpoint_id != 0);
     begin_attempt(step, order->checkpoint_id, order->attempt);
-    attempt->life = order->life;
+    attempt->run = order->run;
     attempt->timeout_ms = order->timeout_ms;
     attempt->longest_deferral_ms = order->deferred_ms;
     attempt->max_deferral_ms = order->max_deferral_ms;
@@ -531,7 +531,7 @@ static void resume_attempt(const struct step *step)
     begin_attempt(step, entry->checkpoint_id, entry->attempt);
     snprintf(attempt->directory, sizeof(attempt->directory), "%s/out/%s", entry->work_dir,
              attempt->hint);
-    attempt->life = entry->life;
+    attempt->run = entry->run;
     attempt->timeout_ms = entry->timeout_ms;
     attempt->longest_deferral_ms = entry->longest_deferral_ms;
     attempt->granted_bytes_per_s = entry->granted_bytes_per_s;
@@ -609,7 +609,7 @@ static void take_give_up(const struct step *step, Ckpt__V1__Reason reason)
 
     CHECK(attempt->state < ATTEMPT_STATE_COUNT);
     if (attempt->state == ATTEMPT_NONE || attempt_state_cleans(attempt->state) ||
-        step->facts->other_life)
+        step->facts->other_run)
         return;
     finish_attempt(step, &outcome, attempt->state == ATTEMPT_PUTTING);
 }

@@ -79,7 +79,7 @@ struct attempt {
     enum attempt_state state;
     uint64_t checkpoint_id;
     uint32_t attempt;
-    uint64_t life; /* that was ordered to */
+    uint64_t run; /* that was ordered to */
     uint64_t timeout_ms;
     uint64_t longest_deferral_ms; /* of any node, as far as timeout_ms has it */
     uint64_t max_deferral_ms;
@@ -111,7 +111,7 @@ struct attempt_facts {
     Ckpt__V1__Reason stop_reason;
     uint64_t started_us;
     /* seen */
-    bool other_life;        /* what runs is of another life than the orders' */
+    bool other_run;         /* what runs is of another run than the orders' */
     bool attached;          /* a ckpt-run is */
     bool folder_opening;    /* the work folder is being opened */
     Ckpt__V1__Reason ready; /* NONE: it can be asked now; else why not, as a failure names it */
@@ -173,9 +173,9 @@ bool attempt_wants_growth(const struct attempt *attempt, const struct ledger_ent
                           uint64_t now_us);
 /* When the application was told to begin, as far as it did not put it off. */
 uint64_t attempt_begun_us(const struct ledger_entry *entry);
-/* The application stood still until its sentinel came, which is now. 0: not measured, since an agent
- * that has restarted finds the sentinel without knowing when it came: the time without an agent is
- * no stall. */
+/* The application stood still until its sentinel came, which is now. 0: not measured, since an
+ * agent that has restarted finds the sentinel without knowing when it came: the time without an
+ * agent is no stall. */
 uint64_t attempt_stall_ms(const struct attempt *attempt, const struct ledger_entry *entry,
                           uint64_t now_us);
 

@@ -112,30 +112,33 @@ static void signal_group(const struct allocation *allocation, int signal)
                  (int)group, signal);
 }
 
-static void kin_looked(void *data, size_t count)
+static void stragglers_looked(void *data, size_t count)
 {
     struct allocation *allocation = data;
 
     allocation->executor.look = NULL;
     if (count > 0)
-        log_info("kin_killed", "allocation=%s count=%zu", allocation->entry.allocation_id, count);
+        log_info("stragglers_killed", "allocation=%s count=%zu", allocation->entry.allocation_id,
+                 count);
     job_post(allocation,
              &(struct job_event){.part = JOB_PROCESS,
-                                 .process = {.kind = PROCESS_KIN_LOOKED, .count = count}});
+                                 .process = {.kind = PROCESS_STRAGGLERS_LOOKED, .count = count}});
 }
 
-static void look_for_kin(struct allocation *allocation)
+static void look_for_stragglers(struct allocation *allocation)
 {
     const struct machine_ops *machine = allocation_machine(allocation);
     const struct ledger_entry *entry = &allocation->entry;
-    struct kin kin = {.life = entry->life, .start_ticks = entry->start_ticks, .uid = entry->uid};
+    struct stragglers stragglers = {
+        .run = entry->run, .start_ticks = entry->start_ticks, .uid = entry->uid};
 
-    memcpy(kin.allocation_id, entry->allocation_id, sizeof(kin.allocation_id));
-    memcpy(kin.work_dir, entry->work_dir, sizeof(kin.work_dir));
-    allocation->executor.look = machine->kin_kill(machine->context, &kin, kin_looked, allocation);
+    memcpy(stragglers.allocation_id, entry->allocation_id, sizeof(stragglers.allocation_id));
+    memcpy(stragglers.work_dir, entry->work_dir, sizeof(stragglers.work_dir));
+    allocation->executor.look =
+        machine->stragglers_kill(machine->context, &stragglers, stragglers_looked, allocation);
     if (allocation->executor.look != NULL)
         return;
-    process_post(allocation, PROCESS_KIN_LOOKED);
+    process_post(allocation, PROCESS_STRAGGLERS_LOOKED);
     process_post(allocation, PROCESS_LOOK);
 }
 
@@ -146,7 +149,7 @@ static void let_go(struct allocation *allocation)
     struct executor *executor = &allocation->executor;
 
     machine->pid_watch_free(executor->watch);
-    machine->kin_detach(executor->look);
+    machine->stragglers_detach(executor->look);
     executor->watch = NULL;
     executor->look = NULL;
     clock_of(allocation)->timer_stop(executor->timer);
@@ -162,11 +165,11 @@ static void log_stop(const struct allocation *allocation, const struct job_event
     const struct ledger_entry *entry = &allocation->entry;
     const struct process *process = &allocation->process;
     bool asked = event->part == JOB_PROCESS && event->process.kind == PROCESS_STOP;
-    char life[CHECKPOINT_ID_TEXT_BYTES];
+    char run[CHECKPOINT_ID_TEXT_BYTES];
 
-    log_info("stop", "allocation=%s life=%s pid=%" PRIu32 " cause=%d reason=%d grace_ms=%" PRIu64,
+    log_info("stop", "allocation=%s run=%s pid=%" PRIu32 " cause=%d reason=%d grace_ms=%" PRIu64,
              entry->allocation_id,
-             checkpoint_id_format(asked ? event->process.ask.life : entry->ended_life, life),
+             checkpoint_id_format(asked ? event->process.ask.run : entry->ended_run, run),
              entry->pid, (int)(asked ? event->process.ask.cause : process->cause),
              (int)(asked ? event->process.ask.reason : (Ckpt__V1__Reason)entry->end_reason),
              grace_us / 1000);
@@ -288,8 +291,8 @@ static void carry_out(struct allocation *allocation, const struct job_event *eve
     case EFFECT_SIGNAL:
         signal_group(allocation, effect->signal);
         return;
-    case EFFECT_LOOK_FOR_KIN:
-        look_for_kin(allocation);
+    case EFFECT_LOOK_FOR_STRAGGLERS:
+        look_for_stragglers(allocation);
         return;
     case EFFECT_END_STREAM:
         if (allocation->stream != NULL)
@@ -427,7 +430,7 @@ void executor_close(struct allocation *allocation)
     CHECK(!executor->stepping);
     attempt_detach(allocation);
     allocation_machine(allocation)->pid_watch_free(executor->watch);
-    allocation_machine(allocation)->kin_detach(executor->look);
+    allocation_machine(allocation)->stragglers_detach(executor->look);
     clock_of(allocation)->timer_free(executor->timer);
     clock_of(allocation)->timer_free(executor->attempt_timer);
     clock_of(allocation)->timer_free(executor->walltime_timer);

@@ -36,7 +36,7 @@ struct executor {
     /* the process */
     struct pid_watch *watch;
     struct clock_timer *timer;
-    struct kin_look *look; /* for stragglers; NULL: none is under way */
+    struct stragglers_look *look; /* for stragglers; NULL: none is under way */
     /* the checkpoint attempt */
     const struct ask_ops *ask;
     struct asked asked;         /* whom `ask` has before it, as it was last */

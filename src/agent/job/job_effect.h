@@ -20,14 +20,14 @@ enum job_effect_kind {
     EFFECT_WATCH, /* its end, by pidfd */
     EFFECT_TIMER, /* PROCESS_LOOK after delay_us */
     EFFECT_TIMER_STOP,
-    EFFECT_LOOK_AGAIN,      /* PROCESS_LOOK, with what is seen then */
-    EFFECT_SIGNAL,          /* to its group */
-    EFFECT_LOOK_FOR_KIN,    /* kills them; PROCESS_KIN_LOOKED follows */
-    EFFECT_ATTEMPT_GONE,    /* to the checkpoint attempt: the application is no more */
-    EFFECT_ATTEMPT_GIVE_UP, /* ... its time is over */
-    EFFECT_END_STREAM,      /* to ckpt-run: the allocation is over */
-    EFFECT_FORGET,          /* what is held of it */
-    EFFECT_LOG_STOP,        /* what is left of its grace: delay_us */
+    EFFECT_LOOK_AGAIN,          /* PROCESS_LOOK, with what is seen then */
+    EFFECT_SIGNAL,              /* to its group */
+    EFFECT_LOOK_FOR_STRAGGLERS, /* kills them; PROCESS_STRAGGLERS_LOOKED follows */
+    EFFECT_ATTEMPT_GONE,        /* to the checkpoint attempt: the application is no more */
+    EFFECT_ATTEMPT_GIVE_UP,     /* ... its time is over */
+    EFFECT_END_STREAM,          /* to ckpt-run: the allocation is over */
+    EFFECT_FORGET,              /* what is held of it */
+    EFFECT_LOG_STOP,            /* what is left of its grace: delay_us */
     EFFECT_LOG_NOTE,
     EFFECT_WARN_UNTOLD,
     EFFECT_WARN_UNKILLABLE,
@@ -81,7 +81,7 @@ void job_effects_begin(struct job_effects *effects);
 struct job_effect *job_effect_add(struct job_effects *effects, enum job_effect_kind kind);
 /* Its detail is "", which job_effects_detail() fills. */
 Ckpt__V1__AgentReport *job_report_begin(struct job_effects *effects, Ckpt__V1__ReportKind kind,
-                                        uint64_t life);
+                                        uint64_t run);
 void job_report_detail(struct job_effects *effects, const char *text);
 
 #endif

@@ -21,7 +21,7 @@ struct job_effect *job_effect_add(struct job_effects *effects, enum job_effect_k
 }
 
 Ckpt__V1__AgentReport *job_report_begin(struct job_effects *effects, Ckpt__V1__ReportKind kind,
-                                        uint64_t life)
+                                        uint64_t run)
 {
     Ckpt__V1__AgentReport *report = &effects->report;
 
@@ -31,7 +31,7 @@ Ckpt__V1__AgentReport *job_report_begin(struct job_effects *effects, Ckpt__V1__R
     effects->detail[0] = effects->manifest[0] = '\0';
     ckpt__v1__agent_report__init(report);
     report->kind = kind;
-    report->life = life;
+    report->run = run;
     report->detail = effects->detail;
     report->manifest_sha256 = effects->manifest;
     return report;

@@ -4,16 +4,16 @@
 #include "src/base/check.h"
 #include "src/base/id.h"
 
-bool job_life_over(const struct ledger_entry *entry, uint64_t epoch, uint64_t life)
+bool job_run_over(const struct ledger_entry *entry, uint64_t epoch, uint64_t run)
 {
     CHECK(entry->allocation_id[0] != '\0');
-    return life != 0 && life <= entry->ended_life && epoch <= life_epoch(entry->ended_life);
+    return run != 0 && run <= entry->ended_run && epoch <= run_epoch(entry->ended_run);
 }
 
-bool job_life_new(const struct ledger_entry *entry, uint64_t life)
+bool job_run_new(const struct ledger_entry *entry, uint64_t run)
 {
     CHECK(entry->allocation_id[0] != '\0');
-    return life != entry->life && life != entry->named_life;
+    return run != entry->run && run != entry->named_run;
 }
 
 static bool process_runs(const struct process *process)
@@ -35,26 +35,26 @@ void job_check(const struct job *job)
     CHECK(attempt != ATTEMPT_BROKEN);
 }
 
-static void begin_life(struct ledger_entry *entry, uint64_t life, struct job_effects *effects)
+static void begin_run(struct ledger_entry *entry, uint64_t run, struct job_effects *effects)
 {
-    bool outlived = job_life_new(entry, life);
+    bool outlived = job_run_new(entry, run);
 
     CHECK(entry->pid == 0);
-    entry->life = life;
+    entry->run = run;
     if (!outlived)
         return;
-    entry->deadline_us = 0; /* of the life before */
+    entry->deadline_us = 0; /* of the run before */
     job_effect_add(effects, EFFECT_WALLTIME);
 }
 
-/* Nobody is about to start one of this life, or it has been ended. */
+/* Nobody is about to start one of this run, or it has been ended. */
 static bool ends_nothing(const struct job *job, const struct process_facts *facts)
 {
     const struct ledger_entry *entry = job->entry;
 
     CHECK(job->process->state < PROCESS_STATE_COUNT);
     return job->process->state == PROCESS_ABSENT &&
-           (!facts->attached || entry->ended || entry->named_life != entry->life);
+           (!facts->attached || entry->ended || entry->named_run != entry->run);
 }
 
 static void end_walltime(const struct job *job, const struct process_facts *facts,
@@ -64,7 +64,7 @@ static void end_walltime(const struct job *job, const struct process_facts *fact
                                        .ask = {.cause = STOP_BY_WALLTIME,
                                                .reason = CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED,
                                                .grace_ms = job->entry->grace_ms,
-                                               .life = job->entry->life}};
+                                               .run = job->entry->run}};
 
     CHECK(effects->count == 0);
     if (!ends_nothing(job, facts))
@@ -87,8 +87,8 @@ static void walltime_step(const struct job *job, const struct walltime_event *ev
     case WALLTIME_UNNAMED:
         effects->commit = walltime_unname(job->entry, &event->word);
         return;
-    case WALLTIME_LIFE:
-        begin_life(job->entry, event->word.life, effects);
+    case WALLTIME_RUN:
+        begin_run(job->entry, event->word.run, effects);
         return;
     case WALLTIME_WANTED:
         job_effect_add(effects, EFFECT_WALLTIME);

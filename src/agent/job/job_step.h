@@ -8,7 +8,7 @@
  *                                           ATTEMPT_GONE, ATTEMPT_GIVE_UP; EFFECT_WALLTIME
  *   ATTEMPT_*  (attempt_step.h)   attempt   EFFECT_ATTEMPT_ENDED: PROCESS_ATTEMPT_ENDED
  *   WALLTIME_TOLD, _UNNAMED       walltime  EFFECT_WALLTIME
- *   WALLTIME_LIFE, _WANTED        walltime  EFFECT_WALLTIME
+ *   WALLTIME_RUN, _WANTED        walltime  EFFECT_WALLTIME
  *   WALLTIME_OVER                 process   as of PROCESS_STOP
  *
  *   process ABSENT: the attempt is none of ASKING, ASKED, BROKEN, since who is asked runs, or has
@@ -40,7 +40,7 @@ enum job_part { JOB_PROCESS, JOB_ATTEMPT, JOB_WALLTIME };
 enum walltime_event_kind {
     WALLTIME_TOLD,    /* by an order set or a restart point */
     WALLTIME_UNNAMED, /* an order set does not name the allocation */
-    WALLTIME_LIFE,    /* the next application is for word.life */
+    WALLTIME_RUN,     /* the next application is for word.run */
     WALLTIME_WANTED,  /* the timer is, perhaps again: the agent has restarted, or one is to start */
     WALLTIME_OVER     /* the timer */
 };
@@ -69,9 +69,9 @@ void job_step(const struct job *job, const struct job_event *event, struct job_f
 /* Which combinations are legal; anything else is a bug. */
 void job_check(const struct job *job);
 
-/* The life is over on this node: nothing may start for it. epoch: of the state that names it. */
-bool job_life_over(const struct ledger_entry *entry, uint64_t epoch, uint64_t life);
-/* Another life than the one whose walltime is kept. */
-bool job_life_new(const struct ledger_entry *entry, uint64_t life);
+/* The run is over on this node: nothing may start for it. epoch: of the state that names it. */
+bool job_run_over(const struct ledger_entry *entry, uint64_t epoch, uint64_t run);
+/* Another run than the one whose walltime is kept. */
+bool job_run_new(const struct ledger_entry *entry, uint64_t run);
 
 #endif

@@ -52,7 +52,7 @@ static void check_absent(const struct process *process, const struct ledger_entr
     CHECK(entry->pid == 0);
     CHECK(entry->kill_at_us == 0);
     CHECK(process->gone_us == 0);
-    CHECK(process->kin == KIN_UNKNOWN);
+    CHECK(process->stragglers == STRAGGLERS_UNKNOWN);
 }
 
 static void check_present(const struct process *process, const struct ledger_entry *entry)
@@ -80,7 +80,7 @@ void process_check(const struct process *process, const struct ledger_entry *ent
     case PROCESS_RUNNING:
         CHECK(process->gone_us == 0);
         CHECK(process->end == END_UNTOLD);
-        CHECK(process->kin == KIN_UNKNOWN);
+        CHECK(process->stragglers == STRAGGLERS_UNKNOWN);
         return;
     case PROCESS_ENDED:
         CHECK(process->gone_us != 0);
@@ -92,7 +92,7 @@ void process_check(const struct process *process, const struct ledger_entry *ent
     case PROCESS_HELD:
     case PROCESS_LEAVING:
         CHECK(process->gone_us != 0);
-        CHECK(process->kin == KIN_GONE);
+        CHECK(process->stragglers == STRAGGLERS_GONE);
         return;
     case PROCESS_KILLING:
         CHECK(process->killed_us != 0);

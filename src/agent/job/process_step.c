@@ -68,7 +68,7 @@ static bool time_to_warn(const struct step *step)
 
 static Ckpt__V1__AgentReport *begin_report(const struct step *step, Ckpt__V1__ReportKind kind)
 {
-    return job_report_begin(step->effects, kind, step->entry->life);
+    return job_report_begin(step->effects, kind, step->entry->run);
 }
 
 static void set_detail(const struct step *step, const char *text)
@@ -82,7 +82,7 @@ static void set_detail(const struct step *step, const char *text)
  * end, whose end is waited for. */
 static bool ended_before_stop(const struct step *step)
 {
-    return step->process->ended_before && step->process->stop_life <= step->entry->life;
+    return step->process->ended_before && step->process->stop_run <= step->entry->run;
 }
 
 /* Nobody could tell how it ended, nor was it told to: it may turn out that its work is complete. */
@@ -101,7 +101,7 @@ static void forget_process(const struct step *step)
     struct ledger_entry *entry = step->entry;
 
     CHECK(process->state == PROCESS_HELD || process->state == PROCESS_LEAVING);
-    CHECK(process->kin == KIN_GONE);
+    CHECK(process->stragglers == STRAGGLERS_GONE);
     if (!ended_unseen(step))
         entry->start_ticks = 0;
     entry->ended_at_ms = step->facts->wall_ms;
@@ -109,7 +109,7 @@ static void forget_process(const struct step *step)
     entry->pid = 0;
     entry->kill_at_us = 0;
     process->gone_us = 0;
-    process->kin = KIN_UNKNOWN;
+    process->stragglers = STRAGGLERS_UNKNOWN;
     move_to(step, PROCESS_ABSENT);
     add_effect(step, EFFECT_FORGET);
 }
@@ -178,12 +178,12 @@ static void tell_stop(const struct step *step)
     report = begin_report(step, walltime ? CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED
                                          : CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED);
     report->reason = (Ckpt__V1__Reason)entry->end_reason;
-    report->life = walltime ? entry->life : process->stop_life;
+    report->run = walltime ? entry->run : process->stop_run;
     report->exit_status = process->wait_status;
     if (finished_before_stop(step)) {
         report->kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED;
         report->reason = CKPT__V1__REASON__REASON_NONE;
-        report->life = entry->life;
+        report->run = entry->run;
     }
     if (process->state != PROCESS_ABSENT)
         forget_process(step);
@@ -335,12 +335,12 @@ static bool all_gone(const struct step *step)
     if (step->facts->group_alive)
         return false;
     if (step->entry->start_ticks == LEDGER_NEVER_STARTED)
-        process->kin = KIN_GONE;
-    if (process->kin == KIN_UNKNOWN) {
-        process->kin = KIN_LOOKED_FOR;
-        add_effect(step, EFFECT_LOOK_FOR_KIN);
+        process->stragglers = STRAGGLERS_GONE;
+    if (process->stragglers == STRAGGLERS_UNKNOWN) {
+        process->stragglers = STRAGGLERS_LOOKED_FOR;
+        add_effect(step, EFFECT_LOOK_FOR_STRAGGLERS);
     }
-    return process->kin == KIN_GONE;
+    return process->stragglers == STRAGGLERS_GONE;
 }
 
 /* A shard that the worker is copying is worth more than telling at once that the application
@@ -531,13 +531,13 @@ static void end_allocation(const struct step *step, const struct process_stop_as
 
     CHECK(ask->cause != STOP_BY_TAKEOVER);
     step->process->cause = ask->cause;
-    step->process->stop_life = ask->life;
+    step->process->stop_run = ask->run;
     if (ask->epoch > step->process->stop_epoch)
         step->process->stop_epoch = ask->epoch;
     entry->ended = true;
     entry->end_reason = (uint32_t)ask->reason;
-    if (ask->life > entry->ended_life)
-        entry->ended_life = ask->life;
+    if (ask->run > entry->ended_run)
+        entry->ended_run = ask->run;
     step->effects->commit = true;
     if (step->facts->attached)
         add_effect(step, EFFECT_END_STREAM)->reason = ask->reason;
@@ -603,7 +603,7 @@ static void begin_running(const struct step *step)
                                 .started_us = now_us,
                                 .unattended_us = now_us,
                                 .cause = process->cause,
-                                .stop_life = process->stop_life,
+                                .stop_run = process->stop_run,
                                 .stop_epoch = process->stop_epoch};
     move_to(step, PROCESS_RUNNING);
     add_effect(step, EFFECT_WATCH);
@@ -640,7 +640,7 @@ static void resume_stop(const struct step *step)
                                    .reason = (Ckpt__V1__Reason)entry->end_reason,
                                    .grace_ms = process_grace_ms(entry),
                                    .kill_at_us = entry->kill_at_us,
-                                   .life = walltime ? entry->life : entry->ended_life};
+                                   .run = walltime ? entry->run : entry->ended_run};
 
     CHECK(entry->ended);
     take_stop(step, &ask);
@@ -711,11 +711,11 @@ static void take_woken(const struct step *step)
     look(step);
 }
 
-static void take_kin_looked(const struct step *step, size_t count)
+static void take_stragglers_looked(const struct step *step, size_t count)
 {
-    if (step->process->kin != KIN_LOOKED_FOR)
+    if (step->process->stragglers != STRAGGLERS_LOOKED_FOR)
         return;
-    step->process->kin = count == 0 ? KIN_GONE : KIN_UNKNOWN;
+    step->process->stragglers = count == 0 ? STRAGGLERS_GONE : STRAGGLERS_UNKNOWN;
     add_timer(step, count == 0 ? 0 : STOP_POLL_US);
 }
 
@@ -734,8 +734,8 @@ static void take_event(const struct step *step, const struct process_event *even
     case PROCESS_WOKEN:
         take_woken(step);
         return;
-    case PROCESS_KIN_LOOKED:
-        take_kin_looked(step, event->count);
+    case PROCESS_STRAGGLERS_LOOKED:
+        take_stragglers_looked(step, event->count);
         return;
     case PROCESS_ATTEMPT_ENDED:
         if (step->process->state == PROCESS_HELD)

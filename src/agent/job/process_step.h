@@ -53,7 +53,7 @@ enum process_state {
 enum process_stop_cause { STOP_BY_ORDER, STOP_BY_WALLTIME, STOP_BY_TAKEOVER };
 
 /* Stragglers: what it started and what has left its process group. */
-enum process_kin { KIN_UNKNOWN, KIN_LOOKED_FOR, KIN_GONE };
+enum process_stragglers { STRAGGLERS_UNKNOWN, STRAGGLERS_LOOKED_FOR, STRAGGLERS_GONE };
 
 /* How it ended. */
 enum process_end {
@@ -67,7 +67,7 @@ enum { PROCESS_STATUS_UNKNOWN = -1 };
 /* The part that no journal keeps: an agent that restarts begins with RUNNING, or ABSENT. */
 struct process {
     enum process_state state;
-    enum process_kin kin;
+    enum process_stragglers stragglers;
     enum process_end end;
     int32_t wait_status;    /* PROCESS_STATUS_UNKNOWN but for END_STATUS */
     bool will_restart;      /* it is started again in place */
@@ -80,7 +80,7 @@ struct process {
     uint64_t alone_us;      /* ABSENT: a start is to come and its ckpt-run is away since */
     /* TERMINATING, KILLING, LEAVING */
     enum process_stop_cause cause;
-    uint64_t stop_life;  /* of the order */
+    uint64_t stop_run;   /* of the order */
     uint64_t stop_epoch; /* the latest epoch of such orders; a restarted agent answers once more */
     bool ended_before;   /* the leader had ended by itself when the stop began */
 };
@@ -90,7 +90,7 @@ struct process_stop_ask {
     Ckpt__V1__Reason reason;
     uint64_t grace_ms;
     uint64_t kill_at_us; /* of a stop that goes on; 0: the grace begins now */
-    uint64_t life;       /* it and all before end */
+    uint64_t run;        /* it and all before end */
     uint64_t epoch;      /* of the order; 0: none */
 };
 
@@ -116,14 +116,14 @@ enum process_event_kind {
     PROCESS_STARTED, /* ckpt-run has started it */
     /* the agent has restarted: the one of the entry, or the start that was to come */
     PROCESS_RESUMED,
-    PROCESS_LOOK,          /* the timer, or the pidfd, or another step wants to know how it is */
-    PROCESS_WOKEN,         /* its ckpt-run says that the note is there */
-    PROCESS_KIN_LOOKED,    /* `count` stragglers were found, and killed */
-    PROCESS_ATTEMPT_ENDED, /* a report or a stop may have waited for it */
-    PROCESS_UNATTENDED,    /* its ckpt-run has just gone, perhaps to come back */
-    PROCESS_STOP,          /* by an order or by walltime: `ask` */
-    PROCESS_TAKE_OVER,     /* another ckpt-run has come in the place of one that is gone */
-    PROCESS_RESTART_FAILED /* the start that is awaited will not come: `why` */
+    PROCESS_LOOK,  /* the timer, or the pidfd, or another step wants to know how it is */
+    PROCESS_WOKEN, /* its ckpt-run says that the note is there */
+    PROCESS_STRAGGLERS_LOOKED, /* `count` stragglers were found, and killed */
+    PROCESS_ATTEMPT_ENDED,     /* a report or a stop may have waited for it */
+    PROCESS_UNATTENDED,        /* its ckpt-run has just gone, perhaps to come back */
+    PROCESS_STOP,              /* by an order or by walltime: `ask` */
+    PROCESS_TAKE_OVER,         /* another ckpt-run has come in the place of one that is gone */
+    PROCESS_RESTART_FAILED     /* the start that is awaited will not come: `why` */
 };
 
 struct process_event {

@@ -2,16 +2,16 @@
  *
  *   order                       hand                                step
  *   ------------------------    --------------------------------    ---------------------------------
- *   any                         of a later life                     -
+ *   any                         of a later run                     -
  *   none for the attempt        busy, not cancelling                CANCEL
  *   CHECKPOINT, (id, n) above   not busy                            START
  *   CHECKPOINT, (id, n) above   busy                                (CANCEL above; START once it ended)
  *   CHECKPOINT, (id, n) equal   busy, a longer timeout ordered      EXTEND
  *   CHECKPOINT, (id, n) equal   put off, no deferral is left        HURRY
  *   CHECKPOINT, not above       any                                 -
- *   TERMINATE                   life not ended yet, not stopping    TERMINATE
+ *   TERMINATE                   run not ended yet, not stopping    TERMINATE
  *   TERMINATE                   nothing is known, and it is early   LATER
- *   the part is not named       of this life one runs               END (but for TERMINATE)
+ *   the part is not named       of this run one runs               END (but for TERMINATE)
  */
 #include "src/agent/job/reconcile.h"
 
@@ -84,9 +84,9 @@ static bool withdrawn(const struct hand *hand, Ckpt__V1__Order *const *orders, s
     return true;
 }
 
-bool reconcile_late(const Ckpt__V1__OrderSet *set, uint64_t life, uint64_t own)
+bool reconcile_late(const Ckpt__V1__OrderSet *set, uint64_t run, uint64_t own)
 {
-    return life < own && set->epoch <= life_epoch(own);
+    return run < own && set->epoch <= run_epoch(own);
 }
 
 static enum step_kind step_of_terminate(const Ckpt__V1__OrderSet *set, const Ckpt__V1__Order *order,
@@ -96,8 +96,8 @@ static enum step_kind step_of_terminate(const Ckpt__V1__OrderSet *set, const Ckp
         return early ? STEP_LATER : STEP_TERMINATE;
     if (hand->stopping)
         return 0;
-    if (hand->terminated && order->life <= hand->ended_life &&
-        (set->epoch <= life_epoch(hand->ended_life) || set->epoch <= hand->ended_epoch))
+    if (hand->terminated && order->run <= hand->ended_run &&
+        (set->epoch <= run_epoch(hand->ended_run) || set->epoch <= hand->ended_epoch))
         return 0;
     return early && !hand->runs && !hand->ended ? STEP_LATER : STEP_TERMINATE;
 }
@@ -105,7 +105,7 @@ static enum step_kind step_of_terminate(const Ckpt__V1__OrderSet *set, const Ckp
 static enum step_kind step_of(const Ckpt__V1__OrderSet *set, const Ckpt__V1__Order *order,
                               const struct hand *hand, bool early)
 {
-    if (hand != NULL && reconcile_late(set, order->life, hand->life))
+    if (hand != NULL && reconcile_late(set, order->run, hand->run))
         return 0;
     if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE)
         return step_of_terminate(set, order, hand, early);
@@ -130,26 +130,26 @@ const Ckpt__V1__AllocationPart *reconcile_part(const Ckpt__V1__OrderSet *set,
     return NULL;
 }
 
-bool reconcile_judges(const Ckpt__V1__OrderSet *set, uint64_t life)
+bool reconcile_judges(const Ckpt__V1__OrderSet *set, uint64_t run)
 {
-    return set->lives_until != 0 && life <= set->lives_until;
+    return set->runs_until != 0 && run <= set->runs_until;
 }
 
-/* A state that was restored may not know that its allocation was restarted since: that life is the
+/* A state that was restored may not know that its allocation was restarted since: that run is the
  * one that it names. */
 static bool may_run(const Ckpt__V1__OrderSet *set, const struct hand *hand)
 {
     const Ckpt__V1__AllocationPart *part = reconcile_part(set, hand->allocation_id);
 
-    return part != NULL && (part->life == hand->life ||
-                            (part->life < hand->life && life_epoch(hand->life) < set->epoch));
+    return part != NULL &&
+           (part->run == hand->run || (part->run < hand->run && run_epoch(hand->run) < set->epoch));
 }
 
 /* Neither named, nor ended already, by an order that stands beside it too. */
 static bool hand_unwanted(const struct hand *hand, const Ckpt__V1__OrderSet *set,
                           const struct step *steps, size_t count)
 {
-    if (!hand->runs || hand->stopping || !reconcile_judges(set, hand->life) || may_run(set, hand))
+    if (!hand->runs || hand->stopping || !reconcile_judges(set, hand->run) || may_run(set, hand))
         return false;
     for (size_t i = 0; i < count; i++) {
         if (steps[i].kind == STEP_TERMINATE &&

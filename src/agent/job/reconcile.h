@@ -2,11 +2,11 @@
  *
  * Flow     the broker sends the whole set of orders each time it changes; what is in hand but not
  *          in the set is withdrawn. The caller runs it again after each set, each attach and each
- *          end of an attempt, until it yields nothing. An application of a life that the set does
- *          not name ends, unless that life began after the state from which the set was derived: it
+ *          end of an attempt, until it yields nothing. An application of a run that the set does
+ *          not name ends, unless that run began after the state from which the set was derived: it
  *          came with a restart point, which may overtake the set. So no set ends what was started
  *          after it.
- * Shapes   caller's arrays; at most two steps per order and two per hand. An order is of a life
+ * Shapes   caller's arrays; at most two steps per order and two per hand. An order is of a run
  *          (proto/ckpt/v1/agent.proto).
  * Errors   an order that does not make sense (id, kind, path) yields STEP_IGNORE with a text: it is
  *          logged, never carried out.
@@ -38,12 +38,12 @@ struct hand {
     bool cancelling;     /* ... and on its way out already */
     bool put_off;        /* ... and waits until its application is asked again */
     uint64_t timeout_ms; /* of the attempt, as far as it is known */
-    bool runs;           /* an application of this life */
+    bool runs;           /* an application of this run */
     bool stopping;       /* SIGTERM was sent, by order or walltime */
     bool ended;          /* it is over here: a ckpt-run that comes must not start it again */
     bool terminated;     /* an order to terminate was carried out and reported */
-    uint64_t life;       /* of its application, or of the last one; 0: there was none */
-    uint64_t ended_life; /* it and all before are over here */
+    uint64_t run;        /* of its application, or of the last one; 0: there was none */
+    uint64_t ended_run;  /* it and all before are over here */
     /* of the order that ended it: those of this epoch are answered; 0: not known (any more) */
     uint64_t ended_epoch;
 };
@@ -71,14 +71,14 @@ struct step {
 size_t reconcile(const struct hand *hands, size_t hand_count, const Ckpt__V1__OrderSet *set,
                  bool early, struct step *ret_steps);
 
-/* What the set says of `life` is not meant for the later `own` life (0: none yet). A set of a later
- * epoch is right all the same: the cluster was restored, and the state knows of no later life. */
-bool reconcile_late(const Ckpt__V1__OrderSet *set, uint64_t life, uint64_t own);
+/* What the set says of `run` is not meant for the later `own` run (0: none yet). A set of a later
+ * epoch is right all the same: the cluster was restored, and the state knows of no later run. */
+bool reconcile_late(const Ckpt__V1__OrderSet *set, uint64_t run, uint64_t own);
 /* Of the allocation, as the set names it; NULL: it may not run here, or began later. */
 const Ckpt__V1__AllocationPart *reconcile_part(const Ckpt__V1__OrderSet *set,
                                                const char *allocation_id);
-/* The state from which the set was derived knew of the life: when the set does not name it, it is
+/* The state from which the set was derived knew of the run: when the set does not name it, it is
  * over. */
-bool reconcile_judges(const Ckpt__V1__OrderSet *set, uint64_t life);
+bool reconcile_judges(const Ckpt__V1__OrderSet *set, uint64_t run);
 
 #endif

@@ -68,7 +68,7 @@ struct restore {
     uint64_t before_id; /* 0: the newest */
     uint64_t checkpoint_id;
     enum restore_what what;
-    uint64_t outage_life;
+    uint64_t outage_run;
     uint64_t began_us;
     unsigned refusals, worker_refusals;
     struct clock_timer *timer;
@@ -328,13 +328,13 @@ static bool choose_shard(struct restore *restore, const Ckpt__V1__RestartPoint *
 }
 
 static bool point_names_node(const struct restore *restore, const Ckpt__V1__RestartPoint *point,
-                             uint64_t *ret_life)
+                             uint64_t *ret_run)
 {
-    for (size_t i = 0; i < point->n_node_ids && i < point->n_lives; i++) {
+    for (size_t i = 0; i < point->n_node_ids && i < point->n_runs; i++) {
         if (strcmp(point->node_ids[i], restore->agent->node_id) != 0)
             continue;
-        *ret_life = point->lives[i];
-        return *ret_life != 0; /* nothing starts without it */
+        *ret_run = point->runs[i];
+        return *ret_run != 0; /* nothing starts without it */
     }
     return false;
 }
@@ -345,12 +345,12 @@ static bool point_names_node(const struct restore *restore, const Ckpt__V1__Rest
  * such a part's node, NULL without one. */
 static const char *part_before(const struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
-    uint64_t life;
+    uint64_t run;
 
-    if (point->n_shards != 1 || !point_names_node(restore, point, &life))
+    if (point->n_shards != 1 || !point_names_node(restore, point, &run))
         return NULL;
-    for (size_t i = 0; i < point->n_node_ids && i < point->n_lives; i++)
-        if (point->lives[i] < life)
+    for (size_t i = 0; i < point->n_node_ids && i < point->n_runs; i++)
+        if (point->runs[i] < run)
             return point->node_ids[i];
     return NULL;
 }
@@ -448,8 +448,7 @@ static bool owner_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
     return true;
 }
 
-static void restore_tell(struct restore *restore, const Ckpt__V1__RestartPoint *point,
-                         uint64_t life)
+static void restore_tell(struct restore *restore, const Ckpt__V1__RestartPoint *point, uint64_t run)
 {
     bool known = restore->owner_named || restore->owner_first;
     const struct restore_owner owner = {.name = restore->owner_named ? restore->owner_name : "",
@@ -457,7 +456,7 @@ static void restore_tell(struct restore *restore, const Ckpt__V1__RestartPoint *
 
     restore->told(restore->data, &(struct restore_word){.epoch = point->epoch,
                                                         .index = point->index,
-                                                        .life = life,
+                                                        .run = run,
                                                         .part = point->part,
                                                         .owner = &owner});
 }
@@ -466,7 +465,7 @@ static void restore_tell(struct restore *restore, const Ckpt__V1__RestartPoint *
 static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
     char text[REFUSAL_BYTES], state[WORDS_BYTES];
-    uint64_t life;
+    uint64_t run;
 
     if (!allocation_runs(point->allocation_state))
         snprintf(text, sizeof(text),
@@ -476,7 +475,7 @@ static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
                  words_enum(&ckpt__v1__allocation_state__descriptor, (int)point->allocation_state,
                             state),
                  restore->allocation_id);
-    else if (!point_names_node(restore, point, &life))
+    else if (!point_names_node(restore, point, &run))
         snprintf(text, sizeof(text),
                  "allocation %s is not registered on node %s but on %s%s; start it there, or "
                  "update the allocation's nodes",
@@ -484,7 +483,7 @@ static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
                  point->n_node_ids > 0 ? point->node_ids[0] : "none",
                  point->n_node_ids > 1 ? " and others" : "");
     else {
-        restore_tell(restore, point, life);
+        restore_tell(restore, point, run);
         return false;
     }
     if (++restore->refusals >= REFUSALS_MAX)
@@ -588,9 +587,9 @@ static void point_end(struct rpc_client_call *call, void *data, const struct rpc
     if (!rpc_follow_result(follow, end, &delay_ms) && end->status != RPC_NOT_FOUND &&
         end->channel == rpc_follow_channel(follow))
         rpc_follow_move(follow, NULL); /* no broker, or one that cannot: another may */
-    if (restore->outage_life != 0 && end->status != RPC_NOT_FOUND &&
+    if (restore->outage_run != 0 && end->status != RPC_NOT_FOUND &&
         agent_now_us(restore->agent) - restore->began_us >= SCRATCH_WAIT_US) {
-        restore->told(restore->data, &(struct restore_word){.life = restore->outage_life});
+        restore->told(restore->data, &(struct restore_word){.run = restore->outage_run});
         restore_finish(restore, &(struct restore_result){.folder = "", .notice = "", .error = ""});
         return;
     }
@@ -664,7 +663,7 @@ struct restore *restore_start(struct restart_points *points, const struct restor
     restore->opened = ask->folder;
     restore->user = ask->user;
     restore->what = ask->what;
-    restore->outage_life = ask->what == RESTORE_NOTHING ? ask->outage_life : 0;
+    restore->outage_run = ask->what == RESTORE_NOTHING ? ask->outage_run : 0;
     if (ask->owner != NULL) {
         snprintf(restore->owner_name, sizeof(restore->owner_name), "%s", ask->owner->name);
         restore->owner_named = ask->owner->name[0] != '\0';

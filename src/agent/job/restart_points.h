@@ -9,7 +9,7 @@
  *          for all restores.
  * Errors   no leader, storage away: tried again for as long as ckpt-run waits, never "from
  *          scratch". (Whoever asked for that, and may, goes without an answer after a few seconds,
- *          in the life that was named last.) An allocation that the broker does not know, that has
+ *          in the run that was named last.) An allocation that the broker does not know, that has
  *          ended or that is not of this node is told by `error`, after a few seconds of patience.
  *          Of a job of more than 16 nodes each reads its own shard only, and none falls back: that
  *          is told by `error` too. Who is neither the owner nor root is told by `error` at once.
@@ -49,14 +49,14 @@ struct restore_owner {
 /* What an answer of a broker says of a start. */
 struct restore_word {
     uint64_t epoch, index;                /* of its state; 0: no broker answered */
-    uint64_t life;                        /* for which it would be started */
+    uint64_t run;                         /* for which it would be started */
     const Ckpt__V1__AllocationPart *part; /* its walltime, now; NULL: no broker answered */
     const struct restore_owner *owner;    /* NULL: no broker answered */
 };
 
 enum restore_what {
     RESTORE_FILES,
-    RESTORE_NOTHING, /* a start from scratch: for which life it is */
+    RESTORE_NOTHING, /* a start from scratch: for which run it is */
     RESTORE_OWNER    /* what runs already: whether it is the user's */
 };
 
@@ -68,7 +68,7 @@ struct restore_ask {
     struct machine_user user;
     enum restore_what what;
     /* when nothing is to be brought and no broker answers; 0: one is waited for */
-    uint64_t outage_life;
+    uint64_t outage_run;
     const struct restore_owner *owner; /* that is known already; NULL: none */
     /* Comes with each answer of a broker, so perhaps again. The restore must not be cancelled from
      * within. */

@@ -21,7 +21,7 @@ static bool find_note(const struct allocation *allocation, const char *told,
     if (told[0] == '\0' && machine->file_read_own(machine->context, &file, text, sizeof(text)) < 0)
         return false;
     return end_note_read(told[0] != '\0' ? told : text, ret_note) &&
-           ret_note->life == allocation->entry.life;
+           ret_note->run == allocation->entry.run;
 }
 
 static bool leader_unreaped(const struct allocation *allocation)
@@ -72,7 +72,7 @@ static void see_event_of_process(struct allocation *allocation, const struct pro
     bool stops = event->kind == PROCESS_STOP || event->kind == PROCESS_TAKE_OVER;
 
     if (event->kind == PROCESS_STARTED || event->kind == PROCESS_UNATTENDED ||
-        event->kind == PROCESS_KIN_LOOKED || event->kind == PROCESS_ATTEMPT_ENDED)
+        event->kind == PROCESS_STRAGGLERS_LOOKED || event->kind == PROCESS_ATTEMPT_ENDED)
         return;
     if (allocation->entry.pid != 0)
         see_process(allocation, stops, event->kind == PROCESS_WOKEN ? event->why : "", facts);
@@ -140,7 +140,7 @@ static bool may_ask(const struct allocation *allocation, const struct attempt_fa
 {
     const struct process *process = &allocation->process;
 
-    return process_state_unstopped(process->state) && process->gone_us == 0 && !facts->other_life;
+    return process_state_unstopped(process->state) && process->gone_us == 0 && !facts->other_run;
 }
 
 static void see_event_of_attempt(struct allocation *allocation, const struct attempt_event *event,
@@ -155,8 +155,8 @@ static void see_event_of_attempt(struct allocation *allocation, const struct att
         CHECK(allocation->executor.ask != NULL); /* checked when it was attached; "" before */
     }
     if (attempt->state == ATTEMPT_WAITING) {
-        facts->other_life = allocation->process.state != PROCESS_ABSENT &&
-                            allocation_other_life(allocation, attempt->life);
+        facts->other_run = allocation->process.state != PROCESS_ABSENT &&
+                           allocation_other_run(allocation, attempt->run);
         if (looks && may_ask(allocation, facts))
             see_handler(allocation, facts);
     } else if (attempt->state == ATTEMPT_DEFERRED && looks) {

@@ -38,7 +38,7 @@ static uint64_t walltime_end_us(const struct ledger_entry *entry, bool runs,
                                 const struct walltime_word *word)
 {
     bool changed = entry->walltime_ms != 0 && word->walltime_ms != entry->walltime_ms;
-    bool holds = word->life == entry->life || (runs && !changed);
+    bool holds = word->run == entry->run || (runs && !changed);
     uint64_t kept_us =
         changed ? walltime_moved(entry->deadline_us, entry->walltime_ms, word->walltime_ms)
                 : entry->deadline_us;
@@ -57,7 +57,7 @@ static bool walltime_same(const struct ledger_entry *entry, bool runs,
                           const struct walltime_word *word, uint64_t end_us)
 {
     CHECK(!walltime_stale(entry, word));
-    if (word->life != entry->named_life || word->grace_ms != entry->grace_ms ||
+    if (word->run != entry->named_run || word->grace_ms != entry->grace_ms ||
         word->walltime_ms != entry->walltime_ms)
         return false;
     if (end_us == entry->deadline_us)
@@ -78,7 +78,7 @@ bool walltime_take(struct ledger_entry *entry, bool runs, const struct walltime_
     entry->told_index = word->index;
     if (walltime_same(entry, runs, word, end_us))
         return false;
-    entry->named_life = word->life;
+    entry->named_run = word->run;
     entry->deadline_us = end_us;
     entry->grace_ms = word->grace_ms;
     entry->walltime_ms = word->walltime_ms;
@@ -88,8 +88,8 @@ bool walltime_take(struct ledger_entry *entry, bool runs, const struct walltime_
 
 bool walltime_unname(struct ledger_entry *entry, const struct walltime_word *word)
 {
-    if (entry->named_life == 0 || walltime_stale(entry, word))
+    if (entry->named_run == 0 || walltime_stale(entry, word))
         return false;
-    entry->named_life = 0; /* nothing of it may start here in an outage */
+    entry->named_run = 0; /* nothing of it may start here in an outage */
     return true;
 }

@@ -18,15 +18,15 @@ static bool entry_of(const struct machine_ops *machine, pid_t pid,
 {
     struct proc_stat stat;
     struct proc_status status;
-    uint64_t life = 0;
+    uint64_t run = 0;
 
     if (machine->process_read(machine->context, pid, &stat, &status) != 0 || !proc_living(&stat) ||
         stat.group != pid || found->work_dir[0] != '/' || proc_is_secure(pid))
         return false;
-    if (checkpoint_id_parse(found->life, &life) != 0)
-        life = 0;
+    if (checkpoint_id_parse(found->run, &run) != 0)
+        run = 0;
     *ret_entry =
-        (struct ledger_entry){.pid = (uint32_t)pid, .start_ticks = stat.start_ticks, .life = life};
+        (struct ledger_entry){.pid = (uint32_t)pid, .start_ticks = stat.start_ticks, .run = run};
     ledger_set_user(ret_entry, status.uid, status.gid, status.groups);
     snprintf(ret_entry->allocation_id, sizeof(ret_entry->allocation_id), "%s",
              found->allocation_id);
@@ -43,8 +43,8 @@ static int adopt(const struct machine_ops *machine, pid_t pid, const struct proc
     if (!entry_of(machine, pid, found, &entry) ||
         (known != NULL && known->start_ticks <= entry.start_ticks))
         return 0;
-    log_warning("adopted", "allocation=%s life=%s pid=%d text=\"the journal is new, it runs\"",
-                entry.allocation_id, found->life, (int)pid);
+    log_warning("adopted", "allocation=%s run=%s pid=%d text=\"the journal is new, it runs\"",
+                entry.allocation_id, found->run, (int)pid);
     return ledger_commit(adopted, &entry, NULL, 0, 0, err);
 }
 

@@ -18,9 +18,9 @@
 #include <uv.h>
 
 #include "src/agent/daemon/sensors.h"
-#include "src/agent/node/kin.h"
 #include "src/agent/node/opened.h"
 #include "src/agent/node/proc.h"
+#include "src/agent/node/stragglers.h"
 #include "src/base/err.h"
 #include "src/dest/worker.h"
 
@@ -61,11 +61,11 @@ struct machine_ops {
     /* Calls each() for the living processes of the group until it says false; how many it saw, and one more when not all could be read. */
     size_t (*group_each)(void *context, pid_t group, proc_each_fn *each, void *data);
     int (*group_signal)(void *context, pid_t group, int signal, struct err *err);
-    /* Kills what the application has started outside of its group, see kin.h, off the loop; done() comes once with how many there were,
+    /* Kills what the application has started outside of its group, see stragglers.h, off the loop; done() comes once with how many there were,
      * unless detached. NULL: the machine has none to find. */
-    struct kin_look *(*kin_kill)(void *context, const struct kin *kin,
-                                 void (*done)(void *data, size_t count), void *data);
-    void (*kin_detach)(struct kin_look *look); /* NULL allowed */
+    struct stragglers_look *(*stragglers_kill)(void *context, const struct stragglers *stragglers,
+                                               void (*done)(void *data, size_t count), void *data);
+    void (*stragglers_detach)(struct stragglers_look *look); /* NULL allowed */
     /* ended() once when the process is gone. NULL: cannot be watched, or gone already; the caller polls as well. */
     struct pid_watch *(*pid_watch)(void *context, pid_t pid, void (*ended)(void *data), void *data);
     void (*pid_watch_free)(struct pid_watch *watch); /* NULL allowed; no callback afterwards */

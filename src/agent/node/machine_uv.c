@@ -52,10 +52,12 @@ static int real_group_signal(void *context, pid_t group, int signal, struct err 
     return 0;
 }
 
-static struct kin_look *real_kin_kill(void *context, const struct kin *kin,
-                                      void (*done)(void *data, size_t count), void *data)
+static struct stragglers_look *real_stragglers_kill(void *context,
+                                                    const struct stragglers *stragglers,
+                                                    void (*done)(void *data, size_t count),
+                                                    void *data)
 {
-    return kin_start(context, kin, done, data);
+    return stragglers_start(context, stragglers, done, data);
 }
 
 static struct pid_watch *real_pid_watch(void *context, pid_t pid, void (*ended)(void *data),
@@ -318,8 +320,8 @@ void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops)
         .process_read = real_process_read,
         .group_each = real_group_each,
         .group_signal = real_group_signal,
-        .kin_kill = real_kin_kill,
-        .kin_detach = kin_detach,
+        .stragglers_kill = real_stragglers_kill,
+        .stragglers_detach = stragglers_detach,
         .pid_watch = real_pid_watch,
         .pid_watch_free = pid_watch_free,
         .load_milli = real_load_milli,

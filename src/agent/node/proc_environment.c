@@ -36,7 +36,7 @@ bool proc_read_environment(pid_t pid, struct proc_environment *ret_found)
         take_variable(text, "CKPT_NODE_ID", ret_found->node_id, sizeof(ret_found->node_id));
         take_variable(text, "CKPT_DIR", ret_found->work_dir, sizeof(ret_found->work_dir));
         take_variable(text, "CKPT_AGENT_SOCKET", ret_found->socket, sizeof(ret_found->socket));
-        take_variable(text, "CKPT_LIFE", ret_found->life, sizeof(ret_found->life));
+        take_variable(text, "CKPT_RUN", ret_found->run, sizeof(ret_found->run));
     }
     free(text);
     fclose(file);

@@ -22,7 +22,7 @@ struct proc_environment {
     char node_id[ID_MAX_BYTES + 1];
     char work_dir[LEDGER_WORK_DIR_BYTES];
     char socket[PATH_MAX];
-    char life[CHECKPOINT_ID_TEXT_BYTES];
+    char run[CHECKPOINT_ID_TEXT_BYTES];
 };
 
 bool proc_read_environment(pid_t pid, struct proc_environment *ret_found);

@@ -25,7 +25,7 @@ static void child_environment(const struct run_environment *environment)
     setenv("CKPT_NODE_ID", environment->node_id, 1);
     setenv("CKPT_DIR", environment->work_dir, 1);
     setenv("CKPT_RESTART_COUNT", count, 1);
-    setenv("CKPT_LIFE", environment->life, 1);
+    setenv("CKPT_RUN", environment->run, 1);
     setenv("CKPT_AGENT_SOCKET", environment->socket, 1);
     if (environment->restore_dir[0] != '\0')
         setenv("CKPT_RESTORE_DIR", environment->restore_dir, 1);

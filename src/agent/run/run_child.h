@@ -16,7 +16,7 @@ struct run_environment {
     const char *node_id;
     const char *work_dir;
     const char *restore_dir; /* "": from scratch */
-    const char *life;        /* src/base/id.h */
+    const char *run;         /* src/base/id.h */
     const char *socket;      /* of the agent; proc_socket_name() */
     uint32_t restart_count;
 };

@@ -67,24 +67,24 @@ static struct run {
     char work_dir[PATH_MAX];
     enum run_state state;
     struct run_child child;
-    pid_t pid; /* of this life's application; 0 in ATTACHING */
+    pid_t pid; /* of this run's application; 0 in ATTACHING */
     uint64_t start_ticks;
-    uint64_t life; /* of the allocation, as the agent told it */
+    uint64_t run_number; /* of the allocation, as the agent told it */
     uint32_t restart_count;
     bool
-        confirmed; /* the agent has written this life's process down: before, it is held, and a zombie keeps its entry in /proc */
+        confirmed; /* the agent has written this run's process down: before, it is held, and a zombie keeps its entry in /proc */
     bool ready;    /* the agent answered on this stream */
     bool refused;  /* ... and will not have the application that runs */
     bool ended;    /* the allocation is over, or somebody asked to stop: no restart */
-    bool told_to_end; /* this life, by a signal that was passed on */
+    bool told_to_end; /* this run, by a signal that was passed on */
     bool will_restart;
-    int wait_status;         /* of the last life */
-    uint64_t ended_at_ms;    /* of the last life, wall clock; 0: none has ended */
+    int wait_status;         /* of the last run */
+    uint64_t ended_at_ms;    /* of the last run, wall clock; 0: none has ended */
     uint64_t said_ms;        /* why it takes so long was said last; 0: not in this wait */
     char cause[CAUSE_BYTES]; /* ... and what it was */
     bool failed;             /* the application could not be started, and the agent is being told */
     char note_left
-        [END_NOTE_BYTES]; /* of the last life, where the work folder did not take it; "": it did */
+        [END_NOTE_BYTES]; /* of the last run, where the work folder did not take it; "": it did */
 } run;
 
 static void attach(void);
@@ -149,7 +149,7 @@ static void send_hello(void)
     hello.held = run.state == RUN_RUNNING && !run.confirmed;
     hello.pid = (uint32_t)run.pid;
     hello.start_time_ticks = run.start_ticks;
-    hello.life = hello.running ? run.life : 0;
+    hello.run = hello.running ? run.run_number : 0;
     hello.want_restore = !run.options.from_scratch || run.restart_count > 0;
     hello.restart_count = run.restart_count;
     up.body_case = CKPT__V1__ATTACH_UP__BODY_HELLO;
@@ -196,7 +196,7 @@ static void send_ended(void)
     rpc_client_call_half_close(run.call);
 }
 
-/* Then either the next life, or the end. */
+/* Then either the next run, or the end. */
 static void send_exited(void)
 {
     send_ended();
@@ -265,14 +265,14 @@ static void application_ended(int wait_status)
     run.ended_at_ms = wall_ms();
     run.will_restart = !run.ended && run_restarts(&run.options, wait_status, run.restart_count);
     if (run.will_restart)
-        kill(-run.pid, SIGKILL); /* what is left of this life must not write beside the next one */
+        kill(-run.pid, SIGKILL); /* what is left of this run must not write beside the next one */
     run.state = RUN_ENDED;
     run.refused = false;
     if (run.call == NULL)
         wait_ms(ATTACH_AGAIN_MS, attach_fire);
     last_word(&(struct end_note){.pid = (uint32_t)run.pid,
                                  .start_ticks = run.start_ticks,
-                                 .life = run.life,
+                                 .run = run.run_number,
                                  .wait_status = wait_status,
                                  .told_to_end = run.told_to_end,
                                  .will_restart = run.will_restart});
@@ -309,9 +309,9 @@ static void forward(uv_signal_t *handle, int number)
 }
 
 /* The agent hears that it will not come: the allocation would be starting for ever. */
-static void cannot_run(int failure, uint64_t life)
+static void cannot_run(int failure, uint64_t run_number)
 {
-    struct end_note note = {.life = life};
+    struct end_note note = {.run = run_number};
 
     say("%s: %s", run.options.command[0], strerror(failure));
     run.wait_status = (failure == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_NOT_EXECUTABLE)
@@ -348,12 +348,12 @@ static void say_started(const Ckpt__V1__AttachReady *ready)
 
 static void start_application(const Ckpt__V1__AttachReady *ready)
 {
-    char life[CHECKPOINT_ID_TEXT_BYTES], socket[PATH_MAX];
+    char run_number[CHECKPOINT_ID_TEXT_BYTES], socket[PATH_MAX];
     const struct run_environment environment = {.allocation_id = run.options.allocation_id,
                                                 .node_id = ready->node_id,
                                                 .work_dir = run.work_dir,
                                                 .restore_dir = ready->restore_dir,
-                                                .life = checkpoint_id_format(ready->life, life),
+                                                .run = checkpoint_id_format(ready->run, run_number),
                                                 .socket = socket,
                                                 .restart_count = run.restart_count};
     struct proc_stat stat;
@@ -365,14 +365,14 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
     if (failure == 0)
         failure = run_child_start(run.options.command, &environment, &run.child);
     if (failure != 0) {
-        cannot_run(failure, ready->life);
+        cannot_run(failure, ready->run);
         return;
     }
     run.pid = run.child.pid;
     /* our child, not reaped: its entry in /proc is there even if it ended already */
     CHECK(proc_read_stat(run.pid, &stat) == 0);
     run.start_ticks = stat.start_ticks;
-    run.life = ready->life;
+    run.run_number = ready->run;
     say_started(ready);
     run.state = RUN_RUNNING;
     run.told_to_end = false;
@@ -461,7 +461,7 @@ static void on_message(struct rpc_client_call *call, void *data, const uint8_t *
     ckpt__v1__attach_down__free_unpacked(down, NULL);
 }
 
-static void next_life(void)
+static void next_run(void)
 {
     if (run.ended)
         leave(run_exit_code(run.wait_status));
@@ -513,7 +513,7 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
     if (run.state != RUN_TOLD)
         wait_ms(run.refused ? REFUSED_AGAIN_MS : ATTACH_AGAIN_MS, attach_fire);
     else if (run.will_restart)
-        next_life();
+        next_run();
     else
         leave(run_exit_code(run.wait_status));
 }

@@ -166,12 +166,12 @@ static void fill_node_ids(const struct fsm *fsm, const struct fsm_allocation *al
                           struct scratch *scratch, Ckpt__V1__RestartPoint *reply)
 {
     reply->node_ids = scratch_take(scratch, allocation->node_count, sizeof(reply->node_ids[0]));
-    reply->lives = scratch_take(scratch, allocation->node_count, sizeof(reply->lives[0]));
+    reply->runs = scratch_take(scratch, allocation->node_count, sizeof(reply->runs[0]));
     for (uint32_t i = 0; i < allocation->node_count; i++) {
         reply->node_ids[i] = translate_text(fsm_node_name(fsm, allocation->nodes[i].node_slot));
-        reply->lives[i] = allocation->nodes[i].life;
+        reply->runs[i] = allocation->nodes[i].run;
     }
-    reply->n_node_ids = reply->n_lives = allocation->node_count;
+    reply->n_node_ids = reply->n_runs = allocation->node_count;
 }
 
 /* What a job needs to start again: its last complete checkpoint before the given one, if there is

@@ -265,8 +265,8 @@ static void read_summary(struct metrics *metrics, const struct broker *broker)
                 (double)summary.rejected_reports);
     metrics_set(metrics, METRIC_REPORTS_REJECTED, "duplicate", NULL,
                 (double)summary.duplicate_reports);
-    metrics_set(metrics, METRIC_REPORTS_REJECTED, "earlier_life", NULL,
-                (double)summary.earlier_life_reports);
+    metrics_set(metrics, METRIC_REPORTS_REJECTED, "earlier_run", NULL,
+                (double)summary.earlier_run_reports);
     set_value(metrics, METRIC_DECISIONS_SKIPPED, (double)summary.skipped_decisions);
     set_value(metrics, METRIC_L_WALLTIME, (double)summary.walltime_conflicts);
     set_value(metrics, METRIC_REQUEUES, (double)summary.requeues_total);

@@ -58,7 +58,7 @@ static void fill_order(const struct fsm *fsm, const struct fsm_order *order,
     message->deferred_ms = order->deferred_ms;
     message->grace_ms = order->grace_ms;
     message->reason = order->reason;
-    message->life = order->life;
+    message->run = order->run;
     switch (order->kind) {
     case FSM_ORDER_CHECKPOINT:
         fill_checkpoint(fsm, order, message, path);
@@ -106,7 +106,7 @@ static bool fill_parts(const struct fsm *fsm, uint32_t node_slot, uint64_t now_m
         check_calloc(messages->part_count, sizeof(Ckpt__V1__AllocationPart *));
     for (size_t i = 0; i < messages->part_count; i++) {
         translate_part(fsm, parts[i].allocation, now_ms, &messages->parts[i]);
-        messages->parts[i].life = parts[i].life;
+        messages->parts[i].run = parts[i].run;
         messages->part_pointers[i] = &messages->parts[i];
     }
     return all;
@@ -121,7 +121,7 @@ static void free_messages(struct order_messages *messages)
     free(messages->part_pointers);
 }
 
-/* `lives_until` tells up to which run the set judges: a run that began later is not meant when it
+/* `runs_until` tells up to which run the set judges: a run that began later is not meant when it
  * is not named. A set that could not hold all parts judges none (0), so that the agent ends nothing
  * for it. */
 void dispatcher_pack_orders(const struct dispatcher *dispatcher, uint32_t node_slot,
@@ -144,7 +144,7 @@ void dispatcher_pack_orders(const struct dispatcher *dispatcher, uint32_t node_s
     set.n_orders = messages.order_count;
     set.orders = messages.order_pointers;
     if (fill_parts(fsm, node_slot, now_ms, &messages))
-        set.lives_until = life_make(summary.epoch, summary.command_count);
+        set.runs_until = run_make(summary.epoch, summary.command_count);
     set.n_parts = messages.part_count;
     set.parts = messages.part_pointers;
     down.body_case = CKPT__V1__AGENT_DOWN__BODY_ORDERS;

@@ -528,11 +528,11 @@ static void tell_awaited(struct session *session, const Ckpt__V1__AgentHeartbeat
         const Ckpt__V1__RunningAllocation *item = heartbeat->running[i];
         const struct fsm_allocation *allocation = fsm_allocation_find(fsm, item->allocation_id);
 
-        if (allocation == NULL || !fsm_part_awaits(allocation, session->slot, item->life))
+        if (allocation == NULL || !fsm_part_awaits(allocation, session->slot, item->run))
             continue;
         ckpt__log__v1__running_part__init(&parts[count]);
         parts[count].allocation_id = item->allocation_id;
-        parts[count].life = item->life;
+        parts[count].run = item->run;
         pointers[count] = &parts[count];
         count++;
     }

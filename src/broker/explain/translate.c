@@ -106,14 +106,14 @@ static Ckpt__V1__AllocationSpec *translate_spec(const struct fsm *fsm,
     return spec;
 }
 
-static void translate_lives(const struct fsm_allocation *allocation, struct scratch *scratch,
-                            Ckpt__V1__Allocation *ret_allocation)
+static void translate_runs(const struct fsm_allocation *allocation, struct scratch *scratch,
+                           Ckpt__V1__Allocation *ret_allocation)
 {
-    ret_allocation->n_node_lives = allocation->node_count;
-    ret_allocation->node_lives =
-        scratch_take(scratch, allocation->node_count, sizeof(ret_allocation->node_lives[0]));
+    ret_allocation->n_node_runs = allocation->node_count;
+    ret_allocation->node_runs =
+        scratch_take(scratch, allocation->node_count, sizeof(ret_allocation->node_runs[0]));
     for (uint32_t i = 0; i < allocation->node_count; i++)
-        ret_allocation->node_lives[i] = allocation->nodes[i].life;
+        ret_allocation->node_runs[i] = allocation->nodes[i].run;
 }
 
 /* The nodes that a scale-down is about to take away. */
@@ -161,7 +161,7 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
 
     fsm_allocation_to_message(allocation, ret_allocation);
     ret_allocation->spec = translate_spec(fsm, allocation, scratch);
-    translate_lives(allocation, scratch, ret_allocation);
+    translate_runs(allocation, scratch, ret_allocation);
     ret_allocation->active_checkpoint_id = allocation->active_checkpoint_id;
     ret_allocation->last_complete_checkpoint_id = allocation->last_complete_id;
     ret_allocation->last_complete_snapshot_at_ms = allocation->last_complete_snapshot_ms;

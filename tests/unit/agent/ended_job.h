@@ -10,7 +10,7 @@
 #include "src/agent/job/executor.h"
 #include "tests/unit/agent/still_agent.h"
 
-enum { LIFE = 7, PID = 100, START_TICKS = 5000 };
+enum { RUN = 7, PID = 100, START_TICKS = 5000 };
 
 static struct allocation *job;
 static bool leader_lives, group_lives;
@@ -47,20 +47,22 @@ static inline int group_signal(void *context, pid_t group, int signal, struct er
 }
 
 /* What has left the group, to be found once. */
-static size_t kin_left;
-static struct kin kin_asked;
-static void (*kin_done)(void *data, size_t count);
+static size_t stragglers_left;
+static struct stragglers stragglers_asked;
+static void (*stragglers_done)(void *data, size_t count);
 
-static inline struct kin_look *kin_kill_fake(void *context, const struct kin *kin,
-                                             void (*done)(void *data, size_t count), void *data)
+static inline struct stragglers_look *stragglers_kill_fake(void *context,
+                                                           const struct stragglers *stragglers,
+                                                           void (*done)(void *data, size_t count),
+                                                           void *data)
 {
     (void)context, (void)data;
-    kin_asked = *kin;
-    kin_done = done;
-    return kin_left > 0 ? (struct kin_look *)&kin_asked : NULL;
+    stragglers_asked = *stragglers;
+    stragglers_done = done;
+    return stragglers_left > 0 ? (struct stragglers_look *)&stragglers_asked : NULL;
 }
 
-static inline void kin_detach_fake(struct kin_look *look)
+static inline void stragglers_detach_fake(struct stragglers_look *look)
 {
     (void)look;
 }
@@ -74,31 +76,31 @@ static inline int set_up(void **state)
     machine.process_read = process_read;
     machine.group_each = group_each;
     machine.group_signal = group_signal;
-    machine.kin_kill = kin_kill_fake;
-    machine.kin_detach = kin_detach_fake;
+    machine.stragglers_kill = stragglers_kill_fake;
+    machine.stragglers_detach = stragglers_detach_fake;
     leader_lives = group_lives = true;
     zombie_of = 0;
     terms = 0;
-    kin_left = 0;
-    kin_done = NULL;
+    stragglers_left = 0;
+    stragglers_done = NULL;
     still_agent_open(&machine);
     job = agent_get(&agent, "job");
-    job->entry.life = LIFE;
+    job->entry.run = RUN;
     process_attached(job, &(struct process_identity){.pid = PID, .start_ticks = START_TICKS}, 0,
                      false);
     return 0;
 }
 
-static inline void stop(enum process_stop_cause cause, uint64_t life)
+static inline void stop(enum process_stop_cause cause, uint64_t run)
 {
     process_stop(job, &(struct process_stop_ask){.cause = cause,
                                                  .reason = CKPT__V1__REASON__REASON_MIGRATED,
                                                  .grace_ms = 1000,
-                                                 .life = life});
+                                                 .run = run});
 }
 
-/* The only report, of which life and with which status. */
-static inline void expect_report(Ckpt__V1__ReportKind kind, uint64_t life, int32_t status)
+/* The only report, of which run and with which status. */
+static inline void expect_report(Ckpt__V1__ReportKind kind, uint64_t run, int32_t status)
 {
     const struct ledger_report *kept = ledger_report_after(agent.ledger, 0);
     Ckpt__V1__AgentReport *report;
@@ -108,7 +110,7 @@ static inline void expect_report(Ckpt__V1__ReportKind kind, uint64_t life, int32
     report = ckpt__v1__agent_report__unpack(NULL, kept->length, kept->bytes);
     assert_non_null(report);
     assert_int_equal(report->kind, kind);
-    assert_uint_equal(report->life, life);
+    assert_uint_equal(report->run, run);
     assert_int_equal(report->exit_status, status);
     assert_uint_equal(report->will_restart, 0);
     ckpt__v1__agent_report__free_unpacked(report, NULL);
@@ -126,7 +128,7 @@ static inline void wakes(const struct end_note *difference)
 
     note.pid += PID;
     note.start_ticks += START_TICKS;
-    note.life += job->entry.life;
+    note.run += job->entry.run;
     end_note_format(&note, text);
     process_woken(job, text);
 }

@@ -111,12 +111,12 @@ __attribute__((unused)) static int still_agent_set_up(void **state)
 }
 
 /* Of orders from a leader, without one. */
-__attribute__((unused)) static void still_take_set(uint64_t lives_until)
+__attribute__((unused)) static void still_take_set(uint64_t runs_until)
 {
     Ckpt__V1__OrderSet set = CKPT__V1__ORDER_SET__INIT;
     uint8_t bytes[64];
 
-    set.lives_until = lives_until;
+    set.runs_until = runs_until;
     agent_take_orders(
         &agent, ckpt__v1__order_set__unpack(NULL, ckpt__v1__order_set__pack(&set, bytes), bytes));
 }

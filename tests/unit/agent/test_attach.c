@@ -11,7 +11,7 @@
 
 #include <unistd.h>
 
-enum { WAIT_US = 10000000, POLLS_US = 700000, LIFE = 9 };
+enum { WAIT_US = 10000000, POLLS_US = 700000, RUN = 9 };
 
 /* The newest removal that was asked for; it ends when the test says so. */
 static struct {
@@ -27,7 +27,7 @@ static struct app_server *server;
 static char address[80];
 static struct rpc_channel *channel;
 static struct rpc_server *broker; /* that answers GetRestartPoint */
-static uint64_t life_of_writer;   /* not 0: node-a's, of the only shard; node-b is in LIFE */
+static uint64_t run_of_writer;    /* not 0: node-a's, of the only shard; node-b is in RUN */
 static char restored[16];         /* the node whose shard is restored */
 static char folder[] = "/tmp/test-attach-XXXXXX";
 
@@ -136,7 +136,7 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     Ckpt__V1__ShardInfo shard = CKPT__V1__SHARD_INFO__INIT, *shards[] = {&shard};
     char node[] = "node-a", other[] = "node-b", job[] = "job", path[] = "/ckpt";
     char *nodes[] = {node, other};
-    uint64_t lives[] = {life_of_writer != 0 ? life_of_writer : LIFE, LIFE};
+    uint64_t runs[] = {run_of_writer != 0 ? run_of_writer : RUN, RUN};
     uint8_t reply[256];
 
     (void)data, (void)bytes, (void)length;
@@ -146,17 +146,17 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     part.grace_ms = 5000;
     point.allocation_state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
     point.epoch = 1;
-    point.n_node_ids = point.n_lives = 1;
+    point.n_node_ids = point.n_runs = 1;
     point.node_ids = nodes;
-    point.lives = lives;
+    point.runs = runs;
     point.part = &part;
-    if (life_of_writer != 0) {
+    if (run_of_writer != 0) {
         shard.node_id = node;
         point.checkpoint_id = 14;
         point.path = path;
         point.n_shards = 1;
         point.shards = shards;
-        point.n_node_ids = point.n_lives = 2;
+        point.n_node_ids = point.n_runs = 2;
     }
     assert_true(ckpt__v1__restart_point__get_packed_size(&point) <= sizeof(reply));
     rpc_call_reply(call, reply, ckpt__v1__restart_point__pack(&point, reply));
@@ -215,9 +215,9 @@ static bool restores(void)
     return restored[0] != '\0';
 }
 
-static bool has_life(void)
+static bool has_run(void)
 {
-    return agent_find(&agent, "job")->entry.life == LIFE;
+    return agent_find(&agent, "job")->entry.run == RUN;
 }
 
 static bool becomes(bool (*wanted)(void), uint64_t within_us)
@@ -264,7 +264,7 @@ static int set_up(void **state)
     wrong = NULL;
     looked = NULL;
     refusal[0] = restored[0] = '\0';
-    life_of_writer = 0;
+    run_of_writer = 0;
     machine.worker_start = shard_restore;
     machine.folders_remove = folders_remove;
     machine.remove_detach = remove_detach;
@@ -329,7 +329,7 @@ static void the_answer_about_the_restart_point_tells_the_walltime(void **state)
     assert_true(becomes(removes, WAIT_US));
     began_us = agent_now_us(&agent);
     removal.done(removal.data);
-    assert_true(becomes(has_life, WAIT_US));
+    assert_true(becomes(has_run, WAIT_US));
     kept = ledger_find(agent.ledger, "job");
     assert_non_null(kept);
     assert_true(kept->deadline_us >= began_us + UINT64_C(40000000));
@@ -353,7 +353,7 @@ static void a_work_folder_that_cannot_be_opened_is_refused_with_the_reason(void 
 static void the_only_shard_is_not_taken_by_its_writer_that_joined_others(void **state)
 {
     (void)state;
-    life_of_writer = LIFE + 1;
+    run_of_writer = RUN + 1;
     attach();
     assert_true(becomes(removes, WAIT_US));
     removal.done(removal.data);
@@ -366,7 +366,7 @@ static void the_only_shard_is_not_taken_by_its_writer_that_joined_others(void **
 static void the_only_shard_is_taken_by_its_writer_that_others_joined_or_began_with(void **state)
 {
     (void)state;
-    for (life_of_writer = LIFE - 1; life_of_writer <= LIFE; life_of_writer++) {
+    for (run_of_writer = RUN - 1; run_of_writer <= RUN; run_of_writer++) {
         struct rpc_client_call *call = attach();
         restored[0] = '\0';
         removal.count = 0;

@@ -6,7 +6,7 @@
 #include "src/agent/job/attempt_step.h"
 #include "tests/unit/agent/still_agent.h"
 
-enum { LIFE = 7, PID = 100, START_TICKS = 5000, CHECKPOINT = 42 };
+enum { RUN = 7, PID = 100, START_TICKS = 5000, CHECKPOINT = 42 };
 
 static struct allocation *job;
 static const struct ask_events *heard; /* on the call */
@@ -53,7 +53,7 @@ static int set_up(void **state)
     machine.folders_remove = folders_remove;
     still_agent_open(&machine);
     job = agent_get(&agent, "job");
-    job->entry.life = LIFE;
+    job->entry.run = RUN;
     snprintf(job->entry.work_dir, sizeof(job->entry.work_dir), "/proc/self");
     user_path_take(&job->folder, job->entry.work_dir, opened_here("/proc"));
     process_attached(job, &(struct process_identity){.pid = PID, .start_ticks = START_TICKS}, 0,
@@ -83,7 +83,7 @@ static void a_first_look_long_after_the_start_is_not_the_last(void **state)
     (void)state;
     order.checkpoint_id = CHECKPOINT;
     order.attempt = 1;
-    order.life = LIFE;
+    order.run = RUN;
     order.timeout_ms = 60000;
     attempt_post(job, ATTEMPT_START, &order);
     assert_int_equal(job->attempt.state, ATTEMPT_WAITING);

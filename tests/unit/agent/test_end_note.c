@@ -36,7 +36,7 @@ static void leave_note(const struct end_note *difference)
 
     note.pid += PID;
     note.start_ticks += START_TICKS;
-    note.life += LIFE;
+    note.run += RUN;
     make_folder();
     write_note(&note);
 }
@@ -60,7 +60,7 @@ static void what_ckpt_run_left_tells_the_status(void **state)
     leave_note(&(struct end_note){.wait_status = 0});
     ends();
     remove_note();
-    expect_report(KIND(APPLICATION_EXITED), LIFE, 0);
+    expect_report(KIND(APPLICATION_EXITED), RUN, 0);
 }
 
 static void what_ckpt_run_left_tells_a_failure(void **state)
@@ -69,7 +69,7 @@ static void what_ckpt_run_left_tells_a_failure(void **state)
     leave_note(&(struct end_note){.wait_status = 9});
     ends();
     remove_note();
-    expect_report(KIND(APPLICATION_EXITED), LIFE, 9);
+    expect_report(KIND(APPLICATION_EXITED), RUN, 9);
 }
 
 static void what_ckpt_run_left_of_one_told_to_end_says_nothing_of_its_work(void **state)
@@ -78,18 +78,18 @@ static void what_ckpt_run_left_of_one_told_to_end_says_nothing_of_its_work(void 
     leave_note(&(struct end_note){.told_to_end = true});
     ends();
     remove_note();
-    expect_report(KIND(APPLICATION_EXITED), LIFE, PROCESS_STATUS_UNKNOWN);
+    expect_report(KIND(APPLICATION_EXITED), RUN, PROCESS_STATUS_UNKNOWN);
 }
 
 static void what_was_left_of_another_start_does_not_count(void **state)
 {
-    static const struct end_note others[] = {{.pid = 1}, {.start_ticks = 1}, {.life = 1}};
+    static const struct end_note others[] = {{.pid = 1}, {.start_ticks = 1}, {.run = 1}};
 
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         leave_note(&others[i]);
         ends_untold();
         remove_note();
-        expect_report(KIND(APPLICATION_EXITED), LIFE, PROCESS_STATUS_UNKNOWN);
+        expect_report(KIND(APPLICATION_EXITED), RUN, PROCESS_STATUS_UNKNOWN);
         still_agent_close(state);
         set_up(state);
     }
@@ -100,9 +100,9 @@ static void what_was_left_is_looked_for_when_a_stop_finds_it_ended(void **state)
     (void)state;
     leave_note(&(struct end_note){.wait_status = 0});
     leader_lives = group_lives = false;
-    stop(STOP_BY_ORDER, LIFE);
+    stop(STOP_BY_ORDER, RUN);
     remove_note();
-    expect_report(KIND(APPLICATION_EXITED), LIFE, 0);
+    expect_report(KIND(APPLICATION_EXITED), RUN, 0);
 }
 
 /* By an agent that restarted: whoever has not taken the status stands still, and will tell it. */
@@ -117,7 +117,7 @@ static void a_ckpt_run_that_stands_still_is_waited_for(void **state)
     assert_int_equal(job->process.state, PROCESS_ENDED);
     still_now_us += 10 * SECOND_US;
     still_first_fire(job);
-    expect_report(KIND(APPLICATION_EXITED), LIFE, PROCESS_STATUS_UNKNOWN);
+    expect_report(KIND(APPLICATION_EXITED), RUN, PROCESS_STATUS_UNKNOWN);
 }
 
 static void nobody_waits_for_a_process_that_init_does_not_take(void **state)
@@ -125,7 +125,7 @@ static void nobody_waits_for_a_process_that_init_does_not_take(void **state)
     (void)state;
     zombie_of = 1;
     ends_untold();
-    expect_report(KIND(APPLICATION_EXITED), LIFE, PROCESS_STATUS_UNKNOWN);
+    expect_report(KIND(APPLICATION_EXITED), RUN, PROCESS_STATUS_UNKNOWN);
 }
 
 /* What is alive has not ended, whoever says so. */
@@ -135,7 +135,7 @@ static void a_note_of_what_is_alive_does_not_count(void **state)
     exits(0, false);
     assert_int_equal(job->process.state, PROCESS_RUNNING);
     ends_untold();
-    expect_report(KIND(APPLICATION_EXITED), LIFE, PROCESS_STATUS_UNKNOWN);
+    expect_report(KIND(APPLICATION_EXITED), RUN, PROCESS_STATUS_UNKNOWN);
 }
 
 /* Woken before the note is there, as by a ckpt-run whose folder is slow: it is looked for until it
@@ -147,10 +147,10 @@ static void a_note_that_comes_after_the_end_is_found(void **state)
     ends();
     assert_int_equal(job->process.state, PROCESS_ENDED);
     still_now_us += SECOND_US;
-    write_note(&(struct end_note){.pid = PID, .start_ticks = START_TICKS, .life = LIFE});
+    write_note(&(struct end_note){.pid = PID, .start_ticks = START_TICKS, .run = RUN});
     still_first_fire(job);
     remove_note();
-    expect_report(KIND(APPLICATION_EXITED), LIFE, 0);
+    expect_report(KIND(APPLICATION_EXITED), RUN, 0);
 }
 
 static struct opened *looked_at;
@@ -170,7 +170,7 @@ static void a_note_in_another_folder_of_that_name_is_found(void **state)
     make_folder();
     assert_int_equal(rmdir(folder), 0);
     assert_int_equal(mkdir(folder, 0700), 0);
-    write_note(&(struct end_note){.pid = PID, .start_ticks = START_TICKS, .life = LIFE});
+    write_note(&(struct end_note){.pid = PID, .start_ticks = START_TICKS, .run = RUN});
     agent.machine.path_open = open_again;
     leader_lives = group_lives = false;
     still_now_us += 2 * SECOND_US;
@@ -181,7 +181,7 @@ static void a_note_in_another_folder_of_that_name_is_found(void **state)
     job->folder.opened = looked_at;
     still_first_fire(job);
     remove_note();
-    expect_report(KIND(APPLICATION_EXITED), LIFE, 0);
+    expect_report(KIND(APPLICATION_EXITED), RUN, 0);
 }
 
 /* Its ckpt-run starts it again: also an agent that was away hears of that. */
@@ -231,7 +231,7 @@ static void expect_not_started(int32_t status, const char *why)
     report = ckpt__v1__agent_report__unpack(NULL, kept->length, kept->bytes);
     assert_int_equal(report->kind, KIND(APPLICATION_EXITED));
     assert_int_equal(report->exit_status, status);
-    assert_uint_equal(report->life, LIFE);
+    assert_uint_equal(report->run, RUN);
     assert_string_equal(report->detail, why);
     ckpt__v1__agent_report__free_unpacked(report, NULL);
 }
@@ -244,7 +244,7 @@ static void what_could_not_be_started_while_the_agent_was_away_is_told(void **st
     (void)state;
     still_first_fire(again);
     assert_uint_equal(ledger_last_sequence(agent.ledger), 0);
-    write_note(&(struct end_note){.life = LIFE, .wait_status = 127 << 8, .why = "nothing: gone"});
+    write_note(&(struct end_note){.run = RUN, .wait_status = 127 << 8, .why = "nothing: gone"});
     still_now_us += SECOND_US;
     still_first_fire(again);
     expect_not_started(127 << 8, "not started: nothing: gone");
@@ -255,12 +255,12 @@ static void what_could_not_be_started_while_the_agent_was_away_is_told(void **st
     allocation_free(again);
 }
 
-static void a_failed_start_of_another_life_does_not_count(void **state)
+static void a_failed_start_of_another_run_does_not_count(void **state)
 {
     struct allocation *again = resumed_when_granted();
 
     (void)state;
-    write_note(&(struct end_note){.life = LIFE - 1, .wait_status = 127 << 8, .why = "gone"});
+    write_note(&(struct end_note){.run = RUN - 1, .wait_status = 127 << 8, .why = "gone"});
     still_first_fire(again);
     assert_uint_equal(ledger_last_sequence(agent.ledger), 0);
     assert_true(again->entry.start_granted);
@@ -273,7 +273,7 @@ static void a_start_whose_ckpt_run_leaves_no_note_failed_all_the_same(void **sta
     (void)state;
     make_folder();
     ends_untold();
-    expect_report(KIND(APPLICATION_EXITED), LIFE, PROCESS_STATUS_UNKNOWN);
+    expect_report(KIND(APPLICATION_EXITED), RUN, PROCESS_STATUS_UNKNOWN);
     assert_int_equal(ledger_acknowledge(agent.ledger, 1, &(struct err){0}), 0);
     job->entry.start_granted = true;
     process_woken(job, "");
@@ -285,18 +285,18 @@ static void a_start_whose_ckpt_run_leaves_no_note_failed_all_the_same(void **sta
 static void only_what_ckpt_run_writes_is_a_note(void **state)
 {
     static const char *const wrong[] = {
-        "", "pid=100 start_ticks=5000 life=0-7 wait_status=0 told_to_end=0 will_restart=0 why=",
-        "pid=100 start_ticks=5000 life=0-7 wait_status=0 told_to_end=0 will_restart=0 why=\n\n",
-        "pid=100 start_ticks=5000 life=0-7 wait_status=00 told_to_end=0 will_restart=0 why=\n",
-        "pid=100 start_ticks=5000 life=0-7 wait_status=-1 told_to_end=0 will_restart=0 why=\n",
+        "", "pid=100 start_ticks=5000 run=0-7 wait_status=0 told_to_end=0 will_restart=0 why=",
+        "pid=100 start_ticks=5000 run=0-7 wait_status=0 told_to_end=0 will_restart=0 why=\n\n",
+        "pid=100 start_ticks=5000 run=0-7 wait_status=00 told_to_end=0 will_restart=0 why=\n",
+        "pid=100 start_ticks=5000 run=0-7 wait_status=-1 told_to_end=0 will_restart=0 why=\n",
         /* stopped */
-        "pid=100 start_ticks=5000 life=0-7 wait_status=127 told_to_end=0 will_restart=0 why=\n",
-        "pid=100 start_ticks=5000 life=0-7 wait_status=0 told_to_end=2 will_restart=0 why=\n",
-        "pid=100 start_ticks=5000 life=0-7 wait_status=0 told_to_end=0 will_restart=2 why=\n",
-        "pid=100 start_ticks=5000 life=0-7 wait_status=0 told_to_end=0\n",
-        "pid=100 start_ticks=5000 life=7 wait_status=0 told_to_end=0 will_restart=0 why=\n",
-        "pid=+100 start_ticks=5000 life=0-7 wait_status=0 told_to_end=0 will_restart=0 why=\n",
-        "pid=100 start_ticks=5000 life=0-7 wait_status=0 told_to_end=0 will_restart=0 why=\x01\n",
+        "pid=100 start_ticks=5000 run=0-7 wait_status=127 told_to_end=0 will_restart=0 why=\n",
+        "pid=100 start_ticks=5000 run=0-7 wait_status=0 told_to_end=2 will_restart=0 why=\n",
+        "pid=100 start_ticks=5000 run=0-7 wait_status=0 told_to_end=0 will_restart=2 why=\n",
+        "pid=100 start_ticks=5000 run=0-7 wait_status=0 told_to_end=0\n",
+        "pid=100 start_ticks=5000 run=7 wait_status=0 told_to_end=0 will_restart=0 why=\n",
+        "pid=+100 start_ticks=5000 run=0-7 wait_status=0 told_to_end=0 will_restart=0 why=\n",
+        "pid=100 start_ticks=5000 run=0-7 wait_status=0 told_to_end=0 will_restart=0 why=\x01\n",
         " wait_status=0 told_to_end=0 will_restart=0 why=\n"};
     char text[END_NOTE_BYTES];
     struct end_note note;
@@ -305,15 +305,15 @@ static void only_what_ckpt_run_writes_is_a_note(void **state)
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
         assert_false(end_note_read(wrong[i], &note));
     assert_true(end_note_read(
-        "pid=100 start_ticks=5000 life=0-7 wait_status=768 told_to_end=1 will_restart=0 why=\n",
+        "pid=100 start_ticks=5000 run=0-7 wait_status=768 told_to_end=1 will_restart=0 why=\n",
         &note));
     assert_uint_equal(note.pid, 100);
     assert_uint_equal(note.start_ticks, 5000);
-    assert_uint_equal(note.life, 7);
+    assert_uint_equal(note.run, 7);
     assert_int_equal(note.wait_status, 768);
     assert_true(note.told_to_end);
     assert_false(note.will_restart);
-    note = (struct end_note){.life = 7, .wait_status = 127 << 8, .will_restart = true};
+    note = (struct end_note){.run = 7, .wait_status = 127 << 8, .will_restart = true};
     memset(note.why, 'y', sizeof(note.why) - 1);
     end_note_format(&note, text);
     memset(&note, 0, sizeof(note));
@@ -341,7 +341,7 @@ static void the_note_is_waited_for_while_its_folder_is_being_opened(void **state
     job->folder.opening = NULL;
     job->folder.opened = opened;
     still_first_fire(job);
-    expect_report(KIND(APPLICATION_EXITED), LIFE, 0);
+    expect_report(KIND(APPLICATION_EXITED), RUN, 0);
     remove_note();
 }
 
@@ -361,7 +361,7 @@ int main(void)
         NOTE_TEST(a_note_in_another_folder_of_that_name_is_found),
         NOTE_TEST(a_note_tells_of_another_start),
         NOTE_TEST(what_could_not_be_started_while_the_agent_was_away_is_told),
-        NOTE_TEST(a_failed_start_of_another_life_does_not_count),
+        NOTE_TEST(a_failed_start_of_another_run_does_not_count),
         NOTE_TEST(a_start_whose_ckpt_run_leaves_no_note_failed_all_the_same),
         NOTE_TEST(the_note_is_waited_for_while_its_folder_is_being_opened),
         cmocka_unit_test(only_what_ckpt_run_writes_is_a_note),

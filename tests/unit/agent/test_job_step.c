@@ -6,7 +6,7 @@
 
 #include "tests/support/test.h"
 
-enum { RUNS = 2000, STEPS = 300, SECOND_US = 1000000, LIFE = 7, SETTLE_STEPS = 6000, QUEUE = 16 };
+enum { RUNS = 2000, STEPS = 300, SECOND_US = 1000000, RUN = 7, SETTLE_STEPS = 6000, QUEUE = 16 };
 
 /* What an executor holds, the journal, and the world as far as a job sees it. */
 struct world {
@@ -20,7 +20,7 @@ struct world {
     uint64_t timer_us, attempt_timer_us, walltime_us; /* 0: it is not set */
     uint32_t last_pid, last_attempt;
     uint32_t asked_attempt; /* the last whose application was asked for the first time */
-    bool kin_asked, call, watch, put, put_killed, abandon, removing;
+    bool stragglers_asked, call, watch, put, put_killed, abandon, removing;
     unsigned starts, ends, orders, attempt_ends;
     bool calm; /* what goes wrong is over: everybody answers */
     char why[8];
@@ -61,7 +61,7 @@ static void see_process(struct world *world)
     facts->note_found = chance(world, 3);
     facts->note = (struct end_note){.pid = chance(world, 6) ? 0 : world->last_pid,
                                     .start_ticks = world->last_pid,
-                                    .life = LIFE,
+                                    .run = RUN,
                                     .wait_status = chance(world, 2) ? 0 : 9,
                                     .told_to_end = chance(world, 5),
                                     .will_restart = chance(world, 4)};
@@ -73,8 +73,8 @@ static void see_attempt(struct world *world)
 
     *facts = (struct attempt_facts){.now_us = world->facts.process.now_us,
                                     .wall_ms = world->facts.process.wall_ms,
-                                    .other_life = world->attempt.state == ATTEMPT_WAITING &&
-                                                  chance(world, 10),
+                                    .other_run = world->attempt.state == ATTEMPT_WAITING &&
+                                                 chance(world, 10),
                                     .attached = world->facts.process.attached,
                                     .folder_opening = world->facts.process.folder_opening,
                                     .answer = (enum ask_answer)draw(world, 4),
@@ -180,8 +180,8 @@ static void carry_out(struct world *world, const struct job_effect *effect)
         world->timer_us = now_us + effect->delay_us + 1;
     else if (effect->kind == EFFECT_TIMER_STOP || effect->kind == EFFECT_FORGET)
         world->timer_us = 0;
-    else if (effect->kind == EFFECT_LOOK_FOR_KIN)
-        world->kin_asked = true;
+    else if (effect->kind == EFFECT_LOOK_FOR_STRAGGLERS)
+        world->stragglers_asked = true;
     else if (effect->kind == EFFECT_LOOK_AGAIN)
         post_process(world, PROCESS_LOOK);
     else if (effect->kind == EFFECT_ATTEMPT_GONE)
@@ -195,7 +195,7 @@ static void carry_out(struct world *world, const struct job_effect *effect)
     else
         carry_out_attempt(world, effect);
     if (effect->kind == EFFECT_FORGET)
-        world->kin_asked = false;
+        world->stragglers_asked = false;
 }
 
 static void count_report(struct world *world, const Ckpt__V1__AgentReport *report)
@@ -295,7 +295,7 @@ static void order(struct world *world)
         order.checkpoint_id = 1;
         order.attempt = ++world->last_attempt;
         order.max_deferral_ms = draw(world, 10000);
-        order.life = LIFE;
+        order.run = RUN;
         world->orders++;
     }
     post(world, &event);
@@ -310,7 +310,7 @@ static void stop(struct world *world)
         (struct process_stop_ask){.cause = STOP_BY_ORDER,
                                   .reason = CKPT__V1__REASON__REASON_ALLOCATION_ENDED,
                                   .grace_ms = draw(world, 5000),
-                                  .life = LIFE - 1 + draw(world, 3),
+                                  .run = RUN - 1 + draw(world, 3),
                                   .epoch = draw(world, 3)};
     post(world, &event);
     drain(world);
@@ -322,7 +322,7 @@ static void tell_walltime(struct world *world)
 
     event.walltime.word = (struct walltime_word){.index = draw(world, 1000),
                                                  .came_us = world->facts.process.now_us,
-                                                 .life = LIFE,
+                                                 .run = RUN,
                                                  .remaining_ms = draw(world, 100000),
                                                  .grace_ms = draw(world, 3000),
                                                  .walltime_ms = draw(world, 3) * 100000};
@@ -338,7 +338,7 @@ static void restart_agent(struct world *world)
         (struct process){.state = PROCESS_ABSENT, .wait_status = PROCESS_STATUS_UNKNOWN};
     world->attempt = (struct attempt){.state = ATTEMPT_NONE};
     world->timer_us = world->attempt_timer_us = 0;
-    world->kin_asked = world->call = world->watch = false;
+    world->stragglers_asked = world->call = world->watch = false;
     world->put = world->abandon = world->removing = false;
     /* what the journal does not know of never was */
     world->starts = world->ends + (world->entry.pid != 0);
@@ -392,11 +392,11 @@ static void random_event(struct world *world)
 {
     if (work_ends(world)) {
         /* posted */
-    } else if (world->kin_asked && chance(world, 3)) {
-        world->kin_asked = false;
+    } else if (world->stragglers_asked && chance(world, 3)) {
+        world->stragglers_asked = false;
         post(world, &(struct job_event){
                         .part = JOB_PROCESS,
-                        .process = {.kind = PROCESS_KIN_LOOKED, .count = chance(world, 3)}});
+                        .process = {.kind = PROCESS_STRAGGLERS_LOOKED, .count = chance(world, 3)}});
     } else if (world->call && chance(world, 3)) {
         call_speaks(world);
     } else if (chance(world, 3)) {
@@ -426,10 +426,10 @@ static void settle(struct world *world)
                     (world->process.state != PROCESS_ABSENT || attempt_busy(&world->attempt));
          i++) {
         see(world);
-        if (!work_ends(world) && world->kin_asked) {
-            world->kin_asked = false;
-            post(world,
-                 &(struct job_event){.part = JOB_PROCESS, .process = {.kind = PROCESS_KIN_LOOKED}});
+        if (!work_ends(world) && world->stragglers_asked) {
+            world->stragglers_asked = false;
+            post(world, &(struct job_event){.part = JOB_PROCESS,
+                                            .process = {.kind = PROCESS_STRAGGLERS_LOOKED}});
         }
         post_process(world, PROCESS_LOOK);
         post_attempt(world,
@@ -447,7 +447,7 @@ static void run(uint64_t seed)
 
     world->random = seed;
     snprintf(world->entry.allocation_id, sizeof(world->entry.allocation_id), "job");
-    world->entry.life = LIFE;
+    world->entry.run = RUN;
     world->journal = world->entry;
     world->facts.process.now_us = 1000 * (uint64_t)SECOND_US;
     world->last_pid = 100;

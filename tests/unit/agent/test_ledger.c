@@ -122,9 +122,9 @@ static void entry_comes_back_as_it_was(void **state)
     assert_int_equal(ledger_commit(ledger, &other, NULL, 0, 0, &err), 0);
     entry.attempt = 4;
     entry.phase = PHASE_ENDED;
-    entry.life = 777;
-    entry.ended_life = 776;
-    entry.named_life = 778;
+    entry.run = 777;
+    entry.ended_run = 776;
+    entry.named_run = 778;
     entry.max_deferral_ms = 300000;
     entry.deferred_ms = 20000;
     entry.longest_deferral_ms = 25000;

@@ -252,16 +252,16 @@ static void set_descriptors_max(rlim_t max, rlim_t *ret_before)
 }
 
 /* In a session of its own, with the environment of an application. */
-static pid_t start_kin(const char *allocation_id, const char *life, const char *work_dir)
+static pid_t start_straggler(const char *allocation_id, const char *run, const char *work_dir)
 {
-    char id[64], of_life[64], dir[64];
-    char *const environment[] = {id, of_life, dir, NULL};
+    char id[64], of_run[64], dir[64];
+    char *const environment[] = {id, of_run, dir, NULL};
     int ready[2];
     char byte;
     pid_t pid;
 
     snprintf(id, sizeof(id), "CKPT_ALLOCATION_ID=%s", allocation_id);
-    snprintf(of_life, sizeof(of_life), "CKPT_LIFE=%s", life);
+    snprintf(of_run, sizeof(of_run), "CKPT_RUN=%s", run);
     snprintf(dir, sizeof(dir), "CKPT_DIR=%s", work_dir);
     assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
     pid = fork();
@@ -279,30 +279,31 @@ static pid_t start_kin(const char *allocation_id, const char *life, const char *
 
 static void what_has_left_the_group_is_killed_and_nothing_else(void **state)
 {
-    struct kin kin = {.allocation_id = "job-of-test-machine",
-                      .work_dir = "/work/a",
-                      .life = UINT64_C(1) << 40 | 7,
-                      .uid = geteuid()};
+    struct stragglers stragglers = {.allocation_id = "job-of-test-machine",
+                                    .work_dir = "/work/a",
+                                    .run = UINT64_C(1) << 40 | 7,
+                                    .uid = geteuid()};
     struct proc_stat stat;
-    char life[CHECKPOINT_ID_TEXT_BYTES];
+    char run[CHECKPOINT_ID_TEXT_BYTES];
     pid_t found, others[3];
 
     (void)state;
-    checkpoint_id_format(kin.life, life);
-    found = start_kin(kin.allocation_id, life, kin.work_dir);
-    others[0] = start_kin("another-job", life, kin.work_dir);
-    others[1] = start_kin(kin.allocation_id, "1-8", kin.work_dir);
-    others[2] = start_kin(kin.allocation_id, life, "/work/b"); /* another node's on this machine */
+    checkpoint_id_format(stragglers.run, run);
+    found = start_straggler(stragglers.allocation_id, run, stragglers.work_dir);
+    others[0] = start_straggler("another-job", run, stragglers.work_dir);
+    others[1] = start_straggler(stragglers.allocation_id, "1-8", stragglers.work_dir);
+    others[2] = start_straggler(stragglers.allocation_id, run,
+                                "/work/b"); /* another node's on this machine */
     assert_int_equal(proc_read_stat(found, &stat), 0);
-    kin.start_ticks = stat.start_ticks + 1;
-    assert_uint_equal(kin_kill(&kin), 0); /* they are older */
-    kin.start_ticks = stat.start_ticks;
-    kin.uid++;
-    assert_uint_equal(kin_kill(&kin), 0); /* another user's */
-    kin.uid--;
-    assert_uint_equal(kin_kill(&kin), 1);
+    stragglers.start_ticks = stat.start_ticks + 1;
+    assert_uint_equal(stragglers_kill(&stragglers), 0); /* they are older */
+    stragglers.start_ticks = stat.start_ticks;
+    stragglers.uid++;
+    assert_uint_equal(stragglers_kill(&stragglers), 0); /* another user's */
+    stragglers.uid--;
+    assert_uint_equal(stragglers_kill(&stragglers), 1);
     assert_int_equal(waitpid(found, NULL, 0), found);
-    assert_uint_equal(kin_kill(&kin), 0);
+    assert_uint_equal(stragglers_kill(&stragglers), 0);
     for (size_t i = 0; i < ARRAY_COUNT(others); i++) {
         assert_int_equal(waitpid(others[i], NULL, WNOHANG), 0);
         end(others[i]);

@@ -7,7 +7,7 @@
 
 #include "tests/support/test.h"
 
-enum { RUNS = 3000, STEPS = 200, SECOND_US = 1000000, LIFE = 7, SETTLE_STEPS = 4000 };
+enum { RUNS = 3000, STEPS = 200, SECOND_US = 1000000, RUN = 7, SETTLE_STEPS = 4000 };
 
 /* A machine as far as a process sees it. */
 struct world {
@@ -17,9 +17,9 @@ struct world {
     uint64_t random;
     uint32_t last_pid;
     uint64_t timer_us; /* 0: none is set */
-    bool kin_asked;
-    bool kin_none;      /* they were looked for and none was found, since it was last seen dead */
-    unsigned ends_told; /* of the start that is under way: exits, kills, terminations */
+    bool stragglers_asked;
+    bool stragglers_none; /* they were looked for and none was found, since it was last seen dead */
+    unsigned ends_told;   /* of the start that is under way: exits, kills, terminations */
     unsigned starts;
     bool calm; /* what goes wrong is over: everybody answers */
 };
@@ -59,7 +59,7 @@ static void see(struct world *world)
     facts->note_found = chance(world, 3);
     facts->note = (struct end_note){.pid = chance(world, 6) ? 0 : world->last_pid,
                                     .start_ticks = world->last_pid,
-                                    .life = LIFE,
+                                    .run = RUN,
                                     .wait_status = chance(world, 2) ? 0 : 9,
                                     .told_to_end = chance(world, 5),
                                     .will_restart = chance(world, 4)};
@@ -77,7 +77,7 @@ static void take_effects(struct world *world, enum process_state from,
         assert_false(report->will_restart && !world->entry.restart_awaited);
         if (from != PROCESS_ABSENT) { /* I30: nothing of it is left */
             assert_false(world->facts.group_alive);
-            assert_true(world->kin_none);
+            assert_true(world->stragglers_none);
             world->ends_told++;
         }
     }
@@ -87,8 +87,8 @@ static void take_effects(struct world *world, enum process_state from,
             world->timer_us = world->facts.now_us + effect->delay_us + 1;
         else if (effect->kind == EFFECT_TIMER_STOP || effect->kind == EFFECT_FORGET)
             world->timer_us = 0;
-        else if (effect->kind == EFFECT_LOOK_FOR_KIN)
-            world->kin_asked = true;
+        else if (effect->kind == EFFECT_LOOK_FOR_STRAGGLERS)
+            world->stragglers_asked = true;
         else if (effect->kind == EFFECT_LOOK_AGAIN)
             world->timer_us = world->facts.now_us;
         else if (effect->kind == EFFECT_SIGNAL) {
@@ -98,7 +98,7 @@ static void take_effects(struct world *world, enum process_state from,
                 world->facts.group_alive = world->facts.leader_alive = false;
         }
         if (effect->kind == EFFECT_FORGET)
-            world->kin_asked = false;
+            world->stragglers_asked = false;
     }
 }
 
@@ -123,10 +123,11 @@ static void step(struct world *world, const struct process_event *event)
     enum process_state from = world->process.state;
     struct job_effects effects;
 
-    if (event->kind == PROCESS_KIN_LOOKED && world->process.kin == KIN_LOOKED_FOR)
-        world->kin_none = event->count == 0;
+    if (event->kind == PROCESS_STRAGGLERS_LOOKED &&
+        world->process.stragglers == STRAGGLERS_LOOKED_FOR)
+        world->stragglers_none = event->count == 0;
     else if (event->kind == PROCESS_STARTED || event->kind == PROCESS_RESUMED)
-        world->kin_none = false;
+        world->stragglers_none = false;
     process_step(&world->process, &world->entry, event, &world->facts, &effects);
     take_effects(world, from, &effects);
     check_patience(world, from);
@@ -159,7 +160,7 @@ static void stop(struct world *world)
         (struct process_stop_ask){.cause = chance(world, 2) ? STOP_BY_ORDER : STOP_BY_WALLTIME,
                                   .reason = CKPT__V1__REASON__REASON_ALLOCATION_ENDED,
                                   .grace_ms = draw(world, 5000),
-                                  .life = LIFE - 1 + draw(world, 3),
+                                  .run = RUN - 1 + draw(world, 3),
                                   .epoch = draw(world, 3)};
     step(world, &event);
 }
@@ -170,7 +171,7 @@ static void restart_agent(struct world *world)
     world->process =
         (struct process){.state = PROCESS_ABSENT, .wait_status = PROCESS_STATUS_UNKNOWN};
     world->timer_us = 0;
-    world->kin_asked = false;
+    world->stragglers_asked = false;
     step(world, &(struct process_event){.kind = PROCESS_RESUMED});
 }
 
@@ -178,10 +179,10 @@ static void random_event(struct world *world)
 {
     struct process_event event = {.kind = PROCESS_LOOK, .why = "because"};
 
-    if (world->kin_asked && chance(world, 3)) {
-        world->kin_asked = false;
-        event =
-            (struct process_event){.kind = PROCESS_KIN_LOOKED, .count = chance(world, 3) ? 1 : 0};
+    if (world->stragglers_asked && chance(world, 3)) {
+        world->stragglers_asked = false;
+        event = (struct process_event){.kind = PROCESS_STRAGGLERS_LOOKED,
+                                       .count = chance(world, 3) ? 1 : 0};
     } else if (world->process.state == PROCESS_ABSENT && chance(world, 4)) {
         world->entry.start_granted = true;
     } else if (chance(world, 8)) {
@@ -207,9 +208,9 @@ static void settle(struct world *world)
     world->facts.leader_alive = false;
     for (int i = 0; world->process.state != PROCESS_ABSENT && i < SETTLE_STEPS; i++) {
         see(world);
-        if (world->kin_asked) {
-            world->kin_asked = false;
-            step(world, &(struct process_event){.kind = PROCESS_KIN_LOOKED});
+        if (world->stragglers_asked) {
+            world->stragglers_asked = false;
+            step(world, &(struct process_event){.kind = PROCESS_STRAGGLERS_LOOKED});
         }
         if (world->timer_us == 0) /* HELD: its checkpoint ends */
             step(world, &(struct process_event){.kind = PROCESS_ATTEMPT_ENDED});
@@ -225,7 +226,7 @@ static void settle(struct world *world)
 static void run(uint64_t seed)
 {
     struct world world = {.random = seed,
-                          .entry = {.allocation_id = "job", .life = LIFE},
+                          .entry = {.allocation_id = "job", .run = RUN},
                           .facts = {.now_us = 1000 * SECOND_US},
                           .last_pid = 100,
                           .process = {.wait_status = PROCESS_STATUS_UNKNOWN}};
@@ -257,7 +258,7 @@ static void whatever_happens_each_start_has_one_end(void **state)
 
 static struct world still(void)
 {
-    struct world world = {.entry = {.allocation_id = "job", .life = LIFE},
+    struct world world = {.entry = {.allocation_id = "job", .run = RUN},
                           .facts = {.now_us = 1000 * SECOND_US},
                           .last_pid = 100,
                           .process = {.wait_status = PROCESS_STATUS_UNKNOWN}};
@@ -284,7 +285,7 @@ static void a_crash_is_told_after_the_checkpoint_that_is_copied(void **state)
     world.facts.note = (struct end_note){.pid = 101, .start_ticks = 101, .wait_status = 9};
     look(&world, 0);
     assert_int_equal(world.process.state, PROCESS_CLEARING);
-    step(&world, &(struct process_event){.kind = PROCESS_KIN_LOOKED});
+    step(&world, &(struct process_event){.kind = PROCESS_STRAGGLERS_LOOKED});
     look(&world, 0);
     assert_int_equal(world.process.state, PROCESS_HELD);
     look(&world, 10 * SECOND_US);
@@ -305,11 +306,11 @@ static void a_stop_waits_for_the_checkpoint_until_its_grace_ends(void **state)
 
     (void)state;
     world.facts.attempt_busy = world.facts.attempt_puts = true;
-    event.ask = (struct process_stop_ask){.cause = STOP_BY_ORDER, .grace_ms = 5000, .life = LIFE};
+    event.ask = (struct process_stop_ask){.cause = STOP_BY_ORDER, .grace_ms = 5000, .run = RUN};
     step(&world, &event);
     world.facts.leader_alive = world.facts.group_alive = false;
     look(&world, 50000);
-    step(&world, &(struct process_event){.kind = PROCESS_KIN_LOOKED});
+    step(&world, &(struct process_event){.kind = PROCESS_STRAGGLERS_LOOKED});
     look(&world, 0);
     assert_int_equal(world.process.state, PROCESS_LEAVING);
     look(&world, 4 * SECOND_US);

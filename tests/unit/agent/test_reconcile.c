@@ -171,56 +171,56 @@ static void what_is_put_off_no_longer_is_hurried(void **state)
 
 static void terminate_is_carried_out_once(void **state)
 {
-    struct hand hand = {.allocation_id = job, .life = life_make(1, 400)};
+    struct hand hand = {.allocation_id = job, .run = run_make(1, 400)};
     Ckpt__V1__Order order = terminate_order();
 
     (void)state;
-    order.life = hand.life;
+    order.run = hand.run;
     assert_string_equal(steps_of(NULL, &order, NULL), "TERMINATE");
     assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
     hand.stopping = true;
     assert_string_equal(steps_of(&hand, &order, NULL), "");
     hand.stopping = false;
     hand.terminated = true;
-    hand.ended_life = hand.life;
+    hand.ended_run = hand.run;
     assert_string_equal(steps_of(&hand, &order, NULL), "");
 }
 
 /* Found by the simulator (seed 307913): a leader that had been stopped heard that the job ran
  * again, and ended it. */
-static void orders_from_before_a_life_began_are_not_meant_for_it(void **state)
+static void orders_from_before_a_run_began_are_not_meant_for_it(void **state)
 {
-    struct hand hand = {.allocation_id = job, .life = life_make(1, 400)};
+    struct hand hand = {.allocation_id = job, .run = run_make(1, 400)};
     Ckpt__V1__Order order = terminate_order();
     Ckpt__V1__Order checkpoint = checkpoint_order(42, 1);
 
     (void)state;
-    order.life = checkpoint.life = life_make(1, 399);
+    order.run = checkpoint.run = run_make(1, 399);
     assert_string_equal(steps_of(&hand, &order, NULL), "");
     assert_string_equal(steps_of(&hand, &checkpoint, NULL), "");
-    order.life = checkpoint.life = life_make(1, 400);
+    order.run = checkpoint.run = run_make(1, 400);
     assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
     assert_string_equal(steps_of(&hand, &checkpoint, NULL), "START");
     /* to end is meant for all that began before as well, and for what is not known */
-    order.life = life_make(1, 401);
+    order.run = run_make(1, 401);
     assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
-    hand.life = 0;
+    hand.run = 0;
     assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
 }
 
-/* The state of a cluster that was restored from a backup knows of no later life. */
-static void orders_of_a_later_epoch_are_meant_for_any_life(void **state)
+/* The state of a cluster that was restored from a backup knows of no later run. */
+static void orders_of_a_later_epoch_are_meant_for_any_run(void **state)
 {
-    struct hand hand = {.allocation_id = job, .life = life_make(1, 400)};
+    struct hand hand = {.allocation_id = job, .run = run_make(1, 400)};
     Ckpt__V1__Order order = terminate_order();
 
     (void)state;
-    order.life = life_make(1, 300);
+    order.run = run_make(1, 300);
     assert_string_equal(steps_of(&hand, &order, NULL), "");
     set_epoch = 2;
     assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
     hand.terminated = true;
-    hand.ended_life = life_make(1, 400);
+    hand.ended_run = run_make(1, 400);
     assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
     hand.ended_epoch = 2; /* answered: once is enough, however long the broker takes to hear it */
     assert_string_equal(steps_of(&hand, &order, NULL), "");
@@ -229,24 +229,24 @@ static void orders_of_a_later_epoch_are_meant_for_any_life(void **state)
     set_epoch = 1;
 }
 
-static void each_life_is_terminated_once(void **state)
+static void each_run_is_terminated_once(void **state)
 {
     struct hand hand = {.allocation_id = job,
-                        .life = life_make(1, 400),
-                        .ended_life = life_make(1, 400),
+                        .run = run_make(1, 400),
+                        .ended_run = run_make(1, 400),
                         .terminated = true};
     Ckpt__V1__Order order = terminate_order();
 
     (void)state;
-    order.life = life_make(1, 400);
+    order.run = run_make(1, 400);
     assert_string_equal(steps_of(&hand, &order, NULL), "");
-    order.life = life_make(1, 401);
+    order.run = run_make(1, 401);
     assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
 }
 
-/* Of a set that names this life of the job (0: not the job), derived when lives up to that had
+/* Of a set that names this run of the job (0: not the job), derived when runs up to that had
  * begun. */
-static const char *steps_of_set(const struct hand *hand, uint64_t named, uint64_t lives_until)
+static const char *steps_of_set(const struct hand *hand, uint64_t named, uint64_t runs_until)
 {
     Ckpt__V1__AllocationPart part = CKPT__V1__ALLOCATION_PART__INIT, *parts[] = {&part};
     Ckpt__V1__OrderSet set = CKPT__V1__ORDER_SET__INIT;
@@ -254,9 +254,9 @@ static const char *steps_of_set(const struct hand *hand, uint64_t named, uint64_
     size_t count;
 
     part.allocation_id = job;
-    part.life = named;
+    part.run = named;
     set.epoch = set_epoch;
-    set.lives_until = lives_until;
+    set.runs_until = runs_until;
     set.parts = parts;
     set.n_parts = named != 0;
     count = reconcile(hand, 1, &set, false, steps);
@@ -267,78 +267,78 @@ static const char *steps_of_set(const struct hand *hand, uint64_t named, uint64_
 /* F-006, F-022: ended, started again or elsewhere while the node was away. */
 static void what_a_set_does_not_name_ends(void **state)
 {
-    struct hand hand = {.allocation_id = job, .life = life_make(1, 400), .runs = true};
-    uint64_t now = life_make(1, 900);
+    struct hand hand = {.allocation_id = job, .run = run_make(1, 400), .runs = true};
+    uint64_t now = run_make(1, 900);
 
     (void)state;
-    assert_string_equal(steps_of_set(&hand, life_make(1, 400), now), "");
+    assert_string_equal(steps_of_set(&hand, run_make(1, 400), now), "");
     assert_string_equal(steps_of_set(&hand, 0, now), "END");
-    assert_string_equal(steps_of_set(&hand, life_make(1, 500), now), "END");
-    assert_string_equal(steps_of_set(&hand, life_make(1, 300), now), "END");
+    assert_string_equal(steps_of_set(&hand, run_make(1, 500), now), "END");
+    assert_string_equal(steps_of_set(&hand, run_make(1, 300), now), "END");
     hand.stopping = true;
     assert_string_equal(steps_of_set(&hand, 0, now), "");
     hand.stopping = hand.runs = false;
     assert_string_equal(steps_of_set(&hand, 0, now), "");
 }
 
-/* I39: the restart point that named the life came before the set that does not know it yet. */
-static void a_set_from_before_a_life_began_does_not_end_it(void **state)
+/* I39: the restart point that named the run came before the set that does not know it yet. */
+static void a_set_from_before_a_run_began_does_not_end_it(void **state)
 {
-    struct hand hand = {.allocation_id = job, .life = life_make(1, 400), .runs = true};
+    struct hand hand = {.allocation_id = job, .run = run_make(1, 400), .runs = true};
 
     (void)state;
-    assert_string_equal(steps_of_set(&hand, 0, life_make(1, 399)), "");
-    assert_string_equal(steps_of_set(&hand, life_make(1, 300), life_make(1, 399)), "");
-    assert_string_equal(steps_of_set(&hand, 0, life_make(1, 400)), "END");
-    hand.life = life_make(2, 10); /* nor one from before a restore */
-    assert_string_equal(steps_of_set(&hand, 0, life_make(1, 900)), "");
+    assert_string_equal(steps_of_set(&hand, 0, run_make(1, 399)), "");
+    assert_string_equal(steps_of_set(&hand, run_make(1, 300), run_make(1, 399)), "");
+    assert_string_equal(steps_of_set(&hand, 0, run_make(1, 400)), "END");
+    hand.run = run_make(2, 10); /* nor one from before a restore */
+    assert_string_equal(steps_of_set(&hand, 0, run_make(1, 900)), "");
 }
 
 /* There are more parts than it holds. */
 static void a_set_that_does_not_name_all_ends_nothing(void **state)
 {
-    struct hand hand = {.allocation_id = job, .life = life_make(1, 400), .runs = true};
+    struct hand hand = {.allocation_id = job, .run = run_make(1, 400), .runs = true};
 
     (void)state;
     assert_string_equal(steps_of_set(&hand, 0, 0), "");
-    hand.life = 0;
+    hand.run = 0;
     assert_string_equal(steps_of_set(&hand, 0, 0), "");
 }
 
-static void what_has_no_life_ends(void **state)
+static void what_has_no_run_ends(void **state)
 {
     struct hand hand = {.allocation_id = job, .runs = true};
 
     (void)state;
-    assert_string_equal(steps_of_set(&hand, life_make(1, 400), life_make(1, 400)), "END");
+    assert_string_equal(steps_of_set(&hand, run_make(1, 400), run_make(1, 400)), "END");
 }
 
-/* The state of a cluster that was restored from a backup knows of no later life, and goes on with
+/* The state of a cluster that was restored from a backup knows of no later run, and goes on with
  * what runs. */
-static void a_later_life_of_an_epoch_before_is_the_one_that_is_named(void **state)
+static void a_later_run_of_an_epoch_before_is_the_one_that_is_named(void **state)
 {
-    struct hand hand = {.allocation_id = job, .life = life_make(1, 400), .runs = true};
+    struct hand hand = {.allocation_id = job, .run = run_make(1, 400), .runs = true};
 
     (void)state;
     set_epoch = 2;
-    assert_string_equal(steps_of_set(&hand, life_make(1, 300), life_make(2, 310)), "");
-    assert_string_equal(steps_of_set(&hand, life_make(2, 311), life_make(2, 311)), "END");
-    assert_string_equal(steps_of_set(&hand, 0, life_make(2, 310)), "END");
-    hand.life = life_make(2, 305);
-    assert_string_equal(steps_of_set(&hand, life_make(1, 300), life_make(2, 310)), "END");
+    assert_string_equal(steps_of_set(&hand, run_make(1, 300), run_make(2, 310)), "");
+    assert_string_equal(steps_of_set(&hand, run_make(2, 311), run_make(2, 311)), "END");
+    assert_string_equal(steps_of_set(&hand, 0, run_make(2, 310)), "END");
+    hand.run = run_make(2, 305);
+    assert_string_equal(steps_of_set(&hand, run_make(1, 300), run_make(2, 310)), "END");
     set_epoch = 1;
 }
 
-/* Also before the ckpt-run that is there knows for which life it would start one. */
-static void an_order_to_terminate_is_of_its_life(void **state)
+/* Also before the ckpt-run that is there knows for which run it would start one. */
+static void an_order_to_terminate_is_of_its_run(void **state)
 {
-    struct hand hand = {.allocation_id = job, .life = life_make(1, 400)};
+    struct hand hand = {.allocation_id = job, .run = run_make(1, 400)};
     Ckpt__V1__Order order = terminate_order();
 
     (void)state;
-    order.life = life_make(1, 400);
+    order.run = run_make(1, 400);
     assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
-    hand.life = life_make(1, 450);
+    hand.run = run_make(1, 450);
     assert_string_equal(steps_of(&hand, &order, NULL), "");
 }
 
@@ -364,16 +364,16 @@ static void an_order_to_terminate_waits_for_who_may_come(void **state)
 /* The order brings the reason and the grace. */
 static void what_an_order_ends_is_not_ended_once_more(void **state)
 {
-    struct hand hand = {.allocation_id = job, .life = life_make(1, 400), .runs = true};
+    struct hand hand = {.allocation_id = job, .run = run_make(1, 400), .runs = true};
     Ckpt__V1__OrderSet set = CKPT__V1__ORDER_SET__INIT;
     Ckpt__V1__Order order = terminate_order();
     Ckpt__V1__Order *orders[] = {&order};
     struct step steps[4];
 
     (void)state;
-    order.life = hand.life;
+    order.run = hand.run;
     set.epoch = 1;
-    set.lives_until = life_make(1, 500);
+    set.runs_until = run_make(1, 500);
     assert_uint_equal(reconcile(&hand, 1, &set, false, steps), 1);
     assert_int_equal(steps[0].kind, STEP_END);
     set.orders = orders;
@@ -467,15 +467,15 @@ int main(void)
         cmocka_unit_test(extension_is_taken_once),
         cmocka_unit_test(what_is_put_off_no_longer_is_hurried),
         cmocka_unit_test(terminate_is_carried_out_once),
-        cmocka_unit_test(orders_from_before_a_life_began_are_not_meant_for_it),
-        cmocka_unit_test(orders_of_a_later_epoch_are_meant_for_any_life),
-        cmocka_unit_test(each_life_is_terminated_once),
+        cmocka_unit_test(orders_from_before_a_run_began_are_not_meant_for_it),
+        cmocka_unit_test(orders_of_a_later_epoch_are_meant_for_any_run),
+        cmocka_unit_test(each_run_is_terminated_once),
         cmocka_unit_test(what_a_set_does_not_name_ends),
-        cmocka_unit_test(a_set_from_before_a_life_began_does_not_end_it),
+        cmocka_unit_test(a_set_from_before_a_run_began_does_not_end_it),
         cmocka_unit_test(a_set_that_does_not_name_all_ends_nothing),
-        cmocka_unit_test(what_has_no_life_ends),
-        cmocka_unit_test(a_later_life_of_an_epoch_before_is_the_one_that_is_named),
-        cmocka_unit_test(an_order_to_terminate_is_of_its_life),
+        cmocka_unit_test(what_has_no_run_ends),
+        cmocka_unit_test(a_later_run_of_an_epoch_before_is_the_one_that_is_named),
+        cmocka_unit_test(an_order_to_terminate_is_of_its_run),
         cmocka_unit_test(terminate_in_place_of_a_checkpoint_cancels_first),
         cmocka_unit_test(order_of_another_allocation_withdraws_nothing_of_this_and_starts_there),
         cmocka_unit_test(senseless_orders_are_ignored),

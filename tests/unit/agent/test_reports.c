@@ -2,7 +2,7 @@
 #include "src/agent/job/executor.h"
 #include "tests/unit/agent/still_agent.h"
 
-enum { LIFE = 7, ASKED_US = 5 * SECOND_US };
+enum { RUN = 7, ASKED_US = 5 * SECOND_US };
 
 /* So the state knows since when there is work that no checkpoint holds, however late it is told. */
 static void a_start_is_as_old_as_its_application(void **state)
@@ -12,13 +12,13 @@ static void a_start_is_as_old_as_its_application(void **state)
     Ckpt__V1__AgentReport *report;
 
     (void)state;
-    job->entry.life = LIFE;
+    job->entry.run = RUN;
     process_attached(job, &(struct process_identity){.pid = 4711, .start_ticks = 99}, 0, true);
     kept = ledger_report_after(agent.ledger, 0);
     assert_uint_equal(kept->since_us, still_now_us);
     report = ckpt__v1__agent_report__unpack(NULL, kept->length, kept->bytes);
     assert_non_null(report);
-    assert_uint_equal(report->life, LIFE);
+    assert_uint_equal(report->run, RUN);
     ckpt__v1__agent_report__free_unpacked(report, NULL);
 }
 

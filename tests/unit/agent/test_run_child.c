@@ -16,7 +16,7 @@ static const struct run_environment environment = {.allocation_id = "job",
                                                    .node_id = "n1",
                                                    .work_dir = "/nowhere",
                                                    .restore_dir = "",
-                                                   .life = "1-5",
+                                                   .run = "1-5",
                                                    .socket = "/nowhere/agent.sock"};
 
 /* A folder that the command would make: there or not is what tells whether it ran. */

@@ -10,14 +10,7 @@
 
 #define KIND(name) CKPT__V1__REPORT_KIND__REPORT_KIND_##name
 
-enum {
-    WAIT_US = 10000000,
-    AGO_MS = 7000,
-    REPORTS_MAX = 8,
-    LIFE = 7,
-    PID = 100,
-    START_TICKS = 5000
-};
+enum { WAIT_US = 10000000, AGO_MS = 7000, REPORTS_MAX = 8, RUN = 7, PID = 100, START_TICKS = 5000 };
 
 static uv_loop_t loop;
 static struct disk_ops disk;
@@ -54,10 +47,10 @@ static int group_signal(void *context, pid_t group, int number, struct err *err)
     return -1;
 }
 
-static struct kin_look *no_kin(void *context, const struct kin *kin,
-                               void (*done)(void *data, size_t count), void *data)
+static struct stragglers_look *no_stragglers(void *context, const struct stragglers *stragglers,
+                                             void (*done)(void *data, size_t count), void *data)
 {
-    (void)context, (void)kin, (void)done, (void)data;
+    (void)context, (void)stragglers, (void)done, (void)data;
     return NULL;
 }
 
@@ -71,7 +64,7 @@ static void agent_begin(const char *boot_id)
     machine.process_read = process_read;
     machine.group_each = group_each;
     machine.group_signal = group_signal;
-    machine.kin_kill = no_kin;
+    machine.stragglers_kill = no_stragglers;
     if (ledger_open(&disk, folder, "node-a", boot_id, &ledger, &err) != 0)
         fail_msg("%s", err.text);
     still_agent_begin(&machine, boot_id, ledger);
@@ -243,7 +236,7 @@ static struct allocation *job_of(void)
 /* In an outage: no leader is told. */
 static void starts(void)
 {
-    job_of()->entry.life = LIFE;
+    job_of()->entry.run = RUN;
     process_attached(job_of(), &(struct process_identity){.pid = PID, .start_ticks = START_TICKS},
                      0, true);
 }
@@ -270,12 +263,12 @@ static void expect_start_and_end(uint64_t start_age_ms)
     talk(2);
     assert_int_equal(reports[0]->report->kind, KIND(APPLICATION_STARTED));
     assert_int_equal(reports[1]->report->kind, KIND(APPLICATION_EXITED));
-    assert_uint_equal(reports[0]->report->life, LIFE);
-    assert_uint_equal(reports[1]->report->life, LIFE);
+    assert_uint_equal(reports[0]->report->run, RUN);
+    assert_uint_equal(reports[1]->report->run, RUN);
     assert_uint_equal(reports[0]->report->snapshot_age_ms, start_age_ms);
 }
 
-static void what_was_started_before_a_restart_is_told_with_its_life_and_age(void **state)
+static void what_was_started_before_a_restart_is_told_with_its_run_and_age(void **state)
 {
     (void)state;
     starts();
@@ -288,7 +281,7 @@ static void what_was_started_before_a_restart_is_told_with_its_life_and_age(void
     expect_start_and_end(14001);
 }
 
-static void what_was_started_before_a_reboot_is_told_with_its_life(void **state)
+static void what_was_started_before_a_reboot_is_told_with_its_run(void **state)
 {
     (void)state;
     starts();
@@ -306,8 +299,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SESSION_TEST(what_is_reported_is_told_with_its_age),
         SESSION_TEST(an_age_is_rounded_up),
-        SESSION_TEST(what_was_started_before_a_restart_is_told_with_its_life_and_age),
-        SESSION_TEST(what_was_started_before_a_reboot_is_told_with_its_life),
+        SESSION_TEST(what_was_started_before_a_restart_is_told_with_its_run_and_age),
+        SESSION_TEST(what_was_started_before_a_reboot_is_told_with_its_run),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,12 +6,12 @@
 #include "tests/unit/agent/ended_job.h"
 
 /* The leader has ended by itself; what it left behind is being killed when the stop comes. */
-static void ends_before(int32_t status, enum process_stop_cause cause, uint64_t life)
+static void ends_before(int32_t status, enum process_stop_cause cause, uint64_t run)
 {
     leader_lives = false;
     exits(status, false);
     assert_int_equal(job->process.state, PROCESS_CLEARING);
-    stop(cause, life);
+    stop(cause, run);
     group_lives = false;
     still_first_fire(job);
 }
@@ -21,7 +21,7 @@ static void what_ends_is_told_with_its_status(void **state)
     (void)state;
     leader_lives = group_lives = false;
     exits(9, false);
-    expect_report(KIND(APPLICATION_EXITED), LIFE, 9);
+    expect_report(KIND(APPLICATION_EXITED), RUN, 9);
 }
 
 /* An orderly end on a signal that ckpt-run passed on: the work is not complete, so that it can be
@@ -31,7 +31,7 @@ static void what_was_told_from_outside_to_end_has_not_finished(void **state)
     (void)state;
     leader_lives = group_lives = false;
     exits(0, true);
-    expect_report(KIND(APPLICATION_EXITED), LIFE, PROCESS_STATUS_UNKNOWN);
+    expect_report(KIND(APPLICATION_EXITED), RUN, PROCESS_STATUS_UNKNOWN);
 }
 
 static void what_was_told_from_outside_before_an_order_has_not_finished(void **state)
@@ -39,10 +39,10 @@ static void what_was_told_from_outside_before_an_order_has_not_finished(void **s
     (void)state;
     leader_lives = false;
     exits(0, true);
-    stop(STOP_BY_ORDER, LIFE);
+    stop(STOP_BY_ORDER, RUN);
     group_lives = false;
     still_first_fire(job);
-    expect_report(KIND(TERMINATED), LIFE, PROCESS_STATUS_UNKNOWN);
+    expect_report(KIND(TERMINATED), RUN, PROCESS_STATUS_UNKNOWN);
 }
 
 /* The newest report of those after the first one. */
@@ -59,7 +59,7 @@ static void expect_late(uint64_t count)
     assert_int_equal(report->kind, KIND(APPLICATION_EXITED));
     assert_int_equal(report->exit_status, 0);
     assert_int_equal(report->reason, CKPT__V1__REASON__REASON_NONE);
-    assert_uint_equal(report->life, LIFE);
+    assert_uint_equal(report->run, RUN);
     ckpt__v1__agent_report__free_unpacked(report, NULL);
 }
 
@@ -67,9 +67,9 @@ static void a_late_word_of_finished_work_counts_once(void **state)
 {
     (void)state;
     ends_untold();
-    expect_report(KIND(APPLICATION_EXITED), LIFE, PROCESS_STATUS_UNKNOWN);
+    expect_report(KIND(APPLICATION_EXITED), RUN, PROCESS_STATUS_UNKNOWN);
     wakes(&(struct end_note){.start_ticks = 1});
-    wakes(&(struct end_note){.life = 1});
+    wakes(&(struct end_note){.run = 1});
     wakes(&(struct end_note){.wait_status = 9});
     wakes(&(struct end_note){.told_to_end = true});
     expect_late(0);
@@ -83,10 +83,10 @@ static void a_late_word_counts_for_what_had_ended_before_its_stop(void **state)
 {
     (void)state;
     leader_lives = false;
-    stop(STOP_BY_ORDER, LIFE);
+    stop(STOP_BY_ORDER, RUN);
     group_lives = false;
     still_first_fire(job);
-    expect_report(KIND(TERMINATED), LIFE, PROCESS_STATUS_UNKNOWN);
+    expect_report(KIND(TERMINATED), RUN, PROCESS_STATUS_UNKNOWN);
     wakes(&(struct end_note){.wait_status = 0});
     expect_late(1);
 }
@@ -94,10 +94,10 @@ static void a_late_word_counts_for_what_had_ended_before_its_stop(void **state)
 static void a_late_word_of_what_was_told_to_end_does_not_count(void **state)
 {
     (void)state;
-    stop(STOP_BY_ORDER, LIFE);
+    stop(STOP_BY_ORDER, RUN);
     leader_lives = group_lives = false;
     still_first_fire(job);
-    expect_report(KIND(TERMINATED), LIFE, PROCESS_STATUS_UNKNOWN);
+    expect_report(KIND(TERMINATED), RUN, PROCESS_STATUS_UNKNOWN);
     wakes(&(struct end_note){.wait_status = 0});
     expect_late(0);
 }
@@ -107,7 +107,7 @@ static void a_late_word_of_what_was_told_does_not_count(void **state)
     (void)state;
     leader_lives = group_lives = false;
     exits(9, false);
-    expect_report(KIND(APPLICATION_EXITED), LIFE, 9);
+    expect_report(KIND(APPLICATION_EXITED), RUN, 9);
     wakes(&(struct end_note){.wait_status = 0});
     expect_late(0);
 }
@@ -125,58 +125,58 @@ static void what_is_seen_alive_again_has_not_ended(void **state)
     assert_int_equal(job->process.state, PROCESS_ENDED); /* its status is awaited from here on */
     still_now_us += 10 * SECOND_US;
     still_first_fire(job);
-    expect_report(KIND(APPLICATION_EXITED), LIFE, PROCESS_STATUS_UNKNOWN);
+    expect_report(KIND(APPLICATION_EXITED), RUN, PROCESS_STATUS_UNKNOWN);
 }
 
 static void an_end_waits_for_what_has_left_the_group(void **state)
 {
     (void)state;
-    kin_left = 1;
+    stragglers_left = 1;
     leader_lives = group_lives = false;
     wakes(&(struct end_note){.wait_status = 9});
-    assert_uint_equal(kin_asked.life, LIFE);
-    assert_uint_equal(kin_asked.start_ticks, START_TICKS);
-    still_first_fire(job); /* nobody has looked yet */
-    kin_done(job, 1);      /* one was killed, it may have started another */
+    assert_uint_equal(stragglers_asked.run, RUN);
+    assert_uint_equal(stragglers_asked.start_ticks, START_TICKS);
+    still_first_fire(job);   /* nobody has looked yet */
+    stragglers_done(job, 1); /* one was killed, it may have started another */
     still_first_fire(job);
     assert_int_equal(job->process.state, PROCESS_CLEARING);
     assert_uint_equal(ledger_last_sequence(agent.ledger), 0);
-    kin_done(job, 0);
+    stragglers_done(job, 0);
     still_first_fire(job);
-    expect_report(KIND(APPLICATION_EXITED), LIFE, 9);
+    expect_report(KIND(APPLICATION_EXITED), RUN, 9);
 }
 
 static void a_stop_waits_for_what_has_left_the_group(void **state)
 {
     (void)state;
-    kin_left = 1;
-    stop(STOP_BY_ORDER, LIFE);
-    assert_null(kin_done); /* not while its group lives */
+    stragglers_left = 1;
+    stop(STOP_BY_ORDER, RUN);
+    assert_null(stragglers_done); /* not while its group lives */
     leader_lives = group_lives = false;
     wakes(&(struct end_note){.wait_status = 0});
     assert_uint_equal(ledger_last_sequence(agent.ledger), 0);
-    kin_done(job, 0);
+    stragglers_done(job, 0);
     still_first_fire(job);
-    expect_report(KIND(TERMINATED), LIFE, 0);
+    expect_report(KIND(TERMINATED), RUN, 0);
 }
 
 static void what_had_finished_before_an_order_has_exited(void **state)
 {
     (void)state;
-    ends_before(0, STOP_BY_ORDER, LIFE);
-    expect_report(KIND(APPLICATION_EXITED), LIFE, 0);
+    ends_before(0, STOP_BY_ORDER, RUN);
+    expect_report(KIND(APPLICATION_EXITED), RUN, 0);
     assert_true(job->entry.terminated);
 }
 
 static void what_had_finished_before_its_walltime_has_exited(void **state)
 {
     (void)state;
-    ends_before(0, STOP_BY_WALLTIME, LIFE);
-    expect_report(KIND(APPLICATION_EXITED), LIFE, 0);
+    ends_before(0, STOP_BY_WALLTIME, RUN);
+    expect_report(KIND(APPLICATION_EXITED), RUN, 0);
 }
 
-/* A leader tells of a life of the job, which has a minute left of this walltime. */
-static void tell_walltime(uint64_t life, uint64_t walltime_ms)
+/* A leader tells of a run of the job, which has a minute left of this walltime. */
+static void tell_walltime(uint64_t run, uint64_t walltime_ms)
 {
     Ckpt__V1__AllocationPart part = CKPT__V1__ALLOCATION_PART__INIT;
     Ckpt__V1__AllocationPart *parts[] = {&part};
@@ -184,7 +184,7 @@ static void tell_walltime(uint64_t life, uint64_t walltime_ms)
     uint8_t bytes[128];
 
     part.allocation_id = (char[]){"job"};
-    part.life = life;
+    part.run = run;
     part.remaining_ms = 60000;
     part.walltime_ms = walltime_ms;
     set.parts = parts;
@@ -199,48 +199,47 @@ static void fire_walltime(void)
     walltime_post(job, WALLTIME_OVER, &(struct walltime_word){0});
 }
 
-static void expect_killed_in(uint64_t life)
+static void expect_killed_in(uint64_t run)
 {
     fire_walltime();
     leader_lives = group_lives = false;
     exits(9, false);
-    expect_report(KIND(WALLTIME_KILLED), life, 9);
-    assert_uint_equal(job->entry.ended_life, life); /* the next one may begin */
+    expect_report(KIND(WALLTIME_KILLED), run, 9);
+    assert_uint_equal(job->entry.ended_run, run); /* the next one may begin */
 }
 
-/* Two lives that follow each other mostly have one walltime. */
-static void what_is_killed_is_told_in_its_own_life_though_the_next_one_has_its_walltime(
-    void **state)
+/* Two runs that follow each other mostly have one walltime. */
+static void what_is_killed_is_told_in_its_own_run_though_the_next_one_has_its_walltime(void **state)
 {
     (void)state;
-    tell_walltime(LIFE, 60000);
-    tell_walltime(LIFE + 1, 60000);
-    expect_killed_in(LIFE);
+    tell_walltime(RUN, 60000);
+    tell_walltime(RUN + 1, 60000);
+    expect_killed_in(RUN);
 }
 
 static void what_had_failed_before_an_order_is_told_as_stopped(void **state)
 {
     (void)state;
-    ends_before(9, STOP_BY_ORDER, LIFE);
-    expect_report(KIND(TERMINATED), LIFE, 9);
+    ends_before(9, STOP_BY_ORDER, RUN);
+    expect_report(KIND(TERMINATED), RUN, 9);
 }
 
-/* The end of the later life is waited for, which nothing else would tell. */
-static void an_order_for_a_later_life_is_answered(void **state)
+/* The end of the later run is waited for, which nothing else would tell. */
+static void an_order_for_a_later_run_is_answered(void **state)
 {
     (void)state;
-    ends_before(0, STOP_BY_ORDER, LIFE + 1);
-    expect_report(KIND(TERMINATED), LIFE + 1, 0);
+    ends_before(0, STOP_BY_ORDER, RUN + 1);
+    expect_report(KIND(TERMINATED), RUN + 1, 0);
 }
 
 static void what_ends_with_0_when_told_to_has_not_finished(void **state)
 {
     (void)state;
-    stop(STOP_BY_ORDER, LIFE);
+    stop(STOP_BY_ORDER, RUN);
     assert_uint_equal(terms, 1);
     leader_lives = group_lives = false;
     exits(0, false);
-    expect_report(KIND(TERMINATED), LIFE, 0);
+    expect_report(KIND(TERMINATED), RUN, 0);
 }
 
 /* Nor when the agent that told it was another one. */
@@ -249,9 +248,9 @@ static void what_was_told_by_the_agent_before_has_not_finished(void **state)
     static const struct ledger_entry entry = {.allocation_id = "stopped",
                                               .pid = PID,
                                               .start_ticks = START_TICKS,
-                                              .life = LIFE,
+                                              .run = RUN,
                                               .ended = true,
-                                              .ended_life = LIFE};
+                                              .ended_run = RUN};
 
     (void)state;
     job = allocation_new(&agent, "stopped", &entry);
@@ -260,7 +259,7 @@ static void what_was_told_by_the_agent_before_has_not_finished(void **state)
     exits(0, false);
     group_lives = false;
     still_first_fire(job);
-    expect_report(KIND(TERMINATED), LIFE, 0);
+    expect_report(KIND(TERMINATED), RUN, 0);
     allocation_free(job);
 }
 
@@ -279,7 +278,7 @@ static void a_grace_goes_on_where_it_was(void **state)
     struct allocation *again;
 
     (void)state;
-    stop(STOP_BY_ORDER, LIFE); /* a second */
+    stop(STOP_BY_ORDER, RUN); /* a second */
     still_now_us += 400000;
     again = resumed();
     assert_uint_equal(terms, 2);
@@ -325,7 +324,7 @@ static void what_is_left_of_a_grace_is_logged(void **state)
     FILE *log = begin_log(&former_stderr);
 
     (void)state;
-    stop(STOP_BY_ORDER, LIFE); /* a second */
+    stop(STOP_BY_ORDER, RUN); /* a second */
     assert_int_equal(last_logged(log, former_stderr, "event=stop ", "grace_ms="), 1000);
     still_now_us += 400000;
     log = begin_log(&former_stderr);
@@ -333,13 +332,13 @@ static void what_is_left_of_a_grace_is_logged(void **state)
     assert_int_equal(last_logged(log, former_stderr, "event=stop ", "grace_ms="), 600);
     still_now_us += 100000;
     log = begin_log(&former_stderr);
-    process_stop(again, &(struct process_stop_ask){
-                            .cause = STOP_BY_ORDER, .grace_ms = 120000, .life = LIFE});
+    process_stop(
+        again, &(struct process_stop_ask){.cause = STOP_BY_ORDER, .grace_ms = 120000, .run = RUN});
     assert_int_equal(last_logged(log, former_stderr, "event=stop ", "grace_ms="), 500);
     still_now_us += SECOND_US;
     log = begin_log(&former_stderr);
-    process_stop(again, &(struct process_stop_ask){
-                            .cause = STOP_BY_ORDER, .grace_ms = 120000, .life = LIFE});
+    process_stop(
+        again, &(struct process_stop_ask){.cause = STOP_BY_ORDER, .grace_ms = 120000, .run = RUN});
     assert_int_equal(last_logged(log, former_stderr, "event=stop ", "grace_ms="), 0);
     allocation_free(again);
 }
@@ -351,7 +350,7 @@ static void a_grace_that_was_ordered_is_not_cut_short(void **state)
 
     (void)state;
     process_stop(
-        job, &(struct process_stop_ask){.cause = STOP_BY_ORDER, .grace_ms = 120000, .life = LIFE});
+        job, &(struct process_stop_ask){.cause = STOP_BY_ORDER, .grace_ms = 120000, .run = RUN});
     again = resumed();
     expect_state_at(again, began_us + 119 * SECOND_US, PROCESS_TERMINATING);
     expect_state_at(again, began_us + 120 * SECOND_US, PROCESS_KILLING);
@@ -365,8 +364,8 @@ static void a_grace_that_became_shorter_stays_so(void **state)
 
     (void)state;
     process_stop(
-        job, &(struct process_stop_ask){.cause = STOP_BY_ORDER, .grace_ms = 120000, .life = LIFE});
-    stop(STOP_BY_WALLTIME, LIFE);
+        job, &(struct process_stop_ask){.cause = STOP_BY_ORDER, .grace_ms = 120000, .run = RUN});
+    stop(STOP_BY_WALLTIME, RUN);
     again = resumed();
     expect_state_at(again, began_us + SECOND_US, PROCESS_KILLING);
     allocation_free(again);
@@ -379,7 +378,7 @@ static void a_grace_whose_end_is_not_known_begins_again(void **state)
     struct allocation *again;
 
     (void)state;
-    stop(STOP_BY_ORDER, LIFE);
+    stop(STOP_BY_ORDER, RUN);
     entry = *ledger_find(agent.ledger, "job");
     entry.kill_at_us = 0;
     entry.grace_ms = 7000;
@@ -434,9 +433,9 @@ int main(void)
         PROCESS_TEST(a_stop_waits_for_what_has_left_the_group),
         PROCESS_TEST(what_had_finished_before_an_order_has_exited),
         PROCESS_TEST(what_had_finished_before_its_walltime_has_exited),
-        PROCESS_TEST(what_is_killed_is_told_in_its_own_life_though_the_next_one_has_its_walltime),
+        PROCESS_TEST(what_is_killed_is_told_in_its_own_run_though_the_next_one_has_its_walltime),
         PROCESS_TEST(what_had_failed_before_an_order_is_told_as_stopped),
-        PROCESS_TEST(an_order_for_a_later_life_is_answered),
+        PROCESS_TEST(an_order_for_a_later_run_is_answered),
         PROCESS_TEST(what_ends_with_0_when_told_to_has_not_finished),
         PROCESS_TEST(what_was_told_by_the_agent_before_has_not_finished),
         PROCESS_TEST(a_grace_goes_on_where_it_was),

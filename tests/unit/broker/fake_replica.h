@@ -469,14 +469,14 @@ __attribute__((unused)) static void fake_free(struct fake *fake)
 }
 
 /* Of the job's part on the node. */
-__attribute__((unused)) static uint64_t fake_life(const struct fake *fake, const char *job_id,
-                                                  const char *node_id)
+__attribute__((unused)) static uint64_t fake_run(const struct fake *fake, const char *job_id,
+                                                 const char *node_id)
 {
     const struct fsm_allocation *job = fsm_allocation_find(fake->replica.fsm, job_id);
 
     for (uint32_t i = 0; job != NULL && i < job->node_count; i++)
         if (strcmp(fsm_node_name(fake->replica.fsm, job->nodes[i].node_slot), node_id) == 0)
-            return job->nodes[i].life;
+            return job->nodes[i].run;
     return 0;
 }
 
@@ -495,7 +495,7 @@ __attribute__((unused)) static void fake_job_starts(struct fake *fake, const cha
         report.sequence = node->last_report_sequence + 1;
         report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED;
         report.allocation_id = (char *)(uintptr_t)id;
-        report.life = job->nodes[i].life;
+        report.run = job->nodes[i].run;
         message.node_id = (char *)(uintptr_t)node->id;
         message.report = &report;
         command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_REPORT;

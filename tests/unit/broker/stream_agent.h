@@ -120,13 +120,13 @@ static Ckpt__V1__OrderSet *orders(const struct agent *agent)
 }
 
 /* That the last set names for the job; 0: none. */
-__attribute__((unused)) static uint64_t life_in_orders(const struct agent *agent)
+__attribute__((unused)) static uint64_t run_in_orders(const struct agent *agent)
 {
     const Ckpt__V1__OrderSet *set = orders(agent);
 
     for (size_t i = 0; set != NULL && i < set->n_parts; i++)
         if (strcmp(set->parts[i]->allocation_id, "job") == 0)
-            return set->parts[i]->life;
+            return set->parts[i]->run;
     return 0;
 }
 
@@ -140,7 +140,7 @@ __attribute__((unused)) static void report_started(struct agent *agent, uint64_t
     message.allocation_id = (char[]){"job"};
     message.checkpoint_id = checkpoint_id;
     message.attempt = attempt;
-    message.life = life_in_orders(agent);
+    message.run = run_in_orders(agent);
     report(agent, &message);
 }
 

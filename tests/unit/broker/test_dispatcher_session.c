@@ -505,7 +505,7 @@ static void end_job(struct stand *stand, bool again)
     assert_int_equal(fake_do(stand->fake, &command).status, FSM_OK);
 }
 
-static void say_what_runs(struct stand *stand, uint64_t life, uint64_t last_report_sequence)
+static void say_what_runs(struct stand *stand, uint64_t run, uint64_t last_report_sequence)
 {
     static uint64_t beats = 1000;
     struct agent *agent = &stand->agents[0];
@@ -515,7 +515,7 @@ static void say_what_runs(struct stand *stand, uint64_t life, uint64_t last_repo
     Ckpt__V1__AgentHeartbeat beat = CKPT__V1__AGENT_HEARTBEAT__INIT;
 
     item.allocation_id = (char[]){"job"};
-    item.life = life;
+    item.run = run;
     beat.sequence = beats++;
     beat.last_report_sequence = last_report_sequence;
     beat.n_running = 1;
@@ -534,7 +534,7 @@ static void a_set_names_each_part_that_may_run(void **state)
     struct stand *stand = *state;
     struct agent *agent = &stand->agents[0];
     const struct fsm_allocation *job;
-    uint64_t life;
+    uint64_t run;
     size_t count;
 
     fake_serve(stand->fake);
@@ -547,20 +547,20 @@ static void a_set_names_each_part_that_may_run(void **state)
     connect_agent(stand, agent, "node-1");
     assert_uint_equal(orders(agent)->n_parts, 2);
     assert_string_equal(orders(agent)->parts[0]->allocation_id, "job");
-    life = orders(agent)->parts[0]->life;
-    assert_uint_equal(life, job->nodes[0].life);
-    assert_uint_equal(life_epoch(life), 1);
+    run = orders(agent)->parts[0]->run;
+    assert_uint_equal(run, job->nodes[0].run);
+    assert_uint_equal(run_epoch(run), 1);
     assert_uint_equal(orders(agent)->parts[0]->walltime_ms, 0);
     assert_true(orders(agent)->parts[0]->grace_ms > 0);
-    assert_true(orders(agent)->lives_until >= life);
+    assert_true(orders(agent)->runs_until >= run);
     count = agent->count;
-    say_what_runs(stand, life - 1, 0);
+    say_what_runs(stand, run - 1, 0);
     assert_uint_equal(agent->count, count);
     end_job(stand, true);
-    await(stand, orders(agent)->parts[0]->life > life || orders(agent)->n_parts == 1);
+    await(stand, orders(agent)->parts[0]->run > run || orders(agent)->n_parts == 1);
     await(stand, orders(agent)->n_parts == 2);
-    assert_uint_equal(orders(agent)->parts[1]->life, job->nodes[0].life);
-    assert_true(orders(agent)->lives_until >= job->nodes[0].life);
+    assert_uint_equal(orders(agent)->parts[1]->run, job->nodes[0].run);
+    assert_true(orders(agent)->runs_until >= job->nodes[0].run);
     assert_uint_equal(orders(agent)->n_orders, 0);
     end_job(stand, false);
     await(stand, orders(agent)->n_parts == 1);
@@ -582,7 +582,7 @@ static void a_start_whose_report_was_lost_is_told_by_a_heartbeat(void **state)
     connect_agent(stand, agent, "node-1");
     job = fsm_allocation_find(replica_fsm(stand->fake->broker.replica), "job");
     index = stand->fake->replica.index;
-    say_what_runs(stand, job->nodes[0].life, 1); /* its first report is still to come */
+    say_what_runs(stand, job->nodes[0].run, 1); /* its first report is still to come */
     assert_uint_equal(stand->fake->replica.index, index);
     assert_int_equal(job->state, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING);
     started.sequence = 1; /* about another one */
@@ -591,10 +591,10 @@ static void a_start_whose_report_was_lost_is_told_by_a_heartbeat(void **state)
     report(agent, &started);
     await(stand, acknowledged(agent) == 1);
     index = stand->fake->replica.index;
-    say_what_runs(stand, job->nodes[0].life, 1);
+    say_what_runs(stand, job->nodes[0].run, 1);
     await(stand, job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING);
     assert_uint_equal(stand->fake->replica.index, index + 1);
-    say_what_runs(stand, job->nodes[0].life, 1);
+    say_what_runs(stand, job->nodes[0].run, 1);
     assert_uint_equal(stand->fake->replica.index, index + 1); /* once */
 }
 

@@ -213,7 +213,7 @@ static void report_application_started(struct agent *agent, uint64_t sequence)
     message.sequence = sequence;
     message.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED;
     message.allocation_id = job;
-    message.life = life_in_orders(agent);
+    message.run = run_in_orders(agent);
     report(agent, &message);
 }
 
@@ -226,7 +226,7 @@ static void report_verified(struct agent *agent, uint64_t sequence, uint64_t che
     message.sequence = sequence;
     message.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED;
     message.allocation_id = job;
-    message.life = life_in_orders(agent);
+    message.run = run_in_orders(agent);
     message.checkpoint_id = checkpoint_id;
     message.attempt = 1;
     message.size_bytes = 1000000;

@@ -156,7 +156,7 @@ static void report_shards(struct world *world, const char *job, uint64_t checkpo
         facts.allocation_id = id;
         facts.checkpoint_id = checkpoint_id;
         facts.attempt = 1;
-        facts.life = allocation->nodes[i].life;
+        facts.run = allocation->nodes[i].run;
         facts.size_bytes = bytes;
         facts.write_ms = write_ms;
         facts.stall_ms = write_ms / 2;

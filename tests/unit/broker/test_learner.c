@@ -178,7 +178,7 @@ static void write_checkpoint(struct fake *fake, uint64_t id, uint64_t write_ms, 
     facts.allocation_id = (char[]){"job"};
     facts.checkpoint_id = one.checkpoint_id;
     facts.attempt = 1;
-    facts.life = fake_life(fake, "job", "node-1");
+    facts.run = fake_run(fake, "job", "node-1");
     facts.size_bytes = bytes;
     facts.write_ms = write_ms;
     facts.stall_ms = stall_ms;

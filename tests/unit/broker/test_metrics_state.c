@@ -53,7 +53,7 @@ static void node_report(struct fake *fake, const char *job, uint64_t sequence,
     report.allocation_id = id;
     report.checkpoint_id = checkpoint_id;
     report.attempt = 1;
-    report.life = fake_life(fake, job, node);
+    report.run = fake_run(fake, job, node);
     if (kind == CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED) {
         report.size_bytes = 5000000;
         report.manifest_sha256 = sha256;

@@ -351,7 +351,7 @@ static void start_application(const char *job, const char *node)
     report.sequence = 1;
     report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED;
     report.allocation_id = (char *)(uintptr_t)job;
-    report.life = fsm_allocation_find(replica_fsm(fixture->broker.replica), job)->nodes[0].life;
+    report.run = fsm_allocation_find(replica_fsm(fixture->broker.replica), job)->nodes[0].run;
     message.node_id = (char *)(uintptr_t)node;
     message.report = &report;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_REPORT;

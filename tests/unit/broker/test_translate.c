@@ -22,7 +22,7 @@ static void restart(struct fake *fake)
 }
 
 /* Reports and orders name them; a part that begins again has a later one. */
-static void lives_of_the_parts_are_told(void **state)
+static void runs_of_the_parts_are_told(void **state)
 {
     struct fake *fake = fake_new(NULL);
     struct scratch scratch = {0};
@@ -33,22 +33,22 @@ static void lives_of_the_parts_are_told(void **state)
     assert_int_equal(fake_register(fake, "job", 1, 2, NULL).status, FSM_OK);
     translate_allocation(fake->replica.fsm, fsm_allocation_find(fake->replica.fsm, "job"), &scratch,
                          &job);
-    assert_uint_equal(job.n_node_lives, 2);
-    first = job.node_lives[0];
-    assert_uint_equal(life_epoch(first), 1);
-    assert_true(first == fsm_allocation_find(fake->replica.fsm, "job")->nodes[0].life);
-    assert_true(job.node_lives[1] == first); /* of one command */
+    assert_uint_equal(job.n_node_runs, 2);
+    first = job.node_runs[0];
+    assert_uint_equal(run_epoch(first), 1);
+    assert_true(first == fsm_allocation_find(fake->replica.fsm, "job")->nodes[0].run);
+    assert_true(job.node_runs[1] == first); /* of one command */
     restart(fake);
     translate_allocation(fake->replica.fsm, fsm_allocation_find(fake->replica.fsm, "job"), &scratch,
                          &job);
-    assert_true(job.node_lives[0] > first && job.node_lives[1] > first);
+    assert_true(job.node_runs[0] > first && job.node_runs[1] > first);
     scratch_free(&scratch);
     fake_free(fake);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(lives_of_the_parts_are_told)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(runs_of_the_parts_are_told)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -408,25 +408,25 @@ static void policy_is_shown_and_set_by_units(void **state)
     harness_close(&h);
 }
 
-static void a_job_s_nodes_have_their_lives_in_the_wide_form(void **state)
+static void a_job_s_nodes_have_their_runs_in_the_wide_form(void **state)
 {
-    uint64_t lives[] = {(UINT64_C(1) << 40) | 7, 0};
+    uint64_t runs[] = {(UINT64_C(1) << 40) | 7, 0};
     struct jobs jobs;
     struct harness h;
 
     (void)state;
     jobs_init(&jobs);
-    jobs.items[0].node_lives = lives;
-    jobs.items[0].n_node_lives = 2;
+    jobs.items[0].node_runs = runs;
+    jobs.items[0].n_node_runs = 2;
     harness_init(&h);
     harness_answer(&h, NULL, "BrokerService/GetAllocation", RPC_OK, NULL, &jobs.items[0].base);
     assert_int_equal(harness_run(&h, "job a-1 -o wide"), CLI_OK);
-    assert_contains(h.out, "LIFE");
+    assert_contains(h.out, "RUN-ID");
     assert_contains(h.out, "1-7");
     assert_int_equal(harness_run(&h, "job a-1"), CLI_OK);
-    assert_null(strstr(h.out, "LIFE"));
+    assert_null(strstr(h.out, "RUN-ID"));
     assert_int_equal(harness_run(&h, "job a-1 -o json"), CLI_OK);
-    assert_contains(h.out, "\"node_lives\": [\n");
+    assert_contains(h.out, "\"node_runs\": [\n");
     assert_contains(h.out, "\"1-7\"");
     harness_close(&h);
 }
@@ -528,7 +528,7 @@ int main(void)
         cmocka_unit_test(an_empty_list_is_said_on_stderr_only),
         cmocka_unit_test(explain_prints_terms_guards_and_what_would_flip_it),
         cmocka_unit_test(preempt_shows_whom_it_may_hit_before_it_acts),
-        cmocka_unit_test(a_job_s_nodes_have_their_lives_in_the_wide_form),
+        cmocka_unit_test(a_job_s_nodes_have_their_runs_in_the_wide_form),
         cmocka_unit_test(policy_is_shown_and_set_by_units),
         cmocka_unit_test(losses_are_shown_in_gpu_hours_and_per_cent),
         cmocka_unit_test(calibration_prints_quantiles_and_what_was_to_be_expected),

@@ -101,7 +101,7 @@ static inline void random_application(uint64_t *state, char *line, size_t size)
     snprintf(line, size, "report n%" PRIu64 " %s j%" PRIu64 " status=%d %s %s%" PRIu64,
              random_draw(state, RANDOM_NODES), copy, random_draw(state, RANDOM_JOBS),
              (int)random_draw(state, 2), flag == NULL ? "" : flag,
-             *state % 3 == 0 ? "life=1-" : "no", 1 + *state % 3000);
+             *state % 3 == 0 ? "run=1-" : "no", 1 + *state % 3000);
 }
 
 static inline void random_register(uint64_t *state, char *line, size_t size)

@@ -57,7 +57,7 @@ static inline void script_parts_start(struct script *script, const Ckpt__V1__All
         report.sequence = node->last_report_sequence + 1;
         report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED;
         report.allocation_id = spec->allocation_id;
-        report.life = job->nodes[i].life;
+        report.run = job->nodes[i].run;
         message.report = &report;
         message.node_id = spec->nodes[i]->node_id;
         command.now_ms = script->now_ms;
@@ -329,20 +329,21 @@ static inline enum fsm_status script_grant(struct script *script, Ckpt__Log__V1_
 }
 
 /* What the line says, else that of the allocation's part on the node: 0 when it has none there. */
-static inline uint64_t script_life(struct script *script, const char *node_id, const char *job_id)
+static inline uint64_t script_part_run(struct script *script, const char *node_id,
+                                       const char *job_id)
 {
     const struct fsm_allocation *job = fsm_allocation_find(script->fsm, job_id);
-    const char *said = script_value(script, "life", "");
+    const char *said = script_value(script, "run", "");
 
     if (said[0] != '\0')
         return script_checkpoint(script, said); /* epoch-index */
     for (uint32_t i = 0; job != NULL && i < job->node_count; i++)
         if (strcmp(fsm_node_name(script->fsm, job->nodes[i].node_slot), node_id) == 0)
-            return job->nodes[i].life;
+            return job->nodes[i].run;
     return 0;
 }
 
-/* running n1 j1 [seq=N] [boot=b1] [life=1-3] */
+/* running n1 j1 [seq=N] [boot=b1] [run=1-3] */
 static inline enum fsm_status script_running(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__NodeRunning message = CKPT__LOG__V1__NODE_RUNNING__INIT;
@@ -355,7 +356,7 @@ static inline enum fsm_status script_running(struct script *script, Ckpt__Log__V
     message.report_sequence =
         script_number(script, "seq", node == NULL ? 0 : node->last_report_sequence);
     item.allocation_id = script_text(script_word(script, 2));
-    item.life = script_life(script, script_word(script, 1), script_word(script, 2));
+    item.run = script_part_run(script, script_word(script, 1), script_word(script, 2));
     message.running = items;
     message.n_running = 1;
     SCRIPT_BODY(NODE_RUNNING, node_running, &message);
@@ -363,7 +364,7 @@ static inline enum fsm_status script_running(struct script *script, Ckpt__Log__V
 }
 
 /* report n1 started j1 ckpt=1-1 attempt=1 [seq=N] size= age= write= stall= deferral= status=
- * restored= restart reason= why= life=1-3 */
+ * restored= restart reason= why= run=1-3 */
 static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
@@ -391,7 +392,7 @@ static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1
     report.deferral_ms = script_number(script, "deferral", 0);
     report.restored_checkpoint_id = script_checkpoint(script, script_value(script, "restored", ""));
     report.will_restart = script_flag(script, "restart");
-    report.life = script_life(script, script_word(script, 1), script_word(script, 3));
+    report.run = script_part_run(script, script_word(script, 1), script_word(script, 3));
     SCRIPT_BODY(NODE_REPORT, node_report, &message);
     return script_apply(script, command);
 }

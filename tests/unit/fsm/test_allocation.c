@@ -432,8 +432,8 @@ static void the_states_clock_never_goes_back(void **unused)
 }
 
 /* F-016; seen in the simulator (seeds 500019, 500324): ended and restarted while the node was away,
- * which then tells all of the life before, also its start. */
-static void the_late_end_of_the_life_before_does_not_end_the_new_one(void **unused)
+ * which then tells all of the run before, also its start. */
+static void the_late_end_of_the_run_before_does_not_end_the_new_one(void **unused)
 {
     struct script script;
 
@@ -497,25 +497,25 @@ static void what_finishes_while_it_is_stopped_has_completed(void **unused)
     script_close(&script);
 }
 
-static uint64_t life_of(const struct script *script, size_t part)
+static uint64_t run_of(const struct script *script, size_t part)
 {
-    return fsm_allocation_find(script->fsm, "j1")->nodes[part].life;
+    return fsm_allocation_find(script->fsm, "j1")->nodes[part].run;
 }
 
 static void what_was_stopped_in_part_has_not_completed(void **unused)
 {
     static const char *const others[] = {
-        "report n2 terminated j1", "report n2 walltime_killed j1 life=%s",
+        "report n2 terminated j1", "report n2 walltime_killed j1 run=%s",
         "report n2 application_exited j1 status=9", "node n2 down"};
-    char life[CHECKPOINT_ID_TEXT_BYTES];
+    char run[CHECKPOINT_ID_TEXT_BYTES];
     struct script script;
 
     (void)unused;
     for (size_t i = 0; i < ARRAY_COUNT(others); i++) {
         stops(&script, "n1,n2");
         expect_ok(&script, "report n1 application_exited j1 status=0");
-        checkpoint_id_format(life_of(&script, 1), life);
-        expect_ok(&script, others[i], life);
+        checkpoint_id_format(run_of(&script, 1), run);
+        expect_ok(&script, others[i], run);
         expect_job(&script, "j1", SUSPENDED);
         script_close(&script);
     }
@@ -525,15 +525,15 @@ static void what_was_stopped_in_part_has_not_completed(void **unused)
     expect_ok(&script, "report n2 application_exited j1 status=0");
     expect_job(&script, "j1", FAILED);
     expect_ok(&script, "restart j1");
-    checkpoint_id_format(life_of(&script, 0), life);
-    expect_ok(&script, "report n1 walltime_killed j1 life=%s", life);
+    checkpoint_id_format(run_of(&script, 0), run);
+    expect_ok(&script, "report n1 walltime_killed j1 run=%s", run);
     expect_ok(&script, "report n2 application_exited j1 status=0");
     expect_job(&script, "j1", FAILED);
     script_close(&script);
 }
 
-/* As above, by an agent that says of which life it tells (F-016, F-022). */
-static void what_is_of_an_earlier_life_changes_nothing(void **unused)
+/* As above, by an agent that says of which run it tells (F-016, F-022). */
+static void what_is_of_an_earlier_run_changes_nothing(void **unused)
 {
     struct script script;
     char before[CHECKPOINT_ID_TEXT_BYTES], now[CHECKPOINT_ID_TEXT_BYTES];
@@ -546,15 +546,15 @@ static void what_is_of_an_earlier_life_changes_nothing(void **unused)
     expect_ok(&script, "register j1 nodes=n1 gpus=4 requeue=always");
     expect_ok(&script, "request j1");
     expect_ok(&script, "grant 1-1");
-    checkpoint_id_format(life_of(&script, 0), before);
+    checkpoint_id_format(run_of(&script, 0), before);
     expect_ok(&script, "end j1 failed");
     expect_ok(&script, "restart j1");
-    checkpoint_id_format(life_of(&script, 0), now);
+    checkpoint_id_format(run_of(&script, 0), now);
     assert_string_not_equal(before, now);
     view = fsm_allocation_find(script.fsm, "j1");
 
-    /* its start: nodes are held and nothing computes until that of this life */
-    expect_status(&script, EARLIER_LIFE, "report n1 application_started j1 life=%s", before);
+    /* its start: nodes are held and nothing computes until that of this run */
+    expect_status(&script, EARLIER_RUN, "report n1 application_started j1 run=%s", before);
     fsm_allocation_account(script.fsm, view, script.now_ms, &account);
     expect_ok(&script, "after 1000");
     expect_ok(&script, "tick");
@@ -562,28 +562,27 @@ static void what_is_of_an_earlier_life_changes_nothing(void **unused)
     assert_int_equal(later.lost_gpu_ms[FSM_LOSS_RESTART] - account.lost_gpu_ms[FSM_LOSS_RESTART],
                      4000);
     /* its end, good or bad, and its pause */
-    expect_status(&script, EARLIER_LIFE, "report n1 application_exited j1 life=%s", before);
-    expect_status(&script, EARLIER_LIFE, "report n1 application_exited j1 status=9 life=%s",
-                  before);
-    expect_status(&script, EARLIER_LIFE, "report n1 terminated j1 life=%s", before);
-    expect_status(&script, EARLIER_LIFE, "report n1 walltime_killed j1 life=%s", before);
-    expect_ok(&script, "report n1 application_started j1 life=%s", now);
+    expect_status(&script, EARLIER_RUN, "report n1 application_exited j1 run=%s", before);
+    expect_status(&script, EARLIER_RUN, "report n1 application_exited j1 status=9 run=%s", before);
+    expect_status(&script, EARLIER_RUN, "report n1 terminated j1 run=%s", before);
+    expect_status(&script, EARLIER_RUN, "report n1 walltime_killed j1 run=%s", before);
+    expect_ok(&script, "report n1 application_started j1 run=%s", now);
     expect_ok(&script, "after 5000");
-    expect_status(&script, EARLIER_LIFE,
-                  "report n1 stopped_writing j1 ckpt=1-1 attempt=1 stall=3000 life=%s", before);
+    expect_status(&script, EARLIER_RUN,
+                  "report n1 stopped_writing j1 ckpt=1-1 attempt=1 stall=3000 run=%s", before);
     fsm_allocation_account(script.fsm, view, script.now_ms, &later);
     assert_int_equal(later.lost_gpu_ms[FSM_LOSS_CHECKPOINT], 0);
     expect_job(&script, "j1", RUNNING);
     fsm_get_summary(script.fsm, &summary);
-    assert_int_equal(summary.earlier_life_reports, 6);
-    expect_ok(&script, "report n1 application_exited j1 life=%s", now);
+    assert_int_equal(summary.earlier_run_reports, 6);
+    expect_ok(&script, "report n1 application_exited j1 run=%s", now);
     expect_job(&script, "j1", COMPLETED);
     script_close(&script);
 }
 
 /* I30: the scheduler had said that it was over. Its node has come up anew since, and counts as
  * empty; nobody is let in beside it. */
-static void what_an_earlier_life_left_running_is_ended_before_its_node_is_given_back(void **unused)
+static void what_an_earlier_run_left_running_is_ended_before_its_node_is_given_back(void **unused)
 {
     struct script script;
     char before[CHECKPOINT_ID_TEXT_BYTES];
@@ -593,17 +592,17 @@ static void what_an_earlier_life_left_running_is_ended_before_its_node_is_given_
     script_start(&script);
     expect_ok(&script, "node n1 ready boot=a");
     expect_ok(&script, "register j1 nodes=n1,n2 requeue=always");
-    checkpoint_id_format(life_of(&script, 0), before);
+    checkpoint_id_format(run_of(&script, 0), before);
     expect_ok(&script, "end j1 failed");
     expect_ok(&script, "restart j1");
     expect_ok(&script, "node n1 ready boot=b");
     assert_int_equal(orders_of(&script, "n1", &order), 0);
-    expect_status(&script, EARLIER_LIFE, "report n1 application_started j1 life=%s", before);
+    expect_status(&script, EARLIER_RUN, "report n1 application_started j1 run=%s", before);
     assert_int_equal(orders_of(&script, "n1", &order), 1);
     assert_int_equal(order.kind, FSM_ORDER_TERMINATE);
-    assert_int_equal(order.life, life_of(&script, 0));
+    assert_int_equal(order.run, run_of(&script, 0));
     expect_ok(&script, "report n2 terminated j1");
-    expect_status(&script, EARLIER_LIFE, "report n1 terminated j1 life=%s", before);
+    expect_status(&script, EARLIER_RUN, "report n1 terminated j1 run=%s", before);
     expect_job(&script, "j1", STARTING);
     expect_ok(&script, "report n1 terminated j1");
     expect_job(&script, "j1", REQUEUED);
@@ -614,28 +613,28 @@ static void what_an_earlier_life_left_running_is_ended_before_its_node_is_given_
 static void what_finished_before_it_was_given_up_has_completed(void **unused)
 {
     struct script script;
-    char life[CHECKPOINT_ID_TEXT_BYTES];
+    char run[CHECKPOINT_ID_TEXT_BYTES];
 
     (void)unused;
     stops(&script, "n1,n2");
-    checkpoint_id_format(life_of(&script, 0), life);
+    checkpoint_id_format(run_of(&script, 0), run);
     expect_ok(&script, "after %d", 5000 + FSM_TERMINATE_SLACK_MS);
     expect_ok(&script, "tick");
     expect_job(&script, "j1", SUSPENDED);
-    expect_status(&script, EARLIER_LIFE, "report n1 application_exited j1 status=0 life=1-1");
-    expect_ok(&script, "report n2 application_exited j1 status=9 life=%s", life);
-    expect_ok(&script, "report n2 application_exited j1 status=0 life=%s", life);
+    expect_status(&script, EARLIER_RUN, "report n1 application_exited j1 status=0 run=1-1");
+    expect_ok(&script, "report n2 application_exited j1 status=9 run=%s", run);
+    expect_ok(&script, "report n2 application_exited j1 status=0 run=%s", run);
     expect_job(&script, "j1", SUSPENDED);
-    expect_ok(&script, "report n1 application_exited j1 status=0 life=%s", life);
+    expect_ok(&script, "report n1 application_exited j1 status=0 run=%s", run);
     expect_job(&script, "j1", COMPLETED);
     script_close(&script);
 
     stops(&script, "n1");
-    checkpoint_id_format(life_of(&script, 0), life);
+    checkpoint_id_format(run_of(&script, 0), run);
     expect_ok(&script, "report n1 terminated j1");
     expect_job(&script, "j1", SUSPENDED);
     expect_ok(&script, "restart j1");
-    expect_status(&script, EARLIER_LIFE, "report n1 application_exited j1 life=%s", life);
+    expect_status(&script, EARLIER_RUN, "report n1 application_exited j1 run=%s", run);
     expect_job(&script, "j1", STARTING);
     script_close(&script);
 }
@@ -652,9 +651,9 @@ static void note_command_count(void *context, size_t i, const struct fsm_outcome
 }
 
 /* Found by the simulator (seed 710398) when orders were derived between the commands of one entry
- * still, where an agent's hello was among them: what was to end by then was not of the life that
+ * still, where an agent's hello was among them: what was to end by then was not of the run that
  * begins with the next command. */
-static void a_life_begins_after_what_was_before_in_its_own_entry(void **unused)
+static void a_run_begins_after_what_was_before_in_its_own_entry(void **unused)
 {
     struct script script;
     Ckpt__Log__V1__Entry entry = CKPT__LOG__V1__ENTRY__INIT;
@@ -684,12 +683,12 @@ static void a_life_begins_after_what_was_before_in_its_own_entry(void **unused)
         &(struct fsm_entry){++script.index, script.term, script.entry, script.entry_length},
         note_command_count, &script);
     expect_job(&script, "j1", STARTING);
-    assert_true(life_of(&script, 0) > life_make(1, script.request_number));
+    assert_true(run_of(&script, 0) > run_make(1, script.request_number));
     script_close(&script);
 }
 
-/* a life that the state has forgotten (restored from a backup) counts. */
-static void a_report_of_a_later_life_counts_and_of_an_earlier_one_does_not(void **unused)
+/* a run that the state has forgotten (restored from a backup) counts. */
+static void a_report_of_a_later_run_counts_and_of_an_earlier_one_does_not(void **unused)
 {
     struct script script;
 
@@ -698,15 +697,15 @@ static void a_report_of_a_later_life_counts_and_of_an_earlier_one_does_not(void 
     expect_ok(&script, "register j1 nodes=n1,n2 requeue=always");
     expect_ok(&script, "end j1 failed");
     expect_ok(&script, "restart j1");
-    expect_status(&script, EARLIER_LIFE, "report n1 application_exited j1 life=1-1");
+    expect_status(&script, EARLIER_RUN, "report n1 application_exited j1 run=1-1");
     expect_ok(&script, "report n1 application_exited j1");
-    expect_ok(&script, "report n2 application_exited j1 life=9-1");
+    expect_ok(&script, "report n2 application_exited j1 run=9-1");
     expect_job(&script, "j1", COMPLETED);
     script_close(&script);
 }
 
-/* F-006, S1-081: who stays, stays in its life; who leaves and comes back begins another. */
-static void a_node_that_comes_back_to_its_allocation_begins_a_life(void **unused)
+/* F-006, S1-081: who stays, stays in its run; who leaves and comes back begins another. */
+static void a_node_that_comes_back_to_its_allocation_begins_a_run(void **unused)
 {
     struct script script;
     char before[CHECKPOINT_ID_TEXT_BYTES];
@@ -715,19 +714,17 @@ static void a_node_that_comes_back_to_its_allocation_begins_a_life(void **unused
     (void)unused;
     script_start(&script);
     expect_ok(&script, "register j1 nodes=n1,n2,n3");
-    stays = life_of(&script, 0);
-    assert_int_equal(life_of(&script, 1), stays);
-    checkpoint_id_format(life_of(&script, 1), before);
+    stays = run_of(&script, 0);
+    assert_int_equal(run_of(&script, 1), stays);
+    checkpoint_id_format(run_of(&script, 1), before);
     expect_ok(&script, "update j1 nodes=n3,n1 force");
     expect_ok(&script, "update j1 nodes=n1,n2,n3 force");
-    assert_int_equal(life_of(&script, 0), stays);
-    assert_int_equal(life_of(&script, 2), stays);
-    assert_true(life_of(&script, 1) > stays);
-    expect_status(&script, EARLIER_LIFE, "report n2 application_exited j1 status=9 life=%s",
-                  before);
+    assert_int_equal(run_of(&script, 0), stays);
+    assert_int_equal(run_of(&script, 2), stays);
+    assert_true(run_of(&script, 1) > stays);
+    expect_status(&script, EARLIER_RUN, "report n2 application_exited j1 status=9 run=%s", before);
     script_restore(&script);
-    expect_status(&script, EARLIER_LIFE, "report n2 application_exited j1 status=9 life=%s",
-                  before);
+    expect_status(&script, EARLIER_RUN, "report n2 application_exited j1 status=9 run=%s", before);
     expect_job(&script, "j1", RUNNING);
     expect_ok(&script, "report n1 application_exited j1 status=9");
     assert_true(fsm_allocation_find(script.fsm, "j1")->terminating);
@@ -758,12 +755,12 @@ int main(void)
         cmocka_unit_test(what_finishes_while_it_is_stopped_has_completed),
         cmocka_unit_test(what_was_stopped_in_part_has_not_completed),
         cmocka_unit_test(what_finished_before_it_was_given_up_has_completed),
-        cmocka_unit_test(the_late_end_of_the_life_before_does_not_end_the_new_one),
-        cmocka_unit_test(what_is_of_an_earlier_life_changes_nothing),
-        cmocka_unit_test(what_an_earlier_life_left_running_is_ended_before_its_node_is_given_back),
-        cmocka_unit_test(a_life_begins_after_what_was_before_in_its_own_entry),
-        cmocka_unit_test(a_report_of_a_later_life_counts_and_of_an_earlier_one_does_not),
-        cmocka_unit_test(a_node_that_comes_back_to_its_allocation_begins_a_life),
+        cmocka_unit_test(the_late_end_of_the_run_before_does_not_end_the_new_one),
+        cmocka_unit_test(what_is_of_an_earlier_run_changes_nothing),
+        cmocka_unit_test(what_an_earlier_run_left_running_is_ended_before_its_node_is_given_back),
+        cmocka_unit_test(a_run_begins_after_what_was_before_in_its_own_entry),
+        cmocka_unit_test(a_report_of_a_later_run_counts_and_of_an_earlier_one_does_not),
+        cmocka_unit_test(a_node_that_comes_back_to_its_allocation_begins_a_run),
         cmocka_unit_test(the_states_clock_never_goes_back),
     };
 

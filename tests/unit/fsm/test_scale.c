@@ -476,13 +476,13 @@ static void a_walltime_and_a_period_can_be_taken_back(void **unused)
     script_close(&script);
 }
 
-static size_t named_on(const struct script *script, const char *node_id, uint64_t *ret_life)
+static size_t named_on(const struct script *script, const char *node_id, uint64_t *ret_run)
 {
     struct fsm_part parts[4];
     size_t count =
         fsm_parts_on_node(script->fsm, fsm_node_find(script->fsm, node_id)->slot, parts, 4);
 
-    *ret_life = count > 0 ? parts[0].life : 0;
+    *ret_run = count > 0 ? parts[0].run : 0;
     return count;
 }
 
@@ -490,32 +490,32 @@ static size_t named_on(const struct script *script, const char *node_id, uint64_
 static void a_part_may_run_from_its_begin_until_it_has_ended(void **unused)
 {
     struct script script;
-    uint64_t life, first;
+    uint64_t run, first;
 
     (void)unused;
     script_start(&script);
     expect_ok(&script, "register j1 nodes=n1,n2 requeue=always starting");
     assert_int_equal(named_on(&script, "n1", &first), 1);
-    assert_int_equal(first, job_of(&script, "j1")->nodes[0].life);
+    assert_int_equal(first, job_of(&script, "j1")->nodes[0].run);
     expect_ok(&script, "report n1 application_exited j1 status=9"); /* all are told to end */
     assert_true(job_of(&script, "j1")->terminating);
-    assert_int_equal(named_on(&script, "n1", &life), 0);
-    assert_int_equal(named_on(&script, "n2", &life), 1);
-    assert_int_equal(life, first);
+    assert_int_equal(named_on(&script, "n1", &run), 0);
+    assert_int_equal(named_on(&script, "n2", &run), 1);
+    assert_int_equal(run, first);
     expect_ok(&script, "report n1 application_started j1"); /* its ckpt-run was not told yet */
-    assert_int_equal(named_on(&script, "n1", &life), 1);
+    assert_int_equal(named_on(&script, "n1", &run), 1);
     expect_ok(&script, "report n1 terminated j1");
     expect_ok(&script, "report n2 terminated j1");
     expect_job(&script, "j1", REQUEUED);
-    assert_int_equal(named_on(&script, "n1", &life), 0);
-    assert_int_equal(named_on(&script, "n2", &life), 0);
+    assert_int_equal(named_on(&script, "n1", &run), 0);
+    assert_int_equal(named_on(&script, "n2", &run), 0);
     expect_ok(&script, "restart j1");
     script_restore(&script);
-    assert_int_equal(named_on(&script, "n1", &life), 1);
-    assert_true(life > first);
+    assert_int_equal(named_on(&script, "n1", &run), 1);
+    assert_true(run > first);
     expect_ok(&script, "update j1 nodes=n2 force");
-    assert_int_equal(named_on(&script, "n1", &life), 0);
-    assert_int_equal(named_on(&script, "n2", &life), 1);
+    assert_int_equal(named_on(&script, "n1", &run), 0);
+    assert_int_equal(named_on(&script, "n2", &run), 1);
     script_close(&script);
 }
 

@@ -213,31 +213,31 @@ static void a_stop_that_is_cancelled_leaves_a_starting_job_starting(void **unuse
 static void a_start_whose_report_was_lost_is_told_by_what_runs(void **unused)
 {
     struct script script;
-    uint64_t life;
+    uint64_t run;
     char text[64];
 
     (void)unused;
     script_start(&script);
     expect_ok(&script, "node n1 ready boot=b1");
     expect_ok(&script, "register j1 nodes=n1,n2 gpus=1 starting");
-    life = job_of(&script, "j1")->nodes[0].life;
-    snprintf(text, sizeof(text), "%" PRIu64 "-%" PRIu64, life >> CHECKPOINT_SEQUENCE_BITS,
-             life & ((UINT64_C(1) << CHECKPOINT_SEQUENCE_BITS) - 1));
+    run = job_of(&script, "j1")->nodes[0].run;
+    snprintf(text, sizeof(text), "%" PRIu64 "-%" PRIu64, run >> CHECKPOINT_SEQUENCE_BITS,
+             run & ((UINT64_C(1) << CHECKPOINT_SEQUENCE_BITS) - 1));
     expect_ok(&script, "after 5000");
-    expect_ok(&script, "running n1 j1 life=%s", text);
+    expect_ok(&script, "running n1 j1 run=%s", text);
     expect_job(&script, "j1", STARTING);
     expect_ok(&script, "running n2 j1");
     expect_job(&script, "j1", RUNNING);
     assert_int_equal(account_of(&script, "j1").lost_gpu_ms[FSM_LOSS_RESTART], 10000);
     assert_int_equal(job_of(&script, "j1")->last_complete_snapshot_ms, script.now_ms - 5000);
     script_restore(&script);
-    expect_ok(&script, "running n1 j1 life=%s", text); /* again changes nothing */
+    expect_ok(&script, "running n1 j1 run=%s", text); /* again changes nothing */
     expect_job(&script, "j1", RUNNING);
     expect_ok(&script, "request j1");
     script_close(&script);
 }
 
-static void what_runs_starts_no_other_life_nor_what_reports_say_more_of(void **unused)
+static void what_runs_starts_no_other_run_nor_what_reports_say_more_of(void **unused)
 {
     struct script script;
 
@@ -262,9 +262,9 @@ static void what_runs_starts_no_other_life_nor_what_reports_say_more_of(void **u
     expect_job(&script, "j1", FAILED);
     expect_ok(&script, "after 1000");
     expect_ok(&script, "restart j1");
-    expect_ok(&script, "running n1 j1 life=1-1"); /* an earlier one */
+    expect_ok(&script, "running n1 j1 run=1-1"); /* an earlier one */
     expect_job(&script, "j1", STARTING);
-    expect_ok(&script, "running n1 j1 life=1-1000"); /* a later one: this state was restored */
+    expect_ok(&script, "running n1 j1 run=1-1000"); /* a later one: this state was restored */
     expect_job(&script, "j1", RUNNING);
     script_close(&script);
 }
@@ -298,7 +298,7 @@ int main(void)
         cmocka_unit_test(an_application_that_starts_again_is_starting),
         cmocka_unit_test(a_stop_that_is_cancelled_leaves_a_starting_job_starting),
         cmocka_unit_test(a_start_whose_report_was_lost_is_told_by_what_runs),
-        cmocka_unit_test(what_runs_starts_no_other_life_nor_what_reports_say_more_of),
+        cmocka_unit_test(what_runs_starts_no_other_run_nor_what_reports_say_more_of),
         cmocka_unit_test(the_walltime_of_a_starting_job_ends_it),
     };
 

@@ -65,8 +65,8 @@ static const struct row rows[] = {
     {"ALREADY_INITIALISED", {"init"}},
     {"STALE_LEARNED", {"learned term=3", "learned term=2"}},
     {"STALE_REPORT", {"register j1 nodes=n1", "report n1 terminated j1 seq=5"}},
-    {"EARLIER_LIFE",
-     {"register j1 nodes=n1", "report n1 application_started j1 life=1-1"}}, /* F-022 */
+    {"EARLIER_RUN",
+     {"register j1 nodes=n1", "report n1 application_started j1 run=1-1"}}, /* F-022 */
     {"NODE_NOT_ASSIGNED",
      {"register j1 nodes=n1", "node n2 ready", "report n2 terminated j1"}},        /* F-023 */
     {"SENSITIVE", {"register j1 nodes=n1 sensitive", "preempt class=9 nodes=j1"}}, /* N-001 */

@@ -1,5 +1,5 @@
-/* What an application has started and what has left its process group. See kin.h. */
-#include "src/agent/node/kin.h"
+/* What an application has started and what has left its process group. See stragglers.h. */
+#include "src/agent/node/stragglers.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,8 +15,9 @@
 #include "src/base/check.h"
 
 /* Living, of its user, and not older: what is cheap to tell first. As proc_read_stat(); -1: no
- * kin. */
-static int may_be_kin(const struct kin *kin, pid_t pid, uint64_t *ret_start_ticks)
+ * stragglers. */
+static int may_be_straggler(const struct stragglers *stragglers, pid_t pid,
+                            uint64_t *ret_start_ticks)
 {
     struct proc_stat stat;
     struct proc_status status;
@@ -27,27 +28,28 @@ static int may_be_kin(const struct kin *kin, pid_t pid, uint64_t *ret_start_tick
     if (result != 0)
         return result;
     *ret_start_ticks = stat.start_ticks;
-    return proc_living(&stat) && status.uid == kin->uid && stat.start_ticks >= kin->start_ticks
+    return proc_living(&stat) && status.uid == stragglers->uid &&
+                   stat.start_ticks >= stragglers->start_ticks
                ? 0
                : -1;
 }
 
-static bool is_kin(const struct kin *kin, pid_t pid)
+static bool is_straggler(const struct stragglers *stragglers, pid_t pid)
 {
     struct proc_environment found;
-    char life[CHECKPOINT_ID_TEXT_BYTES];
+    char run[CHECKPOINT_ID_TEXT_BYTES];
 
     return proc_read_environment(pid, &found) &&
-           strcmp(found.allocation_id, kin->allocation_id) == 0 &&
-           strcmp(found.work_dir, kin->work_dir) == 0 &&
-           strcmp(found.life, checkpoint_id_format(kin->life, life)) == 0;
+           strcmp(found.allocation_id, stragglers->allocation_id) == 0 &&
+           strcmp(found.work_dir, stragglers->work_dir) == 0 &&
+           strcmp(found.run, checkpoint_id_format(stragglers->run, run)) == 0;
 }
 
 /* The descriptor keeps what was looked at apart from a process that gets its number meanwhile. */
-static bool kill_kin(const struct kin *kin, pid_t pid)
+static bool kill_straggler(const struct stragglers *stragglers, pid_t pid)
 {
     uint64_t before, ticks;
-    int result = may_be_kin(kin, pid, &before);
+    int result = may_be_straggler(stragglers, pid, &before);
     int fd = -1;
     bool found;
 
@@ -55,7 +57,8 @@ static bool kill_kin(const struct kin *kin, pid_t pid)
         fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (result != 0 || (fd < 0 && errno == ESRCH))
         return result > 0;
-    found = is_kin(kin, pid) && may_be_kin(kin, pid, &ticks) == 0 && ticks == before;
+    found = is_straggler(stragglers, pid) && may_be_straggler(stragglers, pid, &ticks) == 0 &&
+            ticks == before;
     if (found && fd >= 0)
         syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
     else if (found)
@@ -65,16 +68,16 @@ static bool kill_kin(const struct kin *kin, pid_t pid)
     return found;
 }
 
-size_t kin_kill(const struct kin *kin)
+size_t stragglers_kill(const struct stragglers *stragglers)
 {
     DIR *folder = opendir("/proc");
     struct dirent *entry;
     size_t count = folder == NULL ? 1 : 0;
 
-    CHECK(kin->start_ticks > 0 && kin->allocation_id[0] != '\0');
+    CHECK(stragglers->start_ticks > 0 && stragglers->allocation_id[0] != '\0');
     while (folder != NULL && (entry = readdir(folder)) != NULL) {
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        if (pid > 1 && pid != getpid() && kill_kin(kin, pid))
+        if (pid > 1 && pid != getpid() && kill_straggler(stragglers, pid))
             count++;
     }
     if (folder != NULL)
@@ -84,9 +87,9 @@ size_t kin_kill(const struct kin *kin)
 
 /* ---- off the loop ---- */
 
-struct kin_look {
+struct stragglers_look {
     uv_work_t work;
-    struct kin kin;
+    struct stragglers stragglers;
     size_t count;
     void (*done)(void *data, size_t count); /* NULL: not wanted any more */
     void *data;
@@ -94,14 +97,14 @@ struct kin_look {
 
 static void work_look(uv_work_t *work)
 {
-    struct kin_look *look = work->data;
+    struct stragglers_look *look = work->data;
 
-    look->count = kin_kill(&look->kin);
+    look->count = stragglers_kill(&look->stragglers);
 }
 
 static void work_done(uv_work_t *work, int status)
 {
-    struct kin_look *look = work->data;
+    struct stragglers_look *look = work->data;
 
     (void)status;
     if (look->done != NULL)
@@ -109,20 +112,20 @@ static void work_done(uv_work_t *work, int status)
     free(look);
 }
 
-struct kin_look *kin_start(uv_loop_t *loop, const struct kin *kin,
-                           void (*done)(void *data, size_t count), void *data)
+struct stragglers_look *stragglers_start(uv_loop_t *loop, const struct stragglers *stragglers,
+                                         void (*done)(void *data, size_t count), void *data)
 {
-    struct kin_look *look = check_calloc(1, sizeof(*look));
+    struct stragglers_look *look = check_calloc(1, sizeof(*look));
 
     look->work.data = look;
-    look->kin = *kin;
+    look->stragglers = *stragglers;
     look->done = done;
     look->data = data;
     CHECK(uv_queue_work(loop, &look->work, work_look, work_done) == 0);
     return look;
 }
 
-void kin_detach(struct kin_look *look)
+void stragglers_detach(struct stragglers_look *look)
 {
     if (look != NULL)
         look->done = NULL;

@@ -2,9 +2,9 @@
  * group of its own: it must not outlive the application either. It is known by the environment that
  * it inherited.
  *
- * Flow     kin_kill() looks through /proc once and kills what it finds; kin_start() does that off
- *          the loop. Who finds some looks again until there are none: one that was just killed may
- *          have started another.
+ * Flow     stragglers_kill() looks through /proc once and kills what it finds; stragglers_start()
+ *          does that off the loop. Who finds some looks again until there are none: one that was
+ *          just killed may have started another.
  * Shapes   one look for each end of an application, and one more for each that found some. It reads
  *          the environment only of living processes of the application's user that were started no
  *          earlier than the application.
@@ -13,8 +13,8 @@
  *          group is not found.
  * Source   I30.
  */
-#ifndef CKPT_AGENT_KIN_H
-#define CKPT_AGENT_KIN_H
+#ifndef CKPT_AGENT_STRAGGLERS_H
+#define CKPT_AGENT_STRAGGLERS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,20 +23,20 @@
 
 #include "src/agent/durable/ledger.h"
 
-struct kin {
+struct stragglers {
     char allocation_id[ID_MAX_BYTES + 1];
     char work_dir[LEDGER_WORK_DIR_BYTES];
-    uint64_t life;
+    uint64_t run;
     uint64_t start_ticks; /* of the application */
     uid_t uid;
 };
 
 /* How many there were. */
-size_t kin_kill(const struct kin *kin);
+size_t stragglers_kill(const struct stragglers *stragglers);
 
-struct kin_look;
-struct kin_look *kin_start(uv_loop_t *loop, const struct kin *kin,
-                           void (*done)(void *data, size_t count), void *data);
-void kin_detach(struct kin_look *look); /* NULL allowed; done() does not come */
+struct stragglers_look;
+struct stragglers_look *stragglers_start(uv_loop_t *loop, const struct stragglers *stragglers,
+                                         void (*done)(void *data, size_t count), void *data);
+void stragglers_detach(struct stragglers_look *look); /* NULL allowed; done() does not come */
 
 #endif

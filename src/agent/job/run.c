@@ -1,4 +1,4 @@
-/* An allocation begins and ends on this node, and for which life something of it may run here, as
+/* An allocation begins and ends on this node, and for which run something of it may run here, as
  * order sets and restart points say. See allocation.h. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,13 +35,13 @@ void allocation_free(struct allocation *allocation)
 
 /* ---- which life ---- */
 
-/* Of a life before the one here, or of the next one while an application of this one runs. */
+/* Of a run before the one here, or of the next one while an application of this one runs. */
 static bool part_of_other(const struct allocation *allocation, const Ckpt__V1__AllocationPart *part)
 {
-    uint64_t own = allocation->entry.life;
+    uint64_t own = allocation->entry.run;
 
-    return reconcile_late(allocation->agent->orders, part->life, own) ||
-           (allocation->process.state != PROCESS_ABSENT && own != 0 && part->life > own);
+    return reconcile_late(allocation->agent->orders, part->run, own) ||
+           (allocation->process.state != PROCESS_ABSENT && own != 0 && part->run > own);
 }
 
 void allocation_take_part(struct allocation *allocation, const Ckpt__V1__AllocationPart *part,
@@ -68,33 +68,33 @@ void allocation_take_orders(struct allocation *allocation)
     word = (struct walltime_word){.epoch = orders->epoch,
                                   .index = orders->index,
                                   .came_us = agent->orders_taken_us,
-                                  .life = part == NULL ? 0 : part->life};
-    if (part == NULL && reconcile_judges(orders, allocation->entry.named_life))
+                                  .run = part == NULL ? 0 : part->run};
+    if (part == NULL && reconcile_judges(orders, allocation->entry.named_run))
         walltime_post(allocation, WALLTIME_UNNAMED, &word);
     else if (part != NULL && !part_of_other(allocation, part))
         allocation_take_part(allocation, part, &word);
 }
 
-bool allocation_set_life(struct allocation *allocation, uint64_t epoch, uint64_t life)
+bool allocation_set_run(struct allocation *allocation, uint64_t epoch, uint64_t run)
 {
-    bool other = job_life_new(&allocation->entry, life);
+    bool other = job_run_new(&allocation->entry, run);
 
-    if (job_life_over(&allocation->entry, epoch, life))
+    if (job_run_over(&allocation->entry, epoch, run))
         return false;
-    walltime_post(allocation, WALLTIME_LIFE, &(struct walltime_word){.life = life});
+    walltime_post(allocation, WALLTIME_RUN, &(struct walltime_word){.run = run});
     if (other)
         allocation_take_orders(allocation);
     return true;
 }
 
-uint64_t allocation_outage_life(struct allocation *allocation)
+uint64_t allocation_outage_run(struct allocation *allocation)
 {
     const struct ledger_entry *entry = &allocation->entry;
 
     allocation_take_orders(
-        allocation); /* while one of another life ran, that one's walltime counted */
-    if (entry->named_life <= entry->ended_life ||
+        allocation); /* while one of another run ran, that one's walltime counted */
+    if (entry->named_run <= entry->ended_run ||
         (entry->walltime_ms != 0 && entry->deadline_us == 0))
         return 0;
-    return entry->named_life;
+    return entry->named_run;
 }
