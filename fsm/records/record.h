@@ -10,8 +10,7 @@
  * and by the translation into messages of the API. Each of them passes the macros that say what
  * becomes of a row there: those below, or their own. The message has a field of the same name.
  *
- * To add a field: one row here, one line in the .proto of the message that the table names; then
- * the code that sets it and the code that uses it. Nothing else: README.md, Recipe for a new field.
+ * To add a field: README.md, Recipe for a new field.
  * Enums need no bound of their own: a value that the enum does not have is refused before any row
  * is looked at.
  */

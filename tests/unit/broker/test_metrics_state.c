@@ -1,4 +1,5 @@
-/* Metrics that are counted from the state's events: P-080, T-006, F-014. */
+/* Metrics that are counted from the state's events, and gauges that are read from the state when
+ * somebody asks: P-080, T-006, F-014. */
 #include "src/broker/daemon/metrics.h"
 #include "tests/unit/broker/fake_replica.h"
 
