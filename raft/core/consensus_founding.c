@@ -374,9 +374,11 @@ static int founding_step(struct consensus *consensus, struct err *err)
         return 0;
     if (founding_finish(consensus, err) != 0)
         return -1;
-    founding->under_way = false;
     consensus->transport.founding = 0;
-    return core_begin(consensus, err);
+    if (core_begin(consensus, err) != 0)
+        return -1; /* still under way: a failure is told of either a founder or a member */
+    founding->under_way = false;
+    return 0;
 }
 
 void core_founding_tick(struct consensus *consensus)

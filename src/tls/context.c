@@ -42,9 +42,9 @@ static void stamp_take(char *const paths[TLS_FILE_COUNT], struct tls_stamp stamp
     }
 }
 
-static int check_dates(X509 *certificate, const char *path, const char *next, struct err *err)
+static int check_dates(X509 *certificate, time_t now_s, const char *path, const char *next,
+                       struct err *err)
 {
-    int64_t now_s = (int64_t)time(NULL);
     char text[X509_TIME_TEXT_BYTES];
 
     if (now_s >= x509_not_after(certificate))
@@ -80,7 +80,7 @@ static int check_identity(const struct tls_context *context, struct material *ma
 }
 
 /* Whether the CA file vouches for our own certificate; what would our peers say? */
-static int check_chain(const struct tls_context *context, struct material *material,
+static int check_chain(const struct tls_context *context, struct material *material, time_t now_s,
                        struct err *err)
 {
     X509 *own = sk_X509_value(material->chain, 0);
@@ -89,6 +89,7 @@ static int check_chain(const struct tls_context *context, struct material *mater
     int status = 0;
 
     CHECK(check != NULL && X509_STORE_CTX_init(check, material->store, own, material->chain) == 1);
+    X509_STORE_CTX_set_time(check, 0, now_s);
     if (X509_verify_cert(check) != 1)
         status = err_set(err, ERR_INVALID, "%s: not vouched for by %s: %s; issue it with that CA",
                          context->paths[FILE_CERT], context->paths[FILE_CA],
@@ -111,6 +112,7 @@ static int material_load(const struct tls_context *context, struct material *mat
                          struct err *err)
 {
     char *const *paths = context->paths;
+    time_t now_s = time(NULL); /* one for all checks: which of them says it does not change */
 
     if (x509_load_certificates(paths[FILE_CA], &material->authorities, err) != 0 ||
         x509_load_certificates(paths[FILE_CERT], &material->chain, err) != 0 ||
@@ -126,10 +128,10 @@ static int material_load(const struct tls_context *context, struct material *mat
                        paths[FILE_CERT]);
     }
     if (check_identity(context, material, err) != 0 ||
-        check_dates(sk_X509_value(material->chain, 0), paths[FILE_CERT],
+        check_dates(sk_X509_value(material->chain, 0), now_s, paths[FILE_CERT],
                     "issue a new one: ckptctl tls issue --replace", err) != 0)
         return -1;
-    return check_chain(context, material, err);
+    return check_chain(context, material, now_s, err);
 }
 
 static SSL_CTX *make_ssl(const struct material *material, const char *cert_path, struct err *err)

@@ -5,6 +5,8 @@ acknowledged is lost, and the next start goes on. I5, I6, I8, L7.
 Flow    broken_calls.c is preloaded (disks.py): the n-th write or sync of a first start for every n; drawn ones under load, ROUNDS=n of
         them, default 6; reads of each file.
 """
+import concurrent.futures
+import contextlib
 import errno
 import os
 import pathlib
@@ -22,6 +24,7 @@ from workload import Load  # noqa: E402
 
 SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
 ROUNDS = int(os.environ.get("ROUNDS", 6))
+LANES = 8
 NAMES = {errno.ENOSPC: "no room", errno.EIO: "EIO", KILL_BEFORE: "killed before", KILL_AFTER: "killed after"}
 CODES = {errno.ENOSPC: "FULL", errno.EIO: "DISK"}
 
@@ -46,37 +49,47 @@ def leads(member):
     return http_status(member.http, "/leader") == 200
 
 
+def first_start(member, calls, action, number):
+    """The n-th call meets it, and the member is begun again as the runbook says. Whether there was such a call, and whether it ended it."""
+    shutil.rmtree(member.data_dir, ignore_errors=True)
+    member.log.write_bytes(b"")
+    member.started_before = False
+    calls.arm(WRITES | SYNCS, action, number)
+    member.start(wait=False)
+    wait_until(f"{NAMES[action]} at call {number}: it leads or ends", lambda: not member.running() or leads(member), 20, 0.02)
+    hit, lives = calls.count() >= number, member.running()
+    calls.disarm()
+    if lives:
+        member.kill()
+    else:
+        ended_well(member, action, said_since(member, 0))
+    member.started_before = (member.data_dir / "identity").exists()
+    member.start(wait=False)
+    wait_until(f"{NAMES[action]} at call {number}: it leads again", lambda: leads(member) or member.check_alive(), 20, 0.02)
+    member.kill()
+    return hit, not lives
+
+
 @needs("gcc")
 def every_write_of_a_first_start_may_find_no_room_or_be_the_last():
-    """A new cluster of one, for each n: no room from the n-th call on, or SIGKILL before it; then it is begun again as the runbook says."""
-    with Cluster(members=1) as cluster:
-        (member,) = cluster.members
-        calls = BrokenCalls(member)
+    """New clusters of one, for each n: no room from the n-th call on, or SIGKILL before it. LANES at once: an only founder listens for 2 s."""
+    def lane(member, calls, first):
+        outcomes = {}
         for action in (errno.ENOSPC, KILL_BEFORE):
-            number, ends = 0, 0
-            while True:
-                number += 1
-                shutil.rmtree(member.data_dir, ignore_errors=True)
-                member.log.write_bytes(b"")
-                member.started_before = False
-                calls.arm(WRITES | SYNCS, action, number)
-                member.start(wait=False)
-                wait_until("it leads or ends", lambda: not member.running() or leads(member), 20, 0.005)
-                hit = calls.count() >= number
-                calls.disarm()
-                if member.running():
-                    member.kill()
-                else:
-                    ended_well(member, action, said_since(member, 0))
-                    ends += 1
-                member.started_before = (member.data_dir / "identity").exists()
-                member.start(wait=False)
-                wait_until(f"{NAMES[action]} at call {number}: it leads", lambda: leads(member) or member.check_alive(), 20, 0.005)
-                member.kill()
-                if not hit:
-                    break
-            print(f"# {NAMES[action]}: {number - 1} calls, ended by {ends} of them", flush=True)
-            assert ends > 30, "the calls were not reached"
+            number, hit = first, True
+            while hit:
+                hit, ended = first_start(member, calls, action, number)
+                outcomes[action, number] = ended
+                number += LANES
+        return outcomes
+
+    with contextlib.ExitStack() as stack, concurrent.futures.ThreadPoolExecutor(LANES) as pool:
+        members = [stack.enter_context(Cluster(members=1)).members[0] for _ in range(LANES)]
+        lanes = list(pool.map(lane, members, map(BrokenCalls, members), range(1, LANES + 1)))
+    for action in (errno.ENOSPC, KILL_BEFORE):
+        ended = [number for outcomes in lanes for (what, number), ended in outcomes.items() if what == action and ended]
+        print(f"# {NAMES[action]}: ended by {len(ended)} calls up to the {max(ended)}th", flush=True)
+        assert len(ended) > 30, "the calls were not reached"
 
 
 @needs("gcc")

@@ -256,6 +256,32 @@ static void the_only_founder_is_refused_when_it_begins_again_beside_members_that
     cluster_free(cluster);
 }
 
+/* Each operation of the disk fails in turn, also those behind the moment of being a member. */
+static void a_first_start_whose_disk_fails_leads_or_says_so(void **state)
+{
+    unsigned told = 0;
+
+    (void)state;
+    for (unsigned operation = 1; operation < 80; operation++) {
+        struct cluster *cluster = cluster_new(operation, 1);
+        struct err err;
+        int status;
+
+        cluster->founds = true;
+        sim_disk_fail_after(cluster->sim, 0, operation);
+        status = cluster_try_start(cluster, 0, true, &err);
+        cluster_run(cluster, 10 * SECOND_US);
+        if (status == 0 && cluster->nodes[0].fatal.code == ERR_NONE) {
+            assert_int_equal(cluster_leader(cluster), 0);
+        } else {
+            assert_int_not_equal(status != 0 ? err.code : cluster->nodes[0].fatal.code, ERR_NONE);
+            told++;
+        }
+        cluster_free(cluster);
+    }
+    assert_true(told > 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +289,7 @@ int main(void)
         cmocka_unit_test(a_founder_that_is_wiped_while_it_is_down_is_heard_again),
         cmocka_unit_test(
             the_only_founder_is_refused_when_it_begins_again_beside_members_that_joined),
+        cmocka_unit_test(a_first_start_whose_disk_fails_leads_or_says_so),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
