@@ -62,6 +62,9 @@ struct disk_ops {
     int (*write_sync)(struct disk_file *file, uint64_t offset, const void *bytes, size_t length,
                       struct err *err);
     int (*allocate)(struct disk_file *file, uint64_t bytes, struct err *err); /* grows, zeroed */
+    /* Writes the zeros that allocate() promised: a write to these bytes then changes nothing but
+     * them, and its success does not hang on what the file system still has to note. */
+    int (*write_zeros)(struct disk_file *file, uint64_t bytes, struct err *err);
     int (*truncate)(struct disk_file *file, uint64_t bytes, struct err *err);
     int (*sync)(struct disk_file *file, struct err *err);
     /* Asynchronous. */

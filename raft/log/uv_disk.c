@@ -257,6 +257,22 @@ static int real_allocate(struct disk_file *file, uint64_t bytes, struct err *err
     return fail_errno(err, "allocate", "file");
 }
 
+enum { ZEROS_BYTES = 1 << 16 };
+
+static int real_write_zeros(struct disk_file *file, uint64_t bytes, struct err *err)
+{
+    static const uint8_t zeros[ZEROS_BYTES];
+
+    for (uint64_t offset = 0; offset < bytes; offset += sizeof(zeros)) {
+        uint64_t left = bytes - offset;
+        size_t length = left < sizeof(zeros) ? (size_t)left : sizeof(zeros);
+
+        if (real_write(file, offset, zeros, length, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int real_truncate(struct disk_file *file, uint64_t bytes, struct err *err)
 {
     return ftruncate(file->fd, (off_t)bytes) == 0 ? 0 : fail_errno(err, "truncate", "file");
@@ -316,6 +332,7 @@ void disk_uv_ops(uv_loop_t *loop, struct disk_ops *ret_ops)
         .write = real_write,
         .write_sync = real_write_sync,
         .allocate = real_allocate,
+        .write_zeros = real_write_zeros,
         .truncate = real_truncate,
         .sync = real_sync,
         .submit = real_submit,

@@ -247,4 +247,4 @@ def folders_in_the_wrong_hands_are_refused_and_left_alone():
 if __name__ == "__main__":
     sys.exit(main([clock_steps_of_an_hour_move_no_timer_and_lose_nothing,
                    a_member_whose_clock_is_off_leads_only_while_nobody_else_can_and_moves_no_time, members_that_stood_still_take_no_clock_for_off,
-                   folders_in_the_wrong_hands_are_refused_and_left_alone]))
+                   folders_in_the_wrong_hands_are_refused_and_left_alone], tmpfs=True))

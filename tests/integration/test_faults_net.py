@@ -347,4 +347,4 @@ if __name__ == "__main__":
     sys.exit(main([members_parted_in_every_way_keep_one_history, lost_and_slow_packets_cost_time_only,
                    connections_that_died_silently_are_replaced,
                    packets_that_are_too_large_vanish_and_a_majority_goes_on, members_behind_names_are_found_where_the_names_lead_now, a_leader_whose_host_loses_its_power_is_replaced,
-                   a_leader_that_was_cut_off_answers_nothing_from_memory, readers_that_take_nothing_hold_nobody_up]))
+                   a_leader_that_was_cut_off_answers_nothing_from_memory, readers_that_take_nothing_hold_nobody_up], tmpfs=True))

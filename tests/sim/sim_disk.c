@@ -393,6 +393,13 @@ static int sim_allocate(struct disk_file *file, uint64_t bytes, struct err *err)
     return 0;
 }
 
+/* What was allocated reads as zeros here and needs no note of any file system. */
+static int sim_write_zeros(struct disk_file *file, uint64_t bytes, struct err *err)
+{
+    CHECK(bytes <= file->inode->size);
+    return file->disk->dead ? err_set(err, ERR_IO, "dead") : 0;
+}
+
 static int sim_truncate(struct disk_file *file, uint64_t bytes, struct err *err)
 {
     struct inode *inode = file->inode;
@@ -541,6 +548,7 @@ void sim_node_disk(struct sim *sim, unsigned node, struct disk_ops *ret_ops)
         .read = sim_read,
         .write = sim_write,
         .allocate = sim_allocate,
+        .write_zeros = sim_write_zeros,
         .truncate = sim_truncate,
         .write_sync = sim_write_sync,
         .sync = sim_sync,
