@@ -9,6 +9,8 @@
 #include "raft/log/folder.h"
 #include "src/base/check.h"
 
+/* READING is also the state while the written file is opened: it means that a job is under way,
+ * which has the file, so that a close must wait for it. */
 enum export_state { EXPORT_WRITING, EXPORT_IDLE, EXPORT_READING, EXPORT_FAILED };
 
 struct export_call {
@@ -30,6 +32,8 @@ struct export_call {
     void *got_context;
 };
 
+/* Two exports of one process have different files; those of a former process are removed at
+ * open. */
 static uint64_t export_number;
 
 static struct export_call *of_job(struct disk_job *job)
@@ -45,6 +49,7 @@ const char *export_path(const struct export_call *call)
 
 /* ---- end ---- */
 
+/* The removal runs off the loop: of a large file it may take as long as many heartbeats. */
 static void remove_work(struct disk_job *job)
 {
     struct export_call *call = of_job(job);
@@ -75,6 +80,7 @@ void export_close(struct export_call *call)
     if (call == NULL)
         return;
     CHECK(!call->closing);
+    /* What is under way ends by itself and finds `closing` set; else the removal begins now. */
     call->closing = true;
     if (call->state == EXPORT_WRITING)
         slices_cancel(&call->slices);
@@ -84,6 +90,7 @@ void export_close(struct export_call *call)
 
 /* ---- writing ---- */
 
+/* The slices have closed their file, which was open for writing; it is opened again for reading. */
 static void open_work(struct disk_job *job)
 {
     struct export_call *call = of_job(job);

@@ -33,6 +33,7 @@ static void slice_work(struct disk_job *job)
     if (slices->status == 0)
         slices->status = slices->source.write(slices->source.context, &slices->slice, slices->last,
                                               &file, &slices->err);
+    /* The file goes at once, and not when the loop hears of it: it may be what fills the disk. */
     if (slices->status != 0 && slices->file != NULL) {
         slices->disk->close(slices->file);
         slices->file = NULL;
@@ -52,6 +53,8 @@ static void slice_begin(struct slices *slices)
     slices->disk->submit(slices->disk->context, &slices->job);
 }
 
+/* The next slice is filled only now, so that a slow disk slows the source down and memory holds one
+ * slice. */
 static void slice_done(struct disk_job *job)
 {
     struct slices *slices = slices_of(job);
@@ -92,6 +95,8 @@ void slices_cancel(struct slices *slices)
     slices->cancelled = true;
 }
 
+/* The source is released before finished() is called, so that finished() may begin the next file of
+ * the same source. */
 void slices_close(struct slices *slices)
 {
     if (!slices->running)

@@ -11,6 +11,7 @@
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
 
+/* A file is verified in pieces: it may be larger than the memory that is left. */
 enum { VERIFY_CHUNK_BYTES = 1 << 20, NAMES_MAX = 256 };
 
 static const char header_magic[8] = "CKPTSNAP";
@@ -51,6 +52,7 @@ char *snapshot_path(const struct folder *folder, uint64_t index, uint64_t term,
 void snapshot_header_encode(const struct snapshot_meta *meta, struct buf *buf)
 {
     CHECK(meta != NULL);
+    CHECK(buf->length == 0); /* the length and the checksum below count from its beginning */
     buf_append(buf, header_magic, 8);
     buf_put(buf, SNAPSHOT_VERSION, 4);
     buf_put(buf, 0, 4); /* its length, below */
@@ -70,6 +72,8 @@ void snapshot_header_encode(const struct snapshot_meta *meta, struct buf *buf)
     CHECK(buf->length <= SNAPSHOT_HEADER_MAX_BYTES);
 }
 
+/* raft_configuration_add() refuses an id or address that is there twice, but takes a text of any
+ * length: an address that our own buffers do not hold is refused here. */
 static int servers_decode(struct bytes_reader *reader, size_t count,
                           struct raft_configuration *configuration)
 {
@@ -99,6 +103,8 @@ int snapshot_header_decode(const uint8_t *bytes, size_t length, const char *path
 
     CHECK(bytes != NULL);
     CHECK(path != NULL);
+    /* The checksum comes before the version: a rotten version would send the operator to look for
+     * another build. 48 bytes are a header without members. */
     if (reader.failed || memcmp(magic, header_magic, 8) != 0 || header_length > length ||
         header_length < 48 ||
         crc32c(0, bytes, header_length - 4) != bytes_get(bytes + header_length - 4, 4))
@@ -146,6 +152,8 @@ int snapshot_read_at(const struct snapshot_source *source, uint64_t offset,
     return 0;
 }
 
+/* A frame length that fits the size of the file finds a file that lacks bytes in its middle, which
+ * magic and checksum of the trailer alone do not. */
 static int trailer_check(const uint8_t trailer[SNAPSHOT_TRAILER_BYTES], size_t length,
                          uint64_t frame_bytes, const char *path, struct err *err)
 {
@@ -175,6 +183,8 @@ int snapshot_open(const struct folder *folder, const char *path, struct snapshot
         disk->close(source.file);
         return -1;
     }
+    /* A file that is too short for both gives a short read here, and so the error of a short
+     * file. */
     trailer_at = size < header_length + sizeof(trailer) ? header_length : size - sizeof(trailer);
     if (snapshot_read_at(&source, trailer_at, (struct snapshot_bytes){trailer, sizeof(trailer)},
                          &trailer_read, err) != 0 ||
@@ -236,6 +246,7 @@ struct listing {
     size_t count;
 };
 
+/* The whole name must fit: the temporary and the damaged ones of the folder look alike. */
 static void listing_add(void *data, const char *name)
 {
     struct listing *listing = data;
@@ -274,6 +285,9 @@ int snapshot_list(const struct folder *folder, struct snapshot_name *ret_names, 
     return 0;
 }
 
+/* The order is what a crash at any point must find: content synced before it has the name of a
+ * snapshot, the name durable before an older one goes. At every moment at least one whole snapshot
+ * is there under its name. */
 int snapshot_keep_work(const struct folder *folder, const char *temporary, uint64_t index,
                        uint64_t term, struct err *err)
 {

@@ -7,6 +7,8 @@
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
 
+/* What is compressed or read at once: it bounds the output buffer, whatever length a caller
+ * puts. */
 enum { PIECE_BYTES = 1 << 16 };
 
 /* ---- writing ---- */
@@ -20,7 +22,8 @@ struct snapshot_encoder {
     uint32_t crc;
 };
 
-/* length: what LZ4 returned. */
+/* Takes what LZ4 returned as length, an error or a number of bytes, which may be 0: LZ4 gathers.
+ * The checksum is of the compressed bytes, so that a file is verified without unpacking it. */
 static int encoder_out(struct snapshot_encoder *encoder, size_t length, struct err *err)
 {
     if (LZ4F_isError(length))
@@ -167,6 +170,8 @@ static int decoder_fill(struct decoder *decoder, struct err *err)
     return 0;
 }
 
+/* LZ4 may still hold unpacked bytes when its input is used up, so it is asked first, and more is
+ * read only when it has neither taken nor given anything. */
 static int decoder_read(void *context, void *bytes, size_t length, struct err *err)
 {
     struct decoder *decoder = context;

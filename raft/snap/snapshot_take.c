@@ -10,6 +10,8 @@ static int slice_append(void *context, const void *bytes, size_t length, struct 
     return 0;
 }
 
+/* content_bytes counts what the state wrote before compression: the next snapshot is due after as
+ * much log (core_snapshot_after_bytes). */
 static int take_fill(void *context, struct buf *slice, bool *ret_last, struct err *err)
 {
     struct snapshot_take *take = context;
@@ -36,6 +38,8 @@ static int take_write(void *context, const struct buf *slice, bool last,
     return last ? snapshot_encoder_finish(take->encoder, err) : 0;
 }
 
+/* A snapshot that ended well, one that failed and one that was given up all come by here: the state
+ * stops holding back what the file lacks. */
 static void take_release(void *context)
 {
     struct snapshot_take *take = context;

@@ -23,6 +23,8 @@ static struct transfer_out *out_of(struct disk_job *job)
     return (struct transfer_out *)(void *)((char *)job - offsetof(struct transfer_out, job));
 }
 
+/* A job that reads has file and chunk: they are freed when it is back, and sent() waits for
+ * that. */
 static void out_end(struct transfer_out *out, int status)
 {
     void (*sent)(void *data, int status) = out->sent;
@@ -83,6 +85,8 @@ static void out_read_work(struct disk_job *job)
                     path, out->sent_bytes + out->chunk_length);
 }
 
+/* One piece is read at a time, into the one chunk, and only as far as the window allows: a receiver
+ * with a slow disk would else have to hold the rest in memory. */
 static void out_continue(struct transfer_out *out)
 {
     if (out->reading || out->sent_bytes == out->size_bytes ||
@@ -118,6 +122,7 @@ static void out_read_done(struct disk_job *job)
     out_continue(out);
 }
 
+/* The stream to the peer; active false: a free place, whichever the peer. */
 static struct transfer_out *out_find(struct transfer *transfer, uint64_t peer, bool active)
 {
     for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++)
@@ -181,6 +186,9 @@ int transfer_send(struct transfer *transfer, uint64_t peer, const struct snapsho
     return 0;
 }
 
+/* The same offset may come again, from a receiver whose disk is slow (in_tick()): that is progress.
+ * One that was never sent, or lies before what was acknowledged, is of a receiver that has lost
+ * track: the stream is begun anew by whoever leads. */
 static void out_acknowledged(struct transfer *transfer, uint64_t from,
                              const struct frame_snapshot *frame)
 {
@@ -247,6 +255,8 @@ static void in_reset(struct transfer_in *in, const struct disk_ops *disk)
     memset(in, 0, sizeof(*in));
 }
 
+/* The sender hears at once, and need not wait for its timeout. The job has the file: what it works
+ * on is freed when it is back. */
 static void in_fail(struct transfer *transfer)
 {
     struct transfer_in *in = &transfer->in;
@@ -258,6 +268,8 @@ static void in_fail(struct transfer *transfer)
         in_reset(in, transfer->folder->disk);
 }
 
+/* The last piece is followed by a check of every byte: what a peer sent is only believed after
+ * that. */
 static int in_write(struct transfer *transfer, struct err *err)
 {
     struct transfer_in *in = &transfer->in;
@@ -295,6 +307,8 @@ static void in_remove(struct transfer *transfer)
     (void)disk->unlink(disk->context, folder_path(transfer->folder, TRANSFER_FILE, path), NULL);
 }
 
+/* The reason of a failure is not kept: a disk that cannot be written will say so when the log
+ * is. */
 static void in_work(struct disk_job *job)
 {
     struct transfer *transfer = in_of(job);
@@ -322,6 +336,8 @@ static void in_done(struct disk_job *job)
         in_fail(transfer);
         return;
     }
+    /* Only what was written is acknowledged, and the last acknowledgement goes before received():
+     * the sender ends its stream while this member installs. */
     in->written_bytes += in->chunks[0].length;
     free(in->chunks[0].bytes);
     in->chunk_count--;
@@ -357,9 +373,10 @@ static void in_begin(struct transfer *transfer, uint64_t from, const struct fram
     struct transfer_in *in = &transfer->in;
 
     /* A newer term ends what the leader before it began: its connection may be silent for long
-     * before it is lost. */
+     * before it is lost. The same peer replaces its own stream at any time. */
     bool another = in->active && in->from != from && frame->term <= in->term;
 
+    /* A job, or an installation, still has the file: the sender tries again later. */
     if (in->working || transfer->in_held || another || frame->offset == 0) {
         in_acknowledge(transfer, from, frame->stream, 0, true);
         return;
@@ -465,6 +482,7 @@ bool transfer_busy(const struct transfer *transfer)
     return false;
 }
 
+/* No job comes back any more, so the streams that wait for one end here. */
 void transfer_close(struct transfer *transfer)
 {
     CHECK(transfer != NULL);
