@@ -29,7 +29,7 @@ enum disk_open_mode {
     DISK_OPEN_CREATE, /* read and write; emptied when it exists */
 };
 
-/* Owned by the caller until done() was called. */
+/* A piece of work off the loop. Owned by the caller, who keeps it until done() was called. */
 struct disk_job {
     void (*work)(struct disk_job *job); /* off the loop: only the synchronous primitives below */
     void (*done)(struct disk_job *job); /* on the loop, after submit() has returned */
@@ -42,12 +42,16 @@ struct disk_ops {
     /* Calls visit for each name, in any order, without . and .. */
     int (*list_dir)(void *context, const char *path, void (*visit)(void *data, const char *name),
                     void *data, struct err *err);
+    /* Makes creations, renames and removals in the folder durable; a file's own sync() does not. */
     int (*sync_dir)(void *context, const char *path, struct err *err);
+    /* Replaces `to` in one step: whoever looks sees the one file or the other. */
     int (*rename)(void *context, const char *from, const char *to, struct err *err);
     int (*unlink)(void *context, const char *path, struct err *err);
+    /* Held until unlock() or the end of the process. ERR_LOCKED: another process has it. */
     int (*lock)(void *context, const char *path, struct disk_lock **ret_lock, struct err *err);
     void (*unlock)(void *context, struct disk_lock *lock);   /* NULL allowed */
     uint64_t (*free_bytes)(void *context, const char *path); /* UINT64_MAX: cannot tell */
+    /* New files are for this user alone. ERR_NOT_FOUND where the file must exist. */
     int (*open)(void *context, const char *path, enum disk_open_mode mode,
                 struct disk_file **ret_file, struct err *err);
     void (*close)(struct disk_file *file); /* NULL allowed */
@@ -55,6 +59,7 @@ struct disk_ops {
     /* Short only at the end of the file. */
     int (*read)(struct disk_file *file, uint64_t offset, void *bytes, size_t length,
                 size_t *ret_length, struct err *err);
+    /* All of it, growing the file if need be; not durable before sync(). */
     int (*write)(struct disk_file *file, uint64_t offset, const void *bytes, size_t length,
                  struct err *err);
     /* These bytes are durable afterwards, as by write() and sync() of them; of earlier writes
@@ -66,8 +71,10 @@ struct disk_ops {
      * them, and its success does not hang on what the file system still has to note. */
     int (*write_zeros)(struct disk_file *file, uint64_t bytes, struct err *err);
     int (*truncate)(struct disk_file *file, uint64_t bytes, struct err *err);
+    /* All that was written to the file is durable when it returns 0. After a failure nobody knows
+     * what is: it is never tried again (S4). */
     int (*sync)(struct disk_file *file, struct err *err);
-    /* Asynchronous. */
+    /* Asynchronous: runs work() off the loop, beside other jobs, then done() on it. Never fails. */
     void (*submit)(void *context, struct disk_job *job);
 };
 

@@ -22,6 +22,9 @@ const struct book_record *book_find(const struct book *book, uint64_t id)
     return NULL;
 }
 
+/* The record of this id, a new one if need be. Those of removed members give way first: without one
+ * a late hello of that member has no clear answer, but without its record a member has no
+ * address. */
 static struct book_record *record_of(struct book *book, uint64_t id)
 {
     struct book_record *record = (struct book_record *)(uintptr_t)book_find(book, id);
@@ -95,6 +98,7 @@ void book_save(struct book *book, const struct folder *folder)
     buf_close(&buf);
 }
 
+/* The widths are those of the fields; what does not fit them, or is no name, is no record. */
 static void line_take(struct book *book, const char *line)
 {
     struct book_record record;
@@ -110,6 +114,8 @@ static void line_take(struct book *book, const char *line)
         book_remove(book, record.member.id, name, record.removed_index);
 }
 
+/* Without the right checksum nothing is taken, for half a book would send a member to an old
+ * address. */
 static void text_take(struct book *book, char *text)
 {
     char *end = strstr(text, "crc32c "), *save = NULL;

@@ -58,6 +58,8 @@ int folder_write_file(const struct folder *folder, const char *name, const void 
     return disk->sync_dir(disk->context, folder->path, err);
 }
 
+/* Damage is told before another version, and whose folder it is last: each answer asks for
+ * something else of the operator. */
 static int identity_decode(struct folder *folder, const uint8_t *bytes, size_t length,
                            const char *cluster_id, uint64_t member_id, struct err *err)
 {
@@ -98,6 +100,8 @@ static int identity_decode(struct folder *folder, const uint8_t *bytes, size_t l
     return 0;
 }
 
+/* Only a file that is not there means that nobody has claimed the folder. One that cannot be read
+ * must not let a bootstrap begin over it. */
 static int identity_read(struct folder *folder, const char *cluster_id, uint64_t member_id,
                          struct err *err)
 {
@@ -206,6 +210,8 @@ int folder_open(struct folder *folder, const struct disk_ops *disk, const char *
     return 0;
 }
 
+/* The folder is synced also when the file was not there: a process that died before that sync may
+ * have removed it. */
 int folder_remove(const struct folder *folder, const char *name, struct err *err)
 {
     const struct disk_ops *disk = folder->disk;
@@ -228,6 +234,8 @@ void folder_close(struct folder *folder)
 
 /* ---- reserve ---- */
 
+/* The blocks must be there: a file with a hole would give nothing back. Half a reserve is given
+ * back at once. */
 static void reserve_make(struct folder *folder)
 {
     const struct disk_ops *disk = folder->disk;
@@ -263,6 +271,8 @@ bool folder_busy(const struct folder *folder)
     return folder->reserve_in_work;
 }
 
+/* The flag goes before the file: the loop, which reads it meanwhile, never counts on a reserve that
+ * is gone. */
 bool folder_spend_reserve(struct folder *folder)
 {
     char path[FOLDER_PATH_BYTES];
@@ -288,6 +298,7 @@ void folder_set_reserve(struct folder *folder, uint64_t bytes)
         (void)folder->disk->size(file, &size, NULL);
         folder->disk->close(file);
     }
+    /* A file of another size is of another configuration, or was cut short: it is made anew. */
     if (size == bytes)
         atomic_store(&folder->reserve_present, true);
     else if (folder->free_bytes > 2 * bytes)

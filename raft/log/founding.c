@@ -86,6 +86,8 @@ int founding_read(const struct folder *folder, struct founding_record *ret_recor
                    path, folder->path);
 }
 
+/* Written before anybody is told of it, so that a founder that is started again is the same folder
+ * to the others. */
 int founding_begin(const struct folder *folder, const struct random_ops *random,
                    struct founding_record *record, struct err *err)
 {
@@ -97,7 +99,7 @@ int founding_begin(const struct folder *folder, const struct random_ops *random,
     return founding_write(folder, record, err);
 }
 
-/* FNV-1a. */
+/* FNV-1a: it finds configurations that differ by mistake, and nobody gains by forging one. */
 static uint64_t digest_add(uint64_t digest, const void *bytes, size_t length)
 {
     for (size_t i = 0; i < length; i++)
@@ -105,6 +107,7 @@ static uint64_t digest_add(uint64_t digest, const void *bytes, size_t length)
     return digest;
 }
 
+/* Each text goes in with its zero, so that two lists never run together into the same bytes. */
 uint64_t founding_basis(const struct founding_record *record, const char *cluster_id,
                         const struct consensus_member *members, size_t member_count)
 {

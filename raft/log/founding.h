@@ -7,6 +7,7 @@
  *          identity. A founder that was away hears of the incarnation from any other one, by its
  *          number: a folder that was begun since, on a replaced disk, has another number and is
  *          refused. When all founders have arrived the file goes.
+ * Shapes   one record per folder, and a copy of it in the file.
  * Errors   ERR_CORRUPT with the path: the folder held nothing yet, so it is emptied and begun
  *          again.
  * Source   little endian: number u64, origin u64, epoch_min u64, basis u64, incarnation u64, count
@@ -27,16 +28,22 @@ struct founding_record {
     struct frame_founders founders; /* that it was drawn for */
 };
 
+/* A record with number 0 when there is no file. -1: damaged, or not readable. */
 int founding_read(const struct folder *folder, struct founding_record *ret_record, struct err *err);
+/* Replaces the file by the record, whose number is not 0. Durable when it returns 0. */
 int founding_write(const struct folder *folder, const struct founding_record *record,
                    struct err *err);
+/* Draws a number for a folder that has none and writes the record. Two folders that were begun
+ * apart never have the same number, which is how a replaced disk is told from the former one. */
 int founding_begin(const struct folder *folder, const struct random_ops *random,
                    struct founding_record *record, struct err *err);
-/* What all founders must begin with alike: the cluster's name, its members in order, and the state.
- * Never 0. */
+/* A digest of what all founders must begin with alike: the cluster's name, ids and names of its
+ * members in order, and the restored state. Never 0. Addresses are left out, for each founder may
+ * reach the others by its own ones. */
 uint64_t founding_basis(const struct founding_record *record, const char *cluster_id,
                         const struct consensus_member *members, size_t member_count);
-/* 0: it is none of the founders. */
+/* The number of that founder's folder as the incarnation was drawn for it; 0: it is none of the
+ * founders. */
 uint64_t founding_number(const struct founding_record *record, uint64_t id);
 
 #endif

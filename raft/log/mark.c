@@ -19,6 +19,8 @@ static void slot_encode(const struct mark *mark, uint8_t bytes[SLOT_BYTES])
     bytes_put(bytes + 24, crc32c(0, bytes, 24), 4);
 }
 
+/* A slot that does not fit is passed over, for a crash may have torn the one that was being raised.
+ * A disk that cannot be read is another matter: a bound that is taken for 0 would hide a loss. */
 static int slots_read(struct mark *mark, struct err *err)
 {
     for (int i = 0; i < SLOT_COUNT; i++) {
@@ -76,6 +78,8 @@ int mark_open(struct mark *mark, const struct folder *folder, struct err *err)
     return mark_create(mark, path, err);
 }
 
+/* Only the slot that is older is written: a torn write leaves the other one, whose bound is lower
+ * and still true. */
 void mark_raise(struct mark *mark, uint64_t index)
 {
     uint8_t bytes[SLOT_BYTES];
@@ -90,6 +94,8 @@ void mark_raise(struct mark *mark, uint64_t index)
                                     SLOT_BYTES, NULL);
 }
 
+/* Both slots are written: one with a higher bound that stayed would be taken for a loss if the
+ * other rots. */
 int mark_lower(struct mark *mark, uint64_t index, struct err *err)
 {
     const struct disk_ops *disk = mark->folder->disk;

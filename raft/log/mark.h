@@ -19,6 +19,7 @@
 
 #include "raft/log/folder.h"
 
+/* While a job of the log runs it belongs to that job. */
 struct mark {
     const struct folder *folder;
     struct disk_file *file;
@@ -26,10 +27,16 @@ struct mark {
     uint64_t index; /* 0: nothing is known */
 };
 
-/* Creates the file when there is none. What it says is durable afterwards. */
+/* Opens the file, or makes it when there is none, and reads the bound into mark->index, which is
+ * durable afterwards. -1: nothing is open. */
 int mark_open(struct mark *mark, const struct folder *folder, struct err *err);
+/* The log is synced up to index; a lower one than before says nothing. Never fails and never waits
+ * for the disk. */
 void mark_raise(struct mark *mark, uint64_t index);
+/* The log is about to end at index, which is not above the bound. It must return 0 before anything
+ * is cut. */
 int mark_lower(struct mark *mark, uint64_t index, struct err *err);
+/* Twice is fine. */
 void mark_close(struct mark *mark);
 
 #endif

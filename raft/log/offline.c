@@ -72,6 +72,8 @@ static int log_open(struct offline *offline, struct err *err)
  *          configuration that ends the recovery, crc32c u32.
  */
 
+/* This file is written before the identity: from then on a look tells that the log is still of the
+ * former incarnation. */
 static int recovering_write(const struct folder *folder, uint64_t incarnation, uint64_t index,
                             struct err *err)
 {
@@ -179,6 +181,8 @@ static void configuration_look(struct looking *looking, const struct wal_record 
     }
 }
 
+/* The first walk only looks for the term at the snapshot's end: the log may be about to be
+ * replaced, and then nothing of it may be applied. */
 static int record_look(void *data, const struct wal_record *record, struct err *err)
 {
     struct looking *looking = data;
@@ -204,6 +208,9 @@ static int record_look(void *data, const struct wal_record *record, struct err *
     return 0;
 }
 
+/* A log whose entry at the snapshot's end has another term, or that ends before it, was about to be
+ * replaced when the member died while it installed the snapshot (log_reconcile() of
+ * consensus_load.c does the same at a start). */
 static int log_look(struct offline *offline, struct looking *looking, struct err *err)
 {
     struct wal *wal = &offline->wal;
@@ -267,6 +274,8 @@ struct emptiness {
     char name[FOLDER_NAME_BYTES]; /* of a member's file that is there; "": none */
 };
 
+/* Only what holds a state, a log, a vote or a founding counts: opening the folder makes the lock by
+ * itself. */
 static void emptiness_visit(void *data, const char *name)
 {
     static const char *const ours[] = {"identity", "vote",   "wal-",    "snapshot-",
@@ -341,6 +350,8 @@ static int snapshot_make(struct offline *offline, const struct consensus_config 
                                             origin->term, err);
 }
 
+/* The record of the founding comes last, like an identity: a restore that was cut short holds
+ * neither, and its other files make the folder one that is not empty. */
 static int folder_restore(struct offline *offline, const struct consensus_config *config,
                           const struct offline_origin *origin,
                           int (*content)(void *context, const struct consensus_writer *writer,
@@ -381,6 +392,8 @@ int offline_restore(const struct consensus_config *config, const struct offline_
 
 /* ---- recover ---- */
 
+/* The configuration has this member alone: the quorum of the former one is lost, so nobody else can
+ * agree to it. */
 static int configuration_append(struct offline *offline, const struct consensus_config *config,
                                 uint64_t index, uint64_t term, struct err *err)
 {
@@ -404,6 +417,8 @@ static int configuration_append(struct offline *offline, const struct consensus_
     return status;
 }
 
+/* The new term is above all that this folder has seen, so that no entry of the new history has
+ * index and term of a former one. */
 static int folder_recover(struct offline *offline, const struct consensus_config *config,
                           const struct offline_facts *facts, const struct offline_origin *origin,
                           struct err *err)

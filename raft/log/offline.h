@@ -21,6 +21,9 @@
 
 #include "raft/core/consensus.h"
 
+/* What offline_look() finds, in the order of the log: first the snapshot's content, when there is
+ * one, then the commands behind it. All run inside the call. Entries that were not committed are
+ * among them: from one folder alone nobody can tell. */
 struct offline_hooks {
     void *context;
     int (*snapshot_read)(void *context, const struct consensus_reader *reader, struct err *err);
@@ -30,6 +33,7 @@ struct offline_hooks {
     void (*record)(void *context, uint64_t index, uint64_t term);
 };
 
+/* What the folder says of its member. */
 struct offline_facts {
     uint64_t member_id;
     uint64_t incarnation; /* of the log */
@@ -46,23 +50,31 @@ struct offline_facts {
     bool log_behind; /* an installed snapshot was about to replace the log */
 };
 
-/* config: disk, data_dir, cluster_id, member_id (0: whoever's it is). */
+/* Reads a member's folder as a start of it would, and repairs what a start would (a torn end of the
+ * log is cut, copies are written again). config needs disk, data_dir, cluster_id and member_id (0:
+ * whoever's it is). ret_facts is set when 0 is returned. */
 int offline_look(const struct consensus_config *config, const struct offline_hooks *hooks,
                  struct offline_facts *ret_facts, struct err *err);
 
+/* What the new history begins with. */
 struct offline_origin {
     uint64_t index, term; /* of the state; restore only */
     uint64_t digest;      /* restore only: of all that its members must begin with alike */
     uint64_t incarnation; /* recovery only */
     uint64_t epoch_min;
 };
-/* config.random too. All members are voters. content() writes what hooks.snapshot_read() of a
- * member reads. */
+/* Makes an empty folder one that begins a cluster with the others' folders, from a state:
+ * config.random and the members are needed too, and all of them are voters. content() writes what
+ * hooks.snapshot_read() of a member reads. Every founder is restored from the same backup; the
+ * digest of it is how they find out when one was not. */
 int offline_restore(const struct consensus_config *config, const struct offline_origin *origin,
                     int (*content)(void *context, const struct consensus_writer *writer,
                                    struct err *err),
                     void *context, struct err *err);
-/* facts: of this folder, from offline_look(). */
+/* Lets the member go on alone, as the only voter of a new incarnation; config.members has its name.
+ * facts are of this folder, from offline_look(): ERR_REFUSED when it has changed since. What the
+ * others had acknowledged and this one lacks is lost. The member then runs like any other, and
+ * others join it with empty folders. */
 int offline_recover(const struct consensus_config *config, const struct offline_facts *facts,
                     const struct offline_origin *origin, struct err *err);
 

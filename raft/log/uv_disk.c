@@ -40,6 +40,7 @@ static int fail_errno(struct err *err, const char *what, const char *path)
 
 /* ---- folders ---- */
 
+/* 0700: the folder holds the whole state, and nobody else on the machine is to read it. */
 static int real_make_dir(void *context, const char *path, struct err *err)
 {
     (void)context;
@@ -127,6 +128,8 @@ static void real_unlock(void *context, struct disk_lock *lock)
     free(lock);
 }
 
+/* What is free to a process without privileges. A file system that cannot tell is not taken for
+ * full. */
 static uint64_t real_free_bytes(void *context, const char *path)
 {
     struct statvfs stat;
@@ -185,6 +188,8 @@ static int real_size(struct disk_file *file, uint64_t *ret_bytes, struct err *er
     return 0;
 }
 
+/* Signals and the kernel may give less than was asked for; only the end of the file is a short read
+ * to the caller. */
 static int real_read(struct disk_file *file, uint64_t offset, void *bytes, size_t length,
                      size_t *ret_length, struct err *err)
 {
@@ -221,6 +226,7 @@ static int real_write(struct disk_file *file, uint64_t offset, const void *bytes
     return 0;
 }
 
+/* fdatasync() is enough: it leaves out the times alone, and writes a changed size. */
 static int real_sync(struct disk_file *file, struct err *err)
 {
     return fdatasync(file->fd) == 0 ? 0 : fail_errno(err, "sync", "file");
@@ -238,6 +244,7 @@ static int real_write_sync(struct disk_file *file, uint64_t offset, const void *
         ssize_t n = pwritev2(file->fd, &part, 1, (off_t)(offset + put), RWF_DSYNC);
         if (n < 0 && errno == EINTR)
             continue;
+        /* File systems and kernels without the flag get the two calls. */
         if (n < 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL))
             return real_write(file, offset, bytes, length, err) != 0 ? -1 : real_sync(file, err);
         if (n <= 0)
@@ -247,6 +254,8 @@ static int real_write_sync(struct disk_file *file, uint64_t offset, const void *
     return 0;
 }
 
+/* The call allocates blocks and not only a size: a full disk says so here, and not at a later write
+ * of the log. */
 static int real_allocate(struct disk_file *file, uint64_t bytes, struct err *err)
 {
     int number = posix_fallocate(file->fd, 0, (off_t)bytes);

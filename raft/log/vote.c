@@ -32,6 +32,8 @@ static bool slot_valid(const uint8_t bytes[SLOT_BYTES])
            bytes_get(bytes + 40, 4) == crc32c(0, bytes, 40);
 }
 
+/* The higher counter is what was saved last. A crash between the two writes leaves the older vote
+ * in the second slot: whichever is read, nothing was acted upon before vote_save() returned. */
 static int slots_read(struct vote_store *store, struct err *err)
 {
     bool found = false;
@@ -91,6 +93,7 @@ int vote_open(struct vote_store *store, const struct folder *folder, bool create
     return status;
 }
 
+/* The second slot is written when the first is durable: a crash tears one of them at most. */
 int vote_save(struct vote_store *store, uint64_t term, uint64_t voted_for, struct err *err)
 {
     const struct disk_ops *disk = store->folder->disk;

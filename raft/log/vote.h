@@ -6,6 +6,7 @@
  *          content.
  * Shapes   file "vote": slot 0 at offset 0, slot 1 at offset 4096; the higher counter wins.
  * Errors   ERR_CORRUPT when neither slot can be read: the member must not vote again under this id.
+ *          After a failed write the member stops: which of the two values the disk has is unknown.
  * Absent   work off the loop: libraft acts as soon as set_term and set_vote return.
  */
 #ifndef CKPT_RAFT_VOTE_H
@@ -13,6 +14,7 @@
 
 #include "raft/log/folder.h"
 
+/* What is durable, for whoever asks; changed by vote_save() alone. */
 struct vote_store {
     const struct folder *folder;
     struct disk_file *file;
@@ -21,9 +23,13 @@ struct vote_store {
     uint64_t voted_for; /* 0: nobody */
 };
 
-/* create: a new file with term 0 and no vote. */
+/* create: makes a new file with term 0 and no vote. Else reads the file, and writes the newer slot
+ * to both again. -1: nothing is open. */
 int vote_open(struct vote_store *store, const struct folder *folder, bool create, struct err *err);
+/* Durable when it returns 0, after two syncs. The term never falls, and a vote that was given in a
+ * term is not given to another one. */
 int vote_save(struct vote_store *store, uint64_t term, uint64_t voted_for, struct err *err);
+/* Twice is fine. */
 void vote_close(struct vote_store *store);
 
 #endif

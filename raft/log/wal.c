@@ -19,6 +19,8 @@ _Static_assert(WAL_PAYLOAD_MAX_BYTES + WAL_RECORD_HEADER_BYTES + WAL_SEGMENT_HEA
 
 enum operation_kind { OPERATION_APPEND, OPERATION_TRUNCATE, OPERATION_RESET, OPERATION_DROP };
 
+/* An operation waits in `queue` and is worked on in `running`. A reference to the entries is
+ * enough: libraft keeps them until it is told that they are stored. */
 struct operation {
     struct list node;
     enum operation_kind kind;
@@ -68,6 +70,7 @@ static void sync_measured(struct wal *wal, uint64_t begin)
         wal->job_sync_us_max = took;
 }
 
+/* Writes what is staged without a sync, to make room for the next record of the same group. */
 static int tail_flush(struct wal *wal, struct err *err)
 {
     struct wal_segment *segment = tail_segment(wal);
@@ -82,7 +85,9 @@ static int tail_flush(struct wal *wal, struct err *err)
     return 0;
 }
 
-/* All that was appended is durable afterwards. */
+/* All that was appended is durable afterwards. Usually nothing of the group was written before, and
+ * write and sync are one call; else the parts written before are only covered by a sync of the
+ * whole file. */
 static int tail_commit(struct wal *wal, struct err *err)
 {
     struct wal_segment *segment = tail_segment(wal);
@@ -126,6 +131,8 @@ static int segment_prepare(struct wal *wal, const char *path, struct disk_file *
     return 0;
 }
 
+/* The spare one, or a new one. A full disk costs the reserve here, once: a member that cannot go on
+ * with its log would stop. */
 static int segment_take(struct wal *wal, char path[FOLDER_PATH_BYTES], struct disk_file **ret_file,
                         struct err *err)
 {
@@ -193,6 +200,8 @@ int wal_segment_replace(struct wal *wal, uint64_t first_index, const uint8_t *by
     return 0;
 }
 
+/* Stages one record; a full segment is synced before the next one is begun, so that only the last
+ * one can have a torn end. */
 static int record_write(struct wal *wal, uint64_t index, const struct raft_entry *entry,
                         uint32_t ordinal, struct err *err)
 {
@@ -253,6 +262,7 @@ struct cut {
     uint64_t offset;
 };
 
+/* The offset behind the last record that stays. */
 static int cut_visit(void *data, const struct wal_record *record, struct err *err)
 {
     struct cut *cut = data;
@@ -264,6 +274,8 @@ static int cut_visit(void *data, const struct wal_record *record, struct err *er
     return 0;
 }
 
+/* The records are scanned again rather than their offsets being kept for each of them: cutting is
+ * rare. */
 static int tail_cut(struct wal *wal, uint64_t index, struct err *err)
 {
     struct wal_segment *segment = tail_segment(wal), ignored;
@@ -334,6 +346,8 @@ static int truncate_work(struct wal *wal, uint64_t index, struct err *err)
     return tail_segment(wal)->last_index < index ? 0 : tail_cut(wal, index, err);
 }
 
+/* The oldest goes first, each removal durable before the next: the log begins later, and never has
+ * a gap. */
 static int drop_work(struct wal *wal, uint64_t index, struct err *err)
 {
     const struct disk_ops *disk = wal->folder->disk;
@@ -350,6 +364,7 @@ static int drop_work(struct wal *wal, uint64_t index, struct err *err)
     return 0;
 }
 
+/* The ordinal counts through the whole group: wal.h says how that tells a torn end from damage. */
 static int appends_work(struct wal *wal, struct err *err)
 {
     uint32_t ordinal = 0;
@@ -411,6 +426,7 @@ static void wal_check(const struct wal *wal)
     }
 }
 
+/* The loop reads these copies while the next job changes the segments. */
 static void wal_publish(struct wal *wal)
 {
     wal->log_bytes = 0;
@@ -448,6 +464,8 @@ static void spare_done(struct disk_job *job)
     wal->spare_busy = false;
 }
 
+/* Appends do not wait for the allocation of the next segment: it is made beside them when the one
+ * in use is half full. */
 static void spare_request(struct wal *wal)
 {
     struct wal_segment *segment = tail_segment(wal);
@@ -493,6 +511,7 @@ static void wal_kick(struct wal *wal)
     wal->folder->disk->submit(wal->folder->disk->context, &wal->job);
 }
 
+/* done() may queue more, or free its owner: the operation is gone before it runs. */
 static void operations_complete(struct list *operations)
 {
     while (!list_empty(operations)) {
@@ -512,6 +531,7 @@ static void wal_done(struct disk_job *job)
     struct list finished;
 
     wal->busy = false;
+    /* S4: nothing is tried again. After a failed sync nobody knows what the disk has. */
     if (wal->job_status != 0 && safety_rule(4)) {
         wal->broken = true;
         wal->failed(wal->context, &wal->job_err);
@@ -594,6 +614,7 @@ void wal_drop_before(struct wal *wal, uint64_t index)
     wal_enqueue(wal, operation_new(OPERATION_DROP, index));
 }
 
+/* A broken log never works off its queue. */
 bool wal_busy(const struct wal *wal)
 {
     return wal->busy || wal->spare_busy || (!wal->broken && !list_empty(&wal->queue));

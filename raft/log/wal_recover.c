@@ -23,6 +23,8 @@ void wal_segment_header_encode(uint8_t bytes[WAL_SEGMENT_HEADER_BYTES], uint64_t
     bytes_put(bytes + 60, crc32c(0, bytes, 60), 4);
 }
 
+/* The limits are checked before the length is believed, and the checksum last, when all of the
+ * record is known to be there. */
 bool wal_record_decode(const uint8_t *bytes, size_t left, struct wal_record *ret_record,
                        size_t *ret_bytes)
 {
@@ -73,6 +75,8 @@ static int judge_tail(const uint8_t *bytes, size_t length, size_t end, uint64_t 
     return 0;
 }
 
+/* A header is synced before its file has its name, so that one that is not whole is damage and
+ * never a torn write. */
 static int header_check(const uint8_t *bytes, size_t length, const char *path,
                         uint64_t *ret_first_index, struct err *err)
 {
@@ -93,6 +97,7 @@ static int header_check(const uint8_t *bytes, size_t length, const char *path,
     return 0;
 }
 
+/* The first byte is 0, and each one equals the next. */
 static bool all_zero(const uint8_t *bytes, size_t length)
 {
     return length == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, length - 1) == 0);
@@ -148,6 +153,7 @@ int wal_segment_load(const struct wal *wal, uint64_t first_index, uint64_t most,
         return -1;
     if (disk->size(file, &size, err) != 0)
         goto out;
+    /* A file that somebody else put there must not take all memory. */
     if (size > SEGMENT_FILE_MAX_BYTES) {
         err_set(err, ERR_CORRUPT,
                 "%s has %" PRIu64 " bytes, at most %d are ever written; remove the member and add "
@@ -177,6 +183,7 @@ struct found_segments {
     size_t count;
 };
 
+/* The whole name must fit: tmp-wal-* are no segments. */
 static void found_add(void *data, const char *name)
 {
     struct found_segments *found = data;
@@ -294,6 +301,8 @@ static int gap_refuse(const struct wal *wal, size_t i, uint64_t next_first, stru
                    wal->segments[i].used_bytes, wal->segments[i].last_index + 1, next_first);
 }
 
+/* The names show a gap before anything is read of the later segment. Only before the last one a gap
+ * may be right: a reset that was cut short. */
 static int segments_recover(struct wal *wal, const struct found_segments *found, struct err *err)
 {
     for (size_t i = 0; i < found->count; i++) {
@@ -323,6 +332,7 @@ int wal_recover(struct wal *wal, struct err *err)
                          "%s holds %zu log segments, at most %d are kept; remove the member and "
                          "add it under a new id with an empty folder",
                          wal->folder->path, found.count, WAL_SEGMENTS_MAX);
+    /* The identity is written when the log is there: a member without segments has lost them. */
     if (status == 0 && found.count == 0 && wal->folder->claimed)
         status =
             err_set(err, ERR_CORRUPT,
