@@ -18,6 +18,7 @@ unsigned frame_entries_that_fit(const struct raft_append_entries *append, unsign
     unsigned count = 0;
 
     CHECK(append != NULL);
+    CHECK(first <= append->n_entries);
     while (first + count < append->n_entries) {
         bytes += append->entries[first + count].buf.len + ENTRY_HEADER_BYTES;
         if (count > 0 && bytes > FRAME_ENTRIES_TARGET_BYTES)
@@ -39,6 +40,8 @@ static void note_encode(struct buf *buf, const struct frame_note *note)
     buf_append(buf, note->bytes, note->length);
 }
 
+/* All headers come before the payloads, so that the receiver can check every length before it takes
+ * memory for the payloads. */
 static void append_encode(struct buf *buf, const struct raft_append_entries *append)
 {
     buf_put(buf, append->term, 8);
@@ -65,6 +68,7 @@ static void vote_encode(struct buf *buf, const struct raft_request_vote *vote)
     buf_put(buf, vote->pre_vote, 1);
 }
 
+/* Names and addresses are shorter than 256 bytes by their limits: their length takes one byte. */
 static void text_encode(struct buf *buf, const char *text)
 {
     size_t length = strlen(text);
@@ -74,6 +78,8 @@ static void text_encode(struct buf *buf, const char *text)
     buf_append(buf, text, length);
 }
 
+/* Fields are only added at the end, here and in the reply: frame_decode() passes over what it does
+ * not know there. */
 static void hello_encode(struct buf *buf, const struct frame_hello *hello)
 {
     buf_put(buf, hello->from, 8);
@@ -200,6 +206,8 @@ int frame_parse(const uint8_t *bytes, size_t length, struct frame *ret_frame, st
     if (bytes_get(bytes, 4) != FRAME_MAGIC || bytes[5] != FRAME_VERSION ||
         bytes_get(bytes + 6, 2) != 0)
         return err_set(err, ERR_CORRUPT, "not a frame of version %d", FRAME_VERSION);
+    /* The length is not covered by a checksum before the body is there, so it is bounded first: a
+     * peer cannot make this member wait for, or hold, more than a frame. */
     body = bytes_get(bytes + 8, 4);
     if (body > FRAME_BODY_MAX_BYTES)
         return err_set(err, ERR_CORRUPT, "frame of %zu bytes, at most %d are allowed", body,
@@ -292,6 +300,8 @@ static bool configuration_plausible(const struct raft_buffer *buf)
     return !reader.failed;
 }
 
+/* Every index and term is checked that libraft would take for granted: an index that overflows, a
+ * first index without term, or a count that the frame cannot hold. */
 static int append_decode(struct bytes_reader *reader, struct raft_message *core)
 {
     struct raft_append_entries *append = &core->append_entries;
@@ -361,6 +371,7 @@ static int append_result_decode(struct bytes_reader *reader, struct raft_message
     return result->last_log_index > INT64_MAX ? -1 : 0;
 }
 
+/* A zero inside would make two texts of one, and what is compared would not be what was sent. */
 static void text_decode(struct bytes_reader *reader, char *text, size_t size)
 {
     size_t length = reader_get(reader, 1);
@@ -416,6 +427,7 @@ static int reply_decode(struct bytes_reader *reader, struct frame_hello_reply *r
     return reader->failed || welcome >= FRAME_WELCOME_END ? -1 : 0;
 }
 
+/* An empty piece would make no progress, and be acknowledged for ever. */
 static int snapshot_decode(struct bytes_reader *reader, enum frame_type type,
                            struct frame_snapshot *snapshot)
 {
@@ -436,6 +448,7 @@ static int snapshot_decode(struct bytes_reader *reader, enum frame_type type,
     return snapshot->offset > INT64_MAX ? -1 : 0;
 }
 
+/* An unknown reason of unfitness is refused: it could only be taken for a wrong one. */
 static void note_decode(struct bytes_reader *reader, struct frame_note *note)
 {
     uint64_t told = reader_get(reader, 1), unfit, others, length;
@@ -498,6 +511,7 @@ int frame_decode(const struct frame *frame, struct frame_message *ret_message, s
     struct bytes_reader reader = {frame->body, frame->length, false};
     struct frame_message message = {.type = frame->type};
 
+    CHECK(ret_message != NULL);
     if (body_decode(&reader, &message) != 0)
         return err_set(err, ERR_CORRUPT, "frame of type %d makes no sense", (int)frame->type);
     /* A later build may say more in its hello: what is behind the known fields is not ours to

@@ -7,7 +7,9 @@
  *          share one heap batch, as libraft wants it; frame_message_close() frees what libraft did
  *          not take.
  * Units    bytes; numbers are little endian.
- * Errors   ERR_CORRUPT: wrong magic, checksum, length or body.
+ * Errors   ERR_CORRUPT: wrong magic, checksum, length or body. Encoding more than a frame holds is
+ *          a bug of the caller (CHECK).
+ * Absent   which frame may come when, and from whom: transport.h.
  * Source   header, 16 bytes: magic u32, type u8, version u8, zero u16, body length u32, crc32c u32
  *          of the 12 bytes before it and the body.
  */
@@ -21,8 +23,11 @@
 
 enum {
     FRAME_HEADER_BYTES = 16,
+    /* The largest entry, or a piece of a snapshot, with what goes along. A length above it ends the
+     * connection before any memory is taken for it. */
     FRAME_BODY_MAX_BYTES = CONSENSUS_ENTRY_MAX_BYTES + (1 << 17),
-    /* an AppendEntries takes entries up to this, at least one */
+    /* An AppendEntries takes entries up to this, at least one. It is also what a probe costs, when
+     * the receiver lacks what precedes it and refuses it. */
     FRAME_ENTRIES_TARGET_BYTES = 256 << 10,
     FRAME_SNAPSHOT_CHUNK_BYTES = 256 << 10,
     FRAME_CLUSTER_BYTES = 129,
@@ -45,6 +50,7 @@ enum frame_type {
     FRAME_TYPE_END
 };
 
+/* The first frame on a dialled connection: who calls, and whom it means to call. */
 struct frame_hello {
     char cluster_id[FRAME_CLUSTER_BYTES];
     uint64_t from;
@@ -81,6 +87,7 @@ struct frame_founders {
     size_t count;
 };
 
+/* The answer to a hello: who answers, and whether the caller is welcome. */
 struct frame_hello_reply {
     enum frame_welcome welcome;
     char cluster_id[FRAME_CLUSTER_BYTES]; /* of who answers */
@@ -96,6 +103,8 @@ struct frame_hello_reply {
     struct frame_founders founders; /* of the incarnation; none: it is not agreed on */
 };
 
+/* The three frames of a snapshot on its way (snapshot_transfer.h); each uses a part of the
+ * fields. */
 struct frame_snapshot {
     uint64_t stream; /* chosen by the sender, to tell late chunks from new ones */
     uint64_t term;   /* begin */
@@ -107,6 +116,9 @@ struct frame_snapshot {
     size_t length;
 };
 
+/* A question to the other members and its answer: whether this term still stands
+ * (consensus_read.c), or whether a hand-over is on (consensus_transfer.c). The round tells which
+ * question an answer belongs to. */
 struct frame_read {
     uint64_t term;
     uint64_t round;
@@ -122,6 +134,7 @@ struct frame_note {
     uint8_t bytes[CONSENSUS_NOTE_MAX_BYTES]; /* hooks.note()'s */
 };
 
+/* One frame, decoded or to be encoded: type says which member of the union counts. */
 struct frame_message {
     enum frame_type type;
     struct frame_note note; /* append, append result, vote, vote result */
@@ -136,6 +149,8 @@ struct frame_message {
     };
 };
 
+/* A frame that was found in a receive buffer, checked and not decoded; it points into the
+ * buffer. */
 struct frame {
     enum frame_type type;
     const uint8_t *body;
@@ -143,20 +158,27 @@ struct frame {
     size_t frame_bytes; /* header and body */
 };
 
-/* 1: ret_frame is whole; 0: more bytes are needed; -1: err. */
+/* Looks for one frame at the beginning of bytes. 1: ret_frame is whole and its checksum right; 0:
+ * more bytes are needed; -1: err, and no frame can follow. A length that is not allowed is refused
+ * before the body has arrived. */
 int frame_parse(const uint8_t *bytes, size_t length, struct frame *ret_frame, struct err *err);
+/* Turns a frame into a message that the caller closes when 0 is returned. Configurations in it are
+ * safe for libraft to decode. Snapshot bytes point into the frame, everything else is copied. */
 int frame_decode(const struct frame *frame, struct frame_message *ret_message, struct err *err);
+/* Frees what decoding allocated; not when libraft took the entries. */
 void frame_message_close(struct frame_message *message);
-/* Of a received AppendEntries, when libraft does not take them. */
+/* Frees the entries of a received AppendEntries and leaves it with none: for those that libraft is
+ * not given. */
 void frame_entries_free(struct raft_append_entries *append);
 
+/* The frames of libraft itself, which go between members all the time, carry a note. */
 static inline bool frame_has_note(enum frame_type type)
 {
     return type >= FRAME_APPEND && type <= FRAME_VOTE_RESULT;
 }
 
-/* Appends one frame. For FRAME_APPEND the core message's entries are all written: the caller
- * splits. */
+/* Appends one frame to buf; the message stays the caller's. For FRAME_APPEND all of the core
+ * message's entries are written: the caller splits by frame_entries_that_fit(). */
 void frame_encode(struct buf *buf, const struct frame_message *message);
 /* How many of the entries from `first` on go into one frame: at least one when there are any. */
 unsigned frame_entries_that_fit(const struct raft_append_entries *append, unsigned first);

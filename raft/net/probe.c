@@ -16,6 +16,7 @@ static uint64_t now_us(const struct probe *probe)
 
 bool probe_active(const struct probe *probe)
 {
+    CHECK(probe != NULL);
     return probe->stream != NULL;
 }
 
@@ -27,15 +28,19 @@ void probe_cancel(struct probe *probe)
     buf_close(&probe->buf);
 }
 
+/* The probe is free before done() runs, which may ask the next question. */
 static void probe_end(struct probe *probe, const struct err *failed)
 {
     probe_done_fn *done = probe->done;
 
+    CHECK(done != NULL);
     probe_cancel(probe);
     probe->done = NULL;
     done(probe->data, failed);
 }
 
+/* Where certificates are used the listener must be the member that is meant before it is told
+ * anything. */
 static void probe_opened(void *data)
 {
     struct probe *probe = data;
@@ -69,6 +74,8 @@ static void probe_opened(void *data)
     transport->network->send(probe->stream, bytes, length);
 }
 
+/* The checks go from whether the right one answers to what it says of itself, so that the first
+ * error is the one to mend. */
 static int reply_judge(const struct probe *probe, const struct frame_hello_reply *reply,
                        struct err *err)
 {
@@ -97,6 +104,8 @@ static int reply_judge(const struct probe *probe, const struct frame_hello_reply
     return 0;
 }
 
+/* What is no whole frame by TRANSPORT_REPLIES_BYTES is no member, whatever it says. The reply also
+ * tells of another incarnation, which is remembered before the answer is judged. */
 static void probe_received(void *data, const uint8_t *bytes, size_t length)
 {
     struct probe *probe = data;
@@ -105,6 +114,7 @@ static void probe_received(void *data, const uint8_t *bytes, size_t length)
     struct err err;
     int status;
 
+    CHECK(probe->stream != NULL);
     buf_append(&probe->buf, bytes, length);
     status = frame_parse(probe->buf.bytes, probe->buf.length, &frame, NULL);
     if (status == 0 && probe->buf.length < TRANSPORT_REPLIES_BYTES)

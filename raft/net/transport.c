@@ -46,6 +46,7 @@ bool transport_connected(const struct transport *transport, uint64_t to)
 {
     const struct peer *peer = find_peer(transport, to);
 
+    CHECK(transport != NULL);
     return peer != NULL && peer->out_ready;
 }
 
@@ -179,6 +180,7 @@ static void out_opened(void *data)
     struct transport *transport = peer->transport;
     struct frame_message hello = {.type = FRAME_HELLO};
 
+    CHECK(!peer->out_ready);
     if (!stream_is(transport, peer->out, peer->member.id)) {
         transport->network->close(peer->out);
         out_lost(peer);
@@ -247,6 +249,7 @@ static void peer_dial(struct peer *peer)
         .data = peer, .opened = out_opened, .received = out_received, .closed = out_closed};
     const char *address = peer->dials_config ? peer->address_in_config : peer->member.address;
 
+    CHECK(peer->out == NULL);
     peer->dialled_us = now_us(transport);
     peer->out = transport->network->connect(transport->network->context, address, &events);
 }
@@ -315,6 +318,7 @@ size_t transport_room(const struct transport *transport, uint64_t to)
 
 /* ---- inbound ---- */
 
+/* Frames of this connection may be on the stack: in_received() frees it then. */
 static void in_free(struct inbound *in)
 {
     if (in->in_use)
@@ -330,6 +334,7 @@ static void in_drop(struct inbound *in, bool tell)
     struct peer *peer = in->peer;
 
     CHECK(!in->dropped);
+    CHECK(peer != NULL || transport->greeting_count > 0);
     in->dropped = true;
     if (in->stream != NULL)
         transport->network->close(in->stream);
@@ -391,6 +396,8 @@ static void in_adopt(struct inbound *in, struct peer *peer)
 {
     struct transport *transport = in->transport;
 
+    CHECK(in->peer == NULL);
+    CHECK(transport->greeting_count > 0);
     list_remove(&in->node);
     transport->greeting_count--;
     in->peer = peer;
@@ -414,6 +421,8 @@ static void in_adopt(struct inbound *in, struct peer *peer)
     transport->events.greeted(transport->events.context, peer->member.id);
 }
 
+/* Where it listens is its own word; where the call comes from is the network's, and finds a copy
+ * that runs elsewhere. */
 static void called_as(struct inbound *in, const struct frame_hello *hello)
 {
     struct transport *transport = in->transport;
@@ -437,6 +446,8 @@ static bool incarnation_fits(struct inbound *in, const struct frame_hello *hello
     called_as(in, hello);
     if (hello->incarnation == transport->incarnation || hello->incarnation == 0)
         return true;
+    /* Without an incarnation of its own this member takes the one of the first that greets it; a
+     * question (probe) binds nobody. */
     if (transport->incarnation != 0)
         return false;
     if (hello->probe)
@@ -681,6 +692,7 @@ void transport_dismiss(struct transport *transport, uint64_t id, uint64_t index)
     struct peer *peer = find_peer(transport, id);
     struct frame_message message = {.type = FRAME_HELLO_REPLY};
 
+    CHECK(id != transport->self.id);
     if (peer == NULL)
         return;
     message.reply.welcome = FRAME_WELCOME_REMOVED;
@@ -701,12 +713,14 @@ void transport_hang_up(struct transport *transport, uint64_t id)
         in_drop(peer->in, true);
 }
 
+/* The peer leaves the list before its connections end: their events find no such peer. */
 static void peer_free(struct peer *peer, bool tell)
 {
     struct transport *transport = peer->transport;
     size_t place = 0;
     bool was_ready = peer->out_ready;
 
+    CHECK(transport->peer_count > 0);
     while (transport->peers[place] != peer)
         place++;
     transport->peer_count--;
@@ -742,6 +756,7 @@ void transport_tick(struct transport *transport)
     uint64_t now = now_us(transport);
     struct list *at = transport->greeting.next;
 
+    /* The walk begins at the end, because a peer that goes moves those behind it. */
     for (size_t i = transport->peer_count; i-- > 0;) {
         struct peer *peer = transport->peers[i];
         if (peer->drop_us != 0 && now >= peer->drop_us)

@@ -18,6 +18,7 @@
  *          it for a voter does not welcome it (I11).
  *          Of two connections of one peer the one that was accepted last counts, whichever's hello
  *          is read last.
+ * Units    microseconds of the monotonic clock, bytes.
  * Errors   a frame that is not right ends its connection. A hello of another cluster, of another
  *          incarnation of this cluster (after a recovery or restore that this or the other member
  *          was no part of), for another member, or of one that was removed is answered so and leads
@@ -49,6 +50,7 @@ enum {
     TRANSPORT_REPLIES_BYTES = 4096,
 };
 
+/* What its owner is told and asked. All run on the loop. */
 struct transport_events {
     void *context;
     /* The receiver owns the message and closes it. */
@@ -72,6 +74,8 @@ struct transport_events {
 
 struct inbound;
 
+/* What is known of one other member, or stranger, and the two connections with it. Outside of
+ * transport.c it is only read. */
 struct peer {
     struct transport *transport;
     struct consensus_member member;                  /* address: the newest word */
@@ -84,6 +88,7 @@ struct peer {
     bool out_ready;
     struct buf replies; /* received on out */
     uint64_t dialled_us;
+    /* Not before this moment, and after each failure twice as much later. */
     uint64_t next_dial_us;
     uint32_t backoff_ms;
     bool welcomed; /* our hello on out was answered so */
@@ -100,6 +105,8 @@ struct foreign {
     uint64_t seen_us;
 };
 
+/* The storage is the caller's. incarnation, founding and unfilled are set by the owner as it learns
+ * them; events.adopt() tells it of an incarnation that was taken from a peer. */
 struct transport {
     const struct network_ops *network;
     const struct clock_ops *clock;
@@ -120,16 +127,24 @@ struct transport {
     size_t greeting_count;
 };
 
+/* Knows the members of config, and has no connection yet; config.members must live as long. No
+ * event comes before transport_listen(). */
 void transport_init(struct transport *transport, const struct consensus_config *config,
                     const struct transport_events *events);
+/* Accepts connections at this address and dials every peer. The error says the address; the
+ * transport can be closed then. */
 int transport_listen(struct transport *transport, const char *address, struct err *err);
+/* Ends all connections and forgets all peers, without any event. Also when nothing was opened, and
+ * twice. */
 void transport_close(struct transport *transport);
 /* Dials, gives up slow dials and silent newcomers. Several times per heartbeat. */
 void transport_tick(struct transport *transport);
 
-/* Adds a peer, or takes its name and newest address. False: no place. */
+/* Adds a peer, or takes its name and newest address, and makes a member of a stranger. This member
+ * itself is passed over. False: no place. */
 bool transport_put(struct transport *transport, const struct consensus_member *member);
-/* Peers that are not in the configuration become strangers. */
+/* Peers that are not in the configuration become strangers, and go TRANSPORT_STRANGER_MS after
+ * their own connection: one that was removed may still need an answer. */
 void transport_keep(struct transport *transport, const struct raft_configuration *configuration);
 /* Tells the peer that it was removed at `index`, and forgets it a little later. */
 void transport_dismiss(struct transport *transport, uint64_t id, uint64_t index);
@@ -143,10 +158,12 @@ void transport_ask_anew(struct transport *transport, uint64_t id);
 /* With S10 switched off: something is to be sent and there is no connection, dial now. Else
  * nothing. */
 void transport_dial_cold(struct transport *transport, uint64_t to);
-/* False: not connected, or the queue is full. */
+/* Encodes and sends at once. False: not connected, or the queue is full, and nothing was sent. True
+ * says only that it is on its way: a connection that ends loses what is unread. */
 bool transport_send(struct transport *transport, uint64_t to, const struct frame_message *message);
 /* Bytes that may be sent below the high water mark; 0 also when not connected. */
 size_t transport_room(const struct transport *transport, uint64_t to);
+/* A connection to it is open; whether it answers there is another matter (last_heard_us). */
 bool transport_connected(const struct transport *transport, uint64_t to);
 /* What somebody said of its incarnation (0: not known): remembered when it is not ours, else what
  * was remembered of it is forgotten. */
