@@ -145,6 +145,9 @@ static int config_take(struct consensus *consensus, const struct consensus_confi
     return 0;
 }
 
+/* A folder without identity may only be begun when it holds nothing of a member: a lost identity
+ * must not turn a voter into a blank one. A log of one entry is what a first start leaves that was
+ * cut short. */
 static int begin_check(struct consensus *consensus, struct err *err)
 {
     struct folder *folder = &consensus->folder;
@@ -261,6 +264,8 @@ static int unclaimed_refuse(struct consensus *consensus, struct err *err)
                    folder->path);
 }
 
+/* The order is that of what depends on what: the lock before anything is read, the reserve before
+ * the log, which may have to spend it. */
 static int storage_open(struct consensus *consensus, struct err *err)
 {
     const struct consensus_config *config = &consensus->config;
@@ -301,6 +306,9 @@ int core_begin(struct consensus *consensus, struct err *err)
     const struct consensus_config *config = &consensus->config;
     int status;
 
+    CHECK(consensus->wal_opened);
+    CHECK(consensus->vote_opened);
+    CHECK(!consensus->core_started);
     raft_set_election_timeout(raft, config->election_timeout_ms);
     raft_set_heartbeat_timeout(raft, config->heartbeat_ms);
     raft_set_install_snapshot_timeout(raft, CORE_INSTALL_TIMEOUT_MS);
@@ -323,6 +331,8 @@ int core_begin(struct consensus *consensus, struct err *err)
     return 0;
 }
 
+/* A founder listens although libraft has not started: the others ask it for the number of its
+ * folder. */
 static int core_start(struct consensus *consensus, struct err *err)
 {
     const struct consensus_config *config = &consensus->config;
@@ -341,6 +351,8 @@ static uint64_t on_last_index(void *context)
     return raft_last_index(&((struct consensus *)context)->raft);
 }
 
+/* The incarnation is written down before the connection is used: a member that forgot it could take
+ * another history's at its next start. */
 static int on_adopt(void *context, uint64_t incarnation)
 {
     struct consensus *consensus = context;
@@ -388,6 +400,8 @@ static void parts_init(struct consensus *consensus)
 
 /* ---- close ---- */
 
+/* The loop goes on until none is left: a read's done() may ask for the next one, which is refused
+ * as well. */
 static void reads_refuse_all(struct consensus *consensus)
 {
     core_reads_fail(consensus, &consensus->reads_waiting);
@@ -428,6 +442,7 @@ static void core_closed(struct raft *raft)
 /* Tags and reads get their answer; then nothing of libraft is left. */
 static void core_shut(struct consensus *consensus)
 {
+    CHECK(consensus->closing);
     probe_cancel(&consensus->probe);
     probe_cancel(&consensus->former);
     transport_close(&consensus->transport);
@@ -446,6 +461,8 @@ static bool disk_busy(const struct consensus *consensus)
            take_running(&consensus->take) || consensus->discarded != NULL;
 }
 
+/* libraft's memory may not go while a job has it, and no job can be called back: so the disk is
+ * waited for, however long it takes. */
 static void close_poll(void *data)
 {
     struct consensus *consensus = data;
@@ -467,6 +484,7 @@ void consensus_close(struct consensus *consensus, void (*closed)(void *context),
     const struct clock_ops *clock = consensus->config.clock;
 
     CHECK(!consensus->closing);
+    CHECK(closed != NULL);
     consensus->closing = true;
     consensus->closed = closed;
     consensus->closed_context = context;
@@ -494,6 +512,8 @@ int consensus_open(const struct consensus_config *config, const struct consensus
     struct consensus *consensus = check_calloc(1, sizeof(*consensus));
 
     CHECK(config != NULL);
+    CHECK(hooks != NULL);
+    CHECK(ret_consensus != NULL);
     if (config_take(consensus, config, err) != 0) {
         free(consensus);
         return -1;
@@ -519,6 +539,8 @@ int consensus_open(const struct consensus_config *config, const struct consensus
 
 /* ---- propose ---- */
 
+/* libraft is in its own call here, so the tag is only moved, and its owner is told when that is
+ * over. What was applied has had its tag already. */
 static void proposal_done(struct raft_apply *request, int status, void *result)
 {
     struct proposal *proposal = (struct proposal *)(void *)request;
@@ -555,6 +577,8 @@ static int propose_check(const struct consensus *consensus, size_t length, struc
                             ? consensus->folder.reserve_bytes / 2
                             : 2 * consensus->folder.reserve_bytes) /
                            1000000);
+    /* A bound on what is lost sight of with the leader, and on the memory that a slow disk can
+     * cost. */
     if (consensus->proposal_count >= CONSENSUS_IN_FLIGHT_MAX)
         return err_set(err, ERR_FULL, "%d proposals wait for commit: try again",
                        CONSENSUS_IN_FLIGHT_MAX);
@@ -588,6 +612,7 @@ int consensus_propose(struct consensus *consensus, const uint8_t *bytes, size_t 
     list_push_back(&consensus->proposals, &proposal->node);
     consensus->proposal_count++;
     core_enter(consensus);
+    /* The entry is on its way to the peers before our own disk begins. */
     wal_hold(&consensus->wal);
     status = raft_apply(&consensus->raft, &proposal->request, &buffer, 1, proposal_done);
     wal_release(&consensus->wal);

@@ -48,6 +48,7 @@ enum {
     CONSENSUS_ROOM_BYTES = 80 << 20
 };
 
+/* What hooks.role_changed is told. */
 enum consensus_role {
     CONSENSUS_FOLLOWER,
     CONSENSUS_CANDIDATE,
@@ -62,6 +63,7 @@ enum consensus_unfit {
     CONSENSUS_UNFIT_END
 };
 
+/* A member, as a configuration file, an operator or the member itself describes it. */
 struct consensus_member {
     uint64_t id; /* 1..; never reused for another machine or a blank folder */
     char name[CONSENSUS_NAME_BYTES];
@@ -72,6 +74,8 @@ struct consensus_member {
         [CONSENSUS_ADDRESS_BYTES];
 };
 
+/* What a member starts with. The four tables, and what their contexts point to, must live until
+ * closed(); the rest is copied. */
 struct consensus_config {
     uint64_t member_id;
     const char *cluster_id; /* id_valid(); peers and folders of another cluster are refused */
@@ -115,6 +119,8 @@ struct consensus_reader {
     int (*read)(void *context, void *bytes, size_t length, struct err *err);
 };
 
+/* What the rest of the program does for a member. All run on the loop unless they say otherwise;
+ * proposals are made outside of them (consensus_in_call()). */
 struct consensus_hooks {
     void *context;
     /* A committed entry, in log order, on every member. tag is what propose() got when this member
@@ -125,6 +131,7 @@ struct consensus_hooks {
     /* A proposal of this member whose fate it cannot tell (leadership lost, shutdown): it may still
      * commit elsewhere. */
     void (*dropped)(void *context, void *tag);
+    /* Another role, term or leader (0: unknown) than was told last. */
     void (*role_changed)(void *context, enum consensus_role role, uint64_t term,
                          uint64_t leader_id);
     /* The state as of the last apply is written while it goes on changing: begin() marks the
@@ -158,20 +165,24 @@ struct consensus_hooks {
     void (*noted)(void *context, uint64_t from, bool leads, const uint8_t *bytes, size_t length);
 };
 
-/* Members and hooks are copied. On failure nothing is left running. snapshot_load(),
- * snapshot_adopt() and, in a cluster of one, apply() are called before this returns. */
+/* Opens the folder and starts. Members and hooks are copied. On -1 nothing is left running, and err
+ * says what to do next. snapshot_load(), snapshot_adopt() and, in a cluster of one, apply() are
+ * called before this returns. Of a first start (config.bootstrap) 0 only says that it waits for the
+ * other founders: status.founding. */
 int consensus_open(const struct consensus_config *config, const struct consensus_hooks *hooks,
                    struct consensus **ret_consensus, struct err *err);
-/* Waits until nothing is in flight, then calls closed(context) from the loop; tags still waiting
- * are dropped first. */
+/* Once. Takes nothing more, waits until nothing is in flight, then calls closed(context) from the
+ * loop, after which the handle is gone; tags still waiting are dropped first. A disk that hangs
+ * delays it for as long. */
 void consensus_close(struct consensus *consensus, void (*closed)(void *context), void *context);
 
 /* For tests and the simulator: frees the memory as if the process had been killed. Nothing is
  * written, no job may still be running; tags that wait are dropped, reads fail. */
 void consensus_abandon(struct consensus *consensus);
 
-/* Copies bytes. apply() or dropped() is called exactly once with tag when this returns 0; tag must
- * not be NULL. */
+/* Appends an entry: leader only, not inside of hooks. Copies bytes. When this returns 0, apply() or
+ * dropped() is called exactly once with tag, which must not be NULL, possibly before the return. On
+ * -1 nothing was appended. */
 int consensus_propose(struct consensus *consensus, const uint8_t *bytes, size_t length, void *tag,
                       struct err *err);
 
@@ -180,7 +191,8 @@ bool consensus_in_call(const struct consensus *consensus);
 
 /* A linearizable read: done(status 0) when everything that was committed before the call is applied
  * here. Leader only, by a majority's confirmation of the term after the call (no lease); concurrent
- * calls share one round. status -1 with err otherwise. */
+ * calls share one round. status -1 with err otherwise. done() comes exactly once and never from
+ * inside; data stays the caller's. */
 void consensus_read(struct consensus *consensus,
                     void (*done)(void *data, int status, const struct err *err), void *data);
 
@@ -236,6 +248,7 @@ enum consensus_member_role {
     CONSENSUS_VOTER
 };
 
+/* Of one other member, as it is seen from here. */
 struct consensus_peer_status {
     uint64_t id;
     char name[CONSENSUS_NAME_BYTES];
@@ -258,6 +271,7 @@ struct consensus_foreign {
     char address[CONSENSUS_ADDRESS_BYTES]; /* where it listens */
     char from[CONSENSUS_ADDRESS_BYTES];    /* of the last call; "": not known */
 };
+/* A snapshot of what is known here at this moment. Totals count from the start of the process. */
 struct consensus_status {
     uint64_t member_id;
     enum consensus_role role;
@@ -311,6 +325,7 @@ struct consensus_status {
     size_t peer_count;
     struct consensus_peer_status peers[CONSENSUS_MEMBERS_MAX];
 };
+/* Fills all of it; cheap enough for every request, allowed inside of hooks. */
 void consensus_get_status(const struct consensus *consensus, struct consensus_status *ret_status);
 
 #endif

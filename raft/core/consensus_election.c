@@ -46,6 +46,8 @@ static void check_alive(struct consensus *consensus)
 
 /* ---- settle ---- */
 
+/* libraft believes that all it gave was sent, and says so in next_index at the end of its call: the
+ * correction comes after that. A member that is probed again has a next_index of its own. */
 static void limits_apply(struct consensus *consensus)
 {
     if (!consensus->limited)
@@ -92,6 +94,7 @@ static void barrier_done(struct raft_barrier *request, int status)
     (void)status;
 }
 
+/* S2: libraft writes no first entry of a term, and nothing may be committed before there is one. */
 static void became_leader(struct consensus *consensus)
 {
     struct err err;
@@ -156,6 +159,8 @@ bool core_dropped_settle(struct consensus *consensus)
     return any;
 }
 
+/* How many voters campaign before this one. The lost leader has no rank, so that nobody waits for
+ * it. */
 static unsigned rank_of(const struct consensus *consensus, uint64_t without)
 {
     const struct raft_configuration *configuration = &consensus->raft.configuration;
@@ -204,6 +209,9 @@ static void timer_by_rank(struct consensus *consensus)
             part * rank_of(consensus, raft->follower_state.current_leader.id);
 }
 
+/* Each part may cause work for another one: a hook asks for a read, a dropped tag for a change of
+ * members. So it goes round until nothing is left, and entries come first, since everything after
+ * them is judged by the state. */
 static void settle_calls(struct consensus *consensus)
 {
     bool again = true;
@@ -245,6 +253,7 @@ void core_enter(struct consensus *consensus)
     consensus->depth++;
 }
 
+/* Only the outermost call settles: hooks may not find libraft in the middle of its own call. */
 void core_leave(struct consensus *consensus)
 {
     CHECK(consensus->depth > 0);
@@ -358,6 +367,7 @@ void core_campaign(struct consensus *consensus, uint64_t leader)
     struct raft *raft = &consensus->raft;
     struct raft_message message = {.type = RAFT_IO_TIMEOUT_NOW};
 
+    CHECK(raft->state == RAFT_FOLLOWER);
     message.server_id = leader;
     message.server_address = core_member_name(consensus, leader);
     message.timeout_now.term = raft->current_term;
@@ -377,6 +387,7 @@ void core_eof_fire(void *data)
     struct consensus *consensus = data;
     struct raft *raft = &consensus->raft;
 
+    CHECK(consensus->depth == 0);
     if (consensus->failed || consensus->closing || consensus->eof_leader == 0)
         return;
     core_enter(consensus);
@@ -419,6 +430,7 @@ void core_on_inbound_lost(void *context, uint64_t peer)
                                                                    rank_of(consensus, peer));
 }
 
+/* A leader that dials again lives: what the end of its former connection began is taken back. */
 void core_on_greeted(void *context, uint64_t peer)
 {
     struct consensus *consensus = context;

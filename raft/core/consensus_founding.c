@@ -33,6 +33,8 @@ static size_t place_of(const struct consensus *consensus, uint64_t id)
     return place;
 }
 
+/* One draws, or two incarnations would be drawn at the same moment. By the list that all must begin
+ * with alike, everybody comes to the same one. */
 static bool founding_draws(const struct consensus *consensus)
 {
     for (size_t i = 0; i < consensus->config.member_count; i++)
@@ -123,6 +125,7 @@ static int founding_draw(struct consensus *consensus, struct err *err)
     const struct random_ops *random = consensus->config.random;
     struct founding_record record = consensus->founding.record;
 
+    CHECK(record.incarnation == 0);
     random->fill(random->context, &record.incarnation, sizeof(record.incarnation));
     record.incarnation |= 1; /* 0: not agreed on */
     record.basis = consensus->founding.basis;
@@ -344,6 +347,7 @@ static void text_write(const struct consensus *consensus, char *text, size_t siz
         snprintf(text, size, "%s", core_member_name(consensus, founding->drawer));
 }
 
+/* The program is told only when the text has changed: this runs with each tick. */
 static void text_tell(struct consensus *consensus)
 {
     struct founding *founding = &consensus->founding;
@@ -358,10 +362,13 @@ static void text_tell(struct consensus *consensus)
         consensus->hooks.members_changed(consensus->hooks.context);
 }
 
+/* What was agreed on is written before it is acted upon: a founder that dies in between goes on
+ * with the same incarnation. */
 static int founding_step(struct consensus *consensus, struct err *err)
 {
     struct founding *founding = &consensus->founding;
 
+    CHECK(founding->under_way);
     if (founding->taken.incarnation != 0 && founding->record.incarnation == 0) {
         if (founding_write(&consensus->folder, &founding->taken, err) != 0)
             return -1;

@@ -7,6 +7,11 @@
  *          raft_io; consensus_snapshot.c its struct raft_fsm; consensus_election.c settles, ticks
  *          and elects; consensus_read.c reads; consensus_member.c changes the members,
  *          consensus_peers.c knows where they are.
+ * Units    names say it: _us, _ms, _bytes; log indexes and terms have none.
+ * Errors   what cannot be returned through libraft goes to core_fail(); from then on nothing is
+ *          sent, written or applied, and hooks.fatal() is told once.
+ * Absent   decisions of Raft: they are libraft's. Whatever is changed in its fields from here is a
+ *          rule of raft/RULES.md or a trap of raft/README.md.
  */
 #ifndef CKPT_RAFT_CONSENSUS_INTERNAL_H
 #define CKPT_RAFT_CONSENSUS_INTERNAL_H
@@ -60,6 +65,7 @@ enum {
 #define CORE_JOINING_FILE "joining" /* until this member is a voter: its log may be empty */
 
 enum deferred_kind { DEFERRED_SEND, DEFERRED_GET };
+/* A callback that libraft must not see inside its own call: its memory may be freed by it. */
 struct deferred {
     struct list node;
     enum deferred_kind kind;
@@ -70,6 +76,7 @@ struct deferred {
     raft_io_snapshot_get_cb got;
 };
 
+/* An entry of this leader that waits for its commit, with the tag of who proposed it. */
 struct proposal {
     struct raft_apply request;
     struct list node;
@@ -87,6 +94,7 @@ struct noted {
     void *tag;
 };
 
+/* A linearizable read that waits (consensus_read.c). */
 struct read {
     struct list node;
     void (*done)(void *data, int status, const struct err *err);
@@ -151,6 +159,7 @@ struct note_peer {
     enum consensus_unfit unfit;
 };
 
+/* One member. Flags that may not stand together are listed in consensus_check.c. */
 struct consensus {
     struct consensus_config config;
     struct consensus_hooks hooks;
@@ -261,12 +270,17 @@ struct consensus {
     bool moved; /* some member is elsewhere now */
 };
 
+/* The monotonic clock of the config table: never set back, not the time of day. */
 uint64_t core_now_us(const struct consensus *consensus);
 uint64_t core_now_ms(const struct consensus *consensus);
+/* By libraft's word; a leader that was deposed meanwhile does not know it yet. */
 bool core_is_leader(const struct consensus *consensus);
+/* For texts: by the configuration, the peers or the book; "unknown" else. Valid until one of them
+ * changes. */
 const char *core_member_name(const struct consensus *consensus, uint64_t id);
 /* Place of a member in libraft's configuration, or its size. */
 unsigned core_server_place(const struct consensus *consensus, uint64_t id);
+/* Of the configuration in use, this member included. */
 size_t core_voter_count(const struct consensus *consensus);
 /* Connected, and heard of lately. This member itself is. */
 bool core_reachable(const struct consensus *consensus, uint64_t id);
@@ -276,33 +290,46 @@ uint64_t core_contact_age_ms(const struct consensus *consensus,
  * answer no read. */
 bool core_term_committed(const struct consensus *consensus);
 
-/* consensus.c: libraft starts with what the folder holds. */
+/* consensus.c: libraft starts with what the folder holds, whose log and vote are open. Once. */
 int core_begin(struct consensus *consensus, struct err *err);
 
-/* consensus_founding.c */
+/* consensus_founding.c: begins the first start, or goes on with one. On 0 either the folder is a
+ * member's, or founding.under_way says that others are waited for, and each tick goes on. */
 int core_founding_open(struct consensus *consensus, struct err *err);
 void core_founding_tick(struct consensus *consensus);
+/* Answers a hello of which one side is no member yet (transport_events.founder). */
 void core_on_founder(void *context, const struct frame_hello *hello,
                      struct frame_hello_reply *ret_reply);
+/* What that founder answered to our hello. Only noted; nothing while no founding is under way. */
 void core_founder_answers(struct consensus *consensus, uint64_t peer,
                           const struct frame_hello_reply *reply);
-/* It has said hello as a member, or this one is. */
+/* Somebody else answers at that founder's address, so what was heard from there does not count. */
 void core_founder_is_other(struct consensus *consensus, uint64_t peer);
+/* It has said hello as a member, or this one is: when all have, the record of the founding goes. */
 void core_founder_arrived(struct consensus *consensus, uint64_t id);
 
 /* consensus_check.c: stops the program when parts of the member contradict each other. Between the
  * last settling and the end of the outermost call. */
 void core_check(const struct consensus *consensus);
 
-/* consensus_election.c */
+/* consensus_election.c: around every call into libraft, in pairs; they nest. The outermost
+ * core_leave() settles everything that the call has left behind, runs hooks, and checks. */
 void core_enter(struct consensus *consensus);
 void core_leave(struct consensus *consensus);
-/* Remembers the first failure; the outermost core_leave() or the caller reports it. */
+/* Remembers the first failure, and lets nothing more reach the disk; the outermost core_leave() or
+ * the caller reports it. */
 void core_fail(struct consensus *consensus, const struct err *err);
+/* Calls hooks.fatal() once, when there is a failure. While consensus_open() runs it is not called:
+ * that returns the error. */
 void core_report_failure(struct consensus *consensus);
+/* Four times per heartbeat; starts its own timer again. */
 void core_tick(void *data);
+/* S11: the turn of this rank has come, after the leader's connection ended. */
 void core_eof_fire(void *data);
-void core_campaign(struct consensus *consensus, uint64_t leader); /* at once */
+/* Begins an election at once that may disturb the given leader. A follower only. */
+void core_campaign(struct consensus *consensus, uint64_t leader);
+/* What the transport hands over (transport_events). The message is closed, or libraft has taken its
+ * entries. */
 void core_on_message(void *context, uint64_t from, struct frame_message *message);
 void core_on_greeted(void *context, uint64_t peer);
 void core_on_inbound_lost(void *context, uint64_t peer);
@@ -312,28 +339,35 @@ void core_installs_expire(struct consensus *consensus);
 /* Tells who proposed what libraft gave up; true: there was something. */
 bool core_dropped_settle(struct consensus *consensus);
 
-/* consensus_io.c */
+/* consensus_io.c: fills the table that libraft calls. */
 void core_io_init(struct consensus *consensus);
+/* sent(status) runs when libraft's call is over. */
 void core_defer_send(struct consensus *consensus, struct raft_io_send *send, raft_io_send_cb sent,
                      int status);
+/* Runs what was deferred, and what that defers. */
 void core_deferred_run(struct consensus *consensus);
 void core_wal_failed(void *context, const struct err *err);
 
-/* consensus_snapshot.c */
+/* consensus_snapshot.c: hands what is committed to hooks.apply(), in log order. */
 void core_apply_noted(struct consensus *consensus);
 void core_fsm_init(struct consensus *consensus);
 void core_fsm_close(struct consensus *consensus);
+/* Of struct raft_io, in consensus_load.c: what libraft starts with. */
 int core_io_load(struct raft_io *io, raft_term *term, raft_id *voted_for,
                  struct raft_snapshot **snapshot, raft_index *start_index,
                  struct raft_entry *entries[], size_t *n_entries);
+/* Of struct raft_io: keeps an own snapshot that is being written, or installs one that was
+ * received. */
 int core_io_snapshot_put(struct raft_io *io, unsigned trailing, struct raft_io_snapshot_put *req,
                          const struct raft_snapshot *snapshot, raft_io_snapshot_put_cb cb);
 /* The state of the newest one here, for the restore that follows; err is set when it is not 0. */
 int core_snapshot_load(struct consensus *consensus, struct err *err);
 /* NULL: there is none, or it could not be read; then err is set. */
 struct raft_snapshot *core_snapshot_token(const struct consensus *consensus, struct err *err);
+/* A verified snapshot of the leader of that term has arrived (struct transfer). Takes the meta. */
 void core_snapshot_received(void *context, uint64_t from, uint64_t term,
                             struct snapshot_meta *take_meta);
+/* Gives libraft the one that waits, as soon as it would take it; nothing otherwise. */
 void core_snapshot_deliver(struct consensus *consensus);
 /* The next one is due after so many bytes of log, or so many entries: at least as configured, and
  * as many bytes as the state has, so that what snapshots cost each entry does not grow with the
@@ -341,49 +375,63 @@ void core_snapshot_deliver(struct consensus *consensus);
 uint64_t core_snapshot_after_bytes(const struct consensus *consensus);
 uint64_t core_snapshot_after_entries(const struct consensus *consensus);
 
-/* consensus_member.c */
+/* consensus_member.c: questions to new members, and adds that a former leader left half done. */
 void core_members_tick(struct consensus *consensus);
-/* consensus_former.c */
+/* consensus_former.c: asks one of those that are in the configuration file alone. */
 void core_former_tick(struct consensus *consensus);
-/* True when something was done. */
+/* Takes the change of members one stage further, outside of libraft's calls. True when something
+ * was done: settling goes round again. */
 bool core_change_settle(struct consensus *consensus);
+/* Tells who asked for a change that this member stops. Nothing else may follow. */
 void core_change_drop(struct consensus *consensus);
 
-/* consensus_note.c */
+/* consensus_note.c: what goes along with a frame of this type to that member. */
 void core_note_fill(struct consensus *consensus, uint64_t to, enum frame_type type,
                     struct frame_note *ret_note);
+/* What came along; before libraft gets the message. */
 void core_note_take(struct consensus *consensus, uint64_t from,
                     const struct frame_message *message);
+/* What the member said last of itself; fit when it has said nothing. */
 enum consensus_unfit core_unfit(const struct consensus *consensus, uint64_t id);
 
-/* consensus_peers.c */
+/* consensus_peers.c: reads the book. */
 void core_peers_open(struct consensus *consensus);
+/* Saves the book when it is dirty. */
 void core_peers_tick(struct consensus *consensus);
 /* After each call into libraft. True when members_changed() was told. */
 bool core_peers_settle(struct consensus *consensus);
+/* Judges a member that calls and fills the reply (transport_events.hello). */
 void core_on_hello(void *context, const struct frame_hello *hello,
                    struct frame_hello_reply *ret_reply);
 /* I11: it has joined anew under the id of a voter, and must not be filled. */
 bool core_voter_answers_empty(const struct consensus *consensus, uint64_t from,
                               const struct raft_append_entries_result *result);
+/* A peer does not welcome this member: it may have been removed, or hold an old copy, and stops
+ * then. */
 void core_on_refused(void *context, uint64_t peer, const struct frame_hello_reply *reply);
 const char *core_peer_address(const struct consensus *consensus, uint64_t id); /* "": unknown */
 
 /* consensus_status.c has consensus_get_status() */
 
-/* consensus_transfer.c */
+/* Asks the member again that leadership is handed to, while that is on. */
 void core_transfer_tick(struct consensus *consensus);
+/* One of the frames of a hand-over; what is late or fits none is dropped. */
 void core_on_campaign(struct consensus *consensus, uint64_t from, const struct frame_read *asked);
-/* It has given leadership up, or is reluctant, nobody else leads yet, and they have had little
- * time. */
+/* This member does not campaign now: it has given leadership up or is reluctant, nobody else leads
+ * yet, and the others have had little time. */
 bool core_lets_others_win(const struct consensus *consensus);
 
-/* consensus_read.c */
+/* consensus_read.c: finishes what was refused, and lets waiting reads begin their round. */
 void core_reads_fire(void *data);
+/* After each call into libraft: begins a round, confirms, finishes. */
 void core_reads_progress(struct consensus *consensus);
+/* Repeats the pings of a round, of which some may have been lost. */
 void core_reads_tick(struct consensus *consensus);
+/* Refuses these reads; done(-1) comes in the next turn of the loop. */
 void core_reads_fail(struct consensus *consensus, struct list *reads);
+/* Answers with the own term, whatever it is: the leader judges. */
 void core_on_ping(struct consensus *consensus, uint64_t from, const struct frame_read *ping);
+/* An answer of an older round or term counts for nothing. */
 void core_on_pong(struct consensus *consensus, uint64_t from, const struct frame_read *pong);
 
 #endif

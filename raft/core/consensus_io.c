@@ -51,6 +51,8 @@ void core_deferred_run(struct consensus *consensus)
             bool closed = consensus->closed_core;
             struct err err;
             struct raft_snapshot *token = closed ? NULL : core_snapshot_token(consensus, &err);
+            /* A snapshot that is there and cannot be read makes another one due; where there is
+             * none nothing is wrong. */
             if (token == NULL && !closed && consensus->snapshot.index != 0)
                 transfer_unreadable(&consensus->transfer, &err);
             deferred->got(deferred->get, token, token == NULL ? RAFT_NOTFOUND : 0);
@@ -63,6 +65,7 @@ void core_deferred_run(struct consensus *consensus)
 
 /* ---- sending ---- */
 
+/* The limit of this peer; 0: a free place. */
 static struct send_limit *limit_find(struct consensus *consensus, uint64_t peer)
 {
     for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++)
@@ -120,6 +123,8 @@ struct install {
     raft_io_send_cb sent;
 };
 
+/* A stream of an older term may end inside libraft's call (transfer_send()), so libraft is told
+ * when that is over. */
 static void install_sent(void *data, int status)
 {
     struct install *install = data;
@@ -178,6 +183,8 @@ static void commit_report(struct consensus *consensus, const struct raft_message
                      &report); /* comes again with the next refusal */
 }
 
+/* The status is always 0: libraft frees a message twice whose send failed. What cannot be sent
+ * counts as lost, which its callback is told afterwards. */
 static int io_send(struct raft_io *io, struct raft_io_send *req, const struct raft_message *message,
                    raft_io_send_cb cb)
 {
@@ -357,6 +364,7 @@ static int io_bootstrap(struct raft_io *io, const struct raft_configuration *con
     return RAFT_INVALID; /* consensus_open() does it, with the identity last */
 }
 
+/* The file is opened when libraft's call is over, for its callback must not run inside. */
 static int io_snapshot_get(struct raft_io *io, struct raft_io_snapshot_get *req,
                            raft_io_snapshot_get_cb cb)
 {

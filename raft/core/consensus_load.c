@@ -64,6 +64,8 @@ static void loading_clear(struct loading *loading)
 
 /* ---- choosing a snapshot ---- */
 
+/* The damaged file gets another name and is not removed: somebody may want to know what became of
+ * it. */
 static int set_aside(struct consensus *consensus, const struct snapshot_name *name, struct err *err)
 {
     const struct disk_ops *disk = consensus->folder.disk;
@@ -163,6 +165,8 @@ static int log_reconcile(struct consensus *consensus, const struct snapshot_meta
     return wal_reset_now(wal, meta->index + 1, err);
 }
 
+/* Of the entries that the snapshot holds only the last are loaded: they serve members that are a
+ * little late, and a restart need not hold all of them in memory. */
 static int log_load(struct consensus *consensus, const struct snapshot_meta *meta,
                     struct loading *loading, struct err *err)
 {
@@ -178,6 +182,8 @@ static int log_load(struct consensus *consensus, const struct snapshot_meta *met
     return log_reconcile(consensus, meta, loading, err);
 }
 
+/* libraft wants the content as bytes in memory. It gets eight that mean nothing: the content goes
+ * from and to files. */
 static struct raft_snapshot *token_of(struct snapshot_meta *take_meta)
 {
     struct raft_snapshot *token = raft_malloc(sizeof(*token));
@@ -222,6 +228,8 @@ int core_io_load(struct raft_io *io, raft_term *term, raft_id *voted_for,
 
     CHECK(term != NULL);
     CHECK(voted_for != NULL);
+    CHECK(snapshot != NULL);
+    CHECK(entries != NULL);
     CHECK(start_index != NULL);
     CHECK(n_entries != NULL);
     if (snapshot_choose(consensus, &meta, &err) != 0) {

@@ -41,6 +41,8 @@ static const char *change_name(const struct consensus *consensus)
     return member->name[0] != '\0' ? member->name : core_member_name(consensus, member->id);
 }
 
+/* One change at a time, and only after an entry of the own term: else two majorities of two
+ * configurations could decide apart (Ongaro, raft-dev, 2015). */
 static int leader_check(const struct consensus *consensus, struct err *err)
 {
     const struct raft *raft = &consensus->raft;
@@ -64,6 +66,8 @@ static int leader_check(const struct consensus *consensus, struct err *err)
     return 0;
 }
 
+/* Ids, names and addresses are unique among members; ids also among those that were removed, whose
+ * votes and acknowledgements belong to another folder. */
 static int unused_check(const struct consensus *consensus, const struct consensus_member *member,
                         struct err *err)
 {
@@ -339,6 +343,7 @@ static void change_ready(struct consensus *consensus)
     change_finish(consensus, &err);
 }
 
+/* An add is over with its second entry: as a spare the member gets no log. */
 static void change_committed(struct consensus *consensus)
 {
     struct change *change = &consensus->change;
@@ -351,6 +356,7 @@ static void change_committed(struct consensus *consensus)
         change_finish(consensus, NULL);
 }
 
+/* The change is gone before done() runs, which may ask for the next one. */
 static void change_over(struct consensus *consensus)
 {
     struct change over = consensus->change;
@@ -494,6 +500,8 @@ void consensus_member_remove(struct consensus *consensus, uint64_t member_id,
 
 /* ---- what a former leader left half done ---- */
 
+/* A leader that died between the two entries of an add leaves a spare, which gets no entries and
+ * blocks its id. */
 static void spare_finish(struct consensus *consensus)
 {
     const struct raft_configuration *configuration = &consensus->raft.configuration;

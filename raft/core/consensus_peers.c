@@ -47,6 +47,7 @@ void core_peers_open(struct consensus *consensus)
     book_load(&consensus->book, &consensus->folder);
 }
 
+/* The book keeps every word; only members and those that are known otherwise are dialled. */
 static void member_heard(struct consensus *consensus, const struct consensus_member *member)
 {
     const struct peer *peer = transport_peer(&consensus->transport, member->id);
@@ -210,6 +211,8 @@ void core_on_refused(void *context, uint64_t peer, const struct frame_hello_repl
 
 /* ---- configurations ---- */
 
+/* A stranger that became a member is known by its hello alone: that goes into the book before it
+ * could be forgotten. */
 static void peers_match(struct consensus *consensus)
 {
     const struct raft_configuration *configuration = &consensus->raft.configuration;
@@ -246,6 +249,8 @@ static void removed_tell(struct consensus *consensus, const struct raft_configur
     }
 }
 
+/* The marker goes only when this member is a voter by a committed configuration: until then an
+ * empty log is no sign of a lost one. */
 static void join_finish(struct consensus *consensus)
 {
     const struct raft_server *self =

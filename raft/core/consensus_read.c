@@ -37,6 +37,7 @@ void consensus_read(struct consensus *consensus,
     struct read *read = check_calloc(1, sizeof(*read));
     bool refused = consensus->failed || consensus->closing || !core_is_leader(consensus);
 
+    CHECK(done != NULL);
     read->done = done;
     read->data = data;
     list_push_back(refused ? &consensus->reads_refused : &consensus->reads_waiting, &read->node);

@@ -24,6 +24,8 @@ static struct consensus *of_fsm(struct raft_fsm *fsm)
 
 /* ---- apply ---- */
 
+/* Proposals are in the order of the log, so the entry is the first one or none. An entry of a
+ * former leader has no tag here. */
 static void *tag_take(struct consensus *consensus, uint64_t index)
 {
     struct proposal *proposal;
@@ -195,6 +197,7 @@ static void take_finish(struct consensus *consensus, const struct err *err)
 {
     struct raft_io_snapshot_put *put = consensus->put;
 
+    CHECK(put != NULL);
     snapshot_meta_close(&consensus->taking);
     consensus->put = NULL;
     if (err != NULL) {
@@ -265,6 +268,7 @@ static void keep_work(struct disk_job *job)
         (void)disk->unlink(disk->context, folder_path(&consensus->folder, temporary, path), NULL);
 }
 
+/* The log begins anew behind the snapshot, durably: only now may libraft count it as its own. */
 static void install_done(void *data)
 {
     struct consensus *consensus = data;
@@ -273,6 +277,7 @@ static void install_done(void *data)
     transfer_in_release(&consensus->transfer);
     if (consensus->closed_core)
         return; /* io_close() answers libraft */
+    CHECK(put != NULL);
     consensus->put = NULL;
     consensus->put_bufs = NULL; /* libraft's again */
     consensus->bytes_since_snapshot = 0;
@@ -307,6 +312,8 @@ static void keep_done(struct disk_job *job)
     consensus->transfer.unreadable = false;
     consensus->snapshot_ms_last = (core_now_us(consensus) - consensus->snapshot_begun_us) / 1000;
     if (consensus->keep_installs) {
+        /* Snapshot first, log afterwards: a crash between the two leaves a log that log_reconcile()
+         * knows to be replaced. */
         wal_reset(&consensus->wal, index + 1, install_done, consensus);
         return;
     }

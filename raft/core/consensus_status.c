@@ -26,6 +26,7 @@ uint64_t core_contact_age_ms(const struct consensus *consensus, uint64_t id)
     return age_ms(consensus, transport_peer(&consensus->transport, id));
 }
 
+/* An open connection is not enough: a process that stands still keeps its connections. */
 bool core_reachable(const struct consensus *consensus, uint64_t id)
 {
     const struct peer *peer = transport_peer(&consensus->transport, id);
@@ -149,6 +150,7 @@ void consensus_get_status(const struct consensus *consensus, struct consensus_st
     const struct wal *wal = &consensus->wal;
     const struct raft *raft = &consensus->raft;
 
+    CHECK(ret_status != NULL);
     *ret_status = (struct consensus_status){
         .member_id = consensus->config.member_id,
         .role = consensus->role,

@@ -101,6 +101,7 @@ void membership_init(struct membership *membership, struct raft *raft)
 
 void membership_close(struct membership *membership)
 {
+    CHECK(membership != NULL);
     raft_configuration_close(&membership->committed);
     raft_configuration_init(&membership->committed);
 }
@@ -226,6 +227,7 @@ bool membership_track(struct membership *membership, struct raft_configuration *
     struct raft_configuration configuration;
     const struct raft_entry *entry;
 
+    CHECK(ret_before != NULL);
     if (raft->configuration_index == membership->committed_index)
         return false;
     entry = safety_entry(raft, raft->configuration_index);

@@ -20,6 +20,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* raft is libraft's instance, which holds the configuration in use; only the committed one is kept
+ * here. */
 struct membership {
     struct raft *raft;
     struct raft_configuration committed; /* owned */
@@ -38,12 +40,14 @@ void membership_started(struct membership *membership);
  * term. */
 bool membership_before_append(struct membership *membership,
                               const struct raft_append_entries *append);
+/* Puts the newest configuration of the log in use, where it is not; a follower only, and nothing
+ * while a snapshot is installed. */
 void membership_settle(struct membership *membership);
 /* The in-memory log was given up for a snapshot. */
 void membership_install_begun(struct membership *membership);
 
-/* True: another configuration is committed; ret_before (owned by the caller then) is the one
- * before. */
+/* True: another configuration is committed than at the last call; ret_before (owned by the caller
+ * then) is the one before. */
 bool membership_track(struct membership *membership, struct raft_configuration *ret_before);
 
 /* `id` is the only voter. */
@@ -52,6 +56,7 @@ bool membership_sole_voter(const struct raft_configuration *configuration, uint6
  * only voter. */
 bool membership_loads_sole_voter(const struct raft_entry *entries, size_t count,
                                  const struct raft_configuration *snapshot, uint64_t id);
+/* NULL: it has no such member. Valid until the configuration changes. */
 const struct raft_server *membership_find(const struct raft_configuration *configuration,
                                           uint64_t id);
 

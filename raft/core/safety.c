@@ -107,6 +107,8 @@ static void append_defer(const struct raft *raft, struct raft_append_entries *ap
     }
 }
 
+/* A leader of another term has compared nothing yet; within a term what was compared stays
+ * compared. */
 static void verified_set(struct safety *safety, uint64_t term, uint64_t index)
 {
     if (safety->verified_term != term) {
@@ -307,6 +309,8 @@ static bool result_held(struct safety *safety, const struct raft_message *messag
     return true;
 }
 
+/* A held answer is looked at when an entry was stored; each one is either still too early, of no
+ * use any more, or counts now. */
 void safety_replay(struct safety *safety)
 {
     struct raft *raft = safety->raft;
@@ -427,6 +431,8 @@ void safety_receive(struct safety *safety, struct raft_message *message)
 {
     struct raft *raft = safety->raft;
 
+    CHECK(safety->receive != NULL);
+    CHECK(!safety->lent);
     CHECK(message != NULL);
     switch (message->type) {
     case RAFT_IO_APPEND_ENTRIES:
@@ -474,6 +480,7 @@ bool safety_send(const struct safety *safety, struct raft_message *message)
     const struct raft *raft = safety->raft;
     uint64_t known;
 
+    CHECK(message != NULL);
     if (safety_rule(13) && message->type == RAFT_IO_REQUEST_VOTE_RESULT)
         pre_vote_answer(raft, &message->request_vote_result);
     if (message->type != RAFT_IO_APPEND_ENTRIES_RESULT)

@@ -6,6 +6,7 @@
  *          safety_replay().
  * Shapes   one per member; at most one held result per peer.
  * Units    log indexes, terms, milliseconds.
+ * Errors   none: a message that breaks a rule is changed or dropped, as one may be lost.
  * Source   raft/RULES.md says why each rule exists; S4 (fail-stop) is in wal.c and consensus.c, S10
  *          (warm connections) in transport.c, the trigger of S11 and S21 in consensus_election.c,
  *          S15 in consensus_io.c.
@@ -31,6 +32,7 @@ static inline bool safety_rule(unsigned rule)
 /* libraft's state of struct raft_progress; its names are not in the public header. */
 enum { PROGRESS_PROBE = 0, PROGRESS_PIPELINE = 1, PROGRESS_SNAPSHOT = 2 };
 
+/* S2: the newest good answer of a peer, which waits until an entry of our term is stored here. */
 struct safety_held {
     uint64_t peer; /* 0: free */
     struct raft_append_entries_result result;
@@ -59,18 +61,24 @@ struct safety {
     uint64_t awaited_index, awaited_term, awaited_ms; /* ms 0: nothing is awaited */
 };
 
+/* raft must live until safety_close(); libraft's receive callback is set in `receive` later, when
+ * it starts. */
 void safety_init(struct safety *safety, struct raft *raft);
 void safety_close(struct safety *safety);
-/* Takes the message's entries like libraft does. */
+/* Hands the message to libraft, changed as the rules want, later, or not at all. Takes its entries
+ * like libraft does. */
 void safety_receive(struct safety *safety, struct raft_message *message);
 /* May change the message; false: it must not be sent. */
 bool safety_send(const struct safety *safety, struct raft_message *message);
+/* False while libraft's timers must not run (S8). */
 bool safety_may_tick(const struct safety *safety);
 /* The connection of the last known leader has ended, or it has said nothing for an election
  * timeout: an election disturbs nobody. */
 bool safety_leader_lost(const struct safety *safety);
-/* This member leads. */
+/* This member leads since now; once per election. */
 void safety_elected(struct safety *safety);
+/* Hands libraft the answers that were held, when they may count by now; those of an older term are
+ * dropped. */
 void safety_replay(struct safety *safety);
 
 /* The end of what is durable here, also while S3 lends libraft another one. */

@@ -9,7 +9,7 @@ from pathlib import Path
 from source import TOKEN, blank, functions
 
 # What may not fall: assertions per function, and comment lines per hundred lines that are not empty.
-LEAST = {"fsm": (1.0, 0), "raft": (0.45, 0)}
+LEAST = {"fsm": (1.0, 0), "raft": (0.5, 15)}
 ASSERTION = re.compile(r"\bCHECK(_UNREACHABLE)?\(")
 
 
