@@ -1,6 +1,11 @@
-/* The profiles by which an application may be asked for a checkpoint: the one list of their
- * names. A registration that names another one is refused, and a node asks by the row of src/ask
- * that stands before the name: X(row, name). */
+/* The profiles by which an application may be asked for a checkpoint: the one list of their names.
+ * A registration that names another one is refused, and a node asks by the row of src/ask that
+ * stands before the name: X(row, name).
+ *
+ * Order    a new way of asking is a row here and one in src/ask. No job is registered with it
+ *          before every member knows the name: an older one would refuse in apply what a newer one
+ *          takes, and their states would part.
+ */
 #ifndef CKPT_FSM_PROFILES_H
 #define CKPT_FSM_PROFILES_H
 

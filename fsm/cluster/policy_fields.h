@@ -1,12 +1,14 @@
 /* The fields of the replicated policy: what a new cluster has, and what each may be set to. The
  * configuration file, the log and the defaults read this one table, so that none of them takes what
- * another refuses.
+ * another refuses. What each field does stands in proto/ckpt/v1 beside it (Policy).
  *
  * Shapes   DURATION(name, lowest, highest, default) in ms, the field is name_ms; COUNT32 and
  *          COUNT64 (name, lowest, highest, default). The default is a plain literal: it is also
  *          shown as text.
  * Zero     is a value where `lowest` is 0. Messages say so with a bit of `zeros`, since they leave
- *          out a field at zero.
+ *          out a field at zero. Where `lowest` is above 0 a zero means that the field stays as it
+ *          is.
+ * Order    the bit in `zeros` is the field's number in the message, which therefore is below 60.
  */
 #ifndef CKPT_FSM_POLICY_FIELDS_H
 #define CKPT_FSM_POLICY_FIELDS_H
@@ -58,7 +60,8 @@
     COUNT32(f8_weight_interactive_ppm, 0, FSM_PPM, 0)
 /* clang-format on */
 
-/* The first must not be above the second. */
+/* The first must not be above the second. It is asked of the whole policy, when the changes have
+ * been merged: each of two fields may be right while the pair is not. */
 #define FSM_POLICY_ORDERED(X)                                                                      \
     X(min_interval_ms, max_interval_ms)                                                            \
     X(sensitive_min_interval_ms, sensitive_max_interval_ms)                                        \

@@ -1,5 +1,12 @@
 /* Slots with stable addresses; the lowest free one is taken first, so that slot numbers depend on
- * the state alone. Shapes: pages of POOL_PAGE_ITEMS zeroed items, kept until fsm_pool_free. */
+ * the state alone: a member that was restored from a snapshot numbers the next record as the others
+ * do.
+ *
+ * Order    fsm_pool_init() once; a bitmap that is all zero is empty and ready.
+ * Shapes   pages of POOL_PAGE_ITEMS zeroed items, kept until fsm_pool_free(). An item never moves
+ *          while it is taken, so records may point to each other. A pool never shrinks.
+ * Errors   taking a slot that is taken, or giving back one that is free, is a bug.
+ */
 #ifndef CKPT_FSM_POOL_H
 #define CKPT_FSM_POOL_H
 
@@ -7,21 +14,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A growing set of small numbers. */
+/* A growing set of small numbers. A number beyond its end is not in it, and removing one is no
+ * error. */
 struct bitmap {
     uint64_t *words;
     uint32_t word_count;
     uint32_t first_free_word; /* no word below it has a zero bit */
 };
 
+/* Grows the set when it must: memory for the highest number there ever was. */
 void fsm_bitmap_set(struct bitmap *bitmap, uint32_t bit);
 void fsm_bitmap_clear(struct bitmap *bitmap, uint32_t bit);
 bool fsm_bitmap_get(const struct bitmap *bitmap, uint32_t bit);
+/* The lowest number that is not in the set; remembers how far it looked. */
 uint32_t fsm_bitmap_first_zero(struct bitmap *bitmap);
-/* The first set bit >= from; UINT32_MAX: none. */
+/* The first number in the set that is >= from; UINT32_MAX: none. */
 uint32_t fsm_bitmap_next(const struct bitmap *bitmap, uint32_t from);
 void fsm_bitmap_free(struct bitmap *bitmap);
 
+/* slot_end is what loops over a pool run to; there are at most as many taken slots. */
 struct pool {
     size_t item_size;
     char **pages;
@@ -33,8 +44,11 @@ struct pool {
 
 void fsm_pool_init(struct pool *pool, size_t item_size);
 void fsm_pool_free(struct pool *pool);
-uint32_t fsm_pool_free_slot(struct pool *pool);        /* the one to take next */
-void *fsm_pool_take(struct pool *pool, uint32_t slot); /* a free one; returns zeroed memory */
+/* The slot to take next; it is not taken by that. */
+uint32_t fsm_pool_free_slot(struct pool *pool);
+/* A free slot; any one, because a restore takes those that the snapshot names. Zeroed memory. */
+void *fsm_pool_take(struct pool *pool, uint32_t slot);
+/* The memory is cleared, and the slot may be taken again at once: pointers to the item are dead. */
 void fsm_pool_give(struct pool *pool, uint32_t slot);
 void *fsm_pool_at(const struct pool *pool, uint32_t slot); /* NULL: empty or out of range */
 

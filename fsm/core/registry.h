@@ -2,20 +2,24 @@
  *
  * Flow     x_find() by the record's name or id: NULL when there is none. x_find_slot(): what lies
  *          in a slot, NULL when nothing does, for loops over a table and for numbers from outside.
- *          x_at(): a record that must be there, because another record names it; CHECKed.
- *          x_edit(): the same record for writing. A snapshot at work has it packed first, and the
- *          evaluator hears that its job has changed, so nothing is written through another
- *          pointer. NULL stays NULL: x_edit(fsm, x_find(fsm, id)).
- *          x_find_any() also finds a removed record, whose slot others still name; x_at() and
- *          x_find_slot() do as well.
+ *          x_at(): a record that must be there, because another record names it; CHECKed. x_edit():
+ *          the same record for writing. A snapshot at work has it packed first, and the evaluator
+ *          hears that its job has changed, so nothing is written through another pointer. NULL
+ *          stays NULL: x_edit(fsm, x_find(fsm, id)). x_find_any() also finds a removed record,
+ *          whose slot others still name; x_at() and x_find_slot() do as well.
+ * Order    a function that is handed a struct that is not const may write to it: whoever passed it
+ *          has called x_edit() before. A second call in one command costs little.
  * Shapes   slots run from 0 to the pool's slot_end and may be empty. Checkpoints have no slots:
  *          they lie in one array sorted by id, and ids only grow. Preemptions lie in a ring by id.
+ * Absent   a table by hash for checkpoints (their ids only grow, so that the array is sorted by
+ *          itself) and for targets (at most FSM_TARGETS_MAX).
  */
 #ifndef CKPT_FSM_REGISTRY_H
 #define CKPT_FSM_REGISTRY_H
 
 #include "fsm/core/state.h"
 
+/* Takes the const away without a cast, which the warnings refuse. For the x_edit() below alone. */
 static inline void *registry_writable(const void *record)
 {
     union {
@@ -28,15 +32,20 @@ static inline void *registry_writable(const void *record)
 
 /* ---- checkpoints ---- */
 
-/* The first place with an id >= id; checkpoint_refs: none. */
+/* The first place with an id >= id; checkpoint_refs: none. A place may be a hole, whose checkpoint
+ * was removed. */
 size_t fsm_registry_search(const struct fsm *fsm, uint64_t id);
-/* The place of one that is there. */
+/* The place of one that is there; else it is a bug. Places change when holes are closed, which
+ * never happens while a snapshot is at work. */
 size_t fsm_registry_place(const struct fsm *fsm, uint64_t id);
+/* Its id is above all others, else it is a bug. */
 void fsm_registry_add(struct fsm *fsm, struct checkpoint *checkpoint);
+/* Leaves a hole. When half are holes they are closed: so a removal costs O(log n), spread out. */
 void fsm_registry_remove(struct fsm *fsm, struct checkpoint *checkpoint);
 /* The smallest id above `after`; NULL: no more. */
 const struct checkpoint *fsm_registry_next(const struct fsm *fsm, uint64_t after);
 
+/* NULL for any number that is none: clients and agents send such. */
 static inline const struct checkpoint *checkpoint_find(const struct fsm *fsm, uint64_t id)
 {
     size_t i = fsm_registry_search(fsm, id);
@@ -54,6 +63,7 @@ static inline const struct checkpoint *checkpoint_at(const struct fsm *fsm, uint
     return checkpoint;
 }
 
+/* Marks its job as changed as well: what is kept of a job depends on its checkpoints. */
 static inline struct checkpoint *checkpoint_edit(struct fsm *fsm,
                                                  const struct checkpoint *checkpoint)
 {
@@ -74,6 +84,7 @@ static inline const struct checkpoint *checkpoint_find_active(const struct fsm *
 
 bool fsm_allocation_is(const void *item, const char *id); /* for the map */
 
+/* By the scheduler's name for the job. One that has left is not found, and its name is free. */
 static inline const struct allocation *allocation_find(const struct fsm *fsm, const char *id)
 {
     return fsm_map_find(&fsm->allocation_map, fsm_hash_text(id), fsm_allocation_is, id);
@@ -92,6 +103,7 @@ static inline const struct allocation *allocation_at(const struct fsm *fsm, uint
     return allocation;
 }
 
+/* Checkpoints of the job need a checkpoint_edit() of their own. */
 static inline struct allocation *allocation_edit(struct fsm *fsm,
                                                  const struct allocation *allocation)
 {
@@ -103,11 +115,14 @@ static inline struct allocation *allocation_edit(struct fsm *fsm,
 
 bool fsm_node_is(const void *item, const char *id); /* for the map */
 
+/* Also one that was removed and is still named: a node that is made under this name gets its
+ * slot. */
 static inline const struct node *node_find_any(const struct fsm *fsm, const char *id)
 {
     return fsm_map_find(&fsm->node_map, fsm_hash_text(id), fsm_node_is, id);
 }
 
+/* One that is not removed: for whatever comes from outside. */
 static inline const struct node *node_find(const struct fsm *fsm, const char *id)
 {
     const struct node *node = node_find_any(fsm, id);
@@ -136,15 +151,23 @@ static inline struct node *node_edit(struct fsm *fsm, const struct node *node)
 
 /* Neither down nor to be emptied. */
 bool fsm_node_serves(const struct fsm *fsm, uint32_t slot);
+/* In this free slot; a restore says which. Named by nobody, UNSPECIFIED until an agent says
+ * hello. */
 struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id);
 /* A new one, or the removed one whose name records still have. There must be room for it. */
 struct node *fsm_node_make(struct fsm *fsm, const char *id);
+/* Of a node whose memory goes; the view's pointers are dead. */
 void fsm_node_release_texts(struct fsm *fsm, const struct fsm_node *node);
+/* Its orders may be others now: the dispatcher looks at it again, once however often this is said.
+ * Not part of the state. */
 void fsm_node_changed(struct fsm *fsm, const struct node *node);
 /* A record names the node by its slot, or does so no more. The slot of a removed node is free again
- * when no record names it. */
+ * when no record names it; until then nobody else may have it, or old checkpoints would show a node
+ * that they were not on. */
 void fsm_node_refer(struct fsm *fsm, uint32_t slot);
 void fsm_node_unrefer(struct fsm *fsm, uint32_t slot);
+/* Frees the slot of a removed node that nobody names; else does nothing. The pointer may be
+ * dead. */
 void fsm_node_leave(struct fsm *fsm, struct node *node);
 
 /* ---- targets: few, and whole in every snapshot ---- */
@@ -162,12 +185,15 @@ static inline const struct target *target_at(const struct fsm *fsm, uint32_t slo
     return target;
 }
 
+/* No snapshot is told, as for all other records: targets are few. The CHECK finds a pointer into
+ * something else. */
 static inline struct target *target_edit(struct fsm *fsm, const struct target *target)
 {
     CHECK(target == NULL || target == fsm_pool_at(&fsm->targets, target->view.slot));
     return registry_writable(target);
 }
 
+/* Also one that was removed and is still named. */
 const struct target *target_find_any(const struct fsm *fsm, const char *id);
 
 static inline const struct target *target_find(const struct fsm *fsm, const char *id)
@@ -177,19 +203,26 @@ static inline const struct target *target_find(const struct fsm *fsm, const char
     return target == NULL || target->removed ? NULL : target;
 }
 
+/* In this free slot, available until the storage watch says otherwise, with no bandwidth. */
 struct target *fsm_target_create(struct fsm *fsm, uint32_t slot, const char *id);
+/* Of a target whose memory goes. */
 void fsm_target_release_texts(struct fsm *fsm, const struct fsm_target *target);
-/* Its slot is free again when it was removed and no record names it. */
+/* Its slot is free again when it was removed and no record names it. The pointer may be dead. */
 void fsm_target_leave(struct fsm *fsm, struct target *target);
-void fsm_target_budget(struct target *target); /* after any change of what it depends on */
+/* After any change of what it depends on: the specification, what is measured, the availability,
+ * and what is granted. Grants that a lower budget does not cover stay, and are noted as excused:
+ * nothing that writes is stopped for a measurement (I36). */
+void fsm_target_budget(struct target *target);
 
 /* ---- preemptions ---- */
 
+/* Ids begin at 1 and have no gaps, so FSM_PREEMPTIONS_MAX neighbours have a place each. */
 static inline size_t preemption_place(uint64_t id)
 {
     return (size_t)((id - 1) % FSM_PREEMPTIONS_MAX);
 }
 
+/* NULL: it gave way to a younger one, or never was. */
 static inline const struct preemption *preemption_find(const struct fsm *fsm, uint64_t id)
 {
     const struct preemption *preemption = id == 0 ? NULL : fsm->preemptions[preemption_place(id)];
@@ -228,7 +261,8 @@ static inline const struct basis *basis_at(const struct fsm *fsm, uint32_t slot)
     return basis;
 }
 
-/* Only its count of references changes, which no snapshot holds. */
+/* Only its count of references changes, which no snapshot holds: it is counted again when one is
+ * read. */
 static inline struct basis *basis_edit(struct fsm *fsm, const struct basis *basis)
 {
     CHECK(basis == NULL || basis == fsm_pool_at(&fsm->bases, basis->view.slot));

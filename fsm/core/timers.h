@@ -1,6 +1,13 @@
 /* Deadlines: a binary heap whose items know their place, so that one can be moved or taken out in
- * O(log n). Shapes: one timer per allocation, checkpoint and preemption, inside them. The order
- * (instant, kind, key) is total: two members fire alike. */
+ * O(log n).
+ *
+ * Flow     who changes what a deadline follows from arms the timer anew at once; a Tick takes the
+ *          first ones that are due (apply_cluster.c). Nothing fires by itself.
+ * Shapes   one timer per allocation, checkpoint and preemption, inside them; it is disarmed before
+ *          its record leaves. The order (instant, kind, key) is total: two members fire alike,
+ *          whatever the history of their heaps.
+ * Units    milliseconds of the state's clock.
+ */
 #ifndef CKPT_FSM_TIMERS_H
 #define CKPT_FSM_TIMERS_H
 
@@ -9,6 +16,7 @@
 
 enum timer_kind { TIMER_CHECKPOINT = 1, TIMER_ALLOCATION = 2, TIMER_PREEMPTION = 3 };
 
+/* kind and key are set once, when the record is made; the rest is fsm_timer_set()'s. */
 struct timer {
     uint64_t at_ms;
     uint64_t key;      /* checkpoint id, allocation slot or preemption id */
@@ -22,8 +30,11 @@ struct timers {
     uint32_t capacity;
 };
 
+/* Arms, moves or disarms. An instant that has passed is allowed: it is due at the next Tick. */
 void fsm_timer_set(struct timers *timers, struct timer *timer, uint64_t at_ms); /* 0: disarm */
-struct timer *fsm_timer_first(const struct timers *timers);                     /* NULL: none */
+/* The earliest; NULL: none is armed. It stays armed: its handler sets it anew. */
+struct timer *fsm_timer_first(const struct timers *timers);
+/* The timers themselves lie in their records and are not touched. */
 void fsm_timers_free(struct timers *timers);
 
 #endif

@@ -17,8 +17,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Deeper messages are left to protobuf_c_message_unpack(); a stack of this size replaces
+ * recursion. */
 enum { UNPACK_DEPTH_MAX = 8 };
 
+/* Equal to protobuf_c_message_unpack() in what it returns and in what it refuses
+ * (tests/unit/fsm/test_unpack.c holds the two side by side). Texts and bytes are copied out of
+ * `bytes`. */
 ProtobufCMessage *fsm_unpack(const ProtobufCMessageDescriptor *descriptor,
                              ProtobufCAllocator *allocator, size_t length, const uint8_t *bytes);
 
