@@ -322,6 +322,7 @@ struct fsm_summary {
     uint32_t checkpoint_count;
     uint32_t checkpoints_by_state[16];
     uint64_t checkpoints_total[16]; /* ever entered, by state */
+    /* Counted since the cluster began; a restore goes on from what the snapshot says. */
     FSM_COUNTERS(RECORD_MEMBER, RECORD_MEMBER_TEXT)
     uint64_t oldest_paused_since_ms; /* 0: none */
     uint32_t session_count;
@@ -459,6 +460,8 @@ uint64_t fsm_target_writing_bytes(const struct fsm *fsm, uint32_t slot, uint64_t
 size_t fsm_queue_count(const struct fsm *fsm);
 /* i is below fsm_queue_count(). Places change when a queue is withdrawn. */
 void fsm_queue_at(const struct fsm *fsm, size_t i, struct fsm_queue *ret_queue);
+/* NULL: there never was one, or its record gave way to younger ones of its job. Its folder may be
+ * among the undeleted ones then. */
 const struct fsm_checkpoint *fsm_checkpoint_find(const struct fsm *fsm, uint64_t id);
 /* Smallest id greater than `after`, or NULL. 0 starts. The walk goes on by the last id seen, so
  * that entries may be applied in between. */
@@ -568,6 +571,9 @@ uint32_t fsm_success_ppm(const struct fsm_learned *learned);
 
 /* ---- orders: derived, never stored ---- */
 
+/* CHECKPOINT: ask the application, move what it wrote and report. TERMINATE: SIGTERM, then SIGKILL
+ * when the grace is over, and report. A node may have both for one allocation, in the grace after
+ * its walltime. */
 enum fsm_order_kind { FSM_ORDER_CHECKPOINT = 1, FSM_ORDER_TERMINATE = 2 };
 /* What one node must do for one allocation. An agent does it once per (checkpoint, attempt) or run,
  * however often the set is sent. */

@@ -49,6 +49,8 @@ static void count_ratio(struct fsm *fsm, enum fsm_ratio which, uint64_t actual, 
 
 /* ---- losses to be expected ---- */
 
+/* The product is of 10^-15 losses; what is less than a millionth is carried on, or small hazards
+ * would round to nothing at each of a million steps. */
 static void calibration_settle(struct fsm_calibration *calibration, uint64_t hazard_sum_e12,
                                uint64_t passed_ms)
 {
@@ -67,6 +69,8 @@ void fsm_calibrate_settle(struct fsm *fsm)
     fsm->calibration_at_ms = fsm->now_ms;
 }
 
+/* A job counts while it computes: one that starts has nothing to lose yet. A hazard beyond one a
+ * second is a mistake of the model's, and would drown all others. */
 void fsm_calibrate_rate(struct fsm *fsm, struct allocation *allocation)
 {
     bool computes = allocation->assigned && allocation->starting_count == 0;
@@ -78,6 +82,7 @@ void fsm_calibrate_rate(struct fsm *fsm, struct allocation *allocation)
     fsm->hazard_sum_e12 += allocation->hazard_rate_e12;
 }
 
+/* The sum is integrated before it changes: what passed was at the old hazard. */
 void fsm_calibrate_decided(struct fsm *fsm, struct allocation *allocation,
                            const Ckpt__V1__DecisionTerms *terms)
 {
@@ -90,6 +95,8 @@ void fsm_calibrate_decided(struct fsm *fsm, struct allocation *allocation,
 
 /* ---- what came ---- */
 
+/* The chance is the one that was known when the checkpoint was made: a later one knows how it
+ * ended. */
 void fsm_calibrate_ended(struct fsm *fsm, const struct checkpoint *checkpoint, bool completed)
 {
     struct fsm_calibration *calibration = &fsm->calibration;
@@ -104,6 +111,9 @@ void fsm_calibrate_ended(struct fsm *fsm, const struct checkpoint *checkpoint, b
     calibration->ended_ppm[bin] += ppm;
 }
 
+/* Time is the slowest shard's, since parts wait for each other; a checkpoint that no agent timed
+ * counts for its size alone. The stake is what this checkpoint saves if the job fails within half
+ * the age that it had: the model's horizon. */
 void fsm_calibrate_complete(struct fsm *fsm, struct allocation *allocation,
                             const struct checkpoint *checkpoint)
 {
@@ -143,6 +153,8 @@ void fsm_calibrate_complete(struct fsm *fsm, struct allocation *allocation,
     allocation->stake_until_ms = fsm_add(checkpoint->view.snapshot_at_ms, terms->age_ms / 2);
 }
 
+/* Losses count only for jobs whose hazard was ever decided; the expectation that they are held
+ * against is of these alone. */
 void fsm_calibrate_lost(struct fsm *fsm, struct allocation *allocation, enum fsm_loss cause,
                         Ckpt__V1__Reason reason)
 {
@@ -169,6 +181,7 @@ void fsm_calibrate_lost(struct fsm *fsm, struct allocation *allocation, enum fsm
 
 /* ---- reading ---- */
 
+/* A copy, grown to the reader's instant; the state's own grows when it changes. */
 void fsm_get_calibration(const struct fsm *fsm, uint64_t at_ms,
                          struct fsm_calibration *ret_calibration)
 {
@@ -211,6 +224,7 @@ void fsm_calibration_to_message(struct fsm_calibration *calibration,
 #undef X
 }
 
+/* From a snapshot: arrays of another length, or a rest that is a whole, are refused. */
 bool fsm_calibration_from_message(const Ckpt__V1__Calibration *message,
                                   struct fsm_calibration *ret_calibration)
 {

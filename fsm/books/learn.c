@@ -25,6 +25,7 @@ static const uint64_t bin_end_ms[FSM_AGE_BINS - 1] = {UINT64_C(3600000),    UINT
 
 /* ---- of a job ---- */
 
+/* Bit by bit: floating point would round by the processor, and members may have different ones. */
 static uint64_t square_root(__uint128_t square)
 {
     uint64_t low = 0;
@@ -38,7 +39,8 @@ static uint64_t square_root(__uint128_t square)
     return low;
 }
 
-/* The mean and standard deviation with the `count`th observation, which is the newest. */
+/* The mean and standard deviation with the `count`th observation, which is the newest. The first
+ * few weigh alike; then the newest weighs a fifth, so that a job that changes is followed. */
 static void learn_moving(uint64_t *mean, uint64_t *deviation, uint32_t count, uint64_t observed)
 {
     uint64_t n = fsm_min(count, HISTORY_MAX);
@@ -57,6 +59,8 @@ static void learn_moving(uint64_t *mean, uint64_t *deviation, uint32_t count, ui
     *mean = above ? *mean + step : *mean - step;
 }
 
+/* The part of the write in which the application stood still. It is only learned where an agent
+ * measured it. */
 static void learn_stall(struct fsm_learned *learned, uint64_t stall_us, uint64_t write_us)
 {
     uint64_t observed = fsm_min((uint64_t)((__uint128_t)stall_us * FSM_PPM / write_us), FSM_PPM);
@@ -69,6 +73,8 @@ static void learn_stall(struct fsm_learned *learned, uint64_t stall_us, uint64_t
     learned->stall_measured = true;
 }
 
+/* Old outcomes fade by a twentieth with each new one: an application that was mended is trusted
+ * again after a few dozen. */
 void fsm_learn_outcome(struct fsm_allocation *view, bool completed)
 {
     struct fsm_learned *learned = &view->learned;
@@ -111,6 +117,7 @@ void fsm_learn_complete(struct fsm_allocation *view, const struct checkpoint *ch
     fsm_learn_outcome(view, true);
 }
 
+/* Bounded as sizes are everywhere: a job may grow a thousandfold. */
 static uint64_t learn_scaled(uint64_t bytes, uint32_t count, uint32_t old_count)
 {
     return fsm_min((uint64_t)((__uint128_t)bytes * count / old_count), FSM_ALLOCATION_BYTES_MAX);
@@ -127,6 +134,8 @@ void fsm_learn_nodes_changed(struct fsm_allocation *view, uint32_t old_count)
         learn_scaled(view->learned.size_deviation_bytes, view->node_count, old_count);
 }
 
+/* Fifty imagined outcomes stand before the first real ones, so that one failure does not condemn a
+ * new job. */
 uint32_t fsm_success_ppm(const struct fsm_learned *learned)
 {
     uint64_t done = (uint64_t)learned->done_e6 + PRIOR_DONE_E6;
@@ -137,6 +146,8 @@ uint32_t fsm_success_ppm(const struct fsm_learned *learned)
 
 /* ---- of the fleet ---- */
 
+/* A report that is too old says nothing: a scheduler that is down would keep a queue busy for
+ * ever. */
 bool fsm_queue_busy(const struct fsm *fsm, size_t i)
 {
     const struct queue *queue = &fsm->queues[i];
@@ -147,6 +158,7 @@ bool fsm_queue_busy(const struct fsm *fsm, size_t i)
     return waits && fsm_since(fsm, queue->reported_at_ms) <= fsm->policy.queue_max_age_ms;
 }
 
+/* No report: not busy. */
 bool fsm_vcluster_busy(const struct fsm *fsm, const char *vcluster)
 {
     CHECK(fsm != NULL);
@@ -158,6 +170,7 @@ bool fsm_vcluster_busy(const struct fsm *fsm, const char *vcluster)
     return false;
 }
 
+/* Borrowed nodes are taken back whatever the class, so jobs on them are a group of their own. */
 uint32_t fsm_group(const struct fsm_allocation *allocation, bool queue_busy)
 {
     uint32_t group =
@@ -167,6 +180,7 @@ uint32_t fsm_group(const struct fsm_allocation *allocation, bool queue_busy)
     return queue_busy ? FSM_GROUPS_CALM + group : group;
 }
 
+/* The last bin has no end. */
 uint32_t fsm_age_bin(uint64_t age_ms)
 {
     uint32_t bin = 0;
@@ -176,6 +190,8 @@ uint32_t fsm_age_bin(uint64_t age_ms)
     return bin;
 }
 
+/* By the time that the node had been steady: the leader learns from it how much sooner a node fails
+ * that failed lately. */
 void fsm_learn_node_failed(struct fsm *fsm, struct node *node)
 {
     CHECK(node->view.id != NULL);
@@ -197,6 +213,7 @@ const Ckpt__Log__V1__SetLearned *fsm_learned(const struct fsm *fsm)
     return fsm->learned;
 }
 
+/* A bound, so that the next leader can add to them. */
 static bool learned_rates_valid(size_t count, Ckpt__Log__V1__LearnedRate *const *rates)
 {
     for (size_t i = 0; i < count; i++)
@@ -205,6 +222,8 @@ static bool learned_rates_valid(size_t count, Ckpt__Log__V1__LearnedRate *const 
     return count == FSM_GROUPS;
 }
 
+/* Whether the message has the shape that the leader's arrays have; the numbers mean nothing
+ * here. */
 bool fsm_learned_valid(const Ckpt__Log__V1__SetLearned *learned)
 {
     CHECK(learned != NULL);
@@ -234,6 +253,9 @@ bool fsm_learned_counts_agree(const struct fsm *fsm, const Ckpt__Log__V1__SetLea
     return true;
 }
 
+/* A leader that was deposed may still have one on its way: an older term, or an older instant,
+ * would take back what its successor learned. Numbers that hold more than was counted would give
+ * the next leader a negative difference. */
 enum fsm_status fsm_apply_set_learned(struct fsm *fsm, const fsm_command *command,
                                       struct fsm_outcome *outcome)
 {

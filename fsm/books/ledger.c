@@ -37,6 +37,7 @@ const char *fsm_loss_name(enum fsm_loss cause)
 
 /* ---- one account ---- */
 
+/* Saturated, as held is: at the end of the numbers the two still agree. */
 static uint64_t account_sum(const struct fsm_account *account)
 {
     uint64_t sum = fsm_add(account->useful_gpu_ms, account->pending_gpu_ms);
@@ -52,6 +53,7 @@ bool fsm_account_balanced(const struct fsm_account *account)
     return account_sum(account) == account->held_gpu_ms;
 }
 
+/* A victim's and a walltime's losses are computed again as those of a failure are. */
 uint64_t fsm_account_repeated(const struct fsm_account *account)
 {
     uint64_t sum = account->lost_gpu_ms[FSM_LOSS_FAILURE];
@@ -61,6 +63,8 @@ uint64_t fsm_account_repeated(const struct fsm_account *account)
     return fsm_add(sum, account->lost_gpu_ms[FSM_LOSS_STOP]);
 }
 
+/* held stops at UINT64_MAX, and the part with it: a sum that wraps would break the balance for
+ * ever. */
 static void account_grow(struct fsm_account *account, uint64_t *part, uint64_t gpu_ms)
 {
     gpu_ms = fsm_min(gpu_ms, UINT64_MAX - account->held_gpu_ms);
@@ -68,6 +72,7 @@ static void account_grow(struct fsm_account *account, uint64_t *part, uint64_t g
     *part += gpu_ms;
 }
 
+/* Never more than there is: reports may say more than was booked. */
 static void account_move(uint64_t *from, uint64_t *to, uint64_t gpu_ms)
 {
     gpu_ms = fsm_min(gpu_ms, *from);
@@ -77,6 +82,8 @@ static void account_move(uint64_t *from, uint64_t *to, uint64_t gpu_ms)
 
 /* ---- tenants ---- */
 
+/* A tenant stays for good, so its place is its number; the texts of those beyond the limit are not
+ * kept. */
 struct tenant *fsm_tenant_create(struct fsm *fsm, const char *id)
 {
     struct tenant *tenant = check_calloc(1, sizeof(*tenant));
@@ -89,7 +96,8 @@ struct tenant *fsm_tenant_create(struct fsm *fsm, const char *id)
     return tenant;
 }
 
-/* Equal texts are one pointer. */
+/* Equal texts are one pointer, so a thousand comparisons of pointers find it, once in a job's
+ * life. */
 static uint16_t tenant_of(struct fsm *fsm, const struct allocation *allocation)
 {
     const char *id = allocation->view.tenant;
@@ -109,6 +117,8 @@ static struct tenant *ledger_tenant(const struct fsm *fsm, const struct allocati
     return fsm->tenants[allocation->tenant_slot];
 }
 
+/* The rates are sums over the tenant's jobs, so one step is what a step of each of them would
+ * be. */
 static void tenant_settle(struct tenant *tenant, uint64_t now_ms)
 {
     struct fsm_account *account = &tenant->account;
@@ -124,6 +134,8 @@ static void tenant_settle(struct tenant *tenant, uint64_t now_ms)
 
 /* ---- both ---- */
 
+/* What is held while a part is to start is the restart's loss at once; all else is open until a
+ * checkpoint or an end decides it. */
 static uint64_t *part_growing(struct fsm_account *account, bool restarting)
 {
     return restarting ? &account->lost_gpu_ms[FSM_LOSS_RESTART] : &account->pending_gpu_ms;
@@ -140,6 +152,7 @@ static void allocation_settle(const struct allocation *allocation, uint64_t now_
                  fsm_multiply(allocation->account_gpus, passed_ms));
 }
 
+/* Before anything is moved, and before a rate changes: both count from one instant. */
 static void ledger_settle(struct fsm *fsm, struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);
@@ -148,6 +161,8 @@ static void ledger_settle(struct fsm *fsm, struct allocation *allocation)
     allocation->account_at_ms = fsm->now_ms;
 }
 
+/* Moves what is pending to a cause, in the job's account and its tenant's alike. The amount goes
+ * into the state's hash, by which members whose accounts part find out. */
 static void ledger_lose(struct fsm *fsm, struct allocation *allocation, enum fsm_loss cause,
                         uint64_t gpu_ms)
 {
@@ -162,6 +177,7 @@ static void ledger_lose(struct fsm *fsm, struct allocation *allocation, enum fsm
     account_move(&tenant->pending_gpu_ms, &tenant->lost_gpu_ms[cause], gpu_ms);
 }
 
+/* Moves what is pending to what is useful: it is saved, or the job is complete. */
 static void ledger_keep(struct fsm *fsm, struct allocation *allocation, uint64_t gpu_ms)
 {
     struct fsm_account *account = &allocation->account;
@@ -191,7 +207,8 @@ static void ledger_take_back(struct fsm *fsm, struct allocation *allocation, uin
     account_move(&tenant->useful_gpu_ms, &tenant->lost_gpu_ms[FSM_LOSS_FAILURE], gpu_ms);
 }
 
-/* The allocation's part of its tenant's rates. */
+/* The job's part of its tenant's rates: taken out as it was and put in as it is now, so the sums
+ * need no walk over jobs. The hazard counts for the same span. */
 static void ledger_rate(struct fsm *fsm, struct allocation *allocation)
 {
     struct tenant *tenant = ledger_tenant(fsm, allocation);
@@ -210,6 +227,7 @@ static void ledger_rate(struct fsm *fsm, struct allocation *allocation)
     fsm_calibrate_rate(fsm, allocation);
 }
 
+/* Called after whatever changes who computes: the time until now still counts at the old rate. */
 void fsm_ledger_update(struct fsm *fsm, struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);
@@ -235,6 +253,8 @@ void fsm_ledger_open(struct fsm *fsm, struct allocation *allocation)
     account_grow(&tenant->account, &tenant->account.pending_gpu_ms, before_gpu_ms);
 }
 
+/* false: the account does not add up or is ahead of the state's clock; the snapshot is refused. The
+ * tenant's own account was read, so only its rates are added to. */
 bool fsm_ledger_adopt(struct fsm *fsm, struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);
@@ -247,6 +267,8 @@ bool fsm_ledger_adopt(struct fsm *fsm, struct allocation *allocation)
 
 /* ---- what happens ---- */
 
+/* By the reason of the end, which people see in the job's history; only a timeout may be a
+ * preemption's or not, by whether somebody had asked for the nodes. */
 static enum fsm_loss loss_of(const struct allocation *allocation, Ckpt__V1__Reason reason)
 {
     CHECK(allocation->view.id != NULL);
@@ -266,6 +288,7 @@ static enum fsm_loss loss_of(const struct allocation *allocation, Ckpt__V1__Reas
     }
 }
 
+/* A job that completed has used all that it computed, with a last checkpoint or without one. */
 void fsm_ledger_end(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__AllocationState state,
                     Ckpt__V1__Reason reason)
 {
@@ -293,6 +316,8 @@ void fsm_ledger_left(struct fsm *fsm, struct allocation *allocation, uint32_t gp
                     (uint64_t)((__uint128_t)allocation->account.pending_gpu_ms * gpus / all));
 }
 
+/* One part's death loses the whole job's work since the last checkpoint: the parts compute
+ * together. */
 void fsm_ledger_part_died(struct fsm *fsm, struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);
@@ -301,8 +326,9 @@ void fsm_ledger_part_died(struct fsm *fsm, struct allocation *allocation)
     fsm_calibrate_lost(fsm, allocation, FSM_LOSS_FAILURE, REASON(APPLICATION_EXITED));
 }
 
-/* restored 0: from nothing. One that was not expected to start has died unseen, unless it is its
- * first start. */
+/* restored 0: from nothing. A part that was not expected to start has died unseen, unless it is its
+ * first start: its death is booked now. What a younger checkpoint had saved is taken back when the
+ * application went on from an older one (damaged, or not found), since it is computed again. */
 void fsm_ledger_part_started(struct fsm *fsm, struct allocation *allocation,
                              const struct assignment *part, uint64_t restored_checkpoint_id)
 {
@@ -323,7 +349,9 @@ void fsm_ledger_part_started(struct fsm *fsm, struct allocation *allocation,
         ledger_take_back(fsm, allocation, restored->view.useful_gpu_ms);
 }
 
-/* The application stands still as long as its slowest part: parts wait for each other. */
+/* The application stands still as long as its slowest part: parts wait for each other. Each report
+ * may say a longer pause than the one before; only the difference is booked. No pause can be longer
+ * than the time since the dispatch, whatever an agent says. */
 void fsm_ledger_paused(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t stall_ms)
 {
     bool preempts = checkpoint->view.purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT;
@@ -344,7 +372,8 @@ void fsm_ledger_paused(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t 
 }
 
 /* What was computed before the application was asked is safe; what it computed since the pause is
- * pending. */
+ * pending. The sum is kept with the checkpoint: a restart from it later finds what younger ones had
+ * held. */
 void fsm_ledger_saved(struct fsm *fsm, struct allocation *allocation, struct checkpoint *checkpoint)
 {
     uint64_t since_ms = fsm_since(fsm, checkpoint->view.snapshot_at_ms);
@@ -362,6 +391,7 @@ void fsm_ledger_saved(struct fsm *fsm, struct allocation *allocation, struct che
 
 /* ---- reading ---- */
 
+/* A copy, grown to the reader's instant; the job's own grows when its rate changes. */
 void fsm_allocation_account(const struct fsm *fsm, const struct fsm_allocation *allocation,
                             uint64_t at_ms, struct fsm_account *ret_account)
 {
@@ -394,6 +424,7 @@ const char *fsm_tenant_account(const struct fsm *fsm, uint32_t i, uint64_t at_ms
     return tenant.id;
 }
 
+/* The sum of the tenants, who keep what has left: nothing else is kept for it. */
 void fsm_cluster_account(const struct fsm *fsm, uint64_t at_ms, struct fsm_account *ret_account)
 {
     struct fsm_account one;

@@ -1,7 +1,14 @@
-/* Commands about the cluster: init, epoch, members, leader, policy, queues, time. */
+/* Commands about the cluster: init, epoch, members, leader, policy, queues, time.
+ *
+ * Flow     cluster_init comes once in a cluster's life, new_epoch with each restore or recovery of
+ *          it; what members say of themselves, who was elected, and Ticks come whenever a leader
+ *          has something to say. Raft's own configuration is not here: Raft decides who votes, this
+ *          only keeps it in mind.
+ */
 #include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
+/* A second one is refused: two leaders may both have found the cluster blank. */
 enum fsm_status fsm_apply_cluster_init(struct fsm *fsm, const fsm_command *command,
                                        struct fsm_outcome *outcome)
 {
@@ -26,6 +33,7 @@ enum fsm_status fsm_apply_cluster_init(struct fsm *fsm, const fsm_command *comma
 
 /* ---- members ---- */
 
+/* member_count when it is not there. There are few: no table is needed. */
 static size_t member_place(const struct fsm *fsm, uint64_t member_id)
 {
     size_t i = 0;
@@ -35,6 +43,7 @@ static size_t member_place(const struct fsm *fsm, uint64_t member_id)
     return i;
 }
 
+/* The others keep the order in which they came. */
 static void member_drop(struct fsm *fsm, size_t place)
 {
     fsm_message_free(&fsm->members[place]->base);
@@ -43,7 +52,8 @@ static void member_drop(struct fsm *fsm, size_t place)
         fsm->members[i] = fsm->members[i + 1];
 }
 
-/* False: all are in use. */
+/* False: all are in use. The one that was removed first gives way; its id is below member_id_max,
+ * so that it is still known as gone. */
 static bool member_make_room(struct fsm *fsm)
 {
     size_t oldest = FSM_MEMBERS_MAX;
@@ -61,6 +71,7 @@ static bool member_make_room(struct fsm *fsm)
     return true;
 }
 
+/* The text says which id was asked for, and above which a new one must be. */
 static enum fsm_status member_gone(const struct fsm *fsm, uint64_t member_id,
                                    struct fsm_outcome *outcome)
 {
@@ -76,7 +87,8 @@ static enum fsm_status members_full(struct fsm_outcome *outcome)
     return FSM_TOO_LARGE;
 }
 
-/* Takes a copy; NULL when there is no room. */
+/* Takes a copy; NULL when there is no room. What a member says of itself never changes its role,
+ * which follows Raft's configuration (member_role). */
 static Ckpt__Log__V1__MemberFacts *member_put(struct fsm *fsm,
                                               const Ckpt__Log__V1__MemberFacts *facts)
 {
@@ -113,6 +125,7 @@ bool fsm_member_was_removed(const struct fsm *fsm, uint64_t member_id)
     return fsm->members[place]->role == CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_REMOVED;
 }
 
+/* One that was removed may still run and speak: it is told, and stays removed. */
 enum fsm_status fsm_apply_member_facts(struct fsm *fsm, const fsm_command *command,
                                        struct fsm_outcome *outcome)
 {
@@ -127,6 +140,8 @@ enum fsm_status fsm_apply_member_facts(struct fsm *fsm, const fsm_command *comma
     return member_put(fsm, facts) == NULL ? members_full(outcome) : FSM_OK;
 }
 
+/* The leader says this when Raft's committed configuration and the state differ, so it may come
+ * twice. A role may be known before the member has said anything of itself. */
 enum fsm_status fsm_apply_member_role(struct fsm *fsm, const fsm_command *command,
                                       struct fsm_outcome *outcome)
 {
@@ -194,6 +209,9 @@ static uint64_t epoch_renew_checkpoints(struct fsm *fsm)
     return count;
 }
 
+/* After a restore or a recovery, before anything else is proposed: agents may hold attempts of a
+ * history that this state does not have, and everything that begins from now on must be above it.
+ * An epoch that is not higher was taken already. */
 enum fsm_status fsm_apply_new_epoch(struct fsm *fsm, const fsm_command *command,
                                     struct fsm_outcome *outcome)
 {
@@ -237,6 +255,7 @@ const Ckpt__Log__V1__MemberFacts *fsm_member_at(const struct fsm *fsm, size_t i)
     return i < fsm->member_count ? fsm->members[i] : NULL;
 }
 
+/* For people alone: nothing in the state depends on who leads. */
 enum fsm_status fsm_apply_leader_elected(struct fsm *fsm, const fsm_command *command,
                                          struct fsm_outcome *outcome)
 {
@@ -255,7 +274,8 @@ enum fsm_status fsm_apply_leader_elected(struct fsm *fsm, const fsm_command *com
     return FSM_OK;
 }
 
-/* Retention and session age reach records at their next review (retention.c). */
+/* Retention and session age reach records at their next review (retention.c), so the cost does not
+ * grow with the state. Values were checked before; their order needs the policy that is there. */
 enum fsm_status fsm_apply_set_policy(struct fsm *fsm, const fsm_command *command,
                                      struct fsm_outcome *outcome)
 {
@@ -285,6 +305,7 @@ static uint32_t queue_pressure_ppm(const Ckpt__V1__ReportQueueRequest *report)
         FSM_PPM);
 }
 
+/* What the jobs that wait by name would take. */
 static uint32_t queue_gpus(const Ckpt__V1__ReportQueueRequest *report)
 {
     uint64_t gpus = 0;
@@ -300,7 +321,8 @@ static uint32_t queue_difference(uint32_t a, uint32_t b)
 }
 
 /* The history that whatif replays: by a tenth of the pressure, by a quarter of the GPUs, and
- * whether there is anything at all. */
+ * whether there is anything at all. An event for each report would push all others out of the
+ * ring. */
 static void queue_tell(struct fsm *fsm, struct queue *queue)
 {
     struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_QUEUE,
@@ -339,6 +361,8 @@ static void queue_forget(struct fsm *fsm, size_t i)
     memset(&fsm->queues[fsm->queue_count], 0, sizeof(fsm->queues[0]));
 }
 
+/* The whole queue each time: a scheduler that restarts needs to know nothing of what it said. The
+ * latest report alone is kept. */
 enum fsm_status fsm_apply_report_queue(struct fsm *fsm, const fsm_command *command,
                                        struct fsm_outcome *outcome)
 {
@@ -373,7 +397,9 @@ enum fsm_status fsm_apply_report_queue(struct fsm *fsm, const fsm_command *comma
 }
 
 /* Fires what is due, the earliest first. What is left of a long list is due at the next Tick.
- * outcome: current fired. */
+ * outcome: current fired. A million deadlines of one instant would hold the loop for seconds: both
+ * bounds leave the rest to the next Tick. Each handler disarms or moves its timer, so the first one
+ * is another one next. */
 enum fsm_status fsm_apply_tick(struct fsm *fsm, const fsm_command *command,
                                struct fsm_outcome *outcome)
 {

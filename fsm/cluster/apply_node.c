@@ -7,8 +7,9 @@
 
 #define NODE(name) CKPT__LOG__V1__NODE_STATE__NODE_STATE_##name
 
-/* The node's allocations in the order of their slots: the list's order is history, slots are
- * state. */
+/* The node's allocations in the order of their slots: the list's order is history, slots are state.
+ * All of them are held for writing, and collected first: what is done to one may take it off the
+ * list. */
 static size_t node_allocations(struct fsm *fsm, const struct node *node,
                                struct sort_item **ret_items)
 {
@@ -34,6 +35,8 @@ static size_t node_allocations(struct fsm *fsm, const struct node *node,
     return count;
 }
 
+/* A part that was leaving has left. Else the job cannot go on without the part: what is written now
+ * fails, and the others are ended, to start again together. */
 static void node_lost_part(struct fsm *fsm, struct allocation *allocation, struct node *node)
 {
     struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
@@ -53,6 +56,8 @@ static void node_lost_part(struct fsm *fsm, struct allocation *allocation, struc
         fsm_plan_failure(fsm, allocation, CKPT__V1__REASON__REASON_NODE_DOWN, true));
 }
 
+/* What ran there is gone, whatever the node's state is now: it may be back already, with another
+ * boot id. */
 void fsm_node_lost(struct fsm *fsm, struct node *node)
 {
     struct sort_item *items;
@@ -81,6 +86,8 @@ static void node_returned(struct fsm *fsm, const struct node *node)
     }
 }
 
+/* A move is an event; being told the same again is none. A node that was down may still run what
+ * was being ended there. */
 static void node_set_state(struct fsm *fsm, struct node *node, Ckpt__Log__V1__NodeState state)
 {
     struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_STATE,
@@ -110,7 +117,8 @@ static bool node_rebooted(const struct node *node, const char *boot_id)
 }
 
 /* Once per failure: one that is down already, that was drained first, or that no agent ever
- * reported did not fail. */
+ * reported did not fail. A failure counts in the rates that the leader learns, so what was meant
+ * must not be among them. */
 static bool node_failed(const struct node *node, Ckpt__Log__V1__NodeState state, bool rebooted)
 {
     CHECK(node->view.id != NULL);
@@ -133,6 +141,9 @@ static enum fsm_status node_appears(const struct fsm *fsm, const Ckpt__Log__V1__
     return FSM_NODES_FULL;
 }
 
+/* An agent's hello, or what the leader made of its silence. The state is set before the jobs are
+ * ended, so that their parts count as done at once where the node is down. A node that is only
+ * heard of again keeps its jobs. */
 enum fsm_status fsm_apply_node_seen(struct fsm *fsm, const fsm_command *command,
                                     struct fsm_outcome *outcome)
 {
@@ -203,7 +214,8 @@ enum fsm_status fsm_apply_drain_node(struct fsm *fsm, const fsm_command *command
     return FSM_OK;
 }
 
-/* No agent speaks for it: one that is heard would bring the node back at once. */
+/* No agent speaks for it: one that is heard would bring the node back at once. Also a node that no
+ * agent ever spoke for: somebody mistyped a name. */
 static bool node_silent(const struct fsm_node *view)
 {
     CHECK(view->id != NULL);
@@ -212,7 +224,9 @@ static bool node_silent(const struct fsm_node *view)
             (view->state == NODE(UNSPECIFIED) || view->state == NODE(DRAINING)));
 }
 
-/* Records of what ended keep its name, and with it its slot. */
+/* Records of what ended keep its name, and with it its slot. A node whose agent is heard would be
+ * back with its next heartbeat, and one that a job needs must not lose its slot: both are
+ * refused. */
 enum fsm_status fsm_apply_remove_node(struct fsm *fsm, const fsm_command *command,
                                       struct fsm_outcome *outcome)
 {

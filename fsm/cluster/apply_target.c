@@ -1,8 +1,15 @@
 /* Commands about storage targets: put, remove, availability. The outage rows: S1-060..S1-074, I24,
- * I35. */
+ * I35.
+ *
+ * Flow     an outage pauses every active checkpoint of the target in the command that says so, and
+ *          its end resumes all of them: no checkpoint is paused at a target that is there, and none
+ *          is asked for at one that is not. That takes time in proportion to the target's active
+ *          checkpoints.
+ */
 #include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
+/* Exactly the chosen one is: in one step there are never two. */
 static void target_make_default(struct fsm *fsm, const struct target *chosen)
 {
     CHECK(chosen->view.id != NULL);
@@ -14,7 +21,8 @@ static void target_make_default(struct fsm *fsm, const struct target *chosen)
     }
 }
 
-/* A new one, or one that was removed and whose name records still have. */
+/* A new one, or one that was removed and whose name records still have. What was measured of the
+ * one before is not known of this one. */
 static struct target *target_make(struct fsm *fsm, const char *id)
 {
     const struct target *removed = target_find_any(fsm, id);
@@ -33,6 +41,7 @@ static struct target *target_make(struct fsm *fsm, const char *id)
     return target;
 }
 
+/* Also of the targets that a new cluster is founded with, which are whole already. */
 enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec,
                                struct fsm_outcome *outcome)
 {
@@ -59,6 +68,7 @@ enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec
     return FSM_OK;
 }
 
+/* The generated message wants texts that may change; nobody changes these. */
 static char *target_text(const char *text)
 {
     union {
@@ -73,6 +83,7 @@ static char *target_text(const char *text)
  * empty. */
 enum { STAGING = 5, COST = 6, DOMAIN = 8, STAGING_PPM = 300000 };
 
+/* A new target without a share leaves three tenths to staging. */
 static void target_defaults(Ckpt__V1__TargetSpec *spec, uint64_t zeros)
 {
     if (spec->staging_share_ppm == 0 && (zeros >> STAGING & 1) == 0)
@@ -97,6 +108,8 @@ static void target_fill(Ckpt__V1__TargetSpec *spec, const struct target *target,
         spec->domain = target_text(target->view.domain);
 }
 
+/* A change says only what is different. It is made whole here, where the old one is known, and is
+ * then judged like a new one. */
 enum fsm_status fsm_apply_put_target(struct fsm *fsm, const fsm_command *command,
                                      struct fsm_outcome *outcome)
 {
@@ -142,6 +155,7 @@ static uint64_t target_undeleted(const struct fsm *fsm, const struct target *tar
     return count;
 }
 
+/* The refusal names what has to go first, and how many of it. */
 static enum fsm_status target_needed(const struct fsm *fsm, const struct target *target,
                                      struct fsm_outcome *outcome)
 {
@@ -181,6 +195,7 @@ enum fsm_status fsm_apply_remove_target(struct fsm *fsm, const fsm_command *comm
     return FSM_OK;
 }
 
+/* Paused ones stay in the list of active ones, so that this may walk it while it changes them. */
 static void target_pause_all(struct fsm *fsm, struct target *target)
 {
     for (struct list *at = target->active.next; at != &target->active; at = at->next) {
@@ -193,7 +208,8 @@ static void target_pause_all(struct fsm *fsm, struct target *target)
 }
 
 /* What would be lost now decides the order, not what would have been lost when it was paused
- * (S1-069, L3). */
+ * (S1-069, L3). They are sorted once, so the order of events and of ties is alike on every
+ * member. */
 static void target_resume_all(struct fsm *fsm, struct target *target)
 {
     uint32_t count = 0;
@@ -218,7 +234,8 @@ static void target_resume_all(struct fsm *fsm, struct target *target)
     CHECK(target->view.paused_count == 0);
 }
 
-/* S1-005. Grants that are there stay: a lower budget takes nothing back. */
+/* S1-005. Grants that are there stay: a lower budget takes nothing back. They end soon by
+ * themselves, and the next grants see the lower one. */
 static void target_measured(struct fsm *fsm, struct target *target,
                             const Ckpt__Log__V1__TargetAvailability *change)
 {
@@ -230,6 +247,8 @@ static void target_measured(struct fsm *fsm, struct target *target,
     fsm_target_budget(target);
 }
 
+/* What is measured may come without a change of the availability. The budget follows last: an
+ * outage leaves none, whatever was measured. */
 enum fsm_status fsm_apply_target_availability(struct fsm *fsm, const fsm_command *command,
                                               struct fsm_outcome *outcome)
 {

@@ -4,6 +4,7 @@
 #include "fsm/cluster/policy_fields.h"
 #include "fsm/core/state.h"
 
+/* By the name, through the descriptor: nobody keeps numbers of fields beside the .proto file. */
 static uint64_t bit_of(const char *name)
 {
     const ProtobufCFieldDescriptor *field =
@@ -13,6 +14,7 @@ static uint64_t bit_of(const char *name)
     return UINT64_C(1) << field->id;
 }
 
+/* A field whose lowest value is above 0 has no bit: its zero means "as it is". */
 uint64_t fsm_policy_zeros(const Ckpt__V1__Policy *policy)
 {
     const struct {
@@ -45,6 +47,7 @@ void fsm_policy_defaults(Ckpt__V1__Policy *policy)
     policy->zeros = fsm_policy_zeros(policy);
 }
 
+/* The limit that was passed, low or high, stands in the text beside the value. */
 static enum fsm_status policy_refuse(struct fsm_outcome *outcome, const char *subject,
                                      uint64_t value, uint64_t limit)
 {
@@ -86,6 +89,7 @@ enum fsm_status fsm_policy_check_values(const Ckpt__V1__Policy *policy, struct f
                                          : policy_refuse(outcome, "zeros", policy->zeros, known);
 }
 
+/* The name of the other field goes into the refusal, since its value is the limit. */
 enum fsm_status fsm_policy_check_order(const Ckpt__V1__Policy *policy, struct fsm_outcome *outcome)
 {
     CHECK(policy != NULL);

@@ -7,7 +7,8 @@
  */
 #include "fsm/core/decode.h"
 
-/* The allocation that the command is about; NULL or "": none, or one that is found otherwise. */
+/* The allocation that the command is about; NULL or "": none, or one that is found otherwise. The
+ * command may be malformed: nothing of it was validated yet. */
 static const char *command_allocation(const fsm_command *command)
 {
     switch ((uint32_t)command->body_case) {
@@ -53,6 +54,7 @@ static const char *command_node(const fsm_command *command)
     }
 }
 
+/* A text whose hash is 0 is not asked ahead, which costs only time. */
 static uint32_t hash_or_none(const char *id)
 {
     return id == NULL || id[0] == '\0' ? 0 : fsm_hash_text(id);
@@ -127,6 +129,7 @@ void fsm_look_ahead(const struct fsm *fsm, const struct decoded *commands, size_
         look_beyond(fsm, &commands[i]);
 }
 
+/* The first commands have nobody before them: their slots and records are asked for at once. */
 void fsm_look_first(const struct fsm *fsm, const struct decoded *commands, size_t count)
 {
     for (size_t i = 0; i < 2 * FSM_LOOK_COMMANDS && i < count; i++)

@@ -13,6 +13,8 @@ struct arena_block {
 };
 _Static_assert(sizeof(struct arena_block) <= ARENA_HEAD, "the head fits before the bytes");
 
+/* What is left of a block is given up when the next piece does not fit: entries are small beside a
+ * block. */
 void *fsm_arena_take(struct arena *arena, size_t size)
 {
     size_t rounded = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);

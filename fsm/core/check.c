@@ -20,6 +20,7 @@
 
 enum { CHECKED_INVARIANTS = 16, CHECK_TEXT_BYTES = 320 };
 
+/* What names a target, counted from the records, beside the counts that apply keeps. */
 struct target_names {
     uint32_t jobs, going, checkpoints, folders;
 };
@@ -29,6 +30,8 @@ struct node_names {
     const struct allocation *last; /* that was counted in going */
 };
 
+/* Sums that the walk over the records makes. What apply counts up is often counted down here, so
+ * that 0 means that every one was found. */
 struct checker {
     const struct fsm *fsm;
     void (*violation)(void *context, const char *text);
@@ -44,6 +47,7 @@ struct checker {
     struct node_names *nodes;                     /* likewise */
 };
 
+/* Goes on after a violation: one broken index shows itself in several, and all of them help. */
 static void check_expect(struct checker *checker, bool holds, const char *what, const char *subject,
                          uint64_t number)
 {
@@ -56,6 +60,7 @@ static void check_expect(struct checker *checker, bool holds, const char *what, 
     checker->violation(checker->context, text);
 }
 
+/* The job's list against what the job's record says of it. */
 static void check_allocation_checkpoints(struct checker *checker,
                                          const struct allocation *allocation)
 {
@@ -95,6 +100,7 @@ static void check_allocation_checkpoints(struct checker *checker,
                  "I27 last complete is the newest", view->id, view->last_complete_id);
 }
 
+/* I27..I29: a job that may be started again has something to start from, once it had. */
 static void check_restart_point(struct checker *checker, const struct allocation *allocation)
 {
     const struct fsm_allocation *view = &allocation->view;
@@ -121,6 +127,7 @@ static void check_restart_point(struct checker *checker, const struct allocation
                  "I29 the previous complete one is older", view->id, view->previous_complete_id);
 }
 
+/* I30: nodes are held together and given back together, and nobody is let in beside what runs. */
 static void check_parts(struct checker *checker, const struct allocation *allocation)
 {
     const struct fsm_allocation *view = &allocation->view;
@@ -167,6 +174,7 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
                  "F-021 what ended on all its nodes has ended", view->id, exited);
 }
 
+/* I23, I31..I33: a job stops by a checkpoint or by an order, with a walltime that still counts. */
 static void check_stopping(struct checker *checker, const struct allocation *allocation)
 {
     const struct fsm_allocation *view = &allocation->view;
@@ -200,6 +208,8 @@ static void check_stopping(struct checker *checker, const struct allocation *all
         "I33 the walltime's deadline stands", view->id, allocation->timer.at_ms);
 }
 
+/* A job that gives nodes up, in part or whole, from the job's side; the victims' rows are the other
+ * side (check_victim). */
 static void check_giving(struct checker *checker, const struct allocation *allocation)
 {
     const struct fsm_allocation *view = &allocation->view;
@@ -221,6 +231,7 @@ static void check_giving(struct checker *checker, const struct allocation *alloc
     checker->giving += view->preemption_id != 0;
 }
 
+/* One that let go, or was withdrawn, is nobody's business any more. */
 static void check_victim(struct checker *checker, const struct preemption *preemption,
                          const struct fsm_preemption_victim *victim)
 {
@@ -277,6 +288,7 @@ static void check_preemption(struct checker *checker, const struct preemption *p
     }
 }
 
+/* A job that has a node in both of its sets, now and next, counts there once. */
 static void count_share(struct checker *checker, const struct allocation *allocation,
                         const struct fsm_node_share *share)
 {
@@ -299,6 +311,7 @@ static void count_nodes(struct checker *checker, const struct allocation *alloca
         count_share(checker, allocation, &allocation->view.next[i]);
 }
 
+/* All that follows from one job and its checkpoints; what is summed over jobs comes at the end. */
 static void check_allocation(struct checker *checker, const struct allocation *allocation)
 {
     const struct fsm_allocation *view = &allocation->view;
@@ -324,6 +337,7 @@ static void check_allocation(struct checker *checker, const struct allocation *a
     count_nodes(checker, allocation);
 }
 
+/* Numbers of one checkpoint among each other: pauses, timeouts, deadlines, grants. */
 static void check_checkpoint_counts(struct checker *checker, const struct checkpoint *checkpoint)
 {
     const struct fsm_checkpoint *view = &checkpoint->view;
@@ -364,6 +378,7 @@ static void check_checkpoint_counts(struct checker *checker, const struct checkp
                  "INDEX timer", name, view->id);
 }
 
+/* A basis lives as long as an input refers to it, so the references are counted. */
 static void check_inputs(struct checker *checker, const struct checkpoint *checkpoint)
 {
     const struct fsm_checkpoint *view = &checkpoint->view;
@@ -383,6 +398,7 @@ static void check_inputs(struct checker *checker, const struct checkpoint *check
     checker->references[basis->view.slot]++;
 }
 
+/* What a checkpoint's state means for its shards and its target. */
 static void check_checkpoint(struct checker *checker, const struct checkpoint *checkpoint)
 {
     const struct fsm *fsm = checker->fsm;
@@ -423,6 +439,8 @@ static void check_checkpoint(struct checker *checker, const struct checkpoint *c
                  "I26 no id beyond the sequence", name, view->id);
 }
 
+/* I36: grants are summed from the list of active checkpoints, and every active one is in one
+ * list. */
 static void check_target(struct checker *checker, const struct target *target)
 {
     uint64_t granted = 0;
@@ -508,6 +526,7 @@ static void check_tenant(struct checker *checker, uint32_t i)
                      "I42 a tenant lost what its allocations lost", tenant->id, cause);
 }
 
+/* The job's account as of now, and its part of the sums that its tenant must have. */
 static void check_account(struct checker *checker, const struct allocation *allocation)
 {
     struct tenant *sum = &checker->tenants[allocation->tenant_slot];
@@ -574,6 +593,7 @@ static void check_tables(struct checker *checker)
             check_node(checker, node_at(fsm, slot));
 }
 
+/* Each folder below a target is counted once: by its checkpoint's record, or here. */
 static void check_undeleted(struct checker *checker)
 {
     const struct fsm *fsm = checker->fsm;
@@ -649,6 +669,7 @@ static void check_target_names(struct checker *checker, const struct target *tar
                  "INDEX nothing needs a removed target", target->view.id, target->going_count);
 }
 
+/* A removed node stays exactly as long as a record names it. */
 static void check_node_names(struct checker *checker, const struct node *node)
 {
     const struct node_names *names = &checker->nodes[node->view.slot];
@@ -660,6 +681,7 @@ static void check_node_names(struct checker *checker, const struct node *node)
                  "INDEX nothing needs a removed node", node->view.id, node->going_count);
 }
 
+/* Targets and nodes last: all who name them have been counted by then. */
 static void check_names(struct checker *checker)
 {
     CHECK(checker->fsm != NULL);
@@ -671,6 +693,7 @@ static void check_names(struct checker *checker)
             check_target_names(checker, target_at(checker->fsm, slot));
 }
 
+/* The counters of the whole state against what was found. */
 static void check_sums(struct checker *checker)
 {
     const struct fsm *fsm = checker->fsm;
@@ -707,6 +730,7 @@ static void check_sums(struct checker *checker)
                  fsm->node_map.count);
 }
 
+/* The tables first: what follows compares sums that they make. */
 size_t fsm_check(const struct fsm *fsm, void (*violation)(void *context, const char *text),
                  void *context)
 {

@@ -34,11 +34,13 @@ static const struct fsm_command_info commands[] = {
     {37, "remove_node", fsm_apply_remove_node, true, false},
 };
 
+/* For tests and documents, which walk the table. */
 const struct fsm_command_info *fsm_command_at(size_t i)
 {
     return i < ARRAY_COUNT(commands) ? &commands[i] : NULL;
 }
 
+/* The table has no gaps, so the number is its place; the CHECK finds a row that is out of line. */
 const struct fsm_command_info *fsm_command_info(uint32_t number)
 {
     uint32_t first = commands[0].number;

@@ -16,6 +16,7 @@ struct reader {
     const uint8_t *at, *end;
 };
 
+/* Longer than ten bytes, or cut off: false. */
 static bool read_varint(struct reader *reader, uint64_t *ret_value)
 {
     uint64_t value = 0;
@@ -55,6 +56,8 @@ static bool read_skip(struct reader *reader, unsigned wire)
     return true;
 }
 
+/* Of the body's bytes alone: a retry comes at another instant, and another request under the same
+ * id must not be taken for it. */
 static bool decode_content_hash(const uint8_t *bytes, size_t length, uint64_t *ret_hash)
 {
     struct reader reader = {bytes, bytes + length};
@@ -73,6 +76,8 @@ static bool decode_content_hash(const uint8_t *bytes, size_t length, uint64_t *r
     return true;
 }
 
+/* The outer message has one field that repeats, and the check behind it; anything else is not an
+ * Entry. */
 static bool decode_next(struct reader *reader, const uint8_t **ret_bytes, uint64_t *ret_length)
 {
     uint64_t tag;
@@ -88,7 +93,8 @@ static bool decode_next(struct reader *reader, const uint8_t **ret_bytes, uint64
     return true;
 }
 
-/* Leaves the reader behind the last command. */
+/* Leaves the reader behind the last command. Counted before anything is decoded, so that one array
+ * holds them all; the check at the end has a fixed size and place. */
 static bool decode_count(struct reader *reader, size_t *ret_count)
 {
     const uint8_t *command;
@@ -111,6 +117,7 @@ void fsm_entry_check_put(uint8_t bytes[FSM_ENTRY_CHECK_BYTES], uint64_t index, u
     bytes_put(bytes + 10, hash, 8);
 }
 
+/* Without decoding the commands: a member reads it before it applies the entry. */
 bool fsm_entry_check(const uint8_t *bytes, size_t length, uint64_t *ret_index, uint64_t *ret_hash)
 {
     struct reader reader = {bytes, bytes + length};
@@ -125,6 +132,8 @@ bool fsm_entry_check(const uint8_t *bytes, size_t length, uint64_t *ret_index, u
     return true;
 }
 
+/* Everything or nothing: a command that does not decode takes the whole entry with it, on every
+ * member. */
 bool fsm_decode_entry(struct fsm *fsm, const uint8_t *bytes, size_t length,
                       struct decoded **ret_commands, size_t *ret_count)
 {

@@ -1,5 +1,12 @@
 /* The bounded history that watches read: a ring of the last FSM_EVENTS_MAX events, numbered without
- * gaps. */
+ * gaps.
+ *
+ * Flow     whoever changes something that people follow emits an event; the broker's watches read
+ *          them by number (fsm_event_after) and see by a gap that they were too slow. The ring is
+ *          part of the state, so a new leader has the same history.
+ * Shapes   pages are made at their first event, so a small cluster does not pay for the ring. Texts
+ *          are interned, and NULL and "" are one empty text, which nobody counts.
+ */
 #include <malloc.h>
 
 #include "fsm/core/registry.h"
@@ -20,6 +27,7 @@ static char *event_text(const char *text)
     return text == NULL ? empty_text : pointer.changing;
 }
 
+/* Subjects repeat (targets, members, nodes), so they are held once. */
 static const char *event_subject(struct fsm *fsm, const char *subject)
 {
     return subject == NULL || subject[0] == '\0' ? NULL : fsm_intern(fsm, subject);
@@ -33,6 +41,7 @@ static const char *event_allocation(struct fsm *fsm, const char *id)
     return allocation == NULL ? event_subject(fsm, id) : fsm_intern_again(allocation->view.id);
 }
 
+/* An event that is overwritten gives its texts back; the job may have left long ago. */
 static void event_clear(struct fsm *fsm, Ckpt__V1__Event *event)
 {
     if (event->allocation_id != empty_text) /* the text itself is not read: it is far away */
@@ -48,6 +57,7 @@ static size_t event_page(uint64_t sequence)
     return sequence % FSM_EVENTS_MAX / FSM_EVENTS_PER_PAGE;
 }
 
+/* A page is filled with empty events, so that clearing one needs no case for the first time. */
 Ckpt__V1__Event *fsm_event_edit(struct fsm *fsm, uint64_t sequence)
 {
     Ckpt__V1__Event **page = &fsm->event_pages[event_page(sequence)];
@@ -71,6 +81,7 @@ const Ckpt__V1__Event *fsm_event_at(const struct fsm *fsm, uint64_t sequence)
     return &page[sequence % FSM_EVENTS_PER_PAGE];
 }
 
+/* From a snapshot, over whatever stood there. A job that still exists lends the text of its id. */
 void fsm_event_fill(struct fsm *fsm, Ckpt__V1__Event *event, const Ckpt__V1__Event *source)
 {
     CHECK(event != NULL);
@@ -91,6 +102,7 @@ static void event_look_ahead(const struct fsm *fsm)
         fsm_prefetch(page[sequence % FSM_EVENTS_PER_PAGE].allocation_id);
 }
 
+/* The event goes into the state's hash: members that tell another history have diverged. */
 void fsm_event_emit(struct fsm *fsm, const struct fsm_event *source)
 {
     Ckpt__V1__Event *event = fsm_event_edit(fsm, fsm->next_event_sequence);
@@ -120,6 +132,8 @@ void fsm_event_emit(struct fsm *fsm, const struct fsm_event *source)
     fsm->state_hash = fsm_hash_mix(fsm->state_hash, source->checkpoint_id ^ source->number);
 }
 
+/* UINT64_MAX is after all there will ever be; a watcher that is new asks for 0 and gets the
+ * oldest. */
 const Ckpt__V1__Event *fsm_event_after(const struct fsm *fsm, uint64_t after, bool *ret_gap)
 {
     uint64_t oldest = fsm->next_event_sequence - fsm->event_count;

@@ -1,4 +1,10 @@
-/* The state machine's life and the application of entries. See fsm.h. */
+/* The state machine's life and the application of entries. See fsm.h.
+ *
+ * Flow     an entry is mixed into the state's hash and decoded; each command is validated, its
+ *          request id is looked for, its handler is called, and what it moved is checked. Its
+ *          outcome goes into the hash too, so members that decide differently find out even where
+ *          the states are alike.
+ */
 #include "fsm/fsm.h"
 
 #include <malloc.h>
@@ -7,6 +13,8 @@
 #include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
+/* Heads of lists lie on the heap, since fsm_swap() moves the struct and a list holds the address of
+ * its head. */
 struct fsm *fsm_new(void)
 {
     struct fsm *fsm = check_calloc(1, sizeof(*fsm));
@@ -25,6 +33,8 @@ struct fsm *fsm_new(void)
     return fsm;
 }
 
+/* By the ways that records leave in a cluster that runs, so that every reference is given back and
+ * the counts of texts can be checked at the end. */
 static void fsm_free_allocations(struct fsm *fsm)
 {
     for (uint32_t slot = 0; slot < fsm->allocations.slot_end; slot++) {
@@ -43,6 +53,7 @@ static void fsm_free_allocations(struct fsm *fsm)
     }
 }
 
+/* Nodes and targets go after all records that name them. */
 static void fsm_free_names(struct fsm *fsm)
 {
     for (uint32_t slot = 0; slot < fsm->nodes.slot_end; slot++) {
@@ -59,6 +70,8 @@ static void fsm_free_names(struct fsm *fsm)
     }
 }
 
+/* In the order in which records refer to each other: jobs and their checkpoints, then what they
+ * name, then what those hold. The CHECKs find a reference that some path forgot to give back. */
 void fsm_free(struct fsm *fsm)
 {
     if (fsm == NULL)
@@ -108,12 +121,14 @@ void fsm_free(struct fsm *fsm)
     free(fsm);
 }
 
+/* The victims are two kilobytes, and are only read up to their count. */
 static void outcome_start(struct fsm_outcome *outcome, uint64_t index)
 {
     memset(outcome, 0, offsetof(struct fsm_outcome, victims));
     outcome->index = index;
 }
 
+/* Status, ids and victims; the numbers of a refusal's text are left out. */
 static void outcome_hash(struct fsm *fsm, const struct fsm_outcome *outcome)
 {
     uint64_t hash = fsm->state_hash;
@@ -141,6 +156,8 @@ static bool apply_repeat(struct fsm *fsm, const struct decoded *decoded, uint32_
     return true;
 }
 
+/* The table of request ids is asked for room first: a command whose outcome could not be remembered
+ * would be done twice by a retry. */
 static void apply_fresh(struct fsm *fsm, const struct decoded *decoded,
                         const struct fsm_command_info *info, struct fsm_outcome *outcome)
 {
@@ -159,6 +176,9 @@ static void apply_fresh(struct fsm *fsm, const struct decoded *decoded,
         fsm_session_add(fsm, &decoded->request, (uint8_t)info->number, fsm->now_ms, outcome);
 }
 
+/* The clock moves before the handler judges: a deadline that the command's own stamp has passed has
+ * passed for it. Request ids expire by this clock and by commands alone, so on every member at the
+ * same one. */
 static void apply_command(struct fsm *fsm, const struct decoded *decoded,
                           struct fsm_outcome *outcome)
 {

@@ -44,6 +44,7 @@ static uint64_t hash_load_rest(const uint8_t *bytes, size_t length)
     return bytes[0] | (uint64_t)bytes[middle] << (8 * middle) | (uint64_t)bytes[last] << (8 * last);
 }
 
+/* The length goes in last: bytes of zero at the end would else count for nothing. */
 uint64_t fsm_hash_bytes(uint64_t hash, const void *bytes, size_t length)
 {
     const uint8_t *at = bytes;
@@ -54,6 +55,7 @@ uint64_t fsm_hash_bytes(uint64_t hash, const void *bytes, size_t length)
     return fsm_hash_mix(fsm_hash_mix(hash, hash_load_rest(at, left)), length);
 }
 
+/* Both halves count: the tables take the low bits alone. */
 uint32_t fsm_hash_text(const char *text)
 {
     uint64_t hash = fsm_hash_bytes(0, text, strlen(text));

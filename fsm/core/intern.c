@@ -12,6 +12,7 @@ static bool intern_equal(const void *item, const char *key)
     return strcmp(((const struct interned *)item)->text, key) == 0;
 }
 
+/* From the text, as everybody has it, to its count in front of it. */
 static struct interned *intern_of(const char *text)
 {
     union {
@@ -43,6 +44,8 @@ static struct interned **intern_place(struct fsm *fsm, const char *text)
     return &fsm->intern_recent[place % INTERN_RECENT];
 }
 
+/* Equal texts are one pointer, so comparing two of them is comparing two pointers (ledger.c,
+ * learn.c). */
 const char *fsm_intern(struct fsm *fsm, const char *text)
 {
     struct interned **recent = intern_place(fsm, text);
@@ -61,6 +64,7 @@ const char *fsm_intern(struct fsm *fsm, const char *text)
     return fsm_intern_again(interned->text);
 }
 
+/* The caller has a table of its own in which it finds the text by its hash. */
 const char *fsm_intern_alone(struct fsm *fsm, const char *text, uint32_t hash)
 {
     CHECK(text != NULL);
@@ -68,6 +72,7 @@ const char *fsm_intern_alone(struct fsm *fsm, const char *text, uint32_t hash)
     return fsm_intern_again(intern_new(text, hash, false)->text);
 }
 
+/* The CHECK is of the field's 31 bits: a million jobs of one tenant are far below. */
 const char *fsm_intern_again(const char *text)
 {
     struct interned *interned = intern_of(text);
@@ -83,6 +88,7 @@ uint32_t fsm_intern_hash(const char *text)
     return intern_of(text)->hash;
 }
 
+/* The last reference takes the text along, also out of the short list of recent ones. */
 void fsm_intern_release(struct fsm *fsm, const char *text)
 {
     struct interned *interned;
@@ -106,6 +112,7 @@ void fsm_intern_release(struct fsm *fsm, const char *text)
     free(interned);
 }
 
+/* The new one is held before the old one is let go: they may be the same. */
 void fsm_intern_set(struct fsm *fsm, const char **text, const char *fresh)
 {
     const char *old = *text;

@@ -27,6 +27,7 @@ static uint32_t slot_first(const struct map_table *table, uint32_t hash)
     return home < table->moved ? table->moved : home;
 }
 
+/* `left` ends the search in a table that is full, which the old one may be while it is moved. */
 static void *table_find(const struct map_table *table, uint32_t hash, fsm_map_equal *equal,
                         const char *key)
 {
@@ -44,6 +45,7 @@ static void *table_find(const struct map_table *table, uint32_t hash, fsm_map_eq
     return NULL;
 }
 
+/* Both tables are asked while entries move: an item is in one of them. */
 static void table_prefetch(const struct map_table *table, uint32_t hash)
 {
     if (table->capacity > 0)
@@ -56,6 +58,8 @@ void fsm_map_prefetch(const struct map *map, uint32_t hash)
     table_prefetch(&map->old, hash);
 }
 
+/* Compares hashes alone: the item is what is not in the caches yet. A wrong guess costs one line of
+ * them. */
 const void *fsm_map_likely(const struct map *map, uint32_t hash)
 {
     const struct map_table *table = &map->now;
@@ -71,6 +75,7 @@ const void *fsm_map_likely(const struct map *map, uint32_t hash)
     return NULL;
 }
 
+/* An item is in one of the two tables; most of the time there is no old one. */
 void *fsm_map_find(const struct map *map, uint32_t hash, fsm_map_equal *equal, const char *key)
 {
     CHECK(map != NULL);
@@ -81,6 +86,7 @@ void *fsm_map_find(const struct map *map, uint32_t hash, fsm_map_equal *equal, c
     return item != NULL ? item : table_find(&map->old, hash, equal, key);
 }
 
+/* Nothing is added to a table that is being moved out of. */
 static void table_put(struct map_table *table, uint32_t hash, void *item)
 {
     uint32_t i = hash & (table->capacity - 1);
@@ -92,6 +98,7 @@ static void table_put(struct map_table *table, uint32_t hash, void *item)
     table->entries[i].hash = hash;
 }
 
+/* Slots are emptied in order, so `moved` says it all: what lies below is in the new table. */
 static void map_move(struct map *map, uint32_t slots)
 {
     struct map_table *old = &map->old;
@@ -108,6 +115,7 @@ static void map_move(struct map *map, uint32_t slots)
     }
 }
 
+/* The old table must have been emptied by now: MAP_MOVED_PER_ADDITION sees to it. */
 static void map_grow(struct map *map)
 {
     struct map_table grown = {.capacity = map->now.capacity == 0 ? MAP_CAPACITY_MIN
@@ -164,6 +172,7 @@ static bool table_remove(struct map_table *table, uint32_t hash, const void *ite
     return false;
 }
 
+/* Not there: the caller's record and its index have parted, which is a bug. */
 void fsm_map_remove(struct map *map, uint32_t hash, const void *item)
 {
     bool removed = table_remove(&map->now, hash, item) || table_remove(&map->old, hash, item);

@@ -2,6 +2,7 @@
  * message. */
 #include "fsm/core/state.h"
 
+/* protobuf-c has no copy of its own. The packed bytes lie in the arena, the copy on the heap. */
 ProtobufCMessage *fsm_message_copy(struct fsm *fsm, const ProtobufCMessage *message)
 {
     size_t length = protobuf_c_message_get_packed_size(message);

@@ -27,6 +27,7 @@ static size_t name_prefix(const char *type, const char *name)
     return name[at] == '_' ? at + 1 : 0;
 }
 
+/* The name lies in the generated descriptor, so a pointer behind its prefix is enough. */
 const char *fsm_enum_name(const ProtobufCEnumDescriptor *type, int value)
 {
     const ProtobufCEnumValue *found = protobuf_c_enum_descriptor_get_value(type, value);
@@ -34,6 +35,7 @@ const char *fsm_enum_name(const ProtobufCEnumDescriptor *type, int value)
     return found == NULL ? "UNKNOWN" : found->name + name_prefix(type->short_name, found->name);
 }
 
+/* In letters that no locale changes: the words are labels of metrics. */
 const char *fsm_enum_word(const ProtobufCEnumDescriptor *type, int value,
                           char ret_word[FSM_WORD_BYTES])
 {
@@ -46,6 +48,7 @@ const char *fsm_enum_word(const ProtobufCEnumDescriptor *type, int value,
     return ret_word;
 }
 
+/* People type walltime-exceeded and WALLTIME_EXCEEDED. */
 bool fsm_enum_parse(const ProtobufCEnumDescriptor *type, const char *text, int *ret_value)
 {
     CHECK(type != NULL);

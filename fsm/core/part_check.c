@@ -2,6 +2,7 @@
  * stands alone because those who change parts call it at once: a command may change thousands. */
 #include "fsm/core/state.h"
 
+/* The counters are of all parts together: of one part it is only known that its own is above 0. */
 void fsm_part_check(const struct allocation *allocation, const struct assignment *part)
 {
     CHECK(part->allocation == allocation);

@@ -49,6 +49,8 @@ bool fsm_bitmap_get(const struct bitmap *bitmap, uint32_t bit)
     return word < bitmap->word_count && (bitmap->words[word] >> bit % BITMAP_WORD_BITS & 1) != 0;
 }
 
+/* Words below first_free_word are full, so a table of a million slots is not looked through for
+ * each new record. */
 uint32_t fsm_bitmap_first_zero(struct bitmap *bitmap)
 {
     uint32_t word = bitmap->first_free_word;
@@ -61,6 +63,7 @@ uint32_t fsm_bitmap_first_zero(struct bitmap *bitmap)
     return word * BITMAP_WORD_BITS + (uint32_t)__builtin_ctzll(~bitmap->words[word]);
 }
 
+/* Whole words of zeros are passed at once: most sets are sparse. */
 uint32_t fsm_bitmap_next(const struct bitmap *bitmap, uint32_t from)
 {
     uint32_t word = from / BITMAP_WORD_BITS;
@@ -109,6 +112,7 @@ uint32_t fsm_pool_free_slot(struct pool *pool)
     return fsm_bitmap_first_zero(&pool->taken);
 }
 
+/* Only the list of pages moves when it grows; items stay where they are. */
 static void pool_reach(struct pool *pool, uint32_t page)
 {
     uint32_t count = page + 1;
@@ -121,6 +125,7 @@ static void pool_reach(struct pool *pool, uint32_t page)
     pool->page_count = count;
 }
 
+/* A page is made at its first item: a restore may take a high slot before the low ones. */
 void *fsm_pool_take(struct pool *pool, uint32_t slot)
 {
     uint32_t page = slot / POOL_PAGE_ITEMS;
@@ -140,7 +145,8 @@ void *fsm_pool_take(struct pool *pool, uint32_t slot)
     return item;
 }
 
-/* What is given back is cleared, so that a record that is used afterwards has no id. */
+/* What is given back is cleared, so that a record that is used afterwards has no id. The page
+ * stays: the next record of the table needs it. */
 void fsm_pool_give(struct pool *pool, uint32_t slot)
 {
     CHECK(pool != NULL);

@@ -26,7 +26,8 @@ struct bitmap {
 void fsm_bitmap_set(struct bitmap *bitmap, uint32_t bit);
 void fsm_bitmap_clear(struct bitmap *bitmap, uint32_t bit);
 bool fsm_bitmap_get(const struct bitmap *bitmap, uint32_t bit);
-/* The lowest number that is not in the set; remembers how far it looked. */
+/* The lowest number that is not in the set, which may lie behind its end. It remembers how far it
+ * looked, so that the next call need not begin anew. */
 uint32_t fsm_bitmap_first_zero(struct bitmap *bitmap);
 /* The first number in the set that is >= from; UINT32_MAX: none. */
 uint32_t fsm_bitmap_next(const struct bitmap *bitmap, uint32_t from);

@@ -1,11 +1,18 @@
 /* Tables of records by id: checkpoints in one array sorted by id (ids only grow, so each is
- * appended), nodes, targets, allocations. */
+ * appended), nodes, targets, allocations.
+ *
+ * Flow     a node or target that is removed while records name it stays in its slot, marked as
+ *          removed, until the last of them has left; refer() and unrefer() count. Hints for the
+ *          leader (which nodes' orders, which jobs changed) are collected here as well; they are no
+ *          part of the state.
+ */
 #include <malloc.h>
 
 #include "fsm/core/registry.h"
 
 enum { REGISTRY_HOLES_MIN = 1024 };
 
+/* Binary: the array has its holes in place, so that ids stay in order. */
 size_t fsm_registry_search(const struct fsm *fsm, uint64_t id)
 {
     size_t low = 0;
@@ -38,6 +45,7 @@ void fsm_registry_add(struct fsm *fsm, struct checkpoint *checkpoint)
     fsm->checkpoint_refs++;
 }
 
+/* More than half of the array is freed by it, so its cost is spread over as many removals. */
 static void registry_compact(struct fsm *fsm)
 {
     size_t kept = 0;
@@ -49,6 +57,8 @@ static void registry_compact(struct fsm *fsm)
     fsm->checkpoint_holes = 0;
 }
 
+/* A snapshot at work knows checkpoints by their places, which stay as they are until it has
+ * ended. */
 void fsm_registry_remove(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     size_t i = fsm_registry_search(fsm, checkpoint->view.id);
@@ -87,6 +97,7 @@ bool fsm_node_is(const void *item, const char *key)
     return strcmp(((const struct node *)item)->view.id, key) == 0;
 }
 
+/* Neither down nor to be emptied: whoever is given the node could run there. */
 bool fsm_node_serves(const struct fsm *fsm, uint32_t slot)
 {
     const struct node *node = node_at(fsm, slot);
@@ -102,6 +113,7 @@ void fsm_node_release_texts(struct fsm *fsm, const struct fsm_node *from)
     fsm_intern_release(fsm, from->id);
 }
 
+/* The number of the command tells this node from one that had the slot before. */
 struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id)
 {
     struct node *node = fsm_pool_take(&fsm->nodes, slot);
@@ -137,6 +149,8 @@ static struct node *node_revive(struct fsm *fsm, struct node *node)
     return node;
 }
 
+/* One that was removed and is still named comes back in its slot: its name would else be there
+ * twice. */
 struct node *fsm_node_make(struct fsm *fsm, const char *id)
 {
     struct node *removed = fsm_map_find(&fsm->node_map, fsm_hash_text(id), fsm_node_is, id);
@@ -187,6 +201,8 @@ static void slot_queue_reach(struct slot_queue *queue, uint32_t slot)
     queue->capacity = capacity;
 }
 
+/* A queue in which each node is once: a change of a thousand jobs on a node is one look at it.
+ * First come, first served: no node waits for ever while others change. */
 void fsm_node_changed(struct fsm *fsm, const struct node *node)
 {
     struct slot_queue *queue = &fsm->changed_nodes;
@@ -236,6 +252,7 @@ void fsm_prefetch_allocation_nodes(const struct fsm *fsm, uint32_t slot)
         fsm_prefetch(allocation->view.nodes);
 }
 
+/* The bits are handed over and cleared: what changes from now on is for the next time. */
 uint64_t fsm_take_changed_allocations(struct fsm *fsm, uint32_t word)
 {
     struct bitmap *changed = &fsm->changed_allocations;
@@ -291,6 +308,7 @@ void fsm_target_leave(struct fsm *fsm, struct target *target)
     fsm_pool_give(&fsm->targets, target->view.slot);
 }
 
+/* What staging leaves of the configured bandwidth, at most what is measured. */
 uint64_t fsm_target_budget_when_up(const struct fsm_target *target)
 {
     uint64_t share_ppm = FSM_PPM - fsm_min(target->staging_share_ppm, FSM_PPM);
@@ -304,6 +322,8 @@ uint64_t fsm_target_budget_when_up(const struct fsm_target *target)
                                             : configured;
 }
 
+/* A budget that falls below what is granted excuses the difference until grants have come back:
+ * nobody is stopped, and check.c still finds a grant that was never covered. */
 void fsm_target_budget(struct target *target)
 {
     struct fsm_target *view = &target->view;

@@ -19,6 +19,7 @@ static const struct status_row status_rows[] = {
 
 enum { STATUS_COUNT = sizeof(status_rows) / sizeof(status_rows[0]), GRPC_UNKNOWN = 2 };
 
+/* A status from a member of a newer version has no row here; ckptctl shows it all the same. */
 static const struct status_row *status_row(enum fsm_status status)
 {
     static const struct status_row unknown = {
@@ -52,6 +53,7 @@ size_t fsm_status_count(void)
     return STATUS_COUNT;
 }
 
+/* A text that is cut off where its room ends. */
 struct line {
     char *text;
     size_t size, length;
@@ -85,6 +87,8 @@ static void line_add_number(struct line *line, uint64_t number)
     line_add(line, digits + at, sizeof(digits) - at);
 }
 
+/* The marks of the catalogue are replaced by hand: the compiler cannot check a format that comes
+ * from a table. */
 char *fsm_outcome_text(const struct fsm_outcome *outcome, char *text, size_t size)
 {
     const struct status_row *row = status_row(outcome->status);

@@ -7,6 +7,7 @@
 
 #include "src/base/check.h"
 
+/* No two timers are equal in all three, so that the first one is the same on every member. */
 static bool timer_before(const struct timer *a, const struct timer *b)
 {
     if (a->at_ms != b->at_ms)
@@ -49,6 +50,8 @@ static void timer_down(struct timers *timers, uint32_t i)
     timer_place(timers, timer, i);
 }
 
+/* The last one takes the place and may belong above it or below: one of the two walks does
+ * nothing. */
 static void timer_remove(struct timers *timers, struct timer *timer)
 {
     uint32_t i = timer->position - 1;
@@ -63,6 +66,7 @@ static void timer_remove(struct timers *timers, struct timer *timer)
     timer_down(timers, last->position - 1);
 }
 
+/* A timer that is set to what it has stays where it is, so whoever is not sure arms it again. */
 void fsm_timer_set(struct timers *timers, struct timer *timer, uint64_t at_ms)
 {
     CHECK(timers != NULL);

@@ -16,6 +16,7 @@ struct frame {
     unsigned next; /* where the next field is looked for first */
 };
 
+/* One field as it was read; the tag's type says which member counts. */
 struct field {
     const ProtobufCFieldDescriptor *descriptor;
     uint64_t number;      /* VARINT, 64, 32 */
@@ -44,6 +45,7 @@ static inline bool read_varint(struct frame *frame, unsigned bytes_max, uint64_t
     return false;
 }
 
+/* Byte by byte: it is the same on every processor. */
 static bool read_fixed(struct frame *frame, size_t size, uint64_t *ret_value)
 {
     uint64_t value = 0;
@@ -57,6 +59,8 @@ static bool read_fixed(struct frame *frame, size_t size, uint64_t *ret_value)
     return true;
 }
 
+/* Bytes are not copied here; their length is compared with what is left, so that no message can
+ * make this read beyond its end. */
 static bool read_value(struct frame *frame, unsigned wire, struct field *field)
 {
     uint64_t length;
@@ -74,6 +78,7 @@ static bool read_value(struct frame *frame, unsigned wire, struct field *field)
     return true;
 }
 
+/* How a value of this type is written when it stands alone. */
 static unsigned wire_of(ProtobufCType type)
 {
     switch (type) {
@@ -131,6 +136,7 @@ static ProtobufCMessage *message_new(const ProtobufCMessageDescriptor *descripto
     return message;
 }
 
+/* `more` zeros behind them end a text. */
 static void *copy_bytes(ProtobufCAllocator *allocator, const struct field *field, size_t more)
 {
     uint8_t *copy = allocator->alloc(allocator->allocator_data, field->length + more);
@@ -140,6 +146,7 @@ static void *copy_bytes(ProtobufCAllocator *allocator, const struct field *field
     return copy;
 }
 
+/* Numbers are kept in the width that protobuf-c gives their type, whatever came on the wire. */
 static void put_number(void *member, ProtobufCType type, uint64_t number)
 {
     uint32_t low = (uint32_t)number;
@@ -168,6 +175,7 @@ static void put_number(void *member, ProtobufCType type, uint64_t number)
     }
 }
 
+/* Of one element in the array of a repeated field. */
 static size_t size_of(ProtobufCType type)
 {
     switch (type) {
@@ -216,7 +224,8 @@ static bool put_value(void *member, const struct field *field, ProtobufCAllocato
     return true;
 }
 
-/* How often the field comes from here on, right behind each other; false: later again. */
+/* How often the field comes from here on, right behind each other; false: later again. One array of
+ * the right size can then be made at once. */
 static bool count_repeated(const struct frame *frame, uint64_t tag, size_t *ret_count)
 {
     struct frame ahead = *frame;
@@ -236,6 +245,8 @@ static bool count_repeated(const struct frame *frame, uint64_t tag, size_t *ret_
     return true;
 }
 
+/* An empty or a second run is unusual: protobuf_c_message_unpack() joins them. The array has room
+ * for one element per byte, since none takes less. */
 static bool put_packed(ProtobufCMessage *message, const struct field *field,
                        ProtobufCAllocator *allocator)
 {
@@ -260,6 +271,7 @@ static bool put_packed(ProtobufCMessage *message, const struct field *field,
     return true;
 }
 
+/* The first one finds out how many there are; the others follow right behind it. */
 static bool put_repeated(struct frame *frame, uint64_t tag, const struct field *field,
                          ProtobufCAllocator *allocator, ProtobufCMessage **ret_below)
 {
@@ -320,6 +332,7 @@ static bool take_field(struct frame *frame, ProtobufCAllocator *allocator,
                      in_oneof, ret_below);
 }
 
+/* A stack in place of recursion. Each round takes one field, so it ends with the bytes. */
 static bool frames_fill(struct frame *frames, ProtobufCAllocator *allocator)
 {
     size_t depth = 1;
@@ -349,6 +362,7 @@ static bool frames_fill(struct frame *frames, ProtobufCAllocator *allocator)
     return true;
 }
 
+/* What was begun is thrown away when something unusual comes: the slow way knows all of it. */
 ProtobufCMessage *fsm_unpack(const ProtobufCMessageDescriptor *descriptor,
                              ProtobufCAllocator *allocator, size_t length, const uint8_t *bytes)
 {

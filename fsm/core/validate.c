@@ -20,6 +20,7 @@ static const char *field_of(const char *expression)
     return arrow == NULL ? expression : arrow + 1;
 }
 
+/* An id becomes part of a path: what could leave its folder is refused here, once for all. */
 static enum fsm_status check_id_of(const char *field, const char *text, struct fsm_outcome *outcome)
 {
     if (outcome->status != FSM_OK || (text != NULL && id_valid(text)))
@@ -36,6 +37,8 @@ static enum fsm_status check_id_or_empty_of(const char *field, const char *text,
     return text != NULL && text[0] == '\0' ? outcome->status : check_id_of(field, text, outcome);
 }
 
+/* The limit that was passed is told, low or high. A subject that was set before stays: it says more
+ * than the field's name. */
 static enum fsm_status check_range_of(const char *field, uint64_t value, uint64_t lowest,
                                       uint64_t highest, struct fsm_outcome *outcome)
 {
@@ -49,6 +52,7 @@ static enum fsm_status check_range_of(const char *field, uint64_t value, uint64_
     return outcome->status;
 }
 
+/* Too many is another refusal than out of range: it may be split. */
 static enum fsm_status check_count_of(const char *field, size_t count, size_t highest,
                                       struct fsm_outcome *outcome)
 {
@@ -73,6 +77,7 @@ enum { SHARE_TABLE = 8192 };
 _Static_assert(SHARE_TABLE >= 2 * FSM_NODES_PER_ALLOCATION_MAX, "the table is at most half full");
 _Static_assert((SHARE_TABLE & (SHARE_TABLE - 1)) == 0, "a power of two");
 
+/* A table on the stack: 4,096 nodes compared in pairs would be eight million comparisons. */
 static enum fsm_status check_nodes_distinct(size_t count, fsm_share_message **shares,
                                             struct fsm_outcome *outcome)
 {
@@ -93,6 +98,7 @@ static enum fsm_status check_nodes_distinct(size_t count, fsm_share_message **sh
     return FSM_OK;
 }
 
+/* An update or a restart may name no nodes: those stay as they are. */
 static enum fsm_status check_nodes(size_t count, fsm_share_message **shares, bool required,
                                    struct fsm_outcome *outcome)
 {
@@ -108,6 +114,8 @@ static enum fsm_status check_nodes(size_t count, fsm_share_message **shares, boo
     return outcome->status;
 }
 
+/* An agent that does not know the way of asking would fail every checkpoint; the scheduler hears at
+ * the registration. */
 static void check_profile(const char *profile, struct fsm_outcome *outcome)
 {
     static const char *const profiles[] = {
@@ -125,6 +133,8 @@ static void check_profile(const char *profile, struct fsm_outcome *outcome)
     outcome->status = FSM_PROFILE_UNKNOWN;
 }
 
+/* The bounds of numbers are those of the record's table, so that what is taken here can be read
+ * from a snapshot. */
 static enum fsm_status validate_spec(const Ckpt__V1__AllocationSpec *spec,
                                      struct fsm_outcome *outcome)
 {
@@ -159,6 +169,7 @@ static bool prefix_valid(const char *prefix)
     return length > 0 && length <= FSM_PREFIX_MAX_BYTES;
 }
 
+/* A whole one: a change is made whole before (validate_put_target, fsm_apply_put_target). */
 static enum fsm_status validate_target_spec(const Ckpt__V1__TargetSpec *spec,
                                             struct fsm_outcome *outcome)
 {
@@ -180,6 +191,8 @@ static enum fsm_status validate_target_spec(const Ckpt__V1__TargetSpec *spec,
     return status;
 }
 
+/* Apply takes the targets without a way to refuse: all is asked here, also that none comes
+ * twice. */
 static enum fsm_status validate_cluster_init(const fsm_command *command,
                                              struct fsm_outcome *outcome)
 {
@@ -201,6 +214,7 @@ static enum fsm_status validate_cluster_init(const fsm_command *command,
     return status;
 }
 
+/* A role is not the member's to say. */
 static enum fsm_status validate_member_facts(const fsm_command *command,
                                              struct fsm_outcome *outcome)
 {
@@ -225,7 +239,8 @@ static enum fsm_status validate_register(const fsm_command *command, struct fsm_
     return validate_spec(command->register_allocation->spec, outcome);
 }
 
-/* Bits that stand for a field that may be emptied. */
+/* Bits that stand for a field that may be emptied. A bit of another field would be ignored, and
+ * whoever set it would believe that the field is empty. */
 static void check_zeros(uint64_t zeros, uint64_t allowed, struct fsm_outcome *outcome)
 {
     if (outcome->status != FSM_OK || (zeros & ~allowed) == 0)
@@ -272,6 +287,7 @@ static enum fsm_status check_waiting_distinct(const Ckpt__V1__ReportQueueRequest
     return outcome->status;
 }
 
+/* A waiting job without a name is counted, but compared with no other. */
 static enum fsm_status validate_report_queue(const fsm_command *command,
                                              struct fsm_outcome *outcome)
 {
@@ -310,6 +326,8 @@ static enum fsm_status validate_cancel(const fsm_command *command, struct fsm_ou
     return check_range(command->cancel_checkpoint->checkpoint_id, 1, UINT64_MAX, outcome);
 }
 
+/* A sensitive claim says the highest class, which it has anyhow. Something must be needed, nodes or
+ * GPUs. */
 static enum fsm_status validate_preemption(const fsm_command *command, struct fsm_outcome *outcome)
 {
     const Ckpt__V1__RequestPreemptionRequest *request = command->request_preemption;
@@ -349,6 +367,8 @@ static enum fsm_status validate_restart(const fsm_command *command, struct fsm_o
     return outcome->status;
 }
 
+/* The evaluator's own batches: only ids and sizes are asked. Inputs without what they share explain
+ * nothing. */
 static enum fsm_status validate_decisions(const fsm_command *command, struct fsm_outcome *outcome)
 {
     const Ckpt__Log__V1__DecisionBatch *batch = command->decisions;
@@ -370,6 +390,8 @@ static enum fsm_status validate_decisions(const fsm_command *command, struct fsm
     return outcome->status;
 }
 
+/* A grant without bandwidth is only for what passes the limit: a victim writes even where nothing
+ * is left. */
 static enum fsm_status validate_grants(const fsm_command *command, struct fsm_outcome *outcome)
 {
     const Ckpt__Log__V1__GrantBatch *batch = command->grants;
@@ -409,6 +431,7 @@ static enum fsm_status validate_node_seen(const fsm_command *command, struct fsm
     return outcome->status;
 }
 
+/* Either a measurement, or that it is to be forgotten. */
 static enum fsm_status validate_availability(const fsm_command *command,
                                              struct fsm_outcome *outcome)
 {
@@ -418,6 +441,8 @@ static enum fsm_status validate_availability(const fsm_command *command,
     return outcome->status;
 }
 
+/* What a change leaves out is filled with values that pass: the rest is judged as a whole one's
+ * would be, and the whole by apply. */
 static enum fsm_status validate_put_target(const fsm_command *command, struct fsm_outcome *outcome)
 {
     char root[] = "/";
@@ -443,6 +468,7 @@ static enum fsm_status validate_set_policy(const fsm_command *command, struct fs
     return fsm_policy_check_values(command->set_policy->policy, outcome);
 }
 
+/* Nothing in it can be wrong: what it holds is only told to people. */
 static enum fsm_status validate_nothing(const fsm_command *command, struct fsm_outcome *outcome)
 {
     (void)command;
@@ -477,6 +503,7 @@ static enum fsm_status validate_remove_node(const fsm_command *command, struct f
     return check_id(command->remove_node->node_id, outcome);
 }
 
+/* The first epoch is cluster_init's. */
 static enum fsm_status validate_new_epoch(const fsm_command *command, struct fsm_outcome *outcome)
 {
     check_id(command->new_epoch->cluster_id, outcome);
@@ -510,6 +537,8 @@ static enum fsm_status validate_node_running(const fsm_command *command,
 
 enum { COMMAND_FIRST = CKPT__LOG__V1__COMMAND__BODY_CLUSTER_INIT };
 
+/* By the number of the body, without gaps; a command without its row would call NULL in its first
+ * test. */
 static validator *const validators[] = {
 #define V(name) [CKPT__LOG__V1__COMMAND__BODY_##name - COMMAND_FIRST]
     V(CLUSTER_INIT) = validate_cluster_init,
@@ -574,6 +603,8 @@ static enum fsm_status validate_shape(const fsm_command *command, size_t packed_
     return fsm_validate_fields(&command->register_allocation->base, packed_bytes, outcome);
 }
 
+/* From the outside in: the shape, then the stamp and the request id, then the body, whose check may
+ * trust the shape. Only what clients send has a size of its own to keep. */
 enum fsm_status fsm_validate_packed(const fsm_command *command, size_t packed_bytes,
                                     struct fsm_outcome *ret_outcome)
 {

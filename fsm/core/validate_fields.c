@@ -5,12 +5,14 @@
 
 enum { FIELDS_DEPTH_MAX = 8 };
 
+/* A message on the way down, and how far it was looked at. */
 struct frame {
     const ProtobufCMessage *message;
     unsigned field;
     size_t element;
 };
 
+/* A oneof's number says which of its fields is there; the others' memory is that one's. */
 static size_t field_count(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
     const char *quantifier = (const char *)message + field->quantifier_offset;
@@ -34,6 +36,8 @@ static const void *field_value(const ProtobufCMessage *message,
     return *(const char *const *)(const void *)at + i * size;
 }
 
+/* A value that the enum does not have would be stored, and no name could be shown for it. The bound
+ * of texts is for those that have none of their own. */
 static enum fsm_status field_check(const ProtobufCFieldDescriptor *field, const void *value,
                                    struct fsm_outcome *outcome)
 {
@@ -87,6 +91,8 @@ static const ProtobufCMessage *frame_next(struct frame *frame, bool texts,
     return NULL;
 }
 
+/* An unknown field is refused at any depth: a member that knows it would do something else with the
+ * same entry. A message that is shorter than the longest text needs no look at texts. */
 enum fsm_status fsm_validate_fields(const ProtobufCMessage *message, size_t packed_bytes,
                                     struct fsm_outcome *outcome)
 {

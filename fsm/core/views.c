@@ -1,4 +1,9 @@
-/* What others may read: pointers into the state, valid until the next apply or restore. */
+/* What others may read: pointers into the state, valid until the next apply or restore. fsm.h says
+ * what each function gives.
+ *
+ * Absent   copies of records: a reader looks at a million of them per cycle. Removed nodes and
+ *          targets: nobody outside may begin anything with them; their names alone are shown.
+ */
 #include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
@@ -72,6 +77,8 @@ const struct fsm_allocation *fsm_allocation_find_slot(const struct fsm *fsm, uin
     return allocation == NULL ? NULL : &allocation->view;
 }
 
+/* A run above the part's own counts as well: the state was restored from a backup then, and what
+ * runs was begun after it. */
 bool fsm_part_awaits(const struct fsm_allocation *view, uint32_t node_slot, uint64_t run)
 {
     const struct allocation *allocation = (const struct allocation *)(const void *)view;
@@ -95,6 +102,7 @@ uint32_t fsm_node_slots(const struct fsm *fsm)
     return fsm->nodes.slot_end;
 }
 
+/* A removed one is named by records of what has ended alone, for which fsm_node_name() is meant. */
 const struct fsm_node *fsm_node_at(const struct fsm *fsm, uint32_t slot)
 {
     const struct node *node = node_at(fsm, slot);
@@ -195,6 +203,7 @@ const struct fsm_checkpoint *fsm_checkpoint_next(const struct fsm *fsm, uint64_t
     return checkpoint == NULL ? NULL : &checkpoint->view;
 }
 
+/* From the beginning each time: the list is short (FSM_CHECKPOINTS_PER_ALLOCATION_MAX). */
 const struct fsm_checkpoint *fsm_checkpoint_next_of(const struct fsm *fsm, uint32_t allocation_slot,
                                                     uint64_t after)
 {
@@ -212,6 +221,7 @@ const struct fsm_checkpoint *fsm_checkpoint_next_of(const struct fsm *fsm, uint3
     return NULL;
 }
 
+/* A text that is filled as far as there is room, and its length as if there were enough. */
 struct path {
     char *text;
     size_t size, length;
@@ -226,12 +236,14 @@ static void path_add(struct path *path, const char *text)
     path->length += length;
 }
 
+/* What names a folder: of a checkpoint's record, or of what is left when that has gone. */
 struct folder {
     uint32_t target_slot;
     const char *tenant, *project, *allocation_id;
     uint64_t checkpoint_id;
 };
 
+/* Each part is an id, which never has a slash; the target's prefix alone may have some. */
 static size_t folder_path(const struct fsm *fsm, const struct folder *folder, char *ret_path,
                           size_t size)
 {
@@ -274,6 +286,8 @@ size_t fsm_undeleted_path(const struct fsm *fsm, const struct fsm_undeleted *und
     return folder_path(fsm, &folder, ret_path, size);
 }
 
+/* What was collected meanwhile, or does not expire, has no path here: a collector that comes late
+ * removes nothing. */
 size_t fsm_collectable_path(const struct fsm *fsm, uint64_t id, uint32_t *ret_target_slot,
                             char *ret_path, size_t size)
 {
@@ -307,6 +321,7 @@ static const struct checkpoint *queued_checkpoint(const struct list *at)
                                                      offsetof(struct checkpoint, queue));
 }
 
+/* Estimated: the job's size, less what its grant would have written since the dispatch. */
 uint64_t fsm_target_writing_bytes(const struct fsm *fsm, uint32_t slot, uint64_t now_ms)
 {
     const struct target *target = target_find_slot(fsm, slot);
@@ -329,6 +344,7 @@ uint64_t fsm_target_writing_bytes(const struct fsm *fsm, uint32_t slot, uint64_t
     return bytes;
 }
 
+/* Only where a node has said that it began: others hold bandwidth and use none yet. */
 uint64_t fsm_target_writing_rate(const struct fsm *fsm, uint32_t slot)
 {
     const struct target *target = target_find_slot(fsm, slot);

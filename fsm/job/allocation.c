@@ -5,6 +5,8 @@
 #include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
+/* The id has a text of its own: a million ids are found by the map of allocations, and would only
+ * fill the table of shared texts. */
 struct allocation *fsm_allocation_create(struct fsm *fsm, uint32_t slot, const char *id)
 {
     struct allocation *allocation = fsm_pool_take(&fsm->allocations, slot);
@@ -23,6 +25,8 @@ struct allocation *fsm_allocation_create(struct fsm *fsm, uint32_t slot, const c
     return allocation;
 }
 
+/* A node may be removed when no job that has not ended names it: that must be known without a walk
+ * over all jobs. It is counted once, whatever says it: `going` keeps what was counted. */
 void fsm_allocation_count_going(struct fsm *fsm, struct allocation *allocation, bool going)
 {
     CHECK(allocation->view.id != NULL);
@@ -37,6 +41,8 @@ void fsm_allocation_count_going(struct fsm *fsm, struct allocation *allocation, 
     allocation->going = going;
 }
 
+/* Shares name nodes by slot. Called when the shares are filled: slots of 0 would be counted
+ * before. */
 void fsm_allocation_name_nodes(struct fsm *fsm, struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);
@@ -45,6 +51,7 @@ void fsm_allocation_name_nodes(struct fsm *fsm, struct allocation *allocation)
     fsm_allocation_count_going(fsm, allocation, fsm_allocation_goes_on(allocation));
 }
 
+/* A removed node whose last name this was leaves by it. */
 static void allocation_unname_nodes(struct fsm *fsm, struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);
@@ -53,6 +60,8 @@ static void allocation_unname_nodes(struct fsm *fsm, struct allocation *allocati
         fsm_node_unrefer(fsm, allocation->view.nodes[i].node_slot);
 }
 
+/* The map finds the record by its id, and its checkpoints find it by its slot: both are given back
+ * last. */
 void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation)
 {
     struct target *target = target_edit(fsm, target_at(fsm, allocation->view.target_slot));
@@ -75,7 +84,9 @@ void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation)
     fsm_target_leave(fsm, target);
 }
 
-/* One block: the parts, then the shares. */
+/* One block: the parts, then the shares. A job of one node, which most are, has one block of memory
+ * less. Parts are linked into lists of their nodes by address: they cannot move while the job is
+ * assigned. */
 struct fsm_node_share *fsm_allocation_set_shares(struct fsm *fsm, struct allocation *allocation,
                                                  uint32_t count)
 {
@@ -112,7 +123,9 @@ struct fsm_node_share *fsm_allocation_shares(struct allocation *allocation)
     return shares;
 }
 
-/* The runs of its parts begin here: of all, or of those that have none yet. */
+/* The runs of its parts begin here: of all, or of those that have none yet. The number of the
+ * command is a clock that all members share and that never stands still: a later run has a higher
+ * number, in a restored cluster by its epoch. */
 void fsm_allocation_begin_runs(const struct fsm *fsm, struct allocation *allocation, bool all)
 {
     struct fsm_node_share *shares = fsm_allocation_shares(allocation);
@@ -124,6 +137,7 @@ void fsm_allocation_begin_runs(const struct fsm *fsm, struct allocation *allocat
             shares[i].run = run_make(fsm->epoch, fsm->command_count);
 }
 
+/* The sums are read for each decision, and change with the shares alone. */
 void fsm_allocation_sum_shares(struct allocation *allocation)
 {
     struct fsm_allocation *view = &allocation->view;
@@ -138,7 +152,7 @@ void fsm_allocation_sum_shares(struct allocation *allocation)
 }
 
 /* S1-004: used GPU memory, until a completed checkpoint taught better; then scaled with the nodes
- * (S1-080). */
+ * (S1-080). old_count is 0 for a new job, which has nothing to be scaled. */
 void fsm_allocation_estimate(struct allocation *allocation, uint32_t old_count)
 {
     struct fsm_allocation *view = &allocation->view;
@@ -154,6 +168,7 @@ void fsm_allocation_estimate(struct allocation *allocation, uint32_t old_count)
     view->size_estimate_bytes = memory_bytes;
 }
 
+/* All nodes or none (I30): a job is in the lists of all its nodes from one command to the next. */
 void fsm_allocation_assign(struct fsm *fsm, struct allocation *allocation)
 {
     CHECK(!allocation->assigned);
@@ -167,6 +182,7 @@ void fsm_allocation_assign(struct fsm *fsm, struct allocation *allocation)
     allocation->assigned = true;
 }
 
+/* Ended jobs hold nothing, and are released once more when the whole state is freed. */
 void fsm_allocation_release(struct fsm *fsm, struct allocation *allocation)
 {
     if (!allocation->assigned)
@@ -182,6 +198,7 @@ void fsm_allocation_release(struct fsm *fsm, struct allocation *allocation)
     allocation->assigned = false;
 }
 
+/* All parts of a new run are to start; the counters of states follow when the job moves. */
 void fsm_allocation_parts_start(struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);
@@ -190,6 +207,8 @@ void fsm_allocation_parts_start(struct allocation *allocation)
     allocation->starting_count = allocation->view.node_count;
 }
 
+/* The account changes its rate before the state does: what is held while a part starts is the
+ * restart's. A job that is to stop stays in its state, since its end needs no running part. */
 void fsm_allocation_part_starting(struct fsm *fsm, struct allocation *allocation,
                                   struct assignment *part, bool starting)
 {
@@ -211,6 +230,8 @@ void fsm_allocation_part_starting(struct fsm *fsm, struct allocation *allocation
                                       : CKPT__V1__REASON__REASON_NONE);
 }
 
+/* The dispatcher derives the orders of these nodes anew. A job that holds no nodes has no
+ * orders. */
 void fsm_allocation_changed(struct fsm *fsm, const struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);
@@ -218,6 +239,8 @@ void fsm_allocation_changed(struct fsm *fsm, const struct allocation *allocation
         fsm_node_changed(fsm, node_edit(fsm, node_at(fsm, allocation->view.nodes[i].node_slot)));
 }
 
+/* The next instant at which time alone does something to the job; 0: none. SUSPENDED and REQUEUED
+ * ones wait for ever: somebody will want their checkpoints. */
 static uint64_t allocation_due_ms(const struct fsm *fsm, const struct allocation *allocation)
 {
     const struct fsm_allocation *view = &allocation->view;
@@ -240,6 +263,7 @@ static uint64_t allocation_due_ms(const struct fsm *fsm, const struct allocation
     return end_ms == UINT64_MAX ? 0 : end_ms;
 }
 
+/* Called by whoever changes what the instant follows from; arming it again costs little. */
 void fsm_allocation_arm(struct fsm *fsm, struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);

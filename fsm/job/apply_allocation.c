@@ -1,5 +1,12 @@
 /* Commands about allocations: register, update, end, restart. Rows S1-080, F-008, F-015, F-016,
- * R-002, P-001. */
+ * R-002, P-001.
+ *
+ * Flow     each handler finds the job, asks everything that may refuse, and changes the job only
+ *          then. A new set of nodes is the difficult part of three of them: shares_check() asks for
+ *          room, shares_fill() makes the nodes that are named for the first time.
+ * Errors   outcome->current is the job's state where that is why it was refused; the status' text
+ *          says so.
+ */
 #include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 #include "fsm/profiles.h"
@@ -25,6 +32,8 @@ static enum fsm_status shares_check(struct fsm *fsm, size_t count, fsm_share_mes
     return FSM_OK;
 }
 
+/* A node is known from the first job that names it, UNSPECIFIED until its agent says hello:
+ * schedulers may place jobs before. A home that is not said leaves what is known of it. */
 static void shares_fill(struct fsm *fsm, struct fsm_node_share *shares, size_t count,
                         fsm_share_message **messages)
 {
@@ -41,6 +50,7 @@ static void shares_fill(struct fsm *fsm, struct fsm_node_share *shares, size_t c
     }
 }
 
+/* The shares are filled before the nodes are named by them: an unfilled one would name slot 0. */
 static void shares_take(struct fsm *fsm, struct allocation *allocation, size_t count,
                         fsm_share_message **messages)
 {
@@ -50,6 +60,7 @@ static void shares_take(struct fsm *fsm, struct allocation *allocation, size_t c
     fsm_allocation_sum_shares(allocation);
 }
 
+/* The default one when the job names none; NULL: it is not known, or there is no default. */
 static const struct target *register_target(struct fsm *fsm, const char *id)
 {
     if (id[0] != '\0')
@@ -63,7 +74,8 @@ static const struct target *register_target(struct fsm *fsm, const char *id)
     return NULL;
 }
 
-/* What a registration leaves open. */
+/* What a registration leaves open is filled once, so that no reader of the record needs to know a
+ * default. Work counts from the start of the job, also when it is registered late. */
 static void register_defaults(struct fsm *fsm, struct fsm_allocation *view)
 {
     CHECK(view->id != NULL);
@@ -82,6 +94,8 @@ static void register_defaults(struct fsm *fsm, struct fsm_allocation *view)
     view->registered_index = fsm->index;
 }
 
+/* Runs begin before the nodes learn of the job, and the account opens when the nodes are held: its
+ * rate is that of the job's GPUs from this instant. */
 enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
                                    struct fsm_outcome *outcome)
 {
@@ -120,7 +134,8 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
     return FSM_OK;
 }
 
-/* Whether the allocation holds nodes that the new set does not name. */
+/* Whether the allocation holds nodes that the new set does not name. A stamp on each node of the
+ * set stands for a comparison of pairs: sets have up to 4,096 nodes. */
 static bool update_nodes_leave(struct fsm *fsm, const struct allocation *allocation,
                                const Ckpt__V1__UpdateAllocationRequest *request)
 {
@@ -177,7 +192,8 @@ static enum fsm_status update_joins_check(const struct fsm *fsm,
     return FSM_CHECKPOINT_FIRST;
 }
 
-/* The same set again, while it waits for its checkpoint. */
+/* The same set again, while it waits for its checkpoint. A scheduler that repeats itself under
+ * another request id is told that all is well. */
 static bool update_nodes_pending(const struct fsm *fsm, const struct allocation *allocation,
                                  const Ckpt__V1__UpdateAllocationRequest *request)
 {
@@ -240,6 +256,9 @@ static enum fsm_status update_nodes_later(struct fsm *fsm, struct allocation *al
     return status;
 }
 
+/* First what is asked already, then what must not be mixed (R-002: a stop wins, and a scale-down
+ * that is under way is not changed without `force`), then whether it can be done at all. Nodes
+ * leave after a checkpoint unless there is nothing to be written or nobody wants it. */
 static enum fsm_status update_nodes(struct fsm *fsm, struct allocation *allocation,
                                     const Ckpt__V1__UpdateAllocationRequest *request,
                                     struct fsm_outcome *outcome)
@@ -280,6 +299,8 @@ static bool update_zero(const Ckpt__V1__UpdateAllocationRequest *request, unsign
     return (request->zeros >> field & 1) != 0;
 }
 
+/* The nodes come first: when they are refused, nothing else of the request is done. Who stays may
+ * have finished already; that is asked at the very end, when the record is whole again. */
 enum fsm_status fsm_apply_update(struct fsm *fsm, const fsm_command *command,
                                  struct fsm_outcome *outcome)
 {
@@ -337,6 +358,9 @@ static bool end_was_seen(const struct allocation *allocation,
            fsm_requeue_wanted(allocation, request->node_failure);
 }
 
+/* The scheduler's word ends the job at once on all its nodes, without a terminate order: the nodes
+ * are the scheduler's to give. What still runs there is in no order set any more, so the agents end
+ * it. */
 enum fsm_status fsm_apply_end(struct fsm *fsm, const fsm_command *command,
                               struct fsm_outcome *outcome)
 {
@@ -422,6 +446,8 @@ static enum fsm_status restart_nodes_check(struct fsm *fsm, const struct allocat
     return shares_check(fsm, request->n_nodes, request->nodes, outcome);
 }
 
+/* The same record goes on: its checkpoints, counts and account are those of the job, not of a run.
+ * The answer names the last complete checkpoint, from which its application starts. */
 enum fsm_status fsm_apply_restart(struct fsm *fsm, const fsm_command *command,
                                   struct fsm_outcome *outcome)
 {

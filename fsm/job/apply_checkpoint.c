@@ -1,10 +1,16 @@
-/* Commands about checkpoints: request, cancel, migrate, decisions, grants, collected. */
+/* Commands about checkpoints: request, cancel, migrate, decisions, grants, collected.
+ *
+ * Flow     people's requests are refused or taken one by one, with a status. The leader's batches
+ *          (decisions, grants, collected) were made from a state that is some entries old by now:
+ *          each item is judged again, and what no longer holds is passed over without harm.
+ */
 #include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
 #define AFTER(name)   CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_##name
 #define PURPOSE(name) CKPT__V1__PURPOSE__PURPOSE_##name
 
+/* What is not said means a checkpoint now, after which the job goes on. */
 enum fsm_status fsm_apply_request_checkpoint(struct fsm *fsm, const fsm_command *command,
                                              struct fsm_outcome *outcome)
 {
@@ -39,6 +45,8 @@ enum fsm_status fsm_apply_migration(struct fsm *fsm, const fsm_command *command,
     return fsm_checkpoint_ask(fsm, allocation, &ask, outcome);
 }
 
+/* Whoever waited for it is told: nodes that were to leave stay, a preemption looks for another
+ * victim, a stop is taken back. A terminate order stands, since it needs no checkpoint. */
 enum fsm_status fsm_apply_cancel(struct fsm *fsm, const fsm_command *command,
                                  struct fsm_outcome *outcome)
 {
@@ -138,6 +146,9 @@ static bool decision_holds(const struct fsm *fsm, const struct allocation *alloc
            target_at(fsm, view->target_slot)->view.available;
 }
 
+/* The purpose says what follows, whatever the batch says: a victim stops, and a job that moves
+ * moves. A decision without room for its inputs is taken all the same; it can only not be explained
+ * later. */
 static bool decision_apply(struct fsm *fsm, const Ckpt__Log__V1__Decision *decision,
                            const Ckpt__Log__V1__DecisionBasis *basis, struct fsm_outcome *outcome)
 {
@@ -194,6 +205,8 @@ enum fsm_status fsm_apply_decisions(struct fsm *fsm, const fsm_command *command,
     return FSM_OK;
 }
 
+/* Between the proposal and now another grant, an outage or a lower measurement may have used the
+ * room (I36). */
 static enum fsm_status grant_apply(struct fsm *fsm, const Ckpt__Log__V1__Grant *grant,
                                    struct fsm_outcome *outcome)
 {
@@ -252,7 +265,8 @@ enum fsm_status fsm_apply_grants(struct fsm *fsm, const fsm_command *command,
 }
 
 /* Idempotent: what is unknown, collected already or not expired changes nothing. outcome: current
- * collected of limit named. */
+ * collected of limit named. A collector that dies after the removal of a folder, and before this
+ * command, finds it listed again and says it then. */
 enum fsm_status fsm_apply_collected(struct fsm *fsm, const fsm_command *command,
                                     struct fsm_outcome *outcome)
 {

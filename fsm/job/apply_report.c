@@ -20,6 +20,7 @@
 
 enum { SHA256_BYTES = 32, SHA256_HEX = 64 };
 
+/* A report and what it is about, found once: each of these is NULL where there is none. */
 struct report {
     const Ckpt__V1__AgentReport *message;
     struct node *node;
@@ -38,6 +39,7 @@ static int report_hex(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
+/* Agents may send anything: a text that is no sum fails the attempt, not the program. */
 static bool report_sha256(const char *text, uint8_t ret_bytes[SHA256_BYTES])
 {
     if (strlen(text) != SHA256_HEX)
@@ -66,6 +68,9 @@ static void report_verified_again(struct fsm *fsm, const struct report *report)
         fsm_checkpoint_attempt_failed(fsm, report->checkpoint, REASON(VERIFY_FAILED));
 }
 
+/* The report of a shard also says that the application was asked, should the report of that be
+ * lost. An empty checkpoint is a failure that no second attempt cures: the application wrote
+ * nothing. Sizes beyond the limit would overflow the sums. */
 static void report_verified(struct fsm *fsm, const struct report *report)
 {
     struct checkpoint *checkpoint = report->checkpoint;
@@ -107,6 +112,8 @@ static void report_detail(const char *text, char detail[FSM_DETAIL_BYTES])
     detail[i] = '\0';
 }
 
+/* The agent's words go with whatever state follows, by fsm->detail, for as long as this report is
+ * applied. */
 static void report_failed(struct fsm *fsm, const struct report *report)
 {
     char detail[FSM_DETAIL_BYTES];
@@ -121,6 +128,7 @@ static void report_failed(struct fsm *fsm, const struct report *report)
     fsm->detail = NULL;
 }
 
+/* The count tells without a walk whether the application has finished everywhere. */
 static void report_mark_exited(const struct report *report, bool exited)
 {
     CHECK(report->node != NULL);
@@ -165,6 +173,7 @@ static void report_restarting(struct fsm *fsm, const struct report *report)
                             fsm_plan_failure(fsm, allocation, REASON(APPLICATION_EXITED), false));
 }
 
+/* Status 0 and no wish to start again: the application says that it is done. */
 static bool report_finished(const struct report *report)
 {
     CHECK(report->node != NULL);
@@ -172,6 +181,9 @@ static bool report_finished(const struct report *report)
            report->message->will_restart == 0;
 }
 
+/* In this order: a stop takes any end for its own; a restart in place is none; an end with an error
+ * ends the whole job; an end with status 0 waits for the other parts. Deaths are counted only where
+ * nobody had asked for them. */
 static void report_exited(struct fsm *fsm, const struct report *report)
 {
     struct allocation *allocation = report->allocation;
@@ -237,6 +249,8 @@ static void report_began_to_run(const struct fsm *fsm, const struct report *repo
         view->resumed_at_ms = fsm->now_ms;
 }
 
+/* The very first start of a job restarted nothing, lost nothing and is no event. Any other one puts
+ * the work at stake back to zero, and protects a preempted job from now on. */
 static void report_application_started(struct fsm *fsm, const struct report *report)
 {
     struct fsm_allocation *view = &report->allocation->view;
@@ -265,6 +279,7 @@ static void report_application_started(struct fsm *fsm, const struct report *rep
     fsm_event_emit(fsm, &event);
 }
 
+/* What began apart is ended after its start was booked, so that the account knows what it held. */
 static void report_began(struct fsm *fsm, const struct report *report)
 {
     struct allocation *allocation = report->allocation;
@@ -277,6 +292,7 @@ static void report_began(struct fsm *fsm, const struct report *report)
                             fsm_plan_failure(fsm, allocation, REASON(MIXED_RESTART), true));
 }
 
+/* The agent acts by itself when the walltime ends, since no leader may be there at that instant. */
 static void report_walltime_killed(struct fsm *fsm, const struct report *report)
 {
     struct fsm_plan plan = {REASON(WALLTIME_EXCEEDED), ENDS(FAILED), REASON(WALLTIME_EXCEEDED)};
@@ -330,7 +346,8 @@ static bool report_begins_again(const struct report *report)
            report->message->kind == KIND(APPLICATION_EXITED) && report->message->will_restart != 0;
 }
 
-/* Kinds about the application. */
+/* A part that is leaving is done with whatever its application comes to: the others go on. Any
+ * report but a start is the part's own word, for which a stop need not wait any longer. */
 static enum fsm_status report_application(struct fsm *fsm, struct report *report)
 {
     CHECK(report->node != NULL);
@@ -377,6 +394,7 @@ static bool report_of_earlier_run(const struct report *report, struct fsm_outcom
     return true;
 }
 
+/* The kinds that name a checkpoint and an attempt; all others are about the application. */
 static bool report_about_checkpoint(Ckpt__V1__ReportKind kind)
 {
     return kind == KIND(STARTED) || kind == KIND(SHARD_VERIFIED) ||
@@ -384,6 +402,8 @@ static bool report_about_checkpoint(Ckpt__V1__ReportKind kind)
            kind == KIND(STOPPED_WRITING) || kind == KIND(DEFERRED);
 }
 
+/* The number is taken before anything is looked at: a report about something that is gone must not
+ * block all later ones of its node, since the agent keeps it until it is acknowledged. */
 enum fsm_status fsm_apply_node_report(struct fsm *fsm, const fsm_command *command,
                                       struct fsm_outcome *outcome)
 {
@@ -436,6 +456,8 @@ static void report_runs(struct fsm *fsm, struct node *node, const Ckpt__Log__V1_
         allocation->view.resumed_at_ms = fsm->now_ms;
 }
 
+/* What runs was said beside the number of the last report. Another number now means that a report
+ * came in between, which knows better; another boot means that what was said is gone. */
 enum fsm_status fsm_apply_node_running(struct fsm *fsm, const fsm_command *command,
                                        struct fsm_outcome *outcome)
 {

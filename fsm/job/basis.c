@@ -11,6 +11,7 @@
 #include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
+/* Over all fields: two policies that differ in one number are two. */
 static uint32_t basis_hash(const Ckpt__Log__V1__DecisionBasis *message)
 {
     uint64_t hash = fsm_hash_mix(message->revision, message->member_id);
@@ -33,6 +34,7 @@ static bool basis_equal(const void *item, const char *key)
            strcmp(view->names, message->names) == 0;
 }
 
+/* In this free slot, with no reference yet. A restore counts them as it reads the checkpoints. */
 struct basis *fsm_basis_create(struct fsm *fsm, uint32_t slot,
                                const Ckpt__Log__V1__DecisionBasis *message)
 {
@@ -61,6 +63,8 @@ struct basis *fsm_basis_find(const struct fsm *fsm, const Ckpt__Log__V1__Decisio
                         (const char *)(const void *)message);
 }
 
+/* When there is no place for another one the decision is taken without its inputs: it is worth more
+ * than its explanation. */
 struct basis *fsm_basis_of(struct fsm *fsm, const Ckpt__Log__V1__DecisionBasis *message)
 {
     struct basis *basis = fsm_basis_find(fsm, message);
@@ -78,6 +82,7 @@ struct basis *fsm_basis_of(struct fsm *fsm, const Ckpt__Log__V1__DecisionBasis *
     return basis;
 }
 
+/* The numbers are handed out as constants and were allocated as what they are. */
 static void basis_free(struct fsm *fsm, struct basis *basis)
 {
     union {
@@ -92,6 +97,7 @@ static void basis_free(struct fsm *fsm, struct basis *basis)
     fsm_pool_give(&fsm->bases, basis->view.slot);
 }
 
+/* A snapshot at work takes it before it goes. */
 void fsm_basis_release(struct fsm *fsm, struct basis *basis)
 {
     CHECK(basis->reference_count > 0);
@@ -101,6 +107,8 @@ void fsm_basis_release(struct fsm *fsm, struct basis *basis)
     basis_free(fsm, basis);
 }
 
+/* Bases that a broken snapshot named and no checkpoint took have no reference that could free
+ * them. */
 void fsm_bases_free(struct fsm *fsm)
 {
     for (uint32_t slot = 0; slot < fsm->bases.slot_end; slot++) {
@@ -112,6 +120,7 @@ void fsm_bases_free(struct fsm *fsm)
     }
 }
 
+/* One block of memory for all of them: they come and go together. */
 void fsm_checkpoint_set_inputs(struct checkpoint *checkpoint, struct basis *basis, uint64_t index,
                                uint64_t term, const Ckpt__Log__V1__DecisionInputs *message)
 {
@@ -142,6 +151,8 @@ void fsm_checkpoint_set_inputs(struct checkpoint *checkpoint, struct basis *basi
     checkpoint->view.inputs = &inputs->view;
 }
 
+/* They leave when nobody can ask any more why the checkpoint was made: it is over and has no
+ * folder. */
 void fsm_checkpoint_drop_inputs(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     struct inputs *inputs = checkpoint->inputs;
@@ -156,6 +167,7 @@ void fsm_checkpoint_drop_inputs(struct fsm *fsm, struct checkpoint *checkpoint)
     free(inputs);
 }
 
+/* A checkpoint that goes on under another id was decided from the same numbers. */
 void fsm_checkpoint_move_inputs(struct checkpoint *from, struct checkpoint *to)
 {
     CHECK(to->inputs == NULL);

@@ -17,6 +17,8 @@
 
 #define STATE(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
 
+/* The record alone, without a state: a restore makes records by this too, and then sets what the
+ * snapshot says. The job's list is by id because each new checkpoint is the youngest. */
 struct checkpoint *fsm_checkpoint_create(struct fsm *fsm, uint64_t id,
                                          struct allocation *allocation)
 {
@@ -36,7 +38,8 @@ struct checkpoint *fsm_checkpoint_create(struct fsm *fsm, uint64_t id,
     return checkpoint;
 }
 
-/* Called when the target slot is final. */
+/* Called when the target slot is final. A restored record has its target only after it was made, so
+ * the two steps are apart. A record without a state is one that is about to become REQUESTED. */
 void fsm_checkpoint_link(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     struct target *target = target_edit(fsm, target_at(fsm, checkpoint->view.target_slot));
@@ -49,6 +52,8 @@ void fsm_checkpoint_link(struct fsm *fsm, struct checkpoint *checkpoint)
         list_push_back(&target->active, &checkpoint->queue);
 }
 
+/* A shard names its node by the slot, which no other node may get as long as somebody may restore
+ * from the shard or look at it. */
 void fsm_checkpoint_name_nodes(struct fsm *fsm, const struct checkpoint *checkpoint)
 {
     CHECK(checkpoint->view.id != 0);
@@ -56,6 +61,7 @@ void fsm_checkpoint_name_nodes(struct fsm *fsm, const struct checkpoint *checkpo
         fsm_node_refer(fsm, checkpoint->shards[i].node_slot);
 }
 
+/* A removed node whose last name this was leaves by it. */
 static void checkpoint_unname_nodes(struct fsm *fsm, const struct checkpoint *checkpoint)
 {
     CHECK(checkpoint->view.id != 0);
@@ -63,6 +69,8 @@ static void checkpoint_unname_nodes(struct fsm *fsm, const struct checkpoint *ch
         fsm_node_unrefer(fsm, checkpoint->shards[i].node_slot);
 }
 
+/* An active one cannot be freed: its job, its target and its grant know it. Its folder may outlive
+ * it: what could not be removed stays among the undeleted ones. */
 void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     struct allocation *allocation =
@@ -106,6 +114,8 @@ void fsm_checkpoint_set_shards(struct fsm *fsm, struct checkpoint *checkpoint, u
     checkpoint->view.shard_count = count;
 }
 
+/* A checkpoint is of the nodes that its job has when nodes begin to write: one that waits while the
+ * job changes its nodes gets the new ones (S1-080). */
 void fsm_checkpoint_shards_from(struct fsm *fsm, struct checkpoint *checkpoint,
                                 const struct allocation *allocation)
 {
@@ -117,7 +127,8 @@ void fsm_checkpoint_shards_from(struct fsm *fsm, struct checkpoint *checkpoint,
     fsm_checkpoint_name_nodes(fsm, checkpoint);
 }
 
-/* What an attempt wrote is worth nothing for the next one. */
+/* What an attempt wrote is worth nothing for the next one. The nodes stay, and their names with
+ * them: the next attempt is of the same ones. */
 void fsm_checkpoint_clear_shards(struct checkpoint *checkpoint)
 {
     CHECK(checkpoint->view.id != 0);
@@ -132,6 +143,9 @@ void fsm_checkpoint_clear_shards(struct checkpoint *checkpoint)
     checkpoint->view.started_at_ms = 0;
 }
 
+/* One timer serves a whole life: the deadline of an attempt, the end of a back-off, the instant of
+ * expiry. A paused one has none, since its target's return wakes it, and an outage may last for
+ * days. */
 void fsm_checkpoint_arm(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     const struct fsm_checkpoint *view = &checkpoint->view;
@@ -190,7 +204,8 @@ void fsm_checkpoint_begin_stop(struct fsm *fsm, struct checkpoint *checkpoint, u
     fsm_checkpoint_arm(fsm, checkpoint);
 }
 
-/* A victim's that stops or shrinks. */
+/* A victim's that stops or shrinks. The preemption waits for it, so all of its attempts share one
+ * stop deadline (L4); a scale-down that nobody waits for has all of its attempts. */
 static bool checkpoint_awaited(const struct checkpoint *checkpoint,
                                const struct allocation *allocation)
 {
@@ -200,12 +215,15 @@ static bool checkpoint_awaited(const struct checkpoint *checkpoint,
            allocation->view.preemption_id != 0;
 }
 
+/* Somebody waits for these until a fixed instant: the one who preempts, or the walltime. */
 static bool checkpoint_urgent(Ckpt__V1__Purpose purpose)
 {
     return purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT ||
            purpose == CKPT__V1__PURPOSE__PURPOSE_WALLTIME;
 }
 
+/* Three bands that do not overlap. What people ask for has no computed gain to be compared by, and
+ * comes before all that has. */
 static uint64_t checkpoint_priority(const struct checkpoint_ask *ask)
 {
     if (checkpoint_urgent(ask->purpose))
@@ -215,6 +233,9 @@ static uint64_t checkpoint_priority(const struct checkpoint_ask *ask)
     return fsm_min(ask->priority_gpu_ms_per_gb, FSM_PRIORITY_WEIGHED_MAX);
 }
 
+/* A request of people has no terms: the work at stake stands in for what a failure would cost. The
+ * chance of success is kept as it is now, so that calibration compares it with what becomes of this
+ * one. */
 static void checkpoint_new(struct fsm *fsm, struct allocation *allocation,
                            const struct checkpoint_ask *ask)
 {
@@ -255,8 +276,9 @@ static void checkpoint_skip_backoff(struct fsm *fsm, struct checkpoint *checkpoi
     fsm_checkpoint_arm(fsm, checkpoint);
 }
 
-/* The walltime ends no later for what follows: the last safe slot, which comes once, goes on
- * passing the limit. */
+/* A stop that meets an active checkpoint takes it over under its id: the application is not asked
+ * twice, and what is written counts. The priority never falls: the last safe slot, which comes
+ * once, goes on passing the limit, since the walltime ends no later for what follows. */
 static void checkpoint_upgrade(struct fsm *fsm, struct checkpoint *checkpoint,
                                const struct checkpoint_ask *ask)
 {
@@ -288,6 +310,8 @@ void fsm_checkpoint_hurry(struct fsm *fsm, struct checkpoint *checkpoint,
         checkpoint->view.purpose = ask->purpose;
 }
 
+/* The first refusal that holds is told, with the numbers of its text. All are asked before anything
+ * changes. */
 static enum fsm_status checkpoint_refusal(const struct fsm *fsm,
                                           const struct allocation *allocation,
                                           const struct checkpoint_ask *ask,
@@ -329,6 +353,9 @@ static enum fsm_status checkpoint_refusal(const struct fsm *fsm,
     return FSM_OK;
 }
 
+/* Room in the job's list is made only for a new record; an upgrade keeps its own. A stop forgets a
+ * scale-down that waits, since all nodes will leave. The walltime's slot is noted here, so that the
+ * evaluator asks for it once in a run. */
 enum fsm_status fsm_checkpoint_ask(struct fsm *fsm, struct allocation *allocation,
                                    const struct checkpoint_ask *ask, struct fsm_outcome *outcome)
 {
@@ -357,6 +384,8 @@ enum fsm_status fsm_checkpoint_ask(struct fsm *fsm, struct allocation *allocatio
     return FSM_OK;
 }
 
+/* What passes the limit is summed apart from what is within it: the budget that the others share
+ * would else be gone by somebody's deadline. */
 static void checkpoint_take_grant(struct fsm *fsm, struct checkpoint *checkpoint,
                                   uint64_t bytes_per_s, bool bypass)
 {
@@ -370,6 +399,9 @@ static void checkpoint_take_grant(struct fsm *fsm, struct checkpoint *checkpoint
         target->budgeted_bytes_per_s += bytes_per_s;
 }
 
+/* Every way out of DISPATCHED and WRITING comes by here, so no bandwidth is lost with a checkpoint.
+ * An excused target (its budget was lowered below what was granted) may be back within its budget
+ * now. */
 static void checkpoint_give_grant(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     struct target *target = target_edit(fsm, target_at(fsm, checkpoint->view.target_slot));
@@ -407,6 +439,9 @@ static void checkpoint_allow_deferral(const struct fsm *fsm, struct checkpoint *
     view->max_deferral_ms = view->deferred_ms + left_ms;
 }
 
+/* The attempt's number makes agents ask anew and tells late reports of the attempt before from
+ * those of this one. What that one wrote and how long it stood still is forgotten; the time that
+ * was put off is not, since its limit holds for all attempts together. */
 void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
                              const Ckpt__Log__V1__Grant *grant, bool bypass)
 {
@@ -437,7 +472,8 @@ void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
     fsm_allocation_changed(fsm, allocation);
 }
 
-/* S1-062: the attempt is given up, the checkpoint is not. */
+/* S1-062: the attempt is given up, the checkpoint is not. Its stop has its time anew after the
+ * outage: nobody could have written meanwhile. */
 void fsm_checkpoint_pause(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     CHECK(checkpoint->view.id != 0);
@@ -454,6 +490,7 @@ void fsm_checkpoint_pause(struct fsm *fsm, struct checkpoint *checkpoint)
     fsm_allocation_changed(fsm, allocation_at(fsm, checkpoint->view.allocation_slot));
 }
 
+/* It waits for a grant like the others, but is looked at first (grantable.c). */
 void fsm_checkpoint_resume(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     CHECK(checkpoint->view.resumed_count + 1 == checkpoint->view.paused_count); /* I24 */
@@ -464,6 +501,8 @@ void fsm_checkpoint_resume(struct fsm *fsm, struct checkpoint *checkpoint)
     fsm_checkpoint_arm(fsm, checkpoint);
 }
 
+/* What all ends have in common, complete or not. The minimal interval counts from here, whatever
+ * the checkpoint came to: an application that cannot write would else be asked without a pause. */
 void fsm_checkpoint_leave_active(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     struct allocation *allocation =
@@ -481,7 +520,8 @@ void fsm_checkpoint_leave_active(struct fsm *fsm, struct checkpoint *checkpoint)
 }
 
 /* A node's failure, the end of the walltime or of the application is none of the checkpoint's: the
- * model counts those elsewhere. */
+ * model counts those elsewhere. Counted here as well, one dying node would make a job look like one
+ * that cannot write. */
 static bool checkpoint_failed_itself(Ckpt__V1__CheckpointState state, Ckpt__V1__Reason reason)
 {
     CHECK((unsigned)state < FSM_STATES_CHECKPOINT);
@@ -491,6 +531,8 @@ static bool checkpoint_failed_itself(Ckpt__V1__CheckpointState state, Ckpt__V1__
             reason != CKPT__V1__REASON__REASON_APPLICATION_EXITED);
 }
 
+/* What becomes of the job is the caller's business: only it knows whether the job stops, goes on or
+ * loses nodes. A checkpoint of no attempt has no folder, so nobody will ask why it was decided. */
 void fsm_checkpoint_end(struct fsm *fsm, struct checkpoint *checkpoint,
                         Ckpt__V1__CheckpointState state, Ckpt__V1__Reason reason)
 {
@@ -512,7 +554,8 @@ void fsm_checkpoint_end(struct fsm *fsm, struct checkpoint *checkpoint,
     fsm_checkpoint_arm(fsm, checkpoint);
 }
 
-/* Back to the queue of the same target; the next dispatch is the next attempt. */
+/* Back to the queue of the same target; the next dispatch is the next attempt. The job stays
+ * without another checkpoint meanwhile (I21): this one is still its active one. */
 void fsm_checkpoint_retry(struct fsm *fsm, struct checkpoint *checkpoint, Ckpt__V1__Reason reason,
                           uint64_t retry_at_ms)
 {

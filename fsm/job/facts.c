@@ -6,6 +6,7 @@
 
 #define STATE(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
 
+/* It has a grant, a deadline and an order: nodes may be writing, though none has said so yet. */
 bool fsm_checkpoint_writes(const struct checkpoint *checkpoint)
 {
     CHECK(checkpoint->view.id != 0);
@@ -30,6 +31,8 @@ bool fsm_checkpoint_held(const struct fsm *fsm, const struct checkpoint *checkpo
            view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING;
 }
 
+/* An attempt may have made it: agents say so only when they are done. One that was collected has
+ * none. */
 bool fsm_checkpoint_has_folder(const struct checkpoint *checkpoint)
 {
     return checkpoint->view.attempt > 0 && !checkpoint->collected;
@@ -62,6 +65,8 @@ bool fsm_part_finished(const struct fsm *fsm, const struct fsm_allocation *view)
     return active == NULL || !fsm_checkpoint_writes(active);
 }
 
+/* The newest checkpoint tells, since the job has had none after it: an alarm that lasts would else
+ * move the job again in every cycle. */
 bool fsm_move_too_soon(const struct fsm *fsm, const struct fsm_allocation *view)
 {
     const struct allocation *allocation = allocation_at(fsm, view->slot);
@@ -76,6 +81,7 @@ bool fsm_move_too_soon(const struct fsm *fsm, const struct fsm_allocation *view)
            fsm_since(fsm, newest->view.state_since_ms) < fsm->policy.min_interval_ms;
 }
 
+/* In order, since most jobs have one node and most others few. NULL: the node has no part of it. */
 struct assignment *fsm_allocation_part(const struct allocation *allocation, uint32_t node_slot)
 {
     CHECK(node_slot < FSM_NODES_MAX);
@@ -86,6 +92,7 @@ struct assignment *fsm_allocation_part(const struct allocation *allocation, uint
     return NULL;
 }
 
+/* The policy's at each use, so that a changed one holds for all jobs that named none. */
 uint64_t fsm_allocation_grace_ms(const struct fsm *fsm, const struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);

@@ -12,6 +12,8 @@
 #include "fsm/core/state.h"
 #include "src/base/heap.h"
 
+/* A back-off that is not over keeps a checkpoint out until a Tick clears it, so that this asks for
+ * no time. */
 static bool grant_allowed(const struct fsm *fsm, const struct checkpoint *checkpoint)
 {
     CHECK(checkpoint->view.id != 0);
@@ -55,6 +57,7 @@ bool fsm_grant_weighed(const struct fsm_checkpoint *checkpoint)
            checkpoint->priority_gpu_ms_per_gb <= FSM_PRIORITY_WEIGHED_MAX;
 }
 
+/* The value says it, not the purpose: an upgrade changes the purpose and keeps the deadline. */
 bool fsm_grant_urgent(const struct fsm_checkpoint *checkpoint)
 {
     CHECK(checkpoint->id != 0);
@@ -78,6 +81,7 @@ static bool granted_after(const void *a, const void *b)
 static const struct heap_kind waiting_heap = {sizeof(struct fsm_waiting), granted_after, NULL};
 _Static_assert(sizeof(struct fsm_waiting) <= HEAP_ITEM_BYTES_MAX, "an item of a heap");
 
+/* The heap holds the best `max`; who is not better than the worst of them is dropped at once. */
 static void scan_take(struct fsm_grantable_scan *scan, const struct fsm_waiting *waiting)
 {
     struct fsm_waiting *heap = scan->best + scan->base; /* of this target */
@@ -94,6 +98,8 @@ static void scan_take(struct fsm_grantable_scan *scan, const struct fsm_waiting 
     }
 }
 
+/* The sums are of all that wait, also of those for whom there is no room in `best`: the evaluator
+ * takes the price of bandwidth and the length of the line from them. */
 static void scan_visit(const struct fsm *fsm, struct fsm_grantable_scan *scan,
                        const struct checkpoint *checkpoint)
 {
@@ -116,8 +122,9 @@ static void scan_visit(const struct fsm *fsm, struct fsm_grantable_scan *scan,
     scan_take(scan, &waiting);
 }
 
-/* The first active checkpoint of the target with an id above the last one visited; NULL: none.
- * Counts what it passes over. */
+/* The first active checkpoint of the target with an id above the last one visited; NULL: none. The
+ * last one may have ended between two steps: then its place is looked for by its id. Counts what it
+ * passes over. */
 static const struct list *scan_resume(const struct fsm *fsm, const struct target *target,
                                       const struct fsm_grantable_scan *scan, size_t *visits)
 {
@@ -137,6 +144,7 @@ static const struct list *scan_resume(const struct fsm *fsm, const struct target
     return &target->active;
 }
 
+/* The heap of the target that is done stays where it is; the next one's begins behind it. */
 static void scan_next_target(struct fsm_grantable_scan *scan)
 {
     CHECK(scan->count <= scan->base + scan->max);
@@ -145,6 +153,7 @@ static void scan_next_target(struct fsm_grantable_scan *scan)
     scan->base = scan->count;
 }
 
+/* A target that is away has only paused ones. It costs a visit too, so that a step ends. */
 static size_t scan_target(const struct fsm *fsm, struct fsm_grantable_scan *scan, size_t left)
 {
     const struct target *target = target_find_slot(fsm, scan->target_slot);
@@ -195,6 +204,7 @@ void fsm_grantable_begin(struct fsm_grantable_scan *scan, struct fsm_waiting *be
     *scan = (struct fsm_grantable_scan){.best = best, .max = max_per_target};
 }
 
+/* When it is done the heaps of all targets are sorted as one. */
 bool fsm_grantable_step(const struct fsm *fsm, struct fsm_grantable_scan *scan, size_t visits_max)
 {
     size_t visits = 0;
@@ -218,6 +228,7 @@ bool fsm_grant_possible(const struct fsm *fsm, uint64_t id)
            target_at(fsm, checkpoint->view.target_slot)->view.available;
 }
 
+/* In one go, however many there are: for tests. */
 size_t fsm_grantable(const struct fsm *fsm, uint64_t *ret_ids, size_t max)
 {
     struct fsm_waiting *best = check_calloc(fsm->targets.slot_end * max, sizeof(*best));

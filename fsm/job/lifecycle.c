@@ -21,6 +21,7 @@
 #include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
+/* A row of moves is a set of states, one bit each. */
 #define C(name) (1u << CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name)
 #define A(name) (1u << CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name)
 
@@ -61,6 +62,7 @@ static const uint32_t allocation_moves[FSM_STATES_ALLOCATION] = {
     [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED] = 0,
 };
 
+/* A number that is no state has no moves: what a snapshot or a test says is not trusted here. */
 bool fsm_checkpoint_move_allowed(Ckpt__V1__CheckpointState from, Ckpt__V1__CheckpointState to)
 {
     return (unsigned)from < FSM_STATES_CHECKPOINT && (unsigned)to < FSM_STATES_CHECKPOINT &&
@@ -73,12 +75,14 @@ bool fsm_allocation_move_allowed(Ckpt__V1__AllocationState from, Ckpt__V1__Alloc
            (allocation_moves[from] >> to & 1) != 0;
 }
 
+/* Active means that it still may complete and that its job can have no other (I21). */
 bool fsm_checkpoint_state_active(Ckpt__V1__CheckpointState state)
 {
     return (unsigned)state < FSM_STATES_CHECKPOINT &&
            ((C(REQUESTED) | C(DISPATCHED) | C(WRITING) | C(PAUSED)) >> state & 1) != 0;
 }
 
+/* It holds its nodes: their GPU time is accounted for, and its applications may be there. */
 bool fsm_allocation_runs(const struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);
@@ -106,6 +110,8 @@ void fsm_checkpoint_set_detail(struct fsm *fsm, struct checkpoint *checkpoint, c
         fsm_intern_release(fsm, before);
 }
 
+/* The counters of states are changed with each move, by adopt() and forget() alone, so that a
+ * summary need not look at the records. A restore calls adopt() for each record that it read. */
 void fsm_checkpoint_adopt(struct fsm *fsm, const struct checkpoint *checkpoint)
 {
     struct target *target = target_edit(fsm, target_at(fsm, checkpoint->view.target_slot));
@@ -116,6 +122,7 @@ void fsm_checkpoint_adopt(struct fsm *fsm, const struct checkpoint *checkpoint)
         target->view.paused_count++;
 }
 
+/* A record that never had a state was not counted. */
 void fsm_checkpoint_forget(struct fsm *fsm, const struct checkpoint *checkpoint)
 {
     struct target *target = target_edit(fsm, target_at(fsm, checkpoint->view.target_slot));
@@ -129,6 +136,9 @@ void fsm_checkpoint_forget(struct fsm *fsm, const struct checkpoint *checkpoint)
         target->view.paused_count--;
 }
 
+/* The detail of the report that is being applied goes with the state that it caused: a later move
+ * without one clears it. Records that moved are looked at when the command is done (moved.c), since
+ * fields that belong to the new state are set after this. */
 void fsm_checkpoint_move(struct fsm *fsm, struct checkpoint *checkpoint,
                          Ckpt__V1__CheckpointState to, Ckpt__V1__Reason reason)
 {
@@ -158,6 +168,8 @@ void fsm_checkpoint_move(struct fsm *fsm, struct checkpoint *checkpoint,
     fsm_event_emit(fsm, &event);
 }
 
+/* The index by class that a preemption walks: sensitive ones are never in it (I31), so no rule that
+ * is asked later can let one through. */
 static bool allocation_may_be_victim(const struct allocation *allocation)
 {
     return fsm_allocation_runs(allocation) && !allocation->view.sensitive;
@@ -169,6 +181,8 @@ bool fsm_allocation_goes_on(const struct allocation *allocation)
     return ((A(COMPLETED) | A(FAILED)) >> allocation->view.state & 1) == 0;
 }
 
+/* Beside the counters: who still needs its target and its nodes, by which these can be removed, and
+ * the index of possible victims. */
 void fsm_allocation_adopt(struct fsm *fsm, struct allocation *allocation)
 {
     struct bitmap *victims = &fsm->running_by_class[allocation->view.preemption_class];
@@ -183,6 +197,7 @@ void fsm_allocation_adopt(struct fsm *fsm, struct allocation *allocation)
         fsm_bitmap_set(victims, allocation->view.slot);
 }
 
+/* The nodes' counts stay: a move between two states that go on changes none of them. */
 void fsm_allocation_forget(struct fsm *fsm, const struct allocation *allocation)
 {
     struct target *target = target_edit(fsm, target_at(fsm, allocation->view.target_slot));
@@ -198,6 +213,7 @@ void fsm_allocation_forget(struct fsm *fsm, const struct allocation *allocation)
                      allocation->view.slot);
 }
 
+/* A record's first move is its registration, and is told as that. */
 void fsm_allocation_move(struct fsm *fsm, struct allocation *allocation,
                          Ckpt__V1__AllocationState to, Ckpt__V1__Reason reason)
 {
@@ -222,6 +238,7 @@ void fsm_allocation_move(struct fsm *fsm, struct allocation *allocation,
     fsm_event_emit(fsm, &event);
 }
 
+/* A job is STARTING exactly as long as a part of it is to start (I43), whatever it was before. */
 void fsm_allocation_go_on(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason)
 {
     Ckpt__V1__AllocationState state = allocation->starting_count > 0

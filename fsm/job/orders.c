@@ -9,6 +9,7 @@
 #include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
+/* Counts beyond its room, so that a caller learns how much it would have needed. */
 struct order_sink {
     struct fsm_order *orders;
     size_t max, count;
@@ -21,6 +22,9 @@ static void order_add(struct order_sink *sink, const struct fsm_order *order)
     sink->count++;
 }
 
+/* The timeout that is sent is the attempt's whole one, since agents count from the moment they
+ * asked. What was put off in earlier attempts is taken off: an agent knows only this one. A hurried
+ * checkpoint may not be put off any longer. */
 static void orders_of(const struct fsm *fsm, const struct assignment *part, struct order_sink *sink)
 {
     const struct allocation *allocation = part->allocation;
@@ -50,6 +54,8 @@ static void orders_of(const struct fsm *fsm, const struct assignment *part, stru
     }
 }
 
+/* The list's order is the order in which jobs came to the node; agents look at the set as a whole,
+ * so it means nothing. */
 size_t fsm_orders_for_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_order *ret_orders,
                            size_t max)
 {
@@ -67,6 +73,7 @@ size_t fsm_orders_for_node(const struct fsm *fsm, uint32_t node_slot, struct fsm
     return sink.count;
 }
 
+/* The jobs that hold the node, in an order that means nothing. */
 size_t fsm_allocations_on_node(const struct fsm *fsm, uint32_t node_slot, uint32_t *ret_slots,
                                size_t max)
 {
@@ -87,6 +94,8 @@ size_t fsm_allocations_on_node(const struct fsm *fsm, uint32_t node_slot, uint32
     return node->view.allocation_count;
 }
 
+/* A part that counts as done because its node was down is listed again when the node is back and
+ * its order stands again. */
 size_t fsm_parts_on_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_part *ret_parts,
                          size_t max)
 {

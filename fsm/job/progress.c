@@ -17,11 +17,14 @@
 
 enum { BACKOFF_DOUBLINGS_MAX = 4 }; /* at most 16 times the first */
 
+/* A tenth of the timeout within bounds: a short one would leave no time for the delivery of a
+ * report, a long one would wait long for an agent that is gone. */
 static uint64_t progress_slack_ms(uint64_t timeout_ms)
 {
     return fsm_min(fsm_max(timeout_ms / 10, FSM_REPORT_SLACK_MIN_MS), FSM_REPORT_SLACK_MAX_MS);
 }
 
+/* For writing: nearly all that happens to a checkpoint changes its job as well. */
 static struct allocation *progress_allocation(struct fsm *fsm, const struct checkpoint *checkpoint)
 {
     CHECK(checkpoint->view.id != 0);
@@ -29,7 +32,8 @@ static struct allocation *progress_allocation(struct fsm *fsm, const struct chec
 }
 
 /* The agents' timeout runs from the moment they asked, so the deadline restarts at the first
- * report, plus time for delivery. */
+ * report, plus time for delivery. A stop has its end moved once, by the first attempt: each later
+ * one would else begin the time anew. */
 static void progress_restart_deadline(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     uint64_t timeout_ms = checkpoint->view.timeout_ms;
@@ -56,6 +60,9 @@ static void progress_runs(struct fsm *fsm, const struct checkpoint *checkpoint,
         fsm_allocation_part_starting(fsm, allocation, part, false);
 }
 
+/* The first node that asked makes it WRITING and gives the instant of the snapshot: what another
+ * part computed after that may not be in it. The age in the report is bounded by the dispatch, so
+ * that no agent's clock can put the snapshot before it. */
 void fsm_checkpoint_started(struct fsm *fsm, struct checkpoint *checkpoint, struct fsm_shard *shard,
                             uint64_t age_ms)
 {
@@ -76,6 +83,7 @@ void fsm_checkpoint_started(struct fsm *fsm, struct checkpoint *checkpoint, stru
     progress_restart_deadline(fsm, checkpoint);
 }
 
+/* The orders hold the timeout, so the agents learn of it by their next order sets. */
 static void progress_give_time(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t more_ms)
 {
     CHECK(checkpoint->view.id != 0);
@@ -115,6 +123,9 @@ void fsm_checkpoint_defer(struct fsm *fsm, struct checkpoint *checkpoint, uint64
     progress_give_time(fsm, checkpoint, more_ms);
 }
 
+/* The bound for timeouts rises at once with a slow checkpoint and falls by a quarter each time at
+ * most: one fast checkpoint must not make the next one time out. A job that has completed one can
+ * be preempted again. */
 static void progress_learn(struct fsm *fsm, struct allocation *allocation,
                            struct checkpoint *checkpoint)
 {
@@ -141,6 +152,7 @@ static void progress_learn(struct fsm *fsm, struct allocation *allocation,
     view->non_preemptible = false;
 }
 
+/* What a job that stopped with a complete checkpoint becomes: nothing of it is lost. */
 static struct fsm_plan progress_plan_after(const struct checkpoint *checkpoint)
 {
     bool preempted = checkpoint->view.purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT;
@@ -157,6 +169,9 @@ static struct fsm_plan progress_plan_after(const struct checkpoint *checkpoint)
     return stop;
 }
 
+/* In the grace after the walltime only the plan changes, since the terminate order stands: the job
+ * has been saved, so it becomes SUSPENDED instead of FAILED (F-013). A checkpoint that goes on lets
+ * the nodes leave that waited for it. */
 void fsm_checkpoint_complete(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     struct allocation *allocation = progress_allocation(fsm, checkpoint);
@@ -182,6 +197,7 @@ void fsm_checkpoint_complete(struct fsm *fsm, struct checkpoint *checkpoint)
     }
 }
 
+/* What another try may cure. What the application refuses, or cannot do, it would refuse again. */
 static bool progress_curable(Ckpt__V1__Reason reason)
 {
     switch (reason) {
@@ -198,7 +214,8 @@ static bool progress_curable(Ckpt__V1__Reason reason)
     }
 }
 
-/* Decision 5: terminated; SUSPENDED only when there is something to restart from. */
+/* Decision 5: terminated; SUSPENDED only when there is something to restart from. A job without any
+ * checkpoint cannot go on from anything: it is what its requeue policy makes of a failure. */
 void fsm_checkpoint_stop_without(struct fsm *fsm, struct allocation *allocation,
                                  Ckpt__V1__Reason reason)
 {
@@ -210,7 +227,9 @@ void fsm_checkpoint_stop_without(struct fsm *fsm, struct allocation *allocation,
     fsm_terminate_begin(fsm, allocation, plan);
 }
 
-/* What becomes of the allocation when its checkpoint ended without completing. */
+/* What becomes of the allocation when its checkpoint ended without completing. A job that is being
+ * ended goes on ending; nodes that were to leave do so with a loss; a victim stops without the
+ * checkpoint; any other job that was to stop goes on running. */
 static void progress_given_up(struct fsm *fsm, struct allocation *allocation, bool force,
                               Ckpt__V1__Reason reason)
 {
@@ -228,6 +247,9 @@ static void progress_given_up(struct fsm *fsm, struct allocation *allocation, bo
     }
 }
 
+/* A retry must still be of use: not when a part has finished, not beyond the instant until which
+ * somebody waits, not while the job is ended. The back-off doubles, so that a storage system in
+ * trouble is not asked by all jobs at once. */
 void fsm_checkpoint_attempt_failed(struct fsm *fsm, struct checkpoint *checkpoint,
                                    Ckpt__V1__Reason reason)
 {
@@ -259,6 +281,9 @@ void fsm_checkpoint_attempt_failed(struct fsm *fsm, struct checkpoint *checkpoin
                       preempts ? REASON(PREEMPTED_WITHOUT_CHECKPOINT) : reason);
 }
 
+/* An application that did not answer in time may not answer the next time either: it is no victim
+ * that can be saved, until it completes one. Nobody retries: the next attempt would hold its nodes
+ * for as long again. */
 void fsm_checkpoint_timed_out(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     struct allocation *allocation = progress_allocation(fsm, checkpoint);
@@ -272,6 +297,8 @@ void fsm_checkpoint_timed_out(struct fsm *fsm, struct checkpoint *checkpoint)
     progress_given_up(fsm, allocation, force, REASON(CHECKPOINT_TIMEOUT));
 }
 
+/* A deadline that passed, a back-off that is over, or an expiry, by the state. After a back-off
+ * nothing is begun: the checkpoint may be granted again. */
 void fsm_checkpoint_due(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     CHECK(checkpoint->view.id != 0);

@@ -21,6 +21,8 @@ static bool retention_complete(const struct checkpoint *checkpoint)
     return checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE;
 }
 
+/* Expiry is never taken back: a collector may be removing the folder by now. An expired checkpoint
+ * stays in the list until its folder is gone, whatever a later review finds. */
 static void retention_set(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t at_ms)
 {
     CHECK(checkpoint->view.id != 0);
@@ -36,6 +38,9 @@ static void retention_set(struct fsm *fsm, struct checkpoint *checkpoint, uint64
     fsm_checkpoint_arm(fsm, checkpoint);
 }
 
+/* A walk from the end of the list meets the newest first, which are the protected ones. Folders of
+ * failed attempts wait for one checkpoint timeout more, since an agent that was cut off may still
+ * be writing. */
 void fsm_retention_review(struct fsm *fsm, struct allocation *allocation)
 {
     uint32_t keep = 0;
@@ -65,6 +70,8 @@ void fsm_retention_review(struct fsm *fsm, struct allocation *allocation)
     }
 }
 
+/* The whole job is reviewed again: the policy may have changed since the instant was set, and a
+ * checkpoint that is protected now does not expire. */
 void fsm_retention_due(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     CHECK(checkpoint->view.id != 0);
@@ -96,7 +103,8 @@ static enum retention_rank retention_rank(const struct checkpoint *checkpoint)
     return retention_complete(checkpoint) ? RETENTION_STAYS : RETENTION_FAILED;
 }
 
-/* The oldest of the lowest rank that there is; and how many have that rank. */
+/* The oldest of the lowest rank that there is; and how many have that rank. The rank is computed
+ * anew each time: lists are short, and an order that is kept would have to follow every move. */
 static struct checkpoint *retention_first(struct allocation *allocation, uint32_t *ret_count)
 {
     enum retention_rank lowest = RETENTION_STAYS;
@@ -128,6 +136,8 @@ static void retention_drop(struct fsm *fsm, struct checkpoint *checkpoint)
     fsm_checkpoint_free(fsm, checkpoint);
 }
 
+/* Called before a new record is made. History without folders goes first and is bounded of its own,
+ * so that a job that fails again and again keeps the records of its folders. */
 void fsm_retention_make_room(struct fsm *fsm, struct allocation *allocation)
 {
     uint32_t count;
@@ -144,7 +154,8 @@ void fsm_retention_make_room(struct fsm *fsm, struct allocation *allocation)
     retention_drop(fsm, first);
 }
 
-/* I28: what is not expired is not taken, whoever says so. */
+/* I28: what is not expired is not taken, whoever says so. What the job's record says of its last
+ * complete ones goes with the folder, so that nothing starts from a folder that is gone. */
 enum fsm_status fsm_retention_collected(struct fsm *fsm, uint64_t checkpoint_id)
 {
     struct checkpoint *checkpoint = checkpoint_edit(fsm, checkpoint_find(fsm, checkpoint_id));
@@ -190,6 +201,8 @@ void fsm_retention_leave(struct fsm *fsm, struct allocation *allocation)
     fsm_allocation_remove(fsm, allocation);
 }
 
+/* An expired one is not restored from although its folder may still be there: it may vanish while
+ * it is read. */
 const struct fsm_checkpoint *fsm_restart_point(const struct fsm *fsm, const char *allocation_id,
                                                uint64_t before)
 {

@@ -20,6 +20,7 @@
 
 #include <malloc.h>
 
+/* The set was made by a caller as an array that may change, and is kept as one that may not. */
 static void scale_free(const struct fsm_node_share *shares)
 {
     union {
@@ -48,6 +49,8 @@ static void scale_count_joining(struct fsm *fsm, const struct allocation *alloca
     }
 }
 
+/* Nodes of the new set are named from now on, and count the job among those that have not ended:
+ * none of them can be removed before the job has come. */
 void fsm_scale_set_next(struct fsm *fsm, struct allocation *allocation,
                         const struct fsm_node_share *take_next, uint32_t count)
 {
@@ -60,7 +63,8 @@ void fsm_scale_set_next(struct fsm *fsm, struct allocation *allocation,
     scale_count_joining(fsm, allocation, 1);
 }
 
-/* Whose it is then: the caller's. */
+/* The set is the caller's then. Its names are given back before it is used: nodes that stay are
+ * named by the job's own shares. */
 static const struct fsm_node_share *scale_take_next(struct fsm *fsm, struct allocation *allocation)
 {
     const struct fsm_node_share *next = allocation->view.next;
@@ -75,6 +79,8 @@ static const struct fsm_node_share *scale_take_next(struct fsm *fsm, struct allo
     return next;
 }
 
+/* Whatever was on its way: the set, the marks of the parts, the reason. The active checkpoint goes
+ * on as what it is. */
 void fsm_scale_clear(struct fsm *fsm, struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);
@@ -86,6 +92,7 @@ void fsm_scale_clear(struct fsm *fsm, struct allocation *allocation)
         allocation->assignments[i].leaving = false;
 }
 
+/* Watchers see a job's size by this: it changed, or stays as it was although somebody had asked. */
 void fsm_scale_event(struct fsm *fsm, const struct allocation *allocation, Ckpt__V1__Reason reason)
 {
     struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_UPDATED,
@@ -97,6 +104,8 @@ void fsm_scale_event(struct fsm *fsm, const struct allocation *allocation, Ckpt_
     fsm_event_emit(fsm, &event);
 }
 
+/* An active checkpoint is of the old set as well, so it does what a new one would: it is hurried. A
+ * paused one is not waited for, since nobody knows for how long. */
 enum fsm_status fsm_scale_ask(struct fsm *fsm, struct allocation *allocation,
                               struct fsm_node_share *take_next, uint32_t count,
                               struct fsm_outcome *outcome)
@@ -123,6 +132,7 @@ enum fsm_status fsm_scale_ask(struct fsm *fsm, struct allocation *allocation,
     return FSM_OK;
 }
 
+/* What must not be forgotten of a part while its shares are made anew. */
 struct part_known {
     uint32_t node_slot;
     uint64_t run;
@@ -210,6 +220,7 @@ void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
     fsm_preemption_released(fsm, allocation);
 }
 
+/* Marks those that are not in the new set, with a stamp for each node that is. */
 static void scale_mark(struct fsm *fsm, struct allocation *allocation)
 {
     uint64_t stamp = ++fsm->stamp;
@@ -222,6 +233,7 @@ static void scale_mark(struct fsm *fsm, struct allocation *allocation)
             node_at(fsm, allocation->view.nodes[i].node_slot)->stamp != stamp;
 }
 
+/* The marks follow from the two sets, so that no snapshot holds them. */
 void fsm_scale_adopt(struct fsm *fsm, struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);
@@ -238,7 +250,8 @@ void fsm_scale_ended(struct fsm *fsm, struct allocation *allocation)
                            CKPT__V1__REASON__REASON_NONE);
 }
 
-/* The rest goes on when what leaves has ended. */
+/* The set changes in one step when the last one has ended: until then the job holds all its nodes
+ * (I30), and nobody else may be let in. */
 static void scale_settle(struct fsm *fsm, struct allocation *allocation)
 {
     uint32_t count = allocation->view.next_count;
@@ -257,6 +270,7 @@ static void scale_settle(struct fsm *fsm, struct allocation *allocation)
     fsm_scale_ended(fsm, allocation);
 }
 
+/* One of those that leave has ended: said by its node, or lost with it. */
 void fsm_scale_part(struct fsm *fsm, struct allocation *allocation, struct assignment *part)
 {
     CHECK(allocation->view.id != NULL);
@@ -267,7 +281,8 @@ void fsm_scale_part(struct fsm *fsm, struct allocation *allocation, struct assig
     scale_settle(fsm, allocation);
 }
 
-/* Silent nodes count as done. */
+/* Silent nodes count as done. Whoever waits for the nodes does not wait for an agent that is gone;
+ * what still runs there is in no order set afterwards and is ended when the agent is back. */
 void fsm_scale_due(struct fsm *fsm, struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);
@@ -309,6 +324,7 @@ void fsm_scale_done(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Re
     scale_settle(fsm, allocation);
 }
 
+/* What is terminated already cannot be taken back: it leaves all the same. */
 void fsm_scale_undo(struct fsm *fsm, struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);

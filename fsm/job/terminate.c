@@ -13,6 +13,7 @@
 #include "fsm/core/registry.h"
 #include "fsm/core/state.h"
 
+/* A sensitive job is never started again by the broker: somebody is asked first (F-008). */
 bool fsm_requeue_wanted(const struct allocation *allocation, bool node_failure)
 {
     Ckpt__V1__RequeuePolicy policy = allocation->view.requeue_policy;
@@ -22,6 +23,7 @@ bool fsm_requeue_wanted(const struct allocation *allocation, bool node_failure)
             (node_failure && policy == CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_ON_NODE_FAILURE));
 }
 
+/* The limit of requeues keeps a job that fails at once from starting for ever (F-015). */
 struct fsm_plan fsm_plan_failure(const struct fsm *fsm, const struct allocation *allocation,
                                  Ckpt__V1__Reason reason, bool node_failure)
 {
@@ -35,6 +37,9 @@ struct fsm_plan fsm_plan_failure(const struct fsm *fsm, const struct allocation 
     return plan;
 }
 
+/* The order counts: the account is closed while the job still holds its nodes; the preemption
+ * learns which nodes leave before they are released, and that they are free only afterwards (I30).
+ * A requeue by a move is no failure and uses none of the job's requeues. */
 void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
                         Ckpt__V1__AllocationState state, Ckpt__V1__Reason reason)
 {
@@ -61,6 +66,7 @@ void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
          reason == CKPT__V1__REASON__REASON_CHECKPOINT_TIMEOUT))
         fsm->losses.kills[fsm_group(view, fsm_vcluster_busy(fsm, view->vcluster))]++;
     view->terminating = false;
+    /* All nodes are given back: a scale-down that waits is forgotten. */
     fsm_scale_clear(fsm, allocation);
     fsm_preemption_leaves(fsm, allocation);
     fsm_allocation_release(fsm, allocation);
@@ -72,7 +78,7 @@ void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
 }
 
 /* Nobody said that what ran on a node that is down has ended: such a part is done only for as long
- * as its node stays away. */
+ * as its node stays away. The GPUs of all parts are held until the last one is done (I30). */
 void fsm_terminate_mark(const struct fsm *fsm, struct allocation *allocation,
                         struct assignment *part)
 {
@@ -100,6 +106,9 @@ static void terminate_mark_gone(struct fsm *fsm, struct allocation *allocation)
     }
 }
 
+/* Nothing is ended here unless nobody has to be waited for: the order stands until each node said
+ * that its part is done. An active checkpoint ends now, but for one that writes when the walltime
+ * ends: it may still complete in the grace. */
 void fsm_terminate_begin(struct fsm *fsm, struct allocation *allocation, struct fsm_plan plan)
 {
     struct fsm_allocation *view = &allocation->view;
@@ -130,6 +139,7 @@ void fsm_terminate_begin(struct fsm *fsm, struct allocation *allocation, struct 
     fsm_terminate_settle(fsm, allocation);
 }
 
+/* The word of one node, or its loss: its order is withdrawn, the others' stand. */
 void fsm_terminate_part(struct fsm *fsm, struct allocation *allocation, struct assignment *part)
 {
     CHECK(allocation->view.id != NULL);
@@ -165,13 +175,16 @@ void fsm_terminate_without(struct fsm *fsm, struct allocation *allocation, struc
         fsm_terminate_part(fsm, allocation, part);
 }
 
-/* Who has finished needs no other run, whatever it was being stopped for (F-021). */
+/* Who has finished needs no other run, whatever it was being stopped for (F-021). Parts that ended
+ * with an error do not count here. */
 bool fsm_terminate_finished(const struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);
     return allocation->exited_count == allocation->view.node_count;
 }
 
+/* The one place where a job that stops becomes what it was to be: when all parts are done, and no
+ * checkpoint may complete any more. */
 void fsm_terminate_settle(struct fsm *fsm, struct allocation *allocation)
 {
     struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
@@ -195,6 +208,8 @@ void fsm_terminate_settle(struct fsm *fsm, struct allocation *allocation)
                        (Ckpt__V1__Reason)allocation->plan_reason);
 }
 
+/* Two instants: at the end of the grace a checkpoint that still writes has failed; at the deadline
+ * silent nodes count as done, so that one dead agent does not keep all other nodes. */
 static void terminate_overdue(struct fsm *fsm, struct allocation *allocation)
 {
     struct checkpoint *active = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
@@ -209,6 +224,8 @@ static void terminate_overdue(struct fsm *fsm, struct allocation *allocation)
     fsm_terminate_settle(fsm, allocation);
 }
 
+/* One timer for all that a job waits for: the end of its retention when it has ended, else the
+ * stop, the leaving nodes or the walltime, whichever allocation_due_ms() armed. */
 void fsm_terminate_due(struct fsm *fsm, struct allocation *allocation)
 {
     struct fsm_plan walltime = {CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED,

@@ -32,18 +32,22 @@ static bool undeleted_equal(const void *item, const char *key)
            *(const uint64_t *)(const void *)key;
 }
 
+/* By a hash table: a report of the collector names up to thousands of checkpoints. */
 static struct undeleted *undeleted_named(const struct fsm *fsm, uint64_t checkpoint_id)
 {
     return fsm_map_find(&fsm->undeleted_map, undeleted_hash(checkpoint_id), undeleted_equal,
                         (const char *)(const void *)&checkpoint_id);
 }
 
+/* A snapshot at work takes the place as it is before it changes. */
 static void undeleted_hold(struct fsm *fsm, uint32_t place)
 {
     if (!list_empty(fsm->snapshots))
         fsm_save_undeleted(fsm, place);
 }
 
+/* An operator hears of the first failure and of what is forgotten, not of each try: a folder that
+ * cannot be removed is tried for days. */
 static void undeleted_emit(struct fsm *fsm, const struct undeleted *undeleted,
                            Ckpt__V1__UndeletedChange change)
 {
@@ -60,6 +64,8 @@ static void undeleted_emit(struct fsm *fsm, const struct undeleted *undeleted,
     fsm_event_emit(fsm, &event);
 }
 
+/* The target stays registered as long as a folder lies below its prefix, so it counts them, with a
+ * record of the checkpoint or without. */
 struct undeleted *fsm_undeleted_place(struct fsm *fsm, uint32_t place, uint64_t checkpoint_id,
                                       uint32_t target_slot)
 {
@@ -79,6 +85,7 @@ struct undeleted *fsm_undeleted_place(struct fsm *fsm, uint32_t place, uint64_t 
     return undeleted;
 }
 
+/* A folder that a checkpoint's record still lists is counted by that one. */
 void fsm_undeleted_free(struct fsm *fsm, struct undeleted *undeleted)
 {
     struct fsm_undeleted *view = &undeleted->view;
@@ -98,7 +105,9 @@ void fsm_undeleted_free(struct fsm *fsm, struct undeleted *undeleted)
     free(undeleted);
 }
 
-/* A place for one more, with no regard to what stands there already. */
+/* A place for one more, with no regard to what stands there already. The hand goes round, so that
+ * it comes to the oldest without a search. What its job still lists loses only the reason: its
+ * record goes on. */
 static uint32_t undeleted_take_place(struct fsm *fsm)
 {
     uint32_t place = fsm->undeleted_hand;
@@ -121,6 +130,7 @@ static uint32_t undeleted_take_place(struct fsm *fsm)
     return place;
 }
 
+/* The texts of the path are held: the job may leave before the folder does. */
 static struct undeleted *undeleted_new(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     const struct fsm_allocation *job = &allocation_at(fsm, checkpoint->view.allocation_slot)->view;
@@ -140,6 +150,7 @@ static struct undeleted *undeleted_new(struct fsm *fsm, struct checkpoint *check
     return undeleted;
 }
 
+/* A folder is counted once at its target: by the record of its checkpoint while there is one. */
 void fsm_undeleted_attach(struct fsm *fsm, struct undeleted *undeleted,
                           struct checkpoint *checkpoint)
 {
@@ -151,6 +162,8 @@ void fsm_undeleted_attach(struct fsm *fsm, struct undeleted *undeleted,
     checkpoint->undeleted = undeleted;
 }
 
+/* Whoever frees the record of a checkpoint whose folder may still lie there comes by here first, or
+ * the folder would lie there for ever. */
 void fsm_undeleted_detach(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     struct undeleted *undeleted = checkpoint->undeleted;
@@ -181,6 +194,7 @@ static struct undeleted *undeleted_of_record(struct fsm *fsm, struct checkpoint 
     return undeleted_new(fsm, checkpoint);
 }
 
+/* The job may have waited for this folder alone; it leaves now, and the folder stays known. */
 bool fsm_undeleted_failed(struct fsm *fsm, uint64_t checkpoint_id, const char *reason)
 {
     struct checkpoint *checkpoint = checkpoint_edit(fsm, checkpoint_find(fsm, checkpoint_id));
@@ -221,6 +235,8 @@ void fsm_undeleted_close(struct fsm *fsm)
     fsm_map_free(&fsm->undeleted_map);
 }
 
+/* The wait doubles from a minute to an hour: a share that is away for a night is asked some ten
+ * times, not thousands. One that was never tried waits until its agent can write there no more. */
 uint64_t fsm_undeleted_due_ms(const struct fsm_undeleted *view)
 {
     uint64_t wait_ms = UNDELETED_WAIT_MIN_MS;
@@ -251,6 +267,7 @@ const struct fsm_undeleted *fsm_undeleted_find(const struct fsm *fsm, uint64_t c
     return undeleted == NULL ? NULL : &undeleted->view;
 }
 
+/* One that was not tried is no trouble, and is not counted. */
 void fsm_undeleted_sum(const struct fsm *fsm, struct fsm_undeleted_sum *ret_sum)
 {
     const struct fsm_undeleted *view;
@@ -277,7 +294,8 @@ struct due {
     uint64_t checkpoint_id;
 };
 
-/* Those that were tried, the longest due ones first. */
+/* Those that have a place here, the longest due first, by an insertion sort: max is small, and the
+ * places are walked once. */
 static size_t undeleted_due(const struct fsm *fsm, uint64_t at_ms, struct due *due, size_t max)
 {
     const struct fsm_undeleted *view;
@@ -318,6 +336,9 @@ static size_t collectable_fresh(const struct fsm *fsm, uint64_t *ret_ids, size_t
     return count;
 }
 
+/* A quarter of the list is kept for what failed before, the rest for what was not tried; each may
+ * use what the other leaves. Without that, thousands of folders on a broken destination would keep
+ * all others waiting. */
 size_t fsm_collectable(const struct fsm *fsm, uint64_t at_ms, uint64_t *ret_ids, size_t max)
 {
     struct due due[FSM_COLLECTABLE_MAX];

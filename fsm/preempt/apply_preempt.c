@@ -28,7 +28,7 @@ static bool slot_listed(const uint32_t *slots, uint32_t count, uint32_t slot)
 }
 
 /* The nodes that stay. Returns whether a checkpoint is written first; without one it is best effort
- * (R-003). */
+ * (R-003): the nodes leave all the same, since somebody waits for them. */
 static bool victim_keep(struct fsm *fsm, struct allocation *allocation, const uint32_t *leaving,
                         uint32_t count, struct fsm_outcome *asked)
 {
@@ -48,7 +48,8 @@ static bool victim_keep(struct fsm *fsm, struct allocation *allocation, const ui
 }
 
 /* A scale-down that gives the same may be under way. In an outage its checkpoint is paused, and is
- * not waited for (S1-066). */
+ * not waited for (S1-066). One that writes already is given an end from now on, by which its nodes
+ * leave at the latest (L4). */
 static void victim_shrink(struct fsm *fsm, struct allocation *allocation, const uint32_t *leaving,
                           uint32_t count, struct fsm_outcome *asked)
 {
@@ -68,6 +69,9 @@ static void victim_shrink(struct fsm *fsm, struct allocation *allocation, const 
         fsm_scale_done(fsm, allocation, CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT);
 }
 
+/* Four ways, the cheapest first: without a checkpoint where nothing or too little is at stake;
+ * without one where a part has finished, so that none can be made; by a checkpoint; and terminated
+ * when none can be written. */
 static void victim_stop(struct fsm *fsm, struct allocation *allocation, struct fsm_outcome *asked)
 {
     struct checkpoint_ask ask = {.purpose = CKPT__V1__PURPOSE__PURPOSE_PREEMPT,
@@ -91,6 +95,8 @@ static void victim_stop(struct fsm *fsm, struct allocation *allocation, struct f
     }
 }
 
+/* Demands are counted per group of jobs for the leader's rates: how often jobs of this class are
+ * taken. */
 static void victim_announce(struct fsm *fsm, const struct preemption *preemption,
                             const struct allocation *allocation)
 {
@@ -136,6 +142,8 @@ static void victim_fill(struct fsm *fsm, const struct victim_search *search,
         fsm_node_refer(fsm, slots[i]);
 }
 
+/* The stop deadline of an active checkpoint was set for whoever waited for it before, and does not
+ * bind this preemption. */
 static void victim_take(struct fsm *fsm, struct preemption *preemption,
                         const struct victim_search *search, const struct victim_choice *choice,
                         uint32_t missing)
@@ -170,6 +178,9 @@ static void victim_take(struct fsm *fsm, struct preemption *preemption,
     victim->checkpoint_id = asked.checkpoint_id;
 }
 
+/* While victims are taken the preemption must not settle: a victim that is gone at once would
+ * release it before the others are taken. A victim may have waited for another preemption, which
+ * looks for one of its own at the next Tick. */
 void fsm_preemption_take(struct fsm *fsm, struct preemption *preemption,
                          const struct victim_search *search, const struct victim_set *set)
 {
@@ -196,6 +207,7 @@ void fsm_preemption_take(struct fsm *fsm, struct preemption *preemption,
 
 /* ---- the command ---- */
 
+/* Victims are told by name: the outcome is remembered for retries when the jobs may have left. */
 static void preempt_outcome(const struct preemption *preemption, struct fsm_outcome *outcome)
 {
     CHECK(preemption->view.id != 0);
@@ -249,6 +261,8 @@ static const struct preemption *preemption_that_covers(
     return NULL;
 }
 
+/* Nothing is changed before a whole set is found (P-016). A reclaim and a sensitive claim act with
+ * the highest class, whatever the request says. */
 enum fsm_status fsm_apply_preemption(struct fsm *fsm, const fsm_command *command,
                                      struct fsm_outcome *outcome)
 {

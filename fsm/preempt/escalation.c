@@ -1,5 +1,12 @@
 /* What is done about victims that do not let go in time: they are forced, or withdrawn and replaced
- * by others. Called at the deadline that preemption.c keeps. */
+ * by others. Called at the deadline that preemption.c keeps.
+ *
+ * Flow     fsm_preemption_due() escalates each victim whose bound has passed, then looks for others
+ *          in place of those that were withdrawn. No others: who can be turned back keeps its
+ *          nodes, and the preemption is EXPIRED.
+ * Absent   patience that ends while a victim writes or is being terminated: both have deadlines of
+ *          their own, which come first.
+ */
 #include "fsm/core/registry.h"
 #include "fsm/preempt/preemption.h"
 
@@ -25,6 +32,8 @@ static void victim_turn_back(struct fsm *fsm, struct allocation *allocation)
     fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE);
 }
 
+/* One that writes was asked to stop and may do so; one that is terminated is gone. Only what still
+ * waits can be taken back. */
 static bool victim_may_turn_back(const struct fsm *fsm, const struct allocation *allocation)
 {
     const struct checkpoint *active = checkpoint_find_active(fsm, allocation);
@@ -32,6 +41,7 @@ static bool victim_may_turn_back(const struct fsm *fsm, const struct allocation 
     return !allocation->view.terminating && active != NULL && !fsm_checkpoint_writes(active);
 }
 
+/* It keeps its nodes. A checkpoint that waits goes on as a periodic one: it is worth having. */
 static void victim_withdraw(struct fsm *fsm, struct fsm_preemption_victim *victim,
                             struct allocation *allocation)
 {
@@ -122,6 +132,7 @@ static void victim_escalate(struct fsm *fsm, struct fsm_preemption_victim *victi
         victim_withdraw(fsm, victim, allocation);
 }
 
+/* As in a first choice, nothing settles while victims are handled one by one. */
 void fsm_preemption_due(struct fsm *fsm, struct preemption *preemption)
 {
     struct fsm_preemption *view = &preemption->view;

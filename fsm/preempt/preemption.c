@@ -30,6 +30,8 @@ Ckpt__V1__PreemptionReason fsm_preemption_reason(const Ckpt__V1__RequestPreempti
     return request->reason == REASON(UNSPECIFIED) ? REASON(PRIORITY) : request->reason;
 }
 
+/* From the request alone and the policy of now: a replacement for a victim is looked for by the
+ * same rules, perhaps much later. A sensitive claim is forced and has no price (N-001, S1-066). */
 struct victim_search fsm_preemption_search(const struct fsm *fsm,
                                            const Ckpt__V1__RequestPreemptionRequest *request,
                                            uint8_t acting_class)
@@ -49,6 +51,7 @@ struct victim_search fsm_preemption_search(const struct fsm *fsm,
 
 /* ---- the ring ---- */
 
+/* The ring keeps the last FSM_PREEMPTIONS_MAX ids: older ones are not looked for one by one. */
 const struct fsm_preemption *fsm_preemption_next(const struct fsm *fsm, uint64_t after)
 {
     uint64_t last = fsm->preemption_sequence;
@@ -62,12 +65,14 @@ const struct fsm_preemption *fsm_preemption_next(const struct fsm *fsm, uint64_t
     return NULL;
 }
 
+/* Those are the victims that a preemption waits for. */
 bool fsm_victim_gives(const struct fsm_preemption_victim *victim)
 {
     CHECK(victim != NULL);
     return victim->state == VICTIM(STOPPING) || victim->state == VICTIM(SHRINKING);
 }
 
+/* The nodes' names are given back before (preemption_forget_victims), where the state goes on. */
 void fsm_preemption_free(struct fsm *fsm, struct preemption *preemption)
 {
     union {
@@ -107,6 +112,7 @@ static void preemption_forget_victims(struct fsm *fsm, const struct preemption *
     }
 }
 
+/* The ring is full when its oldest one still waits: it has victims that would be nobody's. */
 enum fsm_status fsm_preemption_make_room(struct fsm *fsm, struct fsm_outcome *outcome)
 {
     const struct preemption *oldest =
@@ -120,6 +126,7 @@ enum fsm_status fsm_preemption_make_room(struct fsm *fsm, struct fsm_outcome *ou
     return FSM_PREEMPTIONS_FULL;
 }
 
+/* A restore places the ids that its snapshot has, so a place may be empty or have an older one. */
 struct preemption *fsm_preemption_place(struct fsm *fsm, uint64_t id)
 {
     size_t i = preemption_place(id);
@@ -142,7 +149,8 @@ struct preemption *fsm_preemption_place(struct fsm *fsm, uint64_t id)
 
 /* ---- deadlines ---- */
 
-/* L4: one and a half timeouts, the deferral, the grace, and a silent node. */
+/* L4: one and a half timeouts, the deferral, the grace, and a silent node. It is for a victim that
+ * waits for its grant; one that writes or ends has a deadline of its own. */
 static uint64_t victim_patience_ms(const struct fsm *fsm, const struct allocation *allocation)
 {
     uint64_t timeout_ms = fsm_checkpoint_timeout_ms(fsm, allocation);
@@ -209,6 +217,7 @@ static uint64_t preemption_deadline_ms(const struct fsm *fsm, const struct fsm_p
     return deadline_ms;
 }
 
+/* The deadline is kept in the record as well, for people and for a restore. */
 static void preemption_arm(struct fsm *fsm, struct preemption *preemption)
 {
     CHECK(preemption->view.id != 0);
@@ -242,6 +251,8 @@ void fsm_victim_set(const struct fsm *fsm, struct fsm_preemption_victim *victim,
     victim->since_ms = fsm->now_ms;
 }
 
+/* The row of the victim that still gives; NULL: it let go, was withdrawn, or there is no
+ * preemption. Texts are compared, since the row may outlive the job that it names. */
 static struct fsm_preemption_victim *preemption_victim(struct preemption *preemption,
                                                        const struct allocation *allocation)
 {
@@ -253,6 +264,8 @@ static struct fsm_preemption_victim *preemption_victim(struct preemption *preemp
     return NULL;
 }
 
+/* RELEASED needs both: that nobody is waited for, and that what was given covers the need. A victim
+ * whose nodes broke while it stopped gave nothing, and the deadline, which is now, finds others. */
 void fsm_preemption_settle(struct fsm *fsm, struct preemption *preemption)
 {
     struct victim_search missing =
@@ -303,6 +316,7 @@ void fsm_preemption_leaves(struct fsm *fsm, const struct allocation *allocation)
     victim->node_count = kept;
 }
 
+/* Called when the nodes are free. A job that nobody waits for has no victim's row. */
 void fsm_preemption_released(struct fsm *fsm, struct allocation *allocation)
 {
     struct preemption *preemption =
@@ -317,6 +331,8 @@ void fsm_preemption_released(struct fsm *fsm, struct allocation *allocation)
     fsm_preemption_settle(fsm, preemption);
 }
 
+/* No other one is looked for here: the caller is in the middle of a change. The deadline is now, so
+ * the next Tick does it. */
 void fsm_preemption_lost(struct fsm *fsm, uint64_t id, const struct allocation *allocation)
 {
     struct preemption *preemption = preemption_edit(fsm, preemption_find(fsm, id));
@@ -330,6 +346,7 @@ void fsm_preemption_lost(struct fsm *fsm, uint64_t id, const struct allocation *
     fsm_preemption_settle(fsm, preemption);
 }
 
+/* The job is free to be somebody else's victim from now on. */
 void fsm_preemption_kept(struct fsm *fsm, struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);

@@ -16,6 +16,7 @@ enum { WALLTIME_LATE_PERCENT = 90, WALLTIME_EARLY_PERCENT = 10, NONE_PROTECTED_C
 
 /* ---- what stopping one costs ---- */
 
+/* Measured, or computed from the size and the bandwidth per node while nothing was measured. */
 static uint64_t victim_write_ms(const struct fsm *fsm, const struct fsm_allocation *view)
 {
     uint64_t bytes_per_s = view->write_bytes_per_s != 0 ? view->write_bytes_per_s
@@ -38,6 +39,7 @@ static uint64_t victim_stall_ms(const struct fsm *fsm, const struct fsm_allocati
                    fsm->policy.quiesce_ms);
 }
 
+/* Not whether it may be a victim: one that cannot is terminated, and costs what is at stake. */
 bool fsm_victim_can_checkpoint(const struct fsm *fsm, const struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);
@@ -58,6 +60,7 @@ bool fsm_victim_needs_no_checkpoint(const struct fsm *fsm, const struct allocati
            fsm_since(fsm, view->last_complete_snapshot_ms) < victim_stall_ms(fsm, view);
 }
 
+/* A manual job is asked and may take all of its timeout; a job of strategy none writes nothing. */
 static uint64_t victim_checkpoint_ms(const struct fsm *fsm, const struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);
@@ -102,6 +105,9 @@ static uint64_t victim_protected_ms(const struct fsm *fsm, const struct allocati
     return fsm_add(victim_stall_ms(fsm, &allocation->view), fsm->policy.restart_cost_ms);
 }
 
+/* A job that is nearly done frees its nodes soon by itself. One that was preempted and came back is
+ * protected until it has made some progress, or it would be stopped again and again and never end.
+ * Shrinking is no stop, and a sensitive claim does not wait for progress. */
 static enum fsm_status victim_check_time(const struct fsm *fsm, const struct victim_search *asked,
                                          const struct allocation *allocation, bool shrinks,
                                          uint64_t *ret_current, uint64_t *ret_limit)
@@ -122,7 +128,8 @@ static enum fsm_status victim_check_time(const struct fsm *fsm, const struct vic
     return *ret_current <= *ret_limit ? FSM_JUST_RESUMED : FSM_OK;
 }
 
-/* P-010, P-060, P-070, I31, I32: OK when it may be a victim. */
+/* P-010, P-060, P-070, I31, I32: OK when it may be a victim. What lasts is asked before what
+ * passes, so that the refusal of a single candidate says what a repeat would not change. */
 enum fsm_status fsm_victim_check(const struct fsm *fsm, const struct victim_search *asked,
                                  const struct allocation *allocation, bool shrinks,
                                  uint64_t *ret_current, uint64_t *ret_limit)
@@ -182,6 +189,7 @@ bool fsm_victim_never(const struct fsm_allocation *view)
            view->preemption_class >= NONE_PROTECTED_CLASS;
 }
 
+/* As the strongest request would see it that is no reclaim: by the highest class, without force. */
 enum fsm_status fsm_victim_hint(const struct fsm *fsm, const struct fsm_allocation *view,
                                 uint64_t *ret_cost_gpu_ms)
 {

@@ -21,9 +21,12 @@
 #define ENDS(name)   CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
 #define REASON(name) CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_##name
 
+/* One shelf per amount from none to the largest job's nodes, and one for the largest amounts. */
 enum { SHELVES = FSM_NODES_PER_ALLOCATION_MAX + 2, LARGEST = SHELVES - 1 };
+/* So many slots ahead the memory is asked for a job, and half as many for its nodes. */
 enum { LOOK_AHEAD = 12, LINE_BYTES = 64 };
 
+/* A job that may be taken, with what it would give and cost. */
 struct candidate {
     const struct allocation *allocation;
     uint64_t cost;
@@ -50,6 +53,8 @@ struct measure {
     size_t count;
 };
 
+/* All that one choice knows. It lives in the arena and on the stack, and is gone with the
+ * command. */
 struct search {
     struct fsm *fsm;
     const struct victim_search *asked;
@@ -66,6 +71,7 @@ struct search {
     uint64_t dear_gpu_ms;     /* the cheapest set that costs too much; UINT64_MAX: none */
 };
 
+/* A reclaim is about what was lent: only borrowed nodes help it. */
 static bool share_useful(const struct search *search, const struct fsm_node_share *share)
 {
     CHECK(search->fsm != NULL);
@@ -139,6 +145,8 @@ static uint32_t victim_useful(const struct search *search, const struct allocati
     return count;
 }
 
+/* A job that this preemption took before is not taken again: it gives already, or could not let
+ * go. */
 static bool was_tried(const struct search *search, const struct allocation *allocation)
 {
     const struct preemption *preemption = search->asked->goes_on;
@@ -153,6 +161,7 @@ static bool was_tried(const struct search *search, const struct allocation *allo
 
 /* ---- who can be taken ---- */
 
+/* The slot is last, so that the order is total and each member chooses the same set. */
 static bool candidate_before(const struct candidate *a, const struct candidate *b, bool by_amount)
 {
     if (by_amount && a->amount != b->amount)
@@ -162,6 +171,8 @@ static bool candidate_before(const struct candidate *a, const struct candidate *
     return a->allocation->view.slot < b->allocation->view.slot;
 }
 
+/* An insertion into a short list that drops its last one: at most `max` of those who are alike can
+ * be part of a set, so no others are needed. */
 static void shelf_put(const struct search *search, struct measure *measure, size_t shelf,
                       const struct candidate *candidate)
 {
@@ -189,6 +200,7 @@ static size_t measure_shelf(const struct measure *measure, const struct candidat
     return shelf;
 }
 
+/* A candidate counts by nodes and by GPUs, for each need of its own. */
 static void measure_put(const struct search *search, struct measure *measure,
                         struct candidate candidate)
 {
@@ -201,6 +213,8 @@ static void measure_put(const struct search *search, struct measure *measure,
         shelf_put(search, measure, LARGEST, &candidate);
 }
 
+/* The last refusal is kept: for a single named candidate it is the answer. An elastic job is first
+ * looked at with what it can spare; what it gives beyond needs a second round. */
 static void search_add(struct search *search, const struct allocation *allocation)
 {
     struct candidate candidate = {.allocation = allocation};
@@ -299,6 +313,7 @@ static void search_mark_useful(struct fsm *fsm, struct search *search, bool all)
     }
 }
 
+/* Named candidates are looked at in the order of their slots, as all others are. */
 static void search_mark_named(struct search *search)
 {
     const Ckpt__V1__RequestPreemptionRequest *request = search->asked->request;
@@ -314,6 +329,7 @@ static void search_mark_named(struct search *search)
     }
 }
 
+/* All that hold the node, of whatever class: search_add_class() sorts them out. */
 static void search_mark_on(struct search *search, const struct node *node)
 {
     const struct list *item = &node->assignments;
@@ -325,7 +341,8 @@ static void search_mark_on(struct search *search, const struct node *node)
                        LIST_ITEM(item, struct assignment, in_node)->allocation->view.slot);
 }
 
-/* On few nodes of use: who was not there would only cost time. */
+/* On few nodes of use: who was not there would only cost time. Marking them has its cost too, so
+ * the bound is a quarter of all jobs. */
 static bool search_few(const struct search *search)
 {
     uint64_t parts = 0;
@@ -358,6 +375,7 @@ static void search_mark_there(struct fsm *fsm, struct search *search)
 
 /* ---- the set ---- */
 
+/* Memory for the most that can be kept, whatever the number of jobs. */
 static void measure_begin(struct fsm *fsm, const struct search *search, struct measure *measure)
 {
     const Ckpt__V1__RequestPreemptionRequest *request = search->asked->request;
@@ -434,7 +452,8 @@ static void measure_sort(struct fsm *fsm, struct measure *measure)
         measure->by_size[i] = (uint32_t)order[i].low;
 }
 
-/* Amount of the `count` largest that are not chosen, leaving out one. */
+/* Amount of the `count` largest that are not chosen, leaving out one. What is asked with it: could
+ * the others still cover the need? */
 static uint64_t measure_largest(const struct measure *measure, size_t count, size_t without)
 {
     uint64_t amount = 0;
@@ -456,7 +475,9 @@ static void measure_choose_none(struct measure *measure)
         measure->items[i].chosen = false;
 }
 
-/* The cheapest set of exactly `size` that covers the need, greedily. */
+/* The cheapest set of exactly `size` that covers the need, greedily: each time the cheapest that
+ * still lets the largest of the others cover the rest (P-015). It may be dearer than the best set;
+ * finding that would take time that grows as a power of the size. */
 static bool measure_choose_size(struct measure *measure, size_t size)
 {
     uint64_t need = measure->need;
@@ -512,6 +533,7 @@ static bool search_take(struct search *search, const struct measure *measure,
     return false;
 }
 
+/* The smallest set first (P-050). A size is tried only while it can cover the need. */
 static bool measure_choose(struct fsm *fsm, struct search *search, struct measure *measure,
                            struct victim_set *ret_set)
 {
@@ -525,6 +547,8 @@ static bool measure_choose(struct fsm *fsm, struct search *search, struct measur
     return false;
 }
 
+/* The most telling one: why the only candidate cannot, that all sets are too dear, that storage is
+ * away, or how much could be freed at most. */
 static enum fsm_status search_refusal(struct search *search, struct fsm_outcome *outcome)
 {
     struct measure *measure = search->gpus.need > 0 ? &search->gpus : &search->nodes;
@@ -547,6 +571,9 @@ static enum fsm_status search_refusal(struct search *search, struct fsm_outcome 
     return search->storage_unavailable ? FSM_STORAGE_UNAVAILABLE : FSM_NO_VICTIMS;
 }
 
+/* Class by class from the lowest: a higher one is looked at only when those below do not suffice
+ * (P-003). Named candidates are looked at whatever their class, so that a refusal can say what is
+ * wrong. */
 static bool search_run(struct fsm *fsm, struct search *search, struct victim_set *ret_set)
 {
     bool named = search->asked->request->n_candidates > 0;
@@ -565,6 +592,7 @@ static bool search_run(struct fsm *fsm, struct search *search, struct victim_set
     return false;
 }
 
+/* Elastic jobs give what they can spare first and are stopped only when that does not suffice. */
 enum fsm_status fsm_victims_choose(struct fsm *fsm, const struct victim_search *asked,
                                    struct victim_set *ret_set, struct fsm_outcome *outcome)
 {
@@ -584,6 +612,8 @@ enum fsm_status fsm_victims_choose(struct fsm *fsm, const struct victim_search *
     return search_refusal(&search, outcome);
 }
 
+/* Computed again when the victim is taken, by the rules of the choice, so that a set need not hold
+ * node lists. */
 uint32_t fsm_victim_nodes(struct fsm *fsm, const struct victim_search *asked,
                           const struct allocation *allocation, bool shrinks, uint32_t *ret_slots,
                           uint32_t *ret_gpus)
