@@ -120,8 +120,10 @@ static int snapshot_choose(struct consensus *consensus, struct snapshot_meta *re
             return -1;
     if (i < count)
         consensus->snapshot = names[i];
-    if (i + 1 < count)
-        consensus->snapshot_previous_index = names[i + 1].index;
+    /* A copied folder may hold two of one index: the one before ends earlier. */
+    for (size_t j = i + 1; j < count && consensus->snapshot_previous_index == 0; j++)
+        if (names[j].index < names[i].index)
+            consensus->snapshot_previous_index = names[j].index;
     return 0;
 }
 

@@ -120,8 +120,8 @@ int snapshot_header_decode(const uint8_t *bytes, size_t length, const char *path
     meta.configuration_index = reader_get(&reader, 8);
     count = reader_get(&reader, 4);
     raft_configuration_init(&meta.configuration);
-    if (meta.index == 0 || meta.term == 0 || count == 0 || count > CONSENSUS_MEMBERS_MAX ||
-        servers_decode(&reader, count, &meta.configuration) != 0) {
+    if (meta.index == 0 || meta.term == 0 || meta.configuration_index > meta.index || count == 0 ||
+        count > CONSENSUS_MEMBERS_MAX || servers_decode(&reader, count, &meta.configuration) != 0) {
         snapshot_meta_close(&meta);
         return err_set(err, ERR_CORRUPT, "%s offset 0: snapshot header makes no sense", path);
     }

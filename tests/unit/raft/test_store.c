@@ -4,7 +4,9 @@
 #include "raft/core/consensus_internal.h"
 #include "raft/log/vote.h"
 #include "raft/snap/snapshot.h"
+#include "raft/snap/snapshot_format.h"
 #include "src/base/buf.h"
+#include "src/base/check.h"
 #include "tests/unit/raft/cluster.h"
 
 struct fixture {
@@ -275,6 +277,30 @@ static void a_damaged_or_short_snapshot_is_refused_at_every_byte(void **state)
     fixture_close(&f);
 }
 
+/* Who wrote it was wrong, not the disk: the sums are right. */
+static void a_snapshot_whose_members_are_of_later_is_refused(void **state)
+{
+    struct snapshot_meta meta = {.index = 10, .term = 2, .configuration_index = 10}, got;
+    struct buf buf = {0};
+    struct err err;
+    size_t length;
+
+    (void)state;
+    raft_configuration_init(&meta.configuration);
+    assert_int_equal(raft_configuration_add(&meta.configuration, 7, "n7", RAFT_VOTER), 0);
+    snapshot_header_encode(&meta, &buf);
+    assert_int_equal(snapshot_header_decode(buf.bytes, buf.length, "x", &got, &length, &err), 0);
+    snapshot_meta_close(&got);
+    buf_close(&buf);
+    buf = (struct buf){0};
+    meta.configuration_index = 11;
+    snapshot_header_encode(&meta, &buf);
+    assert_int_equal(snapshot_header_decode(buf.bytes, buf.length, "x", &got, &length, &err), -1);
+    assert_int_equal(err.code, ERR_CORRUPT);
+    buf_close(&buf);
+    snapshot_meta_close(&meta);
+}
+
 /* ---- the whole member ---- */
 
 enum { SECOND_US = 1000000 };
@@ -324,6 +350,34 @@ static void a_rotten_newest_snapshot_is_replaced_by_the_previous_and_the_log(voi
     assert_true(cluster_run_until_equal(cluster, 10 * SECOND_US));
     assert_uint_equal(cluster->nodes[0].state.entries, 350);
     assert_non_null(sim_file_name(cluster->sim, 0, "damaged-", 0));
+    cluster_free(cluster);
+}
+
+/* Another file that ends where the newest does, as a copied folder may hold. */
+static void a_second_snapshot_of_the_same_index_changes_nothing(void **state)
+{
+    struct cluster *cluster = one_member_with_snapshots();
+    const struct disk_ops *disk = &cluster->nodes[0].disk;
+    struct disk_file *file;
+    struct err err;
+    char path[64];
+    const char *name;
+    uint8_t *bytes, *copy;
+    size_t length;
+
+    (void)state;
+    cluster_kill(cluster, 0);
+    name = sim_file_name(cluster->sim, 0, "snapshot-", snapshots_here(cluster) - 1);
+    bytes = sim_file(cluster->sim, 0, name, &length);
+    copy = memcpy(check_alloc(length), bytes, length);
+    snprintf(path, sizeof(path), "/sim/%.26s%016x", name, 0);
+    assert_int_equal(disk->open(disk->context, path, DISK_OPEN_CREATE, &file, &err), 0);
+    assert_int_equal(disk->write(file, 0, copy, length, &err), 0);
+    disk->close(file);
+    free(copy);
+    cluster_start(cluster, 0, false);
+    assert_true(cluster_run_until_equal(cluster, 10 * SECOND_US));
+    assert_uint_equal(cluster->nodes[0].state.entries, 350);
     cluster_free(cluster);
 }
 
@@ -553,6 +607,8 @@ int main(void)
         cmocka_unit_test(a_snapshot_reads_back_and_the_newest_two_are_kept),
         cmocka_unit_test(a_damaged_or_short_snapshot_is_refused_at_every_byte),
         cmocka_unit_test(a_rotten_newest_snapshot_is_replaced_by_the_previous_and_the_log),
+        cmocka_unit_test(a_snapshot_whose_members_are_of_later_is_refused),
+        cmocka_unit_test(a_second_snapshot_of_the_same_index_changes_nothing),
         cmocka_unit_test(rotten_snapshots_without_a_log_are_refused),
         cmocka_unit_test(bootstrap_and_start_check_what_the_folder_holds),
         cmocka_unit_test(bootstrap_may_be_cut_short_anywhere),
