@@ -42,7 +42,7 @@ static void count_ratio(struct fsm *fsm, enum fsm_ratio which, uint64_t actual, 
     if (predicted == 0)
         return;
     ppm /= predicted;
-    while (ppm > fsm_ratio_end_ppm(bin))
+    while (bin < FSM_RATIO_BINS - 1 && ppm > fsm_ratio_end_ppm(bin))
         bin++;
     fsm->calibration.ratios[which][bin]++;
 }

@@ -3,7 +3,8 @@
  *
  * Flow     one pass over allocations, one over checkpoints, one over targets, one over nodes; sums
  *          are compared with the counters that apply maintains. Each violation is one line that
- *          begins with the invariant's name; INDEX is bookkeeping.
+ *          begins with the invariant's name; INDEX is bookkeeping, RANGE a bound, RECORD a
+ *          condition over the fields of one record (moved.c).
  * Absent   I20, I22, I25, I37..I40: not visible in one member's state. I31's audit half: there are
  *          no audit records in this version.
  */
@@ -352,7 +353,8 @@ static void check_checkpoint_counts(struct checker *checker, const struct checkp
                  unresumed <= 1 && (unresumed == 1) >= paused && (!active || unresumed == paused),
                  "I24 a paused checkpoint is resumed exactly once", name, view->id);
     check_expect(checker,
-                 view->timeout_ms <= checkpoint->base_timeout_ms + checkpoint->base_timeout_ms / 2 +
+                 view->timeout_ms <= checkpoint->base_timeout_ms +
+                                         (view->extended ? checkpoint->base_timeout_ms / 2 : 0) +
                                          (view->deferred_ms - view->deferred_before_ms),
                  "I34 one extension of half the timeout, and what was deferred", name, view->id);
     check_expect(checker,
@@ -720,14 +722,23 @@ static void check_sums(struct checker *checker)
         collectable++;
     check_expect(checker, collectable == checker->collectable, "INDEX collectable list", "listed",
                  collectable);
-    for (const struct session *at = fsm->session_oldest; at != NULL; at = at->next)
+    for (const struct session *at = fsm->session_oldest; at != NULL; at = at->next) {
+        check_expect(checker, at->index <= fsm->index && at->at_ms <= fsm->now_ms,
+                     "RANGE a request was answered in the past", at->request_id, at->index);
         sessions++;
+    }
     check_expect(checker, sessions == fsm->session_count && sessions == fsm->session_map.count,
                  "INDEX sessions", "listed", sessions);
     check_expect(checker, fsm->allocation_map.count == fsm->allocations.used,
                  "INDEX allocation map", "count", fsm->allocation_map.count);
     check_expect(checker, fsm->node_map.count == fsm->nodes.used, "INDEX node map", "count",
                  fsm->node_map.count);
+}
+
+/* What a command would stop the program for is a violation here. */
+static void check_broken(void *context, const char *condition, uint64_t key)
+{
+    check_expect(context, false, "RECORD", condition, key);
 }
 
 /* The tables first: what follows compares sums that they make. */
@@ -749,6 +760,7 @@ size_t fsm_check(const struct fsm *fsm, void (*violation)(void *context, const c
     check_learned(&checker);
     check_expect(&checker, checker.hazard_sum_e12 == fsm->hazard_sum_e12, "INDEX sum of hazards",
                  "e12", fsm->hazard_sum_e12);
+    fsm_records_expect(fsm, &(struct record_report){check_broken, &checker});
     free(checker.tenants);
     free(checker.references);
     free(checker.nodes);

@@ -423,6 +423,13 @@ static inline void fsm_moved(struct fsm *fsm, enum fsm_record kind, uint64_t key
 void fsm_moved_check(struct fsm *fsm);
 /* The counts and limits of the tables, when an entry has been applied. */
 void fsm_tables_check(const struct fsm *fsm);
+/* Both of them, over the whole state: calls broken() for each record of which a condition does not
+ * hold, with the first of these. */
+struct record_report {
+    void (*broken)(void *context, const char *condition, uint64_t key);
+    void *context;
+};
+void fsm_records_expect(const struct fsm *fsm, const struct record_report *report);
 /* part_check.c: one node's part of an allocation, after its own change. */
 void fsm_part_check(const struct allocation *allocation, const struct assignment *part);
 

@@ -54,7 +54,7 @@
         /* of a victim: no attempt goes beyond; 0: none, or not dispatched */                      \
     FIELD(uint64_t, stop_limit_ms, RECORD_ANY)                                                     \
         /* nor does that go beyond this, but for deferrals (L4) */                                 \
-    FIELD(uint64_t, base_timeout_ms, RECORD_ANY)     /* before the extension and deferrals */      \
+    FIELD(uint64_t, base_timeout_ms, FSM_TIME_MAX_MS)  /* before the extension and deferrals */    \
     FIELD(uint64_t, collect_at_ms, RECORD_ANY)    /* terminal: when it expires; 0: kept */         \
     FIELD(uint32_t, failure_count, FSM_ATTEMPTS_MAX) /* of attempts; pauses do not count */        \
     FIELD(bool, bypass_budget, true)                                                               \

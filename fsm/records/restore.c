@@ -1,13 +1,15 @@
 /* One record of a snapshot back into a state that is being built.
  *
  * Errors   false when the record contradicts the ones before it: a slot taken twice, a name
- *          unknown, a number out of its range. What remains (sums, indices, invariants) is found by
- *          fsm_check over the finished state.
+ *          unknown, a number out of its range. What remains (sums, indices, invariants, which
+ *          fields of a record may stand together) is found by fsm_check over the finished state:
+ *          whatever a CHECK would stop the program for later must be refused here or there.
  */
 #include "fsm/core/registry.h"
 #include "fsm/records/snapshot.h"
 
-#define BODY(name) CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_##name
+#define NUMBERS_LEFT (UINT64_C(1) << 32) /* more than are applied until the next snapshot is read */
+#define BODY(name)   CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_##name
 
 static bool restore_totals(uint64_t *totals, size_t room, const uint64_t *from, size_t count)
 {
@@ -33,14 +35,24 @@ static bool restore_fleet(struct fsm *fsm, const Ckpt__Log__V1__SnapshotHeader *
     return true;
 }
 
+/* Numbers that only grow, with room for what will be applied: one that wrapped around would stop
+ * the program. */
+static bool header_numbers_within(const Ckpt__Log__V1__SnapshotHeader *header)
+{
+    const uint64_t sequence_end = (UINT64_C(1) << CHECKPOINT_SEQUENCE_BITS) - NUMBERS_LEFT;
+    const uint64_t end = UINT64_MAX - NUMBERS_LEFT;
+
+    return header->checkpoint_sequence < sequence_end && header->command_count < sequence_end &&
+           header->preemption_sequence < end && header->next_event_sequence < end &&
+           header->applied_index < end;
+}
+
 static bool restore_header(struct fsm *fsm, const Ckpt__Log__V1__SnapshotHeader *header)
 {
     if (header->version != SNAPSHOT_VERSION || strlen(header->cluster_id) >= FSM_ID_BYTES ||
         header->n_checkpoints_total != FSM_STATES_CHECKPOINT || header->epoch > FSM_EPOCH_MAX ||
-        header->checkpoint_sequence >> CHECKPOINT_SEQUENCE_BITS != 0 ||
-        header->command_count >> CHECKPOINT_SEQUENCE_BITS != 0 ||
-        header->undeleted_hand >= FSM_UNDELETED_MAX || header->now_ms > FSM_TIME_MAX_MS ||
-        header->next_event_sequence == 0)
+        !header_numbers_within(header) || header->undeleted_hand >= FSM_UNDELETED_MAX ||
+        header->now_ms > FSM_TIME_MAX_MS || header->next_event_sequence == 0)
         return false;
     fsm->initialised = header->initialised;
     fsm_copy_id(fsm->cluster_id, header->cluster_id);
@@ -65,15 +77,12 @@ static bool restore_header(struct fsm *fsm, const Ckpt__Log__V1__SnapshotHeader 
 
 static bool restore_policy(struct fsm *fsm, const Ckpt__V1__Policy *policy)
 {
-    if (policy->keep_complete > FSM_COMPLETE_KEPT_MAX ||
-        policy->retention_ms > FSM_DURATION_MAX_MS || policy->grace_ms > FSM_DURATION_MAX_MS ||
-        policy->max_victims > FSM_VICTIMS_MAX ||
-        policy->checkpoint_timeout_ms > FSM_DURATION_MAX_MS ||
-        policy->retry_backoff_ms > FSM_DURATION_MAX_MS ||
-        policy->sensitive_timeout_ms > FSM_DURATION_MAX_MS)
+    struct fsm_outcome ignored;
+
+    if (fsm_policy_check_values(policy, &ignored) != FSM_OK)
         return false;
     fsm_policy_merge(&fsm->policy, policy);
-    return true;
+    return fsm_policy_check_order(&fsm->policy, &ignored) == FSM_OK;
 }
 
 static bool restore_member(struct fsm *fsm, const Ckpt__Log__V1__MemberFacts *member)
@@ -453,7 +462,9 @@ static bool restore_undeleted(struct fsm *fsm, const Ckpt__Log__V1__UndeletedRec
         checkpoint_edit(fsm, checkpoint_find(fsm, record->checkpoint_id));
     struct undeleted *undeleted;
 
-    if (!undeleted_within(record) || fsm->undeleted[record->place] != NULL ||
+    if (!undeleted_within(record) || record->checkpoint_id == 0 ||
+        fsm->undeleted[record->place] != NULL ||
+        (checkpoint != NULL && checkpoint->view.target_slot != record->target_slot) ||
         fsm_undeleted_find(fsm, record->checkpoint_id) != NULL ||
         target_find_slot(fsm, record->target_slot) == NULL || !id_valid(record->allocation_id) ||
         !id_valid(record->tenant) || !id_valid(record->project))
@@ -581,6 +592,7 @@ static bool restore_session(struct fsm *fsm, const Ckpt__Log__V1__SessionRecord 
 
     if (!id_valid(record->request_id) || fsm_session_find(fsm, &request) != NULL ||
         fsm_command_info(record->command) == NULL || record->status >= fsm_status_count() ||
+        record->index > fsm->index || record->at_ms > fsm->now_ms ||
         record->n_victims > FSM_VICTIMS_MAX || fsm->session_count >= FSM_SESSIONS_MAX)
         return false;
     for (size_t i = 0; i < record->n_victims; i++) {

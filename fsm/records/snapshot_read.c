@@ -128,6 +128,7 @@ struct fsm *fsm_snapshot_load(int (*read)(void *context, void *bytes, size_t len
     if (loader_run(&loader))
         fsm_check(loader.fsm, loader_violation, &loader);
     free(loader.buffer);
+    loader.fsm->moved.count = 0; /* fsm_check has looked at every record */
     if (loader.problem == NULL)
         return loader.fsm;
     if (text_size > 0)

@@ -1,6 +1,6 @@
 /* Any bytes may be a snapshot: refused without a trace, or restored into a state whose invariants
- * hold and that goes on working. */
-#include "tests/unit/fsm/script.h"
+ * hold and that goes on working, whatever commands come. */
+#include "tests/fuzz/restored.h"
 
 static const char *const lines[] = {
     "init",
@@ -43,20 +43,6 @@ static uint64_t hash_of(const struct fsm *fsm)
     return summary.state_hash;
 }
 
-/* The restored state takes a time jump and comes out with its invariants; its index may be the last
- * one there is. */
-static void go_on(struct script *script)
-{
-    struct fsm_summary summary;
-
-    fsm_get_summary(script->fsm, &summary);
-    if (summary.applied_index == UINT64_MAX)
-        return;
-    script->index = summary.applied_index;
-    script->now_ms = summary.now_ms + 100000000;
-    script_run(script, "tick");
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
     struct input input = {bytes, length};
@@ -67,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
     script_start(&script);
     hash = hash_of(script.fsm);
     if (fsm_snapshot_read(script.fsm, read_input, &input, text, sizeof(text)) == 0)
-        go_on(&script);
+        restored_goes_on(&script, length);
     else if (hash != hash_of(script.fsm))
         abort();
     script_close(&script);

@@ -71,6 +71,21 @@ static void a_complete_checkpoint_is_compared_with_what_was_decided(void **unuse
     script_close(&script);
 }
 
+/* Beyond the last bin's begin there is no other one. */
+static void what_is_larger_than_any_ratio_is_in_the_last_bin(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "decide j1 size=1 write=1 waste=1");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1 size=%" PRIu64, FSM_NODE_BYTES_MAX);
+    assert_int_equal(calibration_of(&script).ratios[FSM_RATIO_SIZE][FSM_RATIO_BINS - 1], 1);
+    script_close(&script);
+}
+
 /* Nobody predicted anything about them. */
 static void what_people_asked_for_is_not_counted(void **unused)
 {
@@ -202,6 +217,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bins_rise_by_an_eighth_of_an_octave),
         cmocka_unit_test(a_complete_checkpoint_is_compared_with_what_was_decided),
+        cmocka_unit_test(what_is_larger_than_any_ratio_is_in_the_last_bin),
         cmocka_unit_test(what_people_asked_for_is_not_counted),
         cmocka_unit_test(only_what_ended_by_itself_counts_for_success),
         cmocka_unit_test(victims_without_a_checkpoint_are_kills),

@@ -255,6 +255,141 @@ static void a_stop_without_its_limit_is_refused(void **unused)
     script_close(&script);
 }
 
+/* A field with a value that no command leaves there: each of them stops the program when it is met
+ * at work (sessions.c, moved.c, checkpoint.c), so nothing that was read may hold it. */
+#define IMPOSSIBLE(field, value)                                                                   \
+    do {                                                                                           \
+        __typeof__(field) kept = (field);                                                          \
+        (field) = (value);                                                                         \
+        expect_refused(&script, #field);                                                           \
+        (field) = kept;                                                                            \
+    } while (0)
+
+static void a_request_that_was_answered_in_the_future_is_refused(void **unused)
+{
+    struct session *session;
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    session = script.fsm->session_newest;
+    IMPOSSIBLE(session->index, script.fsm->index + 1);
+    IMPOSSIBLE(session->index, UINT64_MAX);
+    IMPOSSIBLE(session->at_ms, script.fsm->now_ms + 1);
+    IMPOSSIBLE(session->command, 0);
+    script_restore(&script); /* and as it is it is taken */
+    script_close(&script);
+}
+
+static void a_policy_that_no_command_sets_is_refused(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    IMPOSSIBLE(script.fsm->policy.max_deferral_ms, 24 * 3600 * 1000 + 1);
+    IMPOSSIBLE(script.fsm->policy.keep_complete, FSM_COMPLETE_KEPT_MAX + 1);
+    IMPOSSIBLE(script.fsm->policy.max_attempts, UINT32_MAX);
+    IMPOSSIBLE(script.fsm->policy.min_interval_ms, script.fsm->policy.max_interval_ms + 1);
+    IMPOSSIBLE(script.fsm->policy.stall_fraction_ppm, FSM_PPM + 1);
+    script_restore(&script);
+    script_close(&script);
+}
+
+static void numbers_that_have_no_next_one_are_refused(void **unused)
+{
+    struct script script;
+    struct fsm *fsm;
+
+    (void)unused;
+    script_start(&script);
+    fsm = script.fsm;
+    IMPOSSIBLE(fsm->checkpoint_sequence, (UINT64_C(1) << CHECKPOINT_SEQUENCE_BITS) - 1);
+    IMPOSSIBLE(fsm->command_count, (UINT64_C(1) << CHECKPOINT_SEQUENCE_BITS) - 1);
+    IMPOSSIBLE(fsm->preemption_sequence, UINT64_MAX);
+    IMPOSSIBLE(fsm->index, UINT64_MAX);
+    fsm->event_count = 0;
+    IMPOSSIBLE(fsm->next_event_sequence, UINT64_MAX);
+    IMPOSSIBLE(fsm->epoch, 0);
+    script_restore(&script);
+    script_close(&script);
+}
+
+/* What one of these says is believed by a later Tick, report or checkpoint. */
+static void a_job_whose_parts_contradict_each_other_is_refused(void **unused)
+{
+    struct allocation *stopped, *ending;
+    struct checkpoint *checkpoint;
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "register j2 nodes=n2");
+    expect_ok(&script, "register j3 nodes=n3");
+    expect_ok(&script, "request j2");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "request j1 after=stop");
+    expect_ok(&script, "grant 1-2");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-2");
+    expect_ok(&script, "report n1 terminated j1");
+    expect_ok(&script, "request j3 after=stop");
+    expect_ok(&script, "grant 1-3");
+    expect_ok(&script, "report n3 shard_verified j3 ckpt=1-3");
+    stopped = allocation_edit(script.fsm, allocation_find(script.fsm, "j1"));
+    ending = allocation_edit(script.fsm, allocation_find(script.fsm, "j3"));
+    checkpoint = checkpoint_edit(script.fsm, checkpoint_find(script.fsm, checkpoint_id_make(1, 1)));
+    assert_false(stopped->assigned);
+    assert_true(fsm_allocation_goes_on(stopped));
+    assert_true(ending->view.terminating);
+    assert_true(fsm_checkpoint_writes(checkpoint));
+    fsm_timer_set(&script.fsm->timers, &stopped->timer, script.fsm->now_ms + 1);
+    expect_refused(&script, "a stopped job's timer");
+    fsm_timer_set(&script.fsm->timers, &stopped->timer, 0);
+    IMPOSSIBLE(ending->plan_state, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING);
+    IMPOSSIBLE(checkpoint->view.timeout_ms, checkpoint->base_timeout_ms + 1);
+    script_restore(&script);
+    script_close(&script);
+}
+
+static void a_record_that_would_stop_the_program_later_is_refused(void **unused)
+{
+    struct preemption *preemption;
+    struct allocation *allocation;
+    struct checkpoint *checkpoint;
+    struct target *target;
+    struct script script;
+    struct node *node;
+    uint64_t later;
+
+    (void)unused;
+    script_start_victim(&script, 60000);
+    expect_ok(&script, "queue hpc queued=5 waiting");
+    later = script.fsm->now_ms + 1;
+    preemption = preemption_edit(script.fsm, preemption_find(script.fsm, 1));
+    checkpoint = checkpoint_edit(script.fsm, checkpoint_find(script.fsm, checkpoint_id_make(1, 1)));
+    assert_non_null(preemption);
+    assert_non_null(checkpoint);
+    allocation =
+        allocation_edit(script.fsm, allocation_at(script.fsm, checkpoint->view.allocation_slot));
+    target = target_edit(script.fsm, target_at(script.fsm, checkpoint->view.target_slot));
+    node = node_edit(script.fsm, node_at(script.fsm, allocation->view.nodes[0].node_slot));
+    IMPOSSIBLE(allocation->view.state_since_ms, later);
+    IMPOSSIBLE(checkpoint->view.state_since_ms, later);
+    IMPOSSIBLE(checkpoint->view.created_at_ms, later);
+    IMPOSSIBLE(checkpoint->view.dispatched_at_ms, later);
+    IMPOSSIBLE(checkpoint->failure_count, checkpoint->view.attempt + 1);
+    IMPOSSIBLE(node->view.state_since_ms, later);
+    IMPOSSIBLE(target->view.since_ms, later);
+    IMPOSSIBLE(preemption->view.asked_at_ms, later);
+    IMPOSSIBLE(preemption->view.ended_at_ms, 1);
+    IMPOSSIBLE(preemption->view.victims[0].state, CKPT__V1__VICTIM_STATE__VICTIM_STATE_UNSPECIFIED);
+    IMPOSSIBLE(script.fsm->queues[0].reported_at_ms, later);
+    script_restore(&script);
+    script_close(&script);
+}
+
 /* One more than the row allows, where its type has room for that. */
 static uint64_t beyond(uint64_t highest, size_t type_bytes)
 {
@@ -357,6 +492,11 @@ int main(void)
         cmocka_unit_test(checkpoints_that_leave_meanwhile_are_in_the_snapshot),
         cmocka_unit_test(a_slice_is_bounded_whatever_the_state_holds),
         cmocka_unit_test(a_stop_without_its_limit_is_refused),
+        cmocka_unit_test(a_request_that_was_answered_in_the_future_is_refused),
+        cmocka_unit_test(a_policy_that_no_command_sets_is_refused),
+        cmocka_unit_test(numbers_that_have_no_next_one_are_refused),
+        cmocka_unit_test(a_record_that_would_stop_the_program_later_is_refused),
+        cmocka_unit_test(a_job_whose_parts_contradict_each_other_is_refused),
         cmocka_unit_test(a_number_beyond_the_bound_of_its_row_is_refused),
     };
 
