@@ -75,7 +75,7 @@ struct consensus_member {
 };
 
 /* What a member starts with. The four tables, and what their contexts point to, must live until
- * closed(); the rest is copied. */
+ * closed(); the rest is copied, or not needed when consensus_open() has returned. */
 struct consensus_config {
     uint64_t member_id;
     const char *cluster_id; /* id_valid(); peers and folders of another cluster are refused */
@@ -167,8 +167,8 @@ struct consensus_hooks {
 
 /* Opens the folder and starts. Members and hooks are copied. On -1 nothing is left running, and err
  * says what to do next. snapshot_load(), snapshot_adopt() and, in a cluster of one, apply() are
- * called before this returns. Of a first start (config.bootstrap) 0 only says that it waits for the
- * other founders: status.founding. */
+ * called before this returns. Of a first start (config.bootstrap) 0 may only say that it waits for
+ * the other founders: status.founding tells. */
 int consensus_open(const struct consensus_config *config, const struct consensus_hooks *hooks,
                    struct consensus **ret_consensus, struct err *err);
 /* Once. Takes nothing more, waits until nothing is in flight, then calls closed(context) from the

@@ -33,8 +33,8 @@ int founding_read(const struct folder *folder, struct founding_record *ret_recor
 /* Replaces the file by the record, whose number is not 0. Durable when it returns 0. */
 int founding_write(const struct folder *folder, const struct founding_record *record,
                    struct err *err);
-/* Draws a number for a folder that has none and writes the record. Two folders that were begun
- * apart never have the same number, which is how a replaced disk is told from the former one. */
+/* Draws a number by chance for a folder that has none and writes the record. Two folders that were
+ * begun apart have different numbers, which is how a replaced disk is told from the former one. */
 int founding_begin(const struct folder *folder, const struct random_ops *random,
                    struct founding_record *record, struct err *err);
 /* A digest of what all founders must begin with alike: the cluster's name, ids and names of its
