@@ -342,12 +342,18 @@ static bool checkpoint_state_valid(const struct allocation *allocation,
     return writes || (seen->granted_bytes_per_s == 0 && !record->bypass_budget);
 }
 
+/* It has a text: both of its numbers begin at 1. */
+static bool checkpoint_id_valid(uint64_t id)
+{
+    return id >> CHECKPOINT_SEQUENCE_BITS != 0 && id << (64 - CHECKPOINT_SEQUENCE_BITS) != 0;
+}
+
 static bool checkpoint_valid(const struct fsm *fsm, const Ckpt__Log__V1__CheckpointRecord *record)
 {
     const struct allocation *allocation = allocation_find_slot(fsm, record->allocation_slot);
     const Ckpt__V1__Checkpoint *seen = record->checkpoint;
 
-    if (!checkpoint_within(record) || seen->checkpoint_id == 0 ||
+    if (!checkpoint_within(record) || !checkpoint_id_valid(seen->checkpoint_id) ||
         strlen(seen->detail) >= FSM_DETAIL_BYTES || allocation == NULL ||
         target_find_slot(fsm, record->target_slot) == NULL ||
         fsm_registry_next(fsm, seen->checkpoint_id - 1) != NULL || record->n_shards == 0 ||

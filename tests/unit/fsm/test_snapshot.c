@@ -377,6 +377,8 @@ static void a_record_that_would_stop_the_program_later_is_refused(void **unused)
     node = node_edit(script.fsm, node_at(script.fsm, allocation->view.nodes[0].node_slot));
     IMPOSSIBLE(allocation->view.state_since_ms, later);
     IMPOSSIBLE(checkpoint->view.state_since_ms, later);
+    IMPOSSIBLE(checkpoint->view.id, 7);                        /* 0-7 */
+    IMPOSSIBLE(checkpoint->view.id, checkpoint_id_make(1, 0)); /* 1-0 */
     IMPOSSIBLE(checkpoint->view.created_at_ms, later);
     IMPOSSIBLE(checkpoint->view.dispatched_at_ms, later);
     IMPOSSIBLE(checkpoint->failure_count, checkpoint->view.attempt + 1);
