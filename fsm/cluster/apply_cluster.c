@@ -6,7 +6,7 @@
  *          only keeps it in mind.
  */
 #include "fsm/core/registry.h"
-#include "fsm/core/state.h"
+#include "fsm/job/job.h"
 
 /* A second one is refused: two leaders may both have found the cluster blank. */
 enum fsm_status fsm_apply_cluster_init(struct fsm *fsm, const fsm_command *command,

@@ -1,7 +1,7 @@
 /* Commands about nodes: seen (ready, degraded, down), drain, remove. Rows F-006, F-007,
  * L-001..L-003, S3-001. */
 #include "fsm/core/registry.h"
-#include "fsm/core/state.h"
+#include "fsm/job/job.h"
 
 #include <malloc.h>
 

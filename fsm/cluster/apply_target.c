@@ -7,7 +7,7 @@
  *          checkpoints.
  */
 #include "fsm/core/registry.h"
-#include "fsm/core/state.h"
+#include "fsm/job/job.h"
 
 /* Exactly the chosen one is: in one step there are never two. */
 static void target_make_default(struct fsm *fsm, const struct target *chosen)

@@ -12,6 +12,7 @@
 #include "fsm/core/decode.h"
 #include "fsm/core/registry.h"
 #include "fsm/core/state.h"
+#include "fsm/job/job.h"
 
 /* Heads of lists lie on the heap, since fsm_swap() moves the struct and a list holds the address of
  * its head. */

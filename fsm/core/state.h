@@ -433,54 +433,6 @@ void fsm_records_expect(const struct fsm *fsm, const struct record_report *repor
 /* part_check.c: one node's part of an allocation, after its own change. */
 void fsm_part_check(const struct allocation *allocation, const struct assignment *part);
 
-/* lifecycle.c: the only writers of the state fields. */
-void fsm_checkpoint_move(struct fsm *fsm, struct checkpoint *checkpoint,
-                         Ckpt__V1__CheckpointState to, Ckpt__V1__Reason reason);
-void fsm_allocation_move(struct fsm *fsm, struct allocation *allocation,
-                         Ckpt__V1__AllocationState to, Ckpt__V1__Reason reason);
-/* Counts a restored record in its state, without an event. */
-void fsm_checkpoint_adopt(struct fsm *fsm, const struct checkpoint *checkpoint);
-void fsm_allocation_adopt(struct fsm *fsm, struct allocation *allocation);
-void fsm_allocation_forget(struct fsm *fsm, const struct allocation *allocation);
-void fsm_checkpoint_forget(struct fsm *fsm, const struct checkpoint *checkpoint);
-/* RUNNING, or STARTING while a part of it is to start: of a new or restarted one, and of one that
- * is no longer to stop. */
-void fsm_allocation_go_on(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason);
-bool fsm_allocation_runs(
-    const struct allocation
-        *allocation); /* it holds nodes: STARTING, RUNNING, CHECKPOINTING_TO_STOP */
-bool fsm_allocation_restartable(const struct allocation *allocation);
-bool fsm_allocation_goes_on(const struct allocation *allocation); /* it has not ended */
-
-/* allocation.c */
-struct allocation *fsm_allocation_create(struct fsm *fsm, uint32_t slot, const char *id);
-void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation);
-/* In place of those that it has, all zero: the caller fills them, and then lets them name their
- * nodes. */
-struct fsm_node_share *fsm_allocation_set_shares(struct fsm *fsm, struct allocation *allocation,
-                                                 uint32_t count);
-void fsm_allocation_name_nodes(struct fsm *fsm, struct allocation *allocation);
-/* Counts it on its nodes as one that has not ended, or no more. */
-void fsm_allocation_count_going(struct fsm *fsm, struct allocation *allocation, bool going);
-void fsm_allocation_begin_runs(const struct fsm *fsm, struct allocation *allocation, bool all);
-/* The view's, to write. */
-struct fsm_node_share *fsm_allocation_shares(struct allocation *allocation);
-void fsm_allocation_sum_shares(struct allocation *allocation);
-void fsm_allocation_estimate(struct allocation *allocation, uint32_t old_count);
-void fsm_allocation_assign(struct fsm *fsm, struct allocation *allocation);
-void fsm_allocation_release(struct fsm *fsm, struct allocation *allocation);
-struct assignment *fsm_allocation_part(const struct allocation *allocation, uint32_t node_slot);
-/* All of its parts are to start. */
-void fsm_allocation_parts_start(struct allocation *allocation);
-/* One part is to start again, or has started: the allocation is STARTING or RUNNING by that, unless
- * it is to stop. */
-void fsm_allocation_part_starting(struct fsm *fsm, struct allocation *allocation,
-                                  struct assignment *part, bool starting);
-void fsm_allocation_changed(struct fsm *fsm, const struct allocation *allocation);
-void fsm_allocation_arm(struct fsm *fsm, struct allocation *allocation);
-uint64_t fsm_allocation_grace_ms(const struct fsm *fsm, const struct allocation *allocation);
-uint64_t fsm_allocation_age_gpu_ms(const struct fsm *fsm, const struct allocation *allocation);
-
 /* ledger.c: where GPU time goes. */
 void fsm_ledger_open(struct fsm *fsm, struct allocation *allocation); /* of a new one, assigned */
 /* After any change of whether it is assigned, of its GPUs, of its starting parts. */
@@ -513,31 +465,6 @@ void fsm_calibrate_lost(struct fsm *fsm, struct allocation *allocation, enum fsm
                         Ckpt__V1__Reason reason);
 bool fsm_calibration_from_message(const Ckpt__V1__Calibration *message,
                                   struct fsm_calibration *ret_calibration);
-
-/* terminate.c */
-struct fsm_plan {
-    Ckpt__V1__Reason order_reason; /* in the terminate order */
-    Ckpt__V1__AllocationState state;
-    Ckpt__V1__Reason reason;
-};
-void fsm_terminate_begin(struct fsm *fsm, struct allocation *allocation, struct fsm_plan plan);
-void fsm_terminate_part(struct fsm *fsm, struct allocation *allocation, struct assignment *part);
-void fsm_terminate_mark(const struct fsm *fsm, struct allocation *allocation,
-                        struct assignment *part);
-void fsm_terminate_again(struct fsm *fsm, struct allocation *allocation, struct assignment *part);
-void fsm_terminate_without(struct fsm *fsm, struct allocation *allocation, struct assignment *part,
-                           struct fsm_plan plan);
-bool fsm_terminate_finished(const struct allocation *allocation);
-void fsm_terminate_settle(
-    struct fsm *fsm, struct allocation *allocation); /* ends it when nothing is left to wait for */
-void fsm_terminate_due(struct fsm *fsm, struct allocation *allocation);
-void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
-                        Ckpt__V1__AllocationState state, Ckpt__V1__Reason reason);
-/* Whether its policy asks for another run after such a failure, however many it had. */
-bool fsm_requeue_wanted(const struct allocation *allocation, bool node_failure);
-/* What a failure makes of it by the requeue policy. */
-struct fsm_plan fsm_plan_failure(const struct fsm *fsm, const struct allocation *allocation,
-                                 Ckpt__V1__Reason reason, bool node_failure);
 
 /* victims.c: who gives nodes up. */
 struct preemption;
@@ -604,92 +531,6 @@ struct victim_search fsm_preemption_search(const struct fsm *fsm,
 void fsm_preemption_take(struct fsm *fsm, struct preemption *preemption,
                          const struct victim_search *search, const struct victim_set *set);
 
-/* scale.c: nodes leave an allocation when a checkpoint of the old set has ended. next is a heap
- * block. */
-enum fsm_status fsm_scale_ask(struct fsm *fsm, struct allocation *allocation,
-                              struct fsm_node_share *take_next, uint32_t count,
-                              struct fsm_outcome *outcome);
-void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
-                   const struct fsm_node_share *next, uint32_t count, Ckpt__V1__Reason reason);
-void fsm_scale_done(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason);
-void fsm_scale_part(struct fsm *fsm, struct allocation *allocation,
-                    struct assignment *part); /* a leaving one has ended */
-void fsm_scale_ended(struct fsm *fsm, struct allocation *allocation);
-void fsm_scale_due(struct fsm *fsm, struct allocation *allocation);
-void fsm_scale_adopt(struct fsm *fsm, struct allocation *allocation); /* a restored one */
-void fsm_scale_undo(struct fsm *fsm, struct allocation *allocation);
-void fsm_scale_clear(struct fsm *fsm, struct allocation *allocation);
-void fsm_scale_set_next(struct fsm *fsm, struct allocation *allocation,
-                        const struct fsm_node_share *take_next, uint32_t count);
-void fsm_scale_event(struct fsm *fsm, const struct allocation *allocation, Ckpt__V1__Reason reason);
-
-/* checkpoint.c */
-#define FSM_PRIORITY_WEIGHED_MAX (UINT64_MAX - 2) /* above: asked for, or with a deadline */
-#define FSM_PRIORITY_URGENT      UINT64_MAX       /* with a deadline */
-struct checkpoint_ask {
-    Ckpt__V1__Purpose purpose;
-    Ckpt__V1__AfterCheckpoint after;
-    const Ckpt__V1__DecisionTerms *terms; /* NULL: not the evaluator's */
-    uint64_t priority_gpu_ms_per_gb;
-};
-/* Creates one, or turns the active one into a stopping one (see checkpoint.c). OK, or why not;
- * outcome->checkpoint_id: which. */
-enum fsm_status fsm_checkpoint_ask(struct fsm *fsm, struct allocation *allocation,
-                                   const struct checkpoint_ask *ask, struct fsm_outcome *outcome);
-struct checkpoint *fsm_checkpoint_create(struct fsm *fsm, uint64_t id,
-                                         struct allocation *allocation);
-void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint);
-/* Or may have: an attempt was made. */
-bool fsm_checkpoint_has_folder(const struct checkpoint *checkpoint);
-/* An active one that goes on serves another purpose as well, and is granted as that; one that was
- * put off begins. */
-void fsm_checkpoint_hurry(struct fsm *fsm, struct checkpoint *checkpoint,
-                          const struct checkpoint_ask *ask);
-/* In place of those that it has, all zero: the caller fills them, and then lets them name their
- * nodes. */
-void fsm_checkpoint_set_shards(struct fsm *fsm, struct checkpoint *checkpoint, uint32_t count);
-void fsm_checkpoint_name_nodes(struct fsm *fsm, const struct checkpoint *checkpoint);
-void fsm_checkpoint_shards_from(struct fsm *fsm, struct checkpoint *checkpoint,
-                                const struct allocation *allocation);
-void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
-                             const Ckpt__Log__V1__Grant *grant, bool bypass);
-void fsm_checkpoint_started(struct fsm *fsm, struct checkpoint *checkpoint, struct fsm_shard *shard,
-                            uint64_t age_ms);
-void fsm_checkpoint_extend(struct fsm *fsm, struct checkpoint *checkpoint);
-/* deferral_ms: of one node in this attempt, in all. */
-void fsm_checkpoint_defer(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t deferral_ms);
-void fsm_checkpoint_complete(struct fsm *fsm, struct checkpoint *checkpoint);
-void fsm_checkpoint_attempt_failed(struct fsm *fsm, struct checkpoint *checkpoint,
-                                   Ckpt__V1__Reason reason);
-void fsm_checkpoint_timed_out(struct fsm *fsm, struct checkpoint *checkpoint);
-/* Decision 5: without the checkpoint that was to stop it. */
-void fsm_checkpoint_stop_without(struct fsm *fsm, struct allocation *allocation,
-                                 Ckpt__V1__Reason reason);
-void fsm_checkpoint_due(struct fsm *fsm, struct checkpoint *checkpoint);
-void fsm_checkpoint_pause(struct fsm *fsm, struct checkpoint *checkpoint);
-void fsm_checkpoint_resume(struct fsm *fsm, struct checkpoint *checkpoint);
-/* Ends an active one for good: releases its grant, frees the allocation for the next. Not for
- * COMPLETE. */
-void fsm_checkpoint_end(struct fsm *fsm, struct checkpoint *checkpoint,
-                        Ckpt__V1__CheckpointState state, Ckpt__V1__Reason reason);
-void fsm_checkpoint_leave_active(struct fsm *fsm, struct checkpoint *checkpoint);
-/* Ends it and asks for the same under a new id; a paused one goes on waiting. */
-void fsm_checkpoint_renew(struct fsm *fsm, struct checkpoint *checkpoint);
-void fsm_checkpoint_retry(struct fsm *fsm, struct checkpoint *checkpoint, Ckpt__V1__Reason reason,
-                          uint64_t retry_at_ms);
-void fsm_checkpoint_arm(struct fsm *fsm, struct checkpoint *checkpoint);
-void fsm_checkpoint_give_until(struct fsm *fsm, struct checkpoint *checkpoint,
-                               uint64_t deadline_ms);
-void fsm_checkpoint_begin_stop(struct fsm *fsm, struct checkpoint *checkpoint,
-                               uint64_t deadline_ms);
-void fsm_checkpoint_stop_until(struct checkpoint *checkpoint, uint64_t deadline_ms);
-void fsm_checkpoint_link(struct fsm *fsm, struct checkpoint *checkpoint); /* into the active list */
-void fsm_checkpoint_clear_shards(struct checkpoint *checkpoint);
-uint64_t fsm_checkpoint_timeout_ms(const struct fsm *fsm, const struct allocation *allocation);
-bool fsm_checkpoint_writes(const struct checkpoint *checkpoint); /* DISPATCHED or WRITING */
-bool fsm_checkpoint_held(const struct fsm *fsm,
-                         const struct checkpoint *checkpoint); /* is not granted meanwhile */
-
 /* learn.c */
 void fsm_learn_complete(struct fsm_allocation *view, const struct checkpoint *checkpoint);
 void fsm_learn_outcome(struct fsm_allocation *view, bool completed);
@@ -697,28 +538,6 @@ void fsm_learn_nodes_changed(struct fsm_allocation *view, uint32_t old_count);
 void fsm_learn_node_failed(struct fsm *fsm, struct node *node);
 bool fsm_learned_valid(const Ckpt__Log__V1__SetLearned *learned);
 bool fsm_learned_counts_agree(const struct fsm *fsm, const Ckpt__Log__V1__SetLearned *learned);
-
-/* retention.c */
-void fsm_retention_review(struct fsm *fsm, struct allocation *allocation);
-void fsm_retention_due(struct fsm *fsm, struct checkpoint *checkpoint);
-void fsm_retention_make_room(struct fsm *fsm, struct allocation *allocation);
-enum fsm_status fsm_retention_collected(struct fsm *fsm, uint64_t checkpoint_id);
-void fsm_retention_leave(struct fsm *fsm,
-                         struct allocation *allocation); /* removes it when expired and collected */
-
-/* undeleted.c. failed: false when there was nothing to note; a job that waited for nothing else
- * leaves then. detach: the record is about to leave its job's list. gone: false when it was not
- * among them. */
-bool fsm_undeleted_failed(struct fsm *fsm, uint64_t checkpoint_id, const char *reason);
-void fsm_undeleted_detach(struct fsm *fsm, struct checkpoint *checkpoint);
-bool fsm_undeleted_gone(struct fsm *fsm, uint64_t checkpoint_id);
-/* While a snapshot is read; the texts are the caller's to set. */
-struct undeleted *fsm_undeleted_place(struct fsm *fsm, uint32_t place, uint64_t checkpoint_id,
-                                      uint32_t target_slot);
-void fsm_undeleted_attach(struct fsm *fsm, struct undeleted *undeleted,
-                          struct checkpoint *checkpoint);
-void fsm_undeleted_free(struct fsm *fsm, struct undeleted *undeleted);
-void fsm_undeleted_close(struct fsm *fsm);
 
 /* sort.c: by high descending, then low ascending. */
 struct sort_item {

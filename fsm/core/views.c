@@ -5,7 +5,7 @@
  *          targets: nobody outside may begin anything with them; their names alone are shown.
  */
 #include "fsm/core/registry.h"
-#include "fsm/core/state.h"
+#include "fsm/job/job.h"
 
 #include <malloc.h>
 

@@ -3,7 +3,7 @@
 #include <malloc.h>
 
 #include "fsm/core/registry.h"
-#include "fsm/core/state.h"
+#include "fsm/job/job.h"
 
 /* The id has a text of its own: a million ids are found by the map of allocations, and would only
  * fill the table of shared texts. */

@@ -8,7 +8,7 @@
  *          says so.
  */
 #include "fsm/core/registry.h"
-#include "fsm/core/state.h"
+#include "fsm/job/job.h"
 #include "fsm/profiles.h"
 
 #include <malloc.h>

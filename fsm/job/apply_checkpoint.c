@@ -5,7 +5,7 @@
  *          each item is judged again, and what no longer holds is passed over without harm.
  */
 #include "fsm/core/registry.h"
-#include "fsm/core/state.h"
+#include "fsm/job/job.h"
 
 #define AFTER(name)   CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_##name
 #define PURPOSE(name) CKPT__V1__PURPOSE__PURPOSE_##name

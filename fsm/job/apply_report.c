@@ -12,7 +12,7 @@
  *          any other.
  */
 #include "fsm/core/registry.h"
-#include "fsm/core/state.h"
+#include "fsm/job/job.h"
 
 #define KIND(name)   CKPT__V1__REPORT_KIND__REPORT_KIND_##name
 #define REASON(name) CKPT__V1__REASON__REASON_##name

@@ -11,7 +11,7 @@
  * Units    a target's granted_bytes_per_s is the sum over DISPATCHED and WRITING.
  */
 #include "fsm/core/registry.h"
-#include "fsm/core/state.h"
+#include "fsm/job/job.h"
 
 #include <malloc.h>
 

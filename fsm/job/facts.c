@@ -2,7 +2,7 @@
  * of each other ask them: what decides about a job (victim_rules.c, preemption.c) and what carries
  * it out (checkpoint.c, terminate.c, scale.c). */
 #include "fsm/core/registry.h"
-#include "fsm/core/state.h"
+#include "fsm/job/job.h"
 
 #define STATE(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
 

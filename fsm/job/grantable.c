@@ -9,7 +9,7 @@
 #include <malloc.h>
 
 #include "fsm/core/registry.h"
-#include "fsm/core/state.h"
+#include "fsm/job/job.h"
 #include "src/base/heap.h"
 
 /* A back-off that is not over keeps a checkpoint out until a Tick clears it, so that this asks for

@@ -19,7 +19,7 @@
  *   STARTING and RUNNING may also end as each of the four without a checkpoint.
  */
 #include "fsm/core/registry.h"
-#include "fsm/core/state.h"
+#include "fsm/job/job.h"
 
 /* A row of moves is a set of states, one bit each. */
 #define C(name) (1u << CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name)

@@ -7,7 +7,7 @@
  *          stays during the grace after the walltime.
  */
 #include "fsm/core/registry.h"
-#include "fsm/core/state.h"
+#include "fsm/job/job.h"
 
 /* Counts beyond its room, so that a caller learns how much it would have needed. */
 struct order_sink {

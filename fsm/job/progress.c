@@ -9,7 +9,7 @@
  *          preempted one, which is terminated (decision 5, L4).
  */
 #include "fsm/core/registry.h"
-#include "fsm/core/state.h"
+#include "fsm/job/job.h"
 
 #define STATE(name)  CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
 #define REASON(name) CKPT__V1__REASON__REASON_##name

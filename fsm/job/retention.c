@@ -13,7 +13,7 @@
  *          folder. A changed policy reaches an allocation at its next review.
  */
 #include "fsm/core/registry.h"
-#include "fsm/core/state.h"
+#include "fsm/job/job.h"
 
 static bool retention_complete(const struct checkpoint *checkpoint)
 {

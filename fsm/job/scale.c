@@ -16,7 +16,7 @@
  * Source   S1-080, S1-081, R-002, R-003.
  */
 #include "fsm/core/registry.h"
-#include "fsm/core/state.h"
+#include "fsm/job/job.h"
 
 #include <malloc.h>
 

@@ -11,7 +11,7 @@
  * Source   decision 5; rows P-022, P-041, F-007, F-012..F-015, S1-090..S1-093.
  */
 #include "fsm/core/registry.h"
-#include "fsm/core/state.h"
+#include "fsm/job/job.h"
 
 /* A sensitive job is never started again by the broker: somebody is asked first (F-008). */
 bool fsm_requeue_wanted(const struct allocation *allocation, bool node_failure)

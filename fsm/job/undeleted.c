@@ -14,7 +14,7 @@
 #include <malloc.h>
 
 #include "fsm/core/registry.h"
-#include "fsm/core/state.h"
+#include "fsm/job/job.h"
 
 enum { UNDELETED_WAIT_MIN_MS = 60000, UNDELETED_WAIT_MAX_MS = 3600000 };
 

@@ -9,6 +9,7 @@
  *          that only class 10 and sensitive ones are safe from them (A-004, P-006, N-001).
  */
 #include "fsm/core/registry.h"
+#include "fsm/job/job.h"
 #include "fsm/preempt/preemption.h"
 
 #include <malloc.h>

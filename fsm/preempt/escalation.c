@@ -8,6 +8,7 @@
  *          their own, which come first.
  */
 #include "fsm/core/registry.h"
+#include "fsm/job/job.h"
 #include "fsm/preempt/preemption.h"
 
 #define STATE(name)  CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_##name

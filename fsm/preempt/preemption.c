@@ -15,6 +15,7 @@
  */
 #include "fsm/preempt/preemption.h"
 #include "fsm/core/registry.h"
+#include "fsm/job/job.h"
 
 #include <malloc.h>
 

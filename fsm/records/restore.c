@@ -6,6 +6,7 @@
  *          whatever a CHECK would stop the program for later must be refused here or there.
  */
 #include "fsm/core/registry.h"
+#include "fsm/job/job.h"
 #include "fsm/records/snapshot.h"
 
 #define NUMBERS_LEFT (UINT64_C(1) << 32) /* more than are applied until the next snapshot is read */

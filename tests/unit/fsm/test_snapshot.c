@@ -4,6 +4,7 @@
 
 #include "fsm/core/registry.h"
 #include "fsm/core/state.h"
+#include "fsm/job/job.h"
 #include "tests/unit/fsm/expect.h"
 #include "tests/unit/fsm/random_line.h"
 
