@@ -25,6 +25,16 @@ bool id_valid(const char *text)
     return text[0] != '.' || (strcmp(text, ".") != 0 && strcmp(text, "..") != 0);
 }
 
+bool label_valid(const char *text)
+{
+    size_t length = 0;
+
+    while (id_bytes[(unsigned char)text[length]] || text[length] == ':')
+        if (++length > LABEL_MAX_BYTES)
+            return false;
+    return length > 0 && text[length] == '\0';
+}
+
 bool id_is_number(const char *text)
 {
     return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';

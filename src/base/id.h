@@ -11,11 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ID_MAX_BYTES = 128, CHECKPOINT_ID_TEXT_BYTES = 32 };
+enum { ID_MAX_BYTES = 128, LABEL_MAX_BYTES = 64, CHECKPOINT_ID_TEXT_BYTES = 32 };
 
 /* [A-Za-z0-9._-]{1,128} and neither "." nor "..": such a text can be a file name but never a
  * path. */
 bool id_valid(const char *text);
+/* [A-Za-z0-9._:-]{1,64}: what the ranks of a job call the step that they save. */
+bool label_valid(const char *text);
 /* Of digits only: where a name and a number can be given it reads as the number. */
 bool id_is_number(const char *text);
 

@@ -46,7 +46,9 @@ static void seed_record(struct buf *record)
                                  .attempt = 1,
                                  .phase = PHASE_ASKED,
                                  .run = 9,
-                                 .kill_at_us = 5};
+                                 .kill_at_us = 5,
+                                 .rank_count = 1,
+                                 .ranks = {{.number = 3, .state = RANK_DONE, .label = "7"}}};
 
     strcpy(entry.allocation_id, "job-1");
     strcpy(entry.work_dir, "/tmp/w");

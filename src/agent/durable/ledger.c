@@ -205,14 +205,14 @@ static void append_change(struct buf *record, const struct ledger_entry *entry,
 {
     Ckpt__Agent__V1__JournalRecord message = CKPT__AGENT__V1__JOURNAL_RECORD__INIT;
     Ckpt__Agent__V1__JournalChange change = CKPT__AGENT__V1__JOURNAL_CHANGE__INIT;
-    Ckpt__Agent__V1__JournalEntry entry_message;
+    struct ledger_message entry_message;
     struct ledger_entry copy;
 
     if (entry != NULL) {
         CHECK(ledger_entry_wrong(entry) == NULL);
         copy = *entry;
         ledger_entry_message(&copy, &entry_message);
-        change.entry = &entry_message;
+        change.entry = &entry_message.entry;
     }
     change.report = report;
     message.body_case = CKPT__AGENT__V1__JOURNAL_RECORD__BODY_CHANGE;
@@ -323,6 +323,9 @@ static void forget_boot(struct ledger *ledger)
         entry->asked_at_us = 0;
         entry->deferred_until_us = 0;
         entry->kill_at_us = 0;
+        entry->cgroup[0] = '\0';
+        for (uint32_t i = 0; i < entry->rank_count; i++)
+            entry->ranks[i].start_ticks = LEDGER_NEVER_STARTED;
     }
     for (struct list *at = ledger->reports.next; at != &ledger->reports; at = at->next)
         LIST_ITEM(at, struct ledger_report, node)->since_us = 0;

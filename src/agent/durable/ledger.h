@@ -32,6 +32,8 @@ enum {
     LEDGER_WORK_DIR_BYTES = 1024,
     LEDGER_GROUPS_BYTES = 1024,
     LEDGER_FAILED_BYTES = 272,
+    LEDGER_RANKS_MAX = 256, /* of one job: as many as the broker takes of a node */
+    LEDGER_CGROUP_BYTES = 256,
     LEDGER_ENDPOINT_BYTES = 128 /* a unix socket's path has at most 107 */
 };
 
@@ -43,6 +45,35 @@ enum attempt_phase {
     PHASE_ASKED = 2,
     PHASE_ENDED = 3,
     PHASE_DEFERRED = 4 /* the application wants to be asked again, at deferred_until_us */
+};
+
+/* How a rank became known. */
+enum rank_by {
+    RANK_BY_GROUP = 0,       /* nothing numbers any: the whole process group is the one rank */
+    RANK_BY_ENVIRONMENT = 1, /* its launcher's variable names it */
+    RANK_BY_STREAM = 2       /* it said so itself, on its own stream */
+};
+
+/* Where a rank is, of the attempt that is journalled with it. */
+enum rank_state {
+    RANK_SEEN = 0,  /* it is to be asked */
+    RANK_TOLD = 1,  /* it was asked */
+    RANK_AWARE = 2, /* it said at which step it is */
+    RANK_DUE = 3,   /* it has reached the agreed one: it saves */
+    RANK_DONE = 4,
+    RANK_GONE = 5,    /* its process ended before it was done */
+    RANK_REFUSED = 6, /* it said why it cannot save */
+    RANK_MISSED = 7   /* it was beyond the agreed step already */
+};
+
+struct ledger_rank {
+    uint32_t number; /* as its launcher numbers it, over all nodes */
+    uint32_t pid;
+    uint32_t by;    /* enum rank_by */
+    uint32_t state; /* enum rank_state */
+    uint64_t start_ticks;
+    uint64_t bytes;                  /* DONE: that it wrote */
+    char label[LABEL_MAX_BYTES + 1]; /* DONE: what it saved; "": it told none */
 };
 
 /* start_ticks that no process has: of one that ran before the machine was booted. */
@@ -113,6 +144,19 @@ struct ledger_entry {
     uint32_t failed_attempt;
     uint64_t failed_at_ms;
     char failed_text[LEDGER_FAILED_BYTES];
+    /* its place in the run */
+    uint32_t part;
+    uint32_t parts;                   /* 0: not known */
+    char cgroup[LEDGER_CGROUP_BYTES]; /* its own, below the mount; "": none */
+    uint32_t owner_rule;              /* ckpt.v1.OwnerRule, as told last */
+    uint64_t named_restart;           /* the checkpoint that named_run begins from; 0: scratch */
+    /* of the attempt */
+    bool still;              /* it is, or is about to be, frozen after its last rank was done */
+    uint32_t after;          /* ckpt.v1.AfterCheckpoint */
+    uint32_t barrier_told;   /* 1: all its ranks know, 2: the step that they can meet; 0: neither */
+    uint32_t ranks_declared; /* that the user said there are on this node; 0: nothing said */
+    uint32_t rank_count;     /* as they were asked, by rising number */
+    struct ledger_rank ranks[LEDGER_RANKS_MAX];
 };
 
 struct ledger_report {

@@ -58,7 +58,26 @@
     NUMBER(failed_checkpoint)                                                                      \
     NUMBER(failed_attempt)                                                                         \
     NUMBER(failed_at_ms)                                                                           \
-    TEXT(failed_text)
+    TEXT(failed_text)                                                                              \
+    NUMBER(part)                                                                                   \
+    NUMBER(parts)                                                                                  \
+    TEXT(cgroup)                                                                                   \
+    NUMBER(owner_rule)                                                                             \
+    NUMBER(named_restart)                                                                          \
+    NUMBER(still)                                                                                  \
+    NUMBER(after)                                                                                  \
+    NUMBER(barrier_told)                                                                           \
+    NUMBER(ranks_declared)
+
+/* Likewise those of one of its ranks. */
+#define RANK_FIELDS(NUMBER, TEXT)                                                                  \
+    NUMBER(number)                                                                                 \
+    NUMBER(pid)                                                                                    \
+    NUMBER(start_ticks)                                                                            \
+    NUMBER(by)                                                                                     \
+    NUMBER(state)                                                                                  \
+    TEXT(label)                                                                                    \
+    NUMBER(bytes)
 
 /* A number has one type on both sides, so that nothing is cut. */
 #define SAME_SIZE(field)                                                                           \
@@ -70,19 +89,36 @@
 ENTRY_FIELDS(SAME_SIZE, NOTHING)
 #undef SAME_SIZE
 
-/* Each field of the message is in the table. */
+/* Each field of a message is in its table, but for the list of ranks. */
 #define ONE(field) +1
-enum { ENTRY_FIELD_COUNT = 0 ENTRY_FIELDS(ONE, ONE) };
+enum { ENTRY_FIELD_COUNT = 1 ENTRY_FIELDS(ONE, ONE), RANK_FIELD_COUNT = 0 RANK_FIELDS(ONE, ONE) };
 #undef ONE
 #undef NOTHING
 
-void ledger_entry_message(struct ledger_entry *entry, Ckpt__Agent__V1__JournalEntry *ret_message)
+static void rank_message(struct ledger_rank *rank, Ckpt__Agent__V1__JournalRank *ret_message)
 {
+    CHECK(ckpt__agent__v1__journal_rank__descriptor.n_fields == RANK_FIELD_COUNT);
+    ckpt__agent__v1__journal_rank__init(ret_message);
+#define COPY(field) ret_message->field = rank->field;
+    RANK_FIELDS(COPY, COPY)
+#undef COPY
+}
+
+void ledger_entry_message(struct ledger_entry *entry, struct ledger_message *ret_message)
+{
+    Ckpt__Agent__V1__JournalEntry *message = &ret_message->entry;
+
     CHECK(ckpt__agent__v1__journal_entry__descriptor.n_fields == ENTRY_FIELD_COUNT);
-    ckpt__agent__v1__journal_entry__init(ret_message);
-#define COPY(field) ret_message->field = entry->field;
+    ckpt__agent__v1__journal_entry__init(message);
+#define COPY(field) message->field = entry->field;
     ENTRY_FIELDS(COPY, COPY)
 #undef COPY
+    message->n_ranks = entry->rank_count;
+    message->ranks = ret_message->rank_pointers;
+    for (uint32_t i = 0; i < entry->rank_count; i++) {
+        rank_message(&entry->ranks[i], &ret_message->ranks[i]);
+        message->ranks[i] = &ret_message->ranks[i];
+    }
 }
 
 static bool text_take(char *text, size_t size, const char *from)
@@ -93,6 +129,22 @@ static bool text_take(char *text, size_t size, const char *from)
         return false;
     memcpy(text, from, length + 1);
     return true;
+}
+
+/* By rising number, so that none is there twice. */
+static bool ranks_wrong(const struct ledger_entry *entry)
+{
+    if (entry->rank_count > LEDGER_RANKS_MAX || entry->ranks_declared > LEDGER_RANKS_MAX)
+        return true;
+    for (uint32_t i = 0; i < entry->rank_count; i++) {
+        const struct ledger_rank *rank = &entry->ranks[i];
+
+        if (rank->by > RANK_BY_STREAM || rank->state > RANK_MISSED ||
+            (i > 0 && rank->number <= entry->ranks[i - 1].number) ||
+            (rank->label[0] != '\0' && !label_valid(rank->label)))
+            return true;
+    }
+    return false;
 }
 
 const char *ledger_entry_wrong(const struct ledger_entry *entry)
@@ -106,7 +158,34 @@ const char *ledger_entry_wrong(const struct ledger_entry *entry)
     if (entry->longest_deferral_ms < entry->deferred_ms ||
         entry->longest_deferral_ms > entry->timeout_ms)
         return "longest_deferral_ms";
-    return NULL;
+    if (entry->barrier_told > 2)
+        return "barrier_told";
+    if (entry->part > 0 && entry->part >= entry->parts)
+        return "part";
+    return ranks_wrong(entry) ? "ranks" : NULL;
+}
+
+static bool rank_take(const Ckpt__Agent__V1__JournalRank *message, struct ledger_rank *ret_rank)
+{
+    bool whole = true;
+
+#define NUMBER(field) ret_rank->field = message->field;
+#define TEXT(field)   whole &= text_take(ret_rank->field, sizeof(ret_rank->field), message->field);
+    RANK_FIELDS(NUMBER, TEXT)
+#undef NUMBER
+#undef TEXT
+    return whole;
+}
+
+static bool ranks_take(const Ckpt__Agent__V1__JournalEntry *message, struct ledger_entry *entry)
+{
+    if (message->n_ranks > LEDGER_RANKS_MAX)
+        return false;
+    entry->rank_count = (uint32_t)message->n_ranks;
+    for (uint32_t i = 0; i < entry->rank_count; i++)
+        if (!rank_take(message->ranks[i], &entry->ranks[i]))
+            return false;
+    return true;
 }
 
 int ledger_entry_take(const Ckpt__Agent__V1__JournalEntry *message, struct ledger_entry *ret_entry,
@@ -122,6 +201,8 @@ int ledger_entry_take(const Ckpt__Agent__V1__JournalEntry *message, struct ledge
     ENTRY_FIELDS(NUMBER, TEXT)
 #undef NUMBER
 #undef TEXT
+    if (wrong == NULL && !ranks_take(message, &entry))
+        wrong = "ranks";
     if (wrong == NULL)
         wrong = ledger_entry_wrong(&entry);
     if (wrong != NULL)
@@ -145,6 +226,16 @@ static bool has_unknown(const ProtobufCMessage *message)
     return message != NULL && message->n_unknown_fields > 0;
 }
 
+static bool entry_unknown(const Ckpt__Agent__V1__JournalEntry *entry)
+{
+    if (entry == NULL)
+        return false;
+    for (size_t i = 0; i < entry->n_ranks; i++)
+        if (has_unknown(&entry->ranks[i]->base))
+            return true;
+    return has_unknown(&entry->base);
+}
+
 static bool record_unknown(const Ckpt__Agent__V1__JournalRecord *message)
 {
     const Ckpt__Agent__V1__JournalChange *change = message->change;
@@ -157,8 +248,7 @@ static bool record_unknown(const Ckpt__Agent__V1__JournalRecord *message)
     case CKPT__AGENT__V1__JOURNAL_RECORD__BODY_FENCE:
         return has_unknown(&message->fence->base);
     case CKPT__AGENT__V1__JOURNAL_RECORD__BODY_CHANGE:
-        return has_unknown(&change->base) ||
-               has_unknown(change->entry == NULL ? NULL : &change->entry->base) ||
+        return has_unknown(&change->base) || entry_unknown(change->entry) ||
                has_unknown(change->report == NULL ? NULL : &change->report->base);
     case CKPT__AGENT__V1__JOURNAL_RECORD__BODY_FORGOTTEN_ALLOCATION_ID:
     case CKPT__AGENT__V1__JOURNAL_RECORD__BODY_ACKNOWLEDGED_SEQUENCE:

@@ -21,8 +21,15 @@ void ledger_record_append(struct buf *record, const Ckpt__Agent__V1__JournalReco
 int ledger_record_unpack(const uint8_t *bytes, size_t length,
                          Ckpt__Agent__V1__JournalRecord **ret_message, struct err *err);
 
+/* An entry as a message, with those of its ranks. It does not move: they are found by pointers. */
+struct ledger_message {
+    Ckpt__Agent__V1__JournalEntry entry;
+    Ckpt__Agent__V1__JournalRank ranks[LEDGER_RANKS_MAX];
+    Ckpt__Agent__V1__JournalRank *rank_pointers[LEDGER_RANKS_MAX];
+};
+
 /* The message's texts are those of the entry, which has to stay. */
-void ledger_entry_message(struct ledger_entry *entry, Ckpt__Agent__V1__JournalEntry *ret_message);
+void ledger_entry_message(struct ledger_entry *entry, struct ledger_message *ret_message);
 int ledger_entry_take(const Ckpt__Agent__V1__JournalEntry *message, struct ledger_entry *ret_entry,
                       struct err *err);
 /* NULL: its fields go together. Else which of them do not, for a text. */

@@ -80,7 +80,28 @@ static struct ledger_entry entry_of(const char *id)
                                  .deadline_us = 5000,
                                  .walltime_ms = 3600000,
                                  .grace_ms = 30000,
-                                 .end_reason = 5};
+                                 .end_reason = 5,
+                                 .part = 2,
+                                 .parts = 3,
+                                 .owner_rule = 1,
+                                 .named_restart = UINT64_C(1) << 40 | 41,
+                                 .still = true,
+                                 .after = 2,
+                                 .barrier_told = 1,
+                                 .ranks_declared = 2,
+                                 .rank_count = 2,
+                                 .ranks = {{.number = 4,
+                                            .pid = 4712,
+                                            .by = RANK_BY_STREAM,
+                                            .state = RANK_DONE,
+                                            .start_ticks = 123456790,
+                                            .bytes = 77,
+                                            .label = "step:127"},
+                                           {.number = 5,
+                                            .pid = 4713,
+                                            .by = RANK_BY_ENVIRONMENT,
+                                            .state = RANK_TOLD,
+                                            .start_ticks = 123456791}}};
 
     snprintf(entry.allocation_id, sizeof(entry.allocation_id), "%s", id);
     strcpy(entry.groups, "4,27,20001");
@@ -88,6 +109,7 @@ static struct ledger_entry entry_of(const char *id)
     strcpy(entry.work_dir, "/tmp/work");
     strcpy(entry.target_prefix, "/scratch");
     strcpy(entry.path, "/scratch/t/p/a/checkpoints/1-42");
+    strcpy(entry.cgroup, "jobs/job-1.1");
     return entry;
 }
 
@@ -455,40 +477,80 @@ static void assert_refused(Ckpt__Agent__V1__JournalRecord *message, const char *
     ledger_close(fresh);
 }
 
+/* Each of them is of a message that is whole otherwise. */
+static void refuse_ranks(Ckpt__Agent__V1__JournalRecord *record, struct ledger_entry *entry,
+                         struct ledger_message *whole)
+{
+    Ckpt__Agent__V1__JournalRank *many[LEDGER_RANKS_MAX + 1];
+    char label[LABEL_MAX_BYTES + 2];
+
+    ledger_entry_message(entry, whole);
+    whole->ranks[1].number = whole->ranks[0].number;
+    assert_refused(record, "ranks");
+    ledger_entry_message(entry, whole);
+    whole->ranks[1].state = RANK_MISSED + 1;
+    assert_refused(record, "ranks");
+    ledger_entry_message(entry, whole);
+    whole->ranks[0].by = RANK_BY_STREAM + 1;
+    assert_refused(record, "ranks");
+    ledger_entry_message(entry, whole);
+    whole->ranks[0].label = strcpy(label, "a b");
+    assert_refused(record, "ranks");
+    memset(label, 'x', sizeof(label) - 1);
+    label[sizeof(label) - 1] = '\0';
+    assert_refused(record, "ranks");
+    ledger_entry_message(entry, whole);
+    for (size_t i = 0; i <= LEDGER_RANKS_MAX; i++)
+        many[i] = &whole->ranks[0];
+    whole->entry.n_ranks = LEDGER_RANKS_MAX + 1;
+    whole->entry.ranks = many;
+    assert_refused(record, "ranks");
+    ledger_entry_message(entry, whole);
+}
+
 static void records_that_no_agent_writes_are_refused(void **state)
 {
     Ckpt__Agent__V1__JournalRecord record = CKPT__AGENT__V1__JOURNAL_RECORD__INIT;
     Ckpt__Agent__V1__JournalChange change = CKPT__AGENT__V1__JOURNAL_CHANGE__INIT;
     Ckpt__Agent__V1__JournalReport skipped = CKPT__AGENT__V1__JOURNAL_REPORT__INIT;
     struct ledger_entry entry = entry_of("job-1");
-    Ckpt__Agent__V1__JournalEntry message;
+    struct ledger_message whole;
+    Ckpt__Agent__V1__JournalEntry *message = &whole.entry;
     char text[LEDGER_WORK_DIR_BYTES + 1];
 
     (void)state;
     record.body_case = CKPT__AGENT__V1__JOURNAL_RECORD__BODY_CHANGE;
     record.change = &change;
     assert_refused(&record, "a change of nothing");
-    change.entry = &message;
-    ledger_entry_message(&entry, &message);
-    message.phase = PHASE_DEFERRED + 1;
+    change.entry = message;
+    ledger_entry_message(&entry, &whole);
+    message->phase = PHASE_DEFERRED + 1;
     assert_refused(&record, "phase");
-    ledger_entry_message(&entry, &message);
-    message.deferred_ms = 2;
-    message.max_deferral_ms = 1;
+    ledger_entry_message(&entry, &whole);
+    message->deferred_ms = 2;
+    message->max_deferral_ms = 1;
     assert_refused(&record, "deferred_ms");
-    ledger_entry_message(&entry, &message);
-    message.longest_deferral_ms = message.timeout_ms + 1;
+    ledger_entry_message(&entry, &whole);
+    message->longest_deferral_ms = message->timeout_ms + 1;
     assert_refused(&record, "longest_deferral_ms");
-    ledger_entry_message(&entry, &message);
-    message.allocation_id[0] = '/';
+    ledger_entry_message(&entry, &whole);
+    message->allocation_id[0] = '/';
     assert_refused(&record, "allocation_id");
+    entry = entry_of("job-1");
+    ledger_entry_message(&entry, &whole);
+    message->barrier_told = 3;
+    assert_refused(&record, "barrier_told");
+    ledger_entry_message(&entry, &whole);
+    message->part = message->parts;
+    assert_refused(&record, "part");
+    refuse_ranks(&record, &entry, &whole);
     memset(text, 'x', sizeof(text));
     text[sizeof(text) - 1] = '\0';
     entry = entry_of("job-1");
-    ledger_entry_message(&entry, &message);
-    message.work_dir = text;
+    ledger_entry_message(&entry, &whole);
+    message->work_dir = text;
     assert_refused(&record, "work_dir");
-    message.work_dir = text + 1;
+    message->work_dir = text + 1;
     change.report = &skipped;
     skipped.sequence = 2;
     skipped.report = (ProtobufCBinaryData){1, (uint8_t *)text};

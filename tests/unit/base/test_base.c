@@ -102,6 +102,25 @@ static void an_id_is_a_file_name_and_never_a_path(void **state)
     assert_false(id_valid(longest));
 }
 
+static void a_label_is_a_short_word(void **state)
+{
+    static const char *const bad[] = {"", "a/b", "a b", "a\nb", "\xc3\xa9", "~", "a*"};
+    char longest[LABEL_MAX_BYTES + 2];
+
+    (void)state;
+    assert_true(label_valid("127"));
+    assert_true(label_valid("epoch:3_batch-12.5"));
+    assert_true(label_valid(".."));
+    for (size_t i = 0; i < ARRAY_COUNT(bad); i++)
+        assert_false(label_valid(bad[i]));
+    memset(longest, 'x', sizeof(longest));
+    longest[LABEL_MAX_BYTES] = '\0';
+    assert_true(label_valid(longest));
+    longest[LABEL_MAX_BYTES] = 'x';
+    longest[LABEL_MAX_BYTES + 1] = '\0';
+    assert_false(label_valid(longest));
+}
+
 static void digits_alone_are_a_number(void **state)
 {
     (void)state;
@@ -331,6 +350,7 @@ int main(void)
         cmocka_unit_test(a_buffer_grows_consumes_and_gives_its_bytes_away),
         cmocka_unit_test(a_list_keeps_order_and_removal_is_repeatable),
         cmocka_unit_test(an_id_is_a_file_name_and_never_a_path),
+        cmocka_unit_test(a_label_is_a_short_word),
         cmocka_unit_test(digits_alone_are_a_number),
         cmocka_unit_test(a_checkpoint_id_has_one_text_and_reads_back),
         cmocka_unit_test(a_log_line_is_one_line_whatever_the_values_hold),
