@@ -28,6 +28,7 @@ static const struct settings_row rows[] = {
     TEXT(TLS, "cert", tls_cert, ""),
     TEXT(TLS, "key", tls_key, ""),
     TEXT(ROOT, "sysfs", sysfs, "/sys"),
+    TEXT(ROOT, "cgroup", cgroup, "auto"),
     {ROOT, &settings_yes_no, "insecure", offsetof(struct agent_config, insecure), 0, 0, "no"},
     {ROOT, &settings_yes_no, "owners_register", offsetof(struct agent_config, owners_register), 0, 0, "no"},
 };
@@ -101,5 +102,11 @@ int agent_config_check(const struct agent_config *config, struct err *err)
         return err_set(err, ERR_INVALID,
                        "socket is \"%s\", it must be an absolute path of at most %d bytes",
                        config->socket, AGENT_SOCKET_MAX_BYTES);
+    if (strcmp(config->cgroup, "auto") != 0 && strcmp(config->cgroup, "off") != 0 &&
+        config->cgroup[0] != '/')
+        return err_set(err, ERR_INVALID,
+                       "cgroup is \"%s\", it must be auto, off or the absolute path of a control "
+                       "group that the agent may write to",
+                       config->cgroup);
     return check_http(config, err);
 }

@@ -21,6 +21,8 @@ struct agent_config {
     char *tls_ca, *tls_cert, *tls_key; /* PEM, "{name}" is the node's name; "": no TLS */
     char *sysfs;                       /* where the kernel's is mounted; "": no sensors are read */
     bool owners_register;              /* users register jobs of their own on this node */
+    /* "auto", "off", or the absolute path of the control group below which each job's own lies */
+    char *cgroup;
     uint64_t heartbeat_ms;
     enum log_level log_level;
 };

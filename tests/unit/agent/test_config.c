@@ -99,6 +99,7 @@ static void empty_file_leaves_defaults_and_lacks_brokers(void **state)
     (void)state;
     assert_int_equal(parse(""), 0);
     assert_uint_equal(config.heartbeat_ms, 10000);
+    assert_string_equal(config.cgroup, "auto");
     assert_int_equal(agent_config_check(&config, &err), -1);
     assert_non_null(strstr(err.text, "brokers is missing"));
 }
@@ -115,6 +116,7 @@ static void addresses_are_checked_with_the_configuration(void **state)
         {"brokers: \"a:1\"\nhttp: \"127.0.0.1:99999\"\n", "http is \"127.0.0.1:99999\""},
         {"brokers: \"a:1\"\nhttp: \"127.0.0.1:0\"\n", "http is \"127.0.0.1:0\""},
         {"brokers: \"a:1\"\nhttp: x\n", "http is \"x\""},
+        {"brokers: \"a:1\"\ncgroup: jobs\n", "cgroup is \"jobs\", it must be auto, off or"},
     };
 
     (void)state;
