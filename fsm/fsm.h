@@ -444,6 +444,10 @@ size_t fsm_allocations_on_node(const struct fsm *fsm, uint32_t node_slot, uint32
                                size_t max);
 /* Smallest id greater than `after` among those kept, or NULL. 0 starts. */
 const struct fsm_preemption *fsm_preemption_next(const struct fsm *fsm, uint64_t after);
+/* No checkpoint is to be hoped for: its strategy is NONE, or it did not answer the last time. */
+bool fsm_checkpoints_nothing(const struct fsm_allocation *allocation);
+/* A node's architecture, or its operating system, as its agent may tell it; "": it does not. */
+bool fsm_platform_valid(const char *text);
 /* No preemption takes it, whoever asks and for what: as it is registered and placed. Time, state
  * and storage, which pass, do not count here; fsm_victim_hint() has those. */
 bool fsm_victim_never(const struct fsm_allocation *allocation);

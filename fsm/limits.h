@@ -10,6 +10,8 @@ enum {
     FSM_NODES_MAX = 65536,
     FSM_NODES_PER_ALLOCATION_MAX = 4096,
     FSM_GPUS_PER_NODE_MAX = 1024,
+    FSM_RANKS_PER_NODE_MAX = 256, /* of one job */
+    FSM_PLATFORM_BYTES = 65, /* with the terminator: architecture, operating system of a node */
     /* records kept; the oldest collected or failed ones go first */
     FSM_CHECKPOINTS_PER_ALLOCATION_MAX = 64,
     /* uncollected complete ones of an allocation; older ones expire at once */

@@ -148,7 +148,24 @@
     X(57, NODE_NOT_DOWN, 9, "the node is not DOWN: its agent is heard, and would bring it back",   \
       "ckptctl node drain NODE, stop its agent, and repeat it when ckptctl nodes says DOWN")       \
     X(58, NODE_HAS_JOBS, 9, "{c} jobs that have not ended name the node",                          \
-      "restart them on other nodes, or end them: ckptctl jobs lists them")
+      "restart them on other nodes, or end them: ckptctl jobs lists them")                         \
+    X(59, NODE_UNLIKE, 9,                                                                          \
+      "node {c} of {l} is of another architecture or operating system than the last "              \
+      "checkpoint's",                                                                              \
+      "ckptctl nodes -o wide shows both; name another one, or --from-scratch")                     \
+    X(60, TOO_FEW_NODES, 9,                                                                        \
+      "{c} nodes are named, the job needs {l} at least (reactive_min_nodes)", "name more nodes")   \
+    X(61, SCALE_COOLDOWN, 9,                                                                       \
+      "the job was stopped or shrunk {c} ms ago, it grows again after {l} ms (scale_cooldown)",    \
+      "ask again then")                                                                            \
+    X(62, NO_USABLE_CHECKPOINT, 9,                                                                 \
+      "no complete checkpoint of the job can be restored ({c} were written, {l} of them are "      \
+      "damaged)",                                                                                  \
+      "restart it with from_scratch: it begins anew")                                              \
+    X(63, PARTS_DIFFER, 9,                                                                         \
+      "{c} nodes are named, and its last checkpoint has {l} parts, each restored by one node "     \
+      "(restore own)",                                                                             \
+      "name {l} nodes, or register it with --restore all or path, or --from-scratch")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

@@ -171,6 +171,10 @@ enum fsm_status fsm_apply_node_seen(struct fsm *fsm, const fsm_command *command,
         fsm_intern_set(fsm, &node->view.boot_id, seen->boot_id);
     if (seen->version[0] != '\0')
         fsm_intern_set(fsm, &node->view.version, seen->version);
+    if (seen->machine[0] != '\0')
+        fsm_intern_set(fsm, &node->view.machine, seen->machine);
+    if (seen->os[0] != '\0')
+        fsm_intern_set(fsm, &node->view.os, seen->os);
     /* a drain outlives reconnections; it ends when the node goes down */
     if (node->view.state == NODE(DRAINING) && state != NODE(DOWN))
         state = NODE(DRAINING);

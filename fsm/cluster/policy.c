@@ -23,7 +23,7 @@ uint64_t fsm_policy_zeros(const Ckpt__V1__Policy *policy)
     } fields[] = {
 #define DURATION(name, lowest, highest, usual) {#name "_ms", policy->name##_ms, lowest},
 #define COUNT(name, lowest, highest, usual)    {#name, policy->name, lowest},
-        FSM_POLICY_FIELDS(DURATION, COUNT, COUNT)
+        FSM_POLICY_FIELDS(DURATION, COUNT, COUNT, COUNT)
 #undef DURATION
 #undef COUNT
     };
@@ -41,7 +41,7 @@ void fsm_policy_defaults(Ckpt__V1__Policy *policy)
     ckpt__v1__policy__init(policy);
 #define DURATION(name, lowest, highest, usual) policy->name##_ms = usual;
 #define COUNT(name, lowest, highest, usual)    policy->name = usual;
-    FSM_POLICY_FIELDS(DURATION, COUNT, COUNT)
+    FSM_POLICY_FIELDS(DURATION, COUNT, COUNT, COUNT)
 #undef DURATION
 #undef COUNT
     policy->zeros = fsm_policy_zeros(policy);
@@ -67,7 +67,7 @@ enum fsm_status fsm_policy_check_values(const Ckpt__V1__Policy *policy, struct f
     } fields[] = {
 #define DURATION(name, lowest, highest, usual) {#name "_ms", policy->name##_ms, lowest, highest},
 #define COUNT(name, lowest, highest, usual)    {#name, policy->name, lowest, highest},
-        FSM_POLICY_FIELDS(DURATION, COUNT, COUNT)
+        FSM_POLICY_FIELDS(DURATION, COUNT, COUNT, COUNT)
 #undef DURATION
 #undef COUNT
     };
@@ -112,10 +112,11 @@ void fsm_policy_merge(Ckpt__V1__Policy *policy, const Ckpt__V1__Policy *changes)
     CHECK(changes != NULL);
     for (unsigned i = 0; i < descriptor->n_fields; i++) {
         const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
-        size_t size = field->type == PROTOBUF_C_TYPE_UINT32 ? sizeof(uint32_t) : sizeof(uint64_t);
+        size_t size = field->type == PROTOBUF_C_TYPE_UINT64 ? sizeof(uint64_t) : sizeof(uint32_t);
         uint64_t value = 0;
 
-        CHECK(field->type == PROTOBUF_C_TYPE_UINT32 || field->type == PROTOBUF_C_TYPE_UINT64);
+        CHECK(field->type == PROTOBUF_C_TYPE_UINT32 || field->type == PROTOBUF_C_TYPE_UINT64 ||
+              field->type == PROTOBUF_C_TYPE_ENUM);
         memcpy(&value, (const char *)changes + field->offset, size);
         if (value != 0 || (changes->zeros >> field->id & 1) != 0)
             memcpy((char *)policy + field->offset, &value, size);

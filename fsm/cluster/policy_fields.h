@@ -4,7 +4,7 @@
  *
  * Shapes   DURATION(name, lowest, highest, default) in ms, the field is name_ms; COUNT32 and
  *          COUNT64 (name, lowest, highest, default). The default is a plain literal: it is also
- *          shown as text.
+ *          shown as text. CHOICE(name, lowest, highest, default) is an enum, by its numbers.
  * Zero     is a value where `lowest` is 0. Messages say so with a bit of `zeros`, since they leave
  *          out a field at zero. Where `lowest` is above 0 a zero means that the field stays as it
  *          is.
@@ -23,7 +23,7 @@
 #define FSM_YEAR_MS   (365 * FSM_DAY_MS)
 
 /* clang-format off */
-#define FSM_POLICY_FIELDS(DURATION, COUNT32, COUNT64)                                              \
+#define FSM_POLICY_FIELDS(DURATION, COUNT32, COUNT64, CHOICE)                                      \
     DURATION(evaluation_interval, 50, FSM_HOUR_MS, 30000)                                          \
     DURATION(min_interval, 1, 7 * FSM_DAY_MS, 300000)                                              \
     DURATION(max_interval, 1, FSM_YEAR_MS, 21600000)                                               \
@@ -57,7 +57,9 @@
     COUNT32(f8_weight_ml_ppm, 0, FSM_PPM, 100000)                                                  \
     COUNT32(f8_weight_service_ppm, 0, FSM_PPM, 100000)                                             \
     COUNT32(f8_weight_sensitive_ppm, 0, FSM_PPM, 0)                                                \
-    COUNT32(f8_weight_interactive_ppm, 0, FSM_PPM, 0)
+    COUNT32(f8_weight_interactive_ppm, 0, FSM_PPM, 0)                                              \
+    CHOICE(owner_rule, 1, 2, 1)                                                                    \
+    DURATION(scale_cooldown, 0, FSM_DAY_MS, 300000)
 /* clang-format on */
 
 /* The first must not be above the second. It is asked of the whole policy, when the changes have

@@ -419,13 +419,36 @@ static enum fsm_status validate_node_report(const fsm_command *command, struct f
     check_id_or_empty(report->allocation_id, outcome);
     check_range(report->sequence, 1, INT64_MAX, outcome);
     check_range(report->kind, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED,
-                CKPT__V1__REPORT_KIND__REPORT_KIND_DEFERRED, outcome);
+                CKPT__V1__REPORT_KIND__REPORT_KIND_RESTART_DAMAGED, outcome);
     return outcome->status;
+}
+
+bool fsm_platform_valid(const char *text)
+{
+    size_t length = 0;
+
+    CHECK(text != NULL);
+    for (const char *at = text; *at != '\0'; at++, length++)
+        if (*at < ' ' || *at > '~')
+            return false;
+    return length < FSM_PLATFORM_BYTES;
+}
+
+static void check_platform_of(const char *field, const char *text, struct fsm_outcome *outcome)
+{
+    if (outcome->status != FSM_OK || fsm_platform_valid(text))
+        return;
+    outcome->subject = field;
+    outcome->current = strlen(text);
+    outcome->limit = FSM_PLATFORM_BYTES - 1;
+    outcome->status = FSM_INVALID_ARGUMENT;
 }
 
 static enum fsm_status validate_node_seen(const fsm_command *command, struct fsm_outcome *outcome)
 {
     check_id(command->node_seen->node_id, outcome);
+    check_platform_of("machine", command->node_seen->machine, outcome);
+    check_platform_of("os", command->node_seen->os, outcome);
     check_range(command->node_seen->state, CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY,
                 CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING, outcome);
     return outcome->status;

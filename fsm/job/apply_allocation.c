@@ -83,7 +83,8 @@ static void register_defaults(struct fsm *fsm, struct fsm_allocation *view)
         fsm_intern_set(fsm, &view->profile, FSM_PROFILE_DEFAULT);
     if (view->strategy == CKPT__V1__STRATEGY__STRATEGY_UNSPECIFIED)
         view->strategy = CKPT__V1__STRATEGY__STRATEGY_AUTO;
-    view->non_preemptible = view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE; /* S1-046 */
+    if (view->restore == CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED)
+        view->restore = CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN;
     if (view->requeue_policy == CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_UNSPECIFIED)
         view->requeue_policy = CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_ON_NODE_FAILURE;
     if (view->submitted_at_ms == 0)
@@ -331,7 +332,7 @@ enum fsm_status fsm_apply_update(struct fsm *fsm, const fsm_command *command,
         allocation->view.period_ms = request->period_ms;
     if (request->strategy != CKPT__V1__STRATEGY__STRATEGY_UNSPECIFIED) {
         allocation->view.strategy = request->strategy;
-        allocation->view.non_preemptible = request->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE;
+        allocation->view.unresponsive = false; /* what it is to answer has changed */
     }
     fsm_allocation_arm(fsm, allocation);
     if (outcome->limit != 0) /* nodes left without a checkpoint */
@@ -403,6 +404,8 @@ static void restart_clear(struct fsm *fsm, struct allocation *allocation)
         allocation->assignments[i].terminated = false;
         allocation->assignments[i].away = false;
         allocation->assignments[i].exited = false;
+        allocation->assignments[i].restored = false;
+        allocation->assignments[i].joined = false;
     }
     allocation->terminated_count = 0;
     allocation->exited_count = 0;
@@ -416,7 +419,7 @@ static void restart_clear(struct fsm *fsm, struct allocation *allocation)
     allocation->terminate_deadline_ms = 0;
     view->terminate_reason = CKPT__V1__REASON__REASON_NONE;
     view->walltime_asked = false;
-    view->non_preemptible = view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE;
+    view->unresponsive = false;
     view->waited_ms = fsm_add(view->waited_ms, fsm_since(fsm, view->state_since_ms));
     view->started_at_ms = fsm->now_ms;
     view->last_complete_snapshot_ms = fsm->now_ms;

@@ -93,6 +93,7 @@ static void report_verified(struct fsm *fsm, const struct report *report)
         return;
     }
     shard->verified = true;
+    shard->ranks = (uint32_t)fsm_min(report->message->ranks, FSM_RANKS_PER_NODE_MAX);
     shard->size_bytes = size_bytes;
     shard->write_ms = fsm_min(report->message->write_ms, FSM_DURATION_MAX_MS);
     shard->stall_ms = fsm_min(report->message->stall_ms, FSM_DURATION_MAX_MS);
@@ -301,6 +302,14 @@ static void report_walltime_killed(struct fsm *fsm, const struct report *report)
     fsm_terminate_without(fsm, report->allocation, report->part, plan);
 }
 
+static void report_started(struct fsm *fsm, const struct report *report)
+{
+    CHECK(report->node != NULL);
+    fsm_checkpoint_started(fsm, report->checkpoint, report->shard,
+                           report->message->snapshot_age_ms);
+    fsm_barrier_started(fsm, report->checkpoint, report->shard, report->message->barrier);
+}
+
 /* Kinds about a checkpoint. Late ones (an older attempt, a final state, paused) are taken and
  * change nothing. */
 static enum fsm_status report_checkpoint(struct fsm *fsm, struct report *report)
@@ -325,8 +334,7 @@ static enum fsm_status report_checkpoint(struct fsm *fsm, struct report *report)
     if (!fsm_checkpoint_writes(checkpoint))
         return FSM_OK;
     if (report->message->kind == KIND(STARTED))
-        fsm_checkpoint_started(fsm, report->checkpoint, report->shard,
-                               report->message->snapshot_age_ms);
+        report_started(fsm, report);
     else if (report->message->kind == KIND(SHARD_VERIFIED))
         report_verified(fsm, report);
     else if (report->message->kind == KIND(CHECKPOINT_FAILED))
@@ -335,6 +343,8 @@ static enum fsm_status report_checkpoint(struct fsm *fsm, struct report *report)
         fsm_checkpoint_extend(fsm, report->checkpoint);
     else if (report->message->kind == KIND(DEFERRED))
         fsm_checkpoint_defer(fsm, report->checkpoint, report->message->deferral_ms);
+    else if (report->message->kind == KIND(BARRIER))
+        fsm_barrier_reported(fsm, report->checkpoint, report->shard, report->message->step);
     return FSM_OK;
 }
 
@@ -344,6 +354,23 @@ static bool report_begins_again(const struct report *report)
     CHECK(report->node != NULL);
     return (report->allocation->view.terminating || report->part->leaving) &&
            report->message->kind == KIND(APPLICATION_EXITED) && report->message->will_restart != 0;
+}
+
+/* Kinds about what an application is to begin from; it does not run yet. */
+static void report_beginning(struct fsm *fsm, const struct report *report)
+{
+    uint64_t checkpoint_id = report->message->restored_checkpoint_id;
+
+    CHECK(report->part != NULL);
+    if (report->message->kind == KIND(RESTORED))
+        fsm_begin_restored(fsm, report->allocation, report->part, checkpoint_id);
+    else
+        fsm_begin_damaged(fsm, report->allocation, checkpoint_id);
+}
+
+static bool report_about_beginning(Ckpt__V1__ReportKind kind)
+{
+    return kind == KIND(RESTORED) || kind == KIND(RESTART_DAMAGED);
 }
 
 /* A part that is leaving is done with whatever its application comes to: the others go on. Any
@@ -359,6 +386,10 @@ static enum fsm_status report_application(struct fsm *fsm, struct report *report
     if (!fsm_allocation_runs(report->allocation)) {
         report_finished_late(fsm, report);
         return FSM_OK; /* F-022: the final state wins */
+    }
+    if (report_about_beginning(report->message->kind)) {
+        report_beginning(fsm, report);
+        return FSM_OK;
     }
     if (report_begins_again(report)) /* its order stands until nothing runs there */
         return FSM_OK;
@@ -399,7 +430,7 @@ static bool report_about_checkpoint(Ckpt__V1__ReportKind kind)
 {
     return kind == KIND(STARTED) || kind == KIND(SHARD_VERIFIED) ||
            kind == KIND(CHECKPOINT_FAILED) || kind == KIND(RESPONSIVE) ||
-           kind == KIND(STOPPED_WRITING) || kind == KIND(DEFERRED);
+           kind == KIND(STOPPED_WRITING) || kind == KIND(DEFERRED) || kind == KIND(BARRIER);
 }
 
 /* The number is taken before anything is looked at: a report about something that is gone must not

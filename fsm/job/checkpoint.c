@@ -27,6 +27,8 @@ struct checkpoint *fsm_checkpoint_create(struct fsm *fsm, uint64_t id,
     CHECK(allocation->view.id != NULL);
     checkpoint->view.id = id;
     fsm_checkpoint_set_detail(fsm, checkpoint, "");
+    RECORD_EMPTY_TEXTS(FSM_CHECKPOINT_STATUS, fsm, &checkpoint->view);
+    RECORD_EMPTY_TEXTS(FSM_CHECKPOINT_KEPT, fsm, &checkpoint->view);
     checkpoint->view.allocation_slot = allocation->view.slot;
     checkpoint->view.target_slot = allocation->view.target_slot;
     checkpoint->timer.kind = TIMER_CHECKPOINT;
@@ -98,6 +100,8 @@ void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint)
     if (checkpoint->inputs != NULL)
         fsm_basis_release(fsm, checkpoint->inputs->basis);
     fsm_checkpoint_set_detail(fsm, checkpoint, "");
+    RECORD_RELEASE_TEXTS(FSM_CHECKPOINT_STATUS, fsm, &checkpoint->view);
+    RECORD_RELEASE_TEXTS(FSM_CHECKPOINT_KEPT, fsm, &checkpoint->view);
     checkpoint_unname_nodes(fsm, checkpoint);
     free(checkpoint->inputs);
     free(checkpoint->shards);
@@ -129,7 +133,7 @@ void fsm_checkpoint_shards_from(struct fsm *fsm, struct checkpoint *checkpoint,
 
 /* What an attempt wrote is worth nothing for the next one. The nodes stay, and their names with
  * them: the next attempt is of the same ones. */
-void fsm_checkpoint_clear_shards(struct checkpoint *checkpoint)
+void fsm_checkpoint_clear_shards(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     CHECK(checkpoint->view.id != 0);
     for (uint32_t i = 0; i < checkpoint->view.shard_count; i++) {
@@ -141,6 +145,9 @@ void fsm_checkpoint_clear_shards(struct checkpoint *checkpoint)
     checkpoint->view.snapshot_at_ms = 0;
     checkpoint->view.size_bytes = 0;
     checkpoint->view.started_at_ms = 0;
+    checkpoint->view.agreed_step = 0;
+    checkpoint->view.barrier = CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_NONE;
+    fsm_intern_set(fsm, &checkpoint->view.label, "");
 }
 
 /* One timer serves a whole life: the deadline of an attempt, the end of a back-off, the instant of
@@ -456,7 +463,7 @@ void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
     if (!fsm_checkpoint_has_folder(checkpoint))
         target_edit(fsm, target_at(fsm, view->target_slot))->folder_count++;
     checkpoint_take_grant(fsm, checkpoint, grant->bytes_per_s, bypass);
-    fsm_checkpoint_clear_shards(checkpoint);
+    fsm_checkpoint_clear_shards(fsm, checkpoint);
     view->attempt++;
     view->stall_ms = 0;
     view->resumed_from_outage = false;
@@ -478,7 +485,7 @@ void fsm_checkpoint_pause(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     CHECK(checkpoint->view.id != 0);
     checkpoint_give_grant(fsm, checkpoint);
-    fsm_checkpoint_clear_shards(checkpoint);
+    fsm_checkpoint_clear_shards(fsm, checkpoint);
     checkpoint->view.retry_at_ms = 0;
     checkpoint->view.resumed_from_outage = false;
     checkpoint->stop_deadline_ms = 0;
@@ -561,7 +568,7 @@ void fsm_checkpoint_retry(struct fsm *fsm, struct checkpoint *checkpoint, Ckpt__
 {
     CHECK(checkpoint->view.id != 0);
     checkpoint_give_grant(fsm, checkpoint);
-    fsm_checkpoint_clear_shards(checkpoint);
+    fsm_checkpoint_clear_shards(fsm, checkpoint);
     checkpoint->view.retry_at_ms = retry_at_ms;
     fsm_checkpoint_move(fsm, checkpoint, STATE(REQUESTED), reason);
     fsm_checkpoint_arm(fsm, checkpoint);

@@ -2,8 +2,9 @@
  * checkpoints, how they change state, what their nodes report.
  *
  * Flow     lifecycle.c alone moves states. checkpoint.c has a record from the request to its end,
- *          progress.c what nodes report of it. allocation.c has the nodes and their parts, scale.c
- *          and terminate.c how they leave, retention.c and undeleted.c what remains of them.
+ *          progress.c what nodes report of it, barrier.c how its ranks come to one step.
+ *          allocation.c has the nodes and their parts, begin.c what they begin from, scale.c and
+ *          terminate.c how they leave, retention.c and undeleted.c what remains of them.
  * Shapes   a record is changed by whoever got it from x_edit() (fsm/core/registry.h), and only
  *          while a command is applied. Nothing here fails: the command was checked before.
  */
@@ -165,11 +166,25 @@ void fsm_checkpoint_begin_stop(struct fsm *fsm, struct checkpoint *checkpoint,
                                uint64_t deadline_ms);
 void fsm_checkpoint_stop_until(struct checkpoint *checkpoint, uint64_t deadline_ms);
 void fsm_checkpoint_link(struct fsm *fsm, struct checkpoint *checkpoint); /* into the active list */
-void fsm_checkpoint_clear_shards(struct checkpoint *checkpoint);
+void fsm_checkpoint_clear_shards(struct fsm *fsm, struct checkpoint *checkpoint);
 uint64_t fsm_checkpoint_timeout_ms(const struct fsm *fsm, const struct allocation *allocation);
 bool fsm_checkpoint_writes(const struct checkpoint *checkpoint); /* DISPATCHED or WRITING */
 bool fsm_checkpoint_held(const struct fsm *fsm,
                          const struct checkpoint *checkpoint); /* is not granted meanwhile */
+
+/* barrier.c: how the ranks of an attempt come to one step. started: the node's ranks were asked.
+ * reported: they all know (step 0), or can all meet this step. */
+void fsm_barrier_started(struct fsm *fsm, const struct checkpoint *checkpoint,
+                         struct fsm_shard *shard, bool barrier);
+void fsm_barrier_reported(struct fsm *fsm, const struct checkpoint *checkpoint,
+                          struct fsm_shard *shard, uint64_t step);
+
+/* begin.c: what a run begins from. restored: the part has what it needs of the checkpoint. damaged:
+ * it found a shard of that so. */
+void fsm_begin_restored(struct fsm *fsm, const struct allocation *allocation,
+                        struct assignment *part, uint64_t checkpoint_id);
+void fsm_begin_damaged(struct fsm *fsm, const struct allocation *allocation,
+                       uint64_t checkpoint_id);
 
 /* retention.c */
 void fsm_retention_review(struct fsm *fsm, struct allocation *allocation);

@@ -149,7 +149,7 @@ static void progress_learn(struct fsm *fsm, struct allocation *allocation,
     view->last_complete_snapshot_ms =
         fsm_max(view->last_complete_snapshot_ms, checkpoint->view.snapshot_at_ms);
     view->complete_count++;
-    view->non_preemptible = false;
+    view->unresponsive = false;
 }
 
 /* What a job that stopped with a complete checkpoint becomes: nothing of it is lost. */
@@ -275,7 +275,7 @@ void fsm_checkpoint_attempt_failed(struct fsm *fsm, struct checkpoint *checkpoin
             reason = REASON(RETRIES_EXHAUSTED);
     }
     if (reason == REASON(NO_HANDLER)) /* S1-046 */
-        allocation->view.non_preemptible = true;
+        allocation->view.unresponsive = true;
     fsm_checkpoint_end(fsm, checkpoint, STATE(FAILED), reason);
     progress_given_up(fsm, allocation, preempts,
                       preempts ? REASON(PREEMPTED_WITHOUT_CHECKPOINT) : reason);
@@ -292,7 +292,7 @@ void fsm_checkpoint_timed_out(struct fsm *fsm, struct checkpoint *checkpoint)
 
     CHECK(checkpoint->view.id != 0);
     CHECK(fsm_checkpoint_writes(checkpoint));
-    allocation->view.non_preemptible = true; /* S1-033, S1-046 */
+    allocation->view.unresponsive = true; /* S1-033, S1-046 */
     fsm_checkpoint_end(fsm, checkpoint, STATE(TIMED_OUT), REASON(CHECKPOINT_TIMEOUT));
     progress_given_up(fsm, allocation, force, REASON(CHECKPOINT_TIMEOUT));
 }

@@ -136,7 +136,7 @@ enum fsm_status fsm_scale_ask(struct fsm *fsm, struct allocation *allocation,
 struct part_known {
     uint32_t node_slot;
     uint64_t run;
-    bool exited, starting;
+    bool exited, starting, restored, joined;
 };
 
 /* Sets keep their order mostly: the search begins behind the last one found. */
@@ -167,9 +167,12 @@ static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
     CHECK(next->node_slot < FSM_NODES_MAX);
     CHECK(allocation->view.id != NULL);
     for (uint32_t i = 0; i < known_count; i++)
-        known[i] = (struct part_known){view->nodes[i].node_slot, view->nodes[i].run,
+        known[i] = (struct part_known){view->nodes[i].node_slot,
+                                       view->nodes[i].run,
                                        allocation->assignments[i].exited,
-                                       allocation->assignments[i].starting};
+                                       allocation->assignments[i].starting,
+                                       allocation->assignments[i].restored,
+                                       allocation->assignments[i].joined};
     shares = fsm_allocation_set_shares(fsm, allocation, count);
     memcpy(shares, next, count * sizeof(*next));
     for (uint32_t i = 0; i < count; i++) {
@@ -183,6 +186,8 @@ static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
             part != NULL ? part->starting
                          : view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING;
         allocation->starting_count += allocation->assignments[i].starting;
+        allocation->assignments[i].restored = part != NULL && part->restored;
+        allocation->assignments[i].joined = part != NULL && part->joined;
     }
     fsm_allocation_name_nodes(fsm, allocation);
     fsm_allocation_begin_runs(fsm, allocation, false);

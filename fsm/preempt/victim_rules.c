@@ -83,7 +83,7 @@ uint64_t fsm_victim_cost(const struct fsm *fsm, const struct allocation *allocat
     CHECK(allocation->view.id != NULL);
     if (view->state == ENDS(STARTING)) /* it has computed nothing yet */
         return 0;
-    if (!fsm_victim_can_checkpoint(fsm, allocation) || view->non_preemptible ||
+    if (!fsm_victim_can_checkpoint(fsm, allocation) || view->unresponsive ||
         fsm_part_finished(fsm, view))
         cost = fsm_add(cost, fsm_allocation_age_gpu_ms(fsm, allocation));
     else if (!shrinks && fsm_victim_needs_no_checkpoint(fsm, allocation))
@@ -176,6 +176,12 @@ enum fsm_status fsm_victim_check(const struct fsm *fsm, const struct victim_sear
 
 /* The rules of check() that no class, force or time lifts; a service that can shrink gives back
  * what it borrowed. */
+bool fsm_checkpoints_nothing(const struct fsm_allocation *view)
+{
+    CHECK(view->id != NULL);
+    return view->unresponsive || view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE;
+}
+
 bool fsm_victim_never(const struct fsm_allocation *view)
 {
     CHECK(view->id != NULL);

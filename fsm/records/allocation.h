@@ -34,6 +34,7 @@
     FIELD(Ckpt__V1__Strategy, strategy, RECORD_ANY)                                                \
     FIELD(Ckpt__V1__RequeuePolicy, requeue_policy, RECORD_ANY)                                     \
     FIELD(Ckpt__V1__VclusterKind, vcluster_kind, RECORD_ANY)                                       \
+    FIELD(Ckpt__V1__RestoreMode, restore, RECORD_ANY)                                              \
     FIELD(uint32_t, max_requeue, FSM_REQUEUE_MAX)                                                  \
     FIELD(uint32_t, reactive_min_nodes, FSM_NODES_PER_ALLOCATION_MAX)                              \
     FIELD(uint32_t, reactive_max_nodes, FSM_NODES_PER_ALLOCATION_MAX)                              \
@@ -52,7 +53,8 @@
     FIELD(uint32_t, requeue_count, RECORD_ANY)                                                     \
     FIELD(uint32_t, preempted_count, RECORD_ANY)                                                   \
     FIELD(uint32_t, restart_count, RECORD_ANY)                                                     \
-    FIELD(bool, non_preemptible, true)
+    FIELD(bool, unresponsive, true)                                                                \
+        /* it did not answer when it was asked last, and has written no checkpoint since */
 
 #define FSM_ALLOCATION_KEPT(FIELD, TEXT)                                                           \
     FIELD(uint64_t, last_complete_id, RECORD_ANY)               /* 0: none */                      \
@@ -66,6 +68,10 @@
         /* stopped, until it was started again; holding nothing, so lost to nobody */              \
     FIELD(uint64_t, resumed_at_ms, RECORD_ANY)                                                     \
         /* it was preempted and runs again since then; 0: not so */                                \
+    FIELD(uint64_t, restart_id, RECORD_ANY)                                                        \
+        /* the checkpoint that all parts of this run are to begin from; 0: from scratch */         \
+    FIELD(uint64_t, scaled_at_ms, RECORD_ANY)                                                      \
+        /* preempted, restarted or shrunk then: it does not grow for a while; 0: none of these */  \
     FIELD(uint32_t, target_slot, FSM_TARGETS_MAX - 1)                                              \
     FIELD(uint32_t, death_count, RECORD_ANY)                                                       \
         /* times that its application ended by itself before it was done */                        \
@@ -81,7 +87,7 @@
     FIELD(uint64_t, stake_gpu_ms, RECORD_ANY)                                                      \
         /* what the last checkpoint saves at a failure before stake_until_ms */                    \
     FIELD(uint64_t, stake_until_ms, RECORD_ANY)                                                    \
-    FIELD(uint64_t, began_run, RECORD_ANY)                                                        \
+    FIELD(uint64_t, began_run, RECORD_ANY)                                                         \
         /* the parts of this run (0: none has told yet) ... */                                    \
     FIELD(uint64_t, began_from, RECORD_ANY)          /* ... began from this checkpoint; 0: none */ \
     FIELD(uint64_t, terminate_deadline_ms, RECORD_ANY)   /* then silent nodes count as done */     \
@@ -115,7 +121,7 @@
     FIELD(bool, borrowed, true)
 
 #define FSM_SHARE_KEPT(FIELD, TEXT)                                                                \
-    FIELD(uint64_t, run, RECORD_ANY)          /* of the part there (id.h); 0: of `next` */        \
+    FIELD(uint64_t, run, RECORD_ANY)           /* of the part there (id.h); 0: of `next` */        \
     FIELD(uint32_t, node_slot, FSM_NODES_MAX - 1)
 
 /* Of the part that runs there: what the state machine alone needs (ShareRecord). */
@@ -123,7 +129,9 @@
     FIELD(bool, terminated, true)  /* its terminate order is carried out, or its node is down */   \
     FIELD(bool, away, true)        /* ... of these the latter: only until the node comes back */   \
     FIELD(bool, exited, true)      /* its application has ended by itself, with status 0 */        \
-    FIELD(bool, starting, true)    /* it is to start, or to start again, and has not yet */
+    FIELD(bool, starting, true)    /* it is to start, or to start again, and has not yet */        \
+    FIELD(bool, restored, true)    /* what it needs of restart_id is there and verified */         \
+    FIELD(bool, joined, true)      /* it came when its run had begun: it restores nothing */
 /* clang-format on */
 
 #endif

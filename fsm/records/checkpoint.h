@@ -12,6 +12,7 @@
 
 /* clang-format off */
 #define FSM_CHECKPOINT_STATUS(FIELD, TEXT)                                                         \
+    TEXT(label)                                 /* of all verified shards; "": none told one */    \
     FIELD(uint64_t, created_at_ms, RECORD_ANY)                                                     \
     FIELD(uint64_t, dispatched_at_ms, RECORD_ANY)               /* last; 0: never */               \
     FIELD(uint64_t, completed_at_ms, FSM_TIME_MAX_MS)           /* 0: not complete */              \
@@ -22,16 +23,20 @@
     FIELD(uint64_t, size_bytes, RECORD_ANY)                     /* of the verified shards */       \
     FIELD(uint64_t, recompute_saved_gpu_ms, RECORD_ANY)                                            \
         /* order after an outage: brought up to date at resume */                                  \
+    FIELD(uint64_t, agreed_step, RECORD_ANY)    /* of this attempt; 0: not agreed */               \
     FIELD(Ckpt__V1__CheckpointState, state, RECORD_ANY)                                            \
     FIELD(Ckpt__V1__Purpose, purpose, RECORD_ANY)                                                  \
     FIELD(Ckpt__V1__AfterCheckpoint, after, RECORD_ANY)                                            \
     FIELD(Ckpt__V1__Reason, reason, RECORD_ANY)                                                    \
+    FIELD(Ckpt__V1__BarrierPhase, barrier, RECORD_ANY)          /* of this attempt */              \
     FIELD(uint32_t, attempt, RECORD_ANY)                        /* counted at dispatch, from 1 */  \
     FIELD(uint32_t, paused_count, RECORD_ANY)                                                      \
     FIELD(uint32_t, resumed_count, RECORD_ANY)                                                     \
     FIELD(bool, extended, true)              /* the one extension of the timeout was used */
 
 #define FSM_CHECKPOINT_KEPT(FIELD, TEXT)                                                           \
+    TEXT(machine)       /* of the nodes that wrote it, when it is complete; "": not known, ... */  \
+    TEXT(os)            /* ... or they differ */                                                   \
     FIELD(uint64_t, started_at_ms, RECORD_ANY)                                                     \
     FIELD(uint64_t, retry_at_ms, RECORD_ANY)                                                       \
         /* REQUESTED: not granted before this instant; 0: at once */                               \
@@ -47,7 +52,8 @@
     FIELD(uint32_t, target_slot, FSM_TARGETS_MAX - 1)                                              \
     FIELD(uint32_t, success_ppm, RECORD_ANY)         /* predicted when it was made */              \
     FIELD(bool, resumed_from_outage, true)                                                         \
-        /* REQUESTED after a pause: granted before all others, by recompute_saved */
+        /* REQUESTED after a pause: granted before all others, by recompute_saved */               \
+    FIELD(bool, damaged, true)  /* a part found a shard of it so: nothing begins from it any more */
 
 #define FSM_CHECKPOINT_INSIDE(FIELD, TEXT)                                                         \
     FIELD(uint64_t, stop_deadline_ms, RECORD_ANY)                                                  \
@@ -68,9 +74,14 @@
     FIELD(bool, started, true)                                                                     \
     FIELD(bool, verified, true)                                                                    \
     FIELD(bool, stopped_writing, true)                                                             \
+    FIELD(bool, barrier, true)     /* its ranks agree on a step with those of other parts */       \
+    FIELD(bool, aware, true)       /* with barrier: all of them know that they are asked */        \
     FIELD(uint64_t, size_bytes, FSM_NODE_BYTES_MAX)                                                \
     FIELD(uint64_t, write_ms, RECORD_ANY)                                                          \
-    FIELD(uint64_t, stall_ms, RECORD_ANY)  /* from asking the application until it said done */
+    FIELD(uint64_t, stall_ms, RECORD_ANY)  /* from asking the application until it said done */    \
+    FIELD(uint64_t, step, RECORD_ANY)                                                              \
+        /* with barrier: the first that all of its ranks can meet; 0: not said */                  \
+    FIELD(uint32_t, ranks, FSM_RANKS_PER_NODE_MAX)  /* that said done; 0: not verified */
 /* clang-format on */
 
 #endif

@@ -31,6 +31,8 @@
     TEXT(boot_id)                                                                                  \
     TEXT(version)                                                                                  \
     TEXT(home_vcluster)                                         /* whose it is; "": not known */   \
+    TEXT(machine)                                               /* uname -m; "": not told */       \
+    TEXT(os)                                 /* ID and VERSION_ID of os-release; likewise */       \
     FIELD(uint64_t, made, RECORD_ANY)                                                              \
         /* by which command: the slot of one that was removed may be another one's later */        \
     FIELD(uint64_t, state_since_ms, RECORD_ANY)                                                    \

@@ -154,7 +154,8 @@ static bool restore_target(struct fsm *fsm, const Ckpt__Log__V1__TargetRecord *r
 
 static bool node_within(const Ckpt__Log__V1__NodeRecord *record)
 {
-    bool within = record->slot < FSM_NODES_MAX && id_valid(record->node_id);
+    bool within = record->slot < FSM_NODES_MAX && id_valid(record->node_id) &&
+                  fsm_platform_valid(record->machine) && fsm_platform_valid(record->os);
 
     RECORD_CHECK(FSM_NODE, record);
     return within;
@@ -313,7 +314,8 @@ static bool checkpoint_within(const Ckpt__Log__V1__CheckpointRecord *record)
     RECORD_CHECK(FSM_CHECKPOINT_STATUS, record->checkpoint);
     RECORD_CHECK(FSM_CHECKPOINT_KEPT, record);
     RECORD_CHECK(FSM_CHECKPOINT_INSIDE, record);
-    return within;
+    return within && fsm_platform_valid(record->machine) && fsm_platform_valid(record->os) &&
+           (record->checkpoint->label[0] == '\0' || label_valid(record->checkpoint->label));
 }
 
 static bool shard_valid(const struct fsm *fsm, const Ckpt__Log__V1__ShardRecord *record)
@@ -437,11 +439,11 @@ static bool restore_checkpoint(struct fsm *fsm, const Ckpt__Log__V1__CheckpointR
     checkpoint =
         fsm_checkpoint_create(fsm, record->checkpoint->checkpoint_id,
                               allocation_edit(fsm, allocation_at(fsm, record->allocation_slot)));
-    RECORD_COPY(FSM_CHECKPOINT_STATUS, record->checkpoint, &checkpoint->view);
+    RECORD_TAKE(FSM_CHECKPOINT_STATUS, fsm, record->checkpoint, &checkpoint->view);
     if (record->checkpoint->terms != NULL)
         checkpoint->view.terms = (const Ckpt__V1__DecisionTerms *)fsm_message_copy(
             fsm, &record->checkpoint->terms->base);
-    RECORD_COPY(FSM_CHECKPOINT_KEPT, record, &checkpoint->view);
+    RECORD_TAKE(FSM_CHECKPOINT_KEPT, fsm, record, &checkpoint->view);
     RECORD_COPY(FSM_CHECKPOINT_INSIDE, record, checkpoint);
     fsm_checkpoint_set_detail(fsm, checkpoint, record->checkpoint->detail);
     fsm_checkpoint_set_shards(fsm, checkpoint, (uint32_t)record->n_shards);

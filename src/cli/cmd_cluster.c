@@ -250,6 +250,11 @@ static void print_policy(struct cli *cli, const Ckpt__V1__Policy *policy)
     {
         output_row(&table);
         output_cell(&table, "%s", key);
+        if (json_is_string(value)) { /* a choice */
+            output_cell(&table, "%s", json_string_value(value));
+            output_cell(&table, "%s", json_string_value(value));
+            continue;
+        }
         output_cell(&table, "%s", policy_text(key, (uint64_t)json_integer_value(value), text));
         output_cell(&table, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
     }

@@ -206,7 +206,9 @@ static void print_job(struct cli *cli, const Ckpt__V1__Allocation *job)
             human_safe(spec->tenant, safe[1], 129), human_safe(spec->project, safe[2], 129),
             human_safe(spec->vcluster, safe[3], 129), human_safe(spec->owner, safe[4], 129),
             spec->preemption_class, spec->sensitive ? "  sensitive" : "",
-            job->non_preemptible ? "  dear to preempt: it writes no checkpoint" : "");
+            job->unresponsive || spec->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE
+                ? "  dear to preempt: it writes no checkpoint"
+                : "");
     fprintf(cli->out, " strategy %s  profile %s  walltime %s  started %s\n",
             human_enum_words(&ckpt__v1__strategy__descriptor, (int)spec->strategy, a),
             human_safe(spec->profile, safe[5], 129),

@@ -99,7 +99,7 @@ static void show_jobs(struct transcript *out, const struct fsm *fsm)
         say(out, " lost_gpu_ms=%" PRIu64 " requeued=%u preempted=%u restarts=%u%s%s\n",
             fsm_account_repeated(&account), job->requeue_count, job->preempted_count,
             job->restart_count, job->terminating ? " terminating" : "",
-            job->non_preemptible ? " non_preemptible" : "");
+            job->unresponsive ? " unresponsive" : "");
     }
 }
 
@@ -140,20 +140,39 @@ static const char *deferred_text(const struct fsm_checkpoint *checkpoint, char t
     return text;
 }
 
+/* What its ranks said, where they did. */
+static void say_ranks(struct transcript *out, const struct fsm_checkpoint *checkpoint)
+{
+    char word[FSM_WORD_BYTES];
+
+    if (checkpoint->label[0] != '\0')
+        say(out, " label=%s", checkpoint->label);
+    if (checkpoint->barrier != CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_NONE)
+        say(out, " barrier=%s",
+            fsm_enum_word(&ckpt__v1__barrier_phase__descriptor, (int)checkpoint->barrier, word));
+    if (checkpoint->agreed_step != 0)
+        say(out, " agreed=%" PRIu64, checkpoint->agreed_step);
+    if (checkpoint->damaged)
+        say(out, " damaged");
+    say(out, "\n");
+}
+
 static void show_checkpoints(struct transcript *out, const struct fsm *fsm)
 {
     const struct fsm_checkpoint *at = NULL;
     char deferred[64];
     char id[CHECKPOINT_ID_TEXT_BYTES];
 
-    while ((at = fsm_checkpoint_next(fsm, at == NULL ? 0 : at->id)) != NULL)
+    while ((at = fsm_checkpoint_next(fsm, at == NULL ? 0 : at->id)) != NULL) {
         say(out,
             "  checkpoint %s %s purpose=%s attempt=%u paused=%u resumed=%u deadline=%" PRIu64
-            " size=%" PRIu64 " recompute=%" PRIu64 "%s%s\n",
+            " size=%" PRIu64 " recompute=%" PRIu64 "%s%s",
             id_text(at->id, id), fsm_checkpoint_state_name(at->state),
             fsm_purpose_word(at->purpose, (char[FSM_WORD_BYTES]){0}), at->attempt, at->paused_count,
             at->resumed_count, at->deadline_ms, at->size_bytes, at->recompute_saved_gpu_ms,
             at->extended ? " extended" : "", deferred_text(at, deferred));
+        say_ranks(out, at);
+    }
 }
 
 static void show_orders(struct transcript *out, const struct fsm *fsm, const char *name)

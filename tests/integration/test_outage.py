@@ -115,7 +115,7 @@ def a_work_folder_that_somebody_else_made_first_is_refused():
 
 
 def an_unresponsive_application_times_out_and_runs_on():
-    """S1-033, S1-046, P-040: asked once, never answered: TIMED_OUT, the allocation runs on, marked non-preemptible."""
+    """S1-033, S1-046, P-040: asked once, never answered: TIMED_OUT, the allocation runs on, marked unresponsive."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         cluster.register("deaf", [("a", 1, 1 << 20)], checkpoint_timeout_ms=1500)
@@ -125,7 +125,7 @@ def an_unresponsive_application_times_out_and_runs_on():
         identifier = hint(cluster, "deaf")
         wait_until("TIMED_OUT", lambda: next((c for c in cluster.checkpoints("deaf") if c.checkpoint_id == identifier and c.state == 8), None), 20)
         allocation = cluster.allocation("deaf")
-        assert allocation.state == common_pb2.ALLOCATION_STATE_RUNNING and allocation.non_preemptible, allocation
+        assert allocation.state == common_pb2.ALLOCATION_STATE_RUNNING and allocation.unresponsive, allocation
         assert job.application_pid()
         leftovers = [p for p in cluster.scratch.rglob("*") if p.is_file()]
         assert not leftovers, leftovers

@@ -166,10 +166,10 @@ static void report(struct process *process, Ckpt__V1__ReportKind kind, unsigned 
         message.attempt = application->attempt;
         message.run = application->attempt_run;
     }
-    if (kind == REPORT(DEFERRED))
-        message.deferral_ms = application->deferral_ms;
+    message.deferral_ms = kind == REPORT(DEFERRED) ? application->deferral_ms : 0;
     if (kind == REPORT(SHARD_VERIFIED)) {
         message.size_bytes = 1 + sim_random(process->world->sim, 1000000000);
+        message.ranks = 1;
         message.manifest_sha256 = application->manifest;
         message.write_ms = 1 + sim_random(process->world->sim, 1000);
     }

@@ -58,7 +58,7 @@ static void add_parts(uint64_t *hash, const struct allocation *allocation)
     for (uint32_t i = 0; i < allocation->view.node_count; i++) {
         const struct assignment *part = &allocation->assignments[i];
         ADD(hash, allocation->view.nodes[i].run, part->share, part->terminated, part->away,
-            part->exited, part->leaving, part->starting);
+            part->exited, part->leaving, part->starting, part->restored, part->joined);
     }
     ADD(hash, allocation->terminated_count, allocation->exited_count, allocation->starting_count,
         allocation->checkpoint_count);
@@ -80,7 +80,7 @@ static void add_allocation_view(uint64_t *hash, const struct fsm_allocation *vie
     add_text(hash, view->owner);
     add_text(hash, view->profile);
     ADD(hash, view->slot, view->target_slot, view->preemption_class, view->sensitive,
-        view->non_preemptible, view->walltime_asked, view->terminating, view->strategy,
+        view->unresponsive, view->restore, view->walltime_asked, view->terminating, view->strategy,
         view->requeue_policy, view->vcluster_kind, view->state, view->reason,
         view->terminate_reason, view->gpu_count, view->borrowed_count);
     ADD(hash, view->max_requeue, view->requeue_count, view->preempted_count, view->restart_count,
@@ -90,7 +90,7 @@ static void add_allocation_view(uint64_t *hash, const struct fsm_allocation *vie
     ADD(hash, view->active_checkpoint_id, view->last_complete_id, view->last_complete_snapshot_ms,
         view->previous_complete_id, view->last_attempt_end_ms, view->complete_count,
         view->size_estimate_bytes, view->write_estimate_ms, view->waited_ms, view->resumed_at_ms,
-        view->preemption_id, view->leaving);
+        view->preemption_id, view->leaving, view->restart_id, view->scaled_at_ms);
     add_learned(hash, &view->learned);
     add_shares(hash, view->nodes, view->node_count);
     add_shares(hash, view->next, view->next_count);
@@ -120,8 +120,12 @@ static void add_checkpoint_view(uint64_t *hash, const struct fsm_checkpoint *vie
         view->deferred_before_ms, view->max_deferral_ms, view->granted_bytes_per_s,
         view->size_bytes, view->snapshot_at_ms, view->priority_gpu_ms_per_gb,
         view->recompute_saved_gpu_ms, view->stall_ms, view->useful_gpu_ms, view->success_ppm,
-        view->resumed_from_outage, view->shard_count);
+        view->resumed_from_outage, view->shard_count, view->agreed_step, view->barrier,
+        view->damaged);
     add_text(hash, view->detail);
+    add_text(hash, view->label);
+    add_text(hash, view->machine);
+    add_text(hash, view->os);
 }
 
 static void add_inputs(uint64_t *hash, const struct inputs *inputs)
@@ -144,7 +148,8 @@ static void add_checkpoint(uint64_t *hash, const struct checkpoint *checkpoint)
     for (uint32_t i = 0; i < checkpoint->view.shard_count; i++) {
         const struct fsm_shard *shard = &checkpoint->shards[i];
         ADD(hash, shard->node_slot, shard->started, shard->verified, shard->stopped_writing,
-            shard->size_bytes, shard->write_ms, shard->stall_ms);
+            shard->size_bytes, shard->write_ms, shard->stall_ms, shard->barrier, shard->aware,
+            shard->step, shard->ranks);
         if (shard->verified)
             add_bytes(hash, shard->manifest_sha256, sizeof(shard->manifest_sha256));
     }
@@ -164,6 +169,8 @@ static void add_node(uint64_t *hash, const struct node *node)
     add_text(hash, view->boot_id);
     add_text(hash, view->version);
     add_text(hash, view->home_vcluster);
+    add_text(hash, view->machine);
+    add_text(hash, view->os);
     ADD(hash, view->slot, view->state, view->state_since_ms, view->last_report_sequence,
         view->steady_since_ms, view->failure_count, view->allocation_count, view->made);
     ADD(hash, node->name_count, node->going_count, node->removed);

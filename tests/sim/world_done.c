@@ -548,7 +548,7 @@ static uint64_t policy_value(const Ckpt__V1__Policy *policy, const ProtobufCFiel
     uint64_t value = 0;
 
     memcpy(&value, (const char *)policy + field->offset,
-           field->type == PROTOBUF_C_TYPE_UINT32 ? sizeof(uint32_t) : sizeof(uint64_t));
+           field->type == PROTOBUF_C_TYPE_UINT64 ? sizeof(uint64_t) : sizeof(uint32_t));
     return value;
 }
 

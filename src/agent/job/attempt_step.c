@@ -448,6 +448,7 @@ static void take_verified(const struct step *step, const struct attempt_put *put
         begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED);
 
     CHECK(step->attempt->state == ATTEMPT_PUTTING);
+    report->ranks = 1; /* the process group is one */
     report->size_bytes = put->size_bytes;
     report->write_ms = put->write_ms;
     report->stall_ms = step->attempt->stall_ms;

@@ -197,6 +197,8 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
     reply.index = summary.applied_index;
     reply.allocation_state = allocation->state;
     reply.owner = translate_text(allocation->owner);
+    reply.owner_rule = fsm_policy(fsm)->owner_rule;
+    reply.restore = allocation->restore;
     fill_node_ids(fsm, allocation, scratch, &reply);
     checkpoint = fsm_restart_point(fsm, asked->allocation_id, asked->before_checkpoint_id);
     if (checkpoint != NULL) {

@@ -172,18 +172,17 @@ static const char *hint_why(const struct fsm_allocation *allocation, enum fsm_st
     default:
         return "being_stopped";
     }
-    if (!allocation->non_preemptible)
-        return "";
-    return allocation->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE ? "no_checkpoint"
-                                                                     : "did_not_answer";
+    if (allocation->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE)
+        return "no_checkpoint";
+    return allocation->unresponsive ? "did_not_answer" : "";
 }
 
 /* S1-046..S1-048, N-001, A-004. What passes by itself (storage, near its end, just resumed) says
  * nothing about where to place it. */
 static bool hint_avoids_borrowed(const struct fsm_allocation *allocation, enum fsm_status status)
 {
-    return allocation->non_preemptible || status == FSM_SENSITIVE || status == FSM_CLASS_TOO_LOW ||
-           status == FSM_NOT_CHECKPOINTABLE;
+    return fsm_checkpoints_nothing(allocation) || status == FSM_SENSITIVE ||
+           status == FSM_CLASS_TOO_LOW || status == FSM_NOT_CHECKPOINTABLE;
 }
 
 /* A-003, P-060 */

@@ -31,6 +31,29 @@ static void show_target_kind(const void *place, char *text, size_t size)
                            (int)*(const Ckpt__V1__TargetKind *)place, word));
 }
 
+static int set_owner_rule(const struct settings_row *row, void *place, bool in_unit,
+                          const char *value, struct err *err)
+{
+    int rule;
+
+    (void)row;
+    (void)in_unit;
+    if (!fsm_enum_parse(&ckpt__v1__owner_rule__descriptor, value, &rule) ||
+        rule == CKPT__V1__OWNER_RULE__OWNER_RULE_UNSPECIFIED)
+        return err_set(err, ERR_INVALID, "is '%.300s', must be registered or first", value);
+    *(Ckpt__V1__OwnerRule *)place = (Ckpt__V1__OwnerRule)rule;
+    return 0;
+}
+
+static void show_owner_rule(const void *place, char *text, size_t size)
+{
+    char word[FSM_WORD_BYTES];
+
+    snprintf(text, size, "%s",
+             fsm_enum_word(&ckpt__v1__owner_rule__descriptor,
+                           (int)*(const Ckpt__V1__OwnerRule *)place, word));
+}
+
 static int set_source_kind(const struct settings_row *row, void *place, bool in_unit,
                            const char *value, struct err *err)
 {
@@ -48,6 +71,7 @@ static void show_source_kind(const void *place, char *text, size_t size)
 }
 
 static const struct settings_kind target_kind = {set_target_kind, show_target_kind, false, NULL};
+static const struct settings_kind owner_rule_kind = {set_owner_rule, show_owner_rule, false, NULL};
 static const struct settings_kind source_kind = {set_source_kind, show_source_kind, false, NULL};
 
 /* ---- rows ---- */
@@ -75,6 +99,9 @@ static const struct settings_kind source_kind = {set_source_kind, show_source_ki
     POLICY(&settings_count32, #name, name, min, max, #initial)
 #define POLICY_COUNT(name, min, max, initial)                                                      \
     POLICY(&settings_count, #name, name, min, max, #initial)
+#define POLICY_CHOICE(name, min, max, initial)                                                     \
+    POLICY(&name##_kind, #name, name, min, max, POLICY_USUAL_##name)
+#define POLICY_USUAL_owner_rule "registered"
 #define BACKUPS(kind, name, member, min, max, initial)                                             \
     {CONFIG_BACKUPS, kind, name, offsetof(struct config, backups.member), min, max, initial},
 #define WATCH(kind, name, member, min, max, initial)                                               \
@@ -119,7 +146,7 @@ static const struct settings_row rows[] = {
     RAFT("snapshot_after_entries", snapshot_after_entries, 100, UINT64_C(10000000), "100000")
     RAFT("snapshot_after_bytes", snapshot_after_bytes, UINT64_C(1) << 20, UINT64_C(1) << 32,
          "67108864")
-    FSM_POLICY_FIELDS(POLICY_DURATION, POLICY_COUNT32, POLICY_COUNT)
+    FSM_POLICY_FIELDS(POLICY_DURATION, POLICY_COUNT32, POLICY_COUNT, POLICY_CHOICE)
     TARGET(&settings_id, "id", target_id, 1, ID_MAX_BYTES, NULL)
     TARGET(&target_kind, "kind", kind, 0, 0, "")
     TARGET(&settings_path, "prefix", prefix, 1, FSM_PREFIX_MAX_BYTES, NULL)

@@ -372,7 +372,7 @@ static uint32_t flags_of(const struct fsm *fsm, const struct fsm_allocation *all
 uint8_t evaluator_yields_class(const struct fsm_allocation *allocation)
 {
     CHECK(allocation->preemption_class <= FSM_CLASS_MAX);
-    return fsm_victim_never(allocation) || allocation->non_preemptible
+    return fsm_victim_never(allocation) || fsm_checkpoints_nothing(allocation)
                ? EVALUATOR_YIELDS_NEVER
                : allocation->preemption_class;
 }

@@ -48,6 +48,7 @@ struct session {
     char node_id[SESSION_TEXT_BYTES];
     char boot_id[SESSION_TEXT_BYTES];
     char version[SESSION_TEXT_BYTES];
+    char machine[FSM_PLATFORM_BYTES], os[FSM_PLATFORM_BYTES];
 };
 
 /* One NodeReport in flight. */
@@ -280,6 +281,8 @@ static void propose_seen(struct session *session, const struct fsm_node *node)
     seen.node_id = session->node_id;
     seen.boot_id = session->boot_id;
     seen.version = session->version;
+    seen.machine = session->machine;
+    seen.os = session->os;
     seen.state = node != NULL && node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING
                      ? node->state
                      : CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY;
@@ -373,7 +376,18 @@ static void note_hello(struct session *session, const struct fsm_node *node)
                 NULL); /* now, or it is found silent meanwhile */
 }
 
-/* A node that is known, with this boot and version, is attached at once and costs no log entry.
+/* It changes nothing that the state knows of the node. */
+static bool hello_known(const struct session *session, const struct fsm_node *node)
+{
+    return node != NULL && strcmp(node->boot_id, session->boot_id) == 0 &&
+           strcmp(node->version, session->version) == 0 &&
+           (session->machine[0] == '\0' || strcmp(node->machine, session->machine) == 0) &&
+           (session->os[0] == '\0' || strcmp(node->os, session->os) == 0) &&
+           (node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY ||
+            node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING);
+}
+
+/* A node that is known, as its hello tells it, is attached at once and costs no log entry.
  * Everything else becomes a NodeSeen first: the stream is the node's when the state knows the
  * node. */
 static void take_hello(struct session *session, const Ckpt__V1__AgentHello *hello)
@@ -390,6 +404,11 @@ static void take_hello(struct session *session, const Ckpt__V1__AgentHello *hell
                        "node_id must be 1 to 128 characters of A-Z a-z 0-9 . _ -");
         return;
     }
+    if (!fsm_platform_valid(hello->machine) || !fsm_platform_valid(hello->os)) {
+        session_finish(session, RPC_INVALID_ARGUMENT,
+                       "machine and os must be at most 64 printable characters each");
+        return;
+    }
     if (!access_is_agent(rpc_call_peer(session->call), hello->node_id)) {
         refuse_node(session, hello->node_id);
         return;
@@ -399,12 +418,11 @@ static void take_hello(struct session *session, const Ckpt__V1__AgentHello *hell
     snprintf(session->node_id, sizeof(session->node_id), "%s", hello->node_id);
     snprintf(session->boot_id, sizeof(session->boot_id), "%s", hello->boot_id);
     snprintf(session->version, sizeof(session->version), "%s", hello->version);
+    snprintf(session->machine, sizeof(session->machine), "%s", hello->machine);
+    snprintf(session->os, sizeof(session->os), "%s", hello->os);
     node = fsm_node_find(session_fsm(session), session->node_id);
     note_hello(session, node);
-    if (node != NULL && strcmp(node->boot_id, session->boot_id) == 0 &&
-        strcmp(node->version, session->version) == 0 &&
-        (node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY ||
-         node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING)) {
+    if (hello_known(session, node)) {
         session_attach(session);
         session_send_orders(session);
     } else if (hello_of_other_boot(session, node)) {

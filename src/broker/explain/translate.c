@@ -190,6 +190,8 @@ size_t translate_shards(const struct fsm *fsm, const struct fsm_checkpoint *chec
         infos[i].started = shard->started;
         infos[i].verified = shard->verified;
         infos[i].size_bytes = shard->size_bytes;
+        infos[i].part = i;
+        infos[i].ranks = shard->ranks;
         if (shard->verified) {
             infos[i].manifest_sha256 =
                 scratch_take(scratch, 2 * sizeof(shard->manifest_sha256) + 1, 1);

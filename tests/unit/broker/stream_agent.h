@@ -74,6 +74,8 @@ static void hello_of_boot(struct agent *agent, const char *node_id, const char *
     message.node_id = id;
     message.boot_id = boot;
     message.version = (char[]){"0.1.0"};
+    message.machine = (char[]){"x86_64"};
+    message.os = (char[]){"debian 12"};
     up.body_case = CKPT__V1__AGENT_UP__BODY_HELLO;
     up.hello = &message;
     send_up(agent, &up);

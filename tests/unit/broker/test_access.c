@@ -213,7 +213,7 @@ static void an_agent_registers_a_job_of_a_user_on_its_own_node_only(void **state
     OWN("n1", own_spec.write_bytes_per_s = 1, "write_bytes_per_s");
 #undef OWN
     /* a field that is added later has to be thought of here */
-    assert_int_equal(ckpt__v1__allocation_spec__descriptor.n_fields, 23);
+    assert_int_equal(ckpt__v1__allocation_spec__descriptor.n_fields, 24);
     assert_int_equal(ckpt__v1__node_share__descriptor.n_fields, 5);
 }
 

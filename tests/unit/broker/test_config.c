@@ -108,6 +108,13 @@ static void the_weights_of_f8_are_by_kind_of_vcluster(void **state)
     assert_uint_equal(policy->f8_weight_sensitive_ppm, 0);
     assert_uint_equal(policy->f8_weight_interactive_ppm, 0);
     assert_uint_equal(policy->zeros, UINT64_C(1) << 50 | UINT64_C(1) << 51);
+    assert_int_equal(policy->owner_rule, CKPT__V1__OWNER_RULE__OWNER_RULE_REGISTERED);
+    assert_uint_equal(policy->scale_cooldown_ms, 300000);
+    config_free(config);
+    config = take(HEAD ONE "policy: {owner_rule: first, scale_cooldown: 0s}\n", &n1);
+    assert_int_equal(config->policy.owner_rule, CKPT__V1__OWNER_RULE__OWNER_RULE_FIRST);
+    assert_uint_equal(config->policy.zeros,
+                      UINT64_C(1) << 50 | UINT64_C(1) << 51 | UINT64_C(1) << 53);
     config_free(config);
     config = take(HEAD ONE "policy: {f8_weight_hpc_ppm: 0, quiesce: 0s}\n", &n1);
     assert_uint_equal(config->policy.f8_weight_hpc_ppm, 0);
@@ -268,6 +275,8 @@ static const struct refusal mistakes[] = {
     {HEAD ONE "targets:\n  - {id: a, prefix: /a, write_bytes_per_s: 1}\n"
               "  - {id: b, prefix: /b, write_bytes_per_s: 1}\n",
      {"line 5", "default: yes"}},
+    {HEAD ONE "policy: {owner_rule: nobody}\n",
+     {"line 4", "policy.owner_rule", "nobody", "registered or first"}},
     {HEAD ONE "storage_watch: {failures_down: 0}\n",
      {"line 4", "storage_watch.failures_down", "1 to 1000"}},
 };

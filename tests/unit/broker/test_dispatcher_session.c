@@ -130,6 +130,8 @@ static void hello_is_answered_by_a_welcome_and_the_whole_order_set(void **state)
     assert_non_null(orders(agent));
     assert_uint_equal(orders(agent)->n_orders, 0);
     assert_int_equal(fsm_node_find(stand->fake->replica.fsm, "node-1")->state, STATE(READY));
+    assert_string_equal(fsm_node_find(stand->fake->replica.fsm, "node-1")->machine, "x86_64");
+    assert_string_equal(fsm_node_find(stand->fake->replica.fsm, "node-1")->os, "debian 12");
     assert_uint_equal(dispatcher_connected_count(stand->fake->broker.dispatcher), 1);
     assert_true(dispatcher_node_connected(stand->fake->broker.dispatcher, "node-1", &age_ms));
     assert_uint_equal(age_ms, 0);

@@ -230,6 +230,7 @@ static void report_verified(struct agent *agent, uint64_t sequence, uint64_t che
     message.checkpoint_id = checkpoint_id;
     message.attempt = 1;
     message.size_bytes = 1000000;
+    message.ranks = 1;
     message.manifest_sha256 = sha256;
     message.write_ms = 5;
     report(agent, &message);

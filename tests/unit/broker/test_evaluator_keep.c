@@ -158,6 +158,7 @@ static void report_shards(struct world *world, const char *job, uint64_t checkpo
         facts.attempt = 1;
         facts.run = allocation->nodes[i].run;
         facts.size_bytes = bytes;
+        facts.ranks = 1;
         facts.write_ms = write_ms;
         facts.stall_ms = write_ms / 2;
         facts.manifest_sha256 =

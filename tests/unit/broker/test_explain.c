@@ -293,6 +293,7 @@ static void report(struct fake *fake, uint64_t sequence, Ckpt__V1__ReportKind ki
     report.run = fake_run(fake, job_name, node);
     if (kind == CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED) {
         report.size_bytes = UINT64_C(100000000000);
+        report.ranks = 1;
         report.manifest_sha256 = sha256;
         report.write_ms = 60000;
     }

@@ -300,6 +300,7 @@ static void report(struct fake *fake, uint64_t checkpoint_id, Ckpt__V1__ReportKi
     facts.attempt = 1;
     facts.run = fake_run(fake, "job", "node-1");
     facts.size_bytes = facts.write_ms = 1000;
+    facts.ranks = 1;
     facts.manifest_sha256 =
         (char[]){"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"};
     message.node_id = (char[]){"node-1"};

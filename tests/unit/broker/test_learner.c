@@ -180,6 +180,7 @@ static void write_checkpoint(struct fake *fake, uint64_t id, uint64_t write_ms, 
     facts.attempt = 1;
     facts.run = fake_run(fake, "job", "node-1");
     facts.size_bytes = bytes;
+    facts.ranks = 1;
     facts.write_ms = write_ms;
     facts.stall_ms = stall_ms;
     facts.manifest_sha256 =

@@ -57,6 +57,7 @@ static void node_report(struct fake *fake, const char *job, uint64_t sequence,
     report.run = fake_run(fake, job, node);
     if (kind == CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED) {
         report.size_bytes = 5000000;
+        report.ranks = 1;
         report.manifest_sha256 = sha256;
         report.write_ms = 700;
     }

@@ -50,17 +50,23 @@ static inline void random_nodes(uint64_t *state, char *ret_text, size_t size)
 /* A report about a checkpoint by one of its nodes, usually of the current attempt and in order. */
 static inline void random_report(struct script *script, uint64_t *state, char *line, size_t size)
 {
-    static const char *const kinds[] = {"started",         "shard_verified",    "shard_verified",
-                                        "shard_verified",  "checkpoint_failed", "responsive",
-                                        "stopped_writing", "deferred"};
+    static const char *const kinds[] = {
+        "started barrier", "started",           "shard_verified", "shard_verified",  "barrier",
+        "shard_verified",  "checkpoint_failed", "responsive",     "stopped_writing", "deferred"};
     static const char *const reasons[] = {"write_failed", "no_handler", "agent_lost_attempt",
                                           "checkpoint_timeout", "application_refused"};
     const struct fsm_checkpoint *checkpoint = random_checkpoint(script, state);
     char id[CHECKPOINT_ID_TEXT_BYTES];
     const struct fsm_node *node;
+    char kind[32];
     uint64_t sequence;
     uint32_t slot;
+    char *flag;
 
+    strcpy(kind, kinds[random_draw(state, 10)]);
+    flag = strchr(kind, ' ');
+    if (flag != NULL)
+        *flag++ = '\0';
     if (checkpoint == NULL) {
         snprintf(line, size, "node n%" PRIu64 " ready", random_draw(state, RANDOM_NODES));
         return;
@@ -70,15 +76,18 @@ static inline void random_report(struct script *script, uint64_t *state, char *l
     sequence = node != NULL ? node->last_report_sequence : 0; /* one that was removed reports too */
     snprintf(line, size,
              "report %s %s %s ckpt=%s attempt=%u reason=%s size=%d write=%" PRIu64 " stall=%" PRIu64
-             " deferral=%" PRIu64 " seq=%" PRIu64,
-             fsm_node_name(script->fsm, slot), kinds[random_draw(state, 8)],
+             " deferral=%" PRIu64 " seq=%" PRIu64 " label=%" PRIu64 " ranks=%" PRIu64
+             " step=%" PRIu64 " %s",
+             fsm_node_name(script->fsm, slot), kind,
              fsm_allocation_at(script->fsm, checkpoint->allocation_slot)->id,
              checkpoint_id_format(checkpoint->id, id),
              checkpoint->attempt - (random_draw(state, 10) == 0), reasons[random_draw(state, 5)],
              random_draw(state, 20) == 0 ? 0 : 1000, random_draw(state, 90000),
              random_draw(state, 3) * 700, random_draw(state, 500000),
              sequence + (random_draw(state, 10) != 0) -
-                 (random_draw(state, 20) == 0 && sequence > 0));
+                 (random_draw(state, 20) == 0 && sequence > 0),
+             random_draw(state, 2), random_draw(state, 300), random_draw(state, 3),
+             flag == NULL ? "" : flag);
 }
 
 static inline void random_application(uint64_t *state, char *line, size_t size)
@@ -89,8 +98,10 @@ static inline void random_application(uint64_t *state, char *line, size_t size)
                                         "application_exited",
                                         "application_exited restart",
                                         "application_started",
-                                        "walltime_killed"};
-    uint64_t kind = random_draw(state, 7);
+                                        "walltime_killed",
+                                        "restored restored=1-1",
+                                        "restart_damaged restored=1-2"};
+    uint64_t kind = random_draw(state, 9);
     char copy[64];
     char *flag;
 
@@ -112,18 +123,20 @@ static inline void random_register(uint64_t *state, char *line, size_t size)
                                         "service",     "interactive", "sensitive"};
     static const char *const targets[8] = {"other",   "third",   "third",   "scratch",
                                            "scratch", "scratch", "scratch", "scratch"};
+    static const char *const restores[] = {"unspecified", "own", "all", "path"};
     char nodes[128];
 
     random_nodes(state, nodes, sizeof(nodes));
     snprintf(line, size,
              "register j%" PRIu64 " nodes=%s gpus=%d class=%d strategy=%s requeue=%s "
-             "walltime=%d target=%s %s min=%d %s kind=%s starting",
+             "walltime=%d target=%s %s min=%d %s kind=%s restore=%s starting",
              random_draw(state, RANDOM_JOBS), nodes, (int)random_draw(state, 9),
              (int)random_draw(state, 11), strategies[random_draw(state, 5)],
              requeues[random_draw(state, 3)], (int)(random_draw(state, 3) * 400000),
              targets[random_draw(state, 8)], random_draw(state, 8) == 0 ? "sensitive" : "",
              (int)random_draw(state, 2), random_draw(state, 3) == 0 ? "borrowed home=hpc" : "",
-             kinds[random_draw(state, 24) % 6 * (random_draw(state, 2))]);
+             kinds[random_draw(state, 24) % 6 * (random_draw(state, 2))],
+             restores[random_draw(state, 4)]);
 }
 
 static inline void random_grant(struct script *script, uint64_t *state, char *line, size_t size)
@@ -218,9 +231,10 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
         snprintf(line, size, "queue %s queued=100 waiting%s", random_draw(state, 2) ? "hpc" : "ml",
                  random_draw(state, 4) == 0 ? " withdrawn" : "");
     else if (which == 7)
-        snprintf(line, size, "node n%" PRIu64 " %s boot=b%" PRIu64,
+        snprintf(line, size, "node n%" PRIu64 " %s boot=b%" PRIu64 " machine=m%" PRIu64 " os=%s",
                  random_draw(state, RANDOM_NODES), states[random_draw(state, 4)],
-                 random_draw(state, 30) / 29);
+                 random_draw(state, 30) / 29, random_draw(state, 2),
+                 random_draw(state, 2) ? "" : "debian-12");
     else if (which == 8)
         snprintf(line, size, "drain n%" PRIu64 " %s", random_draw(state, RANDOM_NODES),
                  random_draw(state, 2) ? "urgent" : "undo");

@@ -459,7 +459,7 @@ static void a_job_that_did_not_answer_is_dearer_not_safe(void **unused)
     expect_ok(&script, "grant 1-1 timeout=600000");
     expect_ok(&script, "after 600000");
     expect_ok(&script, "tick");
-    assert_true(job_of(&script, "silent")->non_preemptible);
+    assert_true(job_of(&script, "silent")->unresponsive);
     expect_ok(&script, "preempt class=5");
     expect_victims(&script, "good");
     expect_ok(&script, "preempt class=5");

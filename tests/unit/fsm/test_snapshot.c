@@ -451,6 +451,98 @@ static void a_number_beyond_the_bound_of_its_row_is_refused(void **unused)
     script_close(&script);
 }
 
+/* Each text of the tables has a bound of its own, which a row cannot name. */
+static void a_text_beyond_its_bound_is_refused(void **unused)
+{
+    struct checkpoint *checkpoint;
+    struct script script;
+    struct node *node;
+    char longest[FSM_PLATFORM_BYTES + 1];
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "request j1");
+    checkpoint = checkpoint_edit(script.fsm, checkpoint_find(script.fsm, checkpoint_id_make(1, 1)));
+    node = node_edit(script.fsm, node_find(script.fsm, "n1"));
+    memset(longest, 'x', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
+    _Static_assert(FSM_PLATFORM_BYTES == LABEL_MAX_BYTES + 1, "one text is beyond all of them");
+#define BEYOND(text)                                                                               \
+    fsm_intern_set(script.fsm, &(text), longest);                                                  \
+    expect_refused(&script, #text);                                                                \
+    fsm_intern_set(script.fsm, &(text), "");
+    BEYOND(checkpoint->view.label)
+    BEYOND(checkpoint->view.machine)
+    BEYOND(checkpoint->view.os)
+    BEYOND(node->view.machine)
+    BEYOND(node->view.os)
+#undef BEYOND
+    fsm_intern_set(script.fsm, &checkpoint->view.label, "a b");
+    expect_refused(&script, "label");
+    fsm_intern_set(script.fsm, &checkpoint->view.label, "");
+    script_restore(&script); /* and as it is it is taken */
+    script_close(&script);
+}
+
+static void expect_marks(struct fsm *fsm)
+{
+    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, checkpoint_id_make(1, 1));
+    const struct allocation *allocation = allocation_find(fsm, "j1");
+
+    assert_non_null(checkpoint);
+    assert_string_equal(checkpoint->label, "step:127");
+    assert_string_equal(checkpoint->machine, "aarch64");
+    assert_string_equal(checkpoint->os, "rocky 9");
+    assert_uint_equal(checkpoint->agreed_step, 127);
+    assert_int_equal(checkpoint->barrier, CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_AGREED);
+    assert_true(checkpoint->damaged);
+    assert_true(checkpoint->shards[0].barrier && checkpoint->shards[0].aware);
+    assert_uint_equal(checkpoint->shards[0].step, 126);
+    assert_uint_equal(checkpoint->shards[0].ranks, FSM_RANKS_PER_NODE_MAX);
+    assert_int_equal(allocation->view.restore, CKPT__V1__RESTORE_MODE__RESTORE_MODE_PATH);
+    assert_uint_equal(allocation->view.restart_id, checkpoint->id);
+    assert_uint_equal(allocation->view.scaled_at_ms, 77);
+    assert_true(allocation->assignments[0].restored && allocation->assignments[0].joined);
+    assert_string_equal(fsm_node_find(fsm, "n1")->machine, "x86_64");
+    assert_string_equal(fsm_node_find(fsm, "n1")->os, "debian-12");
+}
+
+/* What ranks and restarts know, the texts of the checkpoint among it, is the restored state's own:
+ * the message that it was read from is gone, and so is the state that wrote it. */
+static void what_ranks_and_restarts_know_comes_back(void **unused)
+{
+    struct allocation *allocation;
+    struct checkpoint *checkpoint;
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "node n1 ready boot=a machine=x86_64 os=debian-12");
+    expect_ok(&script, "register j1 nodes=n1 restore=path");
+    expect_ok(&script, "request j1");
+    allocation = allocation_edit(script.fsm, allocation_find(script.fsm, "j1"));
+    checkpoint = checkpoint_edit(script.fsm, checkpoint_find(script.fsm, checkpoint_id_make(1, 1)));
+    fsm_intern_set(script.fsm, &checkpoint->view.label, "step:127");
+    fsm_intern_set(script.fsm, &checkpoint->view.machine, "aarch64");
+    fsm_intern_set(script.fsm, &checkpoint->view.os, "rocky 9");
+    checkpoint->view.agreed_step = 127;
+    checkpoint->view.barrier = CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_AGREED;
+    checkpoint->view.damaged = true;
+    checkpoint->shards[0].barrier = checkpoint->shards[0].aware = true;
+    checkpoint->shards[0].step = 126;
+    checkpoint->shards[0].ranks = FSM_RANKS_PER_NODE_MAX;
+    allocation->view.restart_id = checkpoint->view.id;
+    allocation->view.scaled_at_ms = 77;
+    allocation->assignments[0].restored = allocation->assignments[0].joined = true;
+    expect_marks(script.fsm);
+    script_restore(&script);
+    expect_marks(script.fsm);
+    script_restore(&script);
+    expect_marks(script.fsm);
+    script_close(&script);
+}
+
 /* Nodes leave their slots to others before their turn has come: at once, and when the last job that
  * named one has left. */
 static void a_slice_has_the_nodes_of_its_beginning(void **unused)
@@ -501,6 +593,8 @@ int main(void)
         cmocka_unit_test(a_record_that_would_stop_the_program_later_is_refused),
         cmocka_unit_test(a_job_whose_parts_contradict_each_other_is_refused),
         cmocka_unit_test(a_number_beyond_the_bound_of_its_row_is_refused),
+        cmocka_unit_test(a_text_beyond_its_bound_is_refused),
+        cmocka_unit_test(what_ranks_and_restarts_know_comes_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,6 +121,11 @@ static const char *const elsewhere[] = {
     "UNIMPLEMENTED",        /* src/broker/api/target_kinds.c: before a proposal */
     "OUTCOME_UNKNOWN",      /* src/broker/replica/replica.c: never a replicated outcome */
     "REQUEST_NOT_FOUND",    /* src/broker/api/service_broker.c: of a read */
+    "NODE_UNLIKE",          /* these five: no restart and no growth is refused so yet */
+    "TOO_FEW_NODES",
+    "SCALE_COOLDOWN",
+    "NO_USABLE_CHECKPOINT",
+    "PARTS_DIFFER",
 };
 
 static void every_row_ends_with_its_status(void **unused)

@@ -219,6 +219,36 @@ static void a_job_that_waits_twice_is_refused(void **unused)
     assert_int_equal(validate(&command), FSM_OK);
 }
 
+/* What an agent tells of its machine is shown to people and compared, so it has a bound. */
+static void a_platform_is_a_short_printable_text(void **unused)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__NodeSeen seen = CKPT__LOG__V1__NODE_SEEN__INIT;
+    char longest[FSM_PLATFORM_BYTES + 1];
+    struct fsm_outcome outcome;
+
+    (void)unused;
+    memset(longest, 'x', sizeof(longest));
+    longest[FSM_PLATFORM_BYTES - 1] = '\0';
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
+    command.node_seen = &seen;
+    seen.node_id = script_text("n1");
+    seen.state = CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY;
+    seen.machine = longest;
+    seen.os = script_text("debian 12");
+    assert_int_equal(validate(&command), FSM_OK);
+    longest[FSM_PLATFORM_BYTES - 1] = 'x';
+    longest[FSM_PLATFORM_BYTES] = '\0';
+    outcome = (struct fsm_outcome){.status = FSM_OK};
+    assert_int_equal(fsm_validate_command(&command, &outcome), FSM_INVALID_ARGUMENT);
+    assert_string_equal(outcome.subject, "machine");
+    assert_uint_equal(outcome.current, FSM_PLATFORM_BYTES);
+    assert_uint_equal(outcome.limit, FSM_PLATFORM_BYTES - 1);
+    seen.machine = script_text("x86_64");
+    seen.os = script_text("debian\n12");
+    assert_int_equal(fsm_validate_command(&command, &outcome), FSM_INVALID_ARGUMENT);
+}
+
 static void malformed_entries_change_nothing(void **unused)
 {
     static const uint8_t garbage[] = {0x0a, 0x7f, 1, 2};
@@ -250,6 +280,7 @@ int main(void)
         cmocka_unit_test(a_time_out_of_range_is_refused),
         cmocka_unit_test(too_many_items_are_refused_with_the_limit),
         cmocka_unit_test(a_job_that_waits_twice_is_refused),
+        cmocka_unit_test(a_platform_is_a_short_printable_text),
         cmocka_unit_test(malformed_entries_change_nothing),
     };
 

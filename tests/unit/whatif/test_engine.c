@@ -251,7 +251,7 @@ static void usual_numbers_are_the_shipped_policy(void **state)
         double usual;
     } fields[] = {
 #define X(name, low, high, usual) {#name, (double)(usual)},
-        FSM_POLICY_FIELDS(X, X, X)
+        FSM_POLICY_FIELDS(X, X, X, X)
 #undef X
     };
 

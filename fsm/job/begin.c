@@ -1,0 +1,29 @@
+/* What a run begins from: one checkpoint for all of its parts.
+ *
+ * Flow     each part says RESTORED when it has what it needs of the run's restart_id, or
+ *          RESTART_DAMAGED when it found a shard of that so.
+ * Shapes   a word about another checkpoint than restart_id, or of a part that joined, changes
+ *          nothing. A checkpoint that is damaged stays so.
+ */
+#include "fsm/core/registry.h"
+#include "fsm/job/job.h"
+
+void fsm_begin_restored(struct fsm *fsm, const struct allocation *allocation,
+                        struct assignment *part, uint64_t checkpoint_id)
+{
+    CHECK(fsm != NULL);
+    CHECK(allocation->view.id != NULL);
+    if (checkpoint_id != 0 && checkpoint_id == allocation->view.restart_id && !part->joined)
+        part->restored = true;
+}
+
+void fsm_begin_damaged(struct fsm *fsm, const struct allocation *allocation, uint64_t checkpoint_id)
+{
+    struct checkpoint *checkpoint = checkpoint_edit(fsm, checkpoint_find(fsm, checkpoint_id));
+
+    CHECK(allocation->view.id != NULL);
+    if (checkpoint == NULL || checkpoint_id != allocation->view.restart_id)
+        return;
+    CHECK(checkpoint->view.allocation_slot == allocation->view.slot);
+    checkpoint->view.damaged = true;
+}

@@ -1,0 +1,104 @@
+/* The lines of a script that speak for a node: what its agent reports, what runs there, that it is
+ * seen. See script.h. */
+#ifndef CKPT_TESTS_FSM_SCRIPT_REPORTS_H
+#define CKPT_TESTS_FSM_SCRIPT_REPORTS_H
+
+#include "tests/unit/fsm/script_words.h"
+
+#define SCRIPT_BODY_OF(command, name, field, message)                                              \
+    ((command)->body_case = CKPT__LOG__V1__COMMAND__BODY_##name, (command)->field = (message))
+#define SCRIPT_BODY(name, field, message) SCRIPT_BODY_OF(command, name, field, message)
+
+/* What the line says, else that of the allocation's part on the node: 0 when it has none there. */
+static inline uint64_t script_part_run(struct script *script, const char *node_id,
+                                       const char *job_id)
+{
+    const struct fsm_allocation *job = fsm_allocation_find(script->fsm, job_id);
+    const char *said = script_value(script, "run", "");
+
+    if (said[0] != '\0')
+        return script_checkpoint(script, said); /* epoch-index */
+    for (uint32_t i = 0; job != NULL && i < job->node_count; i++)
+        if (strcmp(fsm_node_name(script->fsm, job->nodes[i].node_slot), node_id) == 0)
+            return job->nodes[i].run;
+    return 0;
+}
+
+/* running n1 j1 [seq=N] [boot=b1] [run=1-3] */
+static inline enum fsm_status script_running(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__NodeRunning message = CKPT__LOG__V1__NODE_RUNNING__INIT;
+    Ckpt__Log__V1__RunningPart item = CKPT__LOG__V1__RUNNING_PART__INIT;
+    Ckpt__Log__V1__RunningPart *items[] = {&item};
+    const struct fsm_node *node = fsm_node_find(script->fsm, script_word(script, 1));
+
+    message.node_id = script_text(script_word(script, 1));
+    message.boot_id = script_text(script_value(script, "boot", node == NULL ? "" : node->boot_id));
+    message.report_sequence =
+        script_number(script, "seq", node == NULL ? 0 : node->last_report_sequence);
+    item.allocation_id = script_text(script_word(script, 2));
+    item.run = script_part_run(script, script_word(script, 1), script_word(script, 2));
+    message.running = items;
+    message.n_running = 1;
+    SCRIPT_BODY(NODE_RUNNING, node_running, &message);
+    return script_apply(script, command);
+}
+
+/* report n1 started j1 ckpt=1-1 attempt=1 [seq=N] size= age= write= stall= deferral= status=
+ * restored= restart reason= why= run=1-3 label= ranks= step= barrier */
+static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
+    Ckpt__V1__AgentReport report = CKPT__V1__AGENT_REPORT__INIT;
+    const struct fsm_node *node = fsm_node_find(script->fsm, script_word(script, 1));
+
+    message.node_id = script_text(script_word(script, 1));
+    message.report = &report;
+    report.sequence =
+        script_number(script, "seq", node == NULL ? 1 : node->last_report_sequence + 1);
+    report.kind = (Ckpt__V1__ReportKind)script_enum(script, &ckpt__v1__report_kind__descriptor,
+                                                    "REPORT_KIND_", "kind", script_word(script, 2));
+    report.allocation_id = script_text(script_word(script, 3));
+    report.checkpoint_id = script_checkpoint(script, script_value(script, "ckpt", ""));
+    report.attempt = (uint32_t)script_number(script, "attempt", report.checkpoint_id != 0);
+    report.reason = (Ckpt__V1__Reason)script_reason(script);
+    report.detail = script_text(script_value(script, "why", ""));
+    report.size_bytes = script_number(script, "size", 5000000000);
+    report.manifest_sha256 = script_text(script_value(
+        script, "sha", "00112233445566778899aabbccddeeff00112233445566778899AABBCCDDEEFF"));
+    report.exit_status = (int32_t)script_number(script, "status", 0);
+    report.write_ms = script_number(script, "write", 0);
+    report.stall_ms = script_number(script, "stall", 0);
+    report.snapshot_age_ms = script_number(script, "age", 0);
+    report.deferral_ms = script_number(script, "deferral", 0);
+    report.restored_checkpoint_id = script_checkpoint(script, script_value(script, "restored", ""));
+    report.will_restart = script_flag(script, "restart");
+    report.label = script_text(script_value(script, "label", ""));
+    report.ranks = (uint32_t)script_number(script, "ranks", 1);
+    report.step = script_number(script, "step", 0);
+    report.barrier = script_flag(script, "barrier");
+    report.run = script_part_run(script, script_word(script, 1), script_word(script, 3));
+    SCRIPT_BODY(NODE_REPORT, node_report, &message);
+    return script_apply(script, command);
+}
+
+/* node n1 ready [boot=] [machine=] [os=] */
+static inline enum fsm_status script_node(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__NodeSeen seen = CKPT__LOG__V1__NODE_SEEN__INIT;
+    char state[80];
+
+    snprintf(state, sizeof(state), "state=%s", script_word(script, 2));
+    script->words[2] = state;
+    seen.node_id = script_text(script_word(script, 1));
+    seen.boot_id = script_text(script_value(script, "boot", ""));
+    seen.version = script_text("0.1.0");
+    seen.machine = script_text(script_value(script, "machine", ""));
+    seen.os = script_text(script_value(script, "os", ""));
+    seen.state = (Ckpt__Log__V1__NodeState)script_enum(
+        script, &ckpt__log__v1__node_state__descriptor, "NODE_STATE_", "state", "");
+    SCRIPT_BODY(NODE_SEEN, node_seen, &seen);
+    return script_apply(script, command);
+}
+
+#endif
