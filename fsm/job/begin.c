@@ -22,8 +22,8 @@ void fsm_begin_damaged(struct fsm *fsm, const struct allocation *allocation, uin
     struct checkpoint *checkpoint = checkpoint_edit(fsm, checkpoint_find(fsm, checkpoint_id));
 
     CHECK(allocation->view.id != NULL);
-    if (checkpoint == NULL || checkpoint_id != allocation->view.restart_id)
+    if (checkpoint == NULL || checkpoint_id != allocation->view.restart_id ||
+        checkpoint->view.allocation_slot != allocation->view.slot)
         return;
-    CHECK(checkpoint->view.allocation_slot == allocation->view.slot);
     checkpoint->view.damaged = true;
 }

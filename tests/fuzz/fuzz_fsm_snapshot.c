@@ -4,10 +4,13 @@
 
 static const char *const lines[] = {
     "init",
-    "register j1 nodes=n1,n2 gpus=8 class=2 walltime=4000000",
+    "node n1 ready boot=a machine=x86_64 os=debian-12",
+    "register j1 nodes=n1,n2 gpus=8 class=2 walltime=4000000 restore=path",
     "request j1",
     "grant 1-1 bytes=1000 timeout=60000",
-    "report n1 shard_verified j1 ckpt=1-1",
+    "report n1 started j1 ckpt=1-1 barrier",
+    "report n1 barrier j1 ckpt=1-1 step=127",
+    "report n1 shard_verified j1 ckpt=1-1 ranks=4",
     "report n2 shard_verified j1 ckpt=1-1",
     "preempt class=8 need=1",
     "target scratch down",
