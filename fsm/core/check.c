@@ -134,6 +134,7 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
     const struct fsm_allocation *view = &allocation->view;
     uint32_t terminated = 0;
     uint32_t exited = 0;
+    uint32_t restored = 0;
     uint32_t gpus = 0;
 
     CHECK(checker->fsm != NULL);
@@ -148,6 +149,7 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
                                          CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN),
             "I30 only of a node that is down nobody's word is needed", view->id, i);
         exited += part->exited;
+        restored += part->restored;
         gpus += view->nodes[i].gpu_count;
         check_expect(checker,
                      view->nodes[i].run <=
@@ -160,6 +162,8 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
                  view->id, terminated);
     check_expect(checker, exited == allocation->exited_count, "INDEX exited parts", view->id,
                  exited);
+    check_expect(checker, restored == allocation->restored_count, "INDEX restored parts", view->id,
+                 restored);
     check_expect(checker, gpus == view->gpu_count, "INDEX gpu count", view->id, gpus);
     check_expect(checker, fsm_allocation_runs(allocation) == allocation->assigned,
                  "I30 an ended allocation holds no nodes", view->id, view->state);

@@ -110,6 +110,7 @@ struct fsm_node_share *fsm_allocation_set_shares(struct fsm *fsm, struct allocat
     allocation->terminated_count = 0;
     allocation->exited_count = 0;
     allocation->starting_count = 0;
+    allocation->restored_count = 0;
     return shares;
 }
 

@@ -409,6 +409,7 @@ static void restart_clear(struct fsm *fsm, struct allocation *allocation)
     }
     allocation->terminated_count = 0;
     allocation->exited_count = 0;
+    allocation->restored_count = 0;
     fsm_allocation_parts_start(allocation);
     allocation->plan_state = 0;
     allocation->plan_reason = 0;

@@ -8,13 +8,16 @@
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
 
-void fsm_begin_restored(struct fsm *fsm, const struct allocation *allocation,
-                        struct assignment *part, uint64_t checkpoint_id)
+void fsm_begin_restored(struct allocation *allocation, struct assignment *part,
+                        uint64_t checkpoint_id)
 {
-    CHECK(fsm != NULL);
-    CHECK(allocation->view.id != NULL);
-    if (checkpoint_id != 0 && checkpoint_id == allocation->view.restart_id && !part->joined)
-        part->restored = true;
+    CHECK(part->allocation == allocation);
+    if (checkpoint_id == 0 || checkpoint_id != allocation->view.restart_id || part->joined ||
+        part->restored)
+        return;
+    part->restored = true;
+    allocation->restored_count++;
+    CHECK(allocation->restored_count <= allocation->view.node_count);
 }
 
 void fsm_begin_damaged(struct fsm *fsm, const struct allocation *allocation, uint64_t checkpoint_id)

@@ -181,8 +181,8 @@ void fsm_barrier_reported(struct fsm *fsm, const struct checkpoint *checkpoint,
 
 /* begin.c: what a run begins from. restored: the part has what it needs of the checkpoint. damaged:
  * it found a shard of that so. */
-void fsm_begin_restored(struct fsm *fsm, const struct allocation *allocation,
-                        struct assignment *part, uint64_t checkpoint_id);
+void fsm_begin_restored(struct allocation *allocation, struct assignment *part,
+                        uint64_t checkpoint_id);
 void fsm_begin_damaged(struct fsm *fsm, const struct allocation *allocation,
                        uint64_t checkpoint_id);
 

@@ -187,6 +187,7 @@ static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
                          : view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING;
         allocation->starting_count += allocation->assignments[i].starting;
         allocation->assignments[i].restored = part != NULL && part->restored;
+        allocation->restored_count += allocation->assignments[i].restored;
         allocation->assignments[i].joined = part != NULL && part->joined;
     }
     fsm_allocation_name_nodes(fsm, allocation);

@@ -277,6 +277,7 @@ static void restore_shares(struct fsm *fsm, struct allocation *allocation,
         allocation->starting_count += part->starting;
         allocation->terminated_count += part->terminated;
         allocation->exited_count += part->exited;
+        allocation->restored_count += part->restored;
     }
     fsm_allocation_name_nodes(fsm, allocation);
     fsm_allocation_sum_shares(allocation);

@@ -125,11 +125,19 @@ def a_policy_is_checked_by_the_log_and_holds_at_once():
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         for pairs, name in ((["min_interval=7h"], "min_interval_ms (limited by max_interval_ms)"), (["evaluation_interval=10ms"], "evaluation_interval_ms"),
-                            (["grace=5s", "stall_fraction=200%"], "stall_fraction_ppm")):
+                            (["grace=5s", "stall_fraction=200%"], "stall_fraction_ppm"), (["scale_cooldown=2d"], "scale_cooldown_ms")):
             refused = cluster.ctl("policy", "set", *pairs, check=False)
             assert refused.returncode == 2 and f"INVALID_ARGUMENT: {name}: " in refused.stderr, refused
         policy = json.loads(cluster.ctl("policy", "get", "-o", "json").stdout)["policy"]
         assert (policy["min_interval_ms"], policy["grace_ms"]) == (1000, 1000), policy
+        assert policy["owner_rule"] == "REGISTERED", policy
+        refused = cluster.ctl("policy", "set", "owner_rule=nobody", check=False)
+        assert refused.returncode != 0 and "owner_rule" in refused.stderr, refused
+        cluster.ctl("policy", "set", "owner_rule=first", "scale_cooldown=0s")
+        policy = json.loads(cluster.ctl("policy", "get", "-o", "json").stdout)["policy"]
+        assert (policy["owner_rule"], policy["scale_cooldown_ms"]) == ("FIRST", 0), policy
+        shown = next(line.split() for line in cluster.ctl("policy", "get").stdout.splitlines() if line.startswith("owner_rule"))
+        assert shown == ["owner_rule", "FIRST", "FIRST"], shown
         cluster.ctl("policy", "set", "evaluation_interval=1h")
         cluster.register("job", [("a", 1, 4 << 20)])
         runs(cluster, "job")

@@ -32,6 +32,10 @@ static void a_part_says_what_it_has_restored(void **unused)
     expect_ok(&script, "report n1 restored j1 restored=1-1");
     assert_true(job(&script)->assignments[0].restored);
     assert_false(job(&script)->assignments[1].restored);
+    expect_ok(&script, "report n1 restored j1 restored=1-1"); /* said twice */
+    assert_uint_equal(job(&script)->restored_count, 1);
+    script_restore(&script);
+    assert_uint_equal(job(&script)->restored_count, 1);
     job(&script)->assignments[1].joined = true; /* it restores nothing */
     expect_ok(&script, "report n2 restored j1 restored=1-1");
     assert_false(job(&script)->assignments[1].restored);
@@ -83,9 +87,11 @@ static void a_restart_forgets_it_and_another_set_of_nodes_does_not(void **unused
     assert_true(job(&script)->assignments[0].restored);
     assert_false(job(&script)->assignments[1].restored);
     assert_false(job(&script)->assignments[2].restored);
+    assert_uint_equal(job(&script)->restored_count, 1);
     expect_ok(&script, "end j1 failed");
     expect_ok(&script, "restart j1 nodes=n1,n2");
     assert_false(job(&script)->assignments[0].restored || job(&script)->assignments[1].restored);
+    assert_uint_equal(job(&script)->restored_count, 0);
     script_close(&script);
 }
 
