@@ -183,6 +183,17 @@ int proc_read_status(pid_t pid, struct proc_status *ret_status)
     return result != 0 ? result : proc_parse_status(text, ret_status);
 }
 
+int proc_read_thread(pid_t pid, pid_t thread, struct proc_stat *ret_stat)
+{
+    char text[PROC_TEXT_BYTES];
+    char file[32];
+    int result;
+
+    snprintf(file, sizeof(file), "task/%d/stat", (int)thread);
+    result = proc_read_text(pid, file, text);
+    return result != 0 ? result : proc_parse_stat(text, ret_stat);
+}
+
 bool proc_living(const struct proc_stat *stat)
 {
     return (stat->state != 'Z' && stat->state != 'X') || stat->threads > 1;

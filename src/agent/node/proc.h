@@ -48,6 +48,8 @@ int proc_parse_stat(const char *text, struct proc_stat *ret_stat);
 int proc_parse_status(const char *text, struct proc_status *ret_status);
 int proc_read_stat(pid_t pid, struct proc_stat *ret_stat);
 int proc_read_status(pid_t pid, struct proc_status *ret_status);
+/* Of one thread: its state, where proc_read_stat() has the first thread's. */
+int proc_read_thread(pid_t pid, pid_t thread, struct proc_stat *ret_stat);
 /* A zombie does not, unless only its first thread has ended. */
 bool proc_living(const struct proc_stat *stat);
 

@@ -1,0 +1,252 @@
+/* The living processes of a job. See members.h. */
+#include "src/agent/node/members.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "src/base/check.h"
+
+enum { MEMBERS_IN_CGROUP_MAX = 65536, MEMBER_COMMAND_BYTES = 4096 };
+
+void members_init(struct member_table *table)
+{
+    *table = (struct member_table){.count = 0};
+}
+
+void members_close(struct member_table *table)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        free(table->items[i].environment);
+        free(table->items[i].command);
+    }
+    free(table->items);
+    members_init(table);
+}
+
+void members_add(struct member_table *table, const struct member *member)
+{
+    if (table->count == table->capacity) {
+        table->capacity = table->capacity == 0 ? 256 : 2 * table->capacity;
+        table->items = check_realloc(table->items, table->capacity, sizeof(*table->items));
+    }
+    table->items[table->count++] = *member;
+}
+
+static int compare_pids(const void *a, const void *b)
+{
+    const struct member *left = a, *right = b;
+
+    return (left->stat.pid > right->stat.pid) - (left->stat.pid < right->stat.pid);
+}
+
+struct member *members_find(const struct member_table *table, pid_t pid)
+{
+    const struct member key = {.stat.pid = pid};
+
+    return table->count == 0
+               ? NULL
+               : bsearch(&key, table->items, table->count, sizeof(*table->items), compare_pids);
+}
+
+const char *member_variable(const struct member *member, const char *name)
+{
+    const size_t length = strlen(name);
+    const char *at = member->environment;
+    const char *end = at == NULL ? NULL : at + member->environment_bytes;
+
+    while (at < end) {
+        size_t bytes = strnlen(at, (size_t)(end - at));
+        if (at + bytes == end)
+            return NULL; /* cut */
+        if (bytes > length && at[length] == '=' && memcmp(at, name, length) == 0)
+            return at + length + 1;
+        at += bytes + 1;
+    }
+    return NULL;
+}
+
+static bool variable_is(const struct member *member, const char *name, const char *value)
+{
+    const char *found = member_variable(member, name);
+
+    return found != NULL && strcmp(found, value) == 0;
+}
+
+static bool by_environment(const struct member *member, const struct job_members *job)
+{
+    char run[CHECKPOINT_ID_TEXT_BYTES];
+
+    return member->known && member->uid == job->stragglers.uid &&
+           member->stat.start_ticks >= job->stragglers.start_ticks &&
+           variable_is(member, "CKPT_ALLOCATION_ID", job->stragglers.allocation_id) &&
+           variable_is(member, "CKPT_DIR", job->stragglers.work_dir) &&
+           variable_is(member, "CKPT_RUN", checkpoint_id_format(job->stragglers.run, run));
+}
+
+/* The number of a group stays taken while any of it lives. Without its leader it may have come
+ * again, as that of a daemon, whose group is a session of its own. */
+static bool by_group(const struct member *member, const struct job_members *job,
+                     const struct member *leader)
+{
+    if (member->stat.group != job->group)
+        return false;
+    if (leader != NULL)
+        return leader->stat.start_ticks == job->stragglers.start_ticks;
+    return member->stat.session != member->stat.group && member->known &&
+           member->uid == job->stragglers.uid &&
+           member->stat.start_ticks >= job->stragglers.start_ticks;
+}
+
+static bool may_descend(const struct member *member, const struct job_members *job)
+{
+    return member->known && (member->uid == job->stragglers.uid || job->stragglers.uid == 0) &&
+           member->stat.start_ticks >= job->stragglers.start_ticks;
+}
+
+/* Also over one in between that does not belong, since it became another user. */
+static bool by_descent(const struct member_table *table, const struct member *member)
+{
+    size_t steps = 0;
+
+    for (int at = member->parent; at != MEMBER_NO_PARENT; at = table->items[at].parent) {
+        if (table->items[at].belongs)
+            return true;
+        if (++steps > table->count) /* a picture that was taken while it changed may hold a ring */
+            return false;
+    }
+    return false;
+}
+
+void members_settle(struct member_table *table, const struct job_members *job)
+{
+    const struct member *leader;
+
+    CHECK(job->group > 1);
+    CHECK(job->stragglers.start_ticks > 0);
+    if (table->count > 0)
+        qsort(table->items, table->count, sizeof(*table->items), compare_pids);
+    leader = members_find(table, job->group);
+    for (size_t i = 0; i < table->count; i++) {
+        struct member *member = &table->items[i];
+        const struct member *parent = members_find(table, member->stat.parent);
+        member->parent = parent == NULL ? MEMBER_NO_PARENT : (int)(parent - table->items);
+        member->belongs =
+            member->in_cgroup || by_group(member, job, leader) || by_environment(member, job);
+    }
+    for (size_t i = 0; i < table->count; i++) {
+        struct member *member = &table->items[i];
+        member->belongs =
+            member->belongs || (may_descend(member, job) && by_descent(table, member));
+    }
+    for (size_t i = 0; i < table->count; i++) /* the dead have shown whose their children are */
+        table->items[i].belongs = table->items[i].belongs && proc_living(&table->items[i].stat);
+}
+
+/* ---- /proc ---- */
+
+static char *read_whole(pid_t pid, const char *file, size_t max, size_t *ret_bytes)
+{
+    char path[64];
+    char *text = NULL;
+    size_t used = 0, capacity = 0;
+    ssize_t got = 1;
+    int fd;
+
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && got > 0 && used < max) {
+        if (used == capacity) {
+            capacity = capacity == 0 ? 4096 : 2 * capacity;
+            text = check_realloc(text, capacity, 1);
+        }
+        got = read(fd, text + used, (capacity < max ? capacity : max) - used);
+        used += got > 0 ? (size_t)got : 0;
+    }
+    if (fd >= 0)
+        close(fd);
+    *ret_bytes = used;
+    return text;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    const pid_t *left = a, *right = b;
+
+    return (*left > *right) - (*left < *right);
+}
+
+struct pass {
+    struct member_table *table;
+    const struct job_members *job;
+    pid_t *inside; /* of the control group, by number */
+    size_t inside_count;
+};
+
+/* The status and the texts of those that may belong. */
+static int read_more(const struct pass *pass, struct member *member)
+{
+    const struct stragglers *stragglers = &pass->job->stragglers;
+    struct proc_status status;
+    int result;
+
+    if (!member->in_cgroup && member->stat.group != pass->job->group &&
+        member->stat.start_ticks < stragglers->start_ticks)
+        return 0;
+    result = proc_read_status(member->stat.pid, &status);
+    if (result != 0)
+        return result;
+    member->known = true;
+    member->uid = status.uid;
+    member->caught = status.caught;
+    member->ignored = status.ignored;
+    if (status.uid != stragglers->uid && stragglers->uid != 0 && !member->in_cgroup)
+        return 0;
+    member->environment = read_whole(member->stat.pid, "environ", MEMBER_ENVIRONMENT_BYTES,
+                                     &member->environment_bytes);
+    if (strncmp(member->stat.name, "python", 6) == 0)
+        member->command =
+            read_whole(member->stat.pid, "cmdline", MEMBER_COMMAND_BYTES, &member->command_bytes);
+    return 0;
+}
+
+static void read_member(const struct pass *pass, pid_t pid)
+{
+    struct member member = {.parent = MEMBER_NO_PARENT};
+    int result = proc_read_stat(pid, &member.stat);
+
+    if (result == 0) {
+        member.in_cgroup =
+            bsearch(&pid, pass->inside, pass->inside_count, sizeof(pid), compare_numbers) != NULL;
+        result = read_more(pass, &member);
+    }
+    if (result == 0)
+        members_add(pass->table, &member);
+    pass->table->unread = pass->table->unread || result > 0;
+}
+
+void members_read(struct member_table *table, const struct job_members *job)
+{
+    struct pass pass = {.table = table, .job = job};
+    DIR *folder = opendir("/proc");
+    struct dirent *entry;
+
+    pass.inside = check_alloc(MEMBERS_IN_CGROUP_MAX * sizeof(*pass.inside));
+    if (job->cgroup[0] != '\0')
+        pass.inside_count = cgroup_pids(job->cgroup, pass.inside, MEMBERS_IN_CGROUP_MAX);
+    qsort(pass.inside, pass.inside_count, sizeof(*pass.inside), compare_numbers);
+    table->unread = folder == NULL;
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (pid > 1 && pid != getpid())
+            read_member(&pass, pid);
+    }
+    if (folder != NULL)
+        closedir(folder);
+    free(pass.inside);
+    members_settle(table, job);
+}

@@ -1,0 +1,77 @@
+/* The living processes of a job, wherever its launcher has put them: one picture of /proc.
+ *
+ *   in its control group          all that was started since the job's first process was placed
+ *   in the leader's process group the leader is what ckpt-run started
+ *   by environment                the variables of ckpt-run name this job, run and work folder:
+ *                                 what a daemon (slurmstepd) has started for it (stragglers.h)
+ *   by descent                    a child of one of these, and its children
+ *
+ * Flow     members_read() looks at /proc: members_add() for each process, then members_settle(),
+ *          which are pure, so that they are tested with texts. ranks.h and still.h go on from
+ *          there.
+ * Shapes   the table owns its texts, members_close() frees them. As many processes as the machine
+ *          has: 32,768 take some 10 MB, for the time of a look.
+ * Errors   `unread`: some process could not be read just now, which says nothing of it.
+ * Absent   processes of other users, unless the job is root's: a user cannot make the agent signal
+ *          them, nor can they pass as part of another's job. Processes that empty their
+ *          environment, leave the group and lose their parent, outside of a control group.
+ */
+#ifndef CKPT_AGENT_MEMBERS_H
+#define CKPT_AGENT_MEMBERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "src/agent/node/cgroup.h"
+#include "src/agent/node/proc.h"
+#include "src/agent/node/stragglers.h"
+
+/* Whom it is about. */
+struct job_members {
+    struct stragglers stragglers;   /* the environment's rule; start_ticks are the leader's */
+    pid_t group;                    /* of the leader, and its pid */
+    char cgroup[CGROUP_PATH_BYTES]; /* its own; "": none */
+};
+
+enum {
+    MEMBER_NO_PARENT = -1,
+    MEMBER_ENVIRONMENT_BYTES = 262144 /* variables beyond are not seen */
+};
+
+struct member {
+    struct proc_stat stat;
+    uid_t uid;
+    uint64_t caught;  /* bit n - 1 is signal n */
+    uint64_t ignored; /* likewise */
+    bool known;       /* uid and masks are; of what cannot belong they are not read */
+    bool in_cgroup;
+    bool belongs;      /* since members_settle() */
+    int parent;        /* its place in the table, since members_settle() */
+    char *environment; /* "NAME=value" with a NUL after each; NULL: none was read */
+    size_t environment_bytes;
+    char *command; /* words with a NUL after each; NULL: not of interest */
+    size_t command_bytes;
+};
+
+struct member_table {
+    struct member *items; /* by pid, since members_settle() */
+    size_t count;
+    size_t capacity;
+    bool unread;
+};
+
+void members_init(struct member_table *table);
+void members_close(struct member_table *table);
+/* Takes over the texts of `member`. */
+void members_add(struct member_table *table, const struct member *member);
+void members_settle(struct member_table *table, const struct job_members *job);
+/* NULL: the process is not there. */
+struct member *members_find(const struct member_table *table, pid_t pid);
+/* The variable's value; NULL: it has none. */
+const char *member_variable(const struct member *member, const char *name);
+/* What is in /proc, settled. Not for the loop: an environment may have to be waited for. */
+void members_read(struct member_table *table, const struct job_members *job);
+
+#endif

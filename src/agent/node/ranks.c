@@ -1,0 +1,381 @@
+/* Which processes of a job are its ranks. See ranks.h. */
+#include "src/agent/node/ranks.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/base/number.h"
+
+/* How a launcher tells a rank its number. libckptapp reads the same names. */
+struct launcher {
+    const char *rank;
+    const char *local;
+    const char *local_count;
+    const char
+        *also; /* must be there too: the other names are common ones, or outlive their step */
+};
+
+enum { LAUNCHER_COUNT = 7, LAUNCHER_SLURM = 6 };
+static const struct launcher launchers[LAUNCHER_COUNT] = {
+    {"CKPT_RANK", "CKPT_LOCAL_RANK", "CKPT_LOCAL_RANKS", NULL},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", NULL},
+    {"PMIX_RANK", NULL, NULL, NULL},
+    {"PMI_RANK", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL},
+    {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE", NULL},
+    {"RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "WORLD_SIZE"},
+    [LAUNCHER_SLURM] = {"SLURM_PROCID", "SLURM_LOCALID", NULL, "SLURM_STEP_ID"},
+};
+
+/* Steps from here on run no tasks: the batch script, an interactive shell, what is adopted. */
+#define SLURM_SPECIAL_STEP UINT64_C(0xfffffff0)
+
+static const char *const launcher_names[] = {"mpirun",  "mpiexec",  "mpiexec.hydra",  "orterun",
+                                             "prterun", "prte",     "orted",          "prted",
+                                             "srun",    "torchrun", "hydra_pmi_proxy"};
+
+/* A whole number; RANK_NONE: none, or none that a rank can have. */
+static int64_t number_of(const struct member *member, const char *name)
+{
+    const struct number_range range = {0, INT32_MAX};
+    const char *text = name == NULL ? NULL : member_variable(member, name);
+    uint64_t number;
+
+    if (text == NULL || number_parse(NUMBER_PLAIN, text, range, &number, NULL) != 0)
+        return RANK_NONE;
+    return (int64_t)number;
+}
+
+static int64_t rank_of(const struct member *member, size_t launcher)
+{
+    const struct number_range steps = {0, SLURM_SPECIAL_STEP - 1};
+    const char *also = launchers[launcher].also;
+    const char *told = also == NULL ? NULL : member_variable(member, also);
+    uint64_t step;
+
+    if (also != NULL && (told == NULL || told[0] == '\0'))
+        return RANK_NONE;
+    if (launcher == LAUNCHER_SLURM && number_parse(NUMBER_PLAIN, told, steps, &step, NULL) != 0)
+        return RANK_NONE;
+    return number_of(member, launchers[launcher].rank);
+}
+
+/* Slurm counts by node, the same counts once: "4(x2),3" is 4, 4, 3. */
+static uint32_t count_of_node(const char *text, int64_t node)
+{
+    while (*text >= '0' && *text <= '9') {
+        char *end;
+        unsigned long count = strtoul(text, &end, 10);
+        unsigned long times = 1;
+        if (strncmp(end, "(x", 2) == 0) {
+            times = strtoul(end + 2, &end, 10);
+            end += *end == ')' ? 1 : 0;
+        }
+        if (node < (int64_t)times)
+            return count <= INT32_MAX ? (uint32_t)count : 0;
+        node -= (int64_t)times;
+        text = *end == ',' ? end + 1 : "";
+    }
+    return 0;
+}
+
+static uint32_t local_count_of(const struct member *member, size_t launcher)
+{
+    const char *tasks = member_variable(member, "SLURM_STEP_TASKS_PER_NODE");
+    const int64_t node = number_of(member, "SLURM_NODEID");
+    int64_t count = number_of(member, launchers[launcher].local_count);
+
+    if (launcher == LAUNCHER_SLURM && tasks != NULL && node >= 0)
+        return count_of_node(tasks, node);
+    if (launcher == LAUNCHER_SLURM)
+        count = number_of(member, "SLURM_NTASKS_PER_NODE");
+    return count > 0 ? (uint32_t)count : 0;
+}
+
+/* ---- the picture ---- */
+
+struct picture {
+    const struct member_table *table;
+    const struct member *leader; /* NULL: it is gone */
+    int signal;
+    int64_t (*ranks)[LAUNCHER_COUNT]; /* of each member */
+    size_t launcher;                  /* the one that counts */
+};
+
+static bool is_below(const struct picture *picture, const struct member *member,
+                     const struct member *above)
+{
+    size_t steps = 0;
+
+    for (int at = member->parent; at != MEMBER_NO_PARENT && ++steps <= picture->table->count;
+         at = picture->table->items[at].parent)
+        if (&picture->table->items[at] == above)
+            return true;
+    return false;
+}
+
+/* The launcher started the leader as one of several. */
+static bool leader_is_rank(const struct picture *picture, size_t launcher, int64_t number)
+{
+    for (size_t i = 0; i < picture->table->count; i++)
+        if (picture->ranks[i][launcher] != RANK_NONE && picture->ranks[i][launcher] != number &&
+            !is_below(picture, &picture->table->items[i], picture->leader))
+            return true;
+    return false;
+}
+
+static bool same_step(const struct member *member, const struct member *leader, size_t launcher)
+{
+    const char *also = launchers[launcher].also;
+    const char *ours = also == NULL ? "" : member_variable(member, also);
+    const char *theirs = also == NULL ? "" : member_variable(leader, also);
+
+    return ours != NULL && theirs != NULL && strcmp(ours, theirs) == 0;
+}
+
+/* What all have from the leader is nobody's number. */
+static void drop_inherited(struct picture *picture, size_t launcher)
+{
+    const struct member *leader = picture->leader;
+    int64_t number =
+        leader == NULL ? RANK_NONE : picture->ranks[leader - picture->table->items][launcher];
+
+    if (number == RANK_NONE || leader_is_rank(picture, launcher, number))
+        return;
+    for (size_t i = 0; i < picture->table->count; i++)
+        if (picture->ranks[i][launcher] == number &&
+            same_step(&picture->table->items[i], leader, launcher))
+            picture->ranks[i][launcher] = RANK_NONE;
+}
+
+static int compare_ranks(const void *a, const void *b)
+{
+    const int64_t *left = a, *right = b;
+
+    return (*left > *right) - (*left < *right);
+}
+
+static size_t different_ranks(const struct picture *picture, size_t launcher, int64_t *numbers)
+{
+    size_t count = 0, different = 0;
+
+    for (size_t i = 0; i < picture->table->count; i++)
+        if (picture->ranks[i][launcher] != RANK_NONE)
+            numbers[count++] = picture->ranks[i][launcher];
+    qsort(numbers, count, sizeof(*numbers), compare_ranks);
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || numbers[i] != numbers[i - 1])
+            numbers[different++] = numbers[i];
+    return different;
+}
+
+/* Leaves its numbers in `numbers`, each once, rising; returns how many. */
+static size_t choose_launcher(struct picture *picture, int64_t *numbers)
+{
+    size_t most = 0;
+
+    for (size_t i = 0; i < LAUNCHER_COUNT; i++) {
+        size_t count = different_ranks(picture, i, numbers);
+        if (count > most) {
+            most = count;
+            picture->launcher = i;
+        }
+    }
+    return most == 0 ? 0 : different_ranks(picture, picture->launcher, numbers);
+}
+
+/* ---- one number ---- */
+
+static bool catches_signal(const struct member *member, int signal)
+{
+    return signal == 0 || (member->caught >> (signal - 1) & 1) != 0;
+}
+
+static bool may_be(const struct picture *picture, size_t index, int64_t number, bool catching)
+{
+    return picture->ranks[index][picture->launcher] == number &&
+           (!catching || catches_signal(&picture->table->items[index], picture->signal));
+}
+
+static bool is_topmost(const struct picture *picture, size_t index, int64_t number, bool catching)
+{
+    size_t steps = 0;
+
+    for (int at = picture->table->items[index].parent;
+         at != MEMBER_NO_PARENT && ++steps <= picture->table->count;
+         at = picture->table->items[at].parent)
+        if (may_be(picture, (size_t)at, number, catching))
+            return false;
+    return true;
+}
+
+/* The eldest of the topmost, and a second one if there is any. */
+static const struct member *find_topmost(const struct picture *picture, int64_t number,
+                                         bool catching, pid_t *ret_twin)
+{
+    const struct member *found = NULL, *second = NULL;
+
+    for (size_t i = 0; i < picture->table->count; i++) {
+        const struct member *member = &picture->table->items[i];
+        if (!may_be(picture, i, number, catching) || !is_topmost(picture, i, number, catching))
+            continue;
+        if (found == NULL || member->stat.start_ticks < found->stat.start_ticks) {
+            second = found;
+            found = member;
+        } else if (second == NULL) {
+            second = member;
+        }
+    }
+    *ret_twin = second == NULL ? 0 : second->stat.pid;
+    return found;
+}
+
+static void fill_seen(const struct member *member, struct rank_seen *seen)
+{
+    *seen = (struct rank_seen){
+        .local = RANK_NONE,
+        .pid = member->stat.pid,
+        .start_ticks = member->stat.start_ticks,
+        .catches_usr1 = catches_signal(member, SIGUSR1),
+        .catches_usr2 = catches_signal(member, SIGUSR2),
+    };
+    memcpy(seen->name, member->stat.name, sizeof(seen->name));
+}
+
+static void add_rank(const struct picture *picture, int64_t number, struct ranks_seen *seen)
+{
+    pid_t twin;
+    const struct member *member = find_topmost(picture, number, true, &twin);
+    struct rank_seen *rank = &seen->items[seen->count++];
+
+    if (member == NULL)
+        member = find_topmost(picture, number, false, &twin);
+    CHECK(member != NULL);
+    fill_seen(member, rank);
+    rank->number = (uint32_t)number;
+    rank->twin = twin;
+    rank->local = (int32_t)number_of(member, launchers[picture->launcher].local);
+    rank->local_count = local_count_of(member, picture->launcher);
+}
+
+/* ---- launchers ---- */
+
+static bool command_has(const struct member *member, const char *word)
+{
+    return member->command != NULL &&
+           memmem(member->command, member->command_bytes, word, strlen(word)) != NULL;
+}
+
+static bool is_named_launcher(const struct member *member)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(launcher_names); i++)
+        if (strcmp(member->stat.name, launcher_names[i]) == 0)
+            return true;
+    return command_has(member, "torch.distributed") || command_has(member, "/torchrun");
+}
+
+static void add_launchers(const struct picture *picture, struct ranks_seen *seen)
+{
+    const size_t rank_count = seen->count;
+
+    for (size_t i = 0; i < picture->table->count; i++) {
+        const struct member *member = &picture->table->items[i];
+        bool launcher = rank_count == 0 && is_named_launcher(member);
+        if (!member->belongs || picture->ranks[i][picture->launcher] != RANK_NONE)
+            continue;
+        for (size_t k = 0; k < rank_count && !launcher; k++)
+            launcher = is_below(picture, members_find(picture->table, seen->items[k].pid), member);
+        if (launcher && seen->count < rank_count + RANKS_LAUNCHERS_MAX) {
+            fill_seen(member, &seen->items[seen->count]);
+            seen->items[seen->count++].launcher = true;
+        }
+    }
+}
+
+void ranks_find(const struct member_table *table, const struct job_members *job, int signal,
+                struct ranks_seen *ret_seen)
+{
+    struct picture picture = {.table = table, .signal = signal};
+    int64_t *numbers = check_calloc(table->count + 1, sizeof(*numbers));
+    size_t count;
+
+    CHECK(signal >= 0 && signal <= 64);
+    picture.ranks = check_calloc(table->count + 1, sizeof(*picture.ranks));
+    picture.leader = members_find(table, job->group);
+    if (picture.leader != NULL && !picture.leader->belongs)
+        picture.leader = NULL;
+    for (size_t i = 0; i < table->count; i++)
+        for (size_t k = 0; k < LAUNCHER_COUNT; k++)
+            picture.ranks[i][k] =
+                table->items[i].belongs ? rank_of(&table->items[i], k) : RANK_NONE;
+    for (size_t k = 0; k < LAUNCHER_COUNT; k++)
+        drop_inherited(&picture, k);
+    count = choose_launcher(&picture, numbers);
+    ret_seen->count = 0;
+    ret_seen->why[0] = '\0';
+    if (table->unread)
+        snprintf(ret_seen->why, sizeof(ret_seen->why),
+                 "not all processes of this node can be read just now");
+    if (count > RANKS_MAX)
+        snprintf(ret_seen->why, sizeof(ret_seen->why),
+                 "the job has %zu ranks on this node, at most %d are taken", count, RANKS_MAX);
+    for (size_t i = 0; i < count && i < RANKS_MAX; i++)
+        add_rank(&picture, numbers[i], ret_seen);
+    add_launchers(&picture, ret_seen);
+    free(picture.ranks);
+    free(numbers);
+}
+
+/* ---- off the loop ---- */
+
+struct ranks_look {
+    uv_work_t work;
+    struct job_members job;
+    int signal;
+    struct ranks_seen seen;
+    ranks_done_fn *done; /* NULL: not wanted any more */
+    void *data;
+};
+
+static void work_look(uv_work_t *work)
+{
+    struct ranks_look *look = work->data;
+    struct member_table table;
+
+    members_init(&table);
+    members_read(&table, &look->job);
+    ranks_find(&table, &look->job, look->signal, &look->seen);
+    members_close(&table);
+}
+
+static void work_done(uv_work_t *work, int status)
+{
+    struct ranks_look *look = work->data;
+
+    (void)status;
+    if (look->done != NULL)
+        look->done(look->data, &look->seen);
+    free(look);
+}
+
+struct ranks_look *ranks_start(uv_loop_t *loop, const struct job_members *job, int signal,
+                               ranks_done_fn *done, void *data)
+{
+    struct ranks_look *look = check_calloc(1, sizeof(*look));
+
+    look->work.data = look;
+    look->job = *job;
+    look->signal = signal;
+    look->done = done;
+    look->data = data;
+    CHECK(uv_queue_work(loop, &look->work, work_look, work_done) == 0);
+    return look;
+}
+
+void ranks_detach(struct ranks_look *look)
+{
+    if (look != NULL)
+        look->done = NULL;
+}

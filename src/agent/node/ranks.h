@@ -1,0 +1,66 @@
+/* Which processes of a job are its ranks: who saves a part of the state of its own, under which
+ * number, and would it survive the signal that asks for a checkpoint.
+ *
+ * A launcher gives each rank its number by the environment:
+ *
+ *     CKPT_RANK (ckpt-run --join)    OMPI_COMM_WORLD_RANK    PMIX_RANK    PMI_RANK
+ *     MV2_COMM_WORLD_RANK            RANK with WORLD_SIZE    SLURM_PROCID with SLURM_STEP_ID
+ *
+ *   One launcher counts: the one that told the most different numbers, and of several the first
+ *       above. A torchrun under srun has a number of srun, its ranks have theirs.
+ *   Inherited from outside: a number that the job's leader holds in the same step is nobody's
+ *       (sbatch gives its script one), unless the launcher started the leader itself as one of
+ *       several, which shows by another number in a process that does not descend from it.
+ *   Inherited inside: wrapper scripts above a rank and data loaders below hold its number. The rank
+ *       is the topmost that catches the signal; when none does, the topmost.
+ *   Launchers have no number and are ancestors of a rank; before there is any they are known by
+ *       name. They are never signalled: mpirun passes signals on to its ranks.
+ *
+ * Flow     ranks_find() is pure, over a settled table; ranks_start() takes the picture off the
+ *          loop.
+ * Shapes   ranks by number, then launchers. At most RANKS_MAX ranks on a node.
+ * Errors   `why`, with the ranks that were found: the picture is not whole, or there are too many.
+ * Absent   registered ranks: who calls lays them over by number. Numbers that a program has set for
+ *          itself by setenv(): /proc shows what exec() was given.
+ */
+#ifndef CKPT_AGENT_RANKS_H
+#define CKPT_AGENT_RANKS_H
+
+#include <uv.h>
+
+#include "src/agent/node/members.h"
+
+enum { RANKS_MAX = 256, RANKS_LAUNCHERS_MAX = 32, RANK_NONE = -1, RANKS_WHY_BYTES = 160 };
+
+/* A rank, or a launcher. */
+struct rank_seen {
+    uint32_t number;      /* of the whole job, as the launcher told it; 0 of a launcher */
+    int32_t local;        /* on this node; RANK_NONE: not told */
+    uint32_t local_count; /* of ranks on this node; 0: not told */
+    pid_t pid;
+    uint64_t start_ticks;
+    pid_t twin; /* has the same number with the same right to it; 0: none */
+    bool catches_usr1;
+    bool catches_usr2;
+    bool launcher;
+    char name[64];
+};
+
+struct ranks_seen {
+    struct rank_seen items[RANKS_MAX + RANKS_LAUNCHERS_MAX];
+    size_t count;
+    char why[RANKS_WHY_BYTES]; /* "": all of it was seen */
+};
+
+/* `signal` is the one that would ask; 0: none, then any process can be the rank. */
+void ranks_find(const struct member_table *table, const struct job_members *job, int signal,
+                struct ranks_seen *ret_seen);
+
+/* The result is valid during the call. */
+typedef void ranks_done_fn(void *data, const struct ranks_seen *seen);
+struct ranks_look;
+struct ranks_look *ranks_start(uv_loop_t *loop, const struct job_members *job, int signal,
+                               ranks_done_fn *done, void *data);
+void ranks_detach(struct ranks_look *look); /* NULL allowed; done() does not come */
+
+#endif

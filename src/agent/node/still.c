@@ -1,0 +1,365 @@
+/* A whole job is made to stand still, to go on, or is signalled. See still.h. */
+#include "src/agent/node/still.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <linux/kcmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "src/base/check.h"
+
+enum {
+    STILL_GROUP_MS = 20,
+    STILL_PAUSE_MAX_MS = 64
+}; /* a group's wait in one round; between two */
+
+/* A process that a round found stopped. */
+struct stopped {
+    pid_t pid;
+    uint64_t start_ticks;
+};
+
+struct job_still {
+    uv_work_t work;
+    uv_timer_t timer;
+    struct job_members job;
+    enum still_way way; /* of the round; the pool's thread reads it */
+    int signal;
+    enum still_way next_way;
+    int next_signal;
+    bool changed; /* the next round begins what is next */
+    uint64_t begun_us;
+    /* of the round, and of the one before */
+    bool by_cgroup; /* the group does it: its members are not looked at */
+    bool finished;
+    struct stopped *stopped; /* by pid */
+    size_t stopped_count;
+    struct still_result result;
+    still_done_fn *done; /* NULL: not wanted any more */
+    void *data;
+};
+
+/* ---- one process ---- */
+
+/* The descriptor keeps what was looked at apart from a process that gets its number meanwhile. */
+static void signal_member(const struct member *member, int signal)
+{
+    int fd = (int)syscall(SYS_pidfd_open, member->stat.pid, 0);
+    bool old_kernel = fd < 0 && errno == ENOSYS;
+    struct proc_stat stat;
+
+    if ((fd >= 0 || old_kernel) && proc_read_stat(member->stat.pid, &stat) == 0 &&
+        stat.start_ticks == member->stat.start_ticks) {
+        if (old_kernel)
+            kill(member->stat.pid, signal);
+        else
+            syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0);
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
+/* It waits, in the kernel and whatever signal comes, until the child with which it shares its
+ * memory runs a program; and that child is stopped. */
+static bool waits_for_stopped_child(const struct member_table *table, const struct member *member)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        const struct proc_stat *child = &table->items[i].stat;
+        if (child->parent == member->stat.pid && child->state == 'T' &&
+            syscall(SYS_kcmp, member->stat.pid, child->pid, KCMP_VM, 0, 0) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool state_is_stopped(const struct member_table *table, const struct member *member,
+                             char state)
+{
+    if (state == 'D')
+        return waits_for_stopped_child(table, member);
+    return state == 'T' || state == 't' || state == 'Z' || state == 'X';
+}
+
+/* The first thread may be stopped, or have ended, while another one still writes. */
+static bool member_is_stopped(const struct member_table *table, const struct member *member)
+{
+    char path[64];
+    DIR *folder;
+    struct dirent *entry;
+    bool stopped = state_is_stopped(table, member, member->stat.state);
+
+    if (!stopped || member->stat.threads == 1)
+        return stopped;
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)member->stat.pid);
+    folder = opendir(path);
+    while (folder != NULL && stopped && (entry = readdir(folder)) != NULL) {
+        pid_t thread = (pid_t)strtol(entry->d_name, NULL, 10);
+        struct proc_stat stat;
+        int result = thread <= 0 ? -1 : proc_read_thread(member->stat.pid, thread, &stat);
+        stopped = result < 0 || (result == 0 && state_is_stopped(table, member, stat.state));
+    }
+    if (folder != NULL)
+        closedir(folder);
+    return stopped;
+}
+
+/* ---- one round, off the loop ---- */
+
+/* Whom the round is about: what its group does not reach. */
+static bool is_aimed(const struct job_still *still, const struct member *member)
+{
+    return member->belongs && !(still->by_cgroup && member->in_cgroup);
+}
+
+/* -1, 0, 1: parents before their children; the leader is the eldest. */
+static int compare_age(const void *a, const void *b)
+{
+    const struct member *left = *(const struct member *const *)a,
+                        *right = *(const struct member *const *)b;
+
+    if (left->stat.start_ticks != right->stat.start_ticks)
+        return left->stat.start_ticks < right->stat.start_ticks ? -1 : 1;
+    return (left->stat.pid > right->stat.pid) - (left->stat.pid < right->stat.pid);
+}
+
+/* The members of the round, by age; the caller frees them. */
+static const struct member **aim_members(struct job_still *still, const struct member_table *table)
+{
+    const struct member **aimed = check_calloc(table->count + 1, sizeof(*aimed));
+    size_t count = 0;
+
+    for (size_t i = 0; i < table->count; i++)
+        if (is_aimed(still, &table->items[i]))
+            aimed[count++] = &table->items[i];
+    qsort(aimed, count, sizeof(*aimed), compare_age);
+    still->result.count = count;
+    return aimed;
+}
+
+static void name_stuck(struct job_still *still, const struct member *member)
+{
+    still->finished = false;
+    if (still->result.stuck != 0)
+        return; /* one is enough */
+    still->result.stuck = member->stat.pid;
+    memcpy(still->result.stuck_name, member->stat.name, sizeof(still->result.stuck_name));
+}
+
+static bool was_stopped(const struct job_still *still, const struct member *member)
+{
+    for (size_t low = 0, high = still->stopped_count; low < high;) {
+        size_t middle = low + (high - low) / 2;
+        const struct stopped *stopped = &still->stopped[middle];
+        if (stopped->pid == member->stat.pid)
+            return stopped->start_ticks == member->stat.start_ticks;
+        if (stopped->pid < member->stat.pid)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
+static void freeze_members(struct job_still *still, const struct member_table *table)
+{
+    const struct member **aimed = aim_members(still, table);
+    struct stopped *stopped = check_calloc(table->count + 1, sizeof(*stopped));
+    size_t count = 0;
+
+    for (size_t i = 0; i < still->result.count; i++)
+        if (!member_is_stopped(table, aimed[i]))
+            signal_member(aimed[i], SIGSTOP);
+    for (size_t i = 0; i < table->count; i++) { /* by pid, for the next round */
+        const struct member *member = &table->items[i];
+        if (!is_aimed(still, member))
+            continue;
+        if (!member_is_stopped(table, member)) {
+            name_stuck(still, member);
+            continue;
+        }
+        stopped[count++] = (struct stopped){member->stat.pid, member->stat.start_ticks};
+        still->finished = still->finished && was_stopped(still, member);
+    }
+    free(aimed);
+    free(still->stopped);
+    still->stopped = stopped;
+    still->stopped_count = count;
+}
+
+/* To all of them: a stop that a process has not come to yet is taken back by it as well. */
+static void thaw_members(struct job_still *still, const struct member_table *table)
+{
+    const struct member **aimed = aim_members(still, table);
+
+    for (size_t i = still->result.count; i-- > 0;) {
+        bool stopped = aimed[i]->stat.state == 'T';
+        if (still->result.rounds == 1 || stopped)
+            signal_member(aimed[i], SIGCONT);
+        if (stopped)
+            name_stuck(still, aimed[i]);
+    }
+    still->finished = still->finished && still->result.rounds > 1;
+    free(aimed);
+}
+
+static void signal_members(struct job_still *still, const struct member_table *table)
+{
+    const struct member **aimed = aim_members(still, table);
+
+    for (size_t i = 0; i < still->result.count; i++) {
+        signal_member(aimed[i], still->signal);
+        if (still->signal == SIGKILL)
+            name_stuck(still, aimed[i]);
+    }
+    free(aimed);
+}
+
+/* A process of a group that does not freeze: one that waits in the kernel. */
+static void name_unfrozen(struct job_still *still, const struct member_table *table)
+{
+    still->finished = false;
+    for (size_t i = 0; i < table->count; i++)
+        if (table->items[i].in_cgroup && table->items[i].stat.state == 'D')
+            name_stuck(still, &table->items[i]);
+    for (size_t i = 0; i < table->count; i++)
+        if (table->items[i].in_cgroup)
+            name_stuck(still, &table->items[i]);
+}
+
+/* A group that cannot be written to is none: its members are signalled like others. */
+static bool turn_cgroup(struct job_still *still)
+{
+    const char *folder = still->job.cgroup;
+
+    still->by_cgroup = false;
+    if (folder[0] == '\0')
+        return true;
+    if (still->way == STILL_SIGNAL) {
+        if (still->signal == SIGKILL)
+            cgroup_kill(folder, NULL);
+        return true;
+    }
+    still->by_cgroup = cgroup_freeze(folder, still->way == STILL_FREEZE, NULL) == 0;
+    return !still->by_cgroup || cgroup_wait(folder, still->way == STILL_FREEZE, STILL_GROUP_MS);
+}
+
+static void work_round(uv_work_t *work)
+{
+    struct job_still *still = work->data;
+    struct member_table table;
+    bool turned = turn_cgroup(still);
+
+    members_init(&table);
+    members_read(&table, &still->job);
+    still->finished = !table.unread;
+    still->result.stuck = 0;
+    still->result.stuck_name[0] = '\0';
+    still->result.rounds++;
+    if (still->way == STILL_FREEZE)
+        freeze_members(still, &table);
+    else if (still->way == STILL_THAW)
+        thaw_members(still, &table);
+    else
+        signal_members(still, &table);
+    if (!turned)
+        name_unfrozen(still, &table);
+    members_close(&table);
+}
+
+/* ---- on the loop ---- */
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct job_still *still = handle->data;
+
+    free(still->stopped);
+    free(still);
+}
+
+static void still_end(struct job_still *still)
+{
+    still->result.whole = still->finished;
+    still->result.took_us = uv_hrtime() / 1000 - still->begun_us;
+    if (still->done != NULL)
+        still->done(still->data, &still->result);
+    uv_close((uv_handle_t *)&still->timer, on_closed);
+}
+
+static void work_rounded(uv_work_t *work, int status);
+
+static void still_round(struct job_still *still)
+{
+    if (still->changed) {
+        still->changed = false;
+        still->way = still->next_way;
+        still->signal = still->next_signal;
+        still->begun_us = uv_hrtime() / 1000;
+        still->stopped_count = 0;
+        still->result = (struct still_result){.whole = false};
+    }
+    CHECK(uv_queue_work(still->timer.loop, &still->work, work_round, work_rounded) == 0);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    still_round(timer->data);
+}
+
+static void work_rounded(uv_work_t *work, int status)
+{
+    struct job_still *still = work->data;
+    const uint32_t rounds = still->result.rounds;
+    uint64_t pause_ms = rounds > 6 ? STILL_PAUSE_MAX_MS : UINT64_C(1) << rounds >> 1;
+    bool late = uv_hrtime() / 1000 - still->begun_us > (uint64_t)STILL_LIMIT_MS * 1000;
+
+    (void)status;
+    if (still->changed)
+        still_round(still);
+    else if (still->finished || late || (still->done == NULL && still->way == STILL_FREEZE))
+        still_end(still);
+    else
+        CHECK(uv_timer_start(&still->timer, on_timer, pause_ms, 0) == 0);
+}
+
+static void take_way(struct job_still *still, enum still_way way, int signal)
+{
+    CHECK((way == STILL_SIGNAL) == (signal != 0));
+    CHECK(signal >= 0 && signal <= 64);
+    still->next_way = way;
+    still->next_signal = signal;
+    still->changed = true;
+}
+
+struct job_still *still_start(uv_loop_t *loop, const struct job_members *job, enum still_way way,
+                              int signal, still_done_fn *done, void *data)
+{
+    struct job_still *still = check_calloc(1, sizeof(*still));
+
+    CHECK(done != NULL);
+    still->work.data = still;
+    still->job = *job;
+    still->done = done;
+    still->data = data;
+    CHECK(uv_timer_init(loop, &still->timer) == 0);
+    still->timer.data = still;
+    take_way(still, way, signal);
+    still_round(still);
+    return still;
+}
+
+void still_change(struct job_still *still, enum still_way way, int signal)
+{
+    CHECK(still->done != NULL);
+    take_way(still, way, signal);
+}
+
+void still_detach(struct job_still *still)
+{
+    if (still != NULL)
+        still->done = NULL;
+}

@@ -1,0 +1,57 @@
+/* A whole job is made to stand still, to go on, or is signalled, whatever processes it has and
+ * starts meanwhile.
+ *
+ *   STILL_FREEZE  its control group is frozen; what of it is outside is stopped by SIGSTOP, in
+ *                 rounds over its members, until a round finds all of them stopped and none that
+ *                 the round before had not found stopped: who was stopped all the time between has
+ *                 started nobody
+ *   STILL_THAW    the group goes on; outside of it SIGCONT, children before their parents and the
+ *                 leader last, until none is stopped
+ *   STILL_SIGNAL  once to each member; SIGKILL to the group as a whole, and again until none lives
+ *
+ * Flow     still_start(), done() once. still_change() turns what is under way into another, so that
+ *          no two of them work on one job: a freeze that is given up is thawed by it.
+ * Shapes   one object for a job; it frees itself after done(). Rounds are made off the loop, timers
+ *          between them are the loop's.
+ * Units    STILL_LIMIT_MS from the start or the last change.
+ * Errors   `whole` false: at the limit there was a process that did not stop, go on or end; it is
+ *          named, and what was done with the others stays: a freeze that failed is to be thawed.
+ *          pid 0: what there is cannot be read. A group that cannot be written to is none: its
+ *          members are signalled like others.
+ * Absent   processes in a wait of the kernel that no signal ends (state D: a dead file server) do
+ *          not stop; one that waits for the program it starts (vfork) counts as stopped with it.
+ *          What the user had stopped goes on as well.
+ * Source   SIGSTOP and SIGKILL cannot be caught, blocked or ignored: signal(7).
+ */
+#ifndef CKPT_AGENT_STILL_H
+#define CKPT_AGENT_STILL_H
+
+#include <uv.h>
+
+#include "src/agent/node/members.h"
+
+enum { STILL_LIMIT_MS = 5000 };
+
+enum still_way { STILL_FREEZE, STILL_THAW, STILL_SIGNAL };
+
+struct still_result {
+    bool whole;
+    pid_t stuck; /* unless whole */
+    char stuck_name[64];
+    size_t count; /* of members that the last round was about; none when the group did it all */
+    uint32_t rounds;
+    uint64_t took_us;
+};
+
+typedef void still_done_fn(void *data, const struct still_result *result);
+struct job_still;
+/* `signal` of STILL_SIGNAL, else 0. */
+struct job_still *still_start(uv_loop_t *loop, const struct job_members *job, enum still_way way,
+                              int signal, still_done_fn *done, void *data);
+/* From the next round on; done() says how that ended. */
+void still_change(struct job_still *still, enum still_way way, int signal);
+/* done() does not come. A thaw and a SIGKILL go on to their end, a freeze ends with its round; NULL
+ * allowed. */
+void still_detach(struct job_still *still);
+
+#endif

@@ -1,0 +1,471 @@
+/* Who is a rank: texts of /proc as launchers leave them, and a job of real processes. */
+#include "src/agent/node/ranks.h"
+#include "tests/unit/agent/real_job.h"
+
+enum { UID = 1000, NOT_OURS = 1001, LEADER = 100, START = 5000 };
+#define USR1 0x200
+#define USR2 0x800
+
+static struct member_table table;
+static struct job_members job;
+static struct ranks_seen seen;
+
+static int begin(void **state)
+{
+    (void)state;
+    members_init(&table);
+    job = (struct job_members){.stragglers = {.allocation_id = "j1",
+                                              .work_dir = "/w/j1",
+                                              .start_ticks = START,
+                                              .uid = UID},
+                               .group = LEADER};
+    job.stragglers.run = run_make(1, 42);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    members_close(&table);
+    return 0;
+}
+
+#define OURS "CKPT_ALLOCATION_ID=j1 CKPT_DIR=/w/j1 CKPT_RUN=1-42 "
+
+/* As the kernel writes it; the variables stand between blanks. */
+struct text {
+    pid_t pid, parent, group;
+    const char *name;
+    unsigned caught;
+    const char *variables;
+    const char *command;
+    uid_t uid;     /* 0: the job's */
+    char state;    /* 0: S */
+    uint64_t late; /* ticks after the leader's start, plus one */
+};
+
+static char *split(const char *words, size_t *ret_bytes)
+{
+    char *copy = words == NULL ? NULL : strdup(words);
+
+    *ret_bytes = words == NULL ? 0 : strlen(words) + 1;
+    for (char *at = copy; at != NULL && *at != '\0'; at++)
+        if (*at == ' ')
+            *at = '\0';
+    return copy;
+}
+
+static void add(struct text text)
+{
+    struct member member = {.known = true};
+    struct proc_status status;
+    char line[512];
+    uid_t uid = text.uid == 0 ? UID : text.uid;
+
+    snprintf(line, sizeof(line),
+             "%d (%s) %c %d %d 7 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 %llu 1 2\n", text.pid,
+             text.name, text.state == 0 ? 'S' : text.state, text.parent, text.group,
+             (unsigned long long)(START + (text.late == 0 ? (uint64_t)text.pid : text.late - 1)));
+    assert_int_equal(proc_parse_stat(line, &member.stat), 0);
+    snprintf(line, sizeof(line),
+             "Name:\tx\nUid:\t%u\t%u\t%u\t%u\nGid:\t1\t1\t1\t1\nGroups:\t1\n"
+             "SigIgn:\t0000000000001000\nSigCgt:\t%016x\n",
+             uid, uid, uid, uid, text.caught);
+    assert_int_equal(proc_parse_status(line, &status), 0);
+    member.uid = status.uid;
+    member.caught = status.caught;
+    member.ignored = status.ignored;
+    member.environment = split(text.variables, &member.environment_bytes);
+    member.command = split(text.command, &member.command_bytes);
+    members_add(&table, &member);
+}
+
+#define ADD(...) add((struct text){__VA_ARGS__})
+
+static void leader(const char *name, const char *variables)
+{
+    ADD(LEADER, 1, LEADER, name, .variables = variables, .late = 1);
+}
+
+/* "0:73 1:74! /71": ranks, those that do not catch USR1 marked, then launchers. */
+static const char *found(int signal)
+{
+    static char text[4096];
+    size_t used = 0;
+
+    members_settle(&table, &job);
+    ranks_find(&table, &job, signal, &seen);
+    text[0] = '\0';
+    for (size_t i = 0; i < seen.count; i++) {
+        const struct rank_seen *rank = &seen.items[i];
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s", i == 0 ? "" : " ");
+        if (rank->launcher)
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "/%d", rank->pid);
+        else
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "%u:%d%s", rank->number,
+                                     rank->pid, rank->catches_usr1 ? "" : "!");
+        if (rank->twin != 0)
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "=%d", rank->twin);
+    }
+    return text;
+}
+
+#define OMPI(number, local)                                                                        \
+    OURS "OMPI_COMM_WORLD_RANK=" number                                                            \
+         " OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_LOCAL_RANK=" local                               \
+         " OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_RANK=" number
+
+static void mpirun_has_ranks_in_groups_of_their_own(void **state)
+{
+    (void)state;
+    leader("mpirun", OURS);
+    ADD(105, LEADER, 105, "heat", .caught = USR1, .variables = OMPI("4", "0"));
+    ADD(103, LEADER, 103, "heat", .caught = USR1 | USR2, .variables = OMPI("5", "1"));
+    ADD(106, 1, 106, "heat", .caught = USR1,
+        .variables = "OMPI_COMM_WORLD_RANK=1"); /* of another job */
+    assert_string_equal(found(SIGUSR1), "4:105 5:103 /100");
+    assert_int_equal(seen.items[0].local, 0);
+    assert_int_equal(seen.items[0].local_count, 2);
+    assert_int_equal(seen.items[1].local, 1);
+    assert_false(seen.items[0].catches_usr2);
+    assert_true(seen.items[1].catches_usr2);
+    assert_true(seen.items[0].start_ticks == START + 105);
+    assert_string_equal(seen.items[0].name, "heat");
+    assert_string_equal(seen.items[2].name, "mpirun");
+    assert_string_equal(seen.why, "");
+}
+
+/* The script above and the loader below have the rank's number; the one above it does not catch the
+ * signal, the one below inherited the handler. */
+static void neither_wrapper_scripts_nor_data_loaders_are_the_rank(void **state)
+{
+    (void)state;
+    leader("bash", OURS);
+    ADD(101, LEADER, LEADER, "mpirun", .variables = OURS);
+    ADD(102, 101, 102, "wrapper.sh", .variables = OMPI("0", "0"));
+    ADD(103, 102, 102, "time", .variables = OMPI("0", "0"));
+    ADD(104, 103, 102, "train", .caught = USR1, .variables = OMPI("0", "0"));
+    ADD(105, 104, 102, "train", .caught = USR1, .variables = OMPI("0", "0"));
+    ADD(106, 104, 102, "pt_data", .variables = OMPI("0", "0"));
+    ADD(107, 104, 102, "bare", .caught = USR1); /* it emptied its environment */
+    ADD(112, 101, 112, "wrapper.sh", .variables = OMPI("1", "1"));
+    ADD(113, 112, 112, "solver", .variables = OMPI("1", "1"));
+    assert_string_equal(found(SIGUSR1), "0:104 1:112! /100 /101");
+    /* a script that handles the signal does it for what is below */
+    ADD(122, 101, 122, "trap.sh", .caught = USR2, .variables = OMPI("2", "2"));
+    ADD(123, 122, 122, "solver", .caught = USR1 | USR2, .variables = OMPI("2", "2"));
+    assert_string_equal(found(SIGUSR2), "0:102! 1:112! 2:122! /100 /101");
+    assert_string_equal(found(SIGUSR1), "0:104 1:112! 2:123 /100 /101");
+    assert_string_equal(found(0), "0:102! 1:112! 2:122! /100 /101");
+}
+
+static void two_that_have_one_number_are_both_named(void **state)
+{
+    (void)state;
+    leader("bash", OURS);
+    ADD(101, LEADER, 101, "one", .caught = USR1, .variables = OMPI("3", "0"), .late = 20);
+    ADD(102, LEADER, 102, "two", .caught = USR1, .variables = OMPI("3", "0"), .late = 10);
+    assert_string_equal(found(SIGUSR1), "3:102=101 /100");
+    ADD(103, LEADER, 103, "wrapper", .caught = 0, .variables = OMPI("4", "0"));
+    ADD(104, 103, 103, "monitor", .caught = 0, .variables = OMPI("4", "0"));
+    ADD(105, 103, 103, "solver", .caught = USR1, .variables = OMPI("4", "0"));
+    assert_string_equal(found(SIGUSR1), "3:102=101 4:105 /100");
+}
+
+#define SRUN(step, number, local)                                                                  \
+    OURS "SLURM_JOB_ID=7 SLURM_STEP_ID=" step " SLURM_PROCID=" number " SLURM_LOCALID=" local      \
+         " SLURM_NODEID=1 SLURM_STEP_TASKS_PER_NODE=4(x1),2(x3) SLURM_NTASKS_PER_NODE=8"
+
+/* The tasks descend from slurmstepd; the script of sbatch has a number that is nobody's. */
+static void sruns_tasks_are_ranks_and_sbatchs_script_is_none(void **state)
+{
+    (void)state;
+    leader("job.sh", OURS "SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0");
+    ADD(101, LEADER, LEADER, "srun",
+        .variables = OURS "SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_LOCALID=0");
+    ADD(50, 1, 50, "slurmstepd", .uid = NOT_OURS);
+    ADD(151, 50, 151, "solver", .caught = USR1, .variables = SRUN("0", "0", "0"));
+    ADD(152, 50, 152, "solver", .caught = USR1, .variables = SRUN("0", "1", "1"));
+    assert_string_equal(found(SIGUSR1), "0:151 1:152"); /* srun is above none of them */
+    assert_int_equal(seen.items[0].local_count, 2);
+    assert_int_equal(seen.items[1].local, 1);
+}
+
+static void before_there_is_a_rank_launchers_are_known_by_name(void **state)
+{
+    (void)state;
+    leader("job.sh", OURS "SLURM_PROCID=0 SLURM_STEP_ID=4294967291");
+    ADD(101, LEADER, LEADER, "srun", .variables = OURS);
+    ADD(102, LEADER, LEADER, "python3", .command = "python3 -m torch.distributed.run train.py");
+    ADD(103, LEADER, LEADER, "python3", .command = "python3 train.py");
+    ADD(104, 1, 104, "mpirun", .caught = USR1);
+    assert_string_equal(found(SIGUSR1), "/101 /102");
+}
+
+static void an_application_without_a_launcher_has_no_ranks(void **state)
+{
+    (void)state;
+    leader("bash", OURS "RANK=7");
+    ADD(101, LEADER, LEADER, "solver", .caught = USR1,
+        .variables = OURS "RANK=7 PMI_RANK=x PMIX_RANK=-1");
+    ADD(102, LEADER, LEADER, "solver", .caught = USR1,
+        .variables = OURS "RANK=8"); /* a common name: no WORLD_SIZE */
+    assert_string_equal(found(SIGUSR1), "");
+}
+
+#define TORCH(number) OURS "RANK=" number " LOCAL_RANK=" number " WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 "
+
+/* Every process has srun's number 0, the leader's: it is nobody's. */
+static void torchruns_ranks_are_its_workers(void **state)
+{
+    const char *task = "SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_LOCALID=0";
+    char words[512];
+
+    (void)state;
+    snprintf(words, sizeof(words), OURS "%s", task);
+    leader("torchrun", words);
+    snprintf(words, sizeof(words), TORCH("0") "%s", task);
+    ADD(101, LEADER, LEADER, "python", .caught = USR1, .variables = words);
+    ADD(111, 101, LEADER, "pt_data_worker", .caught = USR1, .variables = words);
+    snprintf(words, sizeof(words), TORCH("1") "%s", task);
+    ADD(102, LEADER, LEADER, "python", .caught = USR1, .variables = words);
+    assert_string_equal(found(SIGUSR1), "0:101 1:102 /100");
+    assert_int_equal(seen.items[0].local_count, 2);
+}
+
+/* A torchrun as the one task of a step, or the one process of mpirun, has a number of its own: that
+ * of its launcher, which is not the one that gave the most. */
+static void of_nested_launchers_the_one_that_started_the_most_counts(void **state)
+{
+    (void)state;
+    leader("mpirun", OURS);
+    ADD(101, LEADER, 101, "torchrun", .variables = OURS "OMPI_COMM_WORLD_RANK=3");
+    ADD(102, 101, 101, "python", .caught = USR1, .variables = TORCH("6") "OMPI_COMM_WORLD_RANK=3");
+    ADD(103, 101, 101, "python", .caught = USR1, .variables = TORCH("7") "OMPI_COMM_WORLD_RANK=3");
+    assert_string_equal(found(SIGUSR1), "6:102 7:103 /100 /101");
+}
+
+/* One ckpt-run for each task: the first one's child leads, and is a rank like the others. */
+static void a_leader_that_is_one_of_several_tasks_is_a_rank(void **state)
+{
+    (void)state;
+    leader("solver", SRUN("0", "4", "0"));
+    ADD(101, LEADER, LEADER, "helper", .variables = SRUN("0", "4", "0"));
+    assert_string_equal(found(SIGUSR1), ""); /* alone, it is the job */
+    ADD(105, 60, 105, "solver", .caught = USR1, .variables = SRUN("0", "5", "1"));
+    assert_string_equal(found(SIGUSR1), "4:100! 5:105");
+}
+
+/* Within an interactive step each further one has numbers of its own. */
+static void the_tasks_of_another_step_may_have_the_leaders_number(void **state)
+{
+    (void)state;
+    leader("bash", SRUN("0", "0", "0"));
+    ADD(101, 60, 101, "solver", .caught = USR1, .variables = SRUN("1", "0", "0"));
+    ADD(102, 60, 102, "solver", .caught = USR1, .variables = SRUN("1", "1", "1"));
+    assert_string_equal(found(SIGUSR1), "0:101 1:102");
+}
+
+static void hydra_mvapich_and_pmix_are_known(void **state)
+{
+    static const char *const words[][2] = {
+        {OURS "PMI_RANK=0 MPI_LOCALRANKID=0 MPI_LOCALNRANKS=2",
+         OURS "PMI_RANK=1 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2"},
+        {OURS "MV2_COMM_WORLD_RANK=0 MV2_COMM_WORLD_LOCAL_RANK=0 MV2_COMM_WORLD_LOCAL_SIZE=2",
+         OURS "MV2_COMM_WORLD_RANK=1 MV2_COMM_WORLD_LOCAL_RANK=1"},
+        {OURS "PMIX_RANK=0", OURS "PMIX_RANK=1"},
+        {OURS "CKPT_RANK=0 CKPT_LOCAL_RANKS=2 PMI_RANK=8", OURS "CKPT_RANK=1 PMI_RANK=9"},
+    };
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        begin(state);
+        leader("mpiexec.hydra", OURS);
+        ADD(101, LEADER, 101, "hydra_pmi_proxy", .variables = OURS);
+        ADD(102, 101, 102, "solver", .caught = USR1, .variables = words[i][0]);
+        ADD(103, 101, 103, "solver", .caught = USR1, .variables = words[i][1]);
+        assert_string_equal(found(SIGUSR1), "0:102 1:103 /100 /101");
+        assert_int_equal(seen.items[0].local_count, i == 2 ? 0 : 2);
+        end(state);
+    }
+}
+
+/* ---- who is a member ---- */
+
+static size_t members(void)
+{
+    size_t count = 0;
+
+    members_settle(&table, &job);
+    for (size_t i = 0; i < table.count; i++)
+        count += table.items[i].belongs ? 1 : 0;
+    return count;
+}
+
+static void members_are_found_by_group_environment_and_descent(void **state)
+{
+    (void)state;
+    leader("bash", NULL);
+    ADD(101, 1, LEADER, "left", .variables = NULL);
+    ADD(102, 1, 102, "daemon's", .variables = OURS);
+    ADD(103, 102, 103, "bare", .variables = NULL);
+    ADD(104, 103, 104, "below", .variables = NULL);
+    assert_int_equal(members(), 5);
+    ADD(105, 1, 105, "other run",
+        .variables = "CKPT_ALLOCATION_ID=j1 CKPT_DIR=/w/j1 CKPT_RUN=1-41");
+    ADD(106, 1, 106, "other job", .variables = "CKPT_ALLOCATION_ID=j CKPT_DIR=/w/j1 CKPT_RUN=1-42");
+    ADD(107, 1, 107, "elsewhere", .variables = "CKPT_ALLOCATION_ID=j1 CKPT_DIR=/w CKPT_RUN=1-42");
+    ADD(108, 1, 108, "no one's", .variables = "XCKPT_ALLOCATION_ID=j1 CKPT_DIR= CKPT_RUN");
+    ADD(109, 103, 109, "dead", .state = 'Z');
+    assert_int_equal(members(), 5);
+    assert_true(members_find(&table, 104)->belongs);
+    assert_null(members_find(&table, 110));
+}
+
+/* Another's process is not signalled for a user who names it, and passes for no rank of a user. */
+static void a_process_of_another_user_is_a_member_of_roots_jobs_alone(void **state)
+{
+    (void)state;
+    leader("bash", NULL);
+    ADD(102, 1, 102, "liar", .variables = OURS, .uid = NOT_OURS);
+    ADD(103, LEADER, 103, "sudo", .uid = NOT_OURS);
+    ADD(104, 103, 104, "back", .variables = NULL);
+    assert_int_equal(members(), 2);
+    assert_true(members_find(&table, 104)->belongs);
+    job.stragglers.uid = 0; /* mpirun as root, its ranks as somebody */
+    assert_int_equal(members(), 3);
+    assert_false(members_find(&table, 102)->belongs);
+}
+
+static void a_group_whose_number_came_again_is_not_the_jobs(void **state)
+{
+    (void)state;
+    ADD(LEADER, 1, LEADER, "new", .late = 100);
+    ADD(101, LEADER, LEADER, "its", .variables = NULL);
+    assert_int_equal(members(), 0);
+    end(state);
+    ADD(101, 1, LEADER, "left", .variables = NULL);
+    assert_int_equal(members(), 1);
+    table.items[0].stat.session = LEADER; /* a daemon's */
+    assert_int_equal(members(), 0);
+    end(state);
+    ADD(LEADER, 1, LEADER, "ended", .late = 1, .state = 'Z');
+    ADD(101, LEADER, 101, "lives on", .variables = NULL);
+    assert_int_equal(members(), 1);
+}
+
+static void more_ranks_than_are_taken_are_said(void **state)
+{
+    char words[128];
+
+    (void)state;
+    leader("mpirun", OURS);
+    for (int i = 0; i < RANKS_MAX + 1; i++) {
+        snprintf(words, sizeof(words), OURS "PMIX_RANK=%d", i);
+        ADD(101 + i, LEADER, 101 + i, "solver", .caught = USR1, .variables = words);
+    }
+    found(SIGUSR1);
+    assert_int_equal(seen.count, RANKS_MAX + 1);
+    assert_string_equal(seen.why, "the job has 257 ranks on this node, at most 256 are taken");
+    table.unread = true;
+    table.count--; /* the last one was added last, and has the highest pid */
+    free(table.items[table.count].environment);
+    found(SIGUSR1);
+    assert_string_equal(seen.why, "not all processes of this node can be read just now");
+}
+
+/* ---- real processes ---- */
+
+static void take_seen(void *data, const struct ranks_seen *result)
+{
+    seen = *result;
+    *(int *)data += 1;
+}
+
+static void look(const struct real_job *real, bool detach)
+{
+    struct ranks_look *look;
+    uv_loop_t loop;
+    int done = 0;
+
+    assert_int_equal(uv_loop_init(&loop), 0);
+    look = ranks_start(&loop, &real->members, SIGUSR1, take_seen, &done);
+    if (detach)
+        ranks_detach(look);
+    ranks_detach(NULL);
+    assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(uv_loop_close(&loop), 0);
+    assert_int_equal(done, detach ? 0 : 1);
+}
+
+/* A launcher, a wrapper script, data loaders, and a rank that somebody else has started. */
+static void the_ranks_of_a_real_job_are_found(void **state)
+{
+    struct real_job real;
+    uint64_t end_us = real_now_us() + REAL_PATIENCE_MS * 1000, begun_us;
+    pid_t launcher, outside;
+    struct proc_stat stat;
+    size_t ready = 0, ignoring;
+
+    (void)state;
+    real_open(&real, NULL);
+    launcher = real_start(&real, "launcher", NULL);
+    outside = real_start(&real, "rank", "6");
+    while (ready < 3 && real_now_us() < end_us) {
+        real_wait_ms(5);
+        look(&real, false);
+        ready = 0;
+        for (size_t i = 0; i < seen.count; i++)
+            ready += seen.items[i].catches_usr1 && !seen.items[i].launcher ? 1 : 0;
+        if (real_members(&real, &ignoring) != 8) /* with a loader for each, and the script */
+            ready = 0;
+    }
+    begun_us = real_now_us();
+    look(&real, false);
+    print_message("# a look takes %.1f ms\n", (double)(real_now_us() - begun_us) / 1000);
+    assert_int_equal(seen.count, 4);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(seen.items[i].number, 4 + i);
+        assert_int_equal(seen.items[i].twin, 0);
+        assert_true(seen.items[i].catches_usr1);
+        assert_false(seen.items[i].catches_usr2);
+        assert_true(seen.items[i].start_ticks == real_start_ticks(seen.items[i].pid));
+    }
+    assert_int_equal(proc_read_stat(seen.items[0].pid, &stat), 0);
+    assert_int_equal(stat.parent, launcher);
+    assert_int_equal(proc_read_stat(seen.items[1].pid, &stat), 0);
+    assert_int_equal(proc_read_stat(stat.parent, &stat), 0);
+    assert_string_equal(stat.name, "sh");
+    assert_int_equal(seen.items[1].local, 1);
+    assert_int_equal(seen.items[1].local_count, 2);
+    assert_int_equal(seen.items[2].pid, outside);
+    assert_int_equal(seen.items[3].pid, launcher);
+    assert_true(seen.items[3].launcher);
+    look(&real, true);
+    real_end(&real);
+}
+
+int main(int argc, char **argv)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, begin, end)
+    const struct CMUnitTest tests[] = {
+        CASE(mpirun_has_ranks_in_groups_of_their_own),
+        CASE(neither_wrapper_scripts_nor_data_loaders_are_the_rank),
+        CASE(two_that_have_one_number_are_both_named),
+        CASE(sruns_tasks_are_ranks_and_sbatchs_script_is_none),
+        CASE(before_there_is_a_rank_launchers_are_known_by_name),
+        CASE(an_application_without_a_launcher_has_no_ranks),
+        CASE(torchruns_ranks_are_its_workers),
+        CASE(of_nested_launchers_the_one_that_started_the_most_counts),
+        CASE(a_leader_that_is_one_of_several_tasks_is_a_rank),
+        CASE(the_tasks_of_another_step_may_have_the_leaders_number),
+        CASE(hydra_mvapich_and_pmix_are_known),
+        CASE(members_are_found_by_group_environment_and_descent),
+        CASE(a_process_of_another_user_is_a_member_of_roots_jobs_alone),
+        CASE(a_group_whose_number_came_again_is_not_the_jobs),
+        CASE(more_ranks_than_are_taken_are_said),
+        CASE(the_ranks_of_a_real_job_are_found),
+    };
+
+    real_main(argc, argv);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
