@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "src/agent/node/still.h"
+#include "src/base/check.h"
 #include "tests/support/test.h"
 
 extern char **environ;
@@ -201,6 +202,19 @@ static inline uint64_t real_start_ticks(pid_t pid)
     return stat.start_ticks;
 }
 
+/* What a test that failed has left. */
+static struct job_members real_left[4];
+
+static inline struct job_members *real_left_of(const struct real_job *job)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(real_left); i++)
+        if (strcmp(real_left[i].stragglers.allocation_id, job->members.stragglers.allocation_id) ==
+            0)
+            return &real_left[i];
+    fail_msg("more than %zu jobs at a time", ARRAY_COUNT(real_left));
+    return NULL;
+}
+
 /* A process of the job; it does not go on before `cgroup` has it. 0: of the leader's group. */
 static inline pid_t real_start(struct real_job *job, const char *role, const char *number)
 {
@@ -234,6 +248,7 @@ static inline pid_t real_start(struct real_job *job, const char *role, const cha
     if (job->members.group == 0) {
         job->members.group = pid;
         job->members.stragglers.start_ticks = real_start_ticks(pid);
+        *real_left_of(job) = job->members;
     }
     if (job->members.cgroup[0] != '\0') {
         struct cgroups cgroups;
@@ -272,6 +287,11 @@ static inline void real_open(struct real_job *job, const char *jobs)
     if (jobs != NULL)
         snprintf(job->members.cgroup, sizeof(job->members.cgroup), "%s/%s.%s", jobs,
                  stragglers->allocation_id, checkpoint_id_format(stragglers->run, run));
+    for (size_t i = 0; i < ARRAY_COUNT(real_left); i++)
+        if (real_left[i].group == 0) {
+            real_left[i] = job->members;
+            break;
+        }
 }
 
 /* How many members it has, and how many of them ignore SIGTERM. */
@@ -324,11 +344,30 @@ static inline void real_end(struct real_job *job)
     if (!result.whole)
         fail_msg("process %d (%s) was not ended", (int)result.stuck, result.stuck_name);
     assert_int_equal(result.count, 0);
+    *real_left_of(job) = (struct job_members){.group = 0};
     real_reap();
     if (job->members.cgroup[0] != '\0')
         assert_int_equal(cgroup_remove(job->members.cgroup, NULL), 0);
     unlink(job->counter);
     munmap((void *)job->count, sizeof(uint64_t));
+}
+
+/* After each test. */
+static inline int real_teardown(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(real_left); i++) {
+        struct real_job job = {.members = real_left[i]};
+        if (job.members.group != 0) {
+            real_still(&job, STILL_SIGNAL, SIGKILL);
+            real_reap();
+            if (job.members.cgroup[0] != '\0')
+                cgroup_remove(job.members.cgroup, NULL);
+            unlink(job.members.stragglers.work_dir);
+        }
+        real_left[i] = (struct job_members){.group = 0};
+    }
+    return 0;
 }
 
 static inline uint64_t real_counted(const struct real_job *job)

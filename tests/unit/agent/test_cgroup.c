@@ -194,13 +194,15 @@ static void a_process_in_a_schedulers_group_is_not_moved(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_mount_of_version_2_is_found_beside_the_others),
-        cmocka_unit_test(the_own_group_is_that_of_version_2),
-        cmocka_unit_test(groups_of_schedulers_and_containers_are_known),
-        cmocka_unit_test(a_key_that_cannot_be_is_refused_with_the_next_step),
-        cmocka_unit_test(auto_without_the_right_gives_no_groups_and_says_why),
-        cmocka_unit_test(a_jobs_group_is_made_frozen_killed_and_removed),
-        cmocka_unit_test(a_process_in_a_schedulers_group_is_not_moved),
+        cmocka_unit_test_teardown(the_mount_of_version_2_is_found_beside_the_others, real_teardown),
+        cmocka_unit_test_teardown(the_own_group_is_that_of_version_2, real_teardown),
+        cmocka_unit_test_teardown(groups_of_schedulers_and_containers_are_known, real_teardown),
+        cmocka_unit_test_teardown(a_key_that_cannot_be_is_refused_with_the_next_step,
+                                  real_teardown),
+        cmocka_unit_test_teardown(auto_without_the_right_gives_no_groups_and_says_why,
+                                  real_teardown),
+        cmocka_unit_test_teardown(a_jobs_group_is_made_frozen_killed_and_removed, real_teardown),
+        cmocka_unit_test_teardown(a_process_in_a_schedulers_group_is_not_moved, real_teardown),
     };
 
     real_main(argc, argv);

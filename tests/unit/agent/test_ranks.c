@@ -25,9 +25,8 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     members_close(&table);
-    return 0;
+    return real_teardown(state);
 }
 
 #define OURS "CKPT_ALLOCATION_ID=j1 CKPT_DIR=/w/j1 CKPT_RUN=1-42 "
@@ -266,6 +265,16 @@ static void the_tasks_of_another_step_may_have_the_leaders_number(void **state)
     assert_string_equal(found(SIGUSR1), "0:101 1:102");
 }
 
+/* An operator of Kubernetes numbers the nodes by the names that torchrun has for ranks. */
+static void the_ranks_of_another_world_may_have_the_leaders_number(void **state)
+{
+    (void)state;
+    leader("torchrun", OURS "RANK=0 WORLD_SIZE=2");
+    ADD(101, LEADER, LEADER, "python", .caught = USR1, .variables = TORCH("0"));
+    ADD(102, LEADER, LEADER, "python", .caught = USR1, .variables = TORCH("1"));
+    assert_string_equal(found(SIGUSR1), "0:101 1:102 /100");
+}
+
 static void hydra_mvapich_and_pmix_are_known(void **state)
 {
     static const char *const words[][2] = {
@@ -458,6 +467,7 @@ int main(int argc, char **argv)
         CASE(of_nested_launchers_the_one_that_started_the_most_counts),
         CASE(a_leader_that_is_one_of_several_tasks_is_a_rank),
         CASE(the_tasks_of_another_step_may_have_the_leaders_number),
+        CASE(the_ranks_of_another_world_may_have_the_leaders_number),
         CASE(hydra_mvapich_and_pmix_are_known),
         CASE(members_are_found_by_group_environment_and_descent),
         CASE(a_process_of_another_user_is_a_member_of_roots_jobs_alone),
