@@ -11,6 +11,11 @@ CFLAGS_ALL = -std=c11 -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -fno-strict-aliasing -fs
 # a program depends on the libraries that it calls, not on all of PKGS
 LDFLAGS_ALL = -pthread $(SAN) -Wl,-z,relro,-z,now,--as-needed
 VERSION = 0.1.0
+# of libckptapp: what is installed, where, and the number in its shared library's name
+PREFIX ?= /usr/local
+PYTHON_FOLDER ?= $(PREFIX)/lib/python3/dist-packages
+APP_ABI = 0
+APP_FILES = $(BUILD)/lib/libckptapp.a $(BUILD)/lib/libckptapp.so.$(APP_ABI) $(BUILD)/lib/ckptapp.pc
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 
@@ -75,7 +80,9 @@ LAYER_ckptctl = cli
 MAIN_ckpt-worker = src/dest/worker_main.c
 LAYER_ckpt-worker = dest
 # programs that tests and the demo run, not installed
-SUPPORT = $(patsubst tests/support/%_main.c,%,$(wildcard tests/support/*_main.c))
+SUPPORT = $(filter-out $(MPI),$(patsubst tests/support/%_main.c,%,$(wildcard tests/support/*_main.c)))
+# ... and those that need mpicc: for `make systems`
+MPI = mpi_heat
 BENCH = $(patsubst tests/bench/%_main.c,%,$(wildcard tests/bench/*_main.c))
 
 # the two commands of the README build on all cores unless told otherwise
@@ -84,10 +91,10 @@ PARALLEL = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all programs deps demo test systems lint unit golden golden-update fuzz-smoke fuzz integration kills bench bench-policy bench-eval t asan ubsan tsan format tidy cover compdb docs clean help
+.PHONY: all programs deps demo test systems lint unit golden golden-update fuzz-smoke fuzz integration kills bench bench-policy bench-eval t asan ubsan tsan format tidy cover compdb docs clean help install-app
 
 all: programs                                   ## build the programs (default)
-programs: $(PROGRAMS:%=$(BUILD)/bin/%) $(SUPPORT:%=$(BUILD)/bin/%)
+programs: $(PROGRAMS:%=$(BUILD)/bin/%) $(SUPPORT:%=$(BUILD)/bin/%) $(APP_FILES)
 
 $(BUILD)/gen/%.pb-c.c $(BUILD)/gen/%.pb-c.h: proto/%.proto
 	@mkdir -p $(BUILD)/gen
@@ -118,6 +125,8 @@ $(foreach kind,step state,$(eval $(call INTEGERS_RULE,$(kind))))
 GENERAL_REGS = $(if $(filter x86_64 aarch64,$(shell uname -m)),-mgeneral-regs-only)
 # loops of the decision model become vector instructions; these flags change no result
 $(BUILD)/src/eval/%.o: OPT += -O3 -fno-math-errno -fno-trapping-math
+# libckptapp goes into programs and libraries of others: position-independent, and only the calls of its header are seen
+$(BUILD)/src/app/%.o: OPT += -fPIC -fvisibility=hidden
 $(BUILD)/%.o: %.c | $(GEN_H)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS_ALL) $(WARN) $(PKG_CFLAGS) -c -o $@ $<
@@ -134,6 +143,25 @@ $(BUILD)/lib/lib$(1).a: $(call OBJ_of,$(1))
 endef
 $(foreach l,$(filter-out proto,$(LAYERS)),$(eval $(call LAYER_RULE,$(l))))
 
+# libckptapp as customers get it, and its Python module
+$(BUILD)/lib/libckptapp.a: $(BUILD)/lib/libapp.a
+	$(Q)cp $< $@
+$(BUILD)/lib/libckptapp.so.$(APP_ABI): $(BUILD)/lib/libapp.a
+	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,libckptapp.so.$(APP_ABI),-z,defs -o $@ -Wl,--whole-archive $< -Wl,--no-whole-archive
+	$(Q)ln -sf libckptapp.so.$(APP_ABI) $(BUILD)/lib/libckptapp.so
+$(BUILD)/lib/ckptapp.pc: src/app/ckptapp.pc.in Makefile
+	@mkdir -p $(@D)
+	$(Q)sed -e 's,@PREFIX@,$(PREFIX),;s,@VERSION@,$(VERSION),' $< > $@
+install-app: $(APP_FILES)                       ## libckptapp and its Python module: make install-app PREFIX=/usr/local DESTDIR=
+	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	install -m 644 src/app/ckptapp.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 $(BUILD)/lib/libckptapp.a $(DESTDIR)$(PREFIX)/lib
+	install -m 755 $(BUILD)/lib/libckptapp.so.$(APP_ABI) $(DESTDIR)$(PREFIX)/lib
+	ln -sf libckptapp.so.$(APP_ABI) $(DESTDIR)$(PREFIX)/lib/libckptapp.so
+	install -m 644 $(BUILD)/lib/ckptapp.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	install -d $(DESTDIR)$(PYTHON_FOLDER)
+	install -m 644 python/ckptapp.py $(DESTDIR)$(PYTHON_FOLDER)
+
 define PROGRAM_RULE
 $(BUILD)/bin/$(1): $(patsubst %.c,$(BUILD)/%.o,$(MAIN_$(1))) $(call LIB_of,$(LAYER_$(1)))
 	@mkdir -p $$(@D)
@@ -144,12 +172,17 @@ $(foreach p,$(PROGRAMS),$(eval $(call PROGRAM_RULE,$(p))))
 SUPPORT_LAYER_rpc_echo = rpc
 SUPPORT_LAYER_rpc_ask = rpc
 SUPPORT_LAYER_grpc_app = rpc
+SUPPORT_LAYER_app_driver = app
+SUPPORT_LAYER_threads_app = app
 define SUPPORT_RULE
 $(BUILD)/bin/$(1): $(BUILD)/tests/support/$(1)_main.o $(call LIB_of,$(or $(SUPPORT_LAYER_$(1)),base))
 	@mkdir -p $$(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $$@ $$(filter %.o %.a,$$^) $(if $(SUPPORT_LAYER_$(1)),$(PKG_LIBS)) -lm
 endef
 $(foreach s,$(SUPPORT),$(eval $(call SUPPORT_RULE,$(s))))
+$(BUILD)/bin/mpi_heat: tests/support/mpi_heat_main.c $(BUILD)/lib/libapp.a
+	@mkdir -p $(@D)
+	$(Q)mpicc -std=c11 -D_GNU_SOURCE $(WARN) -I. $(OPT) -o $@ $^
 # benchmarks may use every layer
 $(BUILD)/bench/%: $(BUILD)/tests/bench/%_main.o $(foreach l,client whatif $(USE_broker),$(BUILD)/lib/lib$(l).a)
 	@mkdir -p $(@D)
@@ -247,6 +280,7 @@ test: deps                                      ## everything CI runs
 	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(or $(JOBS),2) WAITING_JOBS=$(WAITING_JOBS) tests/run.sh tests/lint/lint.sh tests/sim/short.sh $(UNIT_BIN) $(GOLDEN_BIN) $(FUZZ_SRC:%.c=$(BUILD)/fuzz/%) $(INTEGRATION)
 systems: programs                               ## against real systems that are not ours; skips what cannot be installed
 	-$(Q)deploy/install-deps.sh systems
+	$(Q)if command -v mpicc > /dev/null; then $(MAKE) --no-print-directory $(MPI:%=$(BUILD)/bin/%); fi
 	$(Q)BUILD=$(abspath $(BUILD)) WAITING_JOBS=$(WAITING_JOBS) tests/run.sh $(sort $(wildcard tests/systems/test_*.py))
 bench: deps                                     ## figures beside etcd's: commits, failover, evaluation, scale
 	$(Q)deploy/install-deps.sh bench

@@ -1,0 +1,438 @@
+#!/usr/bin/python3
+"""libckptapp and its Python module, written apart from each other, say and do the same against one scripted agent. Also what only the
+module has: saving(), the helpers for PyTorch (with a stand-in for torch), forks and threads; and what is installed."""
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import types
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import BUILD, ROOT, tap  # noqa: E402
+
+sys.path.insert(0, str(ROOT / "python"))
+import ckptapp  # noqa: E402
+
+DRIVERS = {"c": [str(BUILD / "bin" / "app_driver")], "python": ["/usr/bin/python3", "-B", str(ROOT / "tests" / "support" / "app_driver.py")]}
+LAUNCHER = re.compile(r"(CKPT|OMPI|PMI|PMIX|MV2|SLURM)_|RANK$|WORLD_SIZE$")
+
+
+class Agent:
+    """A work folder and the socket in it."""
+
+    def __init__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ckptapp-"))
+        self.listener = self.stream = None
+        self.come()
+
+    def environment(self, **more):
+        kept = {name: value for name, value in os.environ.items() if not LAUNCHER.match(name)}
+        return {**kept, "CKPT_APP_SOCKET": str(self.folder / "s"), "CKPT_DIR": str(self.folder), "CKPT_ALLOCATION_ID": "j%1 ü", "CKPT_LIFE": "3", **more}
+
+    def come(self):
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.settimeout(10)
+        self.listener.bind(str(self.folder / "s"))
+        self.listener.listen(8)
+
+    def go(self):
+        for end in (self.stream, self.listener):
+            if end is not None:
+                end.close()
+        self.stream = self.listener = None
+        (self.folder / "s").unlink(missing_ok=True)
+
+    def accept(self):
+        connection, _ = self.listener.accept()
+        connection.settimeout(10)
+        self.stream, self.lines = connection, connection.makefile("rb")
+
+    def line(self):
+        return self.lines.readline().decode().rstrip("\n")
+
+    def say(self, text):
+        self.stream.sendall(text.encode("latin-1"))
+
+    def done(self, rank=0):
+        file = self.folder / f"done.{rank}"
+        return re.sub(r"stall_ms=\d+", "stall_ms=N", file.read_text()) if file.exists() else "nothing"
+
+    def close(self):
+        self.go()
+        shutil.rmtree(self.folder)
+
+
+class Driven(Agent):
+    """... and a program that makes the calls; `log` is all that was seen, without what differs from run to run."""
+
+    def __init__(self, kind, **environment):
+        super().__init__()
+        self.log = []
+        self.process = subprocess.Popen(DRIVERS[kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self.environment(**environment))
+        self.note(self.process.stdout.readline())
+
+    def note(self, text):
+        text = re.sub(r"^(at \S+ \d+) [1-9]\d*$", r"\1 NS", text.strip("\n").replace(str(self.folder), "WORK"))
+        self.log.append(text)
+        return text
+
+    def call(self, text):
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+        return self.note(self.process.stdout.readline())
+
+    def hear(self):
+        return self.note("< " + self.line())
+
+    def file(self, rank=0):
+        return self.note(self.done(rank))
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(10)
+        super().close()
+
+
+def hello(driven, call):
+    driven.call(call)
+    driven.accept()
+    driven.hear()
+
+
+def ask(hint, rank=0, deferral_ms=60000, deadline_ms=1700000000000):
+    return f"ask {hint} {deadline_ms} {deferral_ms} out/{hint}/rank-{rank:05}\n"
+
+
+def script_polls(d):
+    hello(d, "poll")
+    d.say("ready 1 n%31 0 1\n" + ask("1-42-1"))
+    for call in ("poll", "tell", "poll", "progress 250000"):
+        d.call(call)
+    d.hear()
+    for call in ("done 127 4096", "tell", "done 127 1"):
+        d.call(call)
+    d.hear()
+    d.file()
+    d.say(ask("1-42-1"))
+    d.call("poll")
+    d.hear()
+    d.say(ask("1-43-1"))
+    for call in ("poll", "label a b", "label", "poll"):
+        d.call(call)
+    d.hear()
+    d.file()
+    for number, text in enumerate(("0", "no room", "x" * 300, "tab\there", "")):
+        d.say(ask(f"1-44-{number + 1}"))
+        d.call("poll")
+        d.call(f"failed {text}")
+        d.hear()
+        d.file()
+
+
+def script_withdrawals(d):
+    hello(d, "poll")
+    d.say(ask("1-42-1") + "withdrawn 1-42-1\n")
+    d.call("poll")
+    d.say(ask("1-42-2"))
+    d.call("poll")
+    d.say("withdrawn 1-42-1\n")
+    d.call("progress 5")
+    d.hear()
+    d.say("withdrawn 1-42-2\n")
+    for call in ("progress 6", "tell", "done 5 5", "tell"):
+        d.call(call)
+    d.file()
+    d.say(ask("1-43-1"))
+    d.call("poll")
+    d.say(ask("1-44-1"))
+    for call in ("poll", "failed late", "poll", "tell", "defer 60001", "defer 0", "defer 900"):
+        d.call(call)
+    d.hear()
+    d.say(ask("1-44-1", deferral_ms=0, deadline_ms=1800000000000))
+    for call in ("poll", "tell", "defer 1"):
+        d.call(call)
+    d.say(ask("1-44-1", deadline_ms=1900000000000))
+    for call in ("progress 9", "tell"):
+        d.call(call)
+
+
+def script_barriers(d):
+    hello(d, "barrier 10")
+    d.say(ask("1-9-1", rank=2))
+    d.call("barrier 20")
+    d.hear()
+    d.call("poll")
+    d.say("step 1-9-1 31\n")
+    for call in ("barrier 30", "barrier 40", "tell", "barrier 50", "done 40 7"):
+        d.call(call)
+    d.hear()
+    d.file(2)
+    d.say(ask("1-9-2", rank=2))
+    d.call("barrier 60")
+    d.hear()
+    d.say("step 1-9-2 60\n")
+    d.call("barrier 70")
+    d.hear()
+    d.say("step 1-9-2 80\n" + "withdrawn 1-9-2\n" + ask("1-9-3", rank=2) + "step 1-9-3 81\n")
+    for call in ("barrier 80", "barrier 90", "tell", "barrier 0"):
+        d.call(call)
+
+
+def script_agent_away(d):
+    hello(d, "barrier 10")
+    d.say(ask("1-9-1"))
+    d.call("barrier 11")
+    d.hear()
+    d.go()
+    d.call("barrier 12")
+    d.come()
+    time.sleep(1.1)
+    d.call("barrier 13")
+    d.accept()
+    d.hear()
+    d.say(ask("1-9-1") + "step 1-9-1 15\n")
+    for call in ("barrier 14", "barrier 15"):
+        d.call(call)
+    d.go()
+    for call in ("progress 5", "defer 100", "done 15 1"):
+        d.call(call)
+    d.file()
+    d.come()
+    time.sleep(1.1)
+    d.call("barrier 16")
+    d.accept()
+    d.hear()
+    d.hear()
+
+
+GARBAGE = ("\n", " \n", "ask\n", "ask 1-42-1 1 0 /etc\n", "ask 1-42-1 1 0 a/../b\n", "ask 1-42-1 1 0 %2e%2e\n", "ask 1-42-1 1 0 a%0\n", "ask 1-42-1 1 0 a%00\n",
+           "ask 1-42-1 0 0 a\n", "ask 1-42-1 18446744073709551616 0 a\n", "ask 1-42-1  1 0 a\n", "step 1-42-1 0\n", "step 1-42-1 \u00b2\n", "ready 2 n 0 1\n",
+           "ready 1 n 1 1\n", "refused no%0A\n", "x" * 600, "ask\x00 1-42-1 1 0 a\n", "ask 1-42-1 1 0 " + "a" * 256 + "\n", "ask " + "1" * 64 + " 1 0 a\n")
+
+
+def script_garbage(d):
+    hello(d, "poll")
+    for text in GARBAGE:
+        d.say(text)
+        for _ in range(3):
+            d.call("poll")
+        assert d.stream.recv(1) == b"" if len(text) < 512 else True, repr(text)
+        time.sleep(1.05)
+        hello(d, "poll")
+    d.say("ask 1-42-1 18446744073709551615 0 o%75t%2Fx%C3%BC\n")
+    for call in ("poll", "tell"):
+        d.call(call)
+
+
+def both(script, **environment):
+    logs = {}
+    for kind in DRIVERS:
+        driven = Driven(kind, **environment)
+        try:
+            script(driven)
+        finally:
+            driven.close()
+        logs[kind] = driven.log
+    for number, (c, python) in enumerate(zip(logs["c"], logs["python"])):
+        assert c == python, f"line {number}: C {c!r}, Python {python!r}; before: {logs['c'][:number]}"
+    assert len(logs["c"]) == len(logs["python"])
+    return logs["c"]
+
+
+def test_both_answer_a_question_alike():
+    log = both(script_polls)
+    assert "< hello 1 j%251%20%C3%BC 3 0 0 1 1 plain" in log, log
+    assert "hint=1-42-1\nbytes=4096\nstatus=0\nstep=127\nstall_ms=N" in log, log
+
+
+def test_both_hear_of_withdrawals_and_deferrals_alike():
+    log = both(script_withdrawals)
+    assert log.count("withdrawn") == 3 and "< defer 1-44-1 900" in log, log
+
+
+def test_both_meet_at_the_agreed_step_alike():
+    log = both(script_barriers, OMPI_COMM_WORLD_RANK="2", OMPI_COMM_WORLD_SIZE="4", OMPI_COMM_WORLD_LOCAL_RANK="0", CKPT_PART="1", CKPT_PARTS="2")
+    assert "< hello 1 j%251%20%C3%BC 3 2 0 4 - barrier" in log and "< missed 1-9-2 70" in log, log
+    assert log.count("now") == 2 and "1-9-3 WORK/out/1-9-3/rank-00002 1700000000000 part 1 of 2 rank 2" in log, log
+
+
+def test_both_bear_an_agent_that_is_away_alike():
+    log = both(script_agent_away)
+    assert "away" in log and log[-1] == "< done 1-9-1", log
+
+
+def test_both_refuse_garbage_alike():
+    log = both(script_garbage)
+    assert log[-1].startswith("1-42-1 WORK/out/x"), log
+
+
+def test_both_refuse_an_environment_that_cannot_be():
+    for name, value in (("CKPT_LIFE", "x"), ("CKPT_DIR", "a"), ("CKPT_PART", "1"), ("CKPT_ALLOCATION_ID", ""), ("RANK", "4")):
+        assert both(lambda d: None, **{name: value, "WORLD_SIZE": "4"}) == ["wrong"], name
+    assert both(lambda d: None, CKPT_APP_SOCKET="") == ["null"]
+
+
+class Opened(Agent):
+    """A work folder, its environment in this process, and a Ckpt of the module that has been asked."""
+
+    def __enter__(self):
+        self.before = dict(os.environ)
+        os.environ.clear()
+        os.environ.update(self.environment())
+        self.ckpt = ckptapp.open()
+        self.ckpt.poll()
+        self.accept()
+        self.line()
+        return self
+
+    def ask(self, hint):
+        (self.folder / "out" / hint).mkdir(parents=True)
+        self.say(f"ask {hint} 1700000000000 60000 out/{hint}\n")
+        assert self.ckpt.poll()
+
+    def __exit__(self, *_):
+        self.ckpt.close()
+        os.environ.clear()
+        os.environ.update(self.before)
+        self.close()
+
+
+def test_saving_says_done_or_failed():
+    with Opened() as agent:
+        agent.ask("1-1-1")
+        with agent.ckpt.saving(8) as folder:
+            (pathlib.Path(folder) / "a").mkdir()
+            (pathlib.Path(folder) / "a" / "b").write_text("12345")
+        assert agent.done() == "hint=1-1-1\nbytes=5\nstatus=0\nstep=8\nstall_ms=N\n", agent.done()
+        agent.ask("1-1-2")
+        try:
+            with agent.ckpt.saving(9):
+                raise KeyError("weights")
+        except KeyError:
+            assert "status=KeyError: 'weights'\n" in agent.done(), agent.done()
+        agent.ask("1-1-3")
+        with agent.ckpt.saving(10):
+            agent.say("withdrawn 1-1-3\n")
+        assert "1-1-2" in agent.done()  # nothing was said, and nothing was raised
+
+
+def test_a_forked_child_does_nothing_and_threads_share_a_handle():
+    with Opened() as agent:
+        agent.ask("1-1-1")
+        child = os.fork()
+        if child == 0:
+            dead = not agent.ckpt.poll() and not agent.ckpt.done(1, 1) and not agent.ckpt.failed("x")
+            agent.ckpt.close()
+            os._exit(0 if dead else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert agent.done() == "nothing" and agent.ckpt.done(1, 1)
+        assert agent.line() == "done 1-1-1"
+        nows, end = [], threading.Event()
+
+        def work():
+            while not end.is_set():
+                if agent.ckpt.poll():
+                    nows.append(agent.ckpt.hint)
+                    agent.ckpt.done(1, 1)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for number in range(50):
+            agent.say(f"ask 1-2-{number} 1700000000000 0 out/x\n")
+            assert agent.line() == f"done 1-2-{number}"
+        end.set()
+        for thread in threads:
+            thread.join()
+        assert nows == [f"1-2-{number}" for number in range(50)], nows
+
+
+class Thing:
+    """What has state_dict(), as a model has."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def state_dict(self):
+        return {"value": self.value}
+
+    def load_state_dict(self, state):
+        self.value = state["value"]
+
+
+def stand_in_for_torch():
+    import pickle
+    torch = types.ModuleType("torch")
+    torch.state = 5
+    torch.get_rng_state = lambda: torch.state
+    torch.set_rng_state = lambda state: setattr(torch, "state", state)
+    torch.cuda = types.SimpleNamespace(is_available=lambda: False)
+    torch.save = lambda thing, path: pathlib.Path(path).write_bytes(pickle.dumps(thing))
+    torch.load = lambda path, map_location, weights_only: pickle.loads(pathlib.Path(path).read_bytes())
+    dcp = types.ModuleType("torch.distributed.checkpoint")
+    dcp.save = lambda state, checkpoint_id: (pathlib.Path(checkpoint_id) / "__0_0.distcp").write_text(state["x"])
+    dcp.load = lambda state, checkpoint_id: state.update({f.name: f.read_text() for f in pathlib.Path(checkpoint_id).iterdir()})
+    sys.modules.update({"torch": torch, "torch.distributed": types.ModuleType("torch.distributed"), "torch.distributed.checkpoint": dcp})
+    torch.distributed = sys.modules["torch.distributed"]
+    torch.distributed.checkpoint = dcp
+    return torch
+
+
+def test_the_helpers_for_torch_bring_back_what_was_saved():
+    import random
+    torch = stand_in_for_torch()
+    with Opened() as agent:
+        agent.ask("1-1-1")
+        random.seed(4)
+        ckptapp.torch_save(agent.ckpt, 6, extra={"sample": 99}, model=Thing("m"), optimizer=Thing("o"))
+        expected = random.random()
+        saved = agent.folder / "restored" / "part-0000"
+        saved.mkdir(parents=True)
+        shutil.copytree(agent.folder / "out" / "1-1-1", saved / "rank-00000")
+        model, optimizer, position = Thing(""), Thing(""), {}
+        assert ckptapp.torch_load(agent.ckpt, position, model=model, optimizer=optimizer) == 0  # from scratch
+        agent.ckpt.restore_dir, torch.state = str(saved), 1
+        assert ckptapp.torch_load(agent.ckpt, position, model=model, optimizer=optimizer) == 6
+        assert (model.value, optimizer.value, position, torch.state) == ("m", "o", {"sample": 99}, 5)
+        assert random.random() == expected
+        agent.ckpt.restore_dir, agent.ckpt.rank, torch.state = str(saved.parent), 3, 1  # a rank that is new, and all parts
+        assert ckptapp.torch_load(agent.ckpt, position, model=model) == 6 and torch.state == 1
+        agent.ckpt.rank = 0
+        agent.ask("1-1-2")
+        ckptapp.dcp_save(agent.ckpt, 7, {"x": "tensor"})
+        shutil.rmtree(saved / "rank-00000")
+        shutil.copytree(agent.folder / "out" / "1-1-2", saved / "rank-00000")
+        (saved.parent / "part-0001" / "rank-00001").mkdir(parents=True)
+        (saved.parent / "part-0001" / "rank-00001" / "__1_0.distcp").write_text("other")
+        agent.ckpt.restore_dir, agent.ckpt.restore_uri = None, f"file://{saved.parent}"
+        state = {}
+        assert ckptapp.dcp_load(agent.ckpt, state) == 7
+        assert state == {"__0_0.distcp": "tensor", "__1_0.distcp": "other"}, state
+
+
+def test_what_is_installed_serves_a_program():
+    with tempfile.TemporaryDirectory() as folder:
+        there = pathlib.Path(folder) / "usr"
+        subprocess.run(["make", "-s", "install-app", f"BUILD={BUILD}", f"PREFIX={there}"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        program = pathlib.Path(folder) / "p.c"
+        program.write_text('#include <ckptapp.h>\nint main(void) { struct ckpt *c = ckpt_open(0); return ckpt_poll(c) + (c != 0); }\n')
+        environment = {**Agent.environment(types.SimpleNamespace(folder=folder), CKPT_APP_SOCKET=""), "PKG_CONFIG_PATH": str(there / "lib" / "pkgconfig")}
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "ckptapp"], env=environment, check=True, capture_output=True, text=True).stdout.split()
+        for name, more in (("shared", []), ("static", ["-static"])):
+            subprocess.run(["gcc", "-std=c99", "-pedantic-errors", "-Wall", "-Werror", "-o", f"{folder}/{name}", str(program), *flags, *more], check=True)
+            subprocess.run([f"{folder}/{name}"], env={**environment, "LD_LIBRARY_PATH": str(there / "lib")}, check=True)
+        needed = subprocess.run(["readelf", "-d", str(there / "lib" / "libckptapp.so.0")], check=True, capture_output=True, text=True).stdout
+        assert re.findall(r"NEEDED.*\[(.*)\]", needed) == ["libc.so.6"], needed
+        called = subprocess.run(["nm", "-D", "--undefined-only", str(there / "lib" / "libckptapp.so.0")], check=True, capture_output=True, text=True).stdout
+        assert not re.search(r"\b(malloc|calloc|free|\w*printf\w*|pthread\w*|abort|__assert_fail)\b", called), called
+        assert (there / "lib" / "python3" / "dist-packages" / "ckptapp.py").read_text() == (ROOT / "python" / "ckptapp.py").read_text()
+
+
+if __name__ == "__main__":
+    sys.exit(tap([test for name, test in list(globals().items()) if name.startswith("test_")]))
