@@ -15,7 +15,7 @@ VERSION = 0.1.0
 PREFIX ?= /usr/local
 PYTHON_FOLDER ?= $(PREFIX)/lib/python3/dist-packages
 APP_ABI = 0
-APP_FILES = $(BUILD)/lib/libckptapp.a $(BUILD)/lib/libckptapp.so.$(APP_ABI) $(BUILD)/lib/ckptapp.pc
+APP_FILES = $(BUILD)/lib/libckptapp.a $(BUILD)/lib/libckptapp.so.$(APP_ABI)
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 
@@ -149,16 +149,13 @@ $(BUILD)/lib/libckptapp.a: $(BUILD)/lib/libapp.a
 $(BUILD)/lib/libckptapp.so.$(APP_ABI): $(BUILD)/lib/libapp.a
 	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,libckptapp.so.$(APP_ABI),-z,defs -o $@ -Wl,--whole-archive $< -Wl,--no-whole-archive
 	$(Q)ln -sf libckptapp.so.$(APP_ABI) $(BUILD)/lib/libckptapp.so
-$(BUILD)/lib/ckptapp.pc: src/app/ckptapp.pc.in Makefile
-	@mkdir -p $(@D)
-	$(Q)sed -e 's,@PREFIX@,$(PREFIX),;s,@VERSION@,$(VERSION),' $< > $@
 install-app: $(APP_FILES)                       ## libckptapp and its Python module: make install-app PREFIX=/usr/local DESTDIR=
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	install -m 644 src/app/ckptapp.h $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(BUILD)/lib/libckptapp.a $(DESTDIR)$(PREFIX)/lib
 	install -m 755 $(BUILD)/lib/libckptapp.so.$(APP_ABI) $(DESTDIR)$(PREFIX)/lib
 	ln -sf libckptapp.so.$(APP_ABI) $(DESTDIR)$(PREFIX)/lib/libckptapp.so
-	install -m 644 $(BUILD)/lib/ckptapp.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	sed -e 's,@PREFIX@,$(PREFIX),;s,@VERSION@,$(VERSION),' src/app/ckptapp.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/ckptapp.pc
 	install -d $(DESTDIR)$(PYTHON_FOLDER)
 	install -m 644 python/ckptapp.py $(DESTDIR)$(PYTHON_FOLDER)
 

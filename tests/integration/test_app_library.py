@@ -28,7 +28,7 @@ class Agent:
 
     def __init__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ckptapp-"))
-        self.listener = self.stream = None
+        self.listener = self.stream = self.lines = None
         self.come()
 
     def environment(self, **more):
@@ -42,10 +42,10 @@ class Agent:
         self.listener.listen(8)
 
     def go(self):
-        for end in (self.stream, self.listener):
+        for end in (self.lines, self.stream, self.listener):
             if end is not None:
                 end.close()
-        self.stream = self.listener = None
+        self.lines = self.stream = self.listener = None
         (self.folder / "s").unlink(missing_ok=True)
 
     def accept(self):
@@ -78,7 +78,7 @@ class Driven(Agent):
         self.note(self.process.stdout.readline())
 
     def note(self, text):
-        text = re.sub(r"^(at \S+ \d+) [1-9]\d*$", r"\1 NS", text.strip("\n").replace(str(self.folder), "WORK"))
+        text = re.sub(r"^(< at \S+ \d+) [1-9]\d*$", r"\1 NS", text.strip("\n").replace(str(self.folder), "WORK"))
         self.log.append(text)
         return text
 
@@ -225,20 +225,28 @@ def script_garbage(d):
         assert d.stream.recv(1) == b"" if len(text) < 512 else True, repr(text)
         time.sleep(1.05)
         hello(d, "poll")
-    d.say("ask 1-42-1 18446744073709551615 0 o%75t%2Fx%C3%BC\n")
+    d.say("ask 1-42-1 1999999999999 0 o%75t%2Fx%C3%BC\n")
     for call in ("poll", "tell"):
         d.call(call)
 
 
+def seen(kind, script, environment, logs):
+    driven = Driven(kind, **environment)
+    try:
+        script(driven)
+        logs[kind] = driven.log
+    finally:
+        driven.close()
+
+
 def both(script, **environment):
     logs = {}
-    for kind in DRIVERS:
-        driven = Driven(kind, **environment)
-        try:
-            script(driven)
-        finally:
-            driven.close()
-        logs[kind] = driven.log
+    threads = [threading.Thread(target=seen, args=(kind, script, environment, logs)) for kind in DRIVERS]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(logs) == set(DRIVERS), f"only {list(logs)} came to the end"
     for number, (c, python) in enumerate(zip(logs["c"], logs["python"])):
         assert c == python, f"line {number}: C {c!r}, Python {python!r}; before: {logs['c'][:number]}"
     assert len(logs["c"]) == len(logs["python"])
@@ -337,6 +345,7 @@ def test_a_forked_child_does_nothing_and_threads_share_a_handle():
 
         def work():
             while not end.is_set():
+                time.sleep(0.001)
                 if agent.ckpt.poll():
                     nows.append(agent.ckpt.hint)
                     agent.ckpt.done(1, 1)
@@ -422,7 +431,7 @@ def test_what_is_installed_serves_a_program():
         subprocess.run(["make", "-s", "install-app", f"BUILD={BUILD}", f"PREFIX={there}"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         program = pathlib.Path(folder) / "p.c"
         program.write_text('#include <ckptapp.h>\nint main(void) { struct ckpt *c = ckpt_open(0); return ckpt_poll(c) + (c != 0); }\n')
-        environment = {**Agent.environment(types.SimpleNamespace(folder=folder), CKPT_APP_SOCKET=""), "PKG_CONFIG_PATH": str(there / "lib" / "pkgconfig")}
+        environment = {**{name: value for name, value in os.environ.items() if not LAUNCHER.match(name)}, "PKG_CONFIG_PATH": str(there / "lib" / "pkgconfig")}
         flags = subprocess.run(["pkg-config", "--cflags", "--libs", "ckptapp"], env=environment, check=True, capture_output=True, text=True).stdout.split()
         for name, more in (("shared", []), ("static", ["-static"])):
             subprocess.run(["gcc", "-std=c99", "-pedantic-errors", "-Wall", "-Werror", "-o", f"{folder}/{name}", str(program), *flags, *more], check=True)

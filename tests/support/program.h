@@ -1,0 +1,113 @@
+/* What the real programs of the tests share: which file of a checkpoint is whose, and a hash. */
+#ifndef CKPT_TESTS_SUPPORT_PROGRAM_H
+#define CKPT_TESTS_SUPPORT_PROGRAM_H
+
+#include <glob.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/app/ckptapp.h"
+
+/* A piece of the state: `count` of the cells from `first`, as they were before `step`. */
+struct piece {
+    uint64_t step, first, count, bytes_per_cell;
+};
+
+static inline int piece_save(const char *folder, const struct piece *piece, const void *cells,
+                             uint64_t *ret_bytes)
+{
+    char path[4096];
+    FILE *file;
+    size_t length = (size_t)(piece->count * piece->bytes_per_cell);
+    int failed;
+
+    snprintf(path, sizeof(path), "%s/cells", folder);
+    file = fopen(path, "wb");
+    if (file == NULL)
+        return -1;
+    failed =
+        fwrite(piece, sizeof(*piece), 1, file) != 1 || fwrite(cells, 1, length, file) != length;
+    failed |= fclose(file) != 0;
+    *ret_bytes = sizeof(*piece) + length;
+    return failed ? -1 : 0;
+}
+
+static inline void program_fail(const char *what, const char *which)
+{
+    fprintf(stderr, "error: %s %s\n", what, which);
+    exit(3);
+}
+
+/* Takes what of a file belongs to `wanted`. */
+static inline uint64_t piece_load(const char *path, struct piece *wanted, char *cells)
+{
+    struct piece saved;
+    FILE *file = fopen(path, "rb");
+    uint64_t end, from, until;
+
+    if (file == NULL || fread(&saved, sizeof(saved), 1, file) != 1 ||
+        saved.bytes_per_cell != wanted->bytes_per_cell)
+        program_fail("cannot read", path);
+    if (wanted->step != 0 && wanted->step != saved.step)
+        program_fail("steps of two checkpoints are mixed in", path);
+    wanted->step = saved.step;
+    end = wanted->first + wanted->count;
+    from = saved.first > wanted->first ? saved.first : wanted->first;
+    until = saved.first + saved.count < end ? saved.first + saved.count : end;
+    if (from >= until)
+        until = from;
+    size_t length = (size_t)((until - from) * saved.bytes_per_cell);
+    if (length > 0 &&
+        (fseek(file, (long)(sizeof(saved) + (from - saved.first) * saved.bytes_per_cell),
+               SEEK_SET) != 0 ||
+         fread(cells + (from - wanted->first) * saved.bytes_per_cell, 1, length, file) != length))
+        program_fail("too short:", path);
+    fclose(file);
+    return until - from;
+}
+
+/* The step to begin with, 1: from scratch. With `restore own` the own file must hold all that is
+ * wanted, with `all` the files of all parts together. */
+static inline uint64_t pieces_load(struct ckpt *ckpt, struct piece *wanted, void *cells)
+{
+    static const char *const shapes[] = {"rank-*/cells", "part-*/rank-*/cells"};
+    const char *folder = ckpt_restore_directory(ckpt);
+    uint64_t found = 0;
+
+    if (folder == NULL)
+        return 1;
+    for (int i = 0; i < 2; i++) {
+        char pattern[4096];
+        glob_t names;
+
+        snprintf(pattern, sizeof(pattern), "%s/%s", folder, shapes[i]);
+        if (glob(pattern, 0, NULL, &names) != 0)
+            continue;
+        for (size_t k = 0; k < names.gl_pathc; k++)
+            found += piece_load(names.gl_pathv[k], wanted, cells);
+        globfree(&names);
+    }
+    if (found != wanted->count)
+        program_fail("not all cells are in", folder);
+    return wanted->step;
+}
+
+static inline uint64_t hash_of(const void *bytes, size_t length)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ ((const unsigned char *)bytes)[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* argv[i] as a number; absent: what is usual. */
+static inline uint64_t argument(int argc, char **argv, int i, uint64_t usual)
+{
+    return argc > i ? strtoull(argv[i], NULL, 10) : usual;
+}
+
+#endif

@@ -1,0 +1,137 @@
+#!/usr/bin/python3
+"""A data-parallel training loop in whole numbers, and its launcher.
+
+    workload_ranks.py launch STEPS --world 4 [--first 0] [--local 4] --meet FOLDER [--ms-per-step N] [--slow RANK:STEP:MS]
+
+The launcher starts --local ranks from number --first with RANK, LOCAL_RANK, WORLD_SIZE and LOCAL_WORLD_SIZE, as torchrun does, and
+ends with the first that fails. Ranks find each other by files in the folder, and sum their gradients around a ring of sockets. The
+result (weights after the last step) is the same with any number of ranks, since a step has the same samples with all of them.
+"""
+import argparse
+import hashlib
+import json
+import os
+import pathlib
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+import ckptapp  # noqa: E402
+
+PRIME, WEIGHTS, BATCH = 2**31 - 1, 32, 48
+
+
+class Ring:
+    """Each rank sends to the next one."""
+
+    def __init__(self, rank, world, meet):
+        self.world, self.inbound, self.outbound = world, None, None
+        if world == 1:
+            return
+        meet.mkdir(parents=True, exist_ok=True)
+        listener = socket.create_server(("127.0.0.1", 0))
+        listener.settimeout(60)
+        written = meet / f".{rank}"
+        written.write_text(str(listener.getsockname()[1]))
+        written.rename(meet / str(rank))
+        following = meet / str((rank + 1) % world)
+        for _ in range(6000):
+            if following.exists():
+                break
+            time.sleep(0.01)
+        self.outbound = socket.create_connection(("127.0.0.1", int(following.read_text())))
+        self.inbound, _ = listener.accept()
+        self.inbound.settimeout(None)
+        listener.close()
+
+    def received(self, length):
+        data = b""
+        while len(data) < length:
+            more = self.inbound.recv(length - len(data))
+            if not more:
+                raise ConnectionError("the rank before this one is gone")
+            data += more
+        return data
+
+    def summed(self, numbers):
+        total, passing = list(numbers), struct.pack(f">{len(numbers)}Q", *numbers)
+        for _ in range(self.world - 1):
+            self.outbound.sendall(passing)
+            passing = self.received(len(passing))
+            total = [a + b for a, b in zip(total, struct.unpack(f">{len(total)}Q", passing))]
+        return [number % PRIME for number in total]
+
+
+def gradient(weights, step, samples):
+    return [sum((weight * (sample + 3) + step * (index + 1)) % PRIME for sample in samples) % PRIME for index, weight in enumerate(weights)]
+
+
+def restored(ckpt):
+    """(step, weights): before that step. All that was saved must be of one step, and of one state."""
+    saved = [json.loads((pathlib.Path(folder) / "state.json").read_text()) for folder in ckpt.restored().values()]
+    if not saved:
+        return 1, [index + 1 for index in range(WEIGHTS)]
+    if any(state != saved[0] for state in saved):
+        sys.exit("two checkpoints are mixed")
+    return saved[0]["step"], saved[0]["weights"]
+
+
+def train(options):
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    ckpt = ckptapp.open()
+    step, weights = restored(ckpt)
+    ring = Ring(rank, world, pathlib.Path(options.meet) / os.environ.get("CKPT_LIFE", "0"))
+    slow_rank, slow_step, slow_ms = (int(number) for number in options.slow.split(":"))
+    for step in range(step, options.steps + 1):
+        if ckpt.barrier(step):
+            with ckpt.saving(step) as folder:
+                (pathlib.Path(folder) / "state.json").write_text(json.dumps({"step": step, "weights": weights}))
+        total = ring.summed(gradient(weights, step, range(rank, BATCH, world)))
+        weights = [(3 * weight + change) % PRIME for weight, change in zip(weights, total)]
+        time.sleep(options.ms_per_step / 1000 + (slow_ms / 1000 if (rank, step) == (slow_rank, slow_step) else 0))
+    if rank == 0:
+        print("result", hashlib.sha256(json.dumps(weights).encode()).hexdigest()[:16], flush=True)
+    ckpt.close()
+
+
+def launch(options):
+    ranks = []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        for local in range(options.local or options.world):
+            told = {"RANK": options.first + local, "LOCAL_RANK": local, "WORLD_SIZE": options.world, "LOCAL_WORLD_SIZE": options.local or options.world}
+            ranks.append(subprocess.Popen([sys.executable, __file__, "train", *sys.argv[2:]], env={**os.environ, **{k: str(v) for k, v in told.items()}}))
+        running = list(ranks)
+        while running:
+            for rank in [rank for rank in running if rank.poll() is not None]:
+                running.remove(rank)
+                if rank.returncode != 0:
+                    sys.exit(f"rank {options.first + ranks.index(rank)} ended with {rank.returncode}")
+            time.sleep(0.02)
+    finally:
+        for rank in ranks:
+            if rank.poll() is None:
+                rank.terminate()
+                rank.wait()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=["launch", "train"])
+    parser.add_argument("steps", type=int)
+    parser.add_argument("--world", type=int, default=4)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--local", type=int, default=0)
+    parser.add_argument("--meet", required=True)
+    parser.add_argument("--ms-per-step", type=int, default=0)
+    parser.add_argument("--slow", default="-1:0:0")
+    options = parser.parse_args()
+    (launch if options.what == "launch" else train)(options)
+
+
+if __name__ == "__main__":
+    main()
