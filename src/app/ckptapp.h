@@ -40,8 +40,8 @@
  *
  * Signals     [signal]: async-signal-safe: no locks of libc, no allocation, errno is kept when it
  *             succeeds. A handler that interrupts a call of its own thread on this handle gets
- *             CKPT_GO_ON, or -1 and EAGAIN: set a flag and call later. The library installs no handler
- *             and sends no signal.
+ *             CKPT_GO_ON, or -1 and EAGAIN: set a flag and call later. As any handler does, it keeps
+ *             errno for what it interrupted. The library installs no handler and sends no signal.
  *
  * Blocking    no call waits for another rank or for the agent. While the agent is away (it is being
  *             exchanged) nothing new is asked; ckpt_poll() and ckpt_barrier() look for it once a second.
@@ -88,8 +88,9 @@ enum {
     CKPT_LATER = 2, /* a checkpoint is wanted, at a later step: compute on */
 };
 
-/* Reads the environment; the agent is dialled by the first poll or barrier. NULL and errno 0: not under ckpt-run. NULL and errno:
- * EINVAL options or an environment that cannot be, ENAMETOOLONG, ENOMEM. */
+/* Reads the environment; the agent is dialled by the first poll or barrier. NULL and errno 0: not
+ * under ckpt-run. NULL and errno: EINVAL options or an environment that cannot be, ENAMETOOLONG,
+ * ENOMEM. */
 struct ckpt *ckpt_open(const struct ckpt_options *options);
 /* Says nothing to anybody: what is being saved is given up. NULL: nothing happens. */
 void ckpt_close(struct ckpt *ckpt);

@@ -130,7 +130,10 @@ def main():
     parser.add_argument("--ms-per-step", type=int, default=0)
     parser.add_argument("--slow", default="-1:0:0")
     options = parser.parse_args()
-    (launch if options.what == "launch" else train)(options)
+    try:
+        (launch if options.what == "launch" else train)(options)
+    except ConnectionError as broken:
+        sys.exit(f"the ring of ranks is broken: {broken}")
 
 
 if __name__ == "__main__":

@@ -505,6 +505,8 @@ static atomic_uint handled_now, handled_answers, handled_again;
 /* Polls, and answers what it gets. */
 static void on_signal(int number)
 {
+    int kept = errno;
+
     (void)number;
     if (ckpt_poll(handled) == CKPT_NOW)
         atomic_fetch_add(&handled_now, 1);
@@ -514,6 +516,7 @@ static void on_signal(int number)
         else if (errno == EAGAIN)
             atomic_fetch_add(&handled_again, 1); /* it interrupted a call */
     }
+    errno = kept; /* of what it interrupted: a call that failed has set it */
 }
 
 static void a_handler_may_interrupt_each_call(void **state)

@@ -1,0 +1,179 @@
+#!/usr/bin/python3
+"""Three real programs that save by libckptapp: a solver over MPI, a training loop with a launcher of its own, a program with threads. Their
+undisturbed results are what a plain computation gives, with any number of ranks, and stay so after a checkpoint by step, an end of all, and a
+restart on another number of nodes or ranks. The agents are stand-ins that speak the real protocol."""
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from app_agents import Job, start  # noqa: E402
+from cluster import BUILD, ROOT, tap  # noqa: E402
+
+MPIRUN = ["mpirun", "--oversubscribe", "--mca", "btl", "self,tcp", "-n"]
+MASK = 2**64 - 1
+
+
+def fnv(data):
+    value = 0xCBF29CE484222325
+    for byte in data:
+        value = (value ^ byte) * 0x100000001B3 & MASK
+    return f"{value:016x}"
+
+
+def heat_expected(cells, steps):
+    now = [float(i * 2654435761 % 2**64 % 1000) for i in range(cells)]
+    for _ in range(steps):
+        ends = [0.0, *now, 0.0]
+        now = [ends[i] + 0.25 * (ends[i - 1] - 2.0 * ends[i] + ends[i + 1]) for i in range(1, cells + 1)]
+    return fnv(struct.pack(f"<{cells}d", *now))
+
+
+def threads_expected(cells, steps):
+    now = list(range(cells))
+    for step in range(1, steps + 1):
+        now = [((now[i] ^ now[(i + 1) % cells] >> 7) * 6364136223846793005 + step) & MASK for i in range(cells)]
+    return fnv(struct.pack(f"<{cells}Q", *now))
+
+
+def train_expected(steps, batch=48, prime=2**31 - 1):
+    weights = [index + 1 for index in range(32)]
+    for step in range(1, steps + 1):
+        change = [sum(w * (s + 3) + step * (i + 1) for s in range(batch)) for i, w in enumerate(weights)]
+        weights = [(3 * w + c) % prime for w, c in zip(weights, change)]
+    return hashlib.sha256(json.dumps(weights).encode()).hexdigest()[:16]
+
+
+def heat(ranks, cells, steps, *more):
+    return [*MPIRUN, ranks, BUILD / "bin" / "mpi_heat", cells, steps, *more]
+
+
+def threads(count, cells, steps, *more):
+    return [BUILD / "bin" / "threads_app", cells, steps, count, *more]
+
+
+def train(meet, world, steps, *more):
+    return ["/usr/bin/python3", "-B", ROOT / "tests" / "support" / "workload_ranks.py", "launch", steps, "--world", world, "--meet", meet, *more]
+
+
+def no_mpi():
+    return None if shutil.which("mpirun") and (BUILD / "bin" / "mpi_heat").exists() else "no OpenMPI here"
+
+
+@contextlib.contextmanager
+def work_folder():
+    folder = tempfile.mkdtemp(prefix="programs-")
+    try:
+        yield pathlib.Path(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def result(process, seconds=120):
+    output, _ = process.communicate(timeout=seconds)
+    assert process.returncode == 0, f"ended with {process.returncode}: {output}"
+    return output.split("result ")[1].split()[0]
+
+
+def plain(command):
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return result(subprocess.Popen([str(word) for word in command], env=environment, stdout=subprocess.PIPE, text=True))
+
+
+def end_all(processes):
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    for process in processes:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=10)
+
+
+def disturbed(folder, ranks, first, then, parts=1, parts_then=1, alone=False):
+    """The result after a checkpoint of `first` (commands by part), its sudden end, and `then` with what was saved."""
+    job, processes = Job(folder, parts), []
+    try:
+        processes = [start(node, command) for node, command in zip(job.nodes, first)]
+        labels, saved = job.checkpoint("1-1-1", ranks)
+        assert labels is not None, "a rank missed the step"
+        assert len(labels) == ranks and len(set(labels.values())) == 1 and int(labels[0]) > 1, labels
+        print(f"# {ranks} ranks met at step {labels[0]}", flush=True)
+    finally:
+        end_all(processes)
+        job.close()
+    again, processes = Job(folder, parts_then, life=2, restore=saved / "part-0000" if alone else saved, label=labels[0]), []
+    try:
+        processes = [start(node, command) for node, command in zip(again.nodes, then)]
+        return [result(process) for process in processes if process is processes[0]][0]
+    finally:
+        end_all(processes)
+        again.close()
+
+
+def test_undisturbed_results_are_those_of_a_plain_computation():
+    with work_folder() as folder:
+        for count in (1, 4):
+            assert plain(threads(count, 200, 150)) == threads_expected(200, 150), count
+        for world in (1, 4):
+            assert plain(train(folder / f"m{world}", world, 40)) == train_expected(40), world
+
+
+def test_undisturbed_the_solver_over_mpi_gives_what_a_plain_computation_gives():
+    if no_mpi():
+        return no_mpi()
+    for ranks in (1, 2, 4):
+        assert plain(heat(ranks, 200, 150)) == heat_expected(200, 150), ranks
+
+
+def test_threads_go_on_from_a_checkpoint():
+    with work_folder() as folder:
+        assert disturbed(folder, 1, [threads(4, 200, 4000, 1)], [threads(3, 200, 4000)], alone=True) == threads_expected(200, 4000)
+
+
+def test_the_solver_over_mpi_goes_on_from_one_step_with_another_number_of_ranks():
+    if no_mpi():
+        return no_mpi()
+    with work_folder() as folder:
+        assert disturbed(folder, 4, [heat(4, 200, 3000, 2)], [heat(3, 200, 3000)]) == heat_expected(200, 3000)
+
+
+def test_a_slow_rank_meets_the_others_at_one_step():
+    with work_folder() as folder:
+        first = [train(folder / "m", 4, 2000, "--first", 2 * part, "--local", 2, "--ms-per-step", 5, "--slow", "3:40:3000") for part in (0, 1)]
+        then = [train(folder / "m", 2, 2000, "--local", 2)]
+        assert disturbed(folder, 4, first, then, parts=2) == train_expected(2000)
+
+
+def test_a_loop_of_four_goes_on_as_two_nodes_and_as_three_ranks():
+    with work_folder() as folder:
+        first = [train(folder / "m", 4, 1500, "--first", 2 * part, "--local", 2, "--ms-per-step", 5) for part in (0, 1)]
+        then = [train(folder / "m", 3, 1500, "--first", 2 * part, "--local", 2 - part) for part in (0, 1)]
+        assert disturbed(folder, 4, first, then, parts=2, parts_then=2) == train_expected(1500)
+
+
+def test_a_step_that_lies_behind_is_missed_and_a_later_one_met():
+    with work_folder() as folder:
+        job, processes = Job(folder, 1), []
+        try:
+            processes = [start(job.nodes[0], train(folder / "m", 2, 100000, "--ms-per-step", 1))]
+            job.wait(lambda: len(job.ranks) == 2, "2 ranks did not come")
+            job.checkpoint("1-1-1", 2)
+            for attempt in (2, 3):
+                assert job.checkpoint(f"1-1-{attempt}", 2, lead_steps=-5) == (None, None)
+            labels, _ = job.checkpoint("1-1-4", 2)
+            assert labels is not None and labels[0] == labels[1], labels
+        finally:
+            end_all(processes)
+            job.close()
+
+
+if __name__ == "__main__":
+    sys.exit(tap([test for name, test in list(globals().items()) if name.startswith("test_")]))
