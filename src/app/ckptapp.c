@@ -44,8 +44,8 @@ static void ckptapp_leave(struct ckpt *ckpt)
     atomic_store(&ckpt->lock, 0);
 }
 
-/* For calls that end or feed a saving. True: inside, to be left with saving_leave(); *ret_failed is 0
- * when something is being saved. */
+/* For calls that end or feed a saving. True: inside, to be left with saving_leave(); *ret_failed is
+ * 0 when something is being saved. */
 static bool saving_enter(struct ckpt *ckpt, int *ret_failed)
 {
     switch (ckptapp_enter(ckpt, true)) {
@@ -282,7 +282,7 @@ int ckpt_barrier(struct ckpt *ckpt, uint64_t step)
 }
 
 /* ---- the end of a saving ---- */
-static int answer(struct ckpt *ckpt, const char *status, const char *label, uint64_t bytes)
+static int saving_answer(struct ckpt *ckpt, const char *status, const char *label, uint64_t bytes)
 {
     int caller_errno = errno, failed;
     bool inside = saving_enter(ckpt, &failed);
@@ -309,7 +309,7 @@ int ckpt_done_label(struct ckpt *ckpt, const char *label, uint64_t bytes)
         errno = EINVAL;
         return -1;
     }
-    return answer(ckpt, "0", label, bytes);
+    return saving_answer(ckpt, "0", label, bytes);
 }
 
 int ckpt_done(struct ckpt *ckpt, uint64_t step, uint64_t bytes)
@@ -335,7 +335,7 @@ int ckpt_failed(struct ckpt *ckpt, const char *text)
     for (char *byte = status; *byte != '\0'; byte++)
         if ((unsigned char)*byte < ' ' || *byte == 0x7f)
             *byte = ' ';
-    return answer(ckpt, status, "", 0);
+    return saving_answer(ckpt, status, "", 0);
 }
 
 static int say_about(struct ckpt *ckpt, const char *verb, uint64_t number)
@@ -424,19 +424,19 @@ int64_t ckpt_rank(const struct ckpt *ckpt)
     return ckpt == NULL ? -1 : ckpt->rank.rank;
 }
 
-static const char *known(const char *text)
+static const char *text_known(const char *text)
 {
     return *text == '\0' ? NULL : text;
 }
 
 const char *ckpt_restore_directory(const struct ckpt *ckpt)
 {
-    return ckpt == NULL ? NULL : known(ckpt->restore_directory);
+    return ckpt == NULL ? NULL : text_known(ckpt->restore_directory);
 }
 
 const char *ckpt_restore_uri(const struct ckpt *ckpt)
 {
-    return ckpt == NULL ? NULL : known(ckpt->restore_uri);
+    return ckpt == NULL ? NULL : text_known(ckpt->restore_uri);
 }
 
 uint32_t ckpt_restore_parts(const struct ckpt *ckpt)
@@ -446,7 +446,7 @@ uint32_t ckpt_restore_parts(const struct ckpt *ckpt)
 
 const char *ckpt_restore_label(const struct ckpt *ckpt)
 {
-    return ckpt == NULL ? NULL : known(ckpt->restore_label);
+    return ckpt == NULL ? NULL : text_known(ckpt->restore_label);
 }
 
 const char *ckpt_error(const struct ckpt *ckpt)

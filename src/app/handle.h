@@ -2,8 +2,8 @@
  *
  * Flow     ckptapp.c (the calls) -> stream.c (the socket) -> question.c (what a line changes);
  *          ckptapp.c -> answer.c (the done file); launcher.c at open; words.c under all of them.
- * Shapes   one anonymous mapping per handle, nothing is allocated after ckpt_open(). All texts are in
- *          it and end with NUL.
+ * Shapes   one anonymous mapping per handle, nothing is allocated after ckpt_open(). All texts are
+ *          in it and end with NUL.
  *
  *          asked   what the agent asks
  *              NOTHING --ask--> HEARD --at--> TOLD --step--> DUE          (barrier)

@@ -1,5 +1,5 @@
-/* Any bytes as what an agent says to libckptapp: the handle stays sound, whatever the application does
- * between two pieces. */
+/* Any bytes as what an agent says to libckptapp: the handle stays sound, whatever the application
+ * does between two pieces. */
 #include <string.h>
 
 #include "src/app/handle.h"

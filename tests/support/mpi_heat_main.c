@@ -1,4 +1,5 @@
-/* Heat in a rod, over MPI: each rank has a stretch of it and exchanges its ends with its neighbours.
+/* Heat in a rod, over MPI: each rank has a stretch of it and exchanges its ends with its
+ * neighbours.
  *
  *     mpirun -n 4 mpi_heat CELLS STEPS [MS_PER_STEP] [SLOW_RANK SLOW_STEP SLOW_MS]
  *

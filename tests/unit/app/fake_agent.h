@@ -1,4 +1,5 @@
-/* An agent of one job in the test itself: a unix socket, a work folder, and what the protocol says. */
+/* An agent of one job in the test itself: a unix socket, a work folder, and what the protocol says.
+ * */
 #ifndef CKPT_TESTS_UNIT_APP_FAKE_AGENT_H
 #define CKPT_TESTS_UNIT_APP_FAKE_AGENT_H
 

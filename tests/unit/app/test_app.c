@@ -1,5 +1,5 @@
-/* libckptapp against an agent that speaks the protocol of its socket: each call, and what goes wrong
- * around it. */
+/* libckptapp against an agent that speaks the protocol of its socket: each call, and what goes
+ * wrong around it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
