@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from app_agents import Job, start  # noqa: E402
@@ -97,13 +98,16 @@ def end_all(processes):
             process.communicate(timeout=10)
 
 
-def disturbed(folder, ranks, first, then, parts=1, parts_then=1, alone=False):
+def disturbed(folder, ranks, first, then, parts=1, parts_then=1, alone=False, slow_s=0):
     """The result after a checkpoint of `first` (commands by part), its sudden end, and `then` with what was saved."""
     job, processes = Job(folder, parts), []
     try:
         processes = [start(node, command) for node, command in zip(job.nodes, first)]
+        job.wait(lambda: len(job.ranks) == ranks, f"{ranks} ranks did not come")
+        asked = time.monotonic()
         labels, saved = job.checkpoint("1-1-1", ranks)
         assert labels is not None, "a rank missed the step"
+        assert time.monotonic() - asked >= slow_s, f"nobody was slow: {time.monotonic() - asked:.1f} s"
         assert len(labels) == ranks and len(set(labels.values())) == 1 and int(labels[0]) > 1, labels
         print(f"# {ranks} ranks met at step {labels[0]}", flush=True)
     finally:
@@ -147,9 +151,16 @@ def test_the_solver_over_mpi_goes_on_from_one_step_with_another_number_of_ranks(
 
 def test_a_slow_rank_meets_the_others_at_one_step():
     with work_folder() as folder:
-        first = [train(folder / "m", 4, 2000, "--first", 2 * part, "--local", 2, "--ms-per-step", 5, "--slow", "3:40:3000") for part in (0, 1)]
+        first = [train(folder / "m", 4, 2000, "--first", 2 * part, "--local", 2, "--ms-per-step", 5, "--slow", "3:1:3000") for part in (0, 1)]
         then = [train(folder / "m", 2, 2000, "--local", 2)]
-        assert disturbed(folder, 4, first, then, parts=2) == train_expected(2000)
+        assert disturbed(folder, 4, first, then, parts=2, slow_s=2) == train_expected(2000)
+
+
+def test_a_slow_rank_of_the_solver_meets_the_others_at_one_step():
+    if no_mpi():
+        return no_mpi()
+    with work_folder() as folder:
+        assert disturbed(folder, 4, [heat(4, 200, 1500, 2, 3, 1, 3000)], [heat(4, 200, 1500)], slow_s=2) == heat_expected(200, 1500)
 
 
 def test_a_loop_of_four_goes_on_as_two_nodes_and_as_three_ranks():
