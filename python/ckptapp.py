@@ -139,7 +139,7 @@ class Ckpt:
         self._work, self._job = environment("CKPT_DIR", ""), environment("CKPT_ALLOCATION_ID", "")
         if not self._job or not self._work.startswith("/"):
             raise ValueError("CKPT_APP_SOCKET is set, and CKPT_ALLOCATION_ID or CKPT_DIR is not: start it by ckpt-run")
-        self._life = _environment_number("CKPT_LIFE", 0, 2**64 - 1)
+        self._run = _environment_number("CKPT_RUN", 0, 2**64 - 1)
         self.part, self.parts = _environment_number("CKPT_PART", 0, 2**32 - 1), _environment_number("CKPT_PARTS", 1, 2**32 - 1)
         if self.part >= self.parts:
             raise ValueError(f"part {self.part} of {self.parts}: there is no such part")
@@ -205,7 +205,7 @@ class Ckpt:
 
     def _greet(self):
         known = ["-" if number is None else number for number in (self.rank, self._local, self._ranks, self._local_ranks)]
-        self._greeted = self._say("hello", 1, _encode(self._job), self._life, *known, "barrier" if self._barrier else "plain")
+        self._greeted = self._say("hello", 1, _encode(self._job), self._run, *known, "barrier" if self._barrier else "plain")
         if not self._greeted:
             self._close_stream()
 

@@ -117,7 +117,7 @@ static int environment_read(struct ckpt *ckpt)
         environment_copy(ckpt->restore_label, LABEL_BYTES, "CKPT_RESTORE_LABEL") != 0)
         return ENAMETOOLONG;
     if (ckpt->job[0] == '\0' || ckpt->work[0] != '/' ||
-        environment_number("CKPT_LIFE", UINT64_MAX, &ckpt->life) != 0 ||
+        environment_number("CKPT_RUN", UINT64_MAX, &ckpt->run) != 0 ||
         environment_number("CKPT_PART", UINT32_MAX, &part) != 0 ||
         environment_number("CKPT_PARTS", UINT32_MAX, &parts) != 0 || part >= parts ||
         environment_number("CKPT_RESTORE_PARTS", UINT32_MAX, &restore_parts) != 0)

@@ -33,7 +33,7 @@ enum {
     HINT_BYTES = 64,
     FOLDER_BYTES = 256, /* of a question, below the work folder */
     PATH_BYTES = 4096,
-    JOB_BYTES = 65,
+    JOB_BYTES = 129,
     SOCKET_BYTES = 108, /* sun_path */
     LABEL_BYTES = 65,
     STATUS_BYTES = 201,
@@ -67,7 +67,7 @@ struct ckpt {
     /* what the environment said when it was opened */
     struct ckptapp_rank rank;
     uint32_t part, parts, restore_parts;
-    uint64_t life;
+    uint64_t run;
     char job[JOB_BYTES], socket[SOCKET_BYTES], work[PATH_BYTES];
     char restore_directory[PATH_BYTES], restore_uri[PATH_BYTES], restore_label[LABEL_BYTES];
 

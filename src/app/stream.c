@@ -55,7 +55,7 @@ static void stream_greet(struct ckpt *ckpt)
     ckptapp_put(&line, "hello 1 ");
     ckptapp_put_word(&line, ckpt->job);
     ckptapp_put(&line, " ");
-    ckptapp_put_number(&line, ckpt->life);
+    ckptapp_put_number(&line, ckpt->run);
     put_known(&line, rank->rank, true);
     put_known(&line, rank->local_rank, rank->local_rank >= 0);
     put_known(&line, (int64_t)rank->ranks, rank->ranks > 0);

@@ -33,7 +33,7 @@ class Agent:
 
     def environment(self, **more):
         kept = {name: value for name, value in os.environ.items() if not LAUNCHER.match(name)}
-        return {**kept, "CKPT_APP_SOCKET": str(self.folder / "s"), "CKPT_DIR": str(self.folder), "CKPT_ALLOCATION_ID": "j%1 ü", "CKPT_LIFE": "3", **more}
+        return {**kept, "CKPT_APP_SOCKET": str(self.folder / "s"), "CKPT_DIR": str(self.folder), "CKPT_ALLOCATION_ID": "j%1 ü", "CKPT_RUN": "3", **more}
 
     def come(self):
         self.listener = socket.socket(socket.AF_UNIX)
@@ -281,9 +281,14 @@ def test_both_refuse_garbage_alike():
 
 
 def test_both_refuse_an_environment_that_cannot_be():
-    for name, value in (("CKPT_LIFE", "x"), ("CKPT_DIR", "a"), ("CKPT_PART", "1"), ("CKPT_ALLOCATION_ID", ""), ("RANK", "4")):
+    for name, value in (("CKPT_RUN", "x"), ("CKPT_DIR", "a"), ("CKPT_PART", "1"), ("CKPT_ALLOCATION_ID", ""), ("RANK", "4")):
         assert both(lambda d: None, **{name: value, "WORLD_SIZE": "4"}) == ["wrong"], name
     assert both(lambda d: None, CKPT_APP_SOCKET="") == ["null"]
+
+
+def test_both_say_the_longest_name_of_a_job():
+    name = "j" * 128  # as long as the cluster takes them
+    assert f"< hello 1 {name} 3 0 0 1 1 plain" in both(lambda d: hello(d, "poll"), CKPT_ALLOCATION_ID=name)
 
 
 class Opened(Agent):

@@ -30,7 +30,7 @@ class Rank:
 class Node:
     def __init__(self, job, part):
         self.job, self.part = job, part
-        self.folder = job.folder / f"node-{part}-{job.life}"
+        self.folder = job.folder / f"node-{part}-{job.run}"
         self.folder.mkdir()
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(str(self.folder / "s"))
@@ -38,7 +38,7 @@ class Node:
         threading.Thread(target=self.accept, daemon=True).start()
 
     def environment(self):
-        told = {"CKPT_APP_SOCKET": self.folder / "s", "CKPT_DIR": self.folder, "CKPT_ALLOCATION_ID": "j1", "CKPT_LIFE": self.job.life,
+        told = {"CKPT_APP_SOCKET": self.folder / "s", "CKPT_DIR": self.folder, "CKPT_ALLOCATION_ID": "j1", "CKPT_RUN": self.job.run,
                 "CKPT_NODE_ID": f"n{self.part}", "CKPT_PART": self.part, "CKPT_PARTS": self.job.parts}
         if self.job.restore:
             told.update({"CKPT_RESTORE_DIR": self.job.restore, "CKPT_RESTORE_LABEL": self.job.label})
@@ -61,7 +61,7 @@ class Node:
                 with self.job.turn:
                     if words[0] == "hello":
                         rank = Rank(stream, words)
-                        assert unquote(words[2]) == "j1" and int(words[3]) == self.job.life, line
+                        assert unquote(words[2]) == "j1" and int(words[3]) == self.job.run, line
                         self.job.ranks[rank.number] = (self, rank)
                         rank.say("ready", 1, f"n{self.part}", self.part, self.job.parts)
                         self.job.tell(self, rank)
@@ -78,8 +78,8 @@ class Node:
 class Job:
     """`parts` nodes; checkpoint() asks all ranks, has them agree and collects their files, as part-NNNN below a folder."""
 
-    def __init__(self, folder, parts, life=1, restore=None, label=""):
-        self.folder, self.parts, self.life, self.restore, self.label = pathlib.Path(folder), parts, life, restore, label
+    def __init__(self, folder, parts, run=1, restore=None, label=""):
+        self.folder, self.parts, self.run, self.restore, self.label = pathlib.Path(folder), parts, run, restore, label
         self.turn, self.ranks = threading.Condition(), {}
         self.hint, self.agreed = None, None
         self.nodes = [Node(self, part) for part in range(parts)]

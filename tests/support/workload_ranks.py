@@ -84,7 +84,7 @@ def train(options):
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     ckpt = ckptapp.open()
     step, weights = restored(ckpt)
-    ring = Ring(rank, world, pathlib.Path(options.meet) / os.environ.get("CKPT_LIFE", "0"))
+    ring = Ring(rank, world, pathlib.Path(options.meet) / os.environ.get("CKPT_RUN", "0"))
     slow_rank, slow_step, slow_ms = (int(number) for number in options.slow.split(":"))
     for step in range(step, options.steps + 1):
         if ckpt.barrier(step):

@@ -113,7 +113,7 @@ def disturbed(folder, ranks, first, then, parts=1, parts_then=1, alone=False, sl
     finally:
         end_all(processes)
         job.close()
-    again, processes = Job(folder, parts_then, life=2, restore=saved / "part-0000" if alone else saved, label=labels[0]), []
+    again, processes = Job(folder, parts_then, run=2, restore=saved / "part-0000" if alone else saved, label=labels[0]), []
     try:
         processes = [start(node, command) for node, command in zip(again.nodes, then)]
         return [result(process) for process in processes if process is processes[0]][0]

@@ -49,7 +49,7 @@ void fake_agent_start(struct fake_agent *agent)
     setenv("CKPT_APP_SOCKET", agent->path, 1);
     setenv("CKPT_DIR", agent->folder, 1);
     setenv("CKPT_ALLOCATION_ID", "job one", 1);
-    setenv("CKPT_LIFE", "7", 1);
+    setenv("CKPT_RUN", "7", 1);
     fake_agent_return(agent);
 }
 

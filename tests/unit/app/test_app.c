@@ -105,10 +105,10 @@ static void wrong_options_and_environments_are_refused(void **state)
     beyond.rank = 4, beyond.ranks = 4;
     assert_null(ckpt_open(&beyond));
     assert_int_equal(errno, EINVAL);
-    setenv("CKPT_LIFE", "-1", 1);
+    setenv("CKPT_RUN", "-1", 1);
     assert_null(ckpt_open(NULL));
     assert_int_equal(errno, EINVAL);
-    setenv("CKPT_LIFE", "7", 1);
+    setenv("CKPT_RUN", "7", 1);
     setenv("OMPI_COMM_WORLD_RANK", "1x", 1);
     assert_null(ckpt_open(NULL));
     assert_int_equal(errno, EINVAL);
