@@ -170,6 +170,7 @@ SUPPORT_LAYER_rpc_echo = rpc
 SUPPORT_LAYER_rpc_ask = rpc
 SUPPORT_LAYER_grpc_app = rpc
 SUPPORT_LAYER_app_driver = app
+SUPPORT_LAYER_app_line = agent
 SUPPORT_LAYER_threads_app = app
 define SUPPORT_RULE
 $(BUILD)/bin/$(1): $(BUILD)/tests/support/$(1)_main.o $(call LIB_of,$(or $(SUPPORT_LAYER_$(1)),base))

@@ -54,7 +54,7 @@ MAY_INCLUDE = {
     "src/client/": ("src/client/", "src/rpc/", "src/base/"),
     "src/broker/": ("src/broker/", "src/eval/", "src/dest/", "src/backup/", "src/telemetry/", "src/rpc/", "src/serve/", "fsm/", "ckpt/",
                     "src/tls/identity.h", "src/tls/watch.h", "src/base/"),
-    "src/agent/": ("src/agent/", "src/ask/", "src/dest/", "src/rpc/", "src/serve/", "fsm/names.h", "ckpt/v1/", "ckpt/agent/v1/", "src/tls/context.h", "src/base/"),
+    "src/agent/": ("src/agent/", "src/ask/", "src/dest/", "src/rpc/", "src/net/network.h", "src/serve/", "fsm/names.h", "ckpt/v1/", "ckpt/agent/v1/", "src/tls/context.h", "src/base/"),
     "src/app/": ("src/app/",),
     "src/cli/": ("src/cli/", "src/whatif/whatif.h", "src/client/", "src/backup/", "src/dest/sha256.h", "fsm/names.h", "fsm/profiles.h", "fsm/status.h", "ckpt/v1/",
                  "src/tls/authority.h", "src/tls/context.h", "src/tls/watch.h", "src/base/"),

@@ -65,6 +65,8 @@ int main(void)
             printf("%s\n", result_name(ckpt_progress(ckpt, (uint32_t)number)));
         else if (strcmp(verb, "tell") == 0)
             tell(ckpt);
+        else if (strcmp(verb, "error") == 0)
+            printf("%s\n", ckpt_error(ckpt));
         else
             printf("%s is no call\n", verb);
     }

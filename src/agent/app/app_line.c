@@ -262,27 +262,31 @@ static int refuse_version(const char *word, struct err *err)
                    text_shown(word, shown, sizeof(shown)), APP_LINE_VERSION);
 }
 
+static const struct form {
+    enum field_kind kind;
+    size_t size;
+    bool (*valid)(const char *text); /* NULL: each is */
+    const char *wanted;
+} forms[] = {
+    {FIELD_ID, ID_MAX_BYTES + 1, id_valid, "a name of 1 to 128 of A-Z a-z 0-9 . _ -"},
+    {FIELD_HINT, HINT_TEXT_BYTES, hint_valid, "the hint of a question, as 1-42-1"},
+    {FIELD_FOLDER, APP_LINE_FOLDER_BYTES, folder_valid,
+     "a folder below the work folder, of 1 to 255 bytes"},
+    {FIELD_TEXT, APP_LINE_BYTES, NULL, "a text with %XX for what is not printable"},
+};
+
 static int take_text(const struct field *field, const char *word, struct app_line *line,
                      struct err *err)
 {
-    static const struct {
-        size_t size;
-        bool (*valid)(const char *text);
-        const char *wanted;
-    } texts[] = {
-        [FIELD_ID] = {sizeof(line->id), id_valid, "a name of 1 to 128 of A-Z a-z 0-9 . _ -"},
-        [FIELD_HINT] = {sizeof(line->hint), hint_valid, "the hint of a question, as 1-42-1"},
-        [FIELD_FOLDER] = {sizeof(line->folder), folder_valid,
-                          "a folder below the work folder, of 1 to 255 bytes"},
-        [FIELD_TEXT] = {sizeof(line->text), NULL, "a text with %XX for what is not printable"},
-    };
-    char shown[SHOWN_BYTES];
+    const struct form *form = forms;
+    char *text = line_text(line, field), shown[SHOWN_BYTES];
 
-    if (word_decode(word, line_text(line, field), texts[field->kind].size) == 0 &&
-        (texts[field->kind].valid == NULL || texts[field->kind].valid(line_text(line, field))))
+    while (form->kind != field->kind)
+        form++;
+    if (word_decode(word, text, form->size) == 0 && (form->valid == NULL || form->valid(text)))
         return 0;
     return err_set(err, ERR_INVALID, "%s: \"%s\" is not %s", field->name,
-                   text_shown(word, shown, sizeof(shown)), texts[field->kind].wanted);
+                   text_shown(word, shown, sizeof(shown)), form->wanted);
 }
 
 static int take_field(const struct field *field, const char *word, struct app_line *line,
