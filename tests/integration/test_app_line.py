@@ -5,47 +5,16 @@ import pathlib
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from app_agents import Lines, unlaunched  # noqa: E402
 from cluster import BUILD, ROOT, tap  # noqa: E402
 
 DRIVERS = {"c": [str(BUILD / "bin" / "app_driver")], "python": ["/usr/bin/python3", "-B", str(ROOT / "tests" / "support" / "app_driver.py")]}
-LAUNCHER = re.compile(r"(CKPT|OMPI|PMI|PMIX|MV2|SLURM)_|RANK$|WORLD_SIZE$")
 NOBODY = 65534
-
-
-class Lines:
-    """A program that is told and answers in lines; what it says is kept until it is looked for."""
-
-    def __init__(self, command, **more):
-        self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, **more)
-        self.said, self.turn = [], threading.Condition()
-        self.reader = threading.Thread(target=self.read, daemon=True)
-        self.reader.start()
-
-    def read(self):
-        for line in self.process.stdout:
-            with self.turn:
-                self.said.append(line.rstrip("\n"))
-                self.turn.notify()
-
-    def tell(self, text):
-        self.process.stdin.write(text + "\n")
-
-    def hear(self, seconds=10):
-        with self.turn:
-            assert self.turn.wait_for(lambda: self.said, seconds), "nothing was said"
-            return self.said.pop(0)
-
-    def close(self):
-        self.process.stdin.close()
-        assert self.process.wait(10) in (0, -signal.SIGKILL), self.process.returncode
-        self.reader.join()
 
 
 class Played:
@@ -63,9 +32,8 @@ class Played:
         (self.folder / "s").chmod(0o777)
 
     def rank(self, kind, uid=None, **environment):
-        kept = {name: value for name, value in os.environ.items() if not LAUNCHER.match(name)}
         told = {"CKPT_APP_SOCKET": str(self.folder / "s"), "CKPT_DIR": str(self.folder), "CKPT_ALLOCATION_ID": "j1", "CKPT_RUN": "3"}
-        rank = Lines(DRIVERS[kind], env={**kept, **told, **environment}, user=uid)
+        rank = Lines(DRIVERS[kind], env={**unlaunched(), **told, **environment}, user=uid)
         self.ranks.append(rank)
         assert rank.hear() == "open"
         return rank
@@ -75,7 +43,7 @@ class Played:
 
     def __exit__(self, *_):
         for rank in self.ranks:
-            rank.close()
+            rank.close(may_end=(0, -signal.SIGKILL))
         self.agent.close()
         shutil.rmtree(self.folder)
 
@@ -190,7 +158,7 @@ def bears(played, kind):
     played.agent.tell("ask 0 1-42-1 1999999999999 60000 out/1-42-1")
     until(rank, "poll", "now")
     played.agent.process.kill()
-    played.agent.close()
+    played.agent.close(may_end=(-signal.SIGKILL,))
     assert call(rank, "done 127 4096") == "said" and (played.folder / "done.0").exists()
     (played.folder / "s").unlink()
     played.come()

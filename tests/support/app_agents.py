@@ -1,30 +1,66 @@
-"""Agents as programs with libckptapp see them: a work folder and a socket for each node, and one who has them agree on a step. It stands in
-for the real ones where a test is about the programs."""
+"""Agents as programs with libckptapp see them: a work folder and a socket for each node, and one who has them agree on a step. The socket is
+the agent's own (build/bin/app_line); what is behind it stands in for the real ones where a test is about the programs."""
+import contextlib
 import os
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import threading
 import time
-from urllib.parse import unquote
+
+from cluster import BUILD
 
 LAUNCHER = re.compile(r"(CKPT|OMPI|PMI|PMIX|MV2|SLURM)_|RANK$|WORLD_SIZE$")
 LEAD_NS = 200_000_000
 
 
+def unlaunched():
+    """The environment of this process without what a launcher or ckpt-run told it."""
+    return {name: value for name, value in os.environ.items() if not LAUNCHER.match(name)}
+
+
+class Lines:
+    """A program that is told and answers in lines. heard(line) hears each, in a thread; without it they are kept for hear()."""
+
+    def __init__(self, command, heard=None, **more):
+        self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, **more)
+        self.said, self.turn, self.heard = [], threading.Condition(), heard or self.keep
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.heard(line.rstrip("\n"))
+
+    def keep(self, line):
+        with self.turn:
+            self.said.append(line)
+            self.turn.notify()
+
+    def hear(self, seconds=10):
+        with self.turn:
+            assert self.turn.wait_for(lambda: self.said, seconds), "nothing was said"
+            return self.said.pop(0)
+
+    def tell(self, text):
+        self.process.stdin.write(text + "\n")
+
+    def close(self, may_end=(0,)):
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        assert self.process.wait(10) in may_end, self.process.returncode
+        self.reader.join()
+
+
 class Rank:
-    def __init__(self, stream, words):
-        self.stream = stream
-        self.number, self.way = int(words[4]), words[8]
+    def __init__(self, node, number, way):
+        self.node, self.number, self.way = node, number, way
         self.at, self.missed, self.done = None, None, False
 
-    def say(self, *words):
-        try:
-            self.stream.sendall((" ".join(str(word) for word in words) + "\n").encode())
-        except OSError:
-            pass  # it has gone
+    def say(self, verb, *words):
+        with contextlib.suppress(BrokenPipeError):
+            self.node.agent.tell(" ".join(str(word) for word in (verb, self.number, *words)))
 
 
 class Node:
@@ -32,47 +68,34 @@ class Node:
         self.job, self.part = job, part
         self.folder = job.folder / f"node-{part}-{job.run}"
         self.folder.mkdir()
-        self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(str(self.folder / "s"))
-        self.listener.listen(64)
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.listens = threading.Event()
+        self.agent = Lines([BUILD / "bin" / "app_line", self.folder / "s", "j1", job.run, part, job.parts], heard=self.hear, cwd=self.folder)
+        assert self.listens.wait(10), "no socket"
 
     def environment(self):
         told = {"CKPT_APP_SOCKET": self.folder / "s", "CKPT_DIR": self.folder, "CKPT_ALLOCATION_ID": "j1", "CKPT_RUN": self.job.run,
                 "CKPT_NODE_ID": f"n{self.part}", "CKPT_PART": self.part, "CKPT_PARTS": self.job.parts}
         if self.job.restore:
             told.update({"CKPT_RESTORE_DIR": self.job.restore, "CKPT_RESTORE_LABEL": self.job.label})
-        kept = {name: value for name, value in os.environ.items() if not LAUNCHER.match(name)}
-        return {**kept, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **{name: str(value) for name, value in told.items()}}
+        return {**unlaunched(), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **{name: str(value) for name, value in told.items()}}
 
-    def accept(self):
-        while True:
-            try:
-                stream, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(stream,), daemon=True).start()
-
-    def serve(self, stream):
-        rank = None
-        try:
-            for line in stream.makefile():
-                words = line.split()
-                with self.job.turn:
-                    if words[0] == "hello":
-                        rank = Rank(stream, words)
-                        assert unquote(words[2]) == "j1" and int(words[3]) == self.job.run, line
-                        self.job.ranks[rank.number] = (self, rank)
-                        rank.say("ready", 1, f"n{self.part}", self.part, self.job.parts)
-                        self.job.tell(self, rank)
-                        self.job.turn.notify_all()
-                    else:
-                        self.job.take(rank, words)
-        except OSError:
-            pass
+    def hear(self, line):
+        if line == "listening":
+            self.listens.set()
+            return
+        verb, number, *words = line.split()
+        if not number.isdigit():
+            return  # of a stream whose rank has come again, or of one that has gone before it was told
         with self.job.turn:
-            if rank is not None and self.job.ranks.get(rank.number, (None, None))[1] is rank:
-                del self.job.ranks[rank.number]
+            if verb == "registered":
+                rank = Rank(self, int(number), words[1])
+                self.job.ranks[rank.number] = (self, rank)
+                self.job.tell(rank)
+            elif verb == "gone":
+                self.job.ranks.pop(int(number), None)
+            else:
+                self.job.take(self.job.ranks[int(number)][1], [verb, *words])
+            self.job.turn.notify_all()
 
 
 class Job:
@@ -84,11 +107,9 @@ class Job:
         self.hint, self.agreed = None, None
         self.nodes = [Node(self, part) for part in range(parts)]
 
-    def tell(self, node, rank):
+    def tell(self, rank):
         if self.hint is not None and not rank.done:
-            folder = f"out/{self.hint}/rank-{rank.number:05}"
-            (node.folder / folder).mkdir(parents=True, exist_ok=True)
-            rank.say("ask", self.hint, int((time.time() + 60) * 1000), 0, folder)
+            rank.say("ask", self.hint, int((time.time() + 60) * 1000), 0, f"out/{self.hint}/rank-{rank.number:05}")
             if self.agreed is not None:
                 rank.say("step", self.hint, self.agreed)
 
@@ -100,7 +121,6 @@ class Job:
                 rank.missed = int(words[2])
             elif words[0] == "done":
                 rank.done = True
-        self.turn.notify_all()
 
     def wait(self, what, text, seconds=30):
         with self.turn:
@@ -115,8 +135,8 @@ class Job:
             for _, rank in everyone:
                 rank.at, rank.missed, rank.done = None, None, False
             self.hint, self.agreed = hint, None
-            for node, rank in everyone:
-                self.tell(node, rank)
+            for _, rank in everyone:
+                self.tell(rank)
         if any(rank.way == "barrier" for _, rank in everyone):
             self.wait(lambda: all(rank.at for _, rank in everyone), "not all ranks were at a step")
             with self.turn:
@@ -147,7 +167,7 @@ class Job:
 
     def close(self):
         for node in self.nodes:
-            node.listener.close()
+            node.agent.close()
 
 
 def start(node, command, **more):
