@@ -45,6 +45,7 @@ __all__ = ["Ckpt", "dcp_load", "dcp_save", "open", "torch_load", "torch_save"]
 _LINE_BYTES = 512
 _DIAL_EVERY_S = 1.0
 _AT_EVERY_S = 0.01
+_SIGN_EVERY_S = 0.1
 _PACES = 8
 _LABEL = re.compile(r"[A-Za-z0-9._:-]{1,64}\Z")
 _HINT = re.compile(r"[A-Za-z0-9._:-]{1,63}\Z")
@@ -129,7 +130,7 @@ class Ckpt:
         self._dial_at = 0.0
         self._plain = self._barrier = False
         self._asked, self._question, self._agreed = None, None, 0
-        self._saving, self._saved, self._since, self._answered = None, None, 0.0, None
+        self._saving, self._saved, self._since, self._sign_at, self._answered = None, None, 0.0, 0.0, None
         self._say_done = self._say_at = False
         self._missed = None
         self._step, self._step_at, self._told_at, self._paces = None, 0.0, 0.0, []
@@ -320,7 +321,7 @@ class Ckpt:
     # ---- is a checkpoint wanted ----
     def _take(self):
         self._asked, self._agreed, self._saving, self._saved = "taken", 0, "now", self._question
-        self._since = time.monotonic()
+        self._since, self._sign_at = time.monotonic(), 0.0
         self._reserve()
         return True
 
@@ -466,14 +467,15 @@ class Ckpt:
             return True
 
     def progress(self, part):
-        """A sign of life, 0 to 1: earns the one extension of the deadline."""
+        """A sign of life, 0 to 1: earns the one extension of the deadline. The agent hears ten a second at most."""
         if not 0 <= part <= 1:
             raise ValueError(f"{part} is not between 0 and 1")
         with self._inside() as inside:
             if not inside:
                 return self._outside()
             wanted = self._still_wanted()
-            if wanted and self._greeted:
+            if wanted and self._greeted and time.monotonic() >= self._sign_at:
+                self._sign_at = time.monotonic() + _SIGN_EVERY_S
                 self._say("progress", self._saved.hint, int(part * 1000000))
             return wanted
 

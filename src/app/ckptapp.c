@@ -388,8 +388,11 @@ int ckpt_progress(struct ckpt *ckpt, uint32_t ppm)
         return -1;
     }
     bool inside = saving_enter(ckpt, &failed);
-    if (inside && failed == 0)
+    uint64_t now_ns = ckptapp_now_ns();
+    if (inside && failed == 0 && now_ns >= ckpt->sign_at_ns) {
         say_about(ckpt, "progress ", ppm); /* one that is lost does no harm */
+        ckpt->sign_at_ns = now_ns + SIGN_EVERY_NS;
+    }
     return saving_leave(ckpt, inside, failed, caller_errno);
 }
 

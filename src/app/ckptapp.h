@@ -125,7 +125,8 @@ int ckpt_failed(struct ckpt *ckpt, const char *text);
  * -1 and ERANGE: more than is allowed, ENOTCONN: the agent is away; the saving goes on, save then.
  * A rank that defers after another one was done fails the attempt. */
 int ckpt_defer(struct ckpt *ckpt, uint64_t ms);
-/* [signal] A sign of life in parts of a million: earns the one extension of the deadline. */
+/* [signal] A sign of life in parts of a million: earns the one extension of the deadline. It may be
+ * called at any rate; the agent hears ten a second at most. */
 int ckpt_progress(struct ckpt *ckpt, uint32_t ppm);
 
 /* The place of this node among those of the job when this run began; it may shrink or move since.

@@ -44,6 +44,7 @@ enum {
 
 #define DIAL_EVERY_NS UINT64_C(1000000000)
 #define AT_EVERY_NS   UINT64_C(10000000)
+#define SIGN_EVERY_NS UINT64_C(100000000)
 
 enum ckptapp_asked { ASKED_NOTHING, ASKED_HEARD, ASKED_TOLD, ASKED_DUE, ASKED_TAKEN };
 enum ckptapp_saving { SAVING_NOTHING, SAVING_NOW, SAVING_STALE };
@@ -87,6 +88,7 @@ struct ckpt {
     struct ckptapp_question saved; /* the question that is being answered */
     char directory[PATH_BYTES];
     uint64_t saving_since_ns;
+    uint64_t sign_at_ns;       /* progress is told again then */
     char answered[HINT_BYTES]; /* the last one that done or failed was said to */
 
     /* what is to be said as soon as the stream takes it */

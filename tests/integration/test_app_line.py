@@ -171,6 +171,25 @@ def test_a_rank_comes_back_to_an_agent_that_was_killed():
     each(bears)
 
 
+def progressed(played, kind):
+    rank = played.rank(kind)
+    registered(played, rank, 0)
+    played.agent.tell("ask 0 1-42-1 1999999999999 60000 out/1-42-1")
+    until(rank, "poll", "now")
+    for _ in range(100):  # 3000 calls, in less than a second by a C program
+        rank.process.stdin.write("progress 5\n" * 30)
+        assert [rank.hear() for _ in range(30)] == ["said"] * 30
+    assert call(rank, "done 127 4096") == "said"
+    said = [played.agent.hear()]
+    while said[-1] != "done 0 1-42-1":
+        said.append(played.agent.hear())
+    assert said[0] == "progress 0 1-42-1 5" and len(said) < 50, said
+
+
+def test_a_rank_may_call_progress_as_often_as_it_likes():
+    each(progressed)
+
+
 def turned(played, kind):
     rank = played.rank(kind)
     registered(played, rank, 0)
