@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -55,7 +56,7 @@ class Lines:
 
 class Rank:
     def __init__(self, node, number, way):
-        self.node, self.number, self.way = node, number, way
+        self.node, self.number, self.pid, self.way = node, number, None, way
         self.at, self.missed, self.done = None, None, False
 
     def say(self, verb, *words):
@@ -68,9 +69,23 @@ class Node:
         self.job, self.part = job, part
         self.folder = job.folder / f"node-{part}-{job.run}"
         self.folder.mkdir()
+        self.come()
+
+    def come(self):
         self.listens = threading.Event()
-        self.agent = Lines([BUILD / "bin" / "app_line", self.folder / "s", "j1", job.run, part, job.parts], heard=self.hear, cwd=self.folder)
+        self.agent = Lines([BUILD / "bin" / "app_line", self.folder / "s", "j1", self.job.run, self.part, self.job.parts], heard=self.hear, cwd=self.folder)
         assert self.listens.wait(10), "no socket"
+
+    def exchange(self):
+        """The agent is killed and another one comes: its ranks have to say again what they said."""
+        self.agent.process.kill()
+        self.agent.close(may_end=(-signal.SIGKILL,))
+        (self.folder / "s").unlink()
+        with self.job.turn:
+            for node, rank in self.job.ranks.values():
+                if node is self:
+                    rank.at = None
+        self.come()
 
     def environment(self):
         told = {"CKPT_APP_SOCKET": self.folder / "s", "CKPT_DIR": self.folder, "CKPT_ALLOCATION_ID": "j1", "CKPT_RUN": self.job.run,
@@ -88,8 +103,8 @@ class Node:
             return  # of a stream whose rank has come again, or of one that has gone before it was told
         with self.job.turn:
             if verb == "registered":
-                rank = Rank(self, int(number), words[1])
-                self.job.ranks[rank.number] = (self, rank)
+                _, rank = self.job.ranks.setdefault(int(number), (self, Rank(self, int(number), words[1])))
+                rank.node, rank.pid, rank.way = self, int(words[0]), words[1]
                 self.job.tell(rank)
             elif verb == "gone":
                 self.job.ranks.pop(int(number), None)
@@ -127,8 +142,9 @@ class Job:
             if not self.turn.wait_for(what, seconds):
                 raise AssertionError(f"{text} within {seconds} s; ranks {sorted(self.ranks)}, at {[r.at for _, r in self.ranks.values()]}")
 
-    def checkpoint(self, hint, ranks, lead_steps=None):
-        """(labels of all ranks, folder with all parts); (None, None): a rank went past the agreed step. lead_steps: instead of 200 ms."""
+    def checkpoint(self, hint, ranks, lead_steps=None, meanwhile=None):
+        """(labels of all ranks, folder with all parts); (None, None): a rank went past the agreed step. lead_steps: instead of 200 ms;
+        meanwhile() is done when all ranks have been at a step, and none is agreed."""
         self.wait(lambda: len(self.ranks) == ranks, f"{ranks} ranks did not come")
         everyone = list(self.ranks.values())
         with self.turn:
@@ -139,6 +155,9 @@ class Job:
                 self.tell(rank)
         if any(rank.way == "barrier" for _, rank in everyone):
             self.wait(lambda: all(rank.at for _, rank in everyone), "not all ranks were at a step")
+            if meanwhile is not None:
+                meanwhile()
+                self.wait(lambda: all(rank.at for _, rank in everyone), "not all ranks were at a step again")
             with self.turn:
                 ats = [rank.at for _, rank in everyone]
                 self.agreed = max(step + (lead_steps if lead_steps is not None else -(-LEAD_NS // ns) if ns else 0) for step, ns in ats) + 1
@@ -166,6 +185,11 @@ class Job:
         return labels, together
 
     def close(self):
+        """Ends what is left of the ranks too: they outlive a launcher that is killed."""
+        with self.turn:
+            for _, rank in self.ranks.values():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(rank.pid, signal.SIGKILL)
         for node in self.nodes:
             node.agent.close()
 

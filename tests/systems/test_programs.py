@@ -98,14 +98,14 @@ def end_all(processes):
             process.communicate(timeout=10)
 
 
-def disturbed(folder, ranks, first, then, parts=1, parts_then=1, alone=False, slow_s=0):
+def disturbed(folder, ranks, first, then, parts=1, parts_then=1, alone=False, slow_s=0, exchanged=None):
     """The result after a checkpoint of `first` (commands by part), its sudden end, and `then` with what was saved."""
     job, processes = Job(folder, parts), []
     try:
         processes = [start(node, command) for node, command in zip(job.nodes, first)]
         job.wait(lambda: len(job.ranks) == ranks, f"{ranks} ranks did not come")
         asked = time.monotonic()
-        labels, saved = job.checkpoint("1-1-1", ranks)
+        labels, saved = job.checkpoint("1-1-1", ranks, meanwhile=None if exchanged is None else job.nodes[exchanged].exchange)
         assert labels is not None, "a rank missed the step"
         if labels[0] == "1":  # it polls, and was asked before it had computed anything
             labels, saved = job.checkpoint("1-2-1", ranks)
@@ -113,15 +113,15 @@ def disturbed(folder, ranks, first, then, parts=1, parts_then=1, alone=False, sl
         assert len(labels) == ranks and len(set(labels.values())) == 1 and int(labels[0]) > 1, labels
         print(f"# {ranks} ranks met at step {labels[0]}", flush=True)
     finally:
-        end_all(processes)
         job.close()
+        end_all(processes)
     again, processes = Job(folder, parts_then, run=2, restore=saved / "part-0000" if alone else saved, label=labels[0]), []
     try:
         processes = [start(node, command) for node, command in zip(again.nodes, then)]
         return [result(process) for process in processes if process is processes[0]][0]
     finally:
-        end_all(processes)
         again.close()
+        end_all(processes)
 
 
 def test_undisturbed_results_are_those_of_a_plain_computation():
@@ -172,6 +172,19 @@ def test_a_loop_of_four_goes_on_as_two_nodes_and_as_three_ranks():
         assert disturbed(folder, 4, first, then, parts=2, parts_then=2) == train_expected(1500)
 
 
+def test_an_agent_is_exchanged_in_the_middle_of_a_barrier_of_the_solver():
+    if no_mpi():
+        return no_mpi()
+    with work_folder() as folder:
+        assert disturbed(folder, 4, [heat(4, 200, 1500, 3)], [heat(4, 200, 1500)], exchanged=0) == heat_expected(200, 1500)
+
+
+def test_one_of_two_agents_is_exchanged_in_the_middle_of_a_barrier():
+    with work_folder() as folder:
+        first = [train(folder / "m", 4, 2000, "--first", 2 * part, "--local", 2, "--ms-per-step", 5) for part in (0, 1)]
+        assert disturbed(folder, 4, first, [train(folder / "m", 2, 2000, "--local", 2)], parts=2, exchanged=1) == train_expected(2000)
+
+
 def test_a_step_that_lies_behind_is_missed_and_a_later_one_met():
     with work_folder() as folder:
         job, processes = Job(folder, 1), []
@@ -184,8 +197,8 @@ def test_a_step_that_lies_behind_is_missed_and_a_later_one_met():
             labels, _ = job.checkpoint("1-1-4", 2)
             assert labels is not None and labels[0] == labels[1], labels
         finally:
-            end_all(processes)
             job.close()
+            end_all(processes)
 
 
 if __name__ == "__main__":
