@@ -59,6 +59,7 @@ _LAUNCHERS = (  # rank, ranks, local rank, local ranks, what must be there too
     ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "WORLD_SIZE"),
     ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", None, "SLURM_STEP_ID"),
 )
+_SLURM_SPECIAL_STEP = 0xFFFFFFF0  # steps from here on run no tasks: the batch script, an interactive shell, what is adopted
 
 
 def _number(text, top=2**64 - 1):
@@ -85,14 +86,42 @@ def _environment_number(name, absent, top=2**31 - 1):
     return value
 
 
+def _local_count(names):
+    """How many ranks of this node the launcher told; None: it did not. Slurm counts by node, the same counts once: "4(x2),3" is 4, 4, 3."""
+    if names[0] != "SLURM_PROCID":
+        return _environment_number(names[3], None) or None
+    node = _environment_number("SLURM_NODEID", None)
+    if node is None or "SLURM_STEP_TASKS_PER_NODE" not in os.environ:
+        return _environment_number("SLURM_NTASKS_PER_NODE", None) or None
+    for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", os.environ["SLURM_STEP_TASKS_PER_NODE"]):
+        if node < int(times or 1):
+            return int(count) or None
+        node -= int(times or 1)
+    return None
+
+
+def _is_there(names):
+    if not os.environ.get(names[0]) or (names[4] is not None and not os.environ.get(names[4])):
+        return False
+    return names[4] != "SLURM_STEP_ID" or _number(os.environ[names[4]], _SLURM_SPECIAL_STEP - 1) is not None
+
+
+def _told_by(names):
+    """The launcher's count, where it is one: of nested launchers the one that told the most ranks of this node is the one that counts."""
+    try:
+        return _local_count(names) or 1
+    except ValueError:
+        return 1
+
+
 def _find_rank(rank, local_rank, ranks, local_ranks):
     """(rank, local rank, ranks, local ranks); None: not known."""
     found = (0, 0, 1, 1)
-    for names in _LAUNCHERS:
-        if os.environ.get(names[0]) and (names[4] is None or os.environ.get(names[4])):
-            number, count, local, local_count = (_environment_number(name, None) for name in names[:4])
-            found = (number, local, count or None, local_count or None)
-            break
+    there = [names for names in _LAUNCHERS if _is_there(names)]
+    if there:
+        names = max(there, key=_told_by)  # of several the first
+        number, count, local = (_environment_number(name, None) for name in names[:3])
+        found = (number, local, count or None, _local_count(names))
     if rank is not None:
         found = (rank, None, None, None)
     told = (rank, local_rank, ranks, local_ranks)

@@ -286,6 +286,13 @@ def test_both_refuse_an_environment_that_cannot_be():
     assert both(lambda d: None, CKPT_APP_SOCKET="") == ["null"]
 
 
+def test_both_count_by_the_launcher_with_the_most_ranks_of_the_node():
+    nested = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "1", "RANK": "6", "WORLD_SIZE": "8", "LOCAL_RANK": "2",
+              "SLURM_PROCID": "1", "SLURM_STEP_ID": "0", "SLURM_NODEID": "1", "SLURM_STEP_TASKS_PER_NODE": "3,2(x2)"}
+    for more, told in (({"LOCAL_WORLD_SIZE": "4"}, "6 2 8 4"), ({}, "1 - - 2"), ({"SLURM_STEP_ID": "4294967291"}, "1 - 2 1")):
+        assert f"< hello 1 j%251%20%C3%BC 3 {told} plain" in both(lambda d: hello(d, "poll"), **{**nested, **more}), told
+
+
 def test_both_say_the_longest_name_of_a_job():
     name = "j" * 128  # as long as the cluster takes them
     assert f"< hello 1 {name} 3 0 0 1 1 plain" in both(lambda d: hello(d, "poll"), CKPT_ALLOCATION_ID=name)

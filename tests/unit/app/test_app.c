@@ -148,8 +148,22 @@ static void the_launcher_tells_the_rank(void **state)
     setenv("OMPI_COMM_WORLD_LOCAL_RANK", "1", 1);
     setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "2", 1);
     assert_hello("3 1 4 2");
+    setenv("LOCAL_RANK", "2", 1); /* each of two mpirun started a torchrun of four */
+    setenv("LOCAL_WORLD_SIZE", "4", 1);
+    assert_hello("2 2 4 4");
+    setenv("SLURM_STEP_TASKS_PER_NODE", "2(x3),5,1", 1);
+    setenv("SLURM_NODEID", "3", 1);
+    setenv("SLURM_LOCALID", "1", 1);
+    assert_hello("5 1 - 5");
+    setenv("SLURM_STEP_ID", "4294967291", 1); /* a batch script's */
+    assert_hello("2 2 4 4");
+    unsetenv("SLURM_STEP_TASKS_PER_NODE");
+    unsetenv("SLURM_NODEID");
+    unsetenv("SLURM_LOCALID");
     unsetenv("SLURM_STEP_ID");
     unsetenv("WORLD_SIZE");
+    unsetenv("LOCAL_RANK");
+    unsetenv("LOCAL_WORLD_SIZE");
     unsetenv("OMPI_COMM_WORLD_RANK");
 }
 
