@@ -54,9 +54,10 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
     char error_text[STREAM_ERROR_BYTES];
     char notice_text[ATTACH_NOTICE_BYTES];
     char path_text[LEDGER_PATH_BYTES];
-    char node[ID_MAX_BYTES + 1];
+    char node[ID_MAX_BYTES + 1], app_socket[128];
 
     snprintf(node, sizeof(node), "%s", stream->agent->node_id);
+    snprintf(app_socket, sizeof(app_socket), "%s", stream->agent->app_socket);
     snprintf(folder_text, sizeof(folder_text), "%s", result->folder);
     snprintf(error_text, sizeof(error_text), "%s", result->error);
     if (result->notice[0] == '\0' && stream->taken_over_pid != 0)
@@ -74,6 +75,7 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
     snprintf(path_text, sizeof(path_text), "%s", result->path == NULL ? "" : result->path);
     ready.path = path_text;
     ready.node_id = node;
+    ready.app_socket = app_socket;
     ready.must_end = stream->must_end;
     if (stream->state == STREAM_READY)
         ready.run = stream->allocation->entry.run;

@@ -28,6 +28,7 @@ void agent_init(struct agent *agent, uv_loop_t *loop, const struct clock_ops *cl
                             .node_id = node_id,
                             .boot_id = boot_id,
                             .sysfs = "",
+                            .app_socket = "",
                             .ledger = ledger};
     agent->started_at_ms = agent->clock.wall_ms(agent->clock.context);
     agent->started_us = agent_now_us(agent);

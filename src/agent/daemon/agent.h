@@ -52,7 +52,8 @@ struct agent {
     struct machine_ops machine;
     const char *node_id;
     const char *boot_id;
-    const char *sysfs; /* where sensors are read; "": nowhere */
+    const char *sysfs;      /* where sensors are read; "": nowhere */
+    const char *app_socket; /* the ranks' own; "": nobody listens there */
     uint64_t started_at_ms;
     uint64_t started_us;
     struct ledger *ledger;

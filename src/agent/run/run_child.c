@@ -16,6 +16,15 @@
 
 enum { EXIT_NEVER_RELEASED = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
+/* ckpt-run may itself run below another one. */
+static void set_or_unset(const char *name, const char *value)
+{
+    if (value[0] != '\0')
+        setenv(name, value, 1);
+    else
+        unsetenv(name);
+}
+
 static void child_environment(const struct run_environment *environment)
 {
     char count[16];
@@ -27,10 +36,8 @@ static void child_environment(const struct run_environment *environment)
     setenv("CKPT_RESTART_COUNT", count, 1);
     setenv("CKPT_RUN", environment->run, 1);
     setenv("CKPT_AGENT_SOCKET", environment->socket, 1);
-    if (environment->restore_dir[0] != '\0')
-        setenv("CKPT_RESTORE_DIR", environment->restore_dir, 1);
-    else
-        unsetenv("CKPT_RESTORE_DIR");
+    set_or_unset("CKPT_APP_SOCKET", environment->app_socket);
+    set_or_unset("CKPT_RESTORE_DIR", environment->restore_dir);
 }
 
 static void child_signals(void)

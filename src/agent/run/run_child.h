@@ -18,6 +18,7 @@ struct run_environment {
     const char *restore_dir; /* "": from scratch */
     const char *run;         /* src/base/id.h */
     const char *socket;      /* of the agent; proc_socket_name() */
+    const char *app_socket;  /* of the agent, for the ranks; "": none */
     uint32_t restart_count;
 };
 

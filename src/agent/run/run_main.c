@@ -355,6 +355,7 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
                                                 .restore_dir = ready->restore_dir,
                                                 .run = checkpoint_id_format(ready->run, run_number),
                                                 .socket = socket,
+                                                .app_socket = ready->app_socket,
                                                 .restart_count = run.restart_count};
     struct proc_stat stat;
     int failure = run_child_find(run.options.command[0]);

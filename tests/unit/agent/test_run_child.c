@@ -17,7 +17,8 @@ static const struct run_environment environment = {.allocation_id = "job",
                                                    .work_dir = "/nowhere",
                                                    .restore_dir = "",
                                                    .run = "1-5",
-                                                   .socket = "/nowhere/agent.sock"};
+                                                   .socket = "/nowhere/agent.sock",
+                                                   .app_socket = ""};
 
 /* A folder that the command would make: there or not is what tells whether it ran. */
 static char mark[64];
