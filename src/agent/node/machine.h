@@ -20,6 +20,8 @@
 #include "src/agent/daemon/sensors.h"
 #include "src/agent/node/opened.h"
 #include "src/agent/node/proc.h"
+#include "src/agent/node/ranks.h"
+#include "src/agent/node/still.h"
 #include "src/agent/node/stragglers.h"
 #include "src/base/err.h"
 #include "src/dest/worker.h"
@@ -76,6 +78,21 @@ struct machine_ops {
                                                           const struct sensors *sensors),
                                              void *data);
     void (*sensors_detach)(struct sensors_reading *reading);
+
+    /* ---- whole jobs: see members.h for whom that is ---- */
+    /* Who of it is a rank, see ranks.h, off the loop; done() comes once, unless detached. NULL: the
+     * machine tells no ranks apart. */
+    struct ranks_look *(*ranks_look)(void *context, const struct job_members *job, int signal,
+                                     ranks_done_fn *done, void *data);
+    void (*ranks_detach)(struct ranks_look *look); /* NULL allowed */
+    /* To that very process; -1 also when it is gone. */
+    int (*process_signal)(void *context, pid_t pid, uint64_t start_ticks, int signal,
+                          struct err *err);
+    /* See still.h. NULL: the machine has no way to do it, and nothing was done. */
+    struct job_still *(*job_still)(void *context, const struct job_members *job, enum still_way way,
+                                   int signal, still_done_fn *done, void *data);
+    void (*job_still_change)(struct job_still *still, enum still_way way, int signal);
+    void (*job_still_detach)(struct job_still *still); /* NULL allowed */
 
     /* ---- what users name: no path of theirs is resolved on the loop, see opened.h ---- */
     struct path_open *(*path_open)(void *context, enum opened_kind kind, const char *path,

@@ -82,6 +82,31 @@ static struct sensors_reading *real_sensors_start(void *context, const char *roo
     return sensors_start(context, root, done, data);
 }
 
+/* ---- whole jobs ---- */
+
+static struct ranks_look *real_ranks_look(void *context, const struct job_members *job, int signal,
+                                          ranks_done_fn *done, void *data)
+{
+    return ranks_start(context, job, signal, done, data);
+}
+
+static int real_process_signal(void *context, pid_t pid, uint64_t start_ticks, int signal,
+                               struct err *err)
+{
+    (void)context;
+    return proc_signal(pid, start_ticks, signal) == 0
+               ? 0
+               : err_set(err, ERR_NOT_FOUND, "signal %d to process %d: %s", signal, (int)pid,
+                         strerror(errno));
+}
+
+static struct job_still *real_job_still(void *context, const struct job_members *job,
+                                        enum still_way way, int signal, still_done_fn *done,
+                                        void *data)
+{
+    return still_start(context, job, way, signal, done, data);
+}
+
 /* ---- what users name ---- */
 
 static struct path_open *real_path_open(void *context, enum opened_kind kind, const char *path,
@@ -327,6 +352,12 @@ void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops)
         .load_milli = real_load_milli,
         .sensors_start = real_sensors_start,
         .sensors_detach = sensors_detach,
+        .ranks_look = real_ranks_look,
+        .ranks_detach = ranks_detach,
+        .process_signal = real_process_signal,
+        .job_still = real_job_still,
+        .job_still_change = still_change,
+        .job_still_detach = still_detach,
         .path_open = real_path_open,
         .path_open_detach = path_open_detach,
         .opened_close = opened_close,

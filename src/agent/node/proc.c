@@ -4,9 +4,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "src/base/check.h"
@@ -242,4 +244,26 @@ size_t proc_group(pid_t group, proc_each_fn *each, void *data)
     if (folder != NULL)
         closedir(folder);
     return count + (unread ? 1 : 0);
+}
+
+/* The descriptor keeps what was looked at apart from a process that gets its number meanwhile. */
+int proc_signal(pid_t pid, uint64_t start_ticks, int signal)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    bool old_kernel = fd < 0 && errno == ENOSYS;
+    struct proc_stat stat;
+    int result = -1, failure;
+
+    if (!old_kernel && fd < 0)
+        return -1;
+    if (proc_read_stat(pid, &stat) != 0 || stat.start_ticks != start_ticks)
+        errno = ESRCH;
+    else
+        result = old_kernel ? kill(pid, signal)
+                            : (int)syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0);
+    failure = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = failure;
+    return result;
 }

@@ -53,6 +53,10 @@ int proc_read_thread(pid_t pid, pid_t thread, struct proc_stat *ret_stat);
 /* A zombie does not, unless only its first thread has ended. */
 bool proc_living(const struct proc_stat *stat);
 
+/* To that very process: one that has its number since is spared. -1 with errno: it is gone, or may
+ * not be signalled. */
+int proc_signal(pid_t pid, uint64_t start_ticks, int signal);
+
 /* The socket's path as both ends of it write it, whatever folder they are in. -1: its folder is not
  * there. */
 int proc_socket_name(const char *path, char ret_name[PATH_MAX]);

@@ -318,10 +318,10 @@ void ranks_find(const struct member_table *table, const struct job_members *job,
     if (table->unread)
         snprintf(ret_seen->why, sizeof(ret_seen->why),
                  "not all processes of this node can be read just now");
-    if (count > RANKS_MAX)
+    if (count > RANKS_NODE_MAX)
         snprintf(ret_seen->why, sizeof(ret_seen->why),
-                 "the job has %zu ranks on this node, at most %d are taken", count, RANKS_MAX);
-    for (size_t i = 0; i < count && i < RANKS_MAX; i++)
+                 "the job has %zu ranks on this node, at most %d are taken", count, RANKS_NODE_MAX);
+    for (size_t i = 0; i < count && i < RANKS_NODE_MAX; i++)
         add_rank(&picture, numbers[i], ret_seen);
     add_launchers(&picture, ret_seen);
     free(picture.ranks);

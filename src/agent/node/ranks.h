@@ -18,7 +18,7 @@
  *
  * Flow     ranks_find() is pure, over a settled table; ranks_start() takes the picture off the
  *          loop.
- * Shapes   ranks by number, then launchers. At most RANKS_MAX ranks on a node.
+ * Shapes   ranks by number, then launchers. At most RANKS_NODE_MAX ranks on a node.
  * Errors   `why`, with the ranks that were found: the picture is not whole, or there are too many.
  * Absent   registered ranks: who calls lays them over by number. Numbers that a program has set for
  *          itself by setenv(): /proc shows what exec() was given.
@@ -30,7 +30,7 @@
 
 #include "src/agent/node/members.h"
 
-enum { RANKS_MAX = 256, RANKS_LAUNCHERS_MAX = 32, RANK_NONE = -1, RANKS_WHY_BYTES = 160 };
+enum { RANKS_NODE_MAX = 256, RANKS_LAUNCHERS_MAX = 32, RANK_NONE = -1, RANKS_WHY_BYTES = 160 };
 
 /* A rank, or a launcher. */
 struct rank_seen {
@@ -47,7 +47,7 @@ struct rank_seen {
 };
 
 struct ranks_seen {
-    struct rank_seen items[RANKS_MAX + RANKS_LAUNCHERS_MAX];
+    struct rank_seen items[RANKS_NODE_MAX + RANKS_LAUNCHERS_MAX];
     size_t count;
     char why[RANKS_WHY_BYTES]; /* "": all of it was seen */
 };

@@ -46,22 +46,9 @@ struct job_still {
 
 /* ---- one process ---- */
 
-/* The descriptor keeps what was looked at apart from a process that gets its number meanwhile. */
 static void signal_member(const struct member *member, int signal)
 {
-    int fd = (int)syscall(SYS_pidfd_open, member->stat.pid, 0);
-    bool old_kernel = fd < 0 && errno == ENOSYS;
-    struct proc_stat stat;
-
-    if ((fd >= 0 || old_kernel) && proc_read_stat(member->stat.pid, &stat) == 0 &&
-        stat.start_ticks == member->stat.start_ticks) {
-        if (old_kernel)
-            kill(member->stat.pid, signal);
-        else
-            syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0);
-    }
-    if (fd >= 0)
-        close(fd);
+    (void)proc_signal(member->stat.pid, member->stat.start_ticks, signal);
 }
 
 /* It waits, in the kernel and whatever signal comes, until the child with which it shares its

@@ -368,12 +368,12 @@ static void more_ranks_than_are_taken_are_said(void **state)
 
     (void)state;
     leader("mpirun", OURS);
-    for (int i = 0; i < RANKS_MAX + 1; i++) {
+    for (int i = 0; i < RANKS_NODE_MAX + 1; i++) {
         snprintf(words, sizeof(words), OURS "PMIX_RANK=%d", i);
         ADD(101 + i, LEADER, 101 + i, "solver", .caught = USR1, .variables = words);
     }
     found(SIGUSR1);
-    assert_int_equal(seen.count, RANKS_MAX + 1);
+    assert_int_equal(seen.count, RANKS_NODE_MAX + 1);
     assert_string_equal(seen.why, "the job has 257 ranks on this node, at most 256 are taken");
     table.unread = true;
     table.count--; /* the last one was added last, and has the highest pid */

@@ -1,0 +1,56 @@
+/* The ranks of a job on this node, as its side of their streams: who is one, what they say, and
+ * what they are told.
+ *
+ * Flow     a rank that dials says hello: ranks_registered(), then what it says arrives by the other
+ *          calls, ranks_gone() when its stream ends. The attempt asks all ranks at once: those with
+ *          a stream by rank_stream_ops, the others as their job's profile says (src/ask).
+ * Shapes   the table of calls is the agent's (agent.h) and constant; a stream belongs to who has it
+ *          registered, and may be used until ranks_gone() or until it was closed.
+ * Errors   what is refused is one line for people. A stream never is the truth: what counts are the
+ *          done files, which are looked at whenever a stream says something.
+ * Absent   sockets and lines (src/agent/app).
+ */
+#ifndef CKPT_AGENT_JOB_RANKS_H
+#define CKPT_AGENT_JOB_RANKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "src/ask/ask.h"
+
+struct allocation;
+struct rank_stream;
+
+/* Of a rank that has come. UINT32_MAX: it does not know. */
+struct rank_hello {
+    uint32_t number; /* over all nodes */
+    uint32_t local;  /* on this node */
+    uint32_t ranks, local_ranks;
+    bool barrier; /* it counts steps, and meets the others at one */
+    pid_t pid;    /* as the kernel says */
+};
+
+/* What ranks are told. */
+struct rank_stream_ops {
+    /* folder: below the work folder. */
+    void (*ask)(struct rank_stream *stream, const struct ask_request *request, const char *folder);
+    void (*step)(struct rank_stream *stream, const char *hint, uint64_t step);
+    void (*withdrawn)(struct rank_stream *stream, const char *hint);
+    /* The stream must not be used after either of these. */
+    void (*close)(struct rank_stream *stream);
+    void (*refuse)(struct rank_stream *stream, const char *text);
+};
+
+/* NULL: it is taken, else why not. */
+const char *ranks_registered(struct allocation *allocation, const struct rank_hello *hello,
+                             struct rank_stream *stream);
+void ranks_at(struct allocation *allocation, uint32_t rank, const char *hint, uint64_t step,
+              uint64_t ns_per_step);
+void ranks_missed(struct allocation *allocation, uint32_t rank, const char *hint, uint64_t step);
+void ranks_done(struct allocation *allocation, uint32_t rank, const char *hint);
+void ranks_defer(struct allocation *allocation, uint32_t rank, const char *hint, uint64_t defer_ms);
+void ranks_alive(struct allocation *allocation, uint32_t rank, const char *hint);
+void ranks_gone(struct allocation *allocation, struct rank_stream *stream);
+
+#endif
