@@ -30,6 +30,7 @@ struct allocation;
 struct caller_ops;
 struct session;
 struct own_registrar;
+struct rank_stream_ops;
 struct restart_points;
 
 struct agent_counters {
@@ -60,6 +61,7 @@ struct agent {
     struct session *session;
     void (*send_reports)(struct session *session); /* there is one to send */
     const struct caller_ops *callers;              /* of the streams of ckpt-run */
+    const struct rank_stream_ops *rank_streams;    /* NULL: no rank can have one */
     struct restart_points *restart_points;
     struct own_registrar *own_registrar;
     const struct tls_context *tls; /* to the control nodes; NULL: plain */
