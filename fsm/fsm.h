@@ -535,10 +535,14 @@ uint64_t fsm_undeleted_due_ms(const struct fsm_undeleted *undeleted); /* when it
 /* Its folder, as fsm_checkpoint_path(), also when its job has left. */
 size_t fsm_undeleted_path(const struct fsm *fsm, const struct fsm_undeleted *undeleted,
                           char *ret_path, size_t size);
-/* The newest COMPLETE one that is not collectable, with an id below `before` (0: any); NULL: none.
- * Only these are ever restored from. */
+/* The newest COMPLETE one that is neither collectable nor damaged, with an id below `before` (0:
+ * any); NULL: none. Only these are ever restored from. */
 const struct fsm_checkpoint *fsm_restart_point(const struct fsm *fsm, const char *allocation_id,
                                                uint64_t before);
+/* What the parts of the run that is to start begin from; of a job of which none is to start, what a
+ * start now would begin from. NULL: from scratch. */
+const struct fsm_checkpoint *fsm_begin_point(const struct fsm *fsm,
+                                             const struct fsm_allocation *allocation);
 /* Folder of a checkpoint: {prefix}/{tenant}/{project}/{allocation}/checkpoints/{checkpoint}.
  * Returns the length or 0 when too small. */
 size_t fsm_checkpoint_path(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint,
@@ -603,9 +607,15 @@ size_t fsm_orders_for_node(const struct fsm *fsm, uint32_t node_slot, struct fsm
 struct fsm_part {
     const struct fsm_allocation *allocation;
     uint64_t run;
+    uint32_t place; /* among the job's nodes, from 0 */
+    bool joined;    /* it came when its run had begun: it restores nothing */
+    bool may_begin; /* all parts that restore have what they begin from */
 };
 size_t fsm_parts_on_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_part *ret_parts,
                          size_t max);
+/* The job's part there, also when it has ended; false: the job has none. */
+bool fsm_part_on(const struct fsm *fsm, const struct fsm_allocation *allocation, uint32_t node_slot,
+                 struct fsm_part *ret_part);
 /* Nodes whose orders may have changed since they were last taken; a hint for the dispatcher, not
  * part of the state. After a restore every node is listed. false: none left. */
 bool fsm_take_changed_node(struct fsm *fsm, uint32_t *ret_node_slot);

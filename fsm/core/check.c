@@ -135,6 +135,7 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
     uint32_t terminated = 0;
     uint32_t exited = 0;
     uint32_t restored = 0;
+    uint32_t joined = 0;
     uint32_t gpus = 0;
 
     CHECK(checker->fsm != NULL);
@@ -150,6 +151,7 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
             "I30 only of a node that is down nobody's word is needed", view->id, i);
         exited += part->exited;
         restored += part->restored;
+        joined += part->joined;
         gpus += view->nodes[i].gpu_count;
         check_expect(checker,
                      view->nodes[i].run <=
@@ -164,6 +166,8 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
                  exited);
     check_expect(checker, restored == allocation->restored_count, "INDEX restored parts", view->id,
                  restored);
+    check_expect(checker, joined == allocation->joined_count, "INDEX joined parts", view->id,
+                 joined);
     check_expect(checker, gpus == view->gpu_count, "INDEX gpu count", view->id, gpus);
     check_expect(checker, fsm_allocation_runs(allocation) == allocation->assigned,
                  "I30 an ended allocation holds no nodes", view->id, view->state);

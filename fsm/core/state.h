@@ -64,7 +64,8 @@ struct allocation {
     struct timer timer;
     FSM_ALLOCATION_INSIDE(RECORD_MEMBER, RECORD_MEMBER_TEXT)
     uint32_t checkpoint_count;
-    uint32_t terminated_count, exited_count, starting_count, restored_count; /* of its parts */
+    /* of its parts */
+    uint32_t terminated_count, exited_count, starting_count, restored_count, joined_count;
     struct fsm_account account; /* as of account_at_ms */
     uint32_t account_gpus; /* at which it grows: of its tenant's computing or restarting ones */
     uint16_t tenant_slot;

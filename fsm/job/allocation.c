@@ -111,6 +111,7 @@ struct fsm_node_share *fsm_allocation_set_shares(struct fsm *fsm, struct allocat
     allocation->exited_count = 0;
     allocation->starting_count = 0;
     allocation->restored_count = 0;
+    allocation->joined_count = 0;
     return shares;
 }
 
@@ -200,12 +201,18 @@ void fsm_allocation_release(struct fsm *fsm, struct allocation *allocation)
 }
 
 /* All parts of a new run are to start; the counters of states follow when the job moves. */
-void fsm_allocation_parts_start(struct allocation *allocation)
+void fsm_allocation_parts_start(struct allocation *allocation, uint64_t checkpoint_id)
 {
     CHECK(allocation->view.id != NULL);
-    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+    for (uint32_t i = 0; i < allocation->view.node_count; i++) {
         allocation->assignments[i].starting = true;
+        allocation->assignments[i].restored = false;
+        allocation->assignments[i].joined = false;
+    }
     allocation->starting_count = allocation->view.node_count;
+    allocation->restored_count = 0;
+    allocation->joined_count = 0;
+    allocation->view.restart_id = checkpoint_id;
 }
 
 /* The account changes its rate before the state does: what is held while a part starts is the
@@ -222,6 +229,12 @@ void fsm_allocation_part_starting(struct fsm *fsm, struct allocation *allocation
     else
         allocation->starting_count--;
     CHECK(allocation->starting_count <= allocation->view.node_count);
+    if (starting && allocation->starting_count == allocation->view.node_count) { /* in place */
+        const struct fsm_checkpoint *point = fsm_restart_point(fsm, allocation->view.id, 0);
+
+        fsm_allocation_parts_start(allocation, point == NULL ? 0 : point->id);
+        fsm_allocation_changed(fsm, allocation);
+    }
     fsm_part_check(allocation, part);
     fsm_ledger_update(fsm, allocation);
     if (allocation->view.state !=

@@ -50,12 +50,12 @@ static void shares_fill(struct fsm *fsm, struct fsm_node_share *shares, size_t c
     }
 }
 
-/* The shares are filled before the nodes are named by them: an unfilled one would name slot 0. */
-static void shares_take(struct fsm *fsm, struct allocation *allocation, size_t count,
-                        fsm_share_message **messages)
+/* The nodes are named by the shares once these are filled: an unfilled one would name slot 0. */
+static void shares_take(struct fsm *fsm, struct allocation *allocation,
+                        const struct fsm_node_share *shares, uint32_t count)
 {
     CHECK(allocation->view.id != NULL);
-    shares_fill(fsm, fsm_allocation_set_shares(fsm, allocation, (uint32_t)count), count, messages);
+    memcpy(fsm_allocation_set_shares(fsm, allocation, count), shares, count * sizeof(*shares));
     fsm_allocation_name_nodes(fsm, allocation);
     fsm_allocation_sum_shares(allocation);
 }
@@ -95,6 +95,17 @@ static void register_defaults(struct fsm *fsm, struct fsm_allocation *view)
     view->registered_index = fsm->index;
 }
 
+static void register_shares(struct fsm *fsm, struct allocation *allocation,
+                            const Ckpt__V1__AllocationSpec *spec)
+{
+    struct fsm_node_share *shares = check_calloc(spec->n_nodes, sizeof(*shares));
+
+    CHECK(allocation->view.id != NULL);
+    shares_fill(fsm, shares, spec->n_nodes, spec->nodes);
+    shares_take(fsm, allocation, shares, (uint32_t)spec->n_nodes);
+    free(shares);
+}
+
 /* Runs begin before the nodes learn of the job, and the account opens when the nodes are held: its
  * rate is that of the job's GPUs from this instant. */
 enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
@@ -124,10 +135,10 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
     allocation->view.target_slot = target->view.slot;
     fsm_spec_from_message(fsm, spec, &allocation->view);
     register_defaults(fsm, &allocation->view);
-    shares_take(fsm, allocation, spec->n_nodes, spec->nodes);
+    register_shares(fsm, allocation, spec);
     fsm_allocation_begin_runs(fsm, allocation, true);
     fsm_allocation_estimate(allocation, 0);
-    fsm_allocation_parts_start(allocation);
+    fsm_allocation_parts_start(allocation, 0);
     fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
     fsm_allocation_assign(fsm, allocation);
     fsm_ledger_open(fsm, allocation);
@@ -404,13 +415,9 @@ static void restart_clear(struct fsm *fsm, struct allocation *allocation)
         allocation->assignments[i].terminated = false;
         allocation->assignments[i].away = false;
         allocation->assignments[i].exited = false;
-        allocation->assignments[i].restored = false;
-        allocation->assignments[i].joined = false;
     }
     allocation->terminated_count = 0;
     allocation->exited_count = 0;
-    allocation->restored_count = 0;
-    fsm_allocation_parts_start(allocation);
     allocation->plan_state = 0;
     allocation->plan_reason = 0;
     if (allocation->preemptor_class != 0 || view->resumed_at_ms != 0)
@@ -450,6 +457,27 @@ static enum fsm_status restart_nodes_check(struct fsm *fsm, const struct allocat
     return shares_check(fsm, request->n_nodes, request->nodes, outcome);
 }
 
+/* A part stays with the node that wrote it: also of its old nodes, which may have changed places
+ * since. */
+static void restart_shares(struct fsm *fsm, struct allocation *allocation,
+                           const Ckpt__V1__RestartAllocationRequest *request,
+                           const struct fsm_checkpoint *point)
+{
+    uint32_t count =
+        request->n_nodes > 0 ? (uint32_t)request->n_nodes : allocation->view.node_count;
+    struct fsm_node_share *shares = check_calloc(count, sizeof(*shares));
+
+    CHECK(allocation->view.id != NULL);
+    if (request->n_nodes > 0)
+        shares_fill(fsm, shares, count, request->nodes);
+    else
+        memcpy(shares, allocation->view.nodes, count * sizeof(*shares));
+    if (point != NULL)
+        fsm_parts_settle(fsm, shares, count, point);
+    shares_take(fsm, allocation, shares, count);
+    free(shares);
+}
+
 /* The same record goes on: its checkpoints, counts and account are those of the job, not of a run.
  * The answer names the last complete checkpoint, from which its application starts. */
 enum fsm_status fsm_apply_restart(struct fsm *fsm, const fsm_command *command,
@@ -458,6 +486,7 @@ enum fsm_status fsm_apply_restart(struct fsm *fsm, const fsm_command *command,
     const Ckpt__V1__RestartAllocationRequest *request = command->restart_allocation;
     struct allocation *allocation =
         allocation_edit(fsm, allocation_find(fsm, request->allocation_id));
+    const struct fsm_checkpoint *point;
     uint32_t old_count;
     enum fsm_status status;
 
@@ -475,11 +504,12 @@ enum fsm_status fsm_apply_restart(struct fsm *fsm, const fsm_command *command,
     if (status != FSM_OK)
         return status;
     old_count = allocation->view.node_count;
-    if (request->n_nodes > 0) {
-        shares_take(fsm, allocation, request->n_nodes, request->nodes);
+    point = request->from_scratch ? NULL : fsm_restart_point(fsm, allocation->view.id, 0);
+    restart_shares(fsm, allocation, request, point);
+    if (request->n_nodes > 0)
         fsm_allocation_estimate(allocation, old_count);
-    }
     restart_clear(fsm, allocation);
+    fsm_allocation_parts_start(allocation, point == NULL ? 0 : point->id);
     fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
     fsm_allocation_assign(fsm, allocation);
     fsm_ledger_update(fsm, allocation);

@@ -363,7 +363,7 @@ static void report_beginning(struct fsm *fsm, const struct report *report)
 
     CHECK(report->part != NULL);
     if (report->message->kind == KIND(RESTORED))
-        fsm_begin_restored(report->allocation, report->part, checkpoint_id);
+        fsm_begin_restored(fsm, report->allocation, report->part, checkpoint_id);
     else
         fsm_begin_damaged(fsm, report->allocation, checkpoint_id);
 }

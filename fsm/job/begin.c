@@ -1,14 +1,16 @@
-/* What a run begins from: one checkpoint for all of its parts.
+/* What a run begins from: one checkpoint for all of its parts, chosen once in the state.
  *
- * Flow     each part says RESTORED when it has what it needs of the run's restart_id, or
- *          RESTART_DAMAGED when it found a shard of that so.
+ * Flow     the start of all parts names the run's restart_id (allocation.c). Each part says
+ *          RESTORED when it has what it needs of that; when all have, they may begin. One that
+ *          finds its shard damaged says RESTART_DAMAGED.
  * Shapes   a word about another checkpoint than restart_id, or of a part that joined, changes
  *          nothing. A checkpoint that is damaged stays so.
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
 
-void fsm_begin_restored(struct allocation *allocation, struct assignment *part,
+/* The last of them lets all of them begin: their orders say so. */
+void fsm_begin_restored(struct fsm *fsm, struct allocation *allocation, struct assignment *part,
                         uint64_t checkpoint_id)
 {
     CHECK(part->allocation == allocation);
@@ -18,6 +20,8 @@ void fsm_begin_restored(struct allocation *allocation, struct assignment *part,
     part->restored = true;
     allocation->restored_count++;
     CHECK(allocation->restored_count <= allocation->view.node_count);
+    if (fsm_begin_part(part).may_begin)
+        fsm_allocation_changed(fsm, allocation);
 }
 
 void fsm_begin_damaged(struct fsm *fsm, const struct allocation *allocation, uint64_t checkpoint_id)

@@ -106,3 +106,70 @@ uint64_t fsm_allocation_age_gpu_ms(const struct fsm *fsm, const struct allocatio
     return fsm_multiply(fsm_since(fsm, allocation->view.last_complete_snapshot_ms),
                         allocation->view.gpu_count);
 }
+
+/* An expired one is not restored from although its folder may still be there: it may vanish while
+ * it is read. */
+const struct fsm_checkpoint *fsm_restart_point(const struct fsm *fsm, const char *allocation_id,
+                                               uint64_t before)
+{
+    const struct allocation *allocation = allocation_find(fsm, allocation_id);
+
+    if (allocation == NULL)
+        return NULL;
+    for (struct list *at = allocation->checkpoints.previous; at != &allocation->checkpoints;
+         at = at->previous) {
+        const struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, in_allocation);
+
+        if (checkpoint->view.state == STATE(COMPLETE) && !checkpoint->expired &&
+            !checkpoint->view.damaged && (before == 0 || checkpoint->view.id < before))
+            return &checkpoint->view;
+    }
+    return NULL;
+}
+
+/* While a part is to start it is what was chosen for all. Of a run whose end has not been told yet
+ * nothing is chosen. */
+const struct fsm_checkpoint *fsm_begin_point(const struct fsm *fsm,
+                                             const struct fsm_allocation *view)
+{
+    const struct allocation *allocation = allocation_at(fsm, view->slot);
+    const struct checkpoint *chosen = checkpoint_find(fsm, view->restart_id);
+
+    CHECK(view->id != NULL);
+    if (allocation->starting_count == 0 || !allocation->assigned)
+        return fsm_restart_point(fsm, view->id, 0);
+    return chosen == NULL ? NULL : &chosen->view;
+}
+
+/* A single part waits for nobody, so that it need not say that it has restored. */
+static bool begin_all_restored(const struct allocation *allocation)
+{
+    uint32_t count = allocation->view.node_count;
+
+    CHECK(allocation->view.id != NULL);
+    return allocation->view.restart_id == 0 || count == 1 ||
+           allocation->restored_count + allocation->joined_count == count;
+}
+
+struct fsm_part fsm_begin_part(const struct assignment *part)
+{
+    const struct allocation *allocation = part->allocation;
+
+    CHECK(part->share < allocation->view.node_count);
+    return (struct fsm_part){.allocation = &allocation->view,
+                             .run = allocation->view.nodes[part->share].run,
+                             .place = part->share,
+                             .joined = part->joined,
+                             .may_begin = part->joined || begin_all_restored(allocation)};
+}
+
+bool fsm_part_on(const struct fsm *fsm, const struct fsm_allocation *view, uint32_t node_slot,
+                 struct fsm_part *ret_part)
+{
+    const struct assignment *part = fsm_allocation_part(allocation_at(fsm, view->slot), node_slot);
+
+    CHECK(ret_part != NULL);
+    if (part != NULL)
+        *ret_part = fsm_begin_part(part);
+    return part != NULL;
+}

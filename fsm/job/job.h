@@ -50,8 +50,9 @@ void fsm_allocation_estimate(struct allocation *allocation, uint32_t old_count);
 void fsm_allocation_assign(struct fsm *fsm, struct allocation *allocation);
 void fsm_allocation_release(struct fsm *fsm, struct allocation *allocation);
 struct assignment *fsm_allocation_part(const struct allocation *allocation, uint32_t node_slot);
-/* All of its parts are to start. */
-void fsm_allocation_parts_start(struct allocation *allocation);
+/* All of its parts are to start, from this checkpoint (0: none): what they had restored is
+ * forgotten. */
+void fsm_allocation_parts_start(struct allocation *allocation, uint64_t checkpoint_id);
 /* One part is to start again, or has started: the allocation is STARTING or RUNNING by that, unless
  * it is to stop. */
 void fsm_allocation_part_starting(struct fsm *fsm, struct allocation *allocation,
@@ -179,12 +180,21 @@ void fsm_barrier_started(struct fsm *fsm, const struct checkpoint *checkpoint,
 void fsm_barrier_reported(struct fsm *fsm, const struct checkpoint *checkpoint,
                           struct fsm_shard *shard, uint64_t step);
 
+struct fsm_part fsm_begin_part(const struct assignment *part); /* facts.c */
 /* begin.c: what a run begins from. restored: the part has what it needs of the checkpoint. damaged:
  * it found a shard of that so. */
-void fsm_begin_restored(struct allocation *allocation, struct assignment *part,
+void fsm_begin_restored(struct fsm *fsm, struct allocation *allocation, struct assignment *part,
                         uint64_t checkpoint_id);
 void fsm_begin_damaged(struct fsm *fsm, const struct allocation *allocation,
                        uint64_t checkpoint_id);
+
+/* parts.c: puts nodes in the order of their parts. keep: who is among the old ones stays before
+ * those that are behind it, and keeps its place when there are as many as before. settle: who wrote
+ * a shard of the checkpoint gets the part of that, when there are as many. */
+void fsm_parts_keep(struct fsm *fsm, struct fsm_node_share *shares, uint32_t count,
+                    const uint32_t *old_slots, uint32_t old_count);
+void fsm_parts_settle(struct fsm *fsm, struct fsm_node_share *shares, uint32_t count,
+                      const struct fsm_checkpoint *point);
 
 /* retention.c */
 void fsm_retention_review(struct fsm *fsm, struct allocation *allocation);

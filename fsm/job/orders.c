@@ -109,12 +109,11 @@ size_t fsm_parts_on_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_p
         const struct assignment *part =
             (const struct assignment *)(const void *)((const char *)at -
                                                       offsetof(struct assignment, in_node));
-        const struct fsm_allocation *view = &part->allocation->view;
 
         if (part->terminated)
             continue;
         if (count < max)
-            ret_parts[count] = (struct fsm_part){view, view->nodes[part->share].run};
+            ret_parts[count] = fsm_begin_part(part);
         count++;
     }
     return count;

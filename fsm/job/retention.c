@@ -200,23 +200,3 @@ void fsm_retention_leave(struct fsm *fsm, struct allocation *allocation)
     }
     fsm_allocation_remove(fsm, allocation);
 }
-
-/* An expired one is not restored from although its folder may still be there: it may vanish while
- * it is read. */
-const struct fsm_checkpoint *fsm_restart_point(const struct fsm *fsm, const char *allocation_id,
-                                               uint64_t before)
-{
-    const struct allocation *allocation = allocation_find(fsm, allocation_id);
-
-    if (allocation == NULL)
-        return NULL;
-    for (struct list *at = allocation->checkpoints.previous; at != &allocation->checkpoints;
-         at = at->previous) {
-        const struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, in_allocation);
-
-        if (retention_complete(checkpoint) && !checkpoint->expired &&
-            (before == 0 || checkpoint->view.id < before))
-            return &checkpoint->view;
-    }
-    return NULL;
-}

@@ -162,6 +162,7 @@ static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
     struct part_known *known = check_calloc(view->node_count, sizeof(*known));
     uint32_t known_count = view->node_count;
     struct fsm_node_share *shares;
+    bool begun = allocation->starting_count < known_count;
     uint32_t at = 0;
 
     CHECK(next->node_slot < FSM_NODES_MAX);
@@ -188,7 +189,9 @@ static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
         allocation->starting_count += allocation->assignments[i].starting;
         allocation->assignments[i].restored = part != NULL && part->restored;
         allocation->restored_count += allocation->assignments[i].restored;
-        allocation->assignments[i].joined = part != NULL && part->joined;
+        /* who comes before any of them has begun restores the part that it takes over */
+        allocation->assignments[i].joined = part != NULL ? part->joined : begun;
+        allocation->joined_count += allocation->assignments[i].joined;
     }
     fsm_allocation_name_nodes(fsm, allocation);
     fsm_allocation_begin_runs(fsm, allocation, false);

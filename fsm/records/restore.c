@@ -278,6 +278,7 @@ static void restore_shares(struct fsm *fsm, struct allocation *allocation,
         allocation->terminated_count += part->terminated;
         allocation->exited_count += part->exited;
         allocation->restored_count += part->restored;
+        allocation->joined_count += part->joined;
     }
     fsm_allocation_name_nodes(fsm, allocation);
     fsm_allocation_sum_shares(allocation);

@@ -61,7 +61,7 @@ static void add_parts(uint64_t *hash, const struct allocation *allocation)
             part->exited, part->leaving, part->starting, part->restored, part->joined);
     }
     ADD(hash, allocation->terminated_count, allocation->exited_count, allocation->starting_count,
-        allocation->restored_count, allocation->checkpoint_count);
+        allocation->restored_count, allocation->joined_count, allocation->checkpoint_count);
 }
 
 static void add_learned(uint64_t *hash, const struct fsm_learned *learned)

@@ -174,6 +174,16 @@ static void fill_node_ids(const struct fsm *fsm, const struct fsm_allocation *al
     reply->n_node_ids = reply->n_runs = allocation->node_count;
 }
 
+/* Who names no node of the job is told what is of all parts. */
+static void asked_part(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                       const char *node_id, struct fsm_part *ret_part)
+{
+    const struct fsm_node *node = fsm_node_find(fsm, node_id);
+
+    if (node == NULL || !fsm_part_on(fsm, allocation, node->slot, ret_part))
+        *ret_part = (struct fsm_part){.allocation = allocation};
+}
+
 /* What a job needs to start again: its last complete checkpoint before the given one, if there is
  * one, and where it lies. */
 static void get_restart_point(struct request *request, struct scratch *scratch)
@@ -184,13 +194,15 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
     const struct fsm_checkpoint *checkpoint;
     Ckpt__V1__RestartPoint reply = CKPT__V1__RESTART_POINT__INIT;
     Ckpt__V1__AllocationPart part;
+    struct fsm_part asking;
     struct fsm_summary summary;
 
     if (allocation == NULL) {
         request_refuse(request, FSM_ALLOCATION_NOT_FOUND, 0, 0);
         return;
     }
-    translate_part(fsm, allocation, replica_state_ms(request->broker->replica), &part);
+    asked_part(fsm, allocation, asked->node_id, &asking);
+    translate_part(fsm, &asking, replica_state_ms(request->broker->replica), &part);
     reply.part = &part;
     fsm_get_summary(fsm, &summary);
     reply.epoch = summary.epoch;
@@ -200,7 +212,9 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
     reply.owner_rule = fsm_policy(fsm)->owner_rule;
     reply.restore = allocation->restore;
     fill_node_ids(fsm, allocation, scratch, &reply);
-    checkpoint = fsm_restart_point(fsm, asked->allocation_id, asked->before_checkpoint_id);
+    checkpoint = asked->before_checkpoint_id == 0
+                     ? fsm_begin_point(fsm, allocation)
+                     : fsm_restart_point(fsm, asked->allocation_id, asked->before_checkpoint_id);
     if (checkpoint != NULL) {
         const struct fsm_target *target = fsm_target_at(fsm, checkpoint->target_slot);
         CHECK(checkpoint->state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE);

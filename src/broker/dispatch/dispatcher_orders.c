@@ -105,8 +105,7 @@ static bool fill_parts(const struct fsm *fsm, uint32_t node_slot, uint64_t now_m
     messages->part_pointers =
         check_calloc(messages->part_count, sizeof(Ckpt__V1__AllocationPart *));
     for (size_t i = 0; i < messages->part_count; i++) {
-        translate_part(fsm, parts[i].allocation, now_ms, &messages->parts[i]);
-        messages->parts[i].run = parts[i].run;
+        translate_part(fsm, &parts[i], now_ms, &messages->parts[i]);
         messages->part_pointers[i] = &messages->parts[i];
     }
     return all;

@@ -291,9 +291,11 @@ uint32_t translate_checkpoint_efficiency(const Ckpt__V1__Policy *policy,
     return (uint32_t)((uint64_t)PPM * MINUTE_MS / (MINUTE_MS + ms));
 }
 
-void translate_part(const struct fsm *fsm, const struct fsm_allocation *allocation, uint64_t now_ms,
+void translate_part(const struct fsm *fsm, const struct fsm_part *part, uint64_t now_ms,
                     Ckpt__V1__AllocationPart *message)
 {
+    const struct fsm_allocation *allocation = part->allocation;
+    const struct fsm_checkpoint *point = fsm_begin_point(fsm, allocation);
     uint64_t end_ms = allocation->started_at_ms + allocation->walltime_ms;
 
     ckpt__v1__allocation_part__init(message);
@@ -302,4 +304,10 @@ void translate_part(const struct fsm *fsm, const struct fsm_allocation *allocati
         message->remaining_ms = end_ms - now_ms;
     message->grace_ms = allocation->grace_ms > 0 ? allocation->grace_ms : fsm_policy(fsm)->grace_ms;
     message->walltime_ms = allocation->walltime_ms;
+    message->run = part->run;
+    message->part = part->place;
+    message->parts = allocation->node_count;
+    message->restart_checkpoint_id = point == NULL ? 0 : point->id;
+    message->may_begin = part->may_begin;
+    message->joined = part->joined;
 }

@@ -39,7 +39,7 @@ void translate_checkpoint(const struct fsm *fsm, const struct fsm_checkpoint *ch
                           struct scratch *scratch, Ckpt__V1__Checkpoint *ret_checkpoint);
 /* now_ms: the later of the state's clock and the wall: neither a slow state nor a wall that stepped
  * back makes more time. Without a run. */
-void translate_part(const struct fsm *fsm, const struct fsm_allocation *allocation, uint64_t now_ms,
+void translate_part(const struct fsm *fsm, const struct fsm_part *part, uint64_t now_ms,
                     Ckpt__V1__AllocationPart *ret_part);
 /* Returns how many there are, which may be none yet. */
 size_t translate_shards(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint,

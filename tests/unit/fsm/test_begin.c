@@ -37,6 +37,7 @@ static void a_part_says_what_it_has_restored(void **unused)
     script_restore(&script);
     assert_uint_equal(job(&script)->restored_count, 1);
     job(&script)->assignments[1].joined = true; /* it restores nothing */
+    job(&script)->joined_count = 1;
     expect_ok(&script, "report n2 restored j1 restored=1-1");
     assert_false(job(&script)->assignments[1].restored);
     script_close(&script);
@@ -95,12 +96,88 @@ static void a_restart_forgets_it_and_another_set_of_nodes_does_not(void **unused
     script_close(&script);
 }
 
+static struct fsm_part part_on(const struct script *script, const char *node_id)
+{
+    struct fsm_part part = {0};
+
+    assert_true(fsm_part_on(script->fsm, job_of(script, "j1"),
+                            fsm_node_find(script->fsm, node_id)->slot, &part));
+    return part;
+}
+
+/* Nobody begins before the slowest has what it needs. */
+static void all_parts_begin_when_the_last_has_restored(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start_from_checkpoint(&script);
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "restart j1 nodes=n1,n2");
+    assert_uint_equal(job(&script)->view.restart_id, checkpoint_id_make(1, 1));
+    expect_ok(&script, "report n2 restored j1 restored=1-1");
+    assert_false(part_on(&script, "n1").may_begin || part_on(&script, "n2").may_begin);
+    while (fsm_take_changed_node(script.fsm, &(uint32_t){0}))
+        continue;
+    expect_ok(&script, "report n1 restored j1 restored=1-1");
+    assert_true(part_on(&script, "n1").may_begin && part_on(&script, "n2").may_begin);
+    assert_true(fsm_take_changed_node(script.fsm, &(uint32_t){0})); /* and are told so */
+    script_restore(&script);
+    assert_true(part_on(&script, "n1").may_begin);
+    script_close(&script);
+}
+
+/* Who comes before any part has begun restores the place that it takes. */
+static void who_comes_to_a_run_that_has_begun_joins_it(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start_from_checkpoint(&script);
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "restart j1 nodes=n1,n2");
+    expect_ok(&script, "report n1 restored j1 restored=1-1");
+    expect_ok(&script, "update j1 nodes=n1,n3 force");
+    assert_false(part_on(&script, "n3").joined || part_on(&script, "n1").may_begin);
+    expect_ok(&script, "report n3 restored j1 restored=1-1");
+    assert_true(part_on(&script, "n1").may_begin);
+    expect_ok(&script, "report n1 application_started j1 restored=1-1");
+    expect_ok(&script, "update j1 nodes=n1,n3,n4");
+    assert_true(part_on(&script, "n4").joined && part_on(&script, "n4").may_begin);
+    assert_true(part_on(&script, "n3").may_begin && !part_on(&script, "n3").joined);
+    script_restore(&script);
+    assert_true(part_on(&script, "n4").joined);
+    script_close(&script);
+}
+
+static void a_single_part_waits_for_nobody_and_chooses_anew_in_place(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    assert_uint_equal(job(&script)->view.restart_id, 0);
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    assert_uint_equal(fsm_begin_point(script.fsm, job_of(&script, "j1"))->id,
+                      checkpoint_id_make(1, 1)); /* its end may be on its way here */
+    expect_ok(&script, "report n1 application_exited j1 status=9 restart");
+    assert_uint_equal(job(&script)->view.restart_id, checkpoint_id_make(1, 1));
+    assert_true(part_on(&script, "n1").may_begin);
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_part_says_what_it_has_restored),
         cmocka_unit_test(a_checkpoint_that_is_found_damaged_stays_so),
         cmocka_unit_test(what_is_to_end_does_not_end_by_these_words),
+        cmocka_unit_test(all_parts_begin_when_the_last_has_restored),
+        cmocka_unit_test(who_comes_to_a_run_that_has_begun_joins_it),
+        cmocka_unit_test(a_single_part_waits_for_nobody_and_chooses_anew_in_place),
         cmocka_unit_test(a_restart_forgets_it_and_another_set_of_nodes_does_not),
     };
 

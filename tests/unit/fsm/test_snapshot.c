@@ -535,7 +535,7 @@ static void what_ranks_and_restarts_know_comes_back(void **unused)
     allocation->view.restart_id = checkpoint->view.id;
     allocation->view.scaled_at_ms = 77;
     allocation->assignments[0].restored = allocation->assignments[0].joined = true;
-    allocation->restored_count = 1;
+    allocation->restored_count = allocation->joined_count = 1;
     expect_marks(script.fsm);
     script_restore(&script);
     expect_marks(script.fsm);
