@@ -10,7 +10,7 @@
 #include "src/base/check.h"
 
 struct question {
-    unsigned agent;
+    unsigned agent, rank;
     bool put_off; /* it is asked once more */
     char hint[HINT_TEXT_BYTES];
 };
@@ -31,17 +31,20 @@ void agent_asked_free(struct agent_asked *asked)
     free(asked);
 }
 
-static struct question *find(struct agent_asked *asked, unsigned agent, const char *hint)
+static struct question *find(struct agent_asked *asked, unsigned agent, unsigned rank,
+                             const char *hint)
 {
     for (size_t i = 0; i < asked->count; i++)
-        if (asked->questions[i].agent == agent && strcmp(asked->questions[i].hint, hint) == 0)
+        if (asked->questions[i].agent == agent && asked->questions[i].rank == rank &&
+            strcmp(asked->questions[i].hint, hint) == 0)
             return &asked->questions[i];
     return NULL;
 }
 
-enum agent_question agent_asked_take(struct agent_asked *asked, unsigned agent, const char *hint)
+enum agent_question agent_asked_take(struct agent_asked *asked, unsigned agent, unsigned rank,
+                                     const char *hint)
 {
-    struct question *question = find(asked, agent, hint);
+    struct question *question = find(asked, agent, rank, hint);
 
     if (question != NULL && !question->put_off)
         return QUESTION_TWICE;
@@ -51,14 +54,24 @@ enum agent_question agent_asked_take(struct agent_asked *asked, unsigned agent, 
     }
     asked->questions = check_realloc(asked->questions, asked->count + 1, sizeof(*asked->questions));
     question = &asked->questions[asked->count++];
-    *question = (struct question){.agent = agent};
+    *question = (struct question){.agent = agent, .rank = rank};
     snprintf(question->hint, sizeof(question->hint), "%s", hint);
     return QUESTION_NEW;
 }
 
-void agent_asked_put_off(struct agent_asked *asked, unsigned agent, const char *hint)
+bool agent_asked_before(const struct agent_asked *asked, unsigned agent, unsigned rank,
+                        const char *hint)
 {
-    struct question *question = find(asked, agent, hint);
+    for (size_t i = 0; i < asked->count; i++)
+        if (asked->questions[i].agent == agent && asked->questions[i].rank != rank &&
+            strcmp(asked->questions[i].hint, hint) == 0)
+            return true;
+    return false;
+}
+
+void agent_asked_put_off(struct agent_asked *asked, unsigned agent, unsigned rank, const char *hint)
+{
+    struct question *question = find(asked, agent, rank, hint);
 
     CHECK(question != NULL);
     question->put_off = true;

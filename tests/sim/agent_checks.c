@@ -9,10 +9,8 @@
 
 #include "src/agent/job/allocation.h"
 #include "src/base/check.h"
-#include "tests/sim/agent_asked.h"
-#include "tests/sim/agent_times.h"
+#include "tests/sim/agent_checks_internal.h"
 #include "tests/sim/agent_walltimes.h"
-#include "tests/sim/world_internal.h"
 
 #define REPORT(name) CKPT__V1__REPORT_KIND__REPORT_KIND_##name
 
@@ -23,75 +21,16 @@ enum {
     WALLTIME_EARLY_MS = 6000, /* that an agent may have been told */
     LOOK_US = 20000,          /* at timers, which many events do not move */
     STRAY_MAX_US =
-        8000000, /* from when all members are equal until nothing lives where its job left: an
+        8000000 /* from when all members are equal until nothing lives where its job left: an
                     agent may wait 5 s for the welcome of one that leads no more */
-    RANKS_MAX = 4096,
-    RANK_BUCKETS = 256
 };
 
-/* One allocation on one node, for ever. */
-struct rank {
-    struct rank *next; /* of its bucket */
-    unsigned agent;
-    char allocation_id[ID_MAX_BYTES + 1];
-    struct application *living; /* NULL: none */
-    pid_t group;                /* of the last run; 0: none, or its number is another's by now */
-    uint64_t group_start_ticks;
-    bool told;               /* SIGTERM, this run */
-    uint64_t ordered_run;    /* the highest that was to end; 0: none was */
-    uint64_t began_sequence; /* of the report that it begins, which comes before; 0: none has */
-    uint64_t stray_us; /* since when it is known to live where it should not; 0: it does not */
-    uint64_t from_id;  /* the checkpoint that the run began from */
-    uint64_t complete_floor; /* the newest COMPLETE one when its ckpt-run asked for a run */
-    uint64_t verified_id;    /* the newest whose shard was reported verified */
-    uint64_t verified_floor; /* ... when its ckpt-run asked for a run */
-    uint64_t passed_id;      /* that floor, when it began from an older one; 0: it did not */
-    /* of the agent's walltime */
-    uint64_t start_ticks, deadline_us, walltime_ms;
-    uint64_t over_us; /* since when its end is past, and known: it may be over when it is told */
-    uint64_t deadline_sets; /* of orders that it has taken, when looked at */
-    uint64_t deadline_run;
-    /* the last run whose end was known, and that end on the simulator's clock */
-    uint64_t end_run, end_us;
-    unsigned end_boots; /* of the machine, when it was */
-    /* of the end of its process */
-    uint64_t stop_ticks, kill_at_us; /* which; and the end of its grace */
-    uint64_t kill_by_us;   /* that, on the simulator's clock; 0: it is not being stopped */
-    uint64_t kill_seen_us; /* when that was seen last */
-    struct attempt_times times;
-};
-
-struct seen_agent {
-    struct fence fence, orders;
-    uint64_t starts;              /* of the agent whose orders those are */
-    uint64_t order_sets;          /* that it has taken */
-    uint64_t set_index, set_runs; /* of the last one, also before its agent began again */
-    uint64_t sequence;
-    unsigned removals; /* of its node, since which the state and the agent count alike */
-    uint64_t awake_us; /* the end of the last time that it was stopped, or down */
-    uint64_t looked_us;
-    bool down; /* when last looked at */
-};
-
-struct agent_checks {
-    struct world *world;
-    struct agent_store *store;
-    struct application_checks applications;
-    struct rank *ranks[RANKS_MAX];
-    size_t rank_count;
-    struct rank *buckets[RANK_BUCKETS]; /* by agent and allocation */
-    struct agent_asked *asked;
-    struct seen_agent agents[WORLD_AGENTS_MAX];
-    struct agent_checks_counters counters;
-    char unsettled[ID_MAX_BYTES + 96];
-};
-
-static unsigned agent_of(const struct agent_machine *machine)
+unsigned checks_agent(const struct agent_machine *machine)
 {
     return machine->config.agent_node - WORLD_AGENT_NODE;
 }
 
-static struct rank *rank_of(struct agent_checks *checks, unsigned agent, const char *allocation_id)
+struct rank *checks_rank(struct agent_checks *checks, unsigned agent, const char *allocation_id)
 {
     unsigned bucket = agent;
     struct rank *rank;
@@ -102,7 +41,7 @@ static struct rank *rank_of(struct agent_checks *checks, unsigned agent, const c
     for (rank = checks->buckets[bucket]; rank != NULL; rank = rank->next)
         if (rank->agent == agent && strcmp(rank->allocation_id, allocation_id) == 0)
             return rank;
-    CHECK(checks->rank_count < RANKS_MAX);
+    CHECK(checks->rank_count < RANKS_KEPT_MAX);
     rank = check_calloc(1, sizeof(*rank));
     rank->agent = agent;
     snprintf(rank->allocation_id, sizeof(rank->allocation_id), "%s", allocation_id);
@@ -114,132 +53,25 @@ static struct rank *rank_of(struct agent_checks *checks, unsigned agent, const c
 
 /* ---- what happens to applications ---- */
 
-static void on_attaches(void *data, struct agent_machine *machine, const char *allocation_id)
-{
-    struct agent_checks *checks = data;
-    struct rank *rank = rank_of(checks, agent_of(machine), allocation_id);
-
-    rank->complete_floor = state_checks_last_complete(checks->world, allocation_id);
-    rank->verified_floor = rank->verified_id;
-}
-
-/* What a node still runs of a part that was taken away, or that has ended or joined again with another run, is no more named, and ends. */
-static bool of_job(const struct agent_checks *checks, const struct application *application)
-{
-    return state_checks_has_part(checks->world, application_allocation(application),
-                                 agent_of(application_machine(application)),
-                                 application_part_run(application));
-}
-
-/* A part goes on with its own shard, or with the only one that there is; nobody else of the job lives from that. */
-static void check_own_shard(struct agent_checks *checks, const struct application *application,
-                            uint64_t checkpoint_id)
-{
-    const struct agent_machine *machine = application_machine(application);
-    const char *writer = application_shard_of(application);
-    bool counts = of_job(checks, application);
-
-    for (size_t i = 0; i < checks->rank_count && counts; i++) {
-        const struct rank *other = checks->ranks[i];
-        if (strcmp(other->allocation_id, application_allocation(application)) == 0 &&
-            other->living != NULL && other->living != application &&
-            other->from_id == checkpoint_id &&
-            strcmp(application_shard_of(other->living), writer) == 0 &&
-            of_job(checks, other->living))
-            world_violation(checks->world, "I27", "%s starts on %s from the shard of %s, as on %s",
-                            other->allocation_id, machine->name, writer,
-                            application_machine(other->living)->name);
-    }
-    if (strcmp(writer, machine->name) != 0 && state_checks_shards(checks->world, checkpoint_id) !=
-                                                  UINT32_C(1) << world_agent_number(writer))
-        world_violation(checks->world, "I27",
-                        "%s starts on %s from the shard of %s, one of several",
-                        application_allocation(application), machine->name, writer);
-}
-
-/* Whatever was complete when ckpt-run asked is what it starts from, or older than that; only a spoiled one is passed over. */
-static void check_nothing_lost(struct agent_checks *checks, const struct agent_machine *machine,
-                               const struct rank *rank, uint64_t from_id)
-{
-    char text[CHECKPOINT_ID_TEXT_BYTES];
-    char path_end[ID_MAX_BYTES + 64];
-    uint64_t id = from_id;
-
-    while ((id = state_checks_next_complete(checks->world, rank->allocation_id, id)) != 0 &&
-           id <= rank->complete_floor) {
-        snprintf(path_end, sizeof(path_end), "/%s/checkpoints/%s", rank->allocation_id,
-                 checkpoint_id_format(id, text));
-        if (!agent_store_spoiled(checks->store, path_end))
-            world_violation(checks->world, "I28",
-                            "%s starts on %s from %" PRIx64 ", %s is complete", rank->allocation_id,
-                            machine->name, from_id, text);
-    }
-}
-
-/* Of the run before nothing is left in the folders for checkpoints and restores. */
-static void check_work_folder(struct agent_checks *checks, const struct application *application,
-                              uint64_t checkpoint_id)
-{
-    const struct agent_machine *machine = application_machine(application);
-    const char *id = application_allocation(application);
-    char folder[ID_MAX_BYTES + 64];
-    char text[CHECKPOINT_ID_TEXT_BYTES];
-    char own[ID_MAX_BYTES + 96];
-    const struct agent_file *file;
-
-    snprintf(folder, sizeof(folder), "/work/%s/out", id);
-    if (agent_files_below(machine->files, folder, 0) != NULL)
-        world_violation(checks->world, "SWEEP", "%s begins on %s with files in out/", id,
-                        machine->name);
-    snprintf(folder, sizeof(folder), "/work/%s/restore", id);
-    snprintf(own, sizeof(own), "%s/%s/", folder, checkpoint_id_format(checkpoint_id, text));
-    for (size_t i = 0; (file = agent_files_below(machine->files, folder, i)) != NULL; i++)
-        if (strncmp(file->path, own, strlen(own)) != 0)
-            world_violation(checks->world, "SWEEP", "%s begins on %s beside %s", id, machine->name,
-                            file->path);
-}
-
-static void on_started(void *data, struct application *application, uint64_t checkpoint_id)
-{
-    struct agent_checks *checks = data;
-    struct agent_machine *machine = application_machine(application);
-    const char *id = application_allocation(application);
-    struct rank *rank = rank_of(checks, agent_of(machine), id);
-
-    checks->counters.starts++;
-    if (rank->living != NULL)
-        world_violation(checks->world, "ONE PROCESS",
-                        "%s starts on %s as pid %d while pid %d of it lives there", id,
-                        machine->name, (int)application_process(application)->pid,
-                        (int)application_process(rank->living)->pid);
-    rank->living = application;
-    rank->told = false;
-    rank->group = application_process(application)->pid;
-    rank->group_start_ticks = application_process(application)->start_ticks;
-    for (size_t i = 0; i < checks->rank_count; i++)
-        if (checks->ranks[i] != rank && checks->ranks[i]->agent == rank->agent &&
-            checks->ranks[i]->group == rank->group)
-            checks->ranks[i]->group = 0;
-    rank->from_id = checkpoint_id;
-    if (checkpoint_id != 0) {
-        checks->counters.restores++;
-        if (!state_checks_completed(checks->world, checkpoint_id))
-            world_violation(checks->world, "I27",
-                            "%s starts on %s from a checkpoint that is not complete", id,
-                            machine->name);
-        check_own_shard(checks, application, checkpoint_id);
-    }
-    check_work_folder(checks, application, checkpoint_id);
-    rank->passed_id = 0;
-    if (application_from_scratch(application))
-        return;
-    check_nothing_lost(checks, machine, rank, checkpoint_id);
-    rank->passed_id = rank->verified_floor > checkpoint_id ? rank->verified_floor : 0;
-}
-
 static const struct allocation *allocation_of(const struct agent_machine *machine, const char *id)
 {
     return machine->running ? agent_find(&machine->agent, id) : NULL;
+}
+
+static void on_done(void *data, struct application *application, const char *hint, unsigned rank,
+                    const char *label)
+{
+    struct agent_checks *checks = data;
+    char id[HINT_TEXT_BYTES];
+    uint64_t checkpoint_id;
+    char *attempt;
+
+    snprintf(id, sizeof(id), "%s", hint);
+    attempt = strrchr(id, '-');
+    *attempt++ = '\0';
+    CHECK(checkpoint_id_parse(id, &checkpoint_id) == 0);
+    ranks_said(checks->world, checks_agent(application_machine(application)), checkpoint_id,
+               (uint32_t)strtoul(attempt, NULL, 10), rank, application_ranks(application), label);
 }
 
 static void on_deferred(void *data, struct application *application, const char *hint)
@@ -247,21 +79,21 @@ static void on_deferred(void *data, struct application *application, const char 
     struct agent_checks *checks = data;
 
     checks->world->counts.deferred++;
-    agent_asked_put_off(checks->asked, agent_of(application_machine(application)), hint);
+    agent_asked_put_off(checks->asked, checks_agent(application_machine(application)), 0, hint);
 }
 
 /* The request that the application finds is that of the attempt which its agent has in hand. */
-static void on_asked(void *data, struct application *application, const char *hint)
+static void on_asked(void *data, struct application *application, unsigned number, const char *hint)
 {
     struct agent_checks *checks = data;
     struct agent_machine *machine = application_machine(application);
     const char *id = application_allocation(application);
     const struct allocation *allocation = allocation_of(machine, id);
-    unsigned agent = agent_of(machine);
+    unsigned agent = checks_agent(machine);
     struct rank *rank;
 
     checks->counters.asked++;
-    switch (agent_asked_take(checks->asked, agent, hint)) {
+    switch (agent_asked_take(checks->asked, agent, number, hint)) {
     case QUESTION_NEW:
         break;
     case QUESTION_AFTER_DEFERRAL:
@@ -278,7 +110,9 @@ static void on_asked(void *data, struct application *application, const char *hi
         world_violation(checks->world, "I22", "%s on %s: the request is of %s, the attempt is %s",
                         id, machine->name, hint,
                         allocation == NULL ? "nobody's" : allocation->attempt.hint);
-    rank = rank_of(checks, agent, id);
+    if (agent_asked_before(checks->asked, agent, number, hint))
+        return; /* another rank was first */
+    rank = checks_rank(checks, agent, id);
     /* This run is asked for it again, by another attempt: what completes it from here on is not the report of the run before. */
     if (allocation->attempt.checkpoint_id == rank->passed_id)
         rank->passed_id = 0;
@@ -290,8 +124,8 @@ static void on_asked(void *data, struct application *application, const char *hi
 static void on_ended(void *data, struct application *application)
 {
     struct agent_checks *checks = data;
-    struct rank *rank = rank_of(checks, agent_of(application_machine(application)),
-                                application_allocation(application));
+    struct rank *rank = checks_rank(checks, checks_agent(application_machine(application)),
+                                    application_allocation(application));
 
     CHECK(rank->living == application);
     rank->living = NULL;
@@ -312,13 +146,13 @@ static void check_orders_new(struct agent_checks *checks, struct agent_machine *
                              const struct allocation *allocation)
 {
     const char *id = allocation->entry.allocation_id;
-    const struct rank *rank = rank_of(checks, agent_of(machine), id);
+    const struct rank *rank = checks_rank(checks, checks_agent(machine), id);
     const struct world_job *job = job_find(checks->world, id);
     const Ckpt__V1__OrderSet *orders = machine->agent.orders;
     const struct job_times *times;
 
     if (allocation->process.cause != STOP_BY_ORDER || orders == NULL || job == NULL ||
-        !state_checks_is_run(checks->world, job, agent_of(machine), allocation->entry.run))
+        !state_checks_is_run(checks->world, job, checks_agent(machine), allocation->entry.run))
         return;
     times = state_checks_times(checks->world, job);
     if (rank->group_start_ticks >= times->began_us && orders->index < times->began_index)
@@ -339,7 +173,7 @@ static void check_walltime_over(struct agent_checks *checks, const struct agent_
         world_violation(checks->world, "I39", "%s is ended on %s by a walltime that it never had",
                         entry->allocation_id, machine->name);
     if (checks->world->options.clock_steps > 0 || checks->world->options.drift ||
-        !state_checks_is_run(checks->world, job, agent_of(machine), entry->run))
+        !state_checks_is_run(checks->world, job, checks_agent(machine), entry->run))
         return;
     ran_ms = sim_wall_ms(machine->sim, 0) - state_checks_started_ms(checks->world, job);
     if (ran_ms + WALLTIME_EARLY_MS < job->walltime_min_ms)
@@ -353,11 +187,11 @@ static bool unwanted(struct agent_checks *checks, const struct agent_machine *ma
                      const struct ledger_entry *entry)
 {
     const struct world_job *job = job_find(checks->world, entry->allocation_id);
-    const struct seen_agent *seen = &checks->agents[agent_of(machine)];
+    const struct seen_agent *seen = &checks->agents[checks_agent(machine)];
 
     return job != NULL && entry->run <= seen->set_runs &&
-           ends_unwanted(checks->world, (unsigned)(job - checks->world->jobs), agent_of(machine),
-                         seen->set_index, entry->run);
+           ends_unwanted(checks->world, (unsigned)(job - checks->world->jobs),
+                         checks_agent(machine), seen->set_index, entry->run);
 }
 
 /* F-005, I39: a leader has told it to, or the walltime has; whoever is alone ends nobody. */
@@ -365,7 +199,7 @@ static void check_ordered(struct agent_checks *checks, struct agent_machine *mac
                           const struct allocation *allocation)
 {
     const struct ledger_entry *entry = &allocation->entry;
-    struct rank *rank = rank_of(checks, agent_of(machine), entry->allocation_id);
+    struct rank *rank = checks_rank(checks, checks_agent(machine), entry->allocation_id);
     bool walltime = entry->end_reason == CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED;
 
     if (walltime) {
@@ -392,7 +226,7 @@ static void check_terminated(struct agent_checks *checks, struct agent_machine *
         checks->counters.terminated++;
         check_orders_new(checks, machine, allocation);
         check_ordered(checks, machine, allocation);
-        world_terminated(checks->world, agent_of(machine), allocation->entry.allocation_id);
+        world_terminated(checks->world, checks_agent(machine), allocation->entry.allocation_id);
     }
 }
 
@@ -417,7 +251,7 @@ static void check_told(struct agent_checks *checks, const struct agent_machine *
 {
     for (size_t i = 0; i < checks->rank_count; i++) {
         struct rank *rank = checks->ranks[i];
-        if (rank->agent != agent_of(machine) || rank->group != group || rank->living == NULL)
+        if (rank->agent != checks_agent(machine) || rank->group != group || rank->living == NULL)
             continue;
         rank->told |= signal == SIGTERM;
         if (!rank->told)
@@ -437,6 +271,14 @@ void agent_checks_signal(struct agent_checks *checks, struct agent_machine *mach
         check_caught(checks, machine, group, signal);
 }
 
+void agent_checks_signal_one(struct agent_checks *checks, struct agent_machine *machine,
+                             const struct machine_process *process, int signal)
+{
+    if (((process->caught | process->ignored) >> (signal - 1) & 1) == 0)
+        world_violation(checks->world, "S1-031", "pid %d (%s) on %s would die from being asked",
+                        (int)process->pid, process->program.name, machine->name);
+}
+
 /* ---- after every event ---- */
 
 static bool below(struct fence a, struct fence b)
@@ -453,7 +295,7 @@ static void check_orders(struct agent_checks *checks, unsigned agent,
         const Ckpt__V1__Order *order = orders->orders[i];
         struct rank *rank;
 
-        rank = rank_of(checks, agent, order->allocation_id);
+        rank = checks_rank(checks, agent, order->allocation_id);
         if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT)
             attempt_times_ordered(&rank->times, order);
         if (order->kind != CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE)
@@ -466,7 +308,7 @@ static void check_orders(struct agent_checks *checks, unsigned agent,
 /* I25: the fence only rises, also through crashes; orders that are taken are at or below it and do not go back. */
 static void check_fence(struct agent_checks *checks, const struct agent_machine *machine)
 {
-    struct seen_agent *seen = &checks->agents[agent_of(machine)];
+    struct seen_agent *seen = &checks->agents[checks_agent(machine)];
     const struct fence fence = ledger_fence(machine->agent.ledger);
     const Ckpt__V1__OrderSet *orders = machine->agent.orders;
     struct fence taken;
@@ -489,7 +331,7 @@ static void check_fence(struct agent_checks *checks, const struct agent_machine 
                         machine->name, taken.epoch, taken.term, fence.epoch, fence.term);
     seen->orders = taken;
     if (machine->agent.counters.order_sets != seen->order_sets)
-        check_orders(checks, agent_of(machine), orders);
+        check_orders(checks, checks_agent(machine), orders);
     seen->set_index = orders->index;
     seen->set_runs = orders->runs_until;
     seen->order_sets = machine->agent.counters.order_sets;
@@ -525,7 +367,7 @@ static void check_report(struct agent_checks *checks, const struct agent_machine
     bool stopped, exited;
 
     CHECK(report != NULL);
-    rank = rank_of(checks, agent_of(machine), report->allocation_id);
+    rank = checks_rank(checks, checks_agent(machine), report->allocation_id);
     stopped = report->kind == REPORT(TERMINATED) || report->kind == REPORT(WALLTIME_KILLED);
     exited = report->kind == REPORT(APPLICATION_EXITED);
     if (stopped)
@@ -546,10 +388,10 @@ static void check_report(struct agent_checks *checks, const struct agent_machine
  * state counts from the first report again, and the agent numbers what it kept anew when it is told so. */
 static void check_reports(struct agent_checks *checks, const struct agent_machine *machine)
 {
-    struct seen_agent *seen = &checks->agents[agent_of(machine)];
+    struct seen_agent *seen = &checks->agents[checks_agent(machine)];
     uint64_t last = ledger_last_sequence(machine->agent.ledger);
-    uint64_t known = victims_known(checks->world, agent_of(machine));
-    unsigned removals = victims_removals(checks->world, agent_of(machine));
+    uint64_t known = victims_known(checks->world, checks_agent(machine));
+    unsigned removals = victims_removals(checks->world, checks_agent(machine));
     const struct ledger_report *report = ledger_report_after(machine->agent.ledger, known);
     bool alike = last <= known || (report != NULL && report->sequence == known + 1 &&
                                    ledger_pending_count(machine->agent.ledger) >= last - known);
@@ -691,7 +533,7 @@ static void check_passed(struct agent_checks *checks, const struct agent_machine
 void agent_checks_machine(struct agent_checks *checks, struct agent_machine *machine)
 {
     struct agent *agent = &machine->agent;
-    struct seen_agent *seen = &checks->agents[agent_of(machine)];
+    struct seen_agent *seen = &checks->agents[checks_agent(machine)];
     uint64_t now_us = sim_now_us(machine->sim), awake_us = 0;
 
     if (seen->down || !machine->running || machine->dying)
@@ -711,7 +553,8 @@ void agent_checks_machine(struct agent_checks *checks, struct agent_machine *mac
     seen->looked_us = now_us;
     for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next) {
         const struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
-        struct rank *rank = rank_of(checks, agent_of(machine), allocation->entry.allocation_id);
+        struct rank *rank =
+            checks_rank(checks, checks_agent(machine), allocation->entry.allocation_id);
         check_walltime(checks, machine, allocation, rank);
         check_grace(checks, machine, allocation, rank);
         if (now_us > seen->awake_us + 2 * LATE_US)
@@ -728,7 +571,7 @@ const char *agent_checks_unsettled(struct agent_checks *checks)
     for (size_t i = 0; i < checks->rank_count; i++) {
         struct rank *rank = checks->ranks[i];
         uint64_t now_us;
-        if (rank->living == NULL || of_job(checks, rank->living)) {
+        if (rank->living == NULL || checks_of_job(checks, rank->living)) {
             rank->stray_us = 0;
             continue;
         }
@@ -746,14 +589,14 @@ const char *agent_checks_unsettled(struct agent_checks *checks)
 bool agent_checks_lives(struct agent_checks *checks, unsigned agent, const char *allocation_id,
                         uint64_t known)
 {
-    const struct rank *rank = rank_of(checks, agent, allocation_id);
+    const struct rank *rank = checks_rank(checks, agent, allocation_id);
 
     return rank->living != NULL && rank->began_sequence != 0 && rank->began_sequence <= known;
 }
 
 bool agent_checks_overstays(struct agent_checks *checks, unsigned agent, const char *allocation_id)
 {
-    const struct rank *rank = rank_of(checks, agent, allocation_id);
+    const struct rank *rank = checks_rank(checks, agent, allocation_id);
     const struct seen_agent *seen = &checks->agents[agent];
     uint64_t now_us = sim_now_us(checks->world->sim);
 
@@ -772,9 +615,10 @@ struct agent_checks *agent_checks_new(struct world *world, struct agent_store *s
     checks->store = store;
     checks->asked = agent_asked_new();
     checks->applications = (struct application_checks){.data = checks,
-                                                       .attaches = on_attaches,
-                                                       .started = on_started,
+                                                       .attaches = checks_attaches,
+                                                       .started = checks_started,
                                                        .asked = on_asked,
+                                                       .done = on_done,
                                                        .deferred = on_deferred,
                                                        .ended = on_ended,
                                                        .violation = on_violation};

@@ -23,6 +23,10 @@ void agent_checks_machine(struct agent_checks *checks, struct agent_machine *mac
 void agent_checks_signal(struct agent_checks *checks, struct agent_machine *machine, pid_t group,
                          int signal);
 
+/* ... this process alone. */
+void agent_checks_signal_one(struct agent_checks *checks, struct agent_machine *machine,
+                             const struct machine_process *process, int signal);
+
 /* An application of the allocation lives on the node, and the node's reports up to `known` tell
  * that it has begun. */
 bool agent_checks_lives(struct agent_checks *checks, unsigned agent, const char *allocation_id,

@@ -15,7 +15,7 @@
 
 #define STATE_FOLDER "/var/lib/ckpt-agent"
 
-enum { PID_FIRST = 100, PID_LAST = 400 }; /* few, so that they come again */
+enum { PID_FIRST = 100, PID_LAST = 600 }; /* few, so that they come again */
 
 /* ---- processes ---- */
 
@@ -107,6 +107,8 @@ static void process_signal(struct agent_machine *machine, struct machine_process
 {
     if (process->frozen) {
         process->killed = process->killed || signal == SIGKILL;
+    } else if (process->stopped && signal != SIGKILL) {
+        process->pending |= UINT64_C(1) << (signal - 1);
     } else if (signal_kills(process, signal)) {
         agent_machine_end(machine, process, signal);
     } else if ((process->caught & UINT64_C(1) << (signal - 1)) != 0) {
@@ -119,6 +121,25 @@ void agent_machine_thaw(struct agent_machine *machine, struct machine_process *p
     process->frozen = false;
     if (process->killed)
         agent_machine_end(machine, process, SIGKILL);
+}
+
+void agent_machine_stop(struct agent_machine *machine, struct machine_process *process,
+                        bool stopped)
+{
+    uint64_t pending = process->pending;
+    pid_t pid = process->pid;
+
+    if (process->stopped == stopped || process->frozen)
+        return;
+    process->stopped = stopped;
+    process->pending = 0;
+    if (process->program.stopped != NULL)
+        process->program.stopped(process->program.data, stopped);
+    for (int signal = 1; signal < 64 && !stopped && process != NULL && process->living; signal++) {
+        if ((pending >> (signal - 1) & 1) != 0)
+            process_signal(machine, process, signal);
+        process = agent_machine_find(machine, pid);
+    }
 }
 
 bool agent_machine_kill(struct agent_machine *machine, pid_t pid, int signal)
@@ -265,6 +286,8 @@ struct agent_machine *agent_machine_new(struct sim *sim, struct agent_store *sto
     list_init(&machine->cleanups);
     list_init(&machine->looks);
     list_init(&machine->path_opens);
+    list_init(&machine->rank_looks);
+    list_init(&machine->stills);
     CHECK(agent_files_make_folder(machine->files, "/work") == 0);
     sim_loop_init(&machine->applications_loop, sim, config->applications_node);
     agent_store_mount(store, config->agent_node, machine->files);

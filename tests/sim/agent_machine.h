@@ -20,7 +20,7 @@
 #include "tests/sim/agent_store.h"
 #include "tests/sim/sim_uv.h"
 
-enum { MACHINE_PROCESSES_MAX = 64, MACHINE_USER = 0, MACHINE_NAME_BYTES = 32 };
+enum { MACHINE_PROCESSES_MAX = 160, MACHINE_USER = 0, MACHINE_NAME_BYTES = 32 };
 
 struct agent_machine;
 
@@ -32,6 +32,8 @@ struct machine_program {
     void (*signalled)(void *data, int signal);
     /* It is dead, by itself or by a signal; do not touch the process any more. */
     void (*ended)(void *data, int wait_status);
+    /* It is stopped, or goes on. NULL: it has nothing to stop. */
+    void (*stopped)(void *data, bool stopped);
 };
 
 struct machine_process {
@@ -40,10 +42,14 @@ struct machine_process {
     uint64_t start_ticks;
     /* of the application that started it: its environment says which; 0: none */
     uint64_t origin_ticks;
-    bool living; /* else a zombie */
-    bool kept;   /* its parent lives and has not reaped it */
-    bool frozen; /* hangs in the kernel: signals have no effect yet */
-    bool killed; /* ... SIGKILL is one of them */
+    unsigned rank;    /* its number and 1, in its environment; 0: it has none */
+    bool living;      /* else a zombie */
+    bool kept;        /* its parent lives and has not reaped it */
+    bool frozen;      /* hangs in the kernel: signals have no effect yet */
+    bool killed;      /* ... SIGKILL is one of them */
+    bool stopped;     /* by SIGSTOP: only SIGKILL and what continues it have an effect */
+    uint64_t pending; /* signals that wait for that, as bits */
+    bool launcher;
     uint64_t caught, ignored;
     int wait_status;
     struct machine_program program;
@@ -64,6 +70,9 @@ struct agent_machine_events {
     void (*died)(void *data, struct agent_machine *machine);
     /* The agent signals a process group. NULL: nobody wants to know. */
     void (*signals)(void *data, struct agent_machine *machine, pid_t group, int signal);
+    /* ... or one process. */
+    void (*signals_one)(void *data, struct agent_machine *machine,
+                        const struct machine_process *process, int signal);
 };
 
 struct agent_machine {
@@ -76,10 +85,11 @@ struct agent_machine {
     bool powered;
     unsigned boots;
     uint64_t agent_starts;
+    bool unread; /* at times a look at processes does not see all of them */
     struct agent_files *files;
     struct machine_process *processes[MACHINE_PROCESSES_MAX];
     pid_t last_pid;
-    struct list pid_watches, folder_watches, cleanups, looks, path_opens;
+    struct list pid_watches, folder_watches, cleanups, looks, path_opens, rank_looks, stills;
     struct sim_loop applications_loop;
     /* the agent */
     bool running;
@@ -133,6 +143,13 @@ void agent_machine_reap(struct agent_machine *machine, struct machine_process *p
 /* Out of the kernel: what was sent has its effect. */
 void agent_machine_thaw(struct agent_machine *machine, struct machine_process *process);
 
+/* Stops, or goes on: what was sent meanwhile has its effect. */
+void agent_machine_stop(struct agent_machine *machine, struct machine_process *process,
+                        bool stopped);
+
+/* ---- agent_machine_jobs.c ---- */
+void agent_machine_fill_jobs(struct machine_ops *ops);
+void agent_machine_close_jobs(struct agent_machine *machine);
 /* ---- agent_machine_ops.c ---- */
 void agent_machine_fill_ops(struct agent_machine *machine);
 /* What a crash leaves of it. */

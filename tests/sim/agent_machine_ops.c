@@ -24,7 +24,9 @@ enum {
 static void fill_stat(const struct machine_process *process, struct proc_stat *ret_stat)
 {
     *ret_stat = (struct proc_stat){.pid = process->pid,
-                                   .state = process->living ? 'S' : 'Z',
+                                   .state = !process->living   ? 'Z'
+                                            : process->stopped ? 'T'
+                                                               : 'S',
                                    .parent = 1,
                                    .group = process->group,
                                    .start_ticks = process->start_ticks};
@@ -217,46 +219,6 @@ static struct sensors_reading *no_sensors(void *context, const char *root,
 {
     (void)context;
     (void)root;
-    (void)done;
-    (void)data;
-    return NULL;
-}
-
-/* ---- whole jobs ---- */
-
-/* An application is one process here. */
-static struct ranks_look *no_ranks(void *context, const struct job_members *job, int signal,
-                                   ranks_done_fn *done, void *data)
-{
-    (void)context;
-    (void)job;
-    (void)signal;
-    (void)done;
-    (void)data;
-    return NULL;
-}
-
-static int process_signal(void *context, pid_t pid, uint64_t start_ticks, int signal,
-                          struct err *err)
-{
-    struct agent_machine *machine = context;
-    const struct machine_process *process = agent_machine_find(machine, pid);
-
-    if (process == NULL || !process->living || process->start_ticks != start_ticks)
-        return err_set(err, ERR_NOT_FOUND, "signal %d to process %d: no such process", signal,
-                       (int)pid);
-    if (!machine->dying)
-        agent_machine_kill(machine, pid, signal);
-    return 0;
-}
-
-static struct job_still *no_still(void *context, const struct job_members *job, enum still_way way,
-                                  int signal, still_done_fn *done, void *data)
-{
-    (void)context;
-    (void)job;
-    (void)way;
-    (void)signal;
     (void)done;
     (void)data;
     return NULL;
@@ -600,12 +562,6 @@ void agent_machine_fill_ops(struct agent_machine *machine)
                                         .load_milli = load_milli,
                                         .sensors_start = no_sensors,
                                         .sensors_detach = sensors_detach,
-                                        .ranks_look = no_ranks,
-                                        .ranks_detach = ranks_detach,
-                                        .process_signal = process_signal,
-                                        .job_still = no_still,
-                                        .job_still_change = still_change,
-                                        .job_still_detach = still_detach,
                                         .path_open = path_open_own,
                                         .path_open_detach = path_open_detach_own,
                                         .opened_close = opened_close_own,
@@ -623,6 +579,7 @@ void agent_machine_fill_ops(struct agent_machine *machine)
                                         .worker_start = work_start,
                                         .worker_cancel = worker_cancel,
                                         .fail = fail};
+    agent_machine_fill_jobs(&machine->ops);
 }
 
 /* The removals and looks that were under way stop where they are. */
@@ -635,6 +592,7 @@ void agent_machine_close_ops(struct agent_machine *machine)
         look_free(look);
     }
     CHECK(list_empty(&machine->path_opens));
+    agent_machine_close_jobs(machine);
     while (!list_empty(&machine->cleanups)) {
         struct cleanup *cleanup = LIST_ITEM(machine->cleanups.next, struct cleanup, node);
         sim_cancel(cleanup->machine->sim, cleanup->event);

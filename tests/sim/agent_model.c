@@ -9,195 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/v1/agent.pb-c.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
-#include "src/rpc/follow.h"
-#include "tests/sim/agent_world.h"
-#include "tests/sim/world_internal.h"
+#include "tests/sim/agent_model.h"
 
 enum {
     TICK_US = 100000,
     RETRY_US = 100000,
-    REPORTS_MAX = 4096,
     WELCOME_WAIT_US = 5000000,
-    MODEL_PATH_BYTES = 128,
     MISCHIEF_IN = 60,  /* one step in so many goes wrong */
     LOST_START_IN = 12 /* one start in so many is never reported */
 };
-#define REPORT(name) CKPT__V1__REPORT_KIND__REPORT_KIND_##name
-
-struct report {
-    uint64_t sequence;
-    uint8_t *bytes;
-    size_t length;
-};
-
-struct application {
-    bool runs;
-    bool terminated;               /* the end was reported */
-    uint64_t began_sequence;       /* of the report that it began */
-    uint64_t stop_run, stop_epoch; /* the run that the last order ended, and the order's epoch */
-    uint64_t run;                  /* that it was started for */
-    uint64_t attempt_run;          /* of the order */
-    uint64_t checkpoint_id;        /* the highest (id, attempt) that was taken */
-    uint32_t attempt;
-    bool busy; /* with it; of the process */
-    bool cancelled;
-    bool busy_at_crash;
-    uint64_t done_us;
-    uint64_t deferral_ms; /* that it reported of this attempt */
-    uint64_t stop_us;     /* 0: not told to end */
-    uint64_t wall_us;     /* its walltime ends; 0: none */
-    uint64_t wall_run;    /* ... of this run */
-    uint64_t grace_ms;
-    char path[MODEL_PATH_BYTES]; /* of the checkpoint's folder */
-    char manifest[AGENT_STORE_MANIFEST_BYTES];
-};
-
-struct model {
-    struct application applications[WORLD_JOBS_MAX];
-    uint64_t epoch, term;   /* the fence */
-    uint64_t sequence;      /* of the last report */
-    struct report *reports; /* not acknowledged */
-    size_t report_count;
-    unsigned boots;
-    uint64_t ecc_correctable, ecc_uncorrectable; /* errors counted */
-    bool calm;
-};
-
-struct process {
-    struct world *world;
-    unsigned number;
-    struct model *model;
-    struct clock_ops clock;
-    struct clock_timer *timer;
-    struct rpc_follow *follow;
-    struct rpc_client_call *call, *twin;
-    bool welcomed;
-    uint64_t began_us, retry_us, beat_us;
-    uint64_t interval_us;
-    uint64_t sent;              /* reports up to here, on this stream */
-    Ckpt__V1__OrderSet *orders; /* the last ones; NULL: none yet */
-    uint64_t beats;
-};
-
 static struct model *models[WORLD_AGENTS_MAX];
 
-static bool mischief(const struct process *process)
+bool model_mischief(const struct process *process)
 {
     return !process->model->calm && sim_chance(process->world->sim, MISCHIEF_IN);
-}
-
-/* ---- reports ---- */
-
-static void reports_drop(struct model *model, uint64_t upto)
-{
-    size_t count = 0;
-
-    while (count < model->report_count && model->reports[count].sequence <= upto)
-        free(model->reports[count++].bytes);
-    model->report_count -= count;
-    if (model->report_count > 0)
-        memmove(model->reports, model->reports + count,
-                model->report_count * sizeof(*model->reports));
-}
-
-static void report_add(struct model *model, struct world *world, unsigned number,
-                       Ckpt__V1__AgentReport *report)
-{
-    Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
-    struct report *kept;
-
-    CHECK(model->report_count < REPORTS_MAX);
-    report->sequence = ++model->sequence;
-    report->at_ms = sim_wall_ms(world->sim, WORLD_AGENT_NODE + number);
-    up.body_case = CKPT__V1__AGENT_UP__BODY_REPORT;
-    up.report = report;
-    model->reports =
-        check_realloc(model->reports, model->report_count + 1, sizeof(*model->reports));
-    kept = &model->reports[model->report_count++];
-    kept->sequence = report->sequence;
-    kept->length = ckpt__v1__agent_up__get_packed_size(&up);
-    kept->bytes = check_alloc(kept->length);
-    ckpt__v1__agent_up__pack(&up, kept->bytes);
-}
-
-/* As src/agent/durable/ledger.h: the node was removed, and the state counts its reports from the first one again. */
-static void reports_align(struct model *model, uint64_t acknowledged)
-{
-    uint64_t sequence = acknowledged;
-
-    if (acknowledged <= model->sequence)
-        reports_drop(model, acknowledged);
-    if (model->report_count == 0 ? model->sequence == acknowledged
-                                 : model->reports[0].sequence == acknowledged + 1)
-        return;
-    for (size_t i = 0; i < model->report_count; i++) {
-        struct report *kept = &model->reports[i];
-        Ckpt__V1__AgentUp *up = ckpt__v1__agent_up__unpack(NULL, kept->length, kept->bytes);
-
-        CHECK(up != NULL);
-        up->report->sequence = kept->sequence = ++sequence;
-        kept->length = ckpt__v1__agent_up__get_packed_size(up);
-        kept->bytes = check_realloc(kept->bytes, kept->length, 1);
-        ckpt__v1__agent_up__pack(up, kept->bytes);
-        ckpt__v1__agent_up__free_unpacked(up, NULL);
-    }
-    for (unsigned job = 0; job < WORLD_JOBS_MAX; job++) /* which of them the state knows of */
-        model->applications[job].began_sequence = UINT64_MAX;
-    model->sequence = sequence;
-}
-
-static void report(struct process *process, Ckpt__V1__ReportKind kind, unsigned job,
-                   Ckpt__V1__Reason reason)
-{
-    struct application *application = &process->model->applications[job];
-    Ckpt__V1__AgentReport message = CKPT__V1__AGENT_REPORT__INIT;
-
-    message.kind = kind;
-    message.allocation_id = process->world->jobs[job].id;
-    message.reason = reason;
-    message.run = kind == REPORT(TERMINATED) ? application->stop_run : application->run;
-    if (kind == REPORT(STARTED) || kind == REPORT(SHARD_VERIFIED) ||
-        kind == REPORT(CHECKPOINT_FAILED) || kind == REPORT(STOPPED_WRITING) ||
-        kind == REPORT(RESPONSIVE) || kind == REPORT(DEFERRED)) {
-        message.checkpoint_id = application->checkpoint_id;
-        message.attempt = application->attempt;
-        message.run = application->attempt_run;
-    }
-    message.deferral_ms = kind == REPORT(DEFERRED) ? application->deferral_ms : 0;
-    if (kind == REPORT(SHARD_VERIFIED)) {
-        message.size_bytes = 1 + sim_random(process->world->sim, 1000000000);
-        message.ranks = 1;
-        message.manifest_sha256 = application->manifest;
-        message.write_ms = 1 + sim_random(process->world->sim, 1000);
-    }
-    report_add(process->model, process->world, process->number, &message);
-}
-
-static void reports_send(struct process *process)
-{
-    struct model *model = process->model;
-
-    for (size_t i = 0; i < model->report_count && process->call != NULL; i++) {
-        const struct report *kept = &model->reports[i];
-        if (kept->sequence <= process->sent)
-            continue;
-        if (mischief(process)) {
-            if (sim_chance(process->world->sim, 2))
-                return; /* later */
-            if (i > 0)  /* one that was sent before */
-                (void)rpc_client_call_send(process->call, model->reports[i - 1].bytes,
-                                           model->reports[i - 1].length);
-            else if (model->report_count > 1) { /* out of order */
-                (void)rpc_client_call_send(process->call, model->reports[1].bytes,
-                                           model->reports[1].length);
-            }
-        }
-        (void)rpc_client_call_send(process->call, kept->bytes, kept->length);
-        process->sent = kept->sequence;
-    }
 }
 
 /* ---- the stream ---- */
@@ -218,11 +45,11 @@ static size_t running_list(struct process *process, Ckpt__V1__RunningAllocation 
     size_t count = 0;
 
     for (unsigned job = 0; job < process->world->job_count; job++)
-        if (process->model->applications[job].runs) {
+        if (process->model->parts[job].runs) {
             ckpt__v1__running_allocation__init(&items[count]);
             items[count].allocation_id = process->world->jobs[job].id;
             items[count].pid = 1000 + job;
-            items[count].run = process->model->applications[job].run;
+            items[count].run = process->model->parts[job].run;
             list[count] = &items[count];
             count++;
         }
@@ -333,58 +160,58 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
 /* Its application asks to be asked later, once or twice; now and then it takes more than there is, which nobody may grant. */
 static void attempt_defer(struct process *process, unsigned job, uint64_t max_ms)
 {
-    struct application *application = &process->model->applications[job];
+    struct model_part *part = &process->model->parts[job];
     struct sim *sim = process->world->sim;
 
-    application->deferral_ms = 0;
+    part->deferral_ms = 0;
     if (process->world->options.deferrals == 0 || process->model->calm || max_ms == 0)
         return;
-    while (application->deferral_ms < max_ms &&
-           sim_chance(sim, process->world->options.deferrals)) {
-        application->deferral_ms += 1 + sim_random(sim, 2 * max_ms);
-        report(process, REPORT(DEFERRED), job, CKPT__V1__REASON__REASON_NONE);
+    while (part->deferral_ms < max_ms && sim_chance(sim, process->world->options.deferrals)) {
+        part->deferral_ms += 1 + sim_random(sim, 2 * max_ms);
+        model_report(process, REPORT(DEFERRED), job, CKPT__V1__REASON__REASON_NONE);
         process->world->counts.deferred++;
     }
-    application->done_us +=
-        (application->deferral_ms < max_ms ? application->deferral_ms : max_ms) * 1000;
+    *(part->barrier ? &part->aware_us : &part->done_us) +=
+        (part->deferral_ms < max_ms ? part->deferral_ms : max_ms) * 1000;
 }
 
 static void attempt_begin(struct process *process, unsigned job, const Ckpt__V1__Order *order,
                           uint64_t epoch, uint64_t term)
 {
-    struct application *application = &process->model->applications[job];
+    struct model_part *part = &process->model->parts[job];
     struct sim *sim = process->world->sim;
     uint64_t now = sim_now_us(sim);
 
-    application->checkpoint_id = order->checkpoint_id;
-    application->attempt = order->attempt;
-    application->attempt_run = order->run;
-    if (!application->runs || application->run < order->run) {
-        report(process, REPORT(CHECKPOINT_FAILED), job, CKPT__V1__REASON__REASON_NOT_ATTACHED);
+    part->checkpoint_id = order->checkpoint_id;
+    part->attempt = order->attempt;
+    part->attempt_run = order->run;
+    if (!part->runs || part->run < order->run) {
+        model_report(process, REPORT(CHECKPOINT_FAILED), job,
+                     CKPT__V1__REASON__REASON_NOT_ATTACHED);
         return;
     }
     world_asked(process->world, process->number, order->allocation_id, order->checkpoint_id,
                 order->attempt, epoch, term);
-    CHECK(strlen(order->path) < sizeof(application->path));
-    snprintf(application->path, sizeof(application->path), "%s", order->path);
-    application->busy = true;
-    application->cancelled = false;
-    application->done_us = now + 20000 + sim_random(sim, 1200000);
+    CHECK(strlen(order->path) < sizeof(part->path));
+    snprintf(part->path, sizeof(part->path), "%s", order->path);
+    part->busy = true;
+    part->cancelled = false;
+    part->done_us = now + 20000 + sim_random(sim, 1200000);
     if (!process->model->calm && sim_chance(sim, 8))
-        application->done_us += sim_random(sim, 10000000); /* about the timeout, or far beyond */
-    report(process, REPORT(STARTED), job, CKPT__V1__REASON__REASON_NONE);
+        part->done_us += sim_random(sim, 10000000); /* about the timeout, or far beyond */
+    model_ranks_asked(process, job);
+    model_report(process, REPORT(STARTED), job, CKPT__V1__REASON__REASON_NONE);
     attempt_defer(process, job, order->max_deferral_ms);
 }
 
 static bool ordered(const Ckpt__V1__OrderSet *orders, const char *allocation_id,
-                    const struct application *application)
+                    const struct model_part *part)
 {
     for (size_t i = 0; i < orders->n_orders; i++) {
         const Ckpt__V1__Order *order = orders->orders[i];
         if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT &&
             strcmp(order->allocation_id, allocation_id) == 0 &&
-            order->checkpoint_id == application->checkpoint_id &&
-            order->attempt == application->attempt)
+            order->checkpoint_id == part->checkpoint_id && order->attempt == part->attempt)
             return true;
     }
     return false;
@@ -395,21 +222,21 @@ static bool ordered(const Ckpt__V1__OrderSet *orders, const char *allocation_id,
 static void terminate_take(struct process *process, unsigned job, const Ckpt__V1__Order *order,
                            const Ckpt__V1__OrderSet *orders)
 {
-    struct application *application = &process->model->applications[job];
-    bool answered = application->terminated && order->run <= application->stop_run &&
-                    orders->epoch <= application->stop_epoch;
+    struct model_part *part = &process->model->parts[job];
+    bool answered =
+        part->terminated && order->run <= part->stop_run && orders->epoch <= part->stop_epoch;
 
-    if (application->runs ? application->stop_us != 0 || order->run < application->run : answered)
+    if (part->runs ? part->stop_us != 0 || order->run < part->run : answered)
         return;
-    application->stop_run = order->run;
-    application->stop_epoch = orders->epoch;
-    if (application->runs) {
-        application->stop_us = sim_now_us(process->world->sim) + 1 +
-                               sim_random(process->world->sim, order->grace_ms * 1000 + 1);
+    part->stop_run = order->run;
+    part->stop_epoch = orders->epoch;
+    if (part->runs) {
+        part->stop_us = sim_now_us(process->world->sim) + 1 +
+                        sim_random(process->world->sim, order->grace_ms * 1000 + 1);
         return;
     }
-    application->terminated = true;
-    report(process, REPORT(TERMINATED), job, order->reason);
+    part->terminated = true;
+    model_report(process, REPORT(TERMINATED), job, order->reason);
 }
 
 static void order_take(struct process *process, const Ckpt__V1__Order *order,
@@ -417,15 +244,14 @@ static void order_take(struct process *process, const Ckpt__V1__Order *order,
 {
     unsigned number =
         (unsigned)(job_find(process->world, order->allocation_id) - process->world->jobs);
-    const struct application *application = &process->model->applications[number];
+    const struct model_part *part = &process->model->parts[number];
 
     if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE) {
         terminate_take(process, number, order, orders);
         return;
     }
-    if (application->busy || application->checkpoint_id > order->checkpoint_id ||
-        (application->checkpoint_id == order->checkpoint_id &&
-         application->attempt >= order->attempt))
+    if (part->busy || part->checkpoint_id > order->checkpoint_id ||
+        (part->checkpoint_id == order->checkpoint_id && part->attempt >= order->attempt))
         return;
     attempt_begin(process, number, order, orders->epoch, orders->term);
 }
@@ -433,34 +259,33 @@ static void order_take(struct process *process, const Ckpt__V1__Order *order,
 /* Whatever the set does not name, of the runs that had begun in its state. */
 static void unwanted_end(struct process *process, unsigned job)
 {
-    struct application *application = &process->model->applications[job];
+    struct model_part *part = &process->model->parts[job];
     const Ckpt__V1__OrderSet *orders = process->orders;
 
-    if (orders == NULL || !application->runs || application->stop_us != 0 ||
-        application->run > orders->runs_until)
+    if (orders == NULL || !part->runs || part->stop_us != 0 || part->run > orders->runs_until)
         return;
     for (size_t i = 0; i < orders->n_parts; i++)
         if (strcmp(orders->parts[i]->allocation_id, process->world->jobs[job].id) == 0 &&
-            orders->parts[i]->run == application->run)
+            orders->parts[i]->run == part->run)
             return;
-    application->stop_run = application->run;
-    application->stop_us = sim_now_us(process->world->sim) + 1 +
-                           sim_random(process->world->sim, application->grace_ms * 1000 + 1);
+    part->stop_run = part->run;
+    part->stop_us = sim_now_us(process->world->sim) + 1 +
+                    sim_random(process->world->sim, part->grace_ms * 1000 + 1);
 }
 
 static void deadlines_take(struct process *process, const Ckpt__V1__OrderSet *orders)
 {
     for (size_t i = 0; i < orders->n_parts; i++) {
-        const Ckpt__V1__AllocationPart *part = orders->parts[i];
-        struct world_job *job = job_find(process->world, part->allocation_id);
-        struct application *application = &process->model->applications[job - process->world->jobs];
+        const Ckpt__V1__AllocationPart *named = orders->parts[i];
+        struct world_job *job = job_find(process->world, named->allocation_id);
+        struct model_part *part = &process->model->parts[job - process->world->jobs];
 
-        if (part->walltime_ms == 0)
-            application->wall_us = 0;
-        else if (application->wall_us == 0 || part->run > application->wall_run)
-            application->wall_us = sim_now_us(process->world->sim) + part->remaining_ms * 1000 + 1;
-        application->wall_run = part->run;
-        application->grace_ms = part->grace_ms;
+        if (named->walltime_ms == 0)
+            part->wall_us = 0;
+        else if (part->wall_us == 0 || named->run > part->wall_run)
+            part->wall_us = sim_now_us(process->world->sim) + named->remaining_ms * 1000 + 1;
+        part->wall_run = named->run;
+        part->grace_ms = named->grace_ms;
     }
 }
 
@@ -481,11 +306,11 @@ static void orders_take(struct process *process, Ckpt__V1__OrderSet *take_orders
     model->term = orders->term;
     world_ordered(process->world, process->number, orders);
     for (unsigned job = 0; job < process->world->job_count; job++) {
-        struct application *application = &model->applications[job];
-        if (application->busy && !application->cancelled &&
-            !ordered(orders, process->world->jobs[job].id, application)) {
-            application->cancelled = true;
-            application->done_us =
+        struct model_part *part = &model->parts[job];
+        if (part->busy && !part->cancelled &&
+            !ordered(orders, process->world->jobs[job].id, part)) {
+            part->cancelled = true;
+            part->done_us =
                 sim_now_us(process->world->sim) + sim_random(process->world->sim, 300000);
         }
     }
@@ -494,7 +319,7 @@ static void orders_take(struct process *process, Ckpt__V1__OrderSet *take_orders
     deadlines_take(process, orders);
     for (unsigned job = 0; job < process->world->job_count; job++)
         unwanted_end(process, job);
-    reports_send(process);
+    model_reports_send(process);
 }
 
 static void welcome_take(struct process *process, const Ckpt__V1__AgentWelcome *welcome)
@@ -507,7 +332,7 @@ static void welcome_take(struct process *process, const Ckpt__V1__AgentWelcome *
         return;
     }
     if (victims_removals(process->world, process->number) > 0)
-        reports_align(model, welcome->acknowledged_report_sequence);
+        model_reports_align(model, welcome->acknowledged_report_sequence);
     if (welcome->acknowledged_report_sequence > model->sequence)
         world_violation(process->world, "I6", "%s is told of report %" PRIu64 ", it wrote %" PRIu64,
                         world_agent_name(process->number), welcome->acknowledged_report_sequence,
@@ -519,12 +344,12 @@ static void welcome_take(struct process *process, const Ckpt__V1__AgentWelcome *
                         " were acknowledged, the leader knows %" PRIu64,
                         world_agent_name(process->number), model->reports[0].sequence - 1,
                         welcome->acknowledged_report_sequence);
-    reports_drop(model, welcome->acknowledged_report_sequence);
+    model_reports_drop(model, welcome->acknowledged_report_sequence);
     process->welcomed = true;
     process->sent = welcome->acknowledged_report_sequence;
     process->interval_us = welcome->heartbeat_interval_ms * 1000;
     process->beat_us = sim_now_us(process->world->sim);
-    reports_send(process);
+    model_reports_send(process);
 }
 
 static void on_message(struct rpc_client_call *call, void *data, const uint8_t *bytes,
@@ -543,8 +368,8 @@ static void on_message(struct rpc_client_call *call, void *data, const uint8_t *
         orders_take(process, down->orders);
         down->orders = NULL;
         down->body_case = CKPT__V1__AGENT_DOWN__BODY__NOT_SET;
-    } else if (down->body_case == CKPT__V1__AGENT_DOWN__BODY_ACK && !mischief(process))
-        reports_drop(process->model, down->ack->sequence);
+    } else if (down->body_case == CKPT__V1__AGENT_DOWN__BODY_ACK && !model_mischief(process))
+        model_reports_drop(process->model, down->ack->sequence);
     ckpt__v1__agent_down__free_unpacked(down, NULL);
 }
 
@@ -560,55 +385,59 @@ static struct rpc_client_call *stream_open(struct process *process)
 
 static void attempt_done(struct process *process, unsigned job)
 {
-    struct application *application = &process->model->applications[job];
-    const struct world_target *target = world_target_of_path(process->world, application->path);
+    struct model_part *part = &process->model->parts[job];
+    const struct world_target *target = world_target_of_path(process->world, part->path);
 
-    if (application->cancelled) {
-        application->busy = false;
-        report(process, REPORT(STOPPED_WRITING), job, CKPT__V1__REASON__REASON_NONE);
+    if (part->cancelled) {
+        part->busy = false;
+        model_report(process, REPORT(STOPPED_WRITING), job, CKPT__V1__REASON__REASON_NONE);
         return;
     }
     CHECK(target != NULL);
     if (target->state == WORLD_STORAGE_HANGING)
         return;
-    application->busy = false;
-    if (target->state == WORLD_STORAGE_DOWN || !application->runs ||
+    part->busy = false;
+    if (target->state == WORLD_STORAGE_DOWN || !part->runs ||
         (!process->model->calm && sim_chance(process->world->sim, 10))) {
-        report(process, REPORT(CHECKPOINT_FAILED), job, CKPT__V1__REASON__REASON_WRITE_FAILED);
+        model_report(process, REPORT(CHECKPOINT_FAILED), job,
+                     CKPT__V1__REASON__REASON_WRITE_FAILED);
         return;
     }
+    for (unsigned rank = 0, ranks = world_ranks_of(&process->world->jobs[job]); rank < ranks;
+         rank++)
+        ranks_said(process->world, process->number, part->checkpoint_id, part->attempt, rank, ranks,
+                   part->label);
     world_shard_written(process->world, process->number, process->world->jobs[job].id,
-                        application->checkpoint_id, application->attempt);
+                        part->checkpoint_id, part->attempt);
     world_shipping_publish(process->world, process->number, process->world->jobs[job].id,
-                           application->path, application->checkpoint_id, application->attempt,
-                           application->manifest);
-    report(process, REPORT(SHARD_VERIFIED), job, CKPT__V1__REASON__REASON_NONE);
+                           part->path, part->checkpoint_id, part->attempt, part->manifest);
+    model_report(process, REPORT(SHARD_VERIFIED), job, CKPT__V1__REASON__REASON_NONE);
 }
 
 static void application_ends(struct process *process, unsigned job, Ckpt__V1__ReportKind kind)
 {
-    struct application *application = &process->model->applications[job];
+    struct model_part *part = &process->model->parts[job];
 
-    application->runs = false;
-    application->stop_us = 0;
-    application->wall_us = 0;
-    application->terminated = true;
-    report(process, kind, job, CKPT__V1__REASON__REASON_NONE);
+    part->runs = false;
+    part->stop_us = 0;
+    part->wall_us = 0;
+    part->terminated = true;
+    model_report(process, kind, job, CKPT__V1__REASON__REASON_NONE);
 }
 
 static void application_tick(struct process *process, unsigned job, uint64_t now)
 {
-    struct application *application = &process->model->applications[job];
+    struct model_part *part = &process->model->parts[job];
 
-    if (application->busy && now >= application->done_us)
+    model_ranks_tick(process, job, now);
+    if (part->busy && now >= part->done_us)
         attempt_done(process, job);
-    if (!application->runs)
+    if (!part->runs)
         return;
-    if (application->stop_us != 0 && now >= application->stop_us) {
+    if (part->stop_us != 0 && now >= part->stop_us) {
         world_terminated(process->world, process->number, process->world->jobs[job].id);
         application_ends(process, job, REPORT(TERMINATED));
-    } else if (application->wall_us != 0 &&
-               now >= application->wall_us + application->grace_ms * 1000) {
+    } else if (part->wall_us != 0 && now >= part->wall_us + part->grace_ms * 1000) {
         application_ends(process, job, REPORT(WALLTIME_KILLED));
     }
 }
@@ -628,12 +457,12 @@ static void stream_tick(struct process *process, uint64_t now)
             process->beat_us = now + process->interval_us;
             heartbeat_send(process);
         }
-        reports_send(process);
-        if (mischief(process) && mischief(process) && process->twin == NULL) {
+        model_reports_send(process);
+        if (model_mischief(process) && model_mischief(process) && process->twin == NULL) {
             process->twin = stream_open(process); /* the leader will end the first one */
             hello_send(process, process->twin);
         }
-        if (mischief(process) && mischief(process) && process->call != NULL)
+        if (model_mischief(process) && model_mischief(process) && process->call != NULL)
             hello_send(process, process->call); /* is refused */
     }
 }
@@ -659,14 +488,14 @@ static void recover(struct process *process)
 
     model->boots += booted;
     for (unsigned job = 0; job < process->world->job_count; job++) {
-        struct application *application = &model->applications[job];
-        if (application->busy)
-            report(process, REPORT(CHECKPOINT_FAILED), job,
-                   CKPT__V1__REASON__REASON_AGENT_LOST_ATTEMPT);
-        application->busy = false;
-        if (booted && application->runs) {
-            application->runs = false;
-            application->stop_us = application->wall_us = 0;
+        struct model_part *part = &model->parts[job];
+        if (part->busy)
+            model_report(process, REPORT(CHECKPOINT_FAILED), job,
+                         CKPT__V1__REASON__REASON_AGENT_LOST_ATTEMPT);
+        part->busy = false;
+        if (booted && part->runs) {
+            part->runs = false;
+            part->stop_us = part->wall_us = 0;
         }
     }
 }
@@ -712,44 +541,44 @@ static void application_killed(struct world *world, unsigned number, const struc
                                int exit_status)
 {
     struct model *model = models[number];
-    struct application *application = &model->applications[job - world->jobs];
+    struct model_part *part = &model->parts[job - world->jobs];
     Ckpt__V1__AgentReport exited = CKPT__V1__AGENT_REPORT__INIT;
 
-    application->runs = false;
-    application->stop_us = application->wall_us = 0;
+    part->runs = false;
+    part->stop_us = part->wall_us = 0;
     exited.kind = REPORT(APPLICATION_EXITED);
     exited.allocation_id = (char *)(uintptr_t)job->id;
     exited.exit_status = exit_status;
-    exited.run = application->run;
-    report_add(model, world, number, &exited);
+    exited.run = part->run;
+    model_report_add(model, world, number, &exited);
 }
 
 static void model_job_started(struct world *world, unsigned number, void *data,
                               const struct world_job *job)
 {
     struct model *model = models[number];
-    struct application *application = &model->applications[job - world->jobs];
+    struct model_part *part = &model->parts[job - world->jobs];
     Ckpt__V1__AgentReport started = CKPT__V1__AGENT_REPORT__INIT;
     uint64_t run = state_checks_run(world, job, number);
 
-    if (application->runs && application->run >= run)
+    if (part->runs && part->run >= run)
         return;
-    if (application->runs)
+    if (part->runs)
         application_killed(world, number, job, 9);
-    application->runs = true;
-    application->run = run;
-    application->terminated = false;
-    application->stop_us = application->wall_us = 0;
+    part->runs = true;
+    part->run = run;
+    part->terminated = false;
+    part->stop_us = part->wall_us = 0;
     if (!model->calm && sim_chance(world->sim, LOST_START_IN)) {
         /* its report, with the agent's journal, before anybody heard of it */
-        application->began_sequence = UINT64_MAX;
+        part->began_sequence = UINT64_MAX;
         world->counts.lost_starts++;
     } else {
         started.kind = REPORT(APPLICATION_STARTED);
         started.allocation_id = (char *)(uintptr_t)job->id;
         started.run = run;
-        report_add(model, world, number, &started);
-        application->began_sequence = model->sequence;
+        model_report_add(model, world, number, &started);
+        part->began_sequence = model->sequence;
     }
     if (data != NULL)
         unwanted_end(data, (unsigned)(job - world->jobs));
@@ -757,17 +586,16 @@ static void model_job_started(struct world *world, unsigned number, void *data,
 
 bool world_model_lives(unsigned agent, unsigned job, uint64_t known)
 {
-    const struct application *application =
-        models[agent] == NULL ? NULL : &models[agent]->applications[job];
+    const struct model_part *part = models[agent] == NULL ? NULL : &models[agent]->parts[job];
 
-    return application != NULL && application->runs && application->began_sequence <= known;
+    return part != NULL && part->runs && part->began_sequence <= known;
 }
 
 static void model_job_exited(struct world *world, unsigned number, void *process,
                              const struct world_job *job, int exit_status)
 {
     (void)process;
-    if (models[number]->applications[job - world->jobs].runs)
+    if (models[number]->parts[job - world->jobs].runs)
         application_killed(world, number, job, exit_status);
 }
 
@@ -782,7 +610,7 @@ static void model_close(struct world *world, unsigned number)
 {
     (void)world;
     if (models[number] != NULL)
-        reports_drop(models[number], UINT64_MAX);
+        model_reports_drop(models[number], UINT64_MAX);
     if (models[number] != NULL)
         free(models[number]->reports);
     free(models[number]);

@@ -63,6 +63,7 @@ static const struct application_manners bad_manners = {.never_in = 12,
                                                        .partial_in = 15,
                                                        .refuses_in = 15,
                                                        .empty_in = 15,
+                                                       .mislabels_in = 15,
                                                        .stale_in = 10,
                                                        .no_handler_in = 10,
                                                        .crashes_in = 5,
@@ -92,7 +93,7 @@ void world_shipping_publish(struct world *world, unsigned agent, const char *all
     }
     snprintf(hint, sizeof(hint), "%s-%u", checkpoint_id_format(checkpoint_id, id), attempt);
     application_state_text(
-        allocation_id, node_id, node_id, hint,
+        &(struct application_owner){allocation_id, node_id, node_id}, hint,
         application_truth(allocation_id, node_id, sim_now_us(world->sim) / SECOND_US), text);
     agent_store_publish(all.store, path, node_id, names, text, ret_manifest);
 }
@@ -161,6 +162,10 @@ static void run_start(struct place *place, const char *allocation_id, bool from_
                                                 .way = way,
                                                 .manners = &all.manners,
                                                 .checks = agent_checks_of_applications(all.checks),
+                                                .labels = job != NULL ? job->labels : LABELS_NONE,
+                                                .ranks = job != NULL ? job->ranks : 0,
+                                                .ranks_in_group =
+                                                    job != NULL && job->ranks_in_group,
                                                 .restarts_max = RESTARTS_IN_PLACE,
                                                 .from_scratch = from_scratch,
                                                 .ended = run_ended,
@@ -242,6 +247,13 @@ static void agent_signals(void *data, struct agent_machine *machine, pid_t group
 {
     (void)data;
     agent_checks_signal(all.checks, machine, group, signal);
+}
+
+static void agent_signals_one(void *data, struct agent_machine *machine,
+                              const struct machine_process *process, int signal)
+{
+    (void)data;
+    agent_checks_signal_one(all.checks, machine, process, signal);
 }
 
 /* ---- trouble ---- */
@@ -420,7 +432,8 @@ static void place_open(struct world *world, unsigned agent)
                                                 .applications_node = APPLICATIONS_NODE + agent,
                                                 .brokers = all.brokers,
                                                 .heartbeat_ms = 1000};
-    const struct agent_machine_events events = {place, agent_died, agent_signals};
+    const struct agent_machine_events events = {place, agent_died, agent_signals,
+                                                agent_signals_one};
     const struct agent_jobs_ops jobs = {NULL, run_is_there, run_is_wanted, is_spoiled};
 
     if (all.users++ == 0) {

@@ -9,28 +9,13 @@
 
 #include "src/base/check.h"
 #include "tests/sim/application_call.h"
+#include "tests/sim/application_ranks.h"
 
 enum {
     HANDLER_US = 200000,
+    LAUNCHER_US = 1000000,
     FROZEN_US = 8000000,
-    PATH_BYTES = 256,
-    TEXT_BYTES = APPLICATION_STATE_BYTES
-};
-
-enum fate {
-    FATE_ANSWERS,
-    FATE_NEVER,
-    FATE_LATE,    /* at 100, 149 or 151 % of the timeout */
-    FATE_SLOW,    /* a file more every now and then, up to 140 % */
-    FATE_DIES,    /* in its handler, half of the files written */
-    FATE_PARTIAL, /* half of the files, and says the bytes of all */
-    FATE_REFUSES,
-    FATE_EMPTY, /* done, and no file */
-    FATE_STALE, /* an old hint first */
-    /* of calls */
-    FATE_DEFERS,  /* for longer than it may, at times */
-    FATE_LIES,    /* tells of progress for ever */
-    FATE_HANGS_UP /* without an answer */
+    PATH_BYTES = APPLICATION_PATH_BYTES
 };
 
 struct application {
@@ -44,25 +29,30 @@ struct application {
     struct clock_timer *life;   /* its handler; then its own crash */
     struct clock_timer *answer; /* to the request in hand */
     struct application_state from;
-    char rank[ID_MAX_BYTES + 1];   /* the node on which the rank began that it goes on with */
-    char writer[ID_MAX_BYTES + 1]; /* of the shard that it began from; "": none */
+    char rank
+        [APPLICATION_IDENTITY_BYTES]; /* the node on which the rank began that it goes on with */
+    char writer[ID_MAX_BYTES + 1];    /* of the shard that it began from; "": none */
     uint64_t from_us;
     /* the request in hand */
-    enum fate fate;
+    struct answering answering;
     char hint[HINT_TEXT_BYTES];
     char directory[PATH_BYTES];
-    uint64_t left_us; /* of a slow answer */
-    unsigned parts;
     struct application_state snapshot;
-    struct application_call *call; /* NULL: it is asked by a signal, or not served yet */
-    uint64_t most_deferral_ms;     /* that it may put the request off by */
-    bool ends_after_answer;        /* SIGTERM came while it wrote */
+    struct application_call *call;   /* NULL: it is asked by a signal, or not served yet */
+    uint64_t most_deferral_ms;       /* that it may put the request off by */
+    struct application_ranks *ranks; /* NULL: it has none but itself */
+    bool lost_rank;                  /* its launcher is about to notice */
+    bool answer_due, life_due;       /* while it stands still */
+    bool ends_after_answer;          /* SIGTERM came while it wrote */
     bool life_ends_well;
 };
 
-/* What asks it, and SIGTERM. The other signal of SIGUSR1 and SIGUSR2 would kill it. */
+/* What asks it, and SIGTERM. The other signal of SIGUSR1 and SIGUSR2 would kill it, and both a
+ * launcher. */
 static uint64_t handled_signals(const struct application *application)
 {
+    if (application->setup.ranks > 0)
+        return UINT64_C(1) << (SIGTERM - 1);
     return UINT64_C(1) << (application->setup.way->signal - 1) | UINT64_C(1) << (SIGTERM - 1);
 }
 
@@ -87,7 +77,7 @@ static uint64_t seed_of(const char *allocation_id, const char *node_id)
     return value;
 }
 
-static struct application_state iterate(struct application_state state, uint64_t until)
+struct application_state application_iterate(struct application_state state, uint64_t until)
 {
     for (; state.iteration < until; state.iteration++)
         state.value = step(state.value, state.iteration);
@@ -97,204 +87,74 @@ static struct application_state iterate(struct application_state state, uint64_t
 struct application_state application_truth(const char *allocation_id, const char *node_id,
                                            uint64_t iteration)
 {
-    return iterate((struct application_state){0, seed_of(allocation_id, node_id)}, iteration);
+    return application_iterate((struct application_state){0, seed_of(allocation_id, node_id)},
+                               iteration);
 }
 
 struct application_state application_now(const struct application *application)
 {
     uint64_t passed_us = sim_now_us(application->machine->sim) - application->from_us;
 
-    if (!application->released)
+    if (!application->released || application->process->stopped)
         return application->from;
-    return iterate(application->from,
-                   application->from.iteration + passed_us / APPLICATION_STEP_US);
-}
-
-/* ---- its files ---- */
-
-void application_state_text(const char *allocation_id, const char *node_id, const char *rank,
-                            const char *hint, struct application_state state,
-                            char text[APPLICATION_STATE_BYTES])
-{
-    CHECK(snprintf(text, APPLICATION_STATE_BYTES,
-                   "allocation=%s\nnode=%s\nrank=%s\nhint=%s\niteration=%" PRIu64
-                   "\nvalue=%016" PRIx64 "\n",
-                   allocation_id, node_id, rank, hint, state.iteration,
-                   state.value) < APPLICATION_STATE_BYTES);
-}
-
-static void state_write(const struct application *application, const char *directory,
-                        const char *name)
-{
-    char path[PATH_BYTES + 64];
-    char text[APPLICATION_STATE_BYTES];
-
-    application_state_text(application->allocation_id, application->machine->name,
-                           application->rank, application->hint, application->snapshot, text);
-    snprintf(path, sizeof(path), "%s/%s", directory, name);
-    agent_files_write(application->machine->files, path, text, strlen(text)); /* or it is gone */
-}
-
-static bool file_line(const char *text, const char *key, char *ret_value, size_t size)
-{
-    const char *at = strstr(text, key);
-    size_t length;
-
-    if (at == NULL)
-        return false;
-    at += strlen(key);
-    length = strcspn(at, "\n");
-    if (length >= size)
-        return false;
-    memcpy(ret_value, at, length);
-    ret_value[length] = '\0';
-    return true;
-}
-
-/* Of a restored folder: -1 when the file is not one of a rank of this job. */
-static int state_read(struct application *application, const char *directory, const char *name,
-                      uint64_t checkpoint_id, struct application_state *ret_state)
-{
-    char path[PATH_BYTES + 64];
-    char text[TEXT_BYTES];
-    char head[TEXT_BYTES];
-    char id[CHECKPOINT_ID_TEXT_BYTES];
-    const struct agent_file *file;
-    unsigned attempt;
-
-    snprintf(path, sizeof(path), "%s/%s", directory, name);
-    file = agent_files_find(application->machine->files, path);
-    if (file == NULL || file->content.length >= sizeof(text))
-        return -1;
-    memcpy(text, file->content.bytes, file->content.length);
-    text[file->content.length] = '\0';
-    if (!file_line(text, "\nnode=", application->writer, sizeof(application->writer)) ||
-        !file_line(text, "\nrank=", application->rank, sizeof(application->rank)))
-        return -1;
-    snprintf(head, sizeof(head), "allocation=%s\nnode=%s\nrank=%s\nhint=%s-",
-             application->allocation_id, application->writer, application->rank,
-             checkpoint_id_format(checkpoint_id, id));
-    if (strncmp(text, head, strlen(head)) != 0)
-        return -1;
-    return sscanf(text + strlen(head), "%u\niteration=%" SCNu64 "\nvalue=%" SCNx64 "\n", &attempt,
-                  &ret_state->iteration, &ret_state->value) == 3
-               ? 0
-               : -1;
-}
-
-static void done_write(const struct application *application, const char *hint, uint64_t bytes,
-                       const char *status)
-{
-    struct agent_files *files = application->machine->files;
-    char from[PATH_BYTES + 16];
-    char to[PATH_BYTES + 16];
-    char text[TEXT_BYTES];
-    int length = snprintf(text, sizeof(text), "hint=%s\nbytes=%" PRIu64 "\nstatus=%s\n", hint,
-                          bytes, status);
-
-    snprintf(from, sizeof(from), "%s/done.new", application->work_dir);
-    snprintf(to, sizeof(to), "%s/done", application->work_dir);
-    if (agent_files_write(files, from, text, (size_t)length) == 0)
-        CHECK(agent_files_rename(files, from, to) == 0);
-}
-
-static uint64_t bytes_written(const struct application *application)
-{
-    const struct agent_file *file;
-    uint64_t bytes = 0;
-
-    for (size_t i = 0;
-         (file = agent_files_below(application->machine->files, application->directory, i)) != NULL;
-         i++)
-        bytes += file->content.length;
-    return bytes;
+    return application_iterate(application->from,
+                               application->from.iteration + passed_us / APPLICATION_STEP_US);
 }
 
 /* ---- a request ---- */
+
+void application_label(const struct application_setup *setup, struct sim *sim, const char *hint,
+                       char label[LABEL_MAX_BYTES + 1])
+{
+    unsigned epoch, sequence;
+
+    label[0] = '\0';
+    if (setup->labels == LABELS_NONE || sscanf(hint, "%u-%u-", &epoch, &sequence) != 2)
+        return;
+    snprintf(label, LABEL_MAX_BYTES + 1, "%u",
+             sequence + sim_chance(sim, setup->manners->mislabels_in));
+}
 
 static bool draw(const struct application *application, uint64_t in)
 {
     return sim_chance(application->machine->sim, in);
 }
 
-static enum fate draw_fate(const struct application *application)
+static uint64_t left_us(const struct application *application, uint64_t deadline_ms)
 {
-    const struct application_manners *manners = application->setup.manners;
-    const uint64_t chances[] = {
-        [FATE_NEVER] = manners->never_in,     [FATE_LATE] = manners->late_in,
-        [FATE_SLOW] = manners->slow_in,       [FATE_DIES] = manners->dies_in,
-        [FATE_PARTIAL] = manners->partial_in, [FATE_REFUSES] = manners->refuses_in,
-        [FATE_EMPTY] = manners->empty_in,     [FATE_STALE] = manners->stale_in};
+    uint64_t now_ms = application->clock.wall_ms(application->clock.context);
 
-    for (size_t i = FATE_NEVER; i < ARRAY_COUNT(chances); i++)
-        if (draw(application, chances[i]))
-            return (enum fate)i;
-    return FATE_ANSWERS;
+    return deadline_ms > now_ms ? (deadline_ms - now_ms) * 1000 : 0;
 }
 
 /* False: there is none. */
 static bool request_read(struct application *application, uint64_t *ret_timeout_us)
 {
-    char path[PATH_BYTES + 16];
-    char text[2 * TEXT_BYTES];
-    char number[32];
-    const struct agent_file *file;
-    uint64_t deadline_ms;
-    uint64_t now_ms = application->clock.wall_ms(application->clock.context);
+    struct application_request request;
 
-    snprintf(path, sizeof(path), "%s/request", application->work_dir);
-    file = agent_files_find(application->machine->files, path);
-    if (file == NULL || file->content.length >= sizeof(text))
+    if (!application_request_read(application->machine, application->work_dir, &request))
         return false;
-    memcpy(text, file->content.bytes, file->content.length);
-    text[file->content.length] = '\0';
-    if (!file_line(text, "hint=", application->hint, sizeof(application->hint)) ||
-        !file_line(text, "directory=", application->directory, sizeof(application->directory)) ||
-        !file_line(text, "deadline_ms=", number, sizeof(number)))
-        return false;
-    deadline_ms = strtoull(number, NULL, 10);
-    *ret_timeout_us = deadline_ms > now_ms ? (deadline_ms - now_ms) * 1000 : 0;
+    memcpy(application->hint, request.hint, sizeof(application->hint));
+    memcpy(application->directory, request.directory, sizeof(application->directory));
+    *ret_timeout_us = left_us(application, request.deadline_ms);
     return true;
-}
-
-static enum fate draw_call_fate(const struct application *application)
-{
-    const struct application_manners *manners = application->setup.manners;
-
-    if (draw(application, manners->defers_in))
-        return FATE_DEFERS;
-    if (draw(application, manners->lies_in))
-        return FATE_LIES;
-    if (draw(application, manners->hangs_up_in))
-        return FATE_HANGS_UP;
-    return draw_fate(application);
-}
-
-static uint64_t answer_delay(struct application *application, uint64_t timeout_us)
-{
-    static const unsigned late_percent[] = {100, 149, 151};
-
-    application->left_us = 0;
-    application->parts = 0;
-    if (application->fate == FATE_LATE)
-        return timeout_us * late_percent[sim_random(application->machine->sim, 3)] / 100;
-    if (application->fate == FATE_SLOW)
-        application->left_us = timeout_us * (40 + sim_random(application->machine->sim, 100)) / 100;
-    return 1000 + sim_random(application->machine->sim, 400000);
 }
 
 /* Of the request in hand. */
 static void take_request(struct application *application, uint64_t timeout_us)
 {
-    application->setup.checks->asked(application->setup.checks->data, application,
+    struct sim *sim = application->machine->sim;
+
+    application->setup.checks->asked(application->setup.checks->data, application, 0,
                                      application->hint);
     application->snapshot = application_now(application);
-    application->fate =
-        application->setup.way->calls ? draw_call_fate(application) : draw_fate(application);
-    if (application->fate == FATE_NEVER)
+    answering_draw(&application->answering, sim, application->setup.manners,
+                   application->setup.way->calls, 1);
+    if (application->answering.fate == FATE_NEVER)
         application->clock.timer_stop(application->answer);
     else
-        application->clock.timer_start(application->answer, answer_delay(application, timeout_us));
+        application->clock.timer_start(application->answer,
+                                       answering_delay(&application->answering, sim, timeout_us));
 }
 
 static void handle_request(struct application *application)
@@ -313,15 +173,13 @@ static void handle_request(struct application *application)
 static void call_asked(void *data, const Ckpt__V1__AppCheckpointRequest *request)
 {
     struct application *application = data;
-    uint64_t now_ms = application->clock.wall_ms(application->clock.context);
     char id[CHECKPOINT_ID_TEXT_BYTES];
 
     snprintf(application->hint, sizeof(application->hint), "%s-%" PRIu32,
              checkpoint_id_format(request->checkpoint_id, id), request->attempt);
     snprintf(application->directory, sizeof(application->directory), "%s", request->directory);
     application->most_deferral_ms = request->max_deferral_ms;
-    take_request(application,
-                 request->deadline_ms > now_ms ? (request->deadline_ms - now_ms) * 1000 : 0);
+    take_request(application, left_us(application, request->deadline_ms));
     if (application->process->frozen)
         application->clock.timer_stop(application->answer);
 }
@@ -350,12 +208,43 @@ static void answered(struct application *application)
         application_finish(application, 0);
 }
 
-/* Says so in its way. */
-static void answer(const struct application *application, uint64_t bytes, const char *status)
+static void done_write(const struct application *application, const char *hint, uint64_t bytes,
+                       const char *status, const char *label)
 {
+    application_done_write(application->machine, application->work_dir, "done",
+                           &(struct application_done){hint, status, bytes, label});
+}
+
+static uint64_t bytes_written(const struct application *application)
+{
+    return application_bytes_written(application->machine, application->directory, "");
+}
+
+static void state_write(const struct application *application, const char *name)
+{
+    const struct application_owner owner = {application->allocation_id, application->machine->name,
+                                            application->rank};
+    char path[PATH_BYTES + 64];
+
+    snprintf(path, sizeof(path), "%s/%s", application->directory, name);
+    application_state_write(application->machine, path, &owner, application->hint,
+                            application->snapshot);
+}
+
+/* Says so in its way. */
+static void answer(struct application *application, uint64_t bytes, const char *status)
+{
+    const struct application_checks *checks = application->setup.checks;
+    bool well = strcmp(status, "0") == 0;
+    char label[LABEL_MAX_BYTES + 1] = "";
+
+    if (well && application->call == NULL)
+        application_label(&application->setup, application->machine->sim, application->hint, label);
+    if (well)
+        checks->done(checks->data, application, application->hint, 0, label);
     if (application->call == NULL)
-        done_write(application, application->hint, bytes, status);
-    else if (strcmp(status, "0") == 0)
+        done_write(application, application->hint, bytes, status, label);
+    else if (well)
         application_call_done(application->call, bytes);
     else
         application_call_failed(application->call, status);
@@ -366,7 +255,7 @@ static bool give_call_answer(struct application *application)
 {
     struct sim *sim = application->machine->sim;
 
-    switch (application->fate) {
+    switch (application->answering.fate) {
     case FATE_DEFERS:
         application->setup.checks->deferred(application->setup.checks->data, application,
                                             application->hint);
@@ -374,7 +263,7 @@ static bool give_call_answer(struct application *application)
                                1 + sim_random(sim, 2 * application->most_deferral_ms + 1000));
         return true;
     case FATE_LIES:
-        application_call_progress(application->call, application->parts++ * 1000);
+        application_call_progress(application->call, application->answering.parts++ * 1000);
         application->clock.timer_start(application->answer, 300000);
         return true;
     case FATE_HANGS_UP:
@@ -388,18 +277,22 @@ static bool give_call_answer(struct application *application)
 static void give_answer(void *data)
 {
     struct application *application = data;
-    enum fate fate = application->fate;
+    enum fate fate = application->answering.fate;
     char name[32];
 
+    application->answer_due = application->process->stopped;
+    if (application->answer_due)
+        return;
     if (application->call != NULL && give_call_answer(application))
         return;
-    if (application->left_us > 0) { /* a part now, the next one later */
-        uint64_t wait_us = application->left_us < 300000 ? application->left_us : 300000;
-        snprintf(name, sizeof(name), "part-%u", application->parts++);
-        state_write(application, application->directory, name);
-        application->left_us -= wait_us;
+    if (application->answering.left_us > 0) { /* a part now, the next one later */
+        uint64_t wait_us =
+            application->answering.left_us < 300000 ? application->answering.left_us : 300000;
+        snprintf(name, sizeof(name), "part-%u", application->answering.parts++);
+        state_write(application, name);
+        application->answering.left_us -= wait_us;
         if (application->call != NULL)
-            application_call_progress(application->call, application->parts * 10000);
+            application_call_progress(application->call, application->answering.parts * 10000);
         application->clock.timer_start(application->answer, wait_us);
         return;
     }
@@ -408,14 +301,14 @@ static void give_answer(void *data)
         answered(application);
         return;
     }
-    state_write(application, application->directory, "state");
+    state_write(application, "state");
     if (fate == FATE_DIES) {
         agent_machine_end(application->machine, application->process, SIGSEGV);
         return;
     }
     if (fate == FATE_STALE) { /* once more from here, with the right one */
-        done_write(application, "1-1-77", bytes_written(application), "0");
-        application->fate = FATE_ANSWERS;
+        done_write(application, "1-1-77", bytes_written(application), "0", "");
+        application->answering.fate = FATE_ANSWERS;
         application->clock.timer_start(application->answer, 300000);
         return;
     }
@@ -424,7 +317,7 @@ static void give_answer(void *data)
         answered(application);
         return;
     }
-    state_write(application, application->directory, "again");
+    state_write(application, "again");
     answer(application, bytes_written(application), "0");
     answered(application);
 }
@@ -447,7 +340,7 @@ static void helper_ended(void *data, int wait_status)
  * environment of its own, or the other way round. */
 static void start_helper(struct application *application)
 {
-    const struct machine_program program = {NULL, "helper", helper_signalled, helper_ended};
+    const struct machine_program program = {NULL, "helper", helper_signalled, helper_ended, NULL};
     bool leaves = draw(application, 3);
     struct machine_process *helper =
         agent_machine_spawn(application->machine, leaves ? 0 : application->process->pid, &program);
@@ -464,13 +357,32 @@ static void handle_terminate(struct application *application)
 {
     if (draw(application, application->setup.manners->deaf_in))
         return; /* SIGKILL will */
-    if (application->fate == FATE_ANSWERS && draw(application, 2) &&
+    if (application->answering.fate == FATE_ANSWERS && draw(application, 2) &&
         application->process->caught != 0)
         application->ends_after_answer = true;
     if (application->ends_after_answer)
         application->clock.timer_start(application->answer, 1000);
     else
         application_finish(application, draw(application, 2) ? 0 : 143 << 8);
+}
+
+/* What it computes stands still; what was to happen does so when it goes on. */
+static void on_stopped(void *data, bool stopped)
+{
+    struct application *application = data;
+    uint64_t passed_us = sim_now_us(application->machine->sim) - application->from_us;
+
+    if (stopped) {
+        application->from = application_iterate(
+            application->from, application->from.iteration + passed_us / APPLICATION_STEP_US);
+        return;
+    }
+    application->from_us = sim_now_us(application->machine->sim);
+    if (application->answer_due)
+        application->clock.timer_start(application->answer, 1);
+    if (application->life_due)
+        application->clock.timer_start(application->life, 1);
+    application->answer_due = application->life_due = false;
 }
 
 static void on_signal(void *data, int signal)
@@ -493,6 +405,7 @@ static void on_ended(void *data, int wait_status)
     if (application->released)
         setup.checks->ended(setup.checks->data, application);
     application_call_free(application->call);
+    application_ranks_leave(application->ranks);
     application->clock.timer_free(application->life);
     application->clock.timer_free(application->answer);
     free(application);
@@ -517,12 +430,34 @@ static void draw_life(struct application *application)
     }
 }
 
+static void catch_signals(struct application *application)
+{
+    application->process->caught = handled_signals(application);
+    if (application->ranks != NULL)
+        application_ranks_catch(application->ranks);
+}
+
+void application_lost_rank(struct application *application)
+{
+    if (application->lost_rank || !application->process->living)
+        return;
+    application->lost_rank = true;
+    application->clock.timer_start(application->life,
+                                   sim_random(application->machine->sim, LAUNCHER_US));
+}
+
 static void life_goes_on(void *data)
 {
     struct application *application = data;
 
-    if (application->process->caught == 0) {
-        application->process->caught = handled_signals(application);
+    application->life_due = application->process->stopped;
+    if (application->life_due)
+        return;
+    if (application->lost_rank) {
+        application_ranks_end(application->ranks, SIGKILL);
+        agent_machine_end(application->machine, application->process, 137 << 8);
+    } else if (application->process->caught == 0) {
+        catch_signals(application);
         serve_calls(application);
         draw_life(application);
     } else if (application->process->frozen) {
@@ -538,7 +473,8 @@ struct application *application_new(struct agent_machine *machine,
                                     const struct application_setup *setup)
 {
     struct application *application = check_calloc(1, sizeof(*application));
-    const struct machine_program program = {application, "application", on_signal, on_ended};
+    const struct machine_program program = {
+        application, setup->ranks > 0 ? "mpirun" : "application", on_signal, on_ended, on_stopped};
 
     application->machine = machine;
     application->setup = *setup;
@@ -550,37 +486,64 @@ struct application *application_new(struct agent_machine *machine,
         application->clock.timer_new(application->clock.context, life_goes_on, application);
     application->answer =
         application->clock.timer_new(application->clock.context, give_answer, application);
-    application->fate = FATE_NEVER;
+    application->answering.fate = FATE_NEVER;
     application->process = agent_machine_spawn(machine, 0, &program);
+    application->process->launcher = setup->ranks > 0;
     return application;
+}
+
+/* The state of one part of the shard, which it has twice; its identity is who wrote it first. */
+void application_restore(struct application *application, const char *folder,
+                         uint64_t checkpoint_id, const char *suffix,
+                         struct application_restored *ret_restored)
+{
+    const struct application_checks *checks = application->setup.checks;
+    struct application_restored again;
+    char state[PATH_BYTES + 64], second[PATH_BYTES + 64];
+
+    snprintf(state, sizeof(state), "%s/state%s", folder, suffix);
+    snprintf(second, sizeof(second), "%s/again%s", folder, suffix);
+    if (application_state_read(application->machine, state, application->allocation_id,
+                               checkpoint_id, ret_restored) != 0 ||
+        application_state_read(application->machine, second, application->allocation_id,
+                               checkpoint_id, &again) != 0)
+        checks->violation(checks->data, "I27",
+                          "what was restored is not a whole shard of this rank and checkpoint");
+    if (again.state.iteration != ret_restored->state.iteration ||
+        again.state.value != ret_restored->state.value ||
+        strcmp(again.identity, ret_restored->identity) != 0 ||
+        application_truth(application->allocation_id, again.identity, again.state.iteration)
+                .value != again.state.value)
+        checks->violation(checks->data, "I27",
+                          "what was restored is not the state of an undisturbed run");
+    snprintf(application->writer, sizeof(application->writer), "%s", ret_restored->writer);
 }
 
 static void start_from(struct application *application, uint64_t checkpoint_id,
                        const char *restore_dir)
 {
-    const struct application_checks *checks = application->setup.checks;
-    struct application_state again;
+    struct application_restored restored;
 
     snprintf(application->rank, sizeof(application->rank), "%s", application->machine->name);
     application->from = application_truth(application->allocation_id, application->rank, 0);
     if (checkpoint_id == 0)
         return;
-    if (state_read(application, restore_dir, "state", checkpoint_id, &application->from) != 0 ||
-        state_read(application, restore_dir, "again", checkpoint_id, &again) != 0)
-        checks->violation(checks->data, "I27",
-                          "what was restored is not a whole shard of this rank and checkpoint");
-    if (again.iteration != application->from.iteration || again.value != application->from.value ||
-        application_truth(application->allocation_id, application->rank, again.iteration).value !=
-            again.value)
-        checks->violation(checks->data, "I27",
-                          "what was restored is not the state of an undisturbed run");
+    application_restore(application, restore_dir, checkpoint_id, "", &restored);
+    application->from = restored.state;
+    snprintf(application->rank, sizeof(application->rank), "%s", restored.identity);
 }
 
 void application_release(struct application *application, uint64_t checkpoint_id,
                          const char *restore_dir)
 {
     CHECK(!application->released);
-    start_from(application, checkpoint_id, restore_dir);
+    if (application->setup.ranks == 0) {
+        start_from(application, checkpoint_id, restore_dir);
+    } else {
+        application->ranks =
+            application_ranks_new(application, &application->setup, &application->clock);
+        application_ranks_start(application->ranks, checkpoint_id, restore_dir);
+    }
     application->from_us = sim_now_us(application->machine->sim);
     application->released = true;
     application->setup.checks->started(application->setup.checks->data, application, checkpoint_id);
@@ -605,9 +568,12 @@ void application_finish(struct application *application, int wait_status)
 {
     struct application_state now = application_now(application);
 
-    if (application->released &&
-        application_truth(application->allocation_id, application->rank, now.iteration).value !=
-            now.value)
+    if (application->ranks != NULL) {
+        application->lost_rank = true; /* it knows */
+        application_ranks_end(application->ranks, wait_status);
+    } else if (application->released &&
+               application_truth(application->allocation_id, application->rank, now.iteration)
+                       .value != now.value)
         application->setup.checks->violation(application->setup.checks->data, "I27",
                                              "the result is not that of an undisturbed run");
     agent_machine_end(application->machine, application->process, wait_status);
@@ -617,10 +583,15 @@ void application_calm(struct application *application)
 {
     if (!application->released)
         return;
-    application->fate = FATE_NEVER; /* what is in hand is given up: the broker asks again */
+    application->answering.fate =
+        FATE_NEVER; /* what is in hand is given up: the broker asks again */
     application->clock.timer_stop(application->answer);
-    application->process->caught = handled_signals(application);
+    if (application->ranks != NULL)
+        application_ranks_calm(application->ranks);
+    catch_signals(application);
     serve_calls(application);
+    if (application->lost_rank)
+        return;
     application->clock.timer_stop(application->life);
     draw_life(application);
     if (application->process->frozen)
@@ -660,6 +631,11 @@ bool application_is_called(const struct application *application)
 bool application_from_scratch(const struct application *application)
 {
     return application->setup.from_scratch;
+}
+
+unsigned application_ranks(const struct application *application)
+{
+    return application->setup.ranks == 0 ? 1 : application->setup.ranks;
 }
 
 bool application_released(const struct application *application)

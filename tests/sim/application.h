@@ -11,33 +11,13 @@
 #ifndef CKPT_TESTS_SIM_APPLICATION_H
 #define CKPT_TESTS_SIM_APPLICATION_H
 
-#include "src/ask/sentinel.h"
-#include "tests/sim/agent_machine.h"
+#include "tests/sim/application_fates.h"
+#include "tests/sim/application_files.h"
 #include "tests/sim/application_ways.h"
 
 enum { APPLICATION_STEP_US = 10000, APPLICATION_GATE_CLOSED = 125 << 8 };
 
 struct application;
-
-struct application_state {
-    uint64_t iteration;
-    uint64_t value;
-};
-
-enum { APPLICATION_STATE_BYTES = 512 };
-/* What a part writes into each of its files. */
-void application_state_text(const char *allocation_id, const char *node_id, const char *rank,
-                            const char *hint, struct application_state state,
-                            char text[APPLICATION_STATE_BYTES]);
-
-/* How often each misbehaviour: once in so many answers, or runs; 0: never. */
-struct application_manners {
-    uint64_t never_in, late_in, slow_in, dies_in, partial_in, refuses_in, empty_in,
-        stale_in;                                                       /* of answers */
-    uint64_t no_handler_in, crashes_in, freezes_in, deaf_in, helper_in; /* of runs */
-    uint64_t defers_in, lies_in, hangs_up_in; /* of answers to calls, before the others */
-    bool finishes;                            /* runs end well after a while */
-};
 
 struct application_checks {
     void *data;
@@ -45,8 +25,11 @@ struct application_checks {
     void (*attaches)(void *data, struct agent_machine *machine, const char *allocation_id);
     /* The program begins; `from` is what it read, checkpoint_id 0: from scratch. */
     void (*started)(void *data, struct application *application, uint64_t checkpoint_id);
-    /* The signal, or the call, has arrived, with this request. */
-    void (*asked)(void *data, struct application *application, const char *hint);
+    /* The signal, or the call, has arrived at this rank, with this request. */
+    void (*asked)(void *data, struct application *application, unsigned rank, const char *hint);
+    /* This rank of it is done with that request, of what it calls so. */
+    void (*done)(void *data, struct application *application, const char *hint, unsigned rank,
+                 const char *label);
     /* It puts that request off: it may be asked the same once more. */
     void (*deferred)(void *data, struct application *application, const char *hint);
     void (*ended)(void *data, struct application *application);
@@ -57,8 +40,11 @@ struct application_checks {
 struct application_setup {
     const char *allocation_id;
     const char *work_dir;
-    const struct application_way *way;         /* it is asked */
-    uint64_t part_run;                         /* 0: not known */
+    const struct application_way *way; /* it is asked */
+    uint64_t part_run;                 /* 0: not known */
+    enum world_labels labels;
+    unsigned ranks;                            /* processes of their own; 0: it is the only one */
+    bool ranks_in_group;                       /* ... in that of their launcher */
     bool from_scratch;                         /* wanted so: nothing of what is complete counts */
     const struct application_manners *manners; /* read each time: they may change */
     const struct application_checks *checks;
@@ -89,10 +75,22 @@ const char *application_shard_of(const struct application *application);
 /* It is asked by calls: these take a while to come, and their agent may have ended meanwhile. */
 bool application_is_called(const struct application *application);
 bool application_from_scratch(const struct application *application);
+unsigned application_ranks(const struct application *application); /* from 1 */
 bool application_released(const struct application *application);
 struct application_state application_now(const struct application *application);
+/* One of its ranks has died. */
+void application_lost_rank(struct application *application);
+/* What a rank finds in what was restored, in files with this suffix. */
+void application_restore(struct application *application, const char *folder,
+                         uint64_t checkpoint_id, const char *suffix,
+                         struct application_restored *ret_restored);
+/* What it calls what it saves of this attempt: all ranks alike, most of the time. */
+void application_label(const struct application_setup *setup, struct sim *sim, const char *hint,
+                       char label[LABEL_MAX_BYTES + 1]);
 /* That of an undisturbed run. */
-struct application_state application_truth(const char *allocation_id, const char *node_id,
+struct application_state application_truth(const char *allocation_id, const char *identity,
                                            uint64_t iteration);
+/* Goes on to that one. */
+struct application_state application_iterate(struct application_state state, uint64_t until);
 
 #endif

@@ -20,6 +20,9 @@ struct application_run_setup {
     const struct application_way *way;
     const struct application_manners *manners;
     const struct application_checks *checks;
+    enum world_labels labels;
+    unsigned ranks; /* see application.h */
+    bool ranks_in_group;
     uint32_t restarts_max;
     bool from_scratch; /* the first run is not restored */
     /* It has left; do not touch it any more. refused: the agent's reason, NULL when it had a run

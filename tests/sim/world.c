@@ -285,6 +285,7 @@ struct world *world_new(const struct world_options *options)
     done_init(world);
     retention_init(world);
     shards_init(world);
+    ranks_init(world);
     dumps_init(world);
     destinations_init(world);
     history_init(world);
@@ -321,6 +322,7 @@ void world_free(struct world *world)
     done_close(world);
     retention_close(world);
     shards_close(world);
+    ranks_close(world);
     dumps_close(world);
     destinations_close(world);
     raft_checks_close(world);

@@ -81,6 +81,7 @@ struct world_options {
     unsigned read_errors, fills; /* a read fails, half of them at a start; a disk fills up */
     unsigned lost_files;         /* a file beside log and snapshots is damaged, or any file gone */
     unsigned callers;            /* of a hundred jobs so many are asked by a call */
+    unsigned ranks;       /* of a hundred jobs so many have ranks that agree on what they save */
     unsigned agent_disks; /* the disk of an agent's journal fails, fills up or takes seconds */
     unsigned flips;       /* a bit of one member's state flips in its memory */
     /* of telemetry and of queue reports one in so many is no sensible number; 0: none */
@@ -120,10 +121,13 @@ struct world_job {
     uint32_t preemption_class;
     bool sensitive;
     const struct application_way *way; /* how its applications are asked */
-    bool borrowed;                     /* its nodes, of "lender" */
-    bool runs;                         /* as its scheduler knows */
-    bool ended;                        /* a scheduler has asked for its end: that is at once */
-    bool forced;                       /* ... for other nodes at once, or may have */
+    enum world_labels labels;
+    unsigned ranks;           /* on each of its nodes; 0: it has none */
+    bool ranks_in_group;      /* they are in their launcher's group */
+    bool borrowed;            /* its nodes, of "lender" */
+    bool runs;                /* as its scheduler knows */
+    bool ended;               /* a scheduler has asked for its end: that is at once */
+    bool forced;              /* ... for other nodes at once, or may have */
     uint64_t finished_us;     /* when one of its parts ended by itself with status 0, last */
     uint64_t walltime_min_ms; /* of all that were asked for; 0: none was */
 };
@@ -184,6 +188,12 @@ void world_shard_written(struct world *world, unsigned agent, const char *alloca
 void world_terminated(struct world *world, unsigned agent, const char *allocation_id);
 /* Orders that an agent has taken: I20, I39. */
 void world_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet *orders);
+/* On each node, from 1. */
+unsigned world_ranks_of(const struct world_job *job);
+/* A rank of the job on this node, of so many, is done with its part of the attempt, of the step
+ * that it calls so: I44. */
+void ranks_said(struct world *world, unsigned agent, uint64_t checkpoint_id, uint32_t attempt,
+                unsigned rank, unsigned ranks, const char *label);
 /* A checkpoint's folder was removed at the destination: I28. */
 void world_collected(struct world *world, const char *path);
 /* The folder cannot be removed now. */

@@ -110,6 +110,7 @@ struct preemption_checks;
 struct done_checks;
 struct retention_checks;
 struct shard_checks;
+struct rank_checks;
 struct state_dumps;
 struct destination_checks;
 
@@ -178,6 +179,7 @@ struct world {
     struct done_checks *done;
     struct retention_checks *retention;
     struct shard_checks *shards;
+    struct rank_checks *ranks;
     struct state_dumps *dumps;
     struct destination_checks *destinations;
     uint64_t interval_ms; /* of the evaluator, the longest that it ever had */
@@ -198,6 +200,7 @@ struct world {
         uint64_t operated, stale_reads, watched, backups, undeleted;
         uint64_t forced, extended;  /* victims of an outage; attempts on nodes */
         uint64_t deferred;          /* reports of model agents */
+        uint64_t labelled, met;     /* complete, of one label; of a step that was agreed */
         uint64_t outages;           /* found out by probes, in time */
         uint64_t recomputed;        /* decisions, from what the log has of them */
         uint64_t older;             /* copies of folders put back at the end */
@@ -532,6 +535,13 @@ void retention_check_known(struct world *world, const struct fsm *fsm);
 void shards_init(struct world *world);
 void shards_close(struct world *world);
 void shards_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
+
+/* world_ranks.c */
+void ranks_init(struct world *world);
+void ranks_close(struct world *world);
+/* What ranks a job has, and what they call what they save. */
+void ranks_draw(struct world *world, struct world_job *job);
+void ranks_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
 
 /* world_entries.c */
 void entries_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event,

@@ -68,6 +68,7 @@ static const struct option {
     OPTION(older),
     OPTION(agent_disks),
     OPTION(callers),
+    OPTION(ranks),
     OPTION(streams),
     OPTION(absent),
     OPTION(hang),

@@ -1,0 +1,134 @@
+/* What must hold when an application begins: what it begins from, beside whom, in which folder. See
+ * agent_checks.h. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "tests/sim/agent_checks_internal.h"
+
+void checks_attaches(void *data, struct agent_machine *machine, const char *allocation_id)
+{
+    struct agent_checks *checks = data;
+    struct rank *rank = checks_rank(checks, checks_agent(machine), allocation_id);
+
+    rank->complete_floor = state_checks_last_complete(checks->world, allocation_id);
+    rank->verified_floor = rank->verified_id;
+}
+
+/* What a node still runs of a part that was taken away, or that has ended or joined again with
+ * another run, is no more named, and ends. */
+bool checks_of_job(const struct agent_checks *checks, const struct application *application)
+{
+    return state_checks_has_part(checks->world, application_allocation(application),
+                                 checks_agent(application_machine(application)),
+                                 application_part_run(application));
+}
+
+/* A part goes on with its own shard, or with the only one that there is; nobody else of the job
+ * lives from that. */
+static void check_own_shard(struct agent_checks *checks, const struct application *application,
+                            uint64_t checkpoint_id)
+{
+    const struct agent_machine *machine = application_machine(application);
+    const char *writer = application_shard_of(application);
+    bool counts = checks_of_job(checks, application);
+
+    for (size_t i = 0; i < checks->rank_count && counts; i++) {
+        const struct rank *other = checks->ranks[i];
+        if (strcmp(other->allocation_id, application_allocation(application)) == 0 &&
+            other->living != NULL && other->living != application &&
+            other->from_id == checkpoint_id &&
+            strcmp(application_shard_of(other->living), writer) == 0 &&
+            checks_of_job(checks, other->living))
+            world_violation(checks->world, "I27", "%s starts on %s from the shard of %s, as on %s",
+                            other->allocation_id, machine->name, writer,
+                            application_machine(other->living)->name);
+    }
+    if (strcmp(writer, machine->name) != 0 && state_checks_shards(checks->world, checkpoint_id) !=
+                                                  UINT32_C(1) << world_agent_number(writer))
+        world_violation(checks->world, "I27",
+                        "%s starts on %s from the shard of %s, one of several",
+                        application_allocation(application), machine->name, writer);
+}
+
+/* Whatever was complete when ckpt-run asked is what it starts from, or older than that; only a
+ * spoiled one is passed over. */
+static void check_nothing_lost(struct agent_checks *checks, const struct agent_machine *machine,
+                               const struct rank *rank, uint64_t from_id)
+{
+    char text[CHECKPOINT_ID_TEXT_BYTES];
+    char path_end[ID_MAX_BYTES + 64];
+    uint64_t id = from_id;
+
+    while ((id = state_checks_next_complete(checks->world, rank->allocation_id, id)) != 0 &&
+           id <= rank->complete_floor) {
+        snprintf(path_end, sizeof(path_end), "/%s/checkpoints/%s", rank->allocation_id,
+                 checkpoint_id_format(id, text));
+        if (!agent_store_spoiled(checks->store, path_end))
+            world_violation(checks->world, "I28",
+                            "%s starts on %s from %" PRIx64 ", %s is complete", rank->allocation_id,
+                            machine->name, from_id, text);
+    }
+}
+
+/* Of the run before nothing is left in the folders for checkpoints and restores. */
+static void check_work_folder(struct agent_checks *checks, const struct application *application,
+                              uint64_t checkpoint_id)
+{
+    const struct agent_machine *machine = application_machine(application);
+    const char *id = application_allocation(application);
+    char folder[ID_MAX_BYTES + 64];
+    char text[CHECKPOINT_ID_TEXT_BYTES];
+    char own[ID_MAX_BYTES + 96];
+    const struct agent_file *file;
+
+    snprintf(folder, sizeof(folder), "/work/%s/out", id);
+    if (agent_files_below(machine->files, folder, 0) != NULL)
+        world_violation(checks->world, "SWEEP", "%s begins on %s with files in out/", id,
+                        machine->name);
+    snprintf(folder, sizeof(folder), "/work/%s/restore", id);
+    snprintf(own, sizeof(own), "%s/%s/", folder, checkpoint_id_format(checkpoint_id, text));
+    for (size_t i = 0; (file = agent_files_below(machine->files, folder, i)) != NULL; i++)
+        if (strncmp(file->path, own, strlen(own)) != 0)
+            world_violation(checks->world, "SWEEP", "%s begins on %s beside %s", id, machine->name,
+                            file->path);
+}
+
+void checks_started(void *data, struct application *application, uint64_t checkpoint_id)
+{
+    struct agent_checks *checks = data;
+    struct agent_machine *machine = application_machine(application);
+    const char *id = application_allocation(application);
+    struct rank *rank = checks_rank(checks, checks_agent(machine), id);
+
+    checks->counters.starts++;
+    if (rank->living != NULL)
+        world_violation(checks->world, "ONE PROCESS",
+                        "%s starts on %s as pid %d while pid %d of it lives there", id,
+                        machine->name, (int)application_process(application)->pid,
+                        (int)application_process(rank->living)->pid);
+    rank->living = application;
+    rank->told = false;
+    rank->group = application_process(application)->pid;
+    rank->group_start_ticks = application_process(application)->start_ticks;
+    for (size_t i = 0; i < checks->rank_count; i++)
+        if (checks->ranks[i] != rank && checks->ranks[i]->agent == rank->agent &&
+            checks->ranks[i]->group == rank->group)
+            checks->ranks[i]->group = 0;
+    rank->from_id = checkpoint_id;
+    if (checkpoint_id != 0) {
+        checks->counters.restores++;
+        if (!state_checks_completed(checks->world, checkpoint_id))
+            world_violation(checks->world, "I27",
+                            "%s starts on %s from a checkpoint that is not complete", id,
+                            machine->name);
+        check_own_shard(checks, application, checkpoint_id);
+    }
+    check_work_folder(checks, application, checkpoint_id);
+    rank->passed_id = 0;
+    if (application_from_scratch(application))
+        return;
+    check_nothing_lost(checks, machine, rank, checkpoint_id);
+    rank->passed_id = rank->verified_floor > checkpoint_id ? rank->verified_floor : 0;
+}

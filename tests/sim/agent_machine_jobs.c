@@ -1,0 +1,278 @@
+/* Whole jobs of a simulated machine: who of one is a rank, and its standing still. See
+ * agent_machine.h and src/agent/node/machine.h.
+ *
+ * Shapes   members are those of the leader's group and those that have the job in their
+ *          environment. A process that hangs in the kernel does not stop, so that the whole does
+ *          not. What is under way dies with the agent, a thaw and SIGKILL do not.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "tests/sim/agent_machine.h"
+
+enum {
+    LOOK_DELAY_US = 10000,
+    SLOW_LOOK_US = 2000000,
+    UNREAD_IN = 40, /* one look in so many cannot read all */
+    STILL_LIMIT_US = STILL_LIMIT_MS * 1000
+};
+
+static bool belongs(const struct machine_process *process, const struct job_members *job)
+{
+    return process != NULL && process->living &&
+           (process->group == job->group || process->origin_ticks == job->stragglers.start_ticks);
+}
+
+static uint64_t delay_us(struct agent_machine *machine)
+{
+    return 1 +
+           sim_random(machine->sim, sim_chance(machine->sim, 32) ? SLOW_LOOK_US : LOOK_DELAY_US);
+}
+
+/* ---- ranks ---- */
+
+struct ranks_look {
+    struct list node;
+    struct agent_machine *machine;
+    pid_t group;
+    uint64_t start_ticks;
+    struct sim_event *event;
+    ranks_done_fn *done;
+    void *data;
+};
+
+static int rank_order(const void *a, const void *b)
+{
+    const struct rank_seen *left = a, *right = b;
+
+    return left->launcher != right->launcher
+               ? left->launcher - right->launcher
+               : (left->number > right->number) - (left->number < right->number);
+}
+
+static void rank_fill(const struct machine_process *process, struct rank_seen *ret_seen)
+{
+    *ret_seen = (struct rank_seen){.number = process->rank == 0 ? 0 : process->rank - 1,
+                                   .local = RANK_NONE,
+                                   .pid = process->pid,
+                                   .start_ticks = process->start_ticks,
+                                   .catches_usr1 = (process->caught >> (SIGUSR1 - 1) & 1) != 0,
+                                   .catches_usr2 = (process->caught >> (SIGUSR2 - 1) & 1) != 0,
+                                   .launcher = process->rank == 0};
+    snprintf(ret_seen->name, sizeof(ret_seen->name), "%s", process->program.name);
+}
+
+static void ranks_fire(void *data)
+{
+    struct ranks_look *look = data;
+    struct agent_machine *machine = look->machine;
+    const struct job_members job = {.stragglers = {.start_ticks = look->start_ticks},
+                                    .group = look->group};
+    struct ranks_seen *seen = check_calloc(1, sizeof(*seen));
+
+    for (size_t i = 0; i < MACHINE_PROCESSES_MAX; i++) {
+        const struct machine_process *process = machine->processes[i];
+        if (belongs(process, &job) && (process->rank > 0 || process->launcher))
+            rank_fill(process, &seen->items[seen->count++]);
+    }
+    qsort(seen->items, seen->count, sizeof(seen->items[0]), rank_order);
+    if (machine->unread && sim_chance(machine->sim, UNREAD_IN))
+        snprintf(seen->why, sizeof(seen->why), "a process cannot be read just now");
+    list_remove(&look->node);
+    look->done(look->data, seen);
+    free(seen);
+    free(look);
+}
+
+static struct ranks_look *ranks_look_own(void *context, const struct job_members *job, int signal,
+                                         ranks_done_fn *done, void *data)
+{
+    struct agent_machine *machine = context;
+    struct ranks_look *look = check_calloc(1, sizeof(*look));
+
+    (void)signal; /* nothing here has a rank's number beside the rank */
+    look->machine = machine;
+    look->group = job->group;
+    look->start_ticks = job->stragglers.start_ticks;
+    look->done = done;
+    look->data = data;
+    list_push_back(&machine->rank_looks, &look->node);
+    look->event =
+        sim_schedule(machine->sim, machine->config.agent_node, delay_us(machine), ranks_fire, look);
+    return look;
+}
+
+static void ranks_detach_own(struct ranks_look *look)
+{
+    if (look == NULL)
+        return;
+    sim_cancel(look->machine->sim, look->event);
+    list_remove(&look->node);
+    free(look);
+}
+
+static int process_signal_own(void *context, pid_t pid, uint64_t start_ticks, int signal,
+                              struct err *err)
+{
+    struct agent_machine *machine = context;
+    const struct machine_process *process = agent_machine_find(machine, pid);
+
+    if (process == NULL || !process->living || process->start_ticks != start_ticks)
+        return err_set(err, ERR_NOT_FOUND, "signal %d to process %d: no such process", signal,
+                       (int)pid);
+    if (machine->dying)
+        return 0;
+    if (machine->events.signals_one != NULL)
+        machine->events.signals_one(machine->events.data, machine, process, signal);
+    agent_machine_kill(machine, pid, signal);
+    return 0;
+}
+
+/* ---- standing still ---- */
+
+struct job_still {
+    struct list node;
+    struct agent_machine *machine;
+    struct job_members job;
+    enum still_way way;
+    int signal;
+    uint64_t begun_us;
+    struct sim_event *event;
+    still_done_fn *done; /* NULL: not wanted any more */
+    void *data;
+};
+
+static void still_free(struct job_still *still)
+{
+    list_remove(&still->node);
+    free(still);
+}
+
+static void still_process(const struct job_still *still, struct machine_process *process)
+{
+    if (still->way == STILL_SIGNAL)
+        agent_machine_kill(still->machine, process->pid, still->signal);
+    else
+        agent_machine_stop(still->machine, process, still->way == STILL_FREEZE);
+}
+
+/* Who belongs to it and is not as it should be; signals go out once, SIGKILL again and again. */
+static const struct machine_process *still_round(const struct job_still *still, size_t *ret_count)
+{
+    struct agent_machine *machine = still->machine;
+    pid_t members[MACHINE_PROCESSES_MAX];
+    const struct machine_process *stuck = NULL;
+    size_t count = 0;
+
+    for (size_t i = 0; i < MACHINE_PROCESSES_MAX; i++)
+        if (belongs(machine->processes[i], &still->job))
+            members[count++] = machine->processes[i]->pid;
+    for (size_t i = 0; i < count; i++) {
+        struct machine_process *process = agent_machine_find(machine, members[i]);
+        if (process != NULL && process->living)
+            still_process(still, process);
+        process = agent_machine_find(machine, members[i]);
+        if (process == NULL || !process->living || still->way == STILL_THAW ||
+            (still->way == STILL_SIGNAL && still->signal != SIGKILL) ||
+            (still->way == STILL_FREEZE && process->stopped && !process->frozen))
+            continue;
+        stuck = process;
+    }
+    *ret_count = count;
+    return stuck;
+}
+
+static void still_begin(struct job_still *still);
+
+static void still_fire(void *data)
+{
+    struct job_still *still = data;
+    struct agent_machine *machine = still->machine;
+    struct still_result result = {.rounds = 1,
+                                  .took_us = sim_now_us(machine->sim) - still->begun_us};
+    const struct machine_process *stuck;
+
+    if (still->way == STILL_SIGNAL && machine->events.signals != NULL)
+        machine->events.signals(machine->events.data, machine, still->job.group, still->signal);
+    stuck = still_round(still, &result.count);
+    if (stuck != NULL && result.took_us < STILL_LIMIT_US) {
+        still_begin(still);
+        return;
+    }
+    result.whole = stuck == NULL;
+    result.stuck = stuck == NULL ? 0 : stuck->pid;
+    if (stuck != NULL)
+        snprintf(result.stuck_name, sizeof(result.stuck_name), "%s", stuck->program.name);
+    if (still->done != NULL)
+        still->done(still->data, &result);
+    still_free(still);
+}
+
+static void still_begin(struct job_still *still)
+{
+    still->event = sim_schedule(still->machine->sim, still->machine->config.agent_node,
+                                delay_us(still->machine), still_fire, still);
+}
+
+static struct job_still *job_still_own(void *context, const struct job_members *job,
+                                       enum still_way way, int signal, still_done_fn *done,
+                                       void *data)
+{
+    struct agent_machine *machine = context;
+    struct job_still *still;
+
+    if (machine->dying)
+        return NULL;
+    still = check_calloc(1, sizeof(*still));
+    *still = (struct job_still){.machine = machine,
+                                .job = *job,
+                                .way = way,
+                                .signal = signal,
+                                .begun_us = sim_now_us(machine->sim),
+                                .done = done,
+                                .data = data};
+    list_push_back(&machine->stills, &still->node);
+    still_begin(still);
+    return still;
+}
+
+static void job_still_change_own(struct job_still *still, enum still_way way, int signal)
+{
+    still->way = way;
+    still->signal = signal;
+    still->begun_us = sim_now_us(still->machine->sim);
+}
+
+static void job_still_detach_own(struct job_still *still)
+{
+    if (still == NULL)
+        return;
+    still->done = NULL;
+    if (still->way == STILL_THAW || (still->way == STILL_SIGNAL && still->signal == SIGKILL))
+        return;
+    sim_cancel(still->machine->sim, still->event);
+    still_free(still);
+}
+
+void agent_machine_fill_jobs(struct machine_ops *ops)
+{
+    ops->ranks_look = ranks_look_own;
+    ops->ranks_detach = ranks_detach_own;
+    ops->process_signal = process_signal_own;
+    ops->job_still = job_still_own;
+    ops->job_still_change = job_still_change_own;
+    ops->job_still_detach = job_still_detach_own;
+}
+
+void agent_machine_close_jobs(struct agent_machine *machine)
+{
+    CHECK(list_empty(&machine->rank_looks));
+    while (!list_empty(&machine->stills)) {
+        struct job_still *still = LIST_ITEM(machine->stills.next, struct job_still, node);
+        sim_cancel(machine->sim, still->event);
+        still_free(still);
+    }
+}

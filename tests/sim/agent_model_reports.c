@@ -1,0 +1,122 @@
+/* The reports of the small agent: kept until acknowledged, sent once, twice, late or out of order.
+ * See agent_model.c. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "tests/sim/agent_model.h"
+
+enum { REPORTS_MAX = 4096 };
+
+void model_reports_drop(struct model *model, uint64_t upto)
+{
+    size_t count = 0;
+
+    while (count < model->report_count && model->reports[count].sequence <= upto)
+        free(model->reports[count++].bytes);
+    model->report_count -= count;
+    if (model->report_count > 0)
+        memmove(model->reports, model->reports + count,
+                model->report_count * sizeof(*model->reports));
+}
+
+void model_report_add(struct model *model, struct world *world, unsigned number,
+                      Ckpt__V1__AgentReport *report)
+{
+    Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
+    struct report *kept;
+
+    CHECK(model->report_count < REPORTS_MAX);
+    report->sequence = ++model->sequence;
+    report->at_ms = sim_wall_ms(world->sim, WORLD_AGENT_NODE + number);
+    up.body_case = CKPT__V1__AGENT_UP__BODY_REPORT;
+    up.report = report;
+    model->reports =
+        check_realloc(model->reports, model->report_count + 1, sizeof(*model->reports));
+    kept = &model->reports[model->report_count++];
+    kept->sequence = report->sequence;
+    kept->length = ckpt__v1__agent_up__get_packed_size(&up);
+    kept->bytes = check_alloc(kept->length);
+    ckpt__v1__agent_up__pack(&up, kept->bytes);
+}
+
+/* As src/agent/durable/ledger.h: the node was removed, and the state counts its reports from the
+ * first one again. */
+void model_reports_align(struct model *model, uint64_t acknowledged)
+{
+    uint64_t sequence = acknowledged;
+
+    if (acknowledged <= model->sequence)
+        model_reports_drop(model, acknowledged);
+    if (model->report_count == 0 ? model->sequence == acknowledged
+                                 : model->reports[0].sequence == acknowledged + 1)
+        return;
+    for (size_t i = 0; i < model->report_count; i++) {
+        struct report *kept = &model->reports[i];
+        Ckpt__V1__AgentUp *up = ckpt__v1__agent_up__unpack(NULL, kept->length, kept->bytes);
+
+        CHECK(up != NULL);
+        up->report->sequence = kept->sequence = ++sequence;
+        kept->length = ckpt__v1__agent_up__get_packed_size(up);
+        kept->bytes = check_realloc(kept->bytes, kept->length, 1);
+        ckpt__v1__agent_up__pack(up, kept->bytes);
+        ckpt__v1__agent_up__free_unpacked(up, NULL);
+    }
+    for (unsigned job = 0; job < WORLD_JOBS_MAX; job++) /* which of them the state knows of */
+        model->parts[job].began_sequence = UINT64_MAX;
+    model->sequence = sequence;
+}
+
+void model_report(struct process *process, Ckpt__V1__ReportKind kind, unsigned job,
+                  Ckpt__V1__Reason reason)
+{
+    struct model_part *part = &process->model->parts[job];
+    Ckpt__V1__AgentReport message = CKPT__V1__AGENT_REPORT__INIT;
+
+    message.kind = kind;
+    message.allocation_id = process->world->jobs[job].id;
+    message.reason = reason;
+    message.run = kind == REPORT(TERMINATED) ? part->stop_run : part->run;
+    if (kind == REPORT(STARTED) || kind == REPORT(SHARD_VERIFIED) ||
+        kind == REPORT(CHECKPOINT_FAILED) || kind == REPORT(STOPPED_WRITING) ||
+        kind == REPORT(RESPONSIVE) || kind == REPORT(DEFERRED) || kind == REPORT(BARRIER)) {
+        message.checkpoint_id = part->checkpoint_id;
+        message.attempt = part->attempt;
+        message.run = part->attempt_run;
+    }
+    message.deferral_ms = kind == REPORT(DEFERRED) ? part->deferral_ms : 0;
+    message.barrier = kind == REPORT(STARTED) && part->barrier;
+    message.step = kind == REPORT(BARRIER) ? part->step : 0;
+    if (kind == REPORT(SHARD_VERIFIED)) {
+        message.size_bytes = 1 + sim_random(process->world->sim, 1000000000);
+        message.ranks = world_ranks_of(&process->world->jobs[job]);
+        message.label = part->label;
+        message.manifest_sha256 = part->manifest;
+        message.write_ms = 1 + sim_random(process->world->sim, 1000);
+    }
+    model_report_add(process->model, process->world, process->number, &message);
+}
+
+void model_reports_send(struct process *process)
+{
+    struct model *model = process->model;
+
+    for (size_t i = 0; i < model->report_count && process->call != NULL; i++) {
+        const struct report *kept = &model->reports[i];
+        if (kept->sequence <= process->sent)
+            continue;
+        if (model_mischief(process)) {
+            if (sim_chance(process->world->sim, 2))
+                return; /* later */
+            if (i > 0)  /* one that was sent before */
+                (void)rpc_client_call_send(process->call, model->reports[i - 1].bytes,
+                                           model->reports[i - 1].length);
+            else if (model->report_count > 1) { /* out of order */
+                (void)rpc_client_call_send(process->call, model->reports[1].bytes,
+                                           model->reports[1].length);
+            }
+        }
+        (void)rpc_client_call_send(process->call, kept->bytes, kept->length);
+        process->sent = kept->sequence;
+    }
+}

@@ -1,0 +1,314 @@
+/* The ranks of a simulated application. See application_ranks.h. */
+#include "tests/sim/application_ranks.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+
+enum { SUFFIX_BYTES = 16, SLICE_US = 300000 };
+
+struct rank {
+    struct application_ranks *ranks;
+    unsigned number;
+    struct machine_process *process; /* NULL: dead */
+    struct clock_timer *answer;
+    struct application_restored from; /* its identity, and the state it went on from */
+    uint64_t from_us;
+    struct application_request request; /* in hand */
+    struct answering answering;
+    bool due; /* its answer, while it stands still */
+    struct application_state snapshot;
+};
+
+struct application_ranks {
+    struct application *application; /* NULL: its launcher is dead */
+    struct agent_machine *machine;
+    struct application_setup setup;
+    char allocation_id[ID_MAX_BYTES + 1];
+    char work_dir[APPLICATION_PATH_BYTES];
+    struct clock_ops clock;
+    unsigned living;
+    struct rank items[];
+};
+
+static void ranks_unused(struct application_ranks *ranks)
+{
+    if (ranks->application != NULL || ranks->living > 0)
+        return;
+    for (unsigned i = 0; i < ranks->setup.ranks; i++)
+        ranks->clock.timer_free(ranks->items[i].answer);
+    free(ranks);
+}
+
+static const char *suffix_of(const struct rank *rank, char text[SUFFIX_BYTES])
+{
+    snprintf(text, SUFFIX_BYTES, ".%u", rank->number);
+    return text;
+}
+
+static struct application_state state_now(const struct rank *rank)
+{
+    uint64_t passed_us = sim_now_us(rank->ranks->machine->sim) - rank->from_us;
+
+    if (rank->process == NULL || rank->process->stopped)
+        return rank->from.state;
+    return application_iterate(rank->from.state,
+                               rank->from.state.iteration + passed_us / APPLICATION_STEP_US);
+}
+
+/* ---- its answer ---- */
+
+static void file_write(const struct rank *rank, const char *name)
+{
+    const struct application_ranks *ranks = rank->ranks;
+    const struct application_owner owner = {ranks->allocation_id, ranks->machine->name,
+                                            rank->from.identity};
+    char path[APPLICATION_PATH_BYTES + 64], suffix[SUFFIX_BYTES];
+
+    snprintf(path, sizeof(path), "%s/%s%s", rank->request.directory, name, suffix_of(rank, suffix));
+    application_state_write(ranks->machine, path, &owner, rank->request.hint, rank->snapshot);
+}
+
+static uint64_t bytes_written(const struct rank *rank)
+{
+    char suffix[SUFFIX_BYTES];
+
+    return application_bytes_written(rank->ranks->machine, rank->request.directory,
+                                     suffix_of(rank, suffix));
+}
+
+static void done_write(const struct rank *rank, const struct application_done *done)
+{
+    char name[32];
+
+    snprintf(name, sizeof(name), "done.%u", rank->number);
+    application_done_write(rank->ranks->machine, rank->ranks->work_dir, name, done);
+}
+
+static void say(const struct rank *rank, uint64_t bytes, const char *status)
+{
+    const struct application_ranks *ranks = rank->ranks;
+    const struct application_checks *checks = ranks->setup.checks;
+    char label[LABEL_MAX_BYTES + 1] = "";
+
+    if (strcmp(status, "0") == 0)
+        application_label(&ranks->setup, ranks->machine->sim, rank->request.hint, label);
+    if (strcmp(status, "0") == 0 && ranks->application != NULL)
+        checks->done(checks->data, ranks->application, rank->request.hint, rank->number, label);
+    done_write(rank, &(struct application_done){rank->request.hint, status, bytes, label});
+}
+
+static void slice_write(struct rank *rank)
+{
+    struct answering *answering = &rank->answering;
+    uint64_t wait_us = answering->left_us < SLICE_US ? answering->left_us : SLICE_US;
+    char name[32];
+
+    snprintf(name, sizeof(name), "slice-%u", answering->parts++);
+    file_write(rank, name);
+    answering->left_us -= wait_us;
+    rank->ranks->clock.timer_start(rank->answer, wait_us);
+}
+
+static void give_answer(void *data)
+{
+    struct rank *rank = data;
+    enum fate fate = rank->answering.fate;
+
+    if (rank->process == NULL)
+        return;
+    rank->due = rank->process->stopped;
+    if (rank->due)
+        return;
+    if (rank->answering.left_us > 0) {
+        slice_write(rank);
+        return;
+    }
+    if (fate == FATE_REFUSES) {
+        say(rank, 0, "not now");
+        return;
+    }
+    file_write(rank, "state");
+    if (fate == FATE_DIES) {
+        agent_machine_end(rank->ranks->machine, rank->process, SIGSEGV);
+        return;
+    }
+    if (fate == FATE_STALE) { /* once more from here, with the right one */
+        done_write(rank, &(struct application_done){"1-1-77", "0", bytes_written(rank), ""});
+        rank->answering.fate = FATE_ANSWERS;
+        rank->ranks->clock.timer_start(rank->answer, SLICE_US);
+        return;
+    }
+    if (fate == FATE_PARTIAL) {
+        say(rank, 2 * bytes_written(rank), "0");
+        return;
+    }
+    file_write(rank, "again");
+    say(rank, bytes_written(rank), "0");
+}
+
+static void take_request(struct rank *rank)
+{
+    struct application_ranks *ranks = rank->ranks;
+    const struct application_checks *checks = ranks->setup.checks;
+    uint64_t now_ms = ranks->clock.wall_ms(ranks->clock.context);
+    uint64_t left_us;
+
+    if (!application_request_read(ranks->machine, ranks->work_dir, &rank->request))
+        checks->violation(checks->data, "I22", "a signal came and there is no request");
+    left_us = rank->request.deadline_ms > now_ms ? (rank->request.deadline_ms - now_ms) * 1000 : 0;
+    if (ranks->application != NULL)
+        checks->asked(checks->data, ranks->application, rank->number, rank->request.hint);
+    rank->snapshot = state_now(rank);
+    answering_draw(&rank->answering, ranks->machine->sim, ranks->setup.manners, false,
+                   ranks->setup.ranks);
+    if (rank->answering.fate == FATE_EMPTY) /* a shard with its rank's part missing */
+        rank->answering.fate = FATE_NEVER;
+    if (rank->answering.fate == FATE_NEVER)
+        ranks->clock.timer_stop(rank->answer);
+    else
+        ranks->clock.timer_start(rank->answer,
+                                 answering_delay(&rank->answering, ranks->machine->sim, left_us));
+}
+
+/* ---- its life ---- */
+
+static void on_signal(void *data, int signal)
+{
+    struct rank *rank = data;
+
+    if (signal == rank->ranks->setup.way->signal)
+        take_request(rank);
+    else if (signal == SIGTERM &&
+             !sim_chance(rank->ranks->machine->sim, rank->ranks->setup.manners->deaf_in))
+        agent_machine_end(rank->ranks->machine, rank->process, 143 << 8);
+}
+
+static void on_stopped(void *data, bool stopped)
+{
+    struct rank *rank = data;
+    uint64_t now_us = sim_now_us(rank->ranks->machine->sim);
+
+    if (stopped) {
+        rank->from.state = application_iterate(rank->from.state,
+                                               rank->from.state.iteration +
+                                                   (now_us - rank->from_us) / APPLICATION_STEP_US);
+        return;
+    }
+    rank->from_us = now_us;
+    if (rank->due)
+        rank->ranks->clock.timer_start(rank->answer, 1);
+    rank->due = false;
+}
+
+static void on_ended(void *data, int wait_status)
+{
+    struct rank *rank = data;
+    struct application_ranks *ranks = rank->ranks;
+
+    rank->process = NULL;
+    ranks->clock.timer_stop(rank->answer);
+    ranks->living--;
+    if (ranks->application != NULL && wait_status != 0 && wait_status != -1)
+        application_lost_rank(ranks->application);
+    ranks_unused(ranks);
+}
+
+/* As OpenMPI does it, in a group of its own, or in that of a launcher like torchrun. */
+static void rank_spawn(struct rank *rank, const struct machine_process *leader)
+{
+    struct application_ranks *ranks = rank->ranks;
+    const struct machine_program program = {rank, "rank", on_signal, on_ended, on_stopped};
+
+    rank->process = agent_machine_spawn(ranks->machine,
+                                        ranks->setup.ranks_in_group ? leader->group : 0, &program);
+    rank->process->origin_ticks = leader->start_ticks;
+    rank->process->rank = rank->number + 1;
+    rank->process->kept = false; /* its launcher reaps it */
+    rank->process->ignored = UINT64_C(1) << (SIGUSR1 - 1) | UINT64_C(1) << (SIGUSR2 - 1);
+    ranks->living++;
+}
+
+void application_ranks_start(struct application_ranks *ranks, uint64_t checkpoint_id,
+                             const char *restore_dir)
+{
+    const struct machine_process *leader = application_process(ranks->application);
+
+    for (unsigned i = 0; i < ranks->setup.ranks; i++) {
+        struct rank *rank = &ranks->items[i];
+        char suffix[SUFFIX_BYTES];
+        snprintf(rank->from.identity, sizeof(rank->from.identity), "%s/%u", ranks->machine->name,
+                 i);
+        rank->from.state = application_truth(ranks->allocation_id, rank->from.identity, 0);
+        if (checkpoint_id != 0)
+            application_restore(ranks->application, restore_dir, checkpoint_id,
+                                suffix_of(rank, suffix), &rank->from);
+        rank->from_us = sim_now_us(ranks->machine->sim);
+        rank_spawn(rank, leader);
+    }
+}
+
+void application_ranks_catch(struct application_ranks *ranks)
+{
+    for (unsigned i = 0; i < ranks->setup.ranks; i++)
+        if (ranks->items[i].process != NULL)
+            ranks->items[i].process->caught =
+                UINT64_C(1) << (ranks->setup.way->signal - 1) | UINT64_C(1) << (SIGTERM - 1);
+}
+
+void application_ranks_calm(struct application_ranks *ranks)
+{
+    for (unsigned i = 0; i < ranks->setup.ranks; i++) {
+        ranks->items[i].answering.fate = FATE_NEVER;
+        ranks->clock.timer_stop(ranks->items[i].answer);
+    }
+}
+
+void application_ranks_end(struct application_ranks *ranks, int wait_status)
+{
+    for (unsigned i = 0; i < ranks->setup.ranks; i++) {
+        struct rank *rank = &ranks->items[i];
+        struct application_state now = state_now(rank);
+        if (rank->process == NULL)
+            continue;
+        if (application_truth(ranks->allocation_id, rank->from.identity, now.iteration).value !=
+            now.value)
+            ranks->setup.checks->violation(ranks->setup.checks->data, "I27",
+                                           "the result is not that of an undisturbed run");
+        agent_machine_end(ranks->machine, rank->process, wait_status);
+    }
+}
+
+void application_ranks_leave(struct application_ranks *ranks)
+{
+    if (ranks == NULL)
+        return;
+    ranks->application = NULL;
+    ranks_unused(ranks);
+}
+
+struct application_ranks *application_ranks_new(struct application *application,
+                                                const struct application_setup *setup,
+                                                const struct clock_ops *clock)
+{
+    struct application_ranks *ranks =
+        check_calloc(1, sizeof(*ranks) + setup->ranks * sizeof(ranks->items[0]));
+
+    ranks->application = application;
+    ranks->machine = application_machine(application);
+    ranks->setup = *setup;
+    snprintf(ranks->allocation_id, sizeof(ranks->allocation_id), "%s", setup->allocation_id);
+    snprintf(ranks->work_dir, sizeof(ranks->work_dir), "%s", setup->work_dir);
+    ranks->clock = *clock;
+    for (unsigned i = 0; i < setup->ranks; i++) {
+        struct rank *rank = &ranks->items[i];
+        rank->ranks = ranks;
+        rank->number = i;
+        rank->answer = clock->timer_new(clock->context, give_answer, rank);
+    }
+    return ranks;
+}
