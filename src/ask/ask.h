@@ -40,6 +40,14 @@ struct ask_process {
     char name[ASK_NAME_BYTES];
 };
 
+/* A process that saves a part of the job's state of its own. */
+struct ask_rank {
+    uint32_t number; /* over all nodes */
+    pid_t pid;       /* 0: not known, it is asked with its group */
+    bool catches_usr1, catches_usr2;
+    char name[ASK_NAME_BYTES];
+};
+
 enum ask_endpoint {
     ASK_REGISTERED,
     ASK_UNREGISTERED, /* the application has said nothing */
@@ -51,6 +59,10 @@ enum ask_endpoint {
 struct ask_node {
     enum ask_catches (*group_catches)(void *context, int signal, struct ask_process *ret_culprit);
     int (*group_signal)(void *context, int signal, struct err *err);
+    /* 0: nothing numbers any, the whole group is the one rank. */
+    size_t (*rank_count)(void *context);
+    void (*rank)(void *context, size_t i, struct ask_rank *ret_rank);
+    int (*rank_signal)(void *context, size_t i, int signal, struct err *err);
     /* CLOSED: with a line that says why. */
     enum ask_endpoint (*endpoint)(void *context, char *ret_why, size_t size);
     /* "unix:PATH", where it can be dialled; only while it is REGISTERED. */
@@ -105,7 +117,7 @@ enum ask_ready { ASK_READY, ASK_NO_HANDLER };
 
 struct ask_ops {
     const char *about; /* for people: "signal (ABOUT)" */
-    const void *own;   /* of the row's file */
+    int signal;        /* that asks each rank; 0: one for all is asked otherwise */
     bool registers;    /* the application says where it is to be asked */
     /* An agent that restarts cannot hear the answer any more, and why, unless it is there
      * already. NULL: it can. */
@@ -121,7 +133,8 @@ struct ask_ops {
     void (*hang_up)(struct ask_call *call); /* NULL allowed; nothing is heard afterwards */
     /* Was the request of this hint left behind? */
     bool (*prepared)(const struct ask_target *target, const char *hint);
-    enum ask_answer (*poll)(const struct ask_target *target, const char *hint,
+    /* Of the rank of that place; 0 also where there is none. */
+    enum ask_answer (*poll)(const struct ask_target *target, const char *hint, size_t rank,
                             struct sentinel *ret_sentinel, struct err *err);
     /* Changes as the application writes for this hint. */
     uint64_t (*growth)(const struct ask_target *target, const char *hint);

@@ -1,8 +1,10 @@
 /* What ways of asking have in common: the job's work folder.
  *
- * Flow     prepare makes <work>/out/<hint>/ and <work>/request; poll reads <work>/done, which the
- *          application writes, or the agent for an application that answered it by a call.
- * Errors   a sentinel that is incomplete or of another hint counts as nothing yet.
+ * Flow     prepare makes <work>/out/<hint>/ and <work>/request; poll reads <work>/done.RANK, which
+ *          that rank writes. An application whose ranks nothing numbers writes <work>/done, or the
+ *          agent for one that answered it by a call; so may a rank that is alone on its node.
+ * Errors   a sentinel that is incomplete or of another hint counts as nothing yet. `done` of a job
+ *          of several ranks says nothing of the others: it is wrong.
  * Source   S1-032, decision 14.
  */
 #ifndef CKPT_ASK_FOLDER_H
@@ -13,7 +15,7 @@
 int ask_folder_prepare(const struct ask_target *target, const struct ask_request *request,
                        struct err *err);
 bool ask_folder_prepared(const struct ask_target *target, const char *hint);
-enum ask_answer ask_folder_poll(const struct ask_target *target, const char *hint,
+enum ask_answer ask_folder_poll(const struct ask_target *target, const char *hint, size_t rank,
                                 struct sentinel *ret_sentinel, struct err *err);
 uint64_t ask_folder_growth(const struct ask_target *target, const char *hint);
 void ask_folder_clear(const struct ask_target *target);

@@ -17,11 +17,12 @@ char *hint_format(uint64_t checkpoint_id, uint32_t attempt, char text[HINT_TEXT_
     return text;
 }
 
-size_t request_format(const char *hint, const char *directory, uint64_t deadline_ms, char *ret_text,
-                      size_t size)
+size_t request_format(const struct request_text *request, char *ret_text, size_t size)
 {
-    int length = snprintf(ret_text, size, "hint=%s\ndirectory=%s\ndeadline_ms=%" PRIu64 "\n", hint,
-                          directory, deadline_ms);
+    bool numbered = request->ranks[0] != '\0';
+    int length = snprintf(ret_text, size, "hint=%s\ndirectory=%s\ndeadline_ms=%" PRIu64 "\n%s%s%s",
+                          request->hint, request->directory, request->deadline_ms,
+                          numbered ? "ranks=" : "", request->ranks, numbered ? "\n" : "");
 
     return length < 0 || (size_t)length >= size ? 0 : (size_t)length;
 }
@@ -100,6 +101,35 @@ char *sentinel_hint(const char *text, size_t length, char ret_hint[HINT_TEXT_BYT
     return ret_hint;
 }
 
+static int sentinel_label(const char *text, size_t length, char ret_label[LABEL_MAX_BYTES + 1])
+{
+    return sentinel_text(text, length, ret_label, LABEL_MAX_BYTES + 1) == 0 &&
+                   label_valid(ret_label)
+               ? 0
+               : -1;
+}
+
+/* The same of what need not be there. */
+static bool sentinel_extra_wrong(const char *line, size_t length, struct sentinel *sentinel,
+                                 struct err *err)
+{
+    const char *value;
+    size_t value_length;
+
+    if (sentinel_key(line, length, "step=", &value, &value_length) &&
+        sentinel_label(value, value_length, sentinel->label) != 0)
+        return err_set(err, ERR_INVALID,
+                       "'%.*s' in `done` must be a step or another label of 1 to %d characters of "
+                       "A-Z a-z 0-9 . _ : -",
+                       (int)(length < 80 ? length : 80), line, LABEL_MAX_BYTES) != 0;
+    if (sentinel_key(line, length, "stall_ms=", &value, &value_length) &&
+        sentinel_number(value, value_length, &sentinel->stall_ms) != 0)
+        return err_set(err, ERR_INVALID,
+                       "'%.*s' in `done` must be whole milliseconds, at most 19 digits",
+                       (int)(length < 80 ? length : 80), line) != 0;
+    return false;
+}
+
 /* False: it is none of the keys, or what it says is right. */
 static bool sentinel_line_wrong(const char *line, size_t length, struct sentinel *sentinel,
                                 bool *bytes_seen, struct err *err)
@@ -124,7 +154,7 @@ static bool sentinel_line_wrong(const char *line, size_t length, struct sentinel
                            "'%.*s' in `done` must be a whole number of bytes, at most 19 digits",
                            (int)(length < 80 ? length : 80), line) != 0;
     }
-    return false;
+    return sentinel_extra_wrong(line, length, sentinel, err);
 }
 
 int sentinel_parse(const char *text, size_t length, struct sentinel *ret_sentinel, struct err *err)

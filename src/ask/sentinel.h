@@ -2,7 +2,7 @@
  * the application writes.
  *
  * Flow     hint_format(); request_format() is written to <work>/request by rename;
- *          sentinel_parse() reads <work>/done.
+ *          sentinel_parse() reads <work>/done, or <work>/done.RANK of a job of several ranks.
  * Shapes   a hint is "<epoch>-<sequence>-<attempt>"; both files are lines of key=value.
  * Errors   sentinel_parse: -1 for what is not a complete sentinel. A complete one with another
  *          hint is stale; the caller compares.
@@ -16,13 +16,16 @@
 #include <stdint.h>
 
 #include "src/base/err.h"
+#include "src/base/id.h"
 
 enum { HINT_TEXT_BYTES = 48, SENTINEL_MAX_BYTES = 4096 };
 
 struct sentinel {
     char hint[HINT_TEXT_BYTES];
     uint64_t bytes;
-    char status[128]; /* "0": written; else what the application says went wrong */
+    char status[128];                /* "0": written; else what the application says went wrong */
+    char label[LABEL_MAX_BYTES + 1]; /* step=, the state that was saved; "": it tells none */
+    uint64_t stall_ms;               /* that the application measured; 0: it tells none */
 };
 
 /* What is found of it. UNFINISHED: something is there and lacks something; WRONG: it can never
@@ -31,9 +34,15 @@ enum ask_answer { ASK_NOTHING_YET, ASK_UNFINISHED, ASK_WRONG, ASK_FINISHED };
 
 /* Writes at most HINT_TEXT_BYTES and returns text. */
 char *hint_format(uint64_t checkpoint_id, uint32_t attempt, char text[HINT_TEXT_BYTES]);
-/* Returns the length, or 0 when it does not fit. deadline_ms: milliseconds since the epoch. */
-size_t request_format(const char *hint, const char *directory, uint64_t deadline_ms, char *ret_text,
-                      size_t size);
+/* What a request says. */
+struct request_text {
+    const char *hint;
+    const char *directory;
+    uint64_t deadline_ms; /* since the epoch */
+    const char *ranks;    /* "0,1": those of this node; "": nothing numbers them */
+};
+/* Returns the length, or 0 when it does not fit. */
+size_t request_format(const struct request_text *request, char *ret_text, size_t size);
 /* Returns the length. The status is one line. */
 size_t sentinel_format(const struct sentinel *sentinel, char ret_text[SENTINEL_MAX_BYTES]);
 /* ERR_EMPTY: something is missing, which may come yet when the file is not made by rename;

@@ -1,11 +1,12 @@
-/* Asking by a signal: a request file, one signal to the process group, a sentinel file when the
- * application has written.
+/* Asking by a signal: a request file, one signal to each rank, a sentinel file of each that has
+ * written. Where nothing numbers ranks, the signal goes to the process group.
  *
- * Flow     preflight reads SigCgt of every process; fire signals the group; the rest is
- *          folder.c's.
+ * Flow     preflight reads SigCgt of each rank, or of every process of the group; the rest is
+ *          folder.c's. Launchers and wrapper scripts are not signalled: they are no ranks.
  * Shapes   profiles: "signal" (SIGUSR1) and "signal-usr2".
  * Source   S1-031, S1-032, decisions 11 and 14.
  */
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,17 +15,44 @@
 #include "src/ask/rows.h"
 #include "src/base/check.h"
 
-static int number_of(const struct ask_ops *ops)
+/* Their numbers stand for processes that are known. */
+static bool asks_ranks(const struct ask_target *target)
 {
-    return *(const int *)ops->own;
+    struct ask_rank first;
+
+    if (target->node->rank_count(target->context) == 0)
+        return false;
+    target->node->rank(target->context, 0, &first);
+    return first.pid != 0;
+}
+
+static enum ask_ready preflight_ranks(const struct ask_ops *ops, const struct ask_target *target,
+                                      char *ret_detail, size_t size)
+{
+    size_t count = target->node->rank_count(target->context);
+    struct ask_rank rank;
+
+    for (size_t i = 0; i < count; i++) {
+        target->node->rank(target->context, i, &rank);
+        if (ops->signal == SIGUSR1 ? rank.catches_usr1 : rank.catches_usr2)
+            continue;
+        snprintf(ret_detail, size,
+                 "rank %" PRIu32 ", pid %d (%.40s), does not catch signal %d (SIG%s): install a "
+                 "handler for it, or start with another --profile",
+                 rank.number, (int)rank.pid, rank.name, ops->signal, sigabbrev_np(ops->signal));
+        return ASK_NO_HANDLER;
+    }
+    return ASK_READY;
 }
 
 static enum ask_ready signal_preflight(const struct ask_ops *ops, const struct ask_target *target,
                                        char *ret_detail, size_t size)
 {
     struct ask_process culprit = {0};
-    int number = number_of(ops);
+    int number = ops->signal;
 
+    if (asks_ranks(target))
+        return preflight_ranks(ops, target, ret_detail, size);
     switch (target->node->group_catches(target->context, number, &culprit)) {
     case ASK_CATCHES:
         return ASK_READY;
@@ -48,14 +76,21 @@ static enum ask_ready signal_preflight(const struct ask_ops *ops, const struct a
     CHECK_UNREACHABLE("ask_catches");
 }
 
+/* One that has ended meanwhile is seen by who waits for it. */
 static int signal_fire(const struct ask_ops *ops, const struct ask_target *target,
                        const struct ask_request *request, const struct ask_listener *listener,
                        struct ask_call **ret_call, struct err *err)
 {
+    size_t count = target->node->rank_count(target->context), told = 0;
+
     (void)request;
     (void)listener;
     *ret_call = NULL;
-    return target->node->group_signal(target->context, number_of(ops), err);
+    if (!asks_ranks(target))
+        return target->node->group_signal(target->context, ops->signal, err);
+    for (size_t i = 0; i < count; i++)
+        told += target->node->rank_signal(target->context, i, ops->signal, err) == 0;
+    return told > 0 ? 0 : -1;
 }
 
 static void signal_hang_up(struct ask_call *call)
@@ -63,12 +98,10 @@ static void signal_hang_up(struct ask_call *call)
     CHECK(call == NULL);
 }
 
-static const int usr1 = SIGUSR1, usr2 = SIGUSR2;
-
 #define SIGNAL_OPS(text, number)                                                                   \
     {                                                                                              \
-        .about = text, .own = &number, .preflight = signal_preflight, .fire = signal_fire,         \
+        .about = text, .signal = number, .preflight = signal_preflight, .fire = signal_fire,       \
         .hang_up = signal_hang_up, ASK_FOLDER_OPS                                                  \
     }
-const struct ask_ops ask_signal_usr1 = SIGNAL_OPS("SIGUSR1", usr1);
-const struct ask_ops ask_signal_usr2 = SIGNAL_OPS("SIGUSR2", usr2);
+const struct ask_ops ask_signal_usr1 = SIGNAL_OPS("SIGUSR1", SIGUSR1);
+const struct ask_ops ask_signal_usr2 = SIGNAL_OPS("SIGUSR2", SIGUSR2);

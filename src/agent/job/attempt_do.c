@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "src/agent/job/allocation.h"
+#include "src/agent/job/ranks.h"
 #include "src/agent/job/sight.h"
 #include "src/agent/run/words.h"
 #include "src/base/check.h"
@@ -402,6 +403,7 @@ void attempt_detach(struct allocation *allocation)
         machine->worker_cancel(executor->worker);
     }
     hang_up(executor);
+    ranks_forget(allocation);
     machine->remove_detach(executor->cleanup);
     unwatch_folder(allocation);
 }

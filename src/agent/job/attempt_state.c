@@ -3,7 +3,7 @@
 #include "src/agent/job/attempt_step.h"
 #include "src/base/check.h"
 
-enum { DEFERRALS_MAX = 32, DEFERRAL_MIN_MS = 1000 };
+enum { DEFERRALS_MAX = 32, DEFERRAL_MIN_MS = 1000, RESPONSIVE_LEAD_MAX_MS = 5000 };
 
 static const char *const state_names[] = {
 #define X(name) #name,
@@ -102,6 +102,7 @@ void attempt_check(const struct attempt *attempt, const struct ledger_entry *ent
         CHECK(phase_asks(entry));
         CHECK(attempt->put_started);
         CHECK(attempt->done_at_us != 0);
+        ranks_check_done(entry);
         return;
     case ATTEMPT_HALTING:
     case ATTEMPT_ABANDONING:
@@ -152,4 +153,47 @@ void deferral_count(uint64_t *timeout_ms, uint64_t *longest_ms, uint64_t deferre
         return;
     *timeout_ms += deferred_ms - *longest_ms;
     *longest_ms = deferred_ms;
+}
+
+/* ---- the one extension ---- */
+
+/* In the last half of the timeout, on the call (S1-041). */
+bool attempt_told_progress(const struct attempt *attempt, const struct ledger_entry *entry)
+{
+    return attempt->alive_us > entry->asked_at_us &&
+           (attempt->alive_us - entry->asked_at_us) / 1000 >= attempt->timeout_ms / 2;
+}
+
+/* P-040: the one extension is asked for a little before the end, so that the request reaches the
+ * leader before its own deadline fires. */
+bool attempt_near_the_end(const struct attempt *attempt, const struct ledger_entry *entry,
+                          uint64_t now_us)
+{
+    uint64_t lead_ms = attempt->timeout_ms / 10;
+
+    CHECK(now_us >= entry->asked_at_us);
+    if (lead_ms > RESPONSIVE_LEAD_MAX_MS)
+        lead_ms = RESPONSIVE_LEAD_MAX_MS;
+    return (now_us - entry->asked_at_us) / 1000 >= attempt->timeout_ms - lead_ms;
+}
+
+bool attempt_second_half(const struct attempt *attempt, const struct ledger_entry *entry,
+                         uint64_t now_us)
+{
+    CHECK(now_us >= entry->asked_at_us);
+    return (now_us - entry->asked_at_us) / 1000 >= attempt->timeout_ms / 2;
+}
+
+bool attempt_may_be_extended(const struct attempt *attempt, const struct ledger_entry *entry)
+{
+    return !attempt->extended && !entry->responsive_reported;
+}
+
+bool attempt_wants_growth(const struct attempt *attempt, const struct ledger_entry *entry,
+                          uint64_t now_us)
+{
+    CHECK(attempt->state < ATTEMPT_STATE_COUNT);
+    return attempt->state == ATTEMPT_ASKED && attempt_may_be_extended(attempt, entry) &&
+           (attempt->progress_taken ? attempt_near_the_end(attempt, entry, now_us)
+                                    : attempt_second_half(attempt, entry, now_us));
 }

@@ -1,5 +1,5 @@
 /* One checkpoint attempt of a job as a pure state machine. See attempt_step.h. */
-#include "src/agent/job/attempt_step.h"
+#include "src/agent/job/attempt_end_step.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,136 +15,15 @@ enum {
     ATTACH_WAIT_US = 5000000,  /* for ckpt-run to come; one that is there may restore for longer */
     HANDLER_WAIT_US = 5000000, /* after its start and after the order */
     UNFINISHED_WAIT_US = 3000000, /* for the rest of a sentinel that is not made by rename */
-    HANDLER_WAIT_SHARE = 4,       /* ...but of the order's timeout no more than a quarter */
-    RESPONSIVE_LEAD_MAX_MS = 5000
+    HANDLER_WAIT_SHARE = 4        /* ...but of the order's timeout no more than a quarter */
 };
 
 static const char exited[] = "the application ended before it had written its checkpoint";
 
-/* What a step works on. */
-struct step {
-    struct attempt *attempt;
-    struct ledger_entry *entry;
-    const struct attempt_facts *facts;
-    struct job_effects *effects;
-};
-
-static void move_to(const struct step *step, enum attempt_state to)
-{
-    CHECK(attempt_move_allowed(step->attempt->state, to));
-    step->attempt->state = to;
-    attempt_check(step->attempt, step->entry);
-}
-
-static void add_effect(const struct step *step, enum job_effect_kind kind)
-{
-    job_effect_add(step->effects, kind);
-}
-
-static void add_timer(const struct step *step, uint64_t delay_us)
-{
-    job_effect_add(step->effects, EFFECT_ATTEMPT_TIMER)->delay_us = delay_us;
-}
-
-static Ckpt__V1__AgentReport *begin_report(const struct step *step, Ckpt__V1__ReportKind kind)
-{
-    Ckpt__V1__AgentReport *report = job_report_begin(step->effects, kind, step->attempt->run);
-
-    CHECK(step->attempt->state != ATTEMPT_NONE);
-    report->checkpoint_id = step->attempt->checkpoint_id;
-    report->attempt = step->attempt->attempt;
-    return report;
-}
-
-/* ---- ends ---- */
-
-/* The attempt is used up and its end is known to the journal in one step. */
-static void use_up(const struct step *step)
-{
-    CHECK(step->effects->reporting);
-    step->entry->checkpoint_id = step->attempt->checkpoint_id;
-    step->entry->attempt = step->attempt->attempt;
-    step->entry->phase = PHASE_ENDED;
-}
-
-static void report_outcome(const struct step *step)
-{
-    const struct attempt_outcome *outcome = &step->attempt->outcome;
-    Ckpt__V1__AgentReport *report = begin_report(step, outcome->kind);
-
-    report->reason = outcome->reason;
-    report->stall_ms = step->attempt->stall_ms;
-    job_report_detail(step->effects, outcome->detail);
-    use_up(step);
-    if (outcome->kind != CKPT__V1__REPORT_KIND__REPORT_KIND_CHECKPOINT_FAILED)
-        return;
-    kept_failed(step->entry, outcome->reason, outcome->detail, step->facts->wall_ms);
-    add_effect(step, EFFECT_SAY_FAILED);
-}
-
-static void end_attempt(const struct step *step)
-{
-    CHECK(step->entry->phase == PHASE_ENDED);
-    add_effect(step, EFFECT_ATTEMPT_TIMER_STOP);
-    move_to(step, ATTEMPT_NONE);
-    add_effect(step, EFFECT_ATTEMPT_ENDED);
-}
-
-static void stop_asking(const struct step *step)
-{
-    CHECK(step->attempt->state != ATTEMPT_NONE);
-    add_effect(step, EFFECT_UNWATCH);
-    add_effect(step, EFFECT_HANG_UP);
-    add_effect(step, EFFECT_ATTEMPT_TIMER_STOP);
-    add_effect(step, EFFECT_CLEAR);
-}
-
-/* What the destination keeps in spite of this is a temporary folder that no restore ever reads; the
- * next put of this node for the allocation, of whatever checkpoint, or the collection of this one
- * removes it. So an unreachable destination does not hold the report back. */
-static void clean_up(const struct step *step, enum attempt_state to)
-{
-    CHECK(attempt_state_cleans(to));
-    move_to(step, to);
-    add_effect(step, to == ATTEMPT_HALTING      ? EFFECT_PUT_KILL
-                     : to == ATTEMPT_ABANDONING ? EFFECT_ABANDON
-                                                : EFFECT_REMOVE);
-}
-
-/* What failed, or is withdrawn, is told when nothing of it is left. */
-static void finish_attempt(const struct step *step, const struct attempt_outcome *outcome,
-                           bool put_runs)
-{
-    struct attempt *attempt = step->attempt;
-
-    CHECK(attempt->state != ATTEMPT_NONE);
-    CHECK(!attempt_state_cleans(attempt->state));
-    attempt->outcome = *outcome;
-    if (attempt->state == ATTEMPT_WAITING) {
-        report_outcome(step);
-        end_attempt(step);
-        return;
-    }
-    stop_asking(step);
-    clean_up(step, put_runs               ? ATTEMPT_HALTING
-                   : attempt->put_started ? ATTEMPT_ABANDONING
-                                          : ATTEMPT_REMOVING);
-}
-
-static void fail_attempt(const struct step *step, Ckpt__V1__Reason reason, const char *detail)
-{
-    struct attempt_outcome outcome = {.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_CHECKPOINT_FAILED,
-                                      .reason = reason};
-
-    CHECK(reason != CKPT__V1__REASON__REASON_NONE);
-    snprintf(outcome.detail, sizeof(outcome.detail), "%s", detail);
-    finish_attempt(step, &outcome, false);
-}
-
 /* ---- it is asked ---- */
 
 /* The journal first: from here on this (id, attempt) is used up, whatever happens to the agent. */
-static void begin_asking(const struct step *step)
+static void begin_asking(const struct attempt_stepping *step)
 {
     struct attempt *attempt = step->attempt;
     struct ledger_entry *entry = step->entry;
@@ -166,19 +45,20 @@ static void begin_asking(const struct step *step)
     entry->responsive_reported = false;
     memcpy(entry->target_prefix, attempt->target_prefix, sizeof(entry->target_prefix));
     memcpy(entry->path, attempt->path, sizeof(entry->path));
+    ranks_begin(entry, step->facts->ranks);
     step->effects->commit = true;
-    move_to(step, ATTEMPT_ASKING);
-    add_effect(step, EFFECT_ASK);
+    attempt_move_to(step, ATTEMPT_ASKING);
+    attempt_add_effect(step, EFFECT_ASK);
 }
 
-static void await_until(const struct step *step, Ckpt__V1__Reason reason, const char *why,
-                        uint64_t until_us)
+static void await_until(const struct attempt_stepping *step, Ckpt__V1__Reason reason,
+                        const char *why, uint64_t until_us)
 {
     CHECK(step->attempt->state == ATTEMPT_WAITING || step->attempt->state == ATTEMPT_DEFERRED);
     if (step->facts->now_us > until_us)
-        fail_attempt(step, reason, why);
+        attempt_fail(step, reason, why);
     else
-        add_timer(step, WAITING_POLL_US);
+        attempt_add_timer(step, WAITING_POLL_US);
 }
 
 static uint64_t later_of(uint64_t a, uint64_t b)
@@ -188,13 +68,18 @@ static uint64_t later_of(uint64_t a, uint64_t b)
 
 /* A process without a handler may be a momentary one, at any time. What has none is told before
  * the broker takes it for unresponsive. */
-static void await_handler(const struct step *step, Ckpt__V1__Reason reason, const char *why)
+static void await_handler(const struct attempt_stepping *step, Ckpt__V1__Reason reason,
+                          const char *why)
 {
     const struct attempt *attempt = step->attempt;
     uint64_t wait_us = attempt->timeout_ms * 1000 / HANDLER_WAIT_SHARE;
     uint64_t from_us = attempt->seen_at_us;
 
     CHECK(reason != CKPT__V1__REASON__REASON_NONE);
+    if (step->facts->looking) {
+        attempt_add_timer(step, WAITING_POLL_US);
+        return;
+    }
     if (attempt->state == ATTEMPT_DEFERRED)
         from_us = later_of(from_us, step->entry->deferred_until_us);
     await_until(step, reason, why,
@@ -204,7 +89,7 @@ static void await_handler(const struct step *step, Ckpt__V1__Reason reason, cons
 
 /* Nothing is asked in the name of a run that it is not of; that one's ckpt-run may be about to
  * come. */
-static void try_asking(const struct step *step)
+static void try_asking(const struct attempt_stepping *step)
 {
     const struct attempt_facts *facts = step->facts;
     uint64_t attached_us = step->attempt->seen_at_us + ATTACH_WAIT_US;
@@ -214,7 +99,7 @@ static void try_asking(const struct step *step)
         await_until(step, CKPT__V1__REASON__REASON_NOT_ATTACHED,
                     "an application of another run of the allocation runs here", attached_us);
     else if (facts->stopping)
-        fail_attempt(step, facts->stop_reason, "the application is being stopped");
+        attempt_fail(step, facts->stop_reason, "the application is being stopped");
     else if (!facts->runs)
         await_until(step, CKPT__V1__REASON__REASON_NOT_ATTACHED,
                     "no application of the allocation runs on this node",
@@ -227,7 +112,7 @@ static void try_asking(const struct step *step)
 
 /* The answer to the question before was taken, so this one is another; the journal knows before it
  * is asked. */
-static void ask_again(const struct step *step)
+static void ask_again(const struct attempt_stepping *step)
 {
     CHECK(step->attempt->state == ATTEMPT_DEFERRED);
     if (!step->facts->runs) {
@@ -239,72 +124,131 @@ static void ask_again(const struct step *step)
         return;
     }
     step->entry->phase = PHASE_ASKED;
+    ranks_begin(step->entry, step->facts->ranks);
     step->effects->commit = true;
-    move_to(step, ATTEMPT_ASKING);
-    add_effect(step, EFFECT_ASK);
+    attempt_move_to(step, ATTEMPT_ASKING);
+    attempt_add_effect(step, EFFECT_ASK);
 }
 
-static void begin_asked(const struct step *step)
+static void begin_asked(const struct attempt_stepping *step)
 {
     CHECK(step->attempt->state == ATTEMPT_ASKING || step->attempt->state == ATTEMPT_RESUMING);
     if (step->entry->phase == PHASE_ASKING) {
-        begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED);
+        attempt_begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED);
         step->effects->since_us = step->entry->asked_at_us;
         step->entry->phase = PHASE_ASKED;
     }
     step->attempt->progress_taken = false;
-    move_to(step, ATTEMPT_ASKED);
-    add_timer(step, ASKED_POLL_US);
+    attempt_move_to(step, ATTEMPT_ASKED);
+    attempt_add_timer(step, ASKED_POLL_US);
 }
 
-static void take_unasked(const struct step *step, const struct attempt_event *event)
+static void take_unasked(const struct attempt_stepping *step, const struct attempt_event *event)
 {
     if (step->attempt->state != ATTEMPT_ASKING)
         return;
     CHECK(event->reason != CKPT__V1__REASON__REASON_NONE);
     if (event->reason == CKPT__V1__REASON__REASON_WRITE_FAILED)
-        add_effect(step, EFFECT_FOLDER_CLOSE); /* it may be another one by now */
-    fail_attempt(step, event->reason, event->text);
+        attempt_add_effect(step, EFFECT_FOLDER_CLOSE); /* it may be another one by now */
+    attempt_fail(step, event->reason, event->text);
 }
 
 /* ---- waiting for the application ---- */
 
-static void take_sentinel(const struct step *step)
+static void begin_put(const struct attempt_stepping *step)
 {
     struct attempt *attempt = step->attempt;
+
+    attempt->done_at_us = step->facts->now_us;
+    attempt->put_started = true;
+    attempt_add_effect(step, EFFECT_UNWATCH);
+    attempt_move_to(step, ATTEMPT_PUTTING);
+    attempt_add_timer(step, ASKED_POLL_US);
+    attempt_add_effect(step, EFFECT_PUT);
+}
+
+static void take_sentinel(const struct attempt_stepping *step)
+{
+    struct attempt *attempt = step->attempt;
+    const struct sentinel *sentinel = &step->facts->sentinel;
     char detail[JOB_DETAIL_BYTES];
 
     CHECK(step->facts->answer == ASK_FINISHED);
-    attempt->done_at_us = step->facts->now_us;
-    attempt->stall_ms = attempt_stall_ms(attempt, step->entry, step->facts->now_us);
-    attempt->told_bytes = step->facts->sentinel.bytes;
-    if (strcmp(step->facts->sentinel.status, "0") != 0) {
-        snprintf(detail, sizeof(detail), "the application says status=%s",
-                 step->facts->sentinel.status);
-        fail_attempt(step, CKPT__V1__REASON__REASON_APPLICATION_REFUSED, detail);
+    attempt->stall_ms = sentinel->stall_ms != 0
+                            ? sentinel->stall_ms
+                            : attempt_stall_ms(attempt, step->entry, step->facts->now_us);
+    attempt->told_bytes = sentinel->bytes;
+    memcpy(attempt->label, sentinel->label, sizeof(attempt->label));
+    if (strcmp(sentinel->status, "0") == 0) {
+        begin_put(step);
         return;
     }
-    attempt->put_started = true;
-    add_effect(step, EFFECT_UNWATCH);
-    move_to(step, ATTEMPT_PUTTING);
-    add_timer(step, ASKED_POLL_US);
-    add_effect(step, EFFECT_PUT);
+    snprintf(detail, sizeof(detail), "the application says status=%s", sentinel->status);
+    attempt_fail(step, CKPT__V1__REASON__REASON_APPLICATION_REFUSED, detail);
+}
+
+static void take_all_done(const struct attempt_stepping *step, const struct ranks_outcome *outcome)
+{
+    struct attempt *attempt = step->attempt;
+
+    CHECK(outcome->verdict == RANKS_DONE);
+    attempt->stall_ms = outcome->stall_ms != 0
+                            ? outcome->stall_ms
+                            : attempt_stall_ms(attempt, step->entry, step->facts->now_us);
+    attempt->told_bytes = outcome->bytes;
+    memcpy(attempt->label, outcome->label, sizeof(attempt->label));
+    begin_put(step);
+}
+
+/* What is there lacks something; false: it has had its time. */
+static bool may_be_finished(const struct attempt_stepping *step)
+{
+    struct attempt *attempt = step->attempt;
+
+    if (attempt->unfinished_us == 0)
+        attempt->unfinished_us = step->facts->now_us;
+    return step->facts->now_us - attempt->unfinished_us < UNFINISHED_WAIT_US;
+}
+
+/* As look_for_sentinel(), of a job whose ranks are known. */
+static bool look_for_ranks(const struct attempt_stepping *step)
+{
+    struct ranks_outcome outcome;
+
+    ranks_judge(step->entry, step->facts->answers, step->facts->runs, &outcome);
+    switch (outcome.verdict) {
+    case RANKS_AWAITED:
+        step->attempt->unfinished_us = 0;
+        return false;
+    case RANKS_UNFINISHED:
+        if (may_be_finished(step))
+            return false;
+        outcome.reason = CKPT__V1__REASON__REASON_APPLICATION_REFUSED;
+        break;
+    case RANKS_FAILED:
+        break;
+    case RANKS_DONE:
+        take_all_done(step, &outcome);
+        return true;
+    }
+    attempt_fail(step, outcome.reason, outcome.text);
+    return true;
 }
 
 /* True when the sentinel was there, and when what is there will never be one. */
-static bool look_for_sentinel(const struct step *step)
+static bool look_for_sentinel(const struct attempt_stepping *step)
 {
     struct attempt *attempt = step->attempt;
 
     CHECK(!attempt_state_cleans(attempt->state));
+    if (step->facts->answers != NULL)
+        return look_for_ranks(step);
     switch (step->facts->answer) {
     case ASK_NOTHING_YET:
         attempt->unfinished_us = 0;
         return false;
     case ASK_UNFINISHED:
-        if (attempt->unfinished_us == 0)
-            attempt->unfinished_us = step->facts->now_us;
-        if (step->facts->now_us - attempt->unfinished_us < UNFINISHED_WAIT_US)
+        if (may_be_finished(step))
             return false;
         break;
     case ASK_WRONG:
@@ -313,77 +257,50 @@ static bool look_for_sentinel(const struct step *step)
         take_sentinel(step);
         return true;
     }
-    fail_attempt(step, CKPT__V1__REASON__REASON_APPLICATION_REFUSED, step->facts->text);
+    attempt_fail(step, CKPT__V1__REASON__REASON_APPLICATION_REFUSED, step->facts->text);
     return true;
 }
 
-/* In the last half of the timeout, on the call (S1-041). */
-static bool told_progress(const struct attempt *attempt, const struct ledger_entry *entry)
+/* Ranks are named here: the state's own deadline, which is a little later, knows none. */
+static bool out_of_time(const struct attempt_stepping *step)
 {
-    return attempt->alive_us > entry->asked_at_us &&
-           (attempt->alive_us - entry->asked_at_us) / 1000 >= attempt->timeout_ms / 2;
-}
+    const struct ledger_entry *entry = step->entry;
+    char detail[JOB_DETAIL_BYTES];
 
-/* P-040: the one extension is asked for a little before the end, so that the request reaches the
- * leader before its own deadline fires. */
-static bool near_the_end(const struct attempt *attempt, const struct ledger_entry *entry,
-                         uint64_t now_us)
-{
-    uint64_t lead_ms = attempt->timeout_ms / 10;
-
-    CHECK(now_us >= entry->asked_at_us);
-    if (lead_ms > RESPONSIVE_LEAD_MAX_MS)
-        lead_ms = RESPONSIVE_LEAD_MAX_MS;
-    return (now_us - entry->asked_at_us) / 1000 >= attempt->timeout_ms - lead_ms;
-}
-
-static bool second_half(const struct attempt *attempt, const struct ledger_entry *entry,
-                        uint64_t now_us)
-{
-    CHECK(now_us >= entry->asked_at_us);
-    return (now_us - entry->asked_at_us) / 1000 >= attempt->timeout_ms / 2;
-}
-
-static bool may_be_extended(const struct attempt *attempt, const struct ledger_entry *entry)
-{
-    return !attempt->extended && !entry->responsive_reported;
-}
-
-bool attempt_wants_growth(const struct attempt *attempt, const struct ledger_entry *entry,
-                          uint64_t now_us)
-{
-    CHECK(attempt->state < ATTEMPT_STATE_COUNT);
-    return attempt->state == ATTEMPT_ASKED && may_be_extended(attempt, entry) &&
-           (attempt->progress_taken ? near_the_end(attempt, entry, now_us)
-                                    : second_half(attempt, entry, now_us));
+    if (entry->rank_count == 0 ||
+        step->facts->now_us - entry->asked_at_us < step->attempt->timeout_ms * 1000)
+        return false;
+    ranks_name_silent(entry, detail);
+    attempt_fail(step, CKPT__V1__REASON__REASON_CHECKPOINT_TIMEOUT, detail);
+    return true;
 }
 
 /* P-040: who has written in the last half of the timeout, or has written all and is being copied,
  * gets the one extension. */
-static void watch_progress(const struct step *step)
+static void watch_progress(const struct attempt_stepping *step)
 {
     struct attempt *attempt = step->attempt;
     uint64_t now_us = step->facts->now_us;
 
     CHECK(attempt->state == ATTEMPT_ASKED || attempt->state == ATTEMPT_PUTTING);
-    if (!may_be_extended(attempt, step->entry))
+    if (!attempt_may_be_extended(attempt, step->entry))
         return;
     if (attempt->state == ATTEMPT_ASKED && !attempt->progress_taken &&
-        second_half(attempt, step->entry, now_us)) {
+        attempt_second_half(attempt, step->entry, now_us)) {
         attempt->progress_taken = true;
         attempt->progress = step->facts->growth;
     }
-    if (!near_the_end(attempt, step->entry, now_us))
+    if (!attempt_near_the_end(attempt, step->entry, now_us))
         return;
-    if (attempt->state != ATTEMPT_PUTTING && !told_progress(attempt, step->entry) &&
+    if (attempt->state != ATTEMPT_PUTTING && !attempt_told_progress(attempt, step->entry) &&
         step->facts->growth == attempt->progress)
         return;
-    begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_RESPONSIVE);
+    attempt_begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_RESPONSIVE);
     step->entry->responsive_reported = true;
 }
 
 /* The journal has it together with the report: an agent that restarts asks again, at its time. */
-static void defer_attempt(const struct step *step, uint64_t granted_ms)
+static void defer_attempt(const struct attempt_stepping *step, uint64_t granted_ms)
 {
     struct attempt *attempt = step->attempt;
     struct ledger_entry *entry = step->entry;
@@ -395,15 +312,15 @@ static void defer_attempt(const struct step *step, uint64_t granted_ms)
     entry->longest_deferral_ms = attempt->longest_deferral_ms;
     entry->deferred_until_us = step->facts->now_us + granted_ms * 1000;
     entry->phase = PHASE_DEFERRED;
-    begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_DEFERRED)->deferral_ms =
+    attempt_begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_DEFERRED)->deferral_ms =
         entry->deferred_ms;
-    add_effect(step, EFFECT_UNWATCH);
-    move_to(step, ATTEMPT_DEFERRED);
-    add_timer(step, granted_ms * 1000);
-    add_effect(step, EFFECT_RECONCILE); /* it may have been hurried meanwhile */
+    attempt_add_effect(step, EFFECT_UNWATCH);
+    attempt_move_to(step, ATTEMPT_DEFERRED);
+    attempt_add_timer(step, granted_ms * 1000);
+    attempt_add_effect(step, EFFECT_RECONCILE); /* it may have been hurried meanwhile */
 }
 
-static void take_defer(const struct step *step, uint64_t defer_ms)
+static void take_defer(const struct attempt_stepping *step, uint64_t defer_ms)
 {
     const struct ledger_entry *entry = step->entry;
     uint64_t granted_ms;
@@ -411,20 +328,20 @@ static void take_defer(const struct step *step, uint64_t defer_ms)
     if (step->attempt->state != ATTEMPT_ASKED)
         return; /* it wrote a sentinel beside its call */
     CHECK(entry->deferred_ms <= entry->max_deferral_ms);
-    add_effect(step, EFFECT_HANG_UP);
-    add_effect(step, EFFECT_SOCKET_CLOSE);
+    attempt_add_effect(step, EFFECT_HANG_UP);
+    attempt_add_effect(step, EFFECT_SOCKET_CLOSE);
     granted_ms = deferral_granted(defer_ms, entry->deferred_ms, entry->max_deferral_ms);
     if (step->facts->stopping)
-        fail_attempt(step, step->facts->stop_reason,
+        attempt_fail(step, step->facts->stop_reason,
                      "the application is being stopped and asked for more time");
     else if (granted_ms == 0)
-        fail_attempt(step, CKPT__V1__REASON__REASON_APPLICATION_REFUSED,
+        attempt_fail(step, CKPT__V1__REASON__REASON_APPLICATION_REFUSED,
                      "the application asked to be deferred beyond max_deferral");
     else
         defer_attempt(step, granted_ms);
 }
 
-static void take_broke(const struct step *step, const struct attempt_event *event)
+static void take_broke(const struct attempt_stepping *step, const struct attempt_event *event)
 {
     struct attempt_outcome *outcome = &step->attempt->outcome;
 
@@ -434,66 +351,70 @@ static void take_broke(const struct step *step, const struct attempt_event *even
     *outcome = (struct attempt_outcome){
         .kind = CKPT__V1__REPORT_KIND__REPORT_KIND_CHECKPOINT_FAILED, .reason = event->reason};
     memcpy(outcome->detail, event->text, sizeof(outcome->detail));
-    add_effect(step, EFFECT_HANG_UP);
-    move_to(step, ATTEMPT_BROKEN);
-    add_timer(step, BROKEN_WAIT_US);
+    attempt_add_effect(step, EFFECT_HANG_UP);
+    attempt_move_to(step, ATTEMPT_BROKEN);
+    attempt_add_timer(step, BROKEN_WAIT_US);
 }
 
 /* ---- the worker ---- */
 
-static void take_verified(const struct step *step, const struct attempt_put *put)
+static void take_verified(const struct attempt_stepping *step, const struct attempt_put *put)
 {
+    const struct attempt *attempt = step->attempt;
     uint64_t begun_us = attempt_begun_us(step->entry), now_us = step->facts->now_us;
     Ckpt__V1__AgentReport *report =
-        begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED);
+        attempt_begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED);
 
-    CHECK(step->attempt->state == ATTEMPT_PUTTING);
-    report->ranks = 1; /* the process group is one */
+    CHECK(attempt->state == ATTEMPT_PUTTING);
+    ranks_check_done(step->entry);
+    report->ranks = step->entry->rank_count > 0 ? step->entry->rank_count : 1;
+    memcpy(step->effects->label, attempt->label, sizeof(step->effects->label));
     report->size_bytes = put->size_bytes;
     report->write_ms = put->write_ms;
-    report->stall_ms = step->attempt->stall_ms;
+    report->stall_ms = attempt->stall_ms;
     memcpy(step->effects->manifest, put->manifest_sha256, sizeof(step->effects->manifest));
     step->effects->since_us = begun_us;
-    use_up(step);
+    attempt_use_up(step);
     kept_verified(
         step->entry, put->size_bytes,
         begun_us == 0 || begun_us > now_us ? 0 : step->facts->wall_ms - (now_us - begun_us) / 1000);
-    add_effect(step, EFFECT_SAY_VERIFIED);
-    stop_asking(step);
-    clean_up(step, ATTEMPT_REMOVING);
+    attempt_add_effect(step, EFFECT_SAY_VERIFIED);
+    attempt_stop_asking(step);
+    attempt_clean_up(step, ATTEMPT_REMOVING);
 }
 
-static void take_put(const struct step *step, const struct attempt_put *put)
+static void take_put(const struct attempt_stepping *step, const struct attempt_put *put)
 {
     const struct attempt *attempt = step->attempt;
     char detail[JOB_DETAIL_BYTES];
 
     CHECK(attempt->state == ATTEMPT_PUTTING || attempt->state == ATTEMPT_HALTING);
     if (attempt->state == ATTEMPT_HALTING) {
-        clean_up(step, ATTEMPT_ABANDONING);
+        attempt_clean_up(step, ATTEMPT_ABANDONING);
     } else if (!put->verified) {
-        fail_attempt(step, put->reason, put->detail);
+        attempt_fail(step, put->reason, put->detail);
     } else if (put->size_bytes < attempt->told_bytes) {
         snprintf(detail, sizeof(detail),
                  "the application says it wrote %" PRIu64 " bytes, %" PRIu64 " are there",
                  attempt->told_bytes, put->size_bytes);
-        fail_attempt(step, CKPT__V1__REASON__REASON_VERIFY_FAILED, detail);
+        attempt_fail(step, CKPT__V1__REASON__REASON_VERIFY_FAILED, detail);
     } else {
         take_verified(step, put);
     }
 }
 
-static void take_removed(const struct step *step)
+static void take_removed(const struct attempt_stepping *step)
 {
     CHECK(step->attempt->state == ATTEMPT_REMOVING);
     if (step->entry->phase != PHASE_ENDED)
-        report_outcome(step);
-    end_attempt(step);
+        attempt_tell_outcome(step);
+    attempt_end(step);
 }
 
 /* ---- orders ---- */
 
-static void begin_attempt(const struct step *step, uint64_t checkpoint_id, uint32_t number)
+static void begin_attempt(const struct attempt_stepping *step, uint64_t checkpoint_id,
+                          uint32_t number)
 {
     CHECK(step->attempt->state == ATTEMPT_NONE);
     *step->attempt = (struct attempt){.state = ATTEMPT_NONE,
@@ -501,10 +422,10 @@ static void begin_attempt(const struct step *step, uint64_t checkpoint_id, uint3
                                       .attempt = number,
                                       .seen_at_us = step->facts->now_us};
     hint_format(checkpoint_id, number, step->attempt->hint);
-    add_effect(step, EFFECT_SOCKET_CLOSE); /* its application may listen anew */
+    attempt_add_effect(step, EFFECT_SOCKET_CLOSE); /* its application may listen anew */
 }
 
-static void take_order(const struct step *step, const Ckpt__V1__Order *order)
+static void take_order(const struct attempt_stepping *step, const Ckpt__V1__Order *order)
 {
     struct attempt *attempt = step->attempt;
 
@@ -518,11 +439,11 @@ static void take_order(const struct step *step, const Ckpt__V1__Order *order)
     attempt->extended = order->extended;
     snprintf(attempt->target_prefix, sizeof(attempt->target_prefix), "%s", order->target_prefix);
     snprintf(attempt->path, sizeof(attempt->path), "%s", order->path);
-    move_to(step, ATTEMPT_WAITING);
-    add_effect(step, EFFECT_ATTEMPT_LOOK);
+    attempt_move_to(step, ATTEMPT_WAITING);
+    attempt_add_effect(step, EFFECT_ATTEMPT_LOOK);
 }
 
-static void resume_attempt(const struct step *step)
+static void resume_attempt(const struct attempt_stepping *step)
 {
     struct attempt *attempt = step->attempt;
     const struct ledger_entry *entry = step->entry;
@@ -541,20 +462,21 @@ static void resume_attempt(const struct step *step)
     memcpy(attempt->path, entry->path, sizeof(attempt->path));
     if (entry->phase == PHASE_ENDED) {
         if (entry->work_dir[0] != '\0') /* the agent may have ended between report and removal */
-            add_effect(step, EFFECT_SWEEP);
+            attempt_add_effect(step, EFFECT_SWEEP);
     } else if (entry->phase == PHASE_DEFERRED) {
-        move_to(step, ATTEMPT_DEFERRED);
-        add_timer(step, entry->deferred_until_us > now_us ? entry->deferred_until_us - now_us : 0);
+        attempt_move_to(step, ATTEMPT_DEFERRED);
+        attempt_add_timer(
+            step, entry->deferred_until_us > now_us ? entry->deferred_until_us - now_us : 0);
     } else {
         attempt->put_started = true; /* perhaps: the worker died with the agent */
-        move_to(step, ATTEMPT_RESUMING);
-        add_effect(step, EFFECT_FOLDER_OPEN);
+        attempt_move_to(step, ATTEMPT_RESUMING);
+        attempt_add_effect(step, EFFECT_FOLDER_OPEN);
     }
 }
 
 /* What the application has done meanwhile is in its work folder. A request that is there may have
  * been followed by its signal, which is never sent twice. */
-static void resume_asked(const struct step *step)
+static void resume_asked(const struct attempt_stepping *step)
 {
     const struct attempt_facts *facts = step->facts;
 
@@ -562,20 +484,20 @@ static void resume_asked(const struct step *step)
     if (look_for_sentinel(step))
         return;
     if (step->entry->phase == PHASE_ASKING && !facts->prepared) {
-        fail_attempt(step, CKPT__V1__REASON__REASON_AGENT_LOST_ATTEMPT,
+        attempt_fail(step, CKPT__V1__REASON__REASON_AGENT_LOST_ATTEMPT,
                      "the agent ended before it asked the application");
     } else if (!facts->runs) {
-        fail_attempt(step, CKPT__V1__REASON__REASON_AGENT_LOST_ATTEMPT,
+        attempt_fail(step, CKPT__V1__REASON__REASON_AGENT_LOST_ATTEMPT,
                      "the application ended while the agent was away");
     } else if (facts->lost != NULL) {
-        fail_attempt(step, CKPT__V1__REASON__REASON_AGENT_LOST_ATTEMPT, facts->lost);
+        attempt_fail(step, CKPT__V1__REASON__REASON_AGENT_LOST_ATTEMPT, facts->lost);
     } else {
-        add_effect(step, EFFECT_HEAR_AGAIN);
+        attempt_add_effect(step, EFFECT_HEAR_AGAIN);
         begin_asked(step);
     }
 }
 
-static void take_looked(const struct step *step)
+static void take_looked(const struct attempt_stepping *step)
 {
     const struct attempt *attempt = step->attempt;
 
@@ -585,22 +507,22 @@ static void take_looked(const struct step *step)
     else if (attempt->state == ATTEMPT_WAITING ||
              (attempt->state == ATTEMPT_DEFERRED &&
               step->entry->deferred_until_us <= step->facts->now_us))
-        add_timer(step, 0);
+        attempt_add_timer(step, 0);
 }
 
-static void take_cancel(const struct step *step)
+static void take_cancel(const struct attempt_stepping *step)
 {
     struct attempt *attempt = step->attempt;
 
     CHECK(attempt->state < ATTEMPT_STATE_COUNT);
     if (attempt->state == ATTEMPT_NONE || attempt_state_cleans(attempt->state))
         return;
-    finish_attempt(
+    attempt_finish(
         step, &(struct attempt_outcome){.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_STOPPED_WRITING},
         attempt->state == ATTEMPT_PUTTING);
 }
 
-static void take_give_up(const struct step *step, Ckpt__V1__Reason reason)
+static void take_give_up(const struct attempt_stepping *step, Ckpt__V1__Reason reason)
 {
     struct attempt *attempt = step->attempt;
     struct attempt_outcome outcome = {.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_CHECKPOINT_FAILED,
@@ -612,10 +534,10 @@ static void take_give_up(const struct step *step, Ckpt__V1__Reason reason)
     if (attempt->state == ATTEMPT_NONE || attempt_state_cleans(attempt->state) ||
         step->facts->other_run)
         return;
-    finish_attempt(step, &outcome, attempt->state == ATTEMPT_PUTTING);
+    attempt_finish(step, &outcome, attempt->state == ATTEMPT_PUTTING);
 }
 
-static void take_extend(const struct step *step, const Ckpt__V1__Order *order)
+static void take_extend(const struct attempt_stepping *step, const Ckpt__V1__Order *order)
 {
     struct attempt *attempt = step->attempt;
     struct ledger_entry *entry = step->entry;
@@ -638,7 +560,7 @@ static void take_extend(const struct step *step, const Ckpt__V1__Order *order)
     step->effects->commit = true;
 }
 
-static void take_hurry(const struct step *step, const Ckpt__V1__Order *order)
+static void take_hurry(const struct attempt_stepping *step, const Ckpt__V1__Order *order)
 {
     struct ledger_entry *entry = step->entry;
 
@@ -654,7 +576,7 @@ static void take_hurry(const struct step *step, const Ckpt__V1__Order *order)
 
 /* ---- the step ---- */
 
-static void take_gone(const struct step *step)
+static void take_gone(const struct attempt_stepping *step)
 {
     switch (step->attempt->state) {
     case ATTEMPT_WAITING:
@@ -664,11 +586,11 @@ static void take_gone(const struct step *step)
     case ATTEMPT_BROKEN:
         if (look_for_sentinel(step))
             return;
-        fail_attempt(step, CKPT__V1__REASON__REASON_APPLICATION_EXITED, exited);
+        attempt_fail(step, CKPT__V1__REASON__REASON_APPLICATION_EXITED, exited);
         return;
     case ATTEMPT_ASKING:
     case ATTEMPT_DEFERRED:
-        fail_attempt(step, CKPT__V1__REASON__REASON_APPLICATION_EXITED, exited);
+        attempt_fail(step, CKPT__V1__REASON__REASON_APPLICATION_EXITED, exited);
         return;
     case ATTEMPT_NONE:
     case ATTEMPT_RESUMING:
@@ -681,7 +603,7 @@ static void take_gone(const struct step *step)
     }
 }
 
-static void take_tick(const struct step *step)
+static void take_tick(const struct attempt_stepping *step)
 {
     const struct attempt_outcome outcome = step->attempt->outcome;
 
@@ -690,18 +612,18 @@ static void take_tick(const struct step *step)
         try_asking(step);
         return;
     case ATTEMPT_ASKED:
-        if (look_for_sentinel(step))
+        if (look_for_sentinel(step) || out_of_time(step))
             return;
         watch_progress(step);
-        add_timer(step, ASKED_POLL_US);
+        attempt_add_timer(step, ASKED_POLL_US);
         return;
     case ATTEMPT_BROKEN:
         if (!look_for_sentinel(step))
-            finish_attempt(step, &outcome, false);
+            attempt_finish(step, &outcome, false);
         return;
     case ATTEMPT_PUTTING:
         watch_progress(step);
-        add_timer(step, ASKED_POLL_US);
+        attempt_add_timer(step, ASKED_POLL_US);
         return;
     case ATTEMPT_DEFERRED:
         ask_again(step);
@@ -717,14 +639,14 @@ static void take_tick(const struct step *step)
     }
 }
 
-static void take_changed(const struct step *step)
+static void take_changed(const struct attempt_stepping *step)
 {
     CHECK(step->attempt->state < ATTEMPT_STATE_COUNT);
     if (step->attempt->state == ATTEMPT_ASKED || step->attempt->state == ATTEMPT_BROKEN)
         look_for_sentinel(step);
 }
 
-static void take_event(const struct step *step, const struct attempt_event *event)
+static void take_event(const struct attempt_stepping *step, const struct attempt_event *event)
 {
     CHECK(event->kind <= ATTEMPT_GIVE_UP);
     switch (event->kind) {
@@ -772,7 +694,7 @@ static void take_event(const struct step *step, const struct attempt_event *even
         take_put(step, &event->put);
         return;
     case ATTEMPT_ABANDONED:
-        clean_up(step, ATTEMPT_REMOVING);
+        attempt_clean_up(step, ATTEMPT_REMOVING);
         return;
     case ATTEMPT_REMOVED:
         take_removed(step);
@@ -790,7 +712,7 @@ void attempt_step(struct attempt *attempt, struct ledger_entry *entry,
                   const struct attempt_event *event, const struct attempt_facts *facts,
                   struct job_effects *ret_effects)
 {
-    const struct step step = {attempt, entry, facts, ret_effects};
+    const struct attempt_stepping step = {attempt, entry, facts, ret_effects};
 
     CHECK(facts->now_us >= attempt->seen_at_us);
     job_effects_begin(ret_effects);

@@ -15,7 +15,8 @@
  *   WAITING      for the application, and for its handler
  *   ASKING       the journal has it; the request is being written and the signal sent, or the call
  *                made
- *   ASKED        the application writes; its sentinel is looked for
+ *   ASKED        the application writes; its sentinel, or that of each of its ranks (ranks_step.h),
+ *                is looked for
  *   BROKEN       its call ended without an answer: a moment for the end of the application to be
  *                seen, which explains it
  *   DEFERRED     the application wants to be asked again later
@@ -43,6 +44,7 @@
 #include "ckpt/v1/agent.pb-c.h"
 #include "src/agent/durable/ledger.h"
 #include "src/agent/job/job_effect.h"
+#include "src/agent/job/ranks_step.h"
 #include "src/ask/sentinel.h"
 
 #define ATTEMPT_STATES(X)                                                                          \
@@ -94,8 +96,9 @@ struct attempt {
     uint64_t stall_ms;      /* from the question to the sentinel; 0: it came when nobody looked */
     uint64_t alive_us;      /* of the last sign of life on the call; 0: none */
     uint64_t unfinished_us; /* since when a sentinel is there that lacks something; 0: none is */
-    uint64_t told_bytes;    /* in it: at least these must arrive */
-    uint64_t progress;      /* of the application's files in the middle of the timeout */
+    uint64_t told_bytes;    /* in it, or by all ranks: at least these must arrive */
+    char label[LABEL_MAX_BYTES + 1]; /* what was saved, as all of them say; "": none told */
+    uint64_t progress;               /* of the application's files in the middle of the timeout */
     bool progress_taken;
     bool put_started;               /* there may be something of it at the destination */
     struct attempt_outcome outcome; /* of a failure: told after REMOVING; BROKEN: how */
@@ -114,13 +117,16 @@ struct attempt_facts {
     bool other_run;         /* what runs is of another run than the orders' */
     bool attached;          /* a ckpt-run is */
     bool folder_opening;    /* the work folder is being opened */
+    bool looking;           /* whether it can be asked is being looked at */
     Ckpt__V1__Reason ready; /* NONE: it can be asked now; else why not, as a failure names it */
     enum ask_answer answer;
     struct sentinel sentinel;
-    char text[JOB_DETAIL_BYTES]; /* of `ready` or `answer` */
-    bool prepared;               /* its request is there */
-    const char *lost;            /* what is asked cannot be heard any more, and why; NULL: it can */
-    uint64_t growth;             /* changes as the application writes */
+    char text[JOB_DETAIL_BYTES];     /* of `ready` or `answer` */
+    const struct ranks_table *ranks; /* with `ready` NONE: who is to be asked; NULL: the group */
+    const struct rank_fact *answers; /* of each rank, instead of `answer`; NULL: it has none */
+    bool prepared;                   /* its request is there */
+    const char *lost; /* what is asked cannot be heard any more, and why; NULL: it can */
+    uint64_t growth;  /* changes as the application writes */
 };
 
 enum attempt_event_kind {
@@ -168,6 +174,13 @@ bool attempt_state_cleans(enum attempt_state state);
 bool attempt_busy(const struct attempt *attempt);
 /* Files of the attempt are being written, copied or removed: the work folder is in use. */
 bool attempt_writes(const struct attempt *attempt);
+/* As attempt_step() asks for the one extension (P-040). */
+bool attempt_may_be_extended(const struct attempt *attempt, const struct ledger_entry *entry);
+bool attempt_told_progress(const struct attempt *attempt, const struct ledger_entry *entry);
+bool attempt_near_the_end(const struct attempt *attempt, const struct ledger_entry *entry,
+                          uint64_t now_us);
+bool attempt_second_half(const struct attempt *attempt, const struct ledger_entry *entry,
+                         uint64_t now_us);
 /* The step will compare how much the application has written. */
 bool attempt_wants_growth(const struct attempt *attempt, const struct ledger_entry *entry,
                           uint64_t now_us);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "src/agent/job/allocation.h"
+#include "src/agent/job/ranks.h"
 #include "src/agent/job/sight.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -215,6 +216,7 @@ static void set_walltime(struct allocation *allocation)
 
 static void attempt_ended(struct allocation *allocation)
 {
+    ranks_forget(allocation);
     process_post(allocation, PROCESS_ATTEMPT_ENDED);
     if (allocation->stream != NULL)
         allocation->agent->callers->poll(allocation->stream);
@@ -411,6 +413,7 @@ void executor_init(struct allocation *allocation)
         (struct process){.state = PROCESS_ABSENT, .wait_status = PROCESS_STATUS_UNKNOWN};
     allocation->attempt = (struct attempt){.state = ATTEMPT_NONE};
     executor->ask = ask_find("");
+    executor->ranks_looked = path_looked;
     executor->timer = clock->timer_new(clock->context, process_look, allocation);
     executor->attempt_timer = clock->timer_new(clock->context, attempt_tick, allocation);
     executor->walltime_timer = clock->timer_new(clock->context, walltime_fired, allocation);

@@ -39,9 +39,15 @@ struct executor {
     struct stragglers_look *look; /* for stragglers; NULL: none is under way */
     /* the checkpoint attempt */
     const struct ask_ops *ask;
-    struct asked asked;         /* whom `ask` has before it, as it was last */
-    struct ask_call *call;      /* NULL: none is open */
-    struct folder_watch *heard; /* the work folder, for its sentinel */
+    struct ranks_look *ranks_look;    /* NULL: none is under way */
+    void (*ranks_looked)(void *data); /* at the processes of the job; gets the allocation */
+    bool ranks_fresh;                 /* `seen` is of now */
+    struct ranks_seen *seen;          /* NULL: nobody has looked yet */
+    struct ranks_table *ranks;        /* who is to be asked, as seen; NULL: likewise */
+    struct rank_fact *answers;        /* NULL: none was looked for yet */
+    struct asked asked;               /* whom `ask` has before it, as it was last */
+    struct ask_call *call;            /* NULL: none is open */
+    struct folder_watch *heard;       /* the work folder, for its sentinel */
     struct clock_timer *attempt_timer;
     struct worker *worker;
     struct put_job *put_job; /* what the worker calls back with */

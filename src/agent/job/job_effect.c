@@ -28,12 +28,13 @@ Ckpt__V1__AgentReport *job_report_begin(struct job_effects *effects, Ckpt__V1__R
     CHECK(!effects->reporting);
     CHECK(kind != CKPT__V1__REPORT_KIND__REPORT_KIND_UNSPECIFIED);
     effects->commit = effects->reporting = true;
-    effects->detail[0] = effects->manifest[0] = '\0';
+    effects->detail[0] = effects->manifest[0] = effects->label[0] = '\0';
     ckpt__v1__agent_report__init(report);
     report->kind = kind;
     report->run = run;
     report->detail = effects->detail;
     report->manifest_sha256 = effects->manifest;
+    report->label = effects->label;
     return report;
 }
 

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "ckpt/v1/agent.pb-c.h"
+#include "src/base/id.h"
 
 enum { JOB_DETAIL_BYTES = 200, JOB_MANIFEST_BYTES = 72, JOB_EFFECTS_MAX = 16 };
 
@@ -72,6 +73,7 @@ struct job_effects {
     Ckpt__V1__AgentReport report;
     char detail[JOB_DETAIL_BYTES];
     char manifest[JOB_MANIFEST_BYTES];
+    char label[LABEL_MAX_BYTES + 1];
     uint64_t since_us; /* as agent_commit() takes it */
     size_t count;
     struct job_effect effects[JOB_EFFECTS_MAX];

@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "src/agent/job/ranks_step.h"
 #include "src/ask/ask.h"
 
 struct allocation;
@@ -41,6 +42,20 @@ struct rank_stream_ops {
     void (*close)(struct rank_stream *stream);
     void (*refuse)(struct rank_stream *stream, const char *text);
 };
+
+/* ---- who they are ---- */
+
+/* Looks at the job's processes off the loop, and tells the attempt by ATTEMPT_LOOKED. True once,
+ * when what was seen is fresh and the job can be asked, with its ranks (NULL: one is asked for all
+ * of it). Else why not. */
+bool ranks_see(struct allocation *allocation, const struct ranks_table **ret_table,
+               char ret_why[JOB_DETAIL_BYTES]);
+/* Room for what each of the entry's ranks has answered. */
+struct rank_fact *ranks_answers(struct allocation *allocation);
+/* Nothing is looked for any more. */
+void ranks_forget(struct allocation *allocation);
+
+/* ---- what they say ---- */
 
 /* NULL: it is taken, else why not. */
 const char *ranks_registered(struct allocation *allocation, const struct rank_hello *hello,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "src/agent/job/allocation.h"
+#include "src/agent/job/ranks.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
 
@@ -88,6 +89,8 @@ struct ask_target sight_target(struct allocation *allocation)
 
     *asked = (struct asked){.machine = allocation_machine(allocation),
                             .group = (pid_t)allocation->entry.pid,
+                            .ranks = allocation->entry.ranks,
+                            .rank_count = allocation->entry.rank_count,
                             .user = allocation_user(allocation),
                             .folder = allocation->folder.opened,
                             .registered = allocation->entry.endpoint[0] != '\0',
@@ -98,6 +101,19 @@ struct ask_target sight_target(struct allocation *allocation)
                                .loop = allocation->agent->loop,
                                .group = asked->group,
                                .uid = asked->user.uid};
+}
+
+/* Of those that are to be asked. */
+static struct ask_target sight_target_ranks(struct allocation *allocation,
+                                            const struct ranks_table *table)
+{
+    struct ask_target target = sight_target(allocation);
+    struct asked *asked = &allocation->executor.asked;
+
+    asked->ranks = table == NULL ? NULL : table->items;
+    asked->rank_count = table == NULL ? 0 : table->count;
+    asked->seen = allocation->executor.seen;
+    return target;
 }
 
 /* Whether it can be asked now. */
@@ -114,9 +130,35 @@ static void see_handler(struct allocation *allocation, struct attempt_facts *fac
     }
     if (entry->endpoint[0] != '\0')
         (void)user_path_ready(&allocation->socket, entry->endpoint + strlen("unix:"), entry->uid);
-    target = sight_target(allocation);
+    if (!ranks_see(allocation, &facts->ranks, facts->text)) {
+        facts->ready = CKPT__V1__REASON__REASON_NO_HANDLER;
+        facts->looking = allocation->executor.ranks_look != NULL;
+        return;
+    }
+    target = sight_target_ranks(allocation, facts->ranks);
     if (ask->preflight(ask, &target, facts->text, sizeof(facts->text)) != ASK_READY)
         facts->ready = CKPT__V1__REASON__REASON_NO_HANDLER;
+}
+
+/* What each rank has said, and before that whether it is there: what it says as its last word is
+ * found all the same. */
+static void see_answers(struct allocation *allocation, const struct ask_target *target,
+                        struct attempt_facts *facts)
+{
+    const struct machine_ops *machine = allocation_machine(allocation);
+    const struct ledger_entry *entry = &allocation->entry;
+    struct rank_fact *answers = ranks_answers(allocation);
+
+    for (uint32_t i = 0; i < entry->rank_count; i++) {
+        const struct ledger_rank *rank = &entry->ranks[i];
+        struct err err = {0};
+        answers[i] = (struct rank_fact){
+            .gone = rank->pid != 0 && !machine_alive(machine, (pid_t)rank->pid, rank->start_ticks)};
+        answers[i].answer = allocation->executor.ask->poll(target, allocation->attempt.hint, i,
+                                                           &answers[i].sentinel, &err);
+        text_copy(answers[i].text, sizeof(answers[i].text), err.text);
+    }
+    facts->answers = answers;
 }
 
 static void see_sentinel(struct allocation *allocation, struct attempt_facts *facts)
@@ -126,8 +168,12 @@ static void see_sentinel(struct allocation *allocation, struct attempt_facts *fa
     const char *hint = allocation->attempt.hint;
     struct err err = {0};
 
-    facts->answer = ask->poll(&target, hint, &facts->sentinel, &err);
-    text_copy(facts->text, sizeof(facts->text), err.text);
+    if (allocation->entry.rank_count > 0) {
+        see_answers(allocation, &target, facts);
+    } else {
+        facts->answer = ask->poll(&target, hint, 0, &facts->sentinel, &err);
+        text_copy(facts->text, sizeof(facts->text), err.text);
+    }
     if (allocation->attempt.state == ATTEMPT_RESUMING)
         facts->prepared = ask->prepared(&target, hint);
     if (attempt_wants_growth(&allocation->attempt, &allocation->entry, facts->now_us))

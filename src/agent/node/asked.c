@@ -40,6 +40,50 @@ static int node_group_signal(void *context, int signal, struct err *err)
     return asked->machine->group_signal(asked->machine->context, asked->group, signal, err);
 }
 
+static size_t node_rank_count(void *context)
+{
+    const struct asked *asked = context;
+
+    return asked->rank_count;
+}
+
+/* As it was just seen; NULL: it was not. */
+static const struct rank_seen *rank_seen(const struct asked *asked, const struct ledger_rank *rank)
+{
+    for (size_t i = 0; asked->seen != NULL && i < asked->seen->count; i++) {
+        const struct rank_seen *seen = &asked->seen->items[i];
+        if (!seen->launcher && (uint32_t)seen->pid == rank->pid &&
+            seen->start_ticks == rank->start_ticks)
+            return seen;
+    }
+    return NULL;
+}
+
+static void node_rank(void *context, size_t i, struct ask_rank *ret_rank)
+{
+    const struct asked *asked = context;
+    const struct ledger_rank *rank = &asked->ranks[i];
+    const struct rank_seen *seen = rank_seen(asked, rank);
+
+    CHECK(i < asked->rank_count);
+    *ret_rank = (struct ask_rank){.number = rank->number, .pid = (pid_t)rank->pid};
+    if (seen == NULL)
+        return;
+    ret_rank->catches_usr1 = seen->catches_usr1;
+    ret_rank->catches_usr2 = seen->catches_usr2;
+    snprintf(ret_rank->name, sizeof(ret_rank->name), "%s", seen->name);
+}
+
+static int node_rank_signal(void *context, size_t i, int signal, struct err *err)
+{
+    const struct asked *asked = context;
+    const struct ledger_rank *rank = &asked->ranks[i];
+
+    CHECK(i < asked->rank_count);
+    return asked->machine->process_signal(asked->machine->context, (pid_t)rank->pid,
+                                          rank->start_ticks, signal, err);
+}
+
 static enum ask_endpoint node_endpoint(void *context, char *ret_why, size_t size)
 {
     const struct asked *asked = context;
@@ -103,6 +147,9 @@ static void node_file_remove(void *context, const char *name)
 
 const struct ask_node asked_node = {.group_catches = node_group_catches,
                                     .group_signal = node_group_signal,
+                                    .rank_count = node_rank_count,
+                                    .rank = node_rank,
+                                    .rank_signal = node_rank_signal,
                                     .endpoint = node_endpoint,
                                     .endpoint_address = node_endpoint_address,
                                     .folder_make = node_folder_make,

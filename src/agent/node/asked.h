@@ -15,6 +15,10 @@
 struct asked {
     const struct machine_ops *machine;
     pid_t group;
+    /* its ranks as they were journalled with the question... */
+    const struct ledger_rank *ranks;
+    size_t rank_count;
+    const struct ranks_seen *seen; /* ...or as they were just seen, to be asked; NULL: not now */
     struct machine_user user;
     const struct opened *folder; /* the work folder; NULL: it is not open */
     bool registered;             /* it said where it is to be called... */

@@ -66,6 +66,14 @@ static void still_path_open_detach(struct path_open *open)
     (void)open;
 }
 
+/* Nothing numbers ranks. */
+static struct ranks_look *still_ranks_look(void *context, const struct job_members *members,
+                                           int signal, ranks_done_fn *done, void *data)
+{
+    (void)context, (void)members, (void)signal, (void)done, (void)data;
+    return NULL;
+}
+
 /* The system's, for what a test does not replace, and without its loop: no end of a process is
  * told. */
 static void still_machine_ops(struct machine_ops *ret_machine)
@@ -73,6 +81,7 @@ static void still_machine_ops(struct machine_ops *ret_machine)
     machine_uv_ops(NULL, ret_machine);
     ret_machine->pid_watch = still_pid_watch;
     ret_machine->pid_watch_free = still_pid_watch_free;
+    ret_machine->ranks_look = still_ranks_look;
     ret_machine->path_open = still_path_open;
     ret_machine->path_open_detach = still_path_open_detach;
 }

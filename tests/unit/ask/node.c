@@ -30,6 +30,33 @@ static int group_signal(void *context, int number, struct err *err)
     return 0;
 }
 
+static size_t rank_count(void *context)
+{
+    const struct application *application = context;
+
+    return application->rank_count;
+}
+
+static void rank(void *context, size_t i, struct ask_rank *ret_rank)
+{
+    const struct application *application = context;
+
+    assert_true(i < application->rank_count);
+    *ret_rank = application->ranks[i];
+}
+
+static int rank_signal(void *context, size_t i, int number, struct err *err)
+{
+    struct application *application = context;
+
+    assert_true(i < application->rank_count);
+    if (application->group_gone)
+        return err_set(err, ERR_NOT_FOUND, "no such process");
+    application->rank_signals[i]++;
+    application->last_signal = number;
+    return 0;
+}
+
 static enum ask_endpoint endpoint(void *context, char *ret_why, size_t size)
 {
     const struct application *application = context;
@@ -108,6 +135,9 @@ static void file_remove(void *context, const char *name)
 
 static const struct ask_node node = {.group_catches = group_catches,
                                      .group_signal = group_signal,
+                                     .rank_count = rank_count,
+                                     .rank = rank,
+                                     .rank_signal = rank_signal,
                                      .endpoint = endpoint,
                                      .endpoint_address = endpoint_address,
                                      .folder_make = folder_make,

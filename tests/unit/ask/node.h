@@ -11,7 +11,7 @@
 #include "src/ask/ask.h"
 #include "tests/support/test.h"
 
-enum { FILES_MAX = 8, TEXT_BYTES = 512 };
+enum { FILES_MAX = 8, TEXT_BYTES = 512, RANKS_MAX = 4 };
 
 struct memory_file {
     char name[64];
@@ -23,6 +23,9 @@ struct application {
     enum ask_endpoint endpoint;
     char address[ASK_ADDRESS_BYTES]; /* REGISTERED */
     bool group_gone, disk_full;
+    struct ask_rank ranks[RANKS_MAX];
+    size_t rank_count;
+    int rank_signals[RANKS_MAX];
     int signals, last_signal;
     struct memory_file files[FILES_MAX];
 };

@@ -65,7 +65,7 @@ static enum ask_answer poll(const struct ask_ops *ask, struct application *appli
     const struct ask_target target = target_of(application);
     struct err err = {0};
 
-    return ask->poll(&target, "1-42-1", ret_sentinel, &err);
+    return ask->poll(&target, "1-42-1", 0, ret_sentinel, &err);
 }
 
 static void signal_way_asks_once_and_hears_nothing(void **state)
@@ -172,6 +172,63 @@ static void signal_way_says_who_would_die(void **state)
     assert_non_null(strstr(detail, "no process of group 70 catches signal 10"));
 }
 
+/* Launcher and wrappers are not among them: nobody but these is signalled. */
+static void each_rank_is_asked_and_answers_for_itself(void **state)
+{
+    struct application application = {
+        .rank_count = 2,
+        .ranks = {{.number = 3, .pid = 71, .catches_usr1 = true, .name = "solver"},
+                  {.number = 11, .pid = 72, .name = "solver"}}};
+    const struct ask_target target = target_of(&application);
+    const struct ask_ops *ask = ask_find("signal");
+    struct sentinel sentinel;
+    struct ask_call *call;
+    struct err err = {0};
+    char detail[200];
+
+    (void)state;
+    assert_int_equal(ask->preflight(ask, &target, detail, sizeof(detail)), ASK_NO_HANDLER);
+    assert_non_null(strstr(detail, "rank 11, pid 72 (solver), does not catch signal 10 (SIGUSR1)"));
+    application.ranks[1].catches_usr1 = true;
+    assert_int_equal(ask->preflight(ask, &target, detail, sizeof(detail)), ASK_READY);
+    file_put(&application, "done.11", "hint=1-42-1\nbytes=7\nstatus=0\n");
+    assert_int_equal(ask->prepare(&target, &request, &err), 0);
+    assert_null(file_of(&application, "done.11"));
+    assert_non_null(strstr(file_of(&application, "request")->text, "\nranks=3,11\n"));
+    assert_int_equal(
+        ask->fire(ask, &target, &request, &(struct ask_listener){&heard_events, NULL}, &call, &err),
+        0);
+    assert_int_equal(application.signals, 0);
+    assert_int_equal(application.rank_signals[0], 1);
+    assert_int_equal(application.rank_signals[1], 1);
+    file_put(&application, "done.3", "hint=1-42-1\nbytes=7\nstatus=0\nstep=127\nstall_ms=40\n");
+    assert_int_equal(ask->poll(&target, "1-42-1", 0, &sentinel, &err), ASK_FINISHED);
+    assert_string_equal(sentinel.label, "127");
+    assert_uint_equal(sentinel.stall_ms, 40);
+    assert_int_equal(ask->poll(&target, "1-42-1", 1, &sentinel, &err), ASK_NOTHING_YET);
+    file_put(&application, "done", "hint=1-42-1\nbytes=7\nstatus=0\n");
+    assert_int_equal(ask->poll(&target, "1-42-1", 1, &sentinel, &err), ASK_WRONG);
+    assert_string_equal(err.text, "`done` names no rank, and the job has ranks 3, 11 on this node: "
+                                  "each writes done.RANK");
+    ask->clear(&target);
+    assert_null(file_of(&application, "done.3"));
+    assert_null(file_of(&application, "done"));
+}
+
+static void a_rank_that_is_alone_on_its_node_need_not_say_its_number(void **state)
+{
+    struct application application = {.rank_count = 1,
+                                      .ranks = {{.number = 3, .pid = 71, .catches_usr1 = true}}};
+    struct sentinel sentinel;
+
+    (void)state;
+    file_put(&application, "done", "hint=1-42-1\nbytes=7\nstatus=0\n");
+    assert_int_equal(poll(ask_find("signal"), &application, &sentinel), ASK_FINISHED);
+    file_put(&application, "done.3", "hint=1-42-1\nbytes=9\nstatus=0\n");
+    assert_int_equal(poll(ask_find("signal"), &application, &sentinel), ASK_FINISHED);
+    assert_uint_equal(sentinel.bytes, 9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +236,8 @@ int main(void)
         cmocka_unit_test(messages_name_all_profiles_and_those_that_register),
         cmocka_unit_test(signal_way_asks_once_and_hears_nothing),
         cmocka_unit_test(every_way_finds_the_answer_in_the_folder),
+        cmocka_unit_test(each_rank_is_asked_and_answers_for_itself),
+        cmocka_unit_test(a_rank_that_is_alone_on_its_node_need_not_say_its_number),
         cmocka_unit_test(what_the_node_refuses_is_an_error),
         cmocka_unit_test(signal_way_says_who_would_die)};
 

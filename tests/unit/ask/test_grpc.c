@@ -162,7 +162,7 @@ static enum ask_answer poll(struct asking *asking, struct sentinel *ret_sentinel
 {
     struct err err = {0};
 
-    return asking->ask->poll(&asking->target, "1-42-3", ret_sentinel, &err);
+    return asking->ask->poll(&asking->target, "1-42-3", 0, ret_sentinel, &err);
 }
 
 static void it_needs_what_the_application_registered(void **state)

@@ -23,12 +23,13 @@ static void hint_names_checkpoint_and_attempt(void **state)
 static void request_holds_hint_directory_and_deadline(void **state)
 {
     char text[128];
-    size_t length = request_format("1-42-1", "/w/out/1-42-1", 1700000000000, text, sizeof(text));
+    size_t length = request_format(
+        &(struct request_text){"1-42-1", "/w/out/1-42-1", 1700000000000, ""}, text, sizeof(text));
 
     (void)state;
     assert_string_equal(text, "hint=1-42-1\ndirectory=/w/out/1-42-1\ndeadline_ms=1700000000000\n");
     assert_uint_equal(length, strlen(text));
-    assert_uint_equal(request_format("1-42-1", "/w", 1, text, 10), 0);
+    assert_uint_equal(request_format(&(struct request_text){"1-42-1", "/w", 1, ""}, text, 10), 0);
 }
 
 static void complete_sentinel_is_read(void **state)

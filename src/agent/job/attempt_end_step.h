@@ -1,0 +1,35 @@
+/* What the files of an attempt's step share: what a step works on, its moves, and its ends.
+ *
+ * Shapes   all of it is for attempt_step.c and its like alone.
+ */
+#ifndef CKPT_AGENT_ATTEMPT_END_STEP_H
+#define CKPT_AGENT_ATTEMPT_END_STEP_H
+
+#include "src/agent/job/attempt_step.h"
+
+/* What a step works on. */
+struct attempt_stepping {
+    struct attempt *attempt;
+    struct ledger_entry *entry;
+    const struct attempt_facts *facts;
+    struct job_effects *effects;
+};
+
+void attempt_move_to(const struct attempt_stepping *step, enum attempt_state to);
+void attempt_add_effect(const struct attempt_stepping *step, enum job_effect_kind kind);
+void attempt_add_timer(const struct attempt_stepping *step, uint64_t delay_us);
+Ckpt__V1__AgentReport *attempt_begin_report(const struct attempt_stepping *step,
+                                            Ckpt__V1__ReportKind kind);
+/* With the report that ends it: the journal knows that it is over. */
+void attempt_use_up(const struct attempt_stepping *step);
+void attempt_tell_outcome(const struct attempt_stepping *step);
+void attempt_end(const struct attempt_stepping *step);
+void attempt_stop_asking(const struct attempt_stepping *step);
+/* To a state that cleans. */
+void attempt_clean_up(const struct attempt_stepping *step, enum attempt_state to);
+/* What failed, or is withdrawn, is told when nothing of it is left. */
+void attempt_finish(const struct attempt_stepping *step, const struct attempt_outcome *outcome,
+                    bool put_runs);
+void attempt_fail(const struct attempt_stepping *step, Ckpt__V1__Reason reason, const char *detail);
+
+#endif

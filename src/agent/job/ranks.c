@@ -1,0 +1,96 @@
+/* The ranks of a job on this node. See ranks.h. */
+#include "src/agent/job/ranks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/agent/job/allocation.h"
+#include "src/base/check.h"
+#include "src/base/text.h"
+
+static void fill_members(const struct ledger_entry *entry, struct job_members *ret_job)
+{
+    *ret_job = (struct job_members){
+        .stragglers = {.run = entry->run, .start_ticks = entry->start_ticks, .uid = entry->uid},
+        .group = (pid_t)entry->pid};
+    memcpy(ret_job->stragglers.allocation_id, entry->allocation_id,
+           sizeof(ret_job->stragglers.allocation_id));
+    memcpy(ret_job->stragglers.work_dir, entry->work_dir, sizeof(ret_job->stragglers.work_dir));
+    text_copy(ret_job->cgroup, sizeof(ret_job->cgroup), entry->cgroup);
+}
+
+static void ranks_looked(void *data, const struct ranks_seen *seen)
+{
+    struct allocation *allocation = data;
+    struct executor *executor = &allocation->executor;
+
+    executor->ranks_look = NULL;
+    *executor->seen = *seen;
+    executor->ranks_fresh = true;
+    executor->ranks_looked(allocation);
+}
+
+static void look_at_job(struct allocation *allocation)
+{
+    const struct machine_ops *machine = allocation_machine(allocation);
+    struct executor *executor = &allocation->executor;
+    struct job_members job;
+
+    if (executor->seen == NULL) {
+        executor->seen = check_calloc(1, sizeof(*executor->seen));
+        executor->ranks = check_calloc(1, sizeof(*executor->ranks));
+    }
+    fill_members(&allocation->entry, &job);
+    executor->ranks_look = machine->ranks_look(machine->context, &job, executor->ask->signal,
+                                               ranks_looked, allocation);
+    if (executor->ranks_look != NULL)
+        return;
+    executor->seen->count = 0;
+    executor->seen->why[0] = '\0';
+    executor->ranks_fresh = true;
+}
+
+bool ranks_see(struct allocation *allocation, const struct ranks_table **ret_table,
+               char ret_why[JOB_DETAIL_BYTES])
+{
+    struct executor *executor = &allocation->executor;
+
+    *ret_table = NULL;
+    if (executor->ask->signal == 0)
+        return true; /* one is asked for all */
+    if (!executor->ranks_fresh && executor->ranks_look == NULL)
+        look_at_job(allocation);
+    if (!executor->ranks_fresh) {
+        text_copy(ret_why, JOB_DETAIL_BYTES, "the processes of the job are being looked at");
+        return false;
+    }
+    executor->ranks_fresh = false;
+    if (!ranks_ready(executor->seen, allocation->entry.ranks_declared, executor->ranks, ret_why))
+        return false;
+    *ret_table = executor->ranks;
+    return true;
+}
+
+struct rank_fact *ranks_answers(struct allocation *allocation)
+{
+    struct executor *executor = &allocation->executor;
+
+    if (executor->answers == NULL)
+        executor->answers = check_calloc(LEDGER_RANKS_MAX, sizeof(*executor->answers));
+    return executor->answers;
+}
+
+void ranks_forget(struct allocation *allocation)
+{
+    struct executor *executor = &allocation->executor;
+
+    allocation_machine(allocation)->ranks_detach(executor->ranks_look);
+    executor->ranks_look = NULL;
+    executor->ranks_fresh = false;
+    free(executor->seen);
+    free(executor->ranks);
+    free(executor->answers);
+    executor->seen = NULL;
+    executor->ranks = NULL;
+    executor->answers = NULL;
+}

@@ -1,0 +1,85 @@
+#!/usr/bin/python3
+"""Jobs of several ranks on a node, which a launcher numbers: a checkpoint has the part of each of them, of one step, or there is none. S3-001."""
+import pathlib
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import Cluster, common_pb2, tap  # noqa: E402
+from jobs import COMPLETE, FAILED, MIB, POLICY, RUNNING, TIMED_OUT, all_run, ends_in, hint, no_litter  # noqa: E402
+
+# One rank. It counts steps; MODE is what rank 1 does otherwise.
+RANK = r"""
+import os, signal, sys, time
+mode, work, rank = sys.argv[1], os.environ["CKPT_DIR"], int(os.environ["RANK"])
+odd = rank == 1
+asked = []
+signal.signal(signal.SIGUSR1, lambda number, frame: asked.append(1))
+while True:
+    time.sleep(0.02)
+    if not asked:
+        continue
+    asked.clear()
+    fields = dict(line.strip().split("=", 1) for line in open(work + "/request"))
+    if odd and mode == "dies":
+        os._exit(3)
+    if odd and mode == "silent":
+        continue
+    if odd and mode == "slow":
+        time.sleep(1.5)
+    with open("%s/%d.state" % (fields["directory"], rank), "w") as file:
+        file.write("state %d %s\n" % (rank, fields["ranks"]))
+    label = 127 + (odd and mode == "step")
+    status = "no room" if odd and mode == "refuses" else "0"
+    name = work + ("/done" if odd and mode == "unnumbered" else "/done.%d" % rank)
+    with open(name + ".new", "w") as file:
+        file.write("hint=%s\nbytes=%d\nstatus=%s\nstep=%d\n" % (fields["hint"], 4, status, label))
+    os.rename(name + ".new", name)
+"""
+# A wrapper script that catches nothing: the signal would end it.
+LAUNCH = r"""
+for rank in 0 1; do
+    RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 "$0" -c "$1" "$2" &
+done
+wait
+"""
+
+
+def ranks(mode):
+    return ["sh", "-c", LAUNCH, sys.executable, RANK, mode]
+
+
+def asked(cluster, name, mode, **fields):
+    cluster.register(name, [("a", 1, MIB)], **fields)
+    cluster.run_job("a", name, ranks(mode), ("--max-restarts", "0"))
+
+
+def all_ranks_or_no_checkpoint():
+    """Two ranks under a wrapper script that is never signalled: `done.RANK` of both, of one step; what one of them does wrong is said with its number."""
+    texts = {"step": "rank 0 says 127, rank 1 says 128", "dies": "rank 1 (pid ", "refuses": "rank 1 says status=no room",
+             "unnumbered": "`done` names no rank, and the job has ranks 0, 1 on this node: each writes done.RANK",
+             "silent": "of 2 ranks on this node these have not said done: 1"}
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        for name in ("plain", "slow", *texts):
+            asked(cluster, name, name, checkpoint_timeout_ms=4000)
+        all_run(cluster)
+        time.sleep(1)
+        ids = {name: hint(cluster, name) for name in ("plain", "slow", *texts)}
+        for name in ("plain", "slow"):
+            record = ends_in(cluster, name, ids[name], (COMPLETE, FAILED, TIMED_OUT))
+            assert record.state == COMPLETE, record
+            (folder,) = [path for path in pathlib.Path(record.path).iterdir() if path.is_dir()]
+            assert {path.name: path.read_text() for path in folder.glob("*.state")} == \
+                {f"{rank}.state": f"state {rank} 0,1\n" for rank in (0, 1)}, record.path
+        for name, text in texts.items():
+            record = ends_in(cluster, name, ids[name], (COMPLETE, FAILED, TIMED_OUT))
+            assert record.state != COMPLETE, record
+            assert text in cluster.agents["a"].log.read_text() + record.detail, (name, record)
+            assert cluster.allocation(name).state == RUNNING, name
+        no_litter(cluster)
+        cluster.debug_check()
+
+
+if __name__ == "__main__":
+    tap([all_ranks_or_no_checkpoint])

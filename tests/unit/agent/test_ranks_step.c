@@ -1,0 +1,162 @@
+/* The ranks of a question: who is asked, and what follows from their answers. */
+#include <string.h>
+
+#include "src/agent/job/ranks_step.h"
+#include "tests/support/test.h"
+
+static struct ranks_table table;
+static char why[JOB_DETAIL_BYTES];
+
+static struct rank_seen rank(uint32_t number, uint32_t local_count)
+{
+    return (struct rank_seen){.number = number,
+                              .local = RANK_NONE,
+                              .local_count = local_count,
+                              .pid = (pid_t)(70 + number),
+                              .start_ticks = 5};
+}
+
+static void ranks_are_those_that_are_seen_without_their_launcher(void **state)
+{
+    struct ranks_seen seen = {.count = 3, .items = {rank(2, 2), rank(3, 2)}};
+
+    (void)state;
+    seen.items[2] = (struct rank_seen){.launcher = true, .pid = 70, .name = "mpirun"};
+    assert_true(ranks_ready(&seen, 0, &table, why));
+    assert_uint_equal(table.count, 2);
+    assert_uint_equal(table.items[1].number, 3);
+    assert_uint_equal(table.items[1].pid, 73);
+    assert_int_equal(table.items[1].by, RANK_BY_ENVIRONMENT);
+}
+
+static void a_job_whose_ranks_are_not_all_there_is_not_asked(void **state)
+{
+    struct ranks_seen seen = {.count = 2, .items = {rank(0, 4), rank(1, 4)}};
+
+    (void)state;
+    assert_false(ranks_ready(&seen, 0, &table, why));
+    assert_string_equal(why, "2 of 4 ranks are there on this node: 0, 1");
+    assert_false(ranks_ready(&seen, 3, &table, why));
+    assert_string_equal(why, "2 of 3 ranks are there on this node: 0, 1");
+    assert_true(ranks_ready(&seen, 2, &table, why));
+    seen.items[0].twin = 99;
+    assert_false(ranks_ready(&seen, 2, &table, why));
+    assert_string_equal(why, "processes 70 and 99 are both rank 0");
+    seen =
+        (struct ranks_seen){.count = 1, .items = {{.launcher = true, .pid = 70, .name = "mpirun"}}};
+    assert_false(ranks_ready(&seen, 0, &table, why));
+    assert_string_equal(why, "mpirun (pid 70) has started no rank yet");
+    seen = (struct ranks_seen){.why = "more than 256 ranks"};
+    assert_false(ranks_ready(&seen, 0, &table, why));
+    assert_string_equal(why, "more than 256 ranks");
+}
+
+static void a_job_that_nothing_numbers_is_one_or_as_many_as_its_user_says(void **state)
+{
+    const struct ranks_seen seen = {0};
+
+    (void)state;
+    assert_true(ranks_ready(&seen, 0, &table, why));
+    assert_uint_equal(table.count, 0);
+    assert_true(ranks_ready(&seen, 1, &table, why));
+    assert_uint_equal(table.count, 0);
+    assert_true(ranks_ready(&seen, 3, &table, why));
+    assert_uint_equal(table.count, 3);
+    assert_uint_equal(table.items[2].number, 2);
+    assert_uint_equal(table.items[2].pid, 0);
+}
+
+static void begin(struct ledger_entry *entry, struct rank_fact facts[2])
+{
+    struct ranks_seen seen = {.count = 2, .items = {rank(0, 2), rank(1, 2)}};
+
+    *entry = (struct ledger_entry){.allocation_id = "j"};
+    memset(facts, 0, 2 * sizeof(*facts));
+    assert_true(ranks_ready(&seen, 0, &table, why));
+    ranks_begin(entry, &table);
+    assert_uint_equal(entry->rank_count, 2);
+}
+
+static struct rank_fact done(const char *label, uint64_t bytes, uint64_t stall_ms)
+{
+    struct rank_fact fact = {.answer = ASK_FINISHED,
+                             .sentinel = {.bytes = bytes, .status = "0", .stall_ms = stall_ms}};
+
+    snprintf(fact.sentinel.label, sizeof(fact.sentinel.label), "%s", label);
+    return fact;
+}
+
+static struct ledger_entry entry;
+
+static void a_question_is_over_when_all_of_them_are_done(void **state)
+{
+    struct ranks_outcome outcome;
+    struct rank_fact facts[2];
+
+    (void)state;
+    begin(&entry, facts);
+    facts[1] = done("127", 5, 30);
+    ranks_judge(&entry, facts, true, &outcome);
+    assert_int_equal(outcome.verdict, RANKS_AWAITED);
+    ranks_name_silent(&entry, why);
+    assert_string_equal(why, "of 2 ranks on this node these have not said done: 0");
+    facts[1] = (struct rank_fact){.gone = true}; /* it was done, its end is its launcher's affair */
+    ranks_judge(&entry, facts, true, &outcome);
+    assert_int_equal(outcome.verdict, RANKS_AWAITED);
+    facts[0] = done("127", 7, 20);
+    facts[1] = done("127", 5, 30);
+    ranks_judge(&entry, facts, true, &outcome);
+    assert_int_equal(outcome.verdict, RANKS_DONE);
+    assert_uint_equal(outcome.bytes, 12);
+    assert_uint_equal(outcome.stall_ms, 30);
+    assert_string_equal(outcome.label, "127");
+    ranks_check_done(&entry);
+}
+
+static void one_that_ends_refuses_or_says_another_step_fails_it(void **state)
+{
+    struct ranks_outcome outcome;
+    struct rank_fact facts[2];
+
+    (void)state;
+    begin(&entry, facts);
+    facts[1].gone = true;
+    ranks_judge(&entry, facts, false, &outcome); /* the whole application has ended */
+    assert_int_equal(outcome.verdict, RANKS_AWAITED);
+    ranks_judge(&entry, facts, true, &outcome);
+    assert_int_equal(outcome.reason, CKPT__V1__REASON__REASON_APPLICATION_EXITED);
+    assert_string_equal(outcome.text, "rank 1 (pid 71) ended before it was done");
+
+    begin(&entry, facts);
+    facts[0] = done("", 0, 0);
+    snprintf(facts[0].sentinel.status, sizeof(facts[0].sentinel.status), "disk full");
+    ranks_judge(&entry, facts, true, &outcome);
+    assert_int_equal(outcome.reason, CKPT__V1__REASON__REASON_APPLICATION_REFUSED);
+    assert_string_equal(outcome.text, "rank 0 says status=disk full");
+
+    begin(&entry, facts);
+    facts[0] = done("127", 1, 0);
+    facts[1] = done("128", 1, 0);
+    ranks_judge(&entry, facts, true, &outcome);
+    assert_int_equal(outcome.verdict, RANKS_FAILED);
+    assert_int_equal(outcome.reason, CKPT__V1__REASON__REASON_STEP_MISMATCH);
+    assert_string_equal(outcome.text, "rank 0 says 127, rank 1 says 128");
+
+    begin(&entry, facts);
+    facts[0] = done("127", 1, 0);
+    facts[1] = done("", 1, 0);
+    ranks_judge(&entry, facts, true, &outcome);
+    assert_string_equal(outcome.text, "rank 0 says 127, rank 1 says no step");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_are_those_that_are_seen_without_their_launcher),
+        cmocka_unit_test(a_job_whose_ranks_are_not_all_there_is_not_asked),
+        cmocka_unit_test(a_job_that_nothing_numbers_is_one_or_as_many_as_its_user_says),
+        cmocka_unit_test(a_question_is_over_when_all_of_them_are_done),
+        cmocka_unit_test(one_that_ends_refuses_or_says_another_step_fails_it)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
