@@ -89,7 +89,7 @@ def first_complete(cluster):
         require(terms.value_gpu_ms > terms.cost_gpu_ms, f"{name}: value {terms.value_gpu_ms} is not above cost {terms.cost_gpu_ms}")
         require(all(s.verified and len(s.manifest_sha256) == 64 for s in record.shards), f"{name}: a shard is not verified")
         for shard in record.shards:
-            manifest = pathlib.Path(record.path) / shard.node_id
+            manifest = pathlib.Path(record.path) / f"part-{shard.part:04}"
             check = subprocess.run(["sha256sum", "--check", "--quiet", "MANIFEST"], cwd=manifest, capture_output=True, text=True)
             require(check.returncode == 0, f"{name}: sha256sum -c in {manifest}: {check.stderr}")
         say(f"{name:8} checkpoint {checkpoint_text(record.checkpoint_id)}: value {terms.value_gpu_ms / 1000:.2f} > cost "

@@ -80,3 +80,9 @@ int checkpoint_id_parse(const char *text, uint64_t *ret_id)
     *ret_id = checkpoint_id_make(epoch, sequence);
     return 0;
 }
+
+char *part_name_format(uint32_t part, char text[PART_NAME_BYTES])
+{
+    snprintf(text, PART_NAME_BYTES, "part-%04" PRIu32, part);
+    return text;
+}

@@ -11,7 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ID_MAX_BYTES = 128, LABEL_MAX_BYTES = 64, CHECKPOINT_ID_TEXT_BYTES = 32 };
+enum {
+    ID_MAX_BYTES = 128,
+    LABEL_MAX_BYTES = 64,
+    CHECKPOINT_ID_TEXT_BYTES = 32,
+    PART_NAME_BYTES = 16
+};
 
 /* [A-Za-z0-9._-]{1,128} and neither "." nor "..": such a text can be a file name but never a
  * path. */
@@ -41,5 +46,8 @@ static inline uint64_t run_epoch(uint64_t run)
 char *checkpoint_id_format(uint64_t id, char text[CHECKPOINT_ID_TEXT_BYTES]);
 /* -1 when the text is not exactly "epoch-sequence" with both in range. */
 int checkpoint_id_parse(const char *text, uint64_t *ret_id);
+
+/* The folder of a part's shard below that of its checkpoint: "part-0003". Returns text. */
+char *part_name_format(uint32_t part, char text[PART_NAME_BYTES]);
 
 #endif

@@ -32,7 +32,7 @@ struct destination_place {
     /* A target's. NULL: `path` itself is trusted (verify, restore, abandon only). */
     const char *prefix;
     const char *path; /* of the checkpoint, below prefix */
-    const char *node; /* the shard's name; an id that does not begin with '.' */
+    const char *part; /* the shard's name; an id that does not begin with '.' */
     /* verify, restore: the recorded hash of MANIFEST; NULL: any valid one */
     const char *manifest_sha256;
 };
@@ -68,7 +68,7 @@ struct destination_ops {
                    struct destination_summary *ret_summary, struct err *err);
     /* Removes the whole checkpoint; one that is not there is success. */
     int (*collect)(const char *prefix, const char *path, bool *ret_removed, struct err *err);
-    /* Removes what killed puts of this node left. A finished shard stays. */
+    /* Removes what killed puts of this part left. A finished shard stays. */
     int (*abandon)(const struct destination_place *place, struct err *err);
 };
 

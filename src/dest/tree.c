@@ -224,7 +224,7 @@ int tree_temporary_name(const char *name, const char *kind, char ret_name[TREE_T
     return 0;
 }
 
-/* The digits are matched to the end, so that node "a" never takes the leftovers of a node "a.tmp.b"
+/* The digits are matched to the end, so that part "a" never takes the leftovers of a part "a.tmp.b"
  * for its own. */
 static bool is_temporary(const char *entry, const char *name, const char *kind)
 {

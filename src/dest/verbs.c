@@ -20,7 +20,7 @@
 enum option {
     PREFIX,
     PATH,
-    NODE,
+    PART,
     SOURCE,
     TO,
     RATE,
@@ -34,7 +34,7 @@ enum option {
     OPTION_COUNT
 };
 static const char *const option_names[OPTION_COUNT] = {
-    "--prefix", "--path",   "--node", "--source",     "--to", "--rate", "--manifest-sha256",
+    "--prefix", "--path",   "--part", "--source",     "--to", "--rate", "--manifest-sha256",
     "--name",   "--series", "--keep", "--keep-bytes", "--as", "--uid"};
 #define BIT(option) (1u << (option))
 
@@ -57,7 +57,7 @@ static struct destination_place place_of(const struct request *request)
 {
     return (struct destination_place){.prefix = request->values[PREFIX],
                                       .path = request->values[PATH],
-                                      .node = request->values[NODE],
+                                      .part = request->values[PART],
                                       .manifest_sha256 = request->values[MANIFEST_SHA256]};
 }
 
@@ -193,13 +193,13 @@ static int run_sweep(const struct request *request, FILE *out, struct err *err)
 
 static const struct verb verbs[] = {
     {"probe", true, BIT(PREFIX), 0, run_probe},
-    {"put", true, BIT(PREFIX) | BIT(PATH) | BIT(NODE) | BIT(SOURCE), BIT(RATE) | BIT(AS), run_put},
-    {"verify", true, BIT(PATH) | BIT(NODE), BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(AS),
+    {"put", true, BIT(PREFIX) | BIT(PATH) | BIT(PART) | BIT(SOURCE), BIT(RATE) | BIT(AS), run_put},
+    {"verify", true, BIT(PATH) | BIT(PART), BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(AS),
      run_verify},
-    {"restore", true, BIT(PATH) | BIT(NODE) | BIT(TO), BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(AS),
+    {"restore", true, BIT(PATH) | BIT(PART) | BIT(TO), BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(AS),
      run_restore},
     {"collect", true, BIT(PREFIX) | BIT(PATH), 0, run_collect},
-    {"abandon", true, BIT(PATH) | BIT(NODE), BIT(PREFIX) | BIT(AS), run_abandon},
+    {"abandon", true, BIT(PATH) | BIT(PART), BIT(PREFIX) | BIT(AS), run_abandon},
     {"keep", false, BIT(SOURCE) | BIT(TO) | BIT(NAME) | BIT(SERIES) | BIT(KEEP), BIT(KEEP_BYTES),
      run_keep},
     {"user", false, BIT(NAME), 0, run_user},
@@ -319,13 +319,13 @@ static int print_error(const char *verb, struct err *err, FILE *errors)
 
 static const char usage[] =
     "usage: ckpt-worker probe   --prefix P\n"
-    "       ckpt-worker put     --prefix P --path DIR --node NAME --source DIR [--rate "
+    "       ckpt-worker put     --prefix P --path DIR --part NAME --source DIR [--rate "
     "BYTES_PER_S]\n"
-    "       ckpt-worker verify  --path DIR --node NAME [--prefix P] [--manifest-sha256 HEX]\n"
-    "       ckpt-worker restore --path DIR --node NAME --to DIR [--prefix P] [--manifest-sha256 "
+    "       ckpt-worker verify  --path DIR --part NAME [--prefix P] [--manifest-sha256 HEX]\n"
+    "       ckpt-worker restore --path DIR --part NAME --to DIR [--prefix P] [--manifest-sha256 "
     "HEX]\n"
     "       ckpt-worker collect --prefix P --path DIR\n"
-    "       ckpt-worker abandon --path DIR --node NAME [--prefix P]\n"
+    "       ckpt-worker abandon --path DIR --part NAME [--prefix P]\n"
     "       ckpt-worker keep    --source FILE --to DIR --name NAME --series PREFIX --keep N "
     "[--keep-bytes B]\n"
     "       ckpt-worker user    --name NAME\n"

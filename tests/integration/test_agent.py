@@ -82,7 +82,7 @@ def what_applications_answer():
         for name in ("stale", "deep", "plain0", "plain1", "plain2", "plain3"):
             assert ends_in(cluster, name, ids[name], (COMPLETE, FAILED, TIMED_OUT)).state == COMPLETE, name
         stale = checkpoint(cluster, "stale", ids["stale"])
-        folder = pathlib.Path(stale.path) / "a"
+        folder = pathlib.Path(stale.path) / "part-0000"
         assert (folder / "state").read_text() == f"state {checkpoint_text(ids['stale'])}-1\n"
         record = ends_in(cluster, "toolate", ids["toolate"], (COMPLETE, FAILED, TIMED_OUT))
         assert record.state == TIMED_OUT and record.attempt == 1, record
@@ -157,7 +157,7 @@ def a_job_of_several_nodes_stays_of_one_piece():
         assert allocation.reason == common_pb2.REASON_APPLICATION_EXITED, allocation
         for job in pair:
             ends(job)
-        shard = pathlib.Path(second.path) / "b" / "grid.bin"
+        shard = pathlib.Path(second.path) / "part-0001" / "grid.bin"
         shard.write_bytes(b"tampered" + shard.read_bytes()[8:])
         restart(cluster, "pair")
         again = [cluster.run_job(node, "pair", heat(cluster, f"pair.{node}")) for node in "ab"]
@@ -661,7 +661,7 @@ def another_user(cluster, agent):
                                 "--iterations", "100000000", "--delay-us", "2000"], stderr=out)
     try:
         wait_until("their application runs", lambda: "starts at iteration 0" in log.read_text() or run.poll() is not None, 10)
-        folder = pathlib.Path(complete(cluster, "theirs").path) / "a"
+        folder = pathlib.Path(complete(cluster, "theirs").path) / "part-0000"
         assert {path.stat().st_uid for path in [folder, *folder.iterdir()]} == {65534}
         os.kill(int(pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text()), signal.SIGKILL)
         wait_until("it is restored", lambda: "from checkpoint" in log.read_text(), 20)

@@ -30,10 +30,10 @@ def damaged_and_missing_checkpoints_are_passed_over_and_said():
             return checkpoint_text(record.checkpoint_id)
 
         def spoil(record):
-            path = pathlib.Path(record.path) / "a" / "grid.bin"
+            path = pathlib.Path(record.path) / "part-0000" / "grid.bin"
             path.write_bytes(b"tampered" + path.read_bytes()[8:])
         spoil(second["tampered"])
-        (pathlib.Path(second["unlinked"].path) / "a" / "MANIFEST").unlink()
+        (pathlib.Path(second["unlinked"].path) / "part-0000" / "MANIFEST").unlink()
         spoil(first["ruined"])
         spoil(second["ruined"])
         folder = pathlib.Path(first["linked"].path).parent

@@ -81,7 +81,7 @@ def what_applications_answer():
         cluster.start()
         app = App(cluster, "answers").registered()
         record = expect(app.asked("done"), COMPLETE)
-        assert (pathlib.Path(record.path) / "a" / "state").stat().st_size == 9000
+        assert (pathlib.Path(record.path) / "part-0000" / "state").stat().st_size == 9000
         expect(app.asked("fail the solver diverges"), FAILED, common_pb2.REASON_APPLICATION_REFUSED)
         expect(app.asked("end"), FAILED, common_pb2.REASON_APPLICATION_REFUSED)
         log = cluster.agents["a"].log.read_text()
@@ -327,7 +327,7 @@ def another_user(cluster, folder):
     try:
         app.registered()
         record = expect(app.asked("done"), COMPLETE)
-        assert (pathlib.Path(record.path) / "a" / "state").stat().st_uid == 65534
+        assert (pathlib.Path(record.path) / "part-0000" / "state").stat().st_uid == 65534
         called = []
         path.rename(folder / "aside.sock")
         with listen(path, lambda connection: called.append(connection.recv(1000))):  # ours, given the user's name

@@ -26,7 +26,7 @@ def heat(cluster, name, iterations=100000000):
 def shards_on_disk_are_whole(cluster):
     for record in cluster.checkpoints(state=5):
         for shard in record.shards:
-            folder = pathlib.Path(record.path) / shard.node_id
+            folder = pathlib.Path(record.path) / f"part-{shard.part:04}"
             result = subprocess.run(["sha256sum", "--check", "--quiet", "MANIFEST"], cwd=folder, capture_output=True, text=True)
             assert result.returncode == 0, f"{folder}: {result.stderr}"
 

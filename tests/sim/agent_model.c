@@ -194,6 +194,7 @@ static void attempt_begin(struct process *process, unsigned job, const Ckpt__V1_
                 order->attempt, epoch, term);
     CHECK(strlen(order->path) < sizeof(part->path));
     snprintf(part->path, sizeof(part->path), "%s", order->path);
+    part->place = order->part;
     part->busy = true;
     part->cancelled = false;
     part->done_us = now + 20000 + sim_random(sim, 1200000);
@@ -410,7 +411,8 @@ static void attempt_done(struct process *process, unsigned job)
     world_shard_written(process->world, process->number, process->world->jobs[job].id,
                         part->checkpoint_id, part->attempt);
     world_shipping_publish(process->world, process->number, process->world->jobs[job].id,
-                           part->path, part->checkpoint_id, part->attempt, part->manifest);
+                           &(struct world_place){part->path, part->place}, part->checkpoint_id,
+                           part->attempt, part->manifest);
     model_report(process, REPORT(SHARD_VERIFIED), job, CKPT__V1__REASON__REASON_NONE);
 }
 

@@ -40,6 +40,7 @@ struct model_part {
     uint64_t wall_run;    /* ... of this run */
     uint64_t grace_ms;
     char path[MODEL_PATH_BYTES]; /* of the checkpoint's folder */
+    uint32_t place;              /* its part of it */
     char manifest[AGENT_STORE_MANIFEST_BYTES];
 };
 

@@ -97,20 +97,20 @@ void store_content_manifest(struct store_content *content,
 
 /* ---- shards ---- */
 
-struct store_shard *store_shard_find(struct agent_store *store, const char *path,
-                                     const char *node_id, bool temporary)
+struct store_shard *store_shard_find(struct agent_store *store, const char *path, const char *part,
+                                     bool temporary)
 {
     for (size_t i = 0; i < store->shard_count; i++) {
         struct store_shard *shard = &store->shards[i];
         if (shard->temporary == temporary && strcmp(shard->path, path) == 0 &&
-            strcmp(shard->node_id, node_id) == 0)
+            strcmp(shard->part, part) == 0)
             return shard;
     }
     return NULL;
 }
 
-struct store_shard *store_shard_add(struct agent_store *store, const char *path,
-                                    const char *node_id, bool temporary)
+struct store_shard *store_shard_add(struct agent_store *store, const char *path, const char *part,
+                                    bool temporary)
 {
     struct store_shard *shard;
 
@@ -118,7 +118,7 @@ struct store_shard *store_shard_add(struct agent_store *store, const char *path,
     shard = &store->shards[store->shard_count++];
     *shard = (struct store_shard){.temporary = temporary};
     snprintf(shard->path, sizeof(shard->path), "%s", path);
-    snprintf(shard->node_id, sizeof(shard->node_id), "%s", node_id);
+    snprintf(shard->part, sizeof(shard->part), "%s", part);
     return shard;
 }
 
@@ -128,15 +128,15 @@ void store_shard_drop(struct agent_store *store, struct store_shard *shard)
     *shard = store->shards[--store->shard_count];
 }
 
-void agent_store_publish(struct agent_store *store, const char *path, const char *node_id,
+void agent_store_publish(struct agent_store *store, const char *path, const char *part,
                          const char *const names[2], const char *text,
                          char ret_manifest[AGENT_STORE_MANIFEST_BYTES])
 {
-    struct store_shard *shard = store_shard_find(store, path, node_id, false);
+    struct store_shard *shard = store_shard_find(store, path, part, false);
 
     if (shard != NULL)
         store_shard_drop(store, shard);
-    shard = store_shard_add(store, path, node_id, false);
+    shard = store_shard_add(store, path, part, false);
     for (size_t i = 0; i < 2; i++) {
         struct store_file *file = store_content_add(&shard->content, names[i]);
         buf_append(&file->bytes, text, strlen(text));
@@ -146,27 +146,26 @@ void agent_store_publish(struct agent_store *store, const char *path, const char
 }
 
 bool agent_store_shard(const struct agent_store *store, size_t i, const char **ret_path,
-                       const char **ret_node_id, bool *ret_damaged)
+                       const char **ret_part, bool *ret_damaged)
 {
     for (size_t at = 0; at < store->shard_count; at++) {
         const struct store_shard *shard = &store->shards[at];
         if (shard->temporary || i-- > 0)
             continue;
         *ret_path = shard->path;
-        *ret_node_id = shard->node_id;
+        *ret_part = shard->part;
         *ret_damaged = shard->damaged;
         return true;
     }
     return false;
 }
 
-bool agent_store_verifies(const struct agent_store *store, const char *path, const char *node_id,
+bool agent_store_verifies(const struct agent_store *store, const char *path, const char *part,
                           const char *manifest)
 {
     for (size_t i = 0; i < store->shard_count; i++) {
         const struct store_shard *shard = &store->shards[i];
-        if (!shard->temporary && strcmp(shard->path, path) == 0 &&
-            strcmp(shard->node_id, node_id) == 0)
+        if (!shard->temporary && strcmp(shard->path, path) == 0 && strcmp(shard->part, part) == 0)
             return !shard->damaged && (manifest == NULL || strcmp(shard->manifest, manifest) == 0);
     }
     return false;
@@ -202,9 +201,9 @@ bool agent_store_spoiled_of(const struct agent_store *store, const char *allocat
     return false;
 }
 
-bool agent_store_lose(struct agent_store *store, const char *path, const char *node_id)
+bool agent_store_lose(struct agent_store *store, const char *path, const char *part)
 {
-    struct store_shard *shard = store_shard_find(store, path, node_id, false);
+    struct store_shard *shard = store_shard_find(store, path, part, false);
 
     if (shard == NULL)
         return false;
@@ -214,9 +213,9 @@ bool agent_store_lose(struct agent_store *store, const char *path, const char *n
     return true;
 }
 
-bool agent_store_damage(struct agent_store *store, const char *path, const char *node_id)
+bool agent_store_damage(struct agent_store *store, const char *path, const char *part)
 {
-    struct store_shard *shard = store_shard_find(store, path, node_id, false);
+    struct store_shard *shard = store_shard_find(store, path, part, false);
 
     if (shard == NULL || shard->damaged)
         return false;

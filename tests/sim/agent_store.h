@@ -39,23 +39,23 @@ void agent_store_end(struct agent_store *store, const struct sim_work *work,
                      struct sim_work_end *ret_end);
 
 /* A shard of an agent that has no files here: two files with the same text. */
-void agent_store_publish(struct agent_store *store, const char *path, const char *node_id,
+void agent_store_publish(struct agent_store *store, const char *path, const char *part,
                          const char *const names[2], const char *text,
                          char ret_manifest[AGENT_STORE_MANIFEST_BYTES]);
 
 /* A published shard of the checkpoint's folder is gone, or is not what its manifest says. False:
  * there is none. */
-bool agent_store_lose(struct agent_store *store, const char *path, const char *node_id);
-bool agent_store_damage(struct agent_store *store, const char *path, const char *node_id);
+bool agent_store_lose(struct agent_store *store, const char *path, const char *part);
+bool agent_store_damage(struct agent_store *store, const char *path, const char *part);
 /* Was a shard, once published, lost or damaged in a folder whose path ends so? */
 bool agent_store_spoiled(const struct agent_store *store, const char *path_end);
 /* ... of any checkpoint of the allocation? */
 bool agent_store_spoiled_of(const struct agent_store *store, const char *allocation_id);
 /* The i-th published shard; false: no more. */
 bool agent_store_shard(const struct agent_store *store, size_t i, const char **ret_path,
-                       const char **ret_node_id, bool *ret_damaged);
+                       const char **ret_part, bool *ret_damaged);
 /* The shard is there, whole, and has this manifest (NULL: any). */
-bool agent_store_verifies(const struct agent_store *store, const char *path, const char *node_id,
+bool agent_store_verifies(const struct agent_store *store, const char *path, const char *part,
                           const char *manifest);
 
 struct agent_store_counters {

@@ -21,7 +21,7 @@ struct store_content {
 
 struct store_shard {
     char path[STORE_PATH_BYTES]; /* the checkpoint's folder */
-    char node_id[ID_MAX_BYTES + 1];
+    char part[ID_MAX_BYTES + 1];
     bool temporary;  /* of a put at work, or killed */
     const void *put; /* temporary: which put's */
     bool damaged;
@@ -46,10 +46,10 @@ uint64_t store_content_size(const struct store_content *content);
 void store_content_manifest(struct store_content *content,
                             char manifest[AGENT_STORE_MANIFEST_BYTES]);
 
-struct store_shard *store_shard_find(struct agent_store *store, const char *path,
-                                     const char *node_id, bool temporary);
-struct store_shard *store_shard_add(struct agent_store *store, const char *path,
-                                    const char *node_id, bool temporary);
+struct store_shard *store_shard_find(struct agent_store *store, const char *path, const char *part,
+                                     bool temporary);
+struct store_shard *store_shard_add(struct agent_store *store, const char *path, const char *part,
+                                    bool temporary);
 void store_shard_drop(struct agent_store *store, struct store_shard *shard);
 
 #endif

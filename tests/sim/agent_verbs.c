@@ -11,7 +11,7 @@ struct verb {
     struct agent_store *store;
     struct agent_files *files; /* of the node that runs it; NULL: it has none */
     const struct sim_work *work;
-    const char *path, *node_id;
+    const char *path, *part;
     struct sim_work_end *end;
 };
 
@@ -58,11 +58,11 @@ static void put_begins(struct verb *verb)
      * cannot publish any more */
     for (size_t i = verb->store->shard_count; i-- > 0;) {
         shard = &verb->store->shards[i];
-        if (shard->temporary && strcmp(shard->node_id, verb->node_id) == 0 &&
+        if (shard->temporary && strcmp(shard->part, verb->part) == 0 &&
             same_allocation(shard->path, verb->path))
             store_shard_drop(verb->store, shard);
     }
-    shard = store_shard_add(verb->store, verb->path, verb->node_id, true);
+    shard = store_shard_add(verb->store, verb->path, verb->part, true);
     shard->put = verb->work->arguments;
     for (size_t i = 0; (file = agent_files_below(verb->files, source, i)) != NULL; i++) {
         struct store_file *copy =
@@ -96,7 +96,7 @@ static int put_copies(struct verb *verb, struct store_shard *shard)
 static void put_ends(struct verb *verb)
 {
     struct agent_store *store = verb->store;
-    struct store_shard *shard = store_shard_find(store, verb->path, verb->node_id, true);
+    struct store_shard *shard = store_shard_find(store, verb->path, verb->part, true);
     struct store_shard *old;
 
     if (shard == NULL || shard->put != verb->work->arguments) {
@@ -108,7 +108,7 @@ static void put_ends(struct verb *verb)
     store_content_manifest(&shard->content, shard->manifest);
     store->written(store->written_data, verb->work->node,
                    sim_work_argument(verb->work, "--source"));
-    old = store_shard_find(store, verb->path, verb->node_id, false);
+    old = store_shard_find(store, verb->path, verb->part, false);
     if (old != NULL && !old->damaged && strcmp(old->manifest, shard->manifest) == 0) {
         store->counters.reused++;
         tells(verb, old, true);
@@ -127,7 +127,7 @@ static void put_ends(struct verb *verb)
 static struct store_shard *shard_verified(struct verb *verb)
 {
     const char *manifest = sim_work_argument(verb->work, "--manifest-sha256");
-    struct store_shard *shard = store_shard_find(verb->store, verb->path, verb->node_id, false);
+    struct store_shard *shard = store_shard_find(verb->store, verb->path, verb->part, false);
 
     if (shard == NULL)
         fails(verb, WORKER_EXIT_NOT_FOUND, "no such shard");
@@ -217,7 +217,7 @@ static void collect_ends(struct verb *verb)
 
 static void abandon_ends(struct verb *verb)
 {
-    struct store_shard *shard = store_shard_find(verb->store, verb->path, verb->node_id, true);
+    struct store_shard *shard = store_shard_find(verb->store, verb->path, verb->part, true);
 
     if (shard != NULL)
         store_shard_drop(verb->store, shard);
@@ -233,7 +233,7 @@ static struct verb verb_of(struct agent_store *store, const struct sim_work *wor
                          .files = store->mounts[work->node],
                          .work = work,
                          .path = sim_work_argument(work, "--path"),
-                         .node_id = sim_work_argument(work, "--node"),
+                         .part = sim_work_argument(work, "--part"),
                          .end = end};
 }
 

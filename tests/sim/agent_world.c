@@ -79,12 +79,13 @@ struct agent_store *world_shipping_store(void)
 }
 
 void world_shipping_publish(struct world *world, unsigned agent, const char *allocation_id,
-                            const char *path, uint64_t checkpoint_id, uint32_t attempt,
-                            char ret_manifest[AGENT_STORE_MANIFEST_BYTES])
+                            const struct world_place *place, uint64_t checkpoint_id,
+                            uint32_t attempt, char ret_manifest[AGENT_STORE_MANIFEST_BYTES])
 {
     static const char *const names[] = {"state", "again"};
     const char *node_id = world_agent_name(agent);
     char text[APPLICATION_STATE_BYTES], hint[HINT_TEXT_BYTES], id[CHECKPOINT_ID_TEXT_BYTES];
+    char part[PART_NAME_BYTES];
 
     if (all.users == 0) {
         memset(ret_manifest, '0', AGENT_STORE_MANIFEST_BYTES - 1);
@@ -95,7 +96,8 @@ void world_shipping_publish(struct world *world, unsigned agent, const char *all
     application_state_text(
         &(struct application_owner){allocation_id, node_id, node_id}, hint,
         application_truth(allocation_id, node_id, sim_now_us(world->sim) / SECOND_US), text);
-    agent_store_publish(all.store, path, node_id, names, text, ret_manifest);
+    agent_store_publish(all.store, place->path, part_name_format(place->part, part), names, text,
+                        ret_manifest);
 }
 
 struct world_shipping_counters world_shipping_counters(void)
@@ -297,27 +299,27 @@ static void trouble_with_a_run(struct place *place)
 static void trouble_with_a_shard(struct place *place)
 {
     struct sim *sim = place->world->sim;
-    const char *path, *node_id, *other, *other_node;
+    const char *path, *part, *other, *other_part;
     char allocation_id[WORLD_PATH_BYTES];
     char *end;
     bool damaged, alone = true;
 
-    if (!agent_store_shard(all.store, sim_random(sim, SHARDS_LOOKED_AT), &path, &node_id, &damaged))
+    if (!agent_store_shard(all.store, sim_random(sim, SHARDS_LOOKED_AT), &path, &part, &damaged))
         return;
     /* <prefix>/<tenant>/<project>/<allocation>/checkpoints/<checkpoint> */
     snprintf(allocation_id, sizeof(allocation_id), "%s", path);
     end = strstr(allocation_id, "/checkpoints/");
     CHECK(end != NULL);
     *end = '\0';
-    for (size_t i = 0; agent_store_shard(all.store, i, &other, &other_node, &damaged); i++)
+    for (size_t i = 0; agent_store_shard(all.store, i, &other, &other_part, &damaged); i++)
         alone = alone && (strncmp(other, path, (size_t)(end - allocation_id)) != 0 ||
                           strcmp(other, path) == 0);
     if (alone || agent_store_spoiled_of(all.store, strrchr(allocation_id, '/') + 1))
         return;
     if (sim_chance(sim, 2))
-        agent_store_lose(all.store, path, node_id);
+        agent_store_lose(all.store, path, part);
     else
-        agent_store_damage(all.store, path, node_id);
+        agent_store_damage(all.store, path, part);
 }
 
 /* All agents lose their connections at once and come back together (L8, scaled down); or a clock is

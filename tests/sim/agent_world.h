@@ -7,10 +7,16 @@
 
 extern const struct world_agent_ops world_agent_shipping;
 
+/* Where a part writes its shard. */
+struct world_place {
+    const char *path; /* of the checkpoint */
+    uint32_t part;
+};
+
 /* What the model's part of a job has written, where shipping agents may restore it. */
 void world_shipping_publish(struct world *world, unsigned agent, const char *allocation_id,
-                            const char *path, uint64_t checkpoint_id, uint32_t attempt,
-                            char ret_manifest[AGENT_STORE_MANIFEST_BYTES]);
+                            const struct world_place *place, uint64_t checkpoint_id,
+                            uint32_t attempt, char ret_manifest[AGENT_STORE_MANIFEST_BYTES]);
 /* NULL while no shipping agent is in the world. */
 struct agent_store *world_shipping_store(void);
 

@@ -49,19 +49,16 @@ Ckpt__V1__OwnJobState app_jobs_state(const struct allocation *allocation)
 struct told {
     Ckpt__V1__OwnJob job;
     struct ledger_entry entry;
-    char path[LEDGER_PATH_BYTES + ID_MAX_BYTES + 2];
 };
 
-static void tell_last(struct told *told, const char *node_id)
+static void tell_last(struct told *told)
 {
     const struct ledger_entry *entry = &told->entry;
 
     told->job.checkpoint_id = entry->last_checkpoint;
     told->job.checkpoint_at_ms = entry->last_at_ms;
     told->job.checkpoint_bytes = entry->last_bytes;
-    if (entry->last_path[0] != '\0')
-        snprintf(told->path, sizeof(told->path), "%s/%s", entry->last_path, node_id);
-    told->job.checkpoint_path = told->path;
+    told->job.checkpoint_path = told->entry.last_path;
     told->job.failed_checkpoint_id = entry->failed_checkpoint;
     told->job.failed_attempt = entry->failed_attempt;
     told->job.failed_at_ms = entry->failed_at_ms;
@@ -87,7 +84,7 @@ static void tell(const struct allocation *allocation, struct told *told)
     job->exit_status = job->exit_known ? (int32_t)entry->ended_status : 0;
     if (job->state == CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_BEING_CHECKPOINTED)
         job->asked_checkpoint_id = allocation->attempt.checkpoint_id;
-    tell_last(told, allocation->agent->node_id);
+    tell_last(told);
 }
 
 /* Those that came last, when there are too many: *ret_left_out counts the others. */

@@ -77,8 +77,11 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
     ready.node_id = node;
     ready.app_socket = app_socket;
     ready.must_end = stream->must_end;
-    if (stream->state == STREAM_READY)
+    if (stream->state == STREAM_READY) {
         ready.run = stream->allocation->entry.run;
+        ready.part = stream->allocation->entry.part;
+        ready.parts = stream->allocation->entry.parts;
+    }
     down.body_case = CKPT__V1__ATTACH_DOWN__BODY_READY;
     down.ready = &ready;
     stream_send(stream, &down);
@@ -274,6 +277,10 @@ static void restore_told(void *data, const struct restore_word *word)
     if (!stream->told)
         app_stream_take_identity(stream);
     stream->told = true;
+    if (word->places != 0) {
+        stream->allocation->entry.part = word->place;
+        stream->allocation->entry.parts = word->places;
+    }
     app_stream_take_owner(stream->allocation, word->owner);
     allocation_commit(stream->allocation, NULL, 0);
     if (allocation_set_run(stream->allocation, word->epoch, word->run)) {

@@ -8,11 +8,15 @@
 
 void kept_verified(struct ledger_entry *entry, uint64_t size_bytes, uint64_t at_ms)
 {
+    char part[PART_NAME_BYTES];
+
     CHECK(entry->checkpoint_id != 0);
     entry->last_checkpoint = entry->checkpoint_id;
     entry->last_at_ms = at_ms;
     entry->last_bytes = size_bytes;
-    snprintf(entry->last_path, sizeof(entry->last_path), "%s", entry->path);
+    snprintf(entry->last_path, sizeof(entry->last_path), "%.*s/%s",
+             (int)(sizeof(entry->last_path) - PART_NAME_BYTES - 1), entry->path,
+             part_name_format(entry->attempt_part, part));
 }
 
 void kept_failed(struct ledger_entry *entry, Ckpt__V1__Reason reason, const char *detail,

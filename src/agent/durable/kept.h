@@ -19,7 +19,7 @@
 void kept_verified(struct ledger_entry *entry, uint64_t size_bytes, uint64_t at_ms);
 void kept_failed(struct ledger_entry *entry, Ckpt__V1__Reason reason, const char *detail,
                  uint64_t now_ms);
-/* path NULL: not known. Nothing when it is from scratch. */
+/* path: of what was restored; NULL: not known. Nothing when it is from scratch. */
 void kept_restored(struct ledger_entry *entry, uint64_t checkpoint_id, const char *path,
                    uint64_t at_ms);
 

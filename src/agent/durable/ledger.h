@@ -139,7 +139,7 @@ struct ledger_entry {
     uint64_t last_checkpoint; /* that was written, or restored from, here; 0: none */
     uint64_t last_at_ms;      /* the instant that it holds */
     uint64_t last_bytes;      /* of this node's part; 0: not known */
-    char last_path[LEDGER_PATH_BYTES]; /* of the checkpoint, without this node's folder */
+    char last_path[LEDGER_PATH_BYTES]; /* of what of it was written or restored here */
     uint64_t failed_checkpoint;        /* the last that failed; 0: none has */
     uint32_t failed_attempt;
     uint64_t failed_at_ms;
@@ -151,6 +151,7 @@ struct ledger_entry {
     uint32_t owner_rule;              /* ckpt.v1.OwnerRule, as told last */
     uint64_t named_restart;           /* the checkpoint that named_run begins from; 0: scratch */
     /* of the attempt */
+    uint32_t attempt_part;   /* its place in the checkpoint */
     bool still;              /* it is, or is about to be, frozen after its last rank was done */
     uint32_t after;          /* ckpt.v1.AfterCheckpoint */
     uint32_t barrier_told;   /* 1: all its ranks know, 2: the step that they can meet; 0: neither */

@@ -64,6 +64,7 @@
     TEXT(cgroup)                                                                                   \
     NUMBER(owner_rule)                                                                             \
     NUMBER(named_restart)                                                                          \
+    NUMBER(attempt_part)                                                                           \
     NUMBER(still)                                                                                  \
     NUMBER(after)                                                                                  \
     NUMBER(barrier_told)                                                                           \

@@ -206,14 +206,14 @@ static void put_checkpoint(struct allocation *allocation)
     const struct attempt *attempt = &allocation->attempt;
     struct attempt_event event = {.kind = ATTEMPT_PUT_ENDED};
     struct err err = {0};
-    char rate[24];
+    char rate[24], part[PART_NAME_BYTES];
     const char *arguments[] = {"put",
                                "--prefix",
                                attempt->target_prefix,
                                "--path",
                                attempt->path,
-                               "--node",
-                               allocation->agent->node_id,
+                               "--part",
+                               part_name_format(attempt->part, part),
                                "--source",
                                attempt->directory,
                                "--rate",
@@ -249,8 +249,15 @@ static void abandon_done(void *data, const struct worker_result *result)
 static void abandon_put(struct allocation *allocation)
 {
     const struct attempt *attempt = &allocation->attempt;
-    const char *arguments[] = {"abandon",     "--prefix", attempt->target_prefix,     "--path",
-                               attempt->path, "--node",   allocation->agent->node_id, NULL};
+    char part[PART_NAME_BYTES];
+    const char *arguments[] = {"abandon",
+                               "--prefix",
+                               attempt->target_prefix,
+                               "--path",
+                               attempt->path,
+                               "--part",
+                               part_name_format(attempt->part, part),
+                               NULL};
     struct err err = {0};
 
     if (start_worker(allocation, arguments, ABANDON_DEADLINE_MS, abandon_done, &err) == 0)
@@ -296,13 +303,14 @@ static void say_verified(struct allocation *allocation, const Ckpt__V1__AgentRep
                          char said[SAID_BYTES])
 {
     char id[CHECKPOINT_ID_TEXT_BYTES], size[WORDS_BYTES], took[WORDS_BYTES], stall[WORDS_BYTES];
+    char part[PART_NAME_BYTES];
 
     snprintf(said, SAID_BYTES,
              "checkpoint %s: the part of this node, %s, is written and verified in %s at %s/%s; "
              "%s%s",
              checkpoint_id_format(report->checkpoint_id, id), words_size(report->size_bytes, size),
              words_duration(report->write_ms, took), allocation->attempt.path,
-             allocation->agent->node_id,
+             part_name_format(allocation->attempt.part, part),
              report->stall_ms > 0 ? "the application stood still for "
                                   : "how long the application stood still was not measured",
              report->stall_ms > 0 ? words_duration(report->stall_ms, stall) : "");

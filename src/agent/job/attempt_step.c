@@ -33,13 +33,13 @@ static void begin_asking(const struct attempt_stepping *step)
              attempt->hint);
     entry->checkpoint_id = attempt->checkpoint_id;
     entry->attempt = attempt->attempt;
+    entry->attempt_part = attempt->part;
     entry->phase = PHASE_ASKING;
     entry->asked_at_us = step->facts->now_us;
     entry->timeout_ms = attempt->timeout_ms;
     entry->longest_deferral_ms = attempt->longest_deferral_ms;
     entry->max_deferral_ms = attempt->max_deferral_ms;
-    entry->deferred_ms = 0;
-    entry->deferred_until_us = 0;
+    entry->deferred_ms = entry->deferred_until_us = 0;
     entry->granted_bytes_per_s = attempt->granted_bytes_per_s;
     entry->extended = attempt->extended;
     entry->responsive_reported = false;
@@ -413,15 +413,16 @@ static void take_removed(const struct attempt_stepping *step)
 
 /* ---- orders ---- */
 
-static void begin_attempt(const struct attempt_stepping *step, uint64_t checkpoint_id,
-                          uint32_t number)
+static void begin_attempt(const struct attempt_stepping *step, uint64_t id, uint32_t number,
+                          uint32_t part)
 {
     CHECK(step->attempt->state == ATTEMPT_NONE);
     *step->attempt = (struct attempt){.state = ATTEMPT_NONE,
-                                      .checkpoint_id = checkpoint_id,
+                                      .checkpoint_id = id,
                                       .attempt = number,
+                                      .part = part,
                                       .seen_at_us = step->facts->now_us};
-    hint_format(checkpoint_id, number, step->attempt->hint);
+    hint_format(id, number, step->attempt->hint);
     attempt_add_effect(step, EFFECT_SOCKET_CLOSE); /* its application may listen anew */
 }
 
@@ -430,7 +431,7 @@ static void take_order(const struct attempt_stepping *step, const Ckpt__V1__Orde
     struct attempt *attempt = step->attempt;
 
     CHECK(order->checkpoint_id != 0);
-    begin_attempt(step, order->checkpoint_id, order->attempt);
+    begin_attempt(step, order->checkpoint_id, order->attempt, order->part);
     attempt->run = order->run;
     attempt->timeout_ms = order->timeout_ms;
     attempt->longest_deferral_ms = order->deferred_ms;
@@ -450,7 +451,7 @@ static void resume_attempt(const struct attempt_stepping *step)
     uint64_t now_us = step->facts->now_us;
 
     CHECK(entry->phase != PHASE_NONE);
-    begin_attempt(step, entry->checkpoint_id, entry->attempt);
+    begin_attempt(step, entry->checkpoint_id, entry->attempt, entry->attempt_part);
     snprintf(attempt->directory, sizeof(attempt->directory), "%s/out/%s", entry->work_dir,
              attempt->hint);
     attempt->run = entry->run;

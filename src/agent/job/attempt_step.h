@@ -81,7 +81,8 @@ struct attempt {
     enum attempt_state state;
     uint64_t checkpoint_id;
     uint32_t attempt;
-    uint64_t run; /* that was ordered to */
+    uint32_t part; /* the place of this node among those of the checkpoint */
+    uint64_t run;  /* that was ordered to */
     uint64_t timeout_ms;
     uint64_t longest_deferral_ms; /* of any node, as far as timeout_ms has it */
     uint64_t max_deferral_ms;

@@ -33,7 +33,8 @@ enum {
 };
 
 struct part {
-    char node_id[ID_MAX_BYTES + 1];
+    char name[PART_NAME_BYTES];
+    char node_id[ID_MAX_BYTES + 1]; /* that wrote it */
     char manifest_sha256[72];
 };
 
@@ -53,7 +54,8 @@ struct restore {
     char folder[PATH_MAX];
     char target_prefix[LEDGER_PREFIX_BYTES];
     char path[LEDGER_PATH_BYTES];
-    struct part part;              /* what comes here */
+    char lies_at[LEDGER_PATH_BYTES + PART_NAME_BYTES]; /* what was restored of it */
+    struct part part;                                  /* what comes here */
     struct part others[PARTS_MAX]; /* of a job of several nodes: verified first */
     size_t other_count, other_next;
     bool many;                        /* more nodes than PARTS_MAX */
@@ -65,6 +67,7 @@ struct restore {
     bool owner_named;                  /* it is of the user owner_uid */
     bool owner_first;                  /* without such a name, owner_uid came first */
     uid_t owner_uid;
+    uint32_t place;     /* of this node among the allocation's */
     uint64_t before_id; /* 0: the newest */
     uint64_t checkpoint_id;
     enum restore_what what;
@@ -212,7 +215,7 @@ static void restore_worker_done(void *data, const struct worker_result *result)
                                                 .folder = restore->folder,
                                                 .notice = restore->notice,
                                                 .error = "",
-                                                .path = restore->path,
+                                                .path = restore->lies_at,
                                                 .snapshot_at_ms = restore->snapshot_at_ms});
         return;
     }
@@ -241,7 +244,7 @@ static int make_restore_folder(const struct restore *restore, struct err *err)
 static int start_worker(struct restore *restore, const char *verb, const struct part *part,
                         const char *to, struct err *err)
 {
-    const char *arguments[12] = {verb, "--path", restore->path, "--node", part->node_id};
+    const char *arguments[12] = {verb, "--path", restore->path, "--part", part->name};
     const struct machine_ops *machine = &restore->agent->machine;
     size_t count = 5;
 
@@ -270,6 +273,8 @@ static int start_restore(struct restore *restore, struct err *err)
              checkpoint_id_format(restore->checkpoint_id, id));
     if (make_restore_folder(restore, err) != 0)
         return -1;
+    snprintf(restore->lies_at, sizeof(restore->lies_at), "%s/%s", restore->path,
+             restore->part.name);
     return start_worker(restore, "restore", &restore->part, restore->folder, err);
 }
 
@@ -296,63 +301,86 @@ static void restore_next(struct restore *restore)
 
 static void take_part(struct part *part, const Ckpt__V1__ShardInfo *shard)
 {
+    part_name_format(shard->part, part->name);
     snprintf(part->node_id, sizeof(part->node_id), "%s", shard->node_id);
     snprintf(part->manifest_sha256, sizeof(part->manifest_sha256), "%s", shard->manifest_sha256);
 }
 
-/* This node's own shard; of a job that was on one node and is, the only one, wherever it was
- * written. Which of several shards a new node should take over is not known here, and a second copy
- * of the only one is a second job. A broker that lists none leaves it to the folder. */
-static bool choose_shard(struct restore *restore, const Ckpt__V1__RestartPoint *point)
-{
-    const char *node_id = restore->agent->node_id;
-    const Ckpt__V1__ShardInfo *chosen =
-        point->n_shards == 1 && point->n_node_ids <= 1 ? point->shards[0] : NULL;
-
-    restore->other_count = restore->other_next = 0;
-    restore->many = point->n_shards > PARTS_MAX;
-    for (size_t i = 0; i < point->n_shards; i++) {
-        if (strcmp(point->shards[i]->node_id, node_id) == 0)
-            chosen = point->shards[i];
-    }
-    for (size_t i = 0; i < point->n_shards && !restore->many; i++) {
-        if (point->shards[i] != chosen)
-            take_part(&restore->others[restore->other_count++], point->shards[i]);
-    }
-    restore->part = (struct part){{0}, {0}};
-    if (chosen != NULL)
-        take_part(&restore->part, chosen);
-    else
-        snprintf(restore->part.node_id, sizeof(restore->part.node_id), "%s", node_id);
-    return chosen != NULL || point->n_shards == 0;
-}
-
+/* The place of this node among the allocation's, which is that of its part. */
 static bool point_names_node(const struct restore *restore, const Ckpt__V1__RestartPoint *point,
-                             uint64_t *ret_run)
+                             uint32_t *ret_place)
 {
-    for (size_t i = 0; i < point->n_node_ids && i < point->n_runs; i++) {
+    for (uint32_t i = 0; i < point->n_node_ids && i < point->n_runs; i++) {
         if (strcmp(point->node_ids[i], restore->agent->node_id) != 0)
             continue;
-        *ret_run = point->runs[i];
-        return *ret_run != 0; /* nothing starts without it */
+        *ret_place = i;
+        return point->runs[i] != 0; /* nothing starts without it */
     }
     return false;
 }
 
-/* The only shard is the whole job. Who joined parts that were there before may have written it when
- * the job was here alone; one of them, alone meanwhile, may live from it (I27). Of the newest
- * checkpoint the broker sees to that (CHECKPOINT_FIRST), not of one that is fallen back to. Returns
- * such a part's node, NULL without one. */
+static bool point_has_node(const Ckpt__V1__RestartPoint *point, const char *node_id)
+{
+    for (size_t i = 0; i < point->n_node_ids; i++)
+        if (strcmp(point->node_ids[i], node_id) == 0)
+            return true;
+    return false;
+}
+
+static bool point_wrote(const Ckpt__V1__RestartPoint *point, const char *node_id)
+{
+    for (size_t i = 0; i < point->n_shards; i++)
+        if (strcmp(point->shards[i]->node_id, node_id) == 0)
+            return true;
+    return false;
+}
+
+/* A part that was there before this node joined, and may live from the shard that is chosen: from
+ * the one that this node wrote only when it wrote none itself, so took a place over (I27). Returns
+ * its node, NULL without one. */
 static const char *part_before(const struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
-    uint64_t run;
+    bool own = point_wrote(point, restore->agent->node_id);
+    uint64_t run = point->runs[restore->place];
 
-    if (point->n_shards != 1 || !point_names_node(restore, point, &run))
-        return NULL;
     for (size_t i = 0; i < point->n_node_ids && i < point->n_runs; i++)
-        if (point->runs[i] < run)
+        if (point->runs[i] < run && !(own && point_wrote(point, point->node_ids[i])))
             return point->node_ids[i];
     return NULL;
+}
+
+/* The shard that this node wrote; else that of its place, where the node that wrote it is no more
+ * of the job. A broker that lists none leaves it to the folder. */
+static const Ckpt__V1__ShardInfo *find_shard(const struct restore *restore,
+                                             const Ckpt__V1__RestartPoint *point)
+{
+    const Ckpt__V1__ShardInfo *shard;
+
+    for (size_t i = 0; i < point->n_shards; i++)
+        if (strcmp(point->shards[i]->node_id, restore->agent->node_id) == 0)
+            return point->shards[i];
+    if (point->n_shards != point->n_node_ids)
+        return NULL;
+    shard = point->shards[restore->place];
+    return point_has_node(point, shard->node_id) ? NULL : shard;
+}
+
+static void choose_shard(struct restore *restore, const Ckpt__V1__RestartPoint *point,
+                         const Ckpt__V1__ShardInfo *chosen)
+{
+    restore->other_count = restore->other_next = 0;
+    restore->many = point->n_shards > PARTS_MAX;
+    for (size_t i = 0; i < point->n_shards && !restore->many; i++) {
+        if (point->shards[i] != chosen)
+            take_part(&restore->others[restore->other_count++], point->shards[i]);
+    }
+    restore->part = (struct part){{0}, {0}, {0}};
+    if (chosen != NULL) {
+        take_part(&restore->part, chosen);
+        return;
+    }
+    part_name_format(restore->place, restore->part.name);
+    snprintf(restore->part.node_id, sizeof(restore->part.node_id), "%s", restore->agent->node_id);
 }
 
 static void restore_joined(struct restore *restore, const char *node_id)
@@ -360,10 +388,22 @@ static void restore_joined(struct restore *restore, const char *node_id)
     char id[CHECKPOINT_ID_TEXT_BYTES], error[REFUSAL_BYTES];
 
     snprintf(error, sizeof(error),
-             "this node joined %s, which may have gone on from the only shard of checkpoint %s "
-             "already; take it out of the allocation, or stop that and restart it on the nodes "
-             "that wrote the checkpoint",
+             "this node joined %s, which may have gone on from checkpoint %s already, and has no "
+             "part of its own in it; take it out of the allocation, or stop that and restart it",
              node_id, checkpoint_id_format(restore->checkpoint_id, id));
+    restore_finish(
+        restore, &(struct restore_result){.folder = "", .notice = restore->notice, .error = error});
+}
+
+static void restore_elsewhere(struct restore *restore, const Ckpt__V1__RestartPoint *point)
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES], error[REFUSAL_BYTES];
+
+    snprintf(error, sizeof(error),
+             "checkpoint %s has %zu parts and this job %zu, and none of them was written here; "
+             "restart it on %zu nodes, or on those that wrote it",
+             checkpoint_id_format(restore->checkpoint_id, id), point->n_shards, point->n_node_ids,
+             point->n_shards);
     restore_finish(
         restore, &(struct restore_result){.folder = "", .notice = restore->notice, .error = error});
 }
@@ -458,6 +498,8 @@ static void restore_tell(struct restore *restore, const Ckpt__V1__RestartPoint *
                                                         .index = point->index,
                                                         .run = run,
                                                         .part = point->part,
+                                                        .place = restore->place,
+                                                        .places = (uint32_t)point->n_node_ids,
                                                         .owner = &owner});
 }
 
@@ -465,7 +507,6 @@ static void restore_tell(struct restore *restore, const Ckpt__V1__RestartPoint *
 static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
     char text[REFUSAL_BYTES], state[WORDS_BYTES];
-    uint64_t run;
 
     if (!allocation_runs(point->allocation_state))
         snprintf(text, sizeof(text),
@@ -475,7 +516,7 @@ static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
                  words_enum(&ckpt__v1__allocation_state__descriptor, (int)point->allocation_state,
                             state),
                  restore->allocation_id);
-    else if (!point_names_node(restore, point, &run))
+    else if (!point_names_node(restore, point, &restore->place))
         snprintf(text, sizeof(text),
                  "allocation %s is not registered on node %s but on %s%s; start it there, or "
                  "update the allocation's nodes",
@@ -483,7 +524,7 @@ static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
                  point->n_node_ids > 0 ? point->node_ids[0] : "none",
                  point->n_node_ids > 1 ? " and others" : "");
     else {
-        restore_tell(restore, point, run);
+        restore_tell(restore, point, point->runs[restore->place]);
         return false;
     }
     if (++restore->refusals >= REFUSALS_MAX)
@@ -497,13 +538,8 @@ static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
 static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
     const struct restore_result scratch = {.folder = "", .notice = "", .error = ""};
-    const struct restore_result elsewhere = {.folder = "",
-                                             .notice = "",
-                                             .error =
-                                                 "this node has no shard in the last checkpoint, "
-                                                 "which other nodes wrote; restart the "
-                                                 "allocation on the nodes that wrote it"};
     char text[ATTACH_NOTICE_BYTES + 160];
+    const Ckpt__V1__ShardInfo *chosen;
     const char *before;
 
     if (owner_refuses(restore, point))
@@ -533,15 +569,17 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
     restore->snapshot_at_ms = point->snapshot_at_ms;
     snprintf(restore->path, sizeof(restore->path), "%s", point->path);
     snprintf(restore->target_prefix, sizeof(restore->target_prefix), "%s", point->target_prefix);
-    if (!choose_shard(restore, point)) {
-        restore_finish(restore, &elsewhere);
-        return;
-    }
+    chosen = find_shard(restore, point);
     before = part_before(restore, point);
-    if (before != NULL) {
+    if (before != NULL && point->n_shards > 0) {
         restore_joined(restore, before);
         return;
     }
+    if (chosen == NULL && point->n_shards > 0) {
+        restore_elsewhere(restore, point);
+        return;
+    }
+    choose_shard(restore, point, chosen);
     restore_next(restore);
 }
 

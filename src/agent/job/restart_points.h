@@ -1,5 +1,5 @@
 /* Where an application starts from: asks the leader for the newest complete checkpoint and brings
- * its shard here, verified.
+ * what its part needs here, verified.
  *
  * Flow     restore_start() -> BrokerService/GetRestartPoint (repeated until a leader answers) ->
  *          worker `verify` for the other nodes' shards -> worker `restore` -> done(); a shard that
@@ -11,6 +11,8 @@
  *          scratch". (Whoever asked for that, and may, goes without an answer after a few seconds,
  *          in the run that was named last.) An allocation that the broker does not know, that has
  *          ended or that is not of this node is told by `error`, after a few seconds of patience.
+ *          Its part is the shard that this node wrote, or that of its place among the nodes when
+ *          the one that wrote it is no more of the job.
  *          Of a job of more than 16 nodes each reads its own shard only, and none falls back: that
  *          is told by `error` too. Who is neither the owner nor root is told by `error` at once.
  *          The owner is the user of this node that the registered name stands for; a name that
@@ -35,7 +37,7 @@ struct restore_result {
     const char *folder;      /* "" then */
     const char *notice;      /* which newer checkpoints were passed over, and why; "": none */
     const char *error;       /* "": none */
-    const char *path;        /* of the checkpoint on the destination; NULL: none */
+    const char *path;        /* of what was restored, on the destination; NULL: none */
     uint64_t snapshot_at_ms; /* the instant to which it goes back; 0: not known */
 };
 typedef void restore_done_fn(void *data, const struct restore_result *result);
@@ -51,6 +53,7 @@ struct restore_word {
     uint64_t epoch, index;                /* of its state; 0: no broker answered */
     uint64_t run;                         /* for which it would be started */
     const Ckpt__V1__AllocationPart *part; /* its walltime, now; NULL: no broker answered */
+    uint32_t place, places;               /* of this node among the parts; places 0: not known */
     const struct restore_owner *owner;    /* NULL: no broker answered */
 };
 

@@ -16,28 +16,40 @@
 
 enum { EXIT_NEVER_RELEASED = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
-/* ckpt-run may itself run below another one. */
+/* What an outer ckpt-run had is not this one's. */
 static void set_or_unset(const char *name, const char *value)
 {
-    if (value[0] != '\0')
+    if (value != NULL && value[0] != '\0')
         setenv(name, value, 1);
     else
         unsetenv(name);
 }
 
+static void set_number(const char *name, uint32_t number)
+{
+    char text[16];
+
+    snprintf(text, sizeof(text), "%" PRIu32, number);
+    setenv(name, text, 1);
+}
+
 static void child_environment(const struct run_environment *environment)
 {
-    char count[16];
-
-    snprintf(count, sizeof(count), "%" PRIu32, environment->restart_count);
     setenv("CKPT_ALLOCATION_ID", environment->allocation_id, 1);
     setenv("CKPT_NODE_ID", environment->node_id, 1);
     setenv("CKPT_DIR", environment->work_dir, 1);
-    setenv("CKPT_RESTART_COUNT", count, 1);
+    set_number("CKPT_RESTART_COUNT", environment->restart_count);
     setenv("CKPT_RUN", environment->run, 1);
     setenv("CKPT_AGENT_SOCKET", environment->socket, 1);
     set_or_unset("CKPT_APP_SOCKET", environment->app_socket);
     set_or_unset("CKPT_RESTORE_DIR", environment->restore_dir);
+    if (environment->parts > 0) {
+        set_number("CKPT_PART", environment->part);
+        set_number("CKPT_PARTS", environment->parts);
+    } else {
+        unsetenv("CKPT_PART");
+        unsetenv("CKPT_PARTS");
+    }
 }
 
 static void child_signals(void)

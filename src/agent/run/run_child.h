@@ -20,6 +20,7 @@ struct run_environment {
     const char *socket;      /* of the agent; proc_socket_name() */
     const char *app_socket;  /* of the agent, for the ranks; "": none */
     uint32_t restart_count;
+    uint32_t part, parts; /* parts 0: not known */
 };
 
 struct run_child {

@@ -356,7 +356,9 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
                                                 .run = checkpoint_id_format(ready->run, run_number),
                                                 .socket = socket,
                                                 .app_socket = ready->app_socket,
-                                                .restart_count = run.restart_count};
+                                                .restart_count = run.restart_count,
+                                                .part = ready->part,
+                                                .parts = ready->parts};
     struct proc_stat stat;
     int failure = run_child_find(run.options.command[0]);
 

@@ -38,6 +38,7 @@ static void fill_checkpoint(const struct fsm *fsm, const struct fsm_order *order
     message->kind = CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT;
     message->checkpoint_id = checkpoint->id;
     message->attempt = checkpoint->attempt;
+    message->part = order->part;
     message->target_prefix = translate_text(target->prefix);
     message->path = path;
     message->after = checkpoint->after;

@@ -19,13 +19,13 @@
 #define PLACE_CHECKPOINTS "checkpoints"
 enum { PLACE_JOBS_LEVELS = 3, PLACE_TRIES = 3 };
 
-int place_check_node(const char *node, struct err *err)
+int place_check_part(const char *part, struct err *err)
 {
-    if (!id_valid(node) || node[0] == '.')
+    if (!id_valid(part) || part[0] == '.')
         return err_set(err, ERR_INVALID,
-                       "the node name \"%.140s\" is not an id: use [A-Za-z0-9._-]{1,128}, not "
+                       "the part's name \"%.140s\" is not an id: use [A-Za-z0-9._-]{1,128}, not "
                        "beginning with a dot",
-                       node);
+                       part);
     return 0;
 }
 

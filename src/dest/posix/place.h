@@ -29,6 +29,6 @@ int place_open(const struct destination_place *place, struct err *err);
 /* The same, created with its parents where missing. */
 int place_create(const struct destination_place *place, struct err *err);
 int place_claim(const struct destination_place *place, uid_t owner, struct err *err);
-int place_check_node(const char *node, struct err *err);
+int place_check_part(const char *part, struct err *err);
 
 #endif

@@ -1,16 +1,16 @@
 /* The kind posix: checkpoints on a mounted file system (NFS, VAST, Lustre, local). Every call here
  * may block for ever and belongs into a ckpt-worker process, never into a daemon.
  *
- * Flow     put      list the source; copy and hash into {path}/.{node}.tmp.{random}/, fsync each
+ * Flow     put      list the source; copy and hash into {path}/.{part}.tmp.{random}/, fsync each
  *                   file; read everything back; write MANIFEST; fsync folders bottom-up; rename to
- *                   {path}/{node}; fsync {path}. A shard that has its name is complete.
+ *                   {path}/{part}; fsync {path}. A shard that has its name is complete.
  *          verify   MANIFEST against its own hash, the folder's listing against MANIFEST, every
  *                   file against its hash.
  *          restore  the same checks while copying into a temporary folder beside the target, then
  *                   rename.
  *          collect  rename the checkpoint's folder away, remove it, then its parents that became
  *                   empty.
- * Shapes   {prefix}/{tenant}/{project}/{allocation}/checkpoints/{checkpoint}/{node}/ with MANIFEST
+ * Shapes   {prefix}/{tenant}/{project}/{allocation}/checkpoints/{checkpoint}/{part}/ with MANIFEST
  *          inside. Whose the folders are: place.h. What the functions take and promise:
  *          destination.h.
  * Absent   parallel streams; resuming a half-copied shard (a retry copies again: after a failed

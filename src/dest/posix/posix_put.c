@@ -2,7 +2,7 @@
  *
  * Flow     posix_put -> put_reuse (is it there already?) -> put_copy -> put_seal (read back,
  *          MANIFEST, fsync) -> put_publish. A kill at any moment leaves at most folders that begin
- *          with a dot; the next put of the node removes them.
+ *          with a dot; the next put of the part removes them.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -19,9 +19,9 @@
 #include "src/dest/tree.h"
 
 struct put {
-    const char *node;
+    const char *part;
     const char *source_label;
-    char label[MANIFEST_PATH_MAX_BYTES]; /* {path}/{node}, for errors */
+    char label[MANIFEST_PATH_MAX_BYTES]; /* {path}/{part}, for errors */
     char temporary_name[TREE_TEMPORARY_BYTES];
     int source;
     int folder; /* the checkpoint's */
@@ -35,9 +35,9 @@ static void put_init(struct put *put, const struct destination_place *place, con
                      uint64_t rate_bytes_per_s)
 {
     memset(put, 0, sizeof(*put));
-    put->node = place->node;
+    put->part = place->part;
     put->source_label = source;
-    snprintf(put->label, sizeof(put->label), "%s/%s", place->path, place->node);
+    snprintf(put->label, sizeof(put->label), "%s/%s", place->path, place->part);
     put->source = put->folder = put->temporary = -1;
     copier_init(&put->copier, rate_bytes_per_s);
     manifest_init(&put->manifest);
@@ -125,7 +125,7 @@ static bool put_same_as(struct put *put, int shard)
 
 static bool put_reuse(struct put *put)
 {
-    int shard = shard_open(put->folder, put->node, put->label, NULL);
+    int shard = shard_open(put->folder, put->part, put->label, NULL);
     bool same = shard >= 0 && put_same_as(put, shard);
 
     close_open(shard);
@@ -153,7 +153,7 @@ fail:
 
 static int put_copy(struct put *put, struct err *err)
 {
-    if (tree_temporary_name(put->node, "tmp", put->temporary_name, err) != 0)
+    if (tree_temporary_name(put->part, "tmp", put->temporary_name, err) != 0)
         return -1;
     if (tree_mkdir_own(put->folder, put->temporary_name) != 0)
         return fault_set(err, "mkdir in the folder of", put->label);
@@ -221,15 +221,15 @@ static int put_publish(struct put *put, struct err *err)
     char old_name[TREE_TEMPORARY_BYTES];
     bool replaced = false;
 
-    if (tree_temporary_name(put->node, "old", old_name, err) != 0)
+    if (tree_temporary_name(put->part, "old", old_name, err) != 0)
         return -1;
-    if (renameat(put->folder, put->temporary_name, put->folder, put->node) != 0) {
+    if (renameat(put->folder, put->temporary_name, put->folder, put->part) != 0) {
         if (errno != ENOTEMPTY && errno != EEXIST)
             return fault_set(err, "rename to", put->label);
-        if (renameat(put->folder, put->node, put->folder, old_name) != 0)
+        if (renameat(put->folder, put->part, put->folder, old_name) != 0)
             return fault_set(err, "move away the old", put->label);
         replaced = true;
-        if (renameat(put->folder, put->temporary_name, put->folder, put->node) != 0)
+        if (renameat(put->folder, put->temporary_name, put->folder, put->part) != 0)
             return fault_set(err, "rename to", put->label);
     }
     if (tree_sync(put->folder, put->label, err) != 0)
@@ -240,15 +240,16 @@ static int put_publish(struct put *put, struct err *err)
     return 0;
 }
 
-static int put_sweep(int folder, const char *node, struct err *err)
+static int put_sweep(int folder, const char *part, struct err *err)
 {
-    if (tree_remove_temporaries(folder, node, "tmp", err) != 0)
+    if (tree_remove_temporaries(folder, part, "tmp", err) != 0)
         return -1;
-    return tree_remove_temporaries(folder, node, "old", err);
+    return tree_remove_temporaries(folder, part, "old", err);
 }
 
-/* What is left in the allocation's other checkpoints, because abandoning it failed there: a node
- * writes one shard of an allocation at a time. As far as it can; what it cannot the next put may,
+/* What is left in the allocation's other checkpoints, because abandoning it failed there: a
+ * part is written for one checkpoint at a time, and a node that is late writes for one that has
+ * failed. As far as it can; what it cannot the next put may,
  * or the collection of that checkpoint. */
 static void put_sweep_others(const struct put *put)
 {
@@ -269,7 +270,7 @@ static void put_sweep_others(const struct put *put)
 
         if (folder < 0)
             continue;
-        (void)put_sweep(folder, put->node, NULL);
+        (void)put_sweep(folder, put->part, NULL);
         close(folder);
     }
     closedir(checkpoints);
@@ -281,14 +282,14 @@ static int put_run(struct put *put, const struct destination_place *place, bool 
     if (put_list_source(put, err) != 0)
         return -1;
     put->folder = place_create(place, err);
-    if (put->folder < 0 || put_sweep(put->folder, put->node, err) != 0)
+    if (put->folder < 0 || put_sweep(put->folder, put->part, err) != 0)
         return -1;
     put_sweep_others(put);
     *ret_reused = put_reuse(put);
     if (*ret_reused)
         return 0;
     if (put_copy(put, err) != 0 || put_seal(put, err) != 0 || put_publish(put, err) != 0) {
-        (void)tree_remove_temporaries(put->folder, put->node, "tmp",
+        (void)tree_remove_temporaries(put->folder, put->part, "tmp",
                                       NULL); /* the first error counts */
         return -1;
     }
@@ -302,7 +303,7 @@ int posix_put(const struct destination_place *place, const char *source, uint64_
     bool reused = false;
     int prefix, result;
 
-    if (place_check_node(place->node, err) != 0)
+    if (place_check_part(place->part, err) != 0)
         return -1;
     prefix = place_open_prefix(place->prefix,
                                err); /* an outage is said before anything about the source */
@@ -324,12 +325,12 @@ int posix_abandon(const struct destination_place *place, struct err *err)
     struct err local = {0};
     int folder, result;
 
-    if (place_check_node(place->node, err) != 0)
+    if (place_check_part(place->part, err) != 0)
         return -1;
     folder = place_open(place, &local);
     if (folder < 0)
         return local.code == ERR_NOT_FOUND ? 0 : err_set(err, local.code, "%s", local.text);
-    result = put_sweep(folder, place->node, err);
+    result = put_sweep(folder, place->part, err);
     close(folder);
     return result;
 }

@@ -50,13 +50,13 @@ static int opened_init(struct opened *opened, const struct destination_place *pl
 
     memset(opened, 0, sizeof(*opened));
     opened->shard = -1;
-    if (place_check_node(place->node, err) != 0)
+    if (place_check_part(place->part, err) != 0)
         return -1;
-    snprintf(opened->label, sizeof(opened->label), "%s/%s", place->path, place->node);
+    snprintf(opened->label, sizeof(opened->label), "%s/%s", place->path, place->part);
     folder = place_open(place, err);
     if (folder < 0)
         return -1;
-    opened->shard = shard_open(folder, place->node, opened->label, err);
+    opened->shard = shard_open(folder, place->part, opened->label, err);
     close(folder);
     if (opened->shard < 0)
         return -1;

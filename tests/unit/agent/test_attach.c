@@ -28,7 +28,8 @@ static char address[80];
 static struct rpc_channel *channel;
 static struct rpc_server *broker; /* that answers GetRestartPoint */
 static uint64_t run_of_writer;    /* not 0: node-a's, of the only shard; node-b is in RUN */
-static char restored[16];         /* the node whose shard is restored */
+static bool writer_gone;          /* two shards, the first of a node that is no more of the job */
+static char restored[32];         /* the verb and the part of the worker */
 static char folder[] = "/tmp/test-attach-XXXXXX";
 
 static char refusal[512]; /* of the last hello */
@@ -133,11 +134,12 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
 {
     Ckpt__V1__RestartPoint point = CKPT__V1__RESTART_POINT__INIT;
     Ckpt__V1__AllocationPart part = CKPT__V1__ALLOCATION_PART__INIT;
-    Ckpt__V1__ShardInfo shard = CKPT__V1__SHARD_INFO__INIT, *shards[] = {&shard};
-    char node[] = "node-a", other[] = "node-b", job[] = "job", path[] = "/ckpt";
+    Ckpt__V1__ShardInfo shard = CKPT__V1__SHARD_INFO__INIT, second = shard;
+    Ckpt__V1__ShardInfo *shards[] = {&shard, &second};
+    char node[] = "node-a", other[] = "node-b", gone[] = "node-c", job[] = "job", path[] = "/ckpt";
     char *nodes[] = {node, other};
     uint64_t runs[] = {run_of_writer != 0 ? run_of_writer : RUN, RUN};
-    uint8_t reply[256];
+    uint8_t reply[512];
 
     (void)data, (void)bytes, (void)length;
     part.allocation_id = job;
@@ -158,6 +160,12 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
         point.shards = shards;
         point.n_node_ids = point.n_runs = 2;
     }
+    if (writer_gone) {
+        shard.node_id = gone;
+        second.node_id = other;
+        second.part = 1;
+        point.n_shards = 2;
+    }
     assert_true(ckpt__v1__restart_point__get_packed_size(&point) <= sizeof(reply));
     rpc_call_reply(call, reply, ckpt__v1__restart_point__pack(&point, reply));
 }
@@ -167,9 +175,8 @@ static int shard_restore(void *context, const char *const *arguments, struct mac
                          struct worker **ret_worker, struct err *err)
 {
     (void)context, (void)user, (void)deadline_ms, (void)done, (void)data, (void)ret_worker;
-    assert_string_equal(arguments[0], "restore");
-    assert_string_equal(arguments[3], "--node");
-    snprintf(restored, sizeof(restored), "%s", arguments[4]);
+    assert_string_equal(arguments[3], "--part");
+    snprintf(restored, sizeof(restored), "%s %s", arguments[0], arguments[4]);
     return err_set(err, ERR_IO, "this test restores nothing");
 }
 
@@ -265,6 +272,7 @@ static int set_up(void **state)
     looked = NULL;
     refusal[0] = restored[0] = '\0';
     run_of_writer = 0;
+    writer_gone = false;
     machine.worker_start = shard_restore;
     machine.folders_remove = folders_remove;
     machine.remove_detach = remove_detach;
@@ -373,11 +381,39 @@ static void the_only_shard_is_taken_by_its_writer_that_others_joined_or_began_wi
         assert_true(becomes(removes, WAIT_US));
         removal.done(removal.data);
         assert_true(becomes(restores, WAIT_US));
-        assert_string_equal(restored, "node-a");
+        assert_string_equal(restored, "restore part-0000");
         assert_false(refused());
         rpc_client_call_cancel(call);
         assert_true(becomes(left, WAIT_US));
     }
+}
+
+/* The other part's shard is looked at first: that of the place is this node's. */
+static void a_node_takes_the_place_over_whose_writer_is_gone(void **state)
+{
+    (void)state;
+    run_of_writer = RUN;
+    writer_gone = true;
+    attach();
+    assert_true(becomes(removes, WAIT_US));
+    removal.done(removal.data);
+    assert_true(becomes(restores, WAIT_US));
+    assert_string_equal(restored, "verify part-0001");
+    assert_false(refused());
+}
+
+/* The others go on from parts that were there before: which of them is free is not known. */
+static void a_node_that_joined_takes_no_place_over(void **state)
+{
+    (void)state;
+    run_of_writer = RUN + 1;
+    writer_gone = true;
+    attach();
+    assert_true(becomes(removes, WAIT_US));
+    removal.done(removal.data);
+    assert_true(becomes(refused, WAIT_US));
+    assert_non_null(strstr(refusal, "joined node-b"));
+    assert_false(restores());
 }
 
 /* Names that nobody registered: without a limit they would leave no room for the jobs of others. */
@@ -417,6 +453,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             the_only_shard_is_taken_by_its_writer_that_others_joined_or_began_with, set_up,
             tear_down),
+        cmocka_unit_test_setup_teardown(a_node_takes_the_place_over_whose_writer_is_gone, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_node_that_joined_takes_no_place_over, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_user_does_not_take_all_the_room_of_a_node, set_up,
                                         tear_down),
     };

@@ -72,12 +72,13 @@ static void the_last_checkpoint_is_the_one_written_or_restored_last(void **state
     (void)state;
     job->entry.checkpoint_id = CHECKPOINT;
     job->entry.attempt = 2;
+    job->entry.attempt_part = 3;
     strcpy(job->entry.path, "/ckpt/t/p/job/1-42");
     kept_verified(&job->entry, 4096, still_clock_now(NULL) - 2000);
     assert_uint_equal(job->entry.last_checkpoint, CHECKPOINT);
     assert_uint_equal(job->entry.last_at_ms, still_clock_now(NULL) - 2000);
     assert_uint_equal(job->entry.last_bytes, 4096);
-    assert_string_equal(job->entry.last_path, "/ckpt/t/p/job/1-42");
+    assert_string_equal(job->entry.last_path, "/ckpt/t/p/job/1-42/part-0003");
     kept_restored(&job->entry, 0, NULL, 0); /* from scratch says nothing */
     assert_uint_equal(job->entry.last_checkpoint, CHECKPOINT);
     kept_restored(&job->entry, 41, "/ckpt/t/p/job/1-41", 7);

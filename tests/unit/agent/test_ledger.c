@@ -83,6 +83,7 @@ static struct ledger_entry entry_of(const char *id)
                                  .end_reason = 5,
                                  .part = 2,
                                  .parts = 3,
+                                 .attempt_part = 4,
                                  .owner_rule = 1,
                                  .named_restart = UINT64_C(1) << 40 | 41,
                                  .still = true,

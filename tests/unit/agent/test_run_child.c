@@ -113,6 +113,29 @@ static void what_cannot_be_run_is_told(void **state)
     assert_int_equal(WEXITSTATUS(wait_of(child.pid)), 127);
 }
 
+static void the_command_knows_its_place_only_where_it_is_known(void **state)
+{
+    char shell[] = "/bin/sh", dash_c[] = "-c";
+    char of_three[] = "test \"$CKPT_PART of $CKPT_PARTS\" = '2 of 3'";
+    char unknown[] = "test \"${CKPT_PART-no}${CKPT_PARTS-no}\" = nono";
+    char *command[] = {shell, dash_c, of_three, NULL};
+    struct run_environment placed = environment;
+    struct run_child child;
+
+    (void)state;
+    placed.part = 2;
+    placed.parts = 3;
+    assert_int_equal(run_child_start(command, &placed, &child), 0);
+    assert_int_equal(run_child_release(&child), 0);
+    assert_int_equal(wait_of(child.pid), 0);
+    setenv("CKPT_PART", "7", 1); /* of a job around this one */
+    command[2] = unknown;
+    assert_int_equal(run_child_start(command, &environment, &child), 0);
+    assert_int_equal(run_child_release(&child), 0);
+    assert_int_equal(wait_of(child.pid), 0);
+    unsetenv("CKPT_PART");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -123,6 +146,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_held_child_dies_of_a_signal_and_its_release_is_no_failure,
                                         make_mark_name, remove_mark),
         cmocka_unit_test(what_cannot_be_run_is_told),
+        cmocka_unit_test(the_command_knows_its_place_only_where_it_is_known),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,7 +92,7 @@ int folders_teardown(void **state)
 struct destination_place folders_place(const struct folders *folders)
 {
     return (struct destination_place){
-        .prefix = folders->prefix, .path = folders->path, .node = "n1"};
+        .prefix = folders->prefix, .path = folders->path, .part = "n1"};
 }
 
 bool exists(const char *folder, const char *name)
@@ -177,12 +177,12 @@ int verb(struct folders *folders, const char *name, ...)
 
 int put_n1(struct folders *folders)
 {
-    return verb(folders, "put", "--prefix", folders->prefix, "--path", folders->path, "--node",
+    return verb(folders, "put", "--prefix", folders->prefix, "--path", folders->path, "--part",
                 "n1", "--source", folders->source, NULL);
 }
 
 int verify_n1(struct folders *folders)
 {
-    return verb(folders, "verify", "--prefix", folders->prefix, "--path", folders->path, "--node",
+    return verb(folders, "verify", "--prefix", folders->prefix, "--path", folders->path, "--part",
                 "n1", NULL);
 }

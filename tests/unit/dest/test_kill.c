@@ -24,7 +24,7 @@ static int run_put(struct folders *folders)
 
 static int run_restore(struct folders *folders)
 {
-    return verb(folders, "restore", "--prefix", folders->prefix, "--path", folders->path, "--node",
+    return verb(folders, "restore", "--prefix", folders->prefix, "--path", folders->path, "--part",
                 "n1", "--to", folders->to, NULL);
 }
 

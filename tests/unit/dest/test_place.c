@@ -54,13 +54,13 @@ static int in_child(struct folders *folders, int (*run)(struct folders *folders,
 
 static int run_put_as(struct folders *folders, const void *as)
 {
-    return VERB("put", "--prefix", folders->prefix, "--path", folders->path, "--node", "n1",
+    return VERB("put", "--prefix", folders->prefix, "--path", folders->path, "--part", "n1",
                 "--source", folders->source, "--as", as);
 }
 
 static int run_abandon_as(struct folders *folders, const void *as)
 {
-    return VERB("abandon", "--prefix", folders->prefix, "--path", folders->path, "--node", "n1",
+    return VERB("abandon", "--prefix", folders->prefix, "--path", folders->path, "--part", "n1",
                 "--as", as);
 }
 
@@ -69,7 +69,7 @@ static int put_of_node(struct folders *folders, int number)
     char node[16];
 
     snprintf(node, sizeof(node), "n%d", number);
-    return VERB("put", "--prefix", folders->prefix, "--path", folders->path, "--node", node,
+    return VERB("put", "--prefix", folders->prefix, "--path", folders->path, "--part", node,
                 "--source", folders->source, "--as", "20001:20001");
 }
 

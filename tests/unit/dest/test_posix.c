@@ -12,7 +12,7 @@
 #include "tests/unit/dest/folders.h"
 
 #define VERB(...) verb(folders, __VA_ARGS__, NULL)
-#define AT_N1     "--prefix", folders->prefix, "--path", folders->path, "--node", "n1"
+#define AT_N1     "--prefix", folders->prefix, "--path", folders->path, "--part", "n1"
 
 enum { NOBODY = 65534 };
 
@@ -135,7 +135,7 @@ static void nodes_put_beside_each_other(void **state)
     struct folders *folders = *state;
 
     assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
-    assert_int_equal(VERB("put", "--prefix", folders->prefix, "--path", folders->path, "--node",
+    assert_int_equal(VERB("put", "--prefix", folders->prefix, "--path", folders->path, "--part",
                           "n2", "--source", folders->source),
                      WORKER_EXIT_OK);
     assert_int_equal(verify_n1(folders), WORKER_EXIT_OK);
@@ -277,9 +277,9 @@ static void absent_shards_and_checkpoints_are_not_found(void **state)
     assert_int_equal(verify_n1(folders), WORKER_EXIT_NOT_FOUND);
     assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
     assert_int_equal(
-        VERB("verify", "--prefix", folders->prefix, "--path", folders->path, "--node", "n9"),
+        VERB("verify", "--prefix", folders->prefix, "--path", folders->path, "--part", "n9"),
         WORKER_EXIT_NOT_FOUND);
-    assert_int_equal(VERB("verify", "--path", folders->path, "--node", "n1"), WORKER_EXIT_OK);
+    assert_int_equal(VERB("verify", "--path", folders->path, "--part", "n1"), WORKER_EXIT_OK);
 }
 
 /* ---- restore's target ---- */
@@ -346,7 +346,7 @@ static void paths_outside_the_prefix_are_refused(void **state)
 
     for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
         snprintf(outside, sizeof(outside), "%s%s", folders->prefix, tails[i]);
-        assert_int_equal(VERB("put", "--prefix", folders->prefix, "--path", outside, "--node", "n1",
+        assert_int_equal(VERB("put", "--prefix", folders->prefix, "--path", outside, "--part", "n1",
                               "--source", folders->source),
                          WORKER_EXIT_REFUSED);
         assert_int_equal(VERB("collect", "--prefix", folders->prefix, "--path", outside),
@@ -375,7 +375,7 @@ static void node_names_are_ids(void **state)
     struct folders *folders = *state;
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        assert_int_equal(VERB("put", "--prefix", folders->prefix, "--path", folders->path, "--node",
+        assert_int_equal(VERB("put", "--prefix", folders->prefix, "--path", folders->path, "--part",
                               names[i], "--source", folders->source),
                          WORKER_EXIT_USAGE);
 }
@@ -387,7 +387,7 @@ static void wrong_command_lines_are_usage_errors(void **state)
     assert_int_equal(VERB("fetch"), WORKER_EXIT_USAGE);
     assert_int_equal(VERB("probe"), WORKER_EXIT_USAGE);
     assert_int_equal(VERB("probe", "--prefix"), WORKER_EXIT_USAGE);
-    assert_int_equal(VERB("probe", "--prefix", "/tmp", "--node", "n1"), WORKER_EXIT_USAGE);
+    assert_int_equal(VERB("probe", "--prefix", "/tmp", "--part", "n1"), WORKER_EXIT_USAGE);
     assert_int_equal(VERB("probe", "--prefix", "/tmp", "--prefix", "/tmp"), WORKER_EXIT_USAGE);
     assert_int_equal(VERB("probe", "--prefix", "relative"), WORKER_EXIT_USAGE);
     assert_int_equal(VERB("put", AT_N1, "--source", folders->source, "--rate", "1e9"),
@@ -523,7 +523,7 @@ static void the_next_put_removes_what_could_not_be_abandoned(void **state)
                                                                ".n2.tmp.0123456789abcdef", "n1"};
 
     snprintf(other, sizeof(other), "%s/t/p/a/checkpoints/1-41", folders->prefix);
-    assert_int_equal(VERB("put", "--prefix", folders->prefix, "--path", other, "--node", "n1",
+    assert_int_equal(VERB("put", "--prefix", folders->prefix, "--path", other, "--part", "n1",
                           "--source", folders->source),
                      WORKER_EXIT_OK);
     snprintf(kept, sizeof(kept), "%s/%s", other, others[0]);
@@ -533,7 +533,7 @@ static void the_next_put_removes_what_could_not_be_abandoned(void **state)
     write_text(kept, "half", "half");
     snprintf(away, sizeof(away), "%s.away", folders->prefix);
     assert_int_equal(rename(folders->prefix, away), 0);
-    assert_int_equal(VERB("abandon", "--prefix", folders->prefix, "--path", other, "--node", "n1"),
+    assert_int_equal(VERB("abandon", "--prefix", folders->prefix, "--path", other, "--part", "n1"),
                      WORKER_EXIT_UNAVAILABLE);
     assert_int_equal(rename(away, folders->prefix), 0);
     assert_true(exists(other, left));
@@ -552,7 +552,7 @@ static void collect_removes_one_checkpoint_again_and_again(void **state)
 
     snprintf(other, sizeof(other), "%s/t/p/a/checkpoints/1-43", folders->prefix);
     assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
-    assert_int_equal(VERB("put", "--prefix", folders->prefix, "--path", other, "--node", "n1",
+    assert_int_equal(VERB("put", "--prefix", folders->prefix, "--path", other, "--part", "n1",
                           "--source", folders->source),
                      WORKER_EXIT_OK);
     leave_temporary(folders, ".n1.tmp.0123456789abcdef");

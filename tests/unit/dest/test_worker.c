@@ -330,7 +330,7 @@ static void ckpt_worker_dies_with_its_daemon(void **state)
     if (daemon_pid == 0) {
         worker_pid = fork();
         if (worker_pid == 0) {
-            execl(product, "ckpt-worker", "put", "--prefix", run->folder, "--path", path, "--node",
+            execl(product, "ckpt-worker", "put", "--prefix", run->folder, "--path", path, "--part",
                   "n1", "--source", run->folder, "--rate", "100", (char *)NULL);
             _exit(99);
         }
