@@ -595,7 +595,7 @@ struct fsm_order {
     uint64_t grace_ms;
     Ckpt__V1__Reason reason;
     uint64_t run;  /* of the part; TERMINATE: of this one and all earlier ones */
-    uint32_t part; /* CHECKPOINT: the place of the node among its shards */
+    uint32_t part; /* CHECKPOINT: the place of the node's shard, from 0 */
 };
 /* The complete set for the node: what is not in it is withdrawn. Returns how many there are; writes
  * at most max. A function of the state alone (src/ARCHITECTURE.md), so each leader derives the same

@@ -408,6 +408,29 @@ static void check_inputs(struct checker *checker, const struct checkpoint *check
     checker->references[basis->view.slot]++;
 }
 
+/* I44: one label over all parts, each with the word of a rank, and one step that all of them can
+ * meet. */
+static void check_checkpoint_ranks(struct checker *checker, const struct checkpoint *checkpoint)
+{
+    const struct fsm_checkpoint *view = &checkpoint->view;
+    const char *name = fsm_checkpoint_state_name(view->state);
+    bool any_verified = false, all_said = true, all_meet = true;
+
+    CHECK(checker->fsm != NULL);
+    for (uint32_t i = 0; i < view->shard_count; i++) {
+        const struct fsm_shard *shard = &checkpoint->shards[i];
+
+        any_verified |= shard->verified;
+        all_said &= shard->verified == (shard->ranks > 0);
+        all_meet &= !shard->barrier || shard->step <= view->agreed_step;
+    }
+    check_expect(checker, all_said, "I44 a verified shard has ranks", name, view->id);
+    check_expect(checker, any_verified || view->label[0] == '\0',
+                 "I44 the label is a verified shard's", view->label, view->id);
+    check_expect(checker, all_meet || view->agreed_step == 0,
+                 "I44 no rank is beyond the agreed step", name, view->id);
+}
+
 /* What a checkpoint's state means for its shards and its target. */
 static void check_checkpoint(struct checker *checker, const struct checkpoint *checkpoint)
 {
@@ -426,6 +449,7 @@ static void check_checkpoint(struct checker *checker, const struct checkpoint *c
     checker->targets[view->target_slot].folders += fsm_checkpoint_has_folder(checkpoint);
     check_checkpoint_counts(checker, checkpoint);
     check_inputs(checker, checkpoint);
+    check_checkpoint_ranks(checker, checkpoint);
     for (uint32_t i = 0; i < view->shard_count; i++)
         checker->nodes[checkpoint->shards[i].node_slot].names++;
     for (uint32_t i = 0; i < view->shard_count; i++)

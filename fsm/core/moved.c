@@ -21,6 +21,7 @@
 #define ALLOCATION(name) CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
 #define PREEMPTION(name) CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_##name
 #define VICTIM(name)     CKPT__V1__VICTIM_STATE__VICTIM_STATE_##name
+#define BARRIER(name)    CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_##name
 #define CONTINUES        CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE
 
 /* The first condition that does not hold; line 0: all do. */
@@ -183,6 +184,8 @@ static void checkpoint_check_state(const struct fsm *fsm, const struct checkpoin
     EXPECT(!checkpoint->collected || checkpoint->expired);
     EXPECT(view->state != CHECKPOINT(COLLECTED) || checkpoint->collected);
     EXPECT(checkpoint->inputs == NULL || active || fsm_checkpoint_has_folder(checkpoint));
+    EXPECT((view->barrier == BARRIER(AGREED)) == (view->agreed_step != 0));
+    EXPECT(view->barrier == BARRIER(NONE) || fsm_checkpoint_writes(checkpoint));
 }
 
 static void checkpoint_check(const struct fsm *fsm, const struct checkpoint *checkpoint,

@@ -14,6 +14,8 @@
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
 
+#include <stdio.h>
+
 #define KIND(name)   CKPT__V1__REPORT_KIND__REPORT_KIND_##name
 #define REASON(name) CKPT__V1__REASON__REASON_##name
 #define ENDS(name)   CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
@@ -63,9 +65,62 @@ static void report_verified_again(struct fsm *fsm, const struct report *report)
 
     CHECK(report->node != NULL);
     if (report->message->size_bytes != report->shard->size_bytes ||
+        strcmp(report->message->label, report->checkpoint->view.label) != 0 ||
         !report_sha256(report->message->manifest_sha256, sha256) ||
         memcmp(sha256, report->shard->manifest_sha256, SHA256_BYTES) != 0)
         fsm_checkpoint_attempt_failed(fsm, report->checkpoint, REASON(VERIFY_FAILED));
+}
+
+/* NULL: none is. */
+static const struct fsm_shard *report_first_verified(const struct checkpoint *checkpoint)
+{
+    CHECK(checkpoint->view.id != 0);
+    for (uint32_t i = 0; i < checkpoint->view.shard_count; i++)
+        if (checkpoint->shards[i].verified)
+            return &checkpoint->shards[i];
+    return NULL;
+}
+
+static const char *report_label_text(const char *label)
+{
+    return label[0] == '\0' ? "no step" : label;
+}
+
+/* Parts that saved different steps are no checkpoint, and what saved none cannot be compared with
+ * what did. The first verified shard's is that of all. Both are told, so that whoever wrote the
+ * application can see how far they are apart. */
+static bool report_label_fits(struct fsm *fsm, const struct report *report)
+{
+    struct checkpoint *checkpoint = report->checkpoint;
+    const char *label = report->message->label;
+    const struct fsm_shard *other;
+    char detail[FSM_DETAIL_BYTES];
+
+    CHECK(!report->shard->verified);
+    if (strcmp(label, checkpoint->view.label) == 0)
+        return true;
+    other = report_first_verified(checkpoint);
+    if (other == NULL) {
+        fsm_intern_set(fsm, &checkpoint->view.label, label);
+        return true;
+    }
+    snprintf(detail, sizeof(detail), "part %td says %s, part %td (%s) says %s",
+             other - checkpoint->shards, report_label_text(checkpoint->view.label),
+             report->shard - checkpoint->shards, report->node->view.id, report_label_text(label));
+    fsm->detail = detail;
+    fsm_checkpoint_attempt_failed(fsm, checkpoint, REASON(STEP_MISMATCH));
+    fsm->detail = NULL;
+    return false;
+}
+
+/* Agents may send anything here too: without the word of a rank nothing is complete, and a label is
+ * a short plain word. */
+static bool report_shard_valid(const Ckpt__V1__AgentReport *message,
+                               uint8_t ret_sha256[SHA256_BYTES])
+{
+    return message->size_bytes <= FSM_NODE_BYTES_MAX && message->ranks > 0 &&
+           (message->label[0] == '\0' || label_valid(message->label)) &&
+           report_sha256(message->manifest_sha256, ret_sha256);
 }
 
 /* The report of a shard also says that the application was asked, should the report of that be
@@ -87,19 +142,22 @@ static void report_verified(struct fsm *fsm, const struct report *report)
         fsm_checkpoint_attempt_failed(fsm, checkpoint, REASON(EMPTY_CHECKPOINT));
         return;
     }
-    if (size_bytes > FSM_NODE_BYTES_MAX ||
-        !report_sha256(report->message->manifest_sha256, shard->manifest_sha256)) {
+    if (!report_shard_valid(report->message, shard->manifest_sha256)) {
         fsm_checkpoint_attempt_failed(fsm, checkpoint, REASON(VERIFY_FAILED));
         return;
     }
+    if (!report_label_fits(fsm, report))
+        return;
     shard->verified = true;
     shard->ranks = (uint32_t)fsm_min(report->message->ranks, FSM_RANKS_PER_NODE_MAX);
     shard->size_bytes = size_bytes;
     shard->write_ms = fsm_min(report->message->write_ms, FSM_DURATION_MAX_MS);
     shard->stall_ms = fsm_min(report->message->stall_ms, FSM_DURATION_MAX_MS);
     for (uint32_t i = 0; i < checkpoint->view.shard_count; i++)
-        if (!checkpoint->shards[i].verified)
+        if (!checkpoint->shards[i].verified) {
+            fsm_barrier_review(fsm, checkpoint);
             return;
+        }
     fsm_checkpoint_complete(fsm, checkpoint);
 }
 
@@ -310,6 +368,24 @@ static void report_started(struct fsm *fsm, const struct report *report)
     fsm_barrier_started(fsm, report->checkpoint, report->shard, report->message->barrier);
 }
 
+/* Of the checkpoint's job on the node: a node has few jobs, a job may have thousands of nodes. 0:
+ * it has left. */
+static uint32_t report_place(const struct report *report)
+{
+    const struct list *parts = &report->node->assignments;
+
+    CHECK(report->checkpoint != NULL);
+    for (const struct list *at = parts->next; at != parts; at = at->next) {
+        const struct assignment *part =
+            (const struct assignment *)(const void *)((const char *)at -
+                                                      offsetof(struct assignment, in_node));
+
+        if (part->allocation->view.slot == report->checkpoint->view.allocation_slot)
+            return part->share;
+    }
+    return 0;
+}
+
 /* Kinds about a checkpoint. Late ones (an older attempt, a final state, paused) are taken and
  * change nothing. */
 static enum fsm_status report_checkpoint(struct fsm *fsm, struct report *report)
@@ -319,9 +395,7 @@ static enum fsm_status report_checkpoint(struct fsm *fsm, struct report *report)
     CHECK(report->node != NULL);
     if (checkpoint == NULL)
         return FSM_CHECKPOINT_NOT_FOUND;
-    for (uint32_t i = 0; i < checkpoint->view.shard_count && report->shard == NULL; i++)
-        if (checkpoint->shards[i].node_slot == report->node->view.slot)
-            report->shard = &checkpoint->shards[i];
+    report->shard = fsm_checkpoint_shard(checkpoint, report_place(report), report->node->view.slot);
     if (report->shard == NULL)
         return FSM_NODE_NOT_ASSIGNED;
     if (report->message->attempt != checkpoint->view.attempt) {

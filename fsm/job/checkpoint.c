@@ -131,6 +131,14 @@ void fsm_checkpoint_shards_from(struct fsm *fsm, struct checkpoint *checkpoint,
     fsm_checkpoint_name_nodes(fsm, checkpoint);
 }
 
+/* Only ranks of an attempt that is under way agree on a step. */
+static void checkpoint_leave_barrier(struct checkpoint *checkpoint)
+{
+    CHECK(checkpoint->view.id != 0);
+    checkpoint->view.agreed_step = 0;
+    checkpoint->view.barrier = CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_NONE;
+}
+
 /* What an attempt wrote is worth nothing for the next one. The nodes stay, and their names with
  * them: the next attempt is of the same ones. */
 void fsm_checkpoint_clear_shards(struct fsm *fsm, struct checkpoint *checkpoint)
@@ -145,8 +153,7 @@ void fsm_checkpoint_clear_shards(struct fsm *fsm, struct checkpoint *checkpoint)
     checkpoint->view.snapshot_at_ms = 0;
     checkpoint->view.size_bytes = 0;
     checkpoint->view.started_at_ms = 0;
-    checkpoint->view.agreed_step = 0;
-    checkpoint->view.barrier = CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_NONE;
+    checkpoint_leave_barrier(checkpoint);
     fsm_intern_set(fsm, &checkpoint->view.label, "");
 }
 
@@ -317,6 +324,16 @@ void fsm_checkpoint_hurry(struct fsm *fsm, struct checkpoint *checkpoint,
         checkpoint->view.purpose = ask->purpose;
 }
 
+/* What ends the job, or moves it, is atomic with its checkpoint: nothing is computed once the ranks
+ * have said done, and of an attempt that is under way some may have. A stop may take that over, as
+ * somebody waits for the nodes, and what was computed since is computed again. */
+static bool checkpoint_too_late(const struct checkpoint *active, Ckpt__V1__AfterCheckpoint after)
+{
+    return active != NULL && fsm_checkpoint_writes(active) &&
+           (after == CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_KILL ||
+            after == CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_MIGRATE);
+}
+
 /* The first refusal that holds is told, with the numbers of its text. All are asked before anything
  * changes. */
 static enum fsm_status checkpoint_refusal(const struct fsm *fsm,
@@ -343,6 +360,8 @@ static enum fsm_status checkpoint_refusal(const struct fsm *fsm,
     }
     if (view->active_checkpoint_id != 0 &&
         ask->after == CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE)
+        return FSM_CHECKPOINT_ACTIVE;
+    if (checkpoint_too_late(checkpoint_find_active(fsm, allocation), ask->after))
         return FSM_CHECKPOINT_ACTIVE;
     if (!target_at(fsm, view->target_slot)->view.available)
         return FSM_STORAGE_UNAVAILABLE;
@@ -519,6 +538,7 @@ void fsm_checkpoint_leave_active(struct fsm *fsm, struct checkpoint *checkpoint)
     CHECK(allocation->view.active_checkpoint_id == checkpoint->view.id);
     checkpoint_give_grant(fsm, checkpoint);
     list_remove(&checkpoint->queue);
+    checkpoint_leave_barrier(checkpoint);
     checkpoint->view.retry_at_ms = 0;
     checkpoint->view.resumed_from_outage = false;
     allocation->view.active_checkpoint_id = 0;

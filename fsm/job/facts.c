@@ -92,6 +92,21 @@ struct assignment *fsm_allocation_part(const struct allocation *allocation, uint
     return NULL;
 }
 
+/* Part and shard have the same place as long as the job has the nodes that it had when the
+ * checkpoint was made, so that thousands of them need no search. NULL: the node has none of it. */
+struct fsm_shard *fsm_checkpoint_shard(const struct checkpoint *checkpoint, uint32_t place,
+                                       uint32_t node_slot)
+{
+    CHECK(node_slot < FSM_NODES_MAX);
+    CHECK(checkpoint->view.id != 0);
+    if (place < checkpoint->view.shard_count && checkpoint->shards[place].node_slot == node_slot)
+        return &checkpoint->shards[place];
+    for (uint32_t i = 0; i < checkpoint->view.shard_count; i++)
+        if (checkpoint->shards[i].node_slot == node_slot)
+            return &checkpoint->shards[i];
+    return NULL;
+}
+
 /* The policy's at each use, so that a changed one holds for all jobs that named none. */
 uint64_t fsm_allocation_grace_ms(const struct fsm *fsm, const struct allocation *allocation)
 {

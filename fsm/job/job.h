@@ -169,16 +169,21 @@ void fsm_checkpoint_stop_until(struct checkpoint *checkpoint, uint64_t deadline_
 void fsm_checkpoint_link(struct fsm *fsm, struct checkpoint *checkpoint); /* into the active list */
 void fsm_checkpoint_clear_shards(struct fsm *fsm, struct checkpoint *checkpoint);
 uint64_t fsm_checkpoint_timeout_ms(const struct fsm *fsm, const struct allocation *allocation);
+/* Of a part that has this place among the job's, for whoever knows it: it is looked at first. */
+struct fsm_shard *fsm_checkpoint_shard(const struct checkpoint *checkpoint, uint32_t place,
+                                       uint32_t node_slot);
 bool fsm_checkpoint_writes(const struct checkpoint *checkpoint); /* DISPATCHED or WRITING */
 bool fsm_checkpoint_held(const struct fsm *fsm,
                          const struct checkpoint *checkpoint); /* is not granted meanwhile */
 
 /* barrier.c: how the ranks of an attempt come to one step. started: the node's ranks were asked.
- * reported: they all know (step 0), or can all meet this step. */
-void fsm_barrier_started(struct fsm *fsm, const struct checkpoint *checkpoint,
-                         struct fsm_shard *shard, bool barrier);
-void fsm_barrier_reported(struct fsm *fsm, const struct checkpoint *checkpoint,
-                          struct fsm_shard *shard, uint64_t step);
+ * reported: they all know (step 0), or can all meet this step. review: whether the phase is over,
+ * when a shard has become verified. */
+void fsm_barrier_started(struct fsm *fsm, struct checkpoint *checkpoint, struct fsm_shard *shard,
+                         bool barrier);
+void fsm_barrier_reported(struct fsm *fsm, struct checkpoint *checkpoint, struct fsm_shard *shard,
+                          uint64_t step);
+void fsm_barrier_review(struct fsm *fsm, struct checkpoint *checkpoint);
 
 struct fsm_part fsm_begin_part(const struct assignment *part); /* facts.c */
 /* begin.c: what a run begins from. restored: the part has what it needs of the checkpoint. damaged:

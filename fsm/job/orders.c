@@ -22,19 +22,15 @@ static void order_add(struct order_sink *sink, const struct fsm_order *order)
     sink->count++;
 }
 
-/* The place of a node in a checkpoint, which is that of its part: while an attempt is under way the
- * nodes stay as they are, but for one that is lost. */
-static uint32_t shard_place(const struct fsm_checkpoint *view, const struct assignment *part)
+/* The place of its shard, whoever takes that over later: while an attempt is under way the nodes
+ * stay as they are, but for one that is lost. */
+static uint32_t orders_part(const struct checkpoint *active, const struct assignment *part)
 {
-    uint32_t node_slot = part->allocation->view.nodes[part->share].node_slot;
+    const struct fsm_shard *shard = fsm_checkpoint_shard(
+        active, part->share, part->allocation->view.nodes[part->share].node_slot);
 
-    CHECK(view->shard_count > 0);
-    if (part->share < view->shard_count && view->shards[part->share].node_slot == node_slot)
-        return part->share;
-    for (uint32_t i = 0; i < view->shard_count; i++)
-        if (view->shards[i].node_slot == node_slot)
-            return i;
-    return part->share;
+    CHECK(active->view.id != 0);
+    return shard == NULL ? part->share : (uint32_t)(shard - active->shards);
 }
 
 /* The timeout that is sent is the attempt's whole one, since agents count from the moment they
@@ -51,7 +47,7 @@ static void orders_of(const struct fsm *fsm, const struct assignment *part, stru
     if (active != NULL && fsm_checkpoint_writes(active)) {
         order.kind = FSM_ORDER_CHECKPOINT;
         order.checkpoint = &active->view;
-        order.part = shard_place(&active->view, part);
+        order.part = orders_part(active, part);
         order.timeout_ms = active->view.timeout_ms;
         order.max_deferral_ms =
             active->hurried ? 0 : active->view.max_deferral_ms - active->view.deferred_before_ms;

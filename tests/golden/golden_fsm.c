@@ -154,6 +154,8 @@ static void say_ranks(struct transcript *out, const struct fsm_checkpoint *check
         say(out, " agreed=%" PRIu64, checkpoint->agreed_step);
     if (checkpoint->damaged)
         say(out, " damaged");
+    if (checkpoint->detail[0] != '\0')
+        say(out, " detail=%s", checkpoint->detail);
     say(out, "\n");
 }
 
@@ -190,9 +192,12 @@ static void show_orders(struct transcript *out, const struct fsm *fsm, const cha
             continue;
         }
         fsm_checkpoint_path(fsm, orders[i].checkpoint, path, sizeof(path));
-        say(out, "  order checkpoint %s attempt=%u timeout=%" PRIu64 " path=%s\n",
+        say(out, "  order checkpoint %s attempt=%u timeout=%" PRIu64 " path=%s",
             id_text(orders[i].checkpoint->id, id), orders[i].checkpoint->attempt,
             orders[i].timeout_ms, path);
+        if (orders[i].checkpoint->shard_count > 1)
+            say(out, " part=%u", orders[i].part);
+        say(out, "\n");
     }
     if (count == 0)
         say(out, "  no orders\n");

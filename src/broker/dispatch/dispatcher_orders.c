@@ -38,10 +38,12 @@ static void fill_checkpoint(const struct fsm *fsm, const struct fsm_order *order
     message->kind = CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT;
     message->checkpoint_id = checkpoint->id;
     message->attempt = checkpoint->attempt;
-    message->part = order->part;
     message->target_prefix = translate_text(target->prefix);
     message->path = path;
     message->after = checkpoint->after;
+    message->part = order->part;
+    message->barrier = checkpoint->barrier;
+    message->agreed_step = checkpoint->agreed_step;
     message->extended = checkpoint->extended;
     message->granted_bytes_per_s = checkpoint->granted_bytes_per_s / checkpoint->shard_count;
     if (checkpoint->granted_bytes_per_s > 0 && message->granted_bytes_per_s == 0)

@@ -179,6 +179,57 @@ static void a_requested_checkpoint_is_granted_and_ordered_on_every_node(void **s
     assert_uint_equal(orders(&stand->agents[0])->orders[0]->attempt, 2);
 }
 
+static void say_barrier(struct agent *agent, uint64_t sequence, uint64_t checkpoint_id,
+                        Ckpt__V1__ReportKind kind, uint64_t step)
+{
+    Ckpt__V1__AgentReport message = CKPT__V1__AGENT_REPORT__INIT;
+
+    message.sequence = sequence;
+    message.kind = kind;
+    message.allocation_id = (char[]){"job"};
+    message.checkpoint_id = checkpoint_id;
+    message.attempt = 1;
+    message.barrier = kind == CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED;
+    message.step = step;
+    message.run = run_in_orders(agent);
+    report(agent, &message);
+}
+
+static void await_phase(struct stand *stand, Ckpt__V1__BarrierPhase phase, uint64_t agreed)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        struct agent *agent = &stand->agents[i];
+
+        await(stand, orders(agent)->n_orders == 1 && orders(agent)->orders[0]->barrier == phase);
+        assert_uint_equal(orders(agent)->orders[0]->agreed_step, agreed);
+        assert_uint_equal(orders(agent)->orders[0]->part, i);
+    }
+}
+
+/* Each phase is sent when it is committed, not with a heartbeat; each part learns its place. */
+static void agents_hear_of_the_step_that_all_ranks_agree_on(void **state)
+{
+    static const Ckpt__V1__ReportKind barrier = CKPT__V1__REPORT_KIND__REPORT_KIND_BARRIER;
+    struct stand *stand = *state;
+    uint64_t id;
+
+    fake_serve(stand->fake);
+    assert_int_equal(fake_register(stand->fake, "job", 1, 2, NULL).status, FSM_OK);
+    connect_agent(stand, &stand->agents[0], "node-1");
+    connect_agent(stand, &stand->agents[1], "node-2");
+    id = request_checkpoint(stand->fake, "r1");
+    await_phase(stand, CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_NONE, 0);
+    say_barrier(&stand->agents[0], 2, id, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED, 0);
+    await_phase(stand, CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_GATHERING, 0);
+    say_barrier(&stand->agents[1], 2, id, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED, 0);
+    for (int i = 0; i < 2; i++)
+        say_barrier(&stand->agents[i], 3, id, barrier, 0);
+    await_phase(stand, CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_STEPPING, 0);
+    say_barrier(&stand->agents[0], 4, id, barrier, 128);
+    say_barrier(&stand->agents[1], 4, id, barrier, 126);
+    await_phase(stand, CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_AGREED, 128);
+}
+
 /* I6: acknowledged only when committed, repetitions too. */
 static void reports_are_acknowledged_after_their_commit(void **state)
 {
@@ -647,6 +698,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(hello_is_answered_by_a_welcome_and_the_whole_order_set),
         TEST(a_requested_checkpoint_is_granted_and_ordered_on_every_node),
+        TEST(agents_hear_of_the_step_that_all_ranks_agree_on),
         TEST(reports_are_acknowledged_after_their_commit),
         TEST(reports_in_a_row_are_acknowledged_in_order),
         TEST(a_report_whose_number_skips_ends_the_stream),

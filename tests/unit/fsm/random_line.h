@@ -86,8 +86,8 @@ static inline void random_report(struct script *script, uint64_t *state, char *l
              random_draw(state, 3) * 700, random_draw(state, 500000),
              sequence + (random_draw(state, 10) != 0) -
                  (random_draw(state, 20) == 0 && sequence > 0),
-             random_draw(state, 2), random_draw(state, 300), random_draw(state, 3),
-             flag == NULL ? "" : flag);
+             (uint64_t)(random_draw(state, 10) == 0), random_draw(state, 300),
+             random_draw(state, 3), flag == NULL ? "" : flag);
 }
 
 static inline void random_application(uint64_t *state, char *line, size_t size)

@@ -563,12 +563,42 @@ static void a_stopping_request_upgrades_the_active_checkpoint(void **unused)
     expect_ok(&script, "decide j1 purpose=periodic after=continue");
     expect_ok(&script, "grant 1-1");
     expect_ok(&script, "report n1 started j1 ckpt=1-1");
-    expect_ok(&script, "migrate j1");
+    expect_ok(&script, "request j1 after=stop purpose=drain");
     assert_int_equal(script.outcome.checkpoint_id, checkpoint_id_make(1, 1));
     assert_int_equal(checkpoint_of(&script, 1)->attempt, 1);
-    assert_int_equal(checkpoint_of(&script, 1)->purpose, CKPT__V1__PURPOSE__PURPOSE_MIGRATE);
+    assert_int_equal(checkpoint_of(&script, 1)->purpose, CKPT__V1__PURPOSE__PURPOSE_DRAIN);
     expect_job(&script, "j1", CHECKPOINTING_TO_STOP);
     script_close(&script);
+}
+
+/* S3-069: nothing is computed between the last done and the end. Ranks may have said done to an
+ * attempt that is under way; to one that waits none has. */
+static void what_ends_a_job_takes_over_no_attempt(void **unused)
+{
+    static const char *const asks[] = {"migrate j1", "request j1 after=kill",
+                                       "request j1 after=migrate"};
+    struct script script;
+
+    (void)unused;
+    for (size_t i = 0; i < 3; i++) {
+        script_start(&script);
+        expect_ok(&script, "register j1 nodes=n1");
+        expect_ok(&script, "decide j1 purpose=periodic after=continue");
+        expect_ok(&script, "grant 1-1");
+        expect_status(&script, CHECKPOINT_ACTIVE, asks[i]);
+        expect_ok(&script, "report n1 started j1 ckpt=1-1");
+        expect_status(&script, CHECKPOINT_ACTIVE, asks[i]);
+        assert_int_equal(script.outcome.checkpoint_id, checkpoint_id_make(1, 1));
+        expect_job(&script, "j1", RUNNING);
+        assert_int_equal(checkpoint_of(&script, 1)->after,
+                         CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE);
+        expect_ok(&script, "report n1 checkpoint_failed j1 ckpt=1-1 reason=write_failed");
+        expect_checkpoint(&script, 1, REQUESTED); /* it waits for its next attempt */
+        expect_ok(&script, asks[i]);
+        assert_int_equal(script.outcome.checkpoint_id, checkpoint_id_make(1, 1));
+        expect_job(&script, "j1", CHECKPOINTING_TO_STOP);
+        script_close(&script);
+    }
 }
 
 /* S3-069: the job is well, only its move came to nothing. */
@@ -646,6 +676,7 @@ int main(void)
         cmocka_unit_test(progress_counts_from_the_snapshot_of_the_last_complete_one),
         cmocka_unit_test(each_outage_pauses_and_resumes_once),
         cmocka_unit_test(a_stopping_request_upgrades_the_active_checkpoint),
+        cmocka_unit_test(what_ends_a_job_takes_over_no_attempt),
         cmocka_unit_test(a_job_whose_migration_timed_out_goes_on),
     };
 

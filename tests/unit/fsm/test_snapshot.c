@@ -519,11 +519,13 @@ static void what_ranks_and_restarts_know_comes_back(void **unused)
     (void)unused;
     script_start(&script);
     expect_ok(&script, "node n1 ready boot=a machine=x86_64 os=debian-12");
-    expect_ok(&script, "register j1 nodes=n1 restore=path");
+    expect_ok(&script, "register j1 nodes=n1,n2 restore=path");
     expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1 label=step:127 ranks=%d",
+              FSM_RANKS_PER_NODE_MAX);
     allocation = allocation_edit(script.fsm, allocation_find(script.fsm, "j1"));
     checkpoint = checkpoint_edit(script.fsm, checkpoint_find(script.fsm, checkpoint_id_make(1, 1)));
-    fsm_intern_set(script.fsm, &checkpoint->view.label, "step:127");
     fsm_intern_set(script.fsm, &checkpoint->view.machine, "aarch64");
     fsm_intern_set(script.fsm, &checkpoint->view.os, "rocky 9");
     checkpoint->view.agreed_step = 127;
@@ -531,7 +533,6 @@ static void what_ranks_and_restarts_know_comes_back(void **unused)
     checkpoint->view.damaged = true;
     checkpoint->shards[0].barrier = checkpoint->shards[0].aware = true;
     checkpoint->shards[0].step = 126;
-    checkpoint->shards[0].ranks = FSM_RANKS_PER_NODE_MAX;
     allocation->view.restart_id = checkpoint->view.id;
     allocation->view.scaled_at_ms = 77;
     allocation->assignments[0].restored = allocation->assignments[0].joined = true;
