@@ -448,6 +448,8 @@ const struct fsm_preemption *fsm_preemption_next(const struct fsm *fsm, uint64_t
 bool fsm_checkpoints_nothing(const struct fsm_allocation *allocation);
 /* A node's architecture, or its operating system, as its agent may tell it; "": it does not. */
 bool fsm_platform_valid(const char *text);
+/* It can be restored there, as far as both are known. */
+bool fsm_platform_fits(const struct fsm_checkpoint *checkpoint, const struct fsm_node *node);
 /* No preemption takes it, whoever asks and for what: as it is registered and placed. Time, state
  * and storage, which pass, do not count here; fsm_victim_hint() has those. */
 bool fsm_victim_never(const struct fsm_allocation *allocation);

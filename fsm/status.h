@@ -161,7 +161,7 @@
     X(62, NO_USABLE_CHECKPOINT, 9,                                                                 \
       "no complete checkpoint of the job can be restored ({c} were written, {l} of them are "      \
       "damaged)",                                                                                  \
-      "restart it with from_scratch: it begins anew")                                              \
+      "ckptctl restart JOB --from-scratch starts it anew")                                         \
     X(63, PARTS_DIFFER, 9,                                                                         \
       "{c} nodes are named, and its last checkpoint has {l} parts, each restored by one node "     \
       "(restore own)",                                                                             \

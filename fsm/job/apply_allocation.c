@@ -1,9 +1,10 @@
-/* Commands about allocations: register, update, end, restart. Rows S1-080, F-008, F-015, F-016,
+/* Commands about allocations: register, update, end. Rows S1-080, F-008, F-015, F-016,
  * R-002, P-001.
  *
  * Flow     each handler finds the job, asks everything that may refuse, and changes the job only
- *          then. A new set of nodes is the difficult part of three of them: shares_check() asks for
- *          room, shares_fill() makes the nodes that are named for the first time.
+ *          then. A new set of nodes is the difficult part, here and in apply_restart.c:
+ *          fsm_shares_check() asks for room, fsm_shares_fill() makes the nodes that are named for
+ *          the first time.
  * Errors   outcome->current is the job's state where that is why it was refused; the status' text
  *          says so.
  */
@@ -16,8 +17,8 @@
 #define ENDS(name) CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
 
 /* Room for the nodes that are named for the first time. */
-static enum fsm_status shares_check(struct fsm *fsm, size_t count, fsm_share_message **messages,
-                                    struct fsm_outcome *outcome)
+enum fsm_status fsm_shares_check(struct fsm *fsm, size_t count, fsm_share_message **messages,
+                                 struct fsm_outcome *outcome)
 {
     uint32_t unknown = 0;
 
@@ -34,8 +35,8 @@ static enum fsm_status shares_check(struct fsm *fsm, size_t count, fsm_share_mes
 
 /* A node is known from the first job that names it, UNSPECIFIED until its agent says hello:
  * schedulers may place jobs before. A home that is not said leaves what is known of it. */
-static void shares_fill(struct fsm *fsm, struct fsm_node_share *shares, size_t count,
-                        fsm_share_message **messages)
+void fsm_shares_fill(struct fsm *fsm, struct fsm_node_share *shares, size_t count,
+                     fsm_share_message **messages)
 {
     CHECK(shares->node_slot < FSM_NODES_MAX);
     for (size_t i = 0; i < count; i++) {
@@ -51,8 +52,8 @@ static void shares_fill(struct fsm *fsm, struct fsm_node_share *shares, size_t c
 }
 
 /* The nodes are named by the shares once these are filled: an unfilled one would name slot 0. */
-static void shares_take(struct fsm *fsm, struct allocation *allocation,
-                        const struct fsm_node_share *shares, uint32_t count)
+void fsm_shares_take(struct fsm *fsm, struct allocation *allocation,
+                     const struct fsm_node_share *shares, uint32_t count)
 {
     CHECK(allocation->view.id != NULL);
     memcpy(fsm_allocation_set_shares(fsm, allocation, count), shares, count * sizeof(*shares));
@@ -101,8 +102,8 @@ static void register_shares(struct fsm *fsm, struct allocation *allocation,
     struct fsm_node_share *shares = check_calloc(spec->n_nodes, sizeof(*shares));
 
     CHECK(allocation->view.id != NULL);
-    shares_fill(fsm, shares, spec->n_nodes, spec->nodes);
-    shares_take(fsm, allocation, shares, (uint32_t)spec->n_nodes);
+    fsm_shares_fill(fsm, shares, spec->n_nodes, spec->nodes);
+    fsm_shares_take(fsm, allocation, shares, (uint32_t)spec->n_nodes);
     free(shares);
 }
 
@@ -127,7 +128,7 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
         outcome->limit = FSM_ALLOCATIONS_MAX;
         return FSM_ALLOCATIONS_FULL;
     }
-    status = shares_check(fsm, spec->n_nodes, spec->nodes, outcome);
+    status = fsm_shares_check(fsm, spec->n_nodes, spec->nodes, outcome);
     if (status != FSM_OK)
         return status;
     allocation =
@@ -237,7 +238,7 @@ static enum fsm_status update_nodes_now(struct fsm *fsm, struct allocation *allo
                            CKPT__V1__REASON__REASON_CANCELLED_BY_REQUEST);
     }
     next = check_calloc(request->n_nodes, sizeof(*next));
-    shares_fill(fsm, next, request->n_nodes, request->nodes);
+    fsm_shares_fill(fsm, next, request->n_nodes, request->nodes);
     fsm_scale_clear(fsm, allocation);
     fsm_scale_now(fsm, allocation, next, (uint32_t)request->n_nodes,
                   leave ? CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT
@@ -255,7 +256,7 @@ static enum fsm_status update_nodes_later(struct fsm *fsm, struct allocation *al
     enum fsm_status status;
 
     CHECK(allocation->view.id != NULL);
-    shares_fill(fsm, next, request->n_nodes, request->nodes);
+    fsm_shares_fill(fsm, next, request->n_nodes, request->nodes);
     if (allocation->view.state == ENDS(STARTING) && allocation->view.active_checkpoint_id == 0) {
         fsm_scale_set_next(fsm, allocation, next, (uint32_t)request->n_nodes);
         outcome->checkpoint_id = 0; /* nothing is there to be saved */
@@ -289,7 +290,7 @@ static enum fsm_status update_nodes(struct fsm *fsm, struct allocation *allocati
         return FSM_CHECKPOINTING; /* */
     status = update_joins_check(fsm, allocation, request, outcome);
     if (status == FSM_OK)
-        status = shares_check(fsm, request->n_nodes, request->nodes, outcome);
+        status = fsm_shares_check(fsm, request->n_nodes, request->nodes, outcome);
     if (status != FSM_OK)
         return status;
     leave = update_nodes_leave(fsm, allocation, request);
@@ -401,120 +402,5 @@ enum fsm_status fsm_apply_end(struct fsm *fsm, const fsm_command *command,
         return FSM_ALLOCATION_ENDED;
     outcome->current = 0;
     fsm_allocation_end(fsm, allocation, plan.state, plan.reason);
-    return FSM_OK;
-}
-
-/* F-016: what belongs to a placement is cleared, checkpoints and counts are kept. */
-static void restart_clear(struct fsm *fsm, struct allocation *allocation)
-{
-    struct fsm_allocation *view = &allocation->view;
-
-    CHECK(allocation->view.id != NULL);
-    fsm_allocation_begin_runs(fsm, allocation, true);
-    for (uint32_t i = 0; i < view->node_count; i++) {
-        allocation->assignments[i].terminated = false;
-        allocation->assignments[i].away = false;
-        allocation->assignments[i].exited = false;
-    }
-    allocation->terminated_count = 0;
-    allocation->exited_count = 0;
-    allocation->plan_state = 0;
-    allocation->plan_reason = 0;
-    if (allocation->preemptor_class != 0 || view->resumed_at_ms != 0)
-        view->resumed_at_ms = fsm->now_ms;
-    allocation->preemptor_class = 0;
-    allocation->grace_end_ms = 0;
-    allocation->terminate_deadline_ms = 0;
-    view->terminate_reason = CKPT__V1__REASON__REASON_NONE;
-    view->walltime_asked = false;
-    view->unresponsive = false;
-    view->waited_ms = fsm_add(view->waited_ms, fsm_since(fsm, view->state_since_ms));
-    view->started_at_ms = fsm->now_ms;
-    view->last_complete_snapshot_ms = fsm->now_ms;
-}
-
-/* What was lost with a node may still run there: it is ended when the agent is back, and must not
- * be taken for the new run before. */
-static enum fsm_status restart_nodes_check(struct fsm *fsm, const struct allocation *allocation,
-                                           const Ckpt__V1__RestartAllocationRequest *request,
-                                           struct fsm_outcome *outcome)
-{
-    size_t count = request->n_nodes > 0 ? request->n_nodes : allocation->view.node_count;
-
-    CHECK(allocation->view.id != NULL);
-    for (size_t i = 0; i < count; i++) {
-        const struct node *node = request->n_nodes > 0
-                                      ? node_find(fsm, request->nodes[i]->node_id)
-                                      : node_at(fsm, allocation->view.nodes[i].node_slot);
-
-        outcome->current = i + 1;
-        outcome->limit = count;
-        if (node != NULL && node->removed)
-            return FSM_NODE_NOT_FOUND; /* it was removed when this job had failed */
-        if (node != NULL && node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
-            return FSM_NODE_DOWN;
-    }
-    return shares_check(fsm, request->n_nodes, request->nodes, outcome);
-}
-
-/* A part stays with the node that wrote it: also of its old nodes, which may have changed places
- * since. */
-static void restart_shares(struct fsm *fsm, struct allocation *allocation,
-                           const Ckpt__V1__RestartAllocationRequest *request,
-                           const struct fsm_checkpoint *point)
-{
-    uint32_t count =
-        request->n_nodes > 0 ? (uint32_t)request->n_nodes : allocation->view.node_count;
-    struct fsm_node_share *shares = check_calloc(count, sizeof(*shares));
-
-    CHECK(allocation->view.id != NULL);
-    if (request->n_nodes > 0)
-        shares_fill(fsm, shares, count, request->nodes);
-    else
-        memcpy(shares, allocation->view.nodes, count * sizeof(*shares));
-    if (point != NULL)
-        fsm_parts_settle(fsm, shares, count, point);
-    shares_take(fsm, allocation, shares, count);
-    free(shares);
-}
-
-/* The same record goes on: its checkpoints, counts and account are those of the job, not of a run.
- * The answer names the last complete checkpoint, from which its application starts. */
-enum fsm_status fsm_apply_restart(struct fsm *fsm, const fsm_command *command,
-                                  struct fsm_outcome *outcome)
-{
-    const Ckpt__V1__RestartAllocationRequest *request = command->restart_allocation;
-    struct allocation *allocation =
-        allocation_edit(fsm, allocation_find(fsm, request->allocation_id));
-    const struct fsm_checkpoint *point;
-    uint32_t old_count;
-    enum fsm_status status;
-
-    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_RESTART_ALLOCATION);
-    CHECK(outcome != NULL);
-    if (allocation == NULL)
-        return FSM_ALLOCATION_NOT_FOUND;
-    outcome->current = allocation->view.state;
-    if (allocation->expired || allocation->assigned ||
-        !fsm_allocation_move_allowed(allocation->view.state, ENDS(STARTING)))
-        return FSM_NOT_RESTARTABLE;
-    if (fsm_target_find_slot(fsm, allocation->view.target_slot) == NULL)
-        return FSM_TARGET_NOT_FOUND; /* it was removed when this one had failed */
-    status = restart_nodes_check(fsm, allocation, request, outcome);
-    if (status != FSM_OK)
-        return status;
-    old_count = allocation->view.node_count;
-    point = request->from_scratch ? NULL : fsm_restart_point(fsm, allocation->view.id, 0);
-    restart_shares(fsm, allocation, request, point);
-    if (request->n_nodes > 0)
-        fsm_allocation_estimate(allocation, old_count);
-    restart_clear(fsm, allocation);
-    fsm_allocation_parts_start(allocation, point == NULL ? 0 : point->id);
-    fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
-    fsm_allocation_assign(fsm, allocation);
-    fsm_ledger_update(fsm, allocation);
-    fsm_allocation_arm(fsm, allocation);
-    fsm_retention_review(fsm, allocation);
-    outcome->checkpoint_id = allocation->view.last_complete_id;
     return FSM_OK;
 }

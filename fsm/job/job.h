@@ -193,6 +193,18 @@ void fsm_begin_restored(struct fsm *fsm, struct allocation *allocation, struct a
 void fsm_begin_damaged(struct fsm *fsm, const struct allocation *allocation,
                        uint64_t checkpoint_id);
 
+/* apply_allocation.c: what a request says of its nodes. check: there is room for those that are
+ * named for the first time. fill: makes these. take: they are the job's then. */
+enum fsm_status fsm_shares_check(struct fsm *fsm, size_t count, fsm_share_message **messages,
+                                 struct fsm_outcome *outcome);
+void fsm_shares_fill(struct fsm *fsm, struct fsm_node_share *shares, size_t count,
+                     fsm_share_message **messages);
+void fsm_shares_take(struct fsm *fsm, struct allocation *allocation,
+                     const struct fsm_node_share *shares, uint32_t count);
+
+/* fsm/cluster/platform.c: of the nodes that wrote it; it is complete. */
+void fsm_platform_note(struct fsm *fsm, struct checkpoint *checkpoint);
+
 /* parts.c: puts nodes in the order of their parts. keep: who is among the old ones stays before
  * those that are behind it, and keeps its place when there are as many as before. settle: who wrote
  * a shard of the checkpoint gets the part of that, when there are as many. */

@@ -197,6 +197,7 @@ void fsm_checkpoint_complete(struct fsm *fsm, struct checkpoint *checkpoint)
     fsm_ledger_saved(fsm, allocation, checkpoint);
     fsm_checkpoint_leave_active(fsm, checkpoint);
     checkpoint->view.completed_at_ms = fsm->now_ms;
+    fsm_platform_note(fsm, checkpoint);
     fsm_calibrate_complete(fsm, allocation, checkpoint);
     progress_learn(fsm, allocation, checkpoint);
     progress_platform(fsm, checkpoint);

@@ -63,6 +63,8 @@ static void node_cells(struct output_table *table, const ProtobufCMessage *item,
     output_cell(table, "%s", sources_text(node, health, sizeof(health)));
     output_cell(table, "%s", node->version);
     output_cell(table, "%s", node->boot_id);
+    output_cell(table, "%s", node->machine[0] == '\0' ? "-" : node->machine);
+    output_cell(table, "%s", node->os[0] == '\0' ? "-" : node->os);
 }
 
 static void node_row(struct output_table *table, const ProtobufCMessage *item)
@@ -99,7 +101,9 @@ enum cli_exit command_nodes(struct cli *cli)
                                                    {"HEALTH", OUTPUT_LEFT},
                                                    {"TELEMETRY", OUTPUT_LEFT},
                                                    {"VERSION", OUTPUT_LEFT},
-                                                   {"BOOT", OUTPUT_LEFT | OUTPUT_ONLY_WIDE}};
+                                                   {"BOOT", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
+                                                   {"MACHINE", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
+                                                   {"OS", OUTPUT_LEFT | OUTPUT_ONLY_WIDE}};
     const bool stale = cli_flag(cli, "stale");
     const struct output_kind kind = {
         "nodes",  "node", columns, ARRAY_COUNT(columns), stale ? stale_node_row : node_row,

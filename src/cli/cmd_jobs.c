@@ -326,6 +326,7 @@ enum cli_exit command_restart(struct cli *cli)
     request.allocation_id = cli_argument(cli, 0);
     request.nodes = nodes.shares;
     request.n_nodes = nodes.count;
+    request.from_scratch = cli_flag(cli, "from-scratch");
     snprintf(what, sizeof(what), "restart job %.128s", request.allocation_id);
     code = nodes_check_agents(cli, nodes.shares, nodes.count);
     if (code == CLI_OK)

@@ -30,6 +30,7 @@ static void fill_numbers(const struct cli *cli, Ckpt__V1__AllocationSpec *spec)
     spec->walltime_ms = cli_number(cli, "walltime", 0);
     spec->grace_ms = cli_number(cli, "grace", 0);
     spec->period_ms = cli_number(cli, "period", 0);
+    spec->restore = (Ckpt__V1__RestoreMode)cli_number(cli, "restore", 0);
     spec->requeue_policy = (Ckpt__V1__RequeuePolicy)cli_number(cli, "requeue", 0);
     spec->vcluster_kind = (Ckpt__V1__VclusterKind)cli_number(cli, "vcluster-kind", 0);
     spec->max_requeue = (uint32_t)cli_number(cli, "max-requeue", 0);

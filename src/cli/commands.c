@@ -89,8 +89,11 @@ static const struct option_spec events_options[] = {
     COUNT("max", "N", "end after so many events", 1, UINT32_MAX),
     {0}};
 
-static const struct option_spec node_option[] = {
-    NODE("one of the nodes it restarts on; without: its old ones"), NEW_NODE, {0}};
+static const struct option_spec restart_options[] = {
+    NODE("one of the nodes it restarts on; without: its old ones"),
+    NEW_NODE,
+    FLAG("from-scratch", "its checkpoints are passed over: it begins anew"),
+    {0}};
 
 static const struct option_spec update_options[] = {
     NODE("one of its nodes; together they replace the old set"),
@@ -120,6 +123,8 @@ static const struct option_spec register_options[] = {
     DURATION("grace", "SIGTERM to SIGKILL", 1),
     PERIOD,
     CHOICE("requeue", "POLICY", "NEVER, ON_NODE_FAILURE or ALWAYS", requeue_policy),
+    CHOICE("restore", "MODE",
+           "OWN: each node its part; ALL: every part on each; PATH: where they lie", restore_mode),
     CHOICE("vcluster-kind", "KIND",
            "HPC, ML, SERVICE, SENSITIVE or INTERACTIVE: whose nodes others may win", vcluster_kind),
     COUNT("max-requeue", "N", "requeued at most so often", 0, 100),
@@ -280,7 +285,7 @@ const struct command commands[] = {
     {"update", "JOB", 1, 1, "change a job's nodes, walltime, period or strategy", command_update,
      update_options, true},
     {"end", "JOB", 1, 1, "a job has ended", command_end, end_options, true},
-    {"restart", "JOB", 1, 1, "a stopped job runs again", command_restart, node_option, true},
+    {"restart", "JOB", 1, 1, "a stopped job runs again", command_restart, restart_options, true},
     {"migrate", "JOB", 1, 1, "checkpoint a job and requeue it elsewhere", command_migrate, NULL,
      true},
     {"hint", "JOB", 1, 1, "ask for a checkpoint now", command_hint, hint_options, true},

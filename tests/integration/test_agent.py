@@ -172,22 +172,29 @@ def a_job_of_several_nodes_stays_of_one_piece():
 
 
 def a_shard_of_one_node_does_not_start_on_two():
-    """S1-080: a job grows from one node to two and restarts: the new node must not run a second copy of the old one's work (I27)."""
+    """S1-080, S3-049: a job of one node is to restart on two: refused with both numbers (I27), or taken from scratch when that is said."""
     with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
         cluster.start()
         cluster.register("grows", [("a", 1, MIB)], grace_ms=500)
         alone = cluster.run_job("a", "grows", heat(cluster, "grows.a"))
         all_run(cluster)
         point = complete(cluster, "grows").checkpoint_id
-        cluster.client.broker("EndAllocation", broker_pb2.EndAllocationRequest(request_id=uuid.uuid4().hex, allocation_id="grows", failed=True))
+        stop = lambda: cluster.client.broker("EndAllocation", broker_pb2.EndAllocationRequest(
+            request_id=uuid.uuid4().hex, allocation_id="grows", failed=True))
+        stop()
         ends(alone)
         allocation_in(cluster, "grows", ENDED_FAILED)
-        cluster.client.broker("RestartAllocation", broker_pb2.RestartAllocationRequest(
-            request_id=uuid.uuid4().hex, allocation_id="grows",
-            nodes=[common_pb2.NodeShare(node_id=n, gpu_count=1) for n in "ab"]))
-        second = cluster.run_job("b", "grows", heat(cluster, "grows.b"))
-        assert ends(second) != 0
-        says(second, "this node has no shard in the last checkpoint")
+        try:
+            restart(cluster, "grows", "ab")
+            raise AssertionError("two nodes began from one shard")
+        except grpc.RpcError as error:
+            assert "2 nodes are named, and its last checkpoint has 1 parts" in error.details(), error
+        refused = cluster.ctl("restart", "grows", "--node", "a:1,b:1", check=False)
+        assert refused.returncode == 4 and "PARTS_DIFFER" in refused.stderr and "--from-scratch" in refused.stderr, refused.stderr
+        cluster.ctl("restart", "grows", "--node", "a:1,b:1", "--from-scratch")
+        assert restart_point(cluster, "grows").checkpoint_id == 0
+        stop()
+        restart(cluster, "grows", "a")
         first = cluster.run_job("a", "grows", heat(cluster, "grows.a"))
         says(first, f"restore/{checkpoint_text(point)}")
 
@@ -241,7 +248,7 @@ def what_ran_before_a_restart_is_not_taken_for_what_runs_after():
         pid = old.application_pid()
         cluster.agents["a"].kill()
         cluster.client.broker("EndAllocation", broker_pb2.EndAllocationRequest(request_id=uuid.uuid4().hex, allocation_id="again", failed=True))
-        restart(cluster, "again")
+        restart(cluster, "again", from_scratch=True)
         cluster.agents["a"].start()
         ends(old)
         wait_until("the old application is gone", lambda: not pathlib.Path(f"/proc/{pid}").exists(), 10)
@@ -356,7 +363,7 @@ def what_a_signal_to_ckpt_run_ends_can_be_restarted():
         assert ends(told) == 0 and ends(done) == 0
         allocation_in(cluster, "done", COMPLETED)
         assert allocation_in(cluster, "told", ENDED_FAILED, COMPLETED).state == ENDED_FAILED
-        restart(cluster, "told")
+        restart(cluster, "told", from_scratch=True)
         cluster.debug_check()
 
 
@@ -574,7 +581,7 @@ def what_was_named_last_starts_in_an_outage():
             wait_until(f"{name} is named", lambda n=name: f"event=walltime allocation={n} " in agent.log.read_text(), 10)
         agent.kill()
         cluster.client.broker("EndAllocation", broker_pb2.EndAllocationRequest(request_id=uuid.uuid4().hex, allocation_id="again", failed=True))
-        restart(cluster, "again")
+        restart(cluster, "again", from_scratch=True)
         cluster.members[0].kill()
         agent.start()
         fresh = cluster.run_job("a", "fresh", ["true"], ("--from-scratch",))

@@ -127,7 +127,8 @@ void checks_started(void *data, struct application *application, uint64_t checkp
     }
     check_work_folder(checks, application, checkpoint_id);
     rank->passed_id = 0;
-    if (application_from_scratch(application))
+    if (application_from_scratch(application) ||
+        (checkpoint_id == 0 && job_find(checks->world, id)->anew))
         return;
     check_nothing_lost(checks, machine, rank, checkpoint_id);
     rank->passed_id = rank->verified_floor > checkpoint_id ? rank->verified_floor : 0;

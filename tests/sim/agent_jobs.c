@@ -168,7 +168,8 @@ static void restarted(void *data, int status, const char *text, const ProtobufCM
            sim_chance(jobs->world->sim, 2) ? AGENT_JOBS_ANEW : AGENT_JOBS_ANEW_FROM_SCRATCH);
 }
 
-static void restart(struct agent_jobs *jobs, unsigned job)
+/* What has no checkpoint is known to begin anew. */
+static void restart(struct agent_jobs *jobs, unsigned job, bool from_scratch)
 {
     Ckpt__V1__RestartAllocationRequest request = CKPT__V1__RESTART_ALLOCATION_REQUEST__INIT;
     char request_id[48];
@@ -176,6 +177,8 @@ static void restart(struct agent_jobs *jobs, unsigned job)
     snprintf(request_id, sizeof(request_id), "keeper-%" PRIu64, ++jobs->requests);
     request.request_id = request_id;
     request.allocation_id = jobs->world->jobs[job].id;
+    request.from_scratch = from_scratch;
+    jobs->world->jobs[job].anew |= from_scratch;
     client_call(jobs->client,
                 &(struct client_request){.method = "BrokerService/RestartAllocation",
                                          .message = &request.base,
@@ -208,7 +211,7 @@ static void looked(void *data, int status, const char *text, const ProtobufCMess
     else if (!jobs->calm && sim_chance(jobs->world->sim, 3) &&
              (allocation->state == STATE(FAILED) || allocation->state == STATE(REQUEUED) ||
               allocation->state == STATE(SUSPENDED)))
-        restart(jobs, question.job);
+        restart(jobs, question.job, allocation->last_complete_checkpoint_id == 0);
 }
 
 static void look(void *data)

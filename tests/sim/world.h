@@ -125,6 +125,7 @@ struct world_job {
     unsigned ranks;           /* on each of its nodes; 0: it has none */
     bool ranks_in_group;      /* they are in their launcher's group */
     bool borrowed;            /* its nodes, of "lender" */
+    bool anew;                /* it was asked to begin from scratch, or may have been */
     bool runs;                /* as its scheduler knows */
     bool ended;               /* a scheduler has asked for its end: that is at once */
     bool forced;              /* ... for other nodes at once, or may have */

@@ -513,6 +513,8 @@ static void do_restart(struct scheduler *scheduler)
 
     message.request_id = request_id(scheduler, id);
     message.allocation_id = world->jobs[request.job].id;
+    message.from_scratch = sim_chance(world->sim, 4);
+    world->jobs[request.job].anew |= message.from_scratch;
     if (scales(world)) {
         request.node_mask = places_draw(world, &world->jobs[request.job]);
         places_fill(world, request.node_mask, world->jobs[request.job].borrowed, &shares);

@@ -552,6 +552,7 @@ static void end_job(struct stand *stand, bool again)
     assert_int_equal(fake_do(stand->fake, &command).status, FSM_OK);
     if (!again)
         return;
+    restart.from_scratch = true;
     restart.request_id = command.request_id = restart_id;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_RESTART_ALLOCATION;
     command.restart_allocation = &restart;

@@ -15,6 +15,7 @@ static void restart(struct fake *fake)
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_END_ALLOCATION;
     command.end_allocation = &end;
     assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+    again.from_scratch = true;
     again.request_id = command.request_id = (char[]){"again"};
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_RESTART_ALLOCATION;
     command.restart_allocation = &again;

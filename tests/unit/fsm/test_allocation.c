@@ -54,12 +54,12 @@ static void the_requeue_policy_decides_and_is_bounded(void **unused)
     expect_ok(&script, "register node nodes=n1");
     expect_ok(&script, "end always failed");
     expect_job(&script, "always", REQUEUED);
-    expect_ok(&script, "restart always");
+    expect_ok(&script, "restart always from_scratch");
     expect_ok(&script, "end always failed");
     expect_job(&script, "always", FAILED);
     expect_ok(&script, "end node failed");
     expect_job(&script, "node", FAILED);
-    expect_ok(&script, "restart node");
+    expect_ok(&script, "restart node from_scratch");
     expect_ok(&script, "end node failed node_failure");
     expect_job(&script, "node", REQUEUED);
     script_close(&script);
@@ -441,7 +441,7 @@ static void the_late_end_of_the_run_before_does_not_end_the_new_one(void **unuse
     script_start(&script);
     expect_ok(&script, "register j1 nodes=n1 requeue=always");
     expect_ok(&script, "end j1 failed");
-    expect_ok(&script, "restart j1");
+    expect_ok(&script, "restart j1 from_scratch");
     expect_ok(&script, "report n1 application_started j1");
     expect_ok(&script, "report n1 terminated j1");
     expect_job(&script, "j1", RUNNING);
@@ -524,7 +524,7 @@ static void what_was_stopped_in_part_has_not_completed(void **unused)
     expect_ok(&script, "report n1 application_exited j1 status=9");
     expect_ok(&script, "report n2 application_exited j1 status=0");
     expect_job(&script, "j1", FAILED);
-    expect_ok(&script, "restart j1");
+    expect_ok(&script, "restart j1 from_scratch");
     checkpoint_id_format(run_of(&script, 0), run);
     expect_ok(&script, "report n1 walltime_killed j1 run=%s", run);
     expect_ok(&script, "report n2 application_exited j1 status=0");
@@ -548,7 +548,7 @@ static void what_is_of_an_earlier_run_changes_nothing(void **unused)
     expect_ok(&script, "grant 1-1");
     checkpoint_id_format(run_of(&script, 0), before);
     expect_ok(&script, "end j1 failed");
-    expect_ok(&script, "restart j1");
+    expect_ok(&script, "restart j1 from_scratch");
     checkpoint_id_format(run_of(&script, 0), now);
     assert_string_not_equal(before, now);
     view = fsm_allocation_find(script.fsm, "j1");
@@ -594,7 +594,7 @@ static void what_an_earlier_run_left_running_is_ended_before_its_node_is_given_b
     expect_ok(&script, "register j1 nodes=n1,n2 requeue=always");
     checkpoint_id_format(run_of(&script, 0), before);
     expect_ok(&script, "end j1 failed");
-    expect_ok(&script, "restart j1");
+    expect_ok(&script, "restart j1 from_scratch");
     expect_ok(&script, "node n1 ready boot=b");
     assert_int_equal(orders_of(&script, "n1", &order), 0);
     expect_status(&script, EARLIER_RUN, "report n1 application_started j1 run=%s", before);
@@ -672,6 +672,7 @@ static void a_run_begins_after_what_was_before_in_its_own_entry(void **unused)
     seen.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
     seen.node_seen = &node;
     restart.allocation_id = (char[]){"j1"};
+    restart.from_scratch = true;
     again.request_id = (char[]){"again"};
     again.body_case = CKPT__LOG__V1__COMMAND__BODY_RESTART_ALLOCATION;
     again.restart_allocation = &restart;
@@ -696,7 +697,7 @@ static void a_report_of_a_later_run_counts_and_of_an_earlier_one_does_not(void *
     script_start(&script);
     expect_ok(&script, "register j1 nodes=n1,n2 requeue=always");
     expect_ok(&script, "end j1 failed");
-    expect_ok(&script, "restart j1");
+    expect_ok(&script, "restart j1 from_scratch");
     expect_status(&script, EARLIER_RUN, "report n1 application_exited j1 run=1-1");
     expect_ok(&script, "report n1 application_exited j1");
     expect_ok(&script, "report n2 application_exited j1 run=9-1");

@@ -540,7 +540,7 @@ static void a_removed_target_is_named_by_jobs_that_ended(void **unused)
     expect_ok(&script, "put fast prefix=/faster"); /* again: it is whose name they have */
     assert_int_equal(fsm_target_find(script.fsm, "fast")->slot, slot);
     assert_true(fsm_target_find(script.fsm, "fast")->available);
-    expect_ok(&script, "restart j2");
+    expect_ok(&script, "restart j2 from_scratch");
     expect_ok(&script, "end j2");
     expect_ok(&script, "remove_target fast");
     expect_ok(&script, "policy retention=1000");

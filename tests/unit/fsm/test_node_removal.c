@@ -113,7 +113,7 @@ static void a_node_stays_while_a_job_that_has_not_ended_names_it(void **unused)
     script_restore(&script);
     expect_status(&script, NODE_HAS_JOBS, "remove_node n2");
     assert_int_equal(script.outcome.current, 2);
-    expect_ok(&script, "restart j1 nodes=n4");
+    expect_ok(&script, "restart j1 nodes=n4 from_scratch");
     expect_status(&script, NODE_HAS_JOBS, "remove_node n2");
     assert_int_equal(script.outcome.current, 1);
     expect_ok(&script, "end j2");
@@ -219,7 +219,7 @@ static void a_name_that_records_still_have_comes_back_in_its_place(void **unused
     assert_string_equal(node->boot_id, "b");
     assert_int_equal(node->failure_count, 0);
     assert_int_equal(node->last_report_sequence, reports);
-    expect_ok(&script, "restart j2");
+    expect_ok(&script, "restart j2 from_scratch");
     /* the only shard of j1 is of this name still: it may not join what went on elsewhere (I27) */
     expect_ok(&script, "report n2 application_started j1");
     expect_status(&script, CHECKPOINT_FIRST, "update j1 nodes=n1,n2");

@@ -146,12 +146,90 @@ static void orders_tell_a_node_its_part(void **unused)
     script_close(&script);
 }
 
+/* What is refused says how many there are and how many there must be; whoever says from_scratch is
+ * taken at his word. */
+static void expect_refused(struct script *script, const char *status, const char *line,
+                           uint64_t current, uint64_t limit)
+{
+    assert_string_equal(fsm_status_name(script_run(script, "%s", line)), status);
+    assert_uint_equal(script->outcome.current, current);
+    assert_uint_equal(script->outcome.limit, limit);
+    expect_job(script, "j1", REQUEUED);
+    expect_ok(script, "%s from_scratch", line);
+    assert_uint_equal(job_of(script, "j1")->restart_id, 0);
+    expect_ok(script, "end j1 failed");
+}
+
+/* S3-045, S3-049, R-002 */
+static void a_restart_that_cannot_begin_is_refused_with_numbers(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2,n3 requeue=always max_requeue=100");
+    expect_ok(&script, "node n1 ready machine=x86_64 os=debian-12");
+    expect_ok(&script, "node n2 ready machine=x86_64 os=debian-12");
+    expect_ok(&script, "node n3 ready machine=x86_64 os=debian-12");
+    expect_ok(&script, "node n4 ready machine=aarch64 os=debian-12");
+    expect_ok(&script, "node n5 ready machine=x86_64 os=debian-13");
+    expect_ok(&script, "end j1 failed");
+    expect_refused(&script, "NO_USABLE_CHECKPOINT", "restart j1", 0, 0);
+    expect_ok(&script, "restart j1 from_scratch");
+    for (int i = 1; i <= 3; i++)
+        expect_ok(&script, "report n%d application_started j1", i);
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1");
+    for (int i = 1; i <= 3; i++)
+        expect_ok(&script, "report n%d shard_verified j1 ckpt=1-1", i);
+    assert_string_equal(checkpoint_of(&script, 1)->machine, "x86_64");
+    assert_string_equal(checkpoint_of(&script, 1)->os, "debian-12");
+    script_restore(&script);
+    assert_string_equal(checkpoint_of(&script, 1)->os, "debian-12");
+    expect_ok(&script, "end j1 failed");
+    expect_refused(&script, "PARTS_DIFFER", "restart j1 nodes=n1,n2", 2, 3);
+    expect_refused(&script, "PARTS_DIFFER", "restart j1 nodes=n1,n2,n3,n6", 4, 3);
+    expect_refused(&script, "NODE_UNLIKE", "restart j1 nodes=n1,n4,n3", 2, 3);
+    expect_refused(&script, "NODE_UNLIKE", "restart j1 nodes=n1,n2,n5", 3, 3);
+    expect_ok(&script, "restart j1 nodes=n1,n6,n3"); /* of n6 nobody knows */
+    expect_nodes(&script, "n1,n6,n3");
+    script_close(&script);
+}
+
+/* An elastic job takes any number of nodes, from its minimum on, and comes back with that. */
+static void a_reactive_job_comes_back_with_its_minimum(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2,n3,n4 min=2 max=4 restore=all requeue=always "
+                       "max_requeue=100");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1");
+    for (int i = 1; i <= 4; i++)
+        expect_ok(&script, "report n%d shard_verified j1 ckpt=1-1", i);
+    expect_ok(&script, "end j1 failed");
+    expect_refused(&script, "TOO_FEW_NODES", "restart j1 nodes=n7", 1, 2);
+    expect_ok(&script, "restart j1 nodes=n1,n2,n3,n4");
+    expect_nodes(&script, "n1,n2,n3,n4");
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "node n1 ready");
+    expect_ok(&script, "node n1 down");
+    expect_ok(&script, "restart j1"); /* on those that are there */
+    expect_nodes(&script, "n2,n3");
+    assert_uint_equal(job_of(&script, "j1")->restart_id, checkpoint_id_make(1, 1));
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_wrote_a_part_gets_it_again_and_others_fill_the_free_ones),
         cmocka_unit_test(whoever_is_named_has_the_part_that_it_wrote),
         cmocka_unit_test(what_begins_anew_has_its_nodes_as_they_are_named),
+        cmocka_unit_test(a_restart_that_cannot_begin_is_refused_with_numbers),
+        cmocka_unit_test(a_reactive_job_comes_back_with_its_minimum),
         cmocka_unit_test(orders_tell_a_node_its_part),
     };
 

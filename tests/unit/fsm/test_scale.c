@@ -509,7 +509,7 @@ static void a_part_may_run_from_its_begin_until_it_has_ended(void **unused)
     expect_job(&script, "j1", REQUEUED);
     assert_int_equal(named_on(&script, "n1", &run), 0);
     assert_int_equal(named_on(&script, "n2", &run), 0);
-    expect_ok(&script, "restart j1");
+    expect_ok(&script, "restart j1 from_scratch");
     script_restore(&script);
     assert_int_equal(named_on(&script, "n1", &run), 1);
     assert_true(run > first);

@@ -132,7 +132,7 @@ static void a_starting_job_is_the_cheapest_victim_and_waits_for_nothing(void **u
     fsm_get_losses(script.fsm, &losses);
     for (size_t i = 0; i < ARRAY_COUNT(losses.kills); i++)
         assert_int_equal(losses.kills[i], 0);
-    expect_ok(&script, "restart j1");
+    expect_ok(&script, "restart j1 from_scratch");
     expect_job(&script, "j1", STARTING);
     expect_ok(&script, "report n2 application_started j1");
     expect_job(&script, "j1", RUNNING);
@@ -151,7 +151,7 @@ static void a_job_whose_start_failed_has_failed(void **unused)
     expect_ok(&script, "report n1 application_exited j1 status=32512");
     expect_job(&script, "j1", FAILED);
     expect_reason(&script, "j1", "application_exited");
-    expect_ok(&script, "restart j1");
+    expect_ok(&script, "restart j1 from_scratch");
     expect_ok(&script, "report n1 application_started j1");
     expect_ok(&script, "report n1 application_exited j1 status=32512");
     expect_job(&script, "j1", FAILED);
@@ -261,7 +261,7 @@ static void what_runs_starts_no_other_run_nor_what_reports_say_more_of(void **un
     expect_ok(&script, "running n1 j1");
     expect_job(&script, "j1", FAILED);
     expect_ok(&script, "after 1000");
-    expect_ok(&script, "restart j1");
+    expect_ok(&script, "restart j1 from_scratch");
     expect_ok(&script, "running n1 j1 run=1-1"); /* an earlier one */
     expect_job(&script, "j1", STARTING);
     expect_ok(&script, "running n1 j1 run=1-1000"); /* a later one: this state was restored */

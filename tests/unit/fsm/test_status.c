@@ -98,6 +98,20 @@ static const struct row rows[] = {
      {"register j1 nodes=n1", "request j1 after=stop", "grant 1-1",
       "report n1 shard_verified j1 ckpt=1-1", "report n1 terminated j1", "restart j1 nodes=n2",
       "report n2 application_started j1 restored=1-1", "update j1 nodes=n1,n2"}},
+    {"NO_USABLE_CHECKPOINT", /* S3-049 */
+     {"register j1 nodes=n1", "end j1 failed", "restart j1"}},
+    {"PARTS_DIFFER",
+     {"register j1 nodes=n1,n2", "request j1 after=stop", "grant 1-1",
+      "report n1 shard_verified j1 ckpt=1-1", "report n2 shard_verified j1 ckpt=1-1",
+      "end j1 failed", "restart j1 nodes=n1"}},
+    {"TOO_FEW_NODES", /* */
+     {"register j1 nodes=n1,n2 min=2 max=4 restore=all", "request j1", "grant 1-1",
+      "report n1 shard_verified j1 ckpt=1-1", "report n2 shard_verified j1 ckpt=1-1",
+      "end j1 failed", "restart j1 nodes=n1"}},
+    {"NODE_UNLIKE", /* S3-045 */
+     {"register j1 nodes=n1", "node n1 ready machine=x86_64", "node n2 ready machine=aarch64",
+      "request j1", "grant 1-1", "report n1 shard_verified j1 ckpt=1-1", "end j1 failed",
+      "restart j1 nodes=n2"}},
     {"COST_EXCEEDS_VALUE", {"register j1 nodes=n1", "preempt class=9 value=1"}},      /* P-050 */
     {"INVALID_ARGUMENT", {"register j1 nodes=n1", "preempt class=9 reason=reclaim"}}, /* whose? */
     {"INVALID_ARGUMENT", {"register j1 nodes=n1", "preempt class=9 reason=sensitive"}},
@@ -121,11 +135,7 @@ static const char *const elsewhere[] = {
     "UNIMPLEMENTED",        /* src/broker/api/target_kinds.c: before a proposal */
     "OUTCOME_UNKNOWN",      /* src/broker/replica/replica.c: never a replicated outcome */
     "REQUEST_NOT_FOUND",    /* src/broker/api/service_broker.c: of a read */
-    "NODE_UNLIKE",          /* these five: no restart and no growth is refused so yet */
-    "TOO_FEW_NODES",
-    "SCALE_COOLDOWN",
-    "NO_USABLE_CHECKPOINT",
-    "PARTS_DIFFER",
+    "SCALE_COOLDOWN",       /* no growth is refused so yet */
 };
 
 static void every_row_ends_with_its_status(void **unused)
