@@ -86,6 +86,15 @@ def _environment_number(name, absent, top=2**31 - 1):
     return value
 
 
+def _run_number(text):
+    """ "EPOCH-NUMBER" as one number, of 24 and 40 bits."""
+    epoch, dash, number = text.rpartition("-")
+    parts = (_number(epoch, 2**24 - 1) if dash else 0, _number(number, 2**40 - 1 if dash else 2**64 - 1))
+    if None in parts:
+        raise ValueError(f"CKPT_RUN={text} is no number of a run")
+    return parts[0] << 40 | parts[1]
+
+
 def _local_count(names):
     """How many ranks of this node the launcher told; None: it did not. Slurm counts by node, the same counts once: "4(x2),3" is 4, 4, 3."""
     if names[0] != "SLURM_PROCID":
@@ -169,7 +178,7 @@ class Ckpt:
         self._work, self._job = environment("CKPT_DIR", ""), environment("CKPT_ALLOCATION_ID", "")
         if not self._job or not self._work.startswith("/"):
             raise ValueError("CKPT_APP_SOCKET is set, and CKPT_ALLOCATION_ID or CKPT_DIR is not: start it by ckpt-run")
-        self._run = _environment_number("CKPT_RUN", 0, 2**64 - 1)
+        self._run = _run_number(environment("CKPT_RUN") or "0")
         self.part, self.parts = _environment_number("CKPT_PART", 0, 2**32 - 1), _environment_number("CKPT_PARTS", 1, 2**32 - 1)
         if self.part >= self.parts:
             raise ValueError(f"part {self.part} of {self.parts}: there is no such part")

@@ -105,6 +105,27 @@ static int environment_number(const char *name, uint64_t max, uint64_t *number)
     return ckptapp_number(text, number) == 0 && *number <= max ? 0 : -1;
 }
 
+/* "EPOCH-NUMBER" as one number, of 24 and 40 bits. */
+static int environment_run(uint64_t *run)
+{
+    const char *text = getenv("CKPT_RUN");
+    const char *second = text == NULL ? NULL : strchr(text, '-');
+    char first[24];
+    uint64_t epoch, number;
+
+    if (second == NULL)
+        return environment_number("CKPT_RUN", UINT64_MAX, run);
+    if ((size_t)(second - text) >= sizeof(first))
+        return -1;
+    memcpy(first, text, (size_t)(second - text));
+    first[second - text] = '\0';
+    if (ckptapp_number(first, &epoch) != 0 || ckptapp_number(second + 1, &number) != 0 ||
+        epoch >= UINT64_C(1) << 24 || number >= UINT64_C(1) << 40)
+        return -1;
+    *run = epoch << 40 | number;
+    return 0;
+}
+
 static int environment_read(struct ckpt *ckpt)
 {
     uint64_t part = 0, parts = 1, restore_parts = 0;
@@ -116,8 +137,7 @@ static int environment_read(struct ckpt *ckpt)
         environment_copy(ckpt->restore_uri, PATH_BYTES, "CKPT_RESTORE_URI") != 0 ||
         environment_copy(ckpt->restore_label, LABEL_BYTES, "CKPT_RESTORE_LABEL") != 0)
         return ENAMETOOLONG;
-    if (ckpt->job[0] == '\0' || ckpt->work[0] != '/' ||
-        environment_number("CKPT_RUN", UINT64_MAX, &ckpt->run) != 0 ||
+    if (ckpt->job[0] == '\0' || ckpt->work[0] != '/' || environment_run(&ckpt->run) != 0 ||
         environment_number("CKPT_PART", UINT32_MAX, &part) != 0 ||
         environment_number("CKPT_PARTS", UINT32_MAX, &parts) != 0 || part >= parts ||
         environment_number("CKPT_RESTORE_PARTS", UINT32_MAX, &restore_parts) != 0)

@@ -293,6 +293,12 @@ def test_both_count_by_the_launcher_with_the_most_ranks_of_the_node():
         assert f"< hello 1 j%251%20%C3%BC 3 {told} plain" in both(lambda d: hello(d, "poll"), **{**nested, **more}), told
 
 
+def test_both_take_the_run_as_ckpt_run_names_it():
+    assert f"< hello 1 j%251%20%C3%BC {3 << 40 | 17} 0 0 1 1 plain" in both(lambda d: hello(d, "poll"), CKPT_RUN="3-17")
+    for wrong in ("3-", "-3", "16777216-1", "1-1099511627776", "1-2-3"):
+        assert both(lambda d: None, CKPT_RUN=wrong) == ["wrong"], wrong
+
+
 def test_both_say_the_longest_name_of_a_job():
     name = "j" * 128  # as long as the cluster takes them
     assert f"< hello 1 {name} 3 0 0 1 1 plain" in both(lambda d: hello(d, "poll"), CKPT_ALLOCATION_ID=name)
