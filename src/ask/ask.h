@@ -26,6 +26,7 @@
 #include "src/base/err.h"
 
 struct ask_call; /* an open question */
+struct ask_request;
 
 enum { ASK_ADDRESS_BYTES = 128, ASK_NAME_BYTES = 64 };
 
@@ -45,6 +46,7 @@ struct ask_rank {
     uint32_t number; /* over all nodes */
     pid_t pid;       /* 0: not known, it is asked with its group */
     bool catches_usr1, catches_usr2;
+    bool tells; /* it has a stream: it is told, and needs no signal */
     char name[ASK_NAME_BYTES];
 };
 
@@ -63,6 +65,7 @@ struct ask_node {
     size_t (*rank_count)(void *context);
     void (*rank)(void *context, size_t i, struct ask_rank *ret_rank);
     int (*rank_signal)(void *context, size_t i, int signal, struct err *err);
+    void (*rank_tell)(void *context, size_t i, const struct ask_request *request);
     /* CLOSED: with a line that says why. */
     enum ask_endpoint (*endpoint)(void *context, char *ret_why, size_t size);
     /* "unix:PATH", where it can be dialled; only while it is REGISTERED. */

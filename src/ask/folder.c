@@ -63,6 +63,22 @@ static void remove_done(const struct ask_target *target)
         target->node->file_remove(target->context, done_name(target, i, name));
 }
 
+/* One of its own for each rank that is told: the library names it. */
+static int make_rank_folders(const struct ask_target *target, const char *hint, struct err *err)
+{
+    size_t count = target->node->rank_count(target->context);
+    char name[OUT_NAME_BYTES + 16];
+    struct ask_rank rank;
+
+    for (size_t i = 0; i < count; i++) {
+        target->node->rank(target->context, i, &rank);
+        snprintf(name, sizeof(name), "out/%s/rank-%05" PRIu32, hint, rank.number);
+        if (rank.tells && target->node->folder_make(target->context, name, false, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
 int ask_folder_prepare(const struct ask_target *target, const struct ask_request *request,
                        struct err *err)
 {
@@ -80,7 +96,8 @@ int ask_folder_prepare(const struct ask_target *target, const struct ask_request
     /* a sentinel of an earlier life of the cluster may carry the same hint */
     remove_done(target);
     if (node->folder_make(target->context, "out", true, err) != 0 ||
-        node->folder_make(target->context, out_name(request->hint, own), false, err) != 0)
+        node->folder_make(target->context, out_name(request->hint, own), false, err) != 0 ||
+        make_rank_folders(target, request->hint, err) != 0)
         return -1;
     return node->file_write(target->context, "request", text, length, err);
 }

@@ -34,7 +34,7 @@ static enum ask_ready preflight_ranks(const struct ask_ops *ops, const struct as
 
     for (size_t i = 0; i < count; i++) {
         target->node->rank(target->context, i, &rank);
-        if (ops->signal == SIGUSR1 ? rank.catches_usr1 : rank.catches_usr2)
+        if (rank.tells || (ops->signal == SIGUSR1 ? rank.catches_usr1 : rank.catches_usr2))
             continue;
         snprintf(ret_detail, size,
                  "rank %" PRIu32 ", pid %d (%.40s), does not catch signal %d (SIG%s): install a "
@@ -83,13 +83,18 @@ static int signal_fire(const struct ask_ops *ops, const struct ask_target *targe
 {
     size_t count = target->node->rank_count(target->context), told = 0;
 
-    (void)request;
+    struct ask_rank rank;
+
     (void)listener;
     *ret_call = NULL;
     if (!asks_ranks(target))
         return target->node->group_signal(target->context, ops->signal, err);
-    for (size_t i = 0; i < count; i++)
-        told += target->node->rank_signal(target->context, i, ops->signal, err) == 0;
+    for (size_t i = 0; i < count; i++) {
+        target->node->rank(target->context, i, &rank);
+        if (rank.tells)
+            target->node->rank_tell(target->context, i, request);
+        told += rank.tells || target->node->rank_signal(target->context, i, ops->signal, err) == 0;
+    }
     return told > 0 ? 0 : -1;
 }
 

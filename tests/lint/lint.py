@@ -66,7 +66,7 @@ ALSO = {"src/broker/replica/replica.h": ("raft/",), "src/broker/daemon/daemon.c"
         "src/broker/daemon/credentials.c": ("src/net/tls_network.h",),
         "src/broker/keep/recovery.c": ("raft/",), "src/broker/keep/restore.c": ("raft/",), "src/broker/keep/backup.c": ("raft/snap/export.h",), "src/broker/api/backup_service.c": ("raft/snap/export.h",),
         "src/broker/keep/backup_schedule.c": ("raft/snap/export.h",),
-        "src/agent/durable/journal.c": ("raft/io_ops.h",), "src/agent/daemon/main.c": ("raft/uv_io.h",)}
+        "src/agent/durable/journal.c": ("raft/io_ops.h",), "src/agent/daemon/main.c": ("raft/uv_io.h", "src/net/uv_network.h")}
 LIBRARY_LAYERS = {
     "raft.h": ("raft/",),
     "uv.h": ("raft/", "src/net/", "src/serve/", "src/rpc/", "src/dest/", "src/ask/", "src/telemetry/", "src/broker/", "src/agent/"),

@@ -199,6 +199,9 @@ static void carry_out(struct agent *agent, const struct step *step)
     case STEP_EXTEND:
         attempt_post(allocation, ATTEMPT_EXTEND, step->order);
         return;
+    case STEP_BARRIER:
+        attempt_post(allocation, ATTEMPT_BARRIER, step->order);
+        return;
     case STEP_HURRY:
         attempt_post(allocation, ATTEMPT_HURRY, step->order);
         return;

@@ -11,7 +11,13 @@
 #include "src/base/log.h"
 #include "src/serve/settings.h"
 
-enum { AGENT_TEXT_MAX_BYTES = 1023, AGENT_SOCKET_MAX_BYTES = 107 };
+#define AGENT_RANKS_SUFFIX ".ranks" /* of `socket`: where ranks of applications come */
+
+/* A unix socket's path has 107 bytes at most, the ranks' one as well. */
+enum {
+    AGENT_TEXT_MAX_BYTES = 1023,
+    AGENT_SOCKET_MAX_BYTES = 107 - (sizeof(AGENT_RANKS_SUFFIX) - 1)
+};
 
 struct agent_config {
     struct settings settings;

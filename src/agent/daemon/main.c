@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "raft/uv_io.h"
+#include "src/agent/app/app_ranks.h"
 #include "src/agent/app/app_server.h"
 #include "src/agent/app/own_register.h"
 #include "src/agent/daemon/agent.h"
@@ -26,6 +27,7 @@
 #include "src/agent/node/adopt.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
+#include "src/net/uv_network.h"
 #include "src/rpc/uv_clock.h"
 #include "src/serve/http.h"
 #include "src/serve/supervisor.h"
@@ -42,6 +44,8 @@ struct daemon {
     struct agent agent;
     struct certificates certificates;
     struct app_server *app_server;
+    struct app_ranks *app_ranks;
+    char ranks_path[AGENT_SOCKET_MAX_BYTES + sizeof(AGENT_RANKS_SUFFIX)];
     struct metrics *metrics;
     struct http *http;
     uv_signal_t terminate;
@@ -185,6 +189,7 @@ static void daemon_stop(uv_signal_t *handle, int number)
     metrics_free(daemon->metrics);
     agent_close(&daemon->agent);
     app_server_free(daemon->app_server, handle_closed, NULL);
+    app_ranks_free(daemon->app_ranks);
     restart_points_free(daemon->agent.restart_points);
     own_registrar_free(daemon->agent.own_registrar);
     certificates_unwatch(&daemon->certificates);
@@ -213,13 +218,28 @@ static void watch_signal(struct daemon *daemon, uv_signal_t *handle, int number,
     CHECK(uv_signal_start(handle, received, number) == 0);
 }
 
+static int daemon_listen(struct daemon *daemon, struct err *err)
+{
+    const mode_t mask = umask(0); /* every user's jobs come; who they are is told by the kernel */
+    struct network_ops network;
+    int result;
+
+    network_uv_ops(&daemon->loop, &network);
+    snprintf(daemon->ranks_path, sizeof(daemon->ranks_path), "%s" AGENT_RANKS_SUFFIX,
+             daemon->config.socket);
+    result = app_ranks_new(&daemon->agent, &network, daemon->ranks_path, &daemon->app_ranks, err);
+    /* ckpt-run waits for this one, and tells its application of the other */
+    if (result == 0)
+        result = app_server_new(&daemon->agent, daemon->config.socket, &daemon->app_server, err);
+    umask(mask);
+    return result;
+}
+
 static int daemon_open(struct daemon *daemon, struct err *err)
 {
     struct agent *agent = &daemon->agent;
     struct clock_ops clock;
     struct ledger *ledger;
-    mode_t mask;
-    int result;
 
     if (mkdir(daemon->config.state_dir, 0700) != 0 && errno != EEXIST)
         return err_set(err, ERR_IO, "%s: %s", daemon->config.state_dir, strerror(errno));
@@ -248,10 +268,7 @@ static int daemon_open(struct daemon *daemon, struct err *err)
                     err) != 0)
         return -1;
     agent_resume(agent);
-    mask = umask(0); /* every user's jobs attach; who they are is told by the kernel */
-    result = app_server_new(agent, daemon->config.socket, &daemon->app_server, err);
-    umask(mask);
-    if (result != 0)
+    if (daemon_listen(daemon, err) != 0)
         return -1;
     daemon->metrics = agent_metrics_new(agent);
     if (daemon->config.http[0] == '\0')

@@ -66,6 +66,13 @@ enum rank_state {
     RANK_MISSED = 7   /* it was beyond the agreed step already */
 };
 
+/* What was reported of the attempt's barrier. */
+enum barrier_told {
+    BARRIER_UNTOLD = 0,
+    BARRIER_TOLD_AWARE = 1, /* all its ranks know that they are asked */
+    BARRIER_TOLD_STEP = 2   /* the first step that all of them can meet */
+};
+
 struct ledger_rank {
     uint32_t number; /* as its launcher numbers it, over all nodes */
     uint32_t pid;
@@ -154,7 +161,7 @@ struct ledger_entry {
     uint32_t attempt_part;   /* its place in the checkpoint */
     bool still;              /* it is, or is about to be, frozen after its last rank was done */
     uint32_t after;          /* ckpt.v1.AfterCheckpoint */
-    uint32_t barrier_told;   /* 1: all its ranks know, 2: the step that they can meet; 0: neither */
+    uint32_t barrier_told;   /* enum barrier_told */
     uint32_t ranks_declared; /* that the user said there are on this node; 0: nothing said */
     uint32_t rank_count;     /* as they were asked, by rising number */
     struct ledger_rank ranks[LEDGER_RANKS_MAX];

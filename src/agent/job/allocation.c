@@ -83,6 +83,8 @@ void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
         .cancelling = attempt_state_cleans(attempt->state),
         .put_off = attempt->state == ATTEMPT_DEFERRED,
         .timeout_ms = attempt->timeout_ms,
+        .barrier = attempt->barrier,
+        .agreed_step = attempt->agreed_step,
         .runs = allocation->process.state != PROCESS_ABSENT,
         .stopping = process_state_stops(allocation->process.state) &&
                     allocation->process.cause != STOP_BY_TAKEOVER,

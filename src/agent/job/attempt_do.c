@@ -6,6 +6,7 @@
 
 #include "src/agent/job/allocation.h"
 #include "src/agent/job/ranks.h"
+#include "src/agent/job/ranks_stream.h"
 #include "src/agent/job/sight.h"
 #include "src/agent/run/words.h"
 #include "src/base/check.h"
@@ -88,25 +89,41 @@ static void hang_up(struct executor *executor)
     executor->call = NULL;
 }
 
-/* Who put it off has the request already. */
-static void ask_application(struct allocation *allocation)
+static void rank_said(struct allocation *allocation, enum attempt_event_kind kind,
+                      uint64_t defer_ms)
+{
+    post_event(allocation, &(struct attempt_event){.kind = kind, .defer_ms = defer_ms});
+}
+
+static void fill_request(struct allocation *allocation, struct ask_request *ret_request)
 {
     const struct clock_ops *clock = &allocation->agent->clock;
     const struct ledger_entry *entry = &allocation->entry;
     const struct attempt *attempt = &allocation->attempt;
+    uint64_t elapsed_ms = (agent_now_us(allocation->agent) - entry->asked_at_us) / 1000;
+
+    *ret_request = (struct ask_request){
+        .checkpoint_id = attempt->checkpoint_id,
+        .attempt = attempt->attempt,
+        .hint = attempt->hint,
+        .directory = attempt->directory,
+        .deadline_ms = clock->wall_ms(clock->context) + attempt->timeout_ms - elapsed_ms,
+        .max_deferral_ms = entry->max_deferral_ms - entry->deferred_ms};
+}
+
+const struct rank_hearing attempt_hearing = {.said = rank_said, .question = fill_request};
+
+/* Who put it off has the request already. */
+static void ask_application(struct allocation *allocation)
+{
+    const struct ledger_entry *entry = &allocation->entry;
     struct executor *executor = &allocation->executor;
     struct ask_target target = sight_target(allocation);
-    uint64_t elapsed_ms = (agent_now_us(allocation->agent) - entry->asked_at_us) / 1000;
-    struct ask_request request = {.checkpoint_id = attempt->checkpoint_id,
-                                  .attempt = attempt->attempt,
-                                  .hint = attempt->hint,
-                                  .directory = attempt->directory,
-                                  .deadline_ms = clock->wall_ms(clock->context) +
-                                                 attempt->timeout_ms - elapsed_ms,
-                                  .max_deferral_ms = entry->max_deferral_ms - entry->deferred_ms};
+    struct ask_request request;
     const struct ask_listener listener = {&call_events, allocation};
     struct err err = {0};
 
+    fill_request(allocation, &request);
     CHECK(executor->call == NULL && executor->heard == NULL);
     if (entry->phase == PHASE_ASKING && executor->ask->prepare(&target, &request, &err) != 0) {
         post_why(allocation, ATTEMPT_UNASKED, CKPT__V1__REASON__REASON_WRITE_FAILED, err.text);
@@ -347,6 +364,10 @@ static bool carry_out_ask(struct allocation *allocation, const struct job_effect
         return true;
     case EFFECT_HANG_UP:
         hang_up(executor);
+        ranks_withdraw(allocation);
+        return true;
+    case EFFECT_TELL_STEP:
+        ranks_tell_step(allocation);
         return true;
     case EFFECT_HEAR_AGAIN:
         hear_folder(allocation);

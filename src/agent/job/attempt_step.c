@@ -45,6 +45,7 @@ static void begin_asking(const struct attempt_stepping *step)
     entry->responsive_reported = false;
     memcpy(entry->target_prefix, attempt->target_prefix, sizeof(entry->target_prefix));
     memcpy(entry->path, attempt->path, sizeof(entry->path));
+    entry->barrier_told = BARRIER_UNTOLD;
     ranks_begin(entry, step->facts->ranks);
     step->effects->commit = true;
     attempt_move_to(step, ATTEMPT_ASKING);
@@ -124,6 +125,7 @@ static void ask_again(const struct attempt_stepping *step)
         return;
     }
     step->entry->phase = PHASE_ASKED;
+    step->entry->barrier_told = BARRIER_UNTOLD;
     ranks_begin(step->entry, step->facts->ranks);
     step->effects->commit = true;
     attempt_move_to(step, ATTEMPT_ASKING);
@@ -134,7 +136,8 @@ static void begin_asked(const struct attempt_stepping *step)
 {
     CHECK(step->attempt->state == ATTEMPT_ASKING || step->attempt->state == ATTEMPT_RESUMING);
     if (step->entry->phase == PHASE_ASKING) {
-        attempt_begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED);
+        attempt_begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED)->barrier =
+            step->facts->barrier.takes_part;
         step->effects->since_us = step->entry->asked_at_us;
         step->entry->phase = PHASE_ASKED;
     }
@@ -261,16 +264,24 @@ static bool look_for_sentinel(const struct attempt_stepping *step)
     return true;
 }
 
-/* Ranks are named here: the state's own deadline, which is a little later, knows none. */
+/* Ranks are named here: the state's own deadline, which is a little later, knows none. Those who
+ * wait for a step that others do not come to are not at fault: the node of these others tells. */
 static bool out_of_time(const struct attempt_stepping *step)
 {
     const struct ledger_entry *entry = step->entry;
+    const struct barrier_facts *barrier = &step->facts->barrier;
+    bool agreed = !barrier->takes_part || step->attempt->agreed_step != 0;
     char detail[JOB_DETAIL_BYTES];
 
-    if (entry->rank_count == 0 ||
+    if (entry->rank_count == 0 || (barrier->aware && !agreed) ||
         step->facts->now_us - entry->asked_at_us < step->attempt->timeout_ms * 1000)
         return false;
-    ranks_name_silent(entry, detail);
+    if (agreed)
+        ranks_name_silent(entry, detail);
+    else
+        snprintf(detail, sizeof(detail),
+                 "of %" PRIu32 " ranks on this node these have not come to a step: %s",
+                 entry->rank_count, barrier->awaited);
     attempt_fail(step, CKPT__V1__REASON__REASON_CHECKPOINT_TIMEOUT, detail);
     return true;
 }
@@ -354,6 +365,56 @@ static void take_broke(const struct attempt_stepping *step, const struct attempt
     attempt_add_effect(step, EFFECT_HANG_UP);
     attempt_move_to(step, ATTEMPT_BROKEN);
     attempt_add_timer(step, BROKEN_WAIT_US);
+}
+
+/* ---- the barrier ---- */
+
+static void report_barrier(const struct attempt_stepping *step, uint32_t told, uint64_t at_step)
+{
+    attempt_begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_BARRIER)->step = at_step;
+    step->entry->barrier_told = told;
+}
+
+/* Two rounds, since steps that were said while a slow rank was awaited are old. True: there is a
+ * report, or the attempt has ended. */
+static bool step_barrier(const struct attempt_stepping *step)
+{
+    const struct barrier_facts *barrier = &step->facts->barrier;
+    const struct attempt *attempt = step->attempt;
+    char detail[JOB_DETAIL_BYTES];
+
+    CHECK(attempt->state == ATTEMPT_ASKED);
+    if (barrier->missed) {
+        snprintf(detail, sizeof(detail),
+                 "rank %" PRIu32 " is at step %" PRIu64 ", %" PRIu64 " was agreed", barrier->rank,
+                 barrier->missed_step, attempt->agreed_step);
+        attempt_fail(step, CKPT__V1__REASON__REASON_STEP_MISSED, detail);
+        return true;
+    }
+    if (!barrier->aware)
+        return false;
+    if (step->entry->barrier_told == BARRIER_UNTOLD) {
+        report_barrier(step, BARRIER_TOLD_AWARE, 0);
+        return true;
+    }
+    if (step->entry->barrier_told != BARRIER_TOLD_AWARE ||
+        attempt->barrier != CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_STEPPING)
+        return false;
+    report_barrier(step, BARRIER_TOLD_STEP, barrier->step);
+    return true;
+}
+
+static void take_barrier(const struct attempt_stepping *step, const Ckpt__V1__Order *order)
+{
+    struct attempt *attempt = step->attempt;
+
+    if (order != NULL) {
+        attempt->barrier = order->barrier;
+        attempt->agreed_step = order->agreed_step;
+        attempt_add_effect(step, EFFECT_TELL_STEP);
+    }
+    if (attempt->state == ATTEMPT_ASKED)
+        step_barrier(step);
 }
 
 /* ---- the worker ---- */
@@ -615,7 +676,10 @@ static void take_tick(const struct attempt_stepping *step)
     case ATTEMPT_ASKED:
         if (look_for_sentinel(step) || out_of_time(step))
             return;
-        watch_progress(step);
+        if (!step_barrier(step))
+            watch_progress(step);
+        if (step->attempt->state != ATTEMPT_ASKED)
+            return;
         attempt_add_timer(step, ASKED_POLL_US);
         return;
     case ATTEMPT_BROKEN:
@@ -668,6 +732,9 @@ static void take_event(const struct attempt_stepping *step, const struct attempt
         return;
     case ATTEMPT_TICK:
         take_tick(step);
+        return;
+    case ATTEMPT_BARRIER:
+        take_barrier(step, event->order);
         return;
     case ATTEMPT_CHANGED:
         take_changed(step);

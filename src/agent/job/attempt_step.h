@@ -88,6 +88,8 @@ struct attempt {
     uint64_t max_deferral_ms;
     uint64_t granted_bytes_per_s;
     bool extended;
+    Ckpt__V1__BarrierPhase barrier; /* as ordered last */
+    uint64_t agreed_step;           /* 0: not agreed */
     char target_prefix[LEDGER_PREFIX_BYTES];
     char path[LEDGER_PATH_BYTES]; /* of the checkpoint, without this node's folder */
     char hint[HINT_TEXT_BYTES];
@@ -103,6 +105,17 @@ struct attempt {
     bool progress_taken;
     bool put_started;               /* there may be something of it at the destination */
     struct attempt_outcome outcome; /* of a failure: told after REMOVING; BROKEN: how */
+};
+
+/* What the ranks with streams have said to the open question. */
+struct barrier_facts {
+    bool takes_part;      /* one of them meets the others at a step */
+    bool aware;           /* all that do have said at which step they are... */
+    char awaited[80];     /* ... else who has not, by number */
+    uint64_t step;        /* ... and this is the first that all of them can meet */
+    bool missed;          /* one was beyond the agreed step already: */
+    uint32_t rank;        /* this one, */
+    uint64_t missed_step; /* at this step */
 };
 
 /* What was seen just before the step. What is not looked for in a state is 0: see sight.h. */
@@ -125,6 +138,7 @@ struct attempt_facts {
     char text[JOB_DETAIL_BYTES];     /* of `ready` or `answer` */
     const struct ranks_table *ranks; /* with `ready` NONE: who is to be asked; NULL: the group */
     const struct rank_fact *answers; /* of each rank, instead of `answer`; NULL: it has none */
+    struct barrier_facts barrier;    /* ASKING, ASKED */
     bool prepared;                   /* its request is there */
     const char *lost; /* what is asked cannot be heard any more, and why; NULL: it can */
     uint64_t growth;  /* changes as the application writes */
@@ -137,6 +151,7 @@ enum attempt_event_kind {
     ATTEMPT_EXTEND,  /* the order has more time */
     ATTEMPT_HURRY,   /* DEFERRED: its application is asked again now, and must begin */
     ATTEMPT_TICK,    /* its timer */
+    ATTEMPT_BARRIER, /* a rank has said at which step it is; with an order: its barrier has moved */
     ATTEMPT_CHANGED, /* the work folder, or the call says that there is an answer */
     ATTEMPT_LOOKED,  /* at the work folder or the socket: open, or not */
     ATTEMPT_FIRED,   /* the application was asked */

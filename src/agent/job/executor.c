@@ -6,6 +6,7 @@
 
 #include "src/agent/job/allocation.h"
 #include "src/agent/job/ranks.h"
+#include "src/agent/job/ranks_stream.h"
 #include "src/agent/job/sight.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -414,6 +415,7 @@ void executor_init(struct allocation *allocation)
     allocation->attempt = (struct attempt){.state = ATTEMPT_NONE};
     executor->ask = ask_find("");
     executor->ranks_looked = path_looked;
+    executor->hearing = &attempt_hearing;
     executor->timer = clock->timer_new(clock->context, process_look, allocation);
     executor->attempt_timer = clock->timer_new(clock->context, attempt_tick, allocation);
     executor->walltime_timer = clock->timer_new(clock->context, walltime_fired, allocation);
@@ -432,6 +434,7 @@ void executor_close(struct allocation *allocation)
 
     CHECK(!executor->stepping);
     attempt_detach(allocation);
+    ranks_hang_up(allocation);
     allocation_machine(allocation)->pid_watch_free(executor->watch);
     allocation_machine(allocation)->stragglers_detach(executor->look);
     clock_of(allocation)->timer_free(executor->timer);

@@ -25,8 +25,16 @@
 struct allocation;
 struct ask_call;
 struct put_job;
+struct rank_places;
 
 enum { JOB_EVENTS_MAX = 16 };
+
+/* What the ranks' streams want of the attempt. */
+struct rank_hearing {
+    void (*said)(struct allocation *allocation, enum attempt_event_kind kind, uint64_t defer_ms);
+    /* The question that is open, as of now. */
+    void (*question)(struct allocation *allocation, struct ask_request *ret_request);
+};
 
 struct executor {
     bool stepping;
@@ -47,7 +55,9 @@ struct executor {
     struct rank_fact *answers;        /* NULL: none was looked for yet */
     struct asked asked;               /* whom `ask` has before it, as it was last */
     struct ask_call *call;            /* NULL: none is open */
-    struct folder_watch *heard;       /* the work folder, for its sentinel */
+    const struct rank_hearing *hearing;
+    struct rank_places *places; /* of ranks that have registered; NULL: none ever has */
+    struct folder_watch *heard; /* the work folder, for its sentinel */
     struct clock_timer *attempt_timer;
     struct worker *worker;
     struct put_job *put_job; /* what the worker calls back with */
@@ -88,6 +98,7 @@ void walltime_post(struct allocation *allocation, enum walltime_event_kind kind,
                    const struct walltime_word *word);
 
 /* attempt_do.c's, of the effects of an attempt. False: it is none of those. */
+extern const struct rank_hearing attempt_hearing;
 bool attempt_carry_out(struct allocation *allocation, const struct job_effects *effects,
                        const struct job_effect *effect);
 void attempt_detach(struct allocation *allocation);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "src/agent/job/allocation.h"
+#include "src/agent/job/ranks_stream.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
 
@@ -65,6 +66,7 @@ bool ranks_see(struct allocation *allocation, const struct ranks_table **ret_tab
         return false;
     }
     executor->ranks_fresh = false;
+    ranks_lay_over(allocation, executor->seen);
     if (!ranks_ready(executor->seen, allocation->entry.ranks_declared, executor->ranks, ret_why))
         return false;
     *ret_table = executor->ranks;

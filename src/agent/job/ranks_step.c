@@ -67,10 +67,11 @@ static bool add_seen(const struct ranks_seen *seen, struct ranks_table *table,
             return false;
         }
         CHECK(table->count < LEDGER_RANKS_MAX);
-        table->items[table->count++] = (struct ledger_rank){.number = rank->number,
-                                                            .pid = (uint32_t)rank->pid,
-                                                            .by = RANK_BY_ENVIRONMENT,
-                                                            .start_ticks = rank->start_ticks};
+        table->items[table->count++] =
+            (struct ledger_rank){.number = rank->number,
+                                 .pid = (uint32_t)rank->pid,
+                                 .by = rank->registered ? RANK_BY_STREAM : RANK_BY_ENVIRONMENT,
+                                 .start_ticks = rank->start_ticks};
     }
     return true;
 }

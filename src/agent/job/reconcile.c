@@ -8,6 +8,7 @@
  *   CHECKPOINT, (id, n) above   busy                                (CANCEL above; START once it ended)
  *   CHECKPOINT, (id, n) equal   busy, a longer timeout ordered      EXTEND
  *   CHECKPOINT, (id, n) equal   put off, no deferral is left        HURRY
+ *   CHECKPOINT, (id, n) equal   busy, the barrier has moved         BARRIER
  *   CHECKPOINT, not above       any                                 -
  *   TERMINATE                   run not ended yet, not stopping    TERMINATE
  *   TERMINATE                   nothing is known, and it is early   LATER
@@ -117,6 +118,9 @@ static enum step_kind step_of(const Ckpt__V1__OrderSet *set, const Ckpt__V1__Ord
         return STEP_HURRY;
     if (order_names_attempt(order, hand) && hand->busy && order->timeout_ms > hand->timeout_ms)
         return STEP_EXTEND;
+    if (order_names_attempt(order, hand) && hand->busy &&
+        (order->barrier != hand->barrier || order->agreed_step != hand->agreed_step))
+        return STEP_BARRIER;
     return 0;
 }
 

@@ -34,16 +34,18 @@ struct hand {
     const char *allocation_id;
     uint64_t checkpoint_id;
     uint32_t attempt;
-    bool busy;           /* the attempt is in progress */
-    bool cancelling;     /* ... and on its way out already */
-    bool put_off;        /* ... and waits until its application is asked again */
-    uint64_t timeout_ms; /* of the attempt, as far as it is known */
-    bool runs;           /* an application of this run */
-    bool stopping;       /* SIGTERM was sent, by order or walltime */
-    bool ended;          /* it is over here: a ckpt-run that comes must not start it again */
-    bool terminated;     /* an order to terminate was carried out and reported */
-    uint64_t run;        /* of its application, or of the last one; 0: there was none */
-    uint64_t ended_run;  /* it and all before are over here */
+    bool busy;                      /* the attempt is in progress */
+    bool cancelling;                /* ... and on its way out already */
+    bool put_off;                   /* ... and waits until its application is asked again */
+    uint64_t timeout_ms;            /* of the attempt, as far as it is known */
+    Ckpt__V1__BarrierPhase barrier; /* likewise */
+    uint64_t agreed_step;
+    bool runs;          /* an application of this run */
+    bool stopping;      /* SIGTERM was sent, by order or walltime */
+    bool ended;         /* it is over here: a ckpt-run that comes must not start it again */
+    bool terminated;    /* an order to terminate was carried out and reported */
+    uint64_t run;       /* of its application, or of the last one; 0: there was none */
+    uint64_t ended_run; /* it and all before are over here */
     /* of the order that ended it: those of this epoch are answered; 0: not known (any more) */
     uint64_t ended_epoch;
 };
@@ -53,6 +55,7 @@ enum step_kind {
     STEP_CANCEL,
     STEP_EXTEND,
     STEP_HURRY,
+    STEP_BARRIER,
     STEP_TERMINATE,
     STEP_LATER, /* nothing yet: the caller comes again in a moment */
     STEP_END,   /* it may not run here */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "src/agent/job/allocation.h"
-#include "src/agent/job/ranks.h"
+#include "src/agent/job/ranks_stream.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
 
@@ -91,6 +91,9 @@ struct ask_target sight_target(struct allocation *allocation)
                             .group = (pid_t)allocation->entry.pid,
                             .ranks = allocation->entry.ranks,
                             .rank_count = allocation->entry.rank_count,
+                            .tells = ranks_stream_tells,
+                            .tell = ranks_stream_tell,
+                            .teller = allocation,
                             .user = allocation_user(allocation),
                             .folder = allocation->folder.opened,
                             .registered = allocation->entry.endpoint[0] != '\0',
@@ -193,9 +196,12 @@ static void see_event_of_attempt(struct allocation *allocation, const struct att
                                  struct attempt_facts *facts)
 {
     const struct attempt *attempt = &allocation->attempt;
+    const bool open = attempt->state == ATTEMPT_ASKING || attempt->state == ATTEMPT_ASKED;
     bool looks = event->kind == ATTEMPT_TICK || event->kind == ATTEMPT_GONE ||
                  event->kind == ATTEMPT_CHANGED || event->kind == ATTEMPT_HURRY;
 
+    if (open)
+        ranks_see_barrier(allocation, &facts->barrier);
     if (event->kind == ATTEMPT_RESUME || attempt->state == ATTEMPT_WAITING) {
         allocation->executor.ask = ask_find(allocation->entry.profile);
         CHECK(allocation->executor.ask != NULL); /* checked when it was attached; "" before */

@@ -66,7 +66,9 @@ static void node_rank(void *context, size_t i, struct ask_rank *ret_rank)
     const struct rank_seen *seen = rank_seen(asked, rank);
 
     CHECK(i < asked->rank_count);
-    *ret_rank = (struct ask_rank){.number = rank->number, .pid = (pid_t)rank->pid};
+    *ret_rank = (struct ask_rank){.number = rank->number,
+                                  .pid = (pid_t)rank->pid,
+                                  .tells = asked->tells(asked->teller, rank)};
     if (seen == NULL)
         return;
     ret_rank->catches_usr1 = seen->catches_usr1;
@@ -82,6 +84,14 @@ static int node_rank_signal(void *context, size_t i, int signal, struct err *err
     CHECK(i < asked->rank_count);
     return asked->machine->process_signal(asked->machine->context, (pid_t)rank->pid,
                                           rank->start_ticks, signal, err);
+}
+
+static void node_rank_tell(void *context, size_t i, const struct ask_request *request)
+{
+    const struct asked *asked = context;
+
+    CHECK(i < asked->rank_count);
+    asked->tell(asked->teller, &asked->ranks[i], request);
 }
 
 static enum ask_endpoint node_endpoint(void *context, char *ret_why, size_t size)
@@ -150,6 +160,7 @@ const struct ask_node asked_node = {.group_catches = node_group_catches,
                                     .rank_count = node_rank_count,
                                     .rank = node_rank,
                                     .rank_signal = node_rank_signal,
+                                    .rank_tell = node_rank_tell,
                                     .endpoint = node_endpoint,
                                     .endpoint_address = node_endpoint_address,
                                     .folder_make = node_folder_make,

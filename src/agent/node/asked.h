@@ -19,6 +19,10 @@ struct asked {
     const struct ledger_rank *ranks;
     size_t rank_count;
     const struct ranks_seen *seen; /* ...or as they were just seen, to be asked; NULL: not now */
+    /* ranks with a stream of their own are told on it */
+    bool (*tells)(void *teller, const struct ledger_rank *rank);
+    void (*tell)(void *teller, const struct ledger_rank *rank, const struct ask_request *request);
+    void *teller;
     struct machine_user user;
     const struct opened *folder; /* the work folder; NULL: it is not open */
     bool registered;             /* it said where it is to be called... */

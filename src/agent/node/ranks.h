@@ -43,6 +43,7 @@ struct rank_seen {
     bool catches_usr1;
     bool catches_usr2;
     bool launcher;
+    bool registered; /* it said so itself; not found here */
     char name[64];
 };
 

@@ -184,11 +184,11 @@ static void paths_must_be_absolute_and_fit_a_socket(void **state)
     assert_int_equal(agent_config_check(&config, &err), -1);
     assert_int_equal(parse("brokers: \"a:1\"\n"), 0);
     free(config.socket);
-    config.socket = check_calloc(1, 109);
-    memset(config.socket, 'x', 108);
+    config.socket = check_calloc(1, 103);
+    memset(config.socket, 'x', 102);
     config.socket[0] = '/';
     assert_int_equal(agent_config_check(&config, &err), -1);
-    config.socket[107] = '\0';
+    config.socket[101] = '\0';
     assert_int_equal(agent_config_check(&config, &err), 0);
 }
 

@@ -48,8 +48,8 @@ static Ckpt__V1__Order terminate_order(void)
 static const char *steps_of(const struct hand *hand, Ckpt__V1__Order *first,
                             Ckpt__V1__Order *second)
 {
-    static const char *const names[] = {"",          "START", "CANCEL", "EXTEND", "HURRY",
-                                        "TERMINATE", "LATER", "END",    "IGNORE"};
+    static const char *const names[] = {"",        "START",     "CANCEL", "EXTEND", "HURRY",
+                                        "BARRIER", "TERMINATE", "LATER",  "END",    "IGNORE"};
     static char text[64];
     Ckpt__V1__Order *orders[2];
     struct step steps[8];
@@ -167,6 +167,23 @@ static void what_is_put_off_no_longer_is_hurried(void **state)
     busy.put_off = false;
     order.timeout_ms--;
     assert_string_equal(steps_of(&busy, &order, NULL), "");
+}
+
+static void a_barrier_that_moves_is_told(void **state)
+{
+    struct hand hand = {
+        .allocation_id = job, .checkpoint_id = 42, .attempt = 1, .busy = true, .timeout_ms = 1000};
+    Ckpt__V1__Order order = checkpoint_order(42, 1);
+
+    (void)state;
+    order.barrier = CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_STEPPING;
+    assert_string_equal(steps_of(&hand, &order, NULL), "BARRIER");
+    hand.barrier = order.barrier;
+    assert_string_equal(steps_of(&hand, &order, NULL), "");
+    order.agreed_step = 128;
+    assert_string_equal(steps_of(&hand, &order, NULL), "BARRIER");
+    hand.busy = false;
+    assert_string_equal(steps_of(&hand, &order, NULL), "");
 }
 
 static void terminate_is_carried_out_once(void **state)
@@ -466,6 +483,7 @@ int main(void)
         cmocka_unit_test(newer_order_waits_until_the_older_attempt_is_cleaned),
         cmocka_unit_test(extension_is_taken_once),
         cmocka_unit_test(what_is_put_off_no_longer_is_hurried),
+        cmocka_unit_test(a_barrier_that_moves_is_told),
         cmocka_unit_test(terminate_is_carried_out_once),
         cmocka_unit_test(orders_from_before_a_run_began_are_not_meant_for_it),
         cmocka_unit_test(orders_of_a_later_epoch_are_meant_for_any_run),

@@ -1,0 +1,383 @@
+/* The streams of a job's ranks. See ranks_stream.h. */
+#include "src/agent/job/ranks_stream.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/agent/job/allocation.h"
+#include "src/base/check.h"
+#include "src/base/text.h"
+
+enum { WHY_BYTES = 160, FOLDER_BYTES = HINT_TEXT_BYTES + 24 };
+
+struct rank_place {
+    struct rank_hello hello;
+    uint64_t start_ticks;
+    struct rank_stream *stream; /* NULL: it has none just now */
+    char hint[HINT_TEXT_BYTES]; /* of which this is: "": nothing was said */
+    bool at;
+    uint64_t step, ns_per_step;
+    bool missed; /* `step` is beyond the agreed one */
+};
+
+struct rank_places {
+    size_t count;
+    struct rank_place items[LEDGER_RANKS_MAX];
+    char why[WHY_BYTES]; /* of the last refusal */
+};
+
+static struct rank_place *place_of(const struct allocation *allocation, uint32_t number)
+{
+    struct rank_places *places = allocation->executor.places;
+
+    for (size_t i = 0; places != NULL && i < places->count; i++) {
+        if (places->items[i].hello.number == number)
+            return &places->items[i];
+    }
+    return NULL;
+}
+
+static bool is_alive(const struct allocation *allocation, const struct rank_place *place)
+{
+    return machine_alive(allocation_machine(allocation), place->hello.pid, place->start_ticks);
+}
+
+static void drop_dead(struct allocation *allocation)
+{
+    struct rank_places *places = allocation->executor.places;
+    size_t kept = 0;
+
+    for (size_t i = 0; places != NULL && i < places->count; i++) {
+        if (places->items[i].stream != NULL || is_alive(allocation, &places->items[i]))
+            places->items[kept++] = places->items[i];
+    }
+    if (places != NULL)
+        places->count = kept;
+}
+
+/* It is asked, and has not answered: an agent or a rank that came back hears it again. */
+static bool question_stands(const struct allocation *allocation)
+{
+    return allocation->attempt.state == ATTEMPT_ASKED;
+}
+
+static const struct ledger_rank *asked_as(const struct allocation *allocation,
+                                          const struct rank_place *place)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+
+    for (uint32_t i = 0; i < entry->rank_count; i++) {
+        const struct ledger_rank *rank = &entry->ranks[i];
+        if (rank->number == place->hello.number)
+            return rank->pid == (uint32_t)place->hello.pid ? rank : NULL;
+    }
+    return NULL;
+}
+
+static void ask_place(struct allocation *allocation, struct rank_place *place,
+                      const struct ask_request *request)
+{
+    char folder[FOLDER_BYTES];
+
+    CHECK(place->stream != NULL);
+    snprintf(folder, sizeof(folder), "out/%s/rank-%05" PRIu32, request->hint, place->hello.number);
+    allocation->agent->rank_streams->ask(place->stream, request, folder);
+}
+
+static void tell_agreed(struct allocation *allocation, const struct rank_place *place)
+{
+    const struct attempt *attempt = &allocation->attempt;
+
+    if (attempt->agreed_step != 0 && place->hello.barrier && place->stream != NULL)
+        allocation->agent->rank_streams->step(place->stream, attempt->hint, attempt->agreed_step);
+}
+
+/* Again, for one that has come while the question stands. */
+static void ask_again(struct allocation *allocation, struct rank_place *place)
+{
+    const struct ledger_rank *rank = asked_as(allocation, place);
+    struct ask_request request;
+
+    if (!question_stands(allocation) || rank == NULL || rank->state == RANK_DONE)
+        return;
+    allocation->executor.hearing->question(allocation, &request);
+    ask_place(allocation, place, &request);
+    tell_agreed(allocation, place);
+}
+
+/* ---- what they say ---- */
+
+const char *ranks_registered(struct allocation *allocation, const struct rank_hello *hello,
+                             struct rank_stream *stream)
+{
+    const struct machine_ops *machine = allocation_machine(allocation);
+    struct executor *executor = &allocation->executor;
+    struct rank_place *place;
+    struct proc_stat stat;
+
+    if (executor->places == NULL)
+        executor->places = check_calloc(1, sizeof(*executor->places));
+    if (machine->process_read(machine->context, hello->pid, &stat, NULL) != 0)
+        return "its process has ended";
+    drop_dead(allocation);
+    place = place_of(allocation, hello->number);
+    if (place != NULL && place->hello.pid != hello->pid && is_alive(allocation, place)) {
+        snprintf(executor->places->why, WHY_BYTES,
+                 "process %d is rank %" PRIu32 " already; give each its own number "
+                 "(ckpt_open() takes it), or start them by a launcher",
+                 (int)place->hello.pid, hello->number);
+        return executor->places->why;
+    }
+    if (place == NULL && executor->places->count == LEDGER_RANKS_MAX)
+        return "this node has as many ranks of the job as it can";
+    if (place == NULL)
+        place = &executor->places->items[executor->places->count++];
+    *place =
+        (struct rank_place){.hello = *hello, .start_ticks = stat.start_ticks, .stream = stream};
+    ask_again(allocation, place);
+    return NULL;
+}
+
+/* Of the question that is open; NULL: it is about another one, which is over. */
+static struct rank_place *said_by(struct allocation *allocation, uint32_t number, const char *hint)
+{
+    struct rank_place *place = place_of(allocation, number);
+
+    if (place == NULL || !question_stands(allocation) ||
+        strcmp(hint, allocation->attempt.hint) != 0 || asked_as(allocation, place) == NULL)
+        return NULL;
+    if (strcmp(place->hint, hint) != 0) {
+        place->at = false;
+        place->missed = false;
+    }
+    text_copy(place->hint, sizeof(place->hint), hint);
+    return place;
+}
+
+void ranks_at(struct allocation *allocation, uint32_t rank, const char *hint, uint64_t step,
+              uint64_t ns_per_step)
+{
+    struct rank_place *place = said_by(allocation, rank, hint);
+
+    if (place == NULL)
+        return;
+    place->step = step;
+    place->ns_per_step = ns_per_step;
+    if (place->at)
+        return; /* who wants to know looks: the next order, or the last rank that comes */
+    place->at = true;
+    allocation->executor.hearing->said(allocation, ATTEMPT_BARRIER, 0);
+}
+
+void ranks_missed(struct allocation *allocation, uint32_t rank, const char *hint, uint64_t step)
+{
+    struct rank_place *place = said_by(allocation, rank, hint);
+
+    if (place == NULL)
+        return;
+    place->missed = true;
+    place->step = step;
+    allocation->executor.hearing->said(allocation, ATTEMPT_BARRIER, 0);
+}
+
+void ranks_done(struct allocation *allocation, uint32_t rank, const char *hint)
+{
+    if (said_by(allocation, rank, hint) != NULL)
+        allocation->executor.hearing->said(allocation, ATTEMPT_CHANGED, 0);
+}
+
+void ranks_defer(struct allocation *allocation, uint32_t rank, const char *hint, uint64_t defer_ms)
+{
+    if (said_by(allocation, rank, hint) != NULL)
+        allocation->executor.hearing->said(allocation, ATTEMPT_DEFER, defer_ms);
+}
+
+void ranks_alive(struct allocation *allocation, uint32_t rank, const char *hint)
+{
+    if (said_by(allocation, rank, hint) != NULL)
+        allocation->executor.hearing->said(allocation, ATTEMPT_ALIVE, 0);
+}
+
+void ranks_gone(struct allocation *allocation, struct rank_stream *stream)
+{
+    struct rank_places *places = allocation->executor.places;
+
+    for (size_t i = 0; places != NULL && i < places->count; i++) {
+        if (places->items[i].stream == stream)
+            places->items[i].stream = NULL;
+    }
+}
+
+/* ---- who they are ---- */
+
+static int compare_seen(const void *a, const void *b)
+{
+    const struct rank_seen *left = a, *right = b;
+
+    if (left->launcher != right->launcher)
+        return left->launcher ? 1 : -1;
+    return (left->number > right->number) - (left->number < right->number);
+}
+
+/* A rank may have been taken for another one, or for a launcher. */
+static void drop_seen(struct ranks_seen *seen, const struct rank_place *place)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < seen->count; i++) {
+        const struct rank_seen *one = &seen->items[i];
+        if (one->pid != place->hello.pid && (one->launcher || one->number != place->hello.number))
+            seen->items[kept++] = *one;
+    }
+    seen->count = kept;
+}
+
+void ranks_lay_over(struct allocation *allocation, struct ranks_seen *seen)
+{
+    struct rank_places *places = allocation->executor.places;
+
+    drop_dead(allocation);
+    for (size_t i = 0; places != NULL && i < places->count; i++) {
+        const struct rank_place *place = &places->items[i];
+        struct rank_seen *one;
+
+        drop_seen(seen, place);
+        if (seen->count == ARRAY_COUNT(seen->items))
+            return;
+        one = &seen->items[seen->count++];
+        *one = (struct rank_seen){
+            .number = place->hello.number,
+            .local = RANK_NONE,
+            .local_count = place->hello.local_ranks == UINT32_MAX ? 0 : place->hello.local_ranks,
+            .pid = place->hello.pid,
+            .start_ticks = place->start_ticks,
+            .registered = true};
+        snprintf(one->name, sizeof(one->name), "registered");
+    }
+    qsort(seen->items, seen->count, sizeof(seen->items[0]), compare_seen);
+}
+
+/* ---- what they are told ---- */
+
+static struct rank_place *place_of_rank(const struct allocation *allocation,
+                                        const struct ledger_rank *rank)
+{
+    struct rank_place *place = place_of(allocation, rank->number);
+
+    return place != NULL && (uint32_t)place->hello.pid == rank->pid && place->stream != NULL ? place
+                                                                                             : NULL;
+}
+
+bool ranks_stream_tells(void *allocation, const struct ledger_rank *rank)
+{
+    return place_of_rank(allocation, rank) != NULL;
+}
+
+void ranks_stream_tell(void *data, const struct ledger_rank *rank,
+                       const struct ask_request *request)
+{
+    struct allocation *allocation = data;
+    struct rank_place *place = place_of_rank(allocation, rank);
+
+    CHECK(place != NULL);
+    place->hint[0] = '\0';
+    place->at = place->missed = false;
+    ask_place(allocation, place, request);
+}
+
+void ranks_tell_step(struct allocation *allocation)
+{
+    struct rank_places *places = allocation->executor.places;
+
+    for (size_t i = 0; places != NULL && i < places->count; i++) {
+        if (asked_as(allocation, &places->items[i]) != NULL)
+            tell_agreed(allocation, &places->items[i]);
+    }
+}
+
+void ranks_withdraw(struct allocation *allocation)
+{
+    struct rank_places *places = allocation->executor.places;
+
+    for (size_t i = 0; places != NULL && i < places->count; i++) {
+        struct rank_place *place = &places->items[i];
+        if (place->stream != NULL && asked_as(allocation, place) != NULL)
+            allocation->agent->rank_streams->withdrawn(place->stream, allocation->attempt.hint);
+        place->hint[0] = '\0';
+        place->at = place->missed = false;
+    }
+}
+
+void ranks_hang_up(struct allocation *allocation)
+{
+    struct rank_places *places = allocation->executor.places;
+
+    for (size_t i = 0; places != NULL && i < places->count; i++) {
+        if (places->items[i].stream != NULL)
+            allocation->agent->rank_streams->close(places->items[i].stream);
+    }
+    free(places);
+    allocation->executor.places = NULL;
+}
+
+/* ---- the barrier ---- */
+
+static void add_awaited(const struct ledger_rank *rank, struct barrier_facts *facts)
+{
+    size_t length = strlen(facts->awaited);
+
+    if (length + 16 < sizeof(facts->awaited))
+        snprintf(facts->awaited + length, sizeof(facts->awaited) - length, "%s%" PRIu32,
+                 length == 0 ? "" : ", ", rank->number);
+    else if (facts->awaited[length - 1] != '.')
+        snprintf(facts->awaited + length, sizeof(facts->awaited) - length, ", ..");
+}
+
+/* After which it can be sure to have heard: the answer of the cluster takes less than that. */
+static uint64_t lead_ns(const struct attempt *attempt)
+{
+    uint32_t doubled = attempt->attempt > 0 ? attempt->attempt - 1 : 0;
+
+    return UINT64_C(200000000) << (doubled < 4 ? doubled : 4);
+}
+
+static uint64_t step_to_meet(const struct rank_place *place, const struct attempt *attempt)
+{
+    uint64_t ahead = place->ns_per_step == 0
+                         ? 0
+                         : (lead_ns(attempt) + place->ns_per_step - 1) / place->ns_per_step;
+
+    return place->step > UINT64_MAX - ahead - 1 ? UINT64_MAX : place->step + ahead + 1;
+}
+
+void ranks_see_barrier(const struct allocation *allocation, struct barrier_facts *ret_facts)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+    const struct attempt *attempt = &allocation->attempt;
+
+    *ret_facts = (struct barrier_facts){.takes_part = false};
+    for (uint32_t i = 0; i < entry->rank_count; i++) {
+        const struct ledger_rank *rank = &entry->ranks[i];
+        const struct rank_place *place = place_of(allocation, rank->number);
+        bool known = place != NULL && asked_as(allocation, place) == rank;
+        bool spoke = known && strcmp(place->hint, attempt->hint) == 0;
+
+        if (!known && rank->by == RANK_BY_STREAM)
+            add_awaited(rank, ret_facts); /* it is to come back */
+        if (!known || !place->hello.barrier)
+            continue;
+        ret_facts->takes_part = true;
+        if (!spoke || !place->at)
+            add_awaited(rank, ret_facts);
+        else if (step_to_meet(place, attempt) > ret_facts->step)
+            ret_facts->step = step_to_meet(place, attempt);
+        if (spoke && place->missed && !ret_facts->missed) {
+            ret_facts->missed = true;
+            ret_facts->rank = rank->number;
+            ret_facts->missed_step = place->step;
+        }
+    }
+    ret_facts->aware = ret_facts->takes_part && ret_facts->awaited[0] == '\0';
+}
