@@ -1,12 +1,19 @@
 /* Heat in a rod, over MPI: each rank has a stretch of it and exchanges its ends with its
  * neighbours.
  *
- *     mpirun -n 4 mpi_heat CELLS STEPS [MS_PER_STEP] [SLOW_RANK SLOW_STEP SLOW_MS]
+ *     mpirun -n 4 mpi_heat CELLS STEPS [MS_PER_STEP] [SLOW_RANK SLOW_STEP SLOW_MS] [SILENT_RANK
+ *                          SILENT_STEP]
  *
- * All ranks save at the step of ckpt_barrier(). The result is printed by rank 0, and is the same to
- * the bit with any number of ranks, and with any number of restarts.
+ * All ranks save at the step of ckpt_barrier(); a silent rank calls it no more from that step on,
+ * unless it was restarted. With HEAT_SIGNAL set ranks do without a library: they catch SIGUSR1,
+ * agree on the step by a collective of their own, and write done.RANK themselves. The result is
+ * printed by rank 0, and is the same to the bit with any number of ranks, and with any number of
+ * restarts.
  */
 #include <mpi.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "tests/support/program.h"
@@ -69,11 +76,90 @@ static void rod_result(struct rod *rod)
     free(whole);
 }
 
+/* For who watches the program: by a file in the folder that mpi_node.sh was given. */
+static void mark(const char *name)
+{
+    const char *folder = getenv("MPI_NODE_FOLDER");
+    char path[4096];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/%s", folder == NULL ? "." : folder, name);
+    file = folder == NULL ? NULL : fopen(path, "w");
+    if (file != NULL)
+        fclose(file);
+}
+
 static void wait_ms(uint64_t ms)
 {
     struct timespec time = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
 
     nanosleep(&time, NULL);
+}
+
+static volatile sig_atomic_t signalled;
+
+static void hear(int number)
+{
+    (void)number;
+    signalled = 1;
+}
+
+/* The request of this node, a line of "NAME=value" each. False: there is none (any more). */
+static bool request_field(const char *name, char *value, size_t size)
+{
+    char path[4096], line[4608];
+    size_t length = strlen(name);
+    bool found = false;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/request", getenv("CKPT_DIR"));
+    file = fopen(path, "r");
+    while (file != NULL && !found && fgets(line, sizeof(line), file) != NULL) {
+        found = strncmp(line, name, length) == 0 && line[length] == '=';
+        line[strcspn(line, "\n")] = '\0';
+        if (found)
+            snprintf(value, size, "%s", line + length + 1);
+    }
+    if (file != NULL)
+        fclose(file);
+    return found;
+}
+
+static void save_signalled(struct rod *rod, uint64_t step)
+{
+    struct piece piece = {step, rod->first, rod->count, sizeof(double)};
+    char folder[3840], hint[128], path[8192], fresh[8192], name[4000];
+    uint64_t bytes;
+    FILE *file;
+
+    if (!request_field("directory", folder, sizeof(folder)) ||
+        !request_field("hint", hint, sizeof(hint)))
+        return;
+    snprintf(name, sizeof(name), "%s/rank-%05d", folder, rod->rank);
+    mkdir(name, 0755);
+    if (piece_save(name, &piece, rod->now + 1, &bytes) != 0)
+        return;
+    snprintf(path, sizeof(path), "%s/done.%d", getenv("CKPT_DIR"), rod->rank);
+    snprintf(fresh, sizeof(fresh), "%s/.done.%d", getenv("CKPT_DIR"), rod->rank);
+    file = fopen(fresh, "w");
+    if (file == NULL)
+        return;
+    fprintf(file, "hint=%s\nbytes=%" PRIu64 "\nstatus=0\nstep=%" PRIu64 "\n", hint, bytes, step);
+    if (fclose(file) == 0)
+        rename(fresh, path);
+}
+
+/* All save at the step in which the signals of all have come. */
+static void save_together(struct rod *rod, uint64_t step)
+{
+    char hint[128];
+    int asked = signalled && request_field("hint", hint, sizeof(hint)), all = 0;
+
+    MPI_Allreduce(&asked, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (!all)
+        return;
+    signalled = 0;
+    save_signalled(rod, step);
 }
 
 static void save(struct ckpt *ckpt, struct rod *rod, uint64_t step)
@@ -85,6 +171,12 @@ static void save(struct ckpt *ckpt, struct rod *rod, uint64_t step)
         ckpt_failed(ckpt, "cannot write the cells");
     else if (ckpt_done(ckpt, step, bytes) != 0)
         fprintf(stderr, "not saved: %s\n", ckpt_error(ckpt));
+}
+
+static bool is_silent(const struct ckpt *ckpt, int argc, char **argv, uint64_t rank, uint64_t step)
+{
+    return argc > 8 && ckpt_restore_directory(ckpt) == NULL && argument(argc, argv, 7, 0) == rank &&
+           step >= argument(argc, argv, 8, 0);
 }
 
 int main(int argc, char **argv)
@@ -100,17 +192,27 @@ int main(int argc, char **argv)
         program_fail("too many ranks", "");
     rod_share(&rod, rod.rank, &rod.first, &rod.count);
     rod_start(&rod);
-    ckpt = ckpt_open(NULL);
+    bool plain = getenv("HEAT_SIGNAL") != NULL;
+    if (plain)
+        signal(SIGUSR1, hear);
+    ckpt = ckpt_open(NULL); /* of a plain one it only tells what is restored */
     struct piece wanted = {0, rod.first, rod.count, sizeof(double)};
     step = pieces_load(ckpt, &wanted, rod.now + 1);
     for (; step <= steps; step++) {
-        if (ckpt_barrier(ckpt, step) == CKPT_NOW)
+        bool mute = is_silent(ckpt, argc, argv, (uint64_t)rod.rank, step);
+        if (plain && !mute)
+            save_together(&rod, step);
+        if (!plain && !mute && ckpt_barrier(ckpt, step) == CKPT_NOW)
             save(ckpt, &rod, step);
         rod_step(&rod);
         wait_ms(pause_ms);
         if (argc > 6 && argument(argc, argv, 4, 0) == (uint64_t)rod.rank &&
-            argument(argc, argv, 5, 0) == step)
+            argument(argc, argv, 5, 0) == step) {
+            mark("slow");
             wait_ms(argument(argc, argv, 6, 0));
+        }
+        if (is_silent(ckpt, argc, argv, (uint64_t)rod.rank, step))
+            mark("silent");
     }
     rod_result(&rod);
     ckpt_close(ckpt);

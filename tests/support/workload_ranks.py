@@ -1,13 +1,18 @@
 #!/usr/bin/python3
 """A data-parallel training loop in whole numbers, and its launcher.
 
-    workload_ranks.py launch STEPS --world 4 [--first 0] [--local 4] --meet FOLDER [--ms-per-step N] [--slow RANK:STEP:MS]
+    workload_ranks.py launch STEPS [--world 4] [--first 0] [--local 4] --meet FOLDER [--ms-per-step N] [--slow RANK:STEP:MS]
+                      [--silent RANK:STEP] [--signal]
 
 The launcher starts --local ranks from number --first with RANK, LOCAL_RANK, WORLD_SIZE and LOCAL_WORLD_SIZE, as torchrun does, and
-ends with the first that fails. Ranks find each other by files in the folder, and sum their gradients around a ring of sockets. The
-result (weights after the last step) is the same with any number of ranks, since a step has the same samples with all of them.
+ends with the first that fails. Without --world it has CKPT_PARTS times --local of them, and those of CKPT_PART here. Ranks find each
+other by files in the folder, and sum their gradients around a ring of sockets. The result (weights after the last step) is the same
+with any number of ranks, since a step has the same samples with all of them. A --silent rank goes on without its library from that
+step on, in the first run. Two of one number at a time leave a file `two` in the folder. With
+--signal ranks do without a library: they catch SIGUSR1, agree on the step by their own ring, and write done.RANK themselves.
 """
 import argparse
+import fcntl
 import hashlib
 import json
 import os
@@ -70,9 +75,9 @@ def gradient(weights, step, samples):
     return [sum((weight * (sample + 3) + step * (index + 1)) % PRIME for sample in samples) % PRIME for index, weight in enumerate(weights)]
 
 
-def restored(ckpt):
+def restored(folders):
     """(step, weights): before that step. All that was saved must be of one step, and of one state."""
-    saved = [json.loads((pathlib.Path(folder) / "state.json").read_text()) for folder in ckpt.restored().values()]
+    saved = [json.loads((pathlib.Path(folder) / "state.json").read_text()) for folder in folders]
     if not saved:
         return 1, [index + 1 for index in range(WEIGHTS)]
     if any(state != saved[0] for state in saved):
@@ -80,26 +85,93 @@ def restored(ckpt):
     return saved[0]["step"], saved[0]["weights"]
 
 
+class Signalled:
+    """What a rank without a library does: all of them save at the step in which the signals of all have come."""
+
+    def __init__(self, rank):
+        self.work, self.rank, self.asked, self.served = pathlib.Path(os.environ.get("CKPT_DIR", ".")), rank, False, None
+        signal.signal(signal.SIGUSR1, self.hear)
+
+    def hear(self, *_):
+        self.asked = True
+
+    def wanted(self):
+        return 1 if self.asked and (self.work / "request").exists() else 0
+
+    def save(self, step, state):
+        self.asked = False
+        try:
+            request = dict(line.split("=", 1) for line in (self.work / "request").read_text().splitlines())
+        except FileNotFoundError:
+            return  # withdrawn
+        folder = pathlib.Path(request["directory"]) / f"rank-{self.rank:05}"
+        folder.mkdir(exist_ok=True)
+        (folder / "state.json").write_text(state)
+        fresh = self.work / f".done.{self.rank}"
+        fresh.write_text(f"hint={request['hint']}\nbytes={len(state)}\nstatus=0\nstep={step}\n")
+        fresh.rename(self.work / f"done.{self.rank}")
+
+
+def restored_plainly():
+    """{...: folder} of all ranks that were restored, as ckptapp's restored() gives them."""
+    folder = pathlib.Path(os.environ.get("CKPT_RESTORE_DIR", "/nowhere"))
+    return {str(path): path for shape in ("rank-*", "part-*/rank-*") for path in folder.glob(shape)}
+
+
+def alone(meet, rank):
+    """Holds the number while this process lives: a copy of it that is left over would write beside it."""
+    lock = open(meet / f"lock.{rank}", "a+", encoding="ascii")
+    for _ in range(100):  # of a run before, which has just been ended
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock
+        except BlockingIOError:
+            time.sleep(0.02)
+    (meet / "two").write_text(f"rank {rank}: pid {os.getpid()} of run {os.environ.get('CKPT_RUN')} came beside another one")
+    sys.exit("another process has this rank's number")
+
+
 def train(options):
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    ckpt = ckptapp.open()
-    step, weights = restored(ckpt)
-    ring = Ring(rank, world, pathlib.Path(options.meet) / os.environ.get("CKPT_RUN", "0"))
+    meet = pathlib.Path(options.meet)
+    meet.mkdir(parents=True, exist_ok=True)
+    held = alone(meet, rank)
+    ckpt = None if options.signal else ckptapp.open()
+    signalled = Signalled(rank) if options.signal else None
+    folders = (restored_plainly() if signalled else ckpt.restored()).values()
+    step, weights = restored(folders)
+    ring = Ring(rank, world, meet / os.environ.get("CKPT_RUN", "0"))
     slow_rank, slow_step, slow_ms = (int(number) for number in options.slow.split(":"))
+    silent_rank, silent_step = (int(number) for number in options.silent.split(":"))
+    silent = rank == silent_rank and not folders
     for step in range(step, options.steps + 1):
-        if ckpt.barrier(step):
+        mute, state = silent and step >= silent_step, json.dumps({"step": step, "weights": weights})
+        if signalled and ring.summed([signalled.wanted()])[0] == world and not mute:
+            signalled.save(step, state)
+        if ckpt and not mute and ckpt.barrier(step):
             with ckpt.saving(step) as folder:
-                (pathlib.Path(folder) / "state.json").write_text(json.dumps({"step": step, "weights": weights}))
+                (pathlib.Path(folder) / "state.json").write_text(state)
         total = ring.summed(gradient(weights, step, range(rank, BATCH, world)))
         weights = [(3 * weight + change) % PRIME for weight, change in zip(weights, total)]
-        time.sleep(options.ms_per_step / 1000 + (slow_ms / 1000 if (rank, step) == (slow_rank, slow_step) else 0))
+        time.sleep(options.ms_per_step / 1000)
+        if (rank, step) == (slow_rank, slow_step):
+            (meet / "slow").touch()
+            time.sleep(slow_ms / 1000)
+        if silent and step == silent_step:
+            (meet / "silent").touch()
     if rank == 0:
         print("result", hashlib.sha256(json.dumps(weights).encode()).hexdigest()[:16], flush=True)
-    ckpt.close()
+    if ckpt:
+        ckpt.close()
+    held.close()
 
 
 def launch(options):
     ranks = []
+    if options.world == 0:
+        options.local = options.local or 4
+        options.world = options.local * int(os.environ.get("CKPT_PARTS", "1"))
+        options.first = options.local * int(os.environ.get("CKPT_PART", "0"))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         for local in range(options.local or options.world):
@@ -123,12 +195,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=["launch", "train"])
     parser.add_argument("steps", type=int)
-    parser.add_argument("--world", type=int, default=4)
+    parser.add_argument("--world", type=int, default=0)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--local", type=int, default=0)
     parser.add_argument("--meet", required=True)
     parser.add_argument("--ms-per-step", type=int, default=0)
-    parser.add_argument("--slow", default="-1:0:0")
+    parser.add_argument("--slow", default="999999:0:0")
+    parser.add_argument("--signal", action="store_true")
+    parser.add_argument("--silent", default="999999:0")
     options = parser.parse_args()
     try:
         (launch if options.what == "launch" else train)(options)

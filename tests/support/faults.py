@@ -1,0 +1,185 @@
+"""What happens to jobs of several ranks in tests/systems: one function for each fault, the same for each program.
+
+Each of them starts a job on nodes a, b (...) with a spare, does something to it, lets the scheduler of the test go on, and compares the end with
+that of an undisturbed run, every complete checkpoint with itself.
+"""
+import os
+import signal
+import time
+import uuid
+
+from cluster import broker_pb2, common_pb2, wait_until
+from jobs import COMPLETE
+from ranks_site import Ranked, site
+
+FAILED_STATES = (6, 7, 8)
+
+
+def names(count):
+    return "abcdef"[:count]
+
+
+def ends_well(job, spares=(), checkpoints=1):
+    result = job.settle(spares)
+    assert result == job.program.expected(), f"{result}, undisturbed it is {job.program.expected()}"
+    records = job.complete_checkpoints()
+    assert len(records) >= checkpoints, f"{len(records)} checkpoints are complete, {checkpoints} were"
+    job.one_writer()
+    job.cluster.debug_check()
+
+
+def undisturbed(make, nodes):
+    with site(names(nodes)) as cluster:
+        job = Ranked(cluster, "j", make(steps=900), names(nodes))
+        job.computes()
+        steps = [min(step for _, step in job.shards(job.checkpoint()).values()) for _ in range(2)]
+        assert steps[0] < steps[1], steps
+        ends_well(job, checkpoints=2)
+        assert job.restarts == 0
+
+
+def rank_killed(make, nodes):
+    with site(names(nodes)) as cluster:
+        job = Ranked(cluster, "j", make(), names(nodes))
+        job.computes()
+        job.checkpoint()
+        ranks = job.ranks()
+        job.kill_rank(max(ranks)) if ranks else os.kill(job.runs["a"].application_pid(), signal.SIGKILL)
+        ends_well(job)
+        assert job.restarts == 1, job.restarts
+
+
+def node_lost(make, nodes):
+    """The node of part 1 goes (of part 0 where there is one alone), a third one takes its place."""
+    with site(names(nodes + 1)) as cluster:
+        job = Ranked(cluster, "j", make(), names(nodes))
+        job.computes()
+        job.checkpoint()
+        job.lose(names(nodes)[-1])
+        ends_well(job, spares=names(nodes + 1)[-1:])
+        assert job.restarts == 1 and set(job.nodes) == set(names(nodes + 1)) - job.lost, job.nodes
+
+
+def leader_killed_in_the_barrier(make, nodes):
+    """A rank that is slow for 3 s holds the barrier open meanwhile."""
+    with site(names(nodes)) as cluster:
+        program = make(steps=900)
+        job = Ranked(cluster, "j", program, names(nodes), slow=f"{nodes * program.ranks - 1}:150:3000")
+        job.computes()
+        identifier = slow_asked(job)
+        leader = cluster.wait_leader()
+        leader.kill()
+        cluster.wait_leader()
+        job.completes(identifier)
+        leader.start()
+        ends_well(job)
+
+
+def slow_asked(job):
+    """A checkpoint that is asked for while a rank sleeps; it is still open a second later."""
+    wait_until("a rank sleeps", lambda: asleep(job), 60, 0.02)
+    identifier = job.request()
+    time.sleep(1)
+    record = job.record(identifier)
+    assert record.state not in (COMPLETE, *FAILED_STATES), record
+    return identifier
+
+
+def asleep(job):
+    """The mark of the program that its slow step has begun."""
+    return (job.folder / "slow").exists()
+
+
+def rank_slow(make, nodes):
+    with site(names(nodes)) as cluster:
+        program = make(steps=900)
+        job = Ranked(cluster, "j", program, names(nodes), slow=f"{nodes * program.ranks - 1}:150:3000")
+        job.computes()
+        job.completes(slow_asked(job))
+        ends_well(job)
+
+
+def rank_silent(make, nodes):
+    """A rank that has registered and never comes to the barrier again: the attempt fails, and says which rank it was. The job goes on."""
+    with site(names(nodes), checkpoint_timeout="4s", max_attempts=1) as cluster:
+        program = make()
+        last = nodes * program.ranks - 1
+        job = Ranked(cluster, "j", program, names(nodes), silent=f"{last}:100")
+        job.computes()
+        wait_until("it is silent", lambda: (job.folder / "silent").exists(), 60, 0.02)
+        identifier = job.request()
+        record = wait_until("it ends", lambda: (lambda c: c if c.state in (COMPLETE, *FAILED_STATES) else None)(job.record(identifier)), 40)
+        assert record.state in FAILED_STATES, record
+        assert str(last) in record.detail and "rank" in record.detail, record.detail
+        ends_well(job, checkpoints=0)
+        assert job.restarts == 0
+
+
+def agent_killed(make, nodes):
+    """In whatever state it is: again and again while three checkpoints are taken, and started again."""
+    with site(names(nodes)) as cluster:
+        job = Ranked(cluster, "j", make(), names(nodes))
+        job.computes()
+        for pause_s in (0.0, 0.05, 0.15, 0.3, 0.6):
+            identifier = job.request()
+            time.sleep(pause_s)
+            agent = cluster.agents[names(nodes)[-1]]
+            agent.kill()
+            agent.start()
+            wait_until("that one ends", lambda i=identifier: job.record(i).state in (COMPLETE, *FAILED_STATES), 60)
+        job.checkpoint()
+        ends_well(job)
+        assert job.restarts == 0, "the agent's end is nothing to its applications"
+
+
+def destination_away(make, nodes):
+    with site(names(nodes)) as cluster:
+        job = Ranked(cluster, "j", make(), names(nodes))
+        job.computes()
+        cluster.storage_down()
+        identifier = job.request()
+        time.sleep(2)
+        assert job.record(identifier).state not in (COMPLETE, *FAILED_STATES), job.record(identifier)
+        cluster.storage_up()
+        job.completes(identifier)
+        ends_well(job)
+
+
+FAULTS = (undisturbed, rank_killed, node_lost, leader_killed_in_the_barrier, rank_slow, rank_silent, agent_killed, destination_away)
+OF_SEVERAL = (leader_killed_in_the_barrier, rank_slow, rank_silent)
+
+
+def as_test(fault, make, nodes):
+    def test():
+        needs = make().needs
+        return needs if needs else fault(make, nodes)
+    test.__name__ = fault.__name__
+    return test
+
+
+def tests_of(make, nodes=2):
+    """Those that a program of one rank does not have are left out."""
+    return [as_test(fault, make, nodes) for fault in FAULTS if nodes > 1 or fault not in OF_SEVERAL]
+
+
+def elastic(make, nodes):
+    """4 -> 2 -> 3 nodes of one rank each; every part gets all parts."""
+    del nodes
+    with site(names(4)) as cluster:
+        job = Ranked(cluster, "j", make(ranks=1, steps=1500), names(4), restore=common_pb2.RESTORE_MODE_ALL)
+        job.computes()
+        for fewer in (2, 3):
+            job.checkpoint()
+            end_failed(cluster, "j")
+            job.restart(names(fewer))
+            job.computes()
+        job.checkpoint()
+        ends_well(job, checkpoints=1)
+
+
+def end_failed(cluster, name):
+    cluster.client.broker("EndAllocation", broker_pb2.EndAllocationRequest(request_id=uuid.uuid4().hex, allocation_id=name, failed=True))
+
+
+def elastic_tests_of(make):
+    return [as_test(elastic, make, 4)]

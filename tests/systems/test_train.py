@@ -1,0 +1,13 @@
+#!/usr/bin/python3
+"""A data-parallel training loop under real brokers and agents: two nodes with two ranks each, started by a launcher of their own. Whatever happens
+to them, the weights at the end are those of an undisturbed run, and every complete checkpoint is of one step and of all ranks."""
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import faults  # noqa: E402
+from cluster import tap  # noqa: E402
+from ranks_site import train  # noqa: E402
+
+if __name__ == "__main__":
+    sys.exit(tap([*faults.tests_of(train), *faults.elastic_tests_of(train)]))
