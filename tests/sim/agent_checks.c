@@ -58,7 +58,8 @@ static const struct allocation *allocation_of(const struct agent_machine *machin
     return machine->running ? agent_find(&machine->agent, id) : NULL;
 }
 
-static void on_done(void *data, struct application *application, const char *hint, unsigned rank,
+static void on_done(void *data, struct agent_machine *machine,
+                    const struct application_setup *setup, const char *hint, unsigned rank,
                     const char *label)
 {
     struct agent_checks *checks = data;
@@ -70,8 +71,9 @@ static void on_done(void *data, struct application *application, const char *hin
     attempt = strrchr(id, '-');
     *attempt++ = '\0';
     CHECK(checkpoint_id_parse(id, &checkpoint_id) == 0);
-    ranks_said(checks->world, checks_agent(application_machine(application)), checkpoint_id,
-               (uint32_t)strtoul(attempt, NULL, 10), rank, application_ranks(application), label);
+    world_rank_said(checks->world, checks_agent(machine), checkpoint_id,
+                    (uint32_t)strtoul(attempt, NULL, 10), rank,
+                    setup->ranks == 0 ? 1 : setup->ranks, label);
 }
 
 static void on_deferred(void *data, struct application *application, const char *hint)

@@ -25,8 +25,8 @@ bool checks_of_job(const struct agent_checks *checks, const struct application *
                                  application_part_run(application));
 }
 
-/* A part goes on with its own shard, or with the only one that there is; nobody else of the job
- * lives from that. */
+/* A part goes on with the shard that its node wrote, or takes its place over with the one of that
+ * place; nobody else of the job lives from that. */
 static void check_own_shard(struct agent_checks *checks, const struct application *application,
                             uint64_t checkpoint_id)
 {
@@ -41,14 +41,17 @@ static void check_own_shard(struct agent_checks *checks, const struct applicatio
             other->from_id == checkpoint_id &&
             strcmp(application_shard_of(other->living), writer) == 0 &&
             checks_of_job(checks, other->living))
-            world_violation(checks->world, "I27", "%s starts on %s from the shard of %s, as on %s",
+            world_violation(checks->world, "I45", "%s starts on %s from the shard of %s, as on %s",
                             other->allocation_id, machine->name, writer,
                             application_machine(other->living)->name);
     }
-    if (strcmp(writer, machine->name) != 0 && state_checks_shards(checks->world, checkpoint_id) !=
-                                                  UINT32_C(1) << world_agent_number(writer))
-        world_violation(checks->world, "I27",
-                        "%s starts on %s from the shard of %s, one of several",
+    if (counts && strcmp(writer, machine->name) != 0 &&
+        !parts_may_begin_from(checks->world,
+                              job_find(checks->world, application_allocation(application)),
+                              checks_agent(machine), application_part_run(application),
+                              checkpoint_id, (unsigned)world_agent_number(writer)))
+        world_violation(checks->world, "I45",
+                        "%s starts on %s from the shard of %s, which is of another part",
                         application_allocation(application), machine->name, writer);
 }
 

@@ -43,6 +43,8 @@ struct machine_process {
     /* of the application that started it: its environment says which; 0: none */
     uint64_t origin_ticks;
     unsigned rank;    /* its number and 1, in its environment; 0: it has none */
+    unsigned ranks;   /* ... and how many there are on the node: without it nobody misses one that
+                       died before the question */
     bool living;      /* else a zombie */
     bool kept;        /* its parent lives and has not reaped it */
     bool frozen;      /* hangs in the kernel: signals have no effect yet */

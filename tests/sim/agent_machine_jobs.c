@@ -55,13 +55,15 @@ static int rank_order(const void *a, const void *b)
 
 static void rank_fill(const struct machine_process *process, struct rank_seen *ret_seen)
 {
-    *ret_seen = (struct rank_seen){.number = process->rank == 0 ? 0 : process->rank - 1,
-                                   .local = RANK_NONE,
-                                   .pid = process->pid,
-                                   .start_ticks = process->start_ticks,
-                                   .catches_usr1 = (process->caught >> (SIGUSR1 - 1) & 1) != 0,
-                                   .catches_usr2 = (process->caught >> (SIGUSR2 - 1) & 1) != 0,
-                                   .launcher = process->rank == 0};
+    *ret_seen =
+        (struct rank_seen){.number = process->rank == 0 ? 0 : process->rank - 1,
+                           .local = process->rank == 0 ? RANK_NONE : (int32_t)process->rank - 1,
+                           .local_count = process->ranks,
+                           .pid = process->pid,
+                           .start_ticks = process->start_ticks,
+                           .catches_usr1 = (process->caught >> (SIGUSR1 - 1) & 1) != 0,
+                           .catches_usr2 = (process->caught >> (SIGUSR2 - 1) & 1) != 0,
+                           .launcher = process->rank == 0};
     snprintf(ret_seen->name, sizeof(ret_seen->name), "%s", process->program.name);
 }
 

@@ -129,7 +129,7 @@ void store_shard_drop(struct agent_store *store, struct store_shard *shard)
 }
 
 void agent_store_publish(struct agent_store *store, const char *path, const char *part,
-                         const char *const names[2], const char *text,
+                         const struct agent_store_file *files, size_t count,
                          char ret_manifest[AGENT_STORE_MANIFEST_BYTES])
 {
     struct store_shard *shard = store_shard_find(store, path, part, false);
@@ -137,9 +137,9 @@ void agent_store_publish(struct agent_store *store, const char *path, const char
     if (shard != NULL)
         store_shard_drop(store, shard);
     shard = store_shard_add(store, path, part, false);
-    for (size_t i = 0; i < 2; i++) {
-        struct store_file *file = store_content_add(&shard->content, names[i]);
-        buf_append(&file->bytes, text, strlen(text));
+    for (size_t i = 0; i < count; i++) {
+        struct store_file *file = store_content_add(&shard->content, files[i].name);
+        buf_append(&file->bytes, files[i].text, strlen(files[i].text));
     }
     store_content_manifest(&shard->content, shard->manifest);
     memcpy(ret_manifest, shard->manifest, AGENT_STORE_MANIFEST_BYTES);

@@ -38,9 +38,13 @@ void agent_store_begin(struct agent_store *store, const struct sim_work *work);
 void agent_store_end(struct agent_store *store, const struct sim_work *work,
                      struct sim_work_end *ret_end);
 
-/* A shard of an agent that has no files here: two files with the same text. */
+struct agent_store_file {
+    char name[32];
+    char text[512];
+};
+/* A shard of an agent that has no files here. */
 void agent_store_publish(struct agent_store *store, const char *path, const char *part,
-                         const char *const names[2], const char *text,
+                         const struct agent_store_file *files, size_t count,
                          char ret_manifest[AGENT_STORE_MANIFEST_BYTES]);
 
 /* A published shard of the checkpoint's folder is gone, or is not what its manifest says. False:

@@ -82,10 +82,11 @@ void world_shipping_publish(struct world *world, unsigned agent, const char *all
                             const struct world_place *place, uint64_t checkpoint_id,
                             uint32_t attempt, char ret_manifest[AGENT_STORE_MANIFEST_BYTES])
 {
-    static const char *const names[] = {"state", "again"};
+    const struct world_job *job = job_find(world, allocation_id);
     const char *node_id = world_agent_name(agent);
-    char text[APPLICATION_STATE_BYTES], hint[HINT_TEXT_BYTES], id[CHECKPOINT_ID_TEXT_BYTES];
-    char part[PART_NAME_BYTES];
+    struct agent_store_file files[2 * WORLD_RANKS_MAX];
+    char hint[HINT_TEXT_BYTES], id[CHECKPOINT_ID_TEXT_BYTES], part[PART_NAME_BYTES];
+    unsigned ranks = world_ranks_of(job);
 
     if (all.users == 0) {
         memset(ret_manifest, '0', AGENT_STORE_MANIFEST_BYTES - 1);
@@ -93,11 +94,21 @@ void world_shipping_publish(struct world *world, unsigned agent, const char *all
         return;
     }
     snprintf(hint, sizeof(hint), "%s-%u", checkpoint_id_format(checkpoint_id, id), attempt);
-    application_state_text(
-        &(struct application_owner){allocation_id, node_id, node_id}, hint,
-        application_truth(allocation_id, node_id, sim_now_us(world->sim) / SECOND_US), text);
-    agent_store_publish(all.store, place->path, part_name_format(place->part, part), names, text,
-                        ret_manifest);
+    for (unsigned rank = 0; rank < ranks; rank++) {
+        char suffix[16] = "", identity[APPLICATION_IDENTITY_BYTES];
+        if (job->ranks > 0)
+            snprintf(suffix, sizeof(suffix), ".%u", rank);
+        snprintf(identity, sizeof(identity), "%s%s", node_id, suffix);
+        snprintf(files[2 * rank].name, sizeof(files->name), "state%s", suffix);
+        snprintf(files[2 * rank + 1].name, sizeof(files->name), "again%s", suffix);
+        application_state_text(
+            &(struct application_owner){allocation_id, node_id, identity}, hint,
+            application_truth(allocation_id, identity, sim_now_us(world->sim) / SECOND_US),
+            files[2 * rank].text);
+        memcpy(files[2 * rank + 1].text, files[2 * rank].text, sizeof(files->text));
+    }
+    agent_store_publish(all.store, place->path, part_name_format(place->part, part), files,
+                        2 * ranks, ret_manifest);
 }
 
 struct world_shipping_counters world_shipping_counters(void)

@@ -241,7 +241,8 @@ static void answer(struct application *application, uint64_t bytes, const char *
     if (well && application->call == NULL)
         application_label(&application->setup, application->machine->sim, application->hint, label);
     if (well)
-        checks->done(checks->data, application, application->hint, 0, label);
+        checks->done(checks->data, application->machine, &application->setup, application->hint, 0,
+                     label);
     if (application->call == NULL)
         done_write(application, application->hint, bytes, status, label);
     else if (well)
@@ -631,11 +632,6 @@ bool application_is_called(const struct application *application)
 bool application_from_scratch(const struct application *application)
 {
     return application->setup.from_scratch;
-}
-
-unsigned application_ranks(const struct application *application)
-{
-    return application->setup.ranks == 0 ? 1 : application->setup.ranks;
 }
 
 bool application_released(const struct application *application)

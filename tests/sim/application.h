@@ -1,10 +1,12 @@
-/* One simulated application process: one rank of a job that iterates, answers requests for checkpoints, and misbehaves.
+/* One simulated application: it iterates, answers requests for checkpoints, and misbehaves; one
+ * process, or the launcher of several ranks (application_ranks.h).
  *
  * Flow     application_new() is the held process of ckpt-run; application_release() lets it become the program: it reads what was
  *          restored, goes on from there, installs its handler after a while. SIGUSR1: it reads the request, takes a snapshot, and a
  *          fate is drawn for the answer. SIGTERM: it ends, in one of several ways, or does not.
- * Shapes   the state after n iterations is a number that follows from the job, the rank and n alone, so whatever happened in between,
- *          it can be compared with that of an undisturbed run. A shard holds it twice, in two files.
+ * Shapes   the state after n iterations is a number that follows from the job, the rank and n
+ *          alone, so whatever happened in between, it can be compared with that of an undisturbed
+ *          run. A shard holds it twice, in two files.
  * Checks   struct application_checks, told at the moment things happen.
  * Absent   timers per iteration: iterations follow from the time that has passed.
  */
@@ -19,6 +21,7 @@ enum { APPLICATION_STEP_US = 10000, APPLICATION_GATE_CLOSED = 125 << 8 };
 
 struct application;
 
+struct application_setup;
 struct application_checks {
     void *data;
     /* ckpt-run asks for a run of its application: what is complete by now must not be lost by it. */
@@ -27,9 +30,9 @@ struct application_checks {
     void (*started)(void *data, struct application *application, uint64_t checkpoint_id);
     /* The signal, or the call, has arrived at this rank, with this request. */
     void (*asked)(void *data, struct application *application, unsigned rank, const char *hint);
-    /* This rank of it is done with that request, of what it calls so. */
-    void (*done)(void *data, struct application *application, const char *hint, unsigned rank,
-                 const char *label);
+    /* This rank of one is done with that request, of what it calls so. */
+    void (*done)(void *data, struct agent_machine *machine, const struct application_setup *setup,
+                 const char *hint, unsigned rank, const char *label);
     /* It puts that request off: it may be asked the same once more. */
     void (*deferred)(void *data, struct application *application, const char *hint);
     void (*ended)(void *data, struct application *application);
@@ -75,7 +78,6 @@ const char *application_shard_of(const struct application *application);
 /* It is asked by calls: these take a while to come, and their agent may have ended meanwhile. */
 bool application_is_called(const struct application *application);
 bool application_from_scratch(const struct application *application);
-unsigned application_ranks(const struct application *application); /* from 1 */
 bool application_released(const struct application *application);
 struct application_state application_now(const struct application *application);
 /* One of its ranks has died. */

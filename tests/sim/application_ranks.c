@@ -97,8 +97,9 @@ static void say(const struct rank *rank, uint64_t bytes, const char *status)
 
     if (strcmp(status, "0") == 0)
         application_label(&ranks->setup, ranks->machine->sim, rank->request.hint, label);
-    if (strcmp(status, "0") == 0 && ranks->application != NULL)
-        checks->done(checks->data, ranks->application, rank->request.hint, rank->number, label);
+    if (strcmp(status, "0") == 0)
+        checks->done(checks->data, ranks->machine, &ranks->setup, rank->request.hint, rank->number,
+                     label);
     done_write(rank, &(struct application_done){rank->request.hint, status, bytes, label});
 }
 
@@ -228,6 +229,7 @@ static void rank_spawn(struct rank *rank, const struct machine_process *leader)
                                         ranks->setup.ranks_in_group ? leader->group : 0, &program);
     rank->process->origin_ticks = leader->start_ticks;
     rank->process->rank = rank->number + 1;
+    rank->process->ranks = ranks->setup.ranks;
     rank->process->kept = false; /* its launcher reaps it */
     rank->process->ignored = UINT64_C(1) << (SIGUSR1 - 1) | UINT64_C(1) << (SIGUSR2 - 1);
     ranks->living++;

@@ -285,7 +285,8 @@ struct world *world_new(const struct world_options *options)
     done_init(world);
     retention_init(world);
     shards_init(world);
-    ranks_init(world);
+    rank_checks_init(world);
+    parts_init(world);
     dumps_init(world);
     destinations_init(world);
     history_init(world);
@@ -322,7 +323,8 @@ void world_free(struct world *world)
     done_close(world);
     retention_close(world);
     shards_close(world);
-    ranks_close(world);
+    rank_checks_close(world);
+    parts_close(world);
     dumps_close(world);
     destinations_close(world);
     raft_checks_close(world);

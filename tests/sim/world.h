@@ -32,6 +32,7 @@ enum {
     WORLD_AGENT_NODE = WORLD_MEMBERS_MAX, /* the first compute node's number in the simulation */
     WORLD_SCHEDULER_NODE = WORLD_AGENT_NODE + WORLD_AGENTS_MAX,
     WORLD_JOBS_MAX = 256,
+    WORLD_RANKS_MAX = 4, /* of a job on one node */
     WORLD_TARGETS_MAX = 2,
     WORLD_PATH_BYTES = 512,
     WORLD_DEFERRAL_MAX_MS = 2000 /* the policy's, where applications defer */
@@ -193,8 +194,8 @@ void world_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet
 unsigned world_ranks_of(const struct world_job *job);
 /* A rank of the job on this node, of so many, is done with its part of the attempt, of the step
  * that it calls so: I44. */
-void ranks_said(struct world *world, unsigned agent, uint64_t checkpoint_id, uint32_t attempt,
-                unsigned rank, unsigned ranks, const char *label);
+void world_rank_said(struct world *world, unsigned agent, uint64_t checkpoint_id, uint32_t attempt,
+                     unsigned rank, unsigned ranks, const char *label);
 /* A checkpoint's folder was removed at the destination: I28. */
 void world_collected(struct world *world, const char *path);
 /* The folder cannot be removed now. */

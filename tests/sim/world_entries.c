@@ -14,7 +14,8 @@ void entries_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__E
     destinations_event(world, fsm, event);
     retention_event(world, event);
     shards_event(world, fsm, event);
-    ranks_event(world, fsm, event);
+    rank_checks_event(world, fsm, event);
+    parts_event(world, fsm, event);
 }
 
 void entries_applied(struct world *world, const struct fsm *fsm, uint64_t index)

@@ -111,6 +111,7 @@ struct done_checks;
 struct retention_checks;
 struct shard_checks;
 struct rank_checks;
+struct part_checks;
 struct state_dumps;
 struct destination_checks;
 
@@ -180,6 +181,7 @@ struct world {
     struct retention_checks *retention;
     struct shard_checks *shards;
     struct rank_checks *ranks;
+    struct part_checks *parts;
     struct state_dumps *dumps;
     struct destination_checks *destinations;
     uint64_t interval_ms; /* of the evaluator, the longest that it ever had */
@@ -403,8 +405,6 @@ uint64_t state_checks_run(const struct world *world, const struct world_job *job
 /* The run is that of its part on the node now. */
 bool state_checks_is_run(const struct world *world, const struct world_job *job, unsigned agent,
                          uint64_t run);
-/* The agents that have written a shard of its last attempt. */
-uint32_t state_checks_shards(struct world *world, uint64_t checkpoint_id);
 /* The node is one of the allocation's in the newest committed state. */
 bool state_checks_has_node(const struct world *world, const char *allocation_id, unsigned agent);
 /* ... and its part there is that of this run: the node has not left and joined again since, nor
@@ -536,12 +536,20 @@ void shards_init(struct world *world);
 void shards_close(struct world *world);
 void shards_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
 
+/* world_parts.c */
+void parts_init(struct world *world);
+void parts_close(struct world *world);
+void parts_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
+/* What that node wrote of the checkpoint is of a place that this one has in its job. */
+bool parts_may_begin_from(const struct world *world, const struct world_job *job, unsigned agent,
+                          uint64_t run, uint64_t checkpoint_id, unsigned writer);
+
 /* world_ranks.c */
-void ranks_init(struct world *world);
-void ranks_close(struct world *world);
+void rank_checks_init(struct world *world);
+void rank_checks_close(struct world *world);
 /* What ranks a job has, and what they call what they save. */
-void ranks_draw(struct world *world, struct world_job *job);
-void ranks_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
+void rank_checks_draw(struct world *world, struct world_job *job);
+void rank_checks_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
 
 /* world_entries.c */
 void entries_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event,

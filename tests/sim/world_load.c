@@ -363,7 +363,7 @@ static void do_register(struct scheduler *scheduler)
     if (world->options.callers > 0 && sim_random(sim, 100) < world->options.callers)
         job->way = application_way_at(WAY_CALL);
     if (world->options.ranks > 0 && !job->way->calls && sim_random(sim, 100) < world->options.ranks)
-        ranks_draw(world, job);
+        rank_checks_draw(world, job);
     spec.profile = (char *)(uintptr_t)job->way->profile;
     spec.preemption_class = job->preemption_class;
     spec.sensitive = job->sensitive;

@@ -250,4 +250,5 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     ret_options->odd_values = next(&state, 3) == 0 ? 2 + (unsigned)next(&state, 8) : 0;
     ret_options->older = next(&state, 6) == 0;
     ret_options->callers = next(&state, 3) == 0 ? 10 + (unsigned)next(&state, 91) : 0;
+    ret_options->ranks = next(&state, 3) == 0 ? 0 : 10 + (unsigned)next(&state, 91);
 }

@@ -1,8 +1,9 @@
 /* I44: a checkpoint is of one step, and of every rank of every part of its job. What the ranks
  * themselves said at the nodes against what the state makes of it.
  *
- * Flow     ranks_said() by each rank at the moment it is done with its part of an attempt; when a
- *          checkpoint is complete, what was said of the attempt that completed it is compared.
+ * Flow     world_rank_said() by each rank at the moment it is done with its part of an attempt;
+ *          when a checkpoint is complete, what was said of the attempt that completed it is
+ *          compared.
  * Shapes   one record per attempt and node, for ever.
  */
 #include <inttypes.h>
@@ -29,24 +30,24 @@ struct rank_checks {
     size_t count;
 };
 
-void ranks_init(struct world *world)
+void rank_checks_init(struct world *world)
 {
     world->ranks = check_calloc(1, sizeof(*world->ranks));
 }
 
-void ranks_close(struct world *world)
+void rank_checks_close(struct world *world)
 {
     free(world->ranks->said);
     free(world->ranks);
 }
 
-void ranks_draw(struct world *world, struct world_job *job)
+void rank_checks_draw(struct world *world, struct world_job *job)
 {
     struct sim *sim = world->sim;
     /* applications of the shipping agents know no barrier */
     unsigned labels = world->options.shipping_agents > 0 ? LABELS_AGREED : LABELS_AGREED + 1;
 
-    job->ranks = (unsigned)sim_random(sim, 5);
+    job->ranks = (unsigned)sim_random(sim, WORLD_RANKS_MAX + 1);
     job->ranks_in_group = sim_chance(sim, 2);
     job->labels = (enum world_labels)sim_random(sim, labels);
 }
@@ -67,8 +68,8 @@ static struct said *find(const struct rank_checks *checks, unsigned agent, uint6
     return NULL;
 }
 
-void ranks_said(struct world *world, unsigned agent, uint64_t checkpoint_id, uint32_t attempt,
-                unsigned rank, unsigned ranks, const char *label)
+void world_rank_said(struct world *world, unsigned agent, uint64_t checkpoint_id, uint32_t attempt,
+                     unsigned rank, unsigned ranks, const char *label)
 {
     struct rank_checks *checks = world->ranks;
     struct said *said = find(checks, agent, checkpoint_id, attempt);
@@ -86,7 +87,7 @@ void ranks_said(struct world *world, unsigned agent, uint64_t checkpoint_id, uin
 }
 
 static void check_complete(struct world *world, const struct fsm *fsm,
-                           const struct fsm_checkpoint *checkpoint)
+                           const struct fsm_checkpoint *checkpoint, const struct world_job *job)
 {
     for (uint32_t i = 0; i < checkpoint->shard_count; i++) {
         const char *node = fsm_node_name(fsm, checkpoint->shards[i].node_slot);
@@ -104,11 +105,11 @@ static void check_complete(struct world *world, const struct fsm *fsm,
                             checkpoint->id, checkpoint->label, node, said->label,
                             said->differs ? " and something else" : "");
         world->counts.labelled += i == 0 && said->label[0] != '\0';
-        world->counts.met += i == 0 && checkpoint->agreed_step != 0;
+        world->counts.met += i == 0 && job != NULL && job->labels == LABELS_AGREED;
     }
 }
 
-void ranks_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
+void rank_checks_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
 {
     const struct fsm_checkpoint *checkpoint =
         event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_CHECKPOINT_STATE
@@ -117,5 +118,5 @@ void ranks_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Eve
 
     if (checkpoint != NULL && event->new_state == CHECKPOINT(COMPLETE) &&
         checkpoint->state == CHECKPOINT(COMPLETE))
-        check_complete(world, fsm, checkpoint);
+        check_complete(world, fsm, checkpoint, job_find(world, event->allocation_id));
 }

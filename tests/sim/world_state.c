@@ -500,16 +500,6 @@ bool state_checks_completed(struct world *world, uint64_t checkpoint_id)
            (facts->state == CHECKPOINT(COMPLETE) || facts->state == CHECKPOINT(COLLECTED));
 }
 
-uint32_t state_checks_shards(struct world *world, uint64_t checkpoint_id)
-{
-    const struct checkpoint_facts *facts = facts_of(world, checkpoint_id);
-    uint32_t mask = 0;
-
-    for (unsigned agent = 0; agent < WORLD_AGENTS_MAX; agent++)
-        mask |= (facts->written[agent] >> facts->attempt & 1) << agent;
-    return mask;
-}
-
 uint64_t state_checks_last_complete(struct world *world, const char *allocation_id)
 {
     const struct world_job *job = job_find(world, allocation_id);

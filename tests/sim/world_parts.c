@@ -1,0 +1,107 @@
+/* I45: whose shard a node may begin from. A part is a place among the nodes of its job, and goes on
+ * with the shard of that place, whoever wrote it.
+ *
+ * Flow     each event of a job tells which places its nodes have; a checkpoint that is complete
+ *          tells who wrote the shard of each place.
+ * Shapes   places are bits: the same run of a part may have had several, when others left.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "tests/sim/world_internal.h"
+
+#define CHECKPOINT(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
+
+struct written {
+    uint64_t checkpoint_id;
+    uint32_t count;
+    unsigned writers[WORLD_AGENTS_MAX]; /* by place */
+};
+
+struct part_checks {
+    struct {
+        uint64_t run;
+        uint32_t places;
+    } parts[WORLD_JOBS_MAX][WORLD_AGENTS_MAX];
+    struct written *written;
+    size_t count;
+};
+
+void parts_init(struct world *world)
+{
+    world->parts = check_calloc(1, sizeof(*world->parts));
+}
+
+void parts_close(struct world *world)
+{
+    free(world->parts->written);
+    free(world->parts);
+}
+
+static void places_take(struct world *world, const struct fsm *fsm, const struct world_job *job)
+{
+    const struct fsm_allocation *allocation = fsm_allocation_find(fsm, job->id);
+
+    if (allocation == NULL)
+        return;
+    for (uint32_t i = 0; i < allocation->node_count; i++) {
+        int agent = world_agent_number(fsm_node_name(fsm, allocation->nodes[i].node_slot));
+        uint64_t run = allocation->nodes[i].run;
+        CHECK(agent >= 0);
+        if (world->parts->parts[job - world->jobs][agent].run != run) {
+            world->parts->parts[job - world->jobs][agent].run = run;
+            world->parts->parts[job - world->jobs][agent].places = 0;
+        }
+        world->parts->parts[job - world->jobs][agent].places |= UINT32_C(1) << i;
+    }
+}
+
+static void writers_take(struct part_checks *checks, const struct fsm *fsm,
+                         const struct fsm_checkpoint *checkpoint)
+{
+    struct written *written;
+
+    CHECK(checkpoint->shard_count <= WORLD_AGENTS_MAX);
+    checks->written = check_realloc(checks->written, checks->count + 1, sizeof(*checks->written));
+    written = &checks->written[checks->count++];
+    *written = (struct written){.checkpoint_id = checkpoint->id, .count = checkpoint->shard_count};
+    for (uint32_t i = 0; i < checkpoint->shard_count; i++)
+        written->writers[i] =
+            (unsigned)world_agent_number(fsm_node_name(fsm, checkpoint->shards[i].node_slot));
+}
+
+void parts_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
+{
+    const struct world_job *job = job_find(world, event->allocation_id);
+    const struct fsm_checkpoint *checkpoint;
+
+    if (job == NULL)
+        return;
+    places_take(world, fsm, job);
+    if (event->kind != CKPT__V1__EVENT_KIND__EVENT_KIND_CHECKPOINT_STATE ||
+        event->new_state != CHECKPOINT(COMPLETE))
+        return;
+    checkpoint = fsm_checkpoint_find(fsm, event->checkpoint_id);
+    if (checkpoint != NULL)
+        writers_take(world->parts, fsm, checkpoint);
+}
+
+bool parts_may_begin_from(const struct world *world, const struct world_job *job, unsigned agent,
+                          uint64_t run, uint64_t checkpoint_id, unsigned writer)
+{
+    const struct part_checks *checks = world->parts;
+
+    if (checks->parts[job - world->jobs][agent].run != run)
+        return true; /* it is of another run, and will hear of it */
+    for (size_t i = 0; i < checks->count; i++) {
+        const struct written *written = &checks->written[i];
+        if (written->checkpoint_id != checkpoint_id)
+            continue;
+        for (uint32_t place = 0; place < written->count; place++)
+            if (written->writers[place] == writer &&
+                (checks->parts[job - world->jobs][agent].places >> place & 1) != 0)
+                return true;
+    }
+    return false;
+}
