@@ -1,10 +1,12 @@
 #!/usr/bin/python3
 """Jobs of several ranks on a node, which a launcher numbers: a checkpoint has the part of each of them, of one step, or there is none. S3-001."""
+import os
 import pathlib
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import rounds  # noqa: E402
 from cluster import Cluster, common_pb2, tap  # noqa: E402
 from jobs import COMPLETE, FAILED, MIB, POLICY, RUNNING, TIMED_OUT, all_run, ends_in, hint, no_litter  # noqa: E402
 
@@ -81,5 +83,12 @@ def all_ranks_or_no_checkpoint():
         cluster.debug_check()
 
 
+def six_rounds_of_faults():
+    """What a seed draws; make systems has two hundred."""
+    seed = int(os.environ.get("SEED", time.time_ns() % 10**6))
+    print(f"# SEED={seed}", flush=True)
+    rounds.run(seed, 6)
+
+
 if __name__ == "__main__":
-    tap([all_ranks_or_no_checkpoint])
+    sys.exit(tap([all_ranks_or_no_checkpoint, six_rounds_of_faults]))

@@ -1,0 +1,21 @@
+#!/usr/bin/python3
+"""Two hundred faults that a seed draws, at any moment of a checkpoint: no checkpoint is complete with unequal steps or without a rank, no restore
+mixes two, no rank has a copy beside it. SEED and ROUNDS (200) choose others."""
+import os
+import pathlib
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import rounds  # noqa: E402
+from cluster import tap  # noqa: E402
+
+
+def faults_that_a_seed_draws():
+    seed, count = int(os.environ.get("SEED", time.time_ns() % 10**6)), int(os.environ.get("ROUNDS", "200"))
+    print(f"# SEED={seed} ROUNDS={count}", flush=True)
+    rounds.run(seed, count)
+
+
+if __name__ == "__main__":
+    sys.exit(tap([faults_that_a_seed_draws]))
