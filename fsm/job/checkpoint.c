@@ -120,10 +120,10 @@ void fsm_checkpoint_set_shards(struct fsm *fsm, struct checkpoint *checkpoint, u
 
 /* A checkpoint is of the nodes that its job has when nodes begin to write: one that waits while the
  * job changes its nodes gets the new ones (S1-080). */
-void fsm_checkpoint_shards_from(struct fsm *fsm, struct checkpoint *checkpoint,
-                                const struct allocation *allocation)
+static void checkpoint_shards_from(struct fsm *fsm, struct checkpoint *checkpoint,
+                                   const struct allocation *allocation)
 {
-    CHECK(checkpoint->view.id != 0);
+    CHECK(checkpoint->view.attempt == 0);
     CHECK(allocation->view.id != NULL);
     fsm_checkpoint_set_shards(fsm, checkpoint, allocation->view.node_count);
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
@@ -273,7 +273,7 @@ static void checkpoint_new(struct fsm *fsm, struct allocation *allocation,
     }
     checkpoint->view.recompute_saved_gpu_ms = recompute_gpu_ms;
     checkpoint->view.success_ppm = fsm_success_ppm(&allocation->view.learned);
-    fsm_checkpoint_shards_from(fsm, checkpoint, allocation);
+    checkpoint_shards_from(fsm, checkpoint, allocation);
     fsm_checkpoint_link(fsm, checkpoint);
     fsm_checkpoint_move(fsm, checkpoint, STATE(REQUESTED), CKPT__V1__REASON__REASON_NONE);
     allocation->view.active_checkpoint_id = checkpoint->view.id;
@@ -595,10 +595,7 @@ void fsm_checkpoint_retry(struct fsm *fsm, struct checkpoint *checkpoint, Ckpt__
     fsm_allocation_changed(fsm, allocation_at(fsm, checkpoint->view.allocation_slot));
 }
 
-/* The attempts that agents began under the old epoch are not all known here: only a new id is
- * certainly above every one of them (I22, I26). A checkpoint of an allocation that is being
- * terminated ends with it. */
-void fsm_checkpoint_renew(struct fsm *fsm, struct checkpoint *old)
+static void checkpoint_renew(struct fsm *fsm, struct checkpoint *old, Ckpt__V1__Reason reason)
 {
     struct allocation *allocation =
         allocation_edit(fsm, allocation_at(fsm, old->view.allocation_slot));
@@ -609,11 +606,10 @@ void fsm_checkpoint_renew(struct fsm *fsm, struct checkpoint *old)
 
     CHECK(old->view.id != 0);
     CHECK(fsm_checkpoint_state_active(old->view.state));
-    if (allocation->view.terminating)
-        return;
+    CHECK(!allocation->view.terminating);
     fsm_retention_make_room(fsm, allocation);
     fsm_checkpoint_move_inputs(old, &inputs_of);
-    fsm_checkpoint_end(fsm, old, STATE(SUPERSEDED), CKPT__V1__REASON__REASON_NEW_EPOCH);
+    fsm_checkpoint_end(fsm, old, STATE(SUPERSEDED), reason);
     checkpoint_new(fsm, allocation, &ask);
     checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation))->view.priority_gpu_ms_per_gb =
         ask.priority_gpu_ms_per_gb; /* which its purpose need not tell */
@@ -622,4 +618,49 @@ void fsm_checkpoint_renew(struct fsm *fsm, struct checkpoint *old)
     fsm_preemption_renewed(fsm, allocation);
     if (paused)
         fsm_checkpoint_pause(fsm, checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation)));
+}
+
+/* The attempts that agents began under the old epoch are not all known here: only a new id is
+ * certainly above every one of them (I22, I26). A checkpoint of an allocation that is being
+ * terminated ends with it. */
+void fsm_checkpoint_renew(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    CHECK(checkpoint->view.id != 0);
+    if (!allocation_at(fsm, checkpoint->view.allocation_slot)->view.terminating)
+        checkpoint_renew(fsm, checkpoint, CKPT__V1__REASON__REASON_NEW_EPOCH);
+}
+
+static bool checkpoint_is_of(const struct checkpoint *checkpoint,
+                             const struct allocation *allocation)
+{
+    CHECK(checkpoint->view.id != 0);
+    CHECK(allocation->view.id != NULL);
+    if (checkpoint->view.shard_count != allocation->view.node_count)
+        return false;
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        if (checkpoint->shards[i].node_slot != allocation->view.nodes[i].node_slot)
+            return false;
+    return true;
+}
+
+/* A part's folder has its place's name, not its node's: what an attempt of the old nodes left
+ * behind could come to lie in the new node's (I47), but for a new id. Its stop ends when it would
+ * have. */
+void fsm_checkpoint_follow_nodes(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    const struct allocation *allocation = allocation_at(fsm, checkpoint->view.allocation_slot);
+    uint64_t stop_deadline_ms = checkpoint->stop_deadline_ms;
+    uint64_t stop_limit_ms = checkpoint->stop_limit_ms;
+    bool hurried = checkpoint->hurried;
+
+    CHECK(!fsm_checkpoint_writes(checkpoint));
+    if (checkpoint->view.attempt == 0) {
+        checkpoint_shards_from(fsm, checkpoint, allocation);
+    } else if (!checkpoint_is_of(checkpoint, allocation)) {
+        checkpoint_renew(fsm, checkpoint, CKPT__V1__REASON__REASON_REPLACED);
+        checkpoint = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
+        checkpoint->stop_deadline_ms = stop_deadline_ms;
+        checkpoint->stop_limit_ms = stop_limit_ms;
+        checkpoint->hurried = hurried;
+    }
 }

@@ -132,8 +132,6 @@ void fsm_checkpoint_hurry(struct fsm *fsm, struct checkpoint *checkpoint,
  * nodes. */
 void fsm_checkpoint_set_shards(struct fsm *fsm, struct checkpoint *checkpoint, uint32_t count);
 void fsm_checkpoint_name_nodes(struct fsm *fsm, const struct checkpoint *checkpoint);
-void fsm_checkpoint_shards_from(struct fsm *fsm, struct checkpoint *checkpoint,
-                                const struct allocation *allocation);
 void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
                              const Ckpt__Log__V1__Grant *grant, bool bypass);
 void fsm_checkpoint_started(struct fsm *fsm, struct checkpoint *checkpoint, struct fsm_shard *shard,
@@ -158,6 +156,9 @@ void fsm_checkpoint_end(struct fsm *fsm, struct checkpoint *checkpoint,
 void fsm_checkpoint_leave_active(struct fsm *fsm, struct checkpoint *checkpoint);
 /* Ends it and asks for the same under a new id; a paused one goes on waiting. */
 void fsm_checkpoint_renew(struct fsm *fsm, struct checkpoint *checkpoint);
+/* One that does not write is of the nodes that its job has now: under a new id when an attempt was
+ * made. */
+void fsm_checkpoint_follow_nodes(struct fsm *fsm, struct checkpoint *checkpoint);
 void fsm_checkpoint_retry(struct fsm *fsm, struct checkpoint *checkpoint, Ckpt__V1__Reason reason,
                           uint64_t retry_at_ms);
 void fsm_checkpoint_arm(struct fsm *fsm, struct checkpoint *checkpoint);

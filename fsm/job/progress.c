@@ -169,23 +169,6 @@ static struct fsm_plan progress_plan_after(const struct checkpoint *checkpoint)
     return stop;
 }
 
-/* By which a restart elsewhere is judged: that of all nodes that wrote it, "" where they differ. */
-static void progress_platform(struct fsm *fsm, struct checkpoint *checkpoint)
-{
-    const struct fsm_node *first = &node_at(fsm, checkpoint->shards[0].node_slot)->view;
-    const char *machine = first->machine, *os = first->os;
-
-    CHECK(checkpoint->view.shard_count > 0);
-    for (uint32_t i = 1; i < checkpoint->view.shard_count; i++) {
-        const struct fsm_node *node = &node_at(fsm, checkpoint->shards[i].node_slot)->view;
-
-        machine = strcmp(machine, node->machine) == 0 ? machine : "";
-        os = strcmp(os, node->os) == 0 ? os : "";
-    }
-    fsm_intern_set(fsm, &checkpoint->view.machine, machine);
-    fsm_intern_set(fsm, &checkpoint->view.os, os);
-}
-
 /* In the grace after the walltime only the plan changes, since the terminate order stands: the job
  * has been saved, so it becomes SUSPENDED instead of FAILED (F-013). A checkpoint that goes on lets
  * the nodes leave that waited for it. */
@@ -200,7 +183,6 @@ void fsm_checkpoint_complete(struct fsm *fsm, struct checkpoint *checkpoint)
     fsm_platform_note(fsm, checkpoint);
     fsm_calibrate_complete(fsm, allocation, checkpoint);
     progress_learn(fsm, allocation, checkpoint);
-    progress_platform(fsm, checkpoint);
     fsm_checkpoint_move(fsm, checkpoint, STATE(COMPLETE), REASON(NONE));
     fsm_checkpoint_arm(fsm, checkpoint);
     fsm_retention_review(fsm, allocation);

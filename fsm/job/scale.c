@@ -225,7 +225,7 @@ void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
     if (view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING)
         fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
     if (active != NULL)
-        fsm_checkpoint_shards_from(fsm, active, allocation);
+        fsm_checkpoint_follow_nodes(fsm, active);
     fsm_preemption_released(fsm, allocation);
 }
 

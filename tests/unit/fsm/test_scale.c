@@ -228,6 +228,38 @@ static void a_moved_job_goes_back_as_a_whole(void **unused)
     script_close(&script);
 }
 
+/* I47: a shard's folder has the name of its part, and what an attempt of the old nodes left behind
+ * may still be at work there. */
+static void an_attempt_of_other_nodes_is_not_repeated_under_its_id(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2 gpus=4");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "update j1 nodes=n1,n2,n3 gpus=4 force"); /* no attempt was made yet */
+    assert_int_equal(job_of(&script, "j1")->active_checkpoint_id, checkpoint_id_make(1, 1));
+    assert_int_equal(checkpoint_of(&script, 1)->shard_count, 3);
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n2 checkpoint_failed j1 ckpt=1-1 reason=write_failed");
+    expect_checkpoint(&script, 1, REQUESTED);
+    expect_ok(&script, "update j1 nodes=n1,n2,n3 gpus=8 force"); /* the same nodes */
+    expect_checkpoint(&script, 1, REQUESTED);
+    expect_ok(&script, "update j1 nodes=n1,n3 gpus=8 force");
+    expect_checkpoint(&script, 1, SUPERSEDED);
+    assert_int_equal(checkpoint_of(&script, 1)->reason, CKPT__V1__REASON__REASON_REPLACED);
+    assert_int_equal(job_of(&script, "j1")->active_checkpoint_id, checkpoint_id_make(1, 2));
+    expect_checkpoint(&script, 2, REQUESTED);
+    assert_int_equal(checkpoint_of(&script, 2)->shard_count, 2);
+    assert_int_equal(checkpoint_of(&script, 2)->purpose, checkpoint_of(&script, 1)->purpose);
+    expect_ok(&script, "grant 1-2");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-2");
+    expect_ok(&script, "report n3 shard_verified j1 ckpt=1-2");
+    expect_checkpoint(&script, 2, COMPLETE);
+    script_close(&script);
+}
+
 static void cancelling_its_checkpoint_undoes_the_scale_down(void **unused)
 {
     struct script script;
@@ -534,6 +566,7 @@ int main(void)
         cmocka_unit_test(force_takes_the_node_at_once),
         cmocka_unit_test(the_node_that_a_job_moved_away_from_joins_only_after_another_checkpoint),
         cmocka_unit_test(a_moved_job_goes_back_as_a_whole),
+        cmocka_unit_test(an_attempt_of_other_nodes_is_not_repeated_under_its_id),
         cmocka_unit_test(cancelling_its_checkpoint_undoes_the_scale_down),
         cmocka_unit_test(an_active_checkpoint_serves_the_scale_down),
         cmocka_unit_test(an_outage_pauses_the_scale_down),
