@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Jobs of several ranks on a node, which a launcher numbers: a checkpoint has the part of each of them, of one step, or there is none. S3-001."""
+"""Jobs of several ranks on a node, which a launcher numbers: a checkpoint has the part of each of them, of one step, or there is none. S3-001, S3-041."""
 import os
 import pathlib
 import sys
@@ -7,32 +7,39 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import rounds  # noqa: E402
-from cluster import Cluster, common_pb2, tap  # noqa: E402
+from cluster import Cluster, broker_pb2, common_pb2, tap, wait_until  # noqa: E402
 from jobs import COMPLETE, FAILED, MIB, POLICY, RUNNING, TIMED_OUT, all_run, ends_in, hint, no_litter  # noqa: E402
 
 # One rank. It counts steps; MODE is what rank 1 does otherwise.
 RANK = r"""
 import os, signal, sys, time
 mode, work, rank = sys.argv[1], os.environ["CKPT_DIR"], int(os.environ["RANK"])
-odd = rank == 1
+odd = rank % 2 == 1
 asked = []
 signal.signal(signal.SIGUSR1, lambda number, frame: asked.append(1))
+signal.signal(signal.SIGTERM, lambda number, frame: (open("%s/told.%d" % (work, rank), "w"), os._exit(0)))
+count = open("%s/count.%d" % (work, rank), "a", buffering=1)
 while True:
     time.sleep(0.02)
+    count.write("x")
+    count.flush()
     if not asked:
         continue
     asked.clear()
-    fields = dict(line.strip().split("=", 1) for line in open(work + "/request"))
+    try:
+        fields = dict(line.strip().split("=", 1) for line in open(work + "/request"))
+    except FileNotFoundError: # withdrawn before the handler ran
+        continue
     if odd and mode == "dies":
         os._exit(3)
     if odd and mode == "silent":
         continue
-    if odd and mode == "slow":
+    if odd and mode in ("slow", "refuses-late"):
         time.sleep(1.5)
     with open("%s/%d.state" % (fields["directory"], rank), "w") as file:
         file.write("state %d %s\n" % (rank, fields["ranks"]))
     label = 127 + (odd and mode == "step")
-    status = "no room" if odd and mode == "refuses" else "0"
+    status = "no room" if odd and mode.startswith("refuses") else "0"
     name = work + ("/done" if odd and mode == "unnumbered" else "/done.%d" % rank)
     with open(name + ".new", "w") as file:
         file.write("hint=%s\nbytes=%d\nstatus=%s\nstep=%d\n" % (fields["hint"], 4, status, label))
@@ -40,15 +47,15 @@ while True:
 """
 # A wrapper script that catches nothing: the signal would end it.
 LAUNCH = r"""
-for rank in 0 1; do
-    RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 "$0" -c "$1" "$2" &
+for local in 0 1; do
+    RANK=$(($3 + local)) LOCAL_RANK=$local WORLD_SIZE=$4 LOCAL_WORLD_SIZE=2 "$0" -c "$1" "$2" &
 done
 wait
 """
 
 
-def ranks(mode):
-    return ["sh", "-c", LAUNCH, sys.executable, RANK, mode]
+def ranks(mode, first=0, world=2):
+    return ["sh", "-c", LAUNCH, sys.executable, RANK, mode, str(first), str(world)]
 
 
 def asked(cluster, name, mode, **fields):
@@ -90,5 +97,39 @@ def six_rounds_of_faults():
     rounds.run(seed, 6)
 
 
+def job_of_two_nodes(cluster, name, mode):
+    """Ranks 0 and 1 on a, 2 and 3 on b, of which rank 3 does what the mode says. (checkpoint, what the ranks of a count, of a's work folder)"""
+    cluster.register(name, [("a", 1, MIB), ("b", 1, MIB)], checkpoint_timeout_ms=20000)
+    jobs = [cluster.run_job("a", name, ranks("plain", 0, 4)), cluster.run_job("b", name, ranks(mode, 2, 4))]
+    wait_until(f"all of {name} count", lambda: all((job.work_dir / f"count.{rank}").exists()
+                                                  for job, rank in zip(jobs, (1, 3))), 20)
+    wait_until(f"{name} runs", lambda: cluster.allocation(name).state == RUNNING, 20)
+    work = jobs[0].work_dir
+    identifier = cluster.client.broker("RequestCheckpoint", broker_pb2.RequestCheckpointRequest(
+        request_id=name, allocation_id=name, after=common_pb2.AFTER_CHECKPOINT_KILL)).checkpoint_id
+    wait_until(f"{name} stands still on a", lambda: f"event=frozen allocation={name} whole=1" in cluster.agents["a"].log.read_text(), 20)
+    return identifier, lambda: sum((work / f"count.{rank}").stat().st_size for rank in (0, 1)), work
+
+
+def nothing_is_computed_after_the_last_rank_was_done():
+    """Who is to end with its checkpoint stands still while another node still writes, and is killed as it stands; when that one refuses it
+    goes on."""
+    with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
+        cluster.start()
+        identifier, counted, work = job_of_two_nodes(cluster, "ends", "slow")
+        before = counted()
+        record = ends_in(cluster, "ends", identifier, (COMPLETE, FAILED, TIMED_OUT))
+        assert record.state == COMPLETE, record
+        wait_until("it has ended", lambda: cluster.allocation("ends").state == common_pb2.ALLOCATION_STATE_COMPLETED, 20)
+        assert counted() == before and not list(work.glob("told.*")), (before, counted())
+        identifier, counted, work = job_of_two_nodes(cluster, "goes-on", "refuses-late")
+        record = ends_in(cluster, "goes-on", identifier, (COMPLETE, FAILED, TIMED_OUT))
+        assert record.state == FAILED and record.reason == common_pb2.REASON_APPLICATION_REFUSED, record
+        before = counted()
+        wait_until("it goes on", lambda: counted() > before + 20, 10)
+        assert cluster.allocation("goes-on").state == RUNNING
+        cluster.debug_check()
+
+
 if __name__ == "__main__":
-    sys.exit(tap([all_ranks_or_no_checkpoint, six_rounds_of_faults]))
+    sys.exit(tap([all_ranks_or_no_checkpoint, nothing_is_computed_after_the_last_rank_was_done, six_rounds_of_faults]))

@@ -247,16 +247,17 @@ static void check_caught(struct agent_checks *checks, const struct agent_machine
     }
 }
 
-/* I35: who lives is told to end before it is killed. */
+/* I35: who lives is told to end before it is killed; not who stands still, and has saved all. */
 static void check_told(struct agent_checks *checks, const struct agent_machine *machine,
                        pid_t group, int signal)
 {
+    const struct machine_process *leader = agent_machine_find(machine, group);
     for (size_t i = 0; i < checks->rank_count; i++) {
         struct rank *rank = checks->ranks[i];
         if (rank->agent != checks_agent(machine) || rank->group != group || rank->living == NULL)
             continue;
         rank->told |= signal == SIGTERM;
-        if (!rank->told)
+        if (!rank->told && (leader == NULL || !leader->stopped))
             world_violation(checks->world, "I35", "%s is killed on %s without SIGTERM before",
                             rank->allocation_id, machine->name);
     }

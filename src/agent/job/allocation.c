@@ -81,6 +81,7 @@ void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
         .attempt = busy ? attempt->attempt : entry->attempt,
         .busy = busy,
         .cancelling = attempt_state_cleans(attempt->state),
+        .still = attempt->state == ATTEMPT_STILL,
         .put_off = attempt->state == ATTEMPT_DEFERRED,
         .timeout_ms = attempt->timeout_ms,
         .barrier = attempt->barrier,

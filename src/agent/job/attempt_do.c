@@ -138,6 +138,52 @@ static void ask_application(struct allocation *allocation)
         attempt_post(allocation, ATTEMPT_FIRED, NULL);
 }
 
+/* ---- standing still ---- */
+
+static void still_ended(void *data, const struct still_result *result)
+{
+    struct allocation *allocation = data;
+    char text[JOB_DETAIL_BYTES];
+
+    allocation->executor.still = NULL;
+    if (!result->whole)
+        log_warning("still", "allocation=%s way=%d pid=%d name=\"%s\" text=\"it takes no signal\"",
+                    allocation->entry.allocation_id, (int)allocation->executor.still_way,
+                    (int)result->stuck, result->stuck_name);
+    if (allocation->executor.still_way == STILL_THAW) {
+        attempt_post(allocation, ATTEMPT_THAWED, NULL);
+        return;
+    }
+    log_info("frozen", "allocation=%s whole=%d members=%zu rounds=%" PRIu32 " took_us=%" PRIu64,
+             allocation->entry.allocation_id, result->whole, result->count, result->rounds,
+             result->took_us);
+    if (result->whole) {
+        attempt_post(allocation, ATTEMPT_FROZEN, NULL);
+        return;
+    }
+    snprintf(text, sizeof(text), "process %d (%.40s) could not be stopped within %d ms",
+             (int)result->stuck, result->stuck_name, STILL_LIMIT_MS);
+    post_why(allocation, ATTEMPT_UNFROZEN, CKPT__V1__REASON__REASON_NOT_FROZEN, text);
+}
+
+/* A freeze that goes on is turned into the thaw. */
+static void make_still(struct allocation *allocation, enum still_way way)
+{
+    const struct machine_ops *machine = allocation_machine(allocation);
+    struct executor *executor = &allocation->executor;
+    struct job_members job;
+
+    executor->still_way = way;
+    if (executor->still != NULL) {
+        machine->job_still_change(executor->still, way, 0);
+        return;
+    }
+    ranks_members(&allocation->entry, &job);
+    executor->still = machine->job_still(machine->context, &job, way, 0, still_ended, allocation);
+    if (executor->still == NULL)
+        attempt_post(allocation, way == STILL_THAW ? ATTEMPT_THAWED : ATTEMPT_FROZEN, NULL);
+}
+
 /* ---- the worker ---- */
 
 static Ckpt__V1__Reason put_reason(const struct worker_result *result)
@@ -397,6 +443,12 @@ bool attempt_carry_out(struct allocation *allocation, const struct job_effects *
     case EFFECT_ATTEMPT_LOOK:
         attempt_post(allocation, ATTEMPT_TICK, NULL);
         return true;
+    case EFFECT_FREEZE:
+        make_still(allocation, STILL_FREEZE);
+        return true;
+    case EFFECT_THAW:
+        make_still(allocation, STILL_THAW);
+        return true;
     case EFFECT_PUT:
         put_checkpoint(allocation);
         return true;
@@ -433,6 +485,8 @@ void attempt_detach(struct allocation *allocation)
     }
     hang_up(executor);
     ranks_forget(allocation);
+    machine->job_still_detach(executor->still);
+    executor->still = NULL;
     machine->remove_detach(executor->cleanup);
     unwatch_folder(allocation);
 }

@@ -32,4 +32,16 @@ void attempt_finish(const struct attempt_stepping *step, const struct attempt_ou
                     bool put_runs);
 void attempt_fail(const struct attempt_stepping *step, Ckpt__V1__Reason reason, const char *detail);
 
+/* ---- standing still: attempt_still_step.c ---- */
+/* All of it is written. */
+void attempt_take_written(const struct attempt_stepping *step);
+void attempt_begin_put(const struct attempt_stepping *step);
+void attempt_take_frozen(const struct attempt_stepping *step);
+void attempt_take_unfrozen(const struct attempt_stepping *step, const char *why);
+void attempt_take_thawed(const struct attempt_stepping *step);
+/* What is at the destination stays, and the application goes on. */
+void attempt_leave_still(const struct attempt_stepping *step);
+/* The worker has ended. */
+void attempt_take_put(const struct attempt_stepping *step, const struct attempt_put *put);
+
 #endif

@@ -12,14 +12,17 @@ static const char *const state_names[] = {
 };
 #define TO(name) [ATTEMPT_##name] = true
 static const bool state_moves[ATTEMPT_STATE_COUNT][ATTEMPT_STATE_COUNT] = {
-    [ATTEMPT_NONE] = {TO(WAITING), TO(DEFERRED), TO(RESUMING)},
+    [ATTEMPT_NONE] = {TO(WAITING), TO(DEFERRED), TO(RESUMING), TO(STILL)},
     [ATTEMPT_WAITING] = {TO(NONE), TO(ASKING)},
     [ATTEMPT_ASKING] = {TO(ASKED), TO(ABANDONING), TO(REMOVING)},
-    [ATTEMPT_ASKED] = {TO(BROKEN), TO(DEFERRED), TO(PUTTING), TO(ABANDONING), TO(REMOVING)},
-    [ATTEMPT_BROKEN] = {TO(PUTTING), TO(ABANDONING), TO(REMOVING)},
+    [ATTEMPT_ASKED] = {TO(BROKEN), TO(DEFERRED), TO(FREEZING), TO(PUTTING), TO(ABANDONING),
+                       TO(REMOVING)},
+    [ATTEMPT_BROKEN] = {TO(FREEZING), TO(PUTTING), TO(ABANDONING), TO(REMOVING)},
     [ATTEMPT_DEFERRED] = {TO(ASKING), TO(ABANDONING), TO(REMOVING)},
-    [ATTEMPT_RESUMING] = {TO(ASKED), TO(PUTTING), TO(ABANDONING)},
-    [ATTEMPT_PUTTING] = {TO(HALTING), TO(ABANDONING), TO(REMOVING)},
+    [ATTEMPT_RESUMING] = {TO(ASKED), TO(FREEZING), TO(PUTTING), TO(ABANDONING)},
+    [ATTEMPT_FREEZING] = {TO(PUTTING), TO(ABANDONING), TO(REMOVING)},
+    [ATTEMPT_PUTTING] = {TO(STILL), TO(HALTING), TO(ABANDONING), TO(REMOVING)},
+    [ATTEMPT_STILL] = {TO(REMOVING)},
     [ATTEMPT_HALTING] = {TO(ABANDONING)},
     [ATTEMPT_ABANDONING] = {TO(REMOVING)},
     [ATTEMPT_REMOVING] = {TO(NONE)},
@@ -97,6 +100,15 @@ void attempt_check(const struct attempt *attempt, const struct ledger_entry *ent
         return;
     case ATTEMPT_DEFERRED:
         CHECK(entry->phase == PHASE_DEFERRED);
+        return;
+    case ATTEMPT_FREEZING:
+        CHECK(phase_asks(entry));
+        CHECK(entry->still);
+        CHECK(attempt->done_at_us != 0);
+        return;
+    case ATTEMPT_STILL:
+        CHECK(entry->phase == PHASE_ENDED);
+        CHECK(entry->still);
         return;
     case ATTEMPT_PUTTING:
         CHECK(phase_asks(entry));

@@ -36,6 +36,7 @@ static void begin_asking(const struct attempt_stepping *step)
     entry->attempt_part = attempt->part;
     entry->phase = PHASE_ASKING;
     entry->asked_at_us = step->facts->now_us;
+    entry->after = (uint32_t)attempt->after;
     entry->timeout_ms = attempt->timeout_ms;
     entry->longest_deferral_ms = attempt->longest_deferral_ms;
     entry->max_deferral_ms = attempt->max_deferral_ms;
@@ -105,6 +106,8 @@ static void try_asking(const struct attempt_stepping *step)
         await_until(step, CKPT__V1__REASON__REASON_NOT_ATTACHED,
                     "no application of the allocation runs on this node",
                     facts->attached ? UINT64_MAX : attached_us);
+    else if (step->entry->still) /* after the attempt before: it is about to go on */
+        attempt_add_timer(step, WAITING_POLL_US);
     else if (facts->ready == CKPT__V1__REASON__REASON_NONE)
         begin_asking(step);
     else
@@ -158,18 +161,6 @@ static void take_unasked(const struct attempt_stepping *step, const struct attem
 
 /* ---- waiting for the application ---- */
 
-static void begin_put(const struct attempt_stepping *step)
-{
-    struct attempt *attempt = step->attempt;
-
-    attempt->done_at_us = step->facts->now_us;
-    attempt->put_started = true;
-    attempt_add_effect(step, EFFECT_UNWATCH);
-    attempt_move_to(step, ATTEMPT_PUTTING);
-    attempt_add_timer(step, ASKED_POLL_US);
-    attempt_add_effect(step, EFFECT_PUT);
-}
-
 static void take_sentinel(const struct attempt_stepping *step)
 {
     struct attempt *attempt = step->attempt;
@@ -183,7 +174,7 @@ static void take_sentinel(const struct attempt_stepping *step)
     attempt->told_bytes = sentinel->bytes;
     memcpy(attempt->label, sentinel->label, sizeof(attempt->label));
     if (strcmp(sentinel->status, "0") == 0) {
-        begin_put(step);
+        attempt_take_written(step);
         return;
     }
     snprintf(detail, sizeof(detail), "the application says status=%s", sentinel->status);
@@ -200,7 +191,7 @@ static void take_all_done(const struct attempt_stepping *step, const struct rank
                             : attempt_stall_ms(attempt, step->entry, step->facts->now_us);
     attempt->told_bytes = outcome->bytes;
     memcpy(attempt->label, outcome->label, sizeof(attempt->label));
-    begin_put(step);
+    attempt_take_written(step);
 }
 
 /* What is there lacks something; false: it has had its time. */
@@ -419,51 +410,6 @@ static void take_barrier(const struct attempt_stepping *step, const Ckpt__V1__Or
 
 /* ---- the worker ---- */
 
-static void take_verified(const struct attempt_stepping *step, const struct attempt_put *put)
-{
-    const struct attempt *attempt = step->attempt;
-    uint64_t begun_us = attempt_begun_us(step->entry), now_us = step->facts->now_us;
-    Ckpt__V1__AgentReport *report =
-        attempt_begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED);
-
-    CHECK(attempt->state == ATTEMPT_PUTTING);
-    ranks_check_done(step->entry);
-    report->ranks = step->entry->rank_count > 0 ? step->entry->rank_count : 1;
-    memcpy(step->effects->label, attempt->label, sizeof(step->effects->label));
-    report->size_bytes = put->size_bytes;
-    report->write_ms = put->write_ms;
-    report->stall_ms = attempt->stall_ms;
-    memcpy(step->effects->manifest, put->manifest_sha256, sizeof(step->effects->manifest));
-    step->effects->since_us = begun_us;
-    attempt_use_up(step);
-    kept_verified(
-        step->entry, put->size_bytes,
-        begun_us == 0 || begun_us > now_us ? 0 : step->facts->wall_ms - (now_us - begun_us) / 1000);
-    attempt_add_effect(step, EFFECT_SAY_VERIFIED);
-    attempt_stop_asking(step);
-    attempt_clean_up(step, ATTEMPT_REMOVING);
-}
-
-static void take_put(const struct attempt_stepping *step, const struct attempt_put *put)
-{
-    const struct attempt *attempt = step->attempt;
-    char detail[JOB_DETAIL_BYTES];
-
-    CHECK(attempt->state == ATTEMPT_PUTTING || attempt->state == ATTEMPT_HALTING);
-    if (attempt->state == ATTEMPT_HALTING) {
-        attempt_clean_up(step, ATTEMPT_ABANDONING);
-    } else if (!put->verified) {
-        attempt_fail(step, put->reason, put->detail);
-    } else if (put->size_bytes < attempt->told_bytes) {
-        snprintf(detail, sizeof(detail),
-                 "the application says it wrote %" PRIu64 " bytes, %" PRIu64 " are there",
-                 attempt->told_bytes, put->size_bytes);
-        attempt_fail(step, CKPT__V1__REASON__REASON_VERIFY_FAILED, detail);
-    } else {
-        take_verified(step, put);
-    }
-}
-
 static void take_removed(const struct attempt_stepping *step)
 {
     CHECK(step->attempt->state == ATTEMPT_REMOVING);
@@ -494,6 +440,7 @@ static void take_order(const struct attempt_stepping *step, const Ckpt__V1__Orde
     CHECK(order->checkpoint_id != 0);
     begin_attempt(step, order->checkpoint_id, order->attempt, order->part);
     attempt->run = order->run;
+    attempt->after = order->after;
     attempt->timeout_ms = order->timeout_ms;
     attempt->longest_deferral_ms = order->deferred_ms;
     attempt->max_deferral_ms = order->max_deferral_ms;
@@ -522,7 +469,9 @@ static void resume_attempt(const struct attempt_stepping *step)
     attempt->extended = entry->extended;
     memcpy(attempt->target_prefix, entry->target_prefix, sizeof(attempt->target_prefix));
     memcpy(attempt->path, entry->path, sizeof(attempt->path));
-    if (entry->phase == PHASE_ENDED) {
+    if (entry->phase == PHASE_ENDED && entry->still) {
+        attempt_move_to(step, ATTEMPT_STILL); /* until the first orders */
+    } else if (entry->phase == PHASE_ENDED) {
         if (entry->work_dir[0] != '\0') /* the agent may have ended between report and removal */
             attempt_add_effect(step, EFFECT_SWEEP);
     } else if (entry->phase == PHASE_DEFERRED) {
@@ -545,7 +494,10 @@ static void resume_asked(const struct attempt_stepping *step)
     CHECK(step->attempt->state == ATTEMPT_RESUMING);
     if (look_for_sentinel(step))
         return;
-    if (step->entry->phase == PHASE_ASKING && !facts->prepared) {
+    if (step->entry->still) {
+        attempt_fail(step, CKPT__V1__REASON__REASON_AGENT_LOST_ATTEMPT,
+                     "what the application had said is gone from its work folder");
+    } else if (step->entry->phase == PHASE_ASKING && !facts->prepared) {
         attempt_fail(step, CKPT__V1__REASON__REASON_AGENT_LOST_ATTEMPT,
                      "the agent ended before it asked the application");
     } else if (!facts->runs) {
@@ -579,6 +531,10 @@ static void take_cancel(const struct attempt_stepping *step)
     CHECK(attempt->state < ATTEMPT_STATE_COUNT);
     if (attempt->state == ATTEMPT_NONE || attempt_state_cleans(attempt->state))
         return;
+    if (attempt->state == ATTEMPT_STILL) {
+        attempt_leave_still(step);
+        return;
+    }
     attempt_finish(
         step, &(struct attempt_outcome){.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_STOPPED_WRITING},
         attempt->state == ATTEMPT_PUTTING);
@@ -596,6 +552,10 @@ static void take_give_up(const struct attempt_stepping *step, Ckpt__V1__Reason r
     if (attempt->state == ATTEMPT_NONE || attempt_state_cleans(attempt->state) ||
         step->facts->other_run)
         return;
+    if (attempt->state == ATTEMPT_STILL) {
+        attempt_leave_still(step);
+        return;
+    }
     attempt_finish(step, &outcome, attempt->state == ATTEMPT_PUTTING);
 }
 
@@ -654,6 +614,12 @@ static void take_gone(const struct attempt_stepping *step)
     case ATTEMPT_DEFERRED:
         attempt_fail(step, CKPT__V1__REASON__REASON_APPLICATION_EXITED, exited);
         return;
+    case ATTEMPT_FREEZING: /* all of it was written */
+        attempt_begin_put(step);
+        return;
+    case ATTEMPT_STILL:
+        attempt_clean_up(step, ATTEMPT_REMOVING);
+        return;
     case ATTEMPT_NONE:
     case ATTEMPT_RESUMING:
     case ATTEMPT_PUTTING:
@@ -696,6 +662,8 @@ static void take_tick(const struct attempt_stepping *step)
     case ATTEMPT_NONE:
     case ATTEMPT_ASKING:
     case ATTEMPT_RESUMING:
+    case ATTEMPT_FREEZING:
+    case ATTEMPT_STILL:
     case ATTEMPT_HALTING:
     case ATTEMPT_ABANDONING:
     case ATTEMPT_REMOVING:
@@ -758,8 +726,17 @@ static void take_event(const struct attempt_stepping *step, const struct attempt
     case ATTEMPT_BROKE:
         take_broke(step, event);
         return;
+    case ATTEMPT_FROZEN:
+        attempt_take_frozen(step);
+        return;
+    case ATTEMPT_UNFROZEN:
+        attempt_take_unfrozen(step, event->text);
+        return;
+    case ATTEMPT_THAWED:
+        attempt_take_thawed(step);
+        return;
     case ATTEMPT_PUT_ENDED:
-        take_put(step, &event->put);
+        attempt_take_put(step, &event->put);
         return;
     case ATTEMPT_ABANDONED:
         attempt_clean_up(step, ATTEMPT_REMOVING);

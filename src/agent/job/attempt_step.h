@@ -22,7 +22,11 @@
  *   DEFERRED     the application wants to be asked again later
  *   RESUMING     of an agent that restarted while it was ASKED or being put, until the work folder
  *                is open, or cannot be
+ *   FREEZING     all is written, and its application is to end when the checkpoint is complete: it
+ *                is made to stand still, so that it computes nothing that nobody has
  *   PUTTING      the worker copies what was written and verifies it
+ *   STILL        told as verified: the application stands still until the cluster ends it, or takes
+ *                the order back, since the checkpoint failed elsewhere; then it goes on
  *   HALTING      the worker was killed, and is waited for
  *   ABANDONING   the worker removes what is half-written at the destination
  *   REMOVING     what was written on this node is removed; a failure is told after that
@@ -52,7 +56,9 @@
     X(WAITING)                                                                                     \
     X(ASKING)                                                                                      \
     X(ASKED)                                                                                       \
-    X(BROKEN) X(DEFERRED) X(RESUMING) X(PUTTING) X(HALTING) X(ABANDONING) X(REMOVING)
+    X(BROKEN)                                                                                      \
+    X(DEFERRED)                                                                                    \
+    X(RESUMING) X(FREEZING) X(PUTTING) X(STILL) X(HALTING) X(ABANDONING) X(REMOVING)
 enum attempt_state {
 #define X(name) ATTEMPT_##name,
     ATTEMPT_STATES(X)
@@ -83,6 +89,7 @@ struct attempt {
     uint32_t attempt;
     uint32_t part; /* the place of this node among those of the checkpoint */
     uint64_t run;  /* that was ordered to */
+    Ckpt__V1__AfterCheckpoint after;
     uint64_t timeout_ms;
     uint64_t longest_deferral_ms; /* of any node, as far as timeout_ms has it */
     uint64_t max_deferral_ms;
@@ -159,6 +166,9 @@ enum attempt_event_kind {
     ATTEMPT_ALIVE,   /* a sign of life on the call */
     ATTEMPT_DEFER,   /* it asks for defer_ms */
     ATTEMPT_BROKE,   /* the call, without an answer: reason and text */
+    ATTEMPT_FROZEN,  /* the whole job stands still */
+    ATTEMPT_UNFROZEN, /* it could not be made to: text; what of it does is to be thawed */
+    ATTEMPT_THAWED,
     ATTEMPT_PUT_ENDED,
     ATTEMPT_ABANDONED,
     ATTEMPT_REMOVED,

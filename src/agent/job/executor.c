@@ -152,8 +152,10 @@ static void let_go(struct allocation *allocation)
 
     machine->pid_watch_free(executor->watch);
     machine->stragglers_detach(executor->look);
+    machine->job_still_detach(executor->still);
     executor->watch = NULL;
     executor->look = NULL;
+    executor->still = NULL;
     clock_of(allocation)->timer_stop(executor->timer);
     if (!attempt_busy(&allocation->attempt)) { /* many allocations are kept, few descriptors */
         user_path_close(&allocation->folder);

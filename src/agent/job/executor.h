@@ -59,6 +59,8 @@ struct executor {
     struct rank_places *places; /* of ranks that have registered; NULL: none ever has */
     struct folder_watch *heard; /* the work folder, for its sentinel */
     struct clock_timer *attempt_timer;
+    struct job_still *still; /* freezes it or lets it go on; NULL: neither is under way */
+    enum still_way still_way;
     struct worker *worker;
     struct put_job *put_job; /* what the worker calls back with */
     struct cleanup *cleanup;

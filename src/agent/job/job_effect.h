@@ -44,6 +44,8 @@ enum job_effect_kind {
     EFFECT_TELL_STEP,    /* the agreed one, to these */
     EFFECT_HEAR_AGAIN,   /* after the agent's restart */
     EFFECT_CLEAR,        /* the request */
+    EFFECT_FREEZE,       /* the whole job; ATTEMPT_FROZEN or ATTEMPT_UNFROZEN follows */
+    EFFECT_THAW,         /* ... and whatever of it stands still; ATTEMPT_THAWED follows */
     EFFECT_PUT,          /* the worker copies; ATTEMPT_PUT_ENDED follows */
     EFFECT_PUT_KILL,     /* ... soon */
     EFFECT_ABANDON,      /* what is at the destination goes; ATTEMPT_ABANDONED follows */

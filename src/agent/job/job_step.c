@@ -33,6 +33,8 @@ void job_check(const struct job *job)
     CHECK(attempt != ATTEMPT_ASKING);
     CHECK(attempt != ATTEMPT_ASKED);
     CHECK(attempt != ATTEMPT_BROKEN);
+    CHECK(attempt != ATTEMPT_FREEZING);
+    CHECK(attempt != ATTEMPT_STILL);
 }
 
 static void begin_run(struct ledger_entry *entry, uint64_t run, struct job_effects *effects)
@@ -99,6 +101,14 @@ static void walltime_step(const struct job *job, const struct walltime_event *ev
     }
 }
 
+/* And is not about to go on. */
+static bool stands_still(const struct job *job)
+{
+    CHECK(job->attempt->state < ATTEMPT_STATE_COUNT);
+    return job->entry->still && job->attempt->state != ATTEMPT_WAITING &&
+           !attempt_state_cleans(job->attempt->state);
+}
+
 void job_step(const struct job *job, const struct job_event *event, struct job_facts *facts,
               struct job_effects *ret_effects)
 {
@@ -107,6 +117,7 @@ void job_step(const struct job *job, const struct job_event *event, struct job_f
     CHECK(event->part <= JOB_WALLTIME);
     facts->process.attempt_busy = attempt_busy(job->attempt);
     facts->process.attempt_puts = job->attempt->state == ATTEMPT_PUTTING;
+    facts->process.stands_still = stands_still(job);
     facts->attempt.runs = process_runs(process);
     facts->attempt.started_us = process->started_us;
     facts->attempt.stopping = process_state_stops(process->state);

@@ -50,6 +50,7 @@ bool process_state_unstopped(enum process_state state)
 static void check_absent(const struct process *process, const struct ledger_entry *entry)
 {
     CHECK(entry->pid == 0);
+    CHECK(!entry->still);
     CHECK(entry->kill_at_us == 0);
     CHECK(process->gone_us == 0);
     CHECK(process->stragglers == STRAGGLERS_UNKNOWN);

@@ -107,6 +107,7 @@ static void forget_process(const struct step *step)
     entry->ended_at_ms = step->facts->wall_ms;
     entry->ended_status = (uint32_t)process->wait_status;
     entry->pid = 0;
+    entry->still = false;
     entry->kill_at_us = 0;
     process->gone_us = 0;
     process->stragglers = STRAGGLERS_UNKNOWN;
@@ -509,16 +510,39 @@ static void look_stopping(const struct step *step)
     }
 }
 
+/* It has nothing to save: a grace would let it compute what no checkpoint has. */
+static void kill_still(const struct step *step)
+{
+    struct process *process = step->process;
+
+    CHECK(process->state == PROCESS_TERMINATING);
+    process->killed_us = process->warned_us = step->facts->now_us;
+    move_to(step, PROCESS_KILLING);
+    if (step->facts->group_alive)
+        add_signal(step, SIGKILL);
+}
+
+static void ask_to_end(const struct step *step)
+{
+    CHECK(step->process->state == PROCESS_TERMINATING);
+    if (step->facts->stands_still)
+        give_up_attempt(step); /* which lets it go on */
+    if (step->facts->group_alive) {
+        add_signal(step, SIGCONT); /* a stopped process would not see the next one */
+        add_signal(step, SIGTERM);
+    }
+}
+
 static void begin_stop(const struct step *step)
 {
     CHECK(process_state_unstopped(step->process->state));
 
     step->process->ended_before = !step->facts->leader_alive;
     move_to(step, PROCESS_TERMINATING);
-    if (step->facts->group_alive) {
-        add_signal(step, SIGCONT); /* a stopped process would not see the next one */
-        add_signal(step, SIGTERM);
-    }
+    if (step->facts->stands_still && step->process->cause != STOP_BY_TAKEOVER)
+        kill_still(step);
+    else
+        ask_to_end(step);
     take_note(step);
     look_stopping(step);
 }

@@ -108,7 +108,8 @@ struct process_facts {
     bool folder_opening; /* the work folder is being opened: the note may be in it */
     bool note_found;     /* of the run that is known here */
     struct end_note note;
-    bool attempt_busy; /* this and the next: job_step() fills them */
+    bool attempt_busy; /* this and the next two: job_step() fills them */
+    bool stands_still; /* all of it, for a checkpoint with which it is to end */
     bool attempt_puts; /* the worker copies the checkpoint of its attempt */
 };
 

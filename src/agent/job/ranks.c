@@ -9,7 +9,7 @@
 #include "src/base/check.h"
 #include "src/base/text.h"
 
-static void fill_members(const struct ledger_entry *entry, struct job_members *ret_job)
+void ranks_members(const struct ledger_entry *entry, struct job_members *ret_job)
 {
     *ret_job = (struct job_members){
         .stragglers = {.run = entry->run, .start_ticks = entry->start_ticks, .uid = entry->uid},
@@ -41,7 +41,7 @@ static void look_at_job(struct allocation *allocation)
         executor->seen = check_calloc(1, sizeof(*executor->seen));
         executor->ranks = check_calloc(1, sizeof(*executor->ranks));
     }
-    fill_members(&allocation->entry, &job);
+    ranks_members(&allocation->entry, &job);
     executor->ranks_look = machine->ranks_look(machine->context, &job, executor->ask->signal,
                                                ranks_looked, allocation);
     if (executor->ranks_look != NULL)

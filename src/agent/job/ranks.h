@@ -50,6 +50,8 @@ struct rank_stream_ops {
  * of it). Else why not. */
 bool ranks_see(struct allocation *allocation, const struct ranks_table **ret_table,
                char ret_why[JOB_DETAIL_BYTES]);
+/* Whose processes they are. */
+void ranks_members(const struct ledger_entry *entry, struct job_members *ret_job);
 /* Room for what each of the entry's ranks has answered. */
 struct rank_fact *ranks_answers(struct allocation *allocation);
 /* Nothing is looked for any more. */

@@ -4,6 +4,7 @@
  *   ------------------------    --------------------------------    ---------------------------------
  *   any                         of a later run                     -
  *   none for the attempt        busy, not cancelling                CANCEL
+ *   ... but TERMINATE           busy, and stands still              (TERMINATE alone)
  *   CHECKPOINT, (id, n) above   not busy                            START
  *   CHECKPOINT, (id, n) above   busy                                (CANCEL above; START once it ended)
  *   CHECKPOINT, (id, n) equal   busy, a longer timeout ordered      EXTEND
@@ -74,20 +75,34 @@ static bool order_names_attempt(const Ckpt__V1__Order *order, const struct hand 
            strcmp(order->allocation_id, hand->allocation_id) == 0;
 }
 
-static bool withdrawn(const struct hand *hand, Ckpt__V1__Order *const *orders, size_t count)
-{
-    if (!hand->busy || hand->cancelling)
-        return false;
-    for (size_t i = 0; i < count; i++) {
-        if (order_names_attempt(orders[i], hand))
-            return false;
-    }
-    return true;
-}
-
 bool reconcile_late(const Ckpt__V1__OrderSet *set, uint64_t run, uint64_t own)
 {
     return run < own && set->epoch <= run_epoch(own);
+}
+
+/* Its application is to end, or ends. */
+static bool hand_ends(const struct hand *hand, const Ckpt__V1__OrderSet *set)
+{
+    for (size_t i = 0; i < set->n_orders; i++) {
+        const Ckpt__V1__Order *order = set->orders[i];
+        if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE &&
+            strcmp(order->allocation_id, hand->allocation_id) == 0 &&
+            !reconcile_late(set, order->run, hand->run))
+            return true;
+    }
+    return hand->stopping;
+}
+
+/* What stands still and is to end does not go on before. */
+static bool withdrawn(const struct hand *hand, const Ckpt__V1__OrderSet *set)
+{
+    if (!hand->busy || hand->cancelling || (hand->still && hand_ends(hand, set)))
+        return false;
+    for (size_t i = 0; i < set->n_orders; i++) {
+        if (order_names_attempt(set->orders[i], hand))
+            return false;
+    }
+    return true;
 }
 
 static enum step_kind step_of_terminate(const Ckpt__V1__OrderSet *set, const Ckpt__V1__Order *order,
@@ -171,7 +186,7 @@ size_t reconcile(const struct hand *hands, size_t hand_count, const Ckpt__V1__Or
     size_t count = 0;
 
     for (size_t i = 0; i < hand_count; i++) {
-        if (withdrawn(&hands[i], orders, order_count))
+        if (withdrawn(&hands[i], set))
             ret_steps[count++] = (struct step){STEP_CANCEL, hands[i].allocation_id, NULL, NULL};
     }
     for (size_t i = 0; i < order_count; i++) {

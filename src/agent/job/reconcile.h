@@ -34,10 +34,11 @@ struct hand {
     const char *allocation_id;
     uint64_t checkpoint_id;
     uint32_t attempt;
-    bool busy;                      /* the attempt is in progress */
-    bool cancelling;                /* ... and on its way out already */
-    bool put_off;                   /* ... and waits until its application is asked again */
-    uint64_t timeout_ms;            /* of the attempt, as far as it is known */
+    bool busy;           /* the attempt is in progress */
+    bool cancelling;     /* ... and on its way out already */
+    bool put_off;        /* ... and waits until its application is asked again */
+    bool still;          /* ... its part is verified, and the application stands still for it */
+    uint64_t timeout_ms; /* of the attempt, as far as it is known */
     Ckpt__V1__BarrierPhase barrier; /* likewise */
     uint64_t agreed_step;
     bool runs;          /* an application of this run */

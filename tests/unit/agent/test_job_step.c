@@ -1,7 +1,8 @@
 /* A job of an agent driven with random events (I22, I30, I33, I34): orders, ends, deaths of the
  * agent and whatever is seen, in any order. The invariants of job_check() hold after each step; an
  * application is asked once per attempt and only when the journal has it; each attempt and each
- * start has one end; nothing of an attempt is left over; and all of it ends in bounded time. */
+ * start has one end; nothing of an attempt is left over; what was made to stand still does so until
+ * it is to go on or to end, and not for longer; and all of it ends in bounded time. */
 #include "src/agent/job/job_step.h"
 
 #include "tests/support/test.h"
@@ -22,7 +23,10 @@ struct world {
     uint32_t asked_attempt; /* the last whose application was asked for the first time */
     bool stragglers_asked, call, watch, put, put_killed, abandon, removing;
     unsigned starts, ends, orders, attempt_ends;
-    bool calm; /* what goes wrong is over: everybody answers */
+    bool frozen;            /* some of it stands still */
+    bool freezing, thawing; /* at most one of them */
+    bool let_go;            /* the agent died while it let it go on */
+    bool calm;              /* what goes wrong is over: everybody answers */
     char why[8];
 };
 
@@ -153,7 +157,15 @@ static void carry_out_attempt(struct world *world, const struct job_effect *effe
         ask(world);
     else if (effect->kind == EFFECT_HEAR_AGAIN)
         world->watch = true;
-    else if (effect->kind == EFFECT_UNWATCH)
+    else if (effect->kind == EFFECT_FREEZE) {
+        assert_true(world->journal.still);
+        assert_false(world->freezing || world->thawing);
+        world->frozen = world->freezing = true;
+        world->let_go = false;
+    } else if (effect->kind == EFFECT_THAW) {
+        world->freezing = false;
+        world->thawing = true;
+    } else if (effect->kind == EFFECT_UNWATCH)
         world->watch = false;
     else if (effect->kind == EFFECT_HANG_UP)
         world->call = false;
@@ -194,8 +206,12 @@ static void carry_out(struct world *world, const struct job_effect *effect)
         world->facts.process.group_alive = world->facts.process.leader_alive = false;
     else
         carry_out_attempt(world, effect);
+    if (effect->kind == EFFECT_SIGNAL &&
+        effect->signal == 15) /* nothing runs on after it is saved */
+        assert_true(world->attempt.state != ATTEMPT_STILL ||
+                    world->process.cause == STOP_BY_TAKEOVER);
     if (effect->kind == EFFECT_FORGET)
-        world->stragglers_asked = false;
+        world->stragglers_asked = world->frozen = world->freezing = world->thawing = false;
 }
 
 static void count_report(struct world *world, const Ckpt__V1__AgentReport *report)
@@ -226,7 +242,7 @@ static void check_deadline(const struct world *world, const struct ledger_entry 
 /* An attempt whose end is to be reported; what is verified is reported before it is removed. */
 static bool untold(const struct world *world)
 {
-    return attempt_busy(&world->attempt) &&
+    return attempt_busy(&world->attempt) && world->attempt.state != ATTEMPT_STILL &&
            !(world->attempt.state == ATTEMPT_REMOVING && world->entry.phase == PHASE_ENDED);
 }
 
@@ -254,6 +270,18 @@ static void take(struct world *world, const struct job_event *event)
     assert_uint_equal(world->ends, world->starts - (world->process.state != PROCESS_ABSENT));
 }
 
+/* I46: frozen for a checkpoint that may yet become complete, or about to go on or to end. */
+static void check_still(const struct world *world)
+{
+    if (world->frozen && !world->freezing && !world->thawing && world->entry.pid != 0 &&
+        process_state_unstopped(world->process.state) && world->process.gone_us == 0)
+        assert_true(world->attempt.state == ATTEMPT_PUTTING ||
+                    world->attempt.state == ATTEMPT_STILL ||
+                    world->attempt.state == ATTEMPT_RESUMING);
+    if (world->attempt.state == ATTEMPT_STILL && !world->let_go && world->process.gone_us == 0)
+        assert_true(world->frozen && !world->thawing);
+}
+
 static void drain(struct world *world)
 {
     for (size_t i = 0; i < world->queued; i++) {
@@ -263,6 +291,7 @@ static void drain(struct world *world)
         take(world, &event);
     }
     world->queued = 0;
+    check_still(world);
 }
 
 /* ---- what happens ---- */
@@ -293,6 +322,7 @@ static void order(struct world *world)
     order.deferred_ms = draw(world, 1000);
     if (event.attempt.kind == ATTEMPT_START) {
         order.checkpoint_id = 1;
+        order.after = (Ckpt__V1__AfterCheckpoint)draw(world, 5);
         order.attempt = ++world->last_attempt;
         order.max_deferral_ms = draw(world, 10000);
         order.run = RUN;
@@ -340,6 +370,9 @@ static void restart_agent(struct world *world)
     world->timer_us = world->attempt_timer_us = 0;
     world->stragglers_asked = world->call = world->watch = false;
     world->put = world->abandon = world->removing = false;
+    world->let_go = world->let_go || world->thawing; /* which goes on to its end */
+    world->frozen = world->frozen && !world->thawing;
+    world->freezing = world->thawing = false;
     /* what the journal does not know of never was */
     world->starts = world->ends + (world->entry.pid != 0);
     world->orders = world->attempt_ends;
@@ -357,7 +390,13 @@ static bool work_ends(struct world *world)
 
     if (!world->calm && !chance(world, 4))
         return false;
-    if (world->put) {
+    if (world->freezing) {
+        event.attempt.kind = chance(world, 6) ? ATTEMPT_UNFROZEN : ATTEMPT_FROZEN;
+        world->freezing = false;
+    } else if (world->thawing) {
+        event.attempt.kind = ATTEMPT_THAWED;
+        world->thawing = world->frozen = false;
+    } else if (world->put) {
         event.attempt.put.verified = !world->put_killed && !chance(world, 3);
         event.attempt.put.reason = CKPT__V1__REASON__REASON_WRITE_FAILED;
         event.attempt.put.size_bytes = 150;

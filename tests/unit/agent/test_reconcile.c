@@ -411,6 +411,26 @@ static void terminate_in_place_of_a_checkpoint_cancels_first(void **state)
     assert_string_equal(steps_of(&busy, &order, &same), "TERMINATE");
 }
 
+/* It would go on for a moment, and compute what its checkpoint does not have. */
+static void what_stands_still_is_ended_and_not_let_go_before(void **state)
+{
+    struct hand still = {.allocation_id = job,
+                         .checkpoint_id = 42,
+                         .attempt = 1,
+                         .busy = true,
+                         .still = true,
+                         .timeout_ms = 1000};
+    Ckpt__V1__Order order = terminate_order();
+    Ckpt__V1__Order same = checkpoint_order(42, 1);
+
+    (void)state;
+    assert_string_equal(steps_of(&still, &same, NULL), "");
+    assert_string_equal(steps_of(&still, &order, NULL), "TERMINATE");
+    assert_string_equal(steps_of(&still, NULL, NULL), "CANCEL"); /* it failed elsewhere */
+    still.stopping = true;
+    assert_string_equal(steps_of(&still, NULL, NULL), "");
+}
+
 static void order_of_another_allocation_withdraws_nothing_of_this_and_starts_there(void **state)
 {
     struct hand busy = {.allocation_id = "job-2",
@@ -495,6 +515,7 @@ int main(void)
         cmocka_unit_test(a_later_run_of_an_epoch_before_is_the_one_that_is_named),
         cmocka_unit_test(an_order_to_terminate_is_of_its_run),
         cmocka_unit_test(terminate_in_place_of_a_checkpoint_cancels_first),
+        cmocka_unit_test(what_stands_still_is_ended_and_not_let_go_before),
         cmocka_unit_test(order_of_another_allocation_withdraws_nothing_of_this_and_starts_there),
         cmocka_unit_test(senseless_orders_are_ignored),
     };

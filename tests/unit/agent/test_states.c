@@ -5,17 +5,20 @@
 /* Every row of the table as a text: from, then where it may go. */
 static void attempt_moves_are_those_of_the_drawing(void **state)
 {
-    static const char *const expected[] = {"NONE: WAITING DEFERRED RESUMING",
-                                           "WAITING: NONE ASKING",
-                                           "ASKING: ASKED ABANDONING REMOVING",
-                                           "ASKED: BROKEN DEFERRED PUTTING ABANDONING REMOVING",
-                                           "BROKEN: PUTTING ABANDONING REMOVING",
-                                           "DEFERRED: ASKING ABANDONING REMOVING",
-                                           "RESUMING: ASKED PUTTING ABANDONING",
-                                           "PUTTING: HALTING ABANDONING REMOVING",
-                                           "HALTING: ABANDONING",
-                                           "ABANDONING: REMOVING",
-                                           "REMOVING: NONE"};
+    static const char *const expected[] = {
+        "NONE: WAITING DEFERRED RESUMING STILL",
+        "WAITING: NONE ASKING",
+        "ASKING: ASKED ABANDONING REMOVING",
+        "ASKED: BROKEN DEFERRED FREEZING PUTTING ABANDONING REMOVING",
+        "BROKEN: FREEZING PUTTING ABANDONING REMOVING",
+        "DEFERRED: ASKING ABANDONING REMOVING",
+        "RESUMING: ASKED FREEZING PUTTING ABANDONING",
+        "FREEZING: PUTTING ABANDONING REMOVING",
+        "PUTTING: STILL HALTING ABANDONING REMOVING",
+        "STILL: REMOVING",
+        "HALTING: ABANDONING",
+        "ABANDONING: REMOVING",
+        "REMOVING: NONE"};
 
     (void)state;
     for (int from = 0; from < ATTEMPT_STATE_COUNT; from++) {

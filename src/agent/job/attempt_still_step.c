@@ -1,0 +1,127 @@
+/* All is written: the application stands still where it is to end with the checkpoint, and the
+ * worker copies. See attempt_end_step.h. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/agent/durable/kept.h"
+#include "src/agent/job/attempt_end_step.h"
+#include "src/base/check.h"
+
+enum { PUT_POLL_US = 200000 };
+
+/* Nothing is computed that the checkpoint does not have. */
+static bool must_stand_still(const struct attempt_stepping *step)
+{
+    CHECK(step->entry->phase != PHASE_NONE);
+    return step->entry->after > CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE &&
+           step->facts->runs && !step->facts->stopping;
+}
+
+void attempt_begin_put(const struct attempt_stepping *step)
+{
+    step->attempt->put_started = true;
+    attempt_move_to(step, ATTEMPT_PUTTING);
+    attempt_add_timer(step, PUT_POLL_US);
+    attempt_add_effect(step, EFFECT_PUT);
+}
+
+/* All of it is written. The journal knows before anything stands still. */
+void attempt_take_written(const struct attempt_stepping *step)
+{
+    step->attempt->done_at_us = step->facts->now_us;
+    attempt_add_effect(step, EFFECT_UNWATCH);
+    if (!must_stand_still(step)) {
+        attempt_begin_put(step);
+        return;
+    }
+    step->entry->still = true;
+    step->effects->commit = true;
+    attempt_move_to(step, ATTEMPT_FREEZING);
+    attempt_add_effect(step, EFFECT_FREEZE);
+}
+
+void attempt_take_frozen(const struct attempt_stepping *step)
+{
+    if (step->attempt->state != ATTEMPT_FREEZING)
+        return;
+    CHECK(step->entry->still);
+    attempt_begin_put(step);
+}
+
+void attempt_take_unfrozen(const struct attempt_stepping *step, const char *why)
+{
+    if (step->attempt->state != ATTEMPT_FREEZING)
+        return;
+    CHECK(step->entry->still);
+    attempt_fail(step, CKPT__V1__REASON__REASON_NOT_FROZEN, why);
+}
+
+/* An agent that ends before this is written thaws it once more. */
+void attempt_take_thawed(const struct attempt_stepping *step)
+{
+    CHECK(step->attempt->state != ATTEMPT_STILL);
+    step->effects->commit = step->entry->still;
+    step->entry->still = false;
+}
+
+/* Its report is told: what is at the destination stays. */
+void attempt_leave_still(const struct attempt_stepping *step)
+{
+    CHECK(step->attempt->state == ATTEMPT_STILL);
+    attempt_add_effect(step, EFFECT_THAW);
+    attempt_clean_up(step, ATTEMPT_REMOVING);
+}
+
+/* ---- the worker has ended ---- */
+
+static void take_verified(const struct attempt_stepping *step, const struct attempt_put *put)
+{
+    const struct attempt *attempt = step->attempt;
+    uint64_t begun_us = attempt_begun_us(step->entry), now_us = step->facts->now_us;
+    Ckpt__V1__AgentReport *report =
+        attempt_begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED);
+
+    CHECK(attempt->state == ATTEMPT_PUTTING);
+    ranks_check_done(step->entry);
+    report->ranks = step->entry->rank_count > 0 ? step->entry->rank_count : 1;
+    memcpy(step->effects->label, attempt->label, sizeof(step->effects->label));
+    report->size_bytes = put->size_bytes;
+    report->write_ms = put->write_ms;
+    report->stall_ms = attempt->stall_ms;
+    memcpy(step->effects->manifest, put->manifest_sha256, sizeof(step->effects->manifest));
+    step->effects->since_us = begun_us;
+    attempt_use_up(step);
+    kept_verified(
+        step->entry, put->size_bytes,
+        begun_us == 0 || begun_us > now_us ? 0 : step->facts->wall_ms - (now_us - begun_us) / 1000);
+    attempt_add_effect(step, EFFECT_SAY_VERIFIED);
+    attempt_stop_asking(step);
+    if (step->entry->still && step->facts->runs) {
+        attempt_move_to(step, ATTEMPT_STILL);
+        return;
+    }
+    if (step->entry->still)
+        attempt_add_effect(step, EFFECT_THAW); /* what is seen to live after all */
+    attempt_clean_up(step, ATTEMPT_REMOVING);
+}
+
+void attempt_take_put(const struct attempt_stepping *step, const struct attempt_put *put)
+{
+    const struct attempt *attempt = step->attempt;
+    char detail[JOB_DETAIL_BYTES];
+
+    CHECK(attempt->state == ATTEMPT_PUTTING || attempt->state == ATTEMPT_HALTING);
+    if (attempt->state == ATTEMPT_HALTING) {
+        attempt_clean_up(step, ATTEMPT_ABANDONING);
+    } else if (!put->verified) {
+        attempt_fail(step, put->reason, put->detail);
+    } else if (put->size_bytes < attempt->told_bytes) {
+        snprintf(detail, sizeof(detail),
+                 "the application says it wrote %" PRIu64 " bytes, %" PRIu64 " are there",
+                 attempt->told_bytes, put->size_bytes);
+        attempt_fail(step, CKPT__V1__REASON__REASON_VERIFY_FAILED, detail);
+    } else {
+        take_verified(step, put);
+    }
+}
