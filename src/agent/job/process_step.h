@@ -15,7 +15,8 @@
  *                on a node that is given to others
  *   HELD         all of it is gone; its end is told after the checkpoint that is still being
  *                copied, which the restart needs
- *   TERMINATING  SIGTERM was sent, its grace goes on
+ *   TERMINATING  SIGTERM was sent, its grace goes on; none for a job that stands still for the
+ *                checkpoint with which it ends (attempt_step.h)
  *   KILLING      SIGKILL was sent
  *   LEAVING      stopped, all of it is gone; its note or the end of its checkpoint attempt is
  *                awaited
