@@ -112,8 +112,8 @@ def job_of_two_nodes(cluster, name, mode):
 
 
 def nothing_is_computed_after_the_last_rank_was_done():
-    """Who is to end with its checkpoint stands still while another node still writes, and is killed as it stands; when that one refuses it
-    goes on."""
+    """Who is to end with its checkpoint stands still while another node still writes, and is killed as it stands, also when its agent dies
+    meanwhile; when that one refuses it goes on."""
     with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
         cluster.start()
         identifier, counted, work = job_of_two_nodes(cluster, "ends", "slow")
@@ -121,6 +121,14 @@ def nothing_is_computed_after_the_last_rank_was_done():
         record = ends_in(cluster, "ends", identifier, (COMPLETE, FAILED, TIMED_OUT))
         assert record.state == COMPLETE, record
         wait_until("it has ended", lambda: cluster.allocation("ends").state == common_pb2.ALLOCATION_STATE_COMPLETED, 20)
+        assert counted() == before and not list(work.glob("told.*")), (before, counted())
+        identifier, counted, work = job_of_two_nodes(cluster, "outlasts", "slow")
+        before = counted()
+        cluster.agents["a"].kill()
+        cluster.agents["a"].start()
+        record = ends_in(cluster, "outlasts", identifier, (COMPLETE, FAILED, TIMED_OUT))
+        assert record.state == COMPLETE, record
+        wait_until("it has ended", lambda: cluster.allocation("outlasts").state == common_pb2.ALLOCATION_STATE_COMPLETED, 20)
         assert counted() == before and not list(work.glob("told.*")), (before, counted())
         identifier, counted, work = job_of_two_nodes(cluster, "goes-on", "refuses-late")
         record = ends_in(cluster, "goes-on", identifier, (COMPLETE, FAILED, TIMED_OUT))
