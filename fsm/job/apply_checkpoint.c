@@ -95,8 +95,18 @@ static bool decision_too_soon(const struct fsm *fsm, const struct fsm_allocation
            fsm_since(fsm, view->last_attempt_end_ms) < interval_ms;
 }
 
-/* A move by the broker itself: somewhere to go, and nobody who wants to be asked first (F-008,
- * F-015). */
+/* As its last one could, of the nodes that will write this one (S3-045). */
+static bool decision_fits(const struct fsm *fsm, const struct fsm_allocation *view,
+                          const struct node *spare)
+{
+    const struct fsm_checkpoint *point = fsm_restart_point(fsm, view->id, 0);
+
+    CHECK(view->id != NULL);
+    return point == NULL || fsm_platform_fits(point, &spare->view);
+}
+
+/* A move by the broker itself: somewhere to go where it can start, and nobody who wants to be asked
+ * first (F-008, F-015). */
 static bool decision_may_move(const struct fsm *fsm, const struct fsm_allocation *view,
                               const Ckpt__Log__V1__Decision *decision)
 {
@@ -104,7 +114,8 @@ static bool decision_may_move(const struct fsm *fsm, const struct fsm_allocation
 
     return spare != NULL && !fsm_move_too_soon(fsm, view) &&
            spare->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY &&
-           spare->view.allocation_count == 0 && !view->sensitive &&
+           spare->view.allocation_count == 0 && decision_fits(fsm, view, spare) &&
+           !view->sensitive &&
            view->requeue_policy != CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_NEVER;
 }
 
