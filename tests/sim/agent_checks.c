@@ -574,6 +574,9 @@ const char *agent_checks_unsettled(struct agent_checks *checks)
     for (size_t i = 0; i < checks->rank_count; i++) {
         struct rank *rank = checks->ranks[i];
         uint64_t now_us;
+        if (rank->living != NULL && application_process(rank->living)->stopped)
+            snprintf(checks->unsettled, sizeof(checks->unsettled), "%s stands still on %s",
+                     rank->allocation_id, application_machine(rank->living)->name);
         if (rank->living == NULL || checks_of_job(checks, rank->living)) {
             rank->stray_us = 0;
             continue;
@@ -595,6 +598,14 @@ bool agent_checks_lives(struct agent_checks *checks, unsigned agent, const char 
     const struct rank *rank = checks_rank(checks, agent, allocation_id);
 
     return rank->living != NULL && rank->began_sequence != 0 && rank->began_sequence <= known;
+}
+
+bool agent_checks_moves(struct agent_checks *checks, unsigned agent, const char *allocation_id)
+{
+    const struct rank *rank = checks_rank(checks, agent, allocation_id);
+
+    return rank->living != NULL && !rank->told && checks_of_job(checks, rank->living) &&
+           application_moves(rank->living);
 }
 
 bool agent_checks_overstays(struct agent_checks *checks, unsigned agent, const char *allocation_id)

@@ -32,6 +32,9 @@ void agent_checks_signal_one(struct agent_checks *checks, struct agent_machine *
 bool agent_checks_lives(struct agent_checks *checks, unsigned agent, const char *allocation_id,
                         uint64_t known);
 
+/* It computes, in a run that is one of the job's, and nobody has told it to end. */
+bool agent_checks_moves(struct agent_checks *checks, unsigned agent, const char *allocation_id);
+
 /* It lives although its agent is awake, was told to end it, and has given it its grace. */
 bool agent_checks_overstays(struct agent_checks *checks, unsigned agent, const char *allocation_id);
 

@@ -128,6 +128,11 @@ bool world_shipping_lives(unsigned agent, const char *allocation_id, uint64_t kn
     return all.users != 0 && agent_checks_lives(all.checks, agent, allocation_id, known);
 }
 
+bool world_shipping_moves(unsigned agent, const char *allocation_id)
+{
+    return all.users != 0 && agent_checks_moves(all.checks, agent, allocation_id);
+}
+
 bool world_shipping_overstays(unsigned agent, const char *allocation_id)
 {
     return all.users != 0 && agent_checks_overstays(all.checks, agent, allocation_id);

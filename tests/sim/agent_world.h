@@ -27,6 +27,9 @@ bool world_shipping_lives(unsigned agent, const char *allocation_id, uint64_t kn
  * tell that it has begun. */
 bool world_model_lives(unsigned agent, unsigned job, uint64_t known);
 
+/* It computes there, in a run that is one of the job's. */
+bool world_shipping_moves(unsigned agent, const char *allocation_id);
+
 /* It lives although its agent is awake, was told to end it, and has given it its grace. */
 bool world_shipping_overstays(unsigned agent, const char *allocation_id);
 

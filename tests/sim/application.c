@@ -634,6 +634,13 @@ bool application_from_scratch(const struct application *application)
     return application->setup.from_scratch;
 }
 
+bool application_moves(const struct application *application)
+{
+    if (application->ranks != NULL)
+        return application_ranks_move(application->ranks);
+    return application->released && application->process->living && !application->process->stopped;
+}
+
 bool application_released(const struct application *application)
 {
     return application->released;

@@ -78,6 +78,8 @@ const char *application_shard_of(const struct application *application);
 /* It is asked by calls: these take a while to come, and their agent may have ended meanwhile. */
 bool application_is_called(const struct application *application);
 bool application_from_scratch(const struct application *application);
+/* It computes: nothing makes all of it stand still. */
+bool application_moves(const struct application *application);
 bool application_released(const struct application *application);
 struct application_state application_now(const struct application *application);
 /* One of its ranks has died. */

@@ -219,6 +219,24 @@ static void on_ended(void *data, int wait_status)
     ranks_unused(ranks);
 }
 
+/* I47: one that an earlier launcher left behind would write the same files. */
+static void check_alone(const struct rank *rank)
+{
+    const struct application_ranks *ranks = rank->ranks;
+
+    for (size_t i = 0; i < MACHINE_PROCESSES_MAX; i++) {
+        const struct machine_process *process = ranks->machine->processes[i];
+        const struct rank *other;
+        if (process == NULL || !process->living || process->program.signalled != on_signal)
+            continue;
+        other = process->program.data;
+        if (other->number == rank->number &&
+            strcmp(other->ranks->allocation_id, ranks->allocation_id) == 0)
+            ranks->setup.checks->violation(ranks->setup.checks->data, "I47",
+                                           "a rank begins beside the one of the run before");
+    }
+}
+
 /* As OpenMPI does it, in a group of its own, or in that of a launcher like torchrun. */
 static void rank_spawn(struct rank *rank, const struct machine_process *leader)
 {
@@ -250,6 +268,7 @@ void application_ranks_start(struct application_ranks *ranks, uint64_t checkpoin
             application_restore(ranks->application, restore_dir, checkpoint_id,
                                 suffix_of(rank, suffix), &rank->from);
         rank->from_us = sim_now_us(ranks->machine->sim);
+        check_alone(rank);
         rank_spawn(rank, leader);
     }
 }
@@ -268,6 +287,14 @@ void application_ranks_calm(struct application_ranks *ranks)
         ranks->items[i].answering.fate = FATE_NEVER;
         ranks->clock.timer_stop(ranks->items[i].answer);
     }
+}
+
+bool application_ranks_move(const struct application_ranks *ranks)
+{
+    for (unsigned i = 0; i < ranks->setup.ranks; i++)
+        if (ranks->items[i].process != NULL && !ranks->items[i].process->stopped)
+            return true;
+    return false;
 }
 
 void application_ranks_end(struct application_ranks *ranks, int wait_status)

@@ -23,6 +23,8 @@ void application_ranks_start(struct application_ranks *ranks, uint64_t checkpoin
 void application_ranks_catch(struct application_ranks *ranks);
 /* What is in hand is given up. */
 void application_ranks_calm(struct application_ranks *ranks);
+/* One of them computes. */
+bool application_ranks_move(const struct application_ranks *ranks);
 /* Those that live end. */
 void application_ranks_end(struct application_ranks *ranks, int wait_status);
 /* The launcher is dead. NULL allowed. */

@@ -202,6 +202,7 @@ struct world {
         uint64_t operated, stale_reads, watched, backups, undeleted;
         uint64_t forced, extended;  /* victims of an outage; attempts on nodes */
         uint64_t deferred;          /* reports of model agents */
+        uint64_t stood_still;       /* complete, with which their jobs ended */
         uint64_t labelled, met;     /* complete, of one label; of a step that was agreed */
         uint64_t outages;           /* found out by probes, in time */
         uint64_t recomputed;        /* decisions, from what the log has of them */

@@ -12,9 +12,12 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "tests/sim/agent_world.h"
 #include "tests/sim/world_internal.h"
 
 #define CHECKPOINT(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
+
+#define CONTINUES CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE
 
 struct said {
     uint64_t checkpoint_id;
@@ -26,6 +29,7 @@ struct said {
 };
 
 struct rank_checks {
+    uint64_t ends[WORLD_JOBS_MAX]; /* the checkpoint that was ordered to end the job */
     struct said *said;
     size_t count;
 };
@@ -109,14 +113,38 @@ static void check_complete(struct world *world, const struct fsm *fsm,
     }
 }
 
+/* I46: what it computes from here on would be lost. */
+static void check_still(struct world *world, const struct fsm *fsm,
+                        const struct fsm_checkpoint *checkpoint, const struct world_job *job)
+{
+    if (job == NULL || checkpoint->after <= CONTINUES ||
+        world->ranks->ends[job - world->jobs] != checkpoint->id)
+        return; /* it goes on, or was to when its ranks were asked */
+    for (uint32_t i = 0; i < checkpoint->shard_count; i++) {
+        const char *node = fsm_node_name(fsm, checkpoint->shards[i].node_slot);
+        if (world_shipping_moves((unsigned)world_agent_number(node), job->id))
+            world_violation(world, "I46",
+                            "checkpoint %" PRIx64
+                            " that ends %s is complete, and it computes on %s",
+                            checkpoint->id, job->id, node);
+    }
+    world->counts.stood_still++;
+}
+
 void rank_checks_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
 {
     const struct fsm_checkpoint *checkpoint =
         event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_CHECKPOINT_STATE
             ? fsm_checkpoint_find(fsm, event->checkpoint_id)
             : NULL;
+    const struct world_job *job = job_find(world, event->allocation_id);
 
-    if (checkpoint != NULL && event->new_state == CHECKPOINT(COMPLETE) &&
-        checkpoint->state == CHECKPOINT(COMPLETE))
-        check_complete(world, fsm, checkpoint, job_find(world, event->allocation_id));
+    if (checkpoint == NULL || checkpoint->state != event->new_state)
+        return; /* more of the entry followed */
+    if (event->new_state == CHECKPOINT(DISPATCHED) && job != NULL)
+        world->ranks->ends[job - world->jobs] = checkpoint->after > CONTINUES ? checkpoint->id : 0;
+    if (event->new_state != CHECKPOINT(COMPLETE))
+        return;
+    check_complete(world, fsm, checkpoint, job);
+    check_still(world, fsm, checkpoint, job);
 }
