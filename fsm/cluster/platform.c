@@ -8,6 +8,8 @@
 
 static bool platform_alike(const char *a, const char *b)
 {
+    CHECK(a != NULL);
+    CHECK(b != NULL);
     return a[0] == '\0' || b[0] == '\0' || strcmp(a, b) == 0;
 }
 

@@ -80,7 +80,7 @@ static void check_allocation_checkpoints(struct checker *checker,
 
         count++;
         active += fsm_checkpoint_state_active(checkpoint->view.state);
-        if (checkpoint->view.state == STATE(COMPLETE))
+        if (checkpoint->view.state == STATE(COMPLETE) && !checkpoint->view.damaged)
             newest_complete = checkpoint->view.id;
         check_expect(checker, checkpoint->view.id > last_id, "I26 ids of an allocation increase",
                      view->id, checkpoint->view.id);
@@ -110,7 +110,8 @@ static void check_restart_point(struct checker *checker, const struct allocation
 
     CHECK(checker->fsm != NULL);
     if (view->last_complete_id == 0) {
-        check_expect(checker, !restartable || view->complete_count == 0,
+        check_expect(checker,
+                     !restartable || view->complete_count == 0 || fsm_damaged_count(allocation) > 0,
                      "I28 a restartable job keeps its last complete checkpoint", view->id,
                      view->complete_count);
         return;
@@ -164,10 +165,9 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
                  view->id, terminated);
     check_expect(checker, exited == allocation->exited_count, "INDEX exited parts", view->id,
                  exited);
-    check_expect(checker, restored == allocation->restored_count, "INDEX restored parts", view->id,
-                 restored);
-    check_expect(checker, joined == allocation->joined_count, "INDEX joined parts", view->id,
-                 joined);
+    check_expect(checker,
+                 restored == allocation->restored_count && joined == allocation->joined_count,
+                 "INDEX restored and joined parts", view->id, joined);
     check_expect(checker, gpus == view->gpu_count, "INDEX gpu count", view->id, gpus);
     check_expect(checker, fsm_allocation_runs(allocation) == allocation->assigned,
                  "I30 an ended allocation holds no nodes", view->id, view->state);

@@ -269,6 +269,22 @@ static enum fsm_status update_nodes_later(struct fsm *fsm, struct allocation *al
     return status;
 }
 
+/* what was just stopped or shrunk would be stopped or shrunk again. */
+static enum fsm_status update_growth_check(const struct fsm *fsm, const struct fsm_allocation *view,
+                                           const Ckpt__V1__UpdateAllocationRequest *request,
+                                           struct fsm_outcome *outcome)
+{
+    uint64_t since_ms = fsm_since(fsm, view->scaled_at_ms);
+
+    CHECK(view->id != NULL);
+    if (view->reactive_min_nodes == 0 || view->scaled_at_ms == 0 ||
+        request->n_nodes <= view->node_count || since_ms >= fsm->policy.scale_cooldown_ms)
+        return FSM_OK;
+    outcome->current = since_ms;
+    outcome->limit = fsm->policy.scale_cooldown_ms;
+    return FSM_SCALE_COOLDOWN;
+}
+
 /* First what is asked already, then what must not be mixed (R-002: a stop wins, and a scale-down
  * that is under way is not changed without `force`), then whether it can be done at all. Nodes
  * leave after a checkpoint unless there is nothing to be written or nobody wants it. */
@@ -291,6 +307,9 @@ static enum fsm_status update_nodes(struct fsm *fsm, struct allocation *allocati
     status = update_joins_check(fsm, allocation, request, outcome);
     if (status == FSM_OK)
         status = fsm_shares_check(fsm, request->n_nodes, request->nodes, outcome);
+    if (status != FSM_OK)
+        return status;
+    status = update_growth_check(fsm, view, request, outcome);
     if (status != FSM_OK)
         return status;
     leave = update_nodes_leave(fsm, allocation, request);

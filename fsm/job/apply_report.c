@@ -284,7 +284,7 @@ static bool report_began_apart(const struct report *report)
     uint64_t from = report->message->restored_checkpoint_id;
 
     CHECK(report->node != NULL);
-    if (allocation->view.node_count == 1)
+    if (allocation->view.node_count == 1 || report->part->joined)
         return false;
     if (allocation->began_run == run)
         return allocation->began_from != from;

@@ -36,9 +36,9 @@ static void restart_clear(struct fsm *fsm, struct allocation *allocation)
     allocation->terminate_deadline_ms = 0;
     view->terminate_reason = CKPT__V1__REASON__REASON_NONE;
     view->walltime_asked = false;
-    view->unresponsive = false;
     view->waited_ms = fsm_add(view->waited_ms, fsm_since(fsm, view->state_since_ms));
     view->started_at_ms = fsm->now_ms;
+    view->scaled_at_ms = fsm->now_ms;
     view->last_complete_snapshot_ms = fsm->now_ms;
 }
 
@@ -118,17 +118,6 @@ static enum fsm_status restart_nodes_check(struct fsm *fsm, const struct allocat
     return fsm_shares_check(fsm, request->n_nodes, request->nodes, outcome);
 }
 
-static uint32_t restart_damaged_count(const struct allocation *allocation)
-{
-    uint32_t count = 0;
-
-    CHECK(allocation->view.id != NULL);
-    for (const struct list *at = allocation->checkpoints.next; at != &allocation->checkpoints;
-         at = at->next)
-        count += LIST_ITEM(at, const struct checkpoint, in_allocation)->view.damaged;
-    return count;
-}
-
 /* S3-049: what was computed is not thrown away unless somebody says so. */
 static enum fsm_status restart_point_check(const struct allocation *allocation,
                                            const struct restart *restart,
@@ -138,7 +127,7 @@ static enum fsm_status restart_point_check(const struct allocation *allocation,
 
     CHECK(view->id != NULL);
     outcome->current = view->complete_count;
-    outcome->limit = restart_damaged_count(allocation);
+    outcome->limit = fsm_damaged_count(allocation);
     if (restart->point == NULL)
         return FSM_NO_USABLE_CHECKPOINT;
     outcome->current = restart->count;

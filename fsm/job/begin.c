@@ -24,7 +24,7 @@ void fsm_begin_restored(struct fsm *fsm, struct allocation *allocation, struct a
         fsm_allocation_changed(fsm, allocation);
 }
 
-void fsm_begin_damaged(struct fsm *fsm, const struct allocation *allocation, uint64_t checkpoint_id)
+void fsm_begin_damaged(struct fsm *fsm, struct allocation *allocation, uint64_t checkpoint_id)
 {
     struct checkpoint *checkpoint = checkpoint_edit(fsm, checkpoint_find(fsm, checkpoint_id));
 
@@ -32,5 +32,5 @@ void fsm_begin_damaged(struct fsm *fsm, const struct allocation *allocation, uin
     if (checkpoint == NULL || checkpoint_id != allocation->view.restart_id ||
         checkpoint->view.allocation_slot != allocation->view.slot)
         return;
-    checkpoint->view.damaged = true;
+    fsm_retention_damaged(fsm, allocation, checkpoint);
 }

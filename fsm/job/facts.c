@@ -188,3 +188,15 @@ bool fsm_part_on(const struct fsm *fsm, const struct fsm_allocation *view, uint3
         *ret_part = fsm_begin_part(part);
     return part != NULL;
 }
+
+/* Those that are still in the list. */
+uint32_t fsm_damaged_count(const struct allocation *allocation)
+{
+    uint32_t count = 0;
+
+    CHECK(allocation->view.id != NULL);
+    for (const struct list *at = allocation->checkpoints.next; at != &allocation->checkpoints;
+         at = at->next)
+        count += LIST_ITEM(at, const struct checkpoint, in_allocation)->view.damaged;
+    return count;
+}

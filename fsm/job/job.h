@@ -186,13 +186,13 @@ void fsm_barrier_reported(struct fsm *fsm, struct checkpoint *checkpoint, struct
                           uint64_t step);
 void fsm_barrier_review(struct fsm *fsm, struct checkpoint *checkpoint);
 
-struct fsm_part fsm_begin_part(const struct assignment *part); /* facts.c */
+uint32_t fsm_damaged_count(const struct allocation *allocation); /* facts.c: its checkpoints */
+struct fsm_part fsm_begin_part(const struct assignment *part);   /* facts.c */
 /* begin.c: what a run begins from. restored: the part has what it needs of the checkpoint. damaged:
  * it found a shard of that so. */
 void fsm_begin_restored(struct fsm *fsm, struct allocation *allocation, struct assignment *part,
                         uint64_t checkpoint_id);
-void fsm_begin_damaged(struct fsm *fsm, const struct allocation *allocation,
-                       uint64_t checkpoint_id);
+void fsm_begin_damaged(struct fsm *fsm, struct allocation *allocation, uint64_t checkpoint_id);
 
 /* apply_allocation.c: what a request says of its nodes. check: there is room for those that are
  * named for the first time. fill: makes these. take: they are the job's then. */
@@ -218,6 +218,9 @@ void fsm_parts_settle(struct fsm *fsm, struct fsm_node_share *shares, uint32_t c
 void fsm_retention_review(struct fsm *fsm, struct allocation *allocation);
 void fsm_retention_due(struct fsm *fsm, struct checkpoint *checkpoint);
 void fsm_retention_make_room(struct fsm *fsm, struct allocation *allocation);
+/* A part found a shard of it damaged: nothing begins from it any more, nor is it kept for that. */
+void fsm_retention_damaged(struct fsm *fsm, struct allocation *allocation,
+                           struct checkpoint *checkpoint);
 enum fsm_status fsm_retention_collected(struct fsm *fsm, uint64_t checkpoint_id);
 void fsm_retention_leave(struct fsm *fsm,
                          struct allocation *allocation); /* removes it when expired and collected */

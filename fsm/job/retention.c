@@ -3,8 +3,9 @@
  * Flow     review() runs whenever an allocation's checkpoints or its restartability change: it arms
  *          each unprotected one with the instant it expires. Expired ones form the collectable
  *          list; the collector removes their folders and says so. Protected: the newest
- *          keep_complete (at least one) COMPLETE ones of a restartable allocation. COMPLETE ones
- *          expire retention_ms after completion, at once beyond FSM_COMPLETE_KEPT_MAX. Folders of
+ *          keep_complete (at least one) COMPLETE ones of a restartable allocation that are not
+ *          damaged. COMPLETE ones expire retention_ms after completion, at once beyond
+ *          FSM_COMPLETE_KEPT_MAX. Folders of
  *          failed attempts expire one checkpoint timeout after the end, when no agent writes there
  *          any more.
  *          A folder that cannot be removed is kept apart (undeleted.c): its record makes room for
@@ -56,18 +57,37 @@ void fsm_retention_review(struct fsm *fsm, struct allocation *allocation)
         if (retention_complete(checkpoint)) {
             uint64_t at_ms = checkpoint->view.completed_at_ms + fsm->policy.retention_ms;
 
-            if (rank < keep)
+            if (rank < keep && !checkpoint->view.damaged)
                 at_ms = 0;
             else if (rank >= FSM_COMPLETE_KEPT_MAX)
                 at_ms = fsm->now_ms;
             retention_set(fsm, checkpoint, at_ms);
-            rank++;
+            rank += !checkpoint->view.damaged;
         } else if (!fsm_checkpoint_state_active(checkpoint->view.state) &&
                    fsm_checkpoint_has_folder(checkpoint)) {
             retention_set(fsm, checkpoint,
                           checkpoint->view.state_since_ms + fsm->policy.checkpoint_timeout_ms);
         }
     }
+}
+
+/* What the job would go back to is the next one that is whole, which is kept from now on. */
+void fsm_retention_damaged(struct fsm *fsm, struct allocation *allocation,
+                           struct checkpoint *checkpoint)
+{
+    struct fsm_allocation *view = &allocation->view;
+    const struct fsm_checkpoint *last;
+    const struct fsm_checkpoint *previous;
+
+    CHECK(retention_complete(checkpoint));
+    checkpoint->view.damaged = true;
+    last = fsm_restart_point(fsm, view->id, 0);
+    previous = last == NULL ? NULL : fsm_restart_point(fsm, view->id, last->id);
+    view->last_complete_id = last == NULL ? 0 : last->id;
+    view->previous_complete_id = previous == NULL ? 0 : previous->id;
+    fsm_moved(fsm, FSM_RECORD_CHECKPOINT, checkpoint->view.id);
+    fsm_moved(fsm, FSM_RECORD_ALLOCATION, view->slot);
+    fsm_retention_review(fsm, allocation);
 }
 
 /* The whole job is reviewed again: the policy may have changed since the instant was set, and a

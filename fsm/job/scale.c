@@ -215,6 +215,8 @@ void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
         gpus += next[i].gpu_count;
     if (reason != CKPT__V1__REASON__REASON_NONE && gpus < view->gpu_count)
         fsm_ledger_left(fsm, allocation, view->gpu_count - gpus);
+    if (count < old_count)
+        view->scaled_at_ms = fsm->now_ms;
     fsm_preemption_leaves(fsm, allocation);
     fsm_allocation_release(fsm, allocation);
     scale_set_shares(fsm, allocation, next, count);

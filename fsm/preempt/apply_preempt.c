@@ -42,7 +42,7 @@ static bool victim_keep(struct fsm *fsm, struct allocation *allocation, const ui
         if (!slot_listed(leaving, count, view->nodes[i].node_slot))
             next[kept++] = view->nodes[i];
     CHECK(kept > 0 && kept < view->node_count);
-    if (fsm_scale_ask(fsm, allocation, next, kept, asked) == FSM_OK)
+    if (!view->unresponsive && fsm_scale_ask(fsm, allocation, next, kept, asked) == FSM_OK)
         return true;
     fsm_scale_set_next(fsm, allocation, next, kept);
     return false;
@@ -61,7 +61,8 @@ static void victim_shrink(struct fsm *fsm, struct allocation *allocation, const 
     if (allocation->view.next_count == 0)
         first = victim_keep(fsm, allocation, leaving, count, asked);
     else
-        first = target_at(fsm, allocation->view.target_slot)->view.available;
+        first = !allocation->view.unresponsive &&
+                target_at(fsm, allocation->view.target_slot)->view.available;
     asked->checkpoint_id = first ? allocation->view.active_checkpoint_id : 0;
     active = first ? checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation)) : NULL;
     if (active != NULL && fsm_checkpoint_writes(active))
@@ -71,8 +72,8 @@ static void victim_shrink(struct fsm *fsm, struct allocation *allocation, const 
 }
 
 /* Four ways, the cheapest first: without a checkpoint where nothing or too little is at stake;
- * without one where a part has finished, so that none can be made; by a checkpoint; and terminated
- * when none can be written. */
+ * without one where a part has finished or nobody answers, so that none can be made; by a
+ * checkpoint; and terminated when none can be written. */
 static void victim_stop(struct fsm *fsm, struct allocation *allocation, struct fsm_outcome *asked)
 {
     struct checkpoint_ask ask = {.purpose = CKPT__V1__PURPOSE__PURPOSE_PREEMPT,
@@ -82,12 +83,15 @@ static void victim_stop(struct fsm *fsm, struct allocation *allocation, struct f
     struct fsm_plan back = {CKPT__V1__REASON__REASON_PREEMPTED, ENDS(SUSPENDED),
                             CKPT__V1__REASON__REASON_PREEMPTED};
     bool can = fsm_victim_can_checkpoint(fsm, allocation);
+    bool silent = allocation->view.unresponsive && /* nothing else hinders it */
+                  allocation->view.strategy != CKPT__V1__STRATEGY__STRATEGY_NONE &&
+                  target_at(fsm, allocation->view.target_slot)->view.available;
 
     CHECK(allocation->view.id != NULL);
     if (allocation->view.state == ENDS(STARTING) ||
         (can && fsm_victim_needs_no_checkpoint(fsm, allocation))) {
         fsm_terminate_begin(fsm, allocation, back);
-    } else if (can && fsm_part_finished(fsm, &allocation->view)) {
+    } else if (silent || (can && fsm_part_finished(fsm, &allocation->view))) {
         fsm_checkpoint_stop_without(fsm, allocation,
                                     CKPT__V1__REASON__REASON_PREEMPTED_WITHOUT_CHECKPOINT);
     } else if (!can || fsm_checkpoint_ask(fsm, allocation, &ask, asked) != FSM_OK) {

@@ -39,11 +39,12 @@ static uint64_t victim_stall_ms(const struct fsm *fsm, const struct fsm_allocati
                    fsm->policy.quiesce_ms);
 }
 
-/* Not whether it may be a victim: one that cannot is terminated, and costs what is at stake. */
+/* Not whether it may be a victim: one that cannot is terminated, and costs what is at stake. One
+ * that did not answer the last time is not waited for again (S1-033). */
 bool fsm_victim_can_checkpoint(const struct fsm *fsm, const struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);
-    return allocation->view.strategy != CKPT__V1__STRATEGY__STRATEGY_NONE &&
+    return !fsm_checkpoints_nothing(&allocation->view) &&
            allocation->view.state != ENDS(STARTING) &&
            target_at(fsm, allocation->view.target_slot)->view.available;
 }
@@ -60,11 +61,12 @@ bool fsm_victim_needs_no_checkpoint(const struct fsm *fsm, const struct allocati
            fsm_since(fsm, view->last_complete_snapshot_ms) < victim_stall_ms(fsm, view);
 }
 
-/* A manual job is asked and may take all of its timeout; a job of strategy none writes nothing. */
+/* A manual job is asked and may take all of its timeout; a job of strategy none writes nothing, nor
+ * is one expected to that does not answer. */
 static uint64_t victim_checkpoint_ms(const struct fsm *fsm, const struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);
-    if (allocation->view.strategy == CKPT__V1__STRATEGY__STRATEGY_NONE)
+    if (fsm_checkpoints_nothing(&allocation->view))
         return 0;
     if (allocation->view.strategy == CKPT__V1__STRATEGY__STRATEGY_MANUAL) /* P-012 */
         return fsm_checkpoint_timeout_ms(fsm, allocation);
@@ -83,8 +85,7 @@ uint64_t fsm_victim_cost(const struct fsm *fsm, const struct allocation *allocat
     CHECK(allocation->view.id != NULL);
     if (view->state == ENDS(STARTING)) /* it has computed nothing yet */
         return 0;
-    if (!fsm_victim_can_checkpoint(fsm, allocation) || view->unresponsive ||
-        fsm_part_finished(fsm, view))
+    if (!fsm_victim_can_checkpoint(fsm, allocation) || fsm_part_finished(fsm, view))
         cost = fsm_add(cost, fsm_allocation_age_gpu_ms(fsm, allocation));
     else if (!shrinks && fsm_victim_needs_no_checkpoint(fsm, allocation))
         cost = fsm_min(cost, fsm_allocation_age_gpu_ms(fsm, allocation));

@@ -272,6 +272,7 @@ static bool unsavable(const struct world *world, const struct fsm *fsm,
     const struct world_job *job = job_find((struct world *)(uintptr_t)world, allocation->id);
 
     return victims_strategy(world, allocation, CKPT__V1__STRATEGY__STRATEGY_NONE) ||
+           allocation->unresponsive ||     /* it is not waited for again */
            victims_targets_moved(world) || /* in this entry, before or after it was taken */
            !fsm_target_at(fsm, allocation->target_slot)->available ||
            job->finished_us > state_checks_times(world, job)->began_us;

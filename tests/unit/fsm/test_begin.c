@@ -53,6 +53,8 @@ static void a_checkpoint_that_is_found_damaged_stays_so(void **unused)
     assert_false(checkpoint_of(&script, 1)->damaged);
     expect_ok(&script, "report n1 restart_damaged j1 restored=1-1");
     assert_true(checkpoint_of(&script, 1)->damaged);
+    assert_null(fsm_restart_point(script.fsm, "j1", 0));
+    assert_uint_equal(job_of(&script, "j1")->last_complete_id, 0);
     script_restore(&script);
     assert_true(checkpoint_of(&script, 1)->damaged);
     script_close(&script);

@@ -551,9 +551,40 @@ static void a_part_may_run_from_its_begin_until_it_has_ended(void **unused)
     script_close(&script);
 }
 
+/* what was stopped or shrunk does not grow at once; others have no such rule. */
+static void a_reactive_job_that_shrank_does_not_grow_at_once(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2 min=1 max=4 requeue=always");
+    expect_ok(&script, "update j1 nodes=n1,n2,n3"); /* nothing has happened to it yet */
+    expect_ok(&script, "update j1 nodes=n1 force");
+    expect_ok(&script, "after 1000");
+    expect_status(&script, SCALE_COOLDOWN, "update j1 nodes=n1,n2");
+    assert_uint_equal(script.outcome.current, 1000);
+    assert_uint_equal(script.outcome.limit, 300000);
+    expect_ok(&script, "update j1 nodes=n3 force"); /* as many as before */
+    script_restore(&script);
+    expect_ok(&script, "after 298999");
+    expect_status(&script, SCALE_COOLDOWN, "update j1 nodes=n3,n2");
+    expect_ok(&script, "after 1");
+    expect_ok(&script, "update j1 nodes=n3,n2");
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "restart j1 from_scratch");
+    assert_int_equal(job_of(&script, "j1")->node_count, 1); /* its minimum */
+    expect_status(&script, SCALE_COOLDOWN, "update j1 nodes=n3,n2");
+    expect_ok(&script, "register j2 nodes=n5,n6");
+    expect_ok(&script, "update j2 nodes=n5 force");
+    expect_ok(&script, "update j2 nodes=n5,n6");
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_reactive_job_that_shrank_does_not_grow_at_once),
         cmocka_unit_test(a_walltime_and_a_period_can_be_taken_back),
         cmocka_unit_test(a_part_may_run_from_its_begin_until_it_has_ended),
         cmocka_unit_test(a_node_leaves_when_the_old_set_is_saved_and_its_part_has_ended),

@@ -107,6 +107,8 @@ static const struct row rows[] = {
      {"register j1 nodes=n1,n2 min=2 max=4 restore=all", "request j1", "grant 1-1",
       "report n1 shard_verified j1 ckpt=1-1", "report n2 shard_verified j1 ckpt=1-1",
       "end j1 failed", "restart j1 nodes=n1"}},
+    {"SCALE_COOLDOWN", /* */
+     {"register j1 nodes=n1,n2 min=1 max=4", "update j1 nodes=n1 force", "update j1 nodes=n1,n2"}},
     {"NODE_UNLIKE", /* S3-045 */
      {"register j1 nodes=n1", "node n1 ready machine=x86_64", "node n2 ready machine=aarch64",
       "request j1", "grant 1-1", "report n1 shard_verified j1 ckpt=1-1", "end j1 failed",
@@ -134,7 +136,6 @@ static const char *const elsewhere[] = {
     "UNIMPLEMENTED",        /* src/broker/api/target_kinds.c: before a proposal */
     "OUTCOME_UNKNOWN",      /* src/broker/replica/replica.c: never a replicated outcome */
     "REQUEST_NOT_FOUND",    /* src/broker/api/service_broker.c: of a read */
-    "SCALE_COOLDOWN",       /* no growth is refused so yet */
 };
 
 static void every_row_ends_with_its_status(void **unused)
