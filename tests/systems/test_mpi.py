@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """A solver over MPI under real brokers and agents: mpirun on one node, its daemon under the ckpt-run of the other, two ranks on each. Whatever
-happens to them, the field at the end is that of an undisturbed run, and every complete checkpoint is of one step and of all ranks."""
+happens to them, the field at the end is that of an undisturbed run, and every complete checkpoint is of one step and of all ranks. S3-001, S3-002, S3-037, S4-002."""
 import pathlib
 import sys
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """A data-parallel training loop under real brokers and agents: two nodes with two ranks each, started by a launcher of their own. Whatever happens
-to them, the weights at the end are those of an undisturbed run, and every complete checkpoint is of one step and of all ranks."""
+to them, the weights at the end are those of an undisturbed run, and every complete checkpoint is of one step and of all ranks. A job whose node is lost goes on from it on a third one. S3-001, S3-002, S3-037, S4-002."""
 import pathlib
 import sys
 

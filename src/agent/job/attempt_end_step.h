@@ -44,4 +44,10 @@ void attempt_leave_still(const struct attempt_stepping *step);
 /* The worker has ended. */
 void attempt_take_put(const struct attempt_stepping *step, const struct attempt_put *put);
 
+/* ---- the barrier: attempt_barrier_step.c ---- */
+/* ASKED: tells what its ranks have come to. True: there is a report, or the attempt has ended. */
+bool attempt_step_barrier(const struct attempt_stepping *step);
+/* order: it has moved; NULL: a rank has said something. */
+void attempt_take_barrier(const struct attempt_stepping *step, const Ckpt__V1__Order *order);
+
 #endif

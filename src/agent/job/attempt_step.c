@@ -322,9 +322,22 @@ static void defer_attempt(const struct attempt_stepping *step, uint64_t granted_
     attempt_add_effect(step, EFFECT_RECONCILE); /* it may have been hurried meanwhile */
 }
 
+/* What one of them has saved is of a step that the others will have left; NULL: none is done. */
+static const struct ledger_rank *find_done(const struct ledger_entry *entry)
+{
+    CHECK(entry->rank_count <= LEDGER_RANKS_MAX);
+    for (uint32_t i = 0; i < entry->rank_count; i++) {
+        if (entry->ranks[i].state == RANK_DONE)
+            return &entry->ranks[i];
+    }
+    return NULL;
+}
+
 static void take_defer(const struct attempt_stepping *step, uint64_t defer_ms)
 {
     const struct ledger_entry *entry = step->entry;
+    const struct ledger_rank *done = find_done(entry);
+    char detail[JOB_DETAIL_BYTES];
     uint64_t granted_ms;
 
     if (step->attempt->state != ATTEMPT_ASKED)
@@ -333,14 +346,19 @@ static void take_defer(const struct attempt_stepping *step, uint64_t defer_ms)
     attempt_add_effect(step, EFFECT_HANG_UP);
     attempt_add_effect(step, EFFECT_SOCKET_CLOSE);
     granted_ms = deferral_granted(defer_ms, entry->deferred_ms, entry->max_deferral_ms);
-    if (step->facts->stopping)
+    if (step->facts->stopping) {
         attempt_fail(step, step->facts->stop_reason,
                      "the application is being stopped and asked for more time");
-    else if (granted_ms == 0)
+    } else if (done != NULL) {
+        snprintf(detail, sizeof(detail),
+                 "a rank asked to be deferred after rank %" PRIu32 " was done", done->number);
+        attempt_fail(step, CKPT__V1__REASON__REASON_APPLICATION_REFUSED, detail);
+    } else if (granted_ms == 0) {
         attempt_fail(step, CKPT__V1__REASON__REASON_APPLICATION_REFUSED,
                      "the application asked to be deferred beyond max_deferral");
-    else
+    } else {
         defer_attempt(step, granted_ms);
+    }
 }
 
 static void take_broke(const struct attempt_stepping *step, const struct attempt_event *event)
@@ -356,56 +374,6 @@ static void take_broke(const struct attempt_stepping *step, const struct attempt
     attempt_add_effect(step, EFFECT_HANG_UP);
     attempt_move_to(step, ATTEMPT_BROKEN);
     attempt_add_timer(step, BROKEN_WAIT_US);
-}
-
-/* ---- the barrier ---- */
-
-static void report_barrier(const struct attempt_stepping *step, uint32_t told, uint64_t at_step)
-{
-    attempt_begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_BARRIER)->step = at_step;
-    step->entry->barrier_told = told;
-}
-
-/* Two rounds, since steps that were said while a slow rank was awaited are old. True: there is a
- * report, or the attempt has ended. */
-static bool step_barrier(const struct attempt_stepping *step)
-{
-    const struct barrier_facts *barrier = &step->facts->barrier;
-    const struct attempt *attempt = step->attempt;
-    char detail[JOB_DETAIL_BYTES];
-
-    CHECK(attempt->state == ATTEMPT_ASKED);
-    if (barrier->missed) {
-        snprintf(detail, sizeof(detail),
-                 "rank %" PRIu32 " is at step %" PRIu64 ", %" PRIu64 " was agreed", barrier->rank,
-                 barrier->missed_step, attempt->agreed_step);
-        attempt_fail(step, CKPT__V1__REASON__REASON_STEP_MISSED, detail);
-        return true;
-    }
-    if (!barrier->aware)
-        return false;
-    if (step->entry->barrier_told == BARRIER_UNTOLD) {
-        report_barrier(step, BARRIER_TOLD_AWARE, 0);
-        return true;
-    }
-    if (step->entry->barrier_told != BARRIER_TOLD_AWARE ||
-        attempt->barrier != CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_STEPPING)
-        return false;
-    report_barrier(step, BARRIER_TOLD_STEP, barrier->step);
-    return true;
-}
-
-static void take_barrier(const struct attempt_stepping *step, const Ckpt__V1__Order *order)
-{
-    struct attempt *attempt = step->attempt;
-
-    if (order != NULL) {
-        attempt->barrier = order->barrier;
-        attempt->agreed_step = order->agreed_step;
-        attempt_add_effect(step, EFFECT_TELL_STEP);
-    }
-    if (attempt->state == ATTEMPT_ASKED)
-        step_barrier(step);
 }
 
 /* ---- the worker ---- */
@@ -642,7 +610,7 @@ static void take_tick(const struct attempt_stepping *step)
     case ATTEMPT_ASKED:
         if (look_for_sentinel(step) || out_of_time(step))
             return;
-        if (!step_barrier(step))
+        if (!attempt_step_barrier(step))
             watch_progress(step);
         if (step->attempt->state != ATTEMPT_ASKED)
             return;
@@ -702,7 +670,7 @@ static void take_event(const struct attempt_stepping *step, const struct attempt
         take_tick(step);
         return;
     case ATTEMPT_BARRIER:
-        take_barrier(step, event->order);
+        attempt_take_barrier(step, event->order);
         return;
     case ATTEMPT_CHANGED:
         take_changed(step);

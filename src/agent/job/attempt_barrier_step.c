@@ -1,0 +1,56 @@
+/* The barrier of an attempt, as its node takes part in it (fsm/job/barrier.c has the whole of it):
+ * it tells when all its ranks know that they are asked, then the first step that all of them can
+ * meet, and its ranks hear the agreed one.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "src/agent/job/attempt_end_step.h"
+#include "src/base/check.h"
+
+static void report_barrier(const struct attempt_stepping *step, uint32_t told, uint64_t at_step)
+{
+    attempt_begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_BARRIER)->step = at_step;
+    step->entry->barrier_told = told;
+}
+
+/* Two rounds, since steps that were said while a slow rank was awaited are old. */
+bool attempt_step_barrier(const struct attempt_stepping *step)
+{
+    const struct barrier_facts *barrier = &step->facts->barrier;
+    const struct attempt *attempt = step->attempt;
+    char detail[JOB_DETAIL_BYTES];
+
+    CHECK(attempt->state == ATTEMPT_ASKED);
+    if (barrier->missed) {
+        snprintf(detail, sizeof(detail),
+                 "rank %" PRIu32 " is at step %" PRIu64 ", %" PRIu64 " was agreed", barrier->rank,
+                 barrier->missed_step, attempt->agreed_step);
+        attempt_fail(step, CKPT__V1__REASON__REASON_STEP_MISSED, detail);
+        return true;
+    }
+    if (!barrier->aware)
+        return false;
+    if (step->entry->barrier_told == BARRIER_UNTOLD) {
+        report_barrier(step, BARRIER_TOLD_AWARE, 0);
+        return true;
+    }
+    if (step->entry->barrier_told != BARRIER_TOLD_AWARE ||
+        attempt->barrier != CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_STEPPING)
+        return false;
+    report_barrier(step, BARRIER_TOLD_STEP, barrier->step);
+    return true;
+}
+
+void attempt_take_barrier(const struct attempt_stepping *step, const Ckpt__V1__Order *order)
+{
+    struct attempt *attempt = step->attempt;
+
+    if (order != NULL) {
+        attempt->barrier = order->barrier;
+        attempt->agreed_step = order->agreed_step;
+        attempt_add_effect(step, EFFECT_TELL_STEP);
+    }
+    if (attempt->state == ATTEMPT_ASKED)
+        attempt_step_barrier(step);
+}

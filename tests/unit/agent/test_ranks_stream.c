@@ -1,0 +1,325 @@
+/* What ranks say on their streams, and what comes of it: who is one, the two rounds of the barrier,
+ * a step that lies behind. */
+#include "src/agent/job/ranks_stream.h"
+
+#include <inttypes.h>
+
+#include "tests/unit/agent/still_agent.h"
+
+enum { RUN = 7, LEADER = 100, FIRST = 201, SECOND = 202, START_TICKS = 5000, CHECKPOINT = 42 };
+
+static struct allocation *job;
+static char told[1024]; /* to the streams, in order */
+static pid_t dead;      /* 0: none */
+static char first_stream, second_stream;
+
+static void tell(const struct rank_stream *stream, const char *what)
+{
+    size_t length = strlen(told);
+
+    snprintf(told + length, sizeof(told) - length, "%s%d: %s", length == 0 ? "" : "; ",
+             stream == (const void *)&first_stream ? 0 : 1, what);
+}
+
+static void hears_ask(struct rank_stream *stream, const struct ask_request *request,
+                      const char *folder)
+{
+    (void)request;
+    tell(stream, folder);
+}
+
+static void hears_step(struct rank_stream *stream, const char *hint, uint64_t step)
+{
+    char text[64];
+
+    assert_string_equal(hint, job->attempt.hint);
+    snprintf(text, sizeof(text), "step %" PRIu64, step);
+    tell(stream, text);
+}
+
+static void hears_withdrawn(struct rank_stream *stream, const char *hint)
+{
+    (void)hint;
+    tell(stream, "withdrawn");
+}
+
+static void closes(struct rank_stream *stream)
+{
+    (void)stream;
+}
+
+static const struct rank_stream_ops streams = {
+    .ask = hears_ask, .step = hears_step, .withdrawn = hears_withdrawn, .close = closes};
+
+static int process_read(void *context, pid_t pid, struct proc_stat *ret_stat,
+                        struct proc_status *ret_status)
+{
+    (void)context, (void)ret_status;
+    if (pid == dead)
+        return -1;
+    if (ret_stat != NULL)
+        *ret_stat = (struct proc_stat){
+            .pid = pid, .group = LEADER, .state = 'R', .start_ticks = START_TICKS};
+    return 0;
+}
+
+static struct cleanup *folders_remove(void *context, struct machine_user user,
+                                      const char *const *folders, size_t folder_count,
+                                      void (*done)(void *data), void *data)
+{
+    (void)context, (void)user, (void)folders, (void)folder_count;
+    done(data);
+    return NULL;
+}
+
+static ssize_t file_read(void *context, const struct machine_file *file, char *text, size_t size)
+{
+    (void)context, (void)file, (void)text, (void)size;
+    return -1;
+}
+
+static void file_remove(void *context, const struct machine_file *file)
+{
+    (void)context, (void)file;
+}
+
+static void folder_watch_free(struct folder_watch *watch)
+{
+    (void)watch;
+}
+
+/* Two ranks are asked. */
+static int set_up(void **state)
+{
+    struct machine_ops machine;
+
+    (void)state;
+    told[0] = '\0';
+    dead = 0;
+    still_machine_ops(&machine);
+    machine.process_read = process_read;
+    machine.folders_remove = folders_remove;
+    machine.file_read = file_read;
+    machine.file_remove = file_remove;
+    machine.folder_watch_free = folder_watch_free;
+    still_agent_open(&machine);
+    agent.rank_streams = &streams;
+    job = agent_get(&agent, "job");
+    job->entry.run = RUN;
+    process_attached(job, &(struct process_identity){.pid = LEADER, .start_ticks = START_TICKS}, 0,
+                     false);
+    job->entry.checkpoint_id = CHECKPOINT;
+    job->entry.attempt = 1;
+    job->entry.phase = PHASE_ASKED;
+    job->entry.timeout_ms = 60000;
+    job->entry.asked_at_us = still_now_us;
+    job->entry.max_deferral_ms = 60000;
+    job->entry.rank_count = 2;
+    for (uint32_t i = 0; i < 2; i++)
+        job->entry.ranks[i] = (struct ledger_rank){.number = i,
+                                                   .pid = FIRST + i,
+                                                   .by = RANK_BY_STREAM,
+                                                   .state = RANK_TOLD,
+                                                   .start_ticks = START_TICKS};
+    job->attempt = (struct attempt){.state = ATTEMPT_ASKED,
+                                    .checkpoint_id = CHECKPOINT,
+                                    .attempt = 1,
+                                    .run = RUN,
+                                    .timeout_ms = 60000};
+    hint_format(CHECKPOINT, 1, job->attempt.hint);
+    return 0;
+}
+
+static const char *comes(uint32_t number, pid_t pid, bool barrier)
+{
+    const struct rank_hello hello = {.number = number,
+                                     .local = number,
+                                     .ranks = 2,
+                                     .local_ranks = 2,
+                                     .barrier = barrier,
+                                     .pid = pid};
+
+    return ranks_registered(job, &hello, (void *)(number == 0 ? &first_stream : &second_stream));
+}
+
+static void expect_told(const char *text)
+{
+    assert_string_equal(told, text);
+    told[0] = '\0';
+}
+
+/* The last report; NULL: there is none after `sequence`. */
+static Ckpt__V1__AgentReport *last_report(uint64_t *sequence)
+{
+    const struct ledger_report *kept = NULL, *next;
+
+    while ((next = ledger_report_after(agent.ledger, *sequence)) != NULL) {
+        kept = next;
+        *sequence = next->sequence;
+    }
+    return kept == NULL ? NULL : ckpt__v1__agent_report__unpack(NULL, kept->length, kept->bytes);
+}
+
+static void expect_barrier(uint64_t *sequence, uint64_t step)
+{
+    Ckpt__V1__AgentReport *report = last_report(sequence);
+
+    assert_non_null(report);
+    assert_int_equal(report->kind, CKPT__V1__REPORT_KIND__REPORT_KIND_BARRIER);
+    assert_uint_equal(report->step, step);
+    ckpt__v1__agent_report__free_unpacked(report, NULL);
+}
+
+static void expect_failed(uint64_t *sequence, Ckpt__V1__Reason reason, const char *detail)
+{
+    Ckpt__V1__AgentReport *report = last_report(sequence);
+
+    assert_non_null(report);
+    assert_int_equal(report->kind, CKPT__V1__REPORT_KIND__REPORT_KIND_CHECKPOINT_FAILED);
+    assert_int_equal(report->reason, reason);
+    assert_string_equal(report->detail, detail);
+    ckpt__v1__agent_report__free_unpacked(report, NULL);
+    assert_int_equal(job->attempt.state, ATTEMPT_NONE);
+}
+
+static void order_barrier(Ckpt__V1__BarrierPhase phase, uint64_t agreed_step)
+{
+    Ckpt__V1__Order order = CKPT__V1__ORDER__INIT;
+
+    order.barrier = phase;
+    order.agreed_step = agreed_step;
+    attempt_post(job, ATTEMPT_BARRIER, &order);
+}
+
+#define STEPPING CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_STEPPING
+#define AGREED   CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_AGREED
+
+static void ranks_meet_in_two_rounds_and_one_that_is_beyond_fails_it(void **state)
+{
+    const char *hint = job->attempt.hint;
+    uint64_t sequence = 0;
+
+    (void)state;
+    assert_null(comes(0, FIRST, true));
+    assert_null(comes(1, SECOND, true));
+    expect_told("0: out/0-42-1/rank-00000; 1: out/0-42-1/rank-00001");
+    ranks_at(job, 0, hint, 90, 1000000);
+    ranks_at(job, 0, "0-41-1", 990, 1000000); /* of a question that is over */
+    assert_null(last_report(&sequence));
+    ranks_at(job, 1, hint, 120, 2000000);
+    expect_barrier(&sequence, 0);
+    ranks_at(job, 0, hint, 100, 1000000); /* meanwhile */
+    assert_null(last_report(&sequence));
+    order_barrier(STEPPING, 0);
+    expect_told("");
+    expect_barrier(&sequence, 301); /* 200 ms from 100, at a millisecond each */
+    order_barrier(AGREED, 310);
+    expect_told("0: step 310; 1: step 310");
+    ranks_gone(job, (void *)&second_stream);
+    assert_null(comes(1, SECOND, true));
+    expect_told("1: out/0-42-1/rank-00001; 1: step 310");
+    ranks_missed(job, 1, hint, 315);
+    expect_told("0: withdrawn; 1: withdrawn");
+    expect_failed(&sequence, CKPT__V1__REASON__REASON_STEP_MISSED,
+                  "rank 1 is at step 315, 310 was agreed");
+}
+
+static void who_does_not_come_to_a_step_is_named(void **state)
+{
+    uint64_t sequence = 0;
+
+    (void)state;
+    assert_null(comes(0, FIRST, true));
+    assert_null(comes(1, SECOND, true));
+    ranks_at(job, 0, job->attempt.hint, 90, 0);
+    still_now_us += 61 * (uint64_t)SECOND_US;
+    attempt_post(job, ATTEMPT_TICK, NULL);
+    expect_failed(&sequence, CKPT__V1__REASON__REASON_CHECKPOINT_TIMEOUT,
+                  "of 2 ranks on this node these have not come to a step: 1");
+}
+
+static void a_node_whose_ranks_wait_for_others_blames_none_of_them(void **state)
+{
+    uint64_t sequence = 0;
+
+    (void)state;
+    assert_null(comes(0, FIRST, true));
+    assert_null(comes(1, SECOND, true));
+    ranks_at(job, 0, job->attempt.hint, 90, 0);
+    ranks_at(job, 1, job->attempt.hint, 90, 0);
+    expect_barrier(&sequence, 0);
+    still_now_us += 61 * (uint64_t)SECOND_US;
+    attempt_post(job, ATTEMPT_TICK, NULL);
+    assert_int_equal(job->attempt.state, ATTEMPT_ASKED);
+}
+
+static void a_number_is_one_living_process_s(void **state)
+{
+    (void)state;
+    assert_null(comes(0, FIRST, true));
+    assert_string_equal(comes(0, SECOND, true),
+                        "process 201 is rank 0 already; give each its own number (ckpt_open() "
+                        "takes it), or start them by a launcher");
+    dead = FIRST;
+    assert_null(comes(0, SECOND, true));
+    assert_string_equal(comes(1, FIRST, true), "its process has ended");
+}
+
+static void a_rank_puts_the_question_off_for_all(void **state)
+{
+    (void)state;
+    assert_null(comes(0, FIRST, false));
+    assert_null(comes(1, SECOND, false));
+    told[0] = '\0';
+    ranks_defer(job, 1, job->attempt.hint, 5000);
+    assert_int_equal(job->attempt.state, ATTEMPT_DEFERRED);
+    expect_told("0: withdrawn; 1: withdrawn");
+}
+
+static void nobody_puts_it_off_when_another_is_done(void **state)
+{
+    uint64_t sequence = 0;
+
+    (void)state;
+    assert_null(comes(1, SECOND, false));
+    job->entry.ranks[0].state = RANK_DONE;
+    ranks_defer(job, 1, job->attempt.hint, 5000);
+    expect_failed(&sequence, CKPT__V1__REASON__REASON_APPLICATION_REFUSED,
+                  "a rank asked to be deferred after rank 0 was done");
+}
+
+static void who_has_registered_stands_for_what_was_seen(void **state)
+{
+    static struct ranks_seen seen;
+
+    (void)state;
+    seen = (struct ranks_seen){.count = 3};
+    seen.items[0] = (struct rank_seen){.number = 1, .pid = 150}; /* its wrapper script */
+    seen.items[1] = (struct rank_seen){.number = 2, .pid = 203, .twin = 204};
+    seen.items[2] = (struct rank_seen){.pid = LEADER, .launcher = true};
+    assert_null(comes(1, SECOND, true));
+    assert_null(comes(0, FIRST, true));
+    ranks_lay_over(job, &seen);
+    assert_int_equal(seen.count, 4);
+    assert_int_equal(seen.items[0].pid, FIRST);
+    assert_int_equal(seen.items[1].pid, SECOND);
+    assert_true(seen.items[1].registered && seen.items[1].local_count == 2);
+    assert_int_equal(seen.items[2].pid, 203);
+    assert_true(seen.items[3].launcher);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, still_agent_close)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(ranks_meet_in_two_rounds_and_one_that_is_beyond_fails_it),
+        T(who_does_not_come_to_a_step_is_named),
+        T(a_node_whose_ranks_wait_for_others_blames_none_of_them),
+        T(a_number_is_one_living_process_s),
+        T(a_rank_puts_the_question_off_for_all),
+        T(nobody_puts_it_off_when_another_is_done),
+        T(who_has_registered_stands_for_what_was_seen),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
