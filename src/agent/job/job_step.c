@@ -118,6 +118,7 @@ void job_step(const struct job *job, const struct job_event *event, struct job_f
     facts->process.attempt_busy = attempt_busy(job->attempt);
     facts->process.attempt_puts = job->attempt->state == ATTEMPT_PUTTING;
     facts->process.stands_still = stands_still(job);
+    facts->process.freezing = job->attempt->state == ATTEMPT_FREEZING;
     facts->attempt.runs = process_runs(process);
     facts->attempt.started_us = process->started_us;
     facts->attempt.stopping = process_state_stops(process->state);

@@ -510,7 +510,8 @@ static void look_stopping(const struct step *step)
     }
 }
 
-/* It has nothing to save: a grace would let it compute what no checkpoint has. */
+/* It has nothing to save: a grace would let it compute what no checkpoint has. Not while it is only
+ * being made to stand still: then its checkpoint is not written, and it gets its grace. */
 static void kill_still(const struct step *step)
 {
     struct process *process = step->process;
@@ -539,7 +540,8 @@ static void begin_stop(const struct step *step)
 
     step->process->ended_before = !step->facts->leader_alive;
     move_to(step, PROCESS_TERMINATING);
-    if (step->facts->stands_still && step->process->cause != STOP_BY_TAKEOVER)
+    if (step->facts->stands_still && !step->facts->freezing &&
+        step->process->cause != STOP_BY_TAKEOVER)
         kill_still(step);
     else
         ask_to_end(step);

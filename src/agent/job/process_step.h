@@ -111,6 +111,7 @@ struct process_facts {
     struct end_note note;
     bool attempt_busy; /* this and the next two: job_step() fills them */
     bool stands_still; /* all of it, for a checkpoint with which it is to end */
+    bool freezing;     /* ... not all of it yet */
     bool attempt_puts; /* the worker copies the checkpoint of its attempt */
 };
 
