@@ -114,10 +114,10 @@
       "the application has finished on {c} of {l} nodes: no checkpoint of all of them can be "     \
       "written any more",                                                                          \
       "wait for its end, or take these nodes out: ckptctl job JOB")                                \
-    X(47, PARTS_DIFFER, 9,                                                                         \
-      "{c} nodes are named, and its last checkpoint has {l} parts, each restored by one node "     \
-      "(restore own)",                                                                             \
-      "name {l} nodes, or register it with --restore all or path, or --from-scratch")              \
+    X(47, SEVERAL_NODES, 9,                                                                        \
+      "the job runs on {c} nodes, and only jobs of {l} can be moved: each part of a checkpoint "   \
+      "is restored on the node that wrote it",                                                     \
+      "let it run, or suspend it and restart it on the same nodes: ckptctl hint JOB --after STOP") \
     X(48, REQUEST_NOT_FOUND, 5,                                                                    \
       "no request with this id is remembered: it has not taken effect, or was forgotten since "    \
       "(after session_ttl, or for newer ones), or was about members, which are not remembered",    \
@@ -161,7 +161,11 @@
     X(62, NO_USABLE_CHECKPOINT, 9,                                                                 \
       "no complete checkpoint of the job can be restored ({c} were written, {l} of them are "      \
       "damaged)",                                                                                  \
-      "ckptctl restart JOB --from-scratch starts it anew")
+      "ckptctl restart JOB --from-scratch starts it anew")                                         \
+    X(63, PARTS_DIFFER, 9,                                                                         \
+      "{c} nodes are named, and its last checkpoint has {l} parts, each restored by one node "     \
+      "(restore own)",                                                                             \
+      "name {l} nodes, or register it with --restore all or path, or --from-scratch")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

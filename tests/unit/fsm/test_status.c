@@ -73,6 +73,7 @@ static const struct row rows[] = {
     {"PART_FINISHED",
      {"register j1 nodes=n1,n2", "report n1 application_exited j1", "request j1"}}, /* F-021 */
     {"NOT_STARTED", {"register j1 nodes=n1 starting", "request j1"}},
+    {"SEVERAL_NODES", {"register j1 nodes=n1,n2", "migrate j1"}},
     {"BORROWED_ONLY",
      {"register j1 nodes=n1 kind=service", "preempt class=9 nodes=j1"}}, /* P-060 */
     {"NEAR_COMPLETION", {"register j1 nodes=n1 walltime=200000", "preempt class=9 nodes=j1"}},
