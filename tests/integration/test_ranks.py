@@ -2,6 +2,7 @@
 """Jobs of several ranks on a node, which a launcher numbers: a checkpoint has the part of each of them, of one step, or there is none. S3-001, S3-041."""
 import os
 import pathlib
+import shutil
 import sys
 import time
 
@@ -113,7 +114,7 @@ def job_of_two_nodes(cluster, name, mode):
 
 def nothing_is_computed_after_the_last_rank_was_done():
     """Who is to end with its checkpoint stands still while another node still writes, and is killed as it stands, also when its agent dies
-    meanwhile; when that one refuses it goes on."""
+    meanwhile; when that one refuses it goes on, and when its agent comes back without its journal."""
     with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
         cluster.start()
         identifier, counted, work = job_of_two_nodes(cluster, "ends", "slow")
@@ -136,6 +137,12 @@ def nothing_is_computed_after_the_last_rank_was_done():
         before = counted()
         wait_until("it goes on", lambda: counted() > before + 20, 10)
         assert cluster.allocation("goes-on").state == RUNNING
+        _, counted, _ = job_of_two_nodes(cluster, "forgotten", "slow")
+        cluster.agents["a"].kill()
+        before = counted()
+        shutil.rmtree(cluster.agents["a"].state_dir)
+        cluster.agents["a"].start()
+        wait_until("it goes on without the journal", lambda: counted() > before + 20, 10)
         cluster.debug_check()
 
 

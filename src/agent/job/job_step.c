@@ -105,8 +105,8 @@ static void walltime_step(const struct job *job, const struct walltime_event *ev
 static bool stands_still(const struct job *job)
 {
     CHECK(job->attempt->state < ATTEMPT_STATE_COUNT);
-    return job->entry->still && job->attempt->state != ATTEMPT_WAITING &&
-           !attempt_state_cleans(job->attempt->state);
+    return job->entry->still && job->entry->phase != PHASE_NONE &&
+           job->attempt->state != ATTEMPT_WAITING && !attempt_state_cleans(job->attempt->state);
 }
 
 void job_step(const struct job *job, const struct job_event *event, struct job_facts *facts,

@@ -3,6 +3,8 @@
 #include "src/agent/job/process_step.h"
 #include "src/base/check.h"
 
+enum { OWN_GRACE_MS = 30000 }; /* where no order tells it */
+
 static const char *const state_names[] = {
 #define X(name) #name,
     PROCESS_STATES(X)
@@ -103,4 +105,16 @@ void process_check(const struct process *process, const struct ledger_entry *ent
     case PROCESS_STATE_COUNT:
         return;
     }
+}
+
+uint64_t process_grace_ms(const struct ledger_entry *entry)
+{
+    return entry->grace_ms > 0 ? entry->grace_ms : OWN_GRACE_MS;
+}
+
+Ckpt__V1__Reason process_stop_why(const struct process *process, const struct ledger_entry *entry)
+{
+    CHECK(process->cause == STOP_BY_TAKEOVER || entry->ended);
+    return process->cause == STOP_BY_TAKEOVER ? CKPT__V1__REASON__REASON_APPLICATION_EXITED
+                                              : (Ckpt__V1__Reason)entry->end_reason;
 }

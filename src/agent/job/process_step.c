@@ -16,14 +16,8 @@ enum {
     STOPPED_STATUS_WAIT_US = 500000,
     RESTART_POLL_US = 1000000,
     RESTART_WAIT_US = 5000000, /* for ckpt-run to come back, or to connect again */
-    WARN_US = 30000000,
-    OWN_GRACE_MS = 30000 /* where no order tells it */
+    WARN_US = 30000000
 };
-
-uint64_t process_grace_ms(const struct ledger_entry *entry)
-{
-    return entry->grace_ms > 0 ? entry->grace_ms : OWN_GRACE_MS;
-}
 
 /* ---- what a step works on ---- */
 
@@ -451,13 +445,6 @@ static void look_running(const struct step *step)
 
 /* ---- it is stopped ---- */
 
-Ckpt__V1__Reason process_stop_why(const struct process *process, const struct ledger_entry *entry)
-{
-    CHECK(process->cause == STOP_BY_TAKEOVER || entry->ended);
-    return process->cause == STOP_BY_TAKEOVER ? CKPT__V1__REASON__REASON_APPLICATION_EXITED
-                                              : (Ckpt__V1__Reason)entry->end_reason;
-}
-
 static void give_up_attempt(const struct step *step)
 {
     CHECK(process_state_stops(step->process->state));
@@ -636,6 +623,17 @@ static void begin_running(const struct step *step)
     add_timer(step, RUN_POLL_US);
 }
 
+/* Nobody knows what it was being checkpointed for: if it stands still it does so for nothing. */
+static void let_unknown_go_on(const struct step *step)
+{
+    struct ledger_entry *entry = step->entry;
+
+    CHECK(entry->pid != 0);
+    if (entry->phase == PHASE_NONE)
+        entry->still = true; /* until it goes on */
+    add_effect(step, EFFECT_THAW);
+}
+
 static void take_start(const struct step *step, const struct process_event *event)
 {
     struct ledger_entry *entry = step->entry;
@@ -652,6 +650,8 @@ static void take_start(const struct step *step, const struct process_event *even
         report = begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED);
         report->restored_checkpoint_id = event->restored_checkpoint_id;
         step->effects->since_us = step->facts->now_us;
+    } else {
+        let_unknown_go_on(step);
     }
     begin_running(step);
     add_effect(step, EFFECT_WALLTIME); /* it may be over already */
@@ -684,6 +684,8 @@ static void resume_process(const struct step *step)
         return;
     }
     begin_running(step);
+    if (entry->still && entry->phase == PHASE_NONE)
+        let_unknown_go_on(step);
     if (entry->ended) {
         resume_stop(step);
     } else {

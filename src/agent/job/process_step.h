@@ -116,7 +116,7 @@ struct process_facts {
 };
 
 enum process_event_kind {
-    PROCESS_STARTED, /* ckpt-run has started it */
+    PROCESS_STARTED, /* ckpt-run has started it; not reported: ...before, unknown to the journal */
     /* the agent has restarted: the one of the entry, or the start that was to come */
     PROCESS_RESUMED,
     PROCESS_LOOK,  /* the timer, or the pidfd, or another step wants to know how it is */

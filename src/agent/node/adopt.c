@@ -12,7 +12,8 @@
 #include "src/agent/node/proc_environment.h"
 #include "src/base/log.h"
 
-/* An entry as of one that was just attached. */
+/* An entry as of one that was just attached. It goes on when it is taken up: it may stand still for
+ * a checkpoint that nobody knows of any more. */
 static bool entry_of(const struct machine_ops *machine, pid_t pid,
                      const struct proc_environment *found, struct ledger_entry *ret_entry)
 {
@@ -25,8 +26,8 @@ static bool entry_of(const struct machine_ops *machine, pid_t pid,
         return false;
     if (checkpoint_id_parse(found->run, &run) != 0)
         run = 0;
-    *ret_entry =
-        (struct ledger_entry){.pid = (uint32_t)pid, .start_ticks = stat.start_ticks, .run = run};
+    *ret_entry = (struct ledger_entry){
+        .pid = (uint32_t)pid, .start_ticks = stat.start_ticks, .run = run, .still = true};
     ledger_set_user(ret_entry, status.uid, status.gid, status.groups);
     snprintf(ret_entry->allocation_id, sizeof(ret_entry->allocation_id), "%s",
              found->allocation_id);

@@ -74,6 +74,15 @@ static struct ranks_look *still_ranks_look(void *context, const struct job_membe
     return NULL;
 }
 
+/* Done at once. */
+static struct job_still *still_job_still(void *context, const struct job_members *job,
+                                         enum still_way way, int signal, still_done_fn *done,
+                                         void *data)
+{
+    (void)context, (void)job, (void)way, (void)signal, (void)done, (void)data;
+    return NULL;
+}
+
 /* The system's, for what a test does not replace, and without its loop: no end of a process is
  * told. */
 static void still_machine_ops(struct machine_ops *ret_machine)
@@ -82,6 +91,7 @@ static void still_machine_ops(struct machine_ops *ret_machine)
     ret_machine->pid_watch = still_pid_watch;
     ret_machine->pid_watch_free = still_pid_watch_free;
     ret_machine->ranks_look = still_ranks_look;
+    ret_machine->job_still = still_job_still;
     ret_machine->path_open = still_path_open;
     ret_machine->path_open_detach = still_path_open_detach;
 }

@@ -106,8 +106,10 @@ static bool start_agent(int writes, size_t *ret_count)
     if (ledger_open(&disk, journal_folder, "node-a", "boot-1", &ledger, &err) != 0)
         return false;
     survived = adopt_running(&machine, "node-a", socket_path, ledger, &err) == 0;
-    while ((entry = ledger_next(ledger, entry)) != NULL)
+    while ((entry = ledger_next(ledger, entry)) != NULL) {
+        assert_true(entry->still && entry->phase == PHASE_NONE); /* it is to go on */
         ++*ret_count;
+    }
     ledger_close(ledger);
     return survived;
 }

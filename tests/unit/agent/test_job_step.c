@@ -159,8 +159,9 @@ static void carry_out_attempt(struct world *world, const struct job_effect *effe
         world->watch = true;
     else if (effect->kind == EFFECT_FREEZE) {
         assert_true(world->journal.still);
-        assert_false(world->freezing || world->thawing);
+        assert_false(world->freezing);
         world->frozen = world->freezing = true;
+        world->thawing = false; /* it turns: of what came unknown */
         world->let_go = false;
     } else if (effect->kind == EFFECT_THAW) {
         world->freezing = false;

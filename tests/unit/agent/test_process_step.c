@@ -327,12 +327,49 @@ static void a_stop_waits_for_the_checkpoint_until_its_grace_ends(void **state)
     assert_true(world.entry.terminated);
 }
 
+static bool lets_go(struct world *world, const struct process_event *event)
+{
+    struct job_effects effects;
+    bool thaws = false;
+
+    process_step(&world->process, &world->entry, event, &world->facts, &effects);
+    for (size_t i = 0; i < effects.count; i++)
+        thaws = thaws || effects.effects[i].kind == EFFECT_THAW;
+    assert_true(!thaws || effects.commit || world->entry.still);
+    return thaws;
+}
+
+/* Its agent may have lost the journal while it stood still: nobody else lets it go on. */
+static void what_runs_unknown_to_the_journal_goes_on(void **state)
+{
+    struct process_event event = {.kind = PROCESS_STARTED, .pid = 77, .start_ticks = 77};
+    const struct process_event resumed = {.kind = PROCESS_RESUMED};
+    struct world world = still();
+
+    (void)state;
+    world.process = (struct process){.wait_status = PROCESS_STATUS_UNKNOWN};
+    world.entry.pid = 0;
+    assert_true(lets_go(&world, &event));
+    assert_true(world.entry.still); /* until it does, whatever happens to the agent */
+    world.process = (struct process){.wait_status = PROCESS_STATUS_UNKNOWN};
+    assert_true(lets_go(&world, &resumed));
+    world.process = (struct process){.wait_status = PROCESS_STATUS_UNKNOWN};
+    world.entry.phase = PHASE_ASKED; /* the attempt's */
+    assert_false(lets_go(&world, &resumed));
+    world.process = (struct process){.wait_status = PROCESS_STATUS_UNKNOWN};
+    world.entry = (struct ledger_entry){.allocation_id = "job", .run = RUN};
+    event.report = true; /* it has just been started */
+    assert_false(lets_go(&world, &event));
+    assert_false(world.entry.still);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whatever_happens_each_start_has_one_end),
         cmocka_unit_test(a_crash_is_told_after_the_checkpoint_that_is_copied),
         cmocka_unit_test(a_stop_waits_for_the_checkpoint_until_its_grace_ends),
+        cmocka_unit_test(what_runs_unknown_to_the_journal_goes_on),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
