@@ -105,7 +105,7 @@ def an_application_outlives_its_ckpt_run_and_the_next_one_takes_over():
         wait_until("another ckpt-run beside the living one is refused", lambda: intruder.process.poll() == 125, 10)
         assert f"already runs on this node as pid {pid}" in intruder.log.read_text()
         job.kill()
-        wait_until("it is checkpointed as before", lambda: cluster.allocation("job").checkpoint_count > count + 1, 30, 0.05)
+        wait_until("it is checkpointed as before", lambda: cluster.allocation("job").checkpoint_count > count + 1, 90, 0.05)
         assert job.applications() == [pid]
         job.start()
         most = 0

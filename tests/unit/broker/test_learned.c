@@ -153,7 +153,7 @@ static void only_a_checkpoints_own_failures_lower_its_success(void **unused)
     script_run(&script, "node n1 down");
     assert_int_equal(job_of(&script)->learned.failed_e6, 0);
     script_run(&script, "node n1 ready");
-    script_run(&script, "restart j1");
+    script_run(&script, "restart j1 from_scratch");
     script_run(&script, "report n1 application_started j1");
     script_run(&script, "request j1");
     script_run(&script, "grant 1-3 timeout=1000");
