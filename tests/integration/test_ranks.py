@@ -2,13 +2,14 @@
 """Jobs of several ranks on a node, which a launcher numbers: a checkpoint has the part of each of them, of one step, or there is none. S3-001, S3-041."""
 import os
 import pathlib
+import re
 import shutil
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import rounds  # noqa: E402
-from cluster import Cluster, broker_pb2, common_pb2, tap, wait_until  # noqa: E402
+from cluster import Cluster, broker_pb2, checkpoint_text, common_pb2, tap, wait_until  # noqa: E402
 from jobs import COMPLETE, FAILED, MIB, POLICY, RUNNING, TIMED_OUT, all_run, ends_in, hint, no_litter  # noqa: E402
 
 # One rank. It counts steps; MODE is what rank 1 does otherwise.
@@ -114,7 +115,8 @@ def job_of_two_nodes(cluster, name, mode):
 
 def nothing_is_computed_after_the_last_rank_was_done():
     """Who is to end with its checkpoint stands still while another node still writes, and is killed as it stands, also when its agent dies
-    meanwhile; when that one refuses it goes on, and when its agent comes back without its journal."""
+    meanwhile, also when no leader is there, which its output says; when that one refuses it goes on, and when its agent comes back without its
+    journal."""
     with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
         cluster.start()
         identifier, counted, work = job_of_two_nodes(cluster, "ends", "slow")
@@ -131,6 +133,17 @@ def nothing_is_computed_after_the_last_rank_was_done():
         assert record.state == COMPLETE, record
         wait_until("it has ended", lambda: cluster.allocation("outlasts").state == common_pb2.ALLOCATION_STATE_COMPLETED, 20)
         assert counted() == before and not list(work.glob("told.*")), (before, counted())
+        identifier, counted, work = job_of_two_nodes(cluster, "waits", "slow")
+        before = counted()
+        cluster.members[0].kill()
+        output = cluster.dir / "job-waits.a.log"
+        wait_until("its output says why nothing happens", lambda: re.search(
+            rf"stands still until checkpoint {checkpoint_text(identifier)} is committed and it is ended \(no leader answers for [1-9][0-9]* s\)",
+            output.read_text()), 20)
+        assert counted() == before
+        cluster.members[0].start()
+        record = ends_in(cluster, "waits", identifier, (COMPLETE, FAILED, TIMED_OUT))
+        assert record.state == COMPLETE and counted() == before, record
         identifier, counted, work = job_of_two_nodes(cluster, "goes-on", "refuses-late")
         record = ends_in(cluster, "goes-on", identifier, (COMPLETE, FAILED, TIMED_OUT))
         assert record.state == FAILED and record.reason == common_pb2.REASON_APPLICATION_REFUSED, record

@@ -32,6 +32,7 @@ void agent_init(struct agent *agent, uv_loop_t *loop, const struct clock_ops *cl
                             .ledger = ledger};
     agent->started_at_ms = agent->clock.wall_ms(agent->clock.context);
     agent->started_us = agent_now_us(agent);
+    agent->leader_left_us = agent->started_us;
     list_init(&agent->allocations);
     agent->reconcile_timer = agent->clock.timer_new(agent->clock.context, reconcile_fire, agent);
 }

@@ -59,6 +59,7 @@ struct agent {
     uint64_t started_us;
     struct ledger *ledger;
     struct session *session;
+    uint64_t leader_left_us; /* 0: its stream is open; else since then it is not */
     void (*send_reports)(struct session *session); /* there is one to send */
     const struct caller_ops *callers;              /* of the streams of ckpt-run */
     const struct rank_stream_ops *rank_streams;    /* NULL: no rank can have one */

@@ -65,6 +65,8 @@ static void session_ended(struct session *session, const struct rpc_end *end)
              rpc_channel_address(rpc_follow_channel(session->follow)), rpc_status_name(end->status),
              end->message);
     session->call = NULL;
+    if (session->welcomed)
+        session->agent->leader_left_us = agent_now_us(session->agent);
     session->welcomed = false;
     if (!rpc_follow_result(session->follow, end, &delay_ms)) {
         /* Final for a client. An agent never gives up, nor stays with what is no broker while
@@ -252,6 +254,7 @@ static void take_welcome(struct session *session, const Ckpt__V1__AgentWelcome *
     if (ledger_align(session->agent->ledger, welcome->acknowledged_report_sequence, &err) != 0)
         agent_journal_failed(session->agent, &err);
     session->welcomed = true;
+    session->agent->leader_left_us = 0;
     session->retry_ms = RETRY_MIN_MS;
     session->sent_sequence = welcome->acknowledged_report_sequence;
     session->agent->counters.sessions_opened++;

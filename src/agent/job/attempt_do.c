@@ -393,6 +393,21 @@ static void say_end(struct allocation *allocation, const struct job_effects *eff
     allocation->agent->callers->say(allocation->stream, said);
 }
 
+static void say_still(const struct allocation *allocation)
+{
+    const struct agent *agent = allocation->agent;
+    char said[SAID_BYTES], id[CHECKPOINT_ID_TEXT_BYTES];
+
+    if (allocation->stream == NULL || agent->leader_left_us == 0)
+        return;
+    snprintf(said, SAID_BYTES,
+             "the application stands still until checkpoint %s is committed and it is ended (no "
+             "leader answers for %" PRIu64 " s)",
+             checkpoint_id_format(allocation->attempt.checkpoint_id, id),
+             (agent_now_us(agent) - agent->leader_left_us) / 1000000);
+    allocation->agent->callers->say(allocation->stream, said);
+}
+
 /* ---- effects ---- */
 
 /* Of the question. */
@@ -468,6 +483,9 @@ bool attempt_carry_out(struct allocation *allocation, const struct job_effects *
     case EFFECT_SAY_FAILED:
     case EFFECT_SAY_VERIFIED:
         say_end(allocation, effects, effect);
+        return true;
+    case EFFECT_SAY_STILL:
+        say_still(allocation);
         return true;
     default:
         return carry_out_ask(allocation, effect);

@@ -36,6 +36,10 @@ void attempt_fail(const struct attempt_stepping *step, Ckpt__V1__Reason reason, 
 /* All of it is written. */
 void attempt_take_written(const struct attempt_stepping *step);
 void attempt_begin_put(const struct attempt_stepping *step);
+/* It waits for the next orders. */
+void attempt_begin_still(const struct attempt_stepping *step);
+/* With its timer: whoever looks at the job's output sees why nothing happens. */
+void attempt_say_still(const struct attempt_stepping *step);
 void attempt_take_frozen(const struct attempt_stepping *step);
 void attempt_take_unfrozen(const struct attempt_stepping *step, const char *why);
 void attempt_take_thawed(const struct attempt_stepping *step);

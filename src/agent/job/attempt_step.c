@@ -431,6 +431,7 @@ static void resume_attempt(const struct attempt_stepping *step)
     snprintf(attempt->directory, sizeof(attempt->directory), "%s/out/%s", entry->work_dir,
              attempt->hint);
     attempt->run = entry->run;
+    attempt->said_us = now_us;
     attempt->timeout_ms = entry->timeout_ms;
     attempt->longest_deferral_ms = entry->longest_deferral_ms;
     attempt->granted_bytes_per_s = entry->granted_bytes_per_s;
@@ -438,7 +439,7 @@ static void resume_attempt(const struct attempt_stepping *step)
     memcpy(attempt->target_prefix, entry->target_prefix, sizeof(attempt->target_prefix));
     memcpy(attempt->path, entry->path, sizeof(attempt->path));
     if (entry->phase == PHASE_ENDED && entry->still) {
-        attempt_move_to(step, ATTEMPT_STILL); /* until the first orders */
+        attempt_begin_still(step); /* until the first orders */
     } else if (entry->phase == PHASE_ENDED) {
         if (entry->work_dir[0] != '\0') /* the agent may have ended between report and removal */
             attempt_add_effect(step, EFFECT_SWEEP);
@@ -623,6 +624,10 @@ static void take_tick(const struct attempt_stepping *step)
     case ATTEMPT_PUTTING:
         watch_progress(step);
         attempt_add_timer(step, ASKED_POLL_US);
+        attempt_say_still(step);
+        return;
+    case ATTEMPT_STILL:
+        attempt_say_still(step);
         return;
     case ATTEMPT_DEFERRED:
         ask_again(step);
@@ -631,7 +636,6 @@ static void take_tick(const struct attempt_stepping *step)
     case ATTEMPT_ASKING:
     case ATTEMPT_RESUMING:
     case ATTEMPT_FREEZING:
-    case ATTEMPT_STILL:
     case ATTEMPT_HALTING:
     case ATTEMPT_ABANDONING:
     case ATTEMPT_REMOVING:

@@ -108,6 +108,7 @@ struct attempt {
     uint64_t unfinished_us; /* since when a sentinel is there that lacks something; 0: none is */
     uint64_t told_bytes;    /* in it, or by all ranks: at least these must arrive */
     char label[LABEL_MAX_BYTES + 1]; /* what was saved, as all of them say; "": none told */
+    uint64_t said_us;                /* of its standing still, last, or since then it does */
     uint64_t progress;               /* of the application's files in the middle of the timeout */
     bool progress_taken;
     bool put_started;               /* there may be something of it at the destination */

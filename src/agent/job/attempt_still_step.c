@@ -8,7 +8,7 @@
 #include "src/agent/job/attempt_end_step.h"
 #include "src/base/check.h"
 
-enum { PUT_POLL_US = 200000 };
+enum { PUT_POLL_US = 200000, SAY_STILL_US = 10000000 };
 
 /* Nothing is computed that the checkpoint does not have. */
 static bool must_stand_still(const struct attempt_stepping *step)
@@ -37,8 +37,30 @@ void attempt_take_written(const struct attempt_stepping *step)
     }
     step->entry->still = true;
     step->effects->commit = true;
+    step->attempt->said_us = step->facts->now_us;
     attempt_move_to(step, ATTEMPT_FREEZING);
     attempt_add_effect(step, EFFECT_FREEZE);
+}
+
+void attempt_begin_still(const struct attempt_stepping *step)
+{
+    CHECK(step->entry->still);
+    attempt_move_to(step, ATTEMPT_STILL);
+    attempt_add_timer(step, SAY_STILL_US);
+}
+
+void attempt_say_still(const struct attempt_stepping *step)
+{
+    struct attempt *attempt = step->attempt;
+
+    CHECK(attempt->state == ATTEMPT_PUTTING || attempt->state == ATTEMPT_STILL);
+    if (step->entry->still && step->facts->runs &&
+        step->facts->now_us - attempt->said_us >= SAY_STILL_US) {
+        attempt->said_us = step->facts->now_us;
+        attempt_add_effect(step, EFFECT_SAY_STILL);
+    }
+    if (attempt->state == ATTEMPT_STILL)
+        attempt_add_timer(step, SAY_STILL_US);
 }
 
 void attempt_take_frozen(const struct attempt_stepping *step)
@@ -69,6 +91,7 @@ void attempt_take_thawed(const struct attempt_stepping *step)
 void attempt_leave_still(const struct attempt_stepping *step)
 {
     CHECK(step->attempt->state == ATTEMPT_STILL);
+    attempt_add_effect(step, EFFECT_ATTEMPT_TIMER_STOP);
     attempt_add_effect(step, EFFECT_THAW);
     attempt_clean_up(step, ATTEMPT_REMOVING);
 }
@@ -98,7 +121,7 @@ static void take_verified(const struct attempt_stepping *step, const struct atte
     attempt_add_effect(step, EFFECT_SAY_VERIFIED);
     attempt_stop_asking(step);
     if (step->entry->still && step->facts->runs) {
-        attempt_move_to(step, ATTEMPT_STILL);
+        attempt_begin_still(step);
         return;
     }
     if (step->entry->still)

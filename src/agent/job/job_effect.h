@@ -53,6 +53,7 @@ enum job_effect_kind {
     EFFECT_SWEEP,        /* the same, and nobody waits */
     EFFECT_SAY_FAILED,
     EFFECT_SAY_VERIFIED,
+    EFFECT_SAY_STILL,     /* unless a leader is there, who will soon let it go on or end it */
     EFFECT_ATTEMPT_ENDED, /* to the process, and to whoever waits to start one */
     /* both */
     EFFECT_FOLDER_OPEN,
