@@ -535,6 +535,25 @@ static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
     return true;
 }
 
+/* True: it wants more than its own part, which nothing here can give it; with one part alone it
+ * would go on from less than its state. */
+static bool mode_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *point)
+{
+    char text[REFUSAL_BYTES], mode[WORDS_BYTES];
+
+    if (point->restore == CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED ||
+        point->restore == CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN)
+        return false;
+    snprintf(text, sizeof(text),
+             "allocation %s is registered with restore %s, which the agents of this version cannot "
+             "do: each node gets its own part; end it and register it with --restore OWN, or start "
+             "with --from-scratch",
+             restore->allocation_id,
+             words_enum(&ckpt__v1__restore_mode__descriptor, (int)point->restore, mode));
+    restore_error(restore, text);
+    return true;
+}
+
 static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
     const struct restore_result scratch = {.folder = "", .notice = "", .error = ""};
@@ -556,6 +575,8 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
         restore_finish(restore, &scratch);
         return;
     }
+    if (mode_refuses(restore, point))
+        return;
     if (point->checkpoint_id == 0) {
         snprintf(text, sizeof(text),
                  "no complete checkpoint of this allocation verifies any more (%s); repair the "

@@ -29,7 +29,8 @@ static struct rpc_channel *channel;
 static struct rpc_server *broker; /* that answers GetRestartPoint */
 static uint64_t run_of_writer;    /* not 0: node-a's, of the only shard; node-b is in RUN */
 static bool writer_gone;          /* two shards, the first of a node that is no more of the job */
-static char restored[32];         /* the verb and the part of the worker */
+static Ckpt__V1__RestoreMode restore_mode;
+static char restored[32]; /* the verb and the part of the worker */
 static char folder[] = "/tmp/test-attach-XXXXXX";
 
 static char refusal[512]; /* of the last hello */
@@ -160,6 +161,7 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
         point.shards = shards;
         point.n_node_ids = point.n_runs = 2;
     }
+    point.restore = restore_mode;
     if (writer_gone) {
         shard.node_id = gone;
         second.node_id = other;
@@ -271,6 +273,7 @@ static int set_up(void **state)
     wrong = NULL;
     looked = NULL;
     refusal[0] = restored[0] = '\0';
+    restore_mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN;
     run_of_writer = 0;
     writer_gone = false;
     machine.worker_start = shard_restore;
@@ -402,6 +405,20 @@ static void a_node_takes_the_place_over_whose_writer_is_gone(void **state)
     assert_false(refused());
 }
 
+/* One part of several would be taken for the whole state. */
+static void a_job_that_wants_all_parts_is_not_begun_from_one(void **state)
+{
+    (void)state;
+    run_of_writer = RUN;
+    restore_mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_ALL;
+    attach();
+    assert_true(becomes(removes, WAIT_US));
+    removal.done(removal.data);
+    assert_true(becomes(refused, WAIT_US));
+    assert_non_null(strstr(refusal, "restore all"));
+    assert_false(restores());
+}
+
 /* The others go on from parts that were there before: which of them is free is not known. */
 static void a_node_that_joined_takes_no_place_over(void **state)
 {
@@ -454,6 +471,8 @@ int main(void)
             the_only_shard_is_taken_by_its_writer_that_others_joined_or_began_with, set_up,
             tear_down),
         cmocka_unit_test_setup_teardown(a_node_takes_the_place_over_whose_writer_is_gone, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_job_that_wants_all_parts_is_not_begun_from_one, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_node_that_joined_takes_no_place_over, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_user_does_not_take_all_the_room_of_a_node, set_up,
