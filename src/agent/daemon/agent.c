@@ -200,6 +200,10 @@ static void carry_out(struct agent *agent, const struct step *step)
     case STEP_EXTEND:
         attempt_post(allocation, ATTEMPT_EXTEND, step->order);
         return;
+    case STEP_AFTER:
+        attempt_post(allocation, ATTEMPT_AFTER, step->order);
+        agent_reconcile_soon(agent); /* what else has changed of it */
+        return;
     case STEP_BARRIER:
         attempt_post(allocation, ATTEMPT_BARRIER, step->order);
         return;

@@ -84,6 +84,7 @@ void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
         .still = attempt->state == ATTEMPT_STILL,
         .put_off = attempt->state == ATTEMPT_DEFERRED,
         .timeout_ms = attempt->timeout_ms,
+        .after = attempt->after,
         .barrier = attempt->barrier,
         .agreed_step = attempt->agreed_step,
         .runs = allocation->process.state != PROCESS_ABSENT,

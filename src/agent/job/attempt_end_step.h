@@ -36,6 +36,8 @@ void attempt_fail(const struct attempt_stepping *step, Ckpt__V1__Reason reason, 
 /* All of it is written. */
 void attempt_take_written(const struct attempt_stepping *step);
 void attempt_begin_put(const struct attempt_stepping *step);
+/* It is to end with what it was to go on after, and may have gone on since it was written. */
+void attempt_take_after(const struct attempt_stepping *step, const Ckpt__V1__Order *order);
 /* It waits for the next orders. */
 void attempt_begin_still(const struct attempt_stepping *step);
 /* With its timer: whoever looks at the job's output sees why nothing happens. */

@@ -431,6 +431,7 @@ static void resume_attempt(const struct attempt_stepping *step)
     snprintf(attempt->directory, sizeof(attempt->directory), "%s/out/%s", entry->work_dir,
              attempt->hint);
     attempt->run = entry->run;
+    attempt->after = (Ckpt__V1__AfterCheckpoint)entry->after;
     attempt->said_us = now_us;
     attempt->timeout_ms = entry->timeout_ms;
     attempt->longest_deferral_ms = entry->longest_deferral_ms;
@@ -565,6 +566,18 @@ static void take_hurry(const struct attempt_stepping *step, const Ckpt__V1__Orde
     ask_again(step);
 }
 
+static void take_changed_order(const struct attempt_stepping *step,
+                               const struct attempt_event *event)
+{
+    CHECK(event->order != NULL);
+    if (event->kind == ATTEMPT_EXTEND)
+        take_extend(step, event->order);
+    else if (event->kind == ATTEMPT_HURRY)
+        take_hurry(step, event->order);
+    else
+        attempt_take_after(step, event->order);
+}
+
 /* ---- the step ---- */
 
 static void take_gone(const struct attempt_stepping *step)
@@ -665,10 +678,9 @@ static void take_event(const struct attempt_stepping *step, const struct attempt
         take_cancel(step);
         return;
     case ATTEMPT_EXTEND:
-        take_extend(step, event->order);
-        return;
     case ATTEMPT_HURRY:
-        take_hurry(step, event->order);
+    case ATTEMPT_AFTER:
+        take_changed_order(step, event);
         return;
     case ATTEMPT_TICK:
         take_tick(step);

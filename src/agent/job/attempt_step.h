@@ -158,6 +158,7 @@ enum attempt_event_kind {
     ATTEMPT_CANCEL,  /* the order was withdrawn */
     ATTEMPT_EXTEND,  /* the order has more time */
     ATTEMPT_HURRY,   /* DEFERRED: its application is asked again now, and must begin */
+    ATTEMPT_AFTER,   /* with its order: its application is to end with it, which it was not */
     ATTEMPT_TICK,    /* its timer */
     ATTEMPT_BARRIER, /* a rank has said at which step it is; with an order: its barrier has moved */
     ATTEMPT_CHANGED, /* the work folder, or the call says that there is an answer */
@@ -179,7 +180,7 @@ enum attempt_event_kind {
 
 struct attempt_event {
     enum attempt_event_kind kind;
-    const Ckpt__V1__Order *order; /* START, EXTEND, HURRY */
+    const Ckpt__V1__Order *order; /* START, EXTEND, HURRY, AFTER */
     Ckpt__V1__Reason reason;
     uint64_t defer_ms;
     union {

@@ -26,6 +26,14 @@ void attempt_begin_put(const struct attempt_stepping *step)
     attempt_add_effect(step, EFFECT_PUT);
 }
 
+static void begin_freeze(const struct attempt_stepping *step)
+{
+    step->entry->still = true;
+    step->effects->commit = true;
+    step->attempt->said_us = step->facts->now_us;
+    attempt_add_effect(step, EFFECT_FREEZE);
+}
+
 /* All of it is written. The journal knows before anything stands still. */
 void attempt_take_written(const struct attempt_stepping *step)
 {
@@ -35,11 +43,25 @@ void attempt_take_written(const struct attempt_stepping *step)
         attempt_begin_put(step);
         return;
     }
-    step->entry->still = true;
-    step->effects->commit = true;
-    step->attempt->said_us = step->facts->now_us;
+    begin_freeze(step);
     attempt_move_to(step, ATTEMPT_FREEZING);
-    attempt_add_effect(step, EFFECT_FREEZE);
+}
+
+void attempt_take_after(const struct attempt_stepping *step, const Ckpt__V1__Order *order)
+{
+    struct attempt *attempt = step->attempt;
+
+    CHECK(attempt->state < ATTEMPT_STATE_COUNT);
+    if (attempt->state == ATTEMPT_NONE || attempt_state_cleans(attempt->state) ||
+        order->after <= CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE)
+        return;
+    attempt->after = order->after;
+    if (attempt->state == ATTEMPT_WAITING)
+        return; /* the journal has it when it is asked */
+    step->entry->after = (uint32_t)order->after;
+    step->effects->commit = true;
+    if (attempt->state == ATTEMPT_PUTTING && !step->entry->still && must_stand_still(step))
+        begin_freeze(step);
 }
 
 void attempt_begin_still(const struct attempt_stepping *step)
@@ -73,10 +95,15 @@ void attempt_take_frozen(const struct attempt_stepping *step)
 
 void attempt_take_unfrozen(const struct attempt_stepping *step, const char *why)
 {
-    if (step->attempt->state != ATTEMPT_FREEZING)
+    struct attempt_outcome outcome = {.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_CHECKPOINT_FAILED,
+                                      .reason = CKPT__V1__REASON__REASON_NOT_FROZEN};
+    bool puts = step->attempt->state == ATTEMPT_PUTTING;
+
+    if (step->attempt->state != ATTEMPT_FREEZING && !puts)
         return;
     CHECK(step->entry->still);
-    attempt_fail(step, CKPT__V1__REASON__REASON_NOT_FROZEN, why);
+    snprintf(outcome.detail, sizeof(outcome.detail), "%s", why);
+    attempt_finish(step, &outcome, puts);
 }
 
 /* An agent that ends before this is written thaws it once more. */

@@ -9,6 +9,7 @@
  *   CHECKPOINT, (id, n) above   busy                                (CANCEL above; START once it ended)
  *   CHECKPOINT, (id, n) equal   busy, a longer timeout ordered      EXTEND
  *   CHECKPOINT, (id, n) equal   put off, no deferral is left        HURRY
+ *   CHECKPOINT, (id, n) equal   busy, it is to end with it now      AFTER
  *   CHECKPOINT, (id, n) equal   busy, the barrier has moved         BARRIER
  *   CHECKPOINT, not above       any                                 -
  *   TERMINATE                   run not ended yet, not stopping    TERMINATE
@@ -129,6 +130,10 @@ static enum step_kind step_of(const Ckpt__V1__OrderSet *set, const Ckpt__V1__Ord
         return STEP_START;
     if (attempt_above(order, hand))
         return hand->busy ? 0 : STEP_START;
+    if (order_names_attempt(order, hand) && hand->busy && !hand->cancelling &&
+        order->after > CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE &&
+        hand->after <= CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE)
+        return STEP_AFTER;
     if (order_names_attempt(order, hand) && hand->put_off && order->max_deferral_ms == 0)
         return STEP_HURRY;
     if (order_names_attempt(order, hand) && hand->busy && order->timeout_ms > hand->timeout_ms)

@@ -39,7 +39,8 @@ struct hand {
     bool put_off;        /* ... and waits until its application is asked again */
     bool still;          /* ... its part is verified, and the application stands still for it */
     uint64_t timeout_ms; /* of the attempt, as far as it is known */
-    Ckpt__V1__BarrierPhase barrier; /* likewise */
+    Ckpt__V1__AfterCheckpoint after; /* likewise */
+    Ckpt__V1__BarrierPhase barrier;
     uint64_t agreed_step;
     bool runs;          /* an application of this run */
     bool stopping;      /* SIGTERM was sent, by order or walltime */
@@ -56,6 +57,7 @@ enum step_kind {
     STEP_CANCEL,
     STEP_EXTEND,
     STEP_HURRY,
+    STEP_AFTER,
     STEP_BARRIER,
     STEP_TERMINATE,
     STEP_LATER, /* nothing yet: the caller comes again in a moment */

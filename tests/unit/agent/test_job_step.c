@@ -313,17 +313,18 @@ static void start(struct world *world)
 
 static void order(struct world *world)
 {
-    static const enum attempt_event_kind kinds[] = {ATTEMPT_EXTEND, ATTEMPT_HURRY, ATTEMPT_CANCEL};
+    static const enum attempt_event_kind kinds[] = {ATTEMPT_EXTEND, ATTEMPT_HURRY, ATTEMPT_CANCEL,
+                                                    ATTEMPT_AFTER};
     struct job_event event = {.part = JOB_ATTEMPT};
     Ckpt__V1__Order order = CKPT__V1__ORDER__INIT;
 
     event.attempt.order = &order;
-    event.attempt.kind = attempt_busy(&world->attempt) ? kinds[draw(world, 3)] : ATTEMPT_START;
+    event.attempt.kind = attempt_busy(&world->attempt) ? kinds[draw(world, 4)] : ATTEMPT_START;
     order.timeout_ms = 1000 + draw(world, 60000);
     order.deferred_ms = draw(world, 1000);
+    order.after = (Ckpt__V1__AfterCheckpoint)draw(world, 5);
     if (event.attempt.kind == ATTEMPT_START) {
         order.checkpoint_id = 1;
-        order.after = (Ckpt__V1__AfterCheckpoint)draw(world, 5);
         order.attempt = ++world->last_attempt;
         order.max_deferral_ms = draw(world, 10000);
         order.run = RUN;
@@ -331,6 +332,10 @@ static void order(struct world *world)
     }
     post(world, &event);
     drain(world);
+    if (event.attempt.kind == ATTEMPT_AFTER && world->attempt.state == ATTEMPT_PUTTING &&
+        order.after > CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE &&
+        process_state_unstopped(world->process.state) && world->process.gone_us == 0)
+        assert_true(world->entry.still && world->frozen);
 }
 
 static void stop(struct world *world)

@@ -48,8 +48,9 @@ static Ckpt__V1__Order terminate_order(void)
 static const char *steps_of(const struct hand *hand, Ckpt__V1__Order *first,
                             Ckpt__V1__Order *second)
 {
-    static const char *const names[] = {"",        "START",     "CANCEL", "EXTEND", "HURRY",
-                                        "BARRIER", "TERMINATE", "LATER",  "END",    "IGNORE"};
+    static const char *const names[] = {"",      "START", "CANCEL",  "EXTEND",
+                                        "HURRY", "AFTER", "BARRIER", "TERMINATE",
+                                        "LATER", "END",   "IGNORE"};
     static char text[64];
     Ckpt__V1__Order *orders[2];
     struct step steps[8];
@@ -491,9 +492,27 @@ static void senseless_orders_are_ignored(void **state)
     assert_int_equal(steps[0].kind, STEP_IGNORE);
 }
 
+/* It is written already when it becomes the one with which the job ends. */
+static void a_checkpoint_becomes_one_to_end_it(void **state)
+{
+    Ckpt__V1__Order order = checkpoint_order(5, 1);
+    struct hand hand = {
+        .allocation_id = job, .checkpoint_id = 5, .attempt = 1, .busy = true, .timeout_ms = 1000};
+
+    (void)state;
+    hand.after = CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE;
+    order.after = CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE;
+    assert_string_equal(steps_of(&hand, &order, NULL), "");
+    order.after = CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_STOP;
+    assert_string_equal(steps_of(&hand, &order, NULL), "AFTER");
+    hand.after = CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_STOP;
+    assert_string_equal(steps_of(&hand, &order, NULL), "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_checkpoint_becomes_one_to_end_it),
         cmocka_unit_test(order_that_was_never_seen_starts),
         cmocka_unit_test(an_order_to_terminate_waits_for_who_may_come),
         cmocka_unit_test(what_an_order_ends_is_not_ended_once_more),
