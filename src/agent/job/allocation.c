@@ -10,6 +10,7 @@ enum { ATTACH_AGAIN_WAIT_US = 3000000 }; /* a living ckpt-run connects again wit
 void allocation_commit(struct allocation *allocation, Ckpt__V1__AgentReport *report,
                        uint64_t since_us)
 {
+    CHECK(report == NULL || report->kind != CKPT__V1__REPORT_KIND__REPORT_KIND_UNSPECIFIED);
     if (report != NULL)
         report->allocation_id = allocation->entry.allocation_id;
     agent_commit(allocation->agent, &allocation->entry, report, since_us);
@@ -42,6 +43,8 @@ bool allocation_stranger(const struct allocation *allocation, uid_t uid)
 void allocation_owner_text(const char *allocation_id, const char *name, uid_t owner_uid, uid_t uid,
                            char text[OWNER_TEXT_BYTES])
 {
+    CHECK(uid != 0);
+    CHECK(uid != owner_uid);
     if (name[0] != '\0')
         snprintf(text, OWNER_TEXT_BYTES,
                  "allocation %s is registered for user %s (uid %u), and you are uid %u; %s must "
@@ -75,6 +78,8 @@ void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
     const struct ledger_entry *entry = &allocation->entry;
     bool busy = attempt_busy(attempt);
 
+    CHECK((allocation->process.state == PROCESS_ABSENT) == (entry->pid == 0));
+    CHECK(!busy || attempt->checkpoint_id >= entry->checkpoint_id);
     *ret_hand = (struct hand){
         .allocation_id = entry->allocation_id,
         .checkpoint_id = busy ? attempt->checkpoint_id : entry->checkpoint_id,
@@ -110,6 +115,8 @@ void allocation_rest(struct allocation *allocation)
     if (allocation->process.state != PROCESS_ABSENT || allocation->stream != NULL ||
         attempt_busy(&allocation->attempt))
         return;
+    CHECK(allocation->executor.worker == NULL);
+    CHECK(allocation->executor.call == NULL);
     user_path_close(&allocation->folder);
     user_path_close(&allocation->socket);
 }

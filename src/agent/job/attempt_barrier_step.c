@@ -10,6 +10,7 @@
 
 static void report_barrier(const struct attempt_stepping *step, uint32_t told, uint64_t at_step)
 {
+    CHECK(told == step->entry->barrier_told + 1);
     attempt_begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_BARRIER)->step = at_step;
     step->entry->barrier_told = told;
 }

@@ -31,6 +31,8 @@ static void post_why(struct allocation *allocation, enum attempt_event_kind kind
 {
     struct attempt_event event = {.kind = kind, .reason = reason};
 
+    CHECK(kind == ATTEMPT_UNASKED || kind == ATTEMPT_BROKE || kind == ATTEMPT_UNFROZEN);
+    CHECK(reason != CKPT__V1__REASON__REASON_NONE);
     text_copy(event.text, sizeof(event.text), text);
     post_event(allocation, &event);
 }
@@ -73,6 +75,7 @@ static void hear_folder(struct allocation *allocation)
 {
     const struct machine_ops *machine = allocation_machine(allocation);
 
+    CHECK(allocation->executor.heard == NULL);
     allocation->executor.heard = machine->folder_watch(machine->context, allocation->folder.opened,
                                                        folder_changed, allocation);
 }
@@ -92,6 +95,9 @@ static void hang_up(struct executor *executor)
 static void rank_said(struct allocation *allocation, enum attempt_event_kind kind,
                       uint64_t defer_ms)
 {
+    CHECK(kind == ATTEMPT_BARRIER || kind == ATTEMPT_CHANGED || kind == ATTEMPT_DEFER ||
+          kind == ATTEMPT_ALIVE);
+    CHECK(defer_ms == 0 || kind == ATTEMPT_DEFER);
     post_event(allocation, &(struct attempt_event){.kind = kind, .defer_ms = defer_ms});
 }
 
@@ -102,6 +108,10 @@ static void fill_request(struct allocation *allocation, struct ask_request *ret_
     const struct attempt *attempt = &allocation->attempt;
     uint64_t elapsed_ms = (agent_now_us(allocation->agent) - entry->asked_at_us) / 1000;
 
+    CHECK(attempt->state == ATTEMPT_ASKING || attempt->state == ATTEMPT_ASKED);
+    CHECK(entry->checkpoint_id == attempt->checkpoint_id);
+    CHECK(entry->attempt == attempt->attempt);
+    CHECK(entry->deferred_ms <= entry->max_deferral_ms);
     *ret_request = (struct ask_request){
         .checkpoint_id = attempt->checkpoint_id,
         .attempt = attempt->attempt,
@@ -123,6 +133,8 @@ static void ask_application(struct allocation *allocation)
     const struct ask_listener listener = {&call_events, allocation};
     struct err err = {0};
 
+    CHECK(allocation->attempt.state == ATTEMPT_ASKING);
+    CHECK(entry->phase == PHASE_ASKING || entry->phase == PHASE_ASKED);
     fill_request(allocation, &request);
     CHECK(executor->call == NULL && executor->heard == NULL);
     if (entry->phase == PHASE_ASKING && executor->ask->prepare(&target, &request, &err) != 0) {
@@ -145,6 +157,7 @@ static void still_ended(void *data, const struct still_result *result)
     struct allocation *allocation = data;
     char text[JOB_DETAIL_BYTES];
 
+    CHECK(allocation->executor.still != NULL);
     allocation->executor.still = NULL;
     if (!result->whole)
         log_warning("still", "allocation=%s way=%d pid=%d name=\"%s\" text=\"it takes no signal\"",
@@ -173,6 +186,7 @@ static void make_still(struct allocation *allocation, enum still_way way)
     struct executor *executor = &allocation->executor;
     struct job_members job;
 
+    CHECK(way == STILL_THAW || allocation->attempt.state == ATTEMPT_FREEZING);
     executor->still_way = way;
     if (executor->still != NULL) {
         machine->job_still_change(executor->still, way, 0);
@@ -220,6 +234,7 @@ static struct allocation *worker_ended(struct put_job *job)
 {
     struct allocation *allocation = job->allocation;
 
+    CHECK(allocation == NULL || allocation->executor.put_job == job);
     free(job);
     if (allocation == NULL)
         return NULL;
@@ -235,6 +250,8 @@ static void put_done(void *data, const struct worker_result *result)
 
     if (allocation == NULL)
         return;
+    CHECK(allocation->attempt.state == ATTEMPT_PUTTING ||
+          allocation->attempt.state == ATTEMPT_HALTING);
     put_read(result, &event.put);
     if (!event.put.verified && allocation->attempt.state == ATTEMPT_PUTTING)
         log_warning("put_failed", "allocation=%s hint=%s exit_code=%d timed_out=%d text=\"%s\"",
@@ -250,6 +267,7 @@ static int start_worker(struct allocation *allocation, const char *const *argume
     struct executor *executor = &allocation->executor;
     struct put_job *job = check_calloc(1, sizeof(*job));
 
+    CHECK(executor->put_job == NULL);
     CHECK(executor->worker == NULL);
     job->allocation = allocation;
     if (machine->worker_start(machine->context, arguments, allocation_user(allocation), deadline_ms,
@@ -283,6 +301,8 @@ static void put_checkpoint(struct allocation *allocation)
                                rate,
                                NULL};
 
+    CHECK(attempt->state == ATTEMPT_PUTTING);
+    CHECK(attempt->put_started);
     snprintf(rate, sizeof(rate), "%" PRIu64, attempt->granted_bytes_per_s);
     if (start_worker(allocation, arguments, 2 * attempt->timeout_ms + PUT_MARGIN_MS, put_done,
                      &err) == 0)
@@ -304,6 +324,7 @@ static void abandon_done(void *data, const struct worker_result *result)
 
     if (allocation == NULL)
         return;
+    CHECK(allocation->attempt.state == ATTEMPT_ABANDONING);
     if (result->exit_code != WORKER_EXIT_OK && result->exit_code != WORKER_EXIT_NOT_FOUND)
         abandon_failed(allocation, result->exit_code, result->error);
     attempt_post(allocation, ATTEMPT_ABANDONED, NULL);
@@ -323,6 +344,8 @@ static void abandon_put(struct allocation *allocation)
                                NULL};
     struct err err = {0};
 
+    CHECK(attempt->state == ATTEMPT_ABANDONING);
+    CHECK(attempt->put_started);
     if (start_worker(allocation, arguments, ABANDON_DEADLINE_MS, abandon_done, &err) == 0)
         return;
     abandon_failed(allocation, -1, err.text);
@@ -335,6 +358,7 @@ static void written_removed(void *data)
 {
     struct allocation *allocation = data;
 
+    CHECK(allocation->attempt.state == ATTEMPT_REMOVING);
     allocation->executor.cleanup = NULL;
     attempt_post(allocation, ATTEMPT_REMOVED, NULL);
 }
@@ -344,6 +368,7 @@ static struct cleanup *remove_written(struct allocation *allocation, void (*done
     const struct machine_ops *machine = allocation_machine(allocation);
     const char *folders[] = {allocation->attempt.directory};
 
+    CHECK(allocation->attempt.checkpoint_id == allocation->entry.checkpoint_id);
     return machine->folders_remove(machine->context, allocation_user(allocation), folders, 1, done,
                                    allocation);
 }
@@ -356,6 +381,7 @@ static void say_failed(struct allocation *allocation, char said[SAID_BYTES])
     const struct attempt_outcome *outcome = &attempt->outcome;
     char id[CHECKPOINT_ID_TEXT_BYTES], reason[WORDS_BYTES];
 
+    CHECK(outcome->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_CHECKPOINT_FAILED);
     snprintf(said, SAID_BYTES, "checkpoint %s was not taken (attempt %" PRIu32 "): %s%s%s",
              checkpoint_id_format(attempt->checkpoint_id, id), attempt->attempt,
              words_enum(&ckpt__v1__reason__descriptor, (int)outcome->reason, reason),
@@ -368,6 +394,8 @@ static void say_verified(struct allocation *allocation, const Ckpt__V1__AgentRep
     char id[CHECKPOINT_ID_TEXT_BYTES], size[WORDS_BYTES], took[WORDS_BYTES], stall[WORDS_BYTES];
     char part[PART_NAME_BYTES];
 
+    CHECK(report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED);
+    CHECK(report->checkpoint_id == allocation->attempt.checkpoint_id);
     snprintf(said, SAID_BYTES,
              "checkpoint %s: the part of this node, %s, is written and verified in %s at %s/%s; "
              "%s%s",
@@ -384,6 +412,7 @@ static void say_end(struct allocation *allocation, const struct job_effects *eff
 {
     char said[SAID_BYTES];
 
+    CHECK(effects->reporting);
     if (allocation->stream == NULL)
         return;
     if (effect->kind == EFFECT_SAY_FAILED)
@@ -448,6 +477,7 @@ bool attempt_carry_out(struct allocation *allocation, const struct job_effects *
     const struct clock_ops *clock = &allocation->agent->clock;
     struct executor *executor = &allocation->executor;
 
+    CHECK(executor->stepping);
     switch ((int)effect->kind) {
     case EFFECT_ATTEMPT_TIMER:
         clock->timer_start(executor->attempt_timer, effect->delay_us);
@@ -468,6 +498,7 @@ bool attempt_carry_out(struct allocation *allocation, const struct job_effects *
         put_checkpoint(allocation);
         return true;
     case EFFECT_PUT_KILL:
+        CHECK(allocation->attempt.state == ATTEMPT_HALTING);
         if (executor->worker != NULL)
             allocation_machine(allocation)->worker_cancel(executor->worker);
         return true;
@@ -497,6 +528,8 @@ void attempt_detach(struct allocation *allocation)
     const struct machine_ops *machine = allocation_machine(allocation);
     struct executor *executor = &allocation->executor;
 
+    CHECK(!executor->stepping);
+    CHECK((executor->put_job == NULL) == (executor->worker == NULL));
     if (executor->put_job != NULL) {
         executor->put_job->allocation = NULL;
         machine->worker_cancel(executor->worker);

@@ -15,11 +15,14 @@ void attempt_move_to(const struct attempt_stepping *step, enum attempt_state to)
 
 void attempt_add_effect(const struct attempt_stepping *step, enum job_effect_kind kind)
 {
+    CHECK(kind >= EFFECT_ATTEMPT_TIMER);
     job_effect_add(step->effects, kind);
 }
 
 void attempt_add_timer(const struct attempt_stepping *step, uint64_t delay_us)
 {
+    CHECK(step->attempt->state != ATTEMPT_NONE);
+    CHECK(!attempt_state_cleans(step->attempt->state));
     job_effect_add(step->effects, EFFECT_ATTEMPT_TIMER)->delay_us = delay_us;
 }
 
@@ -29,6 +32,8 @@ Ckpt__V1__AgentReport *attempt_begin_report(const struct attempt_stepping *step,
     Ckpt__V1__AgentReport *report = job_report_begin(step->effects, kind, step->attempt->run);
 
     CHECK(step->attempt->state != ATTEMPT_NONE);
+    CHECK(step->attempt->state != ATTEMPT_HALTING);
+    CHECK(step->attempt->state != ATTEMPT_ABANDONING);
     report->checkpoint_id = step->attempt->checkpoint_id;
     report->attempt = step->attempt->attempt;
     return report;
@@ -39,6 +44,7 @@ Ckpt__V1__AgentReport *attempt_begin_report(const struct attempt_stepping *step,
 /* The attempt is used up and its end is known to the journal in one step. */
 void attempt_use_up(const struct attempt_stepping *step)
 {
+    CHECK(step->attempt->checkpoint_id >= step->entry->checkpoint_id);
     CHECK(step->effects->reporting);
     step->entry->checkpoint_id = step->attempt->checkpoint_id;
     step->entry->attempt = step->attempt->attempt;
@@ -50,6 +56,8 @@ void attempt_tell_outcome(const struct attempt_stepping *step)
     const struct attempt_outcome *outcome = &step->attempt->outcome;
     Ckpt__V1__AgentReport *report = attempt_begin_report(step, outcome->kind);
 
+    CHECK(outcome->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_CHECKPOINT_FAILED ||
+          outcome->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_STOPPED_WRITING);
     report->reason = outcome->reason;
     report->stall_ms = step->attempt->stall_ms;
     job_report_detail(step->effects, outcome->detail);
@@ -95,6 +103,7 @@ void attempt_finish(const struct attempt_stepping *step, const struct attempt_ou
 {
     struct attempt *attempt = step->attempt;
 
+    CHECK(!put_runs || attempt->state == ATTEMPT_PUTTING);
     CHECK(attempt->state != ATTEMPT_NONE);
     CHECK(!attempt_state_cleans(attempt->state));
     attempt->outcome = *outcome;

@@ -65,7 +65,10 @@ static void check_journal(const struct attempt *attempt, const struct ledger_ent
 {
     CHECK(entry->checkpoint_id == attempt->checkpoint_id);
     CHECK(entry->attempt == attempt->attempt);
+    CHECK(entry->attempt_part == attempt->part);
     CHECK(entry->phase != PHASE_NONE);
+    CHECK(entry->timeout_ms == attempt->timeout_ms);
+    CHECK(entry->longest_deferral_ms == attempt->longest_deferral_ms);
 }
 
 static bool phase_asks(const struct ledger_entry *entry)
@@ -96,10 +99,12 @@ void attempt_check(const struct attempt *attempt, const struct ledger_entry *ent
         return;
     case ATTEMPT_BROKEN:
         CHECK(entry->phase == PHASE_ASKED);
+        CHECK(attempt->done_at_us == 0);
         CHECK(attempt->outcome.reason != CKPT__V1__REASON__REASON_NONE);
         return;
     case ATTEMPT_DEFERRED:
         CHECK(entry->phase == PHASE_DEFERRED);
+        CHECK(attempt->done_at_us == 0);
         return;
     case ATTEMPT_FREEZING:
         CHECK(phase_asks(entry));
@@ -120,6 +125,7 @@ void attempt_check(const struct attempt *attempt, const struct ledger_entry *ent
     case ATTEMPT_ABANDONING:
         CHECK(entry->phase != PHASE_ENDED);
         CHECK(attempt->put_started);
+        CHECK(attempt->outcome.kind != CKPT__V1__REPORT_KIND__REPORT_KIND_UNSPECIFIED);
         return;
     case ATTEMPT_REMOVING:
         CHECK(entry->phase == PHASE_ENDED || attempt->outcome.kind != 0);

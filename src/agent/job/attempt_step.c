@@ -167,6 +167,7 @@ static void take_sentinel(const struct attempt_stepping *step)
     const struct sentinel *sentinel = &step->facts->sentinel;
     char detail[JOB_DETAIL_BYTES];
 
+    CHECK(step->entry->rank_count == 0);
     CHECK(step->facts->answer == ASK_FINISHED);
     attempt->stall_ms = sentinel->stall_ms != 0
                             ? sentinel->stall_ms
@@ -199,6 +200,7 @@ static bool may_be_finished(const struct attempt_stepping *step)
 {
     struct attempt *attempt = step->attempt;
 
+    CHECK(attempt->unfinished_us <= step->facts->now_us);
     if (attempt->unfinished_us == 0)
         attempt->unfinished_us = step->facts->now_us;
     return step->facts->now_us - attempt->unfinished_us < UNFINISHED_WAIT_US;
@@ -209,6 +211,7 @@ static bool look_for_ranks(const struct attempt_stepping *step)
 {
     struct ranks_outcome outcome;
 
+    CHECK(step->entry->rank_count > 0);
     ranks_judge(step->entry, step->facts->answers, step->facts->runs, &outcome);
     switch (outcome.verdict) {
     case RANKS_AWAITED:
@@ -264,6 +267,7 @@ static bool out_of_time(const struct attempt_stepping *step)
     bool agreed = !barrier->takes_part || step->attempt->agreed_step != 0;
     char detail[JOB_DETAIL_BYTES];
 
+    CHECK(step->attempt->state == ATTEMPT_ASKED);
     if (entry->rank_count == 0 || (barrier->aware && !agreed) ||
         step->facts->now_us - entry->asked_at_us < step->attempt->timeout_ms * 1000)
         return false;
@@ -405,6 +409,8 @@ static void take_order(const struct attempt_stepping *step, const Ckpt__V1__Orde
 {
     struct attempt *attempt = step->attempt;
 
+    CHECK(order->attempt != 0);
+    CHECK(order->deferred_ms < order->timeout_ms);
     CHECK(order->checkpoint_id != 0);
     begin_attempt(step, order->checkpoint_id, order->attempt, order->part);
     attempt->run = order->run;

@@ -20,12 +20,18 @@ static const struct clock_ops *clock_of(const struct allocation *allocation)
 
 void process_post(struct allocation *allocation, enum process_event_kind kind)
 {
+    CHECK(kind != PROCESS_STARTED && kind != PROCESS_WOKEN);
+    CHECK(kind != PROCESS_STOP && kind != PROCESS_RESTART_FAILED);
     job_post(allocation, &(struct job_event){.part = JOB_PROCESS, .process = {.kind = kind}});
 }
 
 void attempt_post(struct allocation *allocation, enum attempt_event_kind kind,
                   const Ckpt__V1__Order *order)
 {
+    CHECK(order != NULL ||
+          (kind != ATTEMPT_START && kind != ATTEMPT_EXTEND && kind != ATTEMPT_HURRY));
+    CHECK(kind != ATTEMPT_UNASKED && kind != ATTEMPT_BROKE && kind != ATTEMPT_UNFROZEN);
+    CHECK(kind != ATTEMPT_DEFER && kind != ATTEMPT_PUT_ENDED && kind != ATTEMPT_GIVE_UP);
     CHECK(order == NULL || !allocation->executor.stepping);
     job_post(allocation,
              &(struct job_event){.part = JOB_ATTEMPT, .attempt = {.kind = kind, .order = order}});
@@ -70,6 +76,7 @@ void process_woken(struct allocation *allocation, const char *note)
 
 void process_stop(struct allocation *allocation, const struct process_stop_ask *ask)
 {
+    CHECK(ask->cause != STOP_BY_TAKEOVER);
     job_post(allocation, &(struct job_event){.part = JOB_PROCESS,
                                              .process = {.kind = PROCESS_STOP, .ask = *ask}});
 }
@@ -96,6 +103,7 @@ static void walltime_fired(void *data)
 
 static void post_give_up(struct allocation *allocation, Ckpt__V1__Reason reason)
 {
+    CHECK(process_state_stops(allocation->process.state));
     job_post(allocation,
              &(struct job_event){.part = JOB_ATTEMPT,
                                  .attempt = {.kind = ATTEMPT_GIVE_UP, .reason = reason}});
@@ -108,6 +116,7 @@ static void signal_group(const struct allocation *allocation, int signal)
     const struct machine_ops *machine = allocation_machine(allocation);
     pid_t group = (pid_t)allocation->entry.pid;
 
+    CHECK(allocation->process.state != PROCESS_ABSENT);
     CHECK(group > 1);
     if (machine->group_signal(machine->context, group, signal, NULL) == 0)
         log_info("signal", "allocation=%s group=%d signal=%d", allocation->entry.allocation_id,
@@ -118,6 +127,7 @@ static void stragglers_looked(void *data, size_t count)
 {
     struct allocation *allocation = data;
 
+    CHECK(allocation->executor.look != NULL);
     allocation->executor.look = NULL;
     if (count > 0)
         log_info("stragglers_killed", "allocation=%s count=%zu", allocation->entry.allocation_id,
@@ -134,6 +144,8 @@ static void look_for_stragglers(struct allocation *allocation)
     struct stragglers stragglers = {
         .run = entry->run, .start_ticks = entry->start_ticks, .uid = entry->uid};
 
+    CHECK(allocation->executor.look == NULL);
+    CHECK(allocation->process.stragglers == STRAGGLERS_LOOKED_FOR);
     memcpy(stragglers.allocation_id, entry->allocation_id, sizeof(stragglers.allocation_id));
     memcpy(stragglers.work_dir, entry->work_dir, sizeof(stragglers.work_dir));
     allocation->executor.look =
@@ -150,6 +162,7 @@ static void let_go(struct allocation *allocation)
     const struct machine_ops *machine = allocation_machine(allocation);
     struct executor *executor = &allocation->executor;
 
+    CHECK(allocation->process.state == PROCESS_ABSENT);
     machine->pid_watch_free(executor->watch);
     machine->stragglers_detach(executor->look);
     machine->job_still_detach(executor->still);
@@ -219,6 +232,8 @@ static void set_walltime(struct allocation *allocation)
 
 static void attempt_ended(struct allocation *allocation)
 {
+    CHECK(!attempt_busy(&allocation->attempt));
+    CHECK(allocation->executor.put_job == NULL);
     ranks_forget(allocation);
     process_post(allocation, PROCESS_ATTEMPT_ENDED);
     if (allocation->stream != NULL)
@@ -279,8 +294,10 @@ static void carry_out(struct allocation *allocation, const struct job_event *eve
     const struct machine_ops *machine = allocation_machine(allocation);
     struct executor *executor = &allocation->executor;
 
+    CHECK(executor->stepping);
     switch ((int)effect->kind) {
     case EFFECT_WATCH:
+        CHECK(executor->watch == NULL);
         executor->watch = machine->pid_watch(machine->context, (pid_t)allocation->entry.pid,
                                              process_look, allocation);
         return;
@@ -325,6 +342,8 @@ static void count_report(struct agent_counters *counters, Ckpt__V1__ReportKind k
 
 static void write_down(struct allocation *allocation, struct job_effects *effects)
 {
+    CHECK(allocation->executor.stepping);
+    CHECK(effects->commit);
     if (effects->reporting)
         count_report(&allocation->agent->counters, effects->report.kind);
     allocation_commit(allocation, effects->reporting ? &effects->report : NULL, effects->since_us);
@@ -375,6 +394,7 @@ static void take_event(struct allocation *allocation, const struct job_event *ev
     struct job_effects effects;
     struct job_facts facts;
 
+    CHECK(allocation->executor.stepping);
     count_walltime(allocation, event);
     sight_see(allocation, event, &facts);
     job_step(&job, event, &facts, &effects);
@@ -395,6 +415,7 @@ void job_post(struct allocation *allocation, const struct job_event *event)
     struct executor *executor = &allocation->executor;
 
     CHECK(executor->waiting < JOB_EVENTS_MAX);
+    CHECK(executor->stepping || executor->waiting == 0);
     executor->events[executor->waiting++] = *event;
     if (executor->stepping)
         return;
@@ -416,6 +437,7 @@ void executor_init(struct allocation *allocation)
         (struct process){.state = PROCESS_ABSENT, .wait_status = PROCESS_STATUS_UNKNOWN};
     allocation->attempt = (struct attempt){.state = ATTEMPT_NONE};
     executor->ask = ask_find("");
+    CHECK(executor->ask != NULL);
     executor->ranks_looked = path_looked;
     executor->hearing = &attempt_hearing;
     executor->timer = clock->timer_new(clock->context, process_look, allocation);
@@ -435,6 +457,7 @@ void executor_close(struct allocation *allocation)
     struct executor *executor = &allocation->executor;
 
     CHECK(!executor->stepping);
+    CHECK(executor->waiting == 0);
     attempt_detach(allocation);
     ranks_hang_up(allocation);
     allocation_machine(allocation)->pid_watch_free(executor->watch);

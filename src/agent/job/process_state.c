@@ -88,6 +88,7 @@ void process_check(const struct process *process, const struct ledger_entry *ent
     case PROCESS_ENDED:
         CHECK(process->gone_us != 0);
         CHECK(process->end == END_UNTOLD);
+        CHECK(process->stragglers == STRAGGLERS_UNKNOWN);
         return;
     case PROCESS_CLEARING:
         CHECK(process->gone_us != 0);

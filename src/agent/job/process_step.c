@@ -53,7 +53,6 @@ static void move_to(const struct step *step, enum process_state to)
 static bool time_to_warn(const struct step *step)
 {
     CHECK(step->facts->now_us >= step->process->warned_us);
-
     if (step->facts->now_us - step->process->warned_us < WARN_US)
         return false;
     step->process->warned_us = step->facts->now_us;
@@ -277,6 +276,7 @@ static void woken_absent(const struct step *step)
 {
     const struct end_note *note = &step->facts->note;
 
+    CHECK(step->process->state == PROCESS_ABSENT);
     if (!step->entry->start_granted)
         tell_finished_late(step);
     else if (failed_note(step))
@@ -344,7 +344,6 @@ static bool all_gone(const struct step *step)
 static void look_held(const struct step *step)
 {
     CHECK(step->process->state == PROCESS_HELD);
-
     if (step->process->wait_status != 0 && step->facts->attempt_puts)
         add_effect(step, EFFECT_TIMER_STOP);
     else
@@ -448,7 +447,6 @@ static void look_running(const struct step *step)
 static void give_up_attempt(const struct step *step)
 {
     CHECK(process_state_stops(step->process->state));
-
     add_effect(step, EFFECT_ATTEMPT_GIVE_UP)->reason = process_stop_why(step->process, step->entry);
 }
 
@@ -542,6 +540,7 @@ static void end_allocation(const struct step *step, const struct process_stop_as
 {
     struct ledger_entry *entry = step->entry;
 
+    CHECK(!process_state_stops(step->process->state) || step->process->cause == STOP_BY_TAKEOVER);
     CHECK(ask->cause != STOP_BY_TAKEOVER);
     step->process->cause = ask->cause;
     step->process->stop_run = ask->run;
@@ -749,6 +748,7 @@ static void take_stragglers_looked(const struct step *step, size_t count)
 
 static void take_event(const struct step *step, const struct process_event *event)
 {
+    CHECK(event->kind <= PROCESS_RESTART_FAILED);
     switch (event->kind) {
     case PROCESS_STARTED:
         take_start(step, event);

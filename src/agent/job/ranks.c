@@ -25,6 +25,9 @@ static void ranks_looked(void *data, const struct ranks_seen *seen)
     struct allocation *allocation = data;
     struct executor *executor = &allocation->executor;
 
+    CHECK(executor->ranks_look != NULL);
+    CHECK(executor->seen != NULL);
+    CHECK(!executor->ranks_fresh);
     executor->ranks_look = NULL;
     *executor->seen = *seen;
     executor->ranks_fresh = true;
@@ -37,6 +40,9 @@ static void look_at_job(struct allocation *allocation)
     struct executor *executor = &allocation->executor;
     struct job_members job;
 
+    CHECK(executor->ranks_look == NULL);
+    CHECK(executor->ask->signal != 0);
+    CHECK((executor->seen == NULL) == (executor->ranks == NULL));
     if (executor->seen == NULL) {
         executor->seen = check_calloc(1, sizeof(*executor->seen));
         executor->ranks = check_calloc(1, sizeof(*executor->ranks));
@@ -65,6 +71,7 @@ bool ranks_see(struct allocation *allocation, const struct ranks_table **ret_tab
         text_copy(ret_why, JOB_DETAIL_BYTES, "the processes of the job are being looked at");
         return false;
     }
+    CHECK(executor->seen != NULL);
     executor->ranks_fresh = false;
     ranks_lay_over(allocation, executor->seen);
     if (!ranks_ready(executor->seen, allocation->entry.ranks_declared, executor->ranks, ret_why))
@@ -77,6 +84,8 @@ struct rank_fact *ranks_answers(struct allocation *allocation)
 {
     struct executor *executor = &allocation->executor;
 
+    CHECK(allocation->entry.rank_count > 0);
+    CHECK(allocation->entry.rank_count <= LEDGER_RANKS_MAX);
     if (executor->answers == NULL)
         executor->answers = check_calloc(LEDGER_RANKS_MAX, sizeof(*executor->answers));
     return executor->answers;

@@ -57,6 +57,7 @@ static void number_declared(uint32_t declared, struct ranks_table *table)
 static bool add_seen(const struct ranks_seen *seen, struct ranks_table *table,
                      char ret_why[JOB_DETAIL_BYTES])
 {
+    CHECK(table->count == 0);
     for (size_t i = 0; i < seen->count; i++) {
         const struct rank_seen *rank = &seen->items[i];
         if (rank->launcher)
@@ -198,6 +199,7 @@ static void compare_labels(const struct ledger_entry *entry, struct ranks_outcom
 {
     const struct ledger_rank *first = &entry->ranks[0];
 
+    CHECK(entry->rank_count > 0);
     outcome->verdict = RANKS_DONE;
     for (uint32_t i = 0; i < entry->rank_count; i++) {
         const struct ledger_rank *rank = &entry->ranks[i];

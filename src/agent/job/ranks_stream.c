@@ -32,6 +32,7 @@ static struct rank_place *place_of(const struct allocation *allocation, uint32_t
 {
     struct rank_places *places = allocation->executor.places;
 
+    CHECK(places == NULL || places->count <= LEDGER_RANKS_MAX);
     for (size_t i = 0; places != NULL && i < places->count; i++) {
         if (places->items[i].hello.number == number)
             return &places->items[i];
@@ -68,6 +69,7 @@ static const struct ledger_rank *asked_as(const struct allocation *allocation,
 {
     const struct ledger_entry *entry = &allocation->entry;
 
+    CHECK(entry->rank_count <= LEDGER_RANKS_MAX);
     for (uint32_t i = 0; i < entry->rank_count; i++) {
         const struct ledger_rank *rank = &entry->ranks[i];
         if (rank->number == place->hello.number)
@@ -81,6 +83,7 @@ static void ask_place(struct allocation *allocation, struct rank_place *place,
 {
     char folder[FOLDER_BYTES];
 
+    CHECK(request->hint[0] != '\0');
     CHECK(place->stream != NULL);
     snprintf(folder, sizeof(folder), "out/%s/rank-%05" PRIu32, request->hint, place->hello.number);
     allocation->agent->rank_streams->ask(place->stream, request, folder);
@@ -117,6 +120,7 @@ const char *ranks_registered(struct allocation *allocation, const struct rank_he
     struct rank_place *place;
     struct proc_stat stat;
 
+    CHECK(stream != NULL);
     if (executor->places == NULL)
         executor->places = check_calloc(1, sizeof(*executor->places));
     if (machine->process_read(machine->context, hello->pid, &stat, NULL) != 0)
@@ -136,6 +140,7 @@ const char *ranks_registered(struct allocation *allocation, const struct rank_he
         place = &executor->places->items[executor->places->count++];
     *place =
         (struct rank_place){.hello = *hello, .start_ticks = stat.start_ticks, .stream = stream};
+    CHECK(place_of(allocation, hello->number) == place);
     ask_again(allocation, place);
     return NULL;
 }
@@ -204,6 +209,7 @@ void ranks_gone(struct allocation *allocation, struct rank_stream *stream)
 {
     struct rank_places *places = allocation->executor.places;
 
+    CHECK(stream != NULL);
     for (size_t i = 0; places != NULL && i < places->count; i++) {
         if (places->items[i].stream == stream)
             places->items[i].stream = NULL;
@@ -226,6 +232,7 @@ static void drop_seen(struct ranks_seen *seen, const struct rank_place *place)
 {
     size_t kept = 0;
 
+    CHECK(seen->count <= ARRAY_COUNT(seen->items));
     for (size_t i = 0; i < seen->count; i++) {
         const struct rank_seen *one = &seen->items[i];
         if (one->pid != place->hello.pid && (one->launcher || one->number != place->hello.number))
@@ -281,6 +288,7 @@ void ranks_stream_tell(void *data, const struct ledger_rank *rank,
     struct allocation *allocation = data;
     struct rank_place *place = place_of_rank(allocation, rank);
 
+    CHECK(allocation->attempt.state == ATTEMPT_ASKING);
     CHECK(place != NULL);
     place->hint[0] = '\0';
     place->at = place->missed = false;
@@ -314,6 +322,8 @@ void ranks_hang_up(struct allocation *allocation)
 {
     struct rank_places *places = allocation->executor.places;
 
+    CHECK(!allocation->executor.stepping);
+    CHECK(allocation->executor.call == NULL);
     for (size_t i = 0; places != NULL && i < places->count; i++) {
         if (places->items[i].stream != NULL)
             allocation->agent->rank_streams->close(places->items[i].stream);
@@ -328,6 +338,7 @@ static void add_awaited(const struct ledger_rank *rank, struct barrier_facts *fa
 {
     size_t length = strlen(facts->awaited);
 
+    CHECK(length < sizeof(facts->awaited));
     if (length + 16 < sizeof(facts->awaited))
         snprintf(facts->awaited + length, sizeof(facts->awaited) - length, "%s%" PRIu32,
                  length == 0 ? "" : ", ", rank->number);
@@ -349,6 +360,7 @@ static uint64_t step_to_meet(const struct rank_place *place, const struct attemp
                          ? 0
                          : (lead_ns(attempt) + place->ns_per_step - 1) / place->ns_per_step;
 
+    CHECK(place->at);
     return place->step > UINT64_MAX - ahead - 1 ? UINT64_MAX : place->step + ahead + 1;
 }
 
@@ -357,6 +369,7 @@ void ranks_see_barrier(const struct allocation *allocation, struct barrier_facts
     const struct ledger_entry *entry = &allocation->entry;
     const struct attempt *attempt = &allocation->attempt;
 
+    CHECK(attempt->state == ATTEMPT_ASKING || attempt->state == ATTEMPT_ASKED);
     *ret_facts = (struct barrier_facts){.takes_part = false};
     for (uint32_t i = 0; i < entry->rank_count; i++) {
         const struct ledger_rank *rank = &entry->ranks[i];

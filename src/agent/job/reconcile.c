@@ -20,8 +20,19 @@
 
 #include <string.h>
 
+#include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/dest/destination.h"
+
+/* What an attempt is doing is of one that is in progress. */
+static void check_hand(const struct hand *hand)
+{
+    CHECK(id_valid(hand->allocation_id));
+    CHECK(hand->busy || !hand->cancelling);
+    CHECK(hand->busy || !hand->put_off);
+    CHECK(hand->busy || !hand->still);
+    CHECK(hand->cancelling + hand->put_off + hand->still <= 1);
+}
 
 static const struct hand *hand_of(const struct hand *hands, size_t count, const char *id)
 {
@@ -64,6 +75,8 @@ static const char *order_wrong(const Ckpt__V1__Order *order)
 
 static bool attempt_above(const Ckpt__V1__Order *order, const struct hand *hand)
 {
+    CHECK(order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT);
+    CHECK(strcmp(order->allocation_id, hand->allocation_id) == 0);
     if (order->checkpoint_id != hand->checkpoint_id)
         return order->checkpoint_id > hand->checkpoint_id;
     return order->attempt > hand->attempt;
@@ -84,6 +97,7 @@ bool reconcile_late(const Ckpt__V1__OrderSet *set, uint64_t run, uint64_t own)
 /* Its application is to end, or ends. */
 static bool hand_ends(const struct hand *hand, const Ckpt__V1__OrderSet *set)
 {
+    CHECK(hand->still);
     for (size_t i = 0; i < set->n_orders; i++) {
         const Ckpt__V1__Order *order = set->orders[i];
         if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE &&
@@ -109,6 +123,7 @@ static bool withdrawn(const struct hand *hand, const Ckpt__V1__OrderSet *set)
 static enum step_kind step_of_terminate(const Ckpt__V1__OrderSet *set, const Ckpt__V1__Order *order,
                                         const struct hand *hand, bool early)
 {
+    CHECK(order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE);
     if (hand == NULL)
         return early ? STEP_LATER : STEP_TERMINATE;
     if (hand->stopping)
@@ -122,6 +137,7 @@ static enum step_kind step_of_terminate(const Ckpt__V1__OrderSet *set, const Ckp
 static enum step_kind step_of(const Ckpt__V1__OrderSet *set, const Ckpt__V1__Order *order,
                               const struct hand *hand, bool early)
 {
+    CHECK(hand == NULL || strcmp(order->allocation_id, hand->allocation_id) == 0);
     if (hand != NULL && reconcile_late(set, order->run, hand->run))
         return 0;
     if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE)
@@ -165,6 +181,7 @@ static bool may_run(const Ckpt__V1__OrderSet *set, const struct hand *hand)
 {
     const Ckpt__V1__AllocationPart *part = reconcile_part(set, hand->allocation_id);
 
+    CHECK(hand->runs);
     return part != NULL &&
            (part->run == hand->run || (part->run < hand->run && run_epoch(hand->run) < set->epoch));
 }
@@ -191,6 +208,7 @@ size_t reconcile(const struct hand *hands, size_t hand_count, const Ckpt__V1__Or
     size_t count = 0;
 
     for (size_t i = 0; i < hand_count; i++) {
+        check_hand(&hands[i]);
         if (withdrawn(&hands[i], set))
             ret_steps[count++] = (struct step){STEP_CANCEL, hands[i].allocation_id, NULL, NULL};
     }
@@ -211,5 +229,6 @@ size_t reconcile(const struct hand *hands, size_t hand_count, const Ckpt__V1__Or
         if (hand_unwanted(&hands[i], set, ret_steps, count))
             ret_steps[count++] = (struct step){STEP_END, hands[i].allocation_id, NULL, NULL};
     }
+    CHECK(count <= 2 * (order_count + hand_count));
     return count;
 }

@@ -101,6 +101,9 @@ static void restore_finish(struct restore *restore, const struct restore_result 
     struct restore_result result = *outcome;
     char id[CHECKPOINT_ID_TEXT_BYTES];
 
+    CHECK(!restore->cancelled);
+    CHECK(restore->call == NULL && restore->worker == NULL);
+    CHECK(outcome->checkpoint_id == 0 || outcome->path != NULL);
     log_info("restart_point",
              "allocation=%s checkpoint=%s folder=\"%s\" notice=\"%s\" error=\"%s\"",
              restore->allocation_id, checkpoint_id_format(result.checkpoint_id, id), result.folder,
@@ -111,6 +114,8 @@ static void restore_finish(struct restore *restore, const struct restore_result 
 
 static void restore_again(struct restore *restore, uint64_t delay_ms)
 {
+    CHECK(!restore->cancelled);
+    CHECK(restore->call == NULL && restore->worker == NULL);
     restore->agent->clock.timer_start(restore->timer, delay_ms * 1000);
 }
 
@@ -140,6 +145,7 @@ static void notice_add(struct restore *restore, const char *id, const char *node
     char line[ATTACH_LINE_BYTES];
     size_t room = sizeof(restore->notice) - restore->notice_length - ATTACH_MORE_BYTES;
 
+    CHECK(restore->notice_length + ATTACH_MORE_BYTES < sizeof(restore->notice));
     snprintf(line, sizeof(line),
              "%scheckpoint %s is passed over, the shard of %s is damaged: %.200s",
              restore->notice_length == 0 ? "" : "; ", id, node_id, text);
@@ -161,6 +167,7 @@ static void restore_pass_over(struct restore *restore, const char *node_id, cons
     char id[CHECKPOINT_ID_TEXT_BYTES];
     const struct restore_result damaged = {.folder = "", .notice = "", .error = restore->notice};
 
+    CHECK(restore->checkpoint_id != 0);
     checkpoint_id_format(restore->checkpoint_id, id);
     if (restore->many) {
         snprintf(restore->notice, sizeof(restore->notice),
@@ -199,6 +206,8 @@ static void restore_worker_done(void *data, const struct worker_result *result)
         other ? restore->others[restore->other_next].node_id : restore->part.node_id;
     char id[CHECKPOINT_ID_TEXT_BYTES];
 
+    CHECK(restore->worker != NULL);
+    CHECK(restore->other_next <= restore->other_count);
     restore->worker = NULL;
     if (restore->cancelled) {
         restore_free(restore);
@@ -248,6 +257,7 @@ static int start_worker(struct restore *restore, const char *verb, const struct 
     const struct machine_ops *machine = &restore->agent->machine;
     size_t count = 5;
 
+    CHECK(restore->worker == NULL);
     if (to != NULL) {
         arguments[count++] = "--to";
         arguments[count++] = to;
@@ -269,6 +279,8 @@ static int start_restore(struct restore *restore, struct err *err)
 {
     char id[CHECKPOINT_ID_TEXT_BYTES];
 
+    CHECK(restore->what == RESTORE_FILES);
+    CHECK(restore->checkpoint_id != 0);
     snprintf(restore->folder, sizeof(restore->folder), "%s/restore/%s", restore->work_dir,
              checkpoint_id_format(restore->checkpoint_id, id));
     if (make_restore_folder(restore, err) != 0)
@@ -285,6 +297,7 @@ static void restore_next(struct restore *restore)
     struct err err = {0};
     int result;
 
+    CHECK(restore->call == NULL);
     if (restore->other_next < restore->other_count)
         result = start_worker(restore, "verify", &restore->others[restore->other_next], NULL, &err);
     else
@@ -361,6 +374,7 @@ static const Ckpt__V1__ShardInfo *find_shard(const struct restore *restore,
             return point->shards[i];
     if (point->n_shards != point->n_node_ids)
         return NULL;
+    CHECK(restore->place < point->n_shards);
     shard = point->shards[restore->place];
     return point_has_node(point, shard->node_id) ? NULL : shard;
 }
@@ -371,6 +385,7 @@ static void choose_shard(struct restore *restore, const Ckpt__V1__RestartPoint *
     restore->other_count = restore->other_next = 0;
     restore->many = point->n_shards > PARTS_MAX;
     for (size_t i = 0; i < point->n_shards && !restore->many; i++) {
+        CHECK(restore->other_count < PARTS_MAX);
         if (point->shards[i] != chosen)
             take_part(&restore->others[restore->other_count++], point->shards[i]);
     }
@@ -570,6 +585,7 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
     }
     if (point_refuses(restore, point))
         return;
+    CHECK(restore->place < point->n_node_ids && restore->place < point->n_runs);
     if (restore->what == RESTORE_NOTHING ||
         (point->checkpoint_id == 0 && restore->before_id == 0)) {
         restore_finish(restore, &scratch);
@@ -743,6 +759,7 @@ void restore_cancel(struct restore *restore)
 {
     if (restore == NULL)
         return;
+    CHECK(!restore->cancelled);
     restore->agent->clock.timer_stop(restore->timer);
     if (restore->call != NULL)
         rpc_client_call_cancel(restore->call);

@@ -2,6 +2,7 @@
  * order sets and restart points say. See allocation.h. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "src/agent/job/allocation.h"
 #include "src/base/check.h"
@@ -11,6 +12,7 @@ struct allocation *allocation_new(struct agent *agent, const char *allocation_id
 {
     struct allocation *allocation = check_calloc(1, sizeof(*allocation));
 
+    CHECK(entry == NULL || strcmp(entry->allocation_id, allocation_id) == 0);
     CHECK(id_valid(allocation_id));
     allocation->agent = agent;
     if (entry != NULL)
@@ -25,6 +27,7 @@ struct allocation *allocation_new(struct agent *agent, const char *allocation_id
 
 void allocation_free(struct allocation *allocation)
 {
+    CHECK(!allocation->executor.stepping);
     if (allocation->stream != NULL)
         allocation->agent->callers->orphan(allocation->stream);
     allocation_machine(allocation)->remove_detach(allocation->sweep);
@@ -40,6 +43,7 @@ static bool part_of_other(const struct allocation *allocation, const Ckpt__V1__A
 {
     uint64_t own = allocation->entry.run;
 
+    CHECK(strcmp(part->allocation_id, allocation->entry.allocation_id) == 0);
     return reconcile_late(allocation->agent->orders, part->run, own) ||
            (allocation->process.state != PROCESS_ABSENT && own != 0 && part->run > own);
 }
@@ -81,6 +85,7 @@ bool allocation_set_run(struct allocation *allocation, uint64_t epoch, uint64_t 
 
     if (job_run_over(&allocation->entry, epoch, run))
         return false;
+    CHECK(allocation->process.state == PROCESS_ABSENT);
     walltime_post(allocation, WALLTIME_RUN, &(struct walltime_word){.run = run});
     if (other)
         allocation_take_orders(allocation);

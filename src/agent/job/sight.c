@@ -31,6 +31,7 @@ static bool leader_unreaped(const struct allocation *allocation)
     const struct ledger_entry *entry = &allocation->entry;
     struct proc_stat stat;
 
+    CHECK(entry->pid != 0);
     return machine->process_read(machine->context, (pid_t)entry->pid, &stat, NULL) == 0 &&
            stat.start_ticks == entry->start_ticks && stat.parent > 1;
 }
@@ -42,6 +43,7 @@ static void see_process(const struct allocation *allocation, bool stops, const c
     const struct machine_ops *machine = allocation_machine(allocation);
     const struct ledger_entry *entry = &allocation->entry;
 
+    CHECK(entry->pid != 0);
     facts->leader_alive = machine_alive(machine, (pid_t)entry->pid, entry->start_ticks);
     if (!facts->leader_alive || stops || entry->ended ||
         process_state_stops(allocation->process.state))
@@ -60,6 +62,7 @@ static void see_nothing(struct allocation *allocation, const struct process_even
 {
     const struct ledger_entry *entry = &allocation->entry;
 
+    CHECK(allocation->process.state == PROCESS_ABSENT);
     if (event->kind == PROCESS_WOKEN)
         facts->note_found = find_note(allocation, event->why, &facts->note);
     else if (event->kind == PROCESS_LOOK && entry->start_granted && allocation->stream == NULL &&
@@ -87,6 +90,7 @@ struct ask_target sight_target(struct allocation *allocation)
 {
     struct asked *asked = &allocation->executor.asked;
 
+    CHECK(allocation->entry.rank_count <= LEDGER_RANKS_MAX);
     *asked = (struct asked){.machine = allocation_machine(allocation),
                             .group = (pid_t)allocation->entry.pid,
                             .ranks = allocation->entry.ranks,
@@ -113,6 +117,7 @@ static struct ask_target sight_target_ranks(struct allocation *allocation,
     struct ask_target target = sight_target(allocation);
     struct asked *asked = &allocation->executor.asked;
 
+    CHECK(table == NULL || allocation->executor.seen != NULL);
     asked->ranks = table == NULL ? NULL : table->items;
     asked->rank_count = table == NULL ? 0 : table->count;
     asked->seen = allocation->executor.seen;
@@ -126,6 +131,8 @@ static void see_handler(struct allocation *allocation, struct attempt_facts *fac
     const struct ask_ops *ask = allocation->executor.ask;
     struct ask_target target;
 
+    CHECK(allocation->attempt.state == ATTEMPT_WAITING ||
+          allocation->attempt.state == ATTEMPT_DEFERRED);
     if (!user_path_ready(&allocation->folder, entry->work_dir, entry->uid)) {
         facts->ready = CKPT__V1__REASON__REASON_WRITE_FAILED;
         text_copy(facts->text, sizeof(facts->text), allocation->folder.why);
@@ -152,6 +159,7 @@ static void see_answers(struct allocation *allocation, const struct ask_target *
     const struct ledger_entry *entry = &allocation->entry;
     struct rank_fact *answers = ranks_answers(allocation);
 
+    CHECK(entry->rank_count > 0);
     for (uint32_t i = 0; i < entry->rank_count; i++) {
         const struct ledger_rank *rank = &entry->ranks[i];
         struct err err = {0};
@@ -171,6 +179,8 @@ static void see_sentinel(struct allocation *allocation, struct attempt_facts *fa
     const char *hint = allocation->attempt.hint;
     struct err err = {0};
 
+    CHECK(attempt_writes(&allocation->attempt));
+    CHECK(!attempt_state_cleans(allocation->attempt.state));
     if (allocation->entry.rank_count > 0) {
         see_answers(allocation, &target, facts);
     } else {
@@ -189,6 +199,7 @@ static bool may_ask(const struct allocation *allocation, const struct attempt_fa
 {
     const struct process *process = &allocation->process;
 
+    CHECK(allocation->attempt.state == ATTEMPT_WAITING);
     return process_state_unstopped(process->state) && process->gone_us == 0 && !facts->other_run;
 }
 
@@ -232,6 +243,8 @@ void sight_see(struct allocation *allocation, const struct job_event *event,
     uint64_t wall_ms = clock->wall_ms(clock->context);
     bool opening = allocation->folder.opening != NULL;
 
+    CHECK(event->part <= JOB_WALLTIME);
+    CHECK(allocation->executor.stepping);
     *ret_facts = (struct job_facts){.process = {.now_us = now_us,
                                                 .wall_ms = wall_ms,
                                                 .folder_opening = opening,

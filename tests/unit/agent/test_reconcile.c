@@ -128,7 +128,7 @@ static void newer_order_waits_until_the_older_attempt_is_cleaned(void **state)
     assert_string_equal(steps_of(&busy, &newer, NULL), "CANCEL");
     busy.cancelling = true;
     assert_string_equal(steps_of(&busy, &newer, NULL), "");
-    busy.busy = false;
+    busy.busy = busy.cancelling = false;
     assert_string_equal(steps_of(&busy, &newer, NULL), "START");
 }
 
