@@ -57,6 +57,15 @@ static void look_at_job(struct allocation *allocation)
     executor->ranks_fresh = true;
 }
 
+/* Those of the only node are all that there are. */
+static void count_only_node(const struct ledger_entry *entry, struct ranks_seen *seen)
+{
+    for (size_t i = 0; i < seen->count && entry->parts == 1; i++) {
+        if (seen->items[i].local_count == 0)
+            seen->items[i].local_count = seen->items[i].all_count;
+    }
+}
+
 bool ranks_see(struct allocation *allocation, const struct ranks_table **ret_table,
                char ret_why[JOB_DETAIL_BYTES])
 {
@@ -74,6 +83,7 @@ bool ranks_see(struct allocation *allocation, const struct ranks_table **ret_tab
     CHECK(executor->seen != NULL);
     executor->ranks_fresh = false;
     ranks_lay_over(allocation, executor->seen);
+    count_only_node(&allocation->entry, executor->seen);
     if (!ranks_ready(executor->seen, allocation->entry.ranks_declared, executor->ranks, ret_why))
         return false;
     *ret_table = executor->ranks;

@@ -227,16 +227,26 @@ static int compare_seen(const void *a, const void *b)
     return (left->number > right->number) - (left->number < right->number);
 }
 
-/* A rank may have been taken for another one, or for a launcher. */
-static void drop_seen(struct ranks_seen *seen, const struct rank_place *place)
+static uint32_t count_told(uint32_t hello, uint32_t seen)
+{
+    return hello == UINT32_MAX ? seen : hello;
+}
+
+/* A rank may have been taken for another one, or for a launcher. ret_dropped: what its launcher
+ * counts, which a program that was given its number by its user does not know. */
+static void drop_seen(struct ranks_seen *seen, const struct rank_place *place,
+                      struct rank_seen *ret_dropped)
 {
     size_t kept = 0;
 
     CHECK(seen->count <= ARRAY_COUNT(seen->items));
+    *ret_dropped = (struct rank_seen){.local_count = 0};
     for (size_t i = 0; i < seen->count; i++) {
         const struct rank_seen *one = &seen->items[i];
         if (one->pid != place->hello.pid && (one->launcher || one->number != place->hello.number))
             seen->items[kept++] = *one;
+        else if (!one->launcher)
+            *ret_dropped = *one;
     }
     seen->count = kept;
 }
@@ -248,19 +258,24 @@ void ranks_lay_over(struct allocation *allocation, struct ranks_seen *seen)
     drop_dead(allocation);
     for (size_t i = 0; places != NULL && i < places->count; i++) {
         const struct rank_place *place = &places->items[i];
-        struct rank_seen *one;
+        struct rank_seen *one, dropped;
 
-        drop_seen(seen, place);
-        if (seen->count == ARRAY_COUNT(seen->items))
-            return;
+        drop_seen(seen, place, &dropped);
+        if (seen->count == ARRAY_COUNT(seen->items)) {
+            snprintf(seen->why, sizeof(seen->why),
+                     "the job has more ranks and launchers on this node than %zu",
+                     ARRAY_COUNT(seen->items));
+            break;
+        }
         one = &seen->items[seen->count++];
-        *one = (struct rank_seen){
-            .number = place->hello.number,
-            .local = RANK_NONE,
-            .local_count = place->hello.local_ranks == UINT32_MAX ? 0 : place->hello.local_ranks,
-            .pid = place->hello.pid,
-            .start_ticks = place->start_ticks,
-            .registered = true};
+        *one = (struct rank_seen){.number = place->hello.number,
+                                  .local = RANK_NONE,
+                                  .local_count =
+                                      count_told(place->hello.local_ranks, dropped.local_count),
+                                  .all_count = count_told(place->hello.ranks, dropped.all_count),
+                                  .pid = place->hello.pid,
+                                  .start_ticks = place->start_ticks,
+                                  .registered = true};
         snprintf(one->name, sizeof(one->name), "registered");
     }
     qsort(seen->items, seen->count, sizeof(seen->items[0]), compare_seen);

@@ -12,6 +12,7 @@
 /* How a launcher tells a rank its number. libckptapp reads the same names. */
 struct launcher {
     const char *rank;
+    const char *count;
     const char *local;
     const char *local_count;
     const char
@@ -20,13 +21,15 @@ struct launcher {
 
 enum { LAUNCHER_COUNT = 7, LAUNCHER_SLURM = 6 };
 static const struct launcher launchers[LAUNCHER_COUNT] = {
-    {"CKPT_RANK", "CKPT_LOCAL_RANK", "CKPT_LOCAL_RANKS", NULL},
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", NULL},
-    {"PMIX_RANK", NULL, NULL, NULL},
-    {"PMI_RANK", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL},
-    {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE", NULL},
-    {"RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "WORLD_SIZE"},
-    [LAUNCHER_SLURM] = {"SLURM_PROCID", "SLURM_LOCALID", NULL, "SLURM_STEP_ID"},
+    {"CKPT_RANK", "CKPT_RANKS", "CKPT_LOCAL_RANK", "CKPT_LOCAL_RANKS", NULL},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE", NULL},
+    {"PMIX_RANK", NULL, NULL, NULL, NULL},
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL},
+    {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
+     "MV2_COMM_WORLD_LOCAL_SIZE", NULL},
+    {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "WORLD_SIZE"},
+    [LAUNCHER_SLURM] = {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL, "SLURM_STEP_ID"},
 };
 
 /* Steps from here on run no tasks: the batch script, an interactive shell, what is adopted. */
@@ -79,19 +82,6 @@ static uint32_t count_of_node(const char *text, int64_t node)
         text = *end == ',' ? end + 1 : "";
     }
     return 0;
-}
-
-static uint32_t local_count_of(const struct member *member, size_t launcher)
-{
-    const char *tasks = member_variable(member, "SLURM_STEP_TASKS_PER_NODE");
-    const int64_t node = number_of(member, "SLURM_NODEID");
-    int64_t count = number_of(member, launchers[launcher].local_count);
-
-    if (launcher == LAUNCHER_SLURM && tasks != NULL && node >= 0)
-        return count_of_node(tasks, node);
-    if (launcher == LAUNCHER_SLURM)
-        count = number_of(member, "SLURM_NTASKS_PER_NODE");
-    return count > 0 ? (uint32_t)count : 0;
 }
 
 /* ---- the picture ---- */
@@ -232,6 +222,36 @@ static const struct member *find_topmost(const struct picture *picture, int64_t 
     return found;
 }
 
+static uint32_t count_told(const struct member *member, const char *name)
+{
+    const int64_t count = number_of(member, name);
+
+    return count > 0 ? (uint32_t)count : 0;
+}
+
+/* srun tells its tasks their numbers by PMIx or PMI as well, which count none of a node. */
+static bool ranks_are_tasks(const struct picture *picture)
+{
+    for (size_t i = 0; i < picture->table->count; i++)
+        if (picture->ranks[i][picture->launcher] != RANK_NONE &&
+            picture->ranks[i][picture->launcher] != picture->ranks[i][LAUNCHER_SLURM])
+            return false;
+    return true;
+}
+
+static uint32_t local_count_of(const struct picture *picture, const struct member *member)
+{
+    const char *tasks = member_variable(member, "SLURM_STEP_TASKS_PER_NODE");
+    const int64_t node = number_of(member, "SLURM_NODEID");
+    const uint32_t count = count_told(member, launchers[picture->launcher].local_count);
+
+    if (count > 0 || !ranks_are_tasks(picture))
+        return count;
+    if (tasks != NULL && node >= 0)
+        return count_of_node(tasks, node);
+    return count_told(member, "SLURM_NTASKS_PER_NODE");
+}
+
 static void fill_seen(const struct member *member, struct rank_seen *seen)
 {
     *seen = (struct rank_seen){
@@ -257,7 +277,8 @@ static void add_rank(const struct picture *picture, int64_t number, struct ranks
     rank->number = (uint32_t)number;
     rank->twin = twin;
     rank->local = (int32_t)number_of(member, launchers[picture->launcher].local);
-    rank->local_count = local_count_of(member, picture->launcher);
+    rank->local_count = local_count_of(picture, member);
+    rank->all_count = count_told(member, launchers[picture->launcher].count);
 }
 
 /* ---- launchers ---- */

@@ -37,6 +37,7 @@ struct rank_seen {
     uint32_t number;      /* of the whole job, as the launcher told it; 0 of a launcher */
     int32_t local;        /* on this node; RANK_NONE: not told */
     uint32_t local_count; /* of ranks on this node; 0: not told */
+    uint32_t all_count;   /* of ranks on all nodes; 0: not told */
     pid_t pid;
     uint64_t start_ticks;
     pid_t twin; /* has the same number with the same right to it; 0: none */

@@ -310,6 +310,39 @@ static size_t members(void)
     return count;
 }
 
+#define PMI_STEP(number, also)                                                                     \
+    OURS "SLURM_PROCID=" number " SLURM_STEP_ID=0 SLURM_NODEID=1 SLURM_NTASKS=7 "                  \
+         "SLURM_STEP_TASKS_PER_NODE=4,3 " also
+
+static void what_srun_counts_holds_for_ranks_that_pmi_numbers(void **state)
+{
+    (void)state;
+    leader("sh", OURS);
+    ADD(101, 1, 101, "solver", .caught = USR1, .variables = PMI_STEP("4", "PMIX_RANK=4"));
+    ADD(102, 1, 102, "solver", .caught = USR1, .variables = PMI_STEP("5", "PMIX_RANK=5"));
+    assert_string_equal(found(SIGUSR1), "4:101 5:102"); /* the third has died */
+    assert_int_equal(seen.items[0].local_count, 3);
+    members_close(&table);
+    leader("sh", OURS);
+    ADD(101, 1, 101, "solver", .caught = USR1, .variables = PMI_STEP("4", "PMI_RANK=4 PMI_SIZE=7"));
+    ADD(102, 1, 102, "solver", .caught = USR1, .variables = PMI_STEP("5", "PMI_RANK=5 PMI_SIZE=7"));
+    assert_string_equal(found(SIGUSR1), "4:101 5:102");
+    assert_int_equal(seen.items[0].local_count, 3);
+    assert_int_equal(seen.items[0].all_count, 7);
+}
+
+/* One task of srun has started all of them by itself. */
+static void what_srun_counts_does_not_hold_for_the_ranks_of_another(void **state)
+{
+    (void)state;
+    leader("sh", OURS);
+    ADD(101, 1, 101, "solver", .caught = USR1, .variables = PMI_STEP("4", "RANK=4 WORLD_SIZE=6"));
+    ADD(102, 101, 101, "solver", .caught = USR1, .variables = PMI_STEP("4", "RANK=5 WORLD_SIZE=6"));
+    assert_string_equal(found(SIGUSR1), "4:101 5:102");
+    assert_int_equal(seen.items[0].local_count, 0);
+    assert_int_equal(seen.items[0].all_count, 6);
+}
+
 static void members_are_found_by_group_environment_and_descent(void **state)
 {
     (void)state;
@@ -469,6 +502,8 @@ int main(int argc, char **argv)
         CASE(the_tasks_of_another_step_may_have_the_leaders_number),
         CASE(the_ranks_of_another_world_may_have_the_leaders_number),
         CASE(hydra_mvapich_and_pmix_are_known),
+        CASE(what_srun_counts_holds_for_ranks_that_pmi_numbers),
+        CASE(what_srun_counts_does_not_hold_for_the_ranks_of_another),
         CASE(members_are_found_by_group_environment_and_descent),
         CASE(a_process_of_another_user_is_a_member_of_roots_jobs_alone),
         CASE(a_group_whose_number_came_again_is_not_the_jobs),

@@ -308,6 +308,63 @@ static void who_has_registered_stands_for_what_was_seen(void **state)
     assert_true(seen.items[3].launcher);
 }
 
+/* Its number is its user's, so it does not say how many there are; its launcher does. */
+static void a_rank_that_does_not_count_is_counted_by_its_launcher(void **state)
+{
+    static struct ranks_seen seen;
+    const struct rank_hello hello = {.number = 0,
+                                     .local = UINT32_MAX,
+                                     .ranks = UINT32_MAX,
+                                     .local_ranks = UINT32_MAX,
+                                     .pid = FIRST};
+
+    (void)state;
+    seen = (struct ranks_seen){.count = 1};
+    seen.items[0] = (struct rank_seen){.number = 0, .pid = FIRST, .local_count = 2, .all_count = 4};
+    assert_null(ranks_registered(job, &hello, (void *)&first_stream));
+    ranks_lay_over(job, &seen);
+    assert_int_equal(seen.count, 1);
+    assert_true(seen.items[0].registered);
+    assert_int_equal(seen.items[0].local_count, 2);
+    assert_int_equal(seen.items[0].all_count, 4);
+}
+
+/* Its launcher counts no node's ranks, but there is one node. */
+static void a_rank_that_is_missing_on_the_only_node_is_missed(void **state)
+{
+    const struct rank_hello hello = {
+        .number = 1, .local = UINT32_MAX, .ranks = 2, .local_ranks = UINT32_MAX, .pid = SECOND};
+    const struct ranks_table *table;
+    char why[JOB_DETAIL_BYTES];
+
+    (void)state;
+    job->executor.ask = ask_find("signal");
+    assert_null(ranks_registered(job, &hello, (void *)&second_stream));
+    job->entry.parts = 2;
+    assert_true(ranks_see(job, &table, why));
+    job->entry.parts = 1;
+    assert_false(ranks_see(job, &table, why));
+    assert_string_equal(why, "1 of 2 ranks are there on this node: 1");
+    ranks_forget(job);
+}
+
+/* What its user starts may be more than there is room for; all of it stays in order. */
+static void registered_ranks_without_room_are_said(void **state)
+{
+    static struct ranks_seen seen;
+    const size_t room = sizeof(seen.items) / sizeof(seen.items[0]);
+
+    (void)state;
+    seen = (struct ranks_seen){.count = room};
+    for (uint32_t i = 0; i < room; i++)
+        seen.items[i] = (struct rank_seen){
+            .number = 1000 + i, .pid = (pid_t)(1000 + i), .launcher = i >= LEDGER_RANKS_MAX};
+    assert_null(comes(1, SECOND, true));
+    ranks_lay_over(job, &seen);
+    assert_string_equal(seen.why, "the job has more ranks and launchers on this node than 288");
+    assert_int_equal(seen.count, room);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, still_agent_close)
 int main(void)
 {
@@ -319,6 +376,9 @@ int main(void)
         T(a_rank_puts_the_question_off_for_all),
         T(nobody_puts_it_off_when_another_is_done),
         T(who_has_registered_stands_for_what_was_seen),
+        T(a_rank_that_is_missing_on_the_only_node_is_missed),
+        T(registered_ranks_without_room_are_said),
+        T(a_rank_that_does_not_count_is_counted_by_its_launcher),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
