@@ -67,7 +67,12 @@ static bool add_seen(const struct ranks_seen *seen, struct ranks_table *table,
                      (int)rank->pid, (int)rank->twin, rank->number);
             return false;
         }
-        CHECK(table->count < LEDGER_RANKS_MAX);
+        if (table->count == LEDGER_RANKS_MAX) {
+            snprintf(ret_why, JOB_DETAIL_BYTES,
+                     "the job has more than %d ranks on this node, no more are taken",
+                     LEDGER_RANKS_MAX);
+            return false;
+        }
         table->items[table->count++] =
             (struct ledger_rank){.number = rank->number,
                                  .pid = (uint32_t)rank->pid,

@@ -51,6 +51,22 @@ static void a_job_whose_ranks_are_not_all_there_is_not_asked(void **state)
     assert_string_equal(why, "more than 256 ranks");
 }
 
+/* Those that have registered are laid over the ones that were seen, and may come on top. */
+static void more_ranks_than_are_taken_are_refused(void **state)
+{
+    static struct ranks_seen seen;
+
+    (void)state;
+    seen = (struct ranks_seen){.count = LEDGER_RANKS_MAX};
+    for (uint32_t i = 0; i <= LEDGER_RANKS_MAX; i++)
+        seen.items[i] = rank(i, 0);
+    assert_true(ranks_ready(&seen, 0, &table, why));
+    assert_uint_equal(table.count, LEDGER_RANKS_MAX);
+    seen.count++;
+    assert_false(ranks_ready(&seen, 0, &table, why));
+    assert_string_equal(why, "the job has more than 256 ranks on this node, no more are taken");
+}
+
 static void a_job_that_nothing_numbers_is_one_or_as_many_as_its_user_says(void **state)
 {
     const struct ranks_seen seen = {0};
@@ -154,6 +170,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_are_those_that_are_seen_without_their_launcher),
         cmocka_unit_test(a_job_whose_ranks_are_not_all_there_is_not_asked),
+        cmocka_unit_test(more_ranks_than_are_taken_are_refused),
         cmocka_unit_test(a_job_that_nothing_numbers_is_one_or_as_many_as_its_user_says),
         cmocka_unit_test(a_question_is_over_when_all_of_them_are_done),
         cmocka_unit_test(one_that_ends_refuses_or_says_another_step_fails_it)};
