@@ -14,7 +14,12 @@
 #include "src/base/text.h"
 #include "src/dest/worker.h"
 
-enum { ABANDON_DEADLINE_MS = 10000, PUT_MARGIN_MS = 60000, SAID_BYTES = 3072 };
+enum {
+    ABANDON_DEADLINE_MS = 10000,
+    PUT_MARGIN_MS = 60000,
+    SAID_BYTES = 3072,
+    HEARD_EACH_US = 20000 /* between two looks at what ranks have written */
+};
 
 /* What the worker calls back: it may outlive the allocation. */
 struct put_job {
@@ -50,9 +55,21 @@ static void call_estimate(void *data, uint64_t estimate_ms)
     call_alive(data);
 }
 
+/* A rank may say so, or write, without end, and one look reads a file of each: the agent serves all
+ * jobs of the node. */
 static void folder_changed(void *data)
 {
-    attempt_post(data, ATTEMPT_CHANGED, NULL);
+    struct allocation *allocation = data;
+    struct executor *executor = &allocation->executor;
+    uint64_t now_us = agent_now_us(allocation->agent);
+    uint64_t since_us = now_us - executor->heard_us;
+
+    if (allocation->attempt.state == ATTEMPT_ASKED && since_us < HEARD_EACH_US) {
+        allocation->agent->clock.timer_start(executor->attempt_timer, HEARD_EACH_US - since_us);
+        return;
+    }
+    executor->heard_us = now_us;
+    attempt_post(allocation, ATTEMPT_CHANGED, NULL);
 }
 
 static void call_deferred(void *data, uint64_t defer_ms)
@@ -98,6 +115,12 @@ static void rank_said(struct allocation *allocation, enum attempt_event_kind kin
     CHECK(kind == ATTEMPT_BARRIER || kind == ATTEMPT_CHANGED || kind == ATTEMPT_DEFER ||
           kind == ATTEMPT_ALIVE);
     CHECK(defer_ms == 0 || kind == ATTEMPT_DEFER);
+    if (kind == ATTEMPT_CHANGED) {
+        folder_changed(allocation);
+        return;
+    }
+    if (kind == ATTEMPT_DEFER) /* another one may be done, and not looked at yet */
+        attempt_post(allocation, ATTEMPT_CHANGED, NULL);
     post_event(allocation, &(struct attempt_event){.kind = kind, .defer_ms = defer_ms});
 }
 

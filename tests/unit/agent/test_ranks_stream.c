@@ -11,6 +11,8 @@ enum { RUN = 7, LEADER = 100, FIRST = 201, SECOND = 202, START_TICKS = 5000, CHE
 static struct allocation *job;
 static char told[1024]; /* to the streams, in order */
 static pid_t dead;      /* 0: none */
+static unsigned reads;  /* of the work folder */
+static bool first_done; /* its file is there */
 static char first_stream, second_stream;
 
 static void tell(const struct rank_stream *stream, const char *what)
@@ -74,8 +76,11 @@ static struct cleanup *folders_remove(void *context, struct machine_user user,
 
 static ssize_t file_read(void *context, const struct machine_file *file, char *text, size_t size)
 {
-    (void)context, (void)file, (void)text, (void)size;
-    return -1;
+    (void)context;
+    reads++;
+    if (!first_done || strcmp(file->name, "done.0") != 0)
+        return -1;
+    return snprintf(text, size, "hint=%s\nbytes=1\nstatus=0\n", job->attempt.hint);
 }
 
 static void file_remove(void *context, const struct machine_file *file)
@@ -96,6 +101,7 @@ static int set_up(void **state)
     (void)state;
     told[0] = '\0';
     dead = 0;
+    first_done = false;
     still_machine_ops(&machine);
     machine.process_read = process_read;
     machine.folders_remove = folders_remove;
@@ -288,6 +294,19 @@ static void nobody_puts_it_off_when_another_is_done(void **state)
                   "a rank asked to be deferred after rank 0 was done");
 }
 
+static void nobody_puts_it_off_when_another_has_just_written(void **state)
+{
+    uint64_t sequence = 0;
+
+    (void)state;
+    assert_null(comes(1, SECOND, false));
+    ranks_done(job, 1, job->attempt.hint);
+    first_done = true;
+    ranks_defer(job, 1, job->attempt.hint, 5000);
+    expect_failed(&sequence, CKPT__V1__REASON__REASON_APPLICATION_REFUSED,
+                  "a rank asked to be deferred after rank 0 was done");
+}
+
 static void who_has_registered_stands_for_what_was_seen(void **state)
 {
     static struct ranks_seen seen;
@@ -306,6 +325,25 @@ static void who_has_registered_stands_for_what_was_seen(void **state)
     assert_true(seen.items[1].registered && seen.items[1].local_count == 2);
     assert_int_equal(seen.items[2].pid, 203);
     assert_true(seen.items[3].launcher);
+}
+
+/* The agent serves the whole node, and one look reads a file of each rank. */
+static void a_rank_that_says_done_without_end_is_looked_at_now_and_then(void **state)
+{
+    unsigned once;
+
+    (void)state;
+    assert_null(comes(1, SECOND, false));
+    reads = 0;
+    ranks_done(job, 1, job->attempt.hint);
+    once = reads;
+    assert_true(once > 0);
+    for (unsigned i = 0; i < 1000; i++)
+        ranks_done(job, 1, job->attempt.hint);
+    assert_int_equal(reads, once);
+    still_now_us += 20000;
+    ranks_done(job, 1, job->attempt.hint);
+    assert_int_equal(reads, 2 * once);
 }
 
 /* Its number is its user's, so it does not say how many there are; its launcher does. */
@@ -375,7 +413,9 @@ int main(void)
         T(a_number_is_one_living_process_s),
         T(a_rank_puts_the_question_off_for_all),
         T(nobody_puts_it_off_when_another_is_done),
+        T(nobody_puts_it_off_when_another_has_just_written),
         T(who_has_registered_stands_for_what_was_seen),
+        T(a_rank_that_says_done_without_end_is_looked_at_now_and_then),
         T(a_rank_that_is_missing_on_the_only_node_is_missed),
         T(registered_ranks_without_room_are_said),
         T(a_rank_that_does_not_count_is_counted_by_its_launcher),
