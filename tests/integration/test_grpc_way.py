@@ -88,7 +88,7 @@ def what_applications_answer():
         assert "the application says status=the solver diverges" in log
         assert "the application ended the call without an answer" in log
         expect(app.asked("twice"), COMPLETE)  # the sentinel came first, and counts
-        record = expect(app.asked("slow 5000"), COMPLETE)
+        record = expect(app.asked("slow 4400"), COMPLETE)
         assert record.extended, "who tells progress in the second half gets the one extension"
         expect(app.asked("hold"), TIMED_OUT, common_pb2.REASON_CHECKPOINT_TIMEOUT)
         app.says("cancelled")
