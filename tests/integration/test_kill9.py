@@ -157,6 +157,8 @@ def a_killed_job_ends_with_the_result_of_an_undisturbed_run():
             os.kill(wait_until("it runs", job.application_pid, 10), signal.SIGKILL)
             wait_until("it is restarted and checkpointed again", lambda: cluster.allocation("job").checkpoint_count > complete
                        or job.process.poll() is not None, 30, 0.05)
+            if job.process.poll() is not None:
+                break  # a pause that a busy machine made long puts the next checkpoint off beyond the job's end: one kill has been
         assert wait_until("it ends", lambda: job.process.poll() is not None and (job.process.returncode,), 60)[0] == 0, job.log.read_text()[-2000:]
         reference = cluster.dir / "reference"
         subprocess.run([str(BIN / "heat"), "--size", "96", "--iterations", "6000", "--output", str(reference)], check=True,
