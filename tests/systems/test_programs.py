@@ -3,13 +3,10 @@
 undisturbed results are what a plain computation gives, with any number of ranks, and stay so after a checkpoint by step, an end of all, and a
 restart on another number of nodes or ranks. The sockets are the agent's own, what is behind them is a stand-in (support/app_agents.py)."""
 import contextlib
-import hashlib
-import json
 import os
 import pathlib
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
@@ -18,39 +15,9 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from app_agents import Job, start  # noqa: E402
 from cluster import BUILD, ROOT, tap  # noqa: E402
+from ranks_site import heat_expected, threads_expected, train_expected  # noqa: E402
 
 MPIRUN = ["mpirun", "--oversubscribe", "--mca", "btl", "self,tcp", "-n"]
-MASK = 2**64 - 1
-
-
-def fnv(data):
-    value = 0xCBF29CE484222325
-    for byte in data:
-        value = (value ^ byte) * 0x100000001B3 & MASK
-    return f"{value:016x}"
-
-
-def heat_expected(cells, steps):
-    now = [float(i * 2654435761 % 2**64 % 1000) for i in range(cells)]
-    for _ in range(steps):
-        ends = [0.0, *now, 0.0]
-        now = [ends[i] + 0.25 * (ends[i - 1] - 2.0 * ends[i] + ends[i + 1]) for i in range(1, cells + 1)]
-    return fnv(struct.pack(f"<{cells}d", *now))
-
-
-def threads_expected(cells, steps):
-    now = list(range(cells))
-    for step in range(1, steps + 1):
-        now = [((now[i] ^ now[(i + 1) % cells] >> 7) * 6364136223846793005 + step) & MASK for i in range(cells)]
-    return fnv(struct.pack(f"<{cells}Q", *now))
-
-
-def train_expected(steps, batch=48, prime=2**31 - 1):
-    weights = [index + 1 for index in range(32)]
-    for step in range(1, steps + 1):
-        change = [sum(w * (s + 3) + step * (i + 1) for s in range(batch)) for i, w in enumerate(weights)]
-        weights = [(3 * w + c) % prime for w, c in zip(weights, change)]
-    return hashlib.sha256(json.dumps(weights).encode()).hexdigest()[:16]
 
 
 def heat(ranks, cells, steps, *more):
