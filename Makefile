@@ -61,7 +61,9 @@ USE_cli = cli whatif eval client rpc backup dest net tls fsm proto base
 
 PROTOS = $(wildcard proto/ckpt/v1/*.proto proto/ckpt/log/v1/*.proto proto/ckpt/agent/v1/*.proto proto/grpc/health/v1/*.proto proto/grpc/reflection/v1alpha/*.proto)
 GEN_C = $(PROTOS:proto/%.proto=$(BUILD)/gen/%.pb-c.c)
-GEN_H = $(GEN_C:.c=.h)
+# what `ckptctl register --help` says of a field is its comment in the .proto
+SPEC_HELP = $(BUILD)/gen/ckpt/v1/allocation_spec_help.h
+GEN_H = $(GEN_C:.c=.h) $(SPEC_HELP)
 
 # *main.c is a program, everything else goes into its layer's archive
 SRC_of = $(filter-out %main.c,$(wildcard $(DIR_$(1))/*.c $(DIR_$(1))/*/*.c))
@@ -101,6 +103,9 @@ $(BUILD)/gen/%.pb-c.c $(BUILD)/gen/%.pb-c.h: proto/%.proto
 	$(Q)protoc --c_out=$(BUILD)/gen -Iproto $<
 	@# the method Register becomes a member named like a C keyword
 	@sed -i 's/(\*register)/(*register_)/' $(BUILD)/gen/$*.pb-c.h
+$(SPEC_HELP): proto/ckpt/v1/common.proto proto/field_help.awk
+	@mkdir -p $(@D)
+	$(Q)awk -v message=AllocationSpec -f proto/field_help.awk $< > $@
 # what clients ask for by server reflection: not what an agent writes for itself
 PROTOS_TOLD = $(filter-out proto/ckpt/agent/%,$(PROTOS))
 $(BUILD)/gen/descriptors.bin: $(PROTOS_TOLD)

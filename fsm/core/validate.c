@@ -133,17 +133,17 @@ static void check_profile(const char *profile, struct fsm_outcome *outcome)
     outcome->status = FSM_PROFILE_UNKNOWN;
 }
 
-/* The bounds of numbers are those of the record's table, so that what is taken here can be read
- * from a snapshot. */
+/* A text of the record's table is an id or empty. The bounds of numbers are the table's, so that
+ * what is taken here can be read from a snapshot. */
 static enum fsm_status validate_spec(const Ckpt__V1__AllocationSpec *spec,
                                      struct fsm_outcome *outcome)
 {
     check_id(spec->allocation_id, outcome);
     check_id(spec->tenant, outcome);
     check_id(spec->project, outcome);
-    check_id_or_empty(spec->vcluster, outcome);
-    check_id_or_empty(spec->owner, outcome);
-    check_id_or_empty(spec->profile, outcome);
+#define TEXT(name) check_id_or_empty(spec->name, outcome);
+    FSM_ALLOCATION_SPEC(ROW_SKIP, TEXT)
+#undef TEXT
     check_profile(spec->profile, outcome);
     check_id_or_empty(spec->target_id, outcome);
 #define FIELD(type, name, highest)                                                                 \

@@ -85,7 +85,7 @@ typedef int cli_transport_fn(void *context, const char *endpoint, const char *me
                              const ProtobufCMessageDescriptor *reply_type,
                              ProtobufCMessage **ret_reply, struct err *err);
 
-enum { CLI_OPTIONS_MAX = 24, CLI_ARGUMENTS_MAX = 64 };
+enum { CLI_OPTIONS_MAX = 48, CLI_ARGUMENTS_MAX = 64 };
 
 struct cli {
     FILE *out;

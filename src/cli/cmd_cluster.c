@@ -218,26 +218,6 @@ enum cli_exit command_placement(struct cli *cli)
     return code;
 }
 
-/* A policy value in the unit that its name carries. */
-static const char *policy_text(const char *name, uint64_t value, char text[HUMAN_BYTES])
-{
-    size_t stem;
-
-    switch (number_named(name, &stem)) {
-    case NUMBER_RATE:
-        return human_rate(value, text);
-    case NUMBER_DURATION:
-        return human_duration(value, text);
-    case NUMBER_SHARE:
-        return human_share(value, text);
-    case NUMBER_SIZE:
-        return human_size(value, text);
-    case NUMBER_PLAIN:
-        return human_count(value, text);
-    }
-    CHECK_UNREACHABLE("kind of number");
-}
-
 static void print_policy(struct cli *cli, const Ckpt__V1__Policy *policy)
 {
     static const struct output_column columns[] = {
@@ -259,7 +239,7 @@ static void print_policy(struct cli *cli, const Ckpt__V1__Policy *policy)
             output_cell(&table, "%s", json_string_value(value));
             continue;
         }
-        output_cell(&table, "%s", policy_text(key, (uint64_t)json_integer_value(value), text));
+        output_cell(&table, "%s", human_named(key, (uint64_t)json_integer_value(value), text));
         output_cell(&table, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
     }
     output_table_print(&table);

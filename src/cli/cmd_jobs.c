@@ -11,6 +11,7 @@
 #include "src/cli/human.h"
 #include "src/cli/nodes_option.h"
 #include "src/cli/output.h"
+#include "src/cli/spec.h"
 
 static const struct output_column columns[] = {
     {"JOB", OUTPUT_LEFT},
@@ -192,28 +193,19 @@ static void print_learned(const struct cli *cli, const Ckpt__V1__Learned *learne
 static void print_job(struct cli *cli, const Ckpt__V1__Allocation *job)
 {
     const Ckpt__V1__AllocationSpec *spec = spec_of(job);
-    char a[HUMAN_BYTES], b[HUMAN_BYTES], c[HUMAN_BYTES];
-    char safe[6][129];
+    char a[HUMAN_BYTES], b[HUMAN_BYTES], safe[129];
 
-    fprintf(cli->out, "JOB %s  %s since %s", human_safe(spec->allocation_id, safe[0], 129),
+    fprintf(cli->out, "JOB %s  %s since %s", human_safe(spec->allocation_id, safe, sizeof(safe)),
             human_enum(&ckpt__v1__allocation_state__descriptor, (int)job->state, a),
             human_clock(job->state_since_ms, b));
     if (job->reason != CKPT__V1__REASON__REASON_NONE) {
         fprintf(cli->out, "  (%s)",
                 human_enum_words(&ckpt__v1__reason__descriptor, (int)job->reason, a));
     }
-    fprintf(cli->out, "\n tenant %s  project %s  vcluster %s  owner %s  class %u%s%s\n",
-            human_safe(spec->tenant, safe[1], 129), human_safe(spec->project, safe[2], 129),
-            human_safe(spec->vcluster, safe[3], 129), human_safe(spec->owner, safe[4], 129),
-            spec->preemption_class, spec->sensitive ? "  sensitive" : "",
-            job->unresponsive || spec->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE
-                ? "  dear to preempt: it writes no checkpoint"
-                : "");
-    fprintf(cli->out, " strategy %s  profile %s  walltime %s  started %s\n",
-            human_enum_words(&ckpt__v1__strategy__descriptor, (int)spec->strategy, a),
-            human_safe(spec->profile, safe[5], 129),
-            spec->walltime_ms == 0 ? "unlimited" : human_duration(spec->walltime_ms, b),
-            human_clock(spec->started_at_ms, c));
+    fputc('\n', cli->out);
+    spec_print(cli, spec);
+    if (job->unresponsive || spec->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE)
+        fprintf(cli->out, " dear to preempt: it writes no checkpoint\n");
     fprintf(cli->out, " checkpoints %" PRIu64 " complete  last %s  work not saved %s",
             job->checkpoint_count, human_checkpoint(job->last_complete_checkpoint_id, a),
             last_age(job, b));
@@ -227,7 +219,7 @@ static void print_job(struct cli *cli, const Ckpt__V1__Allocation *job)
                 job->preemption_id, job->preemption_id);
     for (size_t i = 0; i < job->n_leaving_node_ids; i++)
         fprintf(cli->out, "%s%s%s", i == 0 ? " scales down: without " : ", ",
-                human_safe(job->leaving_node_ids[i], safe[0], 129),
+                human_safe(job->leaving_node_ids[i], safe, sizeof(safe)),
                 i + 1 == job->n_leaving_node_ids ? "\n" : "");
     fprintf(cli->out, " restarts %u  requeued %u  preempted %u  lost %" PRIu64 " GPU-s\n\n",
             job->restart_count, job->requeue_count, job->preempted_count, job->lost_gpu_ms / 1000);

@@ -10,33 +10,7 @@
 #include "src/cli/document.h"
 #include "src/cli/nodes_option.h"
 #include "src/cli/reflect.h"
-
-static void fill_texts(const struct cli *cli, Ckpt__V1__AllocationSpec *spec)
-{
-    cli_set_text(cli, "alloc", &spec->allocation_id);
-    cli_set_text(cli, "tenant", &spec->tenant);
-    cli_set_text(cli, "project", &spec->project);
-    cli_set_text(cli, "vcluster", &spec->vcluster);
-    cli_set_text(cli, "owner", &spec->owner);
-    cli_set_text(cli, "profile", &spec->profile);
-    cli_set_text(cli, "target", &spec->target_id);
-}
-
-static void fill_numbers(const struct cli *cli, Ckpt__V1__AllocationSpec *spec)
-{
-    spec->preemption_class = (uint32_t)cli_number(cli, "class", 0);
-    spec->sensitive = cli_flag(cli, "sensitive");
-    spec->strategy = (Ckpt__V1__Strategy)cli_number(cli, "strategy", 0);
-    spec->walltime_ms = cli_number(cli, "walltime", 0);
-    spec->grace_ms = cli_number(cli, "grace", 0);
-    spec->period_ms = cli_number(cli, "period", 0);
-    spec->restore = (Ckpt__V1__RestoreMode)cli_number(cli, "restore", 0);
-    spec->requeue_policy = (Ckpt__V1__RequeuePolicy)cli_number(cli, "requeue", 0);
-    spec->vcluster_kind = (Ckpt__V1__VclusterKind)cli_number(cli, "vcluster-kind", 0);
-    spec->max_requeue = (uint32_t)cli_number(cli, "max-requeue", 0);
-    spec->checkpoint_timeout_ms = cli_number(cli, "checkpoint-timeout", 0);
-    spec->write_bytes_per_s = cli_number(cli, "write", 0);
-}
+#include "src/cli/spec.h"
 
 static enum cli_exit send_spec(struct cli *cli, Ckpt__V1__AllocationSpec *spec)
 {
@@ -53,7 +27,7 @@ static enum cli_exit send_spec(struct cli *cli, Ckpt__V1__AllocationSpec *spec)
 
 static enum cli_exit register_options(struct cli *cli)
 {
-    Ckpt__V1__AllocationSpec spec = CKPT__V1__ALLOCATION_SPEC__INIT;
+    Ckpt__V1__AllocationSpec *spec;
     struct nodes_option nodes;
     enum cli_exit code;
 
@@ -66,11 +40,15 @@ static enum cli_exit register_options(struct cli *cli)
     code = nodes_option_parse(cli, "node", &nodes);
     if (code != CLI_OK)
         return code;
-    fill_texts(cli, &spec);
-    fill_numbers(cli, &spec);
-    spec.nodes = nodes.shares;
-    spec.n_nodes = nodes.count;
-    code = send_spec(cli, &spec);
+    spec = check_alloc(sizeof(*spec));
+    ckpt__v1__allocation_spec__init(spec);
+    spec_take(cli, spec);
+    spec->nodes = nodes.shares;
+    spec->n_nodes = nodes.count;
+    code = send_spec(cli, spec);
+    spec->n_nodes = 0; /* they are the option's */
+    spec->nodes = NULL;
+    call_free(&spec->base);
     nodes_option_free(&nodes);
     return code;
 }

@@ -5,7 +5,8 @@
 
 #include "ckpt/v1/broker.pb-c.h"
 #include "ckpt/v1/common.pb-c.h"
-#include "fsm/profiles.h"
+#include "fsm/status.h" /* and the profiles that its texts name */
+#include "src/cli/spec.h"
 
 /* ten years, and a petabyte per second: above what any site has, below what could overflow a sum */
 #define DURATION_MAX_MS UINT64_C(315360000000)
@@ -106,33 +107,12 @@ static const struct option_spec update_options[] = {
     FLAG("force", "take nodes away at once, without a checkpoint of the old set"),
     {0}};
 
-static const struct option_spec register_options[] = {
+/* The other fields of AllocationSpec are added to these (spec.h). */
+static struct option_spec register_options[CLI_OPTIONS_MAX + 1] = {
     TEXT("file", "FILE", "YAML or JSON, fields of AllocationSpec; - is stdin"),
-    TEXT("alloc", "ID", "the job's id"),
-    TEXT("tenant", "TENANT", "tenant"),
-    TEXT("project", "PROJECT", "project"),
-    TEXT("vcluster", "VCLUSTER", "vCluster"),
-    TEXT("owner", "OWNER", "owner"),
-    NODE("one of its nodes; MEMORY is used GPU memory: n1:8:640GiB"),
-    COUNT("class", "0..10", "preemption class", 0, 10),
-    FLAG("sensitive", "never a victim"),
-    STRATEGY,
+    NODE("one of its nodes; MEMORY is used GPU memory: n1:8:640GiB"), NEW_NODE,
     TEXT("profile", "PROFILE",
-         "how the agent asks it: " FSM_PROFILES_TEXT "default " FSM_PROFILE_DEFAULT),
-    DURATION("walltime", "its end; without: unlimited", 1),
-    DURATION("grace", "SIGTERM to SIGKILL", 1),
-    PERIOD,
-    CHOICE("requeue", "POLICY", "NEVER, ON_NODE_FAILURE or ALWAYS", requeue_policy),
-    CHOICE("restore", "MODE", "OWN: each node its part; ALL, PATH: kept, not yet done by agents",
-           restore_mode),
-    CHOICE("vcluster-kind", "KIND",
-           "HPC, ML, SERVICE, SENSITIVE or INTERACTIVE: whose nodes others may win", vcluster_kind),
-    COUNT("max-requeue", "N", "requeued at most so often", 0, 100),
-    TEXT("target", "TARGET", "destination; without: the default one"),
-    DURATION("checkpoint-timeout", "limit of one checkpoint", 1),
-    NUMBER("write", "RATE", "what one node can write, e.g. 1.5GB/s", NUMBER_RATE, 1, RATE_MAX),
-    NEW_NODE,
-    {0}};
+         "how the agent asks it: " FSM_PROFILES_TEXT "default " FSM_PROFILE_DEFAULT)};
 
 static const struct option_spec end_options[] = {
     FLAG("failed", "it failed; without: COMPLETED"),
@@ -339,6 +319,11 @@ const struct command commands[] = {
      false},
     {"version", "", 0, 0, "version of this program", command_version, NULL, false},
     {0}};
+
+void commands_complete(void)
+{
+    spec_options_add(register_options);
+}
 
 bool command_is_local(const struct command *command)
 {

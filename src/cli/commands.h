@@ -6,6 +6,9 @@
 
 extern const struct command commands[]; /* ends with name NULL */
 
+/* Before the table is read: adds the options that follow from a message. */
+void commands_complete(void);
+
 /* words[1] may be NULL. Sets how many words the name took. NULL: no such command. */
 const struct command *command_find(const char *const words[2], size_t *ret_words);
 

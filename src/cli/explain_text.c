@@ -8,6 +8,7 @@
 #include "src/base/check.h"
 #include "src/cli/human.h"
 #include "src/cli/output.h"
+#include "src/cli/spec.h"
 
 enum { NAME_BYTES = 160 };
 
@@ -245,6 +246,8 @@ void explain_print(struct cli *cli, const Ckpt__V1__ExplainReply *reply,
         fprintf(cli->out, " Young/Daly for this job: %s   work since the last checkpoint: %s\n",
                 human_duration(reply->terms->young_daly_ms, text),
                 human_duration(reply->terms->age_ms, age));
+    if (job != NULL && job->spec != NULL)
+        spec_print(cli, job->spec);
     print_parts(cli, reply);
     print_inputs(cli, reply);
 }

@@ -5,6 +5,26 @@
 #include "src/cli/human.h"
 #include "src/cli/options.h"
 
+enum { LEFT_BYTES = 38, LINE_BYTES = 100 };
+
+/* Behind the option, broken at blanks. */
+static void print_wrapped(FILE *stream, const char *text)
+{
+    const size_t room = LINE_BYTES - LEFT_BYTES - 3;
+
+    while (strlen(text) > room) {
+        size_t length = room;
+
+        while (length > 0 && text[length] != ' ')
+            length--;
+        if (length == 0)
+            break;
+        fprintf(stream, "%.*s\n%*s", (int)length, text, LEFT_BYTES + 3, "");
+        text += length + 1;
+    }
+    fprintf(stream, "%s\n", text);
+}
+
 static void print_option(FILE *stream, const struct option_spec *spec)
 {
     char left[80];
@@ -14,7 +34,10 @@ static void print_option(FILE *stream, const struct option_spec *spec)
         snprintf(letter, sizeof(letter), "-%c, ", spec->letter);
     snprintf(left, sizeof(left), "%s--%s%s%s", letter, spec->name, spec->value != NULL ? " " : "",
              spec->value != NULL ? spec->value : "");
-    fprintf(stream, "  %-38s %s\n", left, spec->help);
+    fprintf(stream, "  %-*s ", LEFT_BYTES, left);
+    if (strlen(left) > LEFT_BYTES)
+        fprintf(stream, "\n%*s", LEFT_BYTES + 3, "");
+    print_wrapped(stream, spec->help);
 }
 
 static void print_options(FILE *stream, const char *title, const struct option_spec *specs)

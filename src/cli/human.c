@@ -10,6 +10,7 @@
 #include "fsm/names.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
+#include "src/base/number.h"
 #include "src/base/text.h"
 
 enum { NEAREST_DISTANCE_MAX = 3 };
@@ -135,6 +136,32 @@ const char *human_checkpoint(uint64_t checkpoint_id, char text[HUMAN_BYTES])
         return text;
     }
     return checkpoint_id_format(checkpoint_id, text);
+}
+
+bool human_is_instant(const char *field)
+{
+    const char *end = strstr(field, "_at_ms");
+
+    return end != NULL && strcmp(end, "_at_ms") == 0;
+}
+
+const char *human_named(const char *field, uint64_t value, char text[HUMAN_BYTES])
+{
+    size_t stem;
+
+    switch (number_named(field, &stem)) {
+    case NUMBER_RATE:
+        return human_rate(value, text);
+    case NUMBER_DURATION:
+        return human_is_instant(field) ? human_clock(value, text) : human_duration(value, text);
+    case NUMBER_SHARE:
+        return human_share(value, text);
+    case NUMBER_SIZE:
+        return human_size(value, text);
+    case NUMBER_PLAIN:
+        return human_count(value, text);
+    }
+    CHECK_UNREACHABLE("kind of number");
 }
 
 const char *human_gpu_s(int64_t gpu_ms, char text[HUMAN_BYTES])

@@ -24,6 +24,9 @@ const char *human_clock(uint64_t at_ms,
 const char *human_instant(uint64_t at_ms,
                           char text[HUMAN_BYTES]); /* 2026-11-20T10:31:07.250+0000 */
 const char *human_checkpoint(uint64_t checkpoint_id, char text[HUMAN_BYTES]); /* 1-42, "-" for 0 */
+/* A field's number by what the end of its name says it is: a duration, an instant, a size, ... */
+const char *human_named(const char *field, uint64_t value, char text[HUMAN_BYTES]);
+bool human_is_instant(const char *field); /* "started_at_ms" */
 /* GPU-milliseconds as whole GPU-seconds, below ten with three digits, "> 9.2e15" when saturated. */
 const char *human_gpu_s(int64_t gpu_ms, char text[HUMAN_BYTES]);
 

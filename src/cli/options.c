@@ -160,7 +160,7 @@ static int choose_word(const char *const *words, const char *text, struct option
     return -1;
 }
 
-static void describe_choices(const struct option_spec *spec, char *text, size_t size)
+void option_choices(const struct option_spec *spec, char *text, size_t size)
 {
     size_t used = 0;
     char word[HUMAN_BYTES];
@@ -190,7 +190,7 @@ static enum cli_exit set_choice(struct cli *cli, const struct option_spec *spec,
         return CLI_OK;
     }
     human_safe(text, shown, sizeof(shown));
-    describe_choices(spec, known, sizeof(known));
+    option_choices(spec, known, sizeof(known));
     return cli_fail(cli, CLI_USAGE, NULL, "--%s: \"%s\" is not one of %s", spec->name, shown,
                     known);
 }

@@ -131,8 +131,10 @@ static enum cli_exit run_repeatedly(struct cli *cli)
 
 enum cli_exit cli_run(struct cli *cli, int argc, char **argv)
 {
-    enum cli_exit code = options_parse(cli, argc, argv);
+    enum cli_exit code;
 
+    commands_complete();
+    code = options_parse(cli, argc, argv);
     if (code == CLI_OK && cli_flag(cli, "help")) {
         help_print(cli->out, cli->command, cli->group);
     } else if (code == CLI_OK) {

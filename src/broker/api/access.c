@@ -61,39 +61,74 @@ bool access_is_agent(const struct rpc_peer *peer, const char *node_id)
 
 /* A user's job may ask for so long to write its last checkpoint; more would hold nodes that others
  * wait for. */
-enum { OWN_GRACE_MAX_MS = 600000 };
+enum { OWN_GRACE_MAX_MS = 600000, OWN_WRONG_BYTES = 96 };
 
-/* The first field that an owner may not set so; NULL: none. */
-static const char *own_wrong(const struct rpc_peer *peer, const Ckpt__V1__AllocationSpec *spec)
+/* What a user may say of an own job, and of its node; all else, also what is added to the messages
+ * later, is for schedulers and operators. */
+static const char *const own_fields[] = {"allocation_id", "tenant",      "project",  "vcluster",
+                                         "owner",         "profile",     "nodes",    "strategy",
+                                         "restore",       "walltime_ms", "grace_ms", "target_id"};
+static const char *const own_node_fields[] = {"node_id", "gpu_count"};
+
+static bool field_given(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+    const char *at = (const char *)message + field->offset;
+
+    if (field->label == PROTOBUF_C_LABEL_REPEATED)
+        return *(const size_t *)((const char *)message + field->quantifier_offset) > 0;
+    switch (field->type) {
+    case PROTOBUF_C_TYPE_STRING:
+        return **(const char *const *)at != '\0';
+    case PROTOBUF_C_TYPE_BOOL:
+    case PROTOBUF_C_TYPE_ENUM:
+    case PROTOBUF_C_TYPE_UINT32:
+        return *(const uint32_t *)at != 0;
+    case PROTOBUF_C_TYPE_UINT64:
+        return *(const uint64_t *)at != 0;
+    default:
+        return true; /* of no use to an owner */
+    }
+}
+
+/* The first field that says something and is not of these; NULL: none. */
+static const char *field_beyond(const ProtobufCMessage *message, const char *const *fields,
+                                size_t count)
+{
+    const ProtobufCMessageDescriptor *type = message->descriptor;
+
+    for (unsigned i = 0; i < type->n_fields; i++) {
+        size_t k = 0;
+
+        while (k < count && strcmp(type->fields[i].name, fields[k]) != 0)
+            k++;
+        if (k == count && field_given(message, &type->fields[i]))
+            return type->fields[i].name;
+    }
+    return NULL;
+}
+
+/* What of it an owner may not say; NULL: nothing. */
+static const char *own_wrong(const struct rpc_peer *peer, const Ckpt__V1__AllocationSpec *spec,
+                             char text[OWN_WRONG_BYTES])
 {
     const Ckpt__V1__NodeShare *node = spec->n_nodes == 1 ? spec->nodes[0] : NULL;
+    const char *beyond = field_beyond(&spec->base, own_fields, ARRAY_COUNT(own_fields));
 
     if (node == NULL || !access_is_agent(peer, node->node_id))
         return "nodes must be the agent's own node, and no other";
-    if (node->borrowed || node->home_vcluster[0] != '\0' || node->gpu_memory_used_bytes != 0)
+    if (field_beyond(&node->base, own_node_fields, ARRAY_COUNT(own_node_fields)) != NULL)
         return "nodes may say node_id and gpu_count only";
     if (spec->owner[0] == '\0')
         return "owner must be given";
-    if (spec->preemption_class != 0)
-        return "preemption_class must be 0";
-    if (spec->sensitive)
-        return "sensitive must be false";
-    if (spec->reactive_min_nodes != 0 || spec->reactive_max_nodes != 0)
-        return "reactive_min_nodes and reactive_max_nodes must be 0";
+    if (beyond != NULL) {
+        snprintf(text, OWN_WRONG_BYTES, "%s must not be given", beyond);
+        return text;
+    }
     if (spec->strategy != CKPT__V1__STRATEGY__STRATEGY_UNSPECIFIED &&
         spec->strategy != CKPT__V1__STRATEGY__STRATEGY_AUTO)
         return "strategy must be AUTO";
-    if (spec->vcluster_kind != CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_UNSPECIFIED)
-        return "vcluster_kind must not be given";
-    if (spec->requeue_policy != CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_UNSPECIFIED ||
-        spec->max_requeue != 0)
-        return "requeue_policy and max_requeue must not be given";
     if (spec->grace_ms > OWN_GRACE_MAX_MS)
         return "grace_ms must be at most 600000 (10 min)";
-    if (spec->submitted_at_ms != 0 || spec->started_at_ms != 0 || spec->period_ms != 0 ||
-        spec->checkpoint_timeout_ms != 0 || spec->write_bytes_per_s != 0)
-        return "submitted_at_ms, started_at_ms, period_ms, checkpoint_timeout_ms and "
-               "write_bytes_per_s must not be given";
     return NULL;
 }
 
@@ -103,8 +138,9 @@ bool access_own_allocation(const struct rpc_peer *peer, const ProtobufCMessage *
                            size_t size)
 {
     const Ckpt__V1__RegisterAllocationRequest *request = (const void *)message;
+    char why[OWN_WRONG_BYTES];
     const char *wrong =
-        request->spec == NULL ? "spec must be given" : own_wrong(peer, request->spec);
+        request->spec == NULL ? "spec must be given" : own_wrong(peer, request->spec, why);
 
     if (wrong != NULL)
         snprintf(text, size,

@@ -179,6 +179,7 @@ static void an_evaluation_is_printed_with_terms_inputs_and_what_would_flip_it(vo
         "s old)\n"
         " grant: 10.0 GB/s of 40.0 GB/s granted on scratch; a GB cost 0.5 GPU-s\n"
         " Young/Daly for this job: 2h58m   work since the last checkpoint: 20m52s\n"
+        " tenant physics\n"
         "\n"
         "TERM                  RAW  UNIT   OF             WEIGHT  WHICH IS                GPU-S\n"
         "recompute_saved    641024  GPU-s  work        0.0610273  share                  39 120\n"

@@ -1,0 +1,164 @@
+/* Fields of a registration: each is an option by its descriptor, sent as typed, and shown by `job`
+ * and `explain`. */
+#include "src/rpc/server.h"
+#include "tests/support/test.h"
+#include "tests/unit/cli/harness.h"
+
+static const ProtobufCMessageDescriptor *const type = &ckpt__v1__allocation_spec__descriptor;
+
+/* A word that the option takes and that says something. */
+static const char *word_for(const ProtobufCFieldDescriptor *field)
+{
+    size_t stem;
+
+    if (field->type == PROTOBUF_C_TYPE_BOOL)
+        return "";
+    if (field->type == PROTOBUF_C_TYPE_STRING)
+        return " word";
+    if (field->type == PROTOBUF_C_TYPE_ENUM)
+        return strcmp(field->name, "strategy") == 0         ? " MANUAL"
+               : strcmp(field->name, "restore") == 0        ? " OWN"
+               : strcmp(field->name, "requeue_policy") == 0 ? " ALWAYS"
+                                                            : " ML";
+    return number_named(field->name, &stem) == NUMBER_DURATION ? " 90m"
+           : number_named(field->name, &stem) == NUMBER_RATE   ? " 2GB/s"
+                                                               : " 7";
+}
+
+/* Its name on the command line and in the views. */
+static void words_of(const ProtobufCFieldDescriptor *field, char option[40], char shown[40])
+{
+    static const char *const odd[][2] = {{"allocation_id", "alloc"},
+                                         {"preemption_class", "class"},
+                                         {"requeue_policy", "requeue"},
+                                         {"target_id", "target"}};
+    size_t stem;
+
+    number_named(field->name, &stem);
+    snprintf(option, 40, "%.*s", (int)stem, field->name);
+    for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++)
+        if (strcmp(odd[i][0], field->name) == 0)
+            snprintf(option, 40, "%s", odd[i][1]);
+    snprintf(shown, 40, "%s", option);
+    for (size_t i = 0; option[i] != '\0'; i++) {
+        option[i] = option[i] == '_' ? '-' : option[i];
+        shown[i] = shown[i] == '_' ? ' ' : shown[i];
+    }
+}
+
+static const char *value_shown(const ProtobufCFieldDescriptor *field)
+{
+    const char *word = word_for(field);
+
+    return strcmp(word, " 90m") == 0 ? " 1h30m" : strcmp(word, " 2GB/s") == 0 ? " 2.0 GB/s" : word;
+}
+
+static bool is_option(const ProtobufCFieldDescriptor *field)
+{
+    return field->label != PROTOBUF_C_LABEL_REPEATED && strstr(field->name, "_at_ms") == NULL;
+}
+
+static void each_field_is_an_option_and_shown(void **state)
+{
+    static char id[] = "a";
+    Ckpt__V1__MutationReply reply = CKPT__V1__MUTATION_REPLY__INIT;
+    Ckpt__V1__Allocation job = CKPT__V1__ALLOCATION__INIT;
+    Ckpt__V1__ExplainReply explained = CKPT__V1__EXPLAIN_REPLY__INIT;
+    struct harness h;
+
+    (void)state;
+    explained.allocation_id = id;
+    for (unsigned i = 0; i < type->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &type->fields[i];
+        Ckpt__V1__RegisterAllocationRequest *request;
+        Ckpt__V1__AllocationSpec *sent;
+        char option[40], shown[40], words[200], text[200];
+
+        if (!is_option(field) || strcmp(field->name, "allocation_id") == 0)
+            continue;
+        harness_init(&h);
+        harness_answer(&h, NULL, "BrokerService/RegisterAllocation", RPC_OK, NULL, &reply.base);
+        words_of(field, option, shown);
+        snprintf(words, sizeof(words), "register --alloc a --new-node --node n1:8 --%s%s", option,
+                 word_for(field));
+        if (harness_run(&h, words) != CLI_OK)
+            fail_msg("%s: %s", words, h.error);
+        request = (Ckpt__V1__RegisterAllocationRequest *)h.last_request;
+        h.last_request = NULL; /* the job that is shown is the one that was sent */
+        sent = request->spec;
+        assert_string_equal(sent->allocation_id, "a");
+        assert_string_equal(sent->nodes[0]->node_id, "n1");
+        job.spec = sent;
+        harness_answer(&h, NULL, "BrokerService/GetAllocation", RPC_OK, NULL, &job.base);
+        harness_answer(&h, NULL, "BrokerService/Explain", RPC_OK, NULL, &explained.base);
+        snprintf(text, sizeof(text), "\n %s%s\n", shown, value_shown(field));
+        assert_int_equal(harness_run(&h, "job a"), CLI_OK);
+        assert_contains(h.out, text);
+        assert_int_equal(harness_run(&h, "--endpoints a:1 explain a"), CLI_OK);
+        assert_contains(h.out, text);
+        protobuf_c_message_free_unpacked(&request->base, NULL);
+        harness_close(&h);
+    }
+}
+
+/* The limit is the state machine's. */
+static void a_number_beyond_its_limit_is_refused_before_it_is_sent(void **state)
+{
+    static const struct {
+        const char *words, *error;
+    } cases[] = {
+        {"--class 11", "--class: \"11\" is out of range; 0 to 10 are taken"},
+        {"--max-requeue 101", "0 to 100 are taken"},
+        {"--reactive-max-nodes 4097", "0 to 4096 are taken"},
+        {"--walltime 3651d", "out of range"},
+        {"--grace 30", "is not a duration"},
+        {"--strategy often", "\"often\" is not one of AUTO, MANUAL, NONE"},
+        {"--started-at 1", "unknown option --started-at"},
+    };
+    struct harness h;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char words[120];
+
+        harness_init(&h);
+        snprintf(words, sizeof(words), "register --alloc a --node n1:8 %s", cases[i].words);
+        assert_int_equal(harness_run(&h, words), CLI_USAGE);
+        assert_contains(h.error, cases[i].error);
+        assert_int_equal(h.call_count, 0);
+        harness_close(&h);
+    }
+}
+
+/* What the help says is the .proto's comment; no line is wider than a page. */
+static void the_help_of_a_field_is_its_comment(void **state)
+{
+    struct harness h;
+    size_t width;
+
+    (void)state;
+    harness_init(&h);
+    assert_int_equal(harness_run(&h, "help register"), CLI_OK);
+    assert_contains(h.out, "  --max-requeue N                        requeued at most so often");
+    assert_contains(h.out, "  --requeue WORD                         after which failures it is "
+                           "queued again: NEVER,\n");
+    assert_contains(h.out,
+                    "  --profile PROFILE                      how the agent asks it: signal");
+    for (const char *line = h.out; *line != '\0'; line += width + (line[width] != '\0')) {
+        width = strcspn(line, "\n");
+        if (width > 100)
+            fail_msg("%.*s", (int)width, line);
+    }
+    harness_close(&h);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_field_is_an_option_and_shown),
+        cmocka_unit_test(a_number_beyond_its_limit_is_refused_before_it_is_sent),
+        cmocka_unit_test(the_help_of_a_field_is_its_comment),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
