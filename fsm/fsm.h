@@ -450,6 +450,15 @@ bool fsm_checkpoints_nothing(const struct fsm_allocation *allocation);
 bool fsm_platform_valid(const char *text);
 /* It can be restored there, as far as both are known. */
 bool fsm_platform_fits(const struct fsm_checkpoint *checkpoint, const struct fsm_node *node);
+/* What it computes now could go on there, likewise. */
+bool fsm_platform_may_move(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                           const struct fsm_node *node);
+/* Between the end of an attempt, whatever it came to, and the next one that the broker begins for
+ * its own sake. One that did not answer is left alone for as long as it had not been saved when it
+ * was asked last, so that the pause doubles each time, up to the longest interval. */
+uint64_t fsm_attempt_interval_ms(const struct fsm *fsm, const struct fsm_allocation *allocation);
+/* It did not answer, and that pause has not passed. */
+bool fsm_silence_lasts(const struct fsm *fsm, const struct fsm_allocation *allocation);
 /* No preemption takes it, whoever asks and for what: as it is registered and placed. Time, state
  * and storage, which pass, do not count here; fsm_victim_hint() has those. */
 bool fsm_victim_never(const struct fsm_allocation *allocation);
@@ -684,8 +693,8 @@ const char *fsm_reason_word(Ckpt__V1__Reason reason, char ret_word[FSM_WORD_BYTE
 const char *fsm_purpose_word(Ckpt__V1__Purpose purpose, char ret_word[FSM_WORD_BYTES]);
 bool fsm_checkpoint_state_active(
     Ckpt__V1__CheckpointState state); /* REQUESTED, DISPATCHED, WRITING, PAUSED */
-/* The broker's last move of it failed, or was cancelled, within the minimal interval: an alarm that
- * lasts would else ask again in every cycle. */
+/* The broker's last move of it failed, or was cancelled, within the minimal interval, or it did not
+ * answer: an alarm that lasts would else ask again in every cycle. */
 bool fsm_move_too_soon(const struct fsm *fsm, const struct fsm_allocation *allocation);
 /* Its application has finished on some of its nodes, and no attempt is under way: no checkpoint of
  * all its parts can be begun. */

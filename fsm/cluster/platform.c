@@ -21,21 +21,45 @@ bool fsm_platform_fits(const struct fsm_checkpoint *checkpoint, const struct fsm
            platform_alike(checkpoint->os, node->os);
 }
 
-/* Nothing is noted where they differ: such a job has shown that it runs on either. */
+/* What nodes have in common. "": they differ, so that what runs on them has shown that it runs on
+ * either. */
+struct platform {
+    const char *machine, *os;
+};
+
+static void platform_meet(struct platform *common, const struct fsm_node *node)
+{
+    CHECK(node->id != NULL);
+    CHECK((common->machine == NULL) == (common->os == NULL));
+    if (common->machine == NULL)
+        *common = (struct platform){node->machine, node->os};
+    if (strcmp(common->machine, node->machine) != 0)
+        common->machine = "";
+    if (strcmp(common->os, node->os) != 0)
+        common->os = "";
+}
+
 void fsm_platform_note(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     struct fsm_checkpoint *view = &checkpoint->view;
-    const struct fsm_node *first = &node_at(fsm, checkpoint->shards[0].node_slot)->view;
-    bool machine = true;
-    bool os = true;
+    struct platform common = {NULL, NULL};
 
     CHECK(view->shard_count > 0);
-    for (uint32_t i = 1; i < view->shard_count; i++) {
-        const struct fsm_node *node = &node_at(fsm, checkpoint->shards[i].node_slot)->view;
+    for (uint32_t i = 0; i < view->shard_count; i++)
+        platform_meet(&common, &node_at(fsm, checkpoint->shards[i].node_slot)->view);
+    fsm_intern_set(fsm, &view->machine, common.machine);
+    fsm_intern_set(fsm, &view->os, common.os);
+}
 
-        machine = machine && strcmp(node->machine, first->machine) == 0;
-        os = os && strcmp(node->os, first->os) == 0;
-    }
-    fsm_intern_set(fsm, &view->machine, machine ? first->machine : "");
-    fsm_intern_set(fsm, &view->os, os ? first->os : "");
+/* Of the nodes that will write the checkpoint with which it goes. */
+bool fsm_platform_may_move(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                           const struct fsm_node *node)
+{
+    struct platform common = {NULL, NULL};
+
+    CHECK(allocation->node_count > 0);
+    CHECK(node->id != NULL);
+    for (uint32_t i = 0; i < allocation->node_count; i++)
+        platform_meet(&common, &node_at(fsm, allocation->nodes[i].node_slot)->view);
+    return platform_alike(common.machine, node->machine) && platform_alike(common.os, node->os);
 }

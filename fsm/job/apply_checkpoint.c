@@ -85,28 +85,17 @@ enum fsm_status fsm_apply_cancel(struct fsm *fsm, const fsm_command *command,
 static bool decision_too_soon(const struct fsm *fsm, const struct fsm_allocation *view,
                               Ckpt__V1__Purpose purpose)
 {
-    uint64_t interval_ms =
-        view->sensitive ? fsm->policy.sensitive_min_interval_ms : fsm->policy.min_interval_ms;
-
     CHECK(view->id != NULL);
+    if (purpose == PURPOSE(PROACTIVE))
+        return fsm_silence_lasts(fsm, view);
     if (purpose != PURPOSE(PERIODIC) && purpose != PURPOSE(UNSPECIFIED))
         return false;
     return view->last_attempt_end_ms != 0 &&
-           fsm_since(fsm, view->last_attempt_end_ms) < interval_ms;
+           fsm_since(fsm, view->last_attempt_end_ms) < fsm_attempt_interval_ms(fsm, view);
 }
 
-/* As its last one could, of the nodes that will write this one (S3-045). */
-static bool decision_fits(const struct fsm *fsm, const struct fsm_allocation *view,
-                          const struct node *spare)
-{
-    const struct fsm_checkpoint *point = fsm_restart_point(fsm, view->id, 0);
-
-    CHECK(view->id != NULL);
-    return point == NULL || fsm_platform_fits(point, &spare->view);
-}
-
-/* A move by the broker itself: somewhere to go where it can start, and nobody who wants to be asked
- * first (F-008, F-015). */
+/* A move by the broker itself: somewhere to go where it can start (S3-045), and nobody who wants to
+ * be asked first (F-008, F-015). */
 static bool decision_may_move(const struct fsm *fsm, const struct fsm_allocation *view,
                               const Ckpt__Log__V1__Decision *decision)
 {
@@ -114,7 +103,7 @@ static bool decision_may_move(const struct fsm *fsm, const struct fsm_allocation
 
     return spare != NULL && !fsm_move_too_soon(fsm, view) &&
            spare->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY &&
-           spare->view.allocation_count == 0 && decision_fits(fsm, view, spare) &&
+           spare->view.allocation_count == 0 && fsm_platform_may_move(fsm, view, &spare->view) &&
            !view->sensitive &&
            view->requeue_policy != CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_NEVER;
 }
@@ -151,7 +140,8 @@ static bool decision_holds(const struct fsm *fsm, const struct allocation *alloc
         return false;
     if (decision->purpose == PURPOSE(MIGRATE) && !decision_may_move(fsm, view, decision))
         return false;
-    if (decision->purpose == PURPOSE(PREEMPT) && !fsm_victim_allowed(fsm, allocation))
+    if (decision->purpose == PURPOSE(PREEMPT) &&
+        (view->unresponsive || !fsm_victim_allowed(fsm, allocation)))
         return false;
     return !decision_too_soon(fsm, view, decision->purpose) &&
            target_at(fsm, view->target_slot)->view.available;

@@ -51,6 +51,21 @@ uint64_t fsm_checkpoint_timeout_ms(const struct fsm *fsm, const struct allocatio
     return fsm_min(fsm_max(timeout_ms, 1), FSM_DURATION_MAX_MS);
 }
 
+uint64_t fsm_attempt_interval_ms(const struct fsm *fsm, const struct fsm_allocation *view)
+{
+    const Ckpt__V1__Policy *policy = &fsm->policy;
+    uint64_t min_ms = view->sensitive ? policy->sensitive_min_interval_ms : policy->min_interval_ms;
+    uint64_t max_ms = view->sensitive ? policy->sensitive_max_interval_ms : policy->max_interval_ms;
+    uint64_t unsaved_ms = 0;
+
+    CHECK(view->id != NULL);
+    if (view->unresponsive && view->last_attempt_end_ms > view->last_complete_snapshot_ms)
+        unsaved_ms = view->last_attempt_end_ms - view->last_complete_snapshot_ms;
+    if (max_ms != 0)
+        unsaved_ms = fsm_min(unsaved_ms, max_ms);
+    return fsm_max(min_ms, unsaved_ms);
+}
+
 /* What has finished asks nobody, and its last shard is of an earlier instant than what the others
  * would write now. An attempt that is under way may have what it needs. */
 bool fsm_part_finished(const struct fsm *fsm, const struct fsm_allocation *view)
@@ -65,6 +80,14 @@ bool fsm_part_finished(const struct fsm *fsm, const struct fsm_allocation *view)
     return active == NULL || !fsm_checkpoint_writes(active);
 }
 
+/* An alarm that lasts would ask it in every cycle. */
+bool fsm_silence_lasts(const struct fsm *fsm, const struct fsm_allocation *view)
+{
+    CHECK(view->id != NULL);
+    return view->unresponsive && view->last_attempt_end_ms != 0 &&
+           fsm_since(fsm, view->last_attempt_end_ms) < fsm_attempt_interval_ms(fsm, view);
+}
+
 /* The newest checkpoint tells, since the job has had none after it: an alarm that lasts would else
  * move the job again in every cycle. */
 bool fsm_move_too_soon(const struct fsm *fsm, const struct fsm_allocation *view)
@@ -74,6 +97,8 @@ bool fsm_move_too_soon(const struct fsm *fsm, const struct fsm_allocation *view)
         LIST_ITEM(allocation->checkpoints.previous, struct checkpoint, in_allocation);
 
     CHECK(view->id != NULL);
+    if (fsm_silence_lasts(fsm, view))
+        return true;
     if (list_empty(&allocation->checkpoints) ||
         newest->view.purpose != CKPT__V1__PURPOSE__PURPOSE_MIGRATE)
         return false;

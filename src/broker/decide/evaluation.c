@@ -123,15 +123,15 @@ static const struct fsm_allocation *scored_job(const struct evaluation *evaluati
 static void guard_last_attempt(struct evaluation *evaluation,
                                const struct fsm_allocation *allocation, uint32_t i)
 {
-    const Ckpt__V1__Policy *policy = fsm_policy(evaluation->fsm);
     struct picked *picked = &evaluation->picked;
-    uint64_t interval_ms =
-        allocation->sensitive ? policy->sensitive_min_interval_ms : policy->min_interval_ms;
+    Ckpt__V1__Purpose purpose = decision_purpose(&picked->view, &picked->result, i);
 
-    if (decision_purpose(&picked->view, &picked->result, i) != CKPT__V1__PURPOSE__PURPOSE_PERIODIC)
+    if (purpose != CKPT__V1__PURPOSE__PURPOSE_PERIODIC &&
+        (purpose != CKPT__V1__PURPOSE__PURPOSE_PROACTIVE || !allocation->unresponsive))
         return;
     if (allocation->last_attempt_end_ms != 0 &&
-        evaluation->keep.cycle.now_ms < allocation->last_attempt_end_ms + interval_ms)
+        evaluation->keep.cycle.now_ms <
+            allocation->last_attempt_end_ms + fsm_attempt_interval_ms(evaluation->fsm, allocation))
         picked->result.verdict[i] = EVAL_SKIP_MIN_INTERVAL;
 }
 

@@ -108,13 +108,32 @@ static void look_for_spares(struct evaluator_actions *actions, const struct eval
     }
 }
 
-/* A cycle takes several turns of the loop: since then one may have been taken, or removed. */
-static void drop_lost_spares(struct evaluator_actions *actions, const struct evaluator_cycle *cycle,
-                             const struct fsm *fsm)
+/* Brings so many on which the job could go on to the end, where they are promised next; false:
+ * there are fewer. A cycle takes several turns of the loop: one that was taken since, or removed,
+ * is forgotten. */
+static bool line_up_spares(struct evaluator_actions *actions, const struct evaluator_cycle *cycle,
+                           const struct fsm *fsm, const struct fsm_allocation *allocation,
+                           uint32_t wanted)
 {
-    while (actions->spare_count > 0 &&
-           !evaluator_node_idle(cycle, fsm, actions->spares[actions->spare_count - 1]))
-        actions->spare_count--;
+    uint32_t fit[EVALUATOR_SPARES_MAX], fit_count = 0, kept = 0;
+
+    for (uint32_t i = actions->spare_count; i-- > 0 && fit_count < wanted;) {
+        const struct fsm_node *node = fsm_node_find_slot(fsm, actions->spares[i]);
+
+        if (!evaluator_node_idle(cycle, fsm, actions->spares[i])) {
+            actions->spares[i] = UINT32_MAX;
+        } else if (fsm_platform_may_move(fsm, allocation, node)) { /* S3-045 */
+            fit[fit_count++] = actions->spares[i];
+            actions->spares[i] = UINT32_MAX;
+        }
+    }
+    for (uint32_t i = 0; i < actions->spare_count; i++)
+        if (actions->spares[i] != UINT32_MAX)
+            actions->spares[kept++] = actions->spares[i];
+    for (uint32_t i = fit_count; i-- > 0;)
+        actions->spares[kept++] = fit[i];
+    actions->spare_count = kept;
+    return fit_count == wanted;
 }
 
 /* What is cheap to refuse comes first. A spare is promised when the ledger has decided, so that
@@ -136,8 +155,7 @@ bool evaluator_actions_move(struct evaluator_actions *actions, const struct eval
         return false;
     if (!actions->looked)
         look_for_spares(actions, cycle, fsm);
-    drop_lost_spares(actions, cycle, fsm);
-    situation.spare = actions->spare_count >= alarmed;
+    situation.spare = line_up_spares(actions, cycle, fsm, allocation, alarmed);
     eval_ledger(&situation, &ledger);
     if (ledger.best != EVAL_ACTION_MIGRATE)
         return false;

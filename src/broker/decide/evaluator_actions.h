@@ -3,7 +3,8 @@
  *
  * Flow     evaluator_actions_begin() each cycle; evaluator_actions_move() per scored row with an
  *          alarm: eval_ledger() weighs going on, a checkpoint and a move. A move needs a spare for
- *          each node with an alarm: READY, well, without an allocation.
+ *          each node with an alarm: READY, well, without an allocation, and of the architecture and
+ *          operating system of the job's nodes.
  * Shapes   spares are looked for once per cycle, when the first row needs them; at most
  *          EVALUATOR_SPARES_MAX. Each is promised once.
  * Value    a checkpoint saves at most the work at stake times the probability of its loss: the

@@ -63,9 +63,21 @@ static bool is_overruled(const struct explained *explained)
            explained->result.verdict[0] != EVAL_SKIP_MIN_INTERVAL;
 }
 
+/* A decision of the log was made when the job answered, or was asked in spite of that: only the
+ * last evaluation is of the job as it is. */
+static bool is_unresponsive(const struct explained *explained)
+{
+    return explained->allocation->unresponsive &&
+           explained->source == CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_LAST;
+}
+
 /* Between the end of an attempt and the next periodic decision. */
 static double attempt_interval_s(const struct explained *explained)
 {
+    if (is_unresponsive(explained))
+        return (double)fsm_attempt_interval_ms(replica_fsm(explained->broker->replica),
+                                               explained->allocation) /
+               1e3;
     return (explained->view.flags[0] & EVAL_FLAG_SENSITIVE) != 0
                ? explained->policy.sensitive_min_interval_s
                : explained->policy.min_interval_s;
@@ -89,6 +101,18 @@ static bool passes_attempt(const struct eval_view *one, enum eval_verdict verdic
     return verdict_purpose(one, verdict, 0) != CKPT__V1__PURPOSE__PURPOSE_PERIODIC;
 }
 
+/* ... nor because of an alarm, where nobody answers. */
+static bool passes_silence(const struct eval_view *one, enum eval_verdict verdict)
+{
+    return passes_attempt(one, verdict) &&
+           verdict_purpose(one, verdict, 0) != CKPT__V1__PURPOSE__PURPOSE_PROACTIVE;
+}
+
+static eval_passes_fn *attempt_passes(const struct explained *explained)
+{
+    return is_unresponsive(explained) ? passes_silence : passes_attempt;
+}
+
 /* The last attempt, failed or complete, ended so shortly before that no periodic one could be
  * decided; so also not when the model's verdict turned. */
 static bool attempt_holds(const struct explained *explained)
@@ -99,7 +123,7 @@ static bool attempt_holds(const struct explained *explained)
         return true;
     return attempt_age_s(explained, &age_s) && age_s < attempt_interval_s(explained) &&
            (!eval_verdict_fires(explained->verdict) ||
-            passes_attempt(&explained->view, explained->verdict));
+            attempt_passes(explained)(&explained->view, explained->verdict));
 }
 
 /* One checkpoint at a time; the end of a walltime may hurry one that waits. */
@@ -161,8 +185,9 @@ static void guard_intervals(const struct explained *explained, char *min_text, c
     if (attempt_age_s(explained, &attempt_s))
         snprintf(
             attempt_text, EXPLAIN_TEXT_BYTES,
-            "last_attempt: %s (ended %.1f s before, at least %.1f s between two periodic ones)",
-            ok_or_blocks(!blocks), attempt_s, attempt_interval_s(explained));
+            "last_attempt: %s (ended %.1f s before, at least %.1f s between two periodic ones%s)",
+            ok_or_blocks(!blocks), attempt_s, attempt_interval_s(explained),
+            is_unresponsive(explained) ? ", the longer the oftener it did not answer" : "");
     else
         snprintf(attempt_text, EXPLAIN_TEXT_BYTES, "last_attempt: %s",
                  blocks ? "blocks (it ended shortly before)"
@@ -271,7 +296,8 @@ bool explain_change(const struct explained *explained, struct explain_change *re
         return true;
     }
     if (!eval_smallest_change_guarded(&explained->policy, &explained->view, 0,
-                                      attempt_holds(explained) ? passes_attempt : NULL, &change))
+                                      attempt_holds(explained) ? attempt_passes(explained) : NULL,
+                                      &change))
         return false;
     ret_change->input = eval_column_name(change.input);
     ret_change->cleared_flag = change.flag;

@@ -171,6 +171,25 @@ static void without_a_good_spare_it_stays(void **state)
     finish(&scene);
 }
 
+/* S3-045: not even the spare that is promised first, when another one would do. */
+static void a_job_moves_to_a_spare_of_its_own_kind(void **state)
+{
+    struct scene scene = begin(NULL);
+    const char *spare = NULL;
+
+    (void)state;
+    fake_node_is(scene.fake, "node-1", "x86_64");
+    fake_node_is(scene.fake, "idle-1", "aarch64");
+    fake_node_is(scene.fake, "idle-2", "aarch64");
+    alarm_of(&scene, "node-1");
+    assert_false(moves(&scene, &spare));
+    fake_node_is(scene.fake, "idle-3", "x86_64");
+    assert_true(moves(&scene, &spare));
+    assert_string_equal(spare, "idle-3");
+    assert_uint_equal(scene.actions.spare_count, 2); /* those wait for others */
+    finish(&scene);
+}
+
 /* Each part of its checkpoint is restored on the node that wrote it: elsewhere it could not start
  * again. */
 static void a_job_of_several_nodes_is_not_moved(void **state)
@@ -314,6 +333,7 @@ int main(void)
         cmocka_unit_test(a_job_moves_off_a_node_with_an_alarm_when_a_spare_waits),
         cmocka_unit_test(a_spare_that_was_removed_is_promised_to_nobody),
         cmocka_unit_test(without_a_good_spare_it_stays),
+        cmocka_unit_test(a_job_moves_to_a_spare_of_its_own_kind),
         cmocka_unit_test(a_job_of_several_nodes_is_not_moved),
         cmocka_unit_test(who_may_not_be_requeued_is_not_moved),
         cmocka_unit_test(a_job_with_nothing_to_lose_stays),
