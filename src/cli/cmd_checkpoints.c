@@ -175,20 +175,24 @@ enum cli_exit checkpoint_fetch(struct cli *cli, uint64_t id, bool stale,
 
 void shards_print(struct cli *cli, Ckpt__V1__ShardInfo *const *shards, size_t count)
 {
-    static const struct output_column shard_columns[] = {{"NODE", OUTPUT_LEFT},
-                                                         {"STATE", OUTPUT_LEFT},
-                                                         {"SIZE", OUTPUT_RIGHT},
-                                                         {"MANIFEST SHA-256", OUTPUT_LEFT}};
+    static const struct output_column shard_columns[] = {
+        {"PART", OUTPUT_RIGHT},  {"NODE", OUTPUT_LEFT},  {"STATE", OUTPUT_LEFT},
+        {"RANKS", OUTPUT_RIGHT}, {"SIZE", OUTPUT_RIGHT}, {"MANIFEST SHA-256", OUTPUT_LEFT}};
     struct output_table table;
     char text[HUMAN_BYTES];
 
     output_table_init(&table, cli, shard_columns, ARRAY_COUNT(shard_columns));
     for (size_t i = 0; i < count; i++) {
         output_row(&table);
+        output_cell(&table, "%u", shards[i]->part);
         output_cell(&table, "%s", shards[i]->node_id);
         output_state(&table, shards[i]->verified  ? "verified"
                              : shards[i]->started ? "writing"
                                                   : "asked");
+        if (shards[i]->ranks == 0)
+            output_cell(&table, "-");
+        else
+            output_cell(&table, "%u", shards[i]->ranks);
         output_cell(&table, "%s", human_size(shards[i]->size_bytes, text));
         output_cell(&table, "%s", shards[i]->manifest_sha256);
     }
@@ -210,6 +214,31 @@ static void print_times(struct cli *cli, const Ckpt__V1__Checkpoint *c)
     fprintf(cli->out, "\n");
 }
 
+/* What its ranks saved, as they call it, and at which step they were to. */
+static void print_ranks(struct cli *cli, const Ckpt__V1__Checkpoint *c)
+{
+    char text[HUMAN_BYTES], machine[129], os[129];
+    uint64_t ranks = 0;
+
+    for (size_t i = 0; i < c->n_shards; i++)
+        ranks += c->shards[i]->ranks;
+    fprintf(cli->out, " label %s  agreed step ",
+            c->label[0] == '\0' ? "-" : human_safe(c->label, text, sizeof(text)));
+    if (c->agreed_step == 0)
+        fprintf(cli->out, "-");
+    else
+        fprintf(cli->out, "%" PRIu64, c->agreed_step);
+    if (c->barrier != CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_NONE)
+        fprintf(cli->out, " (%s)",
+                human_enum_words(&ckpt__v1__barrier_phase__descriptor, (int)c->barrier, text));
+    fprintf(cli->out, "  ranks %" PRIu64 " of %zu parts\n", ranks, c->n_shards);
+    if (c->machine[0] != '\0' || c->os[0] != '\0')
+        fprintf(cli->out, " written on %s %s\n", human_safe(c->machine, machine, sizeof(machine)),
+                human_safe(c->os, os, sizeof(os)));
+    if (c->damaged)
+        fprintf(cli->out, " DAMAGED: a part of it does not verify; nothing begins from it\n");
+}
+
 static void print_checkpoint(struct cli *cli, const Ckpt__V1__Checkpoint *c)
 {
     char a[HUMAN_BYTES], b[HUMAN_BYTES], d[HUMAN_BYTES];
@@ -229,6 +258,7 @@ static void print_checkpoint(struct cli *cli, const Ckpt__V1__Checkpoint *c)
             human_enum_words(&ckpt__v1__purpose__descriptor, (int)c->purpose, a),
             human_enum_words(&ckpt__v1__after_checkpoint__descriptor, (int)c->after, b), c->attempt,
             c->paused_count, c->resumed_count);
+    print_ranks(cli, c);
     print_times(cli, c);
     if (c->queue_position > 0)
         fprintf(cli->out, " waits for bandwidth: place %u, wave %u, expected to start %s\n",

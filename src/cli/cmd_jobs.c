@@ -152,11 +152,10 @@ enum cli_exit command_jobs(struct cli *cli)
 
 static void print_nodes(struct cli *cli, const Ckpt__V1__Allocation *job)
 {
-    static const struct output_column node_columns[] = {{"NODE", OUTPUT_LEFT},
-                                                        {"GPUS", OUTPUT_RIGHT},
-                                                        {"GPU MEMORY USED", OUTPUT_RIGHT},
-                                                        {"BORROWED", OUTPUT_LEFT},
-                                                        {"RUN-ID", OUTPUT_LEFT | OUTPUT_ONLY_WIDE}};
+    static const struct output_column node_columns[] = {
+        {"NODE", OUTPUT_LEFT},     {"PART", OUTPUT_RIGHT},
+        {"GPUS", OUTPUT_RIGHT},    {"GPU MEMORY USED", OUTPUT_RIGHT},
+        {"BORROWED", OUTPUT_LEFT}, {"RUN-ID", OUTPUT_LEFT | OUTPUT_ONLY_WIDE}};
     const Ckpt__V1__AllocationSpec *spec = spec_of(job);
     struct output_table table;
     char text[HUMAN_BYTES];
@@ -165,6 +164,7 @@ static void print_nodes(struct cli *cli, const Ckpt__V1__Allocation *job)
     for (size_t i = 0; i < spec->n_nodes; i++) {
         output_row(&table);
         output_cell(&table, "%s", spec->nodes[i]->node_id);
+        output_cell(&table, "%zu", i);
         output_cell(&table, "%u", spec->nodes[i]->gpu_count);
         output_cell(&table, "%s", human_size(spec->nodes[i]->gpu_memory_used_bytes, text));
         output_cell(&table, "%s%s%s", spec->nodes[i]->borrowed ? "yes" : "no",
@@ -190,6 +190,31 @@ static void print_learned(const struct cli *cli, const Ckpt__V1__Learned *learne
     fputc('\n', cli->out);
 }
 
+/* From what its run began, and from what the next one would. */
+static void print_restart(const struct cli *cli, const Ckpt__V1__Allocation *job)
+{
+    const Ckpt__V1__AllocationSpec *spec = spec_of(job);
+    char a[HUMAN_BYTES], b[HUMAN_BYTES], c[HUMAN_BYTES], id[129];
+
+    fprintf(cli->out, " parts %zu  restore %s  this run began from %s  a restart begins from %s\n",
+            spec->n_nodes,
+            spec->restore == CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED
+                ? "own"
+                : human_enum_words(&ckpt__v1__restore_mode__descriptor, (int)spec->restore, a),
+            job->restart_checkpoint_id == 0 ? "scratch"
+                                            : human_checkpoint(job->restart_checkpoint_id, b),
+            job->next_restart_checkpoint_id == 0
+                ? "scratch, and only with --from-scratch"
+                : human_checkpoint(job->next_restart_checkpoint_id, c));
+    if (job->unresponsive)
+        fprintf(cli->out,
+                " unresponsive: it did not answer the last time it was asked; no "
+                "preemption waits for it, and it is asked\n"
+                " more and more rarely until a checkpoint of it completes (ckptctl hint "
+                "%s asks now)\n",
+                human_safe(spec->allocation_id, id, sizeof(id)));
+}
+
 static void print_job(struct cli *cli, const Ckpt__V1__Allocation *job)
 {
     const Ckpt__V1__AllocationSpec *spec = spec_of(job);
@@ -210,6 +235,7 @@ static void print_job(struct cli *cli, const Ckpt__V1__Allocation *job)
             job->checkpoint_count, human_checkpoint(job->last_complete_checkpoint_id, a),
             last_age(job, b));
     fprintf(cli->out, "  active %s\n", human_checkpoint(job->active_checkpoint_id, a));
+    print_restart(cli, job);
     fprintf(cli->out, " estimates size %s  write %s\n", human_size(job->size_estimate_bytes, a),
             human_duration(job->write_estimate_ms, b));
     if (job->learned != NULL && job->learned->count > 0)

@@ -27,6 +27,8 @@ void agent_init(struct agent *agent, uv_loop_t *loop, const struct clock_ops *cl
                             .machine = *machine,
                             .node_id = node_id,
                             .boot_id = boot_id,
+                            .architecture = "",
+                            .os = "",
                             .sysfs = "",
                             .app_socket = "",
                             .ledger = ledger};

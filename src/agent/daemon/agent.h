@@ -53,8 +53,9 @@ struct agent {
     struct machine_ops machine;
     const char *node_id;
     const char *boot_id;
-    const char *sysfs;      /* where sensors are read; "": nowhere */
-    const char *app_socket; /* the ranks' own; "": nobody listens there */
+    const char *architecture, *os; /* of the node; "": not told (src/agent/node/platform.h) */
+    const char *sysfs;             /* where sensors are read; "": nowhere */
+    const char *app_socket;        /* the ranks' own; "": nobody listens there */
     uint64_t started_at_ms;
     uint64_t started_us;
     struct ledger *ledger;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "src/agent/node/platform.h"
 #include "src/base/address.h"
 #include "src/base/check.h"
 #include "src/rpc/follow.h"
@@ -29,6 +30,8 @@ static const struct settings_row rows[] = {
     TEXT(TLS, "key", tls_key, ""),
     TEXT(ROOT, "sysfs", sysfs, "/sys"),
     TEXT(ROOT, "cgroup", cgroup, "auto"),
+    TEXT(ROOT, "machine", machine, ""),
+    TEXT(ROOT, "os", os, ""),
     {ROOT, &settings_yes_no, "insecure", offsetof(struct agent_config, insecure), 0, 0, "no"},
     {ROOT, &settings_yes_no, "owners_register", offsetof(struct agent_config, owners_register), 0, 0, "no"},
 };
@@ -85,6 +88,16 @@ static int check_http(const struct agent_config *config, struct err *err)
                    config->http);
 }
 
+static int check_platform(const char *key, const char *text, struct err *err)
+{
+    if (platform_text_valid(text))
+        return 0;
+    return err_set(err, ERR_INVALID,
+                   "%s is \"%.80s\", %zu bytes; it must be at most %d printable characters of "
+                   "ASCII, the same on all nodes that restore each other's checkpoints",
+                   key, text, strlen(text), PLATFORM_TEXT_MAX);
+}
+
 int agent_config_check(const struct agent_config *config, struct err *err)
 {
     if (config->brokers[0] == '\0')
@@ -108,5 +121,8 @@ int agent_config_check(const struct agent_config *config, struct err *err)
                        "cgroup is \"%s\", it must be auto, off or the absolute path of a control "
                        "group that the agent may write to",
                        config->cgroup);
+    if (check_platform("machine", config->machine, err) != 0 ||
+        check_platform("os", config->os, err) != 0)
+        return -1;
     return check_http(config, err);
 }

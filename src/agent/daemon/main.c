@@ -25,6 +25,7 @@
 #include "src/agent/daemon/session.h"
 #include "src/agent/job/restart_points.h"
 #include "src/agent/node/adopt.h"
+#include "src/agent/node/platform.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/net/uv_network.h"
@@ -38,6 +39,7 @@ struct daemon {
     struct agent_config config;
     const char *name;
     char boot_id[64];
+    struct platform platform;
     uv_loop_t loop;
     struct disk_ops disk;
     struct machine_ops machine;
@@ -61,7 +63,9 @@ static const char usage[] =
     "                   [--brokers HOST:PORT,...] [--insecure] [--check-config]\n"
     "                   [--version]\n"
     "The agent of one compute node. FILE is YAML: brokers, state_dir, socket, http, heartbeat_ms,\n"
-    "sysfs, log_level, insecure, owners_register, tls: {ca, cert, key}. Flags override it.\n"
+    "sysfs, machine, os, log_level, insecure, owners_register, tls: {ca, cert, key}. Flags "
+    "override\n"
+    "it.\n"
     "  --insecure       like 'insecure: yes' in the file: http may be an address that is not\n"
     "                   loopback\n";
 
@@ -75,6 +79,16 @@ static void read_boot_id(char *ret_text, size_t size)
     if (fgets(ret_text, (int)size, file) != NULL)
         ret_text[strcspn(ret_text, "\n")] = '\0';
     fclose(file);
+}
+
+/* A site may call alike what the systems tell apart, and the other way round. */
+static void read_platform(const struct agent_config *config, struct platform *ret_platform)
+{
+    platform_read(ret_platform);
+    if (config->machine[0] != '\0')
+        snprintf(ret_platform->machine, sizeof(ret_platform->machine), "%s", config->machine);
+    if (config->os[0] != '\0')
+        snprintf(ret_platform->os, sizeof(ret_platform->os), "%s", config->os);
 }
 
 struct flags {
@@ -259,6 +273,8 @@ static int daemon_open(struct daemon *daemon, struct err *err)
     certificates_watch(&daemon->certificates, &agent->clock);
     agent->tls = daemon->certificates.context;
     agent->sysfs = daemon->config.sysfs;
+    agent->architecture = daemon->platform.machine;
+    agent->os = daemon->platform.os;
     if (restart_points_new(agent, daemon->config.brokers, &agent->restart_points, err) != 0)
         return -1;
     if (own_registrar_new(agent, daemon->config.brokers, daemon->config.owners_register,
@@ -334,5 +350,6 @@ int main(int argc, char **argv)
     check_set_hook(log_dump);
     log_set_level(daemon.config.log_level);
     read_boot_id(daemon.boot_id, sizeof(daemon.boot_id));
+    read_platform(&daemon.config, &daemon.platform);
     return daemon_run(&daemon);
 }

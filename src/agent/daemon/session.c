@@ -157,6 +157,8 @@ static void send_hello(struct session *session)
     hello.node_id = message_text(agent->node_id);
     hello.boot_id = message_text(agent->boot_id);
     hello.version = message_text(CKPT_VERSION);
+    hello.machine = message_text(agent->architecture);
+    hello.os = message_text(agent->os);
     hello.highest_epoch = ledger_fence(agent->ledger).epoch;
     hello.highest_term = ledger_fence(agent->ledger).term;
     hello.last_report_sequence = ledger_last_sequence(agent->ledger);

@@ -157,6 +157,7 @@ static Ckpt__V1__Learned *translate_learned(const struct fsm_allocation *allocat
 void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *allocation,
                           struct scratch *scratch, Ckpt__V1__Allocation *ret_allocation)
 {
+    const struct fsm_checkpoint *point;
     struct fsm_account account;
 
     fsm_allocation_to_message(allocation, ret_allocation);
@@ -170,6 +171,9 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
     ret_allocation->lost_gpu_ms = fsm_account_repeated(&account);
     ret_allocation->learned = translate_learned(allocation, scratch);
     ret_allocation->preemption_id = allocation->preemption_id;
+    ret_allocation->restart_checkpoint_id = allocation->restart_id;
+    point = fsm_restart_point(fsm, allocation->id, 0);
+    ret_allocation->next_restart_checkpoint_id = point == NULL ? 0 : point->id;
     translate_leaving(fsm, allocation, scratch, ret_allocation);
 }
 
@@ -222,6 +226,9 @@ void translate_checkpoint(const struct fsm *fsm, const struct fsm_checkpoint *ch
     ret_checkpoint->allocation_id = translate_text(allocation->id);
     ret_checkpoint->target_id = translate_text(fsm_target_name(fsm, checkpoint->target_slot));
     ret_checkpoint->path = translate_checkpoint_path(fsm, checkpoint, scratch);
+    ret_checkpoint->damaged = checkpoint->damaged;
+    ret_checkpoint->machine = translate_text(checkpoint->machine);
+    ret_checkpoint->os = translate_text(checkpoint->os);
     ret_checkpoint->n_shards = translate_shards(fsm, checkpoint, scratch, &ret_checkpoint->shards);
 }
 

@@ -60,6 +60,24 @@ static void the_side_port_beyond_loopback_must_be_said_to_be_insecure(void **sta
     assert_string_equal(err.text, "agent.yaml, line 1: owners_register is '1', must be yes or no");
 }
 
+/* S3-045: a site may call nodes alike that their systems tell apart. */
+static void what_a_node_is_called_is_checked(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("brokers: \"a:1\"\nmachine: x86_64-v4\nos: \"el 9\"\n"), 0);
+    assert_int_equal(agent_config_check(&config, &err), 0);
+    assert_string_equal(config.machine, "x86_64-v4");
+    assert_string_equal(config.os, "el 9");
+    assert_int_equal(parse("brokers: \"a:1\"\nos: \"0123456789012345678901234567890123456789"
+                           "0123456789012345678901234\"\n"),
+                     0);
+    assert_int_equal(agent_config_check(&config, &err), -1);
+    assert_non_null(strstr(err.text, "os is \"01234"));
+    assert_non_null(strstr(err.text, "65 bytes; it must be at most 64 printable"));
+    assert_int_equal(parse("brokers: \"a:1\"\n"), 0);
+    assert_string_equal(config.machine, "");
+}
+
 /* T-003 */
 static void the_example_file_is_taken_and_has_the_port_of_the_documents(void **state)
 {
@@ -271,6 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_keys_are_taken),
         cmocka_unit_test(the_side_port_beyond_loopback_must_be_said_to_be_insecure),
+        cmocka_unit_test(what_a_node_is_called_is_checked),
         cmocka_unit_test(the_example_file_is_taken_and_has_the_port_of_the_documents),
         cmocka_unit_test(tls_has_keys_below_it),
         cmocka_unit_test(empty_file_leaves_defaults_and_lacks_brokers),

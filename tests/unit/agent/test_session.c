@@ -208,6 +208,17 @@ static void what_is_reported_is_told_with_its_age(void **state)
     assert_ago(reports[2]->report->snapshot_age_ms);
 }
 
+/* S3-045 */
+static void a_node_says_what_it_is(void **state)
+{
+    (void)state;
+    agent.architecture = "x86_64";
+    agent.os = "debian 12";
+    talk(0);
+    assert_string_equal(hello->hello->machine, "x86_64");
+    assert_string_equal(hello->hello->os, "debian 12");
+}
+
 /* 0 says that nothing is known. */
 static void an_age_is_rounded_up(void **state)
 {
@@ -298,6 +309,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SESSION_TEST(what_is_reported_is_told_with_its_age),
+        SESSION_TEST(a_node_says_what_it_is),
         SESSION_TEST(an_age_is_rounded_up),
         SESSION_TEST(what_was_started_before_a_restart_is_told_with_its_run_and_age),
         SESSION_TEST(what_was_started_before_a_reboot_is_told_with_its_run),

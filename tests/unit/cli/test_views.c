@@ -431,6 +431,91 @@ static void a_job_s_nodes_have_their_runs_in_the_wide_form(void **state)
     harness_close(&h);
 }
 
+/* What a restart would begin from decides whether a job can be killed without loss. */
+static void a_job_tells_from_what_it_began_and_would_begin(void **state)
+{
+    struct jobs jobs;
+    struct harness h;
+
+    (void)state;
+    jobs_init(&jobs);
+    jobs.specs[0].restore = CKPT__V1__RESTORE_MODE__RESTORE_MODE_ALL;
+    jobs.items[0].restart_checkpoint_id = (UINT64_C(1) << 40) | 41;
+    jobs.items[0].next_restart_checkpoint_id = (UINT64_C(1) << 40) | 42;
+    jobs.items[0].unresponsive = true;
+    harness_init(&h);
+    harness_answer(&h, NULL, "BrokerService/GetAllocation", RPC_OK, NULL, &jobs.items[0].base);
+    assert_int_equal(harness_run(&h, "job a-1"), CLI_OK);
+    assert_contains(h.out, " parts 2  restore all  this run began from 1-41  a restart begins from "
+                           "1-42\n");
+    assert_contains(h.out, " unresponsive: it did not answer");
+    assert_contains(h.out, "(ckptctl hint a-1 asks now)");
+    assert_contains(h.out, "NODE  PART");
+    assert_int_equal(harness_run(&h, "job a-1 -o json"), CLI_OK);
+    assert_contains(h.out, "\"restart_checkpoint_id\": \"1-41\"");
+    assert_contains(h.out, "\"next_restart_checkpoint_id\": \"1-42\"");
+    assert_contains(h.out, "\"unresponsive\": true");
+    harness_close(&h);
+    jobs.specs[0].restore = CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED;
+    jobs.items[0].restart_checkpoint_id = jobs.items[0].next_restart_checkpoint_id = 0;
+    jobs.items[0].unresponsive = false;
+    harness_init(&h);
+    harness_answer(&h, NULL, "BrokerService/GetAllocation", RPC_OK, NULL, &jobs.items[0].base);
+    assert_int_equal(harness_run(&h, "job a-1"), CLI_OK);
+    assert_contains(h.out, " parts 2  restore own  this run began from scratch  a restart begins "
+                           "from scratch, and only with --from-scratch\n");
+    assert_lacks(h.out, "unresponsive");
+    harness_close(&h);
+}
+
+static void a_checkpoint_tells_what_its_ranks_saved(void **state)
+{
+    static char label[] = "311", n1[] = "n1", n2[] = "n2", machine[] = "x86_64", os[] = "debian 12";
+    Ckpt__V1__ShardInfo parts[2] = {CKPT__V1__SHARD_INFO__INIT, CKPT__V1__SHARD_INFO__INIT};
+    Ckpt__V1__ShardInfo *shards[] = {&parts[0], &parts[1]};
+    Ckpt__V1__Checkpoint one = CKPT__V1__CHECKPOINT__INIT;
+    Ckpt__V1__Checkpoint *list[] = {&one};
+    Ckpt__V1__ListCheckpointsReply reply = CKPT__V1__LIST_CHECKPOINTS_REPLY__INIT;
+    struct harness h;
+
+    (void)state;
+    parts[0].node_id = n1;
+    parts[0].ranks = 2;
+    parts[0].verified = true;
+    parts[0].size_bytes = 1536;
+    parts[1].node_id = n2;
+    parts[1].part = 1;
+    parts[1].started = true;
+    one.checkpoint_id = (UINT64_C(1) << 40) | 43;
+    one.shards = shards;
+    one.n_shards = 2;
+    one.label = label;
+    one.agreed_step = 311;
+    one.barrier = CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_AGREED;
+    reply.checkpoints = list;
+    reply.n_checkpoints = 1;
+    harness_init(&h);
+    harness_answer(&h, NULL, "BrokerService/ListCheckpoints", RPC_OK, NULL, &reply.base);
+    assert_int_equal(harness_run(&h, "checkpoint 1-43"), CLI_OK);
+    assert_contains(h.out, " label 311  agreed step 311 (agreed)  ranks 2 of 2 parts\n");
+    assert_contains(h.out, "PART  NODE  STATE     RANKS     SIZE");
+    assert_contains(h.out, "   0  n1    verified      2  1.5 KiB");
+    assert_contains(h.out, "   1  n2    writing       -");
+    assert_lacks(h.out, "written on");
+    assert_lacks(h.out, "DAMAGED");
+    assert_int_equal(harness_run(&h, "checkpoint 1-43 -o json"), CLI_OK);
+    assert_contains(h.out, "\"label\": \"311\"");
+    assert_contains(h.out, "\"agreed_step\": 311");
+    assert_contains(h.out, "\"ranks\": 2");
+    one.machine = machine;
+    one.os = os;
+    one.damaged = true;
+    assert_int_equal(harness_run(&h, "checkpoint 1-43"), CLI_OK);
+    assert_contains(h.out, " written on x86_64 debian 12\n");
+    assert_contains(h.out, " DAMAGED: ");
+    harness_close(&h);
+}
+
 static void losses_are_shown_in_gpu_hours_and_per_cent(void **state)
 {
     static char tenant[] = "physics";
@@ -530,6 +615,8 @@ int main(void)
         cmocka_unit_test(preempt_shows_whom_it_may_hit_before_it_acts),
         cmocka_unit_test(a_job_s_nodes_have_their_runs_in_the_wide_form),
         cmocka_unit_test(policy_is_shown_and_set_by_units),
+        cmocka_unit_test(a_job_tells_from_what_it_began_and_would_begin),
+        cmocka_unit_test(a_checkpoint_tells_what_its_ranks_saved),
         cmocka_unit_test(losses_are_shown_in_gpu_hours_and_per_cent),
         cmocka_unit_test(calibration_prints_quantiles_and_what_was_to_be_expected),
     };
