@@ -194,18 +194,15 @@ static void print_learned(const struct cli *cli, const Ckpt__V1__Learned *learne
 static void print_restart(const struct cli *cli, const Ckpt__V1__Allocation *job)
 {
     const Ckpt__V1__AllocationSpec *spec = spec_of(job);
-    char a[HUMAN_BYTES], b[HUMAN_BYTES], c[HUMAN_BYTES], id[129];
+    char a[HUMAN_BYTES], b[HUMAN_BYTES], id[129];
 
-    fprintf(cli->out, " parts %zu  restore %s  this run began from %s  a restart begins from %s\n",
+    fprintf(cli->out, " parts %zu  this run began from %s  a restart begins from %s\n",
             spec->n_nodes,
-            spec->restore == CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED
-                ? "own"
-                : human_enum_words(&ckpt__v1__restore_mode__descriptor, (int)spec->restore, a),
             job->restart_checkpoint_id == 0 ? "scratch"
-                                            : human_checkpoint(job->restart_checkpoint_id, b),
+                                            : human_checkpoint(job->restart_checkpoint_id, a),
             job->next_restart_checkpoint_id == 0
                 ? "scratch, and only with --from-scratch"
-                : human_checkpoint(job->next_restart_checkpoint_id, c));
+                : human_checkpoint(job->next_restart_checkpoint_id, b));
     if (job->unresponsive)
         fprintf(cli->out,
                 " unresponsive: it did not answer the last time it was asked; no "

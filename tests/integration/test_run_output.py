@@ -12,6 +12,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import BIN, Cluster, broker_pb2, checkpoint_text, common_pb2, tap, wait_until  # noqa: E402
+from test_ranks import ranks  # noqa: E402
 
 POLICY = {"evaluation_interval": "1s", "min_interval": "1h", "checkpoint_timeout": "20s", "grace": "1s", "max_attempts": 1}
 MIB = 1 << 20
@@ -115,7 +116,57 @@ def a_program_that_is_not_found_ends_its_job():
         assert "not started: /no/such/program: No such file" in cluster.agents["a"].log.read_text()
 
 
+def status(cluster, node, *words):
+    return subprocess.run([str(BIN / "ckpt-run"), "status", "--socket", str(cluster.agents[node].socket), *words], capture_output=True, text=True,
+                          timeout=20, check=True).stdout
+
+
+def a_job_of_ranks_reads_of_its_part_and_its_ranks():
+    """Started as which part, who is asked and who is not, what the ranks saved; `ckpt-run status` has them while they are asked and afterwards."""
+    with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB), ("b", 1, MIB)])
+        jobs = [cluster.run_job("a", "job", ranks("plain", 0, 4)), cluster.run_job("b", "job", ranks("slow", 2, 4))]
+        for i, name in enumerate("ab"):
+            says(jobs[i], rf"ckpt-run: started pid \d+ as part {i} of 2 on node {name} from scratch: there is no complete checkpoint of it yet")
+            wait_until("the ranks count", lambda i=i: (jobs[i].work_dir / f"count.{2 * i + 1}").exists(), 20)
+        assert "ranks:" not in status(cluster, "b"), "nobody has looked for them"
+        identifier = checkpoint_text(hint(cluster, "job"))
+        asked = wait_until("rank 2 is done", lambda: (lambda text: text if "is done" in text else None)(status(cluster, "b")), 20)
+        assert re.search(r"  part 1 of 2\n  ranks: 2 \(pid \d+, is done, step 127\), 3 \(pid \d+, is asked\)\n"
+                         rf"  asked now: checkpoint {identifier}, it is asked, for \S+, and has \S+ left\n", asked), asked
+        for job, numbers in zip(jobs, ("0, 1", "2, 3")):
+            says(job, rf"ckpt-run: ranks {numbers} of the job are on this node \(sh, pid \d+, is their launcher: not signalled\)")
+            says(job, rf"ckpt-run: checkpoint {identifier}: ranks {numbers} saved step 127; the part of this node, \S+ \S+, is written and verified in "
+                      r"\S+ at \S+/part-000\d; the application stood still for ")
+        wait_until("it is complete", lambda: cluster.checkpoints("job")[0].state == common_pb2.CHECKPOINT_STATE_COMPLETE, 10)
+        after = json.loads(status(cluster, "a", "-o", "json"))["jobs"][0]
+        assert (after["part"], after["parts"], after["asked_checkpoint"]) == (0, 2, ""), after
+        assert [(rank["number"], rank["state"], rank["step"]) for rank in after["ranks"]] == [(0, "runs", 127), (1, "runs", 127)], after
+        assert all(pathlib.Path(f"/proc/{rank['pid']}").exists() for rank in after["ranks"]), after
+        hint(cluster, "job")
+        says(jobs[0], r"(?s)saved step 127;.*saved step 127;")
+        assert jobs[0].log.read_text().count("are on this node") == 1, "it is said once"
+        shown = cluster.ctl("checkpoint", identifier).stdout
+        assert re.search(r" label 127  agreed step -  ranks 4 of 2 parts", shown), shown
+        assert re.search(r"   0  a     verified      2 .*\n   1  b     verified      2 ", shown), shown
+
+
+def who_wants_no_lines_has_none():
+    """--quiet: the application's own output alone; why ckpt-run itself fails is said all the same."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB)])
+        job = cluster.run_job("a", "job", ["sh", "-c", "echo mine; exit 3"], ("--quiet", "--max-restarts", "1"))
+        assert job.process.wait(30) == 3
+        assert job.log.read_text() == "mine\nmine\n", job.log.read_text()
+        other = cluster.run_job("a", "other", ["true"], ("--quiet",))
+        assert other.process.wait(30) == 125
+        assert "does not know this allocation" in other.log.read_text(), other.log.read_text()
+
+
 if __name__ == "__main__":
-    sys.exit(tap([without_an_agent_the_cause_is_said_at_once, without_a_leader_it_is_not_said_that_the_agent_is_away,
+    sys.exit(tap([a_job_of_ranks_reads_of_its_part_and_its_ranks, who_wants_no_lines_has_none,
+                  without_an_agent_the_cause_is_said_at_once, without_a_leader_it_is_not_said_that_the_agent_is_away,
                   a_job_reads_of_its_checkpoints_in_its_own_output, why_a_checkpoint_was_not_taken_is_told_everywhere,
                   a_program_that_is_not_found_ends_its_job]))

@@ -7,6 +7,7 @@
 
 #include "src/agent/daemon/session.h"
 #include "src/agent/job/allocation.h"
+#include "src/agent/job/ranks.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
@@ -49,7 +50,94 @@ Ckpt__V1__OwnJobState app_jobs_state(const struct allocation *allocation)
 struct told {
     Ckpt__V1__OwnJob job;
     struct ledger_entry entry;
+    Ckpt__V1__OwnRank *ranks, **rank_list;
 };
+
+static void told_free(struct told *told, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(told[i].ranks);
+        free(told[i].rank_list);
+    }
+    free(told);
+}
+
+/* The texts are constants; protobuf-c has no const in its messages. */
+static char *message_text(const char *text)
+{
+    union {
+        const char *in;
+        char *out;
+    } pointer = {.in = text};
+
+    return pointer.out;
+}
+
+static void tell_ranks(const struct allocation *allocation, struct told *told)
+{
+    struct rank_word words[LEDGER_RANKS_MAX];
+    size_t count = ranks_told(allocation, words);
+
+    told->ranks = check_calloc(count + 1, sizeof(*told->ranks));
+    told->rank_list = check_calloc(count + 1, sizeof(*told->rank_list));
+    for (size_t i = 0; i < count; i++) {
+        ckpt__v1__own_rank__init(&told->ranks[i]);
+        told->ranks[i].number = words[i].number;
+        told->ranks[i].pid = words[i].pid;
+        told->ranks[i].state = message_text(words[i].state);
+        told->ranks[i].step = words[i].step;
+        told->rank_list[i] = &told->ranks[i];
+    }
+    told->job.n_ranks = count;
+    told->job.ranks = told->rank_list;
+}
+
+const char *app_jobs_asked_state(enum attempt_state state)
+{
+    switch (state) {
+    case ATTEMPT_WAITING:
+        return "it cannot be asked yet";
+    case ATTEMPT_ASKING:
+    case ATTEMPT_ASKED:
+    case ATTEMPT_RESUMING:
+        return "it is asked";
+    case ATTEMPT_DEFERRED:
+        return "it has put it off";
+    case ATTEMPT_FREEZING:
+    case ATTEMPT_PUTTING:
+        return "it is being copied";
+    case ATTEMPT_STILL:
+        return "it is written, and the job stands still until it is ended";
+    case ATTEMPT_BROKEN:
+    case ATTEMPT_HALTING:
+    case ATTEMPT_ABANDONING:
+    case ATTEMPT_REMOVING:
+        return "it has failed, and what was written is removed";
+    case ATTEMPT_NONE:
+    case ATTEMPT_STATE_COUNT:
+        break;
+    }
+    return "";
+}
+
+/* What is asked of it now. */
+static void tell_asked(const struct allocation *allocation, Ckpt__V1__OwnJob *job)
+{
+    const struct attempt *attempt = &allocation->attempt;
+    const struct ledger_entry *entry = &allocation->entry;
+    uint64_t now_us = agent_now_us(allocation->agent);
+    bool asked = attempt->state != ATTEMPT_WAITING && entry->asked_at_us != 0 &&
+                 entry->asked_at_us <= now_us;
+
+    job->asked_checkpoint_id = attempt->checkpoint_id;
+    job->asked_state = message_text(app_jobs_asked_state(attempt->state));
+    job->agreed_step = attempt->agreed_step;
+    if (!asked)
+        return;
+    job->asked_ms = (now_us - entry->asked_at_us) / 1000 + 1;
+    if (attempt->timeout_ms > job->asked_ms)
+        job->left_ms = attempt->timeout_ms - job->asked_ms;
+}
 
 static void tell_last(struct told *told)
 {
@@ -83,7 +171,11 @@ static void tell(const struct allocation *allocation, struct told *told)
     job->exit_known = over && entry->ended_at_ms != 0 && entry->ended_status != UINT32_MAX;
     job->exit_status = job->exit_known ? (int32_t)entry->ended_status : 0;
     if (job->state == CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_BEING_CHECKPOINTED)
-        job->asked_checkpoint_id = allocation->attempt.checkpoint_id;
+        tell_asked(allocation, job);
+    job->part = entry->part;
+    job->parts = entry->parts;
+    if (job->pid != 0)
+        tell_ranks(allocation, told);
     tell_last(told);
 }
 
@@ -144,7 +236,7 @@ static void answer(const struct agent *agent, struct rpc_call *call, const char 
         rpc_call_reply(call, bytes.bytes, bytes.length);
         buf_close(&bytes);
     }
-    free(told);
+    told_free(told, JOBS_MAX);
 }
 
 static void on_message(struct rpc_call *call, void *data, const uint8_t *bytes, size_t length)

@@ -8,6 +8,7 @@
 
 #include "ckpt/v1/app.pb-c.h"
 #include "src/agent/daemon/agent.h"
+#include "src/agent/job/attempt_step.h"
 #include "src/rpc/server.h"
 
 void app_jobs_serve(struct rpc_server *server, struct agent *agent);
@@ -16,5 +17,6 @@ void app_jobs_serve(struct rpc_server *server, struct agent *agent);
  * known to own it. */
 bool app_jobs_seen(const struct allocation *allocation, uid_t uid);
 Ckpt__V1__OwnJobState app_jobs_state(const struct allocation *allocation);
+const char *app_jobs_asked_state(enum attempt_state state); /* of what is asked for, in words */
 
 #endif

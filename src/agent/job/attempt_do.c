@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "src/agent/job/allocation.h"
 #include "src/agent/job/ranks.h"
@@ -18,6 +19,7 @@ enum {
     ABANDON_DEADLINE_MS = 10000,
     PUT_MARGIN_MS = 60000,
     SAID_BYTES = 3072,
+    SAVED_BYTES = JOB_DETAIL_BYTES + LABEL_MAX_BYTES + 32,
     HEARD_EACH_US = 20000 /* between two looks at what ranks have written */
 };
 
@@ -146,6 +148,8 @@ static void fill_request(struct allocation *allocation, struct ask_request *ret_
 
 const struct rank_hearing attempt_hearing = {.said = rank_said, .question = fill_request};
 
+static void say_ranks(struct allocation *allocation);
+
 /* Who put it off has the request already. */
 static void ask_application(struct allocation *allocation)
 {
@@ -171,6 +175,7 @@ static void ask_application(struct allocation *allocation)
         post_why(allocation, ATTEMPT_UNASKED, CKPT__V1__REASON__REASON_NOT_ATTACHED, err.text);
     else
         attempt_post(allocation, ATTEMPT_FIRED, NULL);
+    say_ranks(allocation);
 }
 
 /* ---- standing still ---- */
@@ -411,20 +416,64 @@ static void say_failed(struct allocation *allocation, char said[SAID_BYTES])
              outcome->detail[0] != '\0' ? ": " : "", outcome->detail);
 }
 
+/* Once for as many of an application as there are: who is asked from here on, and who is not. */
+static void say_ranks(struct allocation *allocation)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+    struct executor *executor = &allocation->executor;
+    const struct rank_seen *launcher = NULL;
+    char said[SAID_BYTES], ranks[JOB_DETAIL_BYTES], not_asked[128] = "";
+
+    if (allocation->stream == NULL || entry->rank_count == 0 ||
+        (executor->said_run == entry->run && executor->said_ranks == entry->rank_count))
+        return;
+    CHECK(entry->rank_count <= LEDGER_RANKS_MAX);
+    CHECK(entry->pid != 0);
+    executor->said_run = entry->run;
+    executor->said_ranks = entry->rank_count;
+    for (size_t i = 0; executor->seen != NULL && i < executor->seen->count; i++)
+        if (executor->seen->items[i].launcher && launcher == NULL)
+            launcher = &executor->seen->items[i];
+    if (launcher != NULL)
+        snprintf(not_asked, sizeof(not_asked), " (%.64s, pid %d, is their launcher: not signalled)",
+                 launcher->name, (int)launcher->pid);
+    ranks_name(entry, ranks);
+    snprintf(said, sizeof(said), "%s of the job are on this node%s", ranks, not_asked);
+    allocation->agent->callers->say(allocation->stream, said);
+}
+
+/* "": it has no ranks, and its one process told no step. */
+static void name_saved(const struct allocation *allocation, char ret_text[SAVED_BYTES])
+{
+    const char *label = allocation->attempt.label;
+    char ranks[JOB_DETAIL_BYTES] = "the application";
+
+    CHECK(strlen(label) <= LABEL_MAX_BYTES);
+    ret_text[0] = '\0';
+    if (allocation->entry.rank_count > 0)
+        ranks_name(&allocation->entry, ranks);
+    if (label[0] != '\0')
+        snprintf(ret_text, SAVED_BYTES, "%s saved %s%s; ", ranks,
+                 label[strspn(label, "0123456789")] == '\0' ? "step " : "", label);
+    else if (allocation->entry.rank_count > 0)
+        snprintf(ret_text, SAVED_BYTES, "%s saved; ", ranks);
+}
+
 static void say_verified(struct allocation *allocation, const Ckpt__V1__AgentReport *report,
                          char said[SAID_BYTES])
 {
     char id[CHECKPOINT_ID_TEXT_BYTES], size[WORDS_BYTES], took[WORDS_BYTES], stall[WORDS_BYTES];
-    char part[PART_NAME_BYTES];
+    char part[PART_NAME_BYTES], saved[SAVED_BYTES];
 
     CHECK(report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED);
     CHECK(report->checkpoint_id == allocation->attempt.checkpoint_id);
+    name_saved(allocation, saved);
     snprintf(said, SAID_BYTES,
-             "checkpoint %s: the part of this node, %s, is written and verified in %s at %s/%s; "
+             "checkpoint %s: %sthe part of this node, %s, is written and verified in %s at %s/%s; "
              "%s%s",
-             checkpoint_id_format(report->checkpoint_id, id), words_size(report->size_bytes, size),
-             words_duration(report->write_ms, took), allocation->attempt.path,
-             part_name_format(allocation->attempt.part, part),
+             checkpoint_id_format(report->checkpoint_id, id), saved,
+             words_size(report->size_bytes, size), words_duration(report->write_ms, took),
+             allocation->attempt.path, part_name_format(allocation->attempt.part, part),
              report->stall_ms > 0 ? "the application stood still for "
                                   : "how long the application stood still was not measured",
              report->stall_ms > 0 ? words_duration(report->stall_ms, stall) : "");

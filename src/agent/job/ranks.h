@@ -70,4 +70,16 @@ void ranks_defer(struct allocation *allocation, uint32_t rank, const char *hint,
 void ranks_alive(struct allocation *allocation, uint32_t rank, const char *hint);
 void ranks_gone(struct allocation *allocation, struct rank_stream *stream);
 
+/* ---- what is told of them ---- */
+
+struct rank_word {
+    uint32_t number;
+    uint32_t pid;      /* 0: nothing tells it from others of its group */
+    const char *state; /* in words */
+    uint64_t step;     /* that it told or saved last; 0: none */
+};
+/* By rising number: those that live and were asked last, or have registered themselves. */
+size_t ranks_told(const struct allocation *allocation,
+                  struct rank_word ret_words[LEDGER_RANKS_MAX]);
+
 #endif

@@ -252,6 +252,23 @@ void ranks_name_silent(const struct ledger_entry *entry, char ret_text[JOB_DETAI
              named.text);
 }
 
+void ranks_name(const struct ledger_entry *entry, char ret_text[JOB_DETAIL_BYTES])
+{
+    const struct ledger_rank *first = &entry->ranks[0];
+    uint32_t count = entry->rank_count;
+    struct named named = {0};
+
+    CHECK(count > 0 && count <= LEDGER_RANKS_MAX);
+    if (count > 2 && entry->ranks[count - 1].number - first->number == count - 1) {
+        snprintf(ret_text, JOB_DETAIL_BYTES, "ranks %" PRIu32 " to %" PRIu32, first->number,
+                 entry->ranks[count - 1].number);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        add_number(&named, entry->ranks[i].number);
+    snprintf(ret_text, JOB_DETAIL_BYTES, "rank%s %s", count == 1 ? "" : "s", named.text);
+}
+
 void ranks_check_done(const struct ledger_entry *entry)
 {
     CHECK(entry->rank_count <= LEDGER_RANKS_MAX);

@@ -60,6 +60,8 @@ struct ranks_outcome {
 /* facts: one for each row. judge_gone: that a process is gone counts. */
 void ranks_judge(struct ledger_entry *entry, const struct rank_fact *facts, bool judge_gone,
                  struct ranks_outcome *ret_outcome);
+/* The entry's, such as "ranks 0, 1". It has one at least. */
+void ranks_name(const struct ledger_entry *entry, char ret_text[JOB_DETAIL_BYTES]);
 /* One line that names those that are not done. */
 void ranks_name_silent(const struct ledger_entry *entry, char ret_text[JOB_DETAIL_BYTES]);
 /* What holds when all of them are done; anything else is a bug. */

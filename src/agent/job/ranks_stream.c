@@ -347,6 +347,95 @@ void ranks_hang_up(struct allocation *allocation)
     allocation->executor.places = NULL;
 }
 
+/* ---- what is told of them ---- */
+
+static const char *rank_state_text(enum rank_state state)
+{
+    switch (state) {
+    case RANK_SEEN:
+    case RANK_TOLD:
+        break;
+    case RANK_AWARE:
+        return "has said its step";
+    case RANK_DUE:
+        return "saves";
+    case RANK_DONE:
+        return "is done";
+    case RANK_GONE:
+        return "has ended";
+    case RANK_REFUSED:
+        return "refused";
+    case RANK_MISSED:
+        return "missed the step";
+    }
+    return "is asked";
+}
+
+/* A label is a step where it is a number. */
+static uint64_t label_step(const char *label)
+{
+    char *end;
+    unsigned long long step = strtoull(label, &end, 10);
+
+    CHECK(end >= label && strlen(label) <= LABEL_MAX_BYTES);
+    return *label >= '0' && *label <= '9' && *end == '\0' ? step : 0;
+}
+
+static struct rank_word asked_word(const struct allocation *allocation,
+                                   const struct ledger_rank *rank)
+{
+    const struct rank_place *place = place_of(allocation, rank->number);
+    struct rank_word word = {.number = rank->number,
+                             .pid = rank->pid,
+                             .state = attempt_busy(&allocation->attempt)
+                                          ? rank_state_text((enum rank_state)rank->state)
+                                          : "runs",
+                             .step = label_step(rank->label)};
+
+    CHECK((rank->pid == 0) == (rank->by == RANK_BY_GROUP));
+    if (place != NULL && place->at && place->step > word.step)
+        word.step = place->step;
+    return word;
+}
+
+static int compare_words(const void *a, const void *b)
+{
+    const struct rank_word *left = a, *right = b;
+
+    return (left->number > right->number) - (left->number < right->number);
+}
+
+size_t ranks_told(const struct allocation *allocation, struct rank_word ret_words[LEDGER_RANKS_MAX])
+{
+    const struct rank_places *places = allocation->executor.places;
+    const struct ledger_entry *entry = &allocation->entry;
+    size_t count = 0;
+
+    CHECK(entry->rank_count <= LEDGER_RANKS_MAX);
+    for (uint32_t i = 0; i < entry->rank_count; i++) {
+        const struct ledger_rank *rank = &entry->ranks[i];
+
+        if (attempt_busy(&allocation->attempt) || rank->by == RANK_BY_GROUP ||
+            machine_alive(allocation_machine(allocation), (pid_t)rank->pid, rank->start_ticks))
+            ret_words[count++] = asked_word(allocation, rank);
+    }
+    for (size_t i = 0; places != NULL && i < places->count && count < LEDGER_RANKS_MAX; i++) {
+        const struct rank_place *place = &places->items[i];
+        bool listed = false;
+
+        for (size_t k = 0; k < count && !listed; k++)
+            listed = ret_words[k].number == place->hello.number;
+        if (!listed && is_alive(allocation, place))
+            ret_words[count++] = (struct rank_word){.number = place->hello.number,
+                                                    .pid = (uint32_t)place->hello.pid,
+                                                    .state = "runs",
+                                                    .step = place->at ? place->step : 0};
+    }
+    CHECK(count <= LEDGER_RANKS_MAX);
+    qsort(ret_words, count, sizeof(ret_words[0]), compare_words);
+    return count;
+}
+
 /* ---- the barrier ---- */
 
 static void add_awaited(const struct ledger_rank *rank, struct barrier_facts *facts)

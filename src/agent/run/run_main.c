@@ -42,6 +42,7 @@ enum {
     WAITING_NOTICE_MS = 3000,
     SAY_AGAIN_MS = 10000,
     CAUSE_BYTES = 512,
+    PART_TEXT_BYTES = ID_MAX_BYTES + 64,
     LAST_WORD_MS = 4000, /* to deliver the wait status to an agent that is away just now */
     ONLY_WORD_MS = 60000 /* ...when the work folder does not take it */
 };
@@ -89,14 +90,31 @@ static struct run {
 
 static void attach(void);
 
+static void say_line(const char *format, va_list arguments)
+{
+    fputs("ckpt-run: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+}
+
+/* Why ckpt-run itself fails. */
+__attribute__((format(printf, 1, 2))) static void say_error(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    say_line(format, arguments);
+    va_end(arguments);
+}
+
+/* What happens to the job. */
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 {
     va_list arguments;
 
     va_start(arguments, format);
-    fputs("ckpt-run: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    if (!run.options.quiet)
+        say_line(format, arguments);
     va_end(arguments);
 }
 
@@ -254,7 +272,8 @@ static void last_word(const struct end_note *note)
     bool left = note_leave(note, &err) == 0;
 
     if (!left && (run.call == NULL || !run.ready))
-        say("the agent is away, and how the application ended cannot be left for it: %s", err.text);
+        say_error("the agent is away, and how the application ended cannot be left for it: %s",
+                  err.text);
     if (!note->will_restart)
         uv_timer_start(&run.last_word, leave_fire, left ? LAST_WORD_MS : ONLY_WORD_MS, 0);
 }
@@ -313,7 +332,7 @@ static void cannot_run(int failure, uint64_t run_number)
 {
     struct end_note note = {.run = run_number};
 
-    say("%s: %s", run.options.command[0], strerror(failure));
+    say_error("%s: %s", run.options.command[0], strerror(failure));
     run.wait_status = (failure == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_NOT_EXECUTABLE)
                       << 8; /* waitpid(2) */
     run.failed = true;
@@ -324,21 +343,32 @@ static void cannot_run(int failure, uint64_t run_number)
     send_ended();
 }
 
+/* "", where it is not known, or the job has no other part. */
+static const char *name_part(const Ckpt__V1__AttachReady *ready, char text[PART_TEXT_BYTES])
+{
+    text[0] = '\0';
+    if (ready->parts > 1)
+        snprintf(text, PART_TEXT_BYTES, " as part %" PRIu32 " of %" PRIu32 " on node %s",
+                 ready->part, ready->parts, ready->node_id);
+    return text;
+}
+
 static void say_started(const Ckpt__V1__AttachReady *ready)
 {
     char id[CHECKPOINT_ID_TEXT_BYTES], taken[WORDS_BYTES], ago[WORDS_BYTES], lost[WORDS_BYTES];
+    char part[PART_TEXT_BYTES];
     uint64_t now = wall_ms();
 
     if (ready->checkpoint_id == 0) {
-        if (run.restart_count > 0 || run.options.from_scratch)
-            say("started pid %d from scratch%s", (int)run.pid,
-                run.restart_count > 0 ? ": there is no checkpoint, all its work is done again"
-                                      : "");
+        say("started pid %d%s from scratch%s", (int)run.pid, name_part(ready, part),
+            run.restart_count > 0      ? ": there is no checkpoint, all its work is done again"
+            : run.options.from_scratch ? ", as --from-scratch says"
+                                       : ": there is no complete checkpoint of it yet");
         return;
     }
-    say("started pid %d from checkpoint %s (%s), taken at %s, %s ago, and kept at %s", (int)run.pid,
-        ready->restore_dir, checkpoint_id_format(ready->checkpoint_id, id),
-        words_clock(ready->snapshot_at_ms, taken),
+    say("started pid %d%s from checkpoint %s (%s), taken at %s, %s ago, and kept at %s",
+        (int)run.pid, name_part(ready, part), ready->restore_dir,
+        checkpoint_id_format(ready->checkpoint_id, id), words_clock(ready->snapshot_at_ms, taken),
         words_duration(now > ready->snapshot_at_ms ? now - ready->snapshot_at_ms : 0, ago),
         ready->path);
     if (run.ended_at_ms > ready->snapshot_at_ms && ready->snapshot_at_ms != 0)
@@ -389,7 +419,7 @@ static void release_application(void)
     int failure = run_child_release(&run.child);
 
     if (failure != 0) {
-        say("%s: %s", run.options.command[0], strerror(failure));
+        say_error("%s: %s", run.options.command[0], strerror(failure));
         run.ended = true; /* its exit status says the rest; another try would end the same */
     }
 }
@@ -400,7 +430,7 @@ static void release_application(void)
 static void take_refusal(const Ckpt__V1__AttachReady *ready)
 {
     if (!run.refused)
-        say("the agent refuses: %s", ready->error);
+        say_error("the agent refuses: %s", ready->error);
     if (run.state == RUN_ENDED || run.state == RUN_TOLD)
         leave(run_exit_code(run.wait_status));
     if (run.state == RUN_RUNNING && run.confirmed && !ready->must_end) {
@@ -504,7 +534,7 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
         return;
     }
     if (run.state == RUN_ATTACHING && end->status == RPC_UNIMPLEMENTED) {
-        say("what listens at %s is not an agent: %s", run.options.socket, end->message);
+        say_error("what listens at %s is not an agent: %s", run.options.socket, end->message);
         leave(RUN_EXIT_SELF);
     }
     if (run.failed && end->status == RPC_OK)
@@ -536,8 +566,8 @@ static void give_up(uv_timer_t *timer)
     char waited[WORDS_BYTES];
 
     (void)timer;
-    say("gave up after %s (--wait-for): %s", words_duration(run.options.wait_for_ms, waited),
-        run.said_ms != 0 ? run.cause : "the agent did not answer");
+    say_error("gave up after %s (--wait-for): %s", words_duration(run.options.wait_for_ms, waited),
+              run.said_ms != 0 ? run.cause : "the agent did not answer");
     leave(run.restart_count > 0 ? run_exit_code(run.wait_status) : RUN_EXIT_SELF);
 }
 
@@ -578,9 +608,9 @@ static void make_own_folder(char *path)
         return; /* the work folder below it fails too, and says why */
     if (lstat(path, &stat) != 0 || !S_ISDIR(stat.st_mode) || stat.st_uid != geteuid() ||
         (stat.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        say("the folder %s is not a folder that you alone can write to; remove it, or choose "
-            "another with --work-dir",
-            path);
+        say_error("the folder %s is not a folder that you alone can write to; remove it, or choose "
+                  "another with --work-dir",
+                  path);
         leave(RUN_EXIT_SELF);
     }
 }
@@ -615,11 +645,11 @@ static void make_work_dir(void)
         errno = ENAMETOOLONG;
     if (!fits || path[0] == '\0' || make_folders(path) != 0 ||
         realpath(path, run.work_dir) == NULL) {
-        say("cannot create the work folder %s: %s", path, strerror(errno));
+        say_error("cannot create the work folder %s: %s", path, strerror(errno));
         leave(RUN_EXIT_SELF);
     }
     if (lstat(run.work_dir, &stat) != 0 || stat.st_uid != geteuid()) {
-        say("the work folder %s belongs to another user", run.work_dir);
+        say_error("the work folder %s belongs to another user", run.work_dir);
         leave(RUN_EXIT_SELF);
     }
 }
@@ -646,7 +676,7 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "register") == 0)
         return run_register(argc - 1, argv + 1);
     if (run_options_parse(argc, argv, &run.options, &err) != 0) {
-        say("%s", err.text);
+        say_error("%s", err.text);
         run_usage(stderr);
         return RUN_EXIT_SELF;
     }

@@ -34,6 +34,7 @@ static const char usage_after[] =
     "signal\n"
     "                        ended it), never\n"
     "  --from-scratch        restore nothing at the first start\n"
+    "  --quiet               say nothing on stderr but why ckpt-run itself fails\n"
     "  --wait-for DURATION   give up with 125 when no application could be started for so long "
     "(no\n"
     "                        agent, no leader, no destination), like 90s or 1h; default: never\n"
@@ -116,6 +117,9 @@ static int take_option(int option, const char *value, struct run_options *option
     case 'f':
         options->from_scratch = true;
         return 0;
+    case 'q':
+        options->quiet = true;
+        return 0;
     case 'h':
         options->help = true;
         return 0;
@@ -137,6 +141,7 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
                                           {"restart-on", required_argument, NULL, 'r'},
                                           {"wait-for", required_argument, NULL, 'W'},
                                           {"from-scratch", no_argument, NULL, 'f'},
+                                          {"quiet", no_argument, NULL, 'q'},
                                           {"help", no_argument, NULL, 'h'},
                                           {"version", no_argument, NULL, 'v'},
                                           {NULL, 0, NULL, 0}};

@@ -98,6 +98,36 @@ static void print_state(const Ckpt__V1__ListOwnJobsReply *reply, const Ckpt__V1_
     putchar('\n');
 }
 
+/* Its place in the run, its ranks, and what is asked of them now. */
+static void print_ranks(const Ckpt__V1__OwnJob *job)
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES], asked[WORDS_BYTES], left[WORDS_BYTES];
+
+    if (job->pid != 0 && job->parts != 0)
+        printf("  part %" PRIu32 " of %" PRIu32 "\n", job->part, job->parts);
+    for (size_t i = 0; i < job->n_ranks; i++) {
+        const Ckpt__V1__OwnRank *rank = job->ranks[i];
+
+        printf("%s%" PRIu32 " (", i == 0 ? "  ranks: " : ", ", rank->number);
+        if (rank->pid != 0)
+            printf("pid %" PRIu32 ", ", rank->pid);
+        printf("%s", rank->state);
+        if (rank->step != 0)
+            printf(", step %" PRIu64, rank->step);
+        printf(")%s", i + 1 == job->n_ranks ? "\n" : "");
+    }
+    if (job->asked_checkpoint_id == 0)
+        return;
+    printf("  asked now: checkpoint %s, %s", checkpoint_id_format(job->asked_checkpoint_id, id),
+           job->asked_state);
+    if (job->asked_ms != 0)
+        printf(", for %s, and has %s left", words_duration(job->asked_ms, asked),
+               words_duration(job->left_ms, left));
+    if (job->agreed_step != 0)
+        printf("; all ranks save at step %" PRIu64, job->agreed_step);
+    putchar('\n');
+}
+
 static void print_last(const Ckpt__V1__ListOwnJobsReply *reply, const Ckpt__V1__OwnJob *job)
 {
     char id[CHECKPOINT_ID_TEXT_BYTES], size[WORDS_BYTES];
@@ -133,6 +163,7 @@ static void print_text(const Ckpt__V1__ListOwnJobsReply *reply)
                reply->node_id);
     for (size_t i = 0; i < reply->n_jobs; i++) {
         print_state(reply, reply->jobs[i]);
+        print_ranks(reply->jobs[i]);
         print_last(reply, reply->jobs[i]);
     }
     if (reply->n_jobs == 0)
@@ -189,7 +220,18 @@ static void json_job(const Ckpt__V1__OwnJob *job)
     printf(", \"failed_attempt\": %" PRIu32 ", \"failed_at_ms\": %" PRIu64 ", ",
            job->failed_attempt, job->failed_at_ms);
     json_text("failed_text", job->failed_text);
-    printf("}");
+    printf(", \"part\": %" PRIu32 ", \"parts\": %" PRIu32 ", ", job->part, job->parts);
+    json_text("asked_state", job->asked_state);
+    printf(", \"asked_ms\": %" PRIu64 ", \"left_ms\": %" PRIu64 ", \"agreed_step\": %" PRIu64
+           ", \"ranks\": [",
+           job->asked_ms, job->left_ms, job->agreed_step);
+    for (size_t i = 0; i < job->n_ranks; i++) {
+        printf("%s{\"number\": %" PRIu32 ", \"pid\": %" PRIu32 ", ", i == 0 ? "" : ", ",
+               job->ranks[i]->number, job->ranks[i]->pid);
+        json_text("state", job->ranks[i]->state);
+        printf(", \"step\": %" PRIu64 "}", job->ranks[i]->step);
+    }
+    printf("]}");
 }
 
 static void print_json(const Ckpt__V1__ListOwnJobsReply *reply)

@@ -439,15 +439,13 @@ static void a_job_tells_from_what_it_began_and_would_begin(void **state)
 
     (void)state;
     jobs_init(&jobs);
-    jobs.specs[0].restore = CKPT__V1__RESTORE_MODE__RESTORE_MODE_ALL;
     jobs.items[0].restart_checkpoint_id = (UINT64_C(1) << 40) | 41;
     jobs.items[0].next_restart_checkpoint_id = (UINT64_C(1) << 40) | 42;
     jobs.items[0].unresponsive = true;
     harness_init(&h);
     harness_answer(&h, NULL, "BrokerService/GetAllocation", RPC_OK, NULL, &jobs.items[0].base);
     assert_int_equal(harness_run(&h, "job a-1"), CLI_OK);
-    assert_contains(h.out, " parts 2  restore all  this run began from 1-41  a restart begins from "
-                           "1-42\n");
+    assert_contains(h.out, " parts 2  this run began from 1-41  a restart begins from 1-42\n");
     assert_contains(h.out, " unresponsive: it did not answer");
     assert_contains(h.out, "(ckptctl hint a-1 asks now)");
     assert_contains(h.out, "NODE  PART");
@@ -456,14 +454,14 @@ static void a_job_tells_from_what_it_began_and_would_begin(void **state)
     assert_contains(h.out, "\"next_restart_checkpoint_id\": \"1-42\"");
     assert_contains(h.out, "\"unresponsive\": true");
     harness_close(&h);
-    jobs.specs[0].restore = CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED;
     jobs.items[0].restart_checkpoint_id = jobs.items[0].next_restart_checkpoint_id = 0;
     jobs.items[0].unresponsive = false;
     harness_init(&h);
     harness_answer(&h, NULL, "BrokerService/GetAllocation", RPC_OK, NULL, &jobs.items[0].base);
     assert_int_equal(harness_run(&h, "job a-1"), CLI_OK);
-    assert_contains(h.out, " parts 2  restore own  this run began from scratch  a restart begins "
-                           "from scratch, and only with --from-scratch\n");
+    assert_contains(h.out,
+                    " parts 2  this run began from scratch  a restart begins from scratch, and "
+                    "only with --from-scratch\n");
     assert_lacks(h.out, "unresponsive");
     harness_close(&h);
 }
