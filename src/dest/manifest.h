@@ -50,6 +50,7 @@ struct manifest_entry {
     uint32_t mode; /* 0..0777; applied on restore */
     uint64_t size_bytes;
     uint8_t sha256[SHA256_BYTES]; /* of a file */
+    uint64_t stamp;               /* see tree_stamp(); 0: it was not listed from a folder */
 };
 
 struct manifest {
@@ -58,6 +59,7 @@ struct manifest {
     size_t capacity;
     size_t file_count; /* the totals are valid after manifest_finish() and manifest_parse() */
     uint64_t size_bytes;
+    int64_t changed_us; /* by tree_list(): when the latest change was, wall clock */
 };
 
 void manifest_init(struct manifest *manifest);

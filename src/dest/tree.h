@@ -11,6 +11,7 @@
 #define CKPT_DEST_TREE_H
 
 #include <stdbool.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "src/dest/manifest.h"
@@ -31,8 +32,12 @@ int tree_mkdir_own(int parent, const char *name);
 /* The same for base/relative; its parent must be there. */
 int tree_make_folder(int base, const char *relative, struct err *err);
 
-/* Every file and folder below base with mode and size, sorted. in_shard: skips the MANIFEST at the
- * top and takes what does not belong into a shard as ERR_CORRUPT. */
+/* Another one when the file is written, renamed over or cut: by the kernel's clock of changes,
+ * which ticks each 1 to 10 ms and which no program sets. What is written through a mapping ticks
+ * when it is written back. Of a folder it changes with its names. */
+uint64_t tree_stamp(const struct stat *status);
+/* Every file and folder below base with mode, size and stamp, sorted. in_shard: skips the MANIFEST
+ * at the top and takes what does not belong into a shard as ERR_CORRUPT. */
 int tree_list(int base, const char *label, bool in_shard, struct manifest *ret_manifest,
               struct err *err);
 

@@ -22,6 +22,29 @@ struct listing {
     struct manifest found;
 };
 
+uint64_t tree_stamp(const struct stat *status)
+{
+    const uint64_t values[] = {(uint64_t)status->st_dev,          (uint64_t)status->st_ino,
+                               (uint64_t)status->st_size,         (uint64_t)status->st_mtim.tv_sec,
+                               (uint64_t)status->st_mtim.tv_nsec, (uint64_t)status->st_ctim.tv_sec,
+                               (uint64_t)status->st_ctim.tv_nsec};
+    uint64_t stamp = UINT64_C(14695981039346656037);
+
+    for (size_t i = 0; i < ARRAY_COUNT(values); i++)
+        for (unsigned shift = 0; shift < 64; shift += 8)
+            stamp = (stamp ^ (values[i] >> shift & 0xff)) * UINT64_C(1099511628211);
+    return stamp;
+}
+
+static void note_change(struct manifest *found, const struct stat *status)
+{
+    int64_t changed_us =
+        (int64_t)status->st_ctim.tv_sec * 1000000 + (int64_t)status->st_ctim.tv_nsec / 1000;
+
+    if (changed_us > found->changed_us)
+        found->changed_us = changed_us;
+}
+
 static int join_path(char ret_path[MANIFEST_PATH_MAX_BYTES], const char *folder, const char *name,
                      struct err *err)
 {
@@ -60,6 +83,8 @@ static int list_entry(struct listing *listing, int folder, const char *path, con
     entry = manifest_add(&listing->found, path, S_ISDIR(status.st_mode));
     entry->mode = status.st_mode & 0777;
     entry->size_bytes = entry->is_directory ? 0 : (uint64_t)status.st_size;
+    entry->stamp = tree_stamp(&status);
+    note_change(&listing->found, &status);
     return 0;
 }
 
