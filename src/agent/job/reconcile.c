@@ -15,6 +15,7 @@
  *   TERMINATE                   run not ended yet, not stopping    TERMINATE
  *   TERMINATE                   nothing is known, and it is early   LATER
  *   the part is not named       of this run one runs               END (but for TERMINATE)
+ *   a second one of its kind    any                                 IGNORE
  */
 #include "src/agent/job/reconcile.h"
 
@@ -71,6 +72,21 @@ static const char *order_wrong(const Ckpt__V1__Order *order)
         break;
     }
     return "the kind of order is unknown";
+}
+
+/* A leader names one of each kind at most. Two checkpoints would both begin. */
+static bool order_doubled(const Ckpt__V1__OrderSet *set, size_t index)
+{
+    const Ckpt__V1__Order *order = set->orders[index];
+
+    CHECK(index < set->n_orders);
+    for (size_t i = 0; i < index; i++) {
+        const Ckpt__V1__Order *before = set->orders[i];
+        if (before->kind == order->kind &&
+            strcmp(before->allocation_id, order->allocation_id) == 0 && order_wrong(before) == NULL)
+            return true;
+    }
+    return false;
 }
 
 static bool attempt_above(const Ckpt__V1__Order *order, const struct hand *hand)
@@ -217,6 +233,8 @@ size_t reconcile(const struct hand *hands, size_t hand_count, const Ckpt__V1__Or
         const char *wrong = order_wrong(order);
         enum step_kind kind;
 
+        if (wrong == NULL && order_doubled(set, i))
+            wrong = "the set has another order of this kind for the allocation, which is taken";
         if (wrong != NULL) {
             ret_steps[count++] = (struct step){STEP_IGNORE, order->allocation_id, order, wrong};
             continue;

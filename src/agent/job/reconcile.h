@@ -8,8 +8,8 @@
  *          after it.
  * Shapes   caller's arrays; at most two steps per order and two per hand. An order is of a run
  *          (proto/ckpt/v1/agent.proto).
- * Errors   an order that does not make sense (id, kind, path) yields STEP_IGNORE with a text: it is
- *          logged, never carried out.
+ * Errors   an order that does not make sense (id, kind, path), or of which the set has another one
+ *          before, yields STEP_IGNORE with a text: it is logged, never carried out.
  * Absent   no I/O, no clock. Fencing is done before (ledger.h).
  * Source   invariants I22, I25.
  */

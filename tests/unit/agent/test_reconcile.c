@@ -412,6 +412,23 @@ static void terminate_in_place_of_a_checkpoint_cancels_first(void **state)
     assert_string_equal(steps_of(&busy, &order, &same), "TERMINATE");
 }
 
+/* Only a defective leader sends it, and the agent goes on for its other jobs. */
+static void of_two_orders_of_a_kind_the_first_is_taken(void **state)
+{
+    struct hand fresh = {.allocation_id = job}, ended = {.allocation_id = job, .checkpoint_id = 42};
+    Ckpt__V1__Order first = checkpoint_order(42, 1), second = checkpoint_order(43, 1);
+    Ckpt__V1__Order wrong = checkpoint_order(42, 0);
+    Ckpt__V1__Order stop = terminate_order(), again = terminate_order();
+
+    (void)state;
+    assert_string_equal(steps_of(&fresh, &first, &second), "START IGNORE");
+    assert_string_equal(steps_of(NULL, &first, &first), "START IGNORE");
+    assert_string_equal(steps_of(&ended, &second, &first), "START IGNORE");
+    assert_string_equal(steps_of(&fresh, &wrong, &second), "IGNORE START");
+    assert_string_equal(steps_of(&fresh, &stop, &again), "TERMINATE IGNORE");
+    assert_string_equal(steps_of(&fresh, &stop, &first), "TERMINATE START");
+}
+
 /* It would go on for a moment, and compute what its checkpoint does not have. */
 static void what_stands_still_is_ended_and_not_let_go_before(void **state)
 {
@@ -534,6 +551,7 @@ int main(void)
         cmocka_unit_test(a_later_run_of_an_epoch_before_is_the_one_that_is_named),
         cmocka_unit_test(an_order_to_terminate_is_of_its_run),
         cmocka_unit_test(terminate_in_place_of_a_checkpoint_cancels_first),
+        cmocka_unit_test(of_two_orders_of_a_kind_the_first_is_taken),
         cmocka_unit_test(what_stands_still_is_ended_and_not_let_go_before),
         cmocka_unit_test(order_of_another_allocation_withdraws_nothing_of_this_and_starts_there),
         cmocka_unit_test(senseless_orders_are_ignored),
