@@ -46,6 +46,7 @@ static const char *registered(void *job, const struct app_line *hello, pid_t pid
     player->streams[hello->rank] = stream;
     printf("registered %" PRIu64 " %d %s\n", hello->rank, (int)pid,
            hello->barrier ? "barrier" : "plain");
+    rank_stream_take(stream);
     return NULL;
 }
 

@@ -15,12 +15,27 @@
 #include "src/base/log.h"
 #include "src/base/text.h"
 
-enum { SWEEP_US = 1000000, WINDOW_US = 1000000, LOG_US = 10000000, WHY_BYTES = 256 };
+enum {
+    SWEEP_US = 1000000,
+    LINE_US = 1000000 / APP_LINE_LINES_PER_S_MAX,
+    LOG_US = 10000000,
+    WHY_BYTES = 256
+};
 
 enum stream_state { STREAM_GREETING, STREAM_REGISTERING, STREAM_READY, STREAM_OVER };
 
+/* Somebody who has streams. */
+struct stream_user {
+    struct list node;
+    uid_t uid;
+    struct list streams; /* as they came */
+    size_t stream_count;
+};
+
 struct rank_stream {
     struct list node;
+    struct list in_user;
+    struct stream_user *user;
     struct app_line_server *server;
     struct network_stream *network; /* NULL: it is closed */
     pid_t pid;
@@ -28,13 +43,13 @@ struct rank_stream {
     enum stream_state state;
     struct app_line_job job; /* from REGISTERING on */
     uint32_t rank;
-    bool welcomed; /* `ready` was said */
-    bool stuck;    /* the rank takes nothing; ended by the next sweep */
-    bool busy;     /* a line of it is being taken: it is freed afterwards */
+    bool stuck; /* the rank takes nothing; ended by the next sweep */
+    bool busy;  /* a line of it is being taken: it is freed afterwards */
     uint64_t since_us;
-    uint64_t window_us;
-    uint32_t window_lines;
+    uint64_t lines_us; /* until when it has said what it may */
     struct app_line_input input;
+    uint8_t *early; /* came before it was taken; NULL: nothing did */
+    size_t early_bytes;
 };
 
 struct app_line_server {
@@ -46,6 +61,7 @@ struct app_line_server {
     bool sweeping;
     struct list streams;
     size_t stream_count;
+    struct list users;
     uint64_t logged_us; /* a refusal; 0: none yet */
     uint64_t unlogged;  /* refusals since */
 };
@@ -59,8 +75,10 @@ static uint64_t server_now(const struct app_line_server *server)
 
 static void stream_release(struct rank_stream *stream)
 {
-    if (stream->state == STREAM_OVER && !stream->busy)
-        free(stream);
+    if (stream->state != STREAM_OVER || stream->busy)
+        return;
+    free(stream->early);
+    free(stream);
 }
 
 /* Untold. */
@@ -72,7 +90,12 @@ static void stream_end(struct rank_stream *stream)
     CHECK(server->stream_count > 0);
     stream->state = STREAM_OVER;
     list_remove(&stream->node);
+    list_remove(&stream->in_user);
     server->stream_count--;
+    if (--stream->user->stream_count == 0) {
+        list_remove(&stream->user->node);
+        free(stream->user);
+    }
     server->network.close(stream->network);
     stream->network = NULL;
     stream_release(stream);
@@ -81,7 +104,7 @@ static void stream_end(struct rank_stream *stream)
 /* The job's side hears of it, when it knows the stream. */
 static void stream_lose(struct rank_stream *stream)
 {
-    if (stream->state == STREAM_READY) {
+    if (stream->state == STREAM_REGISTERING || stream->state == STREAM_READY) {
         bool busy = stream->busy;
 
         stream->busy = true; /* it may be closed in there */
@@ -116,9 +139,6 @@ static void stream_welcome(struct rank_stream *stream)
 {
     struct app_line line = {.verb = APP_LINE_READY};
 
-    if (stream->welcomed)
-        return;
-    stream->welcomed = true;
     text_copy(line.id, sizeof(line.id), stream->job.node);
     line.part = stream->job.part;
     line.parts = stream->job.parts;
@@ -127,8 +147,7 @@ static void stream_welcome(struct rank_stream *stream)
 
 static void stream_say(struct rank_stream *stream, const struct app_line *line)
 {
-    CHECK(stream->state == STREAM_REGISTERING || stream->state == STREAM_READY);
-    stream_welcome(stream);
+    CHECK(stream->state == STREAM_READY);
     stream_send(stream, line);
 }
 
@@ -253,7 +272,6 @@ static void stream_register(struct rank_stream *stream, const struct app_line *h
     const struct app_line_events *events = &stream->server->events;
     char why[WHY_BYTES];
     const char *refused;
-    struct rank_stream *same;
 
     stream->rank = (uint32_t)hello->rank;
     if (job_is_wrong(stream, hello, why)) {
@@ -262,16 +280,10 @@ static void stream_register(struct rank_stream *stream, const struct app_line *h
     }
     stream->state = STREAM_REGISTERING;
     refused = events->registered(stream->job.job, hello, stream->pid, stream);
-    if (stream->state == STREAM_OVER)
-        return;
-    if (refused != NULL) {
+    if (refused != NULL && stream->state == STREAM_REGISTERING) {
+        stream->state = STREAM_GREETING; /* the job's side does not know it */
         stream_refuse(stream, refused);
-        return;
     }
-    stream_welcome(stream);
-    stream->state = STREAM_READY;
-    while (stream->state == STREAM_READY && job_streams(stream, &same) > 0 && same != NULL)
-        stream_lose(same);
 }
 
 /* ---- what a rank says ---- */
@@ -310,15 +322,16 @@ static void stream_tell(struct rank_stream *stream, const struct app_line *line)
     }
 }
 
+/* Each line takes its time, and what was not said in the time before may come at once. */
 static bool says_too_much(struct rank_stream *stream)
 {
-    uint64_t now_us = server_now(stream->server);
+    const uint64_t now_us = server_now(stream->server);
+    const uint64_t at_once_us = (uint64_t)LINE_US * APP_LINE_LINES_AT_ONCE_MAX;
 
-    if (now_us - stream->window_us >= WINDOW_US) {
-        stream->window_us = now_us;
-        stream->window_lines = 0;
-    }
-    return ++stream->window_lines > APP_LINE_LINES_PER_S_MAX;
+    if (stream->lines_us + at_once_us < now_us)
+        stream->lines_us = now_us - at_once_us;
+    stream->lines_us += LINE_US;
+    return stream->lines_us > now_us;
 }
 
 static void stream_take(struct rank_stream *stream, const struct app_line *line)
@@ -326,7 +339,10 @@ static void stream_take(struct rank_stream *stream, const struct app_line *line)
     char why[WHY_BYTES];
 
     if (says_too_much(stream)) {
-        snprintf(why, sizeof(why), "more than %d lines in a second", APP_LINE_LINES_PER_S_MAX);
+        snprintf(
+            why, sizeof(why),
+            "more than %d lines a second, and %d at once; say at which step each 10 ms at most",
+            APP_LINE_LINES_PER_S_MAX, APP_LINE_LINES_AT_ONCE_MAX);
         stream_refuse(stream, why);
     } else if (stream->state == STREAM_READY) {
         stream_tell(stream, line);
@@ -338,24 +354,70 @@ static void stream_take(struct rank_stream *stream, const struct app_line *line)
     }
 }
 
+/* As far as it is known who says it. */
+static void stream_keep(struct rank_stream *stream, const uint8_t *bytes, size_t length)
+{
+    CHECK(stream->state == STREAM_REGISTERING);
+    if (length > APP_LINE_EARLY_BYTES_MAX - stream->early_bytes) {
+        stream_refuse(stream, "too much came before `ready`; wait for it after hello");
+        return;
+    }
+    if (stream->early == NULL)
+        stream->early = check_alloc(APP_LINE_EARLY_BYTES_MAX);
+    memcpy(stream->early + stream->early_bytes, bytes, length);
+    stream->early_bytes += length;
+}
+
+static void stream_hear(struct rank_stream *stream, const uint8_t *bytes, size_t length)
+{
+    while (length > 0 && stream->state != STREAM_OVER) {
+        struct app_line line;
+        struct err err;
+        int found;
+
+        if (stream->state == STREAM_REGISTERING) {
+            stream_keep(stream, bytes, length);
+            return;
+        }
+        found = app_line_next(&stream->input, APP_LINE_FROM_RANK, &bytes, &length, &line, &err);
+        if (found < 0)
+            stream_refuse(stream, err.text);
+        else if (found > 0)
+            stream_take(stream, &line);
+    }
+}
+
 static void stream_received(void *data, const uint8_t *bytes, size_t length)
 {
     struct rank_stream *stream = data;
 
     CHECK(!stream->busy);
     stream->busy = true;
-    while (length > 0 && stream->state != STREAM_OVER) {
-        struct app_line line;
-        struct err err;
-        int found = app_line_next(&stream->input, APP_LINE_FROM_RANK, &bytes, &length, &line, &err);
-
-        if (found < 0)
-            stream_refuse(stream, err.text);
-        else if (found > 0)
-            stream_take(stream, &line);
-    }
+    stream_hear(stream, bytes, length);
     stream->busy = false;
     stream_release(stream);
+}
+
+bool rank_stream_take(struct rank_stream *stream)
+{
+    const bool busy = stream->busy;
+    struct rank_stream *same;
+    uint8_t *early = stream->early;
+    bool there;
+
+    CHECK(stream->state == STREAM_REGISTERING);
+    stream->busy = true;
+    stream->state = STREAM_READY;
+    stream->early = NULL;
+    stream_welcome(stream);
+    while (stream->state == STREAM_READY && job_streams(stream, &same) > 0 && same != NULL)
+        stream_lose(same);
+    stream_hear(stream, early, early == NULL ? 0 : stream->early_bytes);
+    free(early);
+    there = stream->state == STREAM_READY;
+    stream->busy = busy;
+    stream_release(stream);
+    return there;
 }
 
 /* The network has freed its stream. */
@@ -412,16 +474,77 @@ static void server_sweep(void *data)
     server_sweep_soon(server);
 }
 
-static size_t user_streams(const struct app_line_server *server, uid_t uid)
+static struct stream_user *user_of(struct app_line_server *server, uid_t uid)
 {
-    size_t count = 0;
+    struct stream_user *user;
 
-    for (struct list *node = server->streams.next; node != &server->streams; node = node->next)
-        count += LIST_ITEM(node, struct rank_stream, node)->uid == uid;
-    return count;
+    for (struct list *node = server->users.next; node != &server->users; node = node->next) {
+        user = LIST_ITEM(node, struct stream_user, node);
+        if (user->uid == uid)
+            return user;
+    }
+    user = check_calloc(1, sizeof(*user));
+    user->uid = uid;
+    list_init(&user->streams);
+    list_push_back(&server->users, &user->node);
+    return user;
 }
 
-static struct rank_stream *stream_new(struct app_line_server *server,
+static struct stream_user *user_with_most(const struct app_line_server *server)
+{
+    struct stream_user *most = NULL;
+
+    for (struct list *node = server->users.next; node != &server->users; node = node->next) {
+        struct stream_user *user = LIST_ITEM(node, struct stream_user, node);
+
+        if (most == NULL || user->stream_count > most->stream_count)
+            most = user;
+    }
+    return most;
+}
+
+/* The latest; one that has not said hello before those that have. */
+static struct rank_stream *user_latest(const struct stream_user *user)
+{
+    struct rank_stream *found = NULL;
+
+    for (struct list *node = user->streams.next; node != &user->streams; node = node->next) {
+        struct rank_stream *stream = LIST_ITEM(node, struct rank_stream, in_user);
+
+        if (found == NULL || stream->state == STREAM_GREETING || found->state != STREAM_GREETING)
+            found = stream;
+    }
+    return found;
+}
+
+/* NULL: there is, be it another user's who had more; else why not. */
+static const char *user_room(struct app_line_server *server, const struct stream_user *user,
+                             char why[WHY_BYTES])
+{
+    const struct stream_user *most = user_with_most(server);
+
+    if (user->stream_count >= APP_LINE_USER_STREAMS_MAX) {
+        snprintf(why, WHY_BYTES, "user %u has %zu streams, no more are taken", (unsigned)user->uid,
+                 user->stream_count);
+        return why;
+    }
+    if (server->stream_count < APP_LINE_STREAMS_MAX)
+        return NULL;
+    if (most->stream_count < user->stream_count + 2) {
+        snprintf(why, WHY_BYTES,
+                 "this node has %zu streams, %zu of them of user %u; no more are "
+                 "taken",
+                 server->stream_count, user->stream_count, (unsigned)user->uid);
+        return why;
+    }
+    snprintf(why, WHY_BYTES,
+             "this node has %zu streams, and user %u most of them; others need room",
+             server->stream_count, (unsigned)most->uid);
+    stream_refuse(user_latest(most), why);
+    return NULL;
+}
+
+static struct rank_stream *stream_new(struct app_line_server *server, struct stream_user *user,
                                       struct network_stream *network,
                                       const struct network_peer *peer)
 {
@@ -433,9 +556,12 @@ static struct rank_stream *stream_new(struct app_line_server *server,
     stream->network = network;
     stream->pid = peer->pid;
     stream->uid = peer->uid;
-    stream->since_us = stream->window_us = server_now(server);
+    stream->user = user;
+    stream->since_us = server_now(server);
     list_push_back(&server->streams, &stream->node);
+    list_push_back(&user->streams, &stream->in_user);
     server->stream_count++;
+    user->stream_count++;
     server->network.start(network, &events);
     server_sweep_soon(server);
     return stream;
@@ -446,25 +572,21 @@ static void server_accepted(void *data, struct network_stream *network)
     struct app_line_server *server = data;
     struct network_peer peer;
     struct rank_stream *stream;
+    struct stream_user *user;
     char why[WHY_BYTES];
+    const char *refused;
 
     if (network == NULL)
         return;
     server->network.peer(network, &peer);
-    if (server->stream_count >= APP_LINE_STREAMS_MAX) {
-        server->network.close(network);
-        return;
-    }
-    size_t others = user_streams(server, peer.uid);
-    stream = stream_new(server, network, &peer);
-    if (!peer.local || peer.pid <= 0) {
-        stream_refuse(stream, "the kernel does not say which process this is; run it in the pid "
-                              "namespace of ckpt-agentd");
-    } else if (others >= APP_LINE_USER_STREAMS_MAX) {
-        snprintf(why, sizeof(why), "user %u has %zu streams, no more are taken", (unsigned)peer.uid,
-                 others);
-        stream_refuse(stream, why);
-    }
+    user = user_of(server, peer.uid);
+    refused = user_room(server, user, why);
+    if (!peer.local || peer.pid <= 0)
+        refused = "the kernel does not say which process this is; run it in the pid namespace of "
+                  "ckpt-agentd";
+    stream = stream_new(server, user, network, &peer);
+    if (refused != NULL)
+        stream_refuse(stream, refused);
 }
 
 int app_line_server_new(const struct network_ops *network, const struct clock_ops *clock,
@@ -477,6 +599,7 @@ int app_line_server_new(const struct network_ops *network, const struct clock_op
     server->clock = *clock;
     server->events = *events;
     list_init(&server->streams);
+    list_init(&server->users);
     if (network->listen(network->context, address, server_accepted, server, &server->listener,
                         err) != 0) {
         free(server);

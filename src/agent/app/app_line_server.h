@@ -2,9 +2,10 @@
  * of app_line.h.
  *
  * Flow     a rank dials and says hello; the stream is compared with the job of that name, whose
- *          side takes the rank (registered) and hears from then on what it says. It asks by
- *          rank_stream_ask() and the others. A stream that breaks changes nothing: the rank dials
- *          again and says hello anew, and who is asked is asked again by the job's side then.
+ *          side looks at the rank (registered), takes it (rank_stream_take()) or refuses it, and
+ *          hears from then on what it says. It asks by rank_stream_ask() and the others. A stream
+ *          that breaks changes nothing: the rank dials again and says hello anew, and who is asked
+ *          is asked again by the job's side then.
  * Who      the caller is whom the kernel says it is: of the job's user. That its process is one of
  *          the job's, and no other living one has its number, is for the job's side to say.
  * Again    a rank that comes back takes the place of the stream it had, whose end is told after
@@ -15,7 +16,9 @@
  *          are never told from inside a call of this header. A job's side that ends closes its
  *          streams.
  * Limits   per user, per job and on the whole below; one that says no hello, says too much, or
- *          takes nothing of what it is told is ended.
+ *          takes nothing of what it is told is ended. No user shuts another one out: when all
+ *          places are taken, one who has fewer gets the place of the latest stream of the user who
+ *          has most.
  * Errors   the rank hears `refused` with one line, which ckpt_error() shows, and the stream ends.
  *          What is refused is logged, every 10 s at most.
  */
@@ -40,7 +43,12 @@ enum {
     APP_LINE_USER_STREAMS_MAX = 1024,                   /* also before hello */
     APP_LINE_JOB_STREAMS_MAX = APP_LINE_NODE_RANKS_MAX, /* after hello */
     APP_LINE_HELLO_MS = 10000,
-    APP_LINE_LINES_PER_S_MAX = 1000,
+    /* A rank says at which step it is each 10 ms at most, and hardly anything else. */
+    APP_LINE_LINES_PER_S_MAX = 125,
+    /* That may come at once: for an agent that stood still the kernel keeps some 280. */
+    APP_LINE_LINES_AT_ONCE_MAX = 500,
+    /* That may follow hello before the rank is taken: missed, done and at. */
+    APP_LINE_EARLY_BYTES_MAX = 4 * APP_LINE_BYTES,
     APP_LINE_UNSENT_BYTES_MAX = 65536
 };
 
@@ -58,8 +66,8 @@ struct app_line_events {
     void *context;
     /* false: there is none of that name. */
     bool (*find)(void *context, const char *allocation_id, struct app_line_job *ret_job);
-    /* NULL: it is taken. Else why not, one line. `ready` is said before whatever the job's side
-     * says to the stream in here. */
+    /* NULL: rank_stream_take() or one of those that end it follows, in here or later. Else why it
+     * is not taken, one line. */
     const char *(*registered)(void *job, const struct app_line *hello, pid_t pid,
                               struct rank_stream *stream);
     void (*at)(void *job, uint32_t rank, const char *hint, uint64_t step, uint64_t ns_per_step);
@@ -77,6 +85,9 @@ int app_line_server_new(const struct network_ops *network, const struct clock_op
 /* Ends all streams, untold. Not from inside an event. NULL allowed. */
 void app_line_server_free(struct app_line_server *server);
 
+/* The rank hears `ready`, and what it has said meanwhile is told: not from inside an event but
+ * registered(). True: the stream is still there. */
+bool rank_stream_take(struct rank_stream *stream);
 /* folder: below the work folder, APP_LINE_FOLDER_BYTES with its NUL. */
 void rank_stream_ask(struct rank_stream *stream, const struct ask_request *request,
                      const char *folder);

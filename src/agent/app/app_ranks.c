@@ -83,7 +83,8 @@ static void take_gone(void *job, struct rank_stream *stream)
     ranks_gone(job, stream);
 }
 
-static const struct rank_stream_ops stream_ops = {.ask = rank_stream_ask,
+static const struct rank_stream_ops stream_ops = {.take = rank_stream_take,
+                                                  .ask = rank_stream_ask,
                                                   .step = rank_stream_step,
                                                   .withdrawn = rank_stream_withdrawn,
                                                   .close = rank_stream_close,

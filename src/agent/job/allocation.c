@@ -2,8 +2,10 @@
 #include "src/agent/job/allocation.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "src/base/check.h"
+#include "src/base/text.h"
 
 enum { ATTACH_AGAIN_WAIT_US = 3000000 }; /* a living ckpt-run connects again within a few tries */
 
@@ -60,6 +62,17 @@ void allocation_owner_text(const char *allocation_id, const char *name, uid_t ow
 const struct machine_ops *allocation_machine(const struct allocation *allocation)
 {
     return &allocation->agent->machine;
+}
+
+void allocation_members(const struct ledger_entry *entry, struct job_members *ret_job)
+{
+    *ret_job = (struct job_members){
+        .stragglers = {.run = entry->run, .start_ticks = entry->start_ticks, .uid = entry->uid},
+        .group = (pid_t)entry->pid};
+    memcpy(ret_job->stragglers.allocation_id, entry->allocation_id,
+           sizeof(ret_job->stragglers.allocation_id));
+    memcpy(ret_job->stragglers.work_dir, entry->work_dir, sizeof(ret_job->stragglers.work_dir));
+    text_copy(ret_job->cgroup, sizeof(ret_job->cgroup), entry->cgroup);
 }
 
 bool allocation_other_run(const struct allocation *allocation, uint64_t run)

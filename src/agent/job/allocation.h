@@ -59,6 +59,8 @@ void allocation_commit(struct allocation *allocation, Ckpt__V1__AgentReport *rep
 /* The job's user, and the table that does things as it. */
 struct machine_user allocation_user(const struct allocation *allocation);
 const struct machine_ops *allocation_machine(const struct allocation *allocation);
+/* Whose processes are its. */
+void allocation_members(const struct ledger_entry *entry, struct job_members *ret_job);
 /* What the orders in hand say of `run` is of another run than the application that runs here, or
  * ran last. */
 bool allocation_other_run(const struct allocation *allocation, uint64_t run);

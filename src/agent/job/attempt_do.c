@@ -220,7 +220,7 @@ static void make_still(struct allocation *allocation, enum still_way way)
         machine->job_still_change(executor->still, way, 0);
         return;
     }
-    ranks_members(&allocation->entry, &job);
+    allocation_members(&allocation->entry, &job);
     executor->still = machine->job_still(machine->context, &job, way, 0, still_ended, allocation);
     if (executor->still == NULL)
         attempt_post(allocation, way == STILL_THAW ? ATTEMPT_THAWED : ATTEMPT_FROZEN, NULL);

@@ -9,17 +9,6 @@
 #include "src/base/check.h"
 #include "src/base/text.h"
 
-void ranks_members(const struct ledger_entry *entry, struct job_members *ret_job)
-{
-    *ret_job = (struct job_members){
-        .stragglers = {.run = entry->run, .start_ticks = entry->start_ticks, .uid = entry->uid},
-        .group = (pid_t)entry->pid};
-    memcpy(ret_job->stragglers.allocation_id, entry->allocation_id,
-           sizeof(ret_job->stragglers.allocation_id));
-    memcpy(ret_job->stragglers.work_dir, entry->work_dir, sizeof(ret_job->stragglers.work_dir));
-    text_copy(ret_job->cgroup, sizeof(ret_job->cgroup), entry->cgroup);
-}
-
 static void ranks_looked(void *data, const struct ranks_seen *seen)
 {
     struct allocation *allocation = data;
@@ -47,7 +36,7 @@ static void look_at_job(struct allocation *allocation)
         executor->seen = check_calloc(1, sizeof(*executor->seen));
         executor->ranks = check_calloc(1, sizeof(*executor->ranks));
     }
-    ranks_members(&allocation->entry, &job);
+    allocation_members(&allocation->entry, &job);
     executor->ranks_look = machine->ranks_look(machine->context, &job, executor->ask->signal,
                                                ranks_looked, allocation);
     if (executor->ranks_look != NULL)

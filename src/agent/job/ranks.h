@@ -1,9 +1,10 @@
 /* The ranks of a job on this node, as its side of their streams: who is one, what they say, and
  * what they are told.
  *
- * Flow     a rank that dials says hello: ranks_registered(), then what it says arrives by the other
- *          calls, ranks_gone() when its stream ends. The attempt asks all ranks at once: those with
- *          a stream by rank_stream_ops, the others as their job's profile says (src/ask).
+ * Flow     a rank that dials says hello: ranks_registered(), and is taken when its process has been
+ *          seen to be one of the job's; then what it says arrives by the other calls, ranks_gone()
+ *          when its stream ends. The attempt asks all ranks at once: those with a stream by
+ *          rank_stream_ops, the others as their job's profile says (src/ask).
  * Shapes   the table of calls is the agent's (agent.h) and constant; a stream belongs to who has it
  *          registered, and may be used until ranks_gone() or until it was closed.
  * Errors   what is refused is one line for people. A stream never is the truth: what counts are the
@@ -34,6 +35,8 @@ struct rank_hello {
 
 /* What ranks are told. */
 struct rank_stream_ops {
+    /* It is one. True: the stream is still there. */
+    bool (*take)(struct rank_stream *stream);
     /* folder: below the work folder. */
     void (*ask)(struct rank_stream *stream, const struct ask_request *request, const char *folder);
     void (*step)(struct rank_stream *stream, const char *hint, uint64_t step);
@@ -50,8 +53,6 @@ struct rank_stream_ops {
  * of it). Else why not. */
 bool ranks_see(struct allocation *allocation, const struct ranks_table **ret_table,
                char ret_why[JOB_DETAIL_BYTES]);
-/* Whose processes they are. */
-void ranks_members(const struct ledger_entry *entry, struct job_members *ret_job);
 /* Room for what each of the entry's ranks has answered. */
 struct rank_fact *ranks_answers(struct allocation *allocation);
 /* Nothing is looked for any more. */
@@ -59,7 +60,8 @@ void ranks_forget(struct allocation *allocation);
 
 /* ---- what they say ---- */
 
-/* NULL: it is taken, else why not. */
+/* NULL: its process is looked at, then it is taken or refused (rank_stream_ops). Else why it is not
+ * taken. */
 const char *ranks_registered(struct allocation *allocation, const struct rank_hello *hello,
                              struct rank_stream *stream);
 void ranks_at(struct allocation *allocation, uint32_t rank, const char *hint, uint64_t step,

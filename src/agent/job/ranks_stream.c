@@ -8,6 +8,7 @@
 
 #include "src/agent/job/allocation.h"
 #include "src/base/check.h"
+#include "src/base/list.h"
 #include "src/base/text.h"
 
 enum { WHY_BYTES = 160, FOLDER_BYTES = HINT_TEXT_BYTES + 24 };
@@ -25,7 +26,18 @@ struct rank_place {
 struct rank_places {
     size_t count;
     struct rank_place items[LEDGER_RANKS_MAX];
+    struct list arrivals;
     char why[WHY_BYTES]; /* of the last refusal */
+};
+
+/* One whose process is being looked at. */
+struct rank_arrival {
+    struct list node;
+    struct allocation *allocation;
+    struct rank_hello hello;
+    uint64_t run;
+    struct rank_stream *stream;
+    struct member_look *look;
 };
 
 static struct rank_place *place_of(const struct allocation *allocation, uint32_t number)
@@ -112,36 +124,122 @@ static void ask_again(struct allocation *allocation, struct rank_place *place)
 
 /* ---- what they say ---- */
 
+static void arrival_free(struct rank_arrival *arrival)
+{
+    allocation_machine(arrival->allocation)->member_detach(arrival->look);
+    list_remove(&arrival->node);
+    free(arrival);
+}
+
+/* NULL: the number is free, or its own. */
+static const char *number_taken(struct allocation *allocation, const struct rank_hello *hello)
+{
+    struct rank_places *places = allocation->executor.places;
+    const struct rank_place *place;
+
+    drop_dead(allocation);
+    place = place_of(allocation, hello->number);
+    if (place == NULL)
+        return places->count < LEDGER_RANKS_MAX
+                   ? NULL
+                   : "this node has as many ranks of the job as it can";
+    if (place->hello.pid == hello->pid || !is_alive(allocation, place))
+        return NULL;
+    snprintf(places->why, WHY_BYTES,
+             "process %d is rank %" PRIu32 " already; give each its own number "
+             "(ckpt_open() takes it), or start them by a launcher",
+             (int)place->hello.pid, hello->number);
+    return places->why;
+}
+
+/* NULL: it is. */
+static const char *why_no_member(const struct rank_arrival *arrival, enum member_verdict verdict)
+{
+    struct allocation *allocation = arrival->allocation;
+    char *why = allocation->executor.places->why;
+    const int pid = (int)arrival->hello.pid;
+
+    CHECK(verdict <= MEMBER_UNREAD);
+    if (verdict == MEMBER_STRANGER)
+        snprintf(
+            why, WHY_BYTES,
+            "process %d is none of job %.40s; only what its ckpt-run has started can be a rank "
+            "of it",
+            pid, allocation->entry.allocation_id);
+    else if (verdict == MEMBER_UNREAD)
+        snprintf(why, WHY_BYTES, "process %d cannot be read just now; say hello again", pid);
+    else if (verdict == MEMBER_ENDED)
+        snprintf(why, WHY_BYTES, "process %d has ended", pid);
+    else if (arrival->run != allocation->entry.run || allocation->process.state == PROCESS_ABSENT)
+        snprintf(why, WHY_BYTES, "the run that process %d is of has ended", pid);
+    else
+        return number_taken(allocation, &arrival->hello);
+    return why;
+}
+
+static void arrival_taken(const struct rank_arrival *arrival, uint64_t start_ticks)
+{
+    struct allocation *allocation = arrival->allocation;
+    struct rank_places *places = allocation->executor.places;
+    struct rank_place *place = place_of(allocation, arrival->hello.number);
+
+    CHECK(place != NULL || places->count < LEDGER_RANKS_MAX);
+    if (place == NULL)
+        place = &places->items[places->count++];
+    *place = (struct rank_place){
+        .hello = arrival->hello, .start_ticks = start_ticks, .stream = arrival->stream};
+    CHECK(place_of(allocation, arrival->hello.number) == place);
+    if (!allocation->agent->rank_streams->take(arrival->stream))
+        return;
+    place = place_of(allocation, arrival->hello.number); /* others may have gone meanwhile */
+    CHECK(place != NULL);
+    ask_again(allocation, place);
+}
+
+static void arrival_looked(void *data, enum member_verdict verdict, uint64_t start_ticks)
+{
+    struct rank_arrival *arrival = data, arrived = *arrival;
+    const char *why = why_no_member(arrival, verdict);
+
+    CHECK(arrival->look != NULL);
+    arrival->look = NULL;
+    arrival_free(arrival);
+    if (why != NULL)
+        arrived.allocation->agent->rank_streams->refuse(arrived.stream, why);
+    else
+        arrival_taken(&arrived, start_ticks);
+}
+
+static struct rank_places *places_open(struct allocation *allocation)
+{
+    struct executor *executor = &allocation->executor;
+
+    if (executor->places != NULL)
+        return executor->places;
+    executor->places = check_calloc(1, sizeof(*executor->places));
+    list_init(&executor->places->arrivals);
+    return executor->places;
+}
+
 const char *ranks_registered(struct allocation *allocation, const struct rank_hello *hello,
                              struct rank_stream *stream)
 {
     const struct machine_ops *machine = allocation_machine(allocation);
-    struct executor *executor = &allocation->executor;
-    struct rank_place *place;
-    struct proc_stat stat;
+    struct rank_places *places = places_open(allocation);
+    const char *taken = number_taken(allocation, hello);
+    struct rank_arrival *arrival;
+    struct job_members job;
 
     CHECK(stream != NULL);
-    if (executor->places == NULL)
-        executor->places = check_calloc(1, sizeof(*executor->places));
-    if (machine->process_read(machine->context, hello->pid, &stat, NULL) != 0)
-        return "its process has ended";
-    drop_dead(allocation);
-    place = place_of(allocation, hello->number);
-    if (place != NULL && place->hello.pid != hello->pid && is_alive(allocation, place)) {
-        snprintf(executor->places->why, WHY_BYTES,
-                 "process %d is rank %" PRIu32 " already; give each its own number "
-                 "(ckpt_open() takes it), or start them by a launcher",
-                 (int)place->hello.pid, hello->number);
-        return executor->places->why;
-    }
-    if (place == NULL && executor->places->count == LEDGER_RANKS_MAX)
-        return "this node has as many ranks of the job as it can";
-    if (place == NULL)
-        place = &executor->places->items[executor->places->count++];
-    *place =
-        (struct rank_place){.hello = *hello, .start_ticks = stat.start_ticks, .stream = stream};
-    CHECK(place_of(allocation, hello->number) == place);
-    ask_again(allocation, place);
+    if (taken != NULL)
+        return taken;
+    arrival = check_calloc(1, sizeof(*arrival));
+    *arrival = (struct rank_arrival){
+        .allocation = allocation, .hello = *hello, .run = allocation->entry.run, .stream = stream};
+    list_push_back(&places->arrivals, &arrival->node);
+    allocation_members(&allocation->entry, &job);
+    arrival->look =
+        machine->member_look(machine->context, &job, hello->pid, arrival_looked, arrival);
     return NULL;
 }
 
@@ -205,11 +303,25 @@ void ranks_alive(struct allocation *allocation, uint32_t rank, const char *hint)
         allocation->executor.hearing->said(allocation, ATTEMPT_ALIVE, 0);
 }
 
+static struct rank_arrival *arrival_of(const struct rank_places *places,
+                                       const struct rank_stream *stream)
+{
+    for (struct list *at = places->arrivals.next; at != &places->arrivals; at = at->next) {
+        struct rank_arrival *arrival = LIST_ITEM(at, struct rank_arrival, node);
+        if (arrival->stream == stream)
+            return arrival;
+    }
+    return NULL;
+}
+
 void ranks_gone(struct allocation *allocation, struct rank_stream *stream)
 {
     struct rank_places *places = allocation->executor.places;
+    struct rank_arrival *arrival = places == NULL ? NULL : arrival_of(places, stream);
 
     CHECK(stream != NULL);
+    if (arrival != NULL)
+        arrival_free(arrival);
     for (size_t i = 0; places != NULL && i < places->count; i++) {
         if (places->items[i].stream == stream)
             places->items[i].stream = NULL;
@@ -339,6 +451,11 @@ void ranks_hang_up(struct allocation *allocation)
 
     CHECK(!allocation->executor.stepping);
     CHECK(allocation->executor.call == NULL);
+    while (places != NULL && !list_empty(&places->arrivals)) {
+        struct rank_arrival *arrival = LIST_ITEM(places->arrivals.next, struct rank_arrival, node);
+        allocation->agent->rank_streams->close(arrival->stream);
+        arrival_free(arrival);
+    }
     for (size_t i = 0; places != NULL && i < places->count; i++) {
         if (places->items[i].stream != NULL)
             allocation->agent->rank_streams->close(places->items[i].stream);

@@ -18,6 +18,7 @@
 #include <uv.h>
 
 #include "src/agent/daemon/sensors.h"
+#include "src/agent/node/member_look.h"
 #include "src/agent/node/opened.h"
 #include "src/agent/node/proc.h"
 #include "src/agent/node/ranks.h"
@@ -85,6 +86,10 @@ struct machine_ops {
     struct ranks_look *(*ranks_look)(void *context, const struct job_members *job, int signal,
                                      ranks_done_fn *done, void *data);
     void (*ranks_detach)(struct ranks_look *look); /* NULL allowed */
+    /* Whether that process is one of it, see member_look.h; done() comes once, unless detached. */
+    struct member_look *(*member_look)(void *context, const struct job_members *job, pid_t pid,
+                                       member_done_fn *done, void *data);
+    void (*member_detach)(struct member_look *look); /* NULL allowed */
     /* To that very process; -1 also when it is gone. */
     int (*process_signal)(void *context, pid_t pid, uint64_t start_ticks, int signal,
                           struct err *err);

@@ -84,6 +84,12 @@ static struct sensors_reading *real_sensors_start(void *context, const char *roo
 
 /* ---- whole jobs ---- */
 
+static struct member_look *real_member_look(void *context, const struct job_members *job, pid_t pid,
+                                            member_done_fn *done, void *data)
+{
+    return member_look_start(context, job, pid, done, data);
+}
+
 static struct ranks_look *real_ranks_look(void *context, const struct job_members *job, int signal,
                                           ranks_done_fn *done, void *data)
 {
@@ -354,6 +360,8 @@ void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops)
         .sensors_detach = sensors_detach,
         .ranks_look = real_ranks_look,
         .ranks_detach = ranks_detach,
+        .member_look = real_member_look,
+        .member_detach = member_look_detach,
         .process_signal = real_process_signal,
         .job_still = real_job_still,
         .job_still_change = still_change,

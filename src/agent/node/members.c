@@ -11,7 +11,7 @@
 
 #include "src/base/check.h"
 
-enum { MEMBERS_IN_CGROUP_MAX = 65536, MEMBER_COMMAND_BYTES = 4096 };
+enum { MEMBERS_IN_CGROUP_MAX = 65536, MEMBERS_DEPTH_MAX = 256, MEMBER_COMMAND_BYTES = 4096 };
 
 void members_init(struct member_table *table)
 {
@@ -229,16 +229,23 @@ static void read_member(const struct pass *pass, pid_t pid)
     pass->table->unread = pass->table->unread || result > 0;
 }
 
+/* Whom the control group holds, for the passes that follow. */
+static void pass_begin(struct pass *pass, struct member_table *table, const struct job_members *job)
+{
+    *pass = (struct pass){.table = table, .job = job};
+    pass->inside = check_alloc(MEMBERS_IN_CGROUP_MAX * sizeof(*pass->inside));
+    if (job->cgroup[0] != '\0')
+        pass->inside_count = cgroup_pids(job->cgroup, pass->inside, MEMBERS_IN_CGROUP_MAX);
+    qsort(pass->inside, pass->inside_count, sizeof(*pass->inside), compare_numbers);
+}
+
 void members_read(struct member_table *table, const struct job_members *job)
 {
-    struct pass pass = {.table = table, .job = job};
+    struct pass pass;
     DIR *folder = opendir("/proc");
     struct dirent *entry;
 
-    pass.inside = check_alloc(MEMBERS_IN_CGROUP_MAX * sizeof(*pass.inside));
-    if (job->cgroup[0] != '\0')
-        pass.inside_count = cgroup_pids(job->cgroup, pass.inside, MEMBERS_IN_CGROUP_MAX);
-    qsort(pass.inside, pass.inside_count, sizeof(*pass.inside), compare_numbers);
+    pass_begin(&pass, table, job);
     table->unread = folder == NULL;
     while (folder != NULL && (entry = readdir(folder)) != NULL) {
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
@@ -247,6 +254,28 @@ void members_read(struct member_table *table, const struct job_members *job)
     }
     if (folder != NULL)
         closedir(folder);
+    free(pass.inside);
+    members_settle(table, job);
+}
+
+void members_read_one(struct member_table *table, const struct job_members *job, pid_t pid)
+{
+    struct pass pass;
+    bool leader_read = false;
+
+    pass_begin(&pass, table, job);
+    table->unread = false;
+    for (size_t depth = 0; pid > 1 && depth < MEMBERS_DEPTH_MAX; depth++) {
+        size_t count = table->count;
+
+        leader_read = leader_read || pid == job->group;
+        read_member(&pass, pid);
+        if (table->count == count)
+            break;
+        pid = table->items[count].stat.parent;
+    }
+    if (!leader_read)
+        read_member(&pass, job->group);
     free(pass.inside);
     members_settle(table, job);
 }

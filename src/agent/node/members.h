@@ -73,5 +73,7 @@ struct member *members_find(const struct member_table *table, pid_t pid);
 const char *member_variable(const struct member *member, const char *name);
 /* What is in /proc, settled. Not for the loop: an environment may have to be waited for. */
 void members_read(struct member_table *table, const struct job_members *job);
+/* Only that process, those above it and the leader: whether it belongs. Not for the loop either. */
+void members_read_one(struct member_table *table, const struct job_members *job, pid_t pid);
 
 #endif

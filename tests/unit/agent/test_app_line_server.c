@@ -4,14 +4,14 @@
 #include "src/base/check.h"
 #include "tests/support/test.h"
 
-enum { SAID_BYTES = 16384, LOG_BYTES = 65536, UID = 1000, RUN = 7, STREAMS = 1100 };
+enum { SAID_BYTES = 16384, LOG_BYTES = 65536, UID = 1000, RUN = 7, STREAMS = 6000 };
 
 struct network_stream {
     struct network_events events;
     struct network_peer peer;
     bool started, closed; /* by the server */
     size_t unsent;
-    char said[SAID_BYTES]; /* to the rank, not looked at yet */
+    char *said; /* to the rank, not looked at yet */
     size_t said_length;
 };
 
@@ -34,6 +34,7 @@ static char told[LOG_BYTES]; /* what it heard, a line each */
 static struct rank_stream *known[APP_LINE_NODE_RANKS_MAX + 1];
 static const char *refuse_why;
 static bool ask_at_once;
+static bool take_later;
 static const char *close_in; /* the event in which it closes the stream of whom it hears */
 
 /* ---- network and clock ---- */
@@ -171,12 +172,14 @@ static const char *registered(void *job, const struct app_line *hello, pid_t pid
 
     (void)job;
     note("registered %d %d %s\n", (int)hello->rank, (int)pid, hello->barrier ? "barrier" : "plain");
-    if (ask_at_once)
-        rank_stream_ask(stream, &request, "out/1-42-1/rank-00003");
     if (refuse_why != NULL)
         return refuse_why;
     known[hello->rank] = stream;
-    closes("registered", (uint32_t)hello->rank);
+    if (closes("registered", (uint32_t)hello->rank) || take_later)
+        return NULL;
+    assert_true(rank_stream_take(stream));
+    if (ask_at_once)
+        rank_stream_ask(stream, &request, "out/1-42-1/rank-00003");
     return NULL;
 }
 
@@ -238,6 +241,7 @@ static struct network_stream *dial(pid_t pid, uid_t uid)
 
     assert_true(dialled_count < STREAMS);
     dialled[dialled_count++] = stream;
+    stream->said = check_calloc(1, SAID_BYTES);
     stream->peer = (struct network_peer){.local = true, .pid = pid, .uid = uid};
     accepted(accepted_data, stream);
     assert_true(stream->started || stream->closed);
@@ -276,7 +280,7 @@ static void heard(const char *text)
 static void refused(struct network_stream *stream, const char *part)
 {
     assert_true(stream->closed);
-    assert_int_equal(strncmp(stream->said, "refused ", 8), 0);
+    assert_contains(stream->said, "refused ");
     assert_contains(stream->said, part);
 }
 
@@ -300,7 +304,7 @@ static int begin(void **state)
     told[0] = '\0';
     memset(known, 0, sizeof(known));
     refuse_why = close_in = NULL;
-    ask_at_once = false;
+    ask_at_once = take_later = false;
     now_us = 50000000;
     assert_int_equal(app_line_server_new(&network, &fake_clock, "unix:/s", &events, &server, NULL),
                      0);
@@ -312,7 +316,7 @@ static int end(void **state)
     (void)state;
     app_line_server_free(server);
     for (size_t i = 0; i < dialled_count; i++)
-        free(dialled[i]);
+        free(dialled[i]->said), free(dialled[i]);
     dialled_count = 0;
     return 0;
 }
@@ -512,25 +516,118 @@ static void who_says_no_hello_is_ended(void **state)
     assert_false(taken->closed);
 }
 
+/* A rank that follows its library's rules never is: each 10 ms, and what the kernel has kept of it
+ * while the agent stood still. */
 static void who_says_too_much_is_ended(void **state)
 {
     struct network_stream *stream = hello(71, 3);
 
     (void)state;
     hears(stream, "ready 1 n1 1 2\n");
-    for (int i = 0; i < 3; i++) { /* as much as a second may have */
-        for (int lines = i == 0; lines < APP_LINE_LINES_PER_S_MAX; lines++)
-            say(stream, "progress 1-1-1 5\n");
-        told[0] = '\0';
-        pass_ms(1000);
-    }
-    for (int lines = 0; lines < APP_LINE_LINES_PER_S_MAX; lines++)
+    for (int lines = 0; lines < 5000; lines++) { /* for 50 s */
         say(stream, "progress 1-1-1 5\n");
+        now_us += 10000;
+        told[0] = '\0';
+    }
+    now_us += 8000000; /* the agent */
+    for (int lines = 0; lines < 290; lines++) {
+        say(stream, "at 1-1-1 5 5\n");
+        told[0] = '\0';
+    }
     assert_false(stream->closed);
-    told[0] = '\0';
+    now_us += 60000000;
+    for (int lines = 0; lines < APP_LINE_LINES_AT_ONCE_MAX; lines++) {
+        say(stream, "progress 1-1-1 5\n");
+        told[0] = '\0';
+    }
+    assert_false(stream->closed);
     say(stream, "progress 1-1-1 5\n");
-    refused(stream, "more%20than%201000%20lines%20in%20a%20second");
+    refused(stream, "more%20than%20125%20lines%20a%20second,%20and%20500%20at%20once");
     heard("gone 3\n");
+}
+
+/* Twice as much as a rank needs. */
+static void who_says_a_little_too_much_for_long_is_ended(void **state)
+{
+    struct network_stream *stream = hello(71, 3);
+
+    (void)state;
+    for (int lines = 0; lines < 2000 && !stream->closed; lines++) {
+        say(stream, "progress 1-1-1 5\n");
+        now_us += 5000;
+        told[0] = '\0';
+    }
+    assert_true(stream->closed);
+}
+
+/* Its process is looked at meanwhile. */
+static void what_comes_before_a_rank_is_taken_is_told_then(void **state)
+{
+    struct network_stream *stream, *early;
+
+    (void)state;
+    take_later = true;
+    stream = hello(71, 3);
+    say(stream, "done 1-42");
+    say(stream, "-1\nat 1-42-2 5");
+    hears(stream, "");
+    heard("registered 3 71 barrier\n");
+    assert_true(rank_stream_take(known[3]));
+    hears(stream, "ready 1 n1 1 2\n");
+    heard("done 3 1-42-1\n");
+    say(stream, " 5\n");
+    heard("at 3 1-42-2 5 5\n");
+    early = hello(72, 4);
+    say(early, "what is this\n");
+    heard("registered 4 72 barrier\n");
+    assert_false(rank_stream_take(known[4]));
+    refused(early, "ready 1 n1 1 2\nrefused ");
+    heard("gone 4\n");
+}
+
+static void who_says_much_before_it_is_taken_is_ended(void **state)
+{
+    struct network_stream *stream;
+
+    (void)state;
+    take_later = true;
+    stream = hello(71, 3);
+    told[0] = '\0';
+    for (size_t bytes = 0; bytes < APP_LINE_EARLY_BYTES_MAX; bytes += 16)
+        say(stream, "at 1-1-1 10 500\n");
+    assert_false(stream->closed);
+    say(stream, "a");
+    refused(stream, "too%20much%20came%20before%20`ready`");
+    heard("gone 3\n");
+    stream = hello(71, 3);
+    stream->events.closed(stream->events.data, &(struct err){.text = "gone"});
+    heard("registered 3 71 barrier\ngone 3\n");
+    stream = hello(71, 3);
+    rank_stream_refuse(known[3], "process 71 is none of job j1");
+    refused(stream, "process%2071%20is%20none");
+}
+
+/* Four users could take all places. */
+static void no_user_shuts_another_one_out(void **state)
+{
+    struct network_stream *latest[4], *stream, *first = hello(70, 0);
+
+    (void)state;
+    for (unsigned user = 0; user < 4; user++)
+        for (size_t i = user == 0; i < APP_LINE_USER_STREAMS_MAX; i++)
+            latest[user] = dial(100, UID + user);
+    for (unsigned user = 0; user < 4; user++)
+        assert_false(latest[user]->closed);
+    for (unsigned i = 0; i < 800; i++) /* an equal share of five is 819 */
+        assert_false((stream = dial(200, UID + 4))->closed);
+    assert_true(latest[0]->closed && latest[3]->closed);
+    refused(latest[3],
+            "this%20node%20has%204096%20streams,%20and%20user%201003%20most%20of%20them");
+    assert_false(first->closed); /* it has said hello */
+    for (unsigned i = 0; i < 30; i++)
+        stream = dial(200, UID + 4);
+    refused(stream, "this%20node%20has%204096%20streams,%20819%20of%20them%20of%20user%201004");
+    assert_false(dial(300, UID + 5)->closed);
 }
 
 static void who_takes_nothing_is_ended_but_not_from_inside_a_call(void **state)
@@ -586,6 +683,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_user_has_so_many_streams, begin, end),
         cmocka_unit_test_setup_teardown(who_says_no_hello_is_ended, begin, end),
         cmocka_unit_test_setup_teardown(who_says_too_much_is_ended, begin, end),
+        cmocka_unit_test_setup_teardown(who_says_a_little_too_much_for_long_is_ended, begin, end),
+        cmocka_unit_test_setup_teardown(what_comes_before_a_rank_is_taken_is_told_then, begin, end),
+        cmocka_unit_test_setup_teardown(who_says_much_before_it_is_taken_is_ended, begin, end),
+        cmocka_unit_test_setup_teardown(no_user_shuts_another_one_out, begin, end),
         cmocka_unit_test_setup_teardown(who_takes_nothing_is_ended_but_not_from_inside_a_call,
                                         begin, end),
         cmocka_unit_test_setup_teardown(a_socket_that_cannot_be_is_told, begin, end),

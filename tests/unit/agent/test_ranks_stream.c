@@ -14,6 +14,13 @@ static pid_t dead;      /* 0: none */
 static unsigned reads;  /* of the work folder */
 static bool first_done; /* its file is there */
 static char first_stream, second_stream;
+static enum member_verdict verdict; /* on whom comes */
+static struct {
+    member_done_fn *done; /* NULL: nobody is being looked at */
+    void *data;
+    pid_t pid;
+} look;
+static char refusal[256];
 
 static void tell(const struct rank_stream *stream, const char *what)
 {
@@ -21,6 +28,18 @@ static void tell(const struct rank_stream *stream, const char *what)
 
     snprintf(told + length, sizeof(told) - length, "%s%d: %s", length == 0 ? "" : "; ",
              stream == (const void *)&first_stream ? 0 : 1, what);
+}
+
+static bool takes(struct rank_stream *stream)
+{
+    (void)stream;
+    return true;
+}
+
+static void refuses(struct rank_stream *stream, const char *text)
+{
+    (void)stream;
+    snprintf(refusal, sizeof(refusal), "%s", text);
 }
 
 static void hears_ask(struct rank_stream *stream, const struct ask_request *request,
@@ -50,8 +69,41 @@ static void closes(struct rank_stream *stream)
     (void)stream;
 }
 
-static const struct rank_stream_ops streams = {
-    .ask = hears_ask, .step = hears_step, .withdrawn = hears_withdrawn, .close = closes};
+static const struct rank_stream_ops streams = {.take = takes,
+                                               .ask = hears_ask,
+                                               .step = hears_step,
+                                               .withdrawn = hears_withdrawn,
+                                               .close = closes,
+                                               .refuse = refuses};
+
+static struct member_look *member_look(void *context, const struct job_members *members, pid_t pid,
+                                       member_done_fn *done, void *data)
+{
+    (void)context;
+    assert_int_equal(members->group, LEADER);
+    look.done = done;
+    look.data = data;
+    look.pid = pid;
+    return (struct member_look *)(void *)&look;
+}
+
+static void member_detach(struct member_look *detached)
+{
+    if (detached != NULL)
+        look.done = NULL;
+}
+
+/* NULL: it is taken. */
+static const char *looked(void)
+{
+    member_done_fn *done = look.done;
+
+    assert_non_null(done);
+    look.done = NULL;
+    refusal[0] = '\0';
+    done(look.data, look.pid == dead ? MEMBER_ENDED : verdict, START_TICKS);
+    return refusal[0] == '\0' ? NULL : refusal;
+}
 
 static int process_read(void *context, pid_t pid, struct proc_stat *ret_stat,
                         struct proc_status *ret_status)
@@ -101,9 +153,13 @@ static int set_up(void **state)
     (void)state;
     told[0] = '\0';
     dead = 0;
+    verdict = MEMBER_BELONGS;
+    look.done = NULL;
     first_done = false;
     still_machine_ops(&machine);
     machine.process_read = process_read;
+    machine.member_look = member_look;
+    machine.member_detach = member_detach;
     machine.folders_remove = folders_remove;
     machine.file_read = file_read;
     machine.file_remove = file_remove;
@@ -136,6 +192,19 @@ static int set_up(void **state)
     return 0;
 }
 
+static struct rank_stream *stream_of(uint32_t number)
+{
+    return (void *)(number == 0 ? &first_stream : &second_stream);
+}
+
+/* NULL: it is taken. */
+static const char *says_hello(const struct rank_hello *hello)
+{
+    const char *why = ranks_registered(job, hello, stream_of(hello->number));
+
+    return why != NULL ? why : looked();
+}
+
 static const char *comes(uint32_t number, pid_t pid, bool barrier)
 {
     const struct rank_hello hello = {.number = number,
@@ -145,7 +214,7 @@ static const char *comes(uint32_t number, pid_t pid, bool barrier)
                                      .barrier = barrier,
                                      .pid = pid};
 
-    return ranks_registered(job, &hello, (void *)(number == 0 ? &first_stream : &second_stream));
+    return says_hello(&hello);
 }
 
 static void expect_told(const char *text)
@@ -268,7 +337,60 @@ static void a_number_is_one_living_process_s(void **state)
                         "takes it), or start them by a launcher");
     dead = FIRST;
     assert_null(comes(0, SECOND, true));
-    assert_string_equal(comes(1, FIRST, true), "its process has ended");
+    assert_string_equal(comes(1, FIRST, true), "process 201 has ended");
+}
+
+/* Another job of the same user may know the socket, and what its ranks say would be this job's. */
+static void only_processes_of_the_job_are_ranks_of_it(void **state)
+{
+    const struct rank_hello hello = {.number = 1, .pid = SECOND, .barrier = true};
+
+    (void)state;
+    verdict = MEMBER_STRANGER;
+    assert_string_equal(comes(1, SECOND, true),
+                        "process 202 is none of job job; only what its ckpt-run has started can be "
+                        "a rank of it");
+    verdict = MEMBER_UNREAD;
+    assert_string_equal(comes(1, SECOND, true),
+                        "process 202 cannot be read just now; say hello again");
+    verdict = MEMBER_BELONGS;
+    assert_null(ranks_registered(job, &hello, stream_of(1)));
+    job->entry.run++;
+    assert_string_equal(looked(), "the run that process 202 is of has ended");
+    job->entry.run--;
+    ranks_at(job, 1, job->attempt.hint, 120, 2000000); /* nobody's */
+    expect_told("");
+}
+
+/* The one that is seen first has it. */
+static void of_two_that_come_with_one_number_the_second_is_refused(void **state)
+{
+    const struct rank_hello hello = {.number = 1, .pid = SECOND, .barrier = true};
+
+    (void)state;
+    assert_null(ranks_registered(job, &hello, stream_of(1)));
+    struct {
+        member_done_fn *done;
+        void *data;
+    } first = {look.done, look.data};
+    const struct rank_hello other = {.number = 1, .pid = SECOND + 1, .barrier = true};
+    assert_null(ranks_registered(job, &other, stream_of(0)));
+    assert_null(looked());
+    first.done(first.data, MEMBER_BELONGS, START_TICKS);
+    assert_contains(refusal, "process 203 is rank 1 already");
+}
+
+static void who_hangs_up_while_it_is_looked_at_is_forgotten(void **state)
+{
+    const struct rank_hello hello = {.number = 1, .pid = SECOND, .barrier = true};
+
+    (void)state;
+    assert_null(ranks_registered(job, &hello, stream_of(1)));
+    ranks_gone(job, stream_of(1));
+    assert_null(look.done);
+    assert_null(ranks_registered(job, &hello, stream_of(1)));
+    ranks_hang_up(job);
+    assert_null(look.done);
 }
 
 static void a_rank_puts_the_question_off_for_all(void **state)
@@ -359,7 +481,7 @@ static void a_rank_that_does_not_count_is_counted_by_its_launcher(void **state)
     (void)state;
     seen = (struct ranks_seen){.count = 1};
     seen.items[0] = (struct rank_seen){.number = 0, .pid = FIRST, .local_count = 2, .all_count = 4};
-    assert_null(ranks_registered(job, &hello, (void *)&first_stream));
+    assert_null(says_hello(&hello));
     ranks_lay_over(job, &seen);
     assert_int_equal(seen.count, 1);
     assert_true(seen.items[0].registered);
@@ -377,7 +499,7 @@ static void a_rank_that_is_missing_on_the_only_node_is_missed(void **state)
 
     (void)state;
     job->executor.ask = ask_find("signal");
-    assert_null(ranks_registered(job, &hello, (void *)&second_stream));
+    assert_null(says_hello(&hello));
     job->entry.parts = 2;
     assert_true(ranks_see(job, &table, why));
     job->entry.parts = 1;
@@ -411,6 +533,9 @@ int main(void)
         T(who_does_not_come_to_a_step_is_named),
         T(a_node_whose_ranks_wait_for_others_blames_none_of_them),
         T(a_number_is_one_living_process_s),
+        T(only_processes_of_the_job_are_ranks_of_it),
+        T(of_two_that_come_with_one_number_the_second_is_refused),
+        T(who_hangs_up_while_it_is_looked_at_is_forgotten),
         T(a_rank_puts_the_question_off_for_all),
         T(nobody_puts_it_off_when_another_is_done),
         T(nobody_puts_it_off_when_another_has_just_written),
