@@ -159,5 +159,42 @@ def nothing_is_computed_after_the_last_rank_was_done():
         cluster.debug_check()
 
 
+def agent_dies_in_stillness(cluster, name):
+    """Of a job whose part of node a is told as verified, and which stands still for it. What its ranks of a count then, its work folder."""
+    identifier, counted, work = job_of_two_nodes(cluster, name, "refuses-late")
+    log = cluster.agents["a"].log
+    wait_until(f"{name} is told as verified on a", lambda: re.search(rf"event=attempt allocation={name} .*to=STILL", log.read_text()), 20)
+    cluster.agents["a"].kill()
+    return identifier, counted, work
+
+
+def what_failed_while_its_agent_was_away_goes_on():
+    """The first orders say that the attempt is over: what stood still for it goes on. Without a leader it stands still, which its output says."""
+    with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
+        cluster.start()
+        identifier, counted, work = agent_dies_in_stillness(cluster, "away")
+        record = ends_in(cluster, "away", identifier, (COMPLETE, FAILED, TIMED_OUT))
+        assert record.state == FAILED, record
+        before = counted()
+        time.sleep(1)
+        assert counted() == before
+        cluster.agents["a"].start()
+        wait_until("it goes on", lambda: counted() > before + 20, 10)
+        assert cluster.allocation("away").state == RUNNING and not list(work.glob("told.*"))
+        identifier, counted, work = agent_dies_in_stillness(cluster, "alone")
+        before = counted()
+        cluster.members[0].kill()
+        cluster.agents["a"].start()
+        output = cluster.dir / "job-alone.a.log"
+        wait_until("its output says why nothing happens",
+                   lambda: f"stands still until checkpoint {checkpoint_text(identifier)} is committed" in output.read_text(), 30)
+        assert counted() == before
+        cluster.members[0].start()
+        wait_until("it goes on", lambda: counted() > before + 20, 20)
+        record = ends_in(cluster, "alone", identifier, (COMPLETE, FAILED, TIMED_OUT))
+        assert record.state == FAILED and cluster.allocation("alone").state == RUNNING and not list(work.glob("told.*")), record
+        cluster.debug_check()
+
+
 if __name__ == "__main__":
-    sys.exit(tap([all_ranks_or_no_checkpoint, nothing_is_computed_after_the_last_rank_was_done, six_rounds_of_faults]))
+    sys.exit(tap([all_ranks_or_no_checkpoint, nothing_is_computed_after_the_last_rank_was_done, what_failed_while_its_agent_was_away_goes_on, six_rounds_of_faults]))

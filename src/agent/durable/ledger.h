@@ -73,6 +73,13 @@ enum barrier_told {
     BARRIER_TOLD_STEP = 2   /* the first step that all of them can meet */
 };
 
+/* Of a job with a checkpoint that is to end it. */
+enum standing {
+    STANDING_NOT = 0,
+    STANDING_STILL = 1,  /* it is, or is about to be, frozen, since its last rank was done */
+    STANDING_LET_GO = 2, /* it goes on, or is about to: an agent that restarts lets it go again */
+};
+
 struct ledger_rank {
     uint32_t number; /* as its launcher numbers it, over all nodes */
     uint32_t pid;
@@ -159,7 +166,7 @@ struct ledger_entry {
     uint64_t named_restart;           /* the checkpoint that named_run begins from; 0: scratch */
     /* of the attempt */
     uint32_t attempt_part;   /* its place in the checkpoint */
-    bool still;              /* it is, or is about to be, frozen after its last rank was done */
+    uint32_t still;          /* enum standing */
     uint32_t after;          /* ckpt.v1.AfterCheckpoint */
     uint32_t barrier_told;   /* enum barrier_told */
     uint32_t ranks_declared; /* that the user said there are on this node; 0: nothing said */

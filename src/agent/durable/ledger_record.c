@@ -159,6 +159,8 @@ const char *ledger_entry_wrong(const struct ledger_entry *entry)
     if (entry->longest_deferral_ms < entry->deferred_ms ||
         entry->longest_deferral_ms > entry->timeout_ms)
         return "longest_deferral_ms";
+    if (entry->still > STANDING_LET_GO)
+        return "still";
     if (entry->barrier_told > 2)
         return "barrier_told";
     if (entry->part > 0 && entry->part >= entry->parts)

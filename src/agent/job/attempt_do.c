@@ -214,7 +214,7 @@ static void make_still(struct allocation *allocation, enum still_way way)
     struct executor *executor = &allocation->executor;
     struct job_members job;
 
-    CHECK(way == STILL_THAW || allocation->entry.still); /* the journal has it */
+    CHECK(way == STILL_THAW || allocation->entry.still == STANDING_STILL); /* the journal has it */
     executor->still_way = way;
     if (executor->still != NULL) {
         machine->job_still_change(executor->still, way, 0);

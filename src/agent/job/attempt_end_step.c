@@ -112,8 +112,7 @@ void attempt_finish(const struct attempt_stepping *step, const struct attempt_ou
         attempt_end(step);
         return;
     }
-    if (step->entry->still)
-        attempt_add_effect(step, EFFECT_THAW);
+    attempt_let_go(step);
     attempt_stop_asking(step);
     attempt_clean_up(step, put_runs               ? ATTEMPT_HALTING
                            : attempt->put_started ? ATTEMPT_ABANDONING

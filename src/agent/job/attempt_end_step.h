@@ -45,6 +45,8 @@ void attempt_say_still(const struct attempt_stepping *step);
 void attempt_take_frozen(const struct attempt_stepping *step);
 void attempt_take_unfrozen(const struct attempt_stepping *step, const char *why);
 void attempt_take_thawed(const struct attempt_stepping *step);
+/* If it stands still, it goes on. */
+void attempt_let_go(const struct attempt_stepping *step);
 /* What is at the destination stays, and the application goes on. */
 void attempt_leave_still(const struct attempt_stepping *step);
 /* The worker has ended. */

@@ -108,12 +108,12 @@ void attempt_check(const struct attempt *attempt, const struct ledger_entry *ent
         return;
     case ATTEMPT_FREEZING:
         CHECK(phase_asks(entry));
-        CHECK(entry->still);
+        CHECK(entry->still == STANDING_STILL);
         CHECK(attempt->done_at_us != 0);
         return;
     case ATTEMPT_STILL:
         CHECK(entry->phase == PHASE_ENDED);
-        CHECK(entry->still);
+        CHECK(entry->still == STANDING_STILL);
         return;
     case ATTEMPT_PUTTING:
         CHECK(phase_asks(entry));

@@ -106,7 +106,8 @@ static void try_asking(const struct attempt_stepping *step)
         await_until(step, CKPT__V1__REASON__REASON_NOT_ATTACHED,
                     "no application of the allocation runs on this node",
                     facts->attached ? UINT64_MAX : attached_us);
-    else if (step->entry->still) /* after the attempt before: it is about to go on */
+    else if (step->entry->still !=
+             STANDING_NOT) /* after the attempt before: it is about to go on */
         attempt_add_timer(step, WAITING_POLL_US);
     else if (facts->ready == CKPT__V1__REASON__REASON_NONE)
         begin_asking(step);
@@ -445,7 +446,7 @@ static void resume_attempt(const struct attempt_stepping *step)
     attempt->extended = entry->extended;
     memcpy(attempt->target_prefix, entry->target_prefix, sizeof(attempt->target_prefix));
     memcpy(attempt->path, entry->path, sizeof(attempt->path));
-    if (entry->phase == PHASE_ENDED && entry->still) {
+    if (entry->phase == PHASE_ENDED && entry->still == STANDING_STILL) {
         attempt_begin_still(step); /* until the first orders */
     } else if (entry->phase == PHASE_ENDED) {
         if (entry->work_dir[0] != '\0') /* the agent may have ended between report and removal */
@@ -470,7 +471,7 @@ static void resume_asked(const struct attempt_stepping *step)
     CHECK(step->attempt->state == ATTEMPT_RESUMING);
     if (look_for_sentinel(step))
         return;
-    if (step->entry->still) {
+    if (step->entry->still != STANDING_NOT) {
         attempt_fail(step, CKPT__V1__REASON__REASON_AGENT_LOST_ATTEMPT,
                      "what the application had said is gone from its work folder");
     } else if (step->entry->phase == PHASE_ASKING && !facts->prepared) {

@@ -28,7 +28,7 @@ void attempt_begin_put(const struct attempt_stepping *step)
 
 static void begin_freeze(const struct attempt_stepping *step)
 {
-    step->entry->still = true;
+    step->entry->still = STANDING_STILL;
     step->effects->commit = true;
     step->attempt->said_us = step->facts->now_us;
     attempt_add_effect(step, EFFECT_FREEZE);
@@ -60,13 +60,14 @@ void attempt_take_after(const struct attempt_stepping *step, const Ckpt__V1__Ord
         return; /* the journal has it when it is asked */
     step->entry->after = (uint32_t)order->after;
     step->effects->commit = true;
-    if (attempt->state == ATTEMPT_PUTTING && !step->entry->still && must_stand_still(step))
+    if (attempt->state == ATTEMPT_PUTTING && step->entry->still == STANDING_NOT &&
+        must_stand_still(step))
         begin_freeze(step);
 }
 
 void attempt_begin_still(const struct attempt_stepping *step)
 {
-    CHECK(step->entry->still);
+    CHECK(step->entry->still == STANDING_STILL);
     attempt_move_to(step, ATTEMPT_STILL);
     attempt_add_timer(step, SAY_STILL_US);
 }
@@ -76,7 +77,7 @@ void attempt_say_still(const struct attempt_stepping *step)
     struct attempt *attempt = step->attempt;
 
     CHECK(attempt->state == ATTEMPT_PUTTING || attempt->state == ATTEMPT_STILL);
-    if (step->entry->still && step->facts->runs &&
+    if (step->entry->still == STANDING_STILL && step->facts->runs &&
         step->facts->now_us - attempt->said_us >= SAY_STILL_US) {
         attempt->said_us = step->facts->now_us;
         attempt_add_effect(step, EFFECT_SAY_STILL);
@@ -89,7 +90,7 @@ void attempt_take_frozen(const struct attempt_stepping *step)
 {
     if (step->attempt->state != ATTEMPT_FREEZING)
         return;
-    CHECK(step->entry->still);
+    CHECK(step->entry->still == STANDING_STILL);
     attempt_begin_put(step);
 }
 
@@ -101,7 +102,7 @@ void attempt_take_unfrozen(const struct attempt_stepping *step, const char *why)
 
     if (step->attempt->state != ATTEMPT_FREEZING && !puts)
         return;
-    CHECK(step->entry->still);
+    CHECK(step->entry->still == STANDING_STILL);
     snprintf(outcome.detail, sizeof(outcome.detail), "%s", why);
     attempt_finish(step, &outcome, puts);
 }
@@ -110,8 +111,19 @@ void attempt_take_unfrozen(const struct attempt_stepping *step, const char *why)
 void attempt_take_thawed(const struct attempt_stepping *step)
 {
     CHECK(step->attempt->state != ATTEMPT_STILL);
-    step->effects->commit = step->entry->still;
-    step->entry->still = false;
+    step->effects->commit = step->entry->still != STANDING_NOT;
+    step->entry->still = STANDING_NOT;
+}
+
+/* The journal knows before it goes on: what computes again has its grace when it is to end. */
+void attempt_let_go(const struct attempt_stepping *step)
+{
+    CHECK(step->entry->still <= STANDING_LET_GO);
+    if (step->entry->still == STANDING_NOT)
+        return;
+    step->entry->still = STANDING_LET_GO;
+    step->effects->commit = true;
+    attempt_add_effect(step, EFFECT_THAW);
 }
 
 /* Its report is told: what is at the destination stays. */
@@ -119,7 +131,7 @@ void attempt_leave_still(const struct attempt_stepping *step)
 {
     CHECK(step->attempt->state == ATTEMPT_STILL);
     attempt_add_effect(step, EFFECT_ATTEMPT_TIMER_STOP);
-    attempt_add_effect(step, EFFECT_THAW);
+    attempt_let_go(step);
     attempt_clean_up(step, ATTEMPT_REMOVING);
 }
 
@@ -147,12 +159,11 @@ static void take_verified(const struct attempt_stepping *step, const struct atte
         begun_us == 0 || begun_us > now_us ? 0 : step->facts->wall_ms - (now_us - begun_us) / 1000);
     attempt_add_effect(step, EFFECT_SAY_VERIFIED);
     attempt_stop_asking(step);
-    if (step->entry->still && step->facts->runs) {
+    if (step->entry->still == STANDING_STILL && step->facts->runs) {
         attempt_begin_still(step);
         return;
     }
-    if (step->entry->still)
-        attempt_add_effect(step, EFFECT_THAW); /* what is seen to live after all */
+    attempt_let_go(step); /* what is seen to live after all */
     attempt_clean_up(step, ATTEMPT_REMOVING);
 }
 

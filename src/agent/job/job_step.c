@@ -101,14 +101,6 @@ static void walltime_step(const struct job *job, const struct walltime_event *ev
     }
 }
 
-/* And is not about to go on. */
-static bool stands_still(const struct job *job)
-{
-    CHECK(job->attempt->state < ATTEMPT_STATE_COUNT);
-    return job->entry->still && job->entry->phase != PHASE_NONE &&
-           job->attempt->state != ATTEMPT_WAITING && !attempt_state_cleans(job->attempt->state);
-}
-
 void job_step(const struct job *job, const struct job_event *event, struct job_facts *facts,
               struct job_effects *ret_effects)
 {
@@ -117,7 +109,7 @@ void job_step(const struct job *job, const struct job_event *event, struct job_f
     CHECK(event->part <= JOB_WALLTIME);
     facts->process.attempt_busy = attempt_busy(job->attempt);
     facts->process.attempt_puts = job->attempt->state == ATTEMPT_PUTTING;
-    facts->process.stands_still = stands_still(job);
+    facts->process.stands_still = job->entry->still == STANDING_STILL;
     facts->process.freezing = job->attempt->state == ATTEMPT_FREEZING;
     facts->attempt.runs = process_runs(process);
     facts->attempt.started_us = process->started_us;

@@ -100,7 +100,7 @@ static void forget_process(const struct step *step)
     entry->ended_at_ms = step->facts->wall_ms;
     entry->ended_status = (uint32_t)process->wait_status;
     entry->pid = 0;
-    entry->still = false;
+    entry->still = STANDING_NOT;
     entry->kill_at_us = 0;
     process->gone_us = 0;
     process->stragglers = STRAGGLERS_UNKNOWN;
@@ -628,8 +628,7 @@ static void let_unknown_go_on(const struct step *step)
     struct ledger_entry *entry = step->entry;
 
     CHECK(entry->pid != 0);
-    if (entry->phase == PHASE_NONE)
-        entry->still = true; /* until it goes on */
+    entry->still = STANDING_LET_GO; /* until it goes on */
     add_effect(step, EFFECT_THAW);
 }
 
@@ -683,8 +682,8 @@ static void resume_process(const struct step *step)
         return;
     }
     begin_running(step);
-    if (entry->still && entry->phase == PHASE_NONE)
-        let_unknown_go_on(step);
+    if (entry->still == STANDING_LET_GO)
+        add_effect(step, EFFECT_THAW);
     if (entry->ended) {
         resume_stop(step);
     } else {

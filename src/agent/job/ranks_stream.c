@@ -126,6 +126,7 @@ static void ask_again(struct allocation *allocation, struct rank_place *place)
 
 static void arrival_free(struct rank_arrival *arrival)
 {
+    CHECK(arrival->stream != NULL);
     allocation_machine(arrival->allocation)->member_detach(arrival->look);
     list_remove(&arrival->node);
     free(arrival);
@@ -137,6 +138,7 @@ static const char *number_taken(struct allocation *allocation, const struct rank
     struct rank_places *places = allocation->executor.places;
     const struct rank_place *place;
 
+    CHECK(places != NULL);
     drop_dead(allocation);
     place = place_of(allocation, hello->number);
     if (place == NULL)
@@ -306,6 +308,7 @@ void ranks_alive(struct allocation *allocation, uint32_t rank, const char *hint)
 static struct rank_arrival *arrival_of(const struct rank_places *places,
                                        const struct rank_stream *stream)
 {
+    CHECK(stream != NULL);
     for (struct list *at = places->arrivals.next; at != &places->arrivals; at = at->next) {
         struct rank_arrival *arrival = LIST_ITEM(at, struct rank_arrival, node);
         if (arrival->stream == stream)

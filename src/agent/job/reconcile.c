@@ -80,6 +80,7 @@ static bool order_doubled(const Ckpt__V1__OrderSet *set, size_t index)
     const Ckpt__V1__Order *order = set->orders[index];
 
     CHECK(index < set->n_orders);
+    CHECK(order_wrong(order) == NULL);
     for (size_t i = 0; i < index; i++) {
         const Ckpt__V1__Order *before = set->orders[i];
         if (before->kind == order->kind &&

@@ -26,8 +26,10 @@ static bool entry_of(const struct machine_ops *machine, pid_t pid,
         return false;
     if (checkpoint_id_parse(found->run, &run) != 0)
         run = 0;
-    *ret_entry = (struct ledger_entry){
-        .pid = (uint32_t)pid, .start_ticks = stat.start_ticks, .run = run, .still = true};
+    *ret_entry = (struct ledger_entry){.pid = (uint32_t)pid,
+                                       .start_ticks = stat.start_ticks,
+                                       .run = run,
+                                       .still = STANDING_LET_GO};
     ledger_set_user(ret_entry, status.uid, status.gid, status.groups);
     snprintf(ret_entry->allocation_id, sizeof(ret_entry->allocation_id), "%s",
              found->allocation_id);

@@ -15,7 +15,8 @@ struct member_look {
     void *data;
 };
 
-static enum member_verdict judge(const struct member_table *table, const struct member *member)
+static enum member_verdict member_judge(const struct member_table *table,
+                                        const struct member *member)
 {
     if (member != NULL && member->belongs)
         return MEMBER_BELONGS;
@@ -33,7 +34,7 @@ static void work_look(uv_work_t *work)
     members_init(&table);
     members_read_one(&table, &look->job, look->pid);
     member = members_find(&table, look->pid);
-    look->verdict = judge(&table, member);
+    look->verdict = member_judge(&table, member);
     look->start_ticks = member == NULL ? 0 : member->stat.start_ticks;
     members_close(&table);
 }

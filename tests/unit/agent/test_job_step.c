@@ -26,7 +26,8 @@ struct world {
     bool frozen;            /* some of it stands still */
     bool freezing, thawing; /* at most one of them */
     bool let_go;            /* the agent died while it let it go on */
-    bool calm;              /* what goes wrong is over: everybody answers */
+    bool told_to_end;
+    bool calm; /* what goes wrong is over: everybody answers */
     char why[8];
 };
 
@@ -203,10 +204,15 @@ static void carry_out(struct world *world, const struct job_effect *effect)
         post_attempt(world, ATTEMPT_GIVE_UP, effect->reason);
     else if (effect->kind == EFFECT_WALLTIME)
         world->walltime_us = world->entry.deadline_us;
-    else if (effect->kind == EFFECT_SIGNAL && effect->signal == 9)
+    else if (effect->kind == EFFECT_SIGNAL && effect->signal == 9) {
+        /* I35: who lives has its grace, but for who stands still and has nothing to save */
+        if (world->facts.process.leader_alive && !world->told_to_end)
+            assert_true(world->frozen && !world->thawing && !world->let_go);
         world->facts.process.group_alive = world->facts.process.leader_alive = false;
-    else
+    } else
         carry_out_attempt(world, effect);
+    if (effect->kind == EFFECT_SIGNAL && effect->signal == 15)
+        world->told_to_end = true;
     if (effect->kind == EFFECT_SIGNAL &&
         effect->signal == 15) /* nothing runs on after it is saved */
         assert_true(world->attempt.state != ATTEMPT_STILL ||
@@ -305,6 +311,7 @@ static void start(struct world *world)
     event.process.start_ticks = event.process.pid;
     event.process.report = chance(world, 2);
     world->entry.ended = false;
+    world->told_to_end = world->let_go = false;
     world->starts++;
     world->facts.process.leader_alive = world->facts.process.group_alive = true;
     post(world, &event);
@@ -399,7 +406,7 @@ static bool work_ends(struct world *world)
     if (world->freezing) {
         event.attempt.kind = chance(world, 6) ? ATTEMPT_UNFROZEN : ATTEMPT_FROZEN;
         world->freezing = false;
-    } else if (world->thawing) {
+    } else if (world->thawing && (world->calm || chance(world, 3))) {
         event.attempt.kind = ATTEMPT_THAWED;
         world->thawing = world->frozen = false;
     } else if (world->put) {

@@ -86,7 +86,7 @@ static struct ledger_entry entry_of(const char *id)
                                  .attempt_part = 4,
                                  .owner_rule = 1,
                                  .named_restart = UINT64_C(1) << 40 | 41,
-                                 .still = true,
+                                 .still = STANDING_LET_GO,
                                  .after = 2,
                                  .barrier_told = 1,
                                  .ranks_declared = 2,
@@ -539,6 +539,9 @@ static void records_that_no_agent_writes_are_refused(void **state)
     assert_refused(&record, "allocation_id");
     entry = entry_of("job-1");
     ledger_entry_message(&entry, &whole);
+    message->still = STANDING_LET_GO + 1;
+    assert_refused(&record, "still");
+    message->still = STANDING_LET_GO;
     message->barrier_told = 3;
     assert_refused(&record, "barrier_told");
     ledger_entry_message(&entry, &whole);

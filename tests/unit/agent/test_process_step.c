@@ -350,11 +350,13 @@ static void what_runs_unknown_to_the_journal_goes_on(void **state)
     world.process = (struct process){.wait_status = PROCESS_STATUS_UNKNOWN};
     world.entry.pid = 0;
     assert_true(lets_go(&world, &event));
-    assert_true(world.entry.still); /* until it does, whatever happens to the agent */
+    /* until it does, whatever happens to the agent */
+    assert_int_equal(world.entry.still, STANDING_LET_GO);
     world.process = (struct process){.wait_status = PROCESS_STATUS_UNKNOWN};
     assert_true(lets_go(&world, &resumed));
     world.process = (struct process){.wait_status = PROCESS_STATUS_UNKNOWN};
-    world.entry.phase = PHASE_ASKED; /* the attempt's */
+    world.entry.phase = PHASE_ASKED;
+    world.entry.still = STANDING_STILL; /* for the attempt */
     assert_false(lets_go(&world, &resumed));
     world.process = (struct process){.wait_status = PROCESS_STATUS_UNKNOWN};
     world.entry = (struct ledger_entry){.allocation_id = "job", .run = RUN};
