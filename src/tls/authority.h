@@ -22,23 +22,39 @@ enum { TLS_HOSTS_MAX = 64, TLS_BACKDATE_S = 300, TLS_HOSTS_TEXT_BYTES = 1024 };
 #define TLS_AUTHORITY_CERT "ca.crt"
 #define TLS_AUTHORITY_KEY  "ca.key"
 
-/* dir is created (0700) when it is missing. valid_s from now on. */
+/* Makes a key and a certificate that signs itself and may sign others, but no further CA. Writes
+ * them into dir, which is created (0700) when it is missing. The certificate is good for valid_s
+ * from now on, 1 to TLS_VALID_MAX_S. Its name holds the beginning of its serial number, so that two
+ * CAs of one cluster can be told apart while one replaces the other.
+ *
+ * 0; or -1 with err: ERR_INVALID when the cluster is no id or valid_s is out of range, ERR_REFUSED
+ * when a CA lies there already, ERR_IO. The call blocks until both files are on disk. */
 int tls_authority_create(const char *dir, const char *cluster, int64_t valid_s, struct err *err);
 
+/* One certificate to be issued. All texts are the caller's and are read during the call only. */
 struct tls_order {
-    enum tls_kind kind;
-    const char *name;
+    enum tls_kind kind; /* replica, agent, scheduler or operator */
+    const char *name; /* of a replica its member id in decimal, else an id: a node's, a person's */
     /* DNS names and addresses for clients that check host names, beside a replica's cluster; at
      * most TLS_HOSTS_MAX */
     const char *const *hosts;
     size_t host_count;
-    int64_t valid_s;
-    bool replace; /* existing files are replaced by rename, key first */
+    int64_t valid_s; /* 1 to TLS_VALID_MAX_S; cut to the end of the CA */
+    bool replace;    /* existing files are replaced by rename, key first */
 };
-/* dir holds the CA; the files go to out_dir. */
+/* Makes a new key and a certificate for it, signed by the CA in dir, and writes both into out_dir,
+ * which must exist. A replica's certificate is good for both sides of a connection and also names
+ * the cluster as a DNS name; every other kind is for clients only. A renewal takes a new key, too.
+ *
+ * 0; or -1 with err: ERR_INVALID when the order, the CA's certificate or its key is of no use (also
+ * when the CA has expired), ERR_MISMATCH when that key is of another certificate, ERR_AUTH when
+ * others may read it, ERR_REFUSED when one of the two files exists and `replace` is not set,
+ * ERR_IO. When the key was written and the certificate could not be, the same order with `replace`
+ * mends it. */
 int tls_authority_issue(const char *dir, const char *out_dir, const struct tls_order *order,
                         struct err *err);
 
+/* What `ckptctl tls show` prints. Nothing in it was verified: it is what the file claims. */
 struct tls_description {
     char identity[TLS_IDENTITY_TEXT_BYTES]; /* ""; then problem says why */
     char problem[ERR_TEXT_BYTES];
@@ -51,7 +67,9 @@ struct tls_description {
     int64_t not_before_s, not_after_s;
     bool authority; /* may sign others */
 };
-/* The first certificate of a PEM file. */
+/* Describes the first certificate of a PEM file. 0; or -1 with err when the file cannot be read, is
+ * larger than 256 KiB or holds no certificate. A certificate that names nobody is described as
+ * well: identity is empty and `problem` says why. */
 int tls_certificate_describe(const char *path, struct tls_description *ret_description,
                              struct err *err);
 

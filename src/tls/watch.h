@@ -22,14 +22,19 @@ enum {
     TLS_EXPIRY_REPEAT_MS = 86400000 /* between two warnings */
 };
 
+/* What the owner is told, on the loop thread, during tls_watch_start(), tls_watch_reload() or the
+ * timer. None of them may stop the watch. */
 struct tls_watch_events {
     void *data;
+    /* the context holds the new files: time to look at open connections again */
     void (*reloaded)(void *data);
+    /* the files on disk cannot be used; err is the caller's to copy */
     void (*failed)(void *data, const struct err *err);
-    /* "certificate" or "CA" */
+    /* what: "certificate" or "CA"; below TLS_EXPIRY_WARN_S left, once a day until it is renewed */
     void (*expiring)(void *data, const char *what, int64_t left_s);
 };
 
+/* The owner's storage; the fields are watch.c's, who asks how it stands reads `failing`. */
 struct tls_watch {
     struct tls_context *context;
     const struct clock_ops *clock;
@@ -40,10 +45,12 @@ struct tls_watch {
     uint64_t warned_ms; /* monotonic */
 };
 
-/* Looks at the dates at once. */
+/* Begins to look; looks at the dates at once, so expiring() may be called before this returns. The
+ * events are copied, the clock stays the caller's and outlives the watch. */
 void tls_watch_start(struct tls_watch *watch, struct tls_context *context,
                      const struct clock_ops *clock, const struct tls_watch_events *events);
-/* Now, whether the files changed or not: somebody asks for it. */
+/* Loads the files now, whether they changed or not, as somebody asks for by a signal or a command;
+ * reloaded() or failed() tells the outcome before this returns. */
 void tls_watch_reload(struct tls_watch *watch);
 void tls_watch_stop(struct tls_watch *watch); /* also when it was never started */
 

@@ -25,12 +25,16 @@ int64_t x509_not_after(X509 *certificate);
 /* "2027-01-31T12:00:00Z". Returns text. */
 char *x509_time_text(int64_t time_s, char text[X509_TIME_TEXT_BYTES]);
 
-/* All of a file, at most X509_FILE_MAX_BYTES. secret: refused when others may read it. The caller
- * clears and frees. */
+/* All of a file, at most X509_FILE_MAX_BYTES. A pipe or a device is refused, without waiting for
+ * it. secret: refused when others may read it. The caller clears (OPENSSL_cleanse) and frees the
+ * bytes. */
 int x509_file_read(const char *path, bool secret, uint8_t **ret_bytes, size_t *ret_length,
                    struct err *err);
-/* The certificates of a PEM file, at least one. */
+/* The certificates of a PEM file in their order, at least one; what stands between them is skipped.
+ * One that is broken spoils the file. */
 int x509_load_certificates(const char *path, STACK_OF(X509) * *ret_certificates, struct err *err);
+/* The private key of a PEM file that only its owner may read. One with a passphrase is refused:
+ * nobody is there to type it. */
 int x509_load_key(const char *path, EVP_PKEY **ret_key, struct err *err);
 /* OpenSSL's newest reason; its queue is empty afterwards. */
 const char *x509_reason(void);
