@@ -21,15 +21,20 @@
 #include "src/base/err.h"
 #include "src/serve/metrics.h"
 
+/* The library's own limits behind those of http_guard.h: how long a connection may be silent, and
+ * how much it may hold, which bounds a request line with its headers. */
 enum { HTTP_IDLE_S = 15, HTTP_MEMORY_PER_CONNECTION = 32768 };
 
 #define HTTP_TEXT "text/plain; charset=utf-8"
 #define HTTP_HTML "text/html; charset=utf-8"
 
+/* One page: a row of its owner's static table. */
 struct http_page {
     const char *path; /* NULL: the end of the table */
     const char *content_type;
-    /* Writes the body and returns the status. verbose: the request has "?verbose". */
+    /* Appends the body to an empty buffer and returns the HTTP status, at once, on the loop thread:
+     * a page that needs time is no page. Called for HEAD as well, whose body is not sent. verbose:
+     * the request has "?verbose". */
     unsigned (*write)(void *data, bool verbose, struct buf *body);
 };
 
@@ -37,14 +42,18 @@ struct http_page {
 struct http_site {
     const struct http_page *pages; /* NULL: none */
     void *data;                    /* of their functions */
-    struct metrics *metrics;
+    struct metrics *metrics;       /* what /metrics renders; NULL: an empty page */
 };
 
 struct http;
 
-/* address: an IP address or localhost, and a port; port 0 picks a free one. */
+/* Begins to listen and to answer on the loop. address: an IP address or localhost, and a port; port
+ * 0 picks a free one. The site is copied, what it points to outlives the port. 0; or -1 with err:
+ * ERR_INVALID for an address that is none, ERR_IO when it cannot be bound. No TLS and no login:
+ * bind it to where only those who may read can reach it. */
 int http_open(uv_loop_t *loop, const char *address, const struct http_site *site,
               struct http **ret_http, struct err *err);
+/* The port that is listened on, also when 0 was asked for. */
 int http_port(const struct http *http);
 /* Stops listening and drops connections; what the loop still holds is freed by the loop. NULL
  * allowed. */

@@ -7,6 +7,7 @@
  * Shapes   guests are the caller's, one per connection. Showing out is shutdown(2): the HTTP
  *          library finds the end of the connection and closes it, which is when the guest leaves.
  * Units    milliseconds of the caller's clock.
+ * Absent   an answer to who is shown out: a peer that is too slow to ask would not read it.
  */
 #ifndef CKPT_SERVE_HTTP_GUARD_H
 #define CKPT_SERVE_HTTP_GUARD_H
@@ -24,9 +25,10 @@ enum {
     HTTP_GUARD_LOOK_MS = 1000
 };
 
+/* A connection, in its owner's memory from http_guard_enter() to http_guard_leave(). */
 struct http_guest {
-    struct list node;
-    uint64_t since_ms;
+    struct list node;       /* alone once it was shown out */
+    uint64_t since_ms;      /* when its present step began */
     uint64_t answered_turn; /* of the loop; 0: it was not yet */
     int fd;
 };
@@ -37,9 +39,17 @@ struct http_guard {
 };
 
 void http_guard_init(struct http_guard *guard);
+/* A connection was accepted on fd, and its first step begins: to send a request. When it is one too
+ * many, the guest whose step began first is shown out, which may be one that is just being
+ * answered. */
 void http_guard_enter(struct http_guard *guard, struct http_guest *guest, int fd, uint64_t now_ms);
+/* The guest has finished a step and begins the next one. Of one that was shown out: nothing. */
 void http_guard_step(struct http_guard *guard, struct http_guest *guest, uint64_t now_ms);
+/* The connection is closed, its descriptor no longer touched. Also of one that was shown out; after
+ * it the guest's memory may go. */
 void http_guard_leave(struct http_guard *guard, struct http_guest *guest);
+/* Shows out everybody whose step takes HTTP_GUARD_STEP_MS or longer; at least every
+ * HTTP_GUARD_LOOK_MS while there are guests. Costs nothing per guest that is in time. */
 void http_guard_look(struct http_guard *guard, uint64_t now_ms);
 
 #endif

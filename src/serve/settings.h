@@ -13,7 +13,8 @@
  *          unknown key the nearest known one.
  * Absent   libcyaml: its log knows the line of a key it rejects, but not the line of a value that
  *          is out of range, and that line is promised. libyaml, which libcyaml itself stands on,
- *          gives it for both. Anchors, aliases, tags and several documents are refused.
+ *          gives it for both. Aliases and several documents are refused. Reading again while the
+ *          daemon runs: a value that may change there is replicated policy.
  */
 #ifndef CKPT_SERVE_SETTINGS_H
 #define CKPT_SERVE_SETTINGS_H
@@ -29,12 +30,14 @@ enum { SETTINGS_FILE_MAX_BYTES = 1 << 20, SETTINGS_SECTIONS_MAX = 16 };
 
 struct settings_row;
 
-/* What a value looks like. */
+/* What a value looks like. Kinds that every daemon has are below; a daemon adds its own beside its
+ * table. A kind is static and shared by rows. */
 struct settings_kind {
     /* in_unit: the key was written with its unit, so that a whole number is in that unit. -1 with
      * one line that names value and limit, and reads on behind the key's name. */
     int (*set)(const struct settings_row *row, void *place, bool in_unit, const char *value,
                struct err *err);
+    /* The value as --print-config and complaints show it; cut when it does not fit. */
     void (*show)(const void *place, char *text, size_t size);
     bool owned; /* the place is a char * of the heap, or NULL */
     /* Of a text that is not empty and has its length; NULL: any will do. Errors as of set(). */
@@ -52,23 +55,29 @@ extern const struct settings_kind settings_yes_no;  /* bool */
 extern const struct settings_kind settings_switch;  /* int, as messages have it */
 extern const struct settings_kind settings_level;   /* enum log_level */
 
+/* A key. */
 struct settings_row {
-    unsigned section;
+    unsigned section; /* its position in the table's sections */
     const struct settings_kind *kind;
-    const char *name;
-    size_t offset;       /* in the owner's struct, or in the list's item */
-    uint64_t min, max;   /* of a number; of the length of a text */
-    const char *initial; /* NULL: required */
+    const char *name;  /* as in the file, with its unit at the end */
+    size_t offset;     /* in the owner's struct, or in the list's item */
+    uint64_t min, max; /* of a number; of the length of a text */
+    /* the default as the file would say it, in the unit of the name; NULL: required where its
+     * section or item is given, at the root its owner's to ask for by settings_given() */
+    const char *initial;
 };
 
+/* What keys stand below. */
 struct settings_section {
     const char *name; /* "" for the first one: the root */
-    /* Of a list; 0: a mapping. */
+    /* Of a list: how many items there may be, the size of one, where in the owner's struct the
+     * array and its count are. All 0: a mapping. */
     size_t items_max, item_bytes, items_offset, count_offset; /* the count is a size_t */
     void (*init)(void *item);                                 /* NULL: zeros will do */
     bool secret; /* values are not shown in complaints: a URL may hold a password */
 };
 
+/* All that a configuration may say. Static; outlives every struct settings. */
 struct settings_table {
     const struct settings_section *sections;
     size_t section_count;
@@ -77,6 +86,7 @@ struct settings_table {
     bool may_be_empty; /* an empty file is right: the defaults */
 };
 
+/* One configuration that is being read, or was. */
 struct settings {
     const struct settings_table *table;
     void *values; /* the owner's struct, which is zeros before */
@@ -85,17 +95,27 @@ struct settings {
     size_t items_max; /* of all lists */
 };
 
+/* Gives every key outside of lists its default and remembers the path for messages. values is all
+ * zeros before and lives until settings_close(). A default that its own row refuses is a bug. */
 void settings_init(struct settings *settings, const struct settings_table *table, void *values,
                    const char *path);
+/* Reads the file, once, at most SETTINGS_FILE_MAX_BYTES of it. 0; or -1 with err at the first key
+ * that is wrong: the values are then half read, and only settings_close() may follow. */
 int settings_load(struct settings *settings, struct err *err);
 /* The same from memory. */
 int settings_parse(struct settings *settings, const char *text, size_t length, struct err *err);
-/* A key of the root as a flag says it; value NULL: it does not. */
+/* A key of the root as a flag says it, over what the file said; value NULL: it does not. name is
+ * the key's, flag what the person typed ("--listen"), for the message. A whole number is in the
+ * unit of the key's name. */
 int settings_set_flag(struct settings *settings, const char *name, const char *flag,
                       const char *value, struct err *err);
-/* Whether the file or a flag says it. */
+/* Whether the file or a flag says it, of a list in the first item: a default may mean "not
+ * given". */
 bool settings_given(const struct settings *settings, unsigned section, const char *name);
-/* -1 with the file, the line and the value of the key, and text. */
+/* For what depends on several keys: -1 with the file, the line and the value of the key, and text,
+ * which reads on behind the value ("is not among the members"). item is 0 outside of lists. A key
+ * that the file does not give is named without a line and a value, one of a secret section without
+ * a value. */
 int settings_complain(const struct settings *settings, unsigned section, const char *name,
                       size_t item, struct err *err, const char *text);
 /* One line per value: key, value, source (default, file, flag). */

@@ -13,11 +13,13 @@
 
 #include <uv.h>
 
-/* One message, for example "READY=1\nSTATUS=follower". */
+/* Sends one message, for example "READY=1\nSTATUS=follower"; "\n" parts its lines. Never waits: a
+ * message that the supervisor's socket does not take is lost, and a debug line says so. */
 void supervisor_notify(const char *message);
 
-/* timer: the caller's storage; it does nothing when the supervisor wants no watchdog of this
- * process. */
+/* Says WATCHDOG=1 from now on, for as long as the loop turns; the first time at once. timer: the
+ * caller's storage, there until the loop has closed it; it does nothing when the supervisor wants
+ * no watchdog of this process ($WATCHDOG_PID). */
 void supervisor_watch(uv_loop_t *loop, uv_timer_t *timer);
 void supervisor_unwatch(uv_timer_t *timer);
 
