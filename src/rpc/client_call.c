@@ -262,6 +262,7 @@ void rpc_client_call_receive(struct rpc_client_call *call, const uint8_t *bytes,
         rpc_client_call_end(call, RPC_INTERNAL, "answer is compressed");
 }
 
+/* Of an answer that no gRPC server made: a proxy's, or another service's. */
 static int status_of_http(int http_status)
 {
     switch (http_status) {

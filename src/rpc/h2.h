@@ -40,11 +40,11 @@ enum {
 
 /* Outgoing bytes of one call, pulled by nghttp2 as the peer takes them. */
 struct rpc_outbox {
-    struct buf bytes;
-    size_t offset;    /* before it: already pulled */
-    struct list node; /* in rpc_h2.writable when on_writable is due */
-    bool deferred;    /* nghttp2 was told that nothing is there */
-    bool want_writable;
+    struct buf bytes;   /* messages with their prefixes */
+    size_t offset;      /* before it: already pulled */
+    struct list node;   /* in rpc_h2.writable when on_writable is due */
+    bool deferred;      /* nghttp2 was told that nothing is there */
+    bool want_writable; /* `writable` is to be told when little is left */
 };
 void rpc_outbox_init(struct rpc_outbox *outbox);
 void rpc_outbox_close(struct rpc_outbox *outbox);
@@ -55,10 +55,10 @@ static inline size_t rpc_outbox_length(const struct rpc_outbox *outbox)
     return outbox->bytes.length - outbox->offset;
 }
 
-/* What the connections of one server or channel share. */
+/* What the connections of one server or channel share: their turns of reading and writing. */
 struct rpc_flusher {
-    uv_idle_t idle;
-    struct list dirty;
+    uv_idle_t idle;    /* runs once per round of the loop while there is work */
+    struct list dirty; /* connections that have something to write, in the order of asking */
     uint64_t round;
     struct rpc_reader reader;
     uint8_t *batch; /* RPC_H2_BATCH_BYTES: frames that are collected to be written at once */
@@ -66,22 +66,27 @@ struct rpc_flusher {
     void *closed_data;
 };
 void rpc_flusher_init(struct rpc_flusher *flusher, uv_loop_t *loop);
+/* After its connections began to close; closed(data) from the loop, when all of them have gone. */
 void rpc_flusher_close(struct rpc_flusher *flusher, void (*closed)(void *data), void *data);
 
+/* What the owner of a connection is told. Its table is static. */
 struct rpc_h2;
 struct rpc_h2_ops {
     /* dialled connections, and those with TLS; NULL, or why it failed */
     void (*connected)(struct rpc_h2 *h2, const char *failed);
+    /* little is left in an outbox that asked for it */
     void (*writable)(struct rpc_h2 *h2, struct rpc_outbox *outbox);
     /* all that was offered is sent, as far as the windows of the peer allow; may be NULL */
     void (*sent)(struct rpc_h2 *h2);
+    /* it broke, or its peer broke a rule; `closed` follows */
     void (*lost)(struct rpc_h2 *h2, const char *reason);
     void (*closed)(struct rpc_h2 *h2); /* nothing refers to it any more */
 };
 
+/* The part of a connection that both sides have. */
 struct rpc_h2 {
     struct rpc_stream stream;
-    nghttp2_session *session;
+    nghttp2_session *session; /* NULL: not started, while TLS shakes hands */
     const struct rpc_h2_ops *ops;
     struct rpc_flusher *flusher;
     struct list dirty_node;
@@ -91,9 +96,9 @@ struct rpc_h2 {
     bool met;     /* its first bytes came */
     bool settled; /* the peer's SETTINGS came: it speaks HTTP/2 */
     bool ping_outstanding;
-    uint64_t opened_ms;
-    uint64_t read_ms; /* when bytes last came */
-    uint64_t ping_ms;
+    uint64_t opened_ms;     /* when HTTP/2 began: the peer's SETTINGS are due */
+    uint64_t read_ms;       /* when bytes last came */
+    uint64_t ping_ms;       /* when the outstanding PING was sent */
     uint64_t terminated_ms; /* 0: not */
     uint64_t pump_round;    /* in which the flusher last pumped it */
     size_t offered_bytes;   /* by the owner, into outboxes, since all was sent that may be */
@@ -103,14 +108,20 @@ struct rpc_h2 {
 /* `lost` says this of a peer that begins a TLS handshake where none is expected. */
 extern const char rpc_h2_speaks_tls[];
 
-/* Options that every session of ours has; the caller deletes them. */
+/* Options that every session of ours has; the caller deletes them. Limits of resets, continuations
+ * and acknowledgements are nghttp2's to hold. */
 nghttp2_option *rpc_h2_options(void);
+/* The connection is there, but says nothing yet: rpc_stream_accept() or rpc_stream_connect() on its
+ * stream follows, and rpc_h2_start() when the byte stream is open. */
 void rpc_h2_init(struct rpc_h2 *h2, uv_loop_t *loop, bool local, struct rpc_flusher *flusher,
                  const struct rpc_h2_ops *ops);
-/* Takes the session, sends our first SETTINGS and starts reading. */
+/* Takes the session, sends our first SETTINGS and starts reading. streams_max: how many calls a
+ * server lets its peer have open; 0 for a client. */
 void rpc_h2_start(struct rpc_h2 *h2, nghttp2_session *session, uint32_t streams_max);
 /* Something was submitted: it is written soon. */
 void rpc_h2_touch(struct rpc_h2 *h2);
+/* Writes what nghttp2 has to say, as far as the socket takes it and a round's share goes. Inside a
+ * callback of nghttp2 rpc_h2_touch() is right instead. */
 void rpc_h2_pump(struct rpc_h2 *h2);
 /* GOAWAY with a code and a text, then close when it is written. */
 void rpc_h2_terminate(struct rpc_h2 *h2, uint32_t error_code);
@@ -121,7 +132,8 @@ bool rpc_h2_keepalive(struct rpc_h2 *h2, uint64_t timeout_ms);
 /* To be called with each frame received; polices and follows pings and settings. */
 void rpc_h2_frame_received(struct rpc_h2 *h2, const nghttp2_frame *frame);
 void rpc_h2_charge(struct rpc_h2 *h2); /* one control frame of the peer */
-/* Copies out of an outbox for nghttp2's data callback; true when it is empty afterwards. */
+/* Copies out of an outbox for nghttp2's data callback; true when it is empty afterwards. An outbox
+ * that wants to be writable is so when at most resume_below_bytes are left. */
 bool rpc_h2_pull(struct rpc_h2 *h2, struct rpc_outbox *outbox, uint8_t *bytes, size_t size,
                  size_t resume_below_bytes, size_t *ret_length);
 /* Continues a stream whose outbox was empty. */

@@ -29,27 +29,32 @@ enum {
     RPC_POLICE_HEADER_BYTES = 9
 };
 
+/* All of it is police.c's. */
 struct rpc_police {
     uint64_t control, loose; /* what is left */
-    uint64_t refilled_ms;
-    bool exceeded;
-    uint32_t magic_left; /* of the client's preface */
-    uint32_t payload_left;
+    uint64_t refilled_ms;    /* up to when time has been credited */
+    bool exceeded;           /* an account was empty when a frame came; stays so */
+    uint32_t magic_left;     /* of the client's preface */
+    uint32_t payload_left;   /* of the frame that is being read */
     uint8_t header[RPC_POLICE_HEADER_BYTES];
     uint8_t header_used;
 };
 
+/* Both accounts are full. */
 void rpc_police_init(struct rpc_police *police, uint64_t now_ms);
 /* The bytes begin with a client's preface of so many. */
 void rpc_police_expect_magic(struct rpc_police *police, uint32_t length);
+/* Takes a frame from an account for each header among the bytes, wherever they are cut. */
 void rpc_police_bytes(struct rpc_police *police, uint64_t now_ms, const uint8_t *bytes,
                       size_t length);
+/* A frame of the first account that HTTP/2 has told of. */
 void rpc_police_control(struct rpc_police *police, uint64_t now_ms);
 /* HEADERS or DATA. Who sends something of use may also measure the path with a PING. */
 void rpc_police_of_use(struct rpc_police *police, bool headers);
 /* DATA of ours: who gets it may measure the path as well; grpc-go does it on and on while a stream
  * lasts. */
 void rpc_police_sent(struct rpc_police *police);
+/* False: the owner ends the connection with ENHANCE_YOUR_CALM. */
 static inline bool rpc_police_allows(const struct rpc_police *police)
 {
     return !police->exceeded;

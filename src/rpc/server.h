@@ -3,6 +3,9 @@
  * Flow     rpc_server_new, rpc_server_add_method for each path, rpc_server_listen for each address,
  *          ... rpc_server_drain, _free. Per call: on_request, on_message per message,
  *          on_half_close; the handler answers with send and finish.
+ *          A unary method needs on_message alone: it comes once, when the request is whole, and is
+ *          answered by rpc_call_reply() or _finish(), in the handler or later, when a commit or a
+ *          worker is done.
  * Shapes   calls are owned by the server; a handler's pointer is valid until on_cancel or its own
  *          rpc_call_finish returns. Limits in struct rpc_server_config; over them the peer gets
  *          RESOURCE_EXHAUSTED or its connection is refused.
@@ -27,6 +30,7 @@
 #include "src/tls/context.h"
 
 struct rpc_server;
+/* One request and its answer, from its headers to its trailers. */
 struct rpc_call;
 
 /* The numbers of gRPC; the same on the wire. */
@@ -58,7 +62,7 @@ struct rpc_peer {
     uid_t uid;
     gid_t gid;
     char address[64]; /* host:port, or "unix" */
-    bool tls;
+    bool tls;         /* both sides have shown certificates */
     /* of the client certificate; "" without TLS, or when it names nobody */
     char identity[TLS_IDENTITY_TEXT_BYTES];
 };
@@ -88,9 +92,12 @@ struct rpc_server_config {
     void *stalled_data;
 };
 
-/* Any may be NULL. `data` is the method's; per-call state via rpc_call_set_data. */
+/* What a method does; any may be NULL. `data` is the method's; per-call state via
+ * rpc_call_set_data. A handler may finish its call, other calls, and free the server; it must not
+ * block: the loop is everybody's. */
 struct rpc_handlers {
     void (*on_request)(struct rpc_call *call, void *data); /* headers are in; no message yet */
+    /* one whole message, decoded by the handler; of a unary method the only one */
     void (*on_message)(struct rpc_call *call, void *data, const uint8_t *bytes, size_t length);
     void (*on_half_close)(struct rpc_call *call, void *data); /* the client sends no more */
     /* after send() returned false or rpc_call_want_writable() */
@@ -99,6 +106,7 @@ struct rpc_handlers {
     void (*on_cancel)(struct rpc_call *call, void *data);
 };
 
+/* config NULL: all defaults; copied. Nothing listens yet. Never NULL. */
 struct rpc_server *rpc_server_new(uv_loop_t *loop, const struct rpc_server_config *config);
 /* What became of the wanted connections_max. */
 size_t rpc_server_connections_max(const struct rpc_server *server);
@@ -109,12 +117,16 @@ void rpc_server_add_method(struct rpc_server *server, const char *path, bool cli
 /* Adds grpc.health.v1.Health (Check, Watch) and reflection v1alpha. descriptors: bytes of `protoc
  * --include_imports --descriptor_set_out`; kept by reference. */
 void rpc_server_add_health(struct rpc_server *server);
+/* What Check answers for a service name, and Watch tells, from now on; "" is the server as a whole.
+ * At most 32 names, static or not: they are copied. */
 void rpc_server_set_health(struct rpc_server *server, const char *service, bool serving);
 void rpc_server_add_reflection(struct rpc_server *server, const uint8_t *descriptors,
                                size_t length);
 /* "host:port" (port 0: any free one, see rpc_server_port) or "unix:PATH" (mode 0666 by the caller's
  * umask choice; a stale socket is removed, a live one is ERR_LOCKED). */
+/* 0, or -1 with ERR_INVALID for the address, ERR_FULL for too many, or what the system says. */
 int rpc_server_listen(struct rpc_server *server, const char *address, struct err *err);
+/* Of the n-th rpc_server_listen(), from 0; -1 when there is none. */
 int rpc_server_port(const struct rpc_server *server, size_t listener);
 /* GOAWAY, no new calls; a connection is closed when its last call ended and is written. drained()
  * from the loop when all are closed or after grace_ms; rpc_server_free is then the caller's. Long
@@ -126,19 +138,28 @@ void rpc_server_drain(struct rpc_server *server, uint64_t grace_ms, void (*drain
 void rpc_server_free(struct rpc_server *server, void (*freed)(void *), void *data);
 
 struct rpc_server_stats {
-    uint64_t connections, calls_active, calls_total, refused_total, bytes_buffered;
+    uint64_t connections;  /* now, those that are being closed included */
+    uint64_t calls_active; /* now */
+    uint64_t calls_total;  /* ever */
+    uint64_t
+        refused_total; /* connections that were not taken, or ended by TLS or for want of room */
+    uint64_t
+        bytes_buffered; /* of answers that peers have not taken yet, now, in calls and sockets */
     uint64_t stalled_total; /* connections that were closed because their peers did not read */
-    uint64_t by_status[17];
+    uint64_t by_status[17]; /* calls that ended with that enum rpc_status */
 };
 void rpc_server_get_stats(const struct rpc_server *server, struct rpc_server_stats *ret_stats);
 
 /* ---- for handlers: what may be done with a call ---- */
 
-/* Anything of the handler's; the server does not look at it. NULL at first. */
+/* Anything of the handler's; the server does not look at it. NULL at first. Who puts heap memory
+ * there frees it in on_cancel and where it finishes the call: one of the two happens. */
 void rpc_call_set_data(struct rpc_call *call, void *data);
 void *rpc_call_data(const struct rpc_call *call);
+/* Lives as long as the call. */
 const struct rpc_peer *rpc_call_peer(const struct rpc_call *call);
-/* Request metadata (lower case name), NULL when absent. */
+/* Request metadata (lower case name), NULL when absent; the first of several. Lives as long as the
+ * call. */
 const char *rpc_call_metadata(const struct rpc_call *call, const char *name);
 /* Before an answer, or a part of one, that may be large: on_writable follows, in a later round of
  * the loop, when the peer can take it and it is this call's turn. Answers are made one after the
@@ -155,7 +176,7 @@ size_t rpc_call_buffered(const struct rpc_call *call);
 void rpc_call_trailer(struct rpc_call *call, const char *name, const char *value);
 /* Ends the call; message may be NULL, is percent-encoded. The call must not be used afterwards. */
 void rpc_call_finish(struct rpc_call *call, enum rpc_status status, const char *message);
-/* send + finish(RPC_OK). */
+/* send + finish(RPC_OK): the usual end of a unary call. */
 void rpc_call_reply(struct rpc_call *call, const uint8_t *bytes, size_t length);
 
 #endif

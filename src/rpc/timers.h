@@ -14,15 +14,18 @@
 #include <stdint.h>
 #include <uv.h>
 
+/* One-shot; may be started again, also in its own fire(). LIST_ITEM() leads to its owner. */
 struct rpc_timer {
     uint64_t due_ms;
     size_t position; /* in the heap, from 1; 0: not started */
     void (*fire)(struct rpc_timer *timer);
 };
 
+/* A server or a channel has one. Starting and stopping takes a logarithm of how many are
+ * started. */
 struct rpc_timers {
     uv_timer_t uv;
-    struct rpc_timer **heap;
+    struct rpc_timer **heap; /* the earliest first */
     size_t count;
     size_t capacity;
     uint64_t armed_ms; /* when the libuv timer fires; UINT64_MAX: not started */
@@ -30,10 +33,13 @@ struct rpc_timers {
     void *closed_data;
 };
 
+/* None is started. Timers that are due together fire one after the other, in no order. */
 void rpc_timers_init(struct rpc_timers *timers, uv_loop_t *loop);
-/* Forgets all timers; closed(data) from the loop. */
+/* Forgets all timers, so that none fires any more; closed(data) from the loop, after which the
+ * memory may go. */
 void rpc_timers_close(struct rpc_timers *timers, void (*closed)(void *data), void *data);
 
+/* Not started. */
 void rpc_timer_init(struct rpc_timer *timer, void (*fire)(struct rpc_timer *timer));
 void rpc_timer_start(struct rpc_timers *timers, struct rpc_timer *timer,
                      uint64_t due_ms); /* replaces a pending start */
