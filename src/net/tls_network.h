@@ -35,41 +35,48 @@ enum {
 #define TLS_NETWORK_MEMBERS                                                                        \
     "ckpt-raft" /* what members agree on: an API client that calls one learns so at once */
 
+/* One network with TLS. The first fields say how and are the caller's to set before
+ * network_tls_ops(); those from `streams` on are this file's. */
 struct tls_network {
-    struct network_ops below;
-    const struct clock_ops *clock;
-    const struct tls_context *context;
-    const char *protocol;  /* ALPN; static storage */
+    struct network_ops below;          /* what streams are wrapped around; copied */
+    const struct clock_ops *clock;     /* outlives it; times handshakes */
+    const struct tls_context *context; /* outlives it; may be reloaded while it is in use */
+    const char *protocol;              /* ALPN; static storage */
     uint64_t handshake_ms; /* all of it, without its waiting for turns; 0: the owner has a timer */
     /* 0: none; a peer for whom more waits asks for answers of TLS and does not read them */
     size_t unsent_max;
-    bool replicas_only;
+    bool replicas_only;       /* who else has a certificate of the CA is refused */
     bool dates;               /* of certificates count when they are looked at again */
     void (*wake)(void *data); /* NULL: handshakes take no turns */
     void *wake_data;
-    void (*refused)(void *data, const char *address, const char *text); /* NULL allowed */
+    /* for the log: who was refused, or ended later, and why; NULL allowed */
+    void (*refused)(void *data, const char *address, const char *text);
     void *data;
     struct list streams; /* all that were made here and are not freed */
     /* those whose handshakes wait for their turns, in the order in which they came */
     struct list waiting;
-    size_t lingering;
-    uint64_t checks; /* how often they were checked */
-    uint8_t plain[TLS_PLAIN_BYTES];
+    size_t lingering; /* streams that were refused and whose peers may still read why */
+    uint64_t checks;  /* how often they were checked */
+    uint8_t plain[TLS_PLAIN_BYTES]; /* of the record that is being handed over */
 };
 
+/* Writes the table of the network, whose context it is; both `network` and the table below must
+ * stay where they are. */
 void network_tls_ops(struct tls_network *network, struct network_ops *ret_ops);
 /* Forgets those that linger; all others are closed. */
 void network_tls_close(struct tls_network *network);
 
-/* A round's turns of handshakes. */
+/* A round's turns of handshakes: as many as fit into TLS_NETWORK_ROUND_US, one at least. */
 void network_tls_run(struct tls_network *network);
+/* Whether handshakes wait for another round. */
 bool network_tls_has_work(const struct tls_network *network);
 
 /* Of one of its streams: whether its handshake waits for its turn, not for the peer. */
 bool network_tls_waits(const struct network_stream *stream);
 /* By the files as they are now. False: it was ended, and closed() has told. */
 bool network_tls_passes(struct network_stream *stream);
-/* All of them. Not from inside an event of a stream. */
+/* All of them, in turn: after a reload, and now and then for dates that pass. Not from inside an
+ * event of a stream. */
 void network_tls_recheck(struct tls_network *network);
 
 #endif

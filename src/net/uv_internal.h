@@ -6,6 +6,7 @@
 
 #include "src/net/network.h"
 
+/* libuv's handle of a stream or a listener, by the kind of its address. */
 union net_socket {
     uv_handle_t handle;
     uv_stream_t stream;
@@ -14,12 +15,13 @@ union net_socket {
 };
 
 /* uv_network.c */
+/* 0, or libuv's error. */
 int net_socket_init(uv_loop_t *loop, bool local, union net_socket *ret_socket);
-/* NULL: it has gone again. */
+/* What waits at the listener, as a stream without events. NULL: it has gone again. */
 struct network_stream *net_stream_accept(uv_stream_t *listener, bool local, bool watchful);
 void net_stream_close(struct network_stream *stream); /* NULL allowed */
 
-/* uv_listener.c */
+/* uv_listener.c: the functions of the table, for streams of both kinds. */
 int net_listener_listen(void *context, const char *address,
                         void (*accepted)(void *data, struct network_stream *stream), void *data,
                         struct network_listener **ret_listener, struct err *err);

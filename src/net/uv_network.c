@@ -374,6 +374,8 @@ static void stream_find(struct network_stream *stream, const struct network_addr
         uv_timer_start(&dial->patience, stream_impatient, 0, 0);
 }
 
+/* An address that is none fails from the loop like any other: callers have one way to hear of
+ * it. */
 static struct network_stream *stream_connect(uv_loop_t *loop, const char *text, bool watchful,
                                              const struct network_events *events)
 {

@@ -19,10 +19,15 @@
 
 enum { NETWORK_ADDRESSES_MAX = 4, NETWORK_ACCEPTS_ROUND = 64, NETWORK_USER_TIMEOUT_MS = 5000 };
 
+/* Writes the table. For the API: its own PINGs find out who is gone, and a reader may stand still.
+ * A name that is dialled is looked up in libuv's pool, so that the loop goes on; one that is
+ * listened on is looked up in the call, which is made before anybody is served. The file of a unix
+ * socket on which nobody listens any more is removed by the next who does. */
 void network_uv_ops(uv_loop_t *loop, struct network_ops *ret_ops);
-/* A host that is gone is noticed: TCP keepalive, and NETWORK_USER_TIMEOUT_MS for bytes that nobody
- * acknowledges. For those who read what they are sent, since a reader that stands still is taken
- * for one that is gone. */
+/* The same for members among each other, whose connections are few and must not hang for the
+ * minutes that TCP would. A host that is gone is noticed: TCP keepalive, and
+ * NETWORK_USER_TIMEOUT_MS for bytes that nobody acknowledges. For those who read what they are
+ * sent, since a reader that stands still is taken for one that is gone. */
 void network_uv_watchful_ops(uv_loop_t *loop, struct network_ops *ret_ops);
 
 #endif
