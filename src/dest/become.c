@@ -58,6 +58,8 @@ int become_parse(const char *text, struct become *ret_become, struct err *err)
     return 0;
 }
 
+/* Real, effective and saved ids, so that nothing of the old ones can be taken back; that this is so
+ * is tried at once. */
 int become_user(const struct become *become, struct err *err)
 {
     const gid_t *groups = become->groups;

@@ -15,6 +15,8 @@
 
 enum { BECOME_GROUPS_MAX = 1024 };
 
+/* Whom to become. Numbers only: a name would have to be looked up in a directory of users, which
+ * may hang. */
 struct become {
     uid_t uid;
     gid_t gid;
@@ -22,9 +24,14 @@ struct become {
     gid_t groups[BECOME_GROUPS_MAX];
 };
 
-/* "UID:GID" or "UID:GID:GROUP,GROUP,..." in decimal. */
+/* "UID:GID" or "UID:GID:GROUP,GROUP,..." in decimal. 0; or -1 with ERR_INVALID for anything else,
+ * also for the number that means "unchanged" to the kernel. On failure *ret_become holds what was
+ * read so far and is of no use. */
 int become_parse(const char *text, struct become *ret_become, struct err *err);
-/* For good: neither the user nor the groups before can be taken back. */
+/* For good: neither the user nor the groups before can be taken back. Groups go first, since a user
+ * who is not root may not set them. The kernel forgets with the user that this process wants to die
+ * with its parent, so parent_bind() follows (parent.h). 0; or -1 with ERR_REFUSED when this process
+ * is neither root nor asks for what it is already; a process that is half another user must end. */
 int become_user(const struct become *become, struct err *err);
 
 #endif

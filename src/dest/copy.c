@@ -47,6 +47,8 @@ static size_t chunk_bytes(const struct copier *copier)
     return wanted < 1 ? 1 : (size_t)wanted;
 }
 
+/* Sleeps until the bytes that were moved are due. Time that a stall took is lost beyond a second: a
+ * worker that made up for minutes would exceed its grant for as long. */
 static void keep_pace(struct copier *copier, size_t moved_bytes)
 {
     uint64_t now_us = copy_monotonic_us();
@@ -77,12 +79,14 @@ static int write_all(struct copy_end to, const uint8_t *bytes, size_t length, st
     return 0;
 }
 
+/* Whether somebody wrote meanwhile: the size and the time of change tell, as for make(1). */
 static bool same_moment(const struct stat *before, const struct stat *after)
 {
     return before->st_size == after->st_size && before->st_mtim.tv_sec == after->st_mtim.tv_sec &&
            before->st_mtim.tv_nsec == after->st_mtim.tv_nsec;
 }
 
+/* Reading alone goes at full speed: the grant is of writing. */
 static int copy_stream(struct copier *copier, struct copy_end from, struct copy_end to,
                        uint64_t *ret_size_bytes, struct err *err)
 {

@@ -1,4 +1,7 @@
-/* The table of kinds. See destination.h. */
+/* The table of kinds. See destination.h.
+ *
+ * Shapes   forms of locations never overlap, so the order of the rows decides nothing.
+ */
 #include "src/dest/destination.h"
 
 #include <string.h>

@@ -4,6 +4,16 @@
  *          program: destination_of() finds the kind whose form the text has, destination_named()
  *          the one that a configuration or a caller names. Nobody else asks of what kind a
  *          destination is: the row does the work.
+ *          Who calls what, always in a ckpt-worker:
+ *
+ *              the agent of each node    claim and put, when its application has written
+ *                                        restore of its own part, before the application starts
+ *                                        again; verify of parts that it only has to know to be good
+ *                                        abandon, when an attempt was given up
+ *              the leader                probe, each storage_watch.interval
+ *                                        collect, when a checkpoint's time is over
+ *              people                    any of them, by hand
+ *
  * Shapes   rows are constant. All but parse and validate may block for ever and belong into a
  *          ckpt-worker process, never into a daemon.
  * Units    bytes; bytes per second for the rate, 0 is unlimited.
@@ -28,6 +38,7 @@
 #include "src/base/err.h"
 #include "src/dest/sha256.h"
 
+/* Where a shard lies. Texts are the caller's and are read during a call only. */
 struct destination_place {
     /* A target's. NULL: `path` itself is trusted (verify, restore, abandon only). */
     const char *prefix;
@@ -37,14 +48,19 @@ struct destination_place {
     const char *manifest_sha256;
 };
 
+/* What a shard was found to be. */
 struct destination_summary {
-    uint64_t size_bytes;
-    uint64_t file_count;
+    uint64_t size_bytes;                    /* of all files, without the MANIFEST */
+    uint64_t file_count;                    /* without folders */
     char manifest_sha256[SHA256_HEX_BYTES]; /* what `sha256sum MANIFEST` prints */
     /* put: the same shard was there; restore: the target already holds the same files */
     bool reused;
 };
 
+/* What a kind does. Each function returns 0, or -1 with err as the head of this file has them,
+ * unless its comment says otherwise. A function may be killed at any system call and run again: the
+ * second run finds what the first one left and comes to the same end. Several nodes may call put,
+ * verify and restore for parts of one checkpoint at a time; a part has one writer. */
 struct destination_ops {
     /* In configurations; in upper case the name of its value in the API's TargetKind. */
     const char *kind;
@@ -53,20 +69,29 @@ struct destination_ops {
     /* Of a location that parse() takes or that is said to be of this kind: all that can be told
      * without touching it. */
     int (*validate)(const char *location, struct err *err);
-    /* Can something be written, made durable and removed directly below prefix? */
+    /* Can something be written, made durable and removed directly below prefix? Failures in a row
+     * pause the checkpoints that are bound for it, successes in a row resume them
+     * (src/broker/health/storage_watch.h). */
     int (*probe)(const char *prefix, struct err *err);
-    /* What root does for a put by `owner` before it becomes that user. NULL: nothing. */
+    /* What root does for a put by `owner` before it becomes that user. NULL: nothing. ERR_AUTH,
+     * when root is nobody there, is no failure: put is then tried with the user's own rights. */
     int (*claim)(const struct destination_place *place, uid_t owner, struct err *err);
-    /* An existing shard with the same contents that verifies is success; any other one is
-     * replaced. */
+    /* Copies the folder `source` into the shard, at most so many bytes per second, reads it back
+     * and gives it its name as the last step: a shard with a name is complete and durable. An
+     * existing shard with the same contents that verifies is success; any other one is replaced.
+     * ret_summary->manifest_sha256 is what verify and restore will ask for. */
     int (*put)(const struct destination_place *place, const char *source, uint64_t rate_bytes_per_s,
                struct destination_summary *ret_summary, struct err *err);
+    /* Reads the whole shard and compares it with its manifest, and that with
+     * place->manifest_sha256. Writes nothing. */
     int (*verify)(const struct destination_place *place, struct destination_summary *ret_summary,
                   struct err *err);
-    /* The parent of `to` must exist; `to` must be absent, empty, or hold exactly these files. */
+    /* Verifies while copying into `to`, which appears with all its files at once. The parent of
+     * `to` must exist; `to` must be absent, empty, or hold exactly these files. */
     int (*restore)(const struct destination_place *place, const char *to,
                    struct destination_summary *ret_summary, struct err *err);
-    /* Removes the whole checkpoint; one that is not there is success. */
+    /* Removes the whole checkpoint, all parts, and says whether it was there; one that is not there
+     * is success. */
     int (*collect)(const char *prefix, const char *path, bool *ret_removed, struct err *err);
     /* Removes what killed puts of this part left. A finished shard stays. */
     int (*abandon)(const struct destination_place *place, struct err *err);
@@ -77,9 +102,11 @@ extern const struct destination_ops *const destinations[];
 
 /* By its word; NULL: no such kind. */
 const struct destination_ops *destination_named(const char *kind);
-/* By the form of a location; NULL: no kind takes it. */
+/* By the form of a location; NULL with ERR_INVALID: no kind takes it. Touches nothing, so a daemon
+ * may ask. */
 const struct destination_ops *destination_of(const char *location, struct err *err);
-/* A location as it comes from outside, of whatever kind. */
+/* A location as it comes from outside, of whatever kind: its form and what the kind says of it,
+ * without touching it. The text of err reads on behind the location's name ("must be ..."). */
 int destination_validate(const char *location, struct err *err);
 
 #endif

@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <string.h>
 
+/* What an errno means to who decides about another try (the code), and to people (the next step). */
 struct fault_kind {
     int number;
     enum err_code code;
     const char *next_step;
 };
 
+/* Those that have a code or a next step of their own; fault_set() has the one of all others. */
 static const struct fault_kind kinds[] = {
     {ENOSPC, ERR_FULL, "free space on the destination, then retry"},
     {EDQUOT, ERR_FULL, "raise the quota or free space, then retry"},

@@ -8,7 +8,9 @@
 
 #include "src/base/err.h"
 
-/* Reads errno; returns -1. operation: "write", "open" ... */
+/* Reads errno, so it comes directly after the call that failed; returns -1 for `return
+ * fault_set(...)`. operation: "write", "open" ...; path: as people know it, since descriptors say
+ * nothing. err may be NULL. */
 int fault_set(struct err *err, const char *operation, const char *path);
 
 #endif

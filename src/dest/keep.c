@@ -114,6 +114,8 @@ static void new_one_last(struct kept *files, size_t count, const char *name)
     }
 }
 
+/* Names sort by age, since they hold the time; the new one counts as the newest whatever it is
+ * called. */
 static int remove_oldest(int folder, const struct keep_request *request,
                          struct keep_summary *summary, struct err *err)
 {

@@ -17,8 +17,8 @@
 #include "src/base/err.h"
 
 struct keep_request {
-    const char *source; /* file */
-    const char *folder; /* exists */
+    const char *source; /* a regular file, no link */
+    const char *folder; /* exists; its other files are other series */
     const char *name;   /* of the new file there; begins with prefix */
     const char *prefix;
     uint64_t keep;       /* at least 1 */
@@ -26,11 +26,15 @@ struct keep_request {
 };
 
 struct keep_summary {
-    uint64_t size_bytes;
-    uint64_t kept;
+    uint64_t size_bytes; /* of the new file */
+    uint64_t kept;       /* of the series, the new one included */
     uint64_t removed;
 };
 
+/* 0, with the new file durable under its name. -1 with err: ERR_INVALID for names that do not fit
+ * together, ERR_CORRUPT when the disk gives back other bytes than were written, and fault.h's. When
+ * only the removal of an old file failed, the new one stands and -1 says what is in the way. May
+ * block for as long as the disk does. */
 int keep_file(const struct keep_request *request, struct keep_summary *ret_summary,
               struct err *err);
 

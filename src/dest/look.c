@@ -69,6 +69,8 @@ int look_path(const char *path, int output_fd, struct err *err)
     return 0;
 }
 
+/* Through the parent's descriptor: the folder itself is the user's, and may be exchanged for a
+ * link. */
 int look_sweep(const char *path, struct err *err)
 {
     const char *slash = strrchr(path, '/');

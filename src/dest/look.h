@@ -10,8 +10,13 @@
 #include "src/base/err.h"
 
 /* Removes the folder with all its contents; fine when it is gone. Links are removed, not
- * followed. */
+ * followed. path is absolute and names the folder itself, so that its parent can be opened: the
+ * folders above it are trusted. */
 int look_sweep(const char *path, struct err *err);
+/* Opens what `path` names, without following a link at its end or one of /proc's, and sends it on
+ * output_fd. 0; or -1: ERR_NOT_FOUND when it cannot be opened, ERR_IO when nobody takes the
+ * message. The receiver owns the descriptor that it got and judges by mode, owner and file system
+ * whether it wants to go on with it. */
 int look_path(const char *path, int output_fd, struct err *err);
 
 #endif

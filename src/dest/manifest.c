@@ -21,6 +21,7 @@ void manifest_close(struct manifest *manifest)
     manifest_init(manifest);
 }
 
+/* One above the limit is let in, so that manifest_check() refuses it with a message. */
 struct manifest_entry *manifest_add(struct manifest *manifest, const char *path, bool is_directory)
 {
     struct manifest_entry *entry;
@@ -76,6 +77,7 @@ const char *manifest_path_problem(const char *path)
     }
 }
 
+/* Bytes, not letters: the same order in every locale. */
 static int entry_compare(const void *a, const void *b)
 {
     const struct manifest_entry *one = a, *other = b;
@@ -144,6 +146,7 @@ int manifest_finish(struct manifest *manifest, struct err *err)
     return manifest_check(manifest, err);
 }
 
+/* As sha256sum writes names: a backslash and a newline would end or change the line. */
 static void append_name(struct buf *text, const char *name)
 {
     for (const char *c = name; *c != '\0'; c++) {

@@ -44,6 +44,7 @@ enum {
     MANIFEST_NAME_MAX_BYTES = 255   /* of one component */
 };
 
+/* One file or folder. */
 struct manifest_entry {
     char *path; /* relative, '/' between components */
     bool is_directory;
@@ -53,29 +54,37 @@ struct manifest_entry {
     uint64_t stamp;               /* see tree_stamp(); 0: it was not listed from a folder */
 };
 
+/* A list that grows by manifest_add() and is closed with all its paths by manifest_close(). */
 struct manifest {
-    struct manifest_entry *entries;
-    size_t count;
+    struct manifest_entry
+        *entries; /* sorted by path after manifest_finish() and manifest_parse() */
+    size_t count; /* files and folders */
     size_t capacity;
-    size_t file_count; /* the totals are valid after manifest_finish() and manifest_parse() */
-    uint64_t size_bytes;
-    int64_t changed_us; /* by tree_list(): when the latest change was, wall clock */
+    size_t file_count;   /* the totals are valid after manifest_finish() and manifest_parse() */
+    uint64_t size_bytes; /* of all files */
+    int64_t changed_us;  /* by tree_list(): when the latest change was, wall clock */
 };
 
 void manifest_init(struct manifest *manifest);
+/* Empty again afterwards; may be called twice. */
 void manifest_close(struct manifest *manifest);
 
 /* Copies path; the other fields are zero for the caller to fill. The pointer is valid until the
  * next add. */
 struct manifest_entry *manifest_add(struct manifest *manifest, const char *path, bool is_directory);
-/* Sorts, checks every name, sums up. ERR_REFUSED names the path that cannot be carried. */
+/* Sorts, checks every name, sums up; to be called again when sizes were changed. Pointers into the
+ * entries are void afterwards. ERR_REFUSED names the path that cannot be carried. */
 int manifest_finish(struct manifest *manifest, struct err *err);
+/* Appends the text, its self-hash included. The manifest is finished and has every file's hash. */
 void manifest_encode(const struct manifest *manifest, struct buf *text);
-/* Checks the self-hash first, then the form. ret_manifest is written only on success. */
+/* Checks the self-hash first, then the form: bytes that were damaged are told apart from a writer
+ * that had it wrong. ret_manifest is written only on success, and the caller closes it. The input
+ * is from a disk and may be anything. */
 int manifest_parse(const uint8_t *text, size_t length, struct manifest *ret_manifest,
                    struct err *err);
 /* Same paths, kinds and sizes? ERR_CORRUPT names the first file that is missing, extra or of
- * another size. */
+ * another size. Both are sorted. Modes and hashes are not looked at: a listing has no hashes, and a
+ * mode may have been changed by the file system. */
 int manifest_compare(const struct manifest *expected, const struct manifest *found,
                      struct err *err);
 /* Relative, no empty, "." or ".." component, within the limits, no carriage return, and not a name

@@ -4,7 +4,8 @@
 
 #include "src/dest/manifest.h"
 
-/* Names, order, parents, modes, totals. Sets the totals. ERR_REFUSED names the entry. */
+/* Checks names, order, parents and modes as they stand, without sorting: of a text that was read
+ * the order is part of the form. Sets the totals. ERR_REFUSED names the entry. */
 int manifest_check(struct manifest *manifest, struct err *err);
 
 #endif

@@ -34,6 +34,7 @@ static bool take_literal(struct cursor *cursor, const char *literal)
     return true;
 }
 
+/* Leading zeros are taken here and refused by the comparison with the written form. */
 static bool take_number(struct cursor *cursor, unsigned base, uint64_t *ret_number)
 {
     uint64_t number = 0;
@@ -112,6 +113,8 @@ static bool take_file(struct cursor *cursor, struct manifest *manifest)
     return true;
 }
 
+/* Up to and including the word of the totals, whose numbers nobody reads: they are written again
+ * and compared. */
 static bool take_entries(struct cursor *cursor, struct manifest *manifest)
 {
     if (!take_literal(cursor, "# ckpt-manifest 1\n"))

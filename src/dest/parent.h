@@ -4,9 +4,9 @@
 
 #include "src/base/err.h"
 
-/* From now on the kernel kills this process when its parent ends. -1: refused, or the daemon named
- * by WORKER_PARENT in the environment is gone already. Without that variable (started by hand) any
- * parent will do. */
+/* Called once at the start, and again after the user was changed (become.h). From now on the kernel
+ * kills this process when its parent ends. -1: refused, or the daemon named by WORKER_PARENT in the
+ * environment is gone already. Without that variable (started by hand) any parent will do. */
 int parent_bind(struct err *err);
 
 #endif

@@ -13,12 +13,15 @@
 
 enum { SHA256_BYTES = 32, SHA256_HEX_BYTES = 65 };
 
+/* sha256_init() once, then start, update as often as needed, finish: again and again;
+ * sha256_close() at the end. */
 struct sha256 {
     struct evp_md_ctx_st *context;
 };
 
-void sha256_init(struct sha256 *sha256);
-void sha256_close(struct sha256 *sha256);
+void sha256_init(struct sha256 *sha256);  /* takes memory of libcrypto's */
+void sha256_close(struct sha256 *sha256); /* gives it back */
+/* A new digest; what an unfinished one had taken is forgotten. */
 void sha256_start(struct sha256 *sha256);
 void sha256_update(struct sha256 *sha256, const void *bytes, size_t length);
 void sha256_finish(struct sha256 *sha256, uint8_t ret_digest[SHA256_BYTES]);

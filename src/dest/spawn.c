@@ -61,6 +61,8 @@ SPAWN_CHILD static int child_main(void *data)
     return 127;
 }
 
+/* All signals wait while the child shares the memory: a handler of the daemon that ran in it would
+ * change the daemon. */
 int spawn_start(const struct spawn *spawn, pid_t *ret_pid, int *ret_pidfd)
 {
     struct spawn_child child = {spawn, 0};

@@ -14,14 +14,17 @@
 
 #include <sys/types.h>
 
+/* What to start. All of it is read during the call only. */
 struct spawn {
-    const char *file; /* a path */
-    char *const *arguments;
-    char *const *environment;
-    int output_fd, errors_fd; /* become 1 and 2 */
+    const char *file;         /* a path; $PATH is not searched */
+    char *const *arguments;   /* of argv[0] on, ended by NULL */
+    char *const *environment; /* "NAME=value", ended by NULL: nothing is inherited beside it */
+    int output_fd, errors_fd; /* become 1 and 2; may be the same, stay open in the caller */
 };
 
-/* ret_pidfd becomes readable when the program has ended; then waitpid() the pid and close it. */
+/* Returns when the program was executed, or could not be: the caller stands still for as long as
+ * execve(2) takes. 0: ret_pidfd becomes readable when the program has ended; then waitpid() the pid
+ * and close it. Signals to its group (kill(-pid)) reach what it starts itself, too. */
 int spawn_start(const struct spawn *spawn, pid_t *ret_pid, int *ret_pidfd);
 
 #endif

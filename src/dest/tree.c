@@ -33,6 +33,7 @@ static int open_component(int base, const char *name, int flags, mode_t mode)
     return fd;
 }
 
+/* The caller's next line reads errno. */
 static int close_keeping_errno(int fd, int result)
 {
     int number = errno;
@@ -87,6 +88,7 @@ int tree_open_file(int base, const char *relative, const char *label, struct err
     return fd;
 }
 
+/* The umask is the process's, which has one thread. */
 int tree_mkdir(int parent, const char *name, mode_t mode)
 {
     mode_t mask = umask(0);
@@ -126,6 +128,9 @@ int tree_sync(int directory, const char *label, struct err *err)
     return fsync(directory) == 0 ? 0 : fault_set(err, "fsync folder", label);
 }
 
+/* A file or an empty folder goes at once; of a full folder the caller is told. unlinkat() is asked
+ * first, without a look at what it is: between a look and the removal it might become something
+ * else. */
 static int remove_entry(int parent, const char *name, bool *ret_is_directory, struct err *err)
 {
     if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
@@ -143,6 +148,7 @@ static int remove_entry(int parent, const char *name, bool *ret_is_directory, st
 
 static int remove_contents(int parent, const char *name, unsigned depth, struct err *err);
 
+/* Depth is bounded by remove_contents(); each level has one descriptor open. */
 static int remove_one(int parent, const char *name, unsigned depth, struct err *err)
 {
     bool full_directory = false;

@@ -1,6 +1,9 @@
 /* Folders walked by descriptor, so that nothing outside them can be reached: no path is ever
  * resolved through a symbolic link.
  *
+ * What a job's user has written is walked here as that user or as root: names are the user's, so a
+ * link or a device that was put there must lead nowhere.
+ *
  * Flow     tree_open_beneath() opens one component after the other; list, remove and sync are built
  *          on it.
  * Errors   symbolic links, devices, sockets and FIFOs are ERR_REFUSED, or ERR_CORRUPT inside a
@@ -19,9 +22,11 @@
 enum { TREE_TEMPORARY_DIGITS = 16, TREE_TEMPORARY_BYTES = 256 };
 
 /* Like openat(2), but refuses a symbolic link in every component: -1 with errno ELOOP. "" is base
- * itself. */
+ * itself. relative has no "..": its callers have checked it (manifest_path_problem()). The caller
+ * closes the descriptor, which is close-on-exec. */
 int tree_open_beneath(int base, const char *relative, int flags, mode_t mode);
-/* A regular file for reading. label: how errors name base. */
+/* A regular file for reading; anything else is refused without waiting for it. label: how errors
+ * name base. */
 int tree_open_file(int base, const char *relative, const char *label, struct err *err);
 
 /* mkdirat(2) with exactly these bits, whatever the umask says. -1 with errno. */
@@ -36,8 +41,10 @@ int tree_make_folder(int base, const char *relative, struct err *err);
  * which ticks each 1 to 10 ms and which no program sets. What is written through a mapping ticks
  * when it is written back. Of a folder it changes with its names. */
 uint64_t tree_stamp(const struct stat *status);
-/* Every file and folder below base with mode, size and stamp, sorted. in_shard: skips the MANIFEST
- * at the top and takes what does not belong into a shard as ERR_CORRUPT. */
+/* Every file and folder below base with mode, size and stamp and without hashes, sorted. in_shard:
+ * skips the MANIFEST at the top and takes what does not belong into a shard as ERR_CORRUPT. The
+ * caller closes ret_manifest, which is written on success only. Memory grows with the number of
+ * names, up to MANIFEST_ENTRIES_MAX. */
 int tree_list(int base, const char *label, bool in_shard, struct manifest *ret_manifest,
               struct err *err);
 
@@ -45,13 +52,15 @@ int tree_list(int base, const char *label, bool in_shard, struct manifest *ret_m
  * already gone counts as removed; symbolic links are removed, not followed. What cannot be removed
  * does not keep the rest. */
 int tree_remove(int parent, const char *name, struct err *err);
+/* fsync(2) of a folder: what was created, renamed or removed in it is durable. */
 int tree_sync(int directory, const char *label, struct err *err);
 
 /* ".{name}.{kind}.{16 hex digits}". -1 when the name leaves no room for it in one path
  * component. */
 int tree_temporary_name(const char *name, const char *kind, char ret_name[TREE_TEMPORARY_BYTES],
                         struct err *err);
-/* Removes every entry of `parent` with such a name. */
+/* Removes every entry of `parent` with such a name, whoever made it: the caller knows that nobody
+ * else is at work on it. Stops at the first that cannot be removed. */
 int tree_remove_temporaries(int parent, const char *name, const char *kind, struct err *err);
 
 #endif

@@ -65,6 +65,8 @@ static const char *kind_name(mode_t mode)
     return S_ISSOCK(mode) ? "socket" : "device";
 }
 
+/* What would not come back from a checkpoint as it was must not be in one: links, sockets,
+ * devices. */
 static int list_entry(struct listing *listing, int folder, const char *path, const char *name,
                       struct err *err)
 {

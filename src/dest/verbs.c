@@ -45,6 +45,8 @@ struct request {
     uint64_t rate_bytes_per_s, keep, keep_bytes;
 };
 
+/* A verb: what it may be given and who does it. Arguments that no row allows are refused, so that a
+ * misspelt --rate never means unlimited. */
 struct verb {
     const char *name;
     bool on_destination;
@@ -208,6 +210,7 @@ static const struct verb verbs[] = {
     {"sweep", false, BIT(PATH), BIT(AS), run_sweep},
 };
 
+/* NULL with err, which names all that there are. */
 static const struct verb *find_verb(const char *name, struct err *err)
 {
     for (size_t i = 0; i < ARRAY_COUNT(verbs); i++) {
@@ -221,6 +224,7 @@ static const struct verb *find_verb(const char *name, struct err *err)
     return NULL;
 }
 
+/* Plain digits: workers are started by daemons, which have read units already. */
 static int parse_number(const char *name, const char *text, uint64_t *ret_number, struct err *err)
 {
     size_t digits = strspn(text, "0123456789");
@@ -280,6 +284,7 @@ static const struct verb *parse_request(int argc, char *const *argv, struct requ
     return verb;
 }
 
+/* Its form says of which kind the destination is; without a prefix the folder's own does. */
 static int find_destination(struct request *request, struct err *err)
 {
     const char *prefix = request->values[PREFIX];
@@ -288,6 +293,7 @@ static int find_destination(struct request *request, struct err *err)
     return request->destination != NULL ? 0 : -1;
 }
 
+/* What the starter decides by: whether another try, another checkpoint or a person is wanted. */
 static int exit_of(enum err_code code)
 {
     switch (code) {

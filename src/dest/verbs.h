@@ -1,6 +1,7 @@
 /* The command line of ckpt-worker as a function, so that tests drive it in a child process.
  *
- * Flow     verbs_main() parses, calls posix.h, prints key=value lines to out, or one line of error
+ * Flow     verbs_main() parses, becomes the user that --as names, calls the row of the
+ *          destination's kind (destination.h), prints key=value lines to out, or one line of error
  *          to errors.
  * Errors   the exit codes are enum worker_exit (worker.h).
  */
@@ -9,6 +10,8 @@
 
 #include <stdio.h>
 
+/* One job from its arguments to its exit code. May change user for the rest of the process' life
+ * and may block for ever. argv[0] is not looked at. */
 int verbs_main(int argc, char *const *argv, FILE *out, FILE *errors);
 
 #endif

@@ -134,6 +134,8 @@ static void close_all(struct worker *worker)
     }
 }
 
+/* One line for people: what was decided here (deadline, cancel) stands above what the worker
+ * said. */
 static void describe_end(struct worker *worker)
 {
     struct worker_result *result = &worker->result;
@@ -165,6 +167,7 @@ static void report_result(struct worker *worker)
     done(worker->data, &worker->result);
 }
 
+/* done() was called already when the worker had been given up as unkillable. */
 static void finish_drained(struct worker *worker)
 {
     if (worker->done != NULL)
@@ -207,6 +210,7 @@ static void drain_timed_out(uv_timer_t *timer)
     finish_drained(timer->data);
 }
 
+/* The process is gone; what it printed may still lie in the pipes. */
 static void process_exited(uv_poll_t *poll, int poll_status, int events)
 {
     struct worker *worker = poll->data;
@@ -234,6 +238,8 @@ static void process_exited(uv_poll_t *poll, int poll_status, int events)
         CHECK(uv_timer_start(&worker->timer, drain_timed_out, WORKER_DRAIN_MS, 0) == 0);
 }
 
+/* A process in the D state dies when its system call returns, which on a dead NFS server is never.
+ * The daemon goes on without it, and remembers that it is there. */
 static void kill_had_no_effect(uv_timer_t *timer)
 {
     struct worker *worker = timer->data;
@@ -364,6 +370,7 @@ static int start_process(struct worker *worker, uv_loop_t *loop, char **argv)
     return 0;
 }
 
+/* Everything that closing needs is there before anything can fail. */
 static struct worker *worker_new(uv_loop_t *loop, worker_done_fn *done, void *data)
 {
     struct worker *worker = check_calloc(1, sizeof(*worker));

@@ -5,6 +5,16 @@
  *          request as arguments; the worker prints result lines "key=value" on stdout and an error
  *          text on stderr; worker_done_fn gets them. Verbs: probe, put, verify, restore, collect,
  *          abandon, keep (src/dest/README.md has the arguments).
+ *          A caller's turn:
+ *
+ *              const char *const arguments[] = {"verify", "--path", path, "--part", part, NULL};
+ *              const struct worker_task task = {arguments, 60000, on_done, data};
+ *
+ *              worker_start(loop, &task, &worker, &err);
+ *              on_done: result->exit_code == WORKER_EXIT_OK
+ *                           ? worker_output_get(result->output, "size_bytes", text, sizeof(text))
+ *                           : result->error says why, for people
+ *
  * Shapes   a worker that passes its deadline is killed; one that does not die (D state) is reported
  *          `unkillable` once and kept until it is reaped; worker_active() then still counts it, but
  *          its handle must not be used any more: worker_hangs() tells when it is gone. Output
@@ -40,15 +50,18 @@ enum worker_exit {
     WORKER_EXIT_REFUSED = 7 /* path outside the prefix, symbolic link, device, a target in use */
 };
 
+/* A worker that was started; the caller holds the pointer until its done() was called. */
 struct worker;
+
+/* How a worker ended, for the time of the callback. */
 struct worker_result {
-    int exit_code; /* enum worker_exit; -1 when a signal ended it; see `error` */
-    bool timed_out;
-    bool unkillable;  /* SIGKILL had no effect within a second: D state */
-    uint64_t hang_id; /* of an unkillable one, never used again: for worker_hangs() */
-    bool cancelled;
-    uint64_t duration_ms;
-    char error[512];    /* first line of stderr, or what happened */
+    int exit_code;        /* enum worker_exit; -1 when a signal ended it; see `error` */
+    bool timed_out;       /* it passed its deadline */
+    bool unkillable;      /* SIGKILL had no effect within a second: D state */
+    uint64_t hang_id;     /* of an unkillable one, never used again: for worker_hangs() */
+    bool cancelled;       /* by worker_cancel() */
+    uint64_t duration_ms; /* from worker_start() on, by the loop's clock */
+    char error[512];      /* first line of stderr, or what happened */
     const char *output; /* stdout, lines of key=value, NUL-terminated; valid during the callback */
 };
 typedef void worker_done_fn(void *data, const struct worker_result *result);
@@ -66,15 +79,21 @@ struct worker_task {
     void *data;
 };
 
-/* The worker begins as this process' user; with --as it becomes another one by itself. done is
- * called exactly once, never from inside this call. */
+/* Starts the program and returns at once. The worker begins as this process' user; with --as it
+ * becomes another one by itself. done is called exactly once, on the loop's thread, never from
+ * inside this call; it may start another worker. 0, or -1 with ERR_IO when there is no such program
+ * or no process can be made: then done is never called. */
 int worker_start(uv_loop_t *loop, const struct worker_task *task, struct worker **ret_worker,
                  struct err *err);
-void worker_cancel(struct worker *worker); /* SIGKILL; done still comes, with cancelled = true */
+/* SIGKILL to the worker and its group; done still comes, with cancelled = true. Of one that is
+ * ending already: nothing. */
+void worker_cancel(struct worker *worker);
+/* How many processes there are, in this program, those that hang included. */
 size_t worker_active(void);
 /* Whether that unkillable one is still there. */
 bool worker_hangs(uint64_t hang_id);
-/* The value of `key` in the output, copied; -1 when absent or too long. */
+/* The value of `key` in the output, copied with a terminator; -1 when absent or longer than size -
+ * 1. The first line with that key counts. */
 int worker_output_get(const char *output, const char *key, char *ret_value, size_t size);
 
 #endif

@@ -99,6 +99,7 @@ int place_open(const struct destination_place *place, struct err *err)
  * in it are the job's. */
 enum level { LEVEL_ABOVE, LEVEL_ALLOCATION, LEVEL_INSIDE };
 
+/* On the way down from the prefix. */
 struct climb {
     const struct destination_place *place;
     const char *relative; /* of place->path */
@@ -114,6 +115,7 @@ static bool climb_shared(const struct climb *climb)
     return (climb->prefix.st_mode & S_ISGID) != 0;
 }
 
+/* Of a folder that is made, before share_folder() adds the bit that hands the group down. */
 static mode_t level_mode(enum level level, bool shared)
 {
     mode_t mode = level == LEVEL_ABOVE ? 0755 : 0700;
@@ -279,6 +281,8 @@ static int enter_level(const struct climb *climb, int parent, const char *name, 
     return -1;
 }
 
+/* The last three are ALLOCATION/checkpoints/CHECKPOINT; what lies above them is the site's
+ * scheme. */
 static unsigned count_levels(const char *relative)
 {
     unsigned levels = 1;
@@ -316,6 +320,8 @@ static int climb_down(struct climb *climb, int at, unsigned leave, struct err *e
     return at;
 }
 
+/* The prefix is opened anew for each try, and its owner and mode are what all levels are judged
+ * by. */
 static int climb_begin(const struct destination_place *place, uid_t owner,
                        char relative[MANIFEST_PATH_MAX_BYTES], struct climb *ret_climb,
                        struct err *err)

@@ -20,15 +20,25 @@
 #include "src/dest/manifest.h"
 #include "src/dest/posix/posix.h"
 
+/* The functions below return an open folder, which the caller closes, or -1 with err. */
+
+/* The prefix itself, which is never created. */
 int place_open_prefix(const char *prefix, struct err *err);
-/* `path` without the prefix; every component valid, at least one. */
+/* `path` without the prefix; every component valid, at least one. Compares texts, opens nothing: 0,
+ * or -1 with ERR_REFUSED. */
 int place_relative(const char *prefix, const char *path, char ret_relative[MANIFEST_PATH_MAX_BYTES],
                    struct err *err);
-/* The checkpoint's folder. */
+/* The checkpoint's folder, as it is; ERR_NOT_FOUND when there is none. */
 int place_open(const struct destination_place *place, struct err *err);
-/* The same, created with its parents where missing. */
+/* The same, created with its parents where missing, each synced into the one above. A collect of a
+ * neighbour may remove an empty parent meanwhile: it is tried three times. */
 int place_create(const struct destination_place *place, struct err *err);
+/* Makes the folders down to the allocation's, gives that one to the owner, and gives folders that
+ * were made before the prefix had its set-group-id bit to its group. 0 or -1: nothing is left open.
+ * ERR_REFUSED when the allocation's folder is somebody else's and not empty: two jobs of different
+ * users have one name. */
 int place_claim(const struct destination_place *place, uid_t owner, struct err *err);
+/* Whether the name of a part can be that of a folder here: ERR_INVALID otherwise. */
 int place_check_part(const char *part, struct err *err);
 
 #endif

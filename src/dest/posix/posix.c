@@ -12,6 +12,7 @@ static bool posix_parse(const char *location)
     return location[0] == '/' || strstr(location, "://") == NULL;
 }
 
+/* One text per folder: two spellings of a prefix would be two targets on the same files. */
 static bool is_plain(const char *location)
 {
     size_t length = strlen(location);

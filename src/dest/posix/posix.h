@@ -23,6 +23,7 @@
 
 extern const struct destination_ops destination_posix;
 
+/* The row's functions; destination.h says what each promises. */
 int posix_put(const struct destination_place *place, const char *source, uint64_t rate_bytes_per_s,
               struct destination_summary *ret_summary, struct err *err);
 int posix_verify(const struct destination_place *place, struct destination_summary *ret_summary,

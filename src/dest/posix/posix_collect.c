@@ -111,6 +111,7 @@ int posix_collect(const char *prefix, const char *path, bool *ret_removed, struc
 
 /* ---- probe ---- */
 
+/* A full disk may take a part of a page: that is no write either. */
 static int probe_write(int fd, const char *prefix, struct err *err)
 {
     static const uint8_t bytes[PROBE_BYTES] = "ckpt write probe\n";
@@ -164,6 +165,8 @@ static int probe_file(int prefix_fd, const char *prefix, const char *name, struc
     return result;
 }
 
+/* The calls that a put needs, once each: create, write, fsync, rename, fsync of the folder,
+ * unlink. */
 static int probe_run(int prefix_fd, const char *prefix, struct err *err)
 {
     char first[TREE_TEMPORARY_BYTES], second[TREE_TEMPORARY_BYTES];

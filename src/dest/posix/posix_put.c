@@ -24,6 +24,7 @@
 /* More than a tick of the kernel's clock of changes. */
 enum { TICK_US = 20000 };
 
+/* One put. Descriptors are -1 until they are open; put_close() closes whatever is. */
 struct put {
     const char *part;
     const char *source_label;
@@ -81,6 +82,7 @@ static void await_tick(int64_t changed_us)
         continue;
 }
 
+/* The source is the application's: it is looked at as a whole before a byte is written. */
 static int put_list_source(struct put *put, struct err *err)
 {
     put->source = open(put->source_label, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -114,6 +116,8 @@ static bool is_unchanged(int fd, const struct manifest_entry *entry)
     return fstat(fd, &status) == 0 && tree_stamp(&status) == entry->stamp;
 }
 
+/* What was read counts, not what the listing said: size and hash are of the same bytes. `to` -1:
+ * hashes only. */
 static int copy_entry(struct put *put, struct manifest_entry *entry, int to, struct err *err)
 {
     struct err local = {0};
@@ -163,6 +167,7 @@ static int put_check_source(struct put *put, struct err *err)
     return result;
 }
 
+/* For a comparison with a shard that is there already. */
 static int hash_source(struct put *put, struct err *err)
 {
     for (size_t i = 0; i < put->manifest.count; i++) {
@@ -247,6 +252,7 @@ static int put_copy(struct put *put, struct err *err)
     return 0;
 }
 
+/* Last, when every file is durable and was read back: a folder with a MANIFEST is a whole one. */
 static int write_manifest(struct put *put, struct err *err)
 {
     size_t done = 0;
@@ -274,6 +280,7 @@ fail:
     return -1;
 }
 
+/* Read back before it is published: what storage gives back is what a restart will get. */
 static int put_seal(struct put *put, struct err *err)
 {
     if (shard_check_files(put->temporary, put->label, &put->manifest, &put->copier, err) != 0)
@@ -314,6 +321,8 @@ static int put_publish(struct put *put, struct err *err)
     return 0;
 }
 
+/* What killed puts of this part left. Nobody else writes it now: a part has one writer at a
+ * time. */
 static int put_sweep(int folder, const char *part, struct err *err)
 {
     if (tree_remove_temporaries(folder, part, "tmp", err) != 0)

@@ -12,6 +12,7 @@
 #include "src/dest/posix/shard.h"
 #include "src/dest/tree.h"
 
+/* A shard whose manifest is proven and whose listing fits it. */
 struct opened {
     char label[MANIFEST_PATH_MAX_BYTES];
     int shard;
@@ -87,6 +88,7 @@ int posix_verify(const struct destination_place *place, struct destination_summa
 
 /* ---- restore ---- */
 
+/* Where a restore goes: a name in a folder that is there. */
 struct target {
     const char *to;
     char name[MANIFEST_NAME_MAX_BYTES + 1];
@@ -95,6 +97,7 @@ struct target {
     int temporary;
 };
 
+/* Only the last component is made here: the folder above it is the caller's to have. */
 static int target_open(struct target *target, const char *to, struct err *err)
 {
     char parent[MANIFEST_PATH_MAX_BYTES];
@@ -154,6 +157,8 @@ static int target_state(const struct target *target, const struct manifest *mani
     return same;
 }
 
+/* Compared while it is copied: what storage gives now may differ from what it gave a check
+ * before. */
 static int restore_file(const struct opened *opened, const struct target *target,
                         const struct manifest_entry *entry, struct copier *copier, struct err *err)
 {

@@ -102,6 +102,7 @@ int shard_check_listing(int shard, const char *label, bool in_shard,
     return result == 0 ? 0 : err_wrap(err, "%s", label);
 }
 
+/* Entries ascend by path, so from the end on contents come before their folder. */
 int shard_sync_folders(int shard, const char *label, const struct manifest *manifest,
                        struct err *err)
 {
