@@ -1,9 +1,19 @@
 /* The backup file: the whole replicated state in one file that says what it is and proves that it
  * is whole.
  *
+ * The broker writes one for each `ckptctl backup save` and for its schedule; ckptctl checks what it
+ * received; `ckptd --restore` and `ckptctl backup verify` read one back. How a state is put into
+ * the content and taken out is the snapshot's business, so a backup needs no change when a record
+ * does.
+ *
  * Flow     writing: backup_writer_begin(header), _put() the content in order, _end(). Reading:
  *          backup_reader_open() gives the header, _read() the content, _finish() checks what is
  *          left up to the last byte. Nothing that was read counts before _finish() returned 0.
+ *
+ *              writer: new ── begin ── put, put ... ── end ── free
+ *              reader: open ── read, read ... ── finish ── free
+ *
+ *          A call out of this order is a bug. After an error only _free() may follow.
  * Shapes   both stream: one chunk of BACKUP_CHUNK_BYTES in memory. The content is the state
  *          machine's business (fsm.h, fsm_snapshot_write).
  * Units    bytes.
@@ -35,35 +45,51 @@ enum {
     BACKUP_SHA256_HEX_BYTES = 65,
 };
 
+/* Where a writer's bytes go: a file, a stream of the API. */
 struct backup_sink {
     void *context;
+    /* Takes all of them, in order, or -1 with err. May block: a writer runs in a process of its own
+     * or in a tool. */
     int (*write)(void *context, const void *bytes, size_t length, struct err *err);
 };
 
+/* Where a reader's bytes come from. */
 struct backup_source {
     void *context;
     const char *name; /* for messages */
-    /* Short only at the end. */
+    /* The next bytes, as many as asked for; fewer, *ret_length, only at the end of the file. -1
+     * with err when it cannot be read. */
     int (*read)(void *context, void *bytes, size_t length, size_t *ret_length, struct err *err);
 };
 
+/* About 0.5 MiB, of the heap. */
 struct backup_writer;
+/* The sink is copied. Never NULL. */
 struct backup_writer *backup_writer_new(const struct backup_sink *sink);
+/* Writes the header, which is the caller's and says of which cluster, epoch, index and time the
+ * content is. One that packs to more than BACKUP_HEADER_MAX_BYTES is a bug. */
 int backup_writer_begin(struct backup_writer *writer, const Ckpt__V1__BackupHeader *header,
                         struct err *err);
+/* The next bytes of the content, of any length; cut into chunks here. */
 int backup_writer_put(struct backup_writer *writer, const void *bytes, size_t length,
                       struct err *err);
+/* Writes what is left and the proof. 0: all bytes were given to the sink; whether they are durable
+ * is the sink's owner's to see to. */
 int backup_writer_end(struct backup_writer *writer, struct err *err);
 void backup_writer_free(struct backup_writer *writer); /* NULL allowed */
 
+/* About 0.5 MiB, of the heap. Lengths in the file are checked before memory is taken for them. */
 struct backup_reader;
-/* Reads the header. The source lives as long as the reader. */
+/* Reads the header. The source is copied, what it points to lives as long as the reader.
+ * ERR_CORRUPT for what is no backup or a damaged one, ERR_MISMATCH for another format. */
 int backup_reader_open(const struct backup_source *source, struct backup_reader **ret_reader,
                        struct err *err);
+/* Proven by its own checksum; lives with the reader. */
 const Ckpt__V1__BackupHeader *backup_reader_header(const struct backup_reader *reader);
 /* Gives the header away; the caller frees it (ckpt__v1__backup_header__free_unpacked). */
 Ckpt__V1__BackupHeader *backup_reader_take_header(struct backup_reader *reader);
-/* Exactly length bytes of the content. */
+/* Exactly length bytes of the content; ERR_CORRUPT when it holds fewer. Each chunk's checksum was
+ * good, so damage is found before it is used, but a file that was cut short only at the end. */
 int backup_reader_read(struct backup_reader *reader, void *bytes, size_t length, struct err *err);
 /* Reads what is left; 0 when every byte of the file is what was written and nothing follows. */
 int backup_reader_finish(struct backup_reader *reader, struct err *err);
@@ -76,11 +102,14 @@ void backup_reader_free(struct backup_reader *reader);                    /* NUL
 
 /* A file of the local file system as a source; close it after the reader. */
 struct backup_file {
-    void *stream;
-    char path[512];
+    void *stream;   /* FILE *; NULL: closed */
+    char path[512]; /* for messages */
 };
+/* ERR_NOT_FOUND when there is none, ERR_INVALID when the path is too long, ERR_IO. *file must not
+ * move while the source is in use. */
 int backup_file_open(struct backup_file *file, const char *path, struct backup_source *ret_source,
                      struct err *err);
+/* Again: harmless. */
 void backup_file_close(struct backup_file *file);
 /* Opens, reads everything and closes. ret_header: the caller frees it
  * (ckpt__v1__backup_header__free_unpacked). ret_sha256: of the whole file as sha256sum(1) prints

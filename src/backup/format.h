@@ -8,6 +8,7 @@
 
 #include "src/backup/backup.h"
 
+/* A reader that knows another BACKUP_VERSION stops behind the head: all that follows may differ. */
 enum {
     FORMAT_MAGIC_BYTES = 8,
     FORMAT_HEAD_BYTES = 16, /* magic, version, length */

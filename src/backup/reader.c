@@ -183,6 +183,7 @@ int backup_reader_read(struct backup_reader *reader, void *bytes, size_t length,
     return 0;
 }
 
+/* The counts catch whole chunks that are missing, the digest everything else. */
 int backup_reader_finish(struct backup_reader *reader, struct err *err)
 {
     uint8_t end[FORMAT_END_BYTES], digest[BACKUP_SHA256_BYTES], more;

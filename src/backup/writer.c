@@ -38,6 +38,7 @@ void backup_writer_free(struct backup_writer *writer)
     free(writer);
 }
 
+/* Everything but the digest itself goes through here. */
 static int sink_put(struct backup_writer *writer, const void *bytes, size_t length, struct err *err)
 {
     sha256_update(&writer->sha256, bytes, length);
