@@ -230,6 +230,7 @@ static int timer_changed(CURLM *multi, long delay_ms, void *context)
     return 0;
 }
 
+/* Taking fewer bytes than were offered ends the call with an error of libcurl. */
 static size_t take_bytes(char *bytes, size_t size, size_t count, void *context)
 {
     struct fetch_call *call = context;

@@ -1,4 +1,9 @@
-/* See health.h. */
+/* A node's health from samples. See health.h.
+ *
+ * Flow     health_take() -> find_series -> take_counter, take_level or take_events -> raise_factor,
+ *          raise_alarm. Nothing is done as time passes: factors and alarms are reckoned from their
+ *          instants when somebody asks.
+ */
 #include "src/telemetry/health.h"
 
 #include <math.h>

@@ -41,15 +41,19 @@ enum {
 #define HEALTH_WARNING_FACTOR 3.0
 #define HEALTH_WELL_BELOW     1.01 /* a decayed factor below it is 1 */
 
+/* What the configuration decides; the same for all nodes. */
 struct health_policy {
     uint64_t half_life_ms;
-    double factor_max; /* of the product */
-    double factor[TELEMETRY_SIGNAL_COUNT];
-    double alarm_precision;
-    uint64_t alarm_lead_ms; /* mean */
+    double factor_max;                     /* of the product */
+    double factor[TELEMETRY_SIGNAL_COUNT]; /* of each signal at full evidence, 1 or more */
+    double alarm_precision;                /* share of alarms that a failure follows */
+    uint64_t alarm_lead_ms;                /* mean, from alarm to failure */
 };
+/* The factors of TELEMETRY_SIGNALS, half-life 6 h, at most 300 together, precision 0.6, lead 45
+ * min. */
 void health_policy_default(struct health_policy *ret_policy);
 
+/* What is known of one signal, over all its parts. */
 struct health_signal {
     double factor; /* as of seen_us; 0: never raised */
     uint64_t seen_us;
@@ -65,14 +69,16 @@ struct health_signal {
     uint64_t evidence_us; /* of a hard signal */
 };
 
+/* The last that one source said of one part. */
 struct health_series {
-    uint64_t key;
-    double value;
-    uint8_t falls; /* LEVEL: lower samples in a row */
-    uint32_t poll; /* of its source, in which it was seen last */
-    uint64_t seen_us;
+    uint64_t key;     /* signal, source, part and code, hashed */
+    double value;     /* the last sample's; of a LEVEL the highest that it did not yet fall from */
+    uint8_t falls;    /* LEVEL: lower samples in a row */
+    uint32_t poll;    /* of its source, in which it was seen last */
+    uint64_t seen_us; /* when */
 };
 
+/* A node. Readers use the functions below; the fields are health.c's. */
 struct health {
     struct health_signal signals[TELEMETRY_SIGNAL_COUNT];
     uint64_t heard_us[HEALTH_SOURCES_MAX]; /* 0: never */
@@ -83,7 +89,9 @@ struct health {
 };
 
 void health_init(struct health *health);
-void health_close(struct health *health);
+void health_close(struct health *health); /* as after health_init() */
+/* One sample of a source, in the order in which it said them; its subject is this node. A sample of
+ * a part that has no room left is dropped and counted. Costs a walk over the node's series. */
 void health_take(struct health *health, const struct health_policy *policy, unsigned source,
                  const struct telemetry_sample *sample, uint64_t now_us);
 /* The signal was seen to rise so long ago, by somebody who watched: an agent that tells a new
@@ -93,21 +101,24 @@ void health_remember(struct health *health, const struct health_policy *policy, 
 /* The source spoke of this node. Called once after all samples of what it said; again with the same
  * time changes nothing. */
 void health_heard(struct health *health, unsigned source, uint64_t now_us);
-/* Another source has this number now. */
+/* Another source has this number now: what it says first is news to nobody, as of one never
+ * heard. */
 void health_forget_source(struct health *health, unsigned source);
 
+/* Of one signal now, decayed: 1 when it says nothing. */
 double health_signal_factor(const struct health *health, const struct health_policy *policy,
                             enum telemetry_signal signal, uint64_t now_us);
 /* >= 1, at most the policy's factor_max. */
 double health_factor(const struct health *health, const struct health_policy *policy,
                      uint64_t now_us);
 
+/* An announced failure; src/eval weighs it by precision, lead and age. */
 struct health_alarm {
     enum telemetry_signal signal;
-    unsigned source;
+    unsigned source;   /* of the last evidence */
     uint64_t since_us; /* how long ago */
 };
-/* At most TELEMETRY_SIGNAL_COUNT. */
+/* Writes those that stand now, at most TELEMETRY_SIGNAL_COUNT, and returns how many. */
 size_t health_alarms(const struct health *health, const struct health_policy *policy,
                      uint64_t now_us, struct health_alarm *ret_alarms);
 /* The node should be emptied because of *ret_alarm, which its source said at most fresh_us ago. */
@@ -120,6 +131,8 @@ void health_failed(struct health *health);
 /* It was asked for, or is not needed: all alarms of now are one episode. */
 void health_drained(struct health *health);
 
+/* What NVIDIA's XIDs say of the hardware: nothing, since the application did it; something, also
+ * every number that is not known; that it is about to fail, or has failed. */
 enum health_xid_class { HEALTH_XID_APPLICATION, HEALTH_XID_SUSPECT, HEALTH_XID_HARD };
 enum health_xid_class health_xid(uint32_t xid);
 

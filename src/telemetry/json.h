@@ -15,7 +15,8 @@
 
 enum { JSON_DEPTH_MAX = 64 };
 
-/* An object; NULL with err. Give it back with json_decref(). */
+/* An object; NULL with err. Give it back with json_decref(). Nesting is counted before anything is
+ * built, so a hostile document costs one walk over its bytes. */
 json_t *json_parse(const void *bytes, size_t length, struct err *err);
 /* An object or an array; likewise. */
 json_t *json_parse_any(const void *bytes, size_t length, struct err *err);

@@ -16,13 +16,16 @@
 
 enum { MAP_ROWS_MAX = 100000, MAP_NAME_MAX = 253, MAP_FILE_MAX_BYTES = 32 << 20 };
 
+/* A line. */
 struct map_row {
-    const char *node;
+    const char *node; /* as agents name it: an id */
     const char *name; /* the line's first */
 };
+/* Any of a line's names. */
 struct map_name {
     const char *name, *node;
 };
+/* All zeros is an empty map, in which nothing is found. */
 struct map {
     char *text; /* what the others point into */
     struct map_row *rows;
@@ -31,12 +34,14 @@ struct map {
     size_t name_count, name_capacity;
 };
 
+/* 0 and a map to be closed; or -1 with err and *ret_map as it was. Reads the whole file, at most
+ * MAP_FILE_MAX_BYTES, in the caller's turn. */
 int map_load(const char *path, struct map *ret_map, struct err *err);
 /* The same from memory; path is used in messages only. */
 int map_parse(const char *path, const char *text, size_t length, struct map *ret_map,
               struct err *err);
 void map_close(struct map *map);
-/* NULL: belongs to nobody. */
+/* The node that a name belongs to; NULL: to none. Lives as long as the map. */
 const char *map_find(const struct map *map, const char *name);
 
 #endif

@@ -1,4 +1,8 @@
-/* See prometheus.h. */
+/* Lines of Prometheus' text. See prometheus.h.
+ *
+ * Shapes   views into the document, nothing is copied: an exporter of a whole cluster says
+ *          megabytes, of which a few lines count. A new metric is a row of `metrics`.
+ */
 #include "src/telemetry/prometheus.h"
 
 #include <math.h>

@@ -19,7 +19,9 @@
 
 enum { PROMETHEUS_LABELS_MAX = 64 };
 
-/* oldest_ms: time stamps before it, in milliseconds since the epoch, are too old. */
+/* Appends samples of the whole document; may run on any thread, since it shares nothing. 0, or -1
+ * with ERR_INVALID when it is no such text. oldest_ms: time stamps before it, in milliseconds since
+ * the epoch, are too old. */
 int prometheus_parse(const void *bytes, size_t length, uint64_t oldest_ms, struct samples *samples,
                      struct err *err);
 

@@ -1,4 +1,8 @@
-/* See redfish.h. */
+/* One document of a BMC. See redfish.h.
+ *
+ * Flow     @odata.type -> a row of `kinds` -> its function takes values and links. A new type of
+ *          document is a row and a function.
+ */
 #include "src/telemetry/redfish.h"
 
 #include <math.h>

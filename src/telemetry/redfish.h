@@ -22,18 +22,24 @@
 
 enum { REDFISH_LINK_BYTES = 256, REDFISH_LINKS_MAX = 1024 };
 
+/* What to read next; begins as zeros. */
 struct redfish_links {
-    char *items[REDFISH_LINKS_MAX];
+    char *items[REDFISH_LINKS_MAX]; /* of the heap */
     size_t count;
     uint64_t refused; /* lead elsewhere, or are too many */
     bool leaf;        /* this document has values that change: read it each time */
 };
-void redfish_links_close(struct redfish_links *links);
+void redfish_links_close(struct redfish_links *links); /* zeros again */
 
+/* Where every service begins: "/redfish/v1/". */
 const char *redfish_root(void);
-/* A path that may be asked for: below /redfish/v1, printable, no "..", no "//", no query but of
- * pages, no fragment. */
+/* A path that may be asked for: below /redfish/v1, printable, no "..", no "//", neither of them in
+ * disguise (%2e, %2f), no fragment. A query is allowed: pages have one. A BMC may have been taken
+ * over, and what it links to is asked with the site's credentials. */
 bool redfish_link_valid(const char *link);
+/* Appends the document's samples and links, both begun by the caller. 0, also for a document of a
+ * type that has nothing for us; -1 with ERR_INVALID when it is no JSON object or says no type. May
+ * run on any thread. */
 int redfish_parse(const void *bytes, size_t length, struct samples *samples,
                   struct redfish_links *links, struct err *err);
 

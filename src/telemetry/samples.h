@@ -41,13 +41,16 @@ enum telemetry_signal {
 #undef X
         TELEMETRY_SIGNAL_COUNT
 };
+/* How a signal's values are read; health.h says what is evidence of each. */
 enum telemetry_kind_of_signal { TELEMETRY_COUNTER, TELEMETRY_LEVEL, TELEMETRY_EVENT };
 
+/* "ecc_correctable", as metrics and configuration have it; static. */
 const char *telemetry_signal_name(enum telemetry_signal signal);
 enum telemetry_kind_of_signal telemetry_signal_kind(enum telemetry_signal signal);
 
 enum { SAMPLES_MAX = 200000, SAMPLES_TEXT_MAX = 8 << 20, SAMPLES_SUBJECT_MAX = 128 };
 
+/* One value of one part of a node. */
 struct telemetry_sample {
     enum telemetry_signal signal;
     /* EVENT: of this kind of event `value` is a count; 0: `value` is the last event's kind */
@@ -59,21 +62,24 @@ struct telemetry_sample {
 #define SAMPLES_NO_SUBJECT UINT32_MAX
 #define SAMPLES_VALUE_END  1e14 /* DCGM's "no value" is above it, no count is */
 
+/* All that one document says. */
 struct samples {
-    struct telemetry_sample *items;
+    struct telemetry_sample *items; /* in the document's order */
     size_t count, capacity;
-    struct buf text;
+    struct buf text;  /* of subjects, each with its NUL */
     uint64_t dropped; /* no room */
     uint64_t refused; /* not a number that a sample can have */
     uint64_t old;     /* their own time stamp says so */
 };
 
 void samples_init(struct samples *samples);
-void samples_close(struct samples *samples);
+void samples_close(struct samples *samples); /* empty again */
 /* Index of a copy of the subject; the last one is found again. Names that no node can have are
  * SAMPLES_NO_SUBJECT - 1: a sample with it is counted as refused. */
 uint32_t samples_add_subject(struct samples *samples, const char *name, size_t length);
+/* The text of an index that samples_add_subject() gave; lives until the next subject is added. */
 const char *samples_subject(const struct samples *samples, uint32_t subject);
+/* Appends a copy, or counts it as refused or dropped. */
 void samples_add(struct samples *samples, const struct telemetry_sample *sample);
 
 /* FNV-1a, to be continued with the last result; begins with SAMPLES_HASH. */

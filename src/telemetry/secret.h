@@ -14,6 +14,7 @@
 
 #include "src/base/err.h"
 
+/* One source's; each text of the heap, never NULL between secret_read() and secret_close(). */
 struct secret {
     char *user, *bearer, *api_token;
     char *login; /* "USER:PASSWORD" */
@@ -23,6 +24,7 @@ struct secret {
 int secret_read(const char *path, bool of_vms, struct secret *ret_secret, struct err *err);
 /* Takes the token; NULL forgets the present one. */
 void secret_set_bearer(struct secret *secret, char *take_token);
+/* Overwrites and frees all; also of one that is zeros. */
 void secret_close(struct secret *secret);
 
 #endif

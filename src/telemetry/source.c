@@ -1,4 +1,12 @@
-/* See source.h. */
+/* Sources and their polls. See source.h.
+ *
+ * Flow     tick -> start_due -> begin_poll -> endpoint_get -> on_fetched -> parse_body (libuv's
+ *          pool) -> on_parsed -> take_parsed, by turns -> document_taken -> next_document or
+ *          poll_ended.
+ * Shapes   an endpoint is busy from begin_poll() to poll_ended(), with one call or one job at a
+ *          time. A job outlives its endpoint when sources are configured anew: its endpoint is then
+ *          NULL, and what it read is nobody's.
+ */
 #include "src/telemetry/source.h"
 
 #include <stdlib.h>
@@ -157,6 +165,7 @@ bool source_target_next(const char **at, char *name, size_t size)
 
 /* ---- the end of a poll ---- */
 
+/* The next one is due an interval after this one began, so that slow answers do not stretch it. */
 static void poll_ended(struct endpoint *endpoint, const struct err *failed)
 {
     struct source *source = endpoint->source;
@@ -655,6 +664,7 @@ static void open_source(struct sources *sources, size_t index, const struct sour
     source_spread_polls(source, config->interval_ms);
 }
 
+/* libuv cannot take back what its pool has begun: a job forgets its endpoint instead. */
 static void close_source(struct source *source)
 {
     for (size_t i = 0; i < source->endpoint_count; i++) {

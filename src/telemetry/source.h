@@ -37,20 +37,25 @@ enum {
     SOURCE_DOCUMENT_SAMPLES = 64 /* so many does a document count at least */
 };
 
+/* What answers there, so how it is asked and read. */
 enum source_kind { SOURCE_SMD, SOURCE_REDFISH, SOURCE_PROMETHEUS, SOURCE_VAST };
 const char *source_kind_name(enum source_kind kind);
 /* -1: no such kind. */
 int source_kind_parse(const char *text, enum source_kind *ret_kind);
 
+/* A source as the configuration has it. Texts are never NULL: "" is none. */
 struct source_config {
-    char *name;
+    char *name; /* for people and metrics; unique */
     enum source_kind kind;
-    char *url;         /* with "{host}": one endpoint per line of the map */
-    char *map;         /* file of map.h; "": names are the nodes' own */
-    char *credentials; /* file of secret.h; "": none */
-    char *ca, *cert, *key;
-    bool insecure; /* any certificate; credentials also over plain HTTP */
-    uint64_t interval_ms, timeout_ms, max_bytes, concurrency;
+    char *url;             /* with "{host}": one endpoint per line of the map */
+    char *map;             /* file of map.h; "": names are the nodes' own */
+    char *credentials;     /* file of secret.h; "": none */
+    char *ca, *cert, *key; /* PEM files, as in fetch.h */
+    bool insecure;         /* any certificate; credentials also over plain HTTP */
+    uint64_t interval_ms;  /* between polls of an endpoint */
+    uint64_t timeout_ms;   /* of one document */
+    uint64_t max_bytes;    /* of one document */
+    uint64_t concurrency;  /* endpoints that are busy at a time */
     /* SOURCE_VAST alone */
     char *targets; /* the storage targets on that system, with spaces or commas between them */
     char *cluster; /* its name; "": the only one */
@@ -58,12 +63,15 @@ struct source_config {
     uint64_t write_limit_bytes_per_s;
 };
 
+/* How a source fares: for metrics, `ckptctl status` and warnings. Texts live until the next
+ * sources_configure(). */
 struct source_status {
     const char *name;
     enum source_kind kind;
-    size_t endpoints, failing; /* failing: the last poll failed */
-    uint64_t polls_total, failures_total;
-    uint64_t last_ok_us; /* of any endpoint; 0: never */
+    size_t endpoints, failing;            /* failing: the last poll failed */
+    uint64_t polls_total, failures_total; /* since it was configured */
+    uint64_t last_ok_us;                  /* of any endpoint; 0: never */
+    /* of its documents, as samples.h counts them */
     uint64_t samples_total, refused_total, old_total, dropped_total;
     const char *problem;  /* of the last failure; "": none since the last success */
     const char *host;     /* that it was about */
@@ -80,6 +88,7 @@ struct sources_taking {
     uint64_t began_us;
 };
 
+/* What the owner is told, on the loop. Neither may configure or free the sources. */
 struct sources_hooks {
     void *context;
     /* node: whose endpoint it is; NULL: the samples' subjects say. Takes about so many samples;
@@ -92,18 +101,23 @@ struct sources_hooks {
 
 struct sources;
 
+/* None is configured yet. The tables are copied; all of them outlive it. */
 struct sources *sources_new(uv_loop_t *loop, const struct clock_ops *clock,
                             const struct random_ops *random, const struct sources_hooks *hooks);
 void sources_free(struct sources *sources); /* NULL allowed */
-/* Replaces all sources; texts are copied, files are read now. */
+/* Replaces all sources; texts are copied, files are read now. What was under way for the old ones
+ * is dropped, their numbers are the new ones' (health_forget_source()). count at most
+ * SOURCES_MAX. */
 void sources_configure(struct sources *sources, const struct source_config *configs, size_t count);
 /* Intervals are so many times the configured ones. A lower one than before brings the next polls
  * forward. */
 void sources_set_pace(struct sources *sources, uint64_t pace);
 
+/* i below sources_count(): its number, as hooks get it. sources NULL counts as none. */
 size_t sources_count(const struct sources *sources);
 void sources_status(const struct sources *sources, size_t i, struct source_status *ret_status);
 const struct source_config *sources_config(const struct sources *sources, size_t i);
+/* For finding the nodes of its subjects; empty when it has no file. */
 const struct map *sources_map(const struct sources *sources, size_t i);
 
 /* Pure parts. */

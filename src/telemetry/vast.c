@@ -1,4 +1,8 @@
-/* See vast.h. */
+/* Answers of a VAST management system. See vast.h.
+ *
+ * Errors   whatever comes from outside is checked by its type and range before it is used; words of
+ *          it that are shown have their odd characters replaced.
+ */
 #include "src/telemetry/vast.h"
 
 #include <math.h>

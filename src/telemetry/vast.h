@@ -34,6 +34,7 @@ enum { VAST_TROUBLE_BYTES = 96, VAST_TOKEN_MAX = 8192 };
     "max_performance"
 #define VAST_TOKEN_PATH "/api/token/"
 
+/* What the VMS says of one cluster now. */
 struct vast_cluster {
     bool up; /* state ONLINE, and no RAID that is neither HEALTHY nor REBALANCE */
     char trouble[VAST_TROUBLE_BYTES]; /* why not; "": up */
@@ -42,7 +43,8 @@ struct vast_cluster {
     unsigned refused;                 /* rates that none can be */
 };
 
-/* name "": the only cluster of the list. */
+/* name "": the only cluster of the list. ERR_INVALID for what is no answer of a VMS, ERR_NOT_FOUND
+ * when no cluster has that name. May run on any thread. */
 int vast_parse(const void *bytes, size_t length, const char *name, struct vast_cluster *ret_cluster,
                struct err *err);
 
@@ -62,6 +64,7 @@ char *vast_url(const char *url, const char *path, char *text, size_t size);
  * share too; never above `most`. 0: not known, as neither cap nor limit is, or the writes are
  * not. */
 enum { VAST_FLOOR_PPM = 50000 };
+/* What the site and the broker know of that bandwidth. */
 struct vast_share {
     uint64_t cap_bytes_per_s;  /* 0: none */
     uint64_t own_bytes_per_s;  /* of the writes: the broker's checkpoints */

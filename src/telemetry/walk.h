@@ -14,14 +14,16 @@
 
 enum { WALK_DOCUMENTS_MAX = 1024, WALK_DEPTH_MAX = 8, WALK_EVERY = 60 };
 
+/* A document of a poll. */
 struct walk_document {
     char *path;
-    uint8_t depth;
-    bool leaf;
+    uint8_t depth; /* links from the root */
+    bool leaf;     /* it has values: it is read in every poll */
 };
 
+/* Of one endpoint, from poll to poll; begins as zeros. */
 struct walk {
-    struct walk_document *documents;
+    struct walk_document *documents; /* of this poll, in the order of reading */
     size_t count, capacity;
     size_t next;    /* the one to be read, or that is being read */
     bool discover;  /* this poll follows links */
@@ -30,14 +32,15 @@ struct walk {
     uint64_t cut;   /* documents beyond the limits, of this poll */
 };
 
-void walk_close(struct walk *walk);
+void walk_close(struct walk *walk); /* zeros again */
+/* A poll begins: of the last one the leaves are kept, or nothing. */
 void walk_begin(struct walk *walk);
 /* The next document's path; NULL: the poll is over. Valid until the next call of a function of this
  * header. */
 const char *walk_next(struct walk *walk);
 /* The document of the last walk_next() was read. */
 void walk_found(struct walk *walk, const struct redfish_links *links);
-/* ... could not be read. */
+/* ... could not be read: the next poll begins at the root again, where its new place is found. */
 void walk_missed(struct walk *walk);
 
 #endif
