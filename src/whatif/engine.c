@@ -1,4 +1,11 @@
-/* See engine.h. */
+/* Time, and what it does to jobs. See engine.h.
+ *
+ * Flow     engine_run() goes from cycle to cycle; sim_advance() does what lies between two of them,
+ *          one thing at a time, always the earliest: the end of a write (storage.h), a timer of a
+ *          job, an event of the world.
+ * Shapes   timers are an array by job that is walked as a whole when one of them changed: every
+ *          cycle's decision walks all jobs anyway.
+ */
 #include "src/whatif/engine.h"
 
 #include <math.h>
@@ -27,6 +34,7 @@ double engine_read_s(const struct sim *sim, size_t job)
 
 /* ---- counting ---- */
 
+/* Seconds of progress in a second of time. */
 static double job_speed(const struct sim *sim, const struct sim_job *job)
 {
     if (job->phase == SIM_COMPUTING)
@@ -48,6 +56,8 @@ void engine_settle(struct sim *sim, size_t job)
     double rate = job_speed(sim, of);
 
     CHECK(seconds >= 0);
+    /* what the mean hazard takes on the average: the same for all seeds, so that rules can be
+     * compared without the luck of single failures */
     if (of->phase != SIM_AWAY && of->phase != SIM_DOWN)
         sim->account->expected_failure_gpu_s += gpus * sim->world->jobs[job].nodes *
                                                 sim->world->node_failures_per_s * seconds *
@@ -62,7 +72,8 @@ void engine_settle(struct sim *sim, size_t job)
     of->at_s = sim->now_s;
 }
 
-/* Back to the last complete checkpoint. */
+/* Back to the last complete checkpoint; a write that was under way is nothing. The phase is the
+ * caller's to change next. */
 static void job_lose_progress(struct sim *sim, size_t job, double *cause_gpu_s)
 {
     struct sim_job *of = &sim->jobs[job];
@@ -84,6 +95,8 @@ static inline double earlier_of(double a_s, double b_s)
     return a_s < b_s ? a_s : b_s;
 }
 
+/* What comes first of its own: the end of its phase, of its walltime, of its stay. While it is AWAY
+ * no walltime runs. */
 static void set_timer(struct sim *sim, size_t job)
 {
     const struct sim_job *of = &sim->jobs[job];
@@ -104,6 +117,7 @@ static void job_enter(struct sim *sim, size_t job, enum sim_phase phase, double 
     set_timer(sim, job);
 }
 
+/* It reads its checkpoint back, and computes after that. */
 static void job_restart(struct sim *sim, size_t job, double down_s)
 {
     double restart_s = sim->world->scenario.restart_s + engine_read_s(sim, job);
@@ -126,6 +140,8 @@ void engine_begin_write(struct sim *sim, size_t job)
     storage_begin(&sim->storage, (uint32_t)job, what->size_bytes, what->injection_bytes_per_s);
 }
 
+/* Its nodes go to the claimant; what waiting cost that one is counted. Alarms were about those
+ * nodes. */
 static void give_away(struct sim *sim, size_t job)
 {
     struct sim_job *of = &sim->jobs[job];
@@ -141,6 +157,8 @@ static void give_away(struct sim *sim, size_t job)
     job_enter(sim, job, SIM_AWAY, sim->now_s + sim->world->scenario.away_s);
 }
 
+/* Off its alarmed nodes, onto as many spares as there are: failures that the alarms announce strike
+ * nodes that nobody uses then. */
 static void move_off(struct sim *sim, size_t job)
 {
     struct sim_job *of = &sim->jobs[job];
@@ -228,6 +246,7 @@ static void on_alarm(struct sim *sim, const struct world_event *event)
             (struct sim_alarm){.since_s = sim->now_s, .id = event->alarm, .node = event->node};
 }
 
+/* A job that holds no nodes, or writes for a demand already, has nothing more to give. */
 static void on_demand(struct sim *sim, const struct world_event *event)
 {
     struct sim_job *of = &sim->jobs[event->job];
@@ -286,6 +305,7 @@ static void on_event(struct sim *sim, const struct world_event *event)
     CHECK_UNREACHABLE("an event out of range");
 }
 
+/* Nodes for another walltime. */
 static void begin_allocation(struct sim *sim, size_t job)
 {
     struct sim_job *of = &sim->jobs[job];
@@ -315,6 +335,8 @@ static void job_leave(struct sim *sim, size_t job)
     rule_grant(sim);
 }
 
+/* Several things may be due at once: the end of its phase first, then its walltime, which may have
+ * ended while it was down. */
 static void on_timer(struct sim *sim, size_t job)
 {
     struct sim_job *of = &sim->jobs[job];
@@ -390,6 +412,7 @@ static void sim_advance(struct sim *sim, double to_s)
     move_to(sim, to_s);
 }
 
+/* Jobs of a history begin when they did; generated ones all run from second 0. */
 static void open_sim(struct sim *sim, const struct world *world, enum whatif_rule rule,
                      struct whatif_account *account)
 {
@@ -422,6 +445,8 @@ static void open_sim(struct sim *sim, const struct world *world, enum whatif_rul
     rule_open(sim);
 }
 
+/* What a job has computed counts as useful although its last part is not saved: the end of the
+ * world is no failure. */
 static void close_sim(struct sim *sim)
 {
     struct whatif_account *account = sim->account;

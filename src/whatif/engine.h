@@ -1,10 +1,20 @@
 /* One simulated cluster under one rule.
  *
+ * The engine knows what happens, rules.c when to write; neither reads the other's mind: a rule sees
+ * the jobs through the functions below and acts through engine_begin_write() alone. So every rule
+ * pays the same price for the same events.
+ *
  * Flow     engine_run() walks through time: events of the world, ends of writes, of restarts and of
  *          walltimes in their order; at every cycle it calls rule_decide(), which begins writes
  *          with engine_begin_write().
+ *          At one instant: ends of writes, then timers, then events of the world.
+ *
+ *              AWAY ──► DOWN ──► COMPUTING ──► WRITING ──► QUIESCED ──► COMPUTING
+ *              any but AWAY ── failure, end of its walltime, move ──► DOWN
+ *              any but AWAY ── its nodes are wanted ──► AWAY
+ *
  * Shapes   one struct sim_job per job of the world. Progress is counted lazily: engine_settle()
- *          brings it up to now.
+ *          brings it up to now. All memory of a run is taken by engine_run() and freed by it.
  * Units    seconds of progress and of time; GPU-seconds in the account.
  * Errors   none; the account must balance: held = useful + lost + pause + restart, which is CHECKed
  *          at the end.
@@ -22,6 +32,7 @@
 /* COMPUTING makes progress; WRITING does too, but for the stall; QUIESCED stands still after a
  * write; DOWN restarts after a failure; AWAY holds no nodes. */
 enum sim_phase { SIM_COMPUTING, SIM_WRITING, SIM_QUIESCED, SIM_DOWN, SIM_AWAY };
+/* More alarms of one job at a time are not kept: the first eight decide already. */
 enum { SIM_ALARMS_MAX = 8, SIM_QUEUES_MAX = WHATIF_QUEUES_MAX };
 
 /* An alarm on one of a job's nodes. */
@@ -36,32 +47,32 @@ struct sim_job {
     enum sim_phase phase;
     double at_s; /* progress is counted up to here */
     double progress_s;
-    double saved_s;    /* progress in the last complete checkpoint */
-    double snapshot_s; /* in the one being written */
-    double until_s;    /* of DOWN and AWAY */
-    double write_began_s;
+    double saved_s;       /* progress in the last complete checkpoint */
+    double snapshot_s;    /* in the one being written */
+    double until_s;       /* of DOWN and AWAY */
+    double write_began_s; /* of WRITING */
     double due_since_s; /* a rule's own: since when it waits for bandwidth; negative: it does not */
-    double walltime_end_s;
-    uint32_t allocation;
-    bool walltime_asked;
-    bool left;     /* for good */
-    bool yields;   /* gives its nodes away when the write is done */
-    bool moves;    /* moves off its alarmed nodes then */
-    double told_s; /* when a demand was announced; negative: none is expected */
-    double yield_asked_s;
-    double yield_urgency;
-    struct eval_history writes;
+    double walltime_end_s;      /* infinite without a walltime */
+    uint32_t allocation;        /* how many it has had: each has a walltime of its own */
+    bool walltime_asked;        /* the checkpoint of this allocation's last safe slot was written */
+    bool left;                  /* for good */
+    bool yields;                /* gives its nodes away when the write is done */
+    bool moves;                 /* moves off its alarmed nodes then */
+    double told_s;              /* when a demand was announced; negative: none is expected */
+    double yield_asked_s;       /* of `yields`: when the demand came */
+    double yield_urgency;       /* ... and what a GPU-second of waiting costs the claimant */
+    struct eval_history writes; /* durations of its writes, as the model learns them */
     struct eval_success success;
     double stall; /* share of the write; negative: not measured */
     uint32_t alarm_count;
     struct sim_alarm alarms[SIM_ALARMS_MAX];
 };
 
-/* Of one job and rule. */
+/* Of one job and rule: what does not change during a run. */
 struct sim_constants {
-    double write_s;
-    double stall_s;
-    double period_s;
+    double write_s;  /* alone */
+    double stall_s;  /* that a checkpoint makes it stand still */
+    double period_s; /* of progress between two checkpoints; infinite: none. Not the model's */
 };
 
 /* One run: a world, a rule, and what has become of the jobs so far. */
@@ -70,19 +81,19 @@ struct sim {
     enum whatif_rule rule;
     struct whatif_account *account;
     double now_s;
-    size_t next_event;
-    double *timers_s; /* by job: its next end of a restart, an absence, a walltime, of itself */
-    double timer_s;   /* the earliest */
-    bool timer_stale;
+    size_t next_event; /* of the world's events */
+    double *timers_s;  /* by job: its next end of a restart, an absence, a walltime, of itself */
+    double timer_s;    /* the earliest */
+    bool timer_stale;  /* timer_s is to be found again */
     struct sim_job *jobs;
-    bool busy[SIM_QUEUES_MAX];
+    bool busy[SIM_QUEUES_MAX]; /* by queue */
     struct storage storage;
-    bool *dodged; /* by alarm: its failure strikes a node that nobody uses */
-    double spares;
+    bool *dodged;       /* by alarm: its failure strikes a node that nobody uses */
+    double spares;      /* healthy nodes that wait; repaired ones come back bit by bit */
     struct fleet fleet; /* the model's, when it learns */
     /* the rule's */
     struct sim_constants *constants;
-    struct eval_policy policy;
+    struct eval_policy policy; /* the model's three, as the broker's evaluator has them */
     struct eval_view view;
     struct eval_result result;
     size_t candidate_count;
@@ -91,7 +102,9 @@ struct sim {
     size_t *loss_first;
 };
 
-/* The whole run, from second 0 to the world's end. The account is the caller's and overwritten. */
+/* The whole run, from second 0 to the world's end: a function of its arguments. The account is the
+ * caller's and overwritten. The world is only read, so that runs of several rules may share it,
+ * also at a time. */
 void engine_run(const struct world *world, enum whatif_rule rule,
                 struct whatif_account *ret_account);
 
@@ -99,13 +112,15 @@ void engine_run(const struct world *world, enum whatif_rule rule,
 
 /* Brings the job's progress up to now; the others read fields that this settles. */
 void engine_settle(struct sim *sim, size_t job);
-/* Progress that a failure now would take away. */
+/* Progress that a failure now would take away: the work at stake, in seconds. Needs no settling. */
 double engine_age_s(const struct sim *sim, size_t job);
 double engine_write_s(const struct sim *sim, size_t job); /* alone, at its own limit */
+/* Reading its checkpoint back at a restart, which nobody else slows down. */
 double engine_read_s(const struct sim *sim, size_t job);
 /* As fsm_group(): of one preemption class, by whether its queue is busy. */
 uint32_t engine_group(const struct sim *sim, size_t job);
-/* The job must be COMPUTING; bandwidth is shared from now on. */
+/* The job must be COMPUTING; bandwidth is shared from now on. What it has computed up to now is
+ * what the checkpoint will hold, when the write completes. */
 void engine_begin_write(struct sim *sim, size_t job);
 
 /* ---- what rules.c has for the engine ---- */
@@ -117,7 +132,8 @@ void rule_close(struct sim *sim);
 void rule_decide(struct sim *sim);
 /* Bandwidth became free between two cycles. */
 void rule_grant(struct sim *sim);
-/* A demand for the job's nodes: write first? */
+/* A demand for the job's nodes, which leaves time to write: write first, or give them away at
+ * once? */
 bool rule_writes_before_yielding(const struct sim *sim, size_t job, double urgency);
 
 #endif

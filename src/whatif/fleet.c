@@ -1,4 +1,10 @@
-/* See fleet.h. */
+/* What the model learns about nodes. See fleet.h.
+ *
+ * Flow     an event is counted at once in `failures`, `kills` and `demands`, and noted by
+ *          fleet_advance(), as the broker counts what the log says until its next learning.
+ * Shapes   bin_nodes and job_bins are kept up to date as nodes grow older, so that a row of the
+ *          view costs the number of bins, not of nodes.
+ */
 #include "src/whatif/fleet.h"
 
 #include <math.h>

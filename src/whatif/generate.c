@@ -1,4 +1,10 @@
-/* Worlds from scenarios. See world.h. */
+/* Worlds from scenarios. See world.h.
+ *
+ * Flow     jobs, their nodes, failures node by node; sorted; then alarms, which look at the
+ *          failures, demands queue by queue, outages; sorted again.
+ * Shapes   each kind of event has streams of its own (random.h), so that a scenario with demands
+ *          has the same failures as the one without.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +19,9 @@ enum { QUEUES = 20 };
 static const uint32_t job_nodes[] = {1, 2, 4, 8, 16, 32, 64, 96};
 #define JOB_WEIGHT_RATIO 0.82
 
-#define WEIBULL_BURN_IN 20.0 /* mean times between failures before the beginning */
+/* Mean times between failures before the beginning. A node that was new at second 0 would fail more
+ * often at first (shape below 1), all of them together: clusters are not switched on like that. */
+#define WEIBULL_BURN_IN 20.0
 
 void world_init(struct world *world, const struct whatif_scenario *scenario, uint64_t seed)
 {
@@ -123,6 +131,7 @@ void world_draw_jobs(struct world *world, uint32_t nodes_max)
 
 /* ---- events ---- */
 
+/* With shape 1 the past says nothing, so none is drawn. */
 static void add_failures(struct world *world, uint32_t node)
 {
     double shape = world->scenario.weibull_shape, mean_s = 1 / world->node_failures_per_s;
@@ -201,6 +210,8 @@ static void announce_failure(struct world *world, struct random_stream *stream, 
     }
 }
 
+/* Announcements have a copy of the stream, turned into another one: whether there are any changes
+ * no demand. */
 static void add_demands_between(struct world *world, struct random_stream *stream, uint32_t job,
                                 double from_s, double to_s, double per_s)
 {
@@ -223,6 +234,8 @@ static void add_demands_between(struct world *world, struct random_stream *strea
     }
 }
 
+/* A queue is busy and calm by turns, each for an exponential time; all its jobs are wanted more or
+ * less at once, which is what makes kills hard to foresee from a job's own past. */
 static void add_regimes_of_queue(struct world *world, uint32_t queue)
 {
     const struct whatif_scenario *scenario = &world->scenario;

@@ -1,4 +1,8 @@
-/* Worlds from what a real cluster went through. See world.h. */
+/* Worlds from what a real cluster went through. See world.h.
+ *
+ * Errors   a history may come from a file: every number of it is checked before it is used, and the
+ *          first that makes no sense is named.
+ */
 #include <math.h>
 #include <stdlib.h>
 
@@ -35,6 +39,7 @@ static int add_event(struct world *world, const struct whatif_history_event *fro
     switch (from->what) {
     case WHATIF_FAILURE:
         event.kind = EVENT_FAILURE;
+        /* which of its nodes it was is not in a history: the first one stands for all */
         event.node = world->jobs[from->job].first_node;
         break;
     case WHATIF_KILL:

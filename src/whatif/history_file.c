@@ -24,6 +24,7 @@ static const char *const happenings[WHATIF_HAPPENING_COUNT] = {
     [WHATIF_STORAGE_UP] = "storage-up", [WHATIF_QUEUE_BUSY] = "queue-busy",
     [WHATIF_QUEUE_CALM] = "queue-calm"};
 
+/* Storage is one for all jobs: its events name nobody. */
 static bool has_subject(enum whatif_happening what)
 {
     return what != WHATIF_STORAGE_DOWN && what != WHATIF_STORAGE_UP;

@@ -41,6 +41,7 @@ struct axis {
     double end, step;
 };
 
+/* Of the held GPU time; the causes add up to the waste. */
 static double cause_share(const struct whatif_account *account, int cause)
 {
     const double gpu_s[CAUSES] = {account->lost_failure_gpu_s, account->lost_kill_gpu_s,

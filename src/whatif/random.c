@@ -1,4 +1,8 @@
-/* See random.h. */
+/* splitmix64 and what is drawn by it. See random.h.
+ *
+ * Shapes   seed, purpose and entity are mixed one after the other, each by an odd constant of its
+ *          own, so that neighbouring numbers give unrelated streams.
+ */
 #include "src/whatif/random.h"
 
 #include <math.h>
@@ -18,6 +22,7 @@ struct random_stream random_stream(uint64_t seed, enum random_purpose purpose, u
     return (struct random_stream){mix_bits(state ^ ((entity + 1) * UINT64_C(0xaf251af3b0f025b5)))};
 }
 
+/* 53 bits, and half a step: neither 0, of which there is no logarithm, nor 1. */
 double random_uniform(struct random_stream *stream)
 {
     stream->state += UINT64_C(0x9e3779b97f4a7c15);

@@ -1,4 +1,7 @@
-/* Tables of accounts. See whatif.h. */
+/* Tables of accounts. See whatif.h.
+ *
+ * Units    shares in percent, GPU time in hours, bytes in powers of 1000.
+ */
 #include <inttypes.h>
 
 #include "src/base/check.h"

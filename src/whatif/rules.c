@@ -38,6 +38,7 @@ const char *whatif_rule_help(enum whatif_rule rule)
 
 /* ---- what every rule knows ---- */
 
+/* What a checkpoint costs a job in computing. */
 static double stall_s(const struct sim *sim, size_t job)
 {
     return sim->world->scenario.stall_fraction * engine_write_s(sim, job) +
@@ -54,6 +55,8 @@ static double daly_interval_s(double write_s, double mean_s)
     return sqrt(2 * write_s * mean_s) * (1 + sqrt(ratio) / 3 + ratio / 9) - write_s;
 }
 
+/* What Young/Daly is told: nobody knows it in a real cluster, so it is the best that rule can
+ * be. */
 static double true_hazard_per_s(const struct sim *sim, size_t job)
 {
     const struct whatif_scenario *scenario = &sim->world->scenario;
@@ -95,6 +98,7 @@ static void open_constants(struct sim *sim)
 
 /* ---- pacing ---- */
 
+/* The others write when they want to and share what bandwidth there is. */
 static bool rule_paces(const struct sim *sim)
 {
     return sim->rule == WHATIF_MODEL || sim->rule == WHATIF_YOUNG_DALY_PACED;
@@ -143,6 +147,7 @@ static bool sim_learns(const struct sim *sim)
     return sim->world->scenario.learn > 0;
 }
 
+/* What of the model's inputs does not change: jobs, and the policy's numbers. */
 static void open_model(struct sim *sim)
 {
     const struct world *world = sim->world;
@@ -261,6 +266,7 @@ static void forget_alarms(struct sim *sim, size_t job)
     }
 }
 
+/* Learned, or what is true: kills come only while the queue is busy. */
 static double kill_per_s(const struct sim *sim, size_t job)
 {
     const struct whatif_scenario *scenario = &sim->world->scenario;
@@ -288,6 +294,7 @@ static void fill_learned(struct sim *sim, size_t i)
                                               job->stall * mean_s, mean_s);
 }
 
+/* How long a write takes at worst, for the last safe slot before a walltime. */
 static double quantile_s(const struct sim *sim, size_t i)
 {
     const struct sim_job *job = &sim->jobs[i];
@@ -327,6 +334,8 @@ static void fill_yield(struct sim *sim, size_t i)
     sim->view.waiting_gain_gpu_s[i] = gpus * (scenario->restart_s + spared_s);
 }
 
+/* The inputs of one job, as src/broker/decide/evaluator_view.c fills them from the replicated
+ * state. */
 static void fill_row(struct sim *sim, size_t i)
 {
     const struct sim_job *job = &sim->jobs[i];
@@ -398,6 +407,7 @@ static void decide_moves(struct sim *sim)
     }
 }
 
+/* Scores cost more than verdicts: they are made only where their terms are looked at. */
 static void decide_model(struct sim *sim)
 {
     bool terms = isfinite(sim->storage.capacity_bytes_per_s) || sim->world->scenario.migrate > 0;
@@ -424,6 +434,8 @@ static void decide_model(struct sim *sim)
 
 /* ---- the others ---- */
 
+/* The slot that Young/Daly is given beside its period, so that walltimes alone do not decide
+ * between it and the model. The first comparison is only the cheap one. */
 static bool at_last_safe_slot(const struct sim *sim, size_t job)
 {
     const struct sim_job *of = &sim->jobs[job];
@@ -451,6 +463,8 @@ static void decide_by_period(struct sim *sim)
     }
 }
 
+/* Counted first, so that each job's losses lie together in one array; the world's events are in
+ * order, so each job's are. */
 static void open_oracle(struct sim *sim)
 {
     const struct world *world = sim->world;

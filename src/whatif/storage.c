@@ -1,4 +1,8 @@
-/* See storage.h. */
+/* Max-min fair sharing. See storage.h.
+ *
+ * Source   Bertsekas, Gallager: Data Networks (max-min flow control): what a writer cannot use is
+ *          shared among the others.
+ */
 #include "src/whatif/storage.h"
 
 #include <math.h>
@@ -43,6 +47,7 @@ static double fair_level(const struct storage *storage)
     return level;
 }
 
+/* The usual case is that there is enough for all: then nobody's level is looked for. */
 static void share_bandwidth(struct storage *storage)
 {
     bool enough = storage->injected_bytes_per_s <= storage->capacity_bytes_per_s;
@@ -87,6 +92,7 @@ void storage_end(struct storage *storage, uint32_t job)
         i++;
     CHECK(i < storage->count);
     storage->writers[i] = storage->writers[--storage->count];
+    /* summed up again: taking one limit away would leave the rounding errors of a long run */
     storage->injected_bytes_per_s = 0;
     for (i = 0; i < storage->count; i++)
         storage->injected_bytes_per_s += storage->writers[i].limit_bytes_per_s;

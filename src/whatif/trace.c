@@ -1,5 +1,10 @@
 /* Worlds from failure traces: text files whose first two columns are node and start_day. See
- * world.h. */
+ * world.h.
+ *
+ * Flow     all lines are read and checked before anything is made; then jobs are drawn for the
+ *          trace's nodes, and each failure finds its job.
+ * Shapes   further columns (the cause, the end) are skipped: published traces differ in them.
+ */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -101,7 +106,7 @@ int world_read_trace(struct world *world, const struct whatif_scenario *scenario
     }
     nodes = nodes > trace.nodes ? nodes : trace.nodes;
     world_init(world, scenario, seed);
-    world->end_s = fmin(world->end_s, trace.last_s);
+    world->end_s = fmin(world->end_s, trace.last_s); /* nothing is known of the time after it */
     world_draw_jobs(world, nodes);
     for (size_t i = 0; i < trace.count; i++) {
         struct world_event *failure = &trace.failures[i];
@@ -112,6 +117,7 @@ int world_read_trace(struct world *world, const struct whatif_scenario *scenario
         seen++;
     }
     free(trace.failures);
+    /* what rules that are told the true mean are told */
     world->node_failures_per_s = seen / (nodes * fmax(world->end_s, 1));
     world_add_surroundings(world);
     return 0;

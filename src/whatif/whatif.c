@@ -1,4 +1,8 @@
-/* One run, its scenario by name and by numbers. See whatif.h. */
+/* One run, its scenario by name and by numbers. See whatif.h.
+ *
+ * Shapes   `numbers` is WHATIF_NUMBERS as a table: setting, checking, help and the notes of a plot
+ *          walk it, so a new number is a row there and its use in the engine.
+ */
 #include "src/whatif/whatif.h"
 
 #include <inttypes.h>
@@ -277,6 +281,8 @@ static double waste_at_price(const struct world *world, double phi, double *ret_
     return gpus > 0 ? waste / gpus : 0;
 }
 
+/* The price of a byte at which all jobs together use just the bandwidth that there is: bisected,
+ * since what they use only falls with it. */
 int whatif_shared_bound(const struct whatif_run *run, double *ret_waste, struct err *err)
 {
     struct world world;

@@ -4,11 +4,19 @@
  *
  * Flow     a scenario and a seed, or a trace file -> whatif_run() for each rule on the same events
  *          -> accounts; whatif_table() and whatif_svg() print them.
+ *          A caller's turn:
+ *
+ *              whatif_scenario_init(&scenario), or _named(name, &scenario);
+ *              whatif_scenario_set(&scenario, "days=30", &err);
+ *              for each rule: whatif_run(&run, &row.account, &err);
+ *              whatif_table(stdout, rows, count);
+ *
  * Shapes   a run owns everything it needs; nothing is shared between runs, so the result is a
  *          function of its arguments.
  * Units    seconds, GPU-seconds, bytes. Waste = 1 - useful / held GPU time.
  * Errors   whatif_run() fails for a trace that cannot be read and for a scenario out of range,
- *          naming both.
+ *          naming both. Everything else cannot fail: running out of memory ends the program.
+ * Threads  functions share nothing, so runs may go on in parallel.
  * Absent   queueing of new jobs: the jobs of a scenario run for its whole length.
  * Source   src/eval/README.md; the scenarios' numbers are in src/whatif/README.md.
  */
@@ -22,6 +30,7 @@
 
 #include "src/base/err.h"
 
+/* The rules, in the order of tables and plots: X(NAME, "name as typed", "what it is"). */
 #define WHATIF_RULES(X)                                                                            \
     X(MODEL, "model", "this broker's rule")                                                        \
     X(YOUNG_DALY, "young-daly", "Young/Daly, told the true mean hazard")                           \
@@ -37,6 +46,7 @@ enum whatif_rule {
 #undef X
         WHATIF_RULE_COUNT
 };
+/* Static texts; "unknown" for what is no rule. */
 const char *whatif_rule_name(enum whatif_rule rule);
 const char *whatif_rule_help(enum whatif_rule rule);
 
@@ -110,14 +120,17 @@ struct whatif_scenario {
 /* One row of WHATIF_NUMBERS, for help and for checks. */
 struct whatif_number {
     const char *name, *unit;
-    double usual, low, high;
+    double usual, low, high; /* the default, and both ends of what is taken */
 };
 /* false: there are only so many. */
 bool whatif_number_at(size_t i, struct whatif_number *ret_number);
 
-/* All numbers at their defaults. */
+/* All numbers at their defaults: the scenario "exponential". */
 void whatif_scenario_init(struct whatif_scenario *ret_scenario);
-/* "name=value"; names and limits of WHATIF_NUMBERS. */
+/* "name=value"; names and limits of WHATIF_NUMBERS. The value is a number in the unit that stands
+ * there, or one with a unit of its own where that is of time, bytes or a share ("5m", "200GB/s",
+ * "30%"). -1 with ERR_INVALID for an unknown name or a value out of range, and nothing is
+ * changed. */
 int whatif_scenario_set(struct whatif_scenario *scenario, const char *assignment, struct err *err);
 /* Named scenarios: exponential, weibull, alarms, preemption, walltime, contention, saturated,
  * outages, everything. NULL name ends the list; whatif_scenario_named() is false for others. */
@@ -127,18 +140,19 @@ bool whatif_scenario_named(const char *name, struct whatif_scenario *ret_scenari
 /* Where the GPU time of one run went, and what happened in it. held = useful + the lost ones +
  * pause + restart. */
 struct whatif_account {
-    double held_gpu_s;
-    double useful_gpu_s;
+    double held_gpu_s;         /* that jobs held nodes, computing or not */
+    double useful_gpu_s;       /* progress that was not lost in the end */
     double lost_failure_gpu_s; /* work done again */
     /* what these intervals lose on the average of all instants of failures, at the mean hazard */
     double expected_failure_gpu_s;
-    double lost_kill_gpu_s;
-    double lost_walltime_gpu_s;
-    double pause_gpu_s;   /* standing still while writing */
-    double restart_gpu_s; /* down and restarting */
-    double bytes_written; /* of complete checkpoints */
-    uint64_t checkpoints;
-    uint64_t abandoned; /* writes that something ended */
+    double lost_kill_gpu_s;     /* at demands that left no time, or that were not written for */
+    double lost_walltime_gpu_s; /* at ends of walltimes */
+    double pause_gpu_s;         /* standing still while writing */
+    double restart_gpu_s;       /* down and restarting */
+    double bytes_written;       /* of complete checkpoints */
+    uint64_t checkpoints;       /* complete ones */
+    uint64_t abandoned;         /* writes that something ended */
+    /* how often what happened; `dodged` are failures of nodes that a job had moved off */
     uint64_t failures, kills, yields, walltimes, migrations, dodged;
     double yield_wait_s; /* sum over yields, demand to free nodes */
     double yield_wait_max_s;
@@ -158,14 +172,14 @@ enum whatif_happening {
     WHATIF_QUEUE_CALM,
     WHATIF_HAPPENING_COUNT
 };
-enum { WHATIF_QUEUES_MAX = 64 };
-#define WHATIF_NEVER_S 1e18
+enum { WHATIF_QUEUES_MAX = 64 }; /* vClusters of one history */
+#define WHATIF_NEVER_S 1e18      /* an instant that does not come */
 /* A job of a history; its nodes are known by their number only. */
 struct whatif_history_job {
     double from_s, to_s; /* when it held its nodes; WHATIF_NEVER_S: it still does */
     uint32_t nodes;
     double gpus;
-    double size_bytes;
+    double size_bytes;  /* of one checkpoint */
     double bytes_per_s; /* what all its nodes can write */
     uint32_t queue;     /* below WHATIF_QUEUES_MAX */
 };
@@ -177,7 +191,7 @@ struct whatif_history_event {
 };
 /* Arrays are the maker's; whatif_history_close() frees those of a parsed one. */
 struct whatif_history {
-    double seconds;
+    double seconds;   /* the length of the window; instants are counted from its beginning */
     uint64_t from_ms; /* since the Unix epoch: where 0 s is; 0: not known */
     size_t job_count;
     const struct whatif_history_job *jobs;
@@ -185,8 +199,9 @@ struct whatif_history {
     const struct whatif_history_event *events;
 };
 
-/* The rate of demands while queues are busy, and the share of them that kill, become the
- * scenario's: what a learner would know at the end of the window. */
+/* Reads how a history's queues were claimed from: the rate of demands while queues are busy, and
+ * the share of them that kill, become the scenario's: what a learner would know at the end of the
+ * window. */
 void whatif_history_rates(const struct whatif_history *history, struct whatif_scenario *scenario);
 
 /* Those that a cluster's policy, or its history, decides. */
@@ -217,7 +232,8 @@ int whatif_history_parse(FILE *in, const char *name, struct whatif_scenario *sce
                          struct whatif_history *ret_history, struct err *err);
 int whatif_history_load(const char *path, struct whatif_scenario *scenario,
                         struct whatif_history *ret_history, struct err *err);
-void whatif_history_close(struct whatif_history *history); /* a parsed one */
+/* Frees the arrays of a parsed one; never those of a history that its maker filled. */
+void whatif_history_close(struct whatif_history *history);
 
 /* What to simulate; everything is borrowed until whatif_run() returns. */
 struct whatif_run {
@@ -227,11 +243,14 @@ struct whatif_run {
     uint64_t seed;
     enum whatif_rule rule;
 };
-/* One rule on one world; takes from milliseconds to minutes, by jobs and days. */
+/* One rule on one world; takes from milliseconds to minutes, by jobs and days. 0 and the account;
+ * or -1 with ERR_INVALID when the scenario, the trace or the history makes no sense, ERR_IO when
+ * the trace cannot be read. */
 int whatif_run(const struct whatif_run *run, struct whatif_account *ret_account, struct err *err);
 
-/* Least possible pause + lost work of these jobs under shared bandwidth, as a part of held GPU time
- * (the Karush-Kuhn-Tucker point with constant hazards). */
+/* What no rule can do better, for the scenarios of contention: least possible pause + lost work of
+ * these jobs under shared bandwidth, as a part of held GPU time (the Karush-Kuhn-Tucker point with
+ * constant hazards). */
 int whatif_shared_bound(const struct whatif_run *run, double *ret_waste, struct err *err);
 
 /* One row per rule: checkpoints, GPU-hours by cause, storage, yield latency, waste. */
@@ -239,6 +258,7 @@ struct whatif_row {
     enum whatif_rule rule;
     struct whatif_account account;
 };
+/* Two lines of head, then a line per row, in the order given; for people. */
 void whatif_table(FILE *out, const struct whatif_row *rows, size_t count);
 /* Bars of waste by rule, stacked by cause, over an axis. A bar several times as long as the others
  * is cut, so that those can be compared. */
@@ -253,6 +273,8 @@ struct whatif_plot {
 /* Fills the notes: the seed, the numbers that every reader asks for, and those that are not the
  * usual ones. */
 void whatif_plot_assume(struct whatif_plot *plot, const struct whatif_run *run);
+/* Writes one SVG document, with the notes below the bars; errors of the stream are the caller's to
+ * see. */
 void whatif_svg(FILE *out, const struct whatif_plot *plot);
 
 #endif
