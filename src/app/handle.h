@@ -42,20 +42,22 @@ enum {
     WORDS_MAX = 10,
 };
 
-#define DIAL_EVERY_NS UINT64_C(1000000000)
-#define AT_EVERY_NS   UINT64_C(10000000)
-#define SIGN_EVERY_NS UINT64_C(100000000)
+#define DIAL_EVERY_NS UINT64_C(1000000000) /* between two tries to reach the agent */
+#define AT_EVERY_NS   UINT64_C(10000000)   /* between two words about the step, while it is asked */
+#define SIGN_EVERY_NS UINT64_C(100000000)  /* between two signs of life */
 
 enum ckptapp_asked { ASKED_NOTHING, ASKED_HEARD, ASKED_TOLD, ASKED_DUE, ASKED_TAKEN };
 enum ckptapp_saving { SAVING_NOTHING, SAVING_NOW, SAVING_STALE };
 
+/* What the agent asks of this rank: an attempt at a checkpoint. */
 struct ckptapp_question {
     char hint[HINT_BYTES];
     char folder[FOLDER_BYTES]; /* relative to the work folder, without `..` */
-    uint64_t deadline_ms;
-    uint64_t deferral_max_ms;
+    uint64_t deadline_ms;      /* since the epoch */
+    uint64_t deferral_max_ms;  /* that ckpt_defer() may ask for */
 };
 
+/* Which of the job's processes this is. */
 struct ckptapp_rank {
     int64_t rank, local_rank;    /* -1: not known */
     uint32_t ranks, local_ranks; /* 0: not known */
@@ -74,10 +76,10 @@ struct ckpt {
 
     /* the stream; descriptor -1: none */
     int descriptor;
-    uint64_t dial_at_ns;
-    bool plain, barrier; /* which of the calls was used; neither: no hello yet */
-    bool greeted;        /* hello went out on this stream */
-    char line[LINE_BYTES];
+    uint64_t dial_at_ns;   /* not before then */
+    bool plain, barrier;   /* which of the calls was used; neither: no hello yet */
+    bool greeted;          /* hello went out on this stream */
+    char line[LINE_BYTES]; /* that has not come whole */
     size_t line_length;
 
     enum ckptapp_asked asked;
@@ -87,7 +89,7 @@ struct ckpt {
     enum ckptapp_saving saving;
     struct ckptapp_question saved; /* the question that is being answered */
     char directory[PATH_BYTES];
-    uint64_t saving_since_ns;
+    uint64_t saving_since_ns;  /* for stall_ms of the answer */
     uint64_t sign_at_ns;       /* progress is told again then */
     char answered[HINT_BYTES]; /* the last one that done or failed was said to */
 
@@ -97,20 +99,23 @@ struct ckpt {
     uint64_t missed_step;
 
     /* steps of the barrier */
-    bool stepped;
-    uint64_t step, step_ns, told_ns;
-    uint64_t paces[PACES]; /* ns per step; 0: none yet */
+    bool stepped;                    /* ckpt_barrier() was called before */
+    uint64_t step, step_ns, told_ns; /* the last one, when it was, and when the agent was told */
+    uint64_t paces[PACES];           /* ns per step; 0: none yet */
     unsigned pace_next;
 
     char error[ERROR_BYTES];
 };
 
 /* ---- words.c: texts without stdio ---- */
+
+/* A text that grows in the caller's bytes and always ends with NUL. */
 struct ckptapp_text {
     char *bytes;
     size_t size, length;
     bool full; /* something did not fit */
 };
+/* What does not fit is cut, and `full` says so: the caller looks once, at the end. */
 void ckptapp_put(struct ckptapp_text *text, const char *words);
 void ckptapp_put_number(struct ckptapp_text *text, uint64_t number);
 /* Percent-encoded: one word of the protocol. */
@@ -120,11 +125,15 @@ int ckptapp_word_decode(char *word);
 /* Cuts a line at its blanks: how many words; 0: a blank too many, too many words, or bytes that no
  * line has. */
 size_t ckptapp_words(char *line, char *words[WORDS_MAX]);
+/* Digits alone. -1: it is none, or too large. */
 int ckptapp_number(const char *word, uint64_t *ret_number);
+/* As label_valid() of src/base/id.h, which a library for libc programs cannot use. */
 bool ckptapp_label_valid(const char *label);
 /* -1: it does not fit. */
 int ckptapp_copy(char *to, size_t size, const char *from);
+/* Monotonic. */
 uint64_t ckptapp_now_ns(void);
+/* For ckpt_error(): "WHAT" and "WHICH" in one line. */
 void ckptapp_error_set(struct ckpt *ckpt, const char *what, const char *which);
 
 /* ---- launcher.c ---- */
@@ -144,10 +153,15 @@ void ckptapp_saving_end(struct ckpt *ckpt, bool answered);
 bool ckptapp_sound(const struct ckpt *ckpt);
 
 /* ---- stream.c ---- */
+/* Whatever can be done without waiting: dials when it may and it is time, says hello, reads what
+ * has come, says what could not be said before. Errors close the stream; a later turn dials
+ * again. */
 void ckptapp_stream_turn(struct ckpt *ckpt, bool may_dial);
 void ckptapp_stream_close(struct ckpt *ckpt);
 /* -1: it did not go out; the stream may be closed by then. */
 int ckptapp_stream_say(struct ckpt *ckpt, const struct ckptapp_text *line);
+/* Tells the agent where this rank is, and how long its steps take: "at HINT STEP NS". -1 as
+ * above. */
 int ckptapp_stream_at(struct ckpt *ckpt);
 
 /* ---- answer.c ---- */

@@ -142,6 +142,7 @@ int ckptapp_copy(char *to, size_t size, const char *from)
     return 0;
 }
 
+/* clock_gettime() is async-signal-safe, as all that a [signal] call reaches. */
 uint64_t ckptapp_now_ns(void)
 {
     struct timespec now;

@@ -50,6 +50,7 @@ struct ask_rank {
     char name[ASK_NAME_BYTES];
 };
 
+/* What is known of where an application that registers is to be asked. */
 enum ask_endpoint {
     ASK_REGISTERED,
     ASK_UNREGISTERED, /* the application has said nothing */
@@ -82,6 +83,7 @@ struct ask_node {
     void (*file_remove)(void *context, const char *name);
 };
 
+/* Who is asked: one application, on this node. */
 struct ask_target {
     const struct ask_node *node;
     void *context; /* the node's; it outlives the question */
@@ -90,6 +92,7 @@ struct ask_target {
     uid_t uid;   /* the only user that may answer */
 };
 
+/* What is asked: a part of one attempt at a checkpoint. Texts are the caller's. */
 struct ask_request {
     uint64_t checkpoint_id;
     uint32_t attempt;
@@ -116,6 +119,7 @@ struct ask_listener {
     void *data; /* theirs */
 };
 
+/* Whether it can be asked at all; not: with a line that says why. */
 enum ask_ready { ASK_READY, ASK_NO_HANDLER };
 
 struct ask_ops {

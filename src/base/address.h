@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* -1 when it is none, or when the host does not fit. The port may be out of range. */
+/* The host without brackets, of at most size - 1 bytes. -1 when it is none, or when the host does
+ * not fit. The port may be out of range. */
 int address_split(const char *address, char *ret_host, size_t size, uint64_t *ret_port);
 /* Whether only this host reaches a listener there; false also when it is no address. */
 bool address_is_loopback(const char *address);

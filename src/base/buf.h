@@ -17,11 +17,12 @@ struct buf {
     size_t capacity;
 };
 
-void buf_init(struct buf *buf);
-void buf_close(struct buf *buf);
+void buf_init(struct buf *buf);  /* the same as all zeros */
+void buf_close(struct buf *buf); /* frees the bytes; again: harmless */
 void buf_clear(struct buf *buf); /* keeps the capacity */
 void buf_append(struct buf *buf, const void *bytes, size_t length);
-/* Room for `length` more bytes at the end, counted as used; returns where they begin. */
+/* Room for `length` more bytes at the end, counted as used; returns where they begin. The pointer
+ * is good until the next call that may grow the buffer. */
 uint8_t *buf_extend(struct buf *buf, size_t length);
 /* Drops bytes from the front (moves the rest). */
 void buf_consume(struct buf *buf, size_t length);

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* A head or a node. Of an empty list, and of a node in none, both lead to itself. */
 struct list {
     struct list *next;
     struct list *previous;

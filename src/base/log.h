@@ -12,6 +12,7 @@ enum { LOG_LINE_BYTES = 2048, LOG_KEPT_LINES = 64, LOG_KEPT_BYTES = 512 };
 /* Ordered: a level shows itself and those behind it. */
 enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARNING, LOG_LEVEL_ERROR };
 
+/* INFO until then. Lines below the level are kept for log_dump() all the same. */
 void log_set_level(enum log_level level);
 /* Accepts debug, info, warning, error; -1 for anything else. */
 int log_parse_level(const char *text, enum log_level *ret_level);

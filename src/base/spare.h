@@ -25,6 +25,7 @@ struct spare {
 void spare_init(struct spare *spare, size_t kept_max_bytes);
 void spare_close(struct spare *spare); /* every block was given back */
 
+/* Never NULL; contents are whatever they were. */
 void *spare_take(struct spare *spare, size_t size);
 void *spare_take_zeroed(struct spare *spare, size_t count, size_t size);
 void spare_give(struct spare *spare, void *block); /* NULL allowed */

@@ -24,6 +24,7 @@
  * budget. */
 #define EVAL_PACE_FULL 0.75
 
+/* A job that is worth a checkpoint now. */
 struct eval_candidate {
     uint32_t job;
     bool deadline; /* it would be too late afterwards: passes the limit, in any order */
@@ -36,6 +37,7 @@ struct eval_candidate {
     uint32_t wave;
 };
 
+/* The target's bandwidth at this moment. */
 struct eval_window {
     double budget_bytes_per_s;  /* for checkpoints; 0: outage */
     double running_bytes_per_s; /* injection limits of those that write now */
