@@ -10,7 +10,9 @@ from pathlib import Path
 from source import TOKEN, blank, functions
 
 # What may not fall: assertions per function, and comment lines per hundred lines that are not empty.
-LEAST = {"fsm": (1.0, 0), "raft": (0.5, 15), "src/agent/job": (1.0, 0)}
+# Comments are held in the libraries, whose headers are manuals; the broker, the agent and ckptctl are programs.
+LEAST = {"fsm": (1.0, 15), "raft": (0.5, 15), "src/agent/job": (1.0, 0),
+         **{f"src/{name}": (0, 15) for name in ("app", "ask", "backup", "base", "client", "dest", "eval", "net", "rpc", "serve", "telemetry", "tls", "whatif")}}
 ASSERTION = re.compile(r"\b(?:CHECK(?:_UNREACHABLE)?|EXPECT)\(")
 
 
