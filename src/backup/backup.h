@@ -88,8 +88,9 @@ int backup_reader_open(const struct backup_source *source, struct backup_reader 
 const Ckpt__V1__BackupHeader *backup_reader_header(const struct backup_reader *reader);
 /* Gives the header away; the caller frees it (ckpt__v1__backup_header__free_unpacked). */
 Ckpt__V1__BackupHeader *backup_reader_take_header(struct backup_reader *reader);
-/* Exactly length bytes of the content; ERR_CORRUPT when it holds fewer. Each chunk's checksum was
- * good, so damage is found before it is used, but a file that was cut short only at the end. */
+/* Exactly length bytes of the content; ERR_CORRUPT when it holds fewer. Each chunk's checksum is
+ * checked before its bytes are handed out; whether the whole file is what was written, only
+ * _finish() tells. */
 int backup_reader_read(struct backup_reader *reader, void *bytes, size_t length, struct err *err);
 /* Reads what is left; 0 when every byte of the file is what was written and nothing follows. */
 int backup_reader_finish(struct backup_reader *reader, struct err *err);

@@ -56,8 +56,8 @@ struct manifest_entry {
 
 /* A list that grows by manifest_add() and is closed with all its paths by manifest_close(). */
 struct manifest {
-    struct manifest_entry
-        *entries; /* sorted by path after manifest_finish() and manifest_parse() */
+    /* sorted by path after manifest_finish() and manifest_parse() */
+    struct manifest_entry *entries;
     size_t count; /* files and folders */
     size_t capacity;
     size_t file_count;   /* the totals are valid after manifest_finish() and manifest_parse() */

@@ -141,10 +141,10 @@ struct rpc_server_stats {
     uint64_t connections;  /* now, those that are being closed included */
     uint64_t calls_active; /* now */
     uint64_t calls_total;  /* ever */
-    uint64_t
-        refused_total; /* connections that were not taken, or ended by TLS or for want of room */
-    uint64_t
-        bytes_buffered; /* of answers that peers have not taken yet, now, in calls and sockets */
+    /* connections that were not taken, or ended by TLS or for want of room */
+    uint64_t refused_total;
+    /* of answers that peers have not taken yet, now, in calls and sockets */
+    uint64_t bytes_buffered;
     uint64_t stalled_total; /* connections that were closed because their peers did not read */
     uint64_t by_status[17]; /* calls that ended with that enum rpc_status */
 };

@@ -1,8 +1,8 @@
 /* One simulated cluster under one rule.
  *
- * The engine knows what happens, rules.c when to write; neither reads the other's mind: a rule sees
- * the jobs through the functions below and acts through engine_begin_write() alone. So every rule
- * pays the same price for the same events.
+ * The engine knows what happens, rules.c when to write; a rule sees the jobs through the functions
+ * below and acts through engine_begin_write() alone. So every rule pays the same price for the same
+ * events.
  *
  * Flow     engine_run() walks through time: events of the world, ends of writes, of restarts and of
  *          walltimes in their order; at every cycle it calls rule_decide(), which begins writes
@@ -32,7 +32,7 @@
 /* COMPUTING makes progress; WRITING does too, but for the stall; QUIESCED stands still after a
  * write; DOWN restarts after a failure; AWAY holds no nodes. */
 enum sim_phase { SIM_COMPUTING, SIM_WRITING, SIM_QUIESCED, SIM_DOWN, SIM_AWAY };
-/* More alarms of one job at a time are not kept: the first eight decide already. */
+/* More alarms of one job at a time than eight are not kept. */
 enum { SIM_ALARMS_MAX = 8, SIM_QUEUES_MAX = WHATIF_QUEUES_MAX };
 
 /* An alarm on one of a job's nodes. */

@@ -234,8 +234,8 @@ static void add_demands_between(struct world *world, struct random_stream *strea
     }
 }
 
-/* A queue is busy and calm by turns, each for an exponential time; all its jobs are wanted more or
- * less at once, which is what makes kills hard to foresee from a job's own past. */
+/* A queue is busy and calm by turns, each for an exponential time; demands come to any of its jobs
+ * in busy times only. */
 static void add_regimes_of_queue(struct world *world, uint32_t queue)
 {
     const struct whatif_scenario *scenario = &world->scenario;
