@@ -32,6 +32,7 @@ static int answer_open(const struct ckpt *ckpt)
     return file;
 }
 
+/* From the file's beginning, so that an answer lies over the blanks that were reserved for it. */
 static int write_whole(int file, const char *bytes, size_t length)
 {
     size_t at = 0;

@@ -34,6 +34,9 @@ static int question_read(char *words[WORDS_MAX], struct ckptapp_question *ret_qu
     return 0;
 }
 
+/* A question comes again on each new stream, perhaps with a later deadline. So one that is being
+ * answered takes the deadline only, one that was answered is told so again, and another hint
+ * makes what is being saved stale. */
 static int take_ask(struct ckpt *ckpt, char *words[WORDS_MAX])
 {
     struct ckptapp_question question;
@@ -63,6 +66,7 @@ static int take_ask(struct ckpt *ckpt, char *words[WORDS_MAX])
     return 0;
 }
 
+/* A step of a question that is not open any more is late, and dropped. */
 static int take_step(struct ckpt *ckpt, char *words[WORDS_MAX])
 {
     uint64_t step;

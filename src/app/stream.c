@@ -67,6 +67,7 @@ static void stream_greet(struct ckpt *ckpt)
         ckptapp_stream_close(ckpt); /* one that takes no hello is of no use */
 }
 
+/* Once a second at most: an agent that is being exchanged is looked for without a burst. */
 static void stream_dial(struct ckpt *ckpt)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};

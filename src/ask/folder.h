@@ -12,12 +12,17 @@
 
 #include "src/ask/ask.h"
 
+/* Removes the sentinels of before, which may carry the same hint after the cluster was made anew,
+ * and then makes the folders, one for each rank that tells, and the request, in this order: who
+ * sees the request finds all else. */
 int ask_folder_prepare(const struct ask_target *target, const struct ask_request *request,
                        struct err *err);
+/* Whether the request that lies there is that of the hint: after a restart of the agent. */
 bool ask_folder_prepared(const struct ask_target *target, const char *hint);
 enum ask_answer ask_folder_poll(const struct ask_target *target, const char *hint, size_t rank,
                                 struct sentinel *ret_sentinel, struct err *err);
 uint64_t ask_folder_growth(const struct ask_target *target, const char *hint);
+/* The request and the sentinels go; what was written into out/ stays. */
 void ask_folder_clear(const struct ask_target *target);
 
 /* For rows: what all of them take from here. */

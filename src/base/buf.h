@@ -28,7 +28,8 @@ uint8_t *buf_extend(struct buf *buf, size_t length);
 void buf_consume(struct buf *buf, size_t length);
 /* Appends text; its terminator is not counted. */
 __attribute__((format(printf, 2, 3))) void buf_printf(struct buf *buf, const char *format, ...);
-/* Gives the bytes away; the caller frees them. The buffer is empty afterwards. */
+/* Gives the bytes away; the caller frees them. NULL when nothing was ever appended. ret_length may
+ * be NULL. The buffer is empty afterwards. */
 uint8_t *buf_take(struct buf *buf, size_t *ret_length);
 
 #endif

@@ -29,7 +29,8 @@ void spare_close(struct spare *spare); /* every block was given back */
 void *spare_take(struct spare *spare, size_t size);
 void *spare_take_zeroed(struct spare *spare, size_t count, size_t size);
 void spare_give(struct spare *spare, void *block); /* NULL allowed */
-/* As realloc(). */
+/* As realloc(), but it never moves a block that is large enough, nor gives back what it needs no
+ * more. */
 void *spare_resize(struct spare *spare, void *block, size_t size);
 
 #endif

@@ -19,7 +19,7 @@
  * Units    bytes; bytes per second for the rate, 0 is unlimited.
  * Errors   ERR_UNAVAILABLE  the prefix is missing (an unmounted file system is never written under)
  *          ERR_NOT_FOUND    no such shard or source
- *          ERR_CORRUPT      a shard differs from its manifest
+ *          ERR_CORRUPT      a shard differs from its manifest, or a source changed during put
  *          ERR_EMPTY        the source holds no bytes
  *          ERR_REFUSED      a path outside the prefix, a symbolic link, a device
  *          ERR_INVALID      a location that no kind takes
@@ -79,7 +79,9 @@ struct destination_ops {
     /* Copies the folder `source` into the shard, at most so many bytes per second, reads it back
      * and gives it its name as the last step: a shard with a name is complete and durable. An
      * existing shard with the same contents that verifies is success; any other one is replaced.
-     * ret_summary->manifest_sha256 is what verify and restore will ask for. */
+     * A source in which a file is written, comes or goes until it was copied is ERR_CORRUPT, and
+     * the shard gets no name: its writer was not done. ret_summary->manifest_sha256 is what verify
+     * and restore will ask for. */
     int (*put)(const struct destination_place *place, const char *source, uint64_t rate_bytes_per_s,
                struct destination_summary *ret_summary, struct err *err);
     /* Reads the whole shard and compares it with its manifest, and that with

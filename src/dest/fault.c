@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* What an errno means to who decides about another try (the code), and to people (the next step). */
+/* What an errno means to who decides about another try (the code), and to people (the next
+ * step). */
 struct fault_kind {
     int number;
     enum err_code code;

@@ -22,6 +22,8 @@ struct listing {
     struct manifest found;
 };
 
+/* FNV-1a of which file it is, its size and both of its times: two stamps are compared, and nothing
+ * else is done with them. */
 uint64_t tree_stamp(const struct stat *status)
 {
     const uint64_t values[] = {(uint64_t)status->st_dev,          (uint64_t)status->st_ino,

@@ -284,6 +284,7 @@ static int status_of_http(int http_status)
     }
 }
 
+/* As gRPC over HTTP/2 maps codes of a stream that was reset without trailers. */
 static int status_of_reset(uint32_t error_code)
 {
     switch (error_code) {

@@ -178,6 +178,7 @@ static uint64_t follow_delay(struct rpc_follow *follow)
     return follow->delay_ms - (uint64_t)draw % (follow->delay_ms / 2);
 }
 
+/* Whatever it says, the current one lives: the next trouble begins without a delay. */
 static void follow_answered(struct rpc_follow *follow)
 {
     follow->moves = 0;

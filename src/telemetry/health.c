@@ -205,6 +205,8 @@ static struct health_series *find_series(struct health *health, uint64_t key, do
 
 /* ---- evidence ---- */
 
+/* Raised from the limit on until the rate is half of it: one that wavers about the limit does not
+ * come and go with each sample. Single rises age with a half-life of an hour. */
 static void take_rise(struct health *health, const struct health_policy *policy,
                       enum telemetry_signal signal, double rise, uint64_t now_us)
 {
@@ -223,11 +225,13 @@ static void take_rise(struct health *health, const struct health_policy *policy,
         raise_alarm(health, policy, signal, true, now_us);
 }
 
+/* A count that fell began again at zero when its source was restarted. */
 static double rise_of(double before, double now)
 {
     return now >= before ? now - before : now;
 }
 
+/* What a part counted before it was seen first says nothing of when. */
 static void take_counter(struct health *health, const struct health_policy *policy,
                          const struct telemetry_sample *sample, struct health_series *series,
                          bool is_new, uint64_t now_us)

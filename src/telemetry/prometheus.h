@@ -20,8 +20,9 @@
 enum { PROMETHEUS_LABELS_MAX = 64 };
 
 /* Appends samples of the whole document; may run on any thread, since it shares nothing. 0, or -1
- * with ERR_INVALID when it is no such text. oldest_ms: time stamps before it, in milliseconds since
- * the epoch, are too old. */
+ * with ERR_INVALID when it is no such text. Names are copied: the text may go afterwards.
+ * oldest_ms: time stamps before it, in milliseconds since the epoch, are too old; a line without
+ * one is never old. */
 int prometheus_parse(const void *bytes, size_t length, uint64_t oldest_ms, struct samples *samples,
                      struct err *err);
 

@@ -16,7 +16,7 @@
 #include "src/telemetry/samples.h"
 
 /* Appends the samples of all components. 0, or -1 with ERR_INVALID when it is no JSON or has no
- * list of components. May run on any thread. */
+ * list of components. Names are copied: the document may go afterwards. May run on any thread. */
 int smd_parse(const void *bytes, size_t length, struct samples *samples, struct err *err);
 
 #endif

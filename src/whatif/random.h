@@ -28,13 +28,15 @@ struct random_stream {
     uint64_t state;
 };
 
-/* The stream of an entity's number, from its beginning. */
+/* The stream of an entity's number, from its beginning. The same three numbers give the same stream
+ * in each run: two rules meet the same failures. */
 struct random_stream random_stream(uint64_t seed, enum random_purpose purpose, uint64_t entity);
 double random_uniform(struct random_stream *stream); /* in (0, 1) */
 /* Uniform, exponential by its mean, Weibull by its shape (1: exponential) and mean. Units are the
  * caller's. */
 double random_between(struct random_stream *stream, double low, double high);
 double random_exponential(struct random_stream *stream, double mean);
+/* shape below 1: what has run for long fails less often than what is new. */
 double random_weibull(struct random_stream *stream, double shape, double mean);
 
 #endif

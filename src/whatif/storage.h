@@ -43,6 +43,7 @@ void storage_advance(struct storage *storage, double now_s);
 void storage_begin(struct storage *storage, uint32_t job, double bytes, double limit_bytes_per_s);
 /* It is done, or given up: what others get grows. */
 void storage_end(struct storage *storage, uint32_t job);
+/* Writes stand still while it is down and go on where they were. */
 void storage_set_down(struct storage *storage, bool down);
 /* When the first write is done, and whose; infinite when none will be. */
 double storage_next_s(const struct storage *storage, uint32_t *ret_job);

@@ -2,8 +2,9 @@
  * may block for ever and belongs into a ckpt-worker process, never into a daemon.
  *
  * Flow     put      list the source; copy and hash into {path}/.{part}.tmp.{random}/, fsync each
- *                   file; read everything back; write MANIFEST; fsync folders bottom-up; rename to
- *                   {path}/{part}; fsync {path}. A shard that has its name is complete.
+ *                   file; list the source again; read everything back; write MANIFEST; fsync
+ *                   folders bottom-up; rename to {path}/{part}; fsync {path}. A shard that has its
+ *                   name is complete.
  *          verify   MANIFEST against its own hash, the folder's listing against MANIFEST, every
  *                   file against its hash.
  *          restore  the same checks while copying into a temporary folder beside the target, then

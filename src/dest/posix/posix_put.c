@@ -116,8 +116,8 @@ static bool is_unchanged(int fd, const struct manifest_entry *entry)
     return fstat(fd, &status) == 0 && tree_stamp(&status) == entry->stamp;
 }
 
-/* What was read counts, not what the listing said: size and hash are of the same bytes. `to` -1:
- * hashes only. */
+/* Size and hash are of the bytes that were read, and a file that was written since it was listed is
+ * refused. `to` -1: hashes only. */
 static int copy_entry(struct put *put, struct manifest_entry *entry, int to, struct err *err)
 {
     struct err local = {0};
@@ -230,6 +230,7 @@ fail:
     return -1;
 }
 
+/* All of it goes into a hidden folder, which a kill leaves to the next put of the part. */
 static int put_copy(struct put *put, struct err *err)
 {
     if (tree_temporary_name(put->part, "tmp", put->temporary_name, err) != 0)
@@ -359,6 +360,8 @@ static void put_sweep_others(const struct put *put)
     closedir(checkpoints);
 }
 
+/* A shard that is there already counts only if the source did not change while it was compared with
+ * it. */
 static int put_run(struct put *put, const struct destination_place *place, bool *ret_reused,
                    struct err *err)
 {

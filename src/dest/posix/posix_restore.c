@@ -216,6 +216,8 @@ static int restore_finish_folders(const struct target *target, const struct mani
     return tree_sync(target->temporary, target->to, err);
 }
 
+/* The target has its name only when all its files are there and durable; until then they lie in a
+ * hidden folder beside it. */
 static int restore_contents(const struct opened *opened, struct target *target,
                             struct copier *copier, struct err *err)
 {
@@ -240,6 +242,8 @@ static int restore_contents(const struct opened *opened, struct target *target,
     return tree_sync(target->parent, target->to, err);
 }
 
+/* What a killed restore left goes first. A target that holds the same files already is success
+ * without a copy: a restore may be asked for again. */
 static int restore_run(struct opened *opened, struct target *target, struct copier *copier,
                        struct err *err)
 {
