@@ -408,8 +408,7 @@ static void check_inputs(struct checker *checker, const struct checkpoint *check
     checker->references[basis->view.slot]++;
 }
 
-/* I44: one label over all parts, each with the word of a rank, and one step that all of them can
- * meet. */
+/* I44: one label over all parts, the word of every rank, one step that all of them can meet. */
 static void check_checkpoint_ranks(struct checker *checker, const struct checkpoint *checkpoint)
 {
     const struct fsm_checkpoint *view = &checkpoint->view;
@@ -424,7 +423,8 @@ static void check_checkpoint_ranks(struct checker *checker, const struct checkpo
         all_said &= shard->verified == (shard->ranks > 0);
         all_meet &= !shard->barrier || shard->step <= view->agreed_step;
     }
-    check_expect(checker, all_said, "I44 a verified shard has ranks", name, view->id);
+    all_said &= view->state != STATE(COMPLETE) || fsm_ranks_whole(checkpoint, NULL);
+    check_expect(checker, all_said, "I44 a verified shard has ranks, COMPLETE all", name, view->id);
     check_expect(checker, any_verified || view->label[0] == '\0',
                  "I44 the label is a verified shard's", view->label, view->id);
     check_expect(checker, all_meet || view->agreed_step == 0,

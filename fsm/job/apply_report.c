@@ -123,6 +123,20 @@ static bool report_shard_valid(const Ckpt__V1__AgentReport *message,
            report_sha256(message->manifest_sha256, ret_sha256);
 }
 
+static void report_all_verified(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    char detail[FSM_DETAIL_BYTES];
+
+    CHECK(fsm_checkpoint_writes(checkpoint));
+    if (fsm_ranks_whole(checkpoint, detail)) {
+        fsm_checkpoint_complete(fsm, checkpoint);
+        return;
+    }
+    fsm->detail = detail;
+    fsm_checkpoint_attempt_failed(fsm, checkpoint, REASON(RANKS_MISSING));
+    fsm->detail = NULL;
+}
+
 /* The report of a shard also says that the application was asked, should the report of that be
  * lost. An empty checkpoint is a failure that no second attempt cures: the application wrote
  * nothing. Sizes beyond the limit would overflow the sums. */
@@ -149,6 +163,8 @@ static void report_verified(struct fsm *fsm, const struct report *report)
     if (!report_label_fits(fsm, report))
         return;
     shard->verified = true;
+    shard->rank_sum = report->message->rank_sum;
+    shard->ranks_all = report->message->ranks_all;
     shard->ranks = (uint32_t)fsm_min(report->message->ranks, FSM_RANKS_PER_NODE_MAX);
     shard->size_bytes = size_bytes;
     shard->write_ms = fsm_min(report->message->write_ms, FSM_DURATION_MAX_MS);
@@ -158,7 +174,7 @@ static void report_verified(struct fsm *fsm, const struct report *report)
             fsm_barrier_review(fsm, checkpoint);
             return;
         }
-    fsm_checkpoint_complete(fsm, checkpoint);
+    report_all_verified(fsm, checkpoint);
 }
 
 /* As much as is kept, and of what every terminal takes. */

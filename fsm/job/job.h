@@ -185,6 +185,9 @@ void fsm_barrier_started(struct fsm *fsm, struct checkpoint *checkpoint, struct 
 void fsm_barrier_reported(struct fsm *fsm, struct checkpoint *checkpoint, struct fsm_shard *shard,
                           uint64_t step);
 void fsm_barrier_review(struct fsm *fsm, struct checkpoint *checkpoint);
+/* ranks.c: of verified shards, whether each rank that a launcher counts is in one of them; else
+ * which is not (NULL allowed). */
+bool fsm_ranks_whole(const struct checkpoint *checkpoint, char detail[FSM_DETAIL_BYTES]);
 
 uint32_t fsm_damaged_count(const struct allocation *allocation); /* facts.c: its checkpoints */
 struct fsm_part fsm_begin_part(const struct assignment *part);   /* facts.c */

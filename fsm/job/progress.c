@@ -211,6 +211,7 @@ static bool progress_curable(Ckpt__V1__Reason reason)
     case REASON(APPLICATION_EXITED): /* and is started again in place */
     case REASON(STEP_MISMATCH):
     case REASON(STEP_MISSED):
+    case REASON(RANKS_MISSING):
         return true;
     default: /* the catalogue of reasons grows: a new one is not retried */
         return false;

@@ -159,6 +159,23 @@ def nothing_is_computed_after_the_last_rank_was_done():
         cluster.debug_check()
 
 
+def a_rank_that_died_before_is_missed():
+    """Its node cannot know of it, since its launcher tells no count of the node; what it tells of all nodes is compared with the parts."""
+    launch = 'for rank in $3; do RANK=$rank WORLD_SIZE=4 "$0" -c "$1" "$2" & done; wait'
+    with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
+        cluster.start()
+        for name, rest, state in (("whole", "2 3", COMPLETE), ("short", "2", FAILED)):
+            cluster.register(name, [("a", 1, MIB), ("b", 1, MIB)], checkpoint_timeout_ms=20000)
+            for node, numbers in (("a", "0 1"), ("b", rest)):
+                cluster.run_job(node, name, ["sh", "-c", launch, sys.executable, RANK, "plain", numbers])
+            wait_until(f"{name} runs", lambda name=name: cluster.allocation(name).state == RUNNING, 20)
+            record = ends_in(cluster, name, hint(cluster, name), (COMPLETE, FAILED, TIMED_OUT))
+            assert record.state == state, record
+        assert record.detail == "3 of 4 ranks said so: rank 3 is in no part", record
+        assert cluster.allocation("short").state == RUNNING
+        cluster.debug_check()
+
+
 def agent_dies_in_stillness(cluster, name):
     """Of a job whose part of node a is told as verified, and which stands still for it. What its ranks of a count then, its work folder."""
     identifier, counted, work = job_of_two_nodes(cluster, name, "refuses-late")
@@ -197,4 +214,4 @@ def what_failed_while_its_agent_was_away_goes_on():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([all_ranks_or_no_checkpoint, nothing_is_computed_after_the_last_rank_was_done, what_failed_while_its_agent_was_away_goes_on, six_rounds_of_faults]))
+    sys.exit(tap([all_ranks_or_no_checkpoint, a_rank_that_died_before_is_missed, nothing_is_computed_after_the_last_rank_was_done, what_failed_while_its_agent_was_away_goes_on, six_rounds_of_faults]))

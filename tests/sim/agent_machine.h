@@ -42,15 +42,15 @@ struct machine_process {
     uint64_t start_ticks;
     /* of the application that started it: its environment says which; 0: none */
     uint64_t origin_ticks;
-    unsigned rank;    /* its number and 1, in its environment; 0: it has none */
-    unsigned ranks;   /* ... and how many there are on the node: without it nobody misses one that
-                       died before the question */
-    bool living;      /* else a zombie */
-    bool kept;        /* its parent lives and has not reaped it */
-    bool frozen;      /* hangs in the kernel: signals have no effect yet */
-    bool killed;      /* ... SIGKILL is one of them */
-    bool stopped;     /* by SIGSTOP: only SIGKILL and what continues it have an effect */
-    uint64_t pending; /* signals that wait for that, as bits */
+    unsigned rank;      /* its number and 1, in its environment; 0: it has none */
+    unsigned ranks;     /* ... and how many there are on the node; 0: not told */
+    unsigned ranks_all; /* ... and of this launcher; without these nobody misses one that is gone */
+    bool living;        /* else a zombie */
+    bool kept;          /* its parent lives and has not reaped it */
+    bool frozen;        /* hangs in the kernel: signals have no effect yet */
+    bool killed;        /* ... SIGKILL is one of them */
+    bool stopped;       /* by SIGSTOP: only SIGKILL and what continues it have an effect */
+    uint64_t pending;   /* signals that wait for that, as bits */
     bool launcher;
     uint64_t caught, ignored;
     int wait_status;

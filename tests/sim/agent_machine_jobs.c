@@ -59,6 +59,7 @@ static void rank_fill(const struct machine_process *process, struct rank_seen *r
         (struct rank_seen){.number = process->rank == 0 ? 0 : process->rank - 1,
                            .local = process->rank == 0 ? RANK_NONE : (int32_t)process->rank - 1,
                            .local_count = process->ranks,
+                           .all_count = process->ranks_all,
                            .pid = process->pid,
                            .start_ticks = process->start_ticks,
                            .catches_usr1 = (process->caught >> (SIGUSR1 - 1) & 1) != 0,

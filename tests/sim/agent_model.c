@@ -404,8 +404,8 @@ static void attempt_done(struct process *process, unsigned job)
                      CKPT__V1__REASON__REASON_WRITE_FAILED);
         return;
     }
-    for (unsigned rank = 0, ranks = world_ranks_of(&process->world->jobs[job]); rank < ranks;
-         rank++)
+    for (unsigned rank = 0, ranks = world_ranks_of(&process->world->jobs[job]);
+         rank < ranks - part->gone; rank++)
         world_rank_said(process->world, process->number, part->checkpoint_id, part->attempt, rank,
                         ranks, part->label);
     world_shard_written(process->world, process->number, process->world->jobs[job].id,

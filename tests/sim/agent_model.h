@@ -32,6 +32,7 @@ struct model_part {
     uint64_t aware_us;               /* all of them know of the attempt then */
     uint64_t step;                   /* of what is said of the barrier */
     char label[LABEL_MAX_BYTES + 1]; /* of what they save */
+    unsigned gone;                   /* of them, before they were asked: the last one, or none */
     bool busy_at_crash;
     uint64_t done_us;
     uint64_t deferral_ms; /* that it reported of this attempt */

@@ -14,7 +14,8 @@ enum {
     LEAD_STEPS = 150,  /* that they promise to be behind the one they name, at most */
     SLOW_US = 3000000, /* that one may take until it hears of the attempt */
     WRONG_IN = 15,     /* one label in so many is another one than the others' */
-    SILENT_IN = 15     /* one in so many never says a step */
+    SILENT_IN = 15,    /* one in so many never says a step */
+    GONE_IN = 40       /* in one attempt of so many a rank of the node has died unnoticed */
 };
 
 enum { TOLD_NOTHING, TOLD_AWARE, TOLD_STEP, TOLD_ALL };
@@ -39,6 +40,7 @@ void model_ranks_asked(struct process *process, unsigned job)
 
     part->barrier = own->labels == LABELS_AGREED;
     part->told = TOLD_NOTHING;
+    part->gone = own->ranks > 1 && !process->model->calm && sim_chance(sim, GONE_IN);
     part->label[0] = '\0';
     if (own->labels == LABELS_NAMED) /* something that all count alike: the checkpoint itself */
         name_label(process, part, part->checkpoint_id & UINT32_MAX);

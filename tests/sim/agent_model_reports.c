@@ -89,7 +89,9 @@ void model_report(struct process *process, Ckpt__V1__ReportKind kind, unsigned j
     message.step = kind == REPORT(BARRIER) ? part->step : 0;
     if (kind == REPORT(SHARD_VERIFIED)) {
         message.size_bytes = 1 + sim_random(process->world->sim, 1000000000);
-        message.ranks = world_ranks_of(&process->world->jobs[job]);
+        message.ranks = world_ranks_of(&process->world->jobs[job]) - part->gone;
+        message.rank_sum = (uint64_t)message.ranks * (message.ranks - 1) / 2;
+        message.ranks_all = process->world->jobs[job].ranks; /* a launcher on each node */
         message.label = part->label;
         message.manifest_sha256 = part->manifest;
         message.write_ms = 1 + sim_random(process->world->sim, 1000);

@@ -247,7 +247,8 @@ static void rank_spawn(struct rank *rank, const struct machine_process *leader)
                                         ranks->setup.ranks_in_group ? leader->group : 0, &program);
     rank->process->origin_ticks = leader->start_ticks;
     rank->process->rank = rank->number + 1;
-    rank->process->ranks = ranks->setup.ranks;
+    rank->process->ranks = ranks->setup.ranks_in_group ? ranks->setup.ranks : 0;
+    rank->process->ranks_all = ranks->setup.ranks;
     rank->process->kept = false; /* its launcher reaps it */
     rank->process->ignored = UINT64_C(1) << (SIGUSR1 - 1) | UINT64_C(1) << (SIGUSR2 - 1);
     ranks->living++;

@@ -169,6 +169,7 @@ struct ledger_entry {
     uint32_t still;          /* enum standing */
     uint32_t after;          /* ckpt.v1.AfterCheckpoint */
     uint32_t barrier_told;   /* enum barrier_told */
+    uint32_t ranks_all;      /* on all nodes, as the launcher of those here counts; 0: not told */
     uint32_t ranks_declared; /* that the user said there are on this node; 0: nothing said */
     uint32_t rank_count;     /* as they were asked, by rising number */
     struct ledger_rank ranks[LEDGER_RANKS_MAX];

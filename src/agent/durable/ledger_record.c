@@ -68,6 +68,7 @@
     NUMBER(still)                                                                                  \
     NUMBER(after)                                                                                  \
     NUMBER(barrier_told)                                                                           \
+    NUMBER(ranks_all)                                                                              \
     NUMBER(ranks_declared)
 
 /* Likewise those of one of its ranks. */

@@ -147,6 +147,9 @@ static void take_verified(const struct attempt_stepping *step, const struct atte
     CHECK(attempt->state == ATTEMPT_PUTTING);
     ranks_check_done(step->entry);
     report->ranks = step->entry->rank_count > 0 ? step->entry->rank_count : 1;
+    report->ranks_all = step->entry->ranks_all;
+    for (uint32_t i = 0; i < step->entry->rank_count; i++)
+        report->rank_sum += step->entry->ranks[i].number;
     memcpy(step->effects->label, attempt->label, sizeof(step->effects->label));
     report->size_bytes = put->size_bytes;
     report->write_ms = put->write_ms;

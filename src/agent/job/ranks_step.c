@@ -73,6 +73,8 @@ static bool add_seen(const struct ranks_seen *seen, struct ranks_table *table,
                      LEDGER_RANKS_MAX);
             return false;
         }
+        if (rank->all_count > table->all)
+            table->all = rank->all_count;
         table->items[table->count++] =
             (struct ledger_rank){.number = rank->number,
                                  .pid = (uint32_t)rank->pid,
@@ -104,6 +106,7 @@ bool ranks_ready(const struct ranks_seen *seen, uint32_t declared, struct ranks_
 
     CHECK(ret_why != NULL);
     ret_table->count = 0;
+    ret_table->all = 0;
     if (seen->why[0] != '\0') {
         snprintf(ret_why, JOB_DETAIL_BYTES, "%s", seen->why);
         return false;
@@ -125,6 +128,7 @@ bool ranks_ready(const struct ranks_seen *seen, uint32_t declared, struct ranks_
 void ranks_begin(struct ledger_entry *entry, const struct ranks_table *table)
 {
     entry->rank_count = table == NULL ? 0 : (uint32_t)table->count;
+    entry->ranks_all = table == NULL ? 0 : table->all;
     CHECK(entry->rank_count <= LEDGER_RANKS_MAX);
     for (uint32_t i = 0; i < entry->rank_count; i++) {
         entry->ranks[i] = table->items[i];

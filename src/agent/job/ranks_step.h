@@ -28,6 +28,7 @@
 #include "src/ask/sentinel.h"
 
 struct ranks_table {
+    uint32_t all; /* on all nodes, as their launcher counts; 0: it told none */
     size_t count;
     struct ledger_rank items[LEDGER_RANKS_MAX]; /* by rising number */
 };

@@ -89,6 +89,7 @@ static struct ledger_entry entry_of(const char *id)
                                  .still = STANDING_LET_GO,
                                  .after = 2,
                                  .barrier_told = 1,
+                                 .ranks_all = 9,
                                  .ranks_declared = 2,
                                  .rank_count = 2,
                                  .ranks = {{.number = 4,

@@ -29,6 +29,24 @@ static void ranks_are_those_that_are_seen_without_their_launcher(void **state)
     assert_int_equal(table.items[1].by, RANK_BY_ENVIRONMENT);
 }
 
+/* One that died before nobody here sees: the state compares with what the parts have in all. */
+static void what_the_launcher_counts_on_all_nodes_goes_with_the_question(void **state)
+{
+    struct ranks_seen seen = {.count = 2, .items = {rank(2, 0), rank(3, 0)}};
+    static struct ledger_entry entry;
+
+    (void)state;
+    assert_true(ranks_ready(&seen, 0, &table, why));
+    ranks_begin(&entry, &table);
+    assert_uint_equal(entry.ranks_all, 0);
+    seen.items[1].all_count = 8;
+    assert_true(ranks_ready(&seen, 0, &table, why));
+    ranks_begin(&entry, &table);
+    assert_uint_equal(entry.ranks_all, 8);
+    ranks_begin(&entry, NULL);
+    assert_uint_equal(entry.ranks_all, 0);
+}
+
 static void a_job_whose_ranks_are_not_all_there_is_not_asked(void **state)
 {
     struct ranks_seen seen = {.count = 2, .items = {rank(0, 4), rank(1, 4)}};
@@ -169,6 +187,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_are_those_that_are_seen_without_their_launcher),
+        cmocka_unit_test(what_the_launcher_counts_on_all_nodes_goes_with_the_question),
         cmocka_unit_test(a_job_whose_ranks_are_not_all_there_is_not_asked),
         cmocka_unit_test(more_ranks_than_are_taken_are_refused),
         cmocka_unit_test(a_job_that_nothing_numbers_is_one_or_as_many_as_its_user_says),

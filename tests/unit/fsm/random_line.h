@@ -77,7 +77,7 @@ static inline void random_report(struct script *script, uint64_t *state, char *l
     snprintf(line, size,
              "report %s %s %s ckpt=%s attempt=%u reason=%s size=%d write=%" PRIu64 " stall=%" PRIu64
              " deferral=%" PRIu64 " seq=%" PRIu64 " label=%" PRIu64 " ranks=%" PRIu64
-             " step=%" PRIu64 " %s",
+             " step=%" PRIu64 " sum=%" PRIu64 " all=%" PRIu64 " %s",
              fsm_node_name(script->fsm, slot), kind,
              fsm_allocation_at(script->fsm, checkpoint->allocation_slot)->id,
              checkpoint_id_format(checkpoint->id, id),
@@ -87,7 +87,8 @@ static inline void random_report(struct script *script, uint64_t *state, char *l
              sequence + (random_draw(state, 10) != 0) -
                  (random_draw(state, 20) == 0 && sequence > 0),
              (uint64_t)(random_draw(state, 10) == 0), random_draw(state, 300),
-             random_draw(state, 3), flag == NULL ? "" : flag);
+             random_draw(state, 3), random_draw(state, 3),
+             random_draw(state, 10) == 0 ? random_draw(state, 3) : 0, flag == NULL ? "" : flag);
 }
 
 static inline void random_application(uint64_t *state, char *line, size_t size)

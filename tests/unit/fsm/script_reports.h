@@ -45,7 +45,7 @@ static inline enum fsm_status script_running(struct script *script, Ckpt__Log__V
 }
 
 /* report n1 started j1 ckpt=1-1 attempt=1 [seq=N] size= age= write= stall= deferral= status=
- * restored= restart reason= why= run=1-3 label= ranks= step= barrier */
+ * restored= restart reason= why= run=1-3 label= ranks= sum= all= step= barrier */
 static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
@@ -75,6 +75,8 @@ static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1
     report.will_restart = script_flag(script, "restart");
     report.label = script_text(script_value(script, "label", ""));
     report.ranks = (uint32_t)script_number(script, "ranks", 1);
+    report.rank_sum = script_number(script, "sum", 0);
+    report.ranks_all = (uint32_t)script_number(script, "all", 0);
     report.step = script_number(script, "step", 0);
     report.barrier = script_flag(script, "barrier");
     report.run = script_part_run(script, script_word(script, 1), script_word(script, 3));
