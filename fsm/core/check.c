@@ -89,8 +89,8 @@ static void check_allocation_checkpoints(struct checker *checker,
         last_id = checkpoint->view.id;
     }
     check_expect(checker, active <= 1, "I21 at most one active checkpoint", view->id, active);
-    check_expect(checker, active == (view->active_checkpoint_id != 0),
-                 "I21 the active one is recorded", view->id, view->active_checkpoint_id);
+    check_expect(checker, view->active_checkpoint_id == (active == 0 ? 0 : last_id),
+                 "I21 the newest one alone is active", view->id, view->active_checkpoint_id);
     check_expect(checker, count == allocation->checkpoint_count, "INDEX checkpoint count", view->id,
                  count);
     check_expect(checker, count <= FSM_CHECKPOINTS_PER_ALLOCATION_MAX, "INDEX checkpoint limit",

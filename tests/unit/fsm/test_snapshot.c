@@ -354,6 +354,33 @@ static void a_job_whose_parts_contradict_each_other_is_refused(void **unused)
     script_close(&script);
 }
 
+/* When it completes it would be the last complete one, which the newer one is (I27). */
+static void a_checkpoint_that_goes_on_beside_a_newer_one_is_refused(void **unused)
+{
+    struct allocation *allocation;
+    struct checkpoint *older;
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "cancel 1-1");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-2");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-2");
+    allocation = allocation_edit(script.fsm, allocation_find(script.fsm, "j1"));
+    older = checkpoint_edit(script.fsm, checkpoint_find(script.fsm, checkpoint_id_make(1, 1)));
+    assert_non_null(older);
+    script.fsm->checkpoints_by_state[older->view.state]--;
+    older->view.state = CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED;
+    script.fsm->checkpoints_by_state[older->view.state]++;
+    older->view.reason = CKPT__V1__REASON__REASON_NONE;
+    allocation->view.active_checkpoint_id = older->view.id;
+    expect_refused(&script, "an active checkpoint that is older than another one");
+    script_close(&script);
+}
+
 static void a_record_that_would_stop_the_program_later_is_refused(void **unused)
 {
     struct preemption *preemption;
@@ -592,6 +619,7 @@ int main(void)
         cmocka_unit_test(a_request_that_was_answered_in_the_future_is_refused),
         cmocka_unit_test(a_policy_that_no_command_sets_is_refused),
         cmocka_unit_test(numbers_that_have_no_next_one_are_refused),
+        cmocka_unit_test(a_checkpoint_that_goes_on_beside_a_newer_one_is_refused),
         cmocka_unit_test(a_record_that_would_stop_the_program_later_is_refused),
         cmocka_unit_test(a_job_whose_parts_contradict_each_other_is_refused),
         cmocka_unit_test(a_number_beyond_the_bound_of_its_row_is_refused),
