@@ -123,7 +123,8 @@ int ckpt_done_label(struct ckpt *ckpt, const char *label, uint64_t bytes);
 int ckpt_failed(struct ckpt *ckpt, const char *text);
 /* [signal] Instead of saving: all ranks of the job are asked again in ms milliseconds, 1 at least.
  * -1 and ERANGE: more than is allowed, ENOTCONN: the agent is away; the saving goes on, save then.
- * A rank that defers after another one was done fails the attempt. */
+ * A rank that defers after another one was done, or beside one that was asked by a signal and does
+ * not hear of it, fails the attempt. */
 int ckpt_defer(struct ckpt *ckpt, uint64_t ms);
 /* [signal] A sign of life in parts of a million: earns the one extension of the deadline. It may be
  * called at any rate; the agent hears ten a second at most. */

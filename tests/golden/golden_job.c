@@ -49,6 +49,7 @@ static const char *const effect_names[] = {
     N(ASK),
     N(UNWATCH),
     N(HANG_UP),
+    N(WITHDRAW),
     N(HEAR_AGAIN),
     N(CLEAR),
     N(PUT),

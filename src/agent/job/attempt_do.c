@@ -526,6 +526,8 @@ static bool carry_out_ask(struct allocation *allocation, const struct job_effect
         return true;
     case EFFECT_HANG_UP:
         hang_up(executor);
+        return true;
+    case EFFECT_WITHDRAW:
         ranks_withdraw(allocation);
         return true;
     case EFFECT_TELL_STEP:

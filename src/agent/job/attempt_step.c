@@ -322,6 +322,7 @@ static void defer_attempt(const struct attempt_stepping *step, uint64_t granted_
     attempt_begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_DEFERRED)->deferral_ms =
         entry->deferred_ms;
     attempt_add_effect(step, EFFECT_UNWATCH);
+    attempt_add_effect(step, EFFECT_WITHDRAW);
     attempt_move_to(step, ATTEMPT_DEFERRED);
     attempt_add_timer(step, granted_ms * 1000);
     attempt_add_effect(step, EFFECT_RECONCILE); /* it may have been hurried meanwhile */
@@ -338,10 +339,45 @@ static const struct ledger_rank *find_done(const struct ledger_entry *entry)
     return NULL;
 }
 
+/* Nobody can tell it that what it was asked is put off: it would save twice under one hint, at the
+ * end while that is copied. NULL: there is none. */
+static const struct ledger_rank *find_signalled(const struct ledger_entry *entry)
+{
+    CHECK(entry->rank_count <= LEDGER_RANKS_MAX);
+    for (uint32_t i = 0; i < entry->rank_count; i++) {
+        if (entry->ranks[i].by != RANK_BY_STREAM)
+            return &entry->ranks[i];
+    }
+    return NULL;
+}
+
+/* Why it is not put off; false: nothing speaks against it. */
+static bool refuse_defer(const struct ledger_entry *entry, uint64_t granted_ms,
+                         char ret_detail[JOB_DETAIL_BYTES])
+{
+    const struct ledger_rank *done = find_done(entry);
+    const struct ledger_rank *signalled = find_signalled(entry);
+
+    CHECK(entry->phase == PHASE_ASKED);
+    if (done != NULL)
+        snprintf(ret_detail, JOB_DETAIL_BYTES,
+                 "a rank asked to be deferred after rank %" PRIu32 " was done", done->number);
+    else if (signalled != NULL)
+        snprintf(ret_detail, JOB_DETAIL_BYTES,
+                 "a rank asked to be deferred, and rank %" PRIu32 " was asked by a signal and does "
+                 "not hear of it: let all ranks use the library, or none defer",
+                 signalled->number);
+    else if (granted_ms == 0)
+        snprintf(ret_detail, JOB_DETAIL_BYTES,
+                 "the application asked to be deferred beyond max_deferral");
+    else
+        return false;
+    return true;
+}
+
 static void take_defer(const struct attempt_stepping *step, uint64_t defer_ms)
 {
     const struct ledger_entry *entry = step->entry;
-    const struct ledger_rank *done = find_done(entry);
     char detail[JOB_DETAIL_BYTES];
     uint64_t granted_ms;
 
@@ -354,13 +390,8 @@ static void take_defer(const struct attempt_stepping *step, uint64_t defer_ms)
     if (step->facts->stopping) {
         attempt_fail(step, step->facts->stop_reason,
                      "the application is being stopped and asked for more time");
-    } else if (done != NULL) {
-        snprintf(detail, sizeof(detail),
-                 "a rank asked to be deferred after rank %" PRIu32 " was done", done->number);
+    } else if (refuse_defer(entry, granted_ms, detail)) {
         attempt_fail(step, CKPT__V1__REASON__REASON_APPLICATION_REFUSED, detail);
-    } else if (granted_ms == 0) {
-        attempt_fail(step, CKPT__V1__REASON__REASON_APPLICATION_REFUSED,
-                     "the application asked to be deferred beyond max_deferral");
     } else {
         defer_attempt(step, granted_ms);
     }
@@ -388,6 +419,8 @@ static void take_removed(const struct attempt_stepping *step)
     CHECK(step->attempt->state == ATTEMPT_REMOVING);
     if (step->entry->phase != PHASE_ENDED)
         attempt_tell_outcome(step);
+    /* not before: an agent that is killed would ask the same once more */
+    attempt_add_effect(step, EFFECT_WITHDRAW);
     attempt_end(step);
 }
 

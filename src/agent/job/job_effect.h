@@ -40,7 +40,8 @@ enum job_effect_kind {
     EFFECT_ASK,          /* the application, with a request where it has none; ATTEMPT_FIRED or
                          ATTEMPT_UNASKED follows */
     EFFECT_UNWATCH,      /* the work folder, for its sentinel */
-    EFFECT_HANG_UP,      /* the call, and the question to the ranks that have streams */
+    EFFECT_HANG_UP,      /* the call */
+    EFFECT_WITHDRAW,     /* the question to the ranks that have streams: the journal has its end */
     EFFECT_TELL_STEP,    /* the agreed one, to these */
     EFFECT_HEAR_AGAIN,   /* after the agent's restart */
     EFFECT_CLEAR,        /* the request */

@@ -423,6 +423,7 @@ void ranks_stream_tell(void *data, const struct ledger_rank *rank,
     place->hint[0] = '\0';
     place->at = place->missed = false;
     ask_place(allocation, place, request);
+    tell_agreed(allocation, place); /* it was put off then: the step is behind it, as it says */
 }
 
 void ranks_tell_step(struct allocation *allocation)

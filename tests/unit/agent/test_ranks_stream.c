@@ -61,6 +61,8 @@ static void hears_step(struct rank_stream *stream, const char *hint, uint64_t st
 static void hears_withdrawn(struct rank_stream *stream, const char *hint)
 {
     (void)hint;
+    /* an agent that is killed after this does not ask it again */
+    assert_true(job->entry.phase == PHASE_ENDED || job->entry.phase == PHASE_DEFERRED);
     tell(stream, "withdrawn");
 }
 
@@ -404,6 +406,25 @@ static void a_rank_puts_the_question_off_for_all(void **state)
     expect_told("0: withdrawn; 1: withdrawn");
 }
 
+/* It answers that this step is behind it, and the attempt is retried; else it would wait for one
+ * until its time is over, and the job would count as one that does not answer. */
+static void a_rank_that_is_asked_again_after_the_agreed_step_hears_that_step(void **state)
+{
+    const struct ask_request request = {.hint = job->attempt.hint, .deadline_ms = 1};
+
+    (void)state;
+    assert_null(comes(0, FIRST, true));
+    told[0] = '\0';
+    job->attempt.agreed_step = 310;
+    job->attempt.state = ATTEMPT_ASKING;
+    ranks_stream_tell(job, &job->entry.ranks[0], &request);
+    expect_told("0: out/0-42-1/rank-00000; 0: step 310");
+    job->attempt.agreed_step = 0;
+    ranks_stream_tell(job, &job->entry.ranks[0], &request);
+    expect_told("0: out/0-42-1/rank-00000");
+    job->attempt.state = ATTEMPT_ASKED;
+}
+
 static void nobody_puts_it_off_when_another_is_done(void **state)
 {
     uint64_t sequence = 0;
@@ -414,6 +435,20 @@ static void nobody_puts_it_off_when_another_is_done(void **state)
     ranks_defer(job, 1, job->attempt.hint, 5000);
     expect_failed(&sequence, CKPT__V1__REASON__REASON_APPLICATION_REFUSED,
                   "a rank asked to be deferred after rank 0 was done");
+}
+
+/* It would hear the same question twice, and write over what it has written for the first. */
+static void nobody_puts_it_off_for_a_rank_that_is_asked_by_a_signal(void **state)
+{
+    uint64_t sequence = 0;
+
+    (void)state;
+    assert_null(comes(0, FIRST, false));
+    job->entry.ranks[1].by = RANK_BY_ENVIRONMENT;
+    ranks_defer(job, 0, job->attempt.hint, 5000);
+    expect_failed(&sequence, CKPT__V1__REASON__REASON_APPLICATION_REFUSED,
+                  "a rank asked to be deferred, and rank 1 was asked by a signal and does not hear "
+                  "of it: let all ranks use the library, or none defer");
 }
 
 static void nobody_puts_it_off_when_another_has_just_written(void **state)
@@ -537,7 +572,9 @@ int main(void)
         T(of_two_that_come_with_one_number_the_second_is_refused),
         T(who_hangs_up_while_it_is_looked_at_is_forgotten),
         T(a_rank_puts_the_question_off_for_all),
+        T(a_rank_that_is_asked_again_after_the_agreed_step_hears_that_step),
         T(nobody_puts_it_off_when_another_is_done),
+        T(nobody_puts_it_off_for_a_rank_that_is_asked_by_a_signal),
         T(nobody_puts_it_off_when_another_has_just_written),
         T(who_has_registered_stands_for_what_was_seen),
         T(a_rank_that_says_done_without_end_is_looked_at_now_and_then),
