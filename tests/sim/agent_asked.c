@@ -10,8 +10,8 @@
 #include "src/base/check.h"
 
 struct question {
-    unsigned agent, rank;
-    bool put_off; /* it is asked once more */
+    unsigned agent, rank; /* ALL_RANKS: how often it was put off */
+    unsigned times;
     char hint[HINT_TEXT_BYTES];
 };
 
@@ -19,6 +19,8 @@ struct agent_asked {
     struct question *questions;
     size_t count;
 };
+
+enum { ALL_RANKS = 1000 };
 
 struct agent_asked *agent_asked_new(void)
 {
@@ -31,32 +33,32 @@ void agent_asked_free(struct agent_asked *asked)
     free(asked);
 }
 
-static struct question *find(struct agent_asked *asked, unsigned agent, unsigned rank,
-                             const char *hint)
+static struct question *get(struct agent_asked *asked, unsigned agent, unsigned rank,
+                            const char *hint)
 {
+    struct question *question;
+
     for (size_t i = 0; i < asked->count; i++)
         if (asked->questions[i].agent == agent && asked->questions[i].rank == rank &&
             strcmp(asked->questions[i].hint, hint) == 0)
             return &asked->questions[i];
-    return NULL;
-}
-
-enum agent_question agent_asked_take(struct agent_asked *asked, unsigned agent, unsigned rank,
-                                     const char *hint)
-{
-    struct question *question = find(asked, agent, rank, hint);
-
-    if (question != NULL && !question->put_off)
-        return QUESTION_TWICE;
-    if (question != NULL) {
-        question->put_off = false;
-        return QUESTION_AFTER_DEFERRAL;
-    }
     asked->questions = check_realloc(asked->questions, asked->count + 1, sizeof(*asked->questions));
     question = &asked->questions[asked->count++];
     *question = (struct question){.agent = agent, .rank = rank};
     snprintf(question->hint, sizeof(question->hint), "%s", hint);
-    return QUESTION_NEW;
+    return question;
+}
+
+/* One that was on its way to a rank may arrive when another one has put it off. */
+enum agent_question agent_asked_take(struct agent_asked *asked, unsigned agent, unsigned rank,
+                                     const char *hint)
+{
+    unsigned put_off = get(asked, agent, ALL_RANKS, hint)->times;
+    struct question *question = get(asked, agent, rank, hint);
+
+    if (question->times++ == 0)
+        return QUESTION_NEW;
+    return question->times > put_off + 1 ? QUESTION_TWICE : QUESTION_AFTER_DEFERRAL;
 }
 
 bool agent_asked_before(const struct agent_asked *asked, unsigned agent, unsigned rank,
@@ -64,15 +66,12 @@ bool agent_asked_before(const struct agent_asked *asked, unsigned agent, unsigne
 {
     for (size_t i = 0; i < asked->count; i++)
         if (asked->questions[i].agent == agent && asked->questions[i].rank != rank &&
-            strcmp(asked->questions[i].hint, hint) == 0)
+            asked->questions[i].rank != ALL_RANKS && strcmp(asked->questions[i].hint, hint) == 0)
             return true;
     return false;
 }
 
-void agent_asked_put_off(struct agent_asked *asked, unsigned agent, unsigned rank, const char *hint)
+void agent_asked_put_off(struct agent_asked *asked, unsigned agent, const char *hint)
 {
-    struct question *question = find(asked, agent, rank, hint);
-
-    CHECK(question != NULL);
-    question->put_off = true;
+    get(asked, agent, ALL_RANKS, hint)->times++;
 }

@@ -20,8 +20,7 @@ enum agent_question agent_asked_take(struct agent_asked *asked, unsigned agent, 
 /* Another rank was asked for it. */
 bool agent_asked_before(const struct agent_asked *asked, unsigned agent, unsigned rank,
                         const char *hint);
-/* Of a question that was taken. */
-void agent_asked_put_off(struct agent_asked *asked, unsigned agent, unsigned rank,
-                         const char *hint);
+/* Of a question that was taken: all ranks of the node may be asked it again. */
+void agent_asked_put_off(struct agent_asked *asked, unsigned agent, const char *hint);
 
 #endif

@@ -58,11 +58,9 @@ static const struct allocation *allocation_of(const struct agent_machine *machin
     return machine->running ? agent_find(&machine->agent, id) : NULL;
 }
 
-static void on_done(void *data, struct agent_machine *machine,
-                    const struct application_setup *setup, const char *hint, unsigned rank,
-                    const char *label)
+/* The checkpoint's id. */
+static uint64_t read_hint(const char *hint, uint32_t *ret_attempt)
 {
-    struct agent_checks *checks = data;
     char id[HINT_TEXT_BYTES];
     uint64_t checkpoint_id;
     char *attempt;
@@ -71,9 +69,20 @@ static void on_done(void *data, struct agent_machine *machine,
     attempt = strrchr(id, '-');
     *attempt++ = '\0';
     CHECK(checkpoint_id_parse(id, &checkpoint_id) == 0);
-    world_rank_said(checks->world, checks_agent(machine), checkpoint_id,
-                    (uint32_t)strtoul(attempt, NULL, 10), rank,
-                    setup->ranks == 0 ? 1 : setup->ranks, label);
+    *ret_attempt = (uint32_t)strtoul(attempt, NULL, 10);
+    return checkpoint_id;
+}
+
+static void on_done(void *data, struct agent_machine *machine,
+                    const struct application_setup *setup, const char *hint, unsigned rank,
+                    const char *label)
+{
+    struct agent_checks *checks = data;
+    struct world_rank of = {checks_agent(machine), rank, setup->ranks == 0 ? 1 : setup->ranks};
+    uint32_t attempt;
+    uint64_t checkpoint_id = read_hint(hint, &attempt);
+
+    world_rank_said(checks->world, &of, checkpoint_id, attempt, label);
 }
 
 static void on_deferred(void *data, struct application *application, const char *hint)
@@ -81,7 +90,19 @@ static void on_deferred(void *data, struct application *application, const char 
     struct agent_checks *checks = data;
 
     checks->world->counts.deferred++;
-    agent_asked_put_off(checks->asked, checks_agent(application_machine(application)), 0, hint);
+    agent_asked_put_off(checks->asked, checks_agent(application_machine(application)), hint);
+}
+
+static void on_meets(void *data, struct agent_machine *machine,
+                     const struct application_setup *setup, const char *hint, unsigned rank,
+                     uint64_t step)
+{
+    struct agent_checks *checks = data;
+    struct world_rank of = {checks_agent(machine), rank, setup->ranks};
+    uint32_t attempt;
+    uint64_t checkpoint_id = read_hint(hint, &attempt);
+
+    world_rank_meets(checks->world, &of, checkpoint_id, attempt, step);
 }
 
 /* The request that the application finds is that of the attempt which its agent has in hand. */
@@ -104,7 +125,7 @@ static void on_asked(void *data, struct application *application, unsigned numbe
         world_violation(checks->world, "I22", "%s is asked for %s on %s a second time", id, hint,
                         machine->name);
     }
-    if (application_is_called(application) &&
+    if ((application_is_called(application) || application_is_told(application, number)) &&
         (allocation == NULL || strcmp(allocation->attempt.hint, hint) != 0 ||
          machine->agent.orders == NULL))
         return; /* withdrawn meanwhile */
@@ -634,6 +655,7 @@ struct agent_checks *agent_checks_new(struct world *world, struct agent_store *s
                                                        .asked = on_asked,
                                                        .done = on_done,
                                                        .deferred = on_deferred,
+                                                       .meets = on_meets,
                                                        .ended = on_ended,
                                                        .violation = on_violation};
     return checks;

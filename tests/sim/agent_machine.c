@@ -199,8 +199,10 @@ static int agent_open(struct agent_machine *machine, struct err *err)
 {
     struct agent *agent = &machine->agent;
     const struct agent_machine_config *config = &machine->config;
+    struct network_ops network;
     struct ledger *ledger;
 
+    sim_node_network(machine->sim, config->agent_node, &network);
     if (ledger_open(&machine->disk, STATE_FOLDER, machine->name, machine->boot_id, &ledger, err) !=
         0)
         return -1;
@@ -211,6 +213,7 @@ static int agent_open(struct agent_machine *machine, struct err *err)
     CHECK(restart_points_new(agent, config->brokers, &agent->restart_points, err) == 0);
     CHECK(session_new(agent, config->brokers, config->heartbeat_ms, &agent->session, err) == 0);
     agent_resume(agent);
+    CHECK(app_ranks_new(agent, &network, machine->ranks_socket, &machine->app_ranks, err) == 0);
     CHECK(app_server_new(agent, machine->socket, &machine->app_server, err) == 0);
     return 0;
 }
@@ -251,6 +254,7 @@ void agent_machine_bury_agent(struct agent_machine *machine)
     agent->session = NULL;
     agent_close(agent);
     app_server_free(machine->app_server, server_freed, NULL);
+    app_ranks_free(machine->app_ranks);
     restart_points_free(agent->restart_points);
     ledger_close(agent->ledger);
     sim_worker_crash(machine->sim, machine->config.agent_node);
@@ -279,6 +283,8 @@ struct agent_machine *agent_machine_new(struct sim *sim, struct agent_store *sto
     snprintf(machine->name, sizeof(machine->name), "%s", config->name);
     snprintf(machine->socket, sizeof(machine->socket), "/run/%s.sock", machine->name);
     snprintf(machine->address, sizeof(machine->address), "unix:%s", machine->socket);
+    snprintf(machine->ranks_socket, sizeof(machine->ranks_socket), "%s" AGENT_RANKS_SUFFIX,
+             machine->socket);
     machine->last_pid = PID_FIRST;
     machine->files = agent_files_new(agent_machine_tell_folder, machine);
     list_init(&machine->pid_watches);

@@ -14,8 +14,10 @@
 #ifndef CKPT_TESTS_SIM_AGENT_MACHINE_H
 #define CKPT_TESTS_SIM_AGENT_MACHINE_H
 
+#include "src/agent/app/app_ranks.h"
 #include "src/agent/app/app_server.h"
 #include "src/agent/daemon/agent.h"
+#include "src/agent/daemon/config.h"
 #include "tests/sim/agent_files.h"
 #include "tests/sim/agent_store.h"
 #include "tests/sim/sim_uv.h"
@@ -82,8 +84,9 @@ struct agent_machine {
     struct agent_machine_config config;
     char name[MACHINE_NAME_BYTES];
     char boot_id[MACHINE_NAME_BYTES];
-    char socket[MACHINE_NAME_BYTES + 16];  /* a path */
-    char address[MACHINE_NAME_BYTES + 24]; /* unix:path */
+    char socket[MACHINE_NAME_BYTES + 16];       /* a path */
+    char address[MACHINE_NAME_BYTES + 24];      /* unix:path */
+    char ranks_socket[MACHINE_NAME_BYTES + 24]; /* a path */
     bool powered;
     unsigned boots;
     uint64_t agent_starts;
@@ -108,6 +111,7 @@ struct agent_machine {
     struct machine_ops ops;
     struct agent agent;
     struct app_server *app_server;
+    struct app_ranks *app_ranks;
     struct agent_machine_events events;
 };
 

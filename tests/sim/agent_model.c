@@ -406,8 +406,8 @@ static void attempt_done(struct process *process, unsigned job)
     }
     for (unsigned rank = 0, ranks = world_ranks_of(&process->world->jobs[job]);
          rank < ranks - part->gone; rank++)
-        world_rank_said(process->world, process->number, part->checkpoint_id, part->attempt, rank,
-                        ranks, part->label);
+        world_rank_said(process->world, &(struct world_rank){process->number, rank, ranks},
+                        part->checkpoint_id, part->attempt, part->label);
     world_shard_written(process->world, process->number, process->world->jobs[job].id,
                         part->checkpoint_id, part->attempt);
     world_shipping_publish(process->world, process->number, process->world->jobs[job].id,

@@ -172,6 +172,16 @@ static bool folder_holds(const struct agent_files *files, const char *folder,
     return true;
 }
 
+/* Those between the restored folder and the file. */
+static void make_folders(struct agent_files *files, char *path, size_t from)
+{
+    for (char *end = strchr(path + from, '/'); end != NULL; end = strchr(end + 1, '/')) {
+        *end = '\0';
+        agent_files_make_folder(files, path); /* or it is there */
+        *end = '/';
+    }
+}
+
 static void restore_ends(struct verb *verb)
 {
     const char *to = sim_work_argument(verb->work, "--to");
@@ -192,6 +202,7 @@ static void restore_ends(struct verb *verb)
     for (size_t i = 0; !there && i < shard->content.count; i++) {
         const struct store_file *file = &shard->content.files[i];
         snprintf(path, sizeof(path), "%s/%s", to, file->name);
+        make_folders(verb->files, path, strlen(to) + 1);
         CHECK(agent_files_write(verb->files, path, file->bytes.bytes, file->bytes.length) == 0);
     }
     verb->store->counters.restores++;

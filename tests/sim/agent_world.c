@@ -64,6 +64,9 @@ static const struct application_manners bad_manners = {.never_in = 12,
                                                        .refuses_in = 15,
                                                        .empty_in = 15,
                                                        .mislabels_in = 15,
+                                                       .stuck_in = 40,
+                                                       .breaks_in = 40,
+                                                       .mispaces_in = 40,
                                                        .stale_in = 10,
                                                        .no_handler_in = 10,
                                                        .crashes_in = 5,
@@ -176,18 +179,19 @@ static void run_start(struct place *place, const char *allocation_id, bool from_
     const struct world_job *job = job_find(place->world, allocation_id);
     const struct application_way *way =
         job != NULL ? job->way : application_way_at(WAY_FIRST_SIGNAL);
-    const struct application_run_setup setup = {.allocation_id = allocation_id,
-                                                .way = way,
-                                                .manners = &all.manners,
-                                                .checks = agent_checks_of_applications(all.checks),
-                                                .labels = job != NULL ? job->labels : LABELS_NONE,
-                                                .ranks = job != NULL ? job->ranks : 0,
-                                                .ranks_in_group =
-                                                    job != NULL && job->ranks_in_group,
-                                                .restarts_max = RESTARTS_IN_PLACE,
-                                                .from_scratch = from_scratch,
-                                                .ended = run_ended,
-                                                .data = place};
+    const struct application_run_setup setup = {
+        .allocation_id = allocation_id,
+        .way = way,
+        .manners = &all.manners,
+        .checks = agent_checks_of_applications(all.checks),
+        .labels = job != NULL ? job->labels : LABELS_NONE,
+        .ranks = job != NULL ? job->ranks : 0,
+        .ranks_in_group = job != NULL && job->ranks_in_group,
+        .ranks_with_streams = job != NULL && job->ranks_with_streams,
+        .restarts_max = RESTARTS_IN_PLACE,
+        .from_scratch = from_scratch,
+        .ended = run_ended,
+        .data = place};
 
     if (!place->machine->powered)
         return;
@@ -530,7 +534,7 @@ static void shipping_job_exited(struct world *world, unsigned agent, void *proce
 
 static void calm_process(const struct machine_process *process)
 {
-    if (process != NULL && process->living && process->program.data != NULL)
+    if (process != NULL && process->living && process->rank == 0 && process->program.data != NULL)
         application_calm(process->program.data);
 }
 

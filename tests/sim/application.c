@@ -629,6 +629,11 @@ bool application_is_called(const struct application *application)
     return application->setup.way->calls;
 }
 
+bool application_is_told(const struct application *application, unsigned rank)
+{
+    return application->ranks != NULL && application_ranks_told(application->ranks, rank);
+}
+
 bool application_from_scratch(const struct application *application)
 {
     return application->setup.from_scratch;

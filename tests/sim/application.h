@@ -33,8 +33,12 @@ struct application_checks {
     /* This rank of one is done with that request, of what it calls so. */
     void (*done)(void *data, struct agent_machine *machine, const struct application_setup *setup,
                  const char *hint, unsigned rank, const char *label);
-    /* It puts that request off: it may be asked the same once more. */
+    /* It puts that request off: all of its node may be asked the same once more. */
     void (*deferred)(void *data, struct application *application, const char *hint);
+    /* This rank, with a stream, is at a moment of its barrier. step: that it was told to save at;
+     * 0: it says for the first time where it is. */
+    void (*meets)(void *data, struct agent_machine *machine, const struct application_setup *setup,
+                  const char *hint, unsigned rank, uint64_t step);
     void (*ended)(void *data, struct application *application);
     __attribute__((noreturn)) void (*violation)(void *data, const char *invariant,
                                                 const char *text);
@@ -48,6 +52,8 @@ struct application_setup {
     enum world_labels labels;
     unsigned ranks;                            /* processes of their own; 0: it is the only one */
     bool ranks_in_group;                       /* ... in that of their launcher */
+    bool ranks_with_streams;                   /* some of them, or all that meet at a step */
+    const char *ranks_socket;                  /* "": their agent has none for them */
     bool from_scratch;                         /* wanted so: nothing of what is complete counts */
     const struct application_manners *manners; /* read each time: they may change */
     const struct application_checks *checks;
@@ -77,6 +83,8 @@ uint64_t application_part_run(const struct application *application);
 const char *application_shard_of(const struct application *application);
 /* It is asked by calls: these take a while to come, and their agent may have ended meanwhile. */
 bool application_is_called(const struct application *application);
+/* ... and so is this rank, on its stream. */
+bool application_is_told(const struct application *application, unsigned rank);
 bool application_from_scratch(const struct application *application);
 /* It computes: nothing makes all of it stand still. */
 bool application_moves(const struct application *application);

@@ -18,21 +18,22 @@ static enum fate draw_fate(struct sim *sim, const struct application_manners *ma
     return FATE_ANSWERS;
 }
 
-static enum fate draw_call_fate(struct sim *sim, const struct application_manners *manners)
+static enum fate draw_call_fate(struct sim *sim, const struct application_manners *manners,
+                                unsigned among)
 {
-    if (sim_chance(sim, manners->defers_in))
+    if (sim_chance(sim, manners->defers_in * among))
         return FATE_DEFERS;
-    if (sim_chance(sim, manners->lies_in))
+    if (sim_chance(sim, manners->lies_in * among))
         return FATE_LIES;
-    if (sim_chance(sim, manners->hangs_up_in))
+    if (sim_chance(sim, manners->hangs_up_in * among))
         return FATE_HANGS_UP;
-    return draw_fate(sim, manners, 1);
+    return draw_fate(sim, manners, among);
 }
 
 void answering_draw(struct answering *answering, struct sim *sim,
                     const struct application_manners *manners, bool called, unsigned among)
 {
-    *answering = (struct answering){.fate = called ? draw_call_fate(sim, manners)
+    *answering = (struct answering){.fate = called ? draw_call_fate(sim, manners, among)
                                                    : draw_fate(sim, manners, among)};
 }
 

@@ -14,7 +14,10 @@ struct application_manners {
     uint64_t no_handler_in, crashes_in, freezes_in, deaf_in, helper_in; /* of runs */
     uint64_t defers_in, lies_in, hangs_up_in; /* of answers to calls, before the others */
     uint64_t mislabels_in;                    /* of answers with a label: another one */
-    bool finishes;                            /* runs end well after a while */
+    /* of what a rank says on its stream: it is stuck after it, the stream breaks behind it, and how
+     * long its steps take is wrong */
+    uint64_t stuck_in, breaks_in, mispaces_in;
+    bool finishes; /* runs end well after a while */
 };
 
 enum fate {

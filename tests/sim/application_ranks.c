@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/base/text.h"
+#include "tests/sim/application_line.h"
 
 enum { SUFFIX_BYTES = 16, SLICE_US = 300000 };
 
@@ -18,7 +20,11 @@ struct rank {
     struct clock_timer *answer;
     struct application_restored from; /* its identity, and the state it went on from */
     uint64_t from_us;
+    struct application_line *line;      /* NULL: it is asked by a signal, or is not there yet */
+    bool streams;                       /* ... the latter */
     struct application_request request; /* in hand */
+    uint64_t step;                      /* that it was to save it at; 0: any */
+    uint64_t most_deferral_ms;
     struct answering answering;
     bool due; /* its answer, while it stands still */
     struct application_state snapshot;
@@ -29,7 +35,7 @@ struct application_ranks {
     struct agent_machine *machine;
     struct application_setup setup;
     char allocation_id[ID_MAX_BYTES + 1];
-    char work_dir[APPLICATION_PATH_BYTES];
+    char work_dir[APPLICATION_PATH_BYTES], socket[APPLICATION_PATH_BYTES];
     struct clock_ops clock;
     unsigned living;
     struct rank items[];
@@ -89,18 +95,32 @@ static void done_write(const struct rank *rank, const struct application_done *d
     application_done_write(rank->ranks->machine, rank->ranks->work_dir, name, done);
 }
 
+static void name_label(const struct rank *rank, char label[LABEL_MAX_BYTES + 1])
+{
+    const struct application_ranks *ranks = rank->ranks;
+    struct sim *sim = ranks->machine->sim;
+
+    if (rank->step == 0)
+        application_label(&ranks->setup, sim, rank->request.hint, label);
+    else
+        snprintf(label, LABEL_MAX_BYTES + 1, "%" PRIu64,
+                 rank->step + sim_chance(sim, ranks->setup.manners->mislabels_in));
+}
+
 static void say(const struct rank *rank, uint64_t bytes, const char *status)
 {
     const struct application_ranks *ranks = rank->ranks;
     const struct application_checks *checks = ranks->setup.checks;
     char label[LABEL_MAX_BYTES + 1] = "";
 
-    if (strcmp(status, "0") == 0)
-        application_label(&ranks->setup, ranks->machine->sim, rank->request.hint, label);
-    if (strcmp(status, "0") == 0)
+    if (strcmp(status, "0") == 0) {
+        name_label(rank, label);
         checks->done(checks->data, ranks->machine, &ranks->setup, rank->request.hint, rank->number,
                      label);
+    }
     done_write(rank, &(struct application_done){rank->request.hint, status, bytes, label});
+    if (rank->line != NULL)
+        application_line_done(rank->line);
 }
 
 static void slice_write(struct rank *rank)
@@ -112,7 +132,32 @@ static void slice_write(struct rank *rank)
     snprintf(name, sizeof(name), "slice-%u", answering->parts++);
     file_write(rank, name);
     answering->left_us -= wait_us;
+    if (rank->line != NULL)
+        application_line_progress(rank->line, answering->parts * 10000);
     rank->ranks->clock.timer_start(rank->answer, wait_us);
+}
+
+/* One that says what only a stream can; false: it has to answer. */
+static bool give_line_answer(struct rank *rank)
+{
+    const struct application_checks *checks = rank->ranks->setup.checks;
+    struct sim *sim = rank->ranks->machine->sim;
+    uint64_t most_ms = rank->most_deferral_ms;
+
+    if (rank->answering.fate == FATE_LIES) {
+        application_line_progress(rank->line, rank->answering.parts++ * 1000 % 1000000);
+        rank->ranks->clock.timer_start(rank->answer, SLICE_US);
+        return true;
+    }
+    if (rank->answering.fate != FATE_DEFERS || most_ms == 0)
+        return false;
+    /* no library would ask for more than there is, but a program that speaks for itself */
+    if (!application_line_defer(rank->line,
+                                1 + sim_random(sim, sim_chance(sim, 4) ? 2 * most_ms : most_ms)))
+        return false;
+    if (rank->ranks->application != NULL)
+        checks->deferred(checks->data, rank->ranks->application, rank->request.hint);
+    return true;
 }
 
 static void give_answer(void *data)
@@ -124,6 +169,8 @@ static void give_answer(void *data)
         return;
     rank->due = rank->process->stopped;
     if (rank->due)
+        return;
+    if (rank->line != NULL && give_line_answer(rank))
         return;
     if (rank->answering.left_us > 0) {
         slice_write(rank);
@@ -152,28 +199,111 @@ static void give_answer(void *data)
     say(rank, bytes_written(rank), "0");
 }
 
-static void take_request(struct rank *rank)
+/* Of the request in hand. */
+static void begin_answer(struct rank *rank)
 {
     struct application_ranks *ranks = rank->ranks;
-    const struct application_checks *checks = ranks->setup.checks;
+    struct sim *sim = ranks->machine->sim;
     uint64_t now_ms = ranks->clock.wall_ms(ranks->clock.context);
-    uint64_t left_us;
+    uint64_t left_us =
+        rank->request.deadline_ms > now_ms ? (rank->request.deadline_ms - now_ms) * 1000 : 0;
 
-    if (!application_request_read(ranks->machine, ranks->work_dir, &rank->request))
-        checks->violation(checks->data, "I22", "a signal came and there is no request");
-    left_us = rank->request.deadline_ms > now_ms ? (rank->request.deadline_ms - now_ms) * 1000 : 0;
-    if (ranks->application != NULL)
-        checks->asked(checks->data, ranks->application, rank->number, rank->request.hint);
     rank->snapshot = state_now(rank);
-    answering_draw(&rank->answering, ranks->machine->sim, ranks->setup.manners, false,
+    answering_draw(&rank->answering, sim, ranks->setup.manners, rank->line != NULL,
                    ranks->setup.ranks);
-    if (rank->answering.fate == FATE_EMPTY) /* a shard with its rank's part missing */
+    /* a shard with its rank's part missing; one that is not heard of any more */
+    if (rank->answering.fate == FATE_EMPTY || rank->answering.fate == FATE_HANGS_UP)
         rank->answering.fate = FATE_NEVER;
     if (rank->answering.fate == FATE_NEVER)
         ranks->clock.timer_stop(rank->answer);
     else
-        ranks->clock.timer_start(rank->answer,
-                                 answering_delay(&rank->answering, ranks->machine->sim, left_us));
+        ranks->clock.timer_start(rank->answer, answering_delay(&rank->answering, sim, left_us));
+}
+
+static void tell_asked(const struct rank *rank)
+{
+    const struct application_checks *checks = rank->ranks->setup.checks;
+
+    if (rank->ranks->application != NULL)
+        checks->asked(checks->data, rank->ranks->application, rank->number, rank->request.hint);
+}
+
+static void take_request(struct rank *rank)
+{
+    struct application_ranks *ranks = rank->ranks;
+    const struct application_checks *checks = ranks->setup.checks;
+
+    if (!application_request_read(ranks->machine, ranks->work_dir, &rank->request))
+        checks->violation(checks->data, "I22", "a signal came and there is no request");
+    rank->step = 0;
+    tell_asked(rank);
+    begin_answer(rank);
+}
+
+/* ---- its stream ---- */
+
+static void line_asked(void *data, const struct app_line *ask)
+{
+    struct rank *rank = data;
+    struct application_request *request = &rank->request;
+
+    text_copy(request->hint, sizeof(request->hint), ask->hint);
+    CHECK(snprintf(request->directory, sizeof(request->directory), "%s/%s", rank->ranks->work_dir,
+                   ask->folder) < (int)sizeof(request->directory));
+    request->deadline_ms = ask->deadline_ms;
+    rank->most_deferral_ms = ask->max_deferral_ms;
+    tell_asked(rank);
+}
+
+static void line_agreed(void *data, const char *hint, uint64_t step)
+{
+    const struct rank *rank = data;
+    const struct application_ranks *ranks = rank->ranks;
+    const struct application_checks *checks = ranks->setup.checks;
+
+    checks->meets(checks->data, ranks->machine, &ranks->setup, hint, rank->number, step);
+}
+
+static void line_at(void *data, const char *hint)
+{
+    line_agreed(data, hint, 0);
+}
+
+static void line_due(void *data, uint64_t step)
+{
+    struct rank *rank = data;
+
+    rank->step = step;
+    begin_answer(rank);
+}
+
+static void line_withdrawn(void *data)
+{
+    struct rank *rank = data;
+
+    rank->answering.fate = FATE_NEVER;
+    rank->ranks->clock.timer_stop(rank->answer);
+    rank->due = false;
+}
+
+static void line_open(struct rank *rank)
+{
+    const struct application_ranks *ranks = rank->ranks;
+    const struct application_line_setup setup = {.machine = ranks->machine,
+                                                 .clock = &ranks->clock,
+                                                 .socket = ranks->socket,
+                                                 .allocation_id = ranks->allocation_id,
+                                                 .run = ranks->setup.part_run,
+                                                 .pid = rank->process->pid,
+                                                 .number = rank->number,
+                                                 .ranks = ranks->setup.ranks,
+                                                 .barrier = ranks->setup.labels == LABELS_AGREED,
+                                                 .manners = ranks->setup.manners};
+    const struct application_line_events events = {rank,        line_asked, line_at,
+                                                   line_agreed, line_due,   line_withdrawn};
+
+    if (rank->line == NULL)
+        rank->line = application_line_new(&setup, &events);
 }
 
 /* ---- its life ---- */
@@ -194,6 +324,8 @@ static void on_stopped(void *data, bool stopped)
     struct rank *rank = data;
     uint64_t now_us = sim_now_us(rank->ranks->machine->sim);
 
+    if (rank->line != NULL)
+        application_line_stopped(rank->line, stopped);
     if (stopped) {
         rank->from.state = application_iterate(rank->from.state,
                                                rank->from.state.iteration +
@@ -212,6 +344,8 @@ static void on_ended(void *data, int wait_status)
     struct application_ranks *ranks = rank->ranks;
 
     rank->process = NULL;
+    application_line_free(rank->line);
+    rank->line = NULL;
     ranks->clock.timer_stop(rank->answer);
     ranks->living--;
     if (ranks->application != NULL && wait_status != 0 && wait_status != -1)
@@ -254,6 +388,14 @@ static void rank_spawn(struct rank *rank, const struct machine_process *leader)
     ranks->living++;
 }
 
+/* One with a stream had a folder of its own. */
+static const char *restored_folder(const struct rank *rank, const char *restore_dir,
+                                   char folder[APPLICATION_PATH_BYTES])
+{
+    snprintf(folder, APPLICATION_PATH_BYTES, "%s/rank-%05u", restore_dir, rank->number);
+    return agent_files_find(rank->ranks->machine->files, folder) != NULL ? folder : restore_dir;
+}
+
 void application_ranks_start(struct application_ranks *ranks, uint64_t checkpoint_id,
                              const char *restore_dir)
 {
@@ -261,13 +403,16 @@ void application_ranks_start(struct application_ranks *ranks, uint64_t checkpoin
 
     for (unsigned i = 0; i < ranks->setup.ranks; i++) {
         struct rank *rank = &ranks->items[i];
-        char suffix[SUFFIX_BYTES];
+        char suffix[SUFFIX_BYTES], folder[APPLICATION_PATH_BYTES];
         snprintf(rank->from.identity, sizeof(rank->from.identity), "%s/%u", ranks->machine->name,
                  i);
         rank->from.state = application_truth(ranks->allocation_id, rank->from.identity, 0);
         if (checkpoint_id != 0)
-            application_restore(ranks->application, restore_dir, checkpoint_id,
-                                suffix_of(rank, suffix), &rank->from);
+            application_restore(ranks->application, restored_folder(rank, restore_dir, folder),
+                                checkpoint_id, suffix_of(rank, suffix), &rank->from);
+        rank->streams =
+            ranks->setup.ranks_with_streams && ranks->socket[0] != '\0' &&
+            (ranks->setup.labels == LABELS_AGREED || sim_chance(ranks->machine->sim, 2));
         rank->from_us = sim_now_us(ranks->machine->sim);
         check_alone(rank);
         rank_spawn(rank, leader);
@@ -276,10 +421,16 @@ void application_ranks_start(struct application_ranks *ranks, uint64_t checkpoin
 
 void application_ranks_catch(struct application_ranks *ranks)
 {
-    for (unsigned i = 0; i < ranks->setup.ranks; i++)
-        if (ranks->items[i].process != NULL)
-            ranks->items[i].process->caught =
-                UINT64_C(1) << (ranks->setup.way->signal - 1) | UINT64_C(1) << (SIGTERM - 1);
+    for (unsigned i = 0; i < ranks->setup.ranks; i++) {
+        struct rank *rank = &ranks->items[i];
+        if (rank->process == NULL)
+            continue;
+        rank->process->caught = UINT64_C(1) << (SIGTERM - 1);
+        if (rank->streams)
+            line_open(rank);
+        else
+            rank->process->caught |= UINT64_C(1) << (ranks->setup.way->signal - 1);
+    }
 }
 
 void application_ranks_calm(struct application_ranks *ranks)
@@ -287,6 +438,8 @@ void application_ranks_calm(struct application_ranks *ranks)
     for (unsigned i = 0; i < ranks->setup.ranks; i++) {
         ranks->items[i].answering.fate = FATE_NEVER;
         ranks->clock.timer_stop(ranks->items[i].answer);
+        if (ranks->items[i].line != NULL)
+            application_line_calm(ranks->items[i].line);
     }
 }
 
@@ -296,6 +449,12 @@ bool application_ranks_move(const struct application_ranks *ranks)
         if (ranks->items[i].process != NULL && !ranks->items[i].process->stopped)
             return true;
     return false;
+}
+
+bool application_ranks_told(const struct application_ranks *ranks, unsigned rank)
+{
+    CHECK(rank < ranks->setup.ranks);
+    return ranks->items[rank].streams;
 }
 
 void application_ranks_end(struct application_ranks *ranks, int wait_status)
@@ -333,6 +492,7 @@ struct application_ranks *application_ranks_new(struct application *application,
     ranks->setup = *setup;
     snprintf(ranks->allocation_id, sizeof(ranks->allocation_id), "%s", setup->allocation_id);
     snprintf(ranks->work_dir, sizeof(ranks->work_dir), "%s", setup->work_dir);
+    snprintf(ranks->socket, sizeof(ranks->socket), "%s", setup->ranks_socket);
     ranks->clock = *clock;
     for (unsigned i = 0; i < setup->ranks; i++) {
         struct rank *rank = &ranks->items[i];

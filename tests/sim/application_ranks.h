@@ -3,7 +3,8 @@
  * request, and its own end.
  *
  * Flow     application_ranks_start() when the program begins; application_ranks_catch() once they
- *          have their handlers; each answers by its own sentinel, `done.NUMBER`. One that dies is
+ *          have their handlers, or come to the loop in which they speak to their agent
+ *          (application_line.h); each answers by its own sentinel, `done.NUMBER`. One that dies is
  *          told to the application, whose launcher ends the others a little later.
  * Shapes   they outlive a launcher that is killed, until somebody kills them; what they are kept in
  *          goes with the last of them. Files are "state.NUMBER" and "again.NUMBER".
@@ -25,6 +26,8 @@ void application_ranks_catch(struct application_ranks *ranks);
 void application_ranks_calm(struct application_ranks *ranks);
 /* One of them computes. */
 bool application_ranks_move(const struct application_ranks *ranks);
+/* That one is asked on a stream. */
+bool application_ranks_told(const struct application_ranks *ranks, unsigned rank);
 /* Those that live end. */
 void application_ranks_end(struct application_ranks *ranks, int wait_status);
 /* The launcher is dead. NULL allowed. */

@@ -39,7 +39,7 @@ struct application_run {
     uint64_t start_ticks;
     uint64_t run_number;
     uint64_t checkpoint_id; /* what it starts from */
-    char restore_dir[WORK_DIR_BYTES];
+    char restore_dir[WORK_DIR_BYTES], ranks_socket[WORK_DIR_BYTES];
     uint32_t restart_count;
     bool confirmed, ready, refused_running, ended, told_to_end, will_restart;
     bool ordered; /* by its agent to end */
@@ -247,12 +247,15 @@ static void child_ended(void *data, int wait_status)
 
 static void hold_application(struct application_run *run, const Ckpt__V1__AttachReady *ready)
 {
+    snprintf(run->ranks_socket, sizeof(run->ranks_socket), "%s", ready->app_socket);
     const struct application_setup setup = {.allocation_id = run->allocation_id,
                                             .work_dir = run->work_dir,
                                             .way = run->setup.way,
                                             .labels = run->setup.labels,
                                             .ranks = run->setup.ranks,
                                             .ranks_in_group = run->setup.ranks_in_group,
+                                            .ranks_with_streams = run->setup.ranks_with_streams,
+                                            .ranks_socket = run->ranks_socket,
                                             .part_run = ready->run,
                                             .from_scratch = from_scratch(run),
                                             .manners = run->setup.manners,

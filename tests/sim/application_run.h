@@ -23,6 +23,7 @@ struct application_run_setup {
     enum world_labels labels;
     unsigned ranks; /* see application.h */
     bool ranks_in_group;
+    bool ranks_with_streams;
     uint32_t restarts_max;
     bool from_scratch; /* the first run is not restored */
     /* It has left; do not touch it any more. refused: the agent's reason, NULL when it had a run

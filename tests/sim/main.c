@@ -63,7 +63,7 @@ struct board {
     uint64_t turned_away;
     uint64_t nodes_removed;
     uint64_t operated, stale_reads, watched, backups, undeleted, forced, extended, deferred,
-        labelled, met, stood_still, recomputed, outages;
+        labelled, met, met_on_streams, told_steps, barrier_faults, stood_still, recomputed, outages;
     uint64_t flips, flips_told, odd_samples, older;
     /* of the shipping agents */
     uint64_t runs, restores, deaths, runs_killed, power_losses, rogue_welcomes;
@@ -168,6 +168,9 @@ static void report(struct board *board, const struct world *world, uint64_t took
     add(&board->deferred, world->counts.deferred);
     add(&board->labelled, world->counts.labelled);
     add(&board->met, world->counts.met);
+    add(&board->met_on_streams, world->counts.met_on_streams);
+    add(&board->told_steps, world->counts.told_steps);
+    add(&board->barrier_faults, world->counts.barrier_faults);
     add(&board->stood_still, world->counts.stood_still);
     add(&board->recomputed, world->counts.recomputed);
     add(&board->outages, world->counts.outages);
@@ -349,11 +352,14 @@ static void summary(const struct plan *plan, const struct board *board, double w
            "; outages found out in time %" PRIu64 "; bits of a state flipped %" PRIu64
            ", noticed by the member %" PRIu64 "; lines of telemetry that make no sense %" PRIu64
            ", older folders put back at the end %" PRIu64 "; complete of one label %" PRIu64
-           ", of a step that was agreed %" PRIu64 ", with which a job ended %" PRIu64 "\n",
+           ", of a step that was agreed %" PRIu64 ", %" PRIu64 " of them by ranks that have streams"
+           " (told so %" PRIu64 " times, %" PRIu64
+           " faults meanwhile), with which a job ended %" PRIu64 "\n",
            board->operated, board->nodes_removed, board->stale_reads, board->watched,
            board->backups, board->undeleted, board->forced, board->extended, board->deferred,
            board->recomputed, board->outages, board->flips, board->flips_told, board->odd_samples,
-           board->older, board->labelled, board->met, board->stood_still);
+           board->older, board->labelled, board->met, board->met_on_streams, board->told_steps,
+           board->barrier_faults, board->stood_still);
     printf("sum of traces %016" PRIx64 "; ", board->traces);
     printf("most ms until a leader after healing %" PRIu64
            "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 " (elected %" PRIu64

@@ -82,7 +82,10 @@ struct world_options {
     unsigned read_errors, fills; /* a read fails, half of them at a start; a disk fills up */
     unsigned lost_files;         /* a file beside log and snapshots is damaged, or any file gone */
     unsigned callers;            /* of a hundred jobs so many are asked by a call */
-    unsigned ranks;       /* of a hundred jobs so many have ranks that agree on what they save */
+    unsigned ranks; /* of a hundred jobs so many have ranks that agree on what they save */
+    /* of a hundred moments of a rank in a barrier so many have the leader, or the rank's agent,
+     * fail */
+    unsigned barriers;
     unsigned agent_disks; /* the disk of an agent's journal fails, fills up or takes seconds */
     unsigned flips;       /* a bit of one member's state flips in its memory */
     /* of telemetry and of queue reports one in so many is no sensible number; 0: none */
@@ -125,6 +128,7 @@ struct world_job {
     enum world_labels labels;
     unsigned ranks;           /* on each of its nodes; 0: it has none */
     bool ranks_in_group;      /* they are in their launcher's group */
+    bool ranks_with_streams;  /* they are told by their agents, and tell them */
     bool borrowed;            /* its nodes, of "lender" */
     bool anew;                /* it was asked to begin from scratch, or may have been */
     bool runs;                /* as its scheduler knows */
@@ -192,10 +196,17 @@ void world_terminated(struct world *world, unsigned agent, const char *allocatio
 void world_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet *orders);
 /* On each node, from 1. */
 unsigned world_ranks_of(const struct world_job *job);
-/* A rank of the job on this node, of so many, is done with its part of the attempt, of the step
- * that it calls so: I44. */
-void world_rank_said(struct world *world, unsigned agent, uint64_t checkpoint_id, uint32_t attempt,
-                     unsigned rank, unsigned ranks, const char *label);
+/* Of so many of its job on this node. */
+struct world_rank {
+    unsigned agent, number, ranks;
+};
+/* It is done with its part of the attempt, of the step that it calls so: I44. */
+void world_rank_said(struct world *world, const struct world_rank *rank, uint64_t checkpoint_id,
+                     uint32_t attempt, const char *label);
+/* It is at a moment of its barrier. step: that it was told to save at; 0: it says for the first
+ * time where it is: I44. */
+void world_rank_meets(struct world *world, const struct world_rank *rank, uint64_t checkpoint_id,
+                      uint32_t attempt, uint64_t step);
 /* A checkpoint's folder was removed at the destination: I28. */
 void world_collected(struct world *world, const char *path);
 /* The folder cannot be removed now. */

@@ -200,10 +200,12 @@ struct world {
         uint64_t evaluations, evaluation_us; /* seen of single jobs, and the longest wait for one */
         uint64_t epochs;
         uint64_t operated, stale_reads, watched, backups, undeleted;
-        uint64_t forced, extended;  /* victims of an outage; attempts on nodes */
-        uint64_t deferred;          /* reports of model agents */
-        uint64_t stood_still;       /* complete, with which their jobs ended */
-        uint64_t labelled, met;     /* complete, of one label; of a step that was agreed */
+        uint64_t forced, extended; /* victims of an outage; attempts on nodes */
+        uint64_t deferred;         /* reports of model agents */
+        uint64_t stood_still;      /* complete, with which their jobs ended */
+        uint64_t labelled, met;    /* complete, of one label; of a step that was agreed */
+        /* the latter with ranks that have streams; what those were told, faults meanwhile */
+        uint64_t met_on_streams, told_steps, barrier_faults;
         uint64_t outages;           /* found out by probes, in time */
         uint64_t recomputed;        /* decisions, from what the log has of them */
         uint64_t older;             /* copies of folders put back at the end */
@@ -551,6 +553,11 @@ void rank_checks_close(struct world *world);
 /* What ranks a job has, and what they call what they save. */
 void rank_checks_draw(struct world *world, struct world_job *job);
 void rank_checks_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
+
+/* world_barriers.c */
+/* A rank on the node is at a moment of a barrier: at times the leader does not outlive it, or the
+ * node's agent. */
+void barriers_fault(struct world *world, unsigned agent);
 
 /* world_entries.c */
 void entries_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event,

@@ -69,6 +69,7 @@ static const struct option {
     OPTION(agent_disks),
     OPTION(callers),
     OPTION(ranks),
+    OPTION(barriers),
     OPTION(streams),
     OPTION(absent),
     OPTION(hang),
@@ -251,4 +252,5 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     ret_options->older = next(&state, 6) == 0;
     ret_options->callers = next(&state, 3) == 0 ? 10 + (unsigned)next(&state, 91) : 0;
     ret_options->ranks = next(&state, 3) == 0 ? 0 : 10 + (unsigned)next(&state, 91);
+    ret_options->barriers = next(&state, 3) == 0 ? 1 + (unsigned)next(&state, 12) : 0;
 }

@@ -1,10 +1,10 @@
 /* I44: a checkpoint is of one step, and of every rank of every part of its job. What the ranks
  * themselves said at the nodes against what the state makes of it.
  *
- * Flow     world_rank_said() by each rank at the moment it is done with its part of an attempt;
- *          when a checkpoint is complete, what was said of the attempt that completed it is
- *          compared.
- * Shapes   one record per attempt and node, for ever.
+ * Flow     world_rank_said() by each rank at the moment it is done with its part of an attempt,
+ *          world_rank_meets() when it is told at which step; when a checkpoint is complete, what
+ *          was said of the attempt that completed it is compared.
+ * Shapes   one record per attempt and node, and one per meeting, for ever.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,14 +24,22 @@ struct said {
     uint32_t attempt;
     unsigned agent;
     uint32_t done, ranks; /* bits by rank: those that said it, those that there are */
-    bool differs;         /* from the first one's label */
-    char label[LABEL_MAX_BYTES + 1];
+    uint32_t at;          /* ... that have been at a step */
+    char labels[WORLD_RANKS_MAX][LABEL_MAX_BYTES + 1]; /* what each said last */
+};
+
+/* Where the ranks of an attempt were told to meet. */
+struct meeting {
+    uint64_t checkpoint_id, step;
+    uint32_t attempt;
 };
 
 struct rank_checks {
     uint64_t ends[WORLD_JOBS_MAX]; /* the checkpoint that was ordered to end the job */
     struct said *said;
     size_t count;
+    struct meeting *meetings;
+    size_t meeting_count;
 };
 
 void rank_checks_init(struct world *world)
@@ -42,18 +50,20 @@ void rank_checks_init(struct world *world)
 void rank_checks_close(struct world *world)
 {
     free(world->ranks->said);
+    free(world->ranks->meetings);
     free(world->ranks);
 }
 
 void rank_checks_draw(struct world *world, struct world_job *job)
 {
     struct sim *sim = world->sim;
-    /* applications of the shipping agents know no barrier */
-    unsigned labels = world->options.shipping_agents > 0 ? LABELS_AGREED : LABELS_AGREED + 1;
 
     job->ranks = (unsigned)sim_random(sim, WORLD_RANKS_MAX + 1);
     job->ranks_in_group = sim_chance(sim, 2);
-    job->labels = (enum world_labels)sim_random(sim, labels);
+    job->labels = (enum world_labels)sim_random(sim, LABELS_AGREED + 1);
+    job->ranks_with_streams = job->labels == LABELS_AGREED || sim_chance(sim, 2);
+    if (job->ranks == 0 && job->labels == LABELS_AGREED) /* without a number nobody has a stream */
+        job->ranks = 1;
 }
 
 unsigned world_ranks_of(const struct world_job *job)
@@ -72,22 +82,112 @@ static struct said *find(const struct rank_checks *checks, unsigned agent, uint6
     return NULL;
 }
 
-void world_rank_said(struct world *world, unsigned agent, uint64_t checkpoint_id, uint32_t attempt,
-                     unsigned rank, unsigned ranks, const char *label)
+static struct said *get_said(struct rank_checks *checks, const struct world_rank *rank,
+                             uint64_t checkpoint_id, uint32_t attempt)
 {
-    struct rank_checks *checks = world->ranks;
-    struct said *said = find(checks, agent, checkpoint_id, attempt);
+    struct said *said = find(checks, rank->agent, checkpoint_id, attempt);
 
-    CHECK(rank < ranks && ranks < 32);
+    CHECK(rank->number < rank->ranks && rank->ranks <= WORLD_RANKS_MAX);
     if (said == NULL) {
         checks->said = check_realloc(checks->said, checks->count + 1, sizeof(*checks->said));
         said = &checks->said[checks->count++];
-        *said = (struct said){.checkpoint_id = checkpoint_id, .attempt = attempt, .agent = agent};
-        CHECK(snprintf(said->label, sizeof(said->label), "%s", label) < (int)sizeof(said->label));
+        *said =
+            (struct said){.checkpoint_id = checkpoint_id, .attempt = attempt, .agent = rank->agent};
     }
-    said->ranks |= (UINT32_C(1) << ranks) - 1;
-    said->done |= UINT32_C(1) << rank;
-    said->differs |= strcmp(said->label, label) != 0;
+    said->ranks |= (UINT32_C(1) << rank->ranks) - 1;
+    return said;
+}
+
+void world_rank_said(struct world *world, const struct world_rank *rank, uint64_t checkpoint_id,
+                     uint32_t attempt, const char *label)
+{
+    struct said *said = get_said(world->ranks, rank, checkpoint_id, attempt);
+
+    CHECK(strlen(label) < sizeof(said->labels[0]));
+    strcpy(said->labels[rank->number], label);
+    said->done |= UINT32_C(1) << rank->number;
+}
+
+static struct meeting *find_meeting(const struct rank_checks *checks, uint64_t checkpoint_id,
+                                    uint32_t attempt)
+{
+    for (size_t i = checks->meeting_count; i-- > 0;)
+        if (checks->meetings[i].checkpoint_id == checkpoint_id &&
+            checks->meetings[i].attempt == attempt)
+            return &checks->meetings[i];
+    return NULL;
+}
+
+static void check_told(struct world *world, const struct world_rank *rank,
+                       const struct meeting *told)
+{
+    struct rank_checks *checks = world->ranks;
+    const struct meeting *meeting = find_meeting(checks, told->checkpoint_id, told->attempt);
+    const struct said *said = find(checks, rank->agent, told->checkpoint_id, told->attempt);
+
+    if (said == NULL || said->at != said->ranks)
+        world_violation(world, "I44",
+                        "a rank on %s is to save step %" PRIu64 " for %" PRIx64
+                        ", and of its node's ranks %x only %x had come to one",
+                        world_agent_name(rank->agent), told->step, told->checkpoint_id,
+                        said == NULL ? 0 : said->ranks, said == NULL ? 0 : said->at);
+    if (meeting != NULL && meeting->step != told->step)
+        world_violation(
+            world, "I44",
+            "a rank on %s is to save step %" PRIu64 " for %" PRIx64 ", another one step %" PRIu64,
+            world_agent_name(rank->agent), told->step, told->checkpoint_id, meeting->step);
+    if (meeting != NULL)
+        return;
+    checks->meetings =
+        check_realloc(checks->meetings, checks->meeting_count + 1, sizeof(*checks->meetings));
+    checks->meetings[checks->meeting_count++] = *told;
+}
+
+void world_rank_meets(struct world *world, const struct world_rank *rank, uint64_t checkpoint_id,
+                      uint32_t attempt, uint64_t step)
+{
+    const struct meeting told = {.checkpoint_id = checkpoint_id, .step = step, .attempt = attempt};
+
+    barriers_fault(world, rank->agent);
+    if (step == 0) {
+        get_said(world->ranks, rank, checkpoint_id, attempt)->at |= UINT32_C(1) << rank->number;
+        return;
+    }
+    world->counts.told_steps++;
+    check_told(world, rank, &told);
+}
+
+/* Of a job whose ranks meet: what they saved is the step that they were told, which one in so many
+ * miscounts. Ranks of model agents are told by no stream. */
+static void check_met(struct world *world, const struct fsm *fsm,
+                      const struct fsm_checkpoint *checkpoint)
+{
+    const struct meeting *meeting = find_meeting(world->ranks, checkpoint->id, checkpoint->attempt);
+    bool ships = false;
+
+    for (uint32_t i = 0; i < checkpoint->shard_count; i++)
+        ships |= (unsigned)world_agent_number(fsm_node_name(fsm, checkpoint->shards[i].node_slot)) <
+                 world->options.shipping_agents;
+    if ((meeting == NULL && ships) ||
+        (meeting != NULL && strtoull(checkpoint->label, NULL, 10) - meeting->step > 1))
+        world_violation(world, "I44",
+                        "checkpoint %" PRIx64 " of step \"%s\" is complete, its ranks were told "
+                        "%" PRIu64,
+                        checkpoint->id, checkpoint->label, meeting == NULL ? 0 : meeting->step);
+    world->counts.met++;
+    world->counts.met_on_streams += meeting != NULL;
+}
+
+static void check_labels(struct world *world, const struct fsm_checkpoint *checkpoint,
+                         const struct said *said)
+{
+    for (unsigned rank = 0; rank < WORLD_RANKS_MAX; rank++)
+        if ((said->ranks >> rank & 1) != 0 && strcmp(said->labels[rank], checkpoint->label) != 0)
+            world_violation(world, "I44",
+                            "checkpoint %" PRIx64
+                            " of step \"%s\" is complete, rank %u on %s said \"%s\"",
+                            checkpoint->id, checkpoint->label, rank, world_agent_name(said->agent),
+                            said->labels[rank]);
 }
 
 static void check_complete(struct world *world, const struct fsm *fsm,
@@ -103,14 +203,11 @@ static void check_complete(struct world *world, const struct fsm *fsm,
                             " is complete, of the ranks %x of %s %x were done",
                             checkpoint->id, said == NULL ? 0 : said->ranks, node,
                             said == NULL ? 0 : said->done);
-        if (said->differs || strcmp(said->label, checkpoint->label) != 0)
-            world_violation(world, "I44",
-                            "checkpoint %" PRIx64 " of step \"%s\" is complete, %s said \"%s\"%s",
-                            checkpoint->id, checkpoint->label, node, said->label,
-                            said->differs ? " and something else" : "");
-        world->counts.labelled += i == 0 && said->label[0] != '\0';
-        world->counts.met += i == 0 && job != NULL && job->labels == LABELS_AGREED;
+        check_labels(world, checkpoint, said);
     }
+    world->counts.labelled += checkpoint->label[0] != '\0';
+    if (job != NULL && job->labels == LABELS_AGREED)
+        check_met(world, fsm, checkpoint);
 }
 
 /* I46: what it computes from here on would be lost. */
