@@ -293,6 +293,7 @@ struct agent_machine *agent_machine_new(struct sim *sim, struct agent_store *sto
     list_init(&machine->looks);
     list_init(&machine->path_opens);
     list_init(&machine->rank_looks);
+    list_init(&machine->member_looks);
     list_init(&machine->stills);
     CHECK(agent_files_make_folder(machine->files, "/work") == 0);
     sim_loop_init(&machine->applications_loop, sim, config->applications_node);

@@ -94,7 +94,8 @@ struct agent_machine {
     struct agent_files *files;
     struct machine_process *processes[MACHINE_PROCESSES_MAX];
     pid_t last_pid;
-    struct list pid_watches, folder_watches, cleanups, looks, path_opens, rank_looks, stills;
+    struct list pid_watches, folder_watches, cleanups, looks, path_opens, rank_looks, member_looks,
+        stills;
     struct sim_loop applications_loop;
     /* the agent */
     bool running;

@@ -117,6 +117,55 @@ static void ranks_detach_own(struct ranks_look *look)
     free(look);
 }
 
+struct member_look {
+    struct list node;
+    struct agent_machine *machine;
+    struct job_members job;
+    pid_t pid;
+    struct sim_event *event;
+    member_done_fn *done;
+    void *data;
+};
+
+static void member_fire(void *data)
+{
+    struct member_look look = *(struct member_look *)data;
+    const struct machine_process *process = agent_machine_find(look.machine, look.pid);
+    bool lives = process != NULL && process->living;
+    enum member_verdict verdict = !lives                        ? MEMBER_ENDED
+                                  : belongs(process, &look.job) ? MEMBER_BELONGS
+                                                                : MEMBER_STRANGER;
+
+    list_remove(&((struct member_look *)data)->node);
+    free(data);
+    if (look.machine->unread && sim_chance(look.machine->sim, UNREAD_IN))
+        verdict = MEMBER_UNREAD;
+    look.done(look.data, verdict, lives ? process->start_ticks : 0);
+}
+
+static struct member_look *member_look_own(void *context, const struct job_members *job, pid_t pid,
+                                           member_done_fn *done, void *data)
+{
+    struct agent_machine *machine = context;
+    struct member_look *look = check_calloc(1, sizeof(*look));
+
+    *look = (struct member_look){
+        .machine = machine, .job = *job, .pid = pid, .done = done, .data = data};
+    list_push_back(&machine->member_looks, &look->node);
+    look->event = sim_schedule(machine->sim, machine->config.agent_node, delay_us(machine),
+                               member_fire, look);
+    return look;
+}
+
+static void member_detach_own(struct member_look *look)
+{
+    if (look == NULL)
+        return;
+    sim_cancel(look->machine->sim, look->event);
+    list_remove(&look->node);
+    free(look);
+}
+
 static int process_signal_own(void *context, pid_t pid, uint64_t start_ticks, int signal,
                               struct err *err)
 {
@@ -264,6 +313,8 @@ void agent_machine_fill_jobs(struct machine_ops *ops)
 {
     ops->ranks_look = ranks_look_own;
     ops->ranks_detach = ranks_detach_own;
+    ops->member_look = member_look_own;
+    ops->member_detach = member_detach_own;
     ops->process_signal = process_signal_own;
     ops->job_still = job_still_own;
     ops->job_still_change = job_still_change_own;
@@ -272,7 +323,7 @@ void agent_machine_fill_jobs(struct machine_ops *ops)
 
 void agent_machine_close_jobs(struct agent_machine *machine)
 {
-    CHECK(list_empty(&machine->rank_looks));
+    CHECK(list_empty(&machine->rank_looks) && list_empty(&machine->member_looks));
     while (!list_empty(&machine->stills)) {
         struct job_still *still = LIST_ITEM(machine->stills.next, struct job_still, node);
         sim_cancel(machine->sim, still->event);
