@@ -181,6 +181,7 @@ static void checkpoint_check_state(const struct fsm *fsm, const struct checkpoin
     EXPECT(!fsm_checkpoint_writes(checkpoint) || view->attempt > 0);
     EXPECT(checkpoint->failure_count <= view->attempt);
     EXPECT(!checkpoint->expired || !active);
+    EXPECT(!view->damaged || !active);
     EXPECT(!checkpoint->collected || checkpoint->expired);
     EXPECT(view->state != CHECKPOINT(COLLECTED) || checkpoint->collected);
     EXPECT(checkpoint->inputs == NULL || active || fsm_checkpoint_has_folder(checkpoint));

@@ -408,6 +408,7 @@ static void a_record_that_would_stop_the_program_later_is_refused(void **unused)
     IMPOSSIBLE(checkpoint->view.id, 7);                        /* 0-7 */
     IMPOSSIBLE(checkpoint->view.id, checkpoint_id_make(1, 0)); /* 1-0 */
     IMPOSSIBLE(checkpoint->view.created_at_ms, later);
+    IMPOSSIBLE(checkpoint->view.damaged, true); /* it goes on: nobody has restored it yet */
     IMPOSSIBLE(checkpoint->view.dispatched_at_ms, later);
     IMPOSSIBLE(checkpoint->failure_count, checkpoint->view.attempt + 1);
     IMPOSSIBLE(node->view.state_since_ms, later);
@@ -523,7 +524,7 @@ static void expect_marks(struct fsm *fsm)
     assert_string_equal(checkpoint->os, "rocky 9");
     assert_uint_equal(checkpoint->agreed_step, 127);
     assert_int_equal(checkpoint->barrier, CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_AGREED);
-    assert_true(checkpoint->damaged);
+    assert_true(fsm_checkpoint_find(fsm, checkpoint_id_make(1, 2))->damaged);
     assert_true(checkpoint->shards[0].barrier && checkpoint->shards[0].aware);
     assert_uint_equal(checkpoint->shards[0].step, 126);
     assert_uint_equal(checkpoint->shards[0].ranks, FSM_RANKS_PER_NODE_MAX);
@@ -551,13 +552,19 @@ static void what_ranks_and_restarts_know_comes_back(void **unused)
     expect_ok(&script, "grant 1-1");
     expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1 label=step:127 ranks=%d",
               FSM_RANKS_PER_NODE_MAX);
+    expect_ok(&script, "register j2 nodes=n3");
+    expect_ok(&script, "request j2");
+    expect_ok(&script, "grant 1-2");
+    expect_ok(&script, "report n3 shard_verified j2 ckpt=1-2");
+    expect_ok(&script, "end j2");
     allocation = allocation_edit(script.fsm, allocation_find(script.fsm, "j1"));
     checkpoint = checkpoint_edit(script.fsm, checkpoint_find(script.fsm, checkpoint_id_make(1, 1)));
     fsm_intern_set(script.fsm, &checkpoint->view.machine, "aarch64");
     fsm_intern_set(script.fsm, &checkpoint->view.os, "rocky 9");
     checkpoint->view.agreed_step = 127;
     checkpoint->view.barrier = CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_AGREED;
-    checkpoint->view.damaged = true;
+    checkpoint_edit(script.fsm, checkpoint_find(script.fsm, checkpoint_id_make(1, 2)))
+        ->view.damaged = true;
     checkpoint->shards[0].barrier = checkpoint->shards[0].aware = true;
     checkpoint->shards[0].step = 126;
     allocation->view.restart_id = checkpoint->view.id;
