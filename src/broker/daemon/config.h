@@ -30,12 +30,13 @@
 
 enum { CONFIG_MEMBERS_MAX = 9, CONFIG_TARGETS_MAX = 64 };
 
+/* A member as the file lists it. */
 struct config_member {
-    uint64_t id;
-    char *name;
-    char *raft; /* host:port of the Raft listener */
-    char *api;  /* host:port of the gRPC listener */
-    char *http; /* host:port of the HTTP listener; "": none */
+    uint64_t id; /* Raft's */
+    char *name;  /* what --name says */
+    char *raft;  /* host:port of the Raft listener */
+    char *api;   /* host:port of the gRPC listener */
+    char *http;  /* host:port of the HTTP listener; "": none */
 };
 
 /* How probes of storage targets decide: storage_watch.h. */
@@ -48,10 +49,10 @@ struct config_storage_watch {
 
 /* Scheduled backups: backup_schedule.h. */
 struct config_backups {
-    char *directory; /* "": none are written */
-    uint64_t interval_ms;
-    uint64_t keep;       /* so many at most, the newest */
-    uint64_t keep_bytes; /* and no more than this together; 0: no limit */
+    char *directory;      /* "": none are written */
+    uint64_t interval_ms; /* between two of them */
+    uint64_t keep;        /* so many at most, the newest */
+    uint64_t keep_bytes;  /* and no more than this together; 0: no limit */
 };
 
 /* Every value that was read, checked and completed with defaults. Strings are never NULL. */

@@ -26,13 +26,14 @@ enum {
     ADMISSION_BETTER_MAX = 64     /* a cycle and target: clearly better than what waits */
 };
 
+/* A job whose row says that a checkpoint is worth it. */
 struct admission_candidate {
-    double gain_gpu_s_per_byte;
-    double size_bytes;
-    uint64_t registered_index; /* whose slot it is */
-    uint32_t slot;
-    uint32_t target;
-    uint8_t verdict;
+    double gain_gpu_s_per_byte; /* decision_gain() */
+    double size_bytes;          /* that its checkpoint is expected to have */
+    uint64_t registered_index;  /* whose slot it is */
+    uint32_t slot;              /* of the allocation */
+    uint32_t target;            /* slot of its storage target */
+    uint8_t verdict;            /* enum eval_verdict */
 };
 
 #define ADMISSION_CLEARLY 1.25 /* times the best gain of those that wait */

@@ -16,14 +16,17 @@
 #include "src/broker/decide/sources.h"
 #include "src/eval/inputs.h"
 
+/* Of one decision. Its message points into it: it stays where it is until it was packed. */
 struct decision_inputs {
     Ckpt__Log__V1__DecisionInputs message;
+    /* bits of doubles: the row's columns, and behind them the ledger's situation where it chose */
     uint64_t columns[EVAL_COLUMN_COUNT + EVAL_SITUATION_COUNT];
-    uint32_t ages_ms[SOURCE_COUNT];
+    uint32_t ages_ms[SOURCE_COUNT]; /* how old each source was (sources.h) */
 };
+/* Of all decisions of one command: the policy, the model's revision and the member. Likewise. */
 struct decision_basis {
     Ckpt__Log__V1__DecisionBasis message;
-    uint64_t policy[EVAL_POLICY_COUNT];
+    uint64_t policy[EVAL_POLICY_COUNT]; /* bits of doubles */
 };
 _Static_assert(EVAL_COLUMN_COUNT + EVAL_SITUATION_COUNT <= (int)FSM_INPUT_NUMBERS_MAX,
                "a row fits");
@@ -35,6 +38,8 @@ void decision_inputs(const struct eval_view *view, const struct eval_result *res
                      uint64_t now_ms, struct decision_inputs *ret_inputs);
 /* Of a decision by the ledger of actions: what it weighed, behind the row. */
 void decision_ledger(const struct eval_situation *situation, struct decision_inputs *inputs);
+/* With this program's revision of the model and the names of its inputs, by which a later program
+ * finds out whether it can compute the decisions again. */
 void decision_basis(const struct eval_policy *policy, uint64_t member_id,
                     struct decision_basis *ret_basis);
 

@@ -18,6 +18,7 @@
 
 enum { EVALUATOR_BATCH_MAX = 256 }; /* decisions per command */
 
+/* Item i of each array belongs to decision i. */
 struct evaluator_batch {
     size_t count;
     Ckpt__Log__V1__Decision decisions[EVALUATOR_BATCH_MAX];

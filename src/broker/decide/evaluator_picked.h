@@ -10,6 +10,7 @@
 
 #include "src/broker/decide/evaluator_block.h"
 
+/* Row i of the view and of the result is row rows[i] of the block. */
 struct picked {
     uint32_t count, next; /* to be taken */
     uint16_t rows[EVALUATOR_BLOCK_ROWS];

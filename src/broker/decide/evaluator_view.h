@@ -37,15 +37,15 @@ struct waiting_curve {
 
 /* Of a target, what its jobs' rows are made from. */
 struct evaluator_target {
-    uint64_t budget_bytes_per_s; /* when up */
-    uint64_t micro_usd_per_gb_month;
-    bool known, available;
+    uint64_t budget_bytes_per_s;     /* when up */
+    uint64_t micro_usd_per_gb_month; /* 10^-6 US dollars per 10^9 bytes and 30 days */
+    bool known, available;           /* there is such a target; it takes writes now */
 };
 
 /* What is the same for every job of a cycle. */
 struct evaluator_cycle {
-    uint64_t now_ms;
-    struct eval_policy policy;
+    uint64_t now_ms;           /* of the state's clock: all rows are made for this instant */
+    struct eval_policy policy; /* with pressure, urgency and price of bandwidth of this cycle */
     uint64_t default_write_bytes_per_s, grace_ms; /* of jobs without their own */
     struct evaluator_target targets[FSM_TARGETS_MAX];
     const struct nodes *nodes;        /* NULL: nobody hears of nodes */
@@ -84,6 +84,7 @@ void evaluator_cycle_begin(struct evaluator_cycle *cycle, const struct fsm *fsm,
 /* After begin: what the fleet taught. Without it the prior holds. */
 void evaluator_cycle_learned(struct evaluator_cycle *cycle, const struct fsm *fsm,
                              const struct eval_fleet_rates *rates);
+/* Gives back what begin and learned took; harmless for one that never began but is zeros. */
 void evaluator_cycle_end(struct evaluator_cycle *cycle);
 
 /* The allocation slots first .. end-1 as rows 0 .. of the view, which has room for them. */
@@ -146,12 +147,13 @@ double evaluator_waiting_gain(const Ckpt__V1__WaitingJob *job);
 /* What waiting jobs would gain from this many GPUs, at most. */
 double waiting_gain_gpu_s(const struct waiting_curve *curve, double gpus);
 
-/* Saturating; NaN is 0. */
+/* For the log, which holds integers alone. Saturating; NaN is 0. */
 int64_t saturate_int64(double value);
 uint64_t saturate_uint64(double value);
 /* verdict's text is static. */
 void decision_terms(const struct eval_view *view, const struct eval_result *result, size_t row,
                     Ckpt__V1__Purpose purpose, Ckpt__V1__DecisionTerms *ret_terms);
+/* What a checkpoint of that verdict is for; decision_purpose(): of the row's own verdict. */
 Ckpt__V1__Purpose verdict_purpose(const struct eval_view *view, enum eval_verdict verdict,
                                   size_t row);
 Ckpt__V1__Purpose decision_purpose(const struct eval_view *view, const struct eval_result *result,

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A checkpoint that waits. */
 struct grant_candidate {
     uint64_t checkpoint_id;
     uint32_t target;             /* index of its target */
@@ -30,11 +31,12 @@ struct grant_target {
     uint64_t granted_bytes_per_s; /* brought up to date */
     bool full;                    /* the first in line did not fit; set here */
 };
+/* What a checkpoint may write with, and for how long. */
 struct grant {
     uint64_t checkpoint_id;
-    uint64_t bytes_per_s;
-    uint64_t timeout_ms;
-    bool bypass_budget; /* takes the sum over the budget */
+    uint64_t bytes_per_s; /* of all its nodes together */
+    uint64_t timeout_ms;  /* grant_timeout_ms() */
+    bool bypass_budget;   /* takes the sum over the budget */
 };
 
 /* Writes at most candidate_count grants, returns how many. The sum of those without bypass_budget

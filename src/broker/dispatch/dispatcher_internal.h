@@ -12,20 +12,21 @@
 
 struct session;
 
+/* Made on every member, at work on the leader alone: `serving`. */
 struct dispatcher {
     struct broker *broker;
     struct replica_observer observer;
     bool serving;
-    struct clock_timer *grant_timer;
-    bool grant_scheduled;
-    bool grant_in_flight;
+    struct clock_timer *grant_timer; /* the next step of a look, or the next look */
+    bool grant_scheduled;            /* the timer runs */
+    bool grant_in_flight;            /* a GrantBatch is on its way: no look until its outcome */
     uint64_t grant_look_us; /* how long the last look took: the next one waits ten times as long */
     uint64_t *grant_ids;    /* GRANTS_LOOK_MAX, reused */
     bool grant_looking;     /* in steps: */
-    struct fsm_grantable_scan grant_scan;
-    struct fsm_waiting *grant_best; /* GRANTS_LOOK_MAX */
-    uint64_t grant_spent_us;
-    struct grant_queue queue; /* who waits, as the last look left it */
+    struct fsm_grantable_scan grant_scan; /* how far this look is */
+    struct fsm_waiting *grant_best;       /* GRANTS_LOOK_MAX */
+    uint64_t grant_spent_us;              /* by this look's steps so far */
+    struct grant_queue queue;             /* who waits, as the last look left it */
     struct list sessions;
     size_t attached_count;
     struct session **by_slot; /* the attached stream of each node, NULL: none */

@@ -16,24 +16,27 @@
 #include "fsm/limits.h"
 #include "src/broker/dispatch/dispatcher_grants.h"
 
+/* One that waits. */
 struct queue_place {
     uint64_t checkpoint_id;
-    uint32_t target;
+    uint32_t target;         /* its slot */
     uint32_t position, wave; /* at its target */
     uint64_t bytes_ahead;    /* of those in front that wait too */
 };
 
+/* All that wait for one target; zeros: nobody does. */
 struct queue_target {
     uint32_t waiting_count;
-    uint32_t wave_count;
+    uint32_t wave_count;         /* in which they would be granted one after the other */
     double price_gpu_s_per_byte; /* the best index of those that wait; 0: none */
 };
 
+/* The last look. Begins as zeros; queue_close() gives its memory back. */
 struct grant_queue {
     struct queue_place *places; /* by id once sorted */
     size_t count, capacity;
-    bool sorted;
-    struct queue_target targets[FSM_TARGETS_MAX];
+    bool sorted;                                    /* queue_find() sorts when it is asked first */
+    struct queue_target targets[FSM_TARGETS_MAX];   /* by slot */
     uint64_t injected_bytes_per_s[FSM_TARGETS_MAX]; /* by those of the last wave */
     uint64_t bytes[FSM_TARGETS_MAX];                /* likewise */
 };

@@ -27,8 +27,9 @@ enum explain_found {
     EXPLAIN_NO_DECISION,   /* the checkpoint was asked for by somebody */
     EXPLAIN_NOT_EVALUATED, /* by this leader, and nothing is in the log */
     EXPLAIN_TOO_OLD,       /* before everything that is known */
-    EXPLAIN_FUTURE
+    EXPLAIN_FUTURE         /* after the state's clock */
 };
+/* Packs or prints the reply. Called at most once, before explain_request() returns. */
 typedef void explain_use(void *context, const Ckpt__V1__ExplainReply *reply);
 
 /* Calls use() when found. ret_oldest_ms: the earliest instant of the allocation that can be
@@ -45,21 +46,21 @@ struct explained {
     const struct broker *broker;
     const struct fsm_allocation *allocation;
     const struct fsm_checkpoint *checkpoint; /* LOG: what it decided */
-    Ckpt__V1__ExplainSource source;
-    Ckpt__V1__ExplainMatch match;
-    char match_detail[160];
-    bool has_inputs; /* the row, its score and the policy are there */
+    Ckpt__V1__ExplainSource source; /* LAST: this leader's last row; LOG: a logged decision */
+    Ckpt__V1__ExplainMatch match;   /* LOG: what computing it again came to */
+    char match_detail[160];         /* which number differs, or what is of another version */
+    bool has_inputs;                /* the row, its score and the policy are there */
     struct eval_policy policy;
     struct eval_view view; /* one row */
     struct eval_result result;
     bool has_ledger;                 /* LOG: the ledger of actions decided */
     struct eval_situation situation; /* what it weighed */
     struct eval_ledger ledger;
-    enum eval_verdict verdict; /* a guard beside the model may have overruled the result's */
-    uint64_t evaluated_at_ms;
-    uint64_t leader_id, term, index;
-    uint32_t ages_ms[SOURCE_COUNT];
-    bool aged[SOURCE_COUNT]; /* false: not known any more */
+    enum eval_verdict verdict;       /* a guard beside the model may have overruled the result's */
+    uint64_t evaluated_at_ms;        /* of the state's clock */
+    uint64_t leader_id, term, index; /* who decided; index: of the log, 0 of a row that is not */
+    uint32_t ages_ms[SOURCE_COUNT];  /* of what the row was made from, at the evaluation */
+    bool aged[SOURCE_COUNT];         /* false: not known any more */
 };
 
 /* explain_reply.c */
@@ -68,6 +69,8 @@ void explain_reply(const struct explained *explained, uint64_t oldest_ms, explai
 
 /* explain_words.c */
 enum { EXPLAIN_GUARDS = 8, EXPLAIN_TEXT_BYTES = 256 };
+/* Each rule beside the model in one line: its name, whether it lets a checkpoint pass, and the
+ * numbers that it goes by. */
 void explain_guards(const struct explained *explained,
                     char ret_texts[EXPLAIN_GUARDS][EXPLAIN_TEXT_BYTES]);
 /* The smallest single change. from, to: decimal, exact. False: none flips it. */

@@ -55,6 +55,7 @@ bool batch_fits(const struct batch *batch, size_t size);
 /* size: the command's packed size. */
 void batch_append(struct batch *batch, const Ckpt__Log__V1__Command *command, size_t size,
                   replica_done_fn *done, void *data);
+/* What became of command i, in the order of batch_append(): tells its waiter, each once. */
 void batch_outcome(struct batch *batch, size_t i, const struct fsm_outcome *outcome);
 /* Tells every waiter that is left. */
 void batch_fail(struct batch *batch, const struct err *failed);

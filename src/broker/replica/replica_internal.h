@@ -11,41 +11,43 @@
 struct replica_transfer {
     replica_done_fn *done;
     void *data;
-    uint64_t member_id;
-    uint64_t until_us;
-    bool asked; /* the other member was told to campaign */
+    uint64_t member_id; /* 0: whichever voter has caught up */
+    uint64_t until_us;  /* monotonic: for catching up, then for taking over (replica.h) */
+    bool asked;         /* the other member was told to campaign */
 };
 
+/* leading begins with the election, serving when the first entry of this leadership is applied;
+ * between the two, commands and reads collect in `queued` and `reads`. */
 struct replica {
     struct consensus *consensus;
-    struct fsm *fsm;
+    struct fsm *fsm; /* the same object for life: a snapshot changes what is in it */
     struct clock_ops clock;
-    struct state_clock state_clock;
-    struct clock_timer *flush_timer;
-    const Ckpt__Log__V1__ClusterInit *initial;
-    const Ckpt__Log__V1__MemberFacts *facts;
-    void (*fatal)(void *context, const struct err *err);
+    struct state_clock state_clock;            /* what stamps of commands come from */
+    struct clock_timer *flush_timer;           /* replica_flush(), never inside of consensus */
+    const Ckpt__Log__V1__ClusterInit *initial; /* the caller's; NULL: this member founds nothing */
+    const Ckpt__Log__V1__MemberFacts *facts;   /* the caller's; NULL: it tells none */
+    void (*fatal)(void *context, const struct err *err); /* ends the process */
     void *fatal_context;
     void (*closed)(void *context);
     void *closed_context;
 
-    struct list observers;
-    struct list queued; /* batches, oldest first; the last one takes more commands */
-    struct list spare;  /* cleared batches for what comes next, REPLICA_SPARE_BATCHES at most */
+    struct list observers; /* in the order of subscription, which is that of telling */
+    struct list queued;    /* batches, oldest first; the last one takes more commands */
+    struct list spare;     /* cleared batches for what comes next, REPLICA_SPARE_BATCHES at most */
     size_t spare_count;
     struct list reads; /* that wait for serving */
     struct replica_transfer transfer;
-    size_t in_flight_count;
-    size_t waiting_count; /* commands in queued and in flight */
+    size_t in_flight_count; /* entries that raft has and that came to no end yet */
+    size_t waiting_count;   /* commands in queued and in flight */
 
     char cluster_id[CONSENSUS_NAME_BYTES];
     uint64_t member_id;
     uint64_t term;      /* of the present leadership of this member */
     uint64_t leader_id; /* last told */
     bool leading;
-    bool first_proposed;
+    bool first_proposed; /* the own entry of this leadership is on its way, or applied */
     bool serving;
-    bool closing;
+    bool closing;         /* nothing is taken any more */
     bool flush_scheduled; /* for the next turn of the loop */
 
     uint64_t applied_at_us; /* 0: nothing since start */

@@ -13,6 +13,7 @@ struct replica_stream {
     struct err *err;
 };
 
+/* For fsm_snapshot_next(). 0 or -1. */
 static inline int stream_write(void *context, const void *bytes, size_t length)
 {
     struct replica_stream *stream = context;
@@ -20,6 +21,7 @@ static inline int stream_write(void *context, const void *bytes, size_t length)
     return stream->writer->write(stream->writer->context, bytes, length, stream->err);
 }
 
+/* For fsm_snapshot_read(): exactly length bytes, or -1. */
 static inline int stream_read(void *context, void *bytes, size_t length)
 {
     struct replica_stream *stream = context;
