@@ -264,10 +264,10 @@ sizes:                                          ## lines, assertions per functio
 lint:                                           ## layering, purity, banned calls, lengths, format
 	tests/lint/lint.sh $(BUILD)
 # those that take longest come first, so that none of them is left over at the end
-LONG = $(wildcard tests/integration/test_faults_*.py) $(patsubst %,tests/integration/test_%.py,places grpc_way kill9 recover clients users members tls)
+LONG = $(patsubst %,tests/integration/test_%.py,faults_calls agent bursts places faults_clock grpc_way recover telemetry faults_disk faults_net kill9 tls members users daemon ranks cluster_faults vast outage)
 INTEGRATION = $(LONG) $(filter-out $(LONG),$(sort $(wildcard tests/integration/test_*.py)))
 # integration tests wait for real processes more than they compute
-WAITING_JOBS = $(or $(JOBS),$(shell expr 3 \* $$(nproc)))
+WAITING_JOBS = $(or $(JOBS),$(shell expr 5 \* $$(nproc)))
 integration: programs                           ## real processes
 	$(Q)BUILD=$(abspath $(BUILD)) WAITING_JOBS=$(WAITING_JOBS) tests/run.sh $(INTEGRATION)
 kills: programs                                 ## leader kills under load: make kills KILLS=1000 [MEMBERS=5]

@@ -4,19 +4,22 @@
 # priority, since those measure times. A program's cases are read from its output: cmocka's "[       OK ]" and "[  FAILED  ]", or
 # TAP's "ok" and "not ok" (with "# SKIP"). A program that exits non-zero, or that reports no case at all, counts as one failure;
 # one that does not end within TEST_TIMEOUT_S (900) is ended and has failed.
-# A program that waits for real time and failed beside others runs once more when all have ended, alone, and that counts: its limits
-# are of a machine that does nothing else. Both outcomes are printed. More than AGAIN_MAX such failures are no accident, and count.
+# A program that waits for real time and failed beside others runs its failed cases once more, alone, as soon as all others have ended,
+# and that counts: their limits are of a machine that does nothing else. Both outcomes are printed. More than AGAIN_MAX such programs are
+# no accident, and count as they came.
 set -u
 AGAIN_MAX=3
 folder=$(mktemp -d)
+touch "$folder/counts" "$folder/counts_again" "$folder/again"
 trap 'rm -rf "$folder"' EXIT
 trap 'trap - TERM; kill $(jobs -p) 2> /dev/null; wait; exit 130' INT TERM
 
-# Prints what came of one program in one piece, as one line unless it failed, and adds its counts to those of the others.
+# Prints what came of one program in one piece, as one line unless it failed, and adds its counts to those of the others. $2 names its
+# log. Given a case, $3, it runs again: that one alone, or all of them (".").
 run_one() {
-    local program=$1 log=$folder/$2 started status=0 ok skip tap_skip bad word=PASS
+    local program=$1 log=$folder/$2 case=${3:-} started status=0 ok skip tap_skip bad names place word=PASS
     started=$(date +%s%N)
-    timeout -k 10 "${TEST_TIMEOUT_S:-900}" "$program" > "$log" 2>&1 < /dev/null &
+    timeout -k 10 "${TEST_TIMEOUT_S:-900}" "$program" ${case:+${case#.}} > "$log" 2>&1 < /dev/null &
     trap 'kill '$!' 2> /dev/null; wait; exit 130' TERM
     wait $! || status=$?
     if [ $status -eq 124 ]; then echo "it did not end within ${TEST_TIMEOUT_S:-900} s" >> "$log"; fi
@@ -31,13 +34,20 @@ run_one() {
     if [ "$bad" -ne 0 ] && [ "${2%.*}" = waiting ] && [ "$beside" -gt 1 ]; then word=AGAIN; fi
     {
         flock 9
-        printf '[%*d of %d] %s %s: %d passed, %d failed, %d skipped (%d ms)\n' ${#programs} \
-            $(($(wc -l < "$folder/counts") + 1)) "$programs" "$word" \
-            "${program#"$PWD"/}" "$ok" "$bad" "$skip" $((($(date +%s%N) - started) / 1000000))
+        printf -v place '%*d of %d' ${#programs} $(($(wc -l < "$folder/counts") + 1)) "$programs"
+        if [ -n "$case" ]; then place=alone; fi
+        printf '[%s] %s %s: %d passed, %d failed, %d skipped (%d ms)\n' "$place" $word "${program#"$PWD"/}${case:+ ${case#.}}" "$ok" \
+            "$bad" "$skip" $((($(date +%s%N) - started) / 1000000))
         grep -E '# SKIP' "$log"
         if [ "$bad" -ne 0 ]; then sed 's/^/    /' "$log" | tail -n 80; fi
-        if [ $word = AGAIN ]; then printf '%s\t%s\n' "$ok $bad $skip" "$program" >> "$folder/again"; else echo "$ok $bad $skip" >&9; fi
-    } 9>> "$folder/counts"
+        if [ $word = AGAIN ]; then
+            names=$(sed -nE 's/^not ok ([a-z_A-Z0-9]+).*/\1/p' "$log" | xargs)
+            echo "$bad $program ${names:-.}" >> "$folder/again"
+            if [ -z "$names" ]; then ok=0 skip=0; fi # it broke off: all of its cases run again
+            bad=0
+        fi
+        echo "$ok $bad $skip" >> "$folder/counts${case:+_again}"
+    } 9>> "$folder/lock"
     rm -f "$log"
 }
 
@@ -70,14 +80,15 @@ if [ ${#computing[@]} -gt 0 ]; then
     run_all computing "${JOBS:-1}" "${computing[@]}" &
 fi
 wait
-touch "$folder/counts" "$folder/again"
-if [ "$(wc -l < "$folder/again")" -gt $AGAIN_MAX ]; then
-    cut -f 1 "$folder/again" >> "$folder/counts"
-else
-    mapfile -t programs_again < <(cut -f 2 "$folder/again")
-    beside=1
-    if [ ${#programs_again[@]} -gt 0 ]; then run_all waiting 1 "${programs_again[@]}"; fi
-    for program in ${programs_again[@]+"${programs_again[@]}"}; do echo "failed beside others, ran again alone: ${program#"$PWD"/}"; done
-fi
-awk -v programs="$programs" '{ ok += $1; bad += $2; skip += $3 }
-    END { bad += programs - NR; printf "%d passed, %d failed, %d skipped\n", ok, bad, skip; exit bad > 0 || ok == 0 }' "$folder/counts"
+beside=1
+while read -r bad program names; do
+    if [ "$(wc -l < "$folder/again")" -gt $AGAIN_MAX ]; then
+        echo "0 $bad 0" >> "$folder/counts_again"
+        continue
+    fi
+    echo "failed beside others, runs again alone: ${program#"$PWD"/} ${names#.}"
+    for name in $names; do run_one "$program" alone "$name"; done
+done < "$folder/again"
+awk -v programs="$programs" '{ ok += $1; bad += $2; skip += $3 } FILENAME !~ /_again$/ { ended++ }
+    END { bad += programs - ended; printf "%d passed, %d failed, %d skipped\n", ok, bad, skip; exit bad > 0 || ok == 0 }' \
+    "$folder/counts" "$folder/counts_again"

@@ -3,9 +3,10 @@
  *
  * Flow     listen on unix:SOCKET -> AppService.Register at $CKPT_AGENT_SOCKET -> serve
  *          AppCheckpointService.Checkpoint. How a call is answered is read from MODE_FILE at each:
- *          "done"; "slow MS" with progress meanwhile; "fail TEXT"; "defer MS" as long as it may,
- *          then done; "defy MS" also when it may not; "hold": no answer; "end": none either, and
- *          the call is over; "die"; "twice": a sentinel beside the call, and a deferral after it.
+ *          "done"; "slow MS" with progress up to the whole, and done when MODE_FILE says something
+ *          else; "fail TEXT"; "defer MS" as long as it may, then done; "defy MS" also when it may
+ *          not; "hold": no answer; "end": none either, and the call is over; "die"; "twice": a
+ *          sentinel beside the call, and a deferral after it.
  * Shapes   one call at a time. Each is one line on stdout: "call 1-42-1 left=300000".
  */
 #include <inttypes.h>
@@ -133,15 +134,38 @@ static void write_and_say_done(void)
     finish();
 }
 
+static void read_mode(char *ret_word, char *ret_rest, size_t size)
+{
+    char line[256] = "done";
+    FILE *file = fopen(app.mode_file, "re");
+    char *rest;
+
+    if (file != NULL) {
+        if (fgets(line, sizeof(line), file) == NULL)
+            line[0] = '\0';
+        fclose(file);
+    }
+    line[strcspn(line, "\n")] = '\0';
+    rest = strchr(line, ' ');
+    snprintf(ret_rest, size, "%s", rest == NULL ? "" : rest + 1);
+    if (rest != NULL)
+        *rest = '\0';
+    snprintf(ret_word, size, "%s", line);
+}
+
 /* It writes nothing before its last step: only what it tells shows that it lives. */
 static void step(uv_timer_t *timer)
 {
+    char word[256], rest[256];
+
     (void)timer;
-    if (app.steps_done == app.steps) {
+    read_mode(word, rest, sizeof(word));
+    if (strcmp(word, "slow") != 0) {
         write_and_say_done();
         return;
     }
-    app.steps_done++;
+    if (app.steps_done < app.steps)
+        app.steps_done++;
     send_progress((uint32_t)(app.steps_done * 1000000 / app.steps));
 }
 
@@ -164,25 +188,6 @@ static void answer_twice(const char *hint)
 }
 
 /* ---- calls ---- */
-
-static void read_mode(char *ret_word, char *ret_rest, size_t size)
-{
-    char line[256] = "done";
-    FILE *file = fopen(app.mode_file, "re");
-    char *rest;
-
-    if (file != NULL) {
-        if (fgets(line, sizeof(line), file) == NULL)
-            line[0] = '\0';
-        fclose(file);
-    }
-    line[strcspn(line, "\n")] = '\0';
-    rest = strchr(line, ' ');
-    snprintf(ret_rest, size, "%s", rest == NULL ? "" : rest + 1);
-    if (rest != NULL)
-        *rest = '\0';
-    snprintf(ret_word, size, "%s", line);
-}
 
 static void answer(const Ckpt__V1__AppCheckpointRequest *request, const char *hint)
 {
