@@ -214,8 +214,8 @@ static void an_ended_job_leaves_its_undeleted_folders_behind(void **unused)
     script_close(&script);
 }
 
-/* Completes the next one. Each look at all invariants reads all places, so while the list fills only
- * every 512th entry is followed by one; from `full_at` on every command is. */
+/* Completes the next one. A look at the invariants reads all places: while the list fills, only
+ * every 512th is followed by one, and from `full_at` on each command. */
 static void complete_next(struct script *script, uint64_t *sequence, uint64_t full_at)
 {
     (*sequence)++;
