@@ -24,9 +24,14 @@ bool attempt_step_barrier(const struct attempt_stepping *step)
 
     CHECK(attempt->state == ATTEMPT_ASKED);
     if (barrier->missed) {
-        snprintf(detail, sizeof(detail),
-                 "rank %" PRIu32 " is at step %" PRIu64 ", %" PRIu64 " was agreed", barrier->rank,
-                 barrier->missed_step, attempt->agreed_step);
+        if (attempt->agreed_step != 0)
+            snprintf(detail, sizeof(detail),
+                     "rank %" PRIu32 " is at step %" PRIu64 ", %" PRIu64 " was agreed",
+                     barrier->rank, barrier->missed_step, attempt->agreed_step);
+        else /* an agent that has restarted, or a rank that makes it up */
+            snprintf(detail, sizeof(detail),
+                     "rank %" PRIu32 " says that it is at step %" PRIu64 ", beyond the agreed one",
+                     barrier->rank, barrier->missed_step);
         attempt_fail(step, CKPT__V1__REASON__REASON_STEP_MISSED, detail);
         return true;
     }

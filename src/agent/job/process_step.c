@@ -767,6 +767,8 @@ static void take_event(const struct step *step, const struct process_event *even
     case PROCESS_ATTEMPT_ENDED:
         if (step->process->state == PROCESS_HELD)
             look_held(step);
+        else if (step->process->state == PROCESS_LEAVING)
+            add_effect(step, EFFECT_LOOK_AGAIN); /* its nodes are wanted */
         return;
     case PROCESS_UNATTENDED:
         step->process->unattended_us = step->facts->now_us;
