@@ -9,6 +9,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import rounds  # noqa: E402
+from cgroups import jobs_of, own_group  # noqa: E402
 from cluster import Cluster, broker_pb2, checkpoint_text, common_pb2, tap, wait_until  # noqa: E402
 from jobs import COMPLETE, FAILED, MIB, POLICY, RUNNING, TIMED_OUT, all_run, ends_in, hint, no_litter  # noqa: E402
 
@@ -99,7 +100,7 @@ def six_rounds_of_faults():
     rounds.run(seed, 6)
 
 
-def job_of_two_nodes(cluster, name, mode):
+def job_of_two_nodes(cluster, name, mode, by="signals"):
     """Ranks 0 and 1 on a, 2 and 3 on b, of which rank 3 does what the mode says. (checkpoint, what the ranks of a count, of a's work folder)"""
     cluster.register(name, [("a", 1, MIB), ("b", 1, MIB)], checkpoint_timeout_ms=20000)
     jobs = [cluster.run_job("a", name, ranks("plain", 0, 4)), cluster.run_job("b", name, ranks(mode, 2, 4))]
@@ -109,23 +110,38 @@ def job_of_two_nodes(cluster, name, mode):
     work = jobs[0].work_dir
     identifier = cluster.client.broker("RequestCheckpoint", broker_pb2.RequestCheckpointRequest(
         request_id=name, allocation_id=name, after=common_pb2.AFTER_CHECKPOINT_KILL)).checkpoint_id
-    wait_until(f"{name} stands still on a", lambda: f"event=frozen allocation={name} whole=1" in cluster.agents["a"].log.read_text(), 20)
+    wait_until(f"{name} stands still on a", lambda: f"event=frozen allocation={name} whole=1 by={by}" in cluster.agents["a"].log.read_text(), 20)
     return identifier, lambda: sum((work / f"count.{rank}").stat().st_size for rank in (0, 1)), work
 
 
-def nothing_is_computed_after_the_last_rank_was_done():
+def in_both_ways(test):
+    """By signals, and by control groups of the jobs where the machine permits them."""
+    def by_signals():
+        test("signals", None)
+
+    def by_cgroup():
+        with own_group() as (parent, reason):
+            return reason or test("cgroup", parent)
+
+    by_signals.__name__, by_cgroup.__name__ = f"{test.__name__}_by_signals", f"{test.__name__}_by_cgroup"
+    return [by_signals, by_cgroup]
+
+
+def nothing_is_computed_after_the_last_rank_was_done(by, parent):
     """Who is to end with its checkpoint stands still while another node still writes, and is killed as it stands, also when its agent dies
     meanwhile, also when no leader is there, which its output says; when that one refuses it goes on, and when its agent comes back without its
     journal."""
     with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
+        for name, agent in cluster.agents.items():
+            agent.cgroup = parent / name if parent else "off"
         cluster.start()
-        identifier, counted, work = job_of_two_nodes(cluster, "ends", "slow")
+        identifier, counted, work = job_of_two_nodes(cluster, "ends", "slow", by)
         before = counted()
         record = ends_in(cluster, "ends", identifier, (COMPLETE, FAILED, TIMED_OUT))
         assert record.state == COMPLETE, record
         wait_until("it has ended", lambda: cluster.allocation("ends").state == common_pb2.ALLOCATION_STATE_COMPLETED, 20)
         assert counted() == before and not list(work.glob("told.*")), (before, counted())
-        identifier, counted, work = job_of_two_nodes(cluster, "outlasts", "slow")
+        identifier, counted, work = job_of_two_nodes(cluster, "outlasts", "slow", by)
         before = counted()
         cluster.agents["a"].kill()
         cluster.agents["a"].start()
@@ -133,7 +149,7 @@ def nothing_is_computed_after_the_last_rank_was_done():
         assert record.state == COMPLETE, record
         wait_until("it has ended", lambda: cluster.allocation("outlasts").state == common_pb2.ALLOCATION_STATE_COMPLETED, 20)
         assert counted() == before and not list(work.glob("told.*")), (before, counted())
-        identifier, counted, work = job_of_two_nodes(cluster, "waits", "slow")
+        identifier, counted, work = job_of_two_nodes(cluster, "waits", "slow", by)
         before = counted()
         cluster.members[0].kill()
         output = cluster.dir / "job-waits.a.log"
@@ -144,13 +160,13 @@ def nothing_is_computed_after_the_last_rank_was_done():
         cluster.members[0].start()
         record = ends_in(cluster, "waits", identifier, (COMPLETE, FAILED, TIMED_OUT))
         assert record.state == COMPLETE and counted() == before, record
-        identifier, counted, work = job_of_two_nodes(cluster, "goes-on", "refuses-late")
+        identifier, counted, work = job_of_two_nodes(cluster, "goes-on", "refuses-late", by)
         record = ends_in(cluster, "goes-on", identifier, (COMPLETE, FAILED, TIMED_OUT))
         assert record.state == FAILED and record.reason == common_pb2.REASON_APPLICATION_REFUSED, record
         before = counted()
         wait_until("it goes on", lambda: counted() > before + 20, 10)
         assert cluster.allocation("goes-on").state == RUNNING
-        _, counted, _ = job_of_two_nodes(cluster, "forgotten", "slow")
+        _, counted, _ = job_of_two_nodes(cluster, "forgotten", "slow", by)
         cluster.agents["a"].kill()
         before = counted()
         shutil.rmtree(cluster.agents["a"].state_dir)
@@ -176,20 +192,22 @@ def a_rank_that_died_before_is_missed():
         cluster.debug_check()
 
 
-def agent_dies_in_stillness(cluster, name):
+def agent_dies_in_stillness(cluster, name, by):
     """Of a job whose part of node a is told as verified, and which stands still for it. What its ranks of a count then, its work folder."""
-    identifier, counted, work = job_of_two_nodes(cluster, name, "refuses-late")
+    identifier, counted, work = job_of_two_nodes(cluster, name, "refuses-late", by)
     log = cluster.agents["a"].log
     wait_until(f"{name} is told as verified on a", lambda: re.search(rf"event=attempt allocation={name} .*to=STILL", log.read_text()), 20)
     cluster.agents["a"].kill()
     return identifier, counted, work
 
 
-def what_failed_while_its_agent_was_away_goes_on():
+def what_failed_while_its_agent_was_away_goes_on(by, parent):
     """The first orders say that the attempt is over: what stood still for it goes on. Without a leader it stands still, which its output says."""
     with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
+        for name, agent in cluster.agents.items():
+            agent.cgroup = parent / name if parent else "off"
         cluster.start()
-        identifier, counted, work = agent_dies_in_stillness(cluster, "away")
+        identifier, counted, work = agent_dies_in_stillness(cluster, "away", by)
         record = ends_in(cluster, "away", identifier, (COMPLETE, FAILED, TIMED_OUT))
         assert record.state == FAILED, record
         before = counted()
@@ -198,7 +216,7 @@ def what_failed_while_its_agent_was_away_goes_on():
         cluster.agents["a"].start()
         wait_until("it goes on", lambda: counted() > before + 20, 10)
         assert cluster.allocation("away").state == RUNNING and not list(work.glob("told.*"))
-        identifier, counted, work = agent_dies_in_stillness(cluster, "alone")
+        identifier, counted, work = agent_dies_in_stillness(cluster, "alone", by)
         before = counted()
         cluster.members[0].kill()
         cluster.agents["a"].start()
@@ -214,4 +232,6 @@ def what_failed_while_its_agent_was_away_goes_on():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([all_ranks_or_no_checkpoint, a_rank_that_died_before_is_missed, nothing_is_computed_after_the_last_rank_was_done, what_failed_while_its_agent_was_away_goes_on, six_rounds_of_faults]))
+    sys.exit(tap([all_ranks_or_no_checkpoint, a_rank_that_died_before_is_missed,
+                  *in_both_ways(nothing_is_computed_after_the_last_rank_was_done),
+                  *in_both_ways(what_failed_while_its_agent_was_away_goes_on), six_rounds_of_faults]))

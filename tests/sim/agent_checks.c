@@ -366,7 +366,8 @@ static bool straggler_lives(const struct agent_machine *machine, uint64_t start_
 {
     for (size_t i = 0; i < MACHINE_PROCESSES_MAX; i++)
         if (machine->processes[i] != NULL && machine->processes[i]->living &&
-            machine->processes[i]->origin_ticks == start_ticks)
+            (machine->processes[i]->origin_ticks == start_ticks ||
+             machine->processes[i]->cgroup_ticks == start_ticks))
             return true;
     return false;
 }

@@ -210,6 +210,8 @@ static int agent_open(struct agent_machine *machine, struct err *err)
     machine->agent_starts++;
     agent_init(agent, &machine->loop.uv, &machine->clock, &machine->ops, machine->name,
                machine->boot_id, ledger);
+    if (machine->groups)
+        snprintf(agent->cgroups.jobs, sizeof(agent->cgroups.jobs), AGENT_JOBS_FOLDER);
     CHECK(restart_points_new(agent, config->brokers, &agent->restart_points, err) == 0);
     CHECK(session_new(agent, config->brokers, config->heartbeat_ms, &agent->session, err) == 0);
     agent_resume(agent);
@@ -286,6 +288,7 @@ struct agent_machine *agent_machine_new(struct sim *sim, struct agent_store *sto
     snprintf(machine->ranks_socket, sizeof(machine->ranks_socket), "%s" AGENT_RANKS_SUFFIX,
              machine->socket);
     machine->last_pid = PID_FIRST;
+    machine->groups = config->agent_node % 2 == 0; /* every second node */
     machine->files = agent_files_new(agent_machine_tell_folder, machine);
     list_init(&machine->pid_watches);
     list_init(&machine->folder_watches);

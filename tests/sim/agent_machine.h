@@ -44,6 +44,8 @@ struct machine_process {
     uint64_t start_ticks;
     /* of the application that started it: its environment says which; 0: none */
     uint64_t origin_ticks;
+    /* Likewise, in whose control group it was born; 0: in none */
+    uint64_t cgroup_ticks;
     unsigned rank;      /* its number and 1, in its environment; 0: it has none */
     unsigned ranks;     /* ... and how many there are on the node; 0: not told */
     unsigned ranks_all; /* ... and of this launcher; without these nobody misses one that is gone */
@@ -90,6 +92,7 @@ struct agent_machine {
     bool powered;
     unsigned boots;
     uint64_t agent_starts;
+    bool groups; /* jobs get control groups */
     bool unread; /* at times a look at processes does not see all of them */
     struct agent_files *files;
     struct machine_process *processes[MACHINE_PROCESSES_MAX];
@@ -155,6 +158,9 @@ void agent_machine_stop(struct agent_machine *machine, struct machine_process *p
                         bool stopped);
 
 /* ---- agent_machine_jobs.c ---- */
+#define AGENT_JOBS_FOLDER "/sys/fs/cgroup/agent/jobs"
+/* As far as the agent can tell. */
+bool agent_machine_belongs(const struct machine_process *process, const struct job_members *job);
 void agent_machine_fill_jobs(struct machine_ops *ops);
 void agent_machine_close_jobs(struct agent_machine *machine);
 /* ---- agent_machine_ops.c ---- */

@@ -1,9 +1,10 @@
 /* Whole jobs of a simulated machine: who of one is a rank, and its standing still. See
  * agent_machine.h and src/agent/node/machine.h.
  *
- * Shapes   members are those of the leader's group and those that have the job in their
- *          environment. A process that hangs in the kernel does not stop, so that the whole does
- *          not. What is under way dies with the agent, a thaw and SIGKILL do not.
+ * Shapes   members are those of the leader's group, those that have the job in their environment,
+ *          and, where the machine has control groups, those in the job's. A process that hangs in
+ *          the kernel does not stop, so that the whole does not. What is under way dies with the
+ *          agent, a thaw and a kill do not.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -20,10 +21,11 @@ enum {
     STILL_LIMIT_US = STILL_LIMIT_MS * 1000
 };
 
-static bool belongs(const struct machine_process *process, const struct job_members *job)
+bool agent_machine_belongs(const struct machine_process *process, const struct job_members *job)
 {
     return process != NULL && process->living &&
-           (process->group == job->group || process->origin_ticks == job->stragglers.start_ticks);
+           (process->group == job->group || process->origin_ticks == job->stragglers.start_ticks ||
+            (job->cgroup[0] != '\0' && process->cgroup_ticks == job->stragglers.start_ticks));
 }
 
 static uint64_t delay_us(struct agent_machine *machine)
@@ -78,7 +80,7 @@ static void ranks_fire(void *data)
 
     for (size_t i = 0; i < MACHINE_PROCESSES_MAX; i++) {
         const struct machine_process *process = machine->processes[i];
-        if (belongs(process, &job) && (process->rank > 0 || process->launcher))
+        if (agent_machine_belongs(process, &job) && (process->rank > 0 || process->launcher))
             rank_fill(process, &seen->items[seen->count++]);
     }
     qsort(seen->items, seen->count, sizeof(seen->items[0]), rank_order);
@@ -132,9 +134,9 @@ static void member_fire(void *data)
     struct member_look look = *(struct member_look *)data;
     const struct machine_process *process = agent_machine_find(look.machine, look.pid);
     bool lives = process != NULL && process->living;
-    enum member_verdict verdict = !lives                        ? MEMBER_ENDED
-                                  : belongs(process, &look.job) ? MEMBER_BELONGS
-                                                                : MEMBER_STRANGER;
+    enum member_verdict verdict = !lives                                      ? MEMBER_ENDED
+                                  : agent_machine_belongs(process, &look.job) ? MEMBER_BELONGS
+                                                                              : MEMBER_STRANGER;
 
     list_remove(&((struct member_look *)data)->node);
     free(data);
@@ -190,7 +192,7 @@ struct job_still {
     struct agent_machine *machine;
     struct job_members job;
     enum still_way way;
-    int signal;
+    bool told; /* all but the launchers to end */
     uint64_t begun_us;
     struct sim_event *event;
     still_done_fn *done; /* NULL: not wanted any more */
@@ -203,36 +205,67 @@ static void still_free(struct job_still *still)
     free(still);
 }
 
-static void still_process(const struct job_still *still, struct machine_process *process)
+/* Launchers are told to end when no rank lives any more, all others once. True: it is one that was
+ * not. */
+static bool still_tell(const struct job_still *still, struct machine_process *process, bool ranks)
 {
-    if (still->way == STILL_SIGNAL)
-        agent_machine_kill(still->machine, process->pid, still->signal);
-    else
-        agent_machine_stop(still->machine, process, still->way == STILL_FREEZE);
+    const pid_t pid = process->pid;
+
+    if (ranks && process->launcher)
+        return true;
+    if (still->told && !process->launcher)
+        return false;
+    agent_machine_kill(still->machine, pid, SIGTERM);
+    process = agent_machine_find(still->machine, pid);
+    if (process != NULL)
+        agent_machine_stop(still->machine, process, false);
+    return false;
 }
 
-/* Who belongs to it and is not as it should be; signals go out once, SIGKILL again and again. */
+static bool rank_lives(const struct job_still *still)
+{
+    for (size_t i = 0; i < MACHINE_PROCESSES_MAX; i++)
+        if (agent_machine_belongs(still->machine->processes[i], &still->job) &&
+            still->machine->processes[i]->rank > 0)
+            return true;
+    return false;
+}
+
+/* True: there is more to be done. */
+static bool still_process(const struct job_still *still, pid_t pid, bool ranks)
+{
+    struct machine_process *process = agent_machine_find(still->machine, pid);
+
+    if (process == NULL || !process->living)
+        return false;
+    if (still->way == STILL_END)
+        return still_tell(still, process, ranks);
+    if (still->way == STILL_KILL)
+        agent_machine_kill(still->machine, pid, SIGKILL);
+    else
+        agent_machine_stop(still->machine, process, still->way == STILL_FREEZE);
+    process = agent_machine_find(still->machine, pid);
+    if (process == NULL || !process->living)
+        return false;
+    return still->way == STILL_KILL ||
+           (still->way == STILL_FREEZE && (!process->stopped || process->frozen));
+}
+
+/* Who belongs to it and is not as it should be. */
 static const struct machine_process *still_round(const struct job_still *still, size_t *ret_count)
 {
     struct agent_machine *machine = still->machine;
+    const bool ranks = still->way == STILL_END && rank_lives(still);
     pid_t members[MACHINE_PROCESSES_MAX];
     const struct machine_process *stuck = NULL;
     size_t count = 0;
 
     for (size_t i = 0; i < MACHINE_PROCESSES_MAX; i++)
-        if (belongs(machine->processes[i], &still->job))
+        if (agent_machine_belongs(machine->processes[i], &still->job))
             members[count++] = machine->processes[i]->pid;
-    for (size_t i = 0; i < count; i++) {
-        struct machine_process *process = agent_machine_find(machine, members[i]);
-        if (process != NULL && process->living)
-            still_process(still, process);
-        process = agent_machine_find(machine, members[i]);
-        if (process == NULL || !process->living || still->way == STILL_THAW ||
-            (still->way == STILL_SIGNAL && still->signal != SIGKILL) ||
-            (still->way == STILL_FREEZE && process->stopped && !process->frozen))
-            continue;
-        stuck = process;
-    }
+    for (size_t i = 0; i < count; i++)
+        if (still_process(still, members[i], ranks))
+            stuck = agent_machine_find(machine, members[i]);
     *ret_count = count;
     return stuck;
 }
@@ -243,14 +276,17 @@ static void still_fire(void *data)
 {
     struct job_still *still = data;
     struct agent_machine *machine = still->machine;
-    struct still_result result = {.rounds = 1,
-                                  .took_us = sim_now_us(machine->sim) - still->begun_us};
+    struct still_result result = {
+        .rounds = 1, .job = &still->job, .took_us = sim_now_us(machine->sim) - still->begun_us};
     const struct machine_process *stuck;
 
-    if (still->way == STILL_SIGNAL && machine->events.signals != NULL)
-        machine->events.signals(machine->events.data, machine, still->job.group, still->signal);
+    if ((still->way == STILL_KILL || (still->way == STILL_END && !still->told)) &&
+        machine->events.signals != NULL)
+        machine->events.signals(machine->events.data, machine, still->job.group,
+                                still->way == STILL_KILL ? SIGKILL : SIGTERM);
     stuck = still_round(still, &result.count);
-    if (stuck != NULL && result.took_us < STILL_LIMIT_US) {
+    still->told = still->way == STILL_END;
+    if (stuck != NULL && (still->way == STILL_END || result.took_us < STILL_LIMIT_US)) {
         still_begin(still);
         return;
     }
@@ -270,8 +306,7 @@ static void still_begin(struct job_still *still)
 }
 
 static struct job_still *job_still_own(void *context, const struct job_members *job,
-                                       enum still_way way, int signal, still_done_fn *done,
-                                       void *data)
+                                       enum still_way way, still_done_fn *done, void *data)
 {
     struct agent_machine *machine = context;
     struct job_still *still;
@@ -282,7 +317,6 @@ static struct job_still *job_still_own(void *context, const struct job_members *
     *still = (struct job_still){.machine = machine,
                                 .job = *job,
                                 .way = way,
-                                .signal = signal,
                                 .begun_us = sim_now_us(machine->sim),
                                 .done = done,
                                 .data = data};
@@ -291,10 +325,10 @@ static struct job_still *job_still_own(void *context, const struct job_members *
     return still;
 }
 
-static void job_still_change_own(struct job_still *still, enum still_way way, int signal)
+static void job_still_change_own(struct job_still *still, enum still_way way)
 {
     still->way = way;
-    still->signal = signal;
+    still->told = false;
     still->begun_us = sim_now_us(still->machine->sim);
 }
 
@@ -303,10 +337,47 @@ static void job_still_detach_own(struct job_still *still)
     if (still == NULL)
         return;
     still->done = NULL;
-    if (still->way == STILL_THAW || (still->way == STILL_SIGNAL && still->signal == SIGKILL))
+    if (still->way == STILL_THAW || still->way == STILL_KILL)
         return;
     sim_cancel(still->machine->sim, still->event);
     still_free(still);
+}
+
+/* ---- control groups ---- */
+
+static int job_place_own(void *context, const struct cgroups *cgroups, struct job_members *job,
+                         struct err *err)
+{
+    struct agent_machine *machine = context;
+    struct machine_process *process = agent_machine_find(machine, job->group);
+    char run[CHECKPOINT_ID_TEXT_BYTES];
+
+    if (process == NULL || !process->living)
+        return err_set(err, ERR_NOT_FOUND, "process %d is gone", (int)job->group);
+    CHECK(strcmp(cgroups->jobs, AGENT_JOBS_FOLDER) == 0);
+    snprintf(job->cgroup, sizeof(job->cgroup), AGENT_JOBS_FOLDER "/%s.%s",
+             job->stragglers.allocation_id, checkpoint_id_format(job->stragglers.run, run));
+    if (!machine->dying)
+        process->cgroup_ticks = process->start_ticks;
+    return 0;
+}
+
+static void job_find_own(void *context, struct job_members *job)
+{
+    struct agent_machine *machine = context;
+    const struct machine_process *process = agent_machine_find(machine, job->group);
+    char run[CHECKPOINT_ID_TEXT_BYTES];
+
+    job->cgroup[0] = '\0';
+    if (process != NULL && process->cgroup_ticks != 0)
+        snprintf(job->cgroup, sizeof(job->cgroup), AGENT_JOBS_FOLDER "/%s.%s",
+                 job->stragglers.allocation_id, checkpoint_id_format(job->stragglers.run, run));
+}
+
+static void job_leave_own(void *context, const char *cgroup)
+{
+    (void)context;
+    CHECK(cgroup[0] != '\0');
 }
 
 void agent_machine_fill_jobs(struct machine_ops *ops)
@@ -319,6 +390,9 @@ void agent_machine_fill_jobs(struct machine_ops *ops)
     ops->job_still = job_still_own;
     ops->job_still_change = job_still_change_own;
     ops->job_still_detach = job_still_detach_own;
+    ops->job_place = job_place_own;
+    ops->job_find = job_find_own;
+    ops->job_leave = job_leave_own;
 }
 
 void agent_machine_close_jobs(struct agent_machine *machine)

@@ -85,7 +85,8 @@ static int group_signal(void *context, pid_t group, int signal, struct err *err)
 struct stragglers_look {
     struct list node;
     struct agent_machine *machine;
-    struct stragglers stragglers;
+    struct job_members job;
+    bool kill;
     struct sim_event *event;
     void (*done)(void *data, size_t count);
     void *data;
@@ -97,18 +98,18 @@ static void look_free(struct stragglers_look *look)
     free(look);
 }
 
-static size_t look_kill(const struct stragglers_look *look)
+static size_t look_count(const struct stragglers_look *look)
 {
     struct agent_machine *machine = look->machine;
     size_t count = 0;
 
     for (size_t i = 0; i < MACHINE_PROCESSES_MAX && !machine->dying; i++) {
         const struct machine_process *process = machine->processes[i];
-        if (process == NULL || !process->living ||
-            process->origin_ticks != look->stragglers.start_ticks)
+        if (!agent_machine_belongs(process, &look->job))
             continue;
         count++;
-        agent_machine_kill(machine, process->pid, SIGKILL);
+        if (look->kill)
+            agent_machine_kill(machine, process->pid, SIGKILL);
     }
     return count;
 }
@@ -116,15 +117,15 @@ static size_t look_kill(const struct stragglers_look *look)
 static void look_fire(void *data)
 {
     struct stragglers_look *look = data;
-    size_t count = look_kill(look);
+    size_t count = look_count(look);
 
     if (look->done != NULL)
         look->done(look->data, count);
     look_free(look);
 }
 
-static struct stragglers_look *stragglers_kill_own(void *context,
-                                                   const struct stragglers *stragglers,
+static struct stragglers_look *stragglers_find_own(void *context, const struct job_members *job,
+                                                   bool kill,
                                                    void (*done)(void *data, size_t count),
                                                    void *data)
 {
@@ -135,7 +136,8 @@ static struct stragglers_look *stragglers_kill_own(void *context,
         return NULL;
     look = check_calloc(1, sizeof(*look));
     look->machine = machine;
-    look->stragglers = *stragglers;
+    look->job = *job;
+    look->kill = kill;
     look->done = done;
     look->data = data;
     list_push_back(&machine->looks, &look->node);
@@ -555,7 +557,7 @@ void agent_machine_fill_ops(struct agent_machine *machine)
                                         .process_read = process_read,
                                         .group_each = group_each,
                                         .group_signal = group_signal,
-                                        .stragglers_kill = stragglers_kill_own,
+                                        .stragglers_find = stragglers_find_own,
                                         .stragglers_detach = stragglers_detach_own,
                                         .pid_watch = pid_watch,
                                         .pid_watch_free = pid_watch_free_own,

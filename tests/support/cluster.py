@@ -223,11 +223,12 @@ class Agent:
         self.socket = cluster.dir / f"{name}.sock"
         self.log = cluster.dir / f"agent-{name}.log"
         self.process = None
+        self.cgroup = "off"  # the one that tests run in is nobody's business either, and no two agents share one
         self.sysfs = cluster.dir / "no-sysfs"  # the sensors of the machine that tests run on are nobody's business
 
     def start(self):
         self.config = self.cluster.dir / f"agent-{self.name}.yaml"
-        self.config.write_text(self.cluster.agent_config.read_text() + f'sysfs: "{self.sysfs}"\n')
+        self.config.write_text(self.cluster.agent_config.read_text() + f'sysfs: "{self.sysfs}"\ncgroup: "{self.cgroup}"\n')
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 [str(self.cluster.bin / "ckpt-agentd"), "--config", str(self.config), "--name", self.name,

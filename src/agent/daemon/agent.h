@@ -55,7 +55,9 @@ struct agent {
     const char *boot_id;
     const char *architecture, *os; /* of the node; "": not told (src/agent/node/platform.h) */
     const char *sysfs;             /* where sensors are read; "": nowhere */
-    const char *app_socket;        /* the ranks' own; "": nobody listens there */
+    struct cgroups cgroups;        /* where jobs get control groups */
+    uint32_t cgroup_told;   /* why a job got none: each enum err_code is logged once, as a bit */
+    const char *app_socket; /* the ranks' own; "": nobody listens there */
     uint64_t started_at_ms;
     uint64_t started_us;
     struct ledger *ledger;

@@ -28,7 +28,7 @@ struct agent_config {
     char *sysfs;                       /* where the kernel's is mounted; "": no sensors are read */
     bool owners_register;              /* users register jobs of their own on this node */
     /* "auto", "off", or the absolute path of the control group below which each job's own lies */
-    char *cgroup;       /* checked, and not used yet: jobs are stopped and continued by signals */
+    char *cgroup;
     char *machine, *os; /* what the node is to be called; "": as its system says */
     uint64_t heartbeat_ms;
     enum log_level log_level;

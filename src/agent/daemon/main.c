@@ -63,9 +63,8 @@ static const char usage[] =
     "                   [--brokers HOST:PORT,...] [--insecure] [--check-config]\n"
     "                   [--version]\n"
     "The agent of one compute node. FILE is YAML: brokers, state_dir, socket, http, heartbeat_ms,\n"
-    "sysfs, machine, os, log_level, insecure, owners_register, tls: {ca, cert, key}. Flags "
-    "override\n"
-    "it.\n"
+    "sysfs, cgroup, machine, os, log_level, insecure, owners_register, tls: {ca, cert, key}.\n"
+    "Flags override it.\n"
     "  --insecure       like 'insecure: yes' in the file: http may be an address that is not\n"
     "                   loopback\n";
 
@@ -173,6 +172,21 @@ static void parse_flags(int argc, char **argv, struct flags *ret_flags)
     *ret_flags = flags;
 }
 
+/* What the key does on this machine. systemd gives the agent its own group: what this shell has
+ * says nothing of that. */
+static void say_cgroup(const char *key)
+{
+    struct err why = {.code = ERR_NONE};
+
+    if (cgroup_check(key, &why) == 0)
+        printf("cgroup %s: jobs get control groups of their own\n", key);
+    else if (strcmp(key, "off") == 0)
+        printf("cgroup off: jobs are frozen and ended by signals\n");
+    else
+        printf("cgroup %s: as started from here jobs would be frozen and ended by signals: %s\n",
+               key, why.text);
+}
+
 /* ---- life ---- */
 
 static void handle_closed(void *data)
@@ -249,6 +263,23 @@ static int daemon_listen(struct daemon *daemon, struct err *err)
     return result;
 }
 
+/* Without groups jobs are stopped by signals. */
+static int open_cgroups(struct daemon *daemon, struct err *err)
+{
+    struct cgroups *cgroups = &daemon->agent.cgroups;
+    const char *key = daemon->config.cgroup;
+    struct err why;
+
+    if (cgroup_open(key, cgroups, &why, err) != 0)
+        return -1;
+    if (cgroups->jobs[0] != '\0')
+        log_info("cgroups", "key=%s jobs=%s", key, cgroups->jobs);
+    else
+        log_info("no_cgroups", "key=%s text=\"jobs are frozen and ended by signals%s%s\"", key,
+                 why.code == ERR_NONE ? "" : ": ", why.code == ERR_NONE ? "" : why.text);
+    return 0;
+}
+
 static int daemon_open(struct daemon *daemon, struct err *err)
 {
     struct agent *agent = &daemon->agent;
@@ -265,6 +296,8 @@ static int daemon_open(struct daemon *daemon, struct err *err)
         return -1;
     agent_init(agent, &daemon->loop, &clock, &daemon->machine, daemon->name, daemon->boot_id,
                ledger);
+    if (open_cgroups(daemon, err) != 0)
+        return -1;
     if (adopt_running(&daemon->machine, daemon->name, daemon->config.socket, ledger, err) != 0)
         return -1;
     if (credentials_open(&daemon->certificates, &daemon->config, daemon->name, err) != 0)
@@ -340,6 +373,7 @@ int main(int argc, char **argv)
     }
     if (flags.check) {
         certificates_close(&daemon.certificates);
+        say_cgroup(daemon.config.cgroup);
         agent_config_close(&daemon.config);
         puts("configuration is right");
         return EXIT_SUCCESS;

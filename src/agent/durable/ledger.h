@@ -33,7 +33,8 @@ enum {
     LEDGER_GROUPS_BYTES = 1024,
     LEDGER_FAILED_BYTES = 272,
     LEDGER_RANKS_MAX = 256, /* of one job: as many as the broker takes of a node */
-    LEDGER_CGROUP_BYTES = 256,
+    LEDGER_STRAYS_MAX = 64, /* of one job: beyond these nobody is remembered */
+    LEDGER_CGROUP_BYTES = 768,
     LEDGER_ENDPOINT_BYTES = 128 /* a unix socket's path has at most 107 */
 };
 
@@ -88,6 +89,12 @@ struct ledger_rank {
     uint64_t start_ticks;
     uint64_t bytes;                  /* DONE: that it wrote */
     char label[LABEL_MAX_BYTES + 1]; /* DONE: what it saved; "": it told none */
+};
+
+/* A process that belongs to the job, which neither its group nor its environment tells. */
+struct ledger_stray {
+    uint32_t pid;
+    uint64_t start_ticks;
 };
 
 /* start_ticks that no process has: of one that ran before the machine was booted. */
@@ -161,7 +168,7 @@ struct ledger_entry {
     /* its place in the run */
     uint32_t part;
     uint32_t parts;                   /* 0: not known */
-    char cgroup[LEDGER_CGROUP_BYTES]; /* its own, below the mount; "": none */
+    char cgroup[LEDGER_CGROUP_BYTES]; /* the folder of its own; "": none */
     uint32_t owner_rule;              /* ckpt.v1.OwnerRule, as told last */
     uint64_t named_restart;           /* the checkpoint that named_run begins from; 0: scratch */
     /* of the attempt */
@@ -171,7 +178,9 @@ struct ledger_entry {
     uint32_t barrier_told;   /* enum barrier_told */
     uint32_t ranks_all;      /* on all nodes, as the launcher of those here counts; 0: not told */
     uint32_t ranks_declared; /* that the user said there are on this node; 0: nothing said */
-    uint32_t rank_count;     /* as they were asked, by rising number */
+    uint32_t stray_count;    /* of those that were made to stand still */
+    struct ledger_stray strays[LEDGER_STRAYS_MAX];
+    uint32_t rank_count; /* as they were asked, by rising number */
     struct ledger_rank ranks[LEDGER_RANKS_MAX];
 };
 

@@ -91,9 +91,9 @@
 ENTRY_FIELDS(SAME_SIZE, NOTHING)
 #undef SAME_SIZE
 
-/* Each field of a message is in its table, but for the list of ranks. */
+/* Each field of a message is in its table, but for the lists. */
 #define ONE(field) +1
-enum { ENTRY_FIELD_COUNT = 1 ENTRY_FIELDS(ONE, ONE), RANK_FIELD_COUNT = 0 RANK_FIELDS(ONE, ONE) };
+enum { ENTRY_FIELD_COUNT = 2 ENTRY_FIELDS(ONE, ONE), RANK_FIELD_COUNT = 0 RANK_FIELDS(ONE, ONE) };
 #undef ONE
 #undef NOTHING
 
@@ -120,6 +120,14 @@ void ledger_entry_message(struct ledger_entry *entry, struct ledger_message *ret
     for (uint32_t i = 0; i < entry->rank_count; i++) {
         rank_message(&entry->ranks[i], &ret_message->ranks[i]);
         message->ranks[i] = &ret_message->ranks[i];
+    }
+    message->n_strays = entry->stray_count;
+    message->strays = ret_message->stray_pointers;
+    for (uint32_t i = 0; i < entry->stray_count; i++) {
+        ckpt__agent__v1__journal_stray__init(&ret_message->strays[i]);
+        ret_message->strays[i].pid = entry->strays[i].pid;
+        ret_message->strays[i].start_ticks = entry->strays[i].start_ticks;
+        message->strays[i] = &ret_message->strays[i];
     }
 }
 
@@ -192,6 +200,17 @@ static bool ranks_take(const Ckpt__Agent__V1__JournalEntry *message, struct ledg
     return true;
 }
 
+static bool strays_take(const Ckpt__Agent__V1__JournalEntry *message, struct ledger_entry *entry)
+{
+    if (message->n_strays > LEDGER_STRAYS_MAX)
+        return false;
+    entry->stray_count = (uint32_t)message->n_strays;
+    for (uint32_t i = 0; i < entry->stray_count; i++)
+        entry->strays[i] =
+            (struct ledger_stray){message->strays[i]->pid, message->strays[i]->start_ticks};
+    return true;
+}
+
 int ledger_entry_take(const Ckpt__Agent__V1__JournalEntry *message, struct ledger_entry *ret_entry,
                       struct err *err)
 {
@@ -207,6 +226,8 @@ int ledger_entry_take(const Ckpt__Agent__V1__JournalEntry *message, struct ledge
 #undef TEXT
     if (wrong == NULL && !ranks_take(message, &entry))
         wrong = "ranks";
+    if (wrong == NULL && !strays_take(message, &entry))
+        wrong = "strays";
     if (wrong == NULL)
         wrong = ledger_entry_wrong(&entry);
     if (wrong != NULL)
@@ -236,6 +257,9 @@ static bool entry_unknown(const Ckpt__Agent__V1__JournalEntry *entry)
         return false;
     for (size_t i = 0; i < entry->n_ranks; i++)
         if (has_unknown(&entry->ranks[i]->base))
+            return true;
+    for (size_t i = 0; i < entry->n_strays; i++)
+        if (has_unknown(&entry->strays[i]->base))
             return true;
     return has_unknown(&entry->base);
 }

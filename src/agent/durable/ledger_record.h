@@ -26,6 +26,8 @@ struct ledger_message {
     Ckpt__Agent__V1__JournalEntry entry;
     Ckpt__Agent__V1__JournalRank ranks[LEDGER_RANKS_MAX];
     Ckpt__Agent__V1__JournalRank *rank_pointers[LEDGER_RANKS_MAX];
+    Ckpt__Agent__V1__JournalStray strays[LEDGER_STRAYS_MAX];
+    Ckpt__Agent__V1__JournalStray *stray_pointers[LEDGER_STRAYS_MAX];
 };
 
 /* The message's texts are those of the entry, which has to stay. */

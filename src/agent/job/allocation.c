@@ -73,6 +73,39 @@ void allocation_members(const struct ledger_entry *entry, struct job_members *re
            sizeof(ret_job->stragglers.allocation_id));
     memcpy(ret_job->stragglers.work_dir, entry->work_dir, sizeof(ret_job->stragglers.work_dir));
     text_copy(ret_job->cgroup, sizeof(ret_job->cgroup), entry->cgroup);
+    for (uint32_t i = 0; i < entry->rank_count; i++)
+        if (entry->ranks[i].pid != 0 && entry->ranks[i].start_ticks >= entry->start_ticks)
+            ret_job->known[ret_job->known_count++] =
+                (struct member_id){(pid_t)entry->ranks[i].pid, entry->ranks[i].start_ticks};
+    for (uint32_t i = 0; i < entry->stray_count; i++)
+        ret_job->known[ret_job->known_count++] =
+            (struct member_id){(pid_t)entry->strays[i].pid, entry->strays[i].start_ticks};
+}
+
+static bool is_remembered(const struct ledger_entry *entry, const struct member_id *known)
+{
+    for (uint32_t i = 0; i < entry->rank_count; i++)
+        if (entry->ranks[i].pid == (uint32_t)known->pid &&
+            entry->ranks[i].start_ticks == known->start_ticks)
+            return true;
+    for (uint32_t i = 0; i < entry->stray_count; i++)
+        if (entry->strays[i].pid == (uint32_t)known->pid &&
+            entry->strays[i].start_ticks == known->start_ticks)
+            return true;
+    return false;
+}
+
+bool allocation_remember(struct ledger_entry *entry, const struct job_members *job)
+{
+    const uint32_t before = entry->stray_count;
+
+    CHECK(job->known_count <= MEMBERS_KNOWN_MAX);
+    CHECK(entry->stray_count <= LEDGER_STRAYS_MAX);
+    for (uint32_t i = 0; i < job->known_count && entry->stray_count < LEDGER_STRAYS_MAX; i++)
+        if (!is_remembered(entry, &job->known[i]))
+            entry->strays[entry->stray_count++] =
+                (struct ledger_stray){(uint32_t)job->known[i].pid, job->known[i].start_ticks};
+    return entry->stray_count > before;
 }
 
 bool allocation_other_run(const struct allocation *allocation, uint64_t run)

@@ -187,6 +187,9 @@ static void still_ended(void *data, const struct still_result *result)
 
     CHECK(allocation->executor.still != NULL);
     allocation->executor.still = NULL;
+    if (result->job != NULL && allocation->entry.pid != 0 &&
+        allocation_remember(&allocation->entry, result->job))
+        allocation_commit(allocation, NULL, 0);
     if (!result->whole)
         log_warning("still", "allocation=%s way=%d pid=%d name=\"%s\" text=\"it takes no signal\"",
                     allocation->entry.allocation_id, (int)allocation->executor.still_way,
@@ -195,9 +198,15 @@ static void still_ended(void *data, const struct still_result *result)
         attempt_post(allocation, ATTEMPT_THAWED, NULL);
         return;
     }
-    log_info("frozen", "allocation=%s whole=%d members=%zu rounds=%" PRIu32 " took_us=%" PRIu64,
-             allocation->entry.allocation_id, result->whole, result->count, result->rounds,
-             result->took_us);
+    log_info(
+        "frozen", "allocation=%s whole=%d by=%s members=%zu rounds=%" PRIu32 " took_us=%" PRIu64,
+        allocation->entry.allocation_id, result->whole, result->by_cgroup ? "cgroup" : "signals",
+        result->count, result->rounds, result->took_us);
+    if (allocation->entry.cgroup[0] != '\0' && !result->by_cgroup)
+        log_warning("no_cgroup",
+                    "allocation=%s text=\"its control group %s cannot be written to any more: the "
+                    "job is frozen and ended by signals\"",
+                    allocation->entry.allocation_id, allocation->entry.cgroup);
     if (result->whole) {
         attempt_post(allocation, ATTEMPT_FROZEN, NULL);
         return;
@@ -217,11 +226,11 @@ static void make_still(struct allocation *allocation, enum still_way way)
     CHECK(way == STILL_THAW || allocation->entry.still == STANDING_STILL); /* the journal has it */
     executor->still_way = way;
     if (executor->still != NULL) {
-        machine->job_still_change(executor->still, way, 0);
+        machine->job_still_change(executor->still, way);
         return;
     }
     allocation_members(&allocation->entry, &job);
-    executor->still = machine->job_still(machine->context, &job, way, 0, still_ended, allocation);
+    executor->still = machine->job_still(machine->context, &job, way, still_ended, allocation);
     if (executor->still == NULL)
         attempt_post(allocation, way == STILL_THAW ? ATTEMPT_THAWED : ATTEMPT_FROZEN, NULL);
 }

@@ -2,6 +2,7 @@
 #include "src/agent/job/executor.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <string.h>
 
 #include "src/agent/job/allocation.h"
@@ -44,12 +45,49 @@ void walltime_post(struct allocation *allocation, enum walltime_event_kind kind,
              &(struct job_event){.part = JOB_WALLTIME, .walltime = {.kind = kind, .word = *word}});
 }
 
+/* Each reason once: the agent's log is read, not each job's. */
+static void tell_no_cgroup(struct allocation *allocation, const struct err *why)
+{
+    const uint32_t bit = UINT32_C(1) << why->code;
+
+    CHECK(why->code < 32);
+    if ((allocation->agent->cgroup_told & bit) != 0)
+        return;
+    allocation->agent->cgroup_told |= bit;
+    log_warning("no_cgroup", "allocation=%s text=\"%s; others for such a reason are not logged\"",
+                allocation->entry.allocation_id, why->text);
+}
+
+/* What is held gets a group of its own, before it can start anything; what runs has one or not. */
+static void take_cgroup(struct allocation *allocation, const struct process_identity *identity,
+                        bool held)
+{
+    const struct machine_ops *machine = allocation_machine(allocation);
+    struct ledger_entry *entry = &allocation->entry;
+    struct job_members job;
+    struct err why;
+
+    allocation_members(entry, &job);
+    job.group = identity->pid;
+    job.stragglers.start_ticks = identity->start_ticks;
+    job.cgroup[0] = '\0';
+    if (!held) {
+        machine->job_find(machine->context, &job);
+    } else if (allocation->agent->cgroups.jobs[0] != '\0' &&
+               machine->job_place(machine->context, &allocation->agent->cgroups, &job, &why) != 0) {
+        job.cgroup[0] = '\0';
+        tell_no_cgroup(allocation, &why);
+    }
+    memcpy(entry->cgroup, job.cgroup, sizeof(entry->cgroup));
+}
+
 void process_attached(struct allocation *allocation, const struct process_identity *identity,
                       uint64_t restored_checkpoint_id, bool report)
 {
     CHECK(allocation->process.state == PROCESS_ABSENT);
     ledger_set_user(&allocation->entry, identity->user.uid, identity->user.gid,
                     identity->user.groups);
+    take_cgroup(allocation, identity, report);
     job_post(allocation,
              &(struct job_event){.part = JOB_PROCESS,
                                  .process = {.kind = PROCESS_STARTED,
@@ -123,13 +161,51 @@ static void signal_group(const struct allocation *allocation, int signal)
                  (int)group, signal);
 }
 
+static void ending_done(void *data, const struct still_result *result)
+{
+    struct allocation *allocation = data;
+
+    CHECK(allocation->executor.ending != NULL);
+    allocation->executor.ending = NULL;
+    log_info("signalled", "allocation=%s way=%d members=%zu rounds=%" PRIu32,
+             allocation->entry.allocation_id, (int)allocation->executor.ending_way, result->count,
+             result->rounds);
+}
+
+/* The whole job, wherever its launcher has put it. A kill overtakes what asks it to end. */
+static void end_job(struct allocation *allocation, enum still_way way)
+{
+    const struct machine_ops *machine = allocation_machine(allocation);
+    struct executor *executor = &allocation->executor;
+    struct job_members job;
+
+    if (way == STILL_KILL && executor->ending != NULL && executor->ending_way == STILL_END)
+        signal_group(allocation,
+                     SIGTERM); /* it may not have heard of it yet: its grace was short */
+    if (way == STILL_KILL)
+        signal_group(allocation, SIGKILL); /* at once: the rest takes a look at /proc */
+    if (executor->ending != NULL) {
+        if (executor->ending_way != way)
+            machine->job_still_change(executor->ending, way);
+        executor->ending_way = way;
+        return;
+    }
+    allocation_members(&allocation->entry, &job);
+    executor->ending_way = way;
+    executor->ending = machine->job_still(machine->context, &job, way, ending_done, allocation);
+    if (executor->ending != NULL || way == STILL_KILL)
+        return;
+    signal_group(allocation, SIGCONT); /* a stopped process would not see the next one */
+    signal_group(allocation, SIGTERM);
+}
+
 static void stragglers_looked(void *data, size_t count)
 {
     struct allocation *allocation = data;
 
     CHECK(allocation->executor.look != NULL);
     allocation->executor.look = NULL;
-    if (count > 0)
+    if (count > 0 && allocation->executor.look_kills)
         log_info("stragglers_killed", "allocation=%s count=%zu", allocation->entry.allocation_id,
                  count);
     job_post(allocation,
@@ -137,20 +213,19 @@ static void stragglers_looked(void *data, size_t count)
                                  .process = {.kind = PROCESS_STRAGGLERS_LOOKED, .count = count}});
 }
 
-static void look_for_stragglers(struct allocation *allocation)
+static void look_for_stragglers(struct allocation *allocation, bool kill)
 {
     const struct machine_ops *machine = allocation_machine(allocation);
-    const struct ledger_entry *entry = &allocation->entry;
-    struct stragglers stragglers = {
-        .run = entry->run, .start_ticks = entry->start_ticks, .uid = entry->uid};
+    struct executor *executor = &allocation->executor;
+    struct job_members job;
 
-    CHECK(allocation->executor.look == NULL);
+    CHECK(executor->look == NULL);
     CHECK(allocation->process.stragglers == STRAGGLERS_LOOKED_FOR);
-    memcpy(stragglers.allocation_id, entry->allocation_id, sizeof(stragglers.allocation_id));
-    memcpy(stragglers.work_dir, entry->work_dir, sizeof(stragglers.work_dir));
-    allocation->executor.look =
-        machine->stragglers_kill(machine->context, &stragglers, stragglers_looked, allocation);
-    if (allocation->executor.look != NULL)
+    allocation_members(&allocation->entry, &job);
+    executor->look_kills = kill;
+    executor->look =
+        machine->stragglers_find(machine->context, &job, kill, stragglers_looked, allocation);
+    if (executor->look != NULL)
         return;
     process_post(allocation, PROCESS_STRAGGLERS_LOOKED);
     process_post(allocation, PROCESS_LOOK);
@@ -166,10 +241,15 @@ static void let_go(struct allocation *allocation)
     machine->pid_watch_free(executor->watch);
     machine->stragglers_detach(executor->look);
     machine->job_still_detach(executor->still);
+    machine->job_still_detach(executor->ending);
     executor->watch = NULL;
     executor->look = NULL;
     executor->still = NULL;
+    executor->ending = NULL;
     clock_of(allocation)->timer_stop(executor->timer);
+    if (allocation->entry.cgroup[0] != '\0')
+        machine->job_leave(machine->context, allocation->entry.cgroup);
+    allocation->entry.cgroup[0] = '\0';
     if (!attempt_busy(&allocation->attempt)) { /* many allocations are kept, few descriptors */
         user_path_close(&allocation->folder);
         user_path_close(&allocation->socket);
@@ -311,10 +391,10 @@ static void carry_out(struct allocation *allocation, const struct job_event *eve
         process_look(allocation);
         return;
     case EFFECT_SIGNAL:
-        signal_group(allocation, effect->signal);
+        end_job(allocation, effect->signal == SIGKILL ? STILL_KILL : STILL_END);
         return;
     case EFFECT_LOOK_FOR_STRAGGLERS:
-        look_for_stragglers(allocation);
+        look_for_stragglers(allocation, effect->signal == SIGKILL);
         return;
     case EFFECT_END_STREAM:
         if (allocation->stream != NULL)
@@ -462,6 +542,7 @@ void executor_close(struct allocation *allocation)
     ranks_hang_up(allocation);
     allocation_machine(allocation)->pid_watch_free(executor->watch);
     allocation_machine(allocation)->stragglers_detach(executor->look);
+    allocation_machine(allocation)->job_still_detach(executor->ending);
     clock_of(allocation)->timer_free(executor->timer);
     clock_of(allocation)->timer_free(executor->attempt_timer);
     clock_of(allocation)->timer_free(executor->walltime_timer);

@@ -45,6 +45,9 @@ struct executor {
     struct pid_watch *watch;
     struct clock_timer *timer;
     struct stragglers_look *look; /* for stragglers; NULL: none is under way */
+    bool look_kills;
+    struct job_still *ending; /* asks all of it to end, or kills it; NULL: neither is under way */
+    enum still_way ending_way;
     /* the checkpoint attempt */
     const struct ask_ops *ask;
     struct ranks_look *ranks_look;    /* NULL: none is under way */

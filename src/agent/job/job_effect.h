@@ -22,8 +22,8 @@ enum job_effect_kind {
     EFFECT_TIMER, /* PROCESS_LOOK after delay_us */
     EFFECT_TIMER_STOP,
     EFFECT_LOOK_AGAIN,          /* PROCESS_LOOK, with what is seen then */
-    EFFECT_SIGNAL,              /* to its group */
-    EFFECT_LOOK_FOR_STRAGGLERS, /* kills them; PROCESS_STRAGGLERS_LOOKED follows */
+    EFFECT_SIGNAL,              /* to all of it: SIGTERM, SIGKILL */
+    EFFECT_LOOK_FOR_STRAGGLERS, /* with SIGKILL kills them; PROCESS_STRAGGLERS_LOOKED follows */
     EFFECT_ATTEMPT_GONE,        /* to the checkpoint attempt: the application is no more */
     EFFECT_ATTEMPT_GIVE_UP,     /* ... its time is over */
     EFFECT_END_STREAM,          /* to ckpt-run: the allocation is over */

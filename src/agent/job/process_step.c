@@ -101,6 +101,7 @@ static void forget_process(const struct step *step)
     entry->ended_status = (uint32_t)process->wait_status;
     entry->pid = 0;
     entry->still = STANDING_NOT;
+    entry->stray_count = 0;
     entry->kill_at_us = 0;
     process->gone_us = 0;
     process->stragglers = STRAGGLERS_UNKNOWN;
@@ -319,8 +320,8 @@ static void seek_note(const struct step *step)
     add_effect(step, EFFECT_FOLDER_ANEW);
 }
 
-/* Nothing is left of it. Once its group has gone what has left that is looked for, and killed
- * without a grace: who wants one stays in the group. */
+/* Nothing is left of it. Once its group has gone what has left that is looked for; it has the same
+ * grace as the group, where that has one. */
 static bool all_gone(const struct step *step)
 {
     struct process *process = step->process;
@@ -333,7 +334,8 @@ static bool all_gone(const struct step *step)
         process->stragglers = STRAGGLERS_GONE;
     if (process->stragglers == STRAGGLERS_UNKNOWN) {
         process->stragglers = STRAGGLERS_LOOKED_FOR;
-        add_effect(step, EFFECT_LOOK_FOR_STRAGGLERS);
+        add_effect(step, EFFECT_LOOK_FOR_STRAGGLERS)->signal =
+            process->state == PROCESS_TERMINATING ? 0 : SIGKILL;
     }
     return process->stragglers == STRAGGLERS_GONE;
 }
@@ -513,10 +515,8 @@ static void ask_to_end(const struct step *step)
     CHECK(step->process->state == PROCESS_TERMINATING);
     if (step->facts->stands_still)
         give_up_attempt(step); /* which lets it go on */
-    if (step->facts->group_alive) {
-        add_signal(step, SIGCONT); /* a stopped process would not see the next one */
+    if (step->entry->start_ticks != LEDGER_NEVER_STARTED)
         add_signal(step, SIGTERM);
-    }
 }
 
 static void begin_stop(const struct step *step)

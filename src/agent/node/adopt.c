@@ -17,6 +17,7 @@
 static bool entry_of(const struct machine_ops *machine, pid_t pid,
                      const struct proc_environment *found, struct ledger_entry *ret_entry)
 {
+    struct job_members job = {.group = pid};
     struct proc_stat stat;
     struct proc_status status;
     uint64_t run = 0;
@@ -34,6 +35,11 @@ static bool entry_of(const struct machine_ops *machine, pid_t pid,
     snprintf(ret_entry->allocation_id, sizeof(ret_entry->allocation_id), "%s",
              found->allocation_id);
     snprintf(ret_entry->work_dir, sizeof(ret_entry->work_dir), "%s", found->work_dir);
+    memcpy(job.stragglers.allocation_id, ret_entry->allocation_id,
+           sizeof(job.stragglers.allocation_id));
+    job.stragglers.run = run;
+    machine->job_find(machine->context, &job);
+    memcpy(ret_entry->cgroup, job.cgroup, sizeof(ret_entry->cgroup));
     return true;
 }
 

@@ -220,18 +220,33 @@ static void remove_leftovers(const char *jobs)
         closedir(folder);
 }
 
-static int make_jobs(const char *parent, struct cgroups *ret_cgroups, struct err *err)
+/* -1 with err: it is not of cgroup v2, or a group in which processes cannot be put. */
+static int check_parent(const char *parent, struct err *err)
 {
+    char path[CGROUP_PATH_BYTES], text[CGROUP_TEXT_BYTES];
     struct statfs kind;
-    char jobs[CGROUP_PATH_BYTES];
 
-    if (path_join(jobs, parent, "jobs", err) != 0)
-        return -1;
     if (statfs(parent, &kind) != 0 || kind.f_type != CGROUP2_SUPER_MAGIC)
         return err_set(err, ERR_INVALID,
                        "%s is no folder of the cgroup v2 hierarchy; set cgroup to one that is, to "
                        "auto or to off",
                        parent);
+    if (path_join(path, parent, "cgroup.type", err) != 0)
+        return -1;
+    if (read_text(path, text) == 0 && strcmp(text, "domain\n") != 0)
+        return err_set(err, ERR_REFUSED,
+                       "%s is of a threaded subtree (cgroup.type: %.*s), in which no process has a "
+                       "group of its own; set cgroup to another one, or to off",
+                       parent, (int)strcspn(text, "\n"), text);
+    return 0;
+}
+
+static int make_jobs(const char *parent, struct cgroups *ret_cgroups, struct err *err)
+{
+    char jobs[CGROUP_PATH_BYTES];
+
+    if (path_join(jobs, parent, "jobs", err) != 0 || check_parent(parent, err) != 0)
+        return -1;
     if (mkdir(jobs, 0755) != 0 && errno != EEXIST)
         return err_set(err, ERR_IO,
                        "%s cannot be made (%s): give the agent's user that folder (Delegate=yes in "
@@ -248,48 +263,67 @@ static int make_jobs(const char *parent, struct cgroups *ret_cgroups, struct err
     return 0;
 }
 
-/* The folder of the agent's own group. */
-static int find_own(char ret_folder[CGROUP_PATH_BYTES], struct err *err)
+/* Where the group lies that a /proc/PID/cgroup names. */
+static int folder_of(const char *cgroup, char ret_folder[CGROUP_PATH_BYTES], struct err *err)
 {
-    char text[CGROUP_TEXT_BYTES], path[CGROUP_PATH_BYTES], foreign_path[CGROUP_PATH_BYTES];
+    char text[CGROUP_TEXT_BYTES], path[CGROUP_PATH_BYTES];
     struct cgroup_mount mount;
     size_t root;
 
     if (read_text("/proc/self/mountinfo", text) != 0 || cgroup_parse_mounts(text, &mount) != 0)
         return err_set(err, ERR_NOT_FOUND, "no cgroup v2 hierarchy is mounted");
-    if (read_text("/proc/self/cgroup", text) != 0 || cgroup_parse_own(text, path) != 0)
-        return err_set(err, ERR_NOT_FOUND, "this process is in no group of cgroup v2");
+    if (cgroup_parse_own(cgroup, path) != 0)
+        return err_set(err, ERR_NOT_FOUND, "the process is in no group of cgroup v2");
+    root = strcmp(mount.root, "/") == 0 ? 0 : strlen(mount.root);
+    if (strncmp(path, mount.root, root) != 0)
+        return err_set(err, ERR_NOT_FOUND, "the group %s is not mounted at %s", path, mount.folder);
+    return path_join(ret_folder, mount.folder, path + root + (path[root] == '/' ? 1 : 0), err);
+}
+
+/* The folder of the agent's own group. */
+static int find_own(char ret_folder[CGROUP_PATH_BYTES], struct err *err)
+{
+    char text[CGROUP_TEXT_BYTES], foreign_path[CGROUP_PATH_BYTES];
+
+    if (read_text("/proc/self/cgroup", text) != 0)
+        return err_set(err, ERR_NOT_FOUND, "this kernel has no control groups");
+    if (folder_of(text, ret_folder, err) != 0)
+        return -1;
     if (cgroup_parse_foreign(text, foreign_path))
         return err_set(err, ERR_REFUSED,
                        "the agent's own group %s is a scheduler's or a container's", foreign_path);
-    root = strcmp(mount.root, "/") == 0 ? 0 : strlen(mount.root);
-    if (strncmp(path, mount.root, root) != 0)
-        return err_set(err, ERR_NOT_FOUND, "the agent's own group %s is not mounted at %s", path,
-                       mount.folder);
-    if (strcmp(path + root, "/") == 0 || path[root] == '\0')
+    if (ret_folder[strlen(ret_folder) - 1] == '/')
         return err_set(err, ERR_REFUSED,
                        "the agent is in the root of the hierarchy, which is nobody's");
-    return path_join(ret_folder, mount.folder, path + root + 1, err);
+    return 0;
 }
 
-/* The agent that is restarted in place is in its leaf already. systemd marks what it delegates. */
-static int open_own(struct cgroups *ret_cgroups, struct err *err)
+/* The group below which jobs may have theirs. systemd marks what it delegates; the agent that is
+ * restarted in place is in its leaf already. */
+static int find_delegated(char ret_folder[CGROUP_PATH_BYTES], struct err *err)
 {
-    char folder[CGROUP_PATH_BYTES], leaf[CGROUP_PATH_BYTES], mark[4] = "", number[32];
-    char *last;
+    char mark[4] = "", *last;
 
-    if (find_own(folder, err) != 0)
+    if (find_own(ret_folder, err) != 0)
         return -1;
-    last = strrchr(folder, '/');
+    last = strrchr(ret_folder, '/');
     if (strcmp(last, "/agent") == 0)
         *last = '\0';
-    if (getxattr(folder, "user.delegate", mark, sizeof(mark)) < 1 || mark[0] != '1')
-        if (getxattr(folder, "trusted.delegate", mark, sizeof(mark)) < 1 || mark[0] != '1')
-            return err_set(err, ERR_REFUSED,
-                           "the agent's own group %s is not delegated to it (Delegate=yes in its "
-                           "unit)",
-                           folder);
-    if (path_join(leaf, folder, "agent", err) != 0 || make_jobs(folder, ret_cgroups, err) != 0)
+    if ((getxattr(ret_folder, "user.delegate", mark, sizeof(mark)) < 1 || mark[0] != '1') &&
+        (getxattr(ret_folder, "trusted.delegate", mark, sizeof(mark)) < 1 || mark[0] != '1'))
+        return err_set(err, ERR_REFUSED,
+                       "the agent's own group %s is not delegated to it (Delegate=yes in its "
+                       "unit)",
+                       ret_folder);
+    return 0;
+}
+
+static int open_own(struct cgroups *ret_cgroups, struct err *err)
+{
+    char folder[CGROUP_PATH_BYTES], leaf[CGROUP_PATH_BYTES], number[32];
+
+    if (find_delegated(folder, err) != 0 || path_join(leaf, folder, "agent", err) != 0 ||
+        make_jobs(folder, ret_cgroups, err) != 0)
         return -1;
     snprintf(number, sizeof(number), "%d", (int)getpid());
     if ((mkdir(leaf, 0755) != 0 && errno != EEXIST) ||
@@ -300,10 +334,43 @@ static int open_own(struct cgroups *ret_cgroups, struct err *err)
     return 0;
 }
 
+/* The key is a path: without the slashes at its end. */
+static int parent_of(const char *key, char ret_parent[CGROUP_PATH_BYTES], struct err *err)
+{
+    size_t length = strlen(key);
+
+    if (key[0] != '/' || length >= CGROUP_PATH_BYTES)
+        return err_set(err, ERR_INVALID,
+                       "cgroup is \"%.64s\", not auto, off or the absolute path of a control group",
+                       key);
+    while (length > 1 && key[length - 1] == '/')
+        length--;
+    snprintf(ret_parent, CGROUP_PATH_BYTES, "%.*s", (int)length, key);
+    return 0;
+}
+
+int cgroup_check(const char *key, struct err *err)
+{
+    char parent[CGROUP_PATH_BYTES];
+
+    if (strcmp(key, "off") == 0)
+        return err_set(err, ERR_REFUSED, "it is off");
+    if (strcmp(key, "auto") == 0)
+        return find_delegated(parent, err);
+    if (parent_of(key, parent, err) != 0)
+        return -1;
+    if (access(parent, F_OK) != 0)
+        *strrchr(parent, '/') = '\0'; /* it would be made there */
+    if (check_parent(parent[0] == '\0' ? "/" : parent, err) != 0)
+        return -1;
+    if (access(parent, W_OK) != 0)
+        return err_set(err, ERR_IO, "%s cannot be written to: %s", parent, strerror(errno));
+    return 0;
+}
+
 int cgroup_open(const char *key, struct cgroups *ret_cgroups, struct err *ret_why, struct err *err)
 {
     char parent[CGROUP_PATH_BYTES];
-    size_t length = strlen(key);
 
     *ret_cgroups = (struct cgroups){.jobs = ""};
     *ret_why = (struct err){.code = ERR_NONE};
@@ -313,13 +380,8 @@ int cgroup_open(const char *key, struct cgroups *ret_cgroups, struct err *ret_wh
         open_own(ret_cgroups, ret_why);
         return 0;
     }
-    if (key[0] != '/' || length >= sizeof(parent))
-        return err_set(err, ERR_INVALID,
-                       "cgroup is \"%.64s\", not auto, off or the absolute path of a control group",
-                       key);
-    while (length > 1 && key[length - 1] == '/')
-        length--;
-    snprintf(parent, sizeof(parent), "%.*s", (int)length, key);
+    if (parent_of(key, parent, err) != 0)
+        return -1;
     if (mkdir(parent, 0755) != 0 && errno != EEXIST)
         return err_set(err, ERR_IO,
                        "cgroup: %s cannot be made (%s): make its parent first, or set cgroup to "
@@ -330,22 +392,90 @@ int cgroup_open(const char *key, struct cgroups *ret_cgroups, struct err *ret_wh
 
 /* ---- a job's group ---- */
 
-/* Only a process that no scheduler has put where it is. */
-static int may_be_moved(pid_t pid, struct err *err)
+/* What users could otherwise leave behind. */
+static const char *const limits[] = {"memory.max", "memory.high", "memory.swap.max", "cpu.max"};
+
+static bool has_limit(const char *folder)
 {
-    char file[64], text[CGROUP_TEXT_BYTES], path[CGROUP_PATH_BYTES];
+    char path[CGROUP_PATH_BYTES], text[CGROUP_TEXT_BYTES];
+
+    for (size_t i = 0; i < ARRAY_COUNT(limits); i++)
+        if (path_join(path, folder, limits[i], NULL) == 0 && read_text(path, text) == 0 &&
+            strncmp(text, "max", strlen("max")) != 0)
+            return true;
+    return false;
+}
+
+static bool is_at_or_below(const char *folder, const char *above)
+{
+    size_t length = strlen(above);
+
+    return strncmp(folder, above, length) == 0 && (folder[length] == '\0' || folder[length] == '/');
+}
+
+bool cgroup_limited(char folder[CGROUP_PATH_BYTES], const char *jobs)
+{
+    while (folder[0] != '\0' && !is_at_or_below(jobs, folder)) {
+        if (has_limit(folder))
+            return true;
+        *strrchr(folder, '/') = '\0';
+    }
+    return false;
+}
+
+/* -1 with err. */
+static int read_groups(pid_t pid, char text[CGROUP_TEXT_BYTES], struct err *err)
+{
+    char file[64];
 
     snprintf(file, sizeof(file), "/proc/%d/cgroup", (int)pid);
-    if (read_text(file, text) != 0)
-        return err_set(err, errno == ENOENT || errno == ESRCH ? ERR_NOT_FOUND : ERR_IO,
-                       "the control group of process %d cannot be read: %s", (int)pid,
-                       strerror(errno));
+    if (read_text(file, text) == 0)
+        return 0;
+    return err_set(err, errno == ENOENT || errno == ESRCH ? ERR_NOT_FOUND : ERR_IO,
+                   "the control group of process %d cannot be read: %s", (int)pid, strerror(errno));
+}
+
+/* Only a process that no scheduler has put where it is, and no limit holds there. */
+static int may_be_moved(const struct cgroups *cgroups, pid_t pid, struct err *err)
+{
+    char text[CGROUP_TEXT_BYTES], path[CGROUP_PATH_BYTES];
+
+    if (read_groups(pid, text, err) != 0)
+        return -1;
     if (cgroup_parse_foreign(text, path))
         return err_set(err, ERR_REFUSED,
                        "process %d is in the group %s of a scheduler or container and stays there: "
                        "its job is stopped by signals",
                        (int)pid, path);
+    if (folder_of(text, path, NULL) == 0 && cgroup_limited(path, cgroups->jobs))
+        return err_set(err, ERR_REFUSED,
+                       "process %d is in the group %s, which has a limit, and stays there: its job "
+                       "is stopped by signals",
+                       (int)pid, path);
     return 0;
+}
+
+/* Of one allocation a node runs one application: what is left of its other runs, by an agent that
+ * died or lost its journal, is nobody's. */
+static void end_other_runs(const char *jobs, const char *allocation_id, const char *own)
+{
+    const size_t length = strlen(allocation_id);
+    DIR *folder = opendir(jobs);
+    struct dirent *entry;
+
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        const char *name = entry->d_name;
+        char path[CGROUP_PATH_BYTES];
+        uint64_t run;
+        if (strncmp(name, allocation_id, length) != 0 || name[length] != '.' ||
+            checkpoint_id_parse(name + length + 1, &run) != 0 || strcmp(name, own) == 0 ||
+            path_join(path, jobs, name, NULL) != 0)
+            continue;
+        cgroup_kill(path, NULL);
+        cgroup_remove(path, NULL); /* or when an agent starts next */
+    }
+    if (folder != NULL)
+        closedir(folder);
 }
 
 /* Another agent that starts with the same parent may remove the empty folder in between. */
@@ -360,8 +490,9 @@ int cgroup_place(const struct cgroups *cgroups, const char *allocation_id, const
         return err_set(err, ERR_REFUSED, "jobs have no control groups here (key cgroup)");
     snprintf(name, sizeof(name), "%s.%s", allocation_id, run);
     snprintf(number, sizeof(number), "%d", (int)pid);
-    if (path_join(folder, cgroups->jobs, name, err) != 0 || may_be_moved(pid, err) != 0)
+    if (path_join(folder, cgroups->jobs, name, err) != 0 || may_be_moved(cgroups, pid, err) != 0)
         return -1;
+    end_other_runs(cgroups->jobs, allocation_id, name);
     for (int tries = 0; tries < 3; tries++) {
         if (mkdir(folder, 0755) != 0 && errno != EEXIST)
             return err_set(err, ERR_IO, "control group %s cannot be made: %s", folder,
@@ -378,6 +509,25 @@ int cgroup_place(const struct cgroups *cgroups, const char *allocation_id, const
             strerror(errno));
     rmdir(folder); /* one that holds others of this run stays */
     return -1;
+}
+
+int cgroup_find(const char *allocation_id, const char *run, pid_t pid,
+                char ret_folder[CGROUP_PATH_BYTES])
+{
+    char text[CGROUP_TEXT_BYTES], name[ID_MAX_BYTES + CHECKPOINT_ID_TEXT_BYTES + 8];
+    char folder[CGROUP_PATH_BYTES];
+    struct stat stat_of;
+    size_t length, bytes;
+
+    if (read_groups(pid, text, NULL) != 0 || folder_of(text, folder, NULL) != 0)
+        return -1;
+    bytes = (size_t)snprintf(name, sizeof(name), "/jobs/%s.%s", allocation_id, run);
+    length = strlen(folder);
+    if (length <= bytes || strcmp(folder + length - bytes, name) != 0 ||
+        stat(folder, &stat_of) != 0 || stat_of.st_uid != geteuid())
+        return -1;
+    snprintf(ret_folder, CGROUP_PATH_BYTES, "%s", folder);
+    return 0;
 }
 
 int cgroup_freeze(const char *folder, bool frozen, struct err *err)

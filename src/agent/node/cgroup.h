@@ -7,11 +7,12 @@
  * Flow     cgroup_open() once, at the agent's start: finds where jobs may have groups, and removes
  *          the empty ones of before. cgroup_place() while the application's first process is still
  *          held, so that all that descends from it is inside. Then cgroup_freeze(), cgroup_kill();
- *          cgroup_remove() when all of it has ended.
+ *          cgroup_remove() when all of it has ended. cgroup_find() for what runs although the
+ *          journal does not know it.
  * Shapes   caller's storage. A group is named by its folder, an absolute path; "": none.
  * Errors   -1 with err, whose text has the next step. ERR_REFUSED of cgroup_place(): the process is
- *          in a group of a scheduler or a container, which counts and limits by it. It is never
- *          taken out of there: such a job is stopped by signals (still.h).
+ *          in a group of a scheduler or a container, which counts and limits by it, or in one that
+ *          has a limit. It is never taken out of there: such a job is stopped by signals (still.h).
  * Absent   limits and accounting: no controller is enabled. Version 1 hierarchies, but for reading
  *          whose a process is. All calls but cgroup_wait() are short writes to kernel memory.
  * Source   cgroups(7), the kernel's cgroup-v2.rst: "frozen 1" in cgroup.events comes only when all
@@ -51,10 +52,24 @@ struct cgroups {
  * permitted is no error: jobs get none, and *ret_why says why, for the log. */
 int cgroup_open(const char *key, struct cgroups *ret_cgroups, struct err *ret_why, struct err *err);
 
+/* What the key says, for a check of the configuration: nothing is made, moved or removed. -1: jobs
+ * would get no groups, or the agent would not start. */
+int cgroup_check(const char *key, struct err *err);
+
 /* Makes the run's group, unless it is there, and moves the process with its future children there.
- * `run` as checkpoint_id_format() writes it. */
+ * `run` as checkpoint_id_format() writes it. What is left in groups of the allocation's other runs
+ * is killed: of one allocation a node runs one application. */
 int cgroup_place(const struct cgroups *cgroups, const char *allocation_id, const char *run,
                  pid_t pid, char ret_folder[CGROUP_PATH_BYTES], struct err *err);
+
+/* Whether a limit of memory or processor time holds in `folder` that does not hold for jobs' groups
+ * as well: its own, or of a group above it, which `folder` becomes then. */
+bool cgroup_limited(char folder[CGROUP_PATH_BYTES], const char *jobs);
+
+/* The run's group that the process is in already, also where the key was another one then. -1: it
+ * is in none that an agent of this user has made. */
+int cgroup_find(const char *allocation_id, const char *run, pid_t pid,
+                char ret_folder[CGROUP_PATH_BYTES]);
 
 /* Asks for it; cgroup_wait() says when it is so. */
 int cgroup_freeze(const char *folder, bool frozen, struct err *err);

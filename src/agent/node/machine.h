@@ -64,10 +64,11 @@ struct machine_ops {
     /* Calls each() for the living processes of the group until it says false; how many it saw, and one more when not all could be read. */
     size_t (*group_each)(void *context, pid_t group, proc_each_fn *each, void *data);
     int (*group_signal)(void *context, pid_t group, int signal, struct err *err);
-    /* Kills what the application has started outside of its group, see stragglers.h, off the loop; done() comes once with how many there were,
+    /* Finds what is left of a job, and kills it where told to, see stragglers.h, off the loop; done() comes once with how many there were,
      * unless detached. NULL: the machine has none to find. */
-    struct stragglers_look *(*stragglers_kill)(void *context, const struct stragglers *stragglers,
-                                               void (*done)(void *data, size_t count), void *data);
+    struct stragglers_look *(*stragglers_find)(void *context, const struct job_members *job,
+                                               bool kill, void (*done)(void *data, size_t count),
+                                               void *data);
     void (*stragglers_detach)(struct stragglers_look *look); /* NULL allowed */
     /* ended() once when the process is gone. NULL: cannot be watched, or gone already; the caller polls as well. */
     struct pid_watch *(*pid_watch)(void *context, pid_t pid, void (*ended)(void *data), void *data);
@@ -95,9 +96,19 @@ struct machine_ops {
                           struct err *err);
     /* See still.h. NULL: the machine has no way to do it, and nothing was done. */
     struct job_still *(*job_still)(void *context, const struct job_members *job, enum still_way way,
-                                   int signal, still_done_fn *done, void *data);
-    void (*job_still_change)(struct job_still *still, enum still_way way, int signal);
+                                   still_done_fn *done, void *data);
+    void (*job_still_change)(struct job_still *still, enum still_way way);
     void (*job_still_detach)(struct job_still *still); /* NULL allowed */
+
+    /* ---- their control groups: see cgroup.h ---- */
+    /* The job's first process, its group's leader, gets one while it is held. -1 with err: it has
+     * none. */
+    int (*job_place)(void *context, const struct cgroups *cgroups, struct job_members *job,
+                     struct err *err);
+    /* What runs already, in the one that it has; "": in none. */
+    void (*job_find)(void *context, struct job_members *job);
+    /* All of it has ended. */
+    void (*job_leave)(void *context, const char *cgroup);
 
     /* ---- what users name: no path of theirs is resolved on the loop, see opened.h ---- */
     struct path_open *(*path_open)(void *context, enum opened_kind kind, const char *path,

@@ -52,12 +52,12 @@ static int real_group_signal(void *context, pid_t group, int signal, struct err 
     return 0;
 }
 
-static struct stragglers_look *real_stragglers_kill(void *context,
-                                                    const struct stragglers *stragglers,
+static struct stragglers_look *real_stragglers_find(void *context, const struct job_members *job,
+                                                    bool kill,
                                                     void (*done)(void *data, size_t count),
                                                     void *data)
 {
-    return stragglers_start(context, stragglers, done, data);
+    return stragglers_start(context, job, kill, done, data);
 }
 
 static struct pid_watch *real_pid_watch(void *context, pid_t pid, void (*ended)(void *data),
@@ -107,10 +107,35 @@ static int real_process_signal(void *context, pid_t pid, uint64_t start_ticks, i
 }
 
 static struct job_still *real_job_still(void *context, const struct job_members *job,
-                                        enum still_way way, int signal, still_done_fn *done,
-                                        void *data)
+                                        enum still_way way, still_done_fn *done, void *data)
 {
-    return still_start(context, job, way, signal, done, data);
+    return still_start(context, job, way, done, data);
+}
+
+static int real_job_place(void *context, const struct cgroups *cgroups, struct job_members *job,
+                          struct err *err)
+{
+    char run[CHECKPOINT_ID_TEXT_BYTES];
+
+    (void)context;
+    checkpoint_id_format(job->stragglers.run, run);
+    return cgroup_place(cgroups, job->stragglers.allocation_id, run, job->group, job->cgroup, err);
+}
+
+static void real_job_find(void *context, struct job_members *job)
+{
+    char run[CHECKPOINT_ID_TEXT_BYTES];
+
+    (void)context;
+    checkpoint_id_format(job->stragglers.run, run);
+    if (cgroup_find(job->stragglers.allocation_id, run, job->group, job->cgroup) != 0)
+        job->cgroup[0] = '\0';
+}
+
+static void real_job_leave(void *context, const char *cgroup)
+{
+    (void)context;
+    cgroup_remove(cgroup, NULL); /* what does not go now goes when an agent starts next */
 }
 
 /* ---- what users name ---- */
@@ -351,7 +376,7 @@ void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops)
         .process_read = real_process_read,
         .group_each = real_group_each,
         .group_signal = real_group_signal,
-        .stragglers_kill = real_stragglers_kill,
+        .stragglers_find = real_stragglers_find,
         .stragglers_detach = stragglers_detach,
         .pid_watch = real_pid_watch,
         .pid_watch_free = pid_watch_free,
@@ -366,6 +391,9 @@ void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops)
         .job_still = real_job_still,
         .job_still_change = still_change,
         .job_still_detach = still_detach,
+        .job_place = real_job_place,
+        .job_find = real_job_find,
+        .job_leave = real_job_leave,
         .path_open = real_path_open,
         .path_open_detach = path_open_detach,
         .opened_close = opened_close,

@@ -102,6 +102,37 @@ static bool by_group(const struct member *member, const struct job_members *job,
            member->stat.start_ticks >= job->stragglers.start_ticks;
 }
 
+/* The number of a group and of a session stays taken while any of it lives; without the process
+ * that began it, it may have come again. */
+static bool begun_by(const struct member_table *table, const struct member *member,
+                     const struct member_id *known)
+{
+    const struct member *now = members_find(table, known->pid);
+
+    return member->stat.pid != known->pid &&
+           (member->stat.group == known->pid || member->stat.session == known->pid) &&
+           member->stat.start_ticks >= known->start_ticks &&
+           (now == NULL || now->stat.start_ticks == known->start_ticks);
+}
+
+static bool by_knowledge(const struct member_table *table, const struct member *member,
+                         const struct job_members *job)
+{
+    for (uint32_t i = 0; i < job->known_count; i++) {
+        const struct member_id *known = &job->known[i];
+        if ((member->stat.pid == known->pid && member->stat.start_ticks == known->start_ticks) ||
+            (member->known && member->uid == job->stragglers.uid && begun_by(table, member, known)))
+            return true;
+    }
+    return false;
+}
+
+static bool by_itself(const struct member *member, const struct job_members *job,
+                      const struct member *leader)
+{
+    return member->in_cgroup || by_group(member, job, leader) || by_environment(member, job);
+}
+
 static bool may_descend(const struct member *member, const struct job_members *job)
 {
     return member->known && (member->uid == job->stragglers.uid || job->stragglers.uid == 0) &&
@@ -122,6 +153,25 @@ static bool by_descent(const struct member_table *table, const struct member *me
     return false;
 }
 
+static bool is_known(const struct job_members *job, const struct member *member)
+{
+    for (uint32_t i = 0; i < job->known_count; i++)
+        if (job->known[i].pid == member->stat.pid &&
+            job->known[i].start_ticks == member->stat.start_ticks)
+            return true;
+    return false;
+}
+
+void members_know(const struct member_table *table, struct job_members *job)
+{
+    for (size_t i = 0; i < table->count && job->known_count < MEMBERS_KNOWN_MAX; i++) {
+        const struct member *member = &table->items[i];
+        if (member->belongs && member->stray && !is_known(job, member))
+            job->known[job->known_count++] =
+                (struct member_id){member->stat.pid, member->stat.start_ticks};
+    }
+}
+
 void members_settle(struct member_table *table, const struct job_members *job)
 {
     const struct member *leader;
@@ -135,8 +185,8 @@ void members_settle(struct member_table *table, const struct job_members *job)
         struct member *member = &table->items[i];
         const struct member *parent = members_find(table, member->stat.parent);
         member->parent = parent == NULL ? MEMBER_NO_PARENT : (int)(parent - table->items);
-        member->belongs =
-            member->in_cgroup || by_group(member, job, leader) || by_environment(member, job);
+        member->stray = !by_itself(member, job, leader);
+        member->belongs = !member->stray || by_knowledge(table, member, job);
     }
     for (size_t i = 0; i < table->count; i++) {
         struct member *member = &table->items[i];

@@ -5,6 +5,9 @@
  *   by environment                the variables of ckpt-run name this job, run and work folder:
  *                                 what a daemon (slurmstepd) has started for it (stragglers.h)
  *   by descent                    a child of one of these, and its children
+ *   by having been one            what the journal knows: ranks that were asked, and strays, which
+ *                                 were found by descent alone when the job was made to stand still;
+ *                                 and who is in a group or session that such a process has begun
  *
  * Flow     members_read() looks at /proc: members_add() for each process, then members_settle(),
  *          which are pure, so that they are tested with texts. ranks.h and still.h go on from
@@ -13,8 +16,9 @@
  *          has: 32,768 take some 10 MB, for the time of a look.
  * Errors   `unread`: some process could not be read just now, which says nothing of it.
  * Absent   processes of other users, unless the job is root's: a user cannot make the agent signal
- *          them, nor can they pass as part of another's job. Processes that empty their
- *          environment, leave the group and lose their parent, outside of a control group.
+ *          them, nor can they pass as part of another's job. Outside of a control group, processes
+ *          that empty their environment, leave the group and lose their parent before they were
+ *          seen.
  */
 #ifndef CKPT_AGENT_MEMBERS_H
 #define CKPT_AGENT_MEMBERS_H
@@ -24,15 +28,36 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "src/agent/durable/ledger.h"
 #include "src/agent/node/cgroup.h"
 #include "src/agent/node/proc.h"
-#include "src/agent/node/stragglers.h"
+
+/* What the environment says of a process that the application has started. */
+struct stragglers {
+    char allocation_id[ID_MAX_BYTES + 1];
+    char work_dir[LEDGER_WORK_DIR_BYTES];
+    uint64_t run;
+    uint64_t start_ticks; /* of the application */
+    uid_t uid;
+};
+
+enum { MEMBERS_KNOWN_MAX = LEDGER_RANKS_MAX + LEDGER_STRAYS_MAX };
+
+struct member_id {
+    pid_t pid;
+    uint64_t start_ticks;
+};
 
 /* Whom it is about. */
+_Static_assert((int)CGROUP_PATH_BYTES == (int)LEDGER_CGROUP_BYTES,
+               "the journal has the folder of a group");
 struct job_members {
     struct stragglers stragglers;   /* the environment's rule; start_ticks are the leader's */
     pid_t group;                    /* of the leader, and its pid */
     char cgroup[CGROUP_PATH_BYTES]; /* its own; "": none */
+    /* who was seen to belong to it: whatever has become of its parents and its environment */
+    uint32_t known_count;
+    struct member_id known[MEMBERS_KNOWN_MAX];
 };
 
 enum {
@@ -48,6 +73,7 @@ struct member {
     bool known;       /* uid and masks are; of what cannot belong they are not read */
     bool in_cgroup;
     bool belongs;      /* since members_settle() */
+    bool stray;        /* ... but by descent or knowledge alone: it is lost without these */
     int parent;        /* its place in the table, since members_settle() */
     char *environment; /* "NAME=value" with a NUL after each; NULL: none was read */
     size_t environment_bytes;
@@ -66,6 +92,8 @@ void members_init(struct member_table *table);
 void members_close(struct member_table *table);
 /* Takes over the texts of `member`. */
 void members_add(struct member_table *table, const struct member *member);
+/* Adds those that belong by descent alone to those that are known of the job. */
+void members_know(const struct member_table *table, struct job_members *job);
 void members_settle(struct member_table *table, const struct job_members *job);
 /* NULL: the process is not there. */
 struct member *members_find(const struct member_table *table, pid_t pid);

@@ -11,14 +11,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "src/agent/node/ranks.h"
 #include "src/base/check.h"
 
-enum {
-    STILL_GROUP_MS = 20,
-    STILL_PAUSE_MAX_MS = 64
-}; /* a group's wait in one round; between two */
+/* A group's wait in one round; between two; while ranks end */
+enum { STILL_GROUP_MS = 20, STILL_PAUSE_MAX_MS = 64, STILL_END_PAUSE_MS = 200 };
 
-/* A process that a round found stopped. */
+/* A process that a round found stopped, or that was told to end. */
 struct stopped {
     pid_t pid;
     uint64_t start_ticks;
@@ -29,9 +28,7 @@ struct job_still {
     uv_timer_t timer;
     struct job_members job;
     enum still_way way; /* of the round; the pool's thread reads it */
-    int signal;
     enum still_way next_way;
-    int next_signal;
     bool changed; /* the next round begins what is next */
     uint64_t begun_us;
     /* of the round, and of the one before */
@@ -100,7 +97,7 @@ static bool member_is_stopped(const struct member_table *table, const struct mem
 /* Whom the round is about: what its group does not reach. */
 static bool is_aimed(const struct job_still *still, const struct member *member)
 {
-    return member->belongs && !(still->by_cgroup && member->in_cgroup);
+    return member->belongs && !(still->by_cgroup && member->in_cgroup && still->way != STILL_KILL);
 }
 
 /* -1, 0, 1: parents before their children; the leader is the eldest. */
@@ -152,6 +149,7 @@ static bool was_stopped(const struct job_still *still, const struct member *memb
     return false;
 }
 
+/* Who is stopped is let go again, or killed, also when its parents have ended meanwhile. */
 static void freeze_members(struct job_still *still, const struct member_table *table)
 {
     const struct member **aimed = aim_members(still, table);
@@ -172,6 +170,7 @@ static void freeze_members(struct job_still *still, const struct member_table *t
         stopped[count++] = (struct stopped){member->stat.pid, member->stat.start_ticks};
         still->finished = still->finished && was_stopped(still, member);
     }
+    members_know(table, &still->job);
     free(aimed);
     free(still->stopped);
     still->stopped = stopped;
@@ -194,16 +193,79 @@ static void thaw_members(struct job_still *still, const struct member_table *tab
     free(aimed);
 }
 
-static void signal_members(struct job_still *still, const struct member_table *table)
+static void kill_members(struct job_still *still, const struct member_table *table)
 {
     const struct member **aimed = aim_members(still, table);
 
     for (size_t i = 0; i < still->result.count; i++) {
-        signal_member(aimed[i], still->signal);
-        if (still->signal == SIGKILL)
-            name_stuck(still, aimed[i]);
+        signal_member(aimed[i], SIGKILL);
+        name_stuck(still, aimed[i]);
     }
     free(aimed);
+}
+
+/* Marks who is above a rank and none itself: launchers and wrapper scripts. Whether there are ranks
+ * at all. */
+static bool mark_launchers(const struct member_table *table, const struct ranks_seen *seen,
+                           bool *launchers)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < seen->count; i++) {
+        const struct member *rank = members_find(table, seen->items[i].pid);
+        size_t steps = 0;
+        if (seen->items[i].launcher || rank == NULL)
+            continue;
+        any = true;
+        for (int at = rank->parent; at != MEMBER_NO_PARENT && ++steps <= table->count;
+             at = table->items[at].parent)
+            launchers[at] = true;
+    }
+    for (size_t i = 0; i < seen->count; i++) {
+        const struct member *rank = members_find(table, seen->items[i].pid);
+        if (!seen->items[i].launcher && rank != NULL)
+            launchers[rank - table->items] = false;
+    }
+    return any;
+}
+
+/* It was stopped by its user, perhaps: the signal alone would wait. */
+static void end_member(const struct member *member)
+{
+    signal_member(member, SIGTERM);
+    signal_member(member, SIGCONT);
+}
+
+static void end_members(struct job_still *still, const struct member_table *table)
+{
+    struct ranks_seen *seen = check_calloc(1, sizeof(*seen));
+    struct stopped *told = check_calloc(table->count + 1, sizeof(*told));
+    bool *launchers = check_calloc(table->count + 1, sizeof(*launchers));
+    size_t count = 0;
+    bool ranks;
+
+    ranks_find(table, &still->job, SIGTERM, seen);
+    ranks = mark_launchers(table, seen, launchers);
+    still->result.count = 0;
+    for (size_t i = 0; i < table->count; i++) { /* by pid, for the next round */
+        const struct member *member = &table->items[i];
+        bool known = was_stopped(still, member);
+        if (!member->belongs)
+            continue;
+        still->result.count++;
+        if (!known && ranks && (launchers[i] || still->result.rounds > 1)) {
+            still->finished = still->finished && !launchers[i];
+            continue;
+        }
+        if (!known)
+            end_member(member);
+        told[count++] = (struct stopped){member->stat.pid, member->stat.start_ticks};
+    }
+    free(seen);
+    free(launchers);
+    free(still->stopped);
+    still->stopped = told;
+    still->stopped_count = count;
 }
 
 /* A process of a group that does not freeze: one that waits in the kernel. */
@@ -226,11 +288,10 @@ static bool turn_cgroup(struct job_still *still)
     still->by_cgroup = false;
     if (folder[0] == '\0')
         return true;
-    if (still->way == STILL_SIGNAL) {
-        if (still->signal == SIGKILL)
-            cgroup_kill(folder, NULL);
+    if (still->way == STILL_KILL)
+        still->by_cgroup = cgroup_kill(folder, NULL) == 0;
+    if (still->way == STILL_KILL || still->way == STILL_END)
         return true;
-    }
     still->by_cgroup = cgroup_freeze(folder, still->way == STILL_FREEZE, NULL) == 0;
     return !still->by_cgroup || cgroup_wait(folder, still->way == STILL_FREEZE, STILL_GROUP_MS);
 }
@@ -251,8 +312,10 @@ static void work_round(uv_work_t *work)
         freeze_members(still, &table);
     else if (still->way == STILL_THAW)
         thaw_members(still, &table);
+    else if (still->way == STILL_END)
+        end_members(still, &table);
     else
-        signal_members(still, &table);
+        kill_members(still, &table);
     if (!turned)
         name_unfrozen(still, &table);
     members_close(&table);
@@ -271,6 +334,8 @@ static void on_closed(uv_handle_t *handle)
 static void still_end(struct job_still *still)
 {
     still->result.whole = still->finished;
+    still->result.by_cgroup = still->by_cgroup;
+    still->result.job = &still->job;
     still->result.took_us = uv_hrtime() / 1000 - still->begun_us;
     if (still->done != NULL)
         still->done(still->data, &still->result);
@@ -284,7 +349,6 @@ static void still_round(struct job_still *still)
     if (still->changed) {
         still->changed = false;
         still->way = still->next_way;
-        still->signal = still->next_signal;
         still->begun_us = uv_hrtime() / 1000;
         still->stopped_count = 0;
         still->result = (struct still_result){.whole = false};
@@ -301,29 +365,30 @@ static void work_rounded(uv_work_t *work, int status)
 {
     struct job_still *still = work->data;
     const uint32_t rounds = still->result.rounds;
+    const bool ends = still->way == STILL_END;
     uint64_t pause_ms = rounds > 6 ? STILL_PAUSE_MAX_MS : UINT64_C(1) << rounds >> 1;
-    bool late = uv_hrtime() / 1000 - still->begun_us > (uint64_t)STILL_LIMIT_MS * 1000;
+    bool late = !ends && uv_hrtime() / 1000 - still->begun_us > (uint64_t)STILL_LIMIT_MS * 1000;
 
     (void)status;
     if (still->changed)
         still_round(still);
-    else if (still->finished || late || (still->done == NULL && still->way == STILL_FREEZE))
+    else if (still->finished || late ||
+             (still->done == NULL && (ends || still->way == STILL_FREEZE)))
         still_end(still);
     else
-        CHECK(uv_timer_start(&still->timer, on_timer, pause_ms, 0) == 0);
+        CHECK(uv_timer_start(&still->timer, on_timer, ends ? STILL_END_PAUSE_MS : pause_ms, 0) ==
+              0);
 }
 
-static void take_way(struct job_still *still, enum still_way way, int signal)
+static void take_way(struct job_still *still, enum still_way way)
 {
-    CHECK((way == STILL_SIGNAL) == (signal != 0));
-    CHECK(signal >= 0 && signal <= 64);
+    CHECK(way <= STILL_KILL);
     still->next_way = way;
-    still->next_signal = signal;
     still->changed = true;
 }
 
 struct job_still *still_start(uv_loop_t *loop, const struct job_members *job, enum still_way way,
-                              int signal, still_done_fn *done, void *data)
+                              still_done_fn *done, void *data)
 {
     struct job_still *still = check_calloc(1, sizeof(*still));
 
@@ -334,15 +399,15 @@ struct job_still *still_start(uv_loop_t *loop, const struct job_members *job, en
     still->data = data;
     CHECK(uv_timer_init(loop, &still->timer) == 0);
     still->timer.data = still;
-    take_way(still, way, signal);
+    take_way(still, way);
     still_round(still);
     return still;
 }
 
-void still_change(struct job_still *still, enum still_way way, int signal)
+void still_change(struct job_still *still, enum still_way way)
 {
     CHECK(still->done != NULL);
-    take_way(still, way, signal);
+    take_way(still, way);
 }
 
 void still_detach(struct job_still *still)

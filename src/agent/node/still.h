@@ -7,13 +7,17 @@
  *                 started nobody
  *   STILL_THAW    the group goes on; outside of it SIGCONT, children before their parents and the
  *                 leader last, until none is stopped
- *   STILL_SIGNAL  once to each member; SIGKILL to the group as a whole, and again until none lives
+ *   STILL_END     SIGCONT and SIGTERM, once to each member; while a rank lives (ranks.h) not to the
+ *                 launchers, which would cut their ranks' time short, nor to who was started since,
+ *                 which saves something for a rank
+ *   STILL_KILL    SIGKILL to the group as a whole and to each member, again until none lives
  *
  * Flow     still_start(), done() once. still_change() turns what is under way into another, so that
  *          no two of them work on one job: a freeze that is given up is thawed by it.
  * Shapes   one object for a job; it frees itself after done(). Rounds are made off the loop, timers
  *          between them are the loop's.
- * Units    STILL_LIMIT_MS from the start or the last change.
+ * Units    STILL_LIMIT_MS from the start or the last change; STILL_END has none, it lasts as long
+ *          as the ranks take: who started it ends it.
  * Errors   `whole` false: at the limit there was a process that did not stop, go on or end; it is
  *          named, and what was done with the others stays: a freeze that failed is to be thawed.
  *          pid 0: what there is cannot be read. A group that cannot be written to is none: its
@@ -32,25 +36,26 @@
 
 enum { STILL_LIMIT_MS = 5000 };
 
-enum still_way { STILL_FREEZE, STILL_THAW, STILL_SIGNAL };
+enum still_way { STILL_FREEZE, STILL_THAW, STILL_END, STILL_KILL };
 
 struct still_result {
     bool whole;
-    pid_t stuck; /* unless whole */
+    bool by_cgroup; /* its group did it; what is outside of that was signalled */
+    pid_t stuck;    /* unless whole */
     char stuck_name[64];
     size_t count; /* of members that the last round was about; none when the group did it all */
     uint32_t rounds;
     uint64_t took_us;
+    const struct job_members *job; /* with who of it was found by descent alone; during done() */
 };
 
 typedef void still_done_fn(void *data, const struct still_result *result);
 struct job_still;
-/* `signal` of STILL_SIGNAL, else 0. */
 struct job_still *still_start(uv_loop_t *loop, const struct job_members *job, enum still_way way,
-                              int signal, still_done_fn *done, void *data);
+                              still_done_fn *done, void *data);
 /* From the next round on; done() says how that ended. */
-void still_change(struct job_still *still, enum still_way way, int signal);
-/* done() does not come. A thaw and a SIGKILL go on to their end, a freeze ends with its round; NULL
+void still_change(struct job_still *still, enum still_way way);
+/* done() does not come. A thaw and a kill go on to their end, the others end with their round; NULL
  * allowed. */
 void still_detach(struct job_still *still);
 

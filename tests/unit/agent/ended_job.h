@@ -49,15 +49,18 @@ static inline int group_signal(void *context, pid_t group, int signal, struct er
 /* What has left the group, to be found once. */
 static size_t stragglers_left;
 static struct stragglers stragglers_asked;
+static bool stragglers_killed;
 static void (*stragglers_done)(void *data, size_t count);
 
-static inline struct stragglers_look *stragglers_kill_fake(void *context,
-                                                           const struct stragglers *stragglers,
+static inline struct stragglers_look *stragglers_find_fake(void *context,
+                                                           const struct job_members *members,
+                                                           bool kill,
                                                            void (*done)(void *data, size_t count),
                                                            void *data)
 {
     (void)context, (void)data;
-    stragglers_asked = *stragglers;
+    stragglers_asked = members->stragglers;
+    stragglers_killed = kill;
     stragglers_done = done;
     return stragglers_left > 0 ? (struct stragglers_look *)&stragglers_asked : NULL;
 }
@@ -76,7 +79,7 @@ static inline int set_up(void **state)
     machine.process_read = process_read;
     machine.group_each = group_each;
     machine.group_signal = group_signal;
-    machine.stragglers_kill = stragglers_kill_fake;
+    machine.stragglers_find = stragglers_find_fake;
     machine.stragglers_detach = stragglers_detach_fake;
     leader_lives = group_lives = true;
     zombie_of = 0;

@@ -44,7 +44,7 @@ static inline uint64_t real_now_us(void)
 static inline _Atomic uint64_t *real_counter(const char *path)
 {
     int fd = open(path, O_RDWR | O_CLOEXEC);
-    void *memory = mmap(NULL, sizeof(uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *memory = mmap(NULL, 4 * sizeof(uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
     if (fd < 0 || memory == MAP_FAILED)
         _exit(3);
@@ -91,6 +91,61 @@ static inline void real_fork(const char *role, bool own_session)
             setsid();
         real_exec(role);
     }
+}
+
+/* As mpirun, whose ranks save something when they are told to end, and take 300 ms for it; the
+ * second one's parent is a wrapper script. Slot 1 counts the ranks that have ended in peace, slot 2
+ * has what it was, and 1, when the launcher was told to end. */
+static volatile sig_atomic_t real_told;
+
+static void real_on_told(int number)
+{
+    (void)number;
+    real_told = 1;
+}
+
+static inline void real_patient(const char *role)
+{
+    _Atomic uint64_t *slots = real_counter(getenv("TEST_COUNTER"));
+    bool launcher = strcmp(role, "patient") == 0;
+
+    signal(SIGTERM, real_on_told);
+    for (int i = 0; i < 2 && launcher; i++) {
+        if (fork() != 0)
+            continue;
+        setpgid(0, 0);
+        setenv("OMPI_COMM_WORLD_RANK", i == 0 ? "0" : "1", 1);
+        if (i == 0)
+            real_exec("patient-rank");
+        execl("/bin/sh", "wrapper", "-c", "\"$0\" --role patient-rank; true",
+              getenv("TEST_PROGRAM"), NULL);
+        _exit(4);
+    }
+    atomic_fetch_add(slots, 1);
+    while (real_told == 0)
+        real_wait_ms(1);
+    if (!launcher)
+        real_wait_ms(300);
+    if (launcher)
+        atomic_store(&slots[2], atomic_load(&slots[1]) + 1);
+    else
+        atomic_fetch_add(&slots[1], 1);
+    _exit(0);
+}
+
+/* Leaves all that tells of the job, but that its parent lives. */
+static inline void real_clear(void)
+{
+    char counter[128], role[] = "plain", option[] = "--role", program[] = "role";
+    char *const words[] = {program, option, role, NULL};
+    char *const environment[] = {counter, NULL};
+
+    snprintf(counter, sizeof(counter), "TEST_COUNTER=%s", getenv("TEST_COUNTER"));
+    if (fork() != 0)
+        return;
+    setsid();
+    execve("/proc/self/exe", words, environment);
+    _exit(4);
 }
 
 /* A hundred children a second, each of which lives for 200 ms. */
@@ -172,6 +227,12 @@ static inline void real_main(int argc, char **argv)
     } else if (strcmp(role, "brief") == 0) {
         real_count(200);
         _exit(0);
+    } else if (strncmp(role, "patient", strlen("patient")) == 0) {
+        real_patient(role);
+    } else if (strcmp(role, "clears") == 0) {
+        real_clear();
+        for (;;)
+            real_wait_ms(1000); /* the other one counts */
     } else if (strcmp(role, "vforks") == 0) {
         real_vfork();
     } else if (strcmp(role, "threads") == 0) {
@@ -202,6 +263,8 @@ static inline uint64_t real_start_ticks(pid_t pid)
     return stat.start_ticks;
 }
 
+/* As real_still() left it last. */
+static struct job_members real_found;
 /* What a test that failed has left. */
 static struct job_members real_left[4];
 
@@ -312,23 +375,31 @@ static inline size_t real_members(const struct real_job *job, size_t *ret_ignori
     return count;
 }
 
+struct real_result {
+    struct still_result result;
+    struct job_members job; /* with who was found */
+};
+
 static void real_done(void *data, const struct still_result *result)
 {
-    *(struct still_result *)data = *result;
+    struct real_result *real = data;
+
+    real->result = *result;
+    real->job = *result->job;
 }
 
-static inline struct still_result real_still(const struct real_job *job, enum still_way way,
-                                             int signal)
+static inline struct still_result real_still(const struct real_job *job, enum still_way way)
 {
-    struct still_result result = {.whole = false};
+    struct real_result real = {.result = {.whole = false}};
     uv_loop_t loop;
 
     assert_int_equal(uv_loop_init(&loop), 0);
-    assert_non_null(still_start(&loop, &job->members, way, signal, real_done, &result));
+    assert_non_null(still_start(&loop, &job->members, way, real_done, &real));
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
     assert_int_equal(uv_loop_close(&loop), 0);
-    assert_true(result.rounds > 0);
-    return result;
+    assert_true(real.result.rounds > 0);
+    real_found = real.job;
+    return real.result;
 }
 
 static inline void real_reap(void)
@@ -339,7 +410,7 @@ static inline void real_reap(void)
 
 static inline void real_end(struct real_job *job)
 {
-    struct still_result result = real_still(job, STILL_SIGNAL, SIGKILL);
+    struct still_result result = real_still(job, STILL_KILL);
 
     if (!result.whole)
         fail_msg("process %d (%s) was not ended", (int)result.stuck, result.stuck_name);
@@ -349,7 +420,7 @@ static inline void real_end(struct real_job *job)
     if (job->members.cgroup[0] != '\0')
         assert_int_equal(cgroup_remove(job->members.cgroup, NULL), 0);
     unlink(job->counter);
-    munmap((void *)job->count, sizeof(uint64_t));
+    munmap((void *)job->count, 4 * sizeof(uint64_t));
 }
 
 /* After each test. */
@@ -359,7 +430,7 @@ static inline int real_teardown(void **state)
     for (size_t i = 0; i < ARRAY_COUNT(real_left); i++) {
         struct real_job job = {.members = real_left[i]};
         if (job.members.group != 0) {
-            real_still(&job, STILL_SIGNAL, SIGKILL);
+            real_still(&job, STILL_KILL);
             real_reap();
             if (job.members.cgroup[0] != '\0')
                 cgroup_remove(job.members.cgroup, NULL);

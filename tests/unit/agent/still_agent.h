@@ -76,10 +76,9 @@ static struct ranks_look *still_ranks_look(void *context, const struct job_membe
 
 /* Done at once. */
 static struct job_still *still_job_still(void *context, const struct job_members *job,
-                                         enum still_way way, int signal, still_done_fn *done,
-                                         void *data)
+                                         enum still_way way, still_done_fn *done, void *data)
 {
-    (void)context, (void)job, (void)way, (void)signal, (void)done, (void)data;
+    (void)context, (void)job, (void)way, (void)done, (void)data;
     return NULL;
 }
 

@@ -98,6 +98,68 @@ static void a_key_that_cannot_be_is_refused_with_the_next_step(void **state)
     assert_int_equal(err.code, ERR_REFUSED);
 }
 
+static void a_check_of_the_key_makes_nothing(void **state)
+{
+    char path[] = "/tmp/test_cgroup.XXXXXX", below[64];
+    struct err err = {0};
+
+    (void)state;
+    assert_int_equal(cgroup_check("off", &err), -1);
+    assert_int_equal(err.code, ERR_REFUSED);
+    assert_int_equal(cgroup_check("jobs", &err), -1);
+    assert_contains(err.text, "not auto, off or the absolute path");
+    assert_non_null(mkdtemp(path));
+    snprintf(below, sizeof(below), "%s/below/", path);
+    assert_int_equal(cgroup_check(below, &err), -1);
+    assert_contains(err.text, "is no folder of the cgroup v2 hierarchy");
+    assert_int_equal(rmdir(path), 0);
+}
+
+static void put(const char *folder, const char *file, const char *text)
+{
+    char path[256];
+    FILE *stream;
+
+    snprintf(path, sizeof(path), "%s/%s", folder, file);
+    stream = fopen(path, "we");
+    assert_non_null(stream);
+    fputs(text, stream);
+    fclose(stream);
+}
+
+/* Who moved out of it would be rid of it. */
+static void a_limit_is_found_in_the_group_and_above_it(void **state)
+{
+    char root[] = "/tmp/test_cgroup.XXXXXX", user[64], session[64], jobs[96], command[96];
+    char folder[CGROUP_PATH_BYTES];
+
+    (void)state;
+    assert_non_null(mkdtemp(root));
+    snprintf(user, sizeof(user), "%s/user", root);
+    snprintf(session, sizeof(session), "%s/user/session", root);
+    snprintf(jobs, sizeof(jobs), "%s/agent/jobs", root);
+    assert_int_equal(mkdir(user, 0755), 0);
+    assert_int_equal(mkdir(session, 0755), 0);
+    put(session, "memory.max", "max\n");
+    put(session, "cpu.max", "max 100000\n");
+    put(user, "memory.high", "max\n");
+    strcpy(folder, session);
+    assert_false(cgroup_limited(folder, jobs));
+    put(user, "memory.high", "1073741824\n");
+    strcpy(folder, session);
+    assert_true(cgroup_limited(folder, jobs));
+    assert_string_equal(folder, user);
+    put(session, "cpu.max", "50000 100000\n");
+    strcpy(folder, session);
+    assert_true(cgroup_limited(folder, jobs));
+    assert_string_equal(folder, session);
+    strcpy(folder, session); /* it holds for the jobs' as well */
+    snprintf(jobs, sizeof(jobs), "%s/agent/jobs", session);
+    assert_false(cgroup_limited(folder, jobs));
+    snprintf(command, sizeof(command), "rm -r %s", root);
+    assert_int_equal(system(command), 0);
+}
+
 /* Where the agent's own group is not given to it, jobs get none; that is no error. */
 static void auto_without_the_right_gives_no_groups_and_says_why(void **state)
 {
@@ -165,6 +227,60 @@ static void a_jobs_group_is_made_frozen_killed_and_removed(void **state)
     real_cgroups_end(&cgroups, parent);
 }
 
+static void a_threaded_subtree_is_no_place_for_jobs(void **state)
+{
+    char parent[CGROUP_PATH_BYTES], threaded[CGROUP_PATH_BYTES + 16];
+    struct cgroups cgroups, none;
+    struct err err = {0}, why;
+
+    (void)state;
+    if (!real_cgroups(&cgroups, parent))
+        skip();
+    assert_int_equal(cgroup_check(parent, &err), 0);
+    snprintf(threaded, sizeof(threaded), "%s/threaded", parent);
+    assert_int_equal(mkdir(threaded, 0755), 0);
+    put(threaded, "cgroup.type", "threaded");
+    assert_int_equal(cgroup_open(threaded, &none, &why, &err), -1);
+    assert_int_equal(err.code, ERR_REFUSED);
+    assert_contains(err.text, "is of a threaded subtree (cgroup.type: threaded)");
+    assert_int_equal(rmdir(threaded), 0);
+    real_cgroups_end(&cgroups, parent);
+}
+
+/* Of an agent that died between the move and its journal, or that lost its journal. */
+static void what_is_left_of_another_run_is_killed_and_a_group_is_found_again(void **state)
+{
+    char parent[CGROUP_PATH_BYTES], first[CGROUP_PATH_BYTES], second[CGROUP_PATH_BYTES];
+    char other[CGROUP_PATH_BYTES], found[CGROUP_PATH_BYTES];
+    struct cgroups cgroups;
+    struct err err = {0};
+    struct real_job job;
+    pid_t left, beside, next;
+
+    (void)state;
+    if (!real_cgroups(&cgroups, parent))
+        skip();
+    real_open(&job, NULL);
+    left = real_start(&job, "plain", NULL);
+    beside = real_start(&job, "plain", NULL);
+    next = real_start(&job, "plain", NULL);
+    assert_int_equal(cgroup_find("j1", "1-1", left, found), -1);
+    assert_int_equal(cgroup_place(&cgroups, "j1", "1-1", left, first, &err), 0);
+    assert_int_equal(cgroup_find("j1", "1-1", left, found), 0);
+    assert_string_equal(found, first);
+    assert_int_equal(cgroup_find("j1", "1-2", left, found), -1);
+    assert_int_equal(cgroup_place(&cgroups, "j1.x", "1-1", beside, other, &err), 0);
+    assert_int_equal(cgroup_place(&cgroups, "j1", "1-2", next, second, &err), 0);
+    assert_int_equal(waitpid(left, NULL, 0), left);
+    assert_int_equal(kill(beside, 0), 0); /* another allocation's */
+    assert_int_equal(cgroup_find("j1.x", "1-1", beside, found), 0);
+    assert_int_equal(cgroup_remove(first, &err), 0);
+    real_end(&job);
+    assert_int_equal(cgroup_remove(second, &err), 0);
+    assert_int_equal(cgroup_remove(other, &err), 0);
+    real_cgroups_end(&cgroups, parent);
+}
+
 /* A scheduler accounts for and limits a job by its group. */
 static void a_process_in_a_schedulers_group_is_not_moved(void **state)
 {
@@ -199,10 +315,15 @@ int main(int argc, char **argv)
         cmocka_unit_test_teardown(groups_of_schedulers_and_containers_are_known, real_teardown),
         cmocka_unit_test_teardown(a_key_that_cannot_be_is_refused_with_the_next_step,
                                   real_teardown),
+        cmocka_unit_test_teardown(a_check_of_the_key_makes_nothing, real_teardown),
+        cmocka_unit_test_teardown(a_limit_is_found_in_the_group_and_above_it, real_teardown),
         cmocka_unit_test_teardown(auto_without_the_right_gives_no_groups_and_says_why,
                                   real_teardown),
         cmocka_unit_test_teardown(a_jobs_group_is_made_frozen_killed_and_removed, real_teardown),
         cmocka_unit_test_teardown(a_process_in_a_schedulers_group_is_not_moved, real_teardown),
+        cmocka_unit_test_teardown(a_threaded_subtree_is_no_place_for_jobs, real_teardown),
+        cmocka_unit_test_teardown(what_is_left_of_another_run_is_killed_and_a_group_is_found_again,
+                                  real_teardown),
     };
 
     real_main(argc, argv);

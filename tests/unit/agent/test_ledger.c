@@ -111,7 +111,10 @@ static struct ledger_entry entry_of(const char *id)
     strcpy(entry.work_dir, "/tmp/work");
     strcpy(entry.target_prefix, "/scratch");
     strcpy(entry.path, "/scratch/t/p/a/checkpoints/1-42");
-    strcpy(entry.cgroup, "jobs/job-1.1");
+    strcpy(entry.cgroup, "/sys/fs/cgroup/a/jobs/job-1.1");
+    entry.stray_count = 2;
+    entry.strays[0] = (struct ledger_stray){.pid = 4242, .start_ticks = 99};
+    entry.strays[1] = (struct ledger_stray){.pid = 4243, .start_ticks = 100};
     return entry;
 }
 

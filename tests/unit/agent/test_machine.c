@@ -279,31 +279,35 @@ static pid_t start_straggler(const char *allocation_id, const char *run, const c
 
 static void what_has_left_the_group_is_killed_and_nothing_else(void **state)
 {
-    struct stragglers stragglers = {.allocation_id = "job-of-test-machine",
-                                    .work_dir = "/work/a",
-                                    .run = UINT64_C(1) << 40 | 7,
-                                    .uid = geteuid()};
+    struct job_members job = {.stragglers = {.allocation_id = "job-of-test-machine",
+                                             .work_dir = "/work/a",
+                                             .run = UINT64_C(1) << 40 | 7,
+                                             .uid = geteuid()},
+                              .group = INT32_MAX};
+    struct stragglers *stragglers = &job.stragglers;
     struct proc_stat stat;
     char run[CHECKPOINT_ID_TEXT_BYTES];
     pid_t found, others[3];
 
     (void)state;
-    checkpoint_id_format(stragglers.run, run);
-    found = start_straggler(stragglers.allocation_id, run, stragglers.work_dir);
-    others[0] = start_straggler("another-job", run, stragglers.work_dir);
-    others[1] = start_straggler(stragglers.allocation_id, "1-8", stragglers.work_dir);
-    others[2] = start_straggler(stragglers.allocation_id, run,
+    checkpoint_id_format(stragglers->run, run);
+    found = start_straggler(stragglers->allocation_id, run, stragglers->work_dir);
+    others[0] = start_straggler("another-job", run, stragglers->work_dir);
+    others[1] = start_straggler(stragglers->allocation_id, "1-8", stragglers->work_dir);
+    others[2] = start_straggler(stragglers->allocation_id, run,
                                 "/work/b"); /* another node's on this machine */
     assert_int_equal(proc_read_stat(found, &stat), 0);
-    stragglers.start_ticks = stat.start_ticks + 1;
-    assert_uint_equal(stragglers_kill(&stragglers), 0); /* they are older */
-    stragglers.start_ticks = stat.start_ticks;
-    stragglers.uid++;
-    assert_uint_equal(stragglers_kill(&stragglers), 0); /* another user's */
-    stragglers.uid--;
-    assert_uint_equal(stragglers_kill(&stragglers), 1);
+    stragglers->start_ticks = stat.start_ticks + 1;
+    assert_uint_equal(stragglers_find(&job, true), 0); /* they are older */
+    stragglers->start_ticks = stat.start_ticks;
+    stragglers->uid++;
+    assert_uint_equal(stragglers_find(&job, true), 0); /* another user's */
+    stragglers->uid--;
+    assert_uint_equal(stragglers_find(&job, false), 1);
+    assert_int_equal(waitpid(found, NULL, WNOHANG), 0); /* it was only found */
+    assert_uint_equal(stragglers_find(&job, true), 1);
     assert_int_equal(waitpid(found, NULL, 0), found);
-    assert_uint_equal(stragglers_kill(&stragglers), 0);
+    assert_uint_equal(stragglers_find(&job, true), 0);
     for (size_t i = 0; i < ARRAY_COUNT(others); i++) {
         assert_int_equal(waitpid(others[i], NULL, WNOHANG), 0);
         end(others[i]);

@@ -92,7 +92,8 @@ static void take_effects(struct world *world, enum process_state from,
         else if (effect->kind == EFFECT_LOOK_AGAIN)
             world->timer_us = world->facts.now_us;
         else if (effect->kind == EFFECT_SIGNAL) {
-            assert_true(world->facts.group_alive);
+            /* SIGTERM is for who has left the group as well */
+            assert_true(world->facts.group_alive || effect->signal == SIGTERM);
             assert_int_not_equal(world->entry.pid, 0);
             if (effect->signal == SIGKILL)
                 world->facts.group_alive = world->facts.leader_alive = false;

@@ -47,10 +47,11 @@ static int group_signal(void *context, pid_t group, int number, struct err *err)
     return -1;
 }
 
-static struct stragglers_look *no_stragglers(void *context, const struct stragglers *stragglers,
-                                             void (*done)(void *data, size_t count), void *data)
+static struct stragglers_look *no_stragglers(void *context, const struct job_members *job,
+                                             bool kill, void (*done)(void *data, size_t count),
+                                             void *data)
 {
-    (void)context, (void)stragglers, (void)done, (void)data;
+    (void)context, (void)job, (void)kill, (void)done, (void)data;
     return NULL;
 }
 
@@ -64,7 +65,7 @@ static void agent_begin(const char *boot_id)
     machine.process_read = process_read;
     machine.group_each = group_each;
     machine.group_signal = group_signal;
-    machine.stragglers_kill = no_stragglers;
+    machine.stragglers_find = no_stragglers;
     if (ledger_open(&disk, folder, "node-a", boot_id, &ledger, &err) != 0)
         fail_msg("%s", err.text);
     still_agent_begin(&machine, boot_id, ledger);

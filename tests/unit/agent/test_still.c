@@ -40,7 +40,7 @@ static void expect_still(const struct real_job *job)
 static struct still_result expect_whole(const struct real_job *job, enum still_way way,
                                         const char *what)
 {
-    struct still_result result = real_still(job, way, 0);
+    struct still_result result = real_still(job, way);
 
     print_message("# %s: %zu members, %u rounds, %.1f ms\n", what, result.count, result.rounds,
                   (double)result.took_us / 1000);
@@ -173,7 +173,7 @@ static void a_process_that_no_signal_reaches_is_named_at_the_limit(void **state)
     snprintf(command, sizeof(command), "echo %d > %s/tasks && echo FROZEN > %s/freezer.state",
              (int)pid, folder, folder);
     assert_int_equal(system(command), 0);
-    result = real_still(&job, STILL_FREEZE, 0);
+    result = real_still(&job, STILL_FREEZE);
     assert_false(result.whole);
     assert_int_equal(result.stuck, pid);
     assert_true(result.took_us >= STILL_LIMIT_MS * 1000 &&
@@ -202,14 +202,60 @@ static void a_signal_reaches_each_member_once(void **state)
     real_open(&job, NULL);
     real_start(&job, "many", NULL);
     expect_members(&job, 66);
-    result = real_still(&job, STILL_SIGNAL, SIGTERM);
+    result = real_still(&job, STILL_END);
     assert_true(result.whole);
     assert_int_equal(result.rounds, 1);
     assert_int_equal(result.count, 66);
     expect_members(&job, 1);
     expect_running(&job); /* the one that ignores it */
-    result = real_still(&job, STILL_SIGNAL, SIGTERM);
+    result = real_still(&job, STILL_END);
     assert_int_equal(result.count, 1);
+    real_end(&job);
+}
+
+/* mpirun that is told to end kills its ranks a second later, whatever they still write. */
+static void ranks_have_their_time_before_their_launcher_is_told_to_end(void **state)
+{
+    struct still_result result;
+    struct real_job job;
+
+    (void)state;
+    real_open(&job, NULL);
+    real_start(&job, "patient", NULL);
+    for (int i = 0; i < REAL_PATIENCE_MS && real_counted(&job) < 3; i++)
+        real_wait_ms(1);
+    assert_int_equal(real_counted(&job), 3);
+    real_wait_ms(50);
+    result = real_still(&job, STILL_END);
+    assert_true(result.whole);
+    assert_true(result.took_us >= 300000);
+    for (int i = 0; i < REAL_PATIENCE_MS && atomic_load(&job.count[2]) == 0; i++)
+        real_wait_ms(1);
+    assert_int_equal(atomic_load(&job.count[1]), 2); /* both saved what they had */
+    assert_int_equal(atomic_load(&job.count[2]), 3); /* ... before the launcher heard of it */
+    real_end(&job);
+}
+
+/* Who has cleared its environment and left the group is found while its parent lives, and
+ * remembered when it is stopped. */
+static void who_was_stopped_goes_on_when_its_parents_are_dead(void **state)
+{
+    struct real_job job;
+
+    (void)state;
+    real_open(&job, NULL);
+    real_start(&job, "clears", NULL);
+    expect_running(&job);
+    expect_whole(&job, STILL_FREEZE, "freeze");
+    expect_still(&job);
+    assert_int_equal(real_found.known_count, 1);
+    kill(job.members.group, SIGKILL);
+    real_wait_ms(20);
+    real_reap();
+    job.members = real_found;
+    *real_left_of(&job) = job.members;
+    expect_whole(&job, STILL_THAW, "thaw");
+    expect_running(&job);
     real_end(&job);
 }
 
@@ -240,17 +286,17 @@ static void a_freeze_that_is_given_up_leaves_nobody_stopped(void **state)
     real_start(&job, "forks", NULL);
     expect_running(&job);
     assert_int_equal(uv_loop_init(&loop), 0);
-    turning.still = still_start(&loop, &job.members, STILL_FREEZE, 0, turned, &turning);
+    turning.still = still_start(&loop, &job.members, STILL_FREEZE, turned, &turning);
     uv_run(&loop, UV_RUN_ONCE); /* a round at most */
     assert_int_equal(turning.done, 0);
-    still_change(turning.still, STILL_THAW, 0);
+    still_change(turning.still, STILL_THAW);
     uv_run(&loop, UV_RUN_DEFAULT);
     assert_int_equal(turning.done, 1);
     assert_true(turning.result.whole);
     expect_running(&job);
 
-    turning.still = still_start(&loop, &job.members, STILL_FREEZE, 0, turned, &turning);
-    still_change(turning.still, STILL_THAW, 0);
+    turning.still = still_start(&loop, &job.members, STILL_FREEZE, turned, &turning);
+    still_change(turning.still, STILL_THAW);
     still_detach(turning.still); /* it goes on to its end all the same */
     uv_run(&loop, UV_RUN_DEFAULT);
     assert_int_equal(turning.done, 1);
@@ -297,6 +343,9 @@ int main(int argc, char **argv)
         cmocka_unit_test_teardown(a_process_that_no_signal_reaches_is_named_at_the_limit,
                                   real_teardown),
         cmocka_unit_test_teardown(a_signal_reaches_each_member_once, real_teardown),
+        cmocka_unit_test_teardown(ranks_have_their_time_before_their_launcher_is_told_to_end,
+                                  real_teardown),
+        cmocka_unit_test_teardown(who_was_stopped_goes_on_when_its_parents_are_dead, real_teardown),
         cmocka_unit_test_teardown(a_freeze_that_is_given_up_leaves_nobody_stopped, real_teardown),
     };
 

@@ -160,6 +160,34 @@ static void a_stop_waits_for_what_has_left_the_group(void **state)
     expect_report(KIND(TERMINATED), RUN, 0);
 }
 
+static void what_has_left_the_group_has_the_grace_as_well(void **state)
+{
+    (void)state;
+    stragglers_left = 1;
+    stop(STOP_BY_ORDER, RUN);
+    leader_lives = group_lives = false;
+    still_first_fire(job);
+    assert_non_null(stragglers_done);
+    assert_false(stragglers_killed);
+    stragglers_done(job, 1); /* it saves what it has */
+    still_now_us += SECOND_US / 2;
+    still_first_fire(job);
+    assert_false(stragglers_killed);
+    assert_int_equal(job->process.state, PROCESS_TERMINATING);
+    still_now_us += SECOND_US;
+    still_first_fire(job); /* the grace is over; what was looked for is still being told */
+    assert_int_equal(job->process.state, PROCESS_KILLING);
+    stragglers_done(job, 1);
+    still_first_fire(job);
+    assert_true(stragglers_killed);
+    assert_uint_equal(ledger_last_sequence(agent.ledger), 0);
+    stragglers_done(job, 0);
+    still_first_fire(job);
+    still_now_us += SECOND_US;
+    still_first_fire(job);
+    assert_int_equal(job->process.state, PROCESS_ABSENT);
+}
+
 static void what_had_finished_before_an_order_has_exited(void **state)
 {
     (void)state;
@@ -430,6 +458,7 @@ int main(void)
         PROCESS_TEST(a_late_word_of_what_was_told_does_not_count),
         PROCESS_TEST(what_is_seen_alive_again_has_not_ended),
         PROCESS_TEST(an_end_waits_for_what_has_left_the_group),
+        PROCESS_TEST(what_has_left_the_group_has_the_grace_as_well),
         PROCESS_TEST(a_stop_waits_for_what_has_left_the_group),
         PROCESS_TEST(what_had_finished_before_an_order_has_exited),
         PROCESS_TEST(what_had_finished_before_its_walltime_has_exited),
