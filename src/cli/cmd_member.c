@@ -203,7 +203,8 @@ struct progress {
     bool unknown; /* there is none of that name or id */
     bool caught_up;
     bool reachable;
-    uint64_t lag; /* UINT64_MAX: no leader answered yet */
+    uint64_t needs_index; /* what the leader had at the first look; 0: none answered yet */
+    uint64_t lag;         /* UINT64_MAX: no leader answered yet */
 };
 
 /* Unchanged when no leader answers. */
@@ -219,10 +220,13 @@ static void progress_ask(struct cli *cli, const char *member, uint64_t id,
         members.best->leader_id == members.best->member_id) {
         progress->unknown = status == NULL;
         if (status != NULL) {
+            if (progress->needs_index == 0)
+                progress->needs_index = status->match_index + status->lag_entries;
             progress->lag = status->lag_entries;
             progress->reachable = status->reachable;
             progress->caught_up =
                 status->voter || (status->reachable && status->match_index > 0 &&
+                                  status->match_index >= progress->needs_index &&
                                   status->lag_entries <= MEMBER_CAUGHT_UP_ENTRIES);
         }
     }
