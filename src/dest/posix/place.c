@@ -93,6 +93,24 @@ int place_open(const struct destination_place *place, struct err *err)
     return fd;
 }
 
+bool place_is_bare(const struct destination_place *place)
+{
+    char relative[MANIFEST_PATH_MAX_BYTES];
+    struct stat status;
+    int prefix;
+    bool bare;
+
+    if (place->prefix == NULL || place_relative(place->prefix, place->path, relative, NULL) != 0)
+        return false;
+    relative[strcspn(relative, "/")] = '\0';
+    prefix = place_open_prefix(place->prefix, NULL);
+    if (prefix < 0)
+        return false;
+    bare = fstatat(prefix, relative, &status, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+    close(prefix);
+    return bare;
+}
+
 /* ---- folders made on the way ---- */
 
 /* {prefix}/{tenant}/{project} are everybody's and nobody's: the service's. {allocation} and what is

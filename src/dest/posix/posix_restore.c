@@ -44,6 +44,23 @@ static int opened_check(struct opened *opened, const struct destination_place *p
     return shard_check_listing(opened->shard, opened->label, true, &opened->manifest, err);
 }
 
+/* Who hears NOT_FOUND gives the checkpoint up: where nothing lies at all it is tried again. */
+static int open_checkpoint(const struct destination_place *place, struct err *err)
+{
+    struct err why = {0};
+    int folder = place_open(place, &why);
+
+    if (folder >= 0)
+        return folder;
+    if (why.code == ERR_NOT_FOUND && place_is_bare(place))
+        return err_set(
+            err, ERR_UNAVAILABLE,
+            "nothing on the way to %s is below the prefix %s; mount the file system that "
+            "belongs there",
+            place->path, place->prefix);
+    return err_set(err, why.code, "%s", why.text);
+}
+
 static int opened_init(struct opened *opened, const struct destination_place *place,
                        struct err *err)
 {
@@ -54,7 +71,7 @@ static int opened_init(struct opened *opened, const struct destination_place *pl
     if (place_check_part(place->part, err) != 0)
         return -1;
     snprintf(opened->label, sizeof(opened->label), "%s/%s", place->path, place->part);
-    folder = place_open(place, err);
+    folder = open_checkpoint(place, err);
     if (folder < 0)
         return -1;
     opened->shard = shard_open(folder, place->part, opened->label, err);
@@ -262,22 +279,34 @@ static int restore_run(struct opened *opened, struct target *target, struct copi
     return -1;
 }
 
+/* The shard was there and whole in its listing: what is missing now is the target, which belongs to
+ * the job, and says nothing of the checkpoint. */
+static int restore_failed(const struct err *why, struct err *err)
+{
+    if (why->code != ERR_NOT_FOUND)
+        return err_set(err, why->code, "%s", why->text);
+    return err_set(err, ERR_UNAVAILABLE, "the target went away: %s", why->text);
+}
+
 int posix_restore(const struct destination_place *place, const char *to,
                   struct destination_summary *ret_summary, struct err *err)
 {
     struct opened opened;
     struct target target;
     struct copier copier;
+    struct err why = {0};
     int result;
 
     if (opened_init(&opened, place, err) != 0)
         return -1;
     copier_init(&copier, 0);
-    result = target_open(&target, to, err);
+    result = target_open(&target, to, &why);
     if (result == 0)
-        result = restore_run(&opened, &target, &copier, err);
+        result = restore_run(&opened, &target, &copier, &why);
     if (result == 0)
         *ret_summary = opened.summary;
+    else
+        restore_failed(&why, err);
     target_close(&target);
     copier_close(&copier);
     opened_close(&opened);

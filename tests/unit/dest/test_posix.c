@@ -274,12 +274,27 @@ static void absent_shards_and_checkpoints_are_not_found(void **state)
 {
     struct folders *folders = *state;
 
-    assert_int_equal(verify_n1(folders), WORKER_EXIT_NOT_FOUND);
     assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
+    assert_int_equal(VERB("verify", "--prefix", folders->prefix, "--path",
+                          path_of(folders->prefix, "t/p/a/checkpoints/1-43"), "--part", "n1"),
+                     WORKER_EXIT_NOT_FOUND);
     assert_int_equal(
         VERB("verify", "--prefix", folders->prefix, "--path", folders->path, "--part", "n9"),
         WORKER_EXIT_NOT_FOUND);
     assert_int_equal(VERB("verify", "--path", folders->path, "--part", "n1"), WORKER_EXIT_OK);
+}
+
+/* Who hears that a checkpoint is not there gives it up: where a file system is not mounted none of
+ * them is. */
+static void nothing_below_the_prefix_is_a_file_system_that_is_not_mounted(void **state)
+{
+    struct folders *folders = *state;
+
+    assert_int_equal(verify_n1(folders), WORKER_EXIT_UNAVAILABLE);
+    assert_non_null(strstr(folders->errors, "mount the file system"));
+    assert_int_equal(VERB("restore", AT_N1, "--to", folders->to), WORKER_EXIT_UNAVAILABLE);
+    assert_int_equal(VERB("verify", "--path", folders->path, "--part", "n1"),
+                     WORKER_EXIT_NOT_FOUND);
 }
 
 /* ---- restore's target ---- */
@@ -299,7 +314,7 @@ static void restore_takes_an_empty_or_equal_target_and_refuses_another(void **st
     assert_non_null(strstr(folders->errors, "remove it first"));
     assert_int_equal(VERB("restore", AT_N1, "--to", "relative"), WORKER_EXIT_USAGE);
     assert_int_equal(VERB("restore", AT_N1, "--to", path_of(folders->root, "no/parent")),
-                     WORKER_EXIT_NOT_FOUND);
+                     WORKER_EXIT_UNAVAILABLE); /* the checkpoint is there */
 }
 
 /* ---- what put refuses ---- */
@@ -654,6 +669,7 @@ int main(void)
         T(missing_manifest_is_noticed),
         T(another_shard_than_the_recorded_one_is_noticed),
         T(absent_shards_and_checkpoints_are_not_found),
+        T(nothing_below_the_prefix_is_a_file_system_that_is_not_mounted),
         T(restore_takes_an_empty_or_equal_target_and_refuses_another),
         T(empty_sources_are_refused_as_empty),
         T(sources_with_links_devices_or_reserved_names_are_refused),
