@@ -10,7 +10,7 @@ packages=(
     libraft-dev libuv1-dev liblz4-dev libprotobuf-c-dev libcurl4-openssl-dev libnghttp2-dev libssl-dev
     libjansson-dev libyaml-dev libmicrohttpd-dev libsmartcols-dev
     # tests, demo, lint
-    libcmocka-dev python3 python3-grpcio python3-grpc-tools python3-pkg-resources prometheus clang-format binutils procps iproute2 nftables faketime git
+    libcmocka-dev python3 python3-grpcio python3-grpc-tools python3-pkg-resources prometheus clang-format binutils procps iproute2 nftables faketime git patch
     e2fsprogs mount # disks that lose their power (integration tests)
     ca-certificates openssl
 )
