@@ -21,10 +21,11 @@ struct fsm *fsm_new(void)
     struct fsm *fsm = check_calloc(1, sizeof(*fsm));
 
     fsm_policy_defaults(&fsm->policy);
-    fsm_pool_init(&fsm->allocations, sizeof(struct allocation));
-    fsm_pool_init(&fsm->nodes, sizeof(struct node));
-    fsm_pool_init(&fsm->targets, sizeof(struct target));
-    fsm_pool_init(&fsm->bases, sizeof(struct basis));
+    fsm->blocks = check_calloc(1, sizeof(*fsm->blocks));
+    fsm_pool_init(&fsm->allocations, sizeof(struct allocation), fsm->blocks);
+    fsm_pool_init(&fsm->nodes, sizeof(struct node), fsm->blocks);
+    fsm_pool_init(&fsm->targets, sizeof(struct target), fsm->blocks);
+    fsm_pool_init(&fsm->bases, sizeof(struct basis), fsm->blocks);
     fsm->collectable = check_alloc(sizeof(*fsm->collectable));
     list_init(fsm->collectable);
     fsm->snapshots = check_alloc(sizeof(*fsm->snapshots));
@@ -116,6 +117,8 @@ void fsm_free(struct fsm *fsm)
     fsm_pool_free(&fsm->bases);
     fsm_timers_free(&fsm->timers);
     fsm_arena_free(&fsm->arena);
+    fsm_blocks_free(fsm->blocks);
+    free(fsm->blocks);
     free(fsm->checkpoints);
     free(fsm->collectable);
     free(fsm->snapshots);

@@ -24,10 +24,10 @@ static struct interned *intern_of(const char *text)
 }
 
 /* Nobody refers to it yet. */
-static struct interned *intern_new(const char *text, uint32_t hash, bool shared)
+static struct interned *intern_new(struct fsm *fsm, const char *text, uint32_t hash, bool shared)
 {
     size_t size = strlen(text) + 1;
-    struct interned *interned = check_alloc(sizeof(*interned) + size);
+    struct interned *interned = fsm_block_take(fsm->blocks, sizeof(*interned) + size);
 
     *interned = (struct interned){.hash = hash, .shared = shared};
     memcpy(interned->text, text, size);
@@ -57,7 +57,7 @@ const char *fsm_intern(struct fsm *fsm, const char *text)
     hash = fsm_hash_text(text);
     interned = fsm_map_find(&fsm->intern_map, hash, intern_equal, text);
     if (interned == NULL) {
-        interned = intern_new(text, hash, true);
+        interned = intern_new(fsm, text, hash, true);
         fsm_map_add(&fsm->intern_map, hash, interned);
     }
     *recent = interned;
@@ -69,7 +69,7 @@ const char *fsm_intern_alone(struct fsm *fsm, const char *text, uint32_t hash)
 {
     CHECK(text != NULL);
     fsm->intern_alone_count++;
-    return fsm_intern_again(intern_new(text, hash, false)->text);
+    return fsm_intern_again(intern_new(fsm, text, hash, false)->text);
 }
 
 /* The CHECK is of the field's 31 bits: a million jobs of one tenant are far below. */
@@ -109,7 +109,7 @@ void fsm_intern_release(struct fsm *fsm, const char *text)
         CHECK(fsm->intern_alone_count > 0);
         fsm->intern_alone_count--;
     }
-    free(interned);
+    fsm_block_give(fsm->blocks, interned, sizeof(*interned) + strlen(text) + 1);
 }
 
 /* The new one is held before the old one is let go: they may be the same. */

@@ -88,22 +88,22 @@ void fsm_bitmap_free(struct bitmap *bitmap)
     memset(bitmap, 0, sizeof(*bitmap));
 }
 
-void fsm_pool_init(struct pool *pool, size_t item_size)
+void fsm_pool_init(struct pool *pool, size_t item_size, struct blocks *blocks)
 {
     CHECK(pool != NULL);
     CHECK(item_size > 0);
+    CHECK(blocks != NULL);
     memset(pool, 0, sizeof(*pool));
+    pool->blocks = blocks;
     pool->item_size = item_size;
 }
 
 void fsm_pool_free(struct pool *pool)
 {
     CHECK(pool != NULL);
-    for (uint32_t i = 0; i < pool->page_count; i++)
-        free(pool->pages[i]);
     free(pool->pages);
     fsm_bitmap_free(&pool->taken);
-    fsm_pool_init(pool, pool->item_size);
+    fsm_pool_init(pool, pool->item_size, pool->blocks);
 }
 
 uint32_t fsm_pool_free_slot(struct pool *pool)
@@ -135,7 +135,7 @@ void *fsm_pool_take(struct pool *pool, uint32_t slot)
     CHECK(!fsm_bitmap_get(&pool->taken, slot));
     pool_reach(pool, page);
     if (pool->pages[page] == NULL)
-        pool->pages[page] = check_alloc(POOL_PAGE_ITEMS * pool->item_size);
+        pool->pages[page] = fsm_block_page(pool->blocks, POOL_PAGE_ITEMS * pool->item_size);
     fsm_bitmap_set(&pool->taken, slot);
     if (slot >= pool->slot_end)
         pool->slot_end = slot + 1;

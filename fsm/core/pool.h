@@ -3,7 +3,7 @@
  * do.
  *
  * Order    fsm_pool_init() once; a bitmap that is all zero is empty and ready.
- * Shapes   pages of POOL_PAGE_ITEMS zeroed items, kept until fsm_pool_free(). An item never moves
+ * Shapes   pages of POOL_PAGE_ITEMS zeroed items, kept as long as the blocks. An item never moves
  *          while it is taken, so records may point to each other. A pool never shrinks.
  * Errors   taking a slot that is taken, or giving back one that is free, is a bug.
  */
@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "fsm/core/blocks.h"
 
 /* A growing set of small numbers. A number beyond its end is not in it, and removing one is no
  * error. */
@@ -35,6 +37,7 @@ void fsm_bitmap_free(struct bitmap *bitmap);
 
 /* slot_end is what loops over a pool run to; there are at most as many taken slots. */
 struct pool {
+    struct blocks *blocks; /* of which its pages are */
     size_t item_size;
     char **pages;
     uint32_t page_count;
@@ -43,7 +46,8 @@ struct pool {
     struct bitmap taken;
 };
 
-void fsm_pool_init(struct pool *pool, size_t item_size);
+/* Its pages are given back with the blocks, which must stay as long as the pool. */
+void fsm_pool_init(struct pool *pool, size_t item_size, struct blocks *blocks);
 void fsm_pool_free(struct pool *pool);
 /* The slot to take next; it is not taken by that. */
 uint32_t fsm_pool_free_slot(struct pool *pool);

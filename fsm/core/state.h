@@ -214,6 +214,7 @@ struct fsm {
     uint64_t hazard_sum_e12; /* of allocations that compute */
     uint64_t member_id_max;  /* of all that ever were */
     uint64_t members_index;  /* of the log, when they changed last or were restored */
+    struct blocks *blocks;   /* the memory of records; heap: struct fsm may move */
     /* tables */
     struct pool allocations, nodes, targets, bases;
     struct map allocation_map, node_map, intern_map, session_map, basis_map;

@@ -60,6 +60,17 @@ static void allocation_unname_nodes(struct fsm *fsm, struct allocation *allocati
         fsm_node_unrefer(fsm, allocation->view.nodes[i].node_slot);
 }
 
+static size_t parts_bytes(uint32_t count)
+{
+    return count * (sizeof(struct assignment) + sizeof(struct fsm_node_share));
+}
+
+static void parts_give(struct fsm *fsm, struct allocation *allocation)
+{
+    CHECK(allocation->view.id != NULL);
+    fsm_block_give(fsm->blocks, allocation->assignments, parts_bytes(allocation->view.node_count));
+}
+
 /* The map finds the record by its id, and its checkpoints find it by its slot: both are given back
  * last. */
 void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation)
@@ -79,7 +90,7 @@ void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation)
     fsm_intern_release(fsm, allocation->view.id);
     fsm_scale_clear(fsm, allocation);
     allocation_unname_nodes(fsm, allocation);
-    free(allocation->assignments);
+    parts_give(fsm, allocation);
     fsm_pool_give(&fsm->allocations, slot);
     fsm_target_leave(fsm, target);
 }
@@ -91,8 +102,8 @@ struct fsm_node_share *fsm_allocation_set_shares(struct fsm *fsm, struct allocat
                                                  uint32_t count)
 {
     size_t parts_size = count * sizeof(struct assignment);
-    struct assignment *parts = check_calloc(1, parts_size + count * sizeof(struct fsm_node_share));
-
+    struct assignment *parts =
+        memset(fsm_block_take(fsm->blocks, parts_bytes(count)), 0, parts_bytes(count));
     struct fsm_node_share *shares = (struct fsm_node_share *)(void *)((char *)parts + parts_size);
 
     CHECK(!allocation->assigned);
@@ -103,7 +114,7 @@ struct fsm_node_share *fsm_allocation_set_shares(struct fsm *fsm, struct allocat
         list_init(&parts[i].in_node);
     }
     allocation_unname_nodes(fsm, allocation);
-    free(allocation->assignments);
+    parts_give(fsm, allocation);
     allocation->assignments = parts;
     allocation->view.nodes = shares;
     allocation->view.node_count = count;
