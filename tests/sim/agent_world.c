@@ -28,6 +28,7 @@ enum {
     JOBS_NODE,
     RUNS_MAX = 24,
     SHARDS_LOOKED_AT = 64,
+    SPOILED_MAX = 6, /* of one checkpoint */
     RESTART_DELAY_US = 1000000,
     TROUBLE_US = 4000000, /* between two, at most */
     RESTARTS_IN_PLACE = 3,
@@ -314,13 +315,33 @@ static void trouble_with_a_run(struct place *place)
     }
 }
 
-/* A shard is lost or damaged, once per allocation and when there is another folder to fall back to,
- * most of the time. */
+/* So many parts of the checkpoint, each lost or damaged. */
+static void spoil_parts(struct sim *sim, const char *path, unsigned most)
+{
+    char parts[SPOILED_MAX][PART_NAME_BYTES];
+    const char *other, *part;
+    bool damaged;
+    unsigned count = 0;
+
+    CHECK(most <= SPOILED_MAX);
+    for (size_t i = 0; agent_store_shard(all.store, i, &other, &part, &damaged); i++)
+        if (count < most && !damaged && strcmp(other, path) == 0)
+            snprintf(parts[count++], PART_NAME_BYTES, "%s", part);
+    for (unsigned i = 0; i < count; i++) {
+        if (sim_chance(sim, 2))
+            agent_store_lose(all.store, path, parts[i]);
+        else
+            agent_store_damage(all.store, path, parts[i]);
+    }
+}
+
+/* A shard is lost or damaged, or several of one checkpoint, once per allocation and when there is
+ * another folder to fall back to, most of the time. */
 static void trouble_with_a_shard(struct place *place)
 {
     struct sim *sim = place->world->sim;
     const char *path, *part, *other, *other_part;
-    char allocation_id[WORLD_PATH_BYTES];
+    char allocation_id[WORLD_PATH_BYTES], spoiled[WORLD_PATH_BYTES];
     char *end;
     bool damaged, alone = true;
 
@@ -336,7 +357,10 @@ static void trouble_with_a_shard(struct place *place)
                           strcmp(other, path) == 0);
     if (alone || agent_store_spoiled_of(all.store, strrchr(allocation_id, '/') + 1))
         return;
-    if (sim_chance(sim, 2))
+    snprintf(spoiled, sizeof(spoiled), "%s", path); /* it may go with its first shard */
+    if (sim_chance(sim, 3))
+        spoil_parts(sim, spoiled, 1 + (unsigned)sim_random(sim, SPOILED_MAX));
+    else if (sim_chance(sim, 2))
         agent_store_lose(all.store, path, part);
     else
         agent_store_damage(all.store, path, part);
@@ -472,6 +496,7 @@ static void place_open(struct world *world, unsigned agent)
     *place = (struct place){.world = world, .agent = agent};
     sim_clock_set_drift(world->sim, config.applications_node, world->agents[agent].drift_ppm);
     place->machine = agent_machine_new(world->sim, all.store, &config, &events);
+    place->machine->unread = true;
     sim_after(world->sim, SIM_NODES_MAX, 1 + sim_random(world->sim, TROUBLE_US), trouble, place);
 }
 
@@ -549,6 +574,7 @@ static void shipping_calm(struct world *world, unsigned agent, void *process)
     agent_rogue_calm(all.rogue);
     agent_jobs_calm(all.jobs);
     agent_machine_die_at(place->machine, 0, false);
+    place->machine->unread = false;
     for (size_t i = 0; i < MACHINE_PROCESSES_MAX; i++)
         calm_process(place->machine->processes[i]);
 }
