@@ -268,17 +268,28 @@ static void check_caught(struct agent_checks *checks, const struct agent_machine
     }
 }
 
-/* I35: who lives is told to end before it is killed; not who stands still, and has saved all. */
+/* It has saved all, and stands still; what began to do so again when its agent began anew may not
+ * have come to it yet. */
+static bool stands_still(const struct agent_machine *machine, const struct rank *rank)
+{
+    const struct machine_process *leader = agent_machine_find(machine, rank->group);
+    const struct allocation *allocation = allocation_of(machine, rank->allocation_id);
+
+    return (leader != NULL && leader->stopped) ||
+           (allocation != NULL && allocation->entry.still == STANDING_STILL &&
+            allocation->attempt.state != ATTEMPT_FREEZING);
+}
+
+/* I35: who lives is told to end before it is killed. */
 static void check_told(struct agent_checks *checks, const struct agent_machine *machine,
                        pid_t group, int signal)
 {
-    const struct machine_process *leader = agent_machine_find(machine, group);
     for (size_t i = 0; i < checks->rank_count; i++) {
         struct rank *rank = checks->ranks[i];
         if (rank->agent != checks_agent(machine) || rank->group != group || rank->living == NULL)
             continue;
         rank->told |= signal == SIGTERM;
-        if (!rank->told && (leader == NULL || !leader->stopped))
+        if (!rank->told && !stands_still(machine, rank))
             world_violation(checks->world, "I35", "%s is killed on %s without SIGTERM before",
                             rank->allocation_id, machine->name);
     }
