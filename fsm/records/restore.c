@@ -473,7 +473,7 @@ static bool restore_undeleted(struct fsm *fsm, const Ckpt__Log__V1__UndeletedRec
         checkpoint_edit(fsm, checkpoint_find(fsm, record->checkpoint_id));
     struct undeleted *undeleted;
 
-    if (!undeleted_within(record) || record->checkpoint_id == 0 ||
+    if (!undeleted_within(record) || !checkpoint_id_valid(record->checkpoint_id) ||
         fsm->undeleted[record->place] != NULL ||
         (checkpoint != NULL && checkpoint->view.target_slot != record->target_slot) ||
         fsm_undeleted_find(fsm, record->checkpoint_id) != NULL ||

@@ -381,6 +381,29 @@ static void a_checkpoint_that_goes_on_beside_a_newer_one_is_refused(void **unuse
     script_close(&script);
 }
 
+/* No text names its checkpoint, so nobody could ever say that it was removed. */
+static void a_folder_of_a_checkpoint_without_a_name_is_refused(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "policy retention=10000");
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "end j1");
+    expect_ok(&script, "after 10000");
+    expect_ok(&script, "tick");
+    expect_ok(&script, "collected failed=1-1");
+    assert_null(fsm_allocation_find(script.fsm, "j1"));
+    assert_int_equal(script.fsm->undeleted_count, 1);
+    IMPOSSIBLE(script.fsm->undeleted[0]->view.checkpoint_id, UINT64_C(1099511627766)); /* 0-... */
+    script_restore(&script);
+    script_close(&script);
+}
+
 static void a_record_that_would_stop_the_program_later_is_refused(void **unused)
 {
     struct preemption *preemption;
@@ -627,6 +650,7 @@ int main(void)
         cmocka_unit_test(a_policy_that_no_command_sets_is_refused),
         cmocka_unit_test(numbers_that_have_no_next_one_are_refused),
         cmocka_unit_test(a_checkpoint_that_goes_on_beside_a_newer_one_is_refused),
+        cmocka_unit_test(a_folder_of_a_checkpoint_without_a_name_is_refused),
         cmocka_unit_test(a_record_that_would_stop_the_program_later_is_refused),
         cmocka_unit_test(a_job_whose_parts_contradict_each_other_is_refused),
         cmocka_unit_test(a_number_beyond_the_bound_of_its_row_is_refused),
