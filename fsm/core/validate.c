@@ -154,6 +154,12 @@ static enum fsm_status validate_spec(const Ckpt__V1__AllocationSpec *spec,
     check_range(spec->reactive_max_nodes, spec->reactive_min_nodes, FSM_NODES_PER_ALLOCATION_MAX,
                 outcome);
     check_nodes(spec->n_nodes, spec->nodes, true, outcome);
+    if (spec->restore == CKPT__V1__RESTORE_MODE__RESTORE_MODE_ALL) {
+        check_range_of("nodes of restore ALL", spec->n_nodes, 1, FSM_RESTORE_ALL_NODES_MAX,
+                       outcome);
+        check_range_of("reactive_max_nodes of restore ALL", spec->reactive_max_nodes, 0,
+                       FSM_RESTORE_ALL_NODES_MAX, outcome);
+    }
     return outcome->status;
 }
 

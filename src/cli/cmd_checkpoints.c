@@ -222,16 +222,15 @@ static void print_ranks(struct cli *cli, const Ckpt__V1__Checkpoint *c)
 
     for (size_t i = 0; i < c->n_shards; i++)
         ranks += c->shards[i]->ranks;
-    fprintf(cli->out, " label %s  agreed step ",
-            c->label[0] == '\0' ? "-" : human_safe(c->label, text, sizeof(text)));
-    if (c->agreed_step == 0)
-        fprintf(cli->out, "-");
-    else
-        fprintf(cli->out, "%" PRIu64, c->agreed_step);
+    fprintf(cli->out, " label %s  %" PRIu64 " ranks in %zu parts",
+            c->label[0] == '\0' ? "-" : human_safe(c->label, text, sizeof(text)), ranks,
+            c->n_shards);
     if (c->barrier != CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_NONE)
-        fprintf(cli->out, " (%s)",
+        fprintf(cli->out, "  barrier %s",
                 human_enum_words(&ckpt__v1__barrier_phase__descriptor, (int)c->barrier, text));
-    fprintf(cli->out, "  ranks %" PRIu64 " of %zu parts\n", ranks, c->n_shards);
+    if (c->agreed_step != 0)
+        fprintf(cli->out, " at step %" PRIu64, c->agreed_step);
+    fputc('\n', cli->out);
     if (c->machine[0] != '\0' || c->os[0] != '\0')
         fprintf(cli->out, " written on %s %s\n", human_safe(c->machine, machine, sizeof(machine)),
                 human_safe(c->os, os, sizeof(os)));

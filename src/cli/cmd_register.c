@@ -22,7 +22,11 @@ static enum cli_exit send_spec(struct cli *cli, Ckpt__V1__AllocationSpec *spec)
         return code;
     request.spec = spec;
     snprintf(what, sizeof(what), "register job %.128s", spec->allocation_id);
-    return call_mutate_simple(cli, what, "BrokerService/RegisterAllocation", &request.base);
+    code = call_mutate_simple(cli, what, "BrokerService/RegisterAllocation", &request.base);
+    if (code == CLI_OK && spec->owner[0] == '\0')
+        cli_note(cli, "it has no owner: root alone can start it on a node, unless the policy has "
+                      "owner_rule=first; --owner USER gives it one");
+    return code;
 }
 
 static enum cli_exit register_options(struct cli *cli)

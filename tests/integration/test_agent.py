@@ -13,7 +13,7 @@ import time
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, broker_pb2, checkpoint_text, common_pb2, grpc, tail, tap, wait_until  # noqa: E402
+from cluster import BIN, Cluster, broker_pb2, checkpoint_text, common_pb2, grpc, own_name, tail, tap, wait_until  # noqa: E402
 from jobs import (COMPLETE, COMPLETED, ENDED_FAILED, FAILED, MIB, POLICY, REQUEUED, RUNNING, STARTING, SUSPENDED, TIMED_OUT, WRITING, all_run,  # noqa: E402
                   allocation_in, checkpoint, complete, ends, ends_in, heat, hint, no_litter, restart, restart_point, says)
 from ckpt.v1 import app_pb2, app_pb2_grpc  # noqa: E402
@@ -658,7 +658,7 @@ def wrong_folders_wrong_users_and_damaged_journals_are_refused():
 
 def another_user(cluster, agent):
     """The application, its files and its data workers are the user's, not root's."""
-    cluster.register("theirs", [("a", 1, MIB)])
+    cluster.register("theirs", [("a", 1, MIB)], owner=own_name(65534))
     work, log = cluster.dir / "theirs", cluster.dir / "theirs.log"
     work.mkdir()
     os.chown(work, 65534, 65534)

@@ -24,7 +24,7 @@ from workload import Load  # noqa: E402
 
 SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
 ROUNDS = int(os.environ.get("ROUNDS", 6))
-LANES = 16
+LANES = 8
 NAMES = {errno.ENOSPC: "no room", errno.EIO: "EIO", KILL_BEFORE: "killed before", KILL_AFTER: "killed after"}
 CODES = {errno.ENOSPC: "FULL", errno.EIO: "DISK"}
 

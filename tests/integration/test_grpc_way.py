@@ -13,7 +13,7 @@ import time
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import Cluster, broker_pb2, common_pb2, tap, wait_until  # noqa: E402
+from cluster import Cluster, broker_pb2, common_pb2, own_name, tap, wait_until  # noqa: E402
 
 POLICY = {"evaluation_interval": "1s", "min_interval": "1h", "checkpoint_timeout": "4s", "max_deferral": "5s", "grace": "1s", "max_attempts": 2,
           "node_failures_per_1000_node_days_milli": 1, "quiesce": "1ms", "near_completion": "1s", "retry_backoff": "200ms"}
@@ -325,7 +325,7 @@ def another_user(cluster, folder):
     os.chown(work, 65534, 65534)
     mode = cluster.dir / "theirs.mode"
     mode.write_text("done")
-    cluster.register("theirs", [("a", 1, MIB)])
+    cluster.register("theirs", [("a", 1, MIB)], owner=own_name(65534))
     with open(log, "w") as out:
         run = subprocess.Popen(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", str(cluster.bin / "ckpt-run"), "--alloc", "theirs",
                                 "--profile", "grpc", "--work-dir", str(work), "--socket", str(cluster.agents["a"].socket), "--",

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import Cluster, broker_pb2, checkpoint_text, common_pb2, metric, tap, wait_until  # noqa: E402
+from cluster import Cluster, broker_pb2, checkpoint_text, common_pb2, metric, own_name, tap, wait_until  # noqa: E402
 
 # quick: every checkpoint but the newest two expires within a second
 POLICY = {"evaluation_interval": "1h", "min_interval": "1ms", "checkpoint_timeout": "30s", "retention": "1s", "keep_complete": 1,
@@ -35,7 +35,7 @@ class Site:
         work = self.cluster.dir / f"work-{name}"
         work.mkdir()
         os.chown(work, user, user)
-        self.cluster.register(name, [("a", 1, 1 << 20)], write_bytes_per_s=1000000000)
+        self.cluster.register(name, [("a", 1, 1 << 20)], owner=own_name(user), write_bytes_per_s=1000000000)
         log = self.cluster.dir / f"{name}.log"
         with open(log, "w") as out:
             self.jobs[name] = subprocess.Popen(

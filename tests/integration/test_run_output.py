@@ -148,7 +148,7 @@ def a_job_of_ranks_reads_of_its_part_and_its_ranks():
         says(jobs[0], r"(?s)saved step 127;.*saved step 127;")
         assert jobs[0].log.read_text().count("are on this node") == 1, "it is said once"
         shown = cluster.ctl("checkpoint", identifier).stdout
-        assert re.search(r" label 127  agreed step -  ranks 4 of 2 parts", shown), shown
+        assert re.search(r" label 127  4 ranks in 2 parts\n", shown), shown
         assert re.search(r"   0  a     verified      2 .*\n   1  b     verified      2 ", shown), shown
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""What users of a node can do to each other, with real users. Whose job it is: who came first, or whom the registration names; nobody else attaches
-to it until it is forgotten there. And a user whose paths hang holds up nobody else. Run by root: it becomes the users."""
+"""What users of a node can do to each other, with real users. Whose job it is: whom the registration names, or, where the policy says so and it
+names no user of the node, who came first; nobody else attaches to it, asks it, reads of it or restores it. And a user whose paths hang holds up
+nobody else. Run by root: it becomes the users."""
 import ctypes
 import json
 import os
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 import uuid
 
 import grpc
@@ -22,6 +24,7 @@ from isolate import main, needs  # noqa: E402
 
 POLICY = {"evaluation_interval": "1s", "min_interval": "1h", "checkpoint_timeout": "20s", "grace": "1s"}
 GOES_ON = (common_pb2.ALLOCATION_STATE_STARTING, common_pb2.ALLOCATION_STATE_RUNNING)
+RUNNING = common_pb2.ALLOCATION_STATE_RUNNING
 COMPLETED = common_pb2.ALLOCATION_STATE_COMPLETED
 MIB = 1 << 20
 ALICE, BOB = (pwd.getpwnam(name) for name in ("nobody", "daemon"))
@@ -57,12 +60,35 @@ if not answer.error:
 """
 
 
+# The application's own call: argv = socket, allocation, where it would listen.
+REGISTER = r"""
+import sys
+import grpc
+from ckpt.v1 import app_pb2, app_pb2_grpc
+stub = app_pb2_grpc.AppServiceStub(grpc.insecure_channel("unix:" + sys.argv[1]))
+try:
+    stub.Register(app_pb2.RegisterRequest(allocation_id=sys.argv[2], endpoint="unix:" + sys.argv[3]), timeout=10)
+    print("OK")
+except grpc.RpcError as error:
+    print(error.code().name, error.details())
+"""
+
+# A rank's first line: argv = socket, allocation, run.
+RANK = r"""
+import socket, sys
+stream = socket.socket(socket.AF_UNIX)
+stream.connect(sys.argv[1])
+stream.sendall(("hello 1 %s %s 0 0 1 1 plain\n" % (sys.argv[2], sys.argv[3])).encode())
+print(stream.recv(512).decode())
+"""
+
+
 class Users(Cluster):
     """One member and one agent that other users reach."""
 
-    def __init__(self, owners_register=None, tls=False):
+    def __init__(self, owners_register=None, tls=False, rule=None):
         pathlib.Path(tempfile.gettempdir()).chmod(0o1777)
-        super().__init__(members=1, agents=("a",), policy=POLICY, tls=tls)
+        super().__init__(members=1, agents=("a",), policy={**POLICY, **({"owner_rule": rule} if rule else {})}, tls=tls)
         if owners_register:
             self.agent_config.write_text(self.agent_config.read_text() + f"owners_register: {owners_register}\n")
         self.let_others_in()
@@ -98,13 +124,16 @@ class Users(Cluster):
         assert code == 0, error
         return {job["allocation_id"]: job for job in json.loads(out)["jobs"]}
 
+    def run_of(self, allocation):
+        return str(self.allocation(allocation).node_runs[0])
+
     def state(self, allocation):
         return self.allocation(allocation).state
 
 
 def a_job_that_restarts_in_place_stays_its_owners():
     """Neither while nothing of it runs, nor after the agent has restarted, can another user say how it ended."""
-    with Users() as cluster:
+    with Users(rule="first") as cluster:
         cluster.start()
         cluster.register("job", [("a", 1, MIB)], owner="")
         assert cluster.attaches(ALICE, "job", "restart") == "ready"
@@ -124,8 +153,9 @@ def a_job_that_restarts_in_place_stays_its_owners():
 
 
 def the_registered_user_is_the_owner_whoever_comes_first():
-    """A name that a user of the node has; another name, or none, leaves it to who comes first. Root may, and does not become the owner."""
-    with Users() as cluster:
+    """Rule FIRST: a name that a user of the node has; another name, or none, leaves it to who comes first. Root may, and does not become the
+    owner."""
+    with Users(rule="first") as cluster:
         cluster.start()
         cluster.register("job", [("a", 1, MIB)], owner=ALICE.pw_name)
         for what in ("steal", "restart"):
@@ -145,6 +175,77 @@ def the_registered_user_is_the_owner_whoever_comes_first():
         run = cluster.run_as(BOB, "nameless", "true")
         assert run.wait(30) == 0, run.stderr.read()
         wait_until("it is complete", lambda: cluster.state("nameless") == COMPLETED, 10)
+
+
+def a_job_of_nobody_on_the_node_is_started_by_root_alone():
+    """Rule REGISTERED, the default: the refusal names the owner, the node and what to do; the policy may leave such jobs to who comes first."""
+    with Users() as cluster:
+        cluster.start()
+        ghost = "no-such-user-" + uuid.uuid4().hex[:8]
+        for name, owner, said in (("ghosts", ghost, f"registered for owner {ghost}, which is no user of node a"), ("nobodys", "", "registered without an owner")):
+            cluster.register(name, [("a", 1, MIB)], owner=owner)
+            for what in ("steal", "restart"):
+                answer = cluster.attaches(ALICE, name, what)
+                assert answer.startswith("error") and said in answer and "ckptctl policy set owner_rule=first" in answer, answer
+            run = cluster.run_as(ALICE, name, "true")
+            assert run.wait(30) == 125 and said in (text := run.stderr.read()) and "--owner" in text, text
+            root = cluster.run_job("a", name, ["false"], ("--max-restarts", "0"))
+            assert root.process.wait(30) == 1, root.log.read_text()
+            wait_until("its end is told", lambda n=name: cluster.state(n) not in GOES_ON, 10)
+            run = cluster.run_as(ALICE, name, "true")
+            assert run.wait(30) == 125, "it did not become anybody's by that"
+        cluster.ctl("policy", "set", "owner_rule=first")
+        cluster.register("later", [("a", 1, MIB)], owner=ghost)
+        run = cluster.run_as(ALICE, "later", "true")
+        assert run.wait(30) == 0, run.stderr.read()
+
+
+def nobody_else_attaches_asks_reads_or_restores():
+    """Two users without names: a job is registered for the number of one. The other one has its id, its socket and its paths."""
+    ann, eve = (types.SimpleNamespace(pw_name=str(uid), pw_uid=uid, pw_gid=uid) for uid in (20001, 20002))
+    with Users() as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB)], owner=ann.pw_name)
+        run = cluster.run_as(eve, "job", "true")
+        assert run.wait(30) == 125 and "registered for user 20001 (uid 20001)" in run.stderr.read()
+        heat = [str(cluster.bin / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000", "--output", str(cluster.folder(ann) / "r")]
+        run = cluster.run_as(ann, "job", *heat)
+        wait_until("it runs", lambda: cluster.jobs_of(ann).get("job", {}).get("state") == "running", 15)
+        record = ended(cluster, "job", requested(cluster, "job"))
+        assert record.state == common_pb2.CHECKPOINT_STATE_COMPLETE
+        pid = cluster.jobs_of(ann)["job"]["pid"]
+        os.kill(pid, signal.SIGKILL)  # it is restored
+        wait_until("it runs again", lambda: (cluster.jobs_of(ann)["job"]["pid"] or pid) != pid and cluster.state("job") == RUNNING, 15)
+        restored = next((cluster.folder(ann) / "w" / "restore").iterdir())
+        part = next(pathlib.Path(record.path).iterdir())
+        # attaches: beside it, and in its place
+        for what in ("steal", "restart"):
+            answer = cluster.attaches(eve, "job", what)
+            assert answer.startswith("error") and "registered for user 20001" in answer, answer
+        # asks: as the application, and as a rank of it
+        call = [sys.executable, "-c", REGISTER, str(cluster.agents["a"].socket), "job", str(cluster.folder(eve) / "s.sock")]
+        env = {"PYTHONPATH": str(cluster.dir / "pygen"), "PATH": os.environ["PATH"]}
+        answer = subprocess.run(call, env=env, user=eve.pw_uid, group=eve.pw_gid, extra_groups=[], capture_output=True, text=True, timeout=30)
+        assert answer.stdout.startswith("PERMISSION_DENIED"), answer
+        rank = subprocess.run([sys.executable, "-c", RANK, f"{cluster.agents['a'].socket}.ranks", "job", cluster.run_of("job")],
+                              user=eve.pw_uid, group=eve.pw_gid, extra_groups=[], capture_output=True, text=True, timeout=30)
+        assert rank.stdout.startswith("refused user%2020002%20has%20no%20job%20job%20on%20this%20node"), rank
+        # reads: its status, what was restored for it, its part on the destination
+        assert cluster.jobs_of(eve) == {}
+        assert cluster.asks(eve, "status", "--alloc", "job")[0] == 3
+        for path in (restored, part, next(part.iterdir())):
+            read = subprocess.run(["cat" if path.is_file() else "ls", str(path)], user=eve.pw_uid, group=eve.pw_gid, extra_groups=[], capture_output=True)
+            assert read.returncode != 0, path
+        # restores: after its end, with files that would come
+        run.send_signal(signal.SIGTERM)
+        run.wait(20)
+        wait_until("its end is told", lambda: cluster.state("job") not in GOES_ON, 10)
+        cluster.ctl("restart", "job")
+        run = cluster.run_as(eve, "job", "true")
+        assert run.wait(30) == 125 and "registered for user 20001" in run.stderr.read()
+        assert not list((cluster.folder(eve) / "w").glob("restore/*"))
+        run = cluster.run_as(ann, "job", "sh", "-c", 'test -f "$CKPT_RESTORE_DIR/MANIFEST" || ls "$CKPT_RESTORE_DIR"/*')
+        assert run.wait(30) == 0, run.stderr.read()
 
 
 def the_owner_sees_the_own_jobs_and_nobody_elses():
@@ -286,8 +387,8 @@ def a_user_whose_paths_hang_holds_up_nobody_else():
         hung.mkdir()
         os.chown(hung, ALICE.pw_uid, ALICE.pw_gid)
         heat = [str(cluster.bin / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000"]
-        cluster.register("theirs", [("a", 1, MIB)])
-        cluster.register("swapped", [("a", 1, MIB)])
+        cluster.register("theirs", [("a", 1, MIB)], owner=BOB.pw_name)
+        cluster.register("swapped", [("a", 1, MIB)], owner=ALICE.pw_name)
         theirs = cluster.run_as(BOB, "theirs", *heat, "--output", str(cluster.folder(BOB) / "r"))
         swapped = cluster.run_as(ALICE, "swapped", *heat, "--output", str(cluster.folder(ALICE) / "r"))
         log = cluster.agents["a"].log
@@ -328,6 +429,7 @@ if __name__ == "__main__":
         print("1..0 # skip it takes root to become two users")
         sys.exit(0)
     sys.exit(main([a_job_that_restarts_in_place_stays_its_owners, the_registered_user_is_the_owner_whoever_comes_first,
+                   a_job_of_nobody_on_the_node_is_started_by_root_alone, nobody_else_attaches_asks_reads_or_restores,
                    the_owner_sees_the_own_jobs_and_nobody_elses, an_owner_registers_a_job_of_the_own_without_a_key,
                    a_second_start_by_the_same_user_is_told_of_the_first,
                    a_user_whose_paths_hang_holds_up_nobody_else]))

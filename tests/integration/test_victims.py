@@ -8,7 +8,7 @@ import sys
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, broker_pb2, common_pb2, tap, wait_until  # noqa: E402
+from cluster import BIN, Cluster, broker_pb2, common_pb2, own_name, tap, wait_until  # noqa: E402
 
 POLICY = {"evaluation_interval": "1s", "min_interval": "1h", "checkpoint_timeout": "20s", "grace": "1s", "quiesce": "1ms",
           "node_failures_per_1000_node_days_milli": 1, "near_completion": "1s", "retry_backoff": "200ms"}
@@ -23,7 +23,7 @@ def heat(cluster, name):
 def start_lent(cluster, job, nodes, **fields):
     """The job on nodes that the vCluster ml has lent."""
     spec = common_pb2.AllocationSpec(
-        allocation_id=job, tenant="physics", project="heat", vcluster="hpc", owner="demo",
+        allocation_id=job, tenant="physics", project="heat", vcluster="hpc", owner=own_name(),
         nodes=[common_pb2.NodeShare(node_id=n, gpu_count=1, gpu_memory_used_bytes=MIB, borrowed=True, home_vcluster="ml") for n in nodes], **fields)
     cluster.client.broker("RegisterAllocation", broker_pb2.RegisterAllocationRequest(request_id=uuid.uuid4().hex, spec=spec))
     jobs = {n: cluster.run_job(n, job, heat(cluster, job + n)) for n in nodes}

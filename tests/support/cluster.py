@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import pathlib
+import pwd
 import queue
 import random
 import shutil
@@ -53,6 +54,15 @@ from ckpt.v1 import agent_pb2, agent_pb2_grpc, broker_pb2, broker_pb2_grpc  # no
 from ckpt.v1 import common_pb2, operator_pb2, operator_pb2_grpc  # noqa: E402
 
 from site_files import Site  # noqa: E402
+
+def own_name(uid=None):
+    """The user that this program, or that uid, is: whoever registers a job as somebody else cannot start it."""
+    uid = os.geteuid() if uid is None else uid
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
 
 RETRYABLE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED)
 
@@ -427,7 +437,7 @@ class Cluster:
         """nodes: [(node, gpus, used GPU memory in bytes)]."""
         spec = common_pb2.AllocationSpec(
             allocation_id=allocation, tenant=fields.pop("tenant", "physics"), project=fields.pop("project", "heat"),
-            vcluster=fields.pop("vcluster", "hpc"), owner=fields.pop("owner", "demo"),
+            vcluster=fields.pop("vcluster", "hpc"), owner=fields.pop("owner", own_name()),
             nodes=[common_pb2.NodeShare(node_id=n, gpu_count=g, gpu_memory_used_bytes=b) for n, g, b in nodes], **fields)
         return self.client.broker("RegisterAllocation", broker_pb2.RegisterAllocationRequest(
             request_id=request_id or uuid.uuid4().hex, spec=spec))

@@ -77,6 +77,7 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
     ready.node_id = node;
     ready.app_socket = app_socket;
     ready.must_end = stream->must_end;
+    ready.may_come = stream->may_come;
     if (stream->state == STREAM_READY) {
         ready.run = stream->allocation->entry.run;
         ready.part = stream->allocation->entry.part;
@@ -194,6 +195,7 @@ static void restore_done(void *data, const struct restore_result *result)
     stream->restore = NULL;
     if (result->error[0] != '\0') {
         process_restart_failed(stream->allocation, result->error);
+        stream->may_come = result->may_come;
         app_stream_refuse(stream, "%s", result->error);
         return;
     }
@@ -282,6 +284,8 @@ static void restore_told(void *data, const struct restore_word *word)
         stream->allocation->entry.parts = word->places;
     }
     app_stream_take_owner(stream->allocation, word->owner);
+    if (word->owner_rule != CKPT__V1__OWNER_RULE__OWNER_RULE_UNSPECIFIED)
+        stream->allocation->entry.owner_rule = word->owner_rule;
     allocation_commit(stream->allocation, NULL, 0);
     if (allocation_set_run(stream->allocation, word->epoch, word->run)) {
         if (stream->first)
@@ -300,6 +304,19 @@ static void restore_told(void *data, const struct restore_word *word)
     agent_reconcile_soon(agent);
 }
 
+/* For which run it may start when no broker can be asked; 0: none. What nobody is known to own is
+ * left to whoever comes only where a broker has said so. */
+static uint64_t outage_run(const struct app_stream *stream)
+{
+    struct allocation *allocation = stream->allocation;
+    const struct ledger_entry *entry = &allocation->entry;
+
+    if (!entry->owned && rpc_call_peer(stream->call)->uid != 0 &&
+        entry->owner_rule != CKPT__V1__OWNER_RULE__OWNER_RULE_FIRST)
+        return 0;
+    return allocation_outage_run(allocation);
+}
+
 void app_stream_ask(struct app_stream *stream, enum restore_what what,
                     void (*told)(void *data, const struct restore_word *word),
                     restore_done_fn *done)
@@ -314,7 +331,7 @@ void app_stream_ask(struct app_stream *stream, enum restore_what what,
                                             .folder = stream->folder,
                                             .user = stream_user(stream),
                                             .what = what,
-                                            .outage_run = allocation_outage_run(allocation),
+                                            .outage_run = outage_run(stream),
                                             .owner = allocation_owner(allocation, &owner),
                                             .told = told,
                                             .waits = restore_waits,

@@ -14,7 +14,7 @@
 #include "src/agent/job/restart_points.h"
 #include "src/rpc/server.h"
 
-enum { STREAM_POLL_US = 200000, STREAM_ERROR_BYTES = 512, STREAM_NOTICE_BYTES = 3072 };
+enum { STREAM_POLL_US = 200000, STREAM_ERROR_BYTES = 640, STREAM_NOTICE_BYTES = 3072 };
 
 enum stream_state {
     STREAM_GREETING,
@@ -37,6 +37,7 @@ struct app_stream {
     Ckpt__V1__AttachHello *hello;
     uint32_t taken_over_pid; /* of the application that had to end for this one; 0: none */
     bool want_restore;
+    bool may_come;    /* with a refusal: the allocation may be restarted here */
     bool must_end;    /* with a refusal: what the caller runs is a second one of the allocation */
     bool first;       /* of this ckpt-run: not a restart in place */
     bool told;        /* for which run */

@@ -72,7 +72,7 @@ const struct restore_owner *allocation_owner(const struct allocation *allocation
 /* root may take anybody's. */
 bool allocation_stranger(const struct allocation *allocation, uid_t uid);
 /* Why `uid` may not attach. name "": the owner came first. */
-enum { OWNER_TEXT_BYTES = 400 };
+enum { OWNER_TEXT_BYTES = 640 };
 void allocation_owner_text(const char *allocation_id, const char *name, uid_t owner_uid, uid_t uid,
                            char text[OWNER_TEXT_BYTES]);
 /* What the last order set says of it, as of when that set came. */

@@ -465,6 +465,23 @@ static void owner_found(void *data, const struct worker_result *result)
     restore_again(restore, 0);
 }
 
+/* It is nobody's on this node, and the cluster leaves none to whoever comes. */
+static void refuse_unowned(struct restore *restore, const char *owner)
+{
+    char text[OWNER_TEXT_BYTES], whose[2 * ID_MAX_BYTES + 64];
+
+    if (owner[0] == '\0')
+        snprintf(whose, sizeof(whose), "without an owner");
+    else
+        snprintf(whose, sizeof(whose), "for owner %.128s, which is no user of node %.128s", owner,
+                 restore->agent->node_id);
+    snprintf(text, sizeof(text),
+             "allocation %s is registered %s; register one with --owner USER of this node, or let "
+             "whoever comes first have such ones: ckptctl policy set owner_rule=first",
+             restore->allocation_id, whose);
+    restore_error(restore, text);
+}
+
 /* Only who may attach is told more. True: the owner is not known yet, or the caller is another
  * one. */
 static bool owner_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *point)
@@ -492,10 +509,15 @@ static bool owner_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
         }
         return true;
     }
-    if (!registered)
-        restore->owner_named = false;
-    if ((!restore->owner_named && !restore->owner_first) || restore->user.uid == 0 ||
-        restore->user.uid == restore->owner_uid)
+    restore->owner_named = registered && restore->owner_named;
+    if (restore->user.uid == 0)
+        return false;
+    if (!restore->owner_named && !restore->owner_first &&
+        point->owner_rule != CKPT__V1__OWNER_RULE__OWNER_RULE_FIRST) {
+        refuse_unowned(restore, point->owner);
+        return true;
+    }
+    if ((!restore->owner_named && !restore->owner_first) || restore->user.uid == restore->owner_uid)
         return false;
     allocation_owner_text(restore->allocation_id, restore->owner_named ? restore->owner_name : "",
                           restore->owner_uid, restore->user.uid, text);
@@ -506,6 +528,7 @@ static bool owner_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
 static void restore_tell(struct restore *restore, const Ckpt__V1__RestartPoint *point, uint64_t run)
 {
     bool known = restore->owner_named || restore->owner_first;
+    bool first = point->owner_rule == CKPT__V1__OWNER_RULE__OWNER_RULE_FIRST;
     const struct restore_owner owner = {.name = restore->owner_named ? restore->owner_name : "",
                                         .uid = known ? restore->owner_uid : restore->user.uid};
 
@@ -515,13 +538,16 @@ static void restore_tell(struct restore *restore, const Ckpt__V1__RestartPoint *
                                                         .part = point->part,
                                                         .place = restore->place,
                                                         .places = (uint32_t)point->n_node_ids,
-                                                        .owner = &owner});
+                                                        .owner = known || first ? &owner : NULL,
+                                                        .owner_rule = point->owner_rule});
 }
 
 /* True: the broker does not count on this allocation here, which may change in a moment. */
 static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
     char text[REFUSAL_BYTES], state[WORDS_BYTES];
+    bool may_come = /* a restart, on any nodes */
+        point->allocation_state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED;
 
     if (!allocation_runs(point->allocation_state))
         snprintf(text, sizeof(text),
@@ -544,7 +570,8 @@ static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
     }
     if (++restore->refusals >= REFUSALS_MAX)
         restore_finish(restore,
-                       &(struct restore_result){.folder = "", .notice = "", .error = text});
+                       &(struct restore_result){
+                           .folder = "", .notice = "", .error = text, .may_come = may_come});
     else
         restore_again(restore, RETRY_MS);
     return true;

@@ -15,8 +15,9 @@
  *          the one that wrote it is no more of the job.
  *          Of a job of more than 16 nodes each reads its own shard only, and none falls back: that
  *          is told by `error` too. Who is neither the owner nor root is told by `error` at once.
- *          The owner is the user of this node that the registered name stands for; a name that
- *          stands for none, or none, leaves it to who came first.
+ *          The owner is the user of this node that the registered name stands for. With a name that
+ *          stands for none, or none, it is root alone who may start it, or, where the policy says
+ *          so, who came first.
  * Source   I27, S1-091.
  */
 #ifndef CKPT_AGENT_RESTART_POINTS_H
@@ -37,6 +38,7 @@ struct restore_result {
     const char *folder;      /* "" then */
     const char *notice;      /* which newer checkpoints were passed over, and why; "": none */
     const char *error;       /* "": none */
+    bool may_come;           /* with it: the allocation may be restarted here */
     const char *path;        /* of what was restored, on the destination; NULL: none */
     uint64_t snapshot_at_ms; /* the instant to which it goes back; 0: not known */
 };
@@ -54,7 +56,9 @@ struct restore_word {
     uint64_t run;                         /* for which it would be started */
     const Ckpt__V1__AllocationPart *part; /* its walltime, now; NULL: no broker answered */
     uint32_t place, places;               /* of this node among the parts; places 0: not known */
-    const struct restore_owner *owner;    /* NULL: no broker answered */
+    /* NULL: no broker answered, or it is nobody's on this node */
+    const struct restore_owner *owner;
+    Ckpt__V1__OwnerRule owner_rule; /* UNSPECIFIED: no broker answered */
 };
 
 enum restore_what {

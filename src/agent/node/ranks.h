@@ -3,8 +3,8 @@
  *
  * A launcher gives each rank its number by the environment:
  *
- *     CKPT_RANK (ckpt-run --join)    OMPI_COMM_WORLD_RANK    PMIX_RANK    PMI_RANK
- *     MV2_COMM_WORLD_RANK            RANK with WORLD_SIZE    SLURM_PROCID with SLURM_STEP_ID
+ *     CKPT_RANK (a script of the user)    OMPI_COMM_WORLD_RANK    PMIX_RANK    PMI_RANK
+ *     MV2_COMM_WORLD_RANK                 RANK with WORLD_SIZE    SLURM_PROCID with SLURM_STEP_ID
  *
  *   One launcher counts: the one that told the most different numbers, and of several the first
  *       above. A torchrun under srun has a number of srun, its ranks have theirs.

@@ -39,6 +39,7 @@
 enum {
     ATTACH_AGAIN_MS = 200,
     REFUSED_AGAIN_MS = 5000, /* an application that goes on all the same */
+    STAY_AGAIN_MS = 1000,    /* a run that is to come; the agent looks for it for 5 s each time */
     WAITING_NOTICE_MS = 3000,
     SAY_AGAIN_MS = 10000,
     CAUSE_BYTES = 512,
@@ -77,7 +78,10 @@ static struct run {
     bool ready;    /* the agent answered on this stream */
     bool refused;  /* ... and will not have the application that runs */
     bool ended;    /* the allocation is over, or somebody asked to stop: no restart */
-    bool told_to_end; /* this run, by a signal that was passed on */
+    bool ended_by_cluster; /* ... and it was the cluster that ended the last run */
+    bool waits_for_run;    /* --stay: none of the allocation is to be here */
+    bool ran;              /* an application was started before */
+    bool told_to_end;      /* this run, by a signal that was passed on */
     bool will_restart;
     int wait_status;         /* of the last run */
     uint64_t ended_at_ms;    /* of the last run, wall clock; 0: none has ended */
@@ -168,7 +172,7 @@ static void send_hello(void)
     hello.pid = (uint32_t)run.pid;
     hello.start_time_ticks = run.start_ticks;
     hello.run = hello.running ? run.run_number : 0;
-    hello.want_restore = !run.options.from_scratch || run.restart_count > 0;
+    hello.want_restore = !run.options.from_scratch || run.restart_count > 0 || run.ran;
     hello.restart_count = run.restart_count;
     up.body_case = CKPT__V1__ATTACH_UP__BODY_HELLO;
     up.hello = &hello;
@@ -274,7 +278,7 @@ static void last_word(const struct end_note *note)
     if (!left && (run.call == NULL || !run.ready))
         say_error("the agent is away, and how the application ended cannot be left for it: %s",
                   err.text);
-    if (!note->will_restart)
+    if (!note->will_restart && !run.ended_by_cluster)
         uv_timer_start(&run.last_word, leave_fire, left ? LAST_WORD_MS : ONLY_WORD_MS, 0);
 }
 
@@ -318,6 +322,7 @@ static void forward(uv_signal_t *handle, int number)
 {
     (void)handle;
     run.ended = true;
+    run.options.stay = run.ended_by_cluster = false;
     reap(NULL, SIGCHLD); /* it may have ended before */
     if (run.state == RUN_RUNNING) {
         run.told_to_end = true;
@@ -402,6 +407,7 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
         return;
     }
     run.pid = run.child.pid;
+    run.ran = true;
     /* our child, not reaped: its entry in /proc is there even if it ended already */
     CHECK(proc_read_stat(run.pid, &stat) == 0);
     run.start_ticks = stat.start_ticks;
@@ -429,7 +435,12 @@ static void release_application(void)
 /* What runs well is not ended because its agent cannot have it: it is asked again, and the application goes on. */
 static void take_refusal(const Ckpt__V1__AttachReady *ready)
 {
-    if (!run.refused)
+    if (run.state == RUN_ATTACHING && run.options.stay && ready->may_come) {
+        say_waiting("%s; waiting for that (--stay)", ready->error);
+        run.waits_for_run = true;
+        return;
+    }
+    if (!run.refused || run.state == RUN_ATTACHING)
         say_error("the agent refuses: %s", ready->error);
     if (run.state == RUN_ENDED || run.state == RUN_TOLD)
         leave(run_exit_code(run.wait_status));
@@ -439,7 +450,8 @@ static void take_refusal(const Ckpt__V1__AttachReady *ready)
     }
     if (run.state == RUN_RUNNING)
         kill(-run.pid, SIGTERM);
-    leave(RUN_EXIT_SELF);
+    leave(run.options.stay && run.ran && run.state == RUN_ATTACHING ? run_exit_code(run.wait_status)
+                                                                    : RUN_EXIT_SELF);
 }
 
 static void take_ready(const Ckpt__V1__AttachReady *ready)
@@ -448,7 +460,7 @@ static void take_ready(const Ckpt__V1__AttachReady *ready)
         take_refusal(ready);
         return;
     }
-    run.refused = false;
+    run.refused = run.waits_for_run = false;
     if (ready->notice[0] != '\0')
         say("%s", ready->notice);
     run.ready = true;
@@ -466,9 +478,26 @@ static void take_ready(const Ckpt__V1__AttachReady *ready)
     }
 }
 
+/* Another run of it may come: as if this program were started now. */
+static void stay_on(void)
+{
+    run.ended = run.ended_by_cluster = false;
+    run.waits_for_run = true;
+    run.restart_count = 0;
+    run.pid = 0;
+    run.state = RUN_ATTACHING;
+    uv_timer_stop(&run.last_word);
+}
+
 static void take_end(const Ckpt__V1__AttachEnd *end)
 {
+    if (run.state == RUN_ATTACHING && run.options.stay) {
+        say_waiting("the run here is over (%s); waiting for another one (--stay)", end->reason);
+        stay_on();
+        return;
+    }
     say("the allocation is over on this node: %s", end->reason);
+    run.ended_by_cluster = run.options.stay;
     run.ended = true;
     if (run.state == RUN_ATTACHING)
         leave(run.restart_count > 0 ? run_exit_code(run.wait_status) : RUN_EXIT_SELF);
@@ -544,10 +573,16 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
     if (run.state == RUN_TOLD && end->status != RPC_OK)
         run.state = RUN_ENDED; /* it may not have arrived */
     if (run.state != RUN_TOLD)
-        wait_ms(run.refused ? REFUSED_AGAIN_MS : ATTACH_AGAIN_MS, attach_fire);
+        wait_ms(run.refused         ? REFUSED_AGAIN_MS
+                : run.waits_for_run ? STAY_AGAIN_MS
+                                    : ATTACH_AGAIN_MS,
+                attach_fire);
     else if (run.will_restart)
         next_run();
-    else
+    else if (run.ended_by_cluster) {
+        stay_on();
+        wait_ms(STAY_AGAIN_MS, attach_fire);
+    } else
         leave(run_exit_code(run.wait_status));
 }
 

@@ -34,6 +34,11 @@ static const char usage_after[] =
     "signal\n"
     "                        ended it), never\n"
     "  --from-scratch        restore nothing at the first start\n"
+    "  --stay                wait while the allocation is not, or no more, to run on this node, "
+    "until\n"
+    "                        it has completed: after a lost node `ckptctl restart` is enough, and "
+    "a\n"
+    "                        spare node waits to be named\n"
     "  --quiet               say nothing on stderr but why ckpt-run itself fails\n"
     "  --wait-for DURATION   give up with 125 when no application could be started for so long "
     "(no\n"
@@ -117,6 +122,9 @@ static int take_option(int option, const char *value, struct run_options *option
     case 'f':
         options->from_scratch = true;
         return 0;
+    case 'S':
+        options->stay = true;
+        return 0;
     case 'q':
         options->quiet = true;
         return 0;
@@ -142,6 +150,7 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
                                           {"wait-for", required_argument, NULL, 'W'},
                                           {"from-scratch", no_argument, NULL, 'f'},
                                           {"quiet", no_argument, NULL, 'q'},
+                                          {"stay", no_argument, NULL, 'S'},
                                           {"help", no_argument, NULL, 'h'},
                                           {"version", no_argument, NULL, 'v'},
                                           {NULL, 0, NULL, 0}};

@@ -27,6 +27,7 @@ struct run_options {
     enum run_restart restart_on;
     uint64_t wait_for_ms; /* without an application; 0: for ever */
     bool from_scratch;    /* do not restore at the first start */
+    bool stay;            /* for runs that are to come */
     bool quiet;           /* only why it fails itself */
     bool help;
     bool version;

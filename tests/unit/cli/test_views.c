@@ -495,7 +495,7 @@ static void a_checkpoint_tells_what_its_ranks_saved(void **state)
     harness_init(&h);
     harness_answer(&h, NULL, "BrokerService/ListCheckpoints", RPC_OK, NULL, &reply.base);
     assert_int_equal(harness_run(&h, "checkpoint 1-43"), CLI_OK);
-    assert_contains(h.out, " label 311  agreed step 311 (agreed)  ranks 2 of 2 parts\n");
+    assert_contains(h.out, " label 311  2 ranks in 2 parts  barrier agreed at step 311\n");
     assert_contains(h.out, "PART  NODE  STATE     RANKS     SIZE");
     assert_contains(h.out, "   0  n1    verified      2  1.5 KiB");
     assert_contains(h.out, "   1  n2    writing       -");

@@ -268,9 +268,26 @@ static void malformed_entries_change_nothing(void **unused)
     script_close(&script);
 }
 
+/* Each node of restore ALL brings the parts of all. */
+static void a_job_of_too_many_nodes_cannot_restore_all(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register few nodes=n1,n2 restore=all max=256");
+    expect_status(&script, INVALID_ARGUMENT, "register many nodes=n1,n2 restore=all max=257");
+    assert_string_equal(script.outcome.subject, "reactive_max_nodes of restore ALL");
+    assert_uint_equal(script.outcome.current, 257);
+    assert_uint_equal(script.outcome.limit, 256);
+    expect_ok(&script, "register many nodes=n3,n4 restore=path max=257");
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_of_too_many_nodes_cannot_restore_all),
         cmocka_unit_test(an_unknown_field_at_any_depth_is_refused),
         cmocka_unit_test(a_command_holds_plain_fields_beside_its_body),
         cmocka_unit_test(an_over_long_text_is_refused_at_its_first_byte),

@@ -1,0 +1,65 @@
+#!/usr/bin/python3
+"""ckpt-run --stay: a node is lost, and one command is all that brings the job back, on what is left and a spare node. S3-001, S3-002."""
+import os
+import pathlib
+import re
+import signal
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import BIN, Cluster, common_pb2, tap, wait_until  # noqa: E402
+
+POLICY = {"evaluation_interval": "1h", "min_interval": "1ms", "grace": "1s", "checkpoint_timeout": "20s", "node_degraded_after": "1s",
+          "node_down_after": "3s", "max_requeue": 9}
+MIB = 1 << 20
+
+
+def says(job, pattern, timeout_s=20):
+    return wait_until(f"ckpt-run on {job.agent.name} says /{pattern}/", lambda: re.search(pattern, job.log.read_text()), timeout_s)
+
+
+def a_spare_node_takes_over_without_anybody_on_it():
+    """a, b and the spare c each have the same ckpt-run; b is lost, and the job goes on from its checkpoint on a and c. When it is completed all end."""
+    with Cluster(members=1, agents=("a", "b", "c"), policy=POLICY, heartbeat_ms=300) as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB), ("b", 1, MIB)], requeue_policy=common_pb2.REQUEUE_POLICY_ALWAYS)
+        heat = [str(BIN / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000", "--output", "/dev/null"]
+        jobs = {name: cluster.run_job(name, "job", heat, ("--stay", "--max-restarts", "0")) for name in "abc"}
+        says(jobs["c"], r"ckpt-run: allocation job is not registered on node c but on a and others; .*; waiting for that \(--stay\)")
+        identifier = cluster.request_checkpoint("job")
+        wait_until("it is complete", lambda: any(c.checkpoint_id == identifier and c.state == common_pb2.CHECKPOINT_STATE_COMPLETE
+                                                 for c in cluster.checkpoints("job")), 20)
+        before = {name: jobs[name].application_pid() for name in "ab"}
+        cluster.agents["b"].kill()
+        jobs["b"].kill()
+        for pid in jobs["b"].applications():
+            os.kill(pid, signal.SIGKILL)
+        wait_until("it is requeued", lambda: cluster.allocation("job").state == common_pb2.ALLOCATION_STATE_REQUEUED, 30)
+        says(jobs["a"], r"ckpt-run: allocation job does not run, it is requeued; .*; waiting for that \(--stay\)")
+        assert jobs["a"].running() and jobs["c"].running()
+        cluster.ctl("restart", "job", "--node", "a:1,c:1")
+        for name, part in (("a", 0), ("c", 1)):
+            says(jobs[name], rf"started pid \d+ as part {part} of 2 on node {name} from checkpoint \S+ \(1-{identifier & 0xffffffff}\)", 30)
+        wait_until("it runs", lambda: cluster.allocation("job").state == common_pb2.ALLOCATION_STATE_RUNNING, 20)
+        assert jobs["a"].application_pid() != before["a"]
+        cluster.ctl("end", "job", "--yes")
+        for name in "ac":
+            jobs[name].process.wait(30)
+            assert "it is completed" in jobs[name].log.read_text(), jobs[name].log.read_text()
+        cluster.debug_check()
+
+
+def a_signal_ends_the_waiting():
+    with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB)])
+        job = cluster.run_job("b", "job", ["true"], ("--stay",))
+        says(job, r"waiting for that \(--stay\)")
+        job.process.send_signal(signal.SIGTERM)
+        assert job.process.wait(10) == 128 + signal.SIGTERM
+        unknown = cluster.run_job("b", "nosuch", ["true"], ("--stay",))
+        assert unknown.process.wait(30) == 125 and "does not know this allocation" in unknown.log.read_text()
+
+
+if __name__ == "__main__":
+    sys.exit(tap([a_spare_node_takes_over_without_anybody_on_it, a_signal_ends_the_waiting]))
