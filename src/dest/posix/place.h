@@ -31,11 +31,11 @@ int place_relative(const char *prefix, const char *path, char ret_relative[MANIF
                    struct err *err);
 /* The checkpoint's folder, as it is; ERR_NOT_FOUND when there is none. */
 int place_open(const struct destination_place *place, struct err *err);
-/* Of a checkpoint that was written once: there is nothing below the prefix on the way to it, not even
- * the tenant's folder, as in the empty folder where its file system is to be mounted. */
+/* Of a checkpoint that was written once: there is nothing below the prefix on the way to it, not
+ * even the tenant's folder, as in the empty folder where its file system is to be mounted. */
 bool place_is_bare(const struct destination_place *place);
-/* place_open(), created with its parents where missing, each synced into the one above. A collect of a
- * neighbour may remove an empty parent meanwhile: it is tried three times. */
+/* place_open(), created with its parents where missing, each synced into the one above. A collect
+ * of a neighbour may remove an empty parent meanwhile: it is tried three times. */
 int place_create(const struct destination_place *place, struct err *err);
 /* Makes the folders down to the allocation's, gives that one to the owner, and gives folders that
  * were made before the prefix had its set-group-id bit to its group. 0 or -1: nothing is left open.
