@@ -187,7 +187,7 @@ static inline void real_vfork(void)
 static inline void real_launch(void)
 {
     for (int i = 0; i < 2; i++) {
-        char number[8];
+        char number[16];
         if (fork() != 0)
             continue;
         setpgid(0, 0);
