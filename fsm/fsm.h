@@ -554,6 +554,11 @@ const struct fsm_checkpoint *fsm_restart_point(const struct fsm *fsm, const char
  * start now would begin from. NULL: from scratch. */
 const struct fsm_checkpoint *fsm_begin_point(const struct fsm *fsm,
                                              const struct fsm_allocation *allocation);
+/* id: what a part of it begins from that is started now; 0: from scratch. of_part: the same; NULL
+ * also when that has gone, of a run that had begun from it. */
+uint64_t fsm_begin_id(const struct fsm *fsm, const struct fsm_allocation *view);
+const struct fsm_checkpoint *fsm_begin_of_part(const struct fsm *fsm,
+                                               const struct fsm_allocation *view);
 /* Folder of a checkpoint: {prefix}/{tenant}/{project}/{allocation}/checkpoints/{checkpoint}.
  * Returns the length or 0 when too small. */
 size_t fsm_checkpoint_path(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint,
@@ -621,6 +626,7 @@ struct fsm_part {
     uint64_t run;
     uint32_t place; /* among the job's nodes, from 0 */
     bool joined;    /* it came when its run had begun: it restores nothing */
+    bool restored;  /* it has what it begins from */
     bool may_begin; /* all parts that restore have what they begin from */
 };
 size_t fsm_parts_on_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_part *ret_parts,

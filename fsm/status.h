@@ -96,10 +96,10 @@
       "ckptctl preemptions shows what they wait for")                                              \
     X(41, PREEMPTION_NOT_FOUND, 5, "preemption {c} is not known; the last {l} are kept",           \
       "ckptctl preemptions lists them")                                                            \
-    X(42, CHECKPOINT_FIRST, 9,                                                                     \
-      "node {c} of {l} in the request wrote the whole last checkpoint, and the job went on from "  \
-      "that elsewhere: it would begin a second time",                                              \
-      "ckptctl hint JOB, then add the node")                                                       \
+    X(42, PARTS_DIFFER, 9,                                                                         \
+      "{c} nodes are named, and its last checkpoint has {l} parts, each restored by one node "     \
+      "(restore own)",                                                                             \
+      "name {l} nodes, or register it with --restore all or path, or --from-scratch")              \
     X(43, BORROWED_ONLY, 9,                                                                        \
       "a job of a service vCluster gives up borrowed nodes only, and {c} of its {l} are its own",  \
       "choose another victim")                                                                     \
@@ -114,10 +114,10 @@
       "the application has finished on {c} of {l} nodes: no checkpoint of all of them can be "     \
       "written any more",                                                                          \
       "wait for its end, or take these nodes out: ckptctl job JOB")                                \
-    X(47, SEVERAL_NODES, 9,                                                                        \
-      "the job runs on {c} nodes, and only jobs of {l} can be moved: each part of a checkpoint "   \
-      "is restored on the node that wrote it",                                                     \
-      "let it run, or suspend it and restart it on the same nodes: ckptctl hint JOB --after STOP") \
+    X(47, NO_USABLE_CHECKPOINT, 9,                                                                 \
+      "no complete checkpoint of the job can be restored ({c} were written, {l} of them are "      \
+      "damaged)",                                                                                  \
+      "ckptctl restart JOB --from-scratch starts it anew")                                         \
     X(48, REQUEST_NOT_FOUND, 5,                                                                    \
       "no request with this id is remembered: it has not taken effect, or was forgotten since "    \
       "(after session_ttl, or for newer ones), or was about members, which are not remembered",    \
@@ -157,15 +157,7 @@
       "{c} nodes are named, the job needs {l} at least (reactive_min_nodes)", "name more nodes")   \
     X(61, SCALE_COOLDOWN, 9,                                                                       \
       "the job was stopped or shrunk {c} ms ago, it grows again after {l} ms (scale_cooldown)",    \
-      "ask again then")                                                                            \
-    X(62, NO_USABLE_CHECKPOINT, 9,                                                                 \
-      "no complete checkpoint of the job can be restored ({c} were written, {l} of them are "      \
-      "damaged)",                                                                                  \
-      "ckptctl restart JOB --from-scratch starts it anew")                                         \
-    X(63, PARTS_DIFFER, 9,                                                                         \
-      "{c} nodes are named, and its last checkpoint has {l} parts, each restored by one node "     \
-      "(restore own)",                                                                             \
-      "name {l} nodes, or register it with --restore all or path, or --from-scratch")
+      "ask again then")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

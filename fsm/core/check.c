@@ -80,7 +80,8 @@ static void check_allocation_checkpoints(struct checker *checker,
 
         count++;
         active += fsm_checkpoint_state_active(checkpoint->view.state);
-        if (checkpoint->view.state == STATE(COMPLETE) && !checkpoint->view.damaged)
+        if (checkpoint->view.state == STATE(COMPLETE) && !checkpoint->view.damaged &&
+            !checkpoint->expired)
             newest_complete = checkpoint->view.id;
         check_expect(checker, checkpoint->view.id > last_id, "I26 ids of an allocation increase",
                      view->id, checkpoint->view.id);
@@ -135,8 +136,6 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
     const struct fsm_allocation *view = &allocation->view;
     uint32_t terminated = 0;
     uint32_t exited = 0;
-    uint32_t restored = 0;
-    uint32_t joined = 0;
     uint32_t gpus = 0;
 
     CHECK(checker->fsm != NULL);
@@ -151,8 +150,6 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
                                          CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN),
             "I30 only of a node that is down nobody's word is needed", view->id, i);
         exited += part->exited;
-        restored += part->restored;
-        joined += part->joined;
         gpus += view->nodes[i].gpu_count;
         check_expect(checker,
                      view->nodes[i].run <=
@@ -165,9 +162,6 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
                  view->id, terminated);
     check_expect(checker, exited == allocation->exited_count, "INDEX exited parts", view->id,
                  exited);
-    check_expect(checker,
-                 restored == allocation->restored_count && joined == allocation->joined_count,
-                 "INDEX restored and joined parts", view->id, joined);
     check_expect(checker, gpus == view->gpu_count, "INDEX gpu count", view->id, gpus);
     check_expect(checker, fsm_allocation_runs(allocation) == allocation->assigned,
                  "I30 an ended allocation holds no nodes", view->id, view->state);
@@ -324,6 +318,7 @@ static void count_nodes(struct checker *checker, const struct allocation *alloca
 static void check_allocation(struct checker *checker, const struct allocation *allocation)
 {
     const struct fsm_allocation *view = &allocation->view;
+    const char *broken;
 
     CHECK(checker->fsm != NULL);
     checker->allocations_by_state[view->state]++;
@@ -340,6 +335,8 @@ static void check_allocation(struct checker *checker, const struct allocation *a
         "INDEX candidates by class", view->id, view->slot);
     check_allocation_checkpoints(checker, allocation);
     check_restart_point(checker, allocation);
+    broken = fsm_begin_broken(checker->fsm, allocation);
+    check_expect(checker, broken == NULL, broken, view->id, view->restart_id);
     check_parts(checker, allocation);
     check_stopping(checker, allocation);
     check_giving(checker, allocation);

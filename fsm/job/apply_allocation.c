@@ -167,44 +167,6 @@ static bool update_nodes_leave(struct fsm *fsm, const struct allocation *allocat
     return false;
 }
 
-static bool runs_on(const struct allocation *allocation, uint32_t node_slot)
-{
-    CHECK(node_slot < FSM_NODES_MAX);
-    CHECK(allocation->view.id != NULL);
-    for (uint32_t i = 0; i < allocation->view.node_count; i++)
-        if (allocation->view.nodes[i].node_slot == node_slot)
-            return true;
-    return false;
-}
-
-/* A job of one node that moved goes on from the only shard there is, on a node that did not write
- * it. Who wrote it would take that shard for its own, and the job would run twice (I27). */
-static enum fsm_status update_joins_check(const struct fsm *fsm,
-                                          const struct allocation *allocation,
-                                          const Ckpt__V1__UpdateAllocationRequest *request,
-                                          struct fsm_outcome *outcome)
-{
-    const struct fsm_checkpoint *last = fsm_restart_point(fsm, request->allocation_id, 0);
-    size_t joins = 0; /* the writer's place in the request, from 1 */
-    bool stays = false;
-
-    CHECK(allocation->view.id != NULL);
-    if (last == NULL || last->shard_count != 1 || runs_on(allocation, last->shards[0].node_slot))
-        return FSM_OK;
-    for (size_t i = 0; i < request->n_nodes; i++) {
-        const struct node *node = node_find_any(fsm, request->nodes[i]->node_id);
-
-        if (node != NULL && node->view.slot == last->shards[0].node_slot)
-            joins = i + 1;
-        stays = stays || (node != NULL && runs_on(allocation, node->view.slot));
-    }
-    if (joins == 0 || !stays)
-        return FSM_OK;
-    outcome->current = joins;
-    outcome->limit = request->n_nodes;
-    return FSM_CHECKPOINT_FIRST;
-}
-
 /* The same set again, while it waits for its checkpoint. A scheduler that repeats itself under
  * another request id is told that all is well. */
 static bool update_nodes_pending(const struct fsm *fsm, const struct allocation *allocation,
@@ -304,9 +266,7 @@ static enum fsm_status update_nodes(struct fsm *fsm, struct allocation *allocati
     if (view->terminating || view->state == ENDS(CHECKPOINTING_TO_STOP) ||
         (view->next_count > 0 && (!request->force || view->leaving || view->preemption_id != 0)))
         return FSM_CHECKPOINTING; /* */
-    status = update_joins_check(fsm, allocation, request, outcome);
-    if (status == FSM_OK)
-        status = fsm_shares_check(fsm, request->n_nodes, request->nodes, outcome);
+    status = fsm_shares_check(fsm, request->n_nodes, request->nodes, outcome);
     if (status != FSM_OK)
         return status;
     status = update_growth_check(fsm, view, request, outcome);

@@ -291,22 +291,14 @@ static void report_finished_late(struct fsm *fsm, const struct report *report)
         fsm_allocation_end(fsm, allocation, ENDS(COMPLETED), REASON(NONE));
 }
 
-/* Parts that begin together begin from one checkpoint (I27). One that finds it damaged, which the
- * others do not see, passes over it alone. */
+/* I45: the parts of a run begin from the one checkpoint that was chosen for all. */
 static bool report_began_apart(const struct report *report)
 {
-    struct allocation *allocation = report->allocation;
-    uint64_t run = allocation->view.nodes[report->part->share].run;
-    uint64_t from = report->message->restored_checkpoint_id;
+    const struct fsm_allocation *view = &report->allocation->view;
 
     CHECK(report->node != NULL);
-    if (allocation->view.node_count == 1 || report->part->joined)
-        return false;
-    if (allocation->began_run == run)
-        return allocation->began_from != from;
-    allocation->began_run = run;
-    allocation->began_from = from;
-    return false;
+    return view->node_count > 1 && !report->part->joined &&
+           report->message->restored_checkpoint_id != view->restart_id;
 }
 
 /* While it was starting it computed nothing: the work that is not saved is that much less. */
@@ -362,6 +354,7 @@ static void report_began(struct fsm *fsm, const struct report *report)
 
     CHECK(report->node != NULL);
     report_application_started(fsm, report);
+    fsm_begin_restored(fsm, allocation, report->part, report->message->restored_checkpoint_id);
     if (apart && !allocation->view.terminating)
         fsm_terminate_begin(fsm, allocation,
                             fsm_plan_failure(fsm, allocation, REASON(MIXED_RESTART), true));
@@ -450,12 +443,17 @@ static bool report_begins_again(const struct report *report)
 static void report_beginning(struct fsm *fsm, const struct report *report)
 {
     uint64_t checkpoint_id = report->message->restored_checkpoint_id;
+    char detail[FSM_DETAIL_BYTES];
 
     CHECK(report->part != NULL);
     if (report->message->kind == KIND(RESTORED))
         fsm_begin_restored(fsm, report->allocation, report->part, checkpoint_id);
-    else
+    else {
+        report_detail(report->message->detail, detail);
+        fsm->detail = detail[0] == '\0' ? NULL : detail;
         fsm_begin_damaged(fsm, report->allocation, checkpoint_id);
+        fsm->detail = NULL;
+    }
 }
 
 static bool report_about_beginning(Ckpt__V1__ReportKind kind)

@@ -2,12 +2,16 @@
  *
  * Flow     the start of all parts names the run's restart_id (allocation.c). Each part says
  *          RESTORED when it has what it needs of that; when all have, they may begin. One that
- *          finds its shard damaged says RESTART_DAMAGED.
+ *          finds a shard damaged says RESTART_DAMAGED: then the one before it is chosen, for all,
+ *          or the run is over when there is none. To have begun from it is to have restored it: a
+ *          single part, which waits for nobody, says no more, and others may come beside it.
  * Shapes   a word about another checkpoint than restart_id, or of a part that joined, changes
  *          nothing. A checkpoint that is damaged stays so.
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
+
+#define REASON(name) CKPT__V1__REASON__REASON_##name
 
 /* The last of them lets all of them begin: their orders say so. */
 void fsm_begin_restored(struct fsm *fsm, struct allocation *allocation, struct assignment *part,
@@ -20,17 +24,89 @@ void fsm_begin_restored(struct fsm *fsm, struct allocation *allocation, struct a
     part->restored = true;
     allocation->restored_count++;
     CHECK(allocation->restored_count <= allocation->view.node_count);
-    if (fsm_begin_part(part).may_begin)
+    if (allocation->view.node_count > 1 && fsm_begin_part(part).may_begin)
         fsm_allocation_changed(fsm, allocation);
+}
+
+/* What no part has begun from is chosen again for all. Where one has, the others cannot go with it
+ * any more. */
+static void begin_again(struct fsm *fsm, struct allocation *allocation)
+{
+    const struct fsm_checkpoint *next = fsm_restart_point(fsm, allocation->view.id, 0);
+    const struct fsm_plan none = {REASON(NO_RESTART_POINT),
+                                  CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED,
+                                  REASON(NO_RESTART_POINT)};
+
+    CHECK(allocation->starting_count > 0);
+    if (next != NULL && next->shard_count != allocation->view.node_count &&
+        allocation->view.restore == CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN)
+        next = NULL; /* its places are not those of these parts */
+    if (allocation->starting_count < allocation->view.node_count)
+        fsm_terminate_begin(fsm, allocation,
+                            fsm_plan_failure(fsm, allocation, REASON(MIXED_RESTART), true));
+    else if (next == NULL)
+        fsm_terminate_begin(fsm, allocation, none);
+    else
+        fsm_allocation_parts_start(allocation, next->id);
+    fsm_allocation_changed(fsm, allocation);
 }
 
 void fsm_begin_damaged(struct fsm *fsm, struct allocation *allocation, uint64_t checkpoint_id)
 {
-    struct checkpoint *checkpoint = checkpoint_edit(fsm, checkpoint_find(fsm, checkpoint_id));
+    const struct fsm_checkpoint *point = fsm_begin_of_part(fsm, &allocation->view);
+    struct checkpoint *checkpoint;
 
     CHECK(allocation->view.id != NULL);
-    if (checkpoint == NULL || checkpoint_id != allocation->view.restart_id ||
-        checkpoint->view.allocation_slot != allocation->view.slot)
+    if (point == NULL || point->id != checkpoint_id)
         return;
+    checkpoint = checkpoint_edit(fsm, checkpoint_find(fsm, checkpoint_id));
     fsm_retention_damaged(fsm, allocation, checkpoint);
+    if (allocation->starting_count > 0 && !allocation->view.terminating)
+        begin_again(fsm, allocation);
+}
+
+/* Who joined has a part of a complete checkpoint now: it begins again from that, like the others
+ * do. */
+void fsm_begin_whole(struct allocation *allocation)
+{
+    CHECK(allocation->view.id != NULL);
+    for (uint32_t i = 0; i < allocation->view.node_count && allocation->joined_count > 0; i++) {
+        struct assignment *part = &allocation->assignments[i];
+
+        if (!part->joined)
+            continue;
+        part->joined = false;
+        part->restored = allocation->view.restart_id != 0;
+        allocation->joined_count--;
+        allocation->restored_count += part->restored;
+    }
+    CHECK(allocation->restored_count <= allocation->view.node_count);
+}
+
+/* I45: what all parts are to begin from is whole, and who joined has restored nothing of it. */
+const char *fsm_begin_broken(const struct fsm *fsm, const struct allocation *allocation)
+{
+    const struct fsm_allocation *view = &allocation->view;
+    const struct checkpoint *point = checkpoint_find(fsm, view->restart_id);
+    bool begins = allocation->assigned && !view->terminating && view->restart_id != 0 &&
+                  allocation->starting_count == view->node_count;
+    uint32_t restored = 0;
+    uint32_t joined = 0;
+
+    CHECK(view->id != NULL);
+    for (uint32_t i = 0; i < view->node_count; i++) {
+        restored += allocation->assignments[i].restored;
+        joined += allocation->assignments[i].joined;
+        if (allocation->assignments[i].restored && allocation->assignments[i].joined)
+            return "I45 who joined has restored nothing";
+    }
+    if (restored != allocation->restored_count || joined != allocation->joined_count)
+        return "INDEX restored and joined parts";
+    if (view->restart_id == 0 && restored > 0)
+        return "I45 from scratch nothing is restored";
+    if (begins && (point == NULL ||
+                   point->view.state != CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE ||
+                   point->view.damaged || point->expired))
+        return "I45 what all parts begin from can be restored";
+    return NULL;
 }

@@ -370,12 +370,6 @@ static enum fsm_status checkpoint_refusal(const struct fsm *fsm,
         outcome->limit = view->node_count;
         return FSM_PART_FINISHED;
     }
-    if (ask->after == CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_MIGRATE &&
-        view->node_count > 1) { /* it could not start again elsewhere */
-        outcome->current = view->node_count;
-        outcome->limit = 1;
-        return FSM_SEVERAL_NODES;
-    }
     return FSM_OK;
 }
 

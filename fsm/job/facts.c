@@ -181,6 +181,31 @@ const struct fsm_checkpoint *fsm_begin_point(const struct fsm *fsm,
     return chosen == NULL ? NULL : &chosen->view;
 }
 
+/* The parts of a run begin from one checkpoint for as long as it goes on: one that is started again
+ * beside others does not go to a newer one. */
+uint64_t fsm_begin_id(const struct fsm *fsm, const struct fsm_allocation *view)
+{
+    const struct fsm_checkpoint *point;
+
+    CHECK(view->id != NULL);
+    if (allocation_at(fsm, view->slot)->assigned && view->node_count > 1)
+        return view->restart_id;
+    point = fsm_begin_point(fsm, view);
+    return point == NULL ? 0 : point->id;
+}
+
+const struct fsm_checkpoint *fsm_begin_of_part(const struct fsm *fsm,
+                                               const struct fsm_allocation *view)
+{
+    const struct checkpoint *checkpoint = checkpoint_find(fsm, fsm_begin_id(fsm, view));
+
+    CHECK(view->id != NULL);
+    return checkpoint == NULL || checkpoint->view.state != STATE(COMPLETE) || checkpoint->expired ||
+                   checkpoint->view.damaged
+               ? NULL
+               : &checkpoint->view;
+}
+
 /* A single part waits for nobody, so that it need not say that it has restored. */
 static bool begin_all_restored(const struct allocation *allocation)
 {
@@ -200,6 +225,7 @@ struct fsm_part fsm_begin_part(const struct assignment *part)
                              .run = allocation->view.nodes[part->share].run,
                              .place = part->share,
                              .joined = part->joined,
+                             .restored = part->restored,
                              .may_begin = part->joined || begin_all_restored(allocation)};
 }
 

@@ -196,6 +196,9 @@ struct fsm_part fsm_begin_part(const struct assignment *part);   /* facts.c */
 void fsm_begin_restored(struct fsm *fsm, struct allocation *allocation, struct assignment *part,
                         uint64_t checkpoint_id);
 void fsm_begin_damaged(struct fsm *fsm, struct allocation *allocation, uint64_t checkpoint_id);
+void fsm_begin_whole(struct allocation *allocation);
+/* Which of its rules does not hold; NULL: all do. */
+const char *fsm_begin_broken(const struct fsm *fsm, const struct allocation *allocation);
 
 /* apply_allocation.c: what a request says of its nodes. check: there is room for those that are
  * named for the first time. fill: makes these. take: they are the job's then. */

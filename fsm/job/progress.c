@@ -146,6 +146,7 @@ static void progress_learn(struct fsm *fsm, struct allocation *allocation,
         fsm_max(write_ms, view->write_estimate_ms - view->write_estimate_ms / 4);
     view->previous_complete_id = view->last_complete_id;
     view->last_complete_id = checkpoint->view.id;
+    fsm_begin_whole(allocation);
     view->last_complete_snapshot_ms =
         fsm_max(view->last_complete_snapshot_ms, checkpoint->view.snapshot_at_ms);
     view->complete_count++;

@@ -78,9 +78,15 @@ void fsm_retention_damaged(struct fsm *fsm, struct allocation *allocation,
     struct fsm_allocation *view = &allocation->view;
     const struct fsm_checkpoint *last;
     const struct fsm_checkpoint *previous;
+    const struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_DAMAGED,
+                                    .allocation_id = view->id,
+                                    .checkpoint_id = checkpoint->view.id,
+                                    .subject = fsm->detail};
 
     CHECK(retention_complete(checkpoint));
     checkpoint->view.damaged = true;
+    fsm_checkpoint_set_detail(fsm, checkpoint, fsm->detail == NULL ? "" : fsm->detail);
+    fsm_event_emit(fsm, &event);
     last = fsm_restart_point(fsm, view->id, 0);
     previous = last == NULL ? NULL : fsm_restart_point(fsm, view->id, last->id);
     view->last_complete_id = last == NULL ? 0 : last->id;

@@ -154,6 +154,30 @@ static const struct part_known *part_find(const struct part_known *known, uint32
     return NULL;
 }
 
+/* Who comes before any part has begun restores what it takes over, unless there is nothing: with
+ * another number of parts than its checkpoint a place is no part of that. */
+static bool scale_joins(const struct fsm *fsm, const struct allocation *allocation, uint32_t count)
+{
+    const struct fsm_allocation *view = &allocation->view;
+    const struct checkpoint *point = checkpoint_find(fsm, view->restart_id);
+
+    CHECK(view->id != NULL);
+    if (allocation->starting_count < view->node_count)
+        return true;
+    return point != NULL && view->restore == CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN &&
+           point->view.shard_count != count;
+}
+
+/* Nothing has begun, and with these nodes the places are other ones: all parts restore anew, each
+ * what is of its place then. */
+static bool scale_begins_anew(const struct fsm *fsm, const struct allocation *allocation,
+                              uint32_t count)
+{
+    CHECK(allocation->view.id != NULL);
+    return checkpoint_find(fsm, allocation->view.restart_id) != NULL &&
+           !scale_joins(fsm, allocation, count);
+}
+
 /* What is known of a part that stays, stays. */
 static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
                              const struct fsm_node_share *next, uint32_t count)
@@ -162,7 +186,8 @@ static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
     struct part_known *known = check_calloc(view->node_count, sizeof(*known));
     uint32_t known_count = view->node_count;
     struct fsm_node_share *shares;
-    bool begun = allocation->starting_count < known_count;
+    bool joins = scale_joins(fsm, allocation, count);
+    bool anew = scale_begins_anew(fsm, allocation, count);
     uint32_t at = 0;
 
     CHECK(next->node_slot < FSM_NODES_MAX);
@@ -176,8 +201,10 @@ static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
                                        allocation->assignments[i].joined};
     shares = fsm_allocation_set_shares(fsm, allocation, count);
     memcpy(shares, next, count * sizeof(*next));
+    if (anew)
+        fsm_parts_settle(fsm, shares, count, &checkpoint_find(fsm, view->restart_id)->view);
     for (uint32_t i = 0; i < count; i++) {
-        const struct part_known *part = part_find(known, known_count, &at, next[i].node_slot);
+        const struct part_known *part = part_find(known, known_count, &at, shares[i].node_slot);
 
         shares[i].run = part != NULL ? part->run : 0;
         allocation->assignments[i].exited = part != NULL && part->exited;
@@ -189,12 +216,13 @@ static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
         allocation->starting_count += allocation->assignments[i].starting;
         allocation->assignments[i].restored = part != NULL && part->restored;
         allocation->restored_count += allocation->assignments[i].restored;
-        /* who comes before any of them has begun restores the part that it takes over */
-        allocation->assignments[i].joined = part != NULL ? part->joined : begun;
+        allocation->assignments[i].joined = part != NULL ? part->joined : joins;
         allocation->joined_count += allocation->assignments[i].joined;
     }
     fsm_allocation_name_nodes(fsm, allocation);
-    fsm_allocation_begin_runs(fsm, allocation, false);
+    if (anew)
+        fsm_allocation_parts_start(allocation, view->restart_id);
+    fsm_allocation_begin_runs(fsm, allocation, anew);
     free(known);
 }
 

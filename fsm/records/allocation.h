@@ -87,9 +87,6 @@
     FIELD(uint64_t, stake_gpu_ms, RECORD_ANY)                                                      \
         /* what the last checkpoint saves at a failure before stake_until_ms */                    \
     FIELD(uint64_t, stake_until_ms, RECORD_ANY)                                                    \
-    FIELD(uint64_t, began_run, RECORD_ANY)                                                         \
-        /* the parts of this run (0: none has told yet) ... */                                    \
-    FIELD(uint64_t, began_from, RECORD_ANY)          /* ... began from this checkpoint; 0: none */ \
     FIELD(uint64_t, terminate_deadline_ms, RECORD_ANY)   /* then silent nodes count as done */     \
     FIELD(uint64_t, grace_end_ms, RECORD_ANY)            /* then SIGKILL */                        \
     FIELD(uint8_t, plan_state, UINT8_MAX)            /* what it becomes when its nodes are done */ \

@@ -32,7 +32,8 @@
     FIELD(uint32_t, attempt, RECORD_ANY)                        /* counted at dispatch, from 1 */  \
     FIELD(uint32_t, paused_count, RECORD_ANY)                                                      \
     FIELD(uint32_t, resumed_count, RECORD_ANY)                                                     \
-    FIELD(bool, extended, true)              /* the one extension of the timeout was used */
+    FIELD(bool, extended, true)              /* the one extension of the timeout was used */       \
+    FIELD(bool, damaged, true)  /* a part found a shard of it so: nothing begins from it any more */
 
 #define FSM_CHECKPOINT_KEPT(FIELD, TEXT)                                                           \
     TEXT(machine)       /* of the nodes that wrote it, when it is complete; "": not known, ... */  \
@@ -52,8 +53,7 @@
     FIELD(uint32_t, target_slot, FSM_TARGETS_MAX - 1)                                              \
     FIELD(uint32_t, success_ppm, RECORD_ANY)         /* predicted when it was made */              \
     FIELD(bool, resumed_from_outage, true)                                                         \
-        /* REQUESTED after a pause: granted before all others, by recompute_saved */               \
-    FIELD(bool, damaged, true)  /* a part found a shard of it so: nothing begins from it any more */
+        /* REQUESTED after a pause: granted before all others, by recompute_saved */
 
 #define FSM_CHECKPOINT_INSIDE(FIELD, TEXT)                                                         \
     FIELD(uint64_t, stop_deadline_ms, RECORD_ANY)                                                  \

@@ -295,13 +295,10 @@ enum cli_exit command_checkpoint(struct cli *cli)
 enum cli_exit command_restart_point(struct cli *cli)
 {
     Ckpt__V1__GetRestartPointRequest request = CKPT__V1__GET_RESTART_POINT_REQUEST__INIT;
-    const char *before = cli_text(cli, "before");
     ProtobufCMessage *message;
     char what[160], id[HUMAN_BYTES], at[HUMAN_BYTES], path[1024];
     enum cli_exit code;
 
-    if (before != NULL && checkpoint_id_parse(before, &request.before_checkpoint_id) != 0)
-        return cli_fail(cli, CLI_USAGE, "ckptctl checkpoints", "--before: not a checkpoint id");
     request.allocation_id = cli_argument(cli, 0);
     snprintf(what, sizeof(what), "find the restart point of %.128s", request.allocation_id);
     code = call_read(cli, what, "BrokerService/GetRestartPoint", &request.base,

@@ -77,9 +77,6 @@ static const struct option_spec explain_options[] = {
     STALE,
     {0}};
 
-static const struct option_spec restart_point_options[] = {
-    TEXT("before", "CHECKPOINT", "the newest complete one before this"), {0}};
-
 static const struct option_spec events_options[] = {
     {.name = "follow",
      .letter = 'f',
@@ -236,7 +233,7 @@ const struct command commands[] = {
     {"undeleted", "[JOB]", 0, 1, "expired checkpoints that could not be deleted, and why",
      command_undeleted, stale_options, false},
     {"restart-point", "JOB", 1, 1, "the checkpoint a job would restart from", command_restart_point,
-     restart_point_options, false},
+     NULL, false},
     {"explain", "[JOB]", 0, 1,
      "why a job was (not) checkpointed: inputs, terms, guards, what would flip it", command_explain,
      explain_options, false},

@@ -128,10 +128,15 @@ void checks_started(void *data, struct application *application, uint64_t checkp
                             machine->name);
         check_own_shard(checks, application, checkpoint_id);
     }
+    parts_began(checks->world, job_find(checks->world, id), checks_agent(machine),
+                application_part_run(application), checkpoint_id);
     check_work_folder(checks, application, checkpoint_id);
     rank->passed_id = 0;
     if (application_from_scratch(application) ||
-        (checkpoint_id == 0 && job_find(checks->world, id)->anew))
+        (checkpoint_id == 0 &&
+         (job_find(checks->world, id)->anew ||
+          parts_joined(checks->world, job_find(checks->world, id), checks_agent(machine),
+                       application_part_run(application)))))
         return;
     check_nothing_lost(checks, machine, rank, checkpoint_id);
     rank->passed_id = rank->verified_floor > checkpoint_id ? rank->verified_floor : 0;

@@ -81,14 +81,12 @@ static void forget_earlier_runs(struct kept_job *kept, const Ckpt__V1__RestartPo
     }
 }
 
-/* Which ranks have a part in the checkpoint to restart from, or take over the only one: the others
- * begin anew. */
+/* What its agent finds out by itself is from where each begins. */
 static void point_known(void *data, int status, const char *text, const ProtobufCMessage *reply)
 {
     struct question question = *(struct question *)data;
     struct agent_jobs *jobs = question.jobs;
     const Ckpt__V1__RestartPoint *point = (const void *)reply;
-    uint32_t have = 0;
 
     (void)text;
     free(data);
@@ -97,12 +95,7 @@ static void point_known(void *data, int status, const char *text, const Protobuf
         return;
     history_answered(jobs->world, question.known, point->index, false, "GetRestartPoint");
     forget_earlier_runs(&jobs->jobs[question.job], point);
-    for (size_t i = 0; i < point->n_shards; i++)
-        have |= UINT32_C(1) << world_agent_number(point->shards[i]->node_id);
-    if (point->n_shards == 0 || (point->n_shards == 1 && point->n_node_ids == 1))
-        have = UINT32_MAX;
-    launch(jobs, question.job, question.ranks & have, AGENT_JOBS_AGAIN);
-    launch(jobs, question.job, question.ranks & ~have, AGENT_JOBS_FROM_SCRATCH);
+    launch(jobs, question.job, question.ranks, AGENT_JOBS_AGAIN);
 }
 
 static void ask_for_point(struct agent_jobs *jobs, unsigned job, uint32_t ranks)

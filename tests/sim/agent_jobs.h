@@ -18,7 +18,6 @@ struct agent_jobs;
 
 enum agent_jobs_launch {
     AGENT_JOBS_AGAIN,
-    AGENT_JOBS_FROM_SCRATCH, /* a node that joined has no part in the last checkpoint */
     /* of another run of the allocation; what is left of the one before is killed */
     AGENT_JOBS_ANEW,
     AGENT_JOBS_ANEW_FROM_SCRATCH

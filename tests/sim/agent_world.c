@@ -466,8 +466,7 @@ static void run_is_wanted(void *data, unsigned agent, const char *allocation_id,
     if (how == AGENT_JOBS_ANEW || how == AGENT_JOBS_ANEW_FROM_SCRATCH)
         runs_kill(&all.places[agent], allocation_id);
     if (!run_is_there(NULL, agent, allocation_id))
-        run_start(&all.places[agent], allocation_id,
-                  how == AGENT_JOBS_FROM_SCRATCH || how == AGENT_JOBS_ANEW_FROM_SCRATCH);
+        run_start(&all.places[agent], allocation_id, how == AGENT_JOBS_ANEW_FROM_SCRATCH);
 }
 
 static void place_open(struct world *world, unsigned agent)

@@ -101,11 +101,10 @@ static void add_allocation(uint64_t *hash, const struct allocation *allocation)
     add_allocation_view(hash, &allocation->view);
     add_parts(hash, allocation);
     add_bytes(hash, &allocation->account, sizeof(allocation->account));
-    ADD(hash, allocation->timer.at_ms, allocation->began_run, allocation->began_from,
-        allocation->terminate_deadline_ms, allocation->grace_end_ms, allocation->account_at_ms,
-        allocation->account_gpus, allocation->tenant_slot, allocation->account_restarting,
-        allocation->hazard_e12, allocation->hazard_rate_e12, allocation->stake_gpu_ms,
-        allocation->stake_until_ms);
+    ADD(hash, allocation->timer.at_ms, allocation->terminate_deadline_ms, allocation->grace_end_ms,
+        allocation->account_at_ms, allocation->account_gpus, allocation->tenant_slot,
+        allocation->account_restarting, allocation->hazard_e12, allocation->hazard_rate_e12,
+        allocation->stake_gpu_ms, allocation->stake_until_ms);
     ADD(hash, allocation->plan_state, allocation->plan_reason, allocation->leave_reason,
         allocation->preemptor_class, allocation->assigned, allocation->expired);
 }

@@ -531,6 +531,7 @@ void retention_init(struct world *world);
 void retention_close(struct world *world);
 void retention_event(struct world *world, const Ckpt__V1__Event *event);
 void retention_applied(struct world *world, const struct fsm *fsm);
+void retention_damaged(struct world *world, uint64_t checkpoint_id);
 void retention_collected(struct world *world, uint64_t checkpoint_id, const char *path);
 void retention_check_known(struct world *world, const struct fsm *fsm);
 
@@ -546,6 +547,13 @@ void parts_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Eve
 /* What that node wrote of the checkpoint is of a place that this one has in its job. */
 bool parts_may_begin_from(const struct world *world, const struct world_job *job, unsigned agent,
                           uint64_t run, uint64_t checkpoint_id, unsigned writer);
+/* It came to a run that had begun: it restores nothing. Also when it is of another run. */
+bool parts_joined(const struct world *world, const struct world_job *job, unsigned agent,
+                  uint64_t run);
+
+/* An application of that run begins from it, 0: from scratch. */
+void parts_began(struct world *world, const struct world_job *job, unsigned agent, uint64_t run,
+                 uint64_t checkpoint_id);
 
 /* world_ranks.c */
 void rank_checks_init(struct world *world);

@@ -5,7 +5,7 @@
  *          of a failed attempt for a timeout since its end; of a job that may be started again the
  *          newest ones stay whatever their age, until it is COMPLETED, or has been FAILED for the
  *          retention. Of each number of the policy the least counts that was in force since: a
- *          review may have been then.
+ *          review may have been then. What a part found damaged is none of the newest.
  * Shapes   a record per checkpoint that has ended, and one per job.
  */
 #include <inttypes.h>
@@ -27,8 +27,9 @@ struct ended {
     uint64_t retention_ms, timeout_ms;
     uint32_t keep;
     unsigned job;
-    bool complete;
-    bool stays; /* its folder could not be removed, at the last attempt */
+    bool complete, damaged;
+    bool let_go; /* it had expired when a newer one was found damaged */
+    bool stays;  /* its folder could not be removed, at the last attempt */
 };
 
 struct retention_checks {
@@ -128,7 +129,7 @@ static uint32_t newer_of(const struct retention_checks *checks, const struct end
 
     for (size_t i = 0; i < checks->count; i++)
         newer += checks->items[i].job == item->job && checks->items[i].complete &&
-                 checks->items[i].id > item->id;
+                 !checks->items[i].damaged && checks->items[i].id > item->id;
     return newer;
 }
 
@@ -184,6 +185,20 @@ void retention_check_known(struct world *world, const struct fsm *fsm)
     }
 }
 
+void retention_damaged(struct world *world, uint64_t checkpoint_id)
+{
+    struct retention_checks *checks = world->retention;
+
+    for (size_t i = 0; i < checks->count; i++) {
+        struct ended *item = &checks->items[i];
+        item->let_go |= item->complete && newer_of(checks, item) >= item->keep &&
+                        checks->now_ms >= item->at_ms + item->retention_ms;
+    }
+    for (size_t i = 0; i < checks->count; i++)
+        if (checks->items[i].id == checkpoint_id)
+            checks->items[i].damaged = true;
+}
+
 void retention_collected(struct world *world, uint64_t checkpoint_id, const char *path)
 {
     const struct retention_checks *checks = world->retention;
@@ -200,7 +215,8 @@ void retention_collected(struct world *world, uint64_t checkpoint_id, const char
                         "%s is removed %" PRIu64 " ms after its checkpoint %s, kept for %" PRIu64,
                         path, checks->now_ms - item->at_ms,
                         item->complete ? "was complete" : "failed", kept_ms);
-    if (item->complete && newer < item->keep && !over(checks, item->job))
+    if (item->complete && !item->damaged && !item->let_go && newer < item->keep &&
+        !over(checks, item->job))
         world_violation(world, "I28",
                         "%s is removed, of %s, which may be started again; %u newer ones are "
                         "complete, and %u stay",

@@ -36,6 +36,7 @@ struct checkpoint_facts {
     bool cancel_asked;                     /* somebody has asked for its end */
     uint64_t dispatched_index, left_index; /* of the last attempt: it may be ordered in between */
     bool removed;                          /* its folder */
+    bool damaged;                          /* a part said so */
 };
 
 struct job_facts {
@@ -330,6 +331,8 @@ static void event_take(struct world *world, const struct fsm *fsm, const Ckpt__V
 {
     if (event->kind == EVENT(CHECKPOINT_STATE))
         checkpoint_moved(world, fsm, event);
+    else if (event->kind == EVENT(DAMAGED))
+        facts_of(world, event->checkpoint_id)->damaged = true;
     else if (event->kind == EVENT(ALLOCATION_STATE))
         allocation_moved(world, event);
     else if (event->kind == EVENT(ALLOCATION_REGISTERED) &&
@@ -674,7 +677,7 @@ void world_collected(struct world *world, const char *path)
     retention_collected(world, facts->id, path);
     if (active(facts->state))
         world_violation(world, "I28", "%s is removed while its checkpoint is active", path);
-    if (world->state->jobs[facts->job].last_complete == facts->id &&
+    if (world->state->jobs[facts->job].last_complete == facts->id && !facts->damaged &&
         world->state->jobs[facts->job].state != ALLOCATION(COMPLETED) &&
         world->state->jobs[facts->job].state != ALLOCATION(FAILED))
         world_violation(world, world->state->jobs[facts->job].active != 0 ? "I29" : "I28",

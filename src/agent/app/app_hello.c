@@ -20,6 +20,9 @@ static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *
     else if (hello->work_dir[0] != '/' || strlen(hello->work_dir) >= LEDGER_WORK_DIR_BYTES - 1)
         app_stream_refuse(stream, "the work folder must be an absolute path of less than %d bytes",
                           LEDGER_WORK_DIR_BYTES - 1);
+    else if (hello->ranks > LEDGER_RANKS_MAX)
+        app_stream_refuse(stream, "the job has %" PRIu32 " ranks on this node, at most %d can be",
+                          hello->ranks, LEDGER_RANKS_MAX);
     else
         return true;
     return false;

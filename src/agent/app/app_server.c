@@ -53,7 +53,8 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
     char folder_text[4096];
     char error_text[STREAM_ERROR_BYTES];
     char notice_text[ATTACH_NOTICE_BYTES];
-    char path_text[LEDGER_PATH_BYTES];
+    char path_text[LEDGER_PATH_BYTES], uri_text[LEDGER_PATH_BYTES + 8];
+    char label_text[LABEL_MAX_BYTES + 1];
     char node[ID_MAX_BYTES + 1], app_socket[128];
 
     snprintf(node, sizeof(node), "%s", stream->agent->node_id);
@@ -74,6 +75,10 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
     ready.snapshot_at_ms = result->snapshot_at_ms;
     snprintf(path_text, sizeof(path_text), "%s", result->path == NULL ? "" : result->path);
     ready.path = path_text;
+    snprintf(uri_text, sizeof(uri_text), "%s", result->uri == NULL ? "" : result->uri);
+    ready.restore_uri = uri_text;
+    snprintf(label_text, sizeof(label_text), "%s", result->label == NULL ? "" : result->label);
+    ready.restore_label = label_text;
     ready.node_id = node;
     ready.app_socket = app_socket;
     ready.must_end = stream->must_end;
@@ -82,6 +87,8 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
         ready.run = stream->allocation->entry.run;
         ready.part = stream->allocation->entry.part;
         ready.parts = stream->allocation->entry.parts;
+        ready.checkpoint_parts = result->parts;
+        ready.restore = result->mode;
     }
     down.body_case = CKPT__V1__ATTACH_DOWN__BODY_READY;
     down.ready = &ready;
@@ -241,6 +248,22 @@ static void restore_waits(void *data, const char *why)
     stream_say(stream, why);
 }
 
+/* The state goes on by it. */
+static void restore_found(void *data, const struct restore_found *found)
+{
+    struct app_stream *stream = data;
+    Ckpt__V1__AgentReport report = CKPT__V1__AGENT_REPORT__INIT;
+    char detail[STREAM_ERROR_BYTES];
+
+    snprintf(detail, sizeof(detail), "%s", found->detail);
+    report.kind = found->damaged ? CKPT__V1__REPORT_KIND__REPORT_KIND_RESTART_DAMAGED
+                                 : CKPT__V1__REPORT_KIND__REPORT_KIND_RESTORED;
+    report.restored_checkpoint_id = found->checkpoint_id;
+    report.run = stream->allocation->entry.run;
+    report.detail = detail;
+    allocation_commit(stream->allocation, &report, 0);
+}
+
 /* The caller's, with the groups that its process has now; a process that cannot be read has none. */
 static struct machine_user stream_user(const struct app_stream *stream)
 {
@@ -266,6 +289,7 @@ void app_stream_take_identity(struct app_stream *stream)
         entry->start_ticks = 0; /* how that one ended is for its own user to say */
     ledger_set_user(entry, user.uid, user.gid, user.groups);
     entry->endpoint[0] = '\0'; /* of the run before */
+    entry->ranks_declared = hello->ranks;
     user_path_take(&stream->allocation->folder, entry->work_dir, stream->folder);
     stream->folder = NULL;
 }
@@ -335,6 +359,8 @@ void app_stream_ask(struct app_stream *stream, enum restore_what what,
                                             .owner = allocation_owner(allocation, &owner),
                                             .told = told,
                                             .waits = restore_waits,
+                                            .found = restore_found,
+                                            .override = stream->hello->restore,
                                             .done = done,
                                             .data = stream});
 }
@@ -400,6 +426,8 @@ static void stream_poll(struct app_stream *stream)
     /* from the loop, not from within whatever has just changed */
     if (stream->state == STREAM_WAITING)
         stream->agent->clock.timer_start(stream->timer, 0);
+    else if (stream->state == STREAM_RESTORING)
+        restore_wake(stream->restore);
 }
 
 static bool stream_tells(const struct app_stream *stream)

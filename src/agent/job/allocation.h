@@ -87,7 +87,7 @@ bool allocation_abandoned(const struct allocation *allocation);
 bool allocation_set_run(struct allocation *allocation, uint64_t epoch, uint64_t run);
 /* For which run an application may be started while no leader can be asked: the one that was named
  * for this node last. 0: a leader is needed, since none was, or that one is over here, or what is
- * left of its walltime is not known. */
+ * left of its walltime is not known, or the other parts of it begin from a checkpoint. */
 uint64_t allocation_outage_run(struct allocation *allocation);
 void allocation_hand(const struct allocation *allocation, struct hand *ret_hand);
 /* Nothing is under way and nobody is connected: it may be forgotten when room is needed. */

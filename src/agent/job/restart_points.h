@@ -2,19 +2,18 @@
  * what its part needs here, verified.
  *
  * Flow     restore_start() -> BrokerService/GetRestartPoint (repeated until a leader answers) ->
- *          worker `verify` for the other nodes' shards -> worker `restore` -> done(); a shard that
- *          does not verify or is not there falls back to the checkpoint before it, on every node of
- *          the job alike.
+ *          workers restore or verify what this part needs of the checkpoint that the state chose
+ *          for all parts -> found() -> when all parts have said so, done(). A shard that does not
+ *          verify or is not there is found() damaged: the state chooses another one for all.
  * Shapes   one restore per attached ckpt-run; restore_cancel() when it goes away. One channel pair
  *          for all restores.
  * Errors   no leader, storage away: tried again for as long as ckpt-run waits, never "from
  *          scratch". (Whoever asked for that, and may, goes without an answer after a few seconds,
  *          in the run that was named last.) An allocation that the broker does not know, that has
  *          ended or that is not of this node is told by `error`, after a few seconds of patience.
- *          Its part is the shard that this node wrote, or that of its place among the nodes when
- *          the one that wrote it is no more of the job.
- *          Of a job of more than 16 nodes each reads its own shard only, and none falls back: that
- *          is told by `error` too. Who is neither the owner nor root is told by `error` at once.
+ *          Restore own brings the shard of this part, all those of all parts, each in a folder
+ *          of its own; path verifies a share of them where they lie. Who joined a run that had
+ *          begun restores nothing. Who is neither the owner nor root is told by `error` at once.
  *          The owner is the user of this node that the registered name stands for. With a name that
  *          stands for none, or none, it is root alone who may start it, or, where the policy says
  *          so, who came first.
@@ -34,13 +33,17 @@ struct restart_points;
 struct restore;
 
 struct restore_result {
-    uint64_t checkpoint_id;  /* 0: there is none, start from scratch */
-    const char *folder;      /* "" then */
-    const char *notice;      /* which newer checkpoints were passed over, and why; "": none */
-    const char *error;       /* "": none */
-    bool may_come;           /* with it: the allocation may be restarted here */
-    const char *path;        /* of what was restored, on the destination; NULL: none */
-    uint64_t snapshot_at_ms; /* the instant to which it goes back; 0: not known */
+    uint64_t checkpoint_id;     /* 0: there is none, start from scratch */
+    const char *folder;         /* "" then */
+    const char *notice;         /* which newer checkpoints were passed over, and why; "": none */
+    const char *error;          /* "": none */
+    bool may_come;              /* with it: the allocation may be restarted here */
+    const char *path;           /* of what was restored, on the destination; NULL: none */
+    uint64_t snapshot_at_ms;    /* the instant to which it goes back; 0: not known */
+    Ckpt__V1__RestoreMode mode; /* how it was restored */
+    const char *uri;            /* restore path: where it lies; NULL, "": not so */
+    const char *label;          /* of the checkpoint; NULL, "": none */
+    uint32_t parts;             /* of which it consists; 0: not known */
 };
 typedef void restore_done_fn(void *data, const struct restore_result *result);
 
@@ -61,6 +64,14 @@ struct restore_word {
     Ckpt__V1__OwnerRule owner_rule; /* UNSPECIFIED: no broker answered */
 };
 
+/* What became of the run's restart point here, for the state to hear: it is restored, or a shard of
+ * it is damaged. */
+struct restore_found {
+    uint64_t checkpoint_id;
+    bool damaged;
+    const char *detail;
+};
+
 enum restore_what {
     RESTORE_FILES,
     RESTORE_NOTHING, /* a start from scratch: for which run it is */
@@ -74,6 +85,7 @@ struct restore_ask {
     const struct opened *folder; /* the same, open for as long as the restore lasts */
     struct machine_user user;
     enum restore_what what;
+    Ckpt__V1__RestoreMode override; /* UNSPECIFIED: as registered */
     /* when nothing is to be brought and no broker answers; 0: one is waited for */
     uint64_t outage_run;
     const struct restore_owner *owner; /* that is known already; NULL: none */
@@ -82,6 +94,8 @@ struct restore_ask {
     void (*told)(void *data, const struct restore_word *word);
     /* Why it takes so long, each time that it is found out; NULL: nobody wants to know. */
     void (*waits)(void *data, const char *why);
+    /* The state goes on by it; the restore waits until it does. */
+    void (*found)(void *data, const struct restore_found *found);
     restore_done_fn *done;
     void *data;
 };
@@ -91,6 +105,8 @@ int restart_points_new(struct agent *agent, const char *brokers, struct restart_
 void restart_points_free(struct restart_points *points);
 
 struct restore *restore_start(struct restart_points *points, const struct restore_ask *ask);
+/* The state may say something else now. NULL allowed. */
+void restore_wake(struct restore *restore);
 void restore_cancel(struct restore *restore); /* NULL allowed; done does not come any more */
 
 #endif

@@ -56,6 +56,7 @@ void allocation_take_part(struct allocation *allocation, const Ckpt__V1__Allocat
     word.remaining_ms = part->remaining_ms;
     word.grace_ms = part->grace_ms;
     word.walltime_ms = part->walltime_ms;
+    word.restart = part->restart_checkpoint_id;
     walltime_post(allocation, WALLTIME_TOLD, &word);
 }
 
@@ -99,7 +100,8 @@ uint64_t allocation_outage_run(struct allocation *allocation)
     allocation_take_orders(
         allocation); /* while one of another run ran, that one's walltime counted */
     if (entry->named_run <= entry->ended_run ||
-        (entry->walltime_ms != 0 && entry->deadline_us == 0))
+        (entry->walltime_ms != 0 && entry->deadline_us == 0) ||
+        (entry->parts != 1 && entry->named_restart != 0)) /* the other parts begin from that */
         return 0;
     return entry->named_run;
 }

@@ -57,8 +57,8 @@ static bool walltime_same(const struct ledger_entry *entry, bool runs,
                           const struct walltime_word *word, uint64_t end_us)
 {
     CHECK(!walltime_stale(entry, word));
-    if (word->run != entry->named_run || word->grace_ms != entry->grace_ms ||
-        word->walltime_ms != entry->walltime_ms)
+    if (word->run != entry->named_run || word->restart != entry->named_restart ||
+        word->grace_ms != entry->grace_ms || word->walltime_ms != entry->walltime_ms)
         return false;
     if (end_us == entry->deadline_us)
         return true;
@@ -79,6 +79,7 @@ bool walltime_take(struct ledger_entry *entry, bool runs, const struct walltime_
     if (walltime_same(entry, runs, word, end_us))
         return false;
     entry->named_run = word->run;
+    entry->named_restart = word->restart;
     entry->deadline_us = end_us;
     entry->grace_ms = word->grace_ms;
     entry->walltime_ms = word->walltime_ms;

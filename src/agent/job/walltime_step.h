@@ -24,6 +24,7 @@ struct walltime_word {
     uint64_t epoch, index; /* of the state from which it was derived */
     uint64_t came_us;      /* what remains is counted from then */
     uint64_t run;          /* whose walltime it is */
+    uint64_t restart;      /* the checkpoint that it begins from; 0: from scratch */
     uint64_t remaining_ms;
     uint64_t grace_ms;
     uint64_t walltime_ms; /* 0: it has none */

@@ -25,12 +25,12 @@ static void set_or_unset(const char *name, const char *value)
         unsetenv(name);
 }
 
-static void set_number(const char *name, uint32_t number)
+static void set_number(const char *name, uint32_t number, bool known)
 {
     char text[16];
 
     snprintf(text, sizeof(text), "%" PRIu32, number);
-    setenv(name, text, 1);
+    set_or_unset(name, known ? text : "");
 }
 
 static void child_environment(const struct run_environment *environment)
@@ -38,18 +38,16 @@ static void child_environment(const struct run_environment *environment)
     setenv("CKPT_ALLOCATION_ID", environment->allocation_id, 1);
     setenv("CKPT_NODE_ID", environment->node_id, 1);
     setenv("CKPT_DIR", environment->work_dir, 1);
-    set_number("CKPT_RESTART_COUNT", environment->restart_count);
+    set_number("CKPT_RESTART_COUNT", environment->restart_count, true);
     setenv("CKPT_RUN", environment->run, 1);
     setenv("CKPT_AGENT_SOCKET", environment->socket, 1);
     set_or_unset("CKPT_APP_SOCKET", environment->app_socket);
     set_or_unset("CKPT_RESTORE_DIR", environment->restore_dir);
-    if (environment->parts > 0) {
-        set_number("CKPT_PART", environment->part);
-        set_number("CKPT_PARTS", environment->parts);
-    } else {
-        unsetenv("CKPT_PART");
-        unsetenv("CKPT_PARTS");
-    }
+    set_or_unset("CKPT_RESTORE_URI", environment->restore_uri);
+    set_or_unset("CKPT_RESTORE_LABEL", environment->restore_label);
+    set_number("CKPT_RESTORE_PARTS", environment->restore_parts, environment->restore_parts > 0);
+    set_number("CKPT_PART", environment->part, environment->parts > 0);
+    set_number("CKPT_PARTS", environment->parts, environment->parts > 0);
 }
 
 static void child_signals(void)

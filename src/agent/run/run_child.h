@@ -15,10 +15,13 @@ struct run_environment {
     const char *allocation_id;
     const char *node_id;
     const char *work_dir;
-    const char *restore_dir; /* "": from scratch */
-    const char *run;         /* src/base/id.h */
-    const char *socket;      /* of the agent; proc_socket_name() */
-    const char *app_socket;  /* of the agent, for the ranks; "": none */
+    const char *restore_dir;   /* "": from scratch */
+    const char *run;           /* src/base/id.h */
+    const char *socket;        /* of the agent; proc_socket_name() */
+    const char *app_socket;    /* of the agent, for the ranks; "": none */
+    const char *restore_uri;   /* restore path: where the checkpoint lies; "": not so */
+    const char *restore_label; /* of the checkpoint; "": none */
+    uint32_t restore_parts;    /* of which the checkpoint consists; 0: not known */
     uint32_t restart_count;
     uint32_t part, parts; /* parts 0: not known */
 };

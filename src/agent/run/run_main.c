@@ -174,6 +174,8 @@ static void send_hello(void)
     hello.run = hello.running ? run.run_number : 0;
     hello.want_restore = !run.options.from_scratch || run.restart_count > 0 || run.ran;
     hello.restart_count = run.restart_count;
+    hello.ranks = run.options.ranks;
+    hello.restore = run.options.restore;
     up.body_case = CKPT__V1__ATTACH_UP__BODY_HELLO;
     up.hello = &hello;
     send_up(&up);
@@ -372,7 +374,8 @@ static void say_started(const Ckpt__V1__AttachReady *ready)
         return;
     }
     say("started pid %d%s from checkpoint %s (%s), taken at %s, %s ago, and kept at %s",
-        (int)run.pid, name_part(ready, part), ready->restore_dir,
+        (int)run.pid, name_part(ready, part),
+        ready->restore_dir[0] != '\0' ? ready->restore_dir : ready->restore_uri,
         checkpoint_id_format(ready->checkpoint_id, id), words_clock(ready->snapshot_at_ms, taken),
         words_duration(now > ready->snapshot_at_ms ? now - ready->snapshot_at_ms : 0, ago),
         ready->path);
@@ -392,6 +395,9 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
                                                 .socket = socket,
                                                 .app_socket = ready->app_socket,
                                                 .restart_count = run.restart_count,
+                                                .restore_uri = ready->restore_uri,
+                                                .restore_label = ready->restore_label,
+                                                .restore_parts = ready->checkpoint_parts,
                                                 .part = ready->part,
                                                 .parts = ready->parts};
     struct proc_stat stat;

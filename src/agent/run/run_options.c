@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "src/agent/durable/ledger.h"
 #include "src/ask/ask.h"
 #include "src/base/id.h"
 #include "src/base/number.h"
@@ -40,6 +41,12 @@ static const char usage_after[] =
     "a\n"
     "                        spare node waits to be named\n"
     "  --quiet               say nothing on stderr but why ckpt-run itself fails\n"
+    "  --restore WHAT        own (this node's part), all (every part, in "
+    "$CKPT_RESTORE_DIR/part-NNNN)\n"
+    "                        or path (verified where they lie, $CKPT_RESTORE_URI); default: as\n"
+    "                        registered\n"
+    "  --ranks N             processes on this node that each save a part, 1 to 256; default: as\n"
+    "                        many as its launcher tells, or as are found\n"
     "  --wait-for DURATION   give up with 125 when no application could be started for so long "
     "(no\n"
     "                        agent, no leader, no destination), like 90s or 1h; default: never\n"
@@ -88,6 +95,31 @@ static int parse_restart_on(const char *text, enum run_restart *ret_restart, str
                    text);
 }
 
+static int parse_ranks(const char *text, uint32_t *ret_ranks, struct err *err)
+{
+    const struct number_range range = {.min = 1, .max = LEDGER_RANKS_MAX};
+    struct err why = {0};
+    uint64_t ranks;
+
+    if (number_parse(NUMBER_PLAIN, text, range, &ranks, &why) != 0)
+        return err_set(err, ERR_INVALID, "--ranks: %s", why.text);
+    *ret_ranks = (uint32_t)ranks;
+    return 0;
+}
+
+static int parse_restore(const char *text, Ckpt__V1__RestoreMode *ret_mode, struct err *err)
+{
+    static const char *const names[] = {"own", "all", "path"};
+
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *ret_mode = (Ckpt__V1__RestoreMode)(CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN + i);
+            return 0;
+        }
+    }
+    return err_set(err, ERR_INVALID, "--restore is \"%.32s\", it must be own, all or path", text);
+}
+
 static int parse_wait(const char *text, uint64_t *ret_wait_ms, struct err *err)
 {
     const struct number_range range = {.min = 100, .max = (uint64_t)30 * 24 * 3600 * 1000};
@@ -119,6 +151,10 @@ static int take_option(int option, const char *value, struct run_options *option
         return parse_restart_on(value, &options->restart_on, err);
     case 'W':
         return parse_wait(value, &options->wait_for_ms, err);
+    case 'n':
+        return parse_ranks(value, &options->ranks, err);
+    case 'R':
+        return parse_restore(value, &options->restore, err);
     case 'f':
         options->from_scratch = true;
         return 0;
@@ -148,6 +184,8 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
                                           {"max-restarts", required_argument, NULL, 'm'},
                                           {"restart-on", required_argument, NULL, 'r'},
                                           {"wait-for", required_argument, NULL, 'W'},
+                                          {"ranks", required_argument, NULL, 'n'},
+                                          {"restore", required_argument, NULL, 'R'},
                                           {"from-scratch", no_argument, NULL, 'f'},
                                           {"quiet", no_argument, NULL, 'q'},
                                           {"stay", no_argument, NULL, 'S'},

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "ckpt/v1/common.pb-c.h"
 #include "src/base/err.h"
 
 /* Beside the application's own status (128 + n when signal n ended it). */
@@ -25,10 +26,12 @@ struct run_options {
     const char *socket;
     uint32_t restarts_max;
     enum run_restart restart_on;
-    uint64_t wait_for_ms; /* without an application; 0: for ever */
-    bool from_scratch;    /* do not restore at the first start */
-    bool stay;            /* for runs that are to come */
-    bool quiet;           /* only why it fails itself */
+    uint64_t wait_for_ms;          /* without an application; 0: for ever */
+    bool from_scratch;             /* do not restore at the first start */
+    uint32_t ranks;                /* of this node; 0: as many as are found */
+    Ckpt__V1__RestoreMode restore; /* UNSPECIFIED: as registered */
+    bool stay;                     /* for runs that are to come */
+    bool quiet;                    /* only why it fails itself */
     bool help;
     bool version;
     char **command; /* NULL-terminated */

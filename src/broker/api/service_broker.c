@@ -184,8 +184,8 @@ static void asked_part(const struct fsm *fsm, const struct fsm_allocation *alloc
         *ret_part = (struct fsm_part){.allocation = allocation};
 }
 
-/* What a job needs to start again: its last complete checkpoint before the given one, if there is
- * one, and where it lies. */
+/* What a job, or the node's part of it, needs to start again: which complete checkpoint, and where
+ * it lies. */
 static void get_restart_point(struct request *request, struct scratch *scratch)
 {
     const Ckpt__V1__GetRestartPointRequest *asked = (const void *)request->message;
@@ -212,9 +212,8 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
     reply.owner_rule = fsm_policy(fsm)->owner_rule;
     reply.restore = allocation->restore;
     fill_node_ids(fsm, allocation, scratch, &reply);
-    checkpoint = asked->before_checkpoint_id == 0
-                     ? fsm_begin_point(fsm, allocation)
-                     : fsm_restart_point(fsm, asked->allocation_id, asked->before_checkpoint_id);
+    checkpoint = asked->node_id[0] == '\0' ? fsm_begin_point(fsm, allocation)
+                                           : fsm_begin_of_part(fsm, allocation);
     if (checkpoint != NULL) {
         const struct fsm_target *target = fsm_target_at(fsm, checkpoint->target_slot);
         CHECK(checkpoint->state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE);
@@ -224,6 +223,7 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
         reply.target_prefix = translate_text(target == NULL ? "" : target->prefix);
         reply.n_shards = translate_shards(fsm, checkpoint, scratch, &reply.shards);
         reply.snapshot_at_ms = checkpoint->snapshot_at_ms;
+        reply.label = translate_text(checkpoint->label);
     }
     answer_reply(request->call, &reply.base);
 }

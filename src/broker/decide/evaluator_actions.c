@@ -147,8 +147,7 @@ bool evaluator_actions_move(struct evaluator_actions *actions, const struct eval
     uint32_t alarmed;
 
     if (cycle->health == NULL || !(scored->view->alarm_h[scored->row] > 0) ||
-        allocation->sensitive ||      /* F-008: an operator moves it */
-        allocation->node_count > 1 || /* it could not start again elsewhere */
+        allocation->sensitive || /* F-008: an operator moves it */
         allocation->requeue_policy == CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_NEVER ||
         fsm_move_too_soon(fsm, allocation) ||
         !evaluator_actions_situation(cycle, fsm, allocation, scored, &situation, &alarmed))

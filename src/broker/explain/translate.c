@@ -226,7 +226,6 @@ void translate_checkpoint(const struct fsm *fsm, const struct fsm_checkpoint *ch
     ret_checkpoint->allocation_id = translate_text(allocation->id);
     ret_checkpoint->target_id = translate_text(fsm_target_name(fsm, checkpoint->target_slot));
     ret_checkpoint->path = translate_checkpoint_path(fsm, checkpoint, scratch);
-    ret_checkpoint->damaged = checkpoint->damaged;
     ret_checkpoint->machine = translate_text(checkpoint->machine);
     ret_checkpoint->os = translate_text(checkpoint->os);
     ret_checkpoint->n_shards = translate_shards(fsm, checkpoint, scratch, &ret_checkpoint->shards);
@@ -302,7 +301,6 @@ void translate_part(const struct fsm *fsm, const struct fsm_part *part, uint64_t
                     Ckpt__V1__AllocationPart *message)
 {
     const struct fsm_allocation *allocation = part->allocation;
-    const struct fsm_checkpoint *point = fsm_begin_point(fsm, allocation);
     uint64_t end_ms = allocation->started_at_ms + allocation->walltime_ms;
 
     ckpt__v1__allocation_part__init(message);
@@ -314,7 +312,8 @@ void translate_part(const struct fsm *fsm, const struct fsm_part *part, uint64_t
     message->run = part->run;
     message->part = part->place;
     message->parts = allocation->node_count;
-    message->restart_checkpoint_id = point == NULL ? 0 : point->id;
+    message->restart_checkpoint_id = fsm_begin_id(fsm, allocation);
     message->may_begin = part->may_begin;
     message->joined = part->joined;
+    message->restored = part->restored;
 }

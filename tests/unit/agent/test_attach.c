@@ -29,11 +29,30 @@ static struct rpc_channel *channel;
 static struct rpc_server *broker; /* that answers GetRestartPoint */
 static uint64_t run_of_writer;    /* not 0: node-a's, of the only shard; node-b is in RUN */
 static bool writer_gone;          /* two shards, the first of a node that is no more of the job */
-static Ckpt__V1__RestoreMode restore_mode;
-static char restored[32]; /* the verb and the part of the worker */
+static char restored[32];         /* the verb and the part of the worker */
 static char folder[] = "/tmp/test-attach-XXXXXX";
 
 static char refusal[512]; /* of the last hello */
+static struct {
+    bool came;
+    uint64_t checkpoint_id;
+    char folder[128], notice[256], uri[64], label[16];
+} ready; /* the last one without an error */
+
+/* What the broker says. */
+static uint64_t point_id, began_from; /* 0: from that too */
+static bool joined, may_begin, part_restored, from_scratch;
+static Ckpt__V1__RestoreMode mode;
+
+/* The worker that was started last; it ends when the loop comes round. */
+static struct {
+    int exit_code; /* -1: none can be started */
+    bool runs;
+    char did[160]; /* verbs, parts and targets of all of them */
+    worker_done_fn *done;
+    void *data;
+    struct clock_timer *timer;
+} work;
 
 static const char *wrong; /* why the work folder cannot be opened; NULL: it can */
 static opened_done_fn *looked;
@@ -94,6 +113,14 @@ static void take_message(struct rpc_client_call *call, void *data, const uint8_t
     assert_non_null(down);
     if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_READY)
         snprintf(refusal, sizeof(refusal), "%s", down->ready->error);
+    if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_READY && down->ready->error[0] == '\0') {
+        ready.came = true;
+        ready.checkpoint_id = down->ready->checkpoint_id;
+        snprintf(ready.folder, sizeof(ready.folder), "%s", down->ready->restore_dir);
+        snprintf(ready.notice, sizeof(ready.notice), "%s", down->ready->notice);
+        snprintf(ready.uri, sizeof(ready.uri), "%s", down->ready->restore_uri);
+        snprintf(ready.label, sizeof(ready.label), "%s", down->ready->restore_label);
+    }
     ckpt__v1__attach_down__free_unpacked(down, NULL);
 }
 
@@ -118,7 +145,7 @@ static struct rpc_client_call *attach_on(struct rpc_channel *on, const char *all
     hello.allocation_id = id;
     hello.profile = profile;
     hello.work_dir = folder;
-    hello.want_restore = true;
+    hello.want_restore = !from_scratch;
     up.body_case = CKPT__V1__ATTACH_UP__BODY_HELLO;
     up.hello = &hello;
     assert_true(ckpt__v1__attach_up__get_packed_size(&up) <= sizeof(bytes));
@@ -137,7 +164,8 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     Ckpt__V1__AllocationPart part = CKPT__V1__ALLOCATION_PART__INIT;
     Ckpt__V1__ShardInfo shard = CKPT__V1__SHARD_INFO__INIT, second = shard;
     Ckpt__V1__ShardInfo *shards[] = {&shard, &second};
-    char node[] = "node-a", other[] = "node-b", gone[] = "node-c", job[] = "job", path[] = "/ckpt";
+    char node[] = "node-a", other[] = "node-b", gone[] = "node-c", job[] = "job", path[] = "/ckpt",
+         label[] = "128";
     char *nodes[] = {node, other};
     uint64_t runs[] = {run_of_writer != 0 ? run_of_writer : RUN, RUN};
     uint8_t reply[512];
@@ -147,6 +175,10 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     part.remaining_ms = 40000;
     part.walltime_ms = 60000;
     part.grace_ms = 5000;
+    part.joined = joined;
+    part.restored = part_restored;
+    part.may_begin = may_begin;
+    point.restore = mode;
     point.allocation_state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
     point.epoch = 1;
     point.n_node_ids = point.n_runs = 1;
@@ -155,13 +187,14 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     point.part = &part;
     if (run_of_writer != 0) {
         shard.node_id = node;
-        point.checkpoint_id = 14;
+        point.checkpoint_id = point_id;
         point.path = path;
+        point.label = label;
+        part.restart_checkpoint_id = began_from != 0 ? began_from : point_id;
         point.n_shards = 1;
         point.shards = shards;
         point.n_node_ids = point.n_runs = 2;
     }
-    point.restore = restore_mode;
     if (writer_gone) {
         shard.node_id = gone;
         second.node_id = other;
@@ -176,10 +209,35 @@ static int shard_restore(void *context, const char *const *arguments, struct mac
                          uint64_t deadline_ms, worker_done_fn *done, void *data,
                          struct worker **ret_worker, struct err *err)
 {
-    (void)context, (void)user, (void)deadline_ms, (void)done, (void)data, (void)ret_worker;
+    (void)context, (void)user, (void)deadline_ms;
     assert_string_equal(arguments[3], "--part");
     snprintf(restored, sizeof(restored), "%s %s", arguments[0], arguments[4]);
-    return err_set(err, ERR_IO, "this test restores nothing");
+    if (work.exit_code < 0)
+        return err_set(err, ERR_IO, "this test restores nothing");
+    assert_false(work.runs);
+    snprintf(work.did + strlen(work.did), sizeof(work.did) - strlen(work.did), "%s;", restored);
+    if (strcmp(arguments[0], "restore") == 0) /* what is below the work folder */
+        assert_string_equal(arguments[5], "--to");
+    work.runs = true;
+    work.done = done;
+    work.data = data;
+    *ret_worker = (struct worker *)(void *)&work;
+    agent.clock.timer_start(work.timer, 0);
+    return 0;
+}
+
+static void work_ends(void *data)
+{
+    struct worker_result result = {.exit_code = work.exit_code, .error = "a file differs"};
+
+    (void)data;
+    work.runs = false;
+    work.done(work.data, &result);
+}
+
+static bool starts(void)
+{
+    return ready.came;
 }
 
 static bool looks(void)
@@ -273,14 +331,22 @@ static int set_up(void **state)
     wrong = NULL;
     looked = NULL;
     refusal[0] = restored[0] = '\0';
-    restore_mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN;
     run_of_writer = 0;
-    writer_gone = false;
+    writer_gone = joined = false;
+    may_begin = true;
+    part_restored = from_scratch = false;
+    began_from = 0;
+    point_id = 14;
+    mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN;
+    memset(&ready, 0, sizeof(ready));
+    memset(&work, 0, sizeof(work));
+    work.exit_code = -1;
     machine.worker_start = shard_restore;
     machine.folders_remove = folders_remove;
     machine.remove_detach = remove_detach;
     agent_init(&agent, &loop, &clock, &machine, "node-a", "boot-1", ledger_new());
     look_timer = clock.timer_new(clock.context, look_ends, NULL);
+    work.timer = clock.timer_new(clock.context, work_ends, NULL);
     if (restart_points_new(&agent, broker_address, &agent.restart_points, &err) != 0 ||
         app_server_new(&agent, socket_path, &server, &err) != 0)
         return -1;
@@ -300,6 +366,7 @@ static int tear_down(void **state)
     (void)state;
     rpc_channel_free(channel);
     agent.clock.timer_free(look_timer);
+    agent.clock.timer_free(work.timer);
     agent_close(&agent);
     app_server_free(server, server_freed, NULL);
     rpc_server_free(broker, server_freed, NULL);
@@ -359,78 +426,226 @@ static void a_work_folder_that_cannot_be_opened_is_refused_with_the_reason(void 
     assert_false(attached());
 }
 
-/* I27: the job may have gone on from it where it was alone meanwhile, which the broker does not see
- * when newer ones were passed over. */
-static void the_only_shard_is_not_taken_by_its_writer_that_joined_others(void **state)
+static struct rpc_client_call *attach_to_restore(void)
 {
-    (void)state;
-    run_of_writer = RUN + 1;
-    attach();
+    struct rpc_client_call *call = attach();
+
+    removal.count = 0;
     assert_true(becomes(removes, WAIT_US));
     removal.done(removal.data);
-    assert_true(becomes(refused, WAIT_US));
-    assert_non_null(strstr(refusal, "0-14"));
-    assert_non_null(strstr(refusal, "node-b"));
+    return call;
+}
+
+/* I27: the parts that were there before live from it. */
+static void who_joined_a_run_that_had_begun_restores_nothing(void **state)
+{
+    (void)state;
+    run_of_writer = RUN;
+    joined = true;
+    attach_to_restore();
+    assert_true(becomes(starts, WAIT_US));
+    assert_uint_equal(ready.checkpoint_id, 0);
+    assert_string_equal(ready.folder, "");
+    assert_contains(ready.notice, "joined");
     assert_false(restores());
 }
 
-static void the_only_shard_is_taken_by_its_writer_that_others_joined_or_began_with(void **state)
+static void a_node_restores_the_shard_that_it_wrote(void **state)
 {
     (void)state;
-    for (run_of_writer = RUN - 1; run_of_writer <= RUN; run_of_writer++) {
-        struct rpc_client_call *call = attach();
-        restored[0] = '\0';
-        removal.count = 0;
-        assert_true(becomes(removes, WAIT_US));
-        removal.done(removal.data);
-        assert_true(becomes(restores, WAIT_US));
-        assert_string_equal(restored, "restore part-0000");
-        assert_false(refused());
-        rpc_client_call_cancel(call);
-        assert_true(becomes(left, WAIT_US));
-    }
+    run_of_writer = RUN;
+    attach_to_restore();
+    assert_true(becomes(restores, WAIT_US));
+    assert_string_equal(restored, "restore part-0000");
+    assert_false(refused());
 }
 
-/* The other part's shard is looked at first: that of the place is this node's. */
 static void a_node_takes_the_place_over_whose_writer_is_gone(void **state)
 {
     (void)state;
     run_of_writer = RUN;
     writer_gone = true;
-    attach();
-    assert_true(becomes(removes, WAIT_US));
-    removal.done(removal.data);
-    assert_true(becomes(restores, WAIT_US));
-    assert_string_equal(restored, "verify part-0001");
-    assert_false(refused());
+    work.exit_code = WORKER_EXIT_OK;
+    attach_to_restore();
+    assert_true(becomes(starts, WAIT_US));
+    assert_string_equal(work.did, "restore part-0000;");
+    assert_uint_equal(ready.checkpoint_id, 14);
+    assert_contains(ready.folder, "/restore/0-14");
+    assert_string_equal(ready.label, "128");
+    assert_uint_equal(ledger_last_sequence(agent.ledger), 0); /* all had said so before */
 }
 
-/* One part of several would be taken for the whole state. */
-static void a_job_that_wants_all_parts_is_not_begun_from_one(void **state)
+static Ckpt__V1__AgentReport *last_report(void)
+{
+    uint64_t last = ledger_last_sequence(agent.ledger);
+    const struct ledger_report *report;
+
+    assert_true(last > 0);
+    report = ledger_report_after(agent.ledger, last - 1);
+    return ckpt__v1__agent_report__unpack(NULL, report->length, report->bytes);
+}
+
+static bool reports(void)
+{
+    return ledger_last_sequence(agent.ledger) > 0;
+}
+
+static bool reports_again(void)
+{
+    return ledger_last_sequence(agent.ledger) > 1;
+}
+
+static void a_part_waits_until_all_have_restored(void **state)
+{
+    Ckpt__V1__AgentReport *report;
+
+    (void)state;
+    run_of_writer = RUN;
+    may_begin = false;
+    work.exit_code = WORKER_EXIT_OK;
+    attach_to_restore();
+    assert_true(becomes(reports, WAIT_US));
+    report = last_report();
+    assert_int_equal(report->kind, CKPT__V1__REPORT_KIND__REPORT_KIND_RESTORED);
+    assert_uint_equal(report->restored_checkpoint_id, 14);
+    assert_uint_equal(report->run, RUN);
+    ckpt__v1__agent_report__free_unpacked(report, NULL);
+    assert_false(becomes(starts, POLLS_US));
+    agent.callers->poll(agent_find(&agent, "job")->stream); /* a set of orders says nothing new */
+    assert_false(becomes(starts, POLLS_US));
+    may_begin = true;
+    agent.callers->poll(agent_find(&agent, "job")->stream);
+    assert_true(becomes(starts, WAIT_US));
+    assert_uint_equal(ready.checkpoint_id, 14);
+    assert_string_equal(work.did, "restore part-0000;");
+    assert_uint_equal(ledger_last_sequence(agent.ledger), 1);
+}
+
+/* The state is of before it said so: it was restored from a backup. */
+static void a_part_says_again_what_the_state_does_not_know(void **state)
 {
     (void)state;
     run_of_writer = RUN;
-    restore_mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_ALL;
+    may_begin = false;
+    work.exit_code = WORKER_EXIT_OK;
+    attach_to_restore();
+    assert_true(becomes(reports, WAIT_US));
+    assert_true(becomes(reports_again, WAIT_US));
+    part_restored = may_begin = true;
+    assert_true(becomes(starts, WAIT_US));
+    assert_uint_equal(ledger_last_sequence(agent.ledger), 2);
+}
+
+/* With the next run begins anew what is said. */
+static void a_part_restores_again_for_another_run(void **state)
+{
+    (void)state;
+    run_of_writer = RUN;
+    may_begin = false;
+    work.exit_code = WORKER_EXIT_OK;
+    attach_to_restore();
+    assert_true(becomes(reports, WAIT_US));
+    run_of_writer = RUN + 1;
+    agent.callers->poll(agent_find(&agent, "job")->stream);
+    assert_true(becomes(reports_again, WAIT_US));
+    assert_string_equal(work.did, "restore part-0000;restore part-0000;");
+}
+
+static void one_part_of_several_does_not_begin_from_scratch_beside_the_others(void **state)
+{
+    (void)state;
+    run_of_writer = RUN;
+    from_scratch = true;
     attach();
     assert_true(becomes(removes, WAIT_US));
     removal.done(removal.data);
     assert_true(becomes(refused, WAIT_US));
-    assert_non_null(strstr(refusal, "restore all"));
+    assert_contains(refusal, "2 parts, which all begin from checkpoint 0-14");
+    assert_contains(refusal, "ckptctl restart job --from-scratch");
+    assert_false(starts());
+}
+
+/* The others have begun from what is kept no more. */
+static void one_part_of_several_does_not_begin_from_another_checkpoint(void **state)
+{
+    (void)state;
+    run_of_writer = RUN;
+    began_from = 11;
+    attach_to_restore();
+    assert_true(becomes(refused, WAIT_US));
+    assert_contains(refusal, "have begun from checkpoint 0-11");
     assert_false(restores());
 }
 
-/* The others go on from parts that were there before: which of them is free is not known. */
-static void a_node_that_joined_takes_no_place_over(void **state)
+static void what_is_damaged_is_told_and_another_one_restored_when_the_state_says_so(void **state)
+{
+    Ckpt__V1__AgentReport *report;
+
+    (void)state;
+    run_of_writer = RUN;
+    work.exit_code = WORKER_EXIT_CORRUPT;
+    attach_to_restore();
+    assert_true(becomes(reports, WAIT_US));
+    report = last_report();
+    assert_int_equal(report->kind, CKPT__V1__REPORT_KIND__REPORT_KIND_RESTART_DAMAGED);
+    assert_uint_equal(report->restored_checkpoint_id, 14);
+    assert_contains(report->detail, "part-0000 (written on node-a): a file differs");
+    ckpt__v1__agent_report__free_unpacked(report, NULL);
+    agent.callers->poll(agent_find(&agent, "job")->stream);
+    assert_false(becomes(starts, POLLS_US));
+    assert_uint_equal(ledger_last_sequence(agent.ledger), 1); /* said once, read once */
+    assert_string_equal(work.did, "restore part-0000;");
+    work.exit_code = WORKER_EXIT_OK;
+    point_id = 13;
+    agent.callers->poll(agent_find(&agent, "job")->stream);
+    assert_true(becomes(starts, WAIT_US));
+    assert_uint_equal(ready.checkpoint_id, 13);
+    assert_contains(ready.notice, "checkpoint 0-14 is passed over, its part-0000 is damaged");
+}
+
+static void a_part_that_has_restored_goes_with_what_the_others_choose(void **state)
 {
     (void)state;
-    run_of_writer = RUN + 1;
+    run_of_writer = RUN;
+    may_begin = false;
+    work.exit_code = WORKER_EXIT_OK;
+    attach_to_restore();
+    assert_true(becomes(reports, WAIT_US));
+    may_begin = true;
+    point_id = 12;
+    agent.callers->poll(agent_find(&agent, "job")->stream);
+    assert_true(becomes(starts, WAIT_US));
+    assert_uint_equal(ready.checkpoint_id, 12);
+    assert_contains(ready.folder, "/restore/0-12");
+    assert_contains(ready.notice, "checkpoint 0-14 is passed over, another part");
+}
+
+static void all_parts_come_each_in_its_folder_where_it_is_registered_so(void **state)
+{
+    (void)state;
+    run_of_writer = RUN;
     writer_gone = true;
-    attach();
-    assert_true(becomes(removes, WAIT_US));
-    removal.done(removal.data);
-    assert_true(becomes(refused, WAIT_US));
-    assert_non_null(strstr(refusal, "joined node-b"));
-    assert_false(restores());
+    mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_ALL;
+    work.exit_code = WORKER_EXIT_OK;
+    attach_to_restore();
+    assert_true(becomes(starts, WAIT_US));
+    assert_string_equal(work.did, "restore part-0000;restore part-0001;");
+    assert_contains(ready.folder, "/restore/0-14");
+}
+
+static void a_path_is_verified_in_shares_and_told(void **state)
+{
+    (void)state;
+    run_of_writer = RUN;
+    writer_gone = true;
+    mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_PATH;
+    work.exit_code = WORKER_EXIT_OK;
+    attach_to_restore();
+    assert_true(becomes(starts, WAIT_US));
+    assert_string_equal(work.did, "verify part-0000;"); /* the other part has the other one */
+    assert_string_equal(ready.folder, "");
+    assert_string_equal(ready.uri, "file:///ckpt");
+    assert_uint_equal(ready.checkpoint_id, 14);
 }
 
 /* Names that nobody registered: without a limit they would leave no room for the jobs of others. */
@@ -465,16 +680,27 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             a_work_folder_that_cannot_be_opened_is_refused_with_the_reason, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            the_only_shard_is_not_taken_by_its_writer_that_joined_others, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            the_only_shard_is_taken_by_its_writer_that_others_joined_or_began_with, set_up,
-            tear_down),
+        cmocka_unit_test_setup_teardown(who_joined_a_run_that_had_begun_restores_nothing, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_node_restores_the_shard_that_it_wrote, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_node_takes_the_place_over_whose_writer_is_gone, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(a_job_that_wants_all_parts_is_not_begun_from_one, set_up,
+        cmocka_unit_test_setup_teardown(a_part_waits_until_all_have_restored, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_part_says_again_what_the_state_does_not_know, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(a_node_that_joined_takes_no_place_over, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_part_of_several_does_not_begin_from_another_checkpoint,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_part_restores_again_for_another_run, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            one_part_of_several_does_not_begin_from_scratch_beside_the_others, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            what_is_damaged_is_told_and_another_one_restored_when_the_state_says_so, set_up,
+            tear_down),
+        cmocka_unit_test_setup_teardown(a_part_that_has_restored_goes_with_what_the_others_choose,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(all_parts_come_each_in_its_folder_where_it_is_registered_so,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_path_is_verified_in_shares_and_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_user_does_not_take_all_the_room_of_a_node, set_up,
                                         tear_down),
     };

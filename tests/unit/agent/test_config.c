@@ -245,6 +245,10 @@ static void command_behind_the_options_is_left_alone(void **state)
     assert_int_equal(options.restart_on, RUN_RESTART_SIGNAL);
     assert_string_equal(options.command[0], "app");
     assert_string_equal(options.command[2], "x");
+    assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--ranks", "4", "--restore", "all", "app"),
+                     0);
+    assert_uint_equal(options.ranks, 4);
+    assert_int_equal(options.restore, CKPT__V1__RESTORE_MODE__RESTORE_MODE_ALL);
     assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "app", "--max-restarts", "9"), 0);
     assert_uint_equal(options.restarts_max, 3);
     assert_string_equal(options.command[1], "--max-restarts");
@@ -257,6 +261,9 @@ static void wrong_command_lines_are_refused(void **state)
     assert_int_equal(RUN("ckpt-run", "--alloc", "a/b", "app"), -1);
     assert_int_equal(RUN("ckpt-run", "--alloc", "job-1"), -1);
     assert_non_null(strstr(err.text, "command is missing"));
+    assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--ranks", "0", "app"), -1);
+    assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--ranks", "257", "app"), -1);
+    assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--restore", "some", "app"), -1);
     assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--max-restarts", "-1", "app"), -1);
     assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--max-restarts", "1001", "app"), -1);
     assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--restart-on", "often", "app"), -1);

@@ -18,7 +18,9 @@ static const struct run_environment environment = {.allocation_id = "job",
                                                    .restore_dir = "",
                                                    .run = "1-5",
                                                    .socket = "/nowhere/agent.sock",
-                                                   .app_socket = ""};
+                                                   .app_socket = "",
+                                                   .restore_uri = "",
+                                                   .restore_label = ""};
 
 /* A folder that the command would make: there or not is what tells whether it ran. */
 static char mark[64];
@@ -116,7 +118,8 @@ static void what_cannot_be_run_is_told(void **state)
 static void the_command_knows_its_place_only_where_it_is_known(void **state)
 {
     char shell[] = "/bin/sh", dash_c[] = "-c";
-    char of_three[] = "test \"$CKPT_PART of $CKPT_PARTS\" = '2 of 3'";
+    char of_three[] = "test \"$CKPT_PART of $CKPT_PARTS $CKPT_RESTORE_URI $CKPT_RESTORE_LABEL\" = "
+                      "'2 of 3 file:///c 128'";
     char unknown[] = "test \"${CKPT_PART-no}${CKPT_PARTS-no}\" = nono";
     char *command[] = {shell, dash_c, of_three, NULL};
     struct run_environment placed = environment;
@@ -125,6 +128,8 @@ static void the_command_knows_its_place_only_where_it_is_known(void **state)
     (void)state;
     placed.part = 2;
     placed.parts = 3;
+    placed.restore_uri = "file:///c";
+    placed.restore_label = "128";
     assert_int_equal(run_child_start(command, &placed, &child), 0);
     assert_int_equal(run_child_release(&child), 0);
     assert_int_equal(wait_of(child.pid), 0);

@@ -290,7 +290,7 @@ static void a_restart_in_place_counts_the_loss_and_fails_the_attempt(void **unus
     script_close(&script);
 }
 
-/* I27, too: one of them saw its checkpoint damaged, and the other did not. */
+/* I45. */
 static void parts_that_began_from_two_checkpoints_do_not_go_on(void **unused)
 {
     struct script script;
@@ -319,9 +319,13 @@ static void parts_that_began_from_two_checkpoints_do_not_go_on(void **unused)
     expect_job(&script, "j1", REQUEUED);
     assert_int_equal(job_of(&script, "j1")->reason, CKPT__V1__REASON__REASON_MIXED_RESTART);
     expect_ok(&script, "restart j1");
-    expect_ok(&script, "report n2 application_started j1 restored=1-1");
-    expect_ok(&script, "report n1 application_started j1 restored=1-1");
+    expect_ok(&script, "report n2 application_started j1 restored=1-2");
+    expect_ok(&script, "report n1 application_started j1 restored=1-2");
     assert_false(job_of(&script, "j1")->terminating);
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "restart j1");
+    expect_ok(&script, "report n1 application_started j1"); /* from scratch */
+    assert_true(job_of(&script, "j1")->terminating);
     script_close(&script);
 }
 

@@ -45,14 +45,20 @@ static void a_part_says_what_it_has_restored(void **unused)
 
 static void a_checkpoint_that_is_found_damaged_stays_so(void **unused)
 {
+    const Ckpt__V1__Event *event;
+    bool gap;
     struct script script;
 
     (void)unused;
     start_from_checkpoint(&script);
     expect_ok(&script, "report n1 restart_damaged j1 restored=1-7");
     assert_false(checkpoint_of(&script, 1)->damaged);
-    expect_ok(&script, "report n1 restart_damaged j1 restored=1-1");
+    expect_ok(&script, "report n1 restart_damaged j1 restored=1-1 why=part-0000");
     assert_true(checkpoint_of(&script, 1)->damaged);
+    assert_string_equal(checkpoint_of(&script, 1)->detail, "part-0000");
+    event = fsm_event_after(script.fsm, summary_of(&script).next_event_sequence - 2, &gap);
+    assert_int_equal(event->kind, CKPT__V1__EVENT_KIND__EVENT_KIND_DAMAGED);
+    assert_string_equal(event->subject, "part-0000");
     assert_null(fsm_restart_point(script.fsm, "j1", 0));
     assert_uint_equal(job_of(&script, "j1")->last_complete_id, 0);
     script_restore(&script);
@@ -140,8 +146,10 @@ static void who_comes_to_a_run_that_has_begun_joins_it(void **unused)
     expect_ok(&script, "restart j1 nodes=n1,n2");
     expect_ok(&script, "report n1 restored j1 restored=1-1");
     expect_ok(&script, "update j1 nodes=n1,n3 force");
-    assert_false(part_on(&script, "n3").joined || part_on(&script, "n1").may_begin);
+    assert_false(part_on(&script, "n3").joined || part_on(&script, "n1").restored);
     expect_ok(&script, "report n3 restored j1 restored=1-1");
+    assert_false(part_on(&script, "n1").may_begin);
+    expect_ok(&script, "report n1 restored j1 restored=1-1"); /* of the run that began anew */
     assert_true(part_on(&script, "n1").may_begin);
     expect_ok(&script, "report n1 application_started j1 restored=1-1");
     expect_ok(&script, "update j1 nodes=n1,n3,n4");
@@ -171,6 +179,135 @@ static void a_single_part_waits_for_nobody_and_chooses_anew_in_place(void **unus
     script_close(&script);
 }
 
+/* A job of two nodes with two complete checkpoints, to be started from the last one. */
+static void start_from_the_last_of_two(struct script *script)
+{
+    start_from_checkpoint(script);
+    expect_ok(script, "request j1");
+    expect_ok(script, "grant 1-2");
+    expect_ok(script, "report n1 shard_verified j1 ckpt=1-2");
+    expect_ok(script, "report n2 shard_verified j1 ckpt=1-2");
+    expect_ok(script, "end j1 failed");
+    expect_ok(script, "restart j1 nodes=n1,n2");
+    assert_uint_equal(job(script)->view.restart_id, checkpoint_id_make(1, 2));
+}
+
+static void what_is_damaged_is_passed_over_by_all_parts_at_once(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start_from_the_last_of_two(&script);
+    expect_ok(&script, "report n1 restored j1 restored=1-2");
+    while (fsm_take_changed_node(script.fsm, &(uint32_t){0}))
+        continue;
+    expect_ok(&script, "report n2 restart_damaged j1 restored=1-2");
+    assert_uint_equal(job(&script)->view.restart_id, checkpoint_id_make(1, 1));
+    assert_uint_equal(job(&script)->restored_count, 0);
+    assert_true(fsm_take_changed_node(script.fsm, &(uint32_t){0}));
+    expect_ok(&script, "report n1 restart_damaged j1 restored=1-2"); /* it said so late */
+    assert_uint_equal(job(&script)->view.restart_id, checkpoint_id_make(1, 1));
+    expect_ok(&script, "report n1 restored j1 restored=1-1");
+    expect_ok(&script, "report n2 restored j1 restored=1-1");
+    assert_true(part_on(&script, "n1").may_begin);
+    script_close(&script);
+}
+
+static void from_scratch_is_what_was_chosen_too(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start_from_the_last_of_two(&script);
+    assert_non_null(fsm_begin_point(script.fsm, job_of(&script, "j1")));
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "restart j1 from_scratch");
+    assert_null(fsm_begin_point(script.fsm, job_of(&script, "j1")));
+    assert_true(part_on(&script, "n1").may_begin && part_on(&script, "n2").may_begin);
+    script_close(&script);
+}
+
+/* Nor goes a part that is started once more beside the others to a newer one. */
+static void a_run_begins_from_one_checkpoint_for_as_long_as_it_goes_on(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start_from_checkpoint(&script);
+    expect_ok(&script, "report n1 application_started j1 restored=1-1");
+    expect_ok(&script, "report n2 application_started j1 restored=1-1");
+    expect_ok(&script, "policy retention=1000 keep=1");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-2");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-2");
+    expect_ok(&script, "report n2 shard_verified j1 ckpt=1-2");
+    assert_uint_equal(fsm_begin_point(script.fsm, job_of(&script, "j1"))->id,
+                      checkpoint_id_make(1, 2)); /* of a restart of all */
+    assert_uint_equal(fsm_begin_of_part(script.fsm, job_of(&script, "j1"))->id,
+                      checkpoint_id_make(1, 1));
+    expect_ok(&script, "after 2000");
+    expect_ok(&script, "tick");
+    assert_null(fsm_begin_of_part(script.fsm, job_of(&script, "j1")));
+    assert_uint_equal(fsm_begin_id(script.fsm, job_of(&script, "j1")), checkpoint_id_make(1, 1));
+    script_close(&script);
+}
+
+static void without_another_one_the_run_is_over(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start_from_the_last_of_two(&script);
+    expect_ok(&script, "report n2 restart_damaged j1 restored=1-2");
+    expect_ok(&script, "report n2 restart_damaged j1 restored=1-1");
+    assert_true(job_of(&script, "j1")->terminating);
+    assert_int_equal(job_of(&script, "j1")->terminate_reason,
+                     CKPT__V1__REASON__REASON_NO_RESTART_POINT);
+    expect_ok(&script, "report n1 terminated j1");
+    expect_ok(&script, "report n2 terminated j1");
+    assert_int_equal(job_of(&script, "j1")->state,
+                     CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED);
+    script_close(&script);
+}
+
+/* The places of another number of parts are not those of these (restore own). */
+static void one_of_another_number_of_parts_is_no_other_one(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start_from_checkpoint(&script);
+    expect_ok(&script, "report n1 application_started j1 restored=1-1");
+    expect_ok(&script, "report n2 application_started j1 restored=1-1");
+    expect_ok(&script, "update j1 nodes=n1 force");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-2");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-2");
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "restart j1");
+    expect_ok(&script, "report n1 restart_damaged j1 restored=1-2");
+    assert_int_equal(job_of(&script, "j1")->terminate_reason,
+                     CKPT__V1__REASON__REASON_NO_RESTART_POINT);
+    script_close(&script);
+}
+
+/* Its ckpt-run died between RESTORED and the start, and the shard was spoiled since. */
+static void a_part_that_has_begun_does_not_go_on_with_another_checkpoint(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start_from_the_last_of_two(&script);
+    expect_ok(&script, "report n1 restored j1 restored=1-2");
+    expect_ok(&script, "report n2 restored j1 restored=1-2");
+    expect_ok(&script, "report n1 application_started j1 restored=1-2");
+    expect_ok(&script, "report n2 restart_damaged j1 restored=1-2");
+    assert_true(job_of(&script, "j1")->terminating);
+    assert_int_equal(job_of(&script, "j1")->terminate_reason,
+                     CKPT__V1__REASON__REASON_MIXED_RESTART);
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +317,12 @@ int main(void)
         cmocka_unit_test(all_parts_begin_when_the_last_has_restored),
         cmocka_unit_test(who_comes_to_a_run_that_has_begun_joins_it),
         cmocka_unit_test(a_single_part_waits_for_nobody_and_chooses_anew_in_place),
+        cmocka_unit_test(what_is_damaged_is_passed_over_by_all_parts_at_once),
+        cmocka_unit_test(from_scratch_is_what_was_chosen_too),
+        cmocka_unit_test(a_run_begins_from_one_checkpoint_for_as_long_as_it_goes_on),
+        cmocka_unit_test(without_another_one_the_run_is_over),
+        cmocka_unit_test(one_of_another_number_of_parts_is_no_other_one),
+        cmocka_unit_test(a_part_that_has_begun_does_not_go_on_with_another_checkpoint),
         cmocka_unit_test(a_restart_forgets_it_and_another_set_of_nodes_does_not),
     };
 

@@ -628,26 +628,24 @@ static void a_job_whose_migration_timed_out_goes_on(void **unused)
     script_close(&script);
 }
 
-/* Parts of a checkpoint are restored on the nodes that wrote them: what could not start again
- * elsewhere is not stopped for a move. */
-static void a_job_of_several_nodes_is_not_moved(void **unused)
+/* S3-001: each part is restored by whoever takes it over. */
+static void a_job_of_several_nodes_is_moved(void **unused)
 {
     struct script script;
 
     (void)unused;
     script_start(&script);
     expect_ok(&script, "register j1 nodes=n1,n2");
-    expect_ok(&script, "node n6 ready");
-    expect_status(&script, SEVERAL_NODES, "migrate j1");
-    assert_int_equal(script.outcome.current, 2);
-    assert_int_equal(script.outcome.limit, 1);
-    expect_status(&script, SEVERAL_NODES, "request j1 after=migrate");
-    expect_ok(&script, "decide j1 purpose=migrate spare=n6");
-    assert_int_equal(summary_of(&script).skipped_decisions, 1);
-    expect_job(&script, "j1", RUNNING);
-    assert_int_equal(job_of(&script, "j1")->active_checkpoint_id, 0);
-    expect_ok(&script, "update j1 nodes=n1 force");
     expect_ok(&script, "migrate j1");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1 label=9");
+    expect_ok(&script, "report n2 shard_verified j1 ckpt=1-1 label=9");
+    expect_ok(&script, "report n1 terminated j1");
+    expect_ok(&script, "report n2 terminated j1");
+    expect_job(&script, "j1", REQUEUED);
+    expect_ok(&script, "restart j1 nodes=n3,n2");
+    assert_int_equal(job_of(&script, "j1")->restart_id, checkpoint_id_make(1, 1));
+    expect_job(&script, "j1", STARTING);
     script_close(&script);
 }
 
@@ -677,7 +675,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stop_suspends_once_the_nodes_are_done),
-        cmocka_unit_test(a_job_of_several_nodes_is_not_moved),
+        cmocka_unit_test(a_job_of_several_nodes_is_moved),
         cmocka_unit_test(the_broker_moves_a_job_to_no_node_of_another_kind),
         cmocka_unit_test(kill_completes_the_allocation),
         cmocka_unit_test(migrate_requeues_without_counting_a_failure),

@@ -196,23 +196,90 @@ static void start_moved(struct script *script)
     expect_ok(script, "report n2 application_started j1 restored=1-1");
 }
 
-/* A moved job of one node runs from the only shard there is; the node that wrote it would begin
- * from that as well (I27, found by the simulator). */
-static void the_node_that_a_job_moved_away_from_joins_only_after_another_checkpoint(void **unused)
+static struct fsm_part part_of(const struct script *script, const char *node_id)
+{
+    struct fsm_part part;
+
+    assert_true(fsm_part_on(script->fsm, job_of(script, "j1"),
+                            fsm_node_find(script->fsm, node_id)->slot, &part));
+    return part;
+}
+
+/* A moved job of one node runs from the only shard there is; the node that wrote it joins as any
+ * other does, and restores nothing (I45). */
+static void the_node_that_a_job_moved_away_from_joins_and_restores_nothing(void **unused)
 {
     struct script script;
 
     (void)unused;
     start_moved(&script);
-    expect_status(&script, CHECKPOINT_FIRST, "update j1 nodes=n2,n1 gpus=4");
-    expect_status(&script, CHECKPOINT_FIRST, "update j1 nodes=n3,n2,n1 gpus=4 force");
-    expect_ok(&script, "update j1 nodes=n2,n3 gpus=4");
-    expect_status(&script, CHECKPOINT_FIRST, "update j1 nodes=n2,n3,n1 gpus=4");
+    expect_ok(&script, "update j1 nodes=n2,n1 gpus=4");
+    script_restore(&script);
+    assert_true(part_of(&script, "n1").joined);
+    assert_true(part_of(&script, "n1").may_begin);
+    assert_false(part_of(&script, "n2").joined);
+    expect_ok(&script, "report n1 application_started j1");
+    assert_false(job_of(&script, "j1")->terminating);
     expect_ok(&script, "request j1");
     expect_ok(&script, "grant 1-2");
     expect_ok(&script, "report n2 shard_verified j1 ckpt=1-2");
-    expect_ok(&script, "report n3 shard_verified j1 ckpt=1-2");
-    expect_ok(&script, "update j1 nodes=n2,n3,n1 gpus=4");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-2");
+    assert_false(part_of(&script, "n1").joined);
+    assert_true(part_of(&script, "n1").restored);
+    script_close(&script);
+}
+
+/* Each has the place of what it wrote, whoever came and went before the start (I45, found by the
+ * simulator). */
+static void nodes_that_change_before_the_start_have_the_places_of_their_shards(void **unused)
+{
+    struct script script;
+    uint64_t run;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2 gpus=4");
+    expect_ok(&script, "request j1 after=stop");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "report n2 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "report n1 terminated j1");
+    expect_ok(&script, "report n2 terminated j1");
+    expect_ok(&script, "restart j1 nodes=n1,n2 gpus=4");
+    expect_ok(&script, "report n2 restored j1 restored=1-1");
+    run = part_of(&script, "n2").run;
+    expect_ok(&script, "update j1 nodes=n2 gpus=4 force");
+    assert_uint_equal(part_of(&script, "n2").place, 0);
+    expect_ok(&script, "update j1 nodes=n2,n3 gpus=4");
+    assert_uint_equal(part_of(&script, "n2").place, 1);
+    assert_uint_equal(part_of(&script, "n3").place, 0);
+    assert_false(part_of(&script, "n3").joined || part_of(&script, "n2").restored);
+    assert_true(part_of(&script, "n2").run > run); /* it says again what it has */
+    script_restore(&script);
+    script_close(&script);
+}
+
+/* Its checkpoint has one part, and the place of the second is none of it. */
+static void a_node_that_comes_before_the_start_joins_where_no_part_is_for_it(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 gpus=4");
+    expect_ok(&script, "request j1 after=stop");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "report n1 terminated j1");
+    expect_ok(&script, "restart j1 nodes=n2 gpus=4");
+    expect_ok(&script, "update j1 nodes=n2,n3 gpus=4");
+    assert_true(part_of(&script, "n3").joined);
+    assert_false(part_of(&script, "n2").may_begin);
+    expect_ok(&script,
+              "report n2 application_started j1 restored=1-1"); /* told when it was alone */
+    assert_false(job_of(&script, "j1")->terminating);
+    assert_true(part_of(&script, "n2").restored);
+    assert_true(part_of(&script, "n2").may_begin);
     script_close(&script);
 }
 
@@ -595,7 +662,9 @@ int main(void)
         cmocka_unit_test(a_failed_checkpoint_lets_the_node_leave_and_counts_the_loss),
         cmocka_unit_test(the_same_update_again_names_the_same_checkpoint_another_is_refused),
         cmocka_unit_test(force_takes_the_node_at_once),
-        cmocka_unit_test(the_node_that_a_job_moved_away_from_joins_only_after_another_checkpoint),
+        cmocka_unit_test(the_node_that_a_job_moved_away_from_joins_and_restores_nothing),
+        cmocka_unit_test(nodes_that_change_before_the_start_have_the_places_of_their_shards),
+        cmocka_unit_test(a_node_that_comes_before_the_start_joins_where_no_part_is_for_it),
         cmocka_unit_test(a_moved_job_goes_back_as_a_whole),
         cmocka_unit_test(an_attempt_of_other_nodes_is_not_repeated_under_its_id),
         cmocka_unit_test(cancelling_its_checkpoint_undoes_the_scale_down),

@@ -554,7 +554,7 @@ static void expect_marks(struct fsm *fsm)
     assert_int_equal(allocation->view.restore, CKPT__V1__RESTORE_MODE__RESTORE_MODE_PATH);
     assert_uint_equal(allocation->view.restart_id, checkpoint->id);
     assert_uint_equal(allocation->view.scaled_at_ms, 77);
-    assert_true(allocation->assignments[0].restored && allocation->assignments[0].joined);
+    assert_true(allocation->assignments[0].restored && allocation->assignments[1].joined);
     assert_string_equal(fsm_node_find(fsm, "n1")->machine, "x86_64");
     assert_string_equal(fsm_node_find(fsm, "n1")->os, "debian-12");
 }
@@ -592,7 +592,7 @@ static void what_ranks_and_restarts_know_comes_back(void **unused)
     checkpoint->shards[0].step = 126;
     allocation->view.restart_id = checkpoint->view.id;
     allocation->view.scaled_at_ms = 77;
-    allocation->assignments[0].restored = allocation->assignments[0].joined = true;
+    allocation->assignments[0].restored = allocation->assignments[1].joined = true;
     allocation->restored_count = allocation->joined_count = 1;
     expect_marks(script.fsm);
     script_restore(&script);

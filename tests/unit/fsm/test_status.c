@@ -73,7 +73,6 @@ static const struct row rows[] = {
     {"PART_FINISHED",
      {"register j1 nodes=n1,n2", "report n1 application_exited j1", "request j1"}}, /* F-021 */
     {"NOT_STARTED", {"register j1 nodes=n1 starting", "request j1"}},
-    {"SEVERAL_NODES", {"register j1 nodes=n1,n2", "migrate j1"}},
     {"BORROWED_ONLY",
      {"register j1 nodes=n1 kind=service", "preempt class=9 nodes=j1"}}, /* P-060 */
     {"NEAR_COMPLETION", {"register j1 nodes=n1 walltime=200000", "preempt class=9 nodes=j1"}},
@@ -94,10 +93,6 @@ static const struct row rows[] = {
      {"register j1 nodes=n1,n2,n3", "update j1 nodes=n1,n2", "update j1 nodes=n1"}},
     {"STORAGE_UNAVAILABLE", /* S1-081: nothing can be saved before the node leaves */
      {"register j1 nodes=n1,n2", "target scratch down", "update j1 nodes=n1"}},
-    {"CHECKPOINT_FIRST",
-     {"register j1 nodes=n1", "request j1 after=stop", "grant 1-1",
-      "report n1 shard_verified j1 ckpt=1-1", "report n1 terminated j1", "restart j1 nodes=n2",
-      "report n2 application_started j1 restored=1-1", "update j1 nodes=n1,n2"}},
     {"NO_USABLE_CHECKPOINT", /* S3-049 */
      {"register j1 nodes=n1", "end j1 failed", "restart j1"}},
     {"PARTS_DIFFER",

@@ -1,0 +1,75 @@
+/* How a restore goes on: the leader is asked again, after a while or when the state has changed, or
+ * it is over. See restart_points.h. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "src/agent/job/restore_internal.h"
+
+enum { HELD_AGAIN_MS = 5000 }; /* when no order set tells of a change */
+
+void restore_free(struct restore *restore)
+{
+    CHECK(restore->call == NULL && restore->worker == NULL);
+    restore->agent->clock.timer_free(restore->timer);
+    free(restore->parts);
+    free(restore);
+}
+
+void restore_finish(struct restore *restore, const struct restore_result *outcome)
+{
+    restore_done_fn *done = restore->done;
+    void *data = restore->data;
+    struct restore_result result = *outcome;
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    CHECK(!restore->cancelled);
+    CHECK(restore->call == NULL && restore->worker == NULL);
+    CHECK(outcome->checkpoint_id == 0 || outcome->path != NULL);
+    log_info("restart_point",
+             "allocation=%s checkpoint=%s folder=\"%s\" notice=\"%s\" error=\"%s\"",
+             restore->allocation_id, checkpoint_id_format(result.checkpoint_id, id), result.folder,
+             result.notice, result.error);
+    done(data, &result);
+    restore_free(restore);
+}
+
+void restore_again(struct restore *restore, uint64_t delay_ms)
+{
+    CHECK(!restore->cancelled);
+    CHECK(restore->call == NULL && restore->worker == NULL);
+    restore->agent->clock.timer_start(restore->timer, delay_ms * 1000);
+}
+
+void restore_waits(struct restore *restore, const char *format, ...)
+{
+    char text[RESTORE_TEXT_BYTES];
+    va_list arguments;
+
+    if (restore->waits == NULL)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    restore->waits(restore->data, text);
+}
+
+void restore_error(struct restore *restore, const char *text)
+{
+    restore_finish(restore, &(struct restore_result){.folder = "", .notice = "", .error = text});
+}
+
+void restore_hold(struct restore *restore)
+{
+    CHECK(!restore->held);
+    restore->held = true;
+    restore_again(restore, HELD_AGAIN_MS);
+}
+
+void restore_wake(struct restore *restore)
+{
+    if (restore == NULL || !restore->held)
+        return;
+    restore->held = false;
+    restore_again(restore, 0);
+}

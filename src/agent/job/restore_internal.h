@@ -1,0 +1,96 @@
+/* What the files of a restore share: restart_points.c (asks the leader, life), restore_owner.c
+ * (whose it is), restore_parts.c (brings the files), restore_end.c (how it goes on). */
+#ifndef CKPT_AGENT_RESTORE_INTERNAL_H
+#define CKPT_AGENT_RESTORE_INTERNAL_H
+
+#include <limits.h>
+
+#include "ckpt/v1/broker.pb-c.h"
+#include "src/agent/job/allocation.h"
+#include "src/agent/job/restart_points.h"
+#include "src/base/check.h"
+#include "src/base/log.h"
+#include "src/dest/worker.h"
+#include "src/rpc/follow.h"
+
+enum { RESTORE_RETRY_MS = 500, RESTORE_STORAGE_RETRY_MS = 2000, RESTORE_TEXT_BYTES = 512 };
+
+struct restore_part {
+    char name[PART_NAME_BYTES];
+    char node_id[ID_MAX_BYTES + 1]; /* that wrote it */
+    char manifest_sha256[72];
+    char to[PATH_MAX]; /* "": it is verified where it lies */
+};
+
+struct restart_points {
+    struct agent *agent;
+    struct rpc_follow *follow;
+};
+
+struct restore {
+    struct agent *agent;
+    struct restart_points *points; /* may be gone when a cancelled worker ends */
+    char allocation_id[ID_MAX_BYTES + 1];
+    char work_dir[LEDGER_WORK_DIR_BYTES];
+    const struct opened *opened; /* the work folder, until it is cancelled */
+    char folder[PATH_MAX];
+    char target_prefix[LEDGER_PREFIX_BYTES];
+    char path[LEDGER_PATH_BYTES];
+    char lies_at[LEDGER_PATH_BYTES + PART_NAME_BYTES]; /* what was restored of it */
+    struct restore_part *parts;                        /* what comes here, or is verified */
+    size_t part_count, part_next;
+    Ckpt__V1__RestoreMode mode;     /* of this start */
+    Ckpt__V1__RestoreMode override; /* that ckpt-run asks for; UNSPECIFIED: as registered */
+    uint32_t checkpoint_parts;
+    char uri[LEDGER_PATH_BYTES + 8];  /* restore path */
+    char damage[RESTORE_TEXT_BYTES];  /* damaged: of which shard, and what */
+    char label[LABEL_MAX_BYTES + 1];  /* of the checkpoint */
+    char notice[ATTACH_NOTICE_BYTES]; /* which newer checkpoint was passed over last, and why */
+    struct machine_user user;
+    char owner_name[ID_MAX_BYTES + 1]; /* registered, that was looked up; "": none was */
+    bool owner_named;                  /* it is of the user owner_uid */
+    bool owner_first;                  /* without such a name, owner_uid came first */
+    uid_t owner_uid;
+    uint32_t place;         /* of this node among the allocation's */
+    uint64_t run;           /* that was told last */
+    uint64_t checkpoint_id; /* that is, or was last, brought here */
+    bool have, damaged;     /* ... it is here; a shard of it is damaged */
+    bool may_begin, held;   /* as was told last; it waits for another word */
+    bool unheard;           /* ... and for long */
+    enum restore_what what;
+    uint64_t outage_run;
+    uint64_t began_us;
+    unsigned refusals, worker_refusals;
+    struct clock_timer *timer;
+    struct rpc_client_call *call;
+    struct worker *worker;
+    bool cancelled; /* the worker still runs; freed when it ends */
+    void (*told)(void *data, const struct restore_word *word);
+    void (*waits)(void *data, const char *why);
+    void (*found)(void *data, const struct restore_found *found);
+    uint64_t snapshot_at_ms;
+    restore_done_fn *done;
+    void *data;
+};
+
+/* restore_end.c. free: what has neither call nor worker. finish: it is over, and freed. again:
+ * the leader is asked anew. hold: when the state has changed. waits: whoever waits is told why. */
+void restore_free(struct restore *restore);
+void restore_finish(struct restore *restore, const struct restore_result *outcome);
+void restore_error(struct restore *restore, const char *text);
+void restore_again(struct restore *restore, uint64_t delay_ms);
+void restore_hold(struct restore *restore);
+__attribute__((format(printf, 2, 3))) void restore_waits(struct restore *restore,
+                                                         const char *format, ...);
+
+/* restore_owner.c. Only who may attach is told more. True: the owner is not known yet, or the
+ * caller is another one. */
+bool restore_owner_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *point);
+
+/* restore_parts.c. bring: what this part needs of the checkpoint, and says so. say_found: what
+ * became of that. ready: it begins. */
+void restore_bring(struct restore *restore, const Ckpt__V1__RestartPoint *point);
+void restore_say_found(struct restore *restore);
+void restore_ready(struct restore *restore);
+
+#endif

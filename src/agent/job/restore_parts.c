@@ -1,0 +1,344 @@
+/* What a part of a job needs of a checkpoint: which shards, and the workers that bring or verify
+ * them one after the other. See restart_points.h.
+ *
+ * Shapes   restore own: the shard of this part. All: those of all parts, each in a folder of its
+ *          own. Path: the parts verify all shards together, where they lie.
+ * Errors   a shard that is not there, or is not what was recorded, is told to the state: all parts
+ *          choose again. A destination that is away is tried again.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/agent/job/restore_internal.h"
+
+enum {
+    RESTORE_DEADLINE_MS = 24 * 3600 * 1000, /* a hung mount; ckpt-run may give up earlier */
+    WORKER_REFUSALS_MAX = 3, /* a worker of the agent before may not have ended yet */
+    RESTORE_ALL_PARTS_MAX = 256
+};
+
+/* ---- bringing the files ---- */
+
+static void restore_next(struct restore *restore);
+
+void restore_say_found(struct restore *restore)
+{
+    CHECK(restore->have || restore->damaged);
+    restore->found(restore->data,
+                   &(struct restore_found){.checkpoint_id = restore->checkpoint_id,
+                                           .damaged = restore->damaged,
+                                           .detail = restore->damaged ? restore->damage : ""});
+}
+
+/* A shard is not there or is not what was recorded: all parts choose again, by the state. */
+static void restore_damaged(struct restore *restore, const struct restore_part *part,
+                            const char *text)
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    CHECK(restore->checkpoint_id != 0);
+    restore->damaged = true;
+    snprintf(restore->damage, sizeof(restore->damage), "%s (written on %s): %.150s", part->name,
+             part->node_id, text);
+    snprintf(restore->notice, sizeof(restore->notice),
+             "checkpoint %s is passed over, its %s is damaged: %.200s",
+             checkpoint_id_format(restore->checkpoint_id, id), part->name, text);
+    restore_say_found(restore);
+    restore_hold(restore);
+}
+
+void restore_ready(struct restore *restore)
+{
+    CHECK(restore->have && restore->may_begin);
+    restore_finish(restore, &(struct restore_result){.checkpoint_id = restore->checkpoint_id,
+                                                     .folder = restore->folder,
+                                                     .notice = restore->notice,
+                                                     .error = "",
+                                                     .path = restore->lies_at,
+                                                     .snapshot_at_ms = restore->snapshot_at_ms,
+                                                     .mode = restore->mode,
+                                                     .uri = restore->uri,
+                                                     .label = restore->label,
+                                                     .parts = restore->checkpoint_parts});
+}
+
+/* All that this part needs of it is here and verified. */
+static void restore_complete(struct restore *restore)
+{
+    CHECK(restore->part_next == restore->part_count);
+    restore->have = true;
+    if (restore->may_begin) {
+        restore_ready(restore);
+        return;
+    }
+    restore_say_found(restore);
+    restore_hold(restore);
+}
+
+/* What lies there is not what the broker wrote, and somebody must see to it: no try of ours changes
+ * that. */
+static void restore_refused(struct restore *restore, const struct restore_part *part,
+                            const char *text)
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES], error[RESTORE_TEXT_BYTES];
+
+    CHECK(restore->checkpoint_id != 0);
+    if (++restore->worker_refusals < WORKER_REFUSALS_MAX) {
+        restore_again(restore, RESTORE_STORAGE_RETRY_MS);
+        return;
+    }
+    snprintf(error, sizeof(error), "checkpoint %s cannot be restored (%s, written on %s): %.300s",
+             checkpoint_id_format(restore->checkpoint_id, id), part->name, part->node_id, text);
+    restore_finish(
+        restore, &(struct restore_result){.folder = "", .notice = restore->notice, .error = error});
+}
+
+static void restore_worker_done(void *data, const struct worker_result *result)
+{
+    struct restore *restore = data;
+    const struct restore_part *part = &restore->parts[restore->part_next];
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    CHECK(restore->worker != NULL);
+    CHECK(restore->part_next < restore->part_count);
+    restore->worker = NULL;
+    if (restore->cancelled) {
+        restore_free(restore);
+        return;
+    }
+    if (result->exit_code == WORKER_EXIT_OK) {
+        restore->part_next++;
+        restore_next(restore);
+        return;
+    }
+    log_warning("restore_failed", "allocation=%s checkpoint=%s shard=%s exit_code=%d text=\"%s\"",
+                restore->allocation_id, checkpoint_id_format(restore->checkpoint_id, id),
+                part->name, result->exit_code, result->error);
+    if (result->exit_code == WORKER_EXIT_CORRUPT || result->exit_code == WORKER_EXIT_NOT_FOUND)
+        restore_damaged(restore, part, result->error);
+    else if (result->exit_code == WORKER_EXIT_REFUSED || result->exit_code == WORKER_EXIT_USAGE)
+        restore_refused(restore, part, result->error);
+    else {
+        restore_waits(restore, "checkpoint %s cannot be read yet: %.300s; it is tried again",
+                      checkpoint_id_format(restore->checkpoint_id, id), result->error);
+        restore_again(restore, RESTORE_STORAGE_RETRY_MS);
+    }
+}
+
+/* Below the work folder: `restore`, and with several parts a folder in it. */
+static int make_restore_folder(const struct restore *restore, const char *name, struct err *err)
+{
+    const struct machine_ops *machine = &restore->agent->machine;
+    const struct machine_file folder = {restore->opened, restore->user, name};
+
+    return machine->folder_make(machine->context, &folder, true, err);
+}
+
+static int make_restore_folders(const struct restore *restore, struct err *err)
+{
+    char name[CHECKPOINT_ID_TEXT_BYTES + 16], id[CHECKPOINT_ID_TEXT_BYTES];
+
+    CHECK(restore->checkpoint_id != 0);
+    if (restore->folder[0] == '\0')
+        return 0;
+    if (make_restore_folder(restore, "restore", err) != 0)
+        return -1;
+    if (restore->mode != CKPT__V1__RESTORE_MODE__RESTORE_MODE_ALL)
+        return 0;
+    snprintf(name, sizeof(name), "restore/%s", checkpoint_id_format(restore->checkpoint_id, id));
+    return make_restore_folder(restore, name, err);
+}
+
+static int start_worker(struct restore *restore, const struct restore_part *part, struct err *err)
+{
+    const char *arguments[12] = {part->to[0] != '\0' ? "restore" : "verify", "--path",
+                                 restore->path, "--part", part->name};
+    const struct machine_ops *machine = &restore->agent->machine;
+    size_t count = 5;
+
+    CHECK(restore->worker == NULL);
+    if (part->to[0] != '\0') {
+        arguments[count++] = "--to";
+        arguments[count++] = part->to;
+    }
+    if (restore->target_prefix[0] != '\0') {
+        arguments[count++] = "--prefix";
+        arguments[count++] = restore->target_prefix;
+    }
+    if (part->manifest_sha256[0] != '\0') {
+        arguments[count++] = "--manifest-sha256";
+        arguments[count++] = part->manifest_sha256;
+    }
+    CHECK(count < ARRAY_COUNT(arguments));
+    return machine->worker_start(machine->context, arguments, restore->user, RESTORE_DEADLINE_MS,
+                                 restore_worker_done, restore, &restore->worker, err);
+}
+
+static void restore_next(struct restore *restore)
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+    struct err err = {0};
+
+    CHECK(restore->call == NULL);
+    CHECK(restore->what == RESTORE_FILES && restore->checkpoint_id != 0);
+    if (restore->part_next == restore->part_count) {
+        restore_complete(restore);
+        return;
+    }
+    if ((restore->part_next > 0 || make_restore_folders(restore, &err) == 0) &&
+        start_worker(restore, &restore->parts[restore->part_next], &err) == 0)
+        return;
+    restore->worker = NULL;
+    log_warning("restore_failed", "allocation=%s checkpoint=%s text=\"%s\"", restore->allocation_id,
+                checkpoint_id_format(restore->checkpoint_id, id), err.text);
+    restore_again(restore, RESTORE_STORAGE_RETRY_MS);
+}
+
+/* ---- which of them ---- */
+
+static struct restore_part *add_part(struct restore *restore, const Ckpt__V1__ShardInfo *shard)
+{
+    struct restore_part *part = &restore->parts[restore->part_count++];
+
+    CHECK(restore->parts != NULL);
+    *part = (struct restore_part){.to = ""};
+    part_name_format(shard->part, part->name);
+    snprintf(part->node_id, sizeof(part->node_id), "%s", shard->node_id);
+    snprintf(part->manifest_sha256, sizeof(part->manifest_sha256), "%s", shard->manifest_sha256);
+    return part;
+}
+
+static bool point_has_node(const Ckpt__V1__RestartPoint *point, const char *node_id)
+{
+    for (size_t i = 0; i < point->n_node_ids; i++)
+        if (strcmp(point->node_ids[i], node_id) == 0)
+            return true;
+    return false;
+}
+
+/* The shard that this node wrote, else that of its place: a restart puts nodes where they were.
+ * With another number of parts a place means nothing while its writer is still of the job. */
+static const Ckpt__V1__ShardInfo *find_shard(const struct restore *restore,
+                                             const Ckpt__V1__RestartPoint *point)
+{
+    const Ckpt__V1__ShardInfo *shard;
+
+    for (size_t i = 0; i < point->n_shards; i++)
+        if (strcmp(point->shards[i]->node_id, restore->agent->node_id) == 0)
+            return point->shards[i];
+    if (restore->place >= point->n_shards)
+        return NULL;
+    shard = point->shards[restore->place];
+    return point->n_shards == point->n_node_ids || !point_has_node(point, shard->node_id) ? shard
+                                                                                          : NULL;
+}
+
+/* Each part in a folder of its own. */
+static void choose_all(struct restore *restore, const Ckpt__V1__RestartPoint *point)
+{
+    CHECK(point->n_shards <= RESTORE_ALL_PARTS_MAX);
+    snprintf(restore->lies_at, sizeof(restore->lies_at), "%s", restore->path);
+    for (size_t i = 0; i < point->n_shards; i++) {
+        struct restore_part *part = add_part(restore, point->shards[i]);
+
+        snprintf(part->to, sizeof(part->to), "%.*s/%s",
+                 (int)(sizeof(part->to) - PART_NAME_BYTES - 2), restore->folder, part->name);
+    }
+}
+
+/* The parts verify all shards together; each reads what it wants where it lies. */
+static void choose_path(struct restore *restore, const Ckpt__V1__RestartPoint *point)
+{
+    CHECK(point->n_node_ids > 0);
+    restore->folder[0] = '\0';
+    snprintf(restore->lies_at, sizeof(restore->lies_at), "%s", restore->path);
+    snprintf(restore->uri, sizeof(restore->uri), "file://%s", restore->path);
+    for (size_t i = restore->place; i < point->n_shards; i += point->n_node_ids)
+        add_part(restore, point->shards[i]);
+}
+
+static void choose_own(struct restore *restore, const Ckpt__V1__ShardInfo *shard)
+{
+    struct restore_part *part = add_part(restore, shard);
+
+    snprintf(restore->lies_at, sizeof(restore->lies_at), "%s/%s", restore->path, part->name);
+    snprintf(part->to, sizeof(part->to), "%s", restore->folder);
+}
+
+static void restore_elsewhere(struct restore *restore, const Ckpt__V1__RestartPoint *point)
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES], error[RESTORE_TEXT_BYTES];
+
+    snprintf(error, sizeof(error),
+             "checkpoint %s has %zu parts and this job %zu, and none of them was written here; "
+             "restart it on %zu nodes, or let it restore all parts or the path (--restore)",
+             checkpoint_id_format(restore->checkpoint_id, id), point->n_shards, point->n_node_ids,
+             point->n_shards);
+    restore_finish(
+        restore, &(struct restore_result){.folder = "", .notice = restore->notice, .error = error});
+}
+
+static void restore_too_many(struct restore *restore, const Ckpt__V1__RestartPoint *point)
+{
+    char error[RESTORE_TEXT_BYTES];
+
+    snprintf(
+        error, sizeof(error),
+        "the checkpoint has %zu parts, and a node restores all of them up to %d; let it restore "
+        "the path (--restore path)",
+        point->n_shards, RESTORE_ALL_PARTS_MAX);
+    restore_error(restore, error);
+}
+
+/* False: it cannot be, and the restore is over. */
+static bool choose_parts(struct restore *restore, const Ckpt__V1__RestartPoint *point)
+{
+    const Ckpt__V1__ShardInfo *shard;
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    CHECK(restore->worker == NULL);
+    free(restore->parts);
+    restore->parts = check_calloc(point->n_shards + 1, sizeof(*restore->parts));
+    restore->part_count = restore->part_next = 0;
+    restore->mode = restore->override != CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED
+                        ? restore->override
+                        : point->restore;
+    restore->checkpoint_parts = (uint32_t)point->n_shards;
+    restore->uri[0] = '\0';
+    snprintf(restore->folder, sizeof(restore->folder), "%s/restore/%s", restore->work_dir,
+             checkpoint_id_format(restore->checkpoint_id, id));
+    if (restore->mode == CKPT__V1__RESTORE_MODE__RESTORE_MODE_PATH) {
+        choose_path(restore, point);
+        return true;
+    }
+    if (restore->mode == CKPT__V1__RESTORE_MODE__RESTORE_MODE_ALL) {
+        if (point->n_shards > RESTORE_ALL_PARTS_MAX) {
+            restore_too_many(restore, point);
+            return false;
+        }
+        choose_all(restore, point);
+        return true;
+    }
+    shard = find_shard(restore, point);
+    if (shard == NULL) {
+        restore_elsewhere(restore, point);
+        return false;
+    }
+    choose_own(restore, shard);
+    return true;
+}
+
+void restore_bring(struct restore *restore, const Ckpt__V1__RestartPoint *point)
+{
+    CHECK(point->checkpoint_id != 0);
+    CHECK(restore->call == NULL && restore->worker == NULL);
+    restore->checkpoint_id = point->checkpoint_id;
+    restore->have = restore->damaged = false;
+    restore->snapshot_at_ms = point->snapshot_at_ms;
+    snprintf(restore->label, sizeof(restore->label), "%s", point->label);
+    snprintf(restore->path, sizeof(restore->path), "%s", point->path);
+    snprintf(restore->target_prefix, sizeof(restore->target_prefix), "%s", point->target_prefix);
+    if (choose_parts(restore, point))
+        restore_next(restore);
+}
