@@ -217,21 +217,22 @@ static bool point_has_node(const Ckpt__V1__RestartPoint *point, const char *node
     return false;
 }
 
-/* The shard that this node wrote, else that of its place: a restart puts nodes where they were.
- * With another number of parts a place means nothing while its writer is still of the job. */
+/* The shard of this place, as CKPT_PART says: who wrote it has that place after a restart, but not
+ * when all fell back to one that was written in another order. With another number of parts the one
+ * that this node wrote, or whose writer is no more of the job. */
 static const Ckpt__V1__ShardInfo *find_shard(const struct restore *restore,
                                              const Ckpt__V1__RestartPoint *point)
 {
-    const Ckpt__V1__ShardInfo *shard;
-
+    CHECK(restore->place < point->n_node_ids);
+    if (point->n_shards == point->n_node_ids)
+        return point->shards[restore->place];
     for (size_t i = 0; i < point->n_shards; i++)
         if (strcmp(point->shards[i]->node_id, restore->agent->node_id) == 0)
             return point->shards[i];
-    if (restore->place >= point->n_shards)
+    if (restore->place >= point->n_shards ||
+        point_has_node(point, point->shards[restore->place]->node_id))
         return NULL;
-    shard = point->shards[restore->place];
-    return point->n_shards == point->n_node_ids || !point_has_node(point, shard->node_id) ? shard
-                                                                                          : NULL;
+    return point->shards[restore->place];
 }
 
 /* Each part in a folder of its own. */

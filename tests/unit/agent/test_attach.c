@@ -41,7 +41,7 @@ static struct {
 
 /* What the broker says. */
 static uint64_t point_id, began_from; /* 0: from that too */
-static bool joined, may_begin, part_restored, from_scratch;
+static bool joined, may_begin, part_restored, from_scratch, place_changed;
 static Ckpt__V1__RestoreMode mode;
 
 /* The worker that was started last; it ends when the loop comes round. */
@@ -195,9 +195,9 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
         point.shards = shards;
         point.n_node_ids = point.n_runs = 2;
     }
-    if (writer_gone) {
+    if (writer_gone || place_changed) {
         shard.node_id = gone;
-        second.node_id = other;
+        second.node_id = place_changed ? node : other;
         second.part = 1;
         point.n_shards = 2;
     }
@@ -332,7 +332,7 @@ static int set_up(void **state)
     looked = NULL;
     refusal[0] = restored[0] = '\0';
     run_of_writer = 0;
-    writer_gone = joined = false;
+    writer_gone = joined = place_changed = false;
     may_begin = true;
     part_restored = from_scratch = false;
     began_from = 0;
@@ -473,6 +473,18 @@ static void a_node_takes_the_place_over_whose_writer_is_gone(void **state)
     assert_contains(ready.folder, "/restore/0-14");
     assert_string_equal(ready.label, "128");
     assert_uint_equal(ledger_last_sequence(agent.ledger), 0); /* all had said so before */
+}
+
+/* All fell back to a checkpoint that they wrote in another order: each takes its place of it, and
+ * none is taken twice. */
+static void a_node_takes_its_place_of_one_that_was_written_in_another_order(void **state)
+{
+    (void)state;
+    run_of_writer = RUN;
+    place_changed = true;
+    attach_to_restore();
+    assert_true(becomes(restores, WAIT_US));
+    assert_string_equal(restored, "restore part-0000");
 }
 
 static Ckpt__V1__AgentReport *last_report(void)
@@ -685,6 +697,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_node_restores_the_shard_that_it_wrote, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_node_takes_the_place_over_whose_writer_is_gone, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_node_takes_its_place_of_one_that_was_written_in_another_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_part_waits_until_all_have_restored, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_part_says_again_what_the_state_does_not_know, set_up,
                                         tear_down),
