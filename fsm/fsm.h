@@ -627,7 +627,8 @@ struct fsm_part {
     uint32_t place; /* among the job's nodes, from 0 */
     bool joined;    /* it came when its run had begun: it restores nothing */
     bool restored;  /* it has what it begins from */
-    bool may_begin; /* all parts that restore have what they begin from */
+    /* all parts that restore have what they begin from, its last end is known, the run goes on */
+    bool may_begin;
 };
 size_t fsm_parts_on_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_part *ret_parts,
                          size_t max);

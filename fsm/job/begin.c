@@ -24,7 +24,7 @@ void fsm_begin_restored(struct fsm *fsm, struct allocation *allocation, struct a
     part->restored = true;
     allocation->restored_count++;
     CHECK(allocation->restored_count <= allocation->view.node_count);
-    if (allocation->view.node_count > 1 && fsm_begin_part(part).may_begin)
+    if (allocation->view.node_count > 1 && fsm_begin_all_restored(allocation))
         fsm_allocation_changed(fsm, allocation);
 }
 

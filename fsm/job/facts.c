@@ -207,13 +207,26 @@ const struct fsm_checkpoint *fsm_begin_of_part(const struct fsm *fsm,
 }
 
 /* A single part waits for nobody, so that it need not say that it has restored. */
-static bool begin_all_restored(const struct allocation *allocation)
+bool fsm_begin_all_restored(const struct allocation *allocation)
 {
     uint32_t count = allocation->view.node_count;
 
     CHECK(allocation->view.id != NULL);
     return allocation->view.restart_id == 0 || count == 1 ||
            allocation->restored_count + allocation->joined_count == count;
+}
+
+/* Nothing begins in a run that is being ended, nor beside others from what they went on from long
+ * ago: a part of several that has begun waits until its end is known, which ends them all. */
+static bool begin_allowed(const struct assignment *part)
+{
+    const struct allocation *allocation = part->allocation;
+
+    CHECK(allocation != NULL);
+    if (allocation->view.terminating)
+        return false;
+    return allocation->view.node_count == 1 || part->joined ||
+           (part->starting && fsm_begin_all_restored(allocation));
 }
 
 struct fsm_part fsm_begin_part(const struct assignment *part)
@@ -226,7 +239,7 @@ struct fsm_part fsm_begin_part(const struct assignment *part)
                              .place = part->share,
                              .joined = part->joined,
                              .restored = part->restored,
-                             .may_begin = part->joined || begin_all_restored(allocation)};
+                             .may_begin = begin_allowed(part)};
 }
 
 bool fsm_part_on(const struct fsm *fsm, const struct fsm_allocation *view, uint32_t node_slot,

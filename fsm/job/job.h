@@ -189,8 +189,9 @@ void fsm_barrier_review(struct fsm *fsm, struct checkpoint *checkpoint);
  * which is not (NULL allowed). */
 bool fsm_ranks_whole(const struct checkpoint *checkpoint, char detail[FSM_DETAIL_BYTES]);
 
-uint32_t fsm_damaged_count(const struct allocation *allocation); /* facts.c: its checkpoints */
-struct fsm_part fsm_begin_part(const struct assignment *part);   /* facts.c */
+uint32_t fsm_damaged_count(const struct allocation *allocation);  /* facts.c: its checkpoints */
+struct fsm_part fsm_begin_part(const struct assignment *part);    /* facts.c */
+bool fsm_begin_all_restored(const struct allocation *allocation); /* facts.c */
 /* begin.c: what a run begins from. restored: the part has what it needs of the checkpoint. damaged:
  * it found a shard of that so. */
 void fsm_begin_restored(struct fsm *fsm, struct allocation *allocation, struct assignment *part,

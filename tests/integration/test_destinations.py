@@ -41,13 +41,14 @@ def damaged_and_missing_checkpoints_are_passed_over_and_said():
         for name in ("tampered", "unlinked", "ruined", "linked"):
             os.kill(jobs[name].application_pid(), signal.SIGKILL)
         for name in ("tampered", "unlinked"):
-            says(jobs[name], f"checkpoint {text(second[name])} is passed over, the shard of a is damaged")
+            says(jobs[name], f"checkpoint {text(second[name])} is passed over, its part-0000 is damaged: ")
             says(jobs[name], f"from checkpoint {jobs[name].work_dir}/restore/{text(first[name])}")
-        says(jobs["ruined"], "no complete checkpoint of this allocation verifies any more "
-             f"(checkpoint {text(second['ruined'])} is passed over, the shard of a is damaged")
-        says(jobs["ruined"], f"; checkpoint {text(first['ruined'])} is passed over, the shard of a is damaged")
-        assert ends(jobs["ruined"]) == 125, "never from scratch in silence"
-        says(jobs["linked"], f"checkpoint {text(first['linked'])} cannot be restored (shard of a): ")
+        for record in (second["ruined"], first["ruined"]):
+            says(jobs["ruined"], f"checkpoint {text(record)} is damaged")
+        says(jobs["ruined"], "no restart point")
+        ends(jobs["ruined"])
+        assert "from scratch: there is no checkpoint," not in jobs["ruined"].log.read_text(), "never from scratch in silence"
+        says(jobs["linked"], f"checkpoint {text(first['linked'])} cannot be restored (part-0000, written on a): ")
         assert ends(jobs["linked"]) == 125, "it does not wait for ever"
         for name in ("ruined", "linked"):
             wait_until("the broker hears that the application did not come back", lambda n=name: cluster.allocation(n).state != RUNNING, 10)

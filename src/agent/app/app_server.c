@@ -253,9 +253,14 @@ static void restore_found(void *data, const struct restore_found *found)
 {
     struct app_stream *stream = data;
     Ckpt__V1__AgentReport report = CKPT__V1__AGENT_REPORT__INIT;
-    char detail[STREAM_ERROR_BYTES];
+    char detail[STREAM_ERROR_BYTES], text[STREAM_ERROR_BYTES], id[CHECKPOINT_ID_TEXT_BYTES];
 
     snprintf(detail, sizeof(detail), "%s", found->detail);
+    if (found->damaged) { /* each at once: there may be no start that tells of it */
+        snprintf(text, sizeof(text), "checkpoint %s is damaged: %.300s",
+                 checkpoint_id_format(found->checkpoint_id, id), detail);
+        stream_say(stream, text);
+    }
     report.kind = found->damaged ? CKPT__V1__REPORT_KIND__REPORT_KIND_RESTART_DAMAGED
                                  : CKPT__V1__REPORT_KIND__REPORT_KIND_RESTORED;
     report.restored_checkpoint_id = found->checkpoint_id;

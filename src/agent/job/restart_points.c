@@ -168,6 +168,22 @@ static bool run_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *p
     return true;
 }
 
+/* True: the state ends the run, or counts this part as running. What was found damaged is not
+ * followed by a start from scratch either: the end of the run is on its way. */
+static bool run_waits(struct restore *restore, const Ckpt__V1__RestartPoint *point)
+{
+    bool may_begin = point->part == NULL || point->part->may_begin;
+
+    if (may_begin && (!restore->damaged || restore->what == RESTORE_NOTHING))
+        return false;
+    restore_waits(restore,
+                  "part %u of %zu: the run is being ended, or it has still to be heard of "
+                  "that this part has ended; what comes next is waited for",
+                  (unsigned)restore->place, point->n_node_ids);
+    restore_hold(restore);
+    return true;
+}
+
 static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
     const struct restore_result scratch = {.folder = "", .notice = "", .error = ""};
@@ -195,6 +211,8 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
     if (scratch_refuses(restore, point) || run_refuses(restore, point))
         return;
     if (restore->what == RESTORE_NOTHING || point->checkpoint_id == 0 || joined) {
+        if (run_waits(restore, point))
+            return;
         restore_finish(restore, joined ? &empty : &scratch);
         return;
     }
