@@ -615,6 +615,19 @@ static void what_is_damaged_is_told_and_another_one_restored_when_the_state_says
     assert_contains(ready.notice, "checkpoint 0-14 is passed over, its part-0000 is damaged");
 }
 
+/* The state ends the run then; its order is on the way. */
+static void nothing_begins_from_scratch_where_all_that_was_there_is_damaged(void **state)
+{
+    (void)state;
+    run_of_writer = RUN;
+    work.exit_code = WORKER_EXIT_CORRUPT;
+    attach_to_restore();
+    assert_true(becomes(reports, WAIT_US));
+    point_id = 0;
+    agent.callers->poll(agent_find(&agent, "job")->stream);
+    assert_false(becomes(starts, POLLS_US));
+}
+
 static void a_part_that_has_restored_goes_with_what_the_others_choose(void **state)
 {
     (void)state;
@@ -699,6 +712,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(
             a_node_takes_its_place_of_one_that_was_written_in_another_order, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            nothing_begins_from_scratch_where_all_that_was_there_is_damaged, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_part_waits_until_all_have_restored, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_part_says_again_what_the_state_does_not_know, set_up,
                                         tear_down),

@@ -155,6 +155,7 @@ static void who_comes_to_a_run_that_has_begun_joins_it(void **unused)
     expect_ok(&script, "update j1 nodes=n1,n3,n4");
     assert_true(part_on(&script, "n4").joined && part_on(&script, "n4").may_begin);
     assert_true(part_on(&script, "n3").may_begin && !part_on(&script, "n3").joined);
+    assert_false(part_on(&script, "n1").may_begin); /* it runs: first its end must be heard of */
     script_restore(&script);
     assert_true(part_on(&script, "n4").joined);
     script_close(&script);
@@ -263,6 +264,7 @@ static void without_another_one_the_run_is_over(void **unused)
     assert_true(job_of(&script, "j1")->terminating);
     assert_int_equal(job_of(&script, "j1")->terminate_reason,
                      CKPT__V1__REASON__REASON_NO_RESTART_POINT);
+    assert_false(part_on(&script, "n1").may_begin || part_on(&script, "n2").may_begin);
     expect_ok(&script, "report n1 terminated j1");
     expect_ok(&script, "report n2 terminated j1");
     assert_int_equal(job_of(&script, "j1")->state,
