@@ -267,7 +267,7 @@ lint:                                           ## layering, purity, banned call
 LONG = $(patsubst %,tests/integration/test_%.py,faults_calls agent bursts places faults_clock grpc_way recover telemetry faults_disk faults_net kill9 tls members users daemon ranks cluster_faults vast outage)
 INTEGRATION = $(LONG) $(filter-out $(LONG),$(sort $(wildcard tests/integration/test_*.py)))
 # integration tests wait for real processes more than they compute
-WAITING_JOBS = $(or $(JOBS),$(shell expr 5 \* $$(nproc)))
+WAITING_JOBS = $(or $(JOBS),$(shell expr 4 \* $$(nproc)))
 integration: programs                           ## real processes
 	$(Q)BUILD=$(abspath $(BUILD)) WAITING_JOBS=$(WAITING_JOBS) tests/run.sh $(INTEGRATION)
 kills: programs                                 ## leader kills under load: make kills KILLS=1000 [MEMBERS=5]
