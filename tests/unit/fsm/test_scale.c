@@ -279,7 +279,8 @@ static void a_node_that_comes_before_the_start_joins_where_no_part_is_for_it(voi
               "report n2 application_started j1 restored=1-1"); /* told when it was alone */
     assert_false(job_of(&script, "j1")->terminating);
     assert_true(part_of(&script, "n2").restored);
-    assert_true(part_of(&script, "n2").may_begin);
+    assert_true(part_of(&script, "n3").may_begin);
+    assert_false(part_of(&script, "n2").may_begin); /* it runs */
     script_close(&script);
 }
 
