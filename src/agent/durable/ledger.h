@@ -86,6 +86,7 @@ struct ledger_rank {
     uint32_t pid;
     uint32_t by;    /* enum rank_by */
     uint32_t state; /* enum rank_state */
+    bool barrier;   /* it meets the others at a step, also when its stream is away */
     uint64_t start_ticks;
     uint64_t bytes;                  /* DONE: that it wrote */
     char label[LABEL_MAX_BYTES + 1]; /* DONE: what it saved; "": it told none */

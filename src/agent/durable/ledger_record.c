@@ -79,7 +79,8 @@
     NUMBER(by)                                                                                     \
     NUMBER(state)                                                                                  \
     TEXT(label)                                                                                    \
-    NUMBER(bytes)
+    NUMBER(bytes)                                                                                  \
+    NUMBER(barrier)
 
 /* A number has one type on both sides, so that nothing is cut. */
 #define SAME_SIZE(field)                                                                           \

@@ -146,7 +146,7 @@ struct attempt_facts {
     char text[JOB_DETAIL_BYTES];     /* of `ready` or `answer` */
     const struct ranks_table *ranks; /* with `ready` NONE: who is to be asked; NULL: the group */
     const struct rank_fact *answers; /* of each rank, instead of `answer`; NULL: it has none */
-    struct barrier_facts barrier;    /* ASKING, ASKED */
+    struct barrier_facts barrier;    /* RESUMING, ASKING, ASKED */
     bool prepared;                   /* its request is there */
     const char *lost; /* what is asked cannot be heard any more, and why; NULL: it can */
     uint64_t growth;  /* changes as the application writes */

@@ -79,6 +79,7 @@ static bool add_seen(const struct ranks_seen *seen, struct ranks_table *table,
             (struct ledger_rank){.number = rank->number,
                                  .pid = (uint32_t)rank->pid,
                                  .by = rank->registered ? RANK_BY_STREAM : RANK_BY_ENVIRONMENT,
+                                 .barrier = rank->barrier,
                                  .start_ticks = rank->start_ticks};
     }
     return true;

@@ -390,7 +390,8 @@ void ranks_lay_over(struct allocation *allocation, struct ranks_seen *seen)
                                   .all_count = count_told(place->hello.ranks, dropped.all_count),
                                   .pid = place->hello.pid,
                                   .start_ticks = place->start_ticks,
-                                  .registered = true};
+                                  .registered = true,
+                                  .barrier = place->hello.barrier};
         snprintf(one->name, sizeof(one->name), "registered");
     }
     qsort(seen->items, seen->count, sizeof(seen->items[0]), compare_seen);
@@ -594,7 +595,8 @@ void ranks_see_barrier(const struct allocation *allocation, struct barrier_facts
     const struct ledger_entry *entry = &allocation->entry;
     const struct attempt *attempt = &allocation->attempt;
 
-    CHECK(attempt->state == ATTEMPT_ASKING || attempt->state == ATTEMPT_ASKED);
+    CHECK(attempt->state == ATTEMPT_ASKING || attempt->state == ATTEMPT_ASKED ||
+          attempt->state == ATTEMPT_RESUMING);
     *ret_facts = (struct barrier_facts){.takes_part = false};
     for (uint32_t i = 0; i < entry->rank_count; i++) {
         const struct ledger_rank *rank = &entry->ranks[i];
@@ -602,9 +604,7 @@ void ranks_see_barrier(const struct allocation *allocation, struct barrier_facts
         bool known = place != NULL && asked_as(allocation, place) == rank;
         bool spoke = known && strcmp(place->hint, attempt->hint) == 0;
 
-        if (!known && rank->by == RANK_BY_STREAM)
-            add_awaited(rank, ret_facts); /* it is to come back */
-        if (!known || !place->hello.barrier)
+        if (!rank->barrier && (!known || !place->hello.barrier))
             continue;
         ret_facts->takes_part = true;
         if (!spoke || !place->at)

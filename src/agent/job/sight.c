@@ -207,7 +207,8 @@ static void see_event_of_attempt(struct allocation *allocation, const struct att
                                  struct attempt_facts *facts)
 {
     const struct attempt *attempt = &allocation->attempt;
-    const bool open = attempt->state == ATTEMPT_ASKING || attempt->state == ATTEMPT_ASKED;
+    const bool open = attempt->state == ATTEMPT_ASKING || attempt->state == ATTEMPT_ASKED ||
+                      attempt->state == ATTEMPT_RESUMING;
     bool looks = event->kind == ATTEMPT_TICK || event->kind == ATTEMPT_GONE ||
                  event->kind == ATTEMPT_CHANGED || event->kind == ATTEMPT_HURRY;
 

@@ -44,7 +44,8 @@ struct rank_seen {
     bool catches_usr1;
     bool catches_usr2;
     bool launcher;
-    bool registered; /* it said so itself; not found here */
+    bool registered; /* it said so itself; not found here... */
+    bool barrier;    /* ... and that it meets the others at a step */
     char name[64];
 };
 

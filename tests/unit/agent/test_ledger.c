@@ -96,6 +96,7 @@ static struct ledger_entry entry_of(const char *id)
                                             .pid = 4712,
                                             .by = RANK_BY_STREAM,
                                             .state = RANK_DONE,
+                                            .barrier = true,
                                             .start_ticks = 123456790,
                                             .bytes = 77,
                                             .label = "step:127"},

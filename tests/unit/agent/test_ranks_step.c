@@ -22,8 +22,11 @@ static void ranks_are_those_that_are_seen_without_their_launcher(void **state)
 
     (void)state;
     seen.items[2] = (struct rank_seen){.launcher = true, .pid = 70, .name = "mpirun"};
+    seen.items[0].registered = seen.items[0].barrier = true;
     assert_true(ranks_ready(&seen, 0, &table, why));
     assert_uint_equal(table.count, 2);
+    assert_int_equal(table.items[0].by, RANK_BY_STREAM);
+    assert_true(table.items[0].barrier && !table.items[1].barrier);
     assert_uint_equal(table.items[1].number, 3);
     assert_uint_equal(table.items[1].pid, 73);
     assert_int_equal(table.items[1].by, RANK_BY_ENVIRONMENT);

@@ -132,6 +132,8 @@ static ssize_t file_read(void *context, const struct machine_file *file, char *t
 {
     (void)context;
     reads++;
+    if (strcmp(file->name, "request") == 0)
+        return snprintf(text, size, "hint=%s\n", job->attempt.hint);
     if (!first_done || strcmp(file->name, "done.0") != 0)
         return -1;
     return snprintf(text, size, "hint=%s\nbytes=1\nstatus=0\n", job->attempt.hint);
@@ -299,6 +301,33 @@ static void ranks_meet_in_two_rounds_and_one_that_is_beyond_fails_it(void **stat
     expect_told("0: withdrawn; 1: withdrawn");
     expect_failed(&sequence, CKPT__V1__REASON__REASON_STEP_MISSED,
                   "rank 1 is at step 315, 310 was agreed");
+}
+
+/* Its ranks dial anew only later, and the others would agree on a step without them. */
+static void an_agent_that_restarts_knows_that_its_ranks_meet_the_others(void **state)
+{
+    uint64_t sequence = 0;
+    Ckpt__V1__AgentReport *report;
+
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++)
+        job->entry.ranks[i].barrier = true;
+    job->entry.phase = PHASE_ASKING;
+    job->attempt.state = ATTEMPT_RESUMING;
+    job->executor.ask = ask_find("signal");
+    attempt_post(job, ATTEMPT_LOOKED, NULL);
+    assert_int_equal(job->attempt.state, ATTEMPT_ASKED);
+    report = last_report(&sequence);
+    assert_non_null(report);
+    assert_int_equal(report->kind, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED);
+    assert_true(report->barrier);
+    ckpt__v1__agent_report__free_unpacked(report, NULL);
+    assert_null(comes(0, FIRST, true));
+    ranks_at(job, 0, job->attempt.hint, 90, 1000000);
+    assert_null(last_report(&sequence));
+    assert_null(comes(1, SECOND, true));
+    ranks_at(job, 1, job->attempt.hint, 120, 2000000);
+    expect_barrier(&sequence, 0);
 }
 
 static void who_does_not_come_to_a_step_is_named(void **state)
@@ -480,6 +509,7 @@ static void who_has_registered_stands_for_what_was_seen(void **state)
     assert_int_equal(seen.items[0].pid, FIRST);
     assert_int_equal(seen.items[1].pid, SECOND);
     assert_true(seen.items[1].registered && seen.items[1].local_count == 2);
+    assert_true(seen.items[1].barrier && !seen.items[2].barrier);
     assert_int_equal(seen.items[2].pid, 203);
     assert_true(seen.items[3].launcher);
 }
@@ -565,6 +595,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(ranks_meet_in_two_rounds_and_one_that_is_beyond_fails_it),
+        T(an_agent_that_restarts_knows_that_its_ranks_meet_the_others),
         T(who_does_not_come_to_a_step_is_named),
         T(a_node_whose_ranks_wait_for_others_blames_none_of_them),
         T(a_number_is_one_living_process_s),
