@@ -169,7 +169,9 @@ static void stream_park(struct app_stream *stream)
 }
 
 /* The application that is known runs; the caller is not the ckpt-run that started it. True: go on, it is being ended. An
- * application outlives its ckpt-run and goes on being checkpointed: it ends only when there is somebody to start it again. */
+ * application outlives its ckpt-run and goes on being checkpointed: it ends only when there is somebody to start it again.
+ * While it stands still for the checkpoint that is to end it, the next ckpt-run waits: in its
+ * grace it would compute what that checkpoint does not have. */
 static bool take_over(struct app_stream *stream, struct allocation *allocation)
 {
     uint32_t pid;
@@ -178,7 +180,7 @@ static bool take_over(struct app_stream *stream, struct allocation *allocation)
         refuse_second(stream, allocation);
         return false;
     }
-    if (!allocation_abandoned(allocation)) {
+    if (!allocation_abandoned(allocation) || allocation->entry.still == STANDING_STILL) {
         stream_park(stream);
         return false;
     }

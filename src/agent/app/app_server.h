@@ -4,7 +4,7 @@
  *          process_attached; ended -> process_woken. A stream that breaks changes nothing for the
  *          application: ckpt-run opens another one with running = true. When that one does not come
  *          but another ckpt-run does, the application that was left behind is ended and started
- *          again by it.
+ *          again by it, once it does not stand still for the checkpoint that ends it.
  * Shapes   one stream per allocation; the caller is who SO_PEERCRED says, and the application must
  *          run as that user. The socket gets its mode by the program's umask.
  * Errors   a refusal is AttachReady.error (one line with the next step), then the stream ends.

@@ -525,8 +525,7 @@ static void begin_stop(const struct step *step)
 
     step->process->ended_before = !step->facts->leader_alive;
     move_to(step, PROCESS_TERMINATING);
-    if (step->facts->stands_still && !step->facts->freezing &&
-        step->process->cause != STOP_BY_TAKEOVER)
+    if (step->facts->stands_still && !step->facts->freezing)
         kill_still(step);
     else
         ask_to_end(step);
@@ -596,6 +595,7 @@ static void take_over(const struct step *step)
     struct process *process = step->process;
 
     CHECK(process_state_unstopped(process->state));
+    CHECK(!step->facts->stands_still);
     add_effect(step, EFFECT_WARN_TAKE_OVER);
     process->cause = STOP_BY_TAKEOVER;
     step->entry->kill_at_us = step->facts->now_us + process_grace_ms(step->entry) * 1000;

@@ -215,8 +215,7 @@ static void carry_out(struct world *world, const struct job_effect *effect)
         world->told_to_end = true;
     if (effect->kind == EFFECT_SIGNAL &&
         effect->signal == 15) /* nothing runs on after it is saved */
-        assert_true(world->attempt.state != ATTEMPT_STILL ||
-                    world->process.cause == STOP_BY_TAKEOVER);
+        assert_true(world->attempt.state != ATTEMPT_STILL);
     if (effect->kind == EFFECT_FORGET)
         world->stragglers_asked = world->frozen = world->freezing = world->thawing = false;
 }
@@ -458,7 +457,8 @@ static void random_event(struct world *world)
         post_process(world, PROCESS_WOKEN);
     } else if (chance(world, 12)) {
         post_process(world, PROCESS_UNATTENDED);
-    } else if (process_state_unstopped(world->process.state) && chance(world, 40)) {
+    } else if (process_state_unstopped(world->process.state) &&
+               world->entry.still != STANDING_STILL && chance(world, 40)) {
         post_process(world, PROCESS_TAKE_OVER);
     } else if (world->walltime_us != 0 && world->walltime_us <= world->facts.process.now_us) {
         world->walltime_us = 0;
