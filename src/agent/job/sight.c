@@ -223,7 +223,8 @@ static void see_event_of_attempt(struct allocation *allocation, const struct att
                            allocation_other_run(allocation, attempt->run);
         if (looks && may_ask(allocation, facts))
             see_handler(allocation, facts);
-    } else if (attempt->state == ATTEMPT_DEFERRED && looks) {
+    } else if (attempt->state == ATTEMPT_DEFERRED && looks &&
+               allocation->process.state != PROCESS_ABSENT) {
         see_handler(allocation, facts);
     } else if ((looks && (attempt->state == ATTEMPT_ASKED || attempt->state == ATTEMPT_BROKEN)) ||
                (attempt->state == ATTEMPT_RESUMING && event->kind == ATTEMPT_LOOKED &&
