@@ -69,12 +69,12 @@ def what_applications_answer():
     """S1-031..033, P-040, I34: late, too late, dead, empty, refusing, stale and incomplete answers, twelve jobs on one node."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
-        jobs = {"late": heat(cluster, "late", "--slow-ms", "4100"), "toolate": heat(cluster, "toolate", "--slow-ms", "9000"),
+        jobs = {"late": heat(cluster, "late", "--slow-ms", "8400"), "toolate": heat(cluster, "toolate", "--slow-ms", "9000"),
                 "empty": heat(cluster, "empty", "--empty"), "refuses": heat(cluster, "refuses", "--fail-status", "5"),
                 "dies": odd("dies"), "stale": odd("stale"), "short": odd("short"), "deep": odd("deep"),
                 **{f"plain{i}": heat(cluster, f"plain{i}") for i in range(4)}}
         for name, command in jobs.items():
-            cluster.register(name, [("a", 1, MIB)], checkpoint_timeout_ms=4000 if name == "late" else 2000)
+            cluster.register(name, [("a", 1, MIB)], checkpoint_timeout_ms=8000 if name == "late" else 2000)
             cluster.run_job("a", name, command, ("--max-restarts", "0"))
         all_run(cluster)
         ids = {name: hint(cluster, name) for name in jobs}

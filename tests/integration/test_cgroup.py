@@ -87,6 +87,8 @@ class Started:
         for job in self.jobs:
             wait_until(f"{name} has begun", lambda: (job.work_dir / "begun").exists(), 20)
         wait_until(f"{name} runs", lambda: cluster.allocation(name).state == RUNNING, 20)
+        for each in names:
+            wait_until(f"{name} has told its pid", lambda: (self.work / f"pid.{each}").read_text() != "", 10)
         self.pids = {each: int((self.work / f"pid.{each}").read_text()) for each in names}
         self.elsewhere = [int((job.work_dir / f"pid.{each}").read_text()) for job in self.jobs[1:] for each in names]
 
