@@ -65,16 +65,20 @@ static void keep_pace(struct copier *copier, size_t moved_bytes)
         continue;
 }
 
-static int write_all(struct copy_end to, const uint8_t *bytes, size_t length, struct err *err)
+/* At the offset, or where the file stands when that is negative. */
+static int write_all(struct copy_end to, const uint8_t *bytes, size_t length, off_t offset,
+                     struct err *err)
 {
     while (length > 0) {
-        ssize_t written = write(to.fd, bytes, length);
+        ssize_t written =
+            offset < 0 ? write(to.fd, bytes, length) : pwrite(to.fd, bytes, length, offset);
         if (written < 0 && errno == EINTR)
             continue;
         if (written < 0)
             return fault_set(err, "write", to.path);
         bytes += written;
         length -= (size_t)written;
+        offset = offset < 0 ? offset : offset + written;
     }
     return 0;
 }
@@ -105,11 +109,52 @@ static int copy_stream(struct copier *copier, struct copy_end from, struct copy_
         size_bytes += (uint64_t)got;
         if (to.fd < 0)
             continue;
-        if (write_all(to, copier->buffer, (size_t)got, err) != 0)
+        if (write_all(to, copier->buffer, (size_t)got, -1, err) != 0)
             return -1;
         keep_pace(copier, (size_t)got);
     }
     *ret_size_bytes = size_bytes;
+    return 0;
+}
+
+static int range_piece(struct copier *copier, struct copy_end from, struct copy_end to,
+                       struct copy_range range, size_t *ret_length, struct err *err)
+{
+    size_t wanted = to.fd < 0 ? COPY_BUFFER_BYTES : chunk_bytes(copier);
+    ssize_t got;
+
+    if (wanted > range.length)
+        wanted = (size_t)range.length;
+    do
+        got = pread(from.fd, copier->buffer, wanted, (off_t)range.offset);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return fault_set(err, "read", from.path);
+    if (got == 0)
+        return err_set(err, ERR_IO, "%s became shorter while it was read", from.path);
+    sha256_update(&copier->sha256, copier->buffer, (size_t)got);
+    *ret_length = (size_t)got;
+    if (to.fd < 0)
+        return 0;
+    if (write_all(to, copier->buffer, (size_t)got, (off_t)range.offset, err) != 0)
+        return -1;
+    keep_pace(copier, (size_t)got);
+    return 0;
+}
+
+int copy_range(struct copier *copier, struct copy_end from, struct copy_end to,
+               struct copy_range range, uint8_t ret_digest[SHA256_BYTES], struct err *err)
+{
+    size_t length = 0;
+
+    sha256_start(&copier->sha256);
+    while (range.length > 0) {
+        if (range_piece(copier, from, to, range, &length, err) != 0)
+            return -1;
+        range.offset += length;
+        range.length -= length;
+    }
+    sha256_finish(&copier->sha256, ret_digest);
     return 0;
 }
 

@@ -30,6 +30,12 @@ struct copy_end {
     const char *path; /* for errors */
 };
 
+/* Bytes of a file. */
+struct copy_range {
+    uint64_t offset;
+    uint64_t length;
+};
+
 /* The clock of the rate begins now. */
 void copier_init(struct copier *copier, uint64_t rate_bytes_per_s);
 void copier_close(struct copier *copier);
@@ -40,6 +46,10 @@ void copier_close(struct copier *copier);
  * a failed read or write. After a failure `to` holds a part and is to be removed. */
 int copy_file(struct copier *copier, struct copy_end from, struct copy_end to,
               uint64_t *ret_size_bytes, uint8_t ret_digest[SHA256_BYTES], struct err *err);
+/* The same for a range of both files, wherever they stand: as many bytes as asked for, or ERR_IO
+ * where the file ends before. Whether it is the same file afterwards is the caller's to ask. */
+int copy_range(struct copier *copier, struct copy_end from, struct copy_end to,
+               struct copy_range range, uint8_t ret_digest[SHA256_BYTES], struct err *err);
 /* The clock that paces and durations are measured with. */
 uint64_t copy_monotonic_us(void);
 

@@ -48,6 +48,11 @@ struct destination_place {
     const char *manifest_sha256;
 };
 
+/* How the bytes of one call are moved; all zeros is as fast as it goes. Read during a call only. */
+struct destination_how {
+    uint64_t rate_bytes_per_s; /* of all threads together */
+};
+
 /* What a shard was found to be. */
 struct destination_summary {
     uint64_t size_bytes;                    /* of all files, without the MANIFEST */
@@ -76,22 +81,25 @@ struct destination_ops {
     /* What root does for a put by `owner` before it becomes that user. NULL: nothing. ERR_AUTH,
      * when root is nobody there, is no failure: put is then tried with the user's own rights. */
     int (*claim)(const struct destination_place *place, uid_t owner, struct err *err);
-    /* Copies the folder `source` into the shard, at most so many bytes per second, reads it back
+    /* Copies the folder `source` into the shard, at how->rate_bytes_per_s at most, reads it back
      * and gives it its name as the last step: a shard with a name is complete and durable. An
      * existing shard with the same contents that verifies is success; any other one is replaced.
      * A source in which a file is written, comes or goes until it was copied is ERR_CORRUPT, and
      * the shard gets no name: its writer was not done. ret_summary->manifest_sha256 is what verify
      * and restore will ask for. */
-    int (*put)(const struct destination_place *place, const char *source, uint64_t rate_bytes_per_s,
-               struct destination_summary *ret_summary, struct err *err);
+    int (*put)(const struct destination_place *place, const char *source,
+               const struct destination_how *how, struct destination_summary *ret_summary,
+               struct err *err);
     /* Reads the whole shard and compares it with its manifest, and that with
      * place->manifest_sha256. Writes nothing. */
-    int (*verify)(const struct destination_place *place, struct destination_summary *ret_summary,
-                  struct err *err);
-    /* Verifies while copying into `to`, which appears with all its files at once. The parent of
-     * `to` must exist; `to` must be absent, empty, or hold exactly these files. */
+    int (*verify)(const struct destination_place *place, const struct destination_how *how,
+                  struct destination_summary *ret_summary, struct err *err);
+    /* Verifies while copying into `to`, at how->rate_bytes_per_s at most; `to` appears with all its
+     * files at once. Its parent must exist; `to` must be absent, empty, or hold exactly these
+     * files. */
     int (*restore)(const struct destination_place *place, const char *to,
-                   struct destination_summary *ret_summary, struct err *err);
+                   const struct destination_how *how, struct destination_summary *ret_summary,
+                   struct err *err);
     /* Removes the whole checkpoint, all parts, and says whether it was there; one that is not there
      * is success. */
     int (*collect)(const char *prefix, const char *path, bool *ret_removed, struct err *err);

@@ -15,8 +15,10 @@ void manifest_init(struct manifest *manifest)
 
 void manifest_close(struct manifest *manifest)
 {
-    for (size_t i = 0; i < manifest->count; i++)
+    for (size_t i = 0; i < manifest->count; i++) {
         free(manifest->entries[i].path);
+        free(manifest->entries[i].chunks);
+    }
     free(manifest->entries);
     manifest_init(manifest);
 }
@@ -37,6 +39,54 @@ struct manifest_entry *manifest_add(struct manifest *manifest, const char *path,
     entry->path = check_strdup(path);
     entry->is_directory = is_directory;
     return entry;
+}
+
+size_t manifest_chunk_count(uint64_t size_bytes)
+{
+    if (size_bytes <= MANIFEST_CHUNK_BYTES)
+        return 0;
+    return (size_t)((size_bytes - 1) / MANIFEST_CHUNK_BYTES + 1);
+}
+
+uint64_t manifest_chunk_bytes(const struct manifest_entry *entry, size_t i)
+{
+    uint64_t begin = (uint64_t)i * MANIFEST_CHUNK_BYTES;
+
+    CHECK(begin <= entry->size_bytes);
+    return entry->size_bytes - begin < MANIFEST_CHUNK_BYTES ? entry->size_bytes - begin
+                                                            : MANIFEST_CHUNK_BYTES;
+}
+
+const uint8_t *manifest_chunk_hash(const struct manifest_entry *entry, size_t i)
+{
+    CHECK(i < entry->chunk_count || i == 0);
+    return entry->chunk_count == 0 ? entry->sha256 : entry->chunks[i];
+}
+
+void manifest_chunk_set(struct manifest_entry *entry, size_t i, const uint8_t digest[SHA256_BYTES])
+{
+    CHECK(i < entry->chunk_count || i == 0);
+    memcpy(entry->chunk_count == 0 ? entry->sha256 : entry->chunks[i], digest, SHA256_BYTES);
+}
+
+bool manifest_same_bytes(const struct manifest_entry *one, const struct manifest_entry *other)
+{
+    if (one->size_bytes != other->size_bytes || one->chunk_count != other->chunk_count)
+        return false;
+    if (one->chunk_count == 0)
+        return memcmp(one->sha256, other->sha256, SHA256_BYTES) == 0;
+    return memcmp(one->chunks, other->chunks, one->chunk_count * SHA256_BYTES) == 0;
+}
+
+static void make_chunks(struct manifest_entry *entry)
+{
+    size_t count = entry->is_directory ? 0 : manifest_chunk_count(entry->size_bytes);
+
+    if (count == entry->chunk_count)
+        return;
+    free(entry->chunks);
+    entry->chunks = count == 0 ? NULL : check_calloc(count, sizeof(*entry->chunks));
+    entry->chunk_count = count;
 }
 
 static const char *component_problem(const char *name, size_t length)
@@ -113,6 +163,8 @@ static int entry_check(struct manifest *manifest, size_t i, struct err *err)
         problem = "lies in a folder that is not listed";
     if (problem == NULL && entry->mode > 0777)
         problem = "has a mode over 0777";
+    if (problem == NULL && entry->generation > MANIFEST_GENERATION_MAX)
+        problem = "has a generation over 255";
     if (problem == NULL && !entry->is_directory &&
         entry->size_bytes > UINT64_MAX - manifest->size_bytes)
         problem = "makes the total size overflow";
@@ -141,6 +193,8 @@ int manifest_check(struct manifest *manifest, struct err *err)
 
 int manifest_finish(struct manifest *manifest, struct err *err)
 {
+    for (size_t i = 0; i < manifest->count; i++)
+        make_chunks(&manifest->entries[i]);
     if (manifest->count > 1)
         qsort(manifest->entries, manifest->count, sizeof(*manifest->entries), entry_compare);
     return manifest_check(manifest, err);
@@ -160,24 +214,64 @@ static void append_name(struct buf *text, const char *name)
     buf_append(text, "\n", 1);
 }
 
+/* What `split -b 16777216 --filter=sha256sum FILE | sha256sum` prints. */
+static void tree_of(const struct manifest_entry *entry, uint8_t ret_digest[SHA256_BYTES])
+{
+    char hex[SHA256_HEX_BYTES];
+    struct sha256 sha256;
+
+    sha256_init(&sha256);
+    sha256_start(&sha256);
+    for (size_t i = 0; i < entry->chunk_count; i++) {
+        sha256_update(&sha256, sha256_format(entry->chunks[i], hex), SHA256_HEX_BYTES - 1);
+        sha256_update(&sha256, "  -\n", 4);
+    }
+    sha256_finish(&sha256, ret_digest);
+    sha256_close(&sha256);
+}
+
+static void append_chunks(struct buf *text, const struct manifest_entry *entry)
+{
+    char hex[SHA256_HEX_BYTES];
+    uint8_t tree[SHA256_BYTES];
+
+    for (size_t i = 0; i < entry->chunk_count; i++)
+        buf_printf(text, "# chunk %s\n", sha256_format(entry->chunks[i], hex));
+    tree_of(entry, tree);
+    buf_printf(text, "# tree %s *", sha256_format(tree, hex));
+}
+
+static void append_entry(struct buf *text, const struct manifest_entry *entry)
+{
+    char hex[SHA256_HEX_BYTES];
+
+    if (entry->is_directory) {
+        buf_printf(text, "# directory mode=%04o name=", (unsigned)entry->mode);
+        append_name(text, entry->path);
+        return;
+    }
+    CHECK(entry->chunk_count == manifest_chunk_count(entry->size_bytes));
+    buf_printf(text, "# file size=%" PRIu64 " mode=%04o", entry->size_bytes, (unsigned)entry->mode);
+    if (entry->generation > 0)
+        buf_printf(text, " generation=%u", (unsigned)entry->generation);
+    buf_append(text, "\n", 1);
+    if (entry->chunk_count > 0)
+        append_chunks(text, entry);
+    else
+        buf_printf(text, "%s%s *", strpbrk(entry->path, "\\\n") != NULL ? "\\" : "",
+                   sha256_format(entry->sha256, hex));
+    append_name(text, entry->path);
+}
+
 void manifest_encode(const struct manifest *manifest, struct buf *text)
 {
     char hex[SHA256_HEX_BYTES];
     uint8_t self[SHA256_BYTES];
     size_t begin = text->length;
 
-    buf_printf(text, "# ckpt-manifest 1\n");
-    for (size_t i = 0; i < manifest->count; i++) {
-        const struct manifest_entry *entry = &manifest->entries[i];
-        if (entry->is_directory) {
-            buf_printf(text, "# directory mode=%04o name=", (unsigned)entry->mode);
-        } else {
-            buf_printf(text, "# file size=%" PRIu64 " mode=%04o\n%s%s *", entry->size_bytes,
-                       (unsigned)entry->mode, strpbrk(entry->path, "\\\n") != NULL ? "\\" : "",
-                       sha256_format(entry->sha256, hex));
-        }
-        append_name(text, entry->path);
-    }
+    buf_printf(text, "# ckpt-manifest 2\n");
+    for (size_t i = 0; i < manifest->count; i++)
+        append_entry(text, &manifest->entries[i]);
     buf_printf(text, "# total files=%zu directories=%zu bytes=%" PRIu64 "\n", manifest->file_count,
                manifest->count - manifest->file_count, manifest->size_bytes);
     sha256_of(text->bytes + begin, text->length - begin, self);

@@ -1,20 +1,27 @@
 /* The MANIFEST of one shard: every file and folder with size, mode and SHA-256. It hashes itself,
- * and `sha256sum -c MANIFEST` in the shard's folder checks the files.
+ * and standard tools check it: `sha256sum -c MANIFEST` in the shard's folder the files up to one
+ * chunk, split(1) and sha256sum the larger ones (README.md has the script).
  *
  * Flow     put fills a manifest while it copies, encodes it and writes it last. verify and restore
- *          parse it, compare it with what lies in the folder, and hash every file.
+ *          parse it, compare it with what lies in the folder, and hash every file. A file over
+ *          MANIFEST_CHUNK_BYTES is hashed chunk by chunk, so that many threads work on one file, a
+ *          range can be checked alone, and two checkpoints are compared by chunk.
  * Shapes   text in one canonical form; what is not byte for byte what manifest_encode() would write
  *          is refused:
- *              # ckpt-manifest 1
+ *              # ckpt-manifest 2
  *              # directory mode=0755 name=rank0
  *              # file size=5 mode=0644
  *              2cf24dba...9824 *rank0/model.bin
- *              # total files=1 directories=1 bytes=5
+ *              # file size=20000000 mode=0644 generation=2
+ *              # chunk <of its first 16 MiB>
+ *              # chunk <of the rest>
+ *              # tree <of what `split -b 16777216 --filter=sha256sum` prints> *rank0/optimizer.bin
+ *              # total files=2 directories=1 bytes=20000005
  *              # self sha256=<of all bytes before this line>
  *          sha256sum ignores lines that begin with '#', also under --strict. Entries ascend by path
  *          (strcmp), so a folder comes before its contents. A backslash and a newline in a name are
- *          written \\ and \n; a file's line then begins with a backslash, which is sha256sum's own
- *          convention.
+ *          written \\ and \n; the line of a file without chunks then begins with a backslash,
+ *          which is sha256sum's own convention. generation is absent where it is 0.
  *          At most MANIFEST_ENTRIES_MAX entries, MANIFEST_MAX_BYTES of text, MANIFEST_DEPTH_MAX
  *          levels.
  * Errors   ERR_CORRUPT from parse and compare; ERR_REFUSED for names that the format does not
@@ -39,6 +46,8 @@
 enum {
     MANIFEST_ENTRIES_MAX = 1000000,
     MANIFEST_MAX_BYTES = 256 << 20,
+    MANIFEST_CHUNK_BYTES = 16 << 20,
+    MANIFEST_GENERATION_MAX = 255,
     MANIFEST_DEPTH_MAX = 64,
     MANIFEST_PATH_MAX_BYTES = 4096, /* with the terminator */
     MANIFEST_NAME_MAX_BYTES = 255   /* of one component */
@@ -50,8 +59,14 @@ struct manifest_entry {
     bool is_directory;
     uint32_t mode; /* 0..0777; applied on restore */
     uint64_t size_bytes;
-    uint8_t sha256[SHA256_BYTES]; /* of a file */
-    uint64_t stamp;               /* see tree_stamp(); 0: it was not listed from a folder */
+    uint8_t sha256[SHA256_BYTES]; /* of a file without chunks */
+    /* The SHA-256 of each chunk of a file over MANIFEST_CHUNK_BYTES; NULL and 0 of all others. */
+    uint8_t (*chunks)[SHA256_BYTES];
+    size_t chunk_count;
+    /* How many checkpoints ago its bytes were written, by whatever way they were taken over since;
+     * 0: for this one. */
+    uint32_t generation;
+    uint64_t stamp; /* see tree_stamp(); 0: it was not listed from a folder */
 };
 
 /* A list that grows by manifest_add() and is closed with all its paths by manifest_close(). */
@@ -72,8 +87,18 @@ void manifest_close(struct manifest *manifest);
 /* Copies path; the other fields are zero for the caller to fill. The pointer is valid until the
  * next add. */
 struct manifest_entry *manifest_add(struct manifest *manifest, const char *path, bool is_directory);
-/* Sorts, checks every name, sums up; to be called again when sizes were changed. Pointers into the
- * entries are void afterwards. ERR_REFUSED names the path that cannot be carried. */
+/* By the size of a file: 0 up to one chunk, else at least 2. */
+size_t manifest_chunk_count(uint64_t size_bytes);
+/* Of the i-th chunk of a file with chunks, or of the whole of one without (i is 0). */
+uint64_t manifest_chunk_bytes(const struct manifest_entry *entry, size_t i);
+/* The hash of that chunk, or of a whole file without chunks. */
+const uint8_t *manifest_chunk_hash(const struct manifest_entry *entry, size_t i);
+void manifest_chunk_set(struct manifest_entry *entry, size_t i, const uint8_t digest[SHA256_BYTES]);
+/* Whether two files hold the same bytes: sizes and all hashes are equal. */
+bool manifest_same_bytes(const struct manifest_entry *one, const struct manifest_entry *other);
+/* Sorts, checks every name, sums up, and makes room for the hashes of chunks where there is none
+ * of the right size yet; to be called again when sizes were changed. Pointers into the entries are
+ * void afterwards. ERR_REFUSED names the path that cannot be carried. */
 int manifest_finish(struct manifest *manifest, struct err *err);
 /* Appends the text, its self-hash included. The manifest is finished and has every file's hash. */
 void manifest_encode(const struct manifest *manifest, struct buf *text);

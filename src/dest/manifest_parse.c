@@ -91,25 +91,66 @@ static bool take_directory(struct cursor *cursor, struct manifest *manifest)
     return true;
 }
 
+/* A line is at least as long as this, so that a size that is made up takes no memory. */
+#define CHUNK_PREFIX "# chunk "
+enum { CHUNK_LINE_BYTES = sizeof(CHUNK_PREFIX) - 1 + 2 * SHA256_BYTES + 1 };
+
+/* The hash of the tree is read over: it is computed again when the written form is compared. */
+static bool take_chunks(struct cursor *cursor, struct manifest_entry *file)
+{
+    size_t count = manifest_chunk_count(file->size_bytes);
+    uint8_t tree[SHA256_BYTES];
+
+    if (cursor_left(cursor) / CHUNK_LINE_BYTES < count)
+        return false;
+    file->chunks = check_calloc(count, sizeof(*file->chunks));
+    file->chunk_count = count;
+    for (size_t i = 0; i < count; i++) {
+        if (!take_literal(cursor, CHUNK_PREFIX) || !take_digest(cursor, file->chunks[i]) ||
+            !take_literal(cursor, "\n"))
+            return false;
+    }
+    return take_literal(cursor, "# tree ") && take_digest(cursor, tree);
+}
+
+/* Whether the backslash is there only when needed, the comparison of the written form checks. */
+static bool take_whole(struct cursor *cursor, struct manifest_entry *file)
+{
+    (void)take_literal(cursor, "\\");
+    return take_digest(cursor, file->sha256);
+}
+
+static bool take_file_facts(struct cursor *cursor, struct manifest_entry *file)
+{
+    uint64_t mode, generation = 0;
+
+    if (!take_literal(cursor, "size=") || !take_number(cursor, 10, &file->size_bytes) ||
+        !take_literal(cursor, " mode=") || !take_number(cursor, 8, &mode) || mode > 0777)
+        return false;
+    if (take_literal(cursor, " generation=") &&
+        (!take_number(cursor, 10, &generation) || generation > MANIFEST_GENERATION_MAX))
+        return false;
+    file->mode = (uint32_t)mode;
+    file->generation = (uint32_t)generation;
+    return take_literal(cursor, "\n");
+}
+
 static bool take_file(struct cursor *cursor, struct manifest *manifest)
 {
     char name[MANIFEST_PATH_MAX_BYTES];
-    uint8_t digest[SHA256_BYTES];
-    struct manifest_entry *entry;
-    uint64_t size_bytes, mode;
+    struct manifest_entry file = {0}, *entry;
+    bool taken = take_file_facts(cursor, &file) &&
+                 (manifest_chunk_count(file.size_bytes) > 0 ? take_chunks(cursor, &file)
+                                                            : take_whole(cursor, &file)) &&
+                 take_literal(cursor, " *") && take_name(cursor, name);
 
-    if (!take_literal(cursor, "size=") || !take_number(cursor, 10, &size_bytes) ||
-        !take_literal(cursor, " mode=") || !take_number(cursor, 8, &mode) || mode > 0777 ||
-        !take_literal(cursor, "\n"))
+    if (!taken) {
+        free(file.chunks);
         return false;
-    (void)take_literal(
-        cursor, "\\"); /* comparing the written form checks that it is there only when needed */
-    if (!take_digest(cursor, digest) || !take_literal(cursor, " *") || !take_name(cursor, name))
-        return false;
+    }
     entry = manifest_add(manifest, name, false);
-    entry->mode = (uint32_t)mode;
-    entry->size_bytes = size_bytes;
-    memcpy(entry->sha256, digest, SHA256_BYTES);
+    file.path = entry->path;
+    *entry = file;
     return true;
 }
 
@@ -117,7 +158,7 @@ static bool take_file(struct cursor *cursor, struct manifest *manifest)
  * and compared. */
 static bool take_entries(struct cursor *cursor, struct manifest *manifest)
 {
-    if (!take_literal(cursor, "# ckpt-manifest 1\n"))
+    if (!take_literal(cursor, "# ckpt-manifest 2\n"))
         return false;
     while (!take_literal(cursor, "# total ")) {
         if (manifest->count == MANIFEST_ENTRIES_MAX)

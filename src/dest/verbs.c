@@ -42,7 +42,8 @@ struct request {
     /* Of --prefix, or of --path without one. NULL: the verb is not about a destination. */
     const struct destination_ops *destination;
     const char *values[OPTION_COUNT];
-    uint64_t rate_bytes_per_s, keep, keep_bytes;
+    struct destination_how how;
+    uint64_t keep, keep_bytes;
 };
 
 /* A verb: what it may be given and who does it. Arguments that no row allows are refused, so that a
@@ -81,8 +82,8 @@ static int run_put(const struct request *request, FILE *out, struct err *err)
     struct destination_place place = place_of(request);
     struct destination_summary summary;
 
-    if (request->destination->put(&place, request->values[SOURCE], request->rate_bytes_per_s,
-                                  &summary, err) != 0)
+    if (request->destination->put(&place, request->values[SOURCE], &request->how, &summary, err) !=
+        0)
         return -1;
     return print_summary(&summary, out);
 }
@@ -92,7 +93,7 @@ static int run_verify(const struct request *request, FILE *out, struct err *err)
     struct destination_place place = place_of(request);
     struct destination_summary summary;
 
-    if (request->destination->verify(&place, &summary, err) != 0)
+    if (request->destination->verify(&place, &request->how, &summary, err) != 0)
         return -1;
     return print_summary(&summary, out);
 }
@@ -102,7 +103,8 @@ static int run_restore(const struct request *request, FILE *out, struct err *err
     struct destination_place place = place_of(request);
     struct destination_summary summary;
 
-    if (request->destination->restore(&place, request->values[TO], &summary, err) != 0)
+    if (request->destination->restore(&place, request->values[TO], &request->how, &summary, err) !=
+        0)
         return -1;
     return print_summary(&summary, out);
 }
@@ -198,8 +200,8 @@ static const struct verb verbs[] = {
     {"put", true, BIT(PREFIX) | BIT(PATH) | BIT(PART) | BIT(SOURCE), BIT(RATE) | BIT(AS), run_put},
     {"verify", true, BIT(PATH) | BIT(PART), BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(AS),
      run_verify},
-    {"restore", true, BIT(PATH) | BIT(PART) | BIT(TO), BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(AS),
-     run_restore},
+    {"restore", true, BIT(PATH) | BIT(PART) | BIT(TO),
+     BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(RATE) | BIT(AS), run_restore},
     {"collect", true, BIT(PREFIX) | BIT(PATH), 0, run_collect},
     {"abandon", true, BIT(PATH) | BIT(PART), BIT(PREFIX) | BIT(AS), run_abandon},
     {"keep", false, BIT(SOURCE) | BIT(TO) | BIT(NAME) | BIT(SERIES) | BIT(KEEP), BIT(KEEP_BYTES),
@@ -248,7 +250,7 @@ static int parse_option(const char *name, const char *value, unsigned allowed,
             return err_set(err, ERR_INVALID, "%s is given twice", name);
         request->values[i] = value;
         if (i == RATE)
-            return parse_number(name, value, &request->rate_bytes_per_s, err);
+            return parse_number(name, value, &request->how.rate_bytes_per_s, err);
         if (i == KEEP)
             return parse_number(name, value, &request->keep, err);
         return i == KEEP_BYTES ? parse_number(name, value, &request->keep_bytes, err) : 0;
@@ -330,6 +332,7 @@ static const char usage[] =
     "       ckpt-worker verify  --path DIR --part NAME [--prefix P] [--manifest-sha256 HEX]\n"
     "       ckpt-worker restore --path DIR --part NAME --to DIR [--prefix P] [--manifest-sha256 "
     "HEX]\n"
+    "                           [--rate BYTES_PER_S]\n"
     "       ckpt-worker collect --prefix P --path DIR\n"
     "       ckpt-worker abandon --path DIR --part NAME [--prefix P]\n"
     "       ckpt-worker keep    --source FILE --to DIR --name NAME --series PREFIX --keep N "

@@ -22,6 +22,9 @@ static void check_accepted(const struct manifest *manifest, const uint8_t *bytes
         CHECK(manifest->entries[i].path[0] != '/');
         CHECK(strstr(manifest->entries[i].path, "/../") == NULL);
         CHECK(strncmp(manifest->entries[i].path, "../", 3) != 0);
+        CHECK(manifest->entries[i].is_directory ||
+              manifest->entries[i].chunk_count ==
+                  manifest_chunk_count(manifest->entries[i].size_bytes));
         CHECK(i == 0 || strcmp(manifest->entries[i - 1].path, manifest->entries[i].path) < 0);
     }
     buf_close(&text);
@@ -71,7 +74,8 @@ size_t fuzz_seed_input(size_t i, uint8_t *bytes, size_t size)
     for (size_t k = 0; k < i; k++) {
         struct manifest_entry *entry = manifest_add(&manifest, paths[k], k == 1 || k == 4);
         entry->mode = 0644;
-        entry->size_bytes = entry->is_directory ? 0 : k * 1000;
+        entry->size_bytes = entry->is_directory ? 0 : k * k * k * 500000; /* the last have chunks */
+        entry->generation = entry->is_directory ? 0 : (uint32_t)k / 2;
     }
     CHECK(manifest_finish(&manifest, NULL) == 0);
     buf_init(&text);

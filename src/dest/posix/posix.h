@@ -25,12 +25,14 @@
 extern const struct destination_ops destination_posix;
 
 /* The row's functions; destination.h says what each promises. */
-int posix_put(const struct destination_place *place, const char *source, uint64_t rate_bytes_per_s,
-              struct destination_summary *ret_summary, struct err *err);
-int posix_verify(const struct destination_place *place, struct destination_summary *ret_summary,
-                 struct err *err);
+int posix_put(const struct destination_place *place, const char *source,
+              const struct destination_how *how, struct destination_summary *ret_summary,
+              struct err *err);
+int posix_verify(const struct destination_place *place, const struct destination_how *how,
+                 struct destination_summary *ret_summary, struct err *err);
 int posix_restore(const struct destination_place *place, const char *to,
-                  struct destination_summary *ret_summary, struct err *err);
+                  const struct destination_how *how, struct destination_summary *ret_summary,
+                  struct err *err);
 int posix_abandon(const struct destination_place *place, struct err *err);
 int posix_collect(const char *prefix, const char *path, bool *ret_removed, struct err *err);
 int posix_probe(const char *prefix, struct err *err);

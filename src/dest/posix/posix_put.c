@@ -116,8 +116,23 @@ static bool is_unchanged(int fd, const struct manifest_entry *entry)
     return fstat(fd, &status) == 0 && tree_stamp(&status) == entry->stamp;
 }
 
-/* Size and hash are of the bytes that were read, and a file that was written since it was listed is
- * refused. `to` -1: hashes only. */
+static int copy_chunks(struct put *put, struct manifest_entry *entry, struct copy_end from,
+                       struct copy_end to, struct err *err)
+{
+    uint8_t digest[SHA256_BYTES];
+    struct copy_range range = {0, 0};
+
+    for (size_t i = 0; i == 0 || i < entry->chunk_count; i++) {
+        range.offset += range.length;
+        range.length = manifest_chunk_bytes(entry, i);
+        if (copy_range(&put->copier, from, to, range, digest, err) != 0)
+            return -1;
+        manifest_chunk_set(entry, i, digest);
+    }
+    return 0;
+}
+
+/* A file that was written since it was listed is refused. `to` -1: hashes only. */
 static int copy_entry(struct put *put, struct manifest_entry *entry, int to, struct err *err)
 {
     struct err local = {0};
@@ -127,8 +142,8 @@ static int copy_entry(struct put *put, struct manifest_entry *entry, int to, str
     if (from < 0)
         return local.code == ERR_NOT_FOUND ? source_changed(entry->path, "went away", err)
                                            : err_set(err, local.code, "%s", local.text);
-    result = copy_file(&put->copier, (struct copy_end){from, entry->path},
-                       (struct copy_end){to, put->label}, &entry->size_bytes, entry->sha256, err);
+    result = copy_chunks(put, entry, (struct copy_end){from, entry->path},
+                         (struct copy_end){to, put->label}, err);
     if (!is_unchanged(from, entry))
         result = source_changed(entry->path, "was written", err);
     close(from);
@@ -175,7 +190,7 @@ static int hash_source(struct put *put, struct err *err)
             copy_entry(put, &put->manifest.entries[i], -1, err) != 0)
             return -1;
     }
-    return manifest_finish(&put->manifest, err); /* the sizes as read */
+    return 0;
 }
 
 /* Does the existing shard hold the very same bytes, and do they verify? */
@@ -246,10 +261,6 @@ static int put_copy(struct put *put, struct err *err)
                                 : put_file(put, entry, err))
             return -1;
     }
-    if (manifest_finish(&put->manifest, err) != 0)
-        return -1;
-    if (put->manifest.size_bytes == 0)
-        return err_set(err, ERR_EMPTY, "%s became empty while it was copied", put->source_label);
     return 0;
 }
 
@@ -383,8 +394,9 @@ static int put_run(struct put *put, const struct destination_place *place, bool 
     return 0;
 }
 
-int posix_put(const struct destination_place *place, const char *source, uint64_t rate_bytes_per_s,
-              struct destination_summary *ret_summary, struct err *err)
+int posix_put(const struct destination_place *place, const char *source,
+              const struct destination_how *how, struct destination_summary *ret_summary,
+              struct err *err)
 {
     struct put put;
     bool reused = false;
@@ -397,7 +409,7 @@ int posix_put(const struct destination_place *place, const char *source, uint64_
     if (prefix < 0)
         return -1;
     close(prefix);
-    put_init(&put, place, source, rate_bytes_per_s);
+    put_init(&put, place, source, how->rate_bytes_per_s);
     result = put_run(&put, place, &reused, err);
     if (result == 0) {
         shard_summarize(&put.manifest, &put.text, ret_summary);

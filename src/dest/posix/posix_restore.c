@@ -85,8 +85,8 @@ static int opened_init(struct opened *opened, const struct destination_place *pl
     return 0;
 }
 
-int posix_verify(const struct destination_place *place, struct destination_summary *ret_summary,
-                 struct err *err)
+int posix_verify(const struct destination_place *place, const struct destination_how *how,
+                 struct destination_summary *ret_summary, struct err *err)
 {
     struct opened opened;
     struct copier copier;
@@ -94,7 +94,7 @@ int posix_verify(const struct destination_place *place, struct destination_summa
 
     if (opened_init(&opened, place, err) != 0)
         return -1;
-    copier_init(&copier, 0);
+    copier_init(&copier, how->rate_bytes_per_s);
     result = shard_check_files(opened.shard, opened.label, &opened.manifest, &copier, err);
     copier_close(&copier);
     if (result == 0)
@@ -179,8 +179,6 @@ static int target_state(const struct target *target, const struct manifest *mani
 static int restore_file(const struct opened *opened, const struct target *target,
                         const struct manifest_entry *entry, struct copier *copier, struct err *err)
 {
-    uint8_t digest[SHA256_BYTES];
-    uint64_t size_bytes;
     int to = -1;
     int from = tree_open_file(opened->shard, entry->path, opened->label, err);
 
@@ -191,12 +189,9 @@ static int restore_file(const struct opened *opened, const struct target *target
         fault_set(err, "create", entry->path);
         goto fail;
     }
-    if (copy_file(copier, (struct copy_end){from, entry->path}, (struct copy_end){to, target->to},
-                  &size_bytes, digest, err) != 0)
-        goto fail;
-    if (size_bytes != entry->size_bytes || memcmp(digest, entry->sha256, SHA256_BYTES) != 0) {
-        err_set(err, ERR_CORRUPT, "%s/%s does not match the SHA-256 in the manifest", opened->label,
-                entry->path);
+    if (shard_read_file(copier, (struct copy_end){from, entry->path},
+                        (struct copy_end){to, target->to}, entry, err) != 0) {
+        err_wrap(err, "%s", opened->label);
         goto fail;
     }
     if (fchmod(to, entry->mode) != 0 || fsync(to) != 0) {
@@ -289,7 +284,8 @@ static int restore_failed(const struct err *why, struct err *err)
 }
 
 int posix_restore(const struct destination_place *place, const char *to,
-                  struct destination_summary *ret_summary, struct err *err)
+                  const struct destination_how *how, struct destination_summary *ret_summary,
+                  struct err *err)
 {
     struct opened opened;
     struct target target;
@@ -299,7 +295,7 @@ int posix_restore(const struct destination_place *place, const char *to,
 
     if (opened_init(&opened, place, err) != 0)
         return -1;
-    copier_init(&copier, 0);
+    copier_init(&copier, how->rate_bytes_per_s);
     result = target_open(&target, to, &why);
     if (result == 0)
         result = restore_run(&opened, &target, &copier, &why);

@@ -53,11 +53,35 @@ int shard_read_manifest(int shard, const char *label, struct buf *ret_text,
     return result;
 }
 
+int shard_read_file(struct copier *copier, struct copy_end from, struct copy_end to,
+                    const struct manifest_entry *entry, struct err *err)
+{
+    uint8_t digest[SHA256_BYTES];
+    struct copy_range range = {0, 0};
+    struct stat status;
+
+    if (fstat(from.fd, &status) != 0)
+        return fault_set(err, "fstat", from.path);
+    if ((uint64_t)status.st_size != entry->size_bytes)
+        return err_set(err, ERR_CORRUPT, "%s has %" PRIu64 " bytes, the manifest says %" PRIu64,
+                       from.path, (uint64_t)status.st_size, entry->size_bytes);
+    for (size_t i = 0; i == 0 || i < entry->chunk_count; i++) {
+        range.offset += range.length;
+        range.length = manifest_chunk_bytes(entry, i);
+        if (copy_range(copier, from, to, range, digest, err) != 0)
+            return -1;
+        if (memcmp(digest, manifest_chunk_hash(entry, i), SHA256_BYTES) != 0)
+            return err_set(err, ERR_CORRUPT,
+                           "%s is not what was written: the %" PRIu64 " bytes at %" PRIu64
+                           " do not match the SHA-256 in the manifest",
+                           from.path, range.length, range.offset);
+    }
+    return 0;
+}
+
 static int check_file(int shard, const char *label, const struct manifest_entry *entry,
                       struct copier *copier, struct err *err)
 {
-    uint8_t digest[SHA256_BYTES];
-    uint64_t size_bytes;
     int result;
     int fd = tree_open_file(shard, entry->path, label, err);
 
@@ -65,17 +89,10 @@ static int check_file(int shard, const char *label, const struct manifest_entry 
         return -1;
     /* a wish: where it is not granted the page cache is checked, which is better than nothing */
     (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-    result = copy_file(copier, (struct copy_end){fd, entry->path}, (struct copy_end){-1, NULL},
-                       &size_bytes, digest, err);
+    result = shard_read_file(copier, (struct copy_end){fd, entry->path},
+                             (struct copy_end){-1, NULL}, entry, err);
     close(fd);
-    if (result != 0)
-        return -1;
-    if (size_bytes != entry->size_bytes || memcmp(digest, entry->sha256, SHA256_BYTES) != 0)
-        return err_set(err, ERR_CORRUPT,
-                       "%s/%s is not what was written: its %" PRIu64
-                       " bytes do not match the SHA-256 in the manifest",
-                       label, entry->path, size_bytes);
-    return 0;
+    return result == 0 ? 0 : err_wrap(err, "%s", label);
 }
 
 int shard_check_files(int shard, const char *label, const struct manifest *manifest,

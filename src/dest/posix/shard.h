@@ -14,6 +14,10 @@ int shard_open(int folder, const char *name, const char *label, struct err *err)
  * ERR_CORRUPT also when there is no MANIFEST: the shard was never finished. */
 int shard_read_manifest(int shard, const char *label, struct buf *ret_text,
                         struct manifest *ret_manifest, struct err *err);
+/* Reads one file of the manifest, chunk by chunk, writes what it reads to `to` (to.fd -1: nowhere),
+ * and compares sizes and hashes: ERR_CORRUPT names the first chunk that differs. */
+int shard_read_file(struct copier *copier, struct copy_end from, struct copy_end to,
+                    const struct manifest_entry *entry, struct err *err);
 /* Hashes every file and compares, in the manifest's order; ERR_CORRUPT names the first that
  * differs. The page cache is asked to forget the files first, so that storage is read. */
 int shard_check_files(int shard, const char *label, const struct manifest *manifest,

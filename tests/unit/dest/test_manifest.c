@@ -23,6 +23,21 @@ static void build(struct manifest *manifest)
     assert_int_equal(manifest_finish(manifest, NULL), 0);
 }
 
+/* One file of three chunks, taken over from two checkpoints ago. */
+static void build_large(struct manifest *manifest)
+{
+    uint8_t digest[SHA256_BYTES];
+
+    manifest_init(manifest);
+    add(manifest, "large\nand \\", 2 * (uint64_t)MANIFEST_CHUNK_BYTES + 5);
+    manifest->entries[0].generation = 2;
+    assert_int_equal(manifest_finish(manifest, NULL), 0);
+    for (uint8_t i = 0; i < 3; i++) {
+        sha256_of(&i, 1, digest);
+        manifest_chunk_set(&manifest->entries[0], i, digest);
+    }
+}
+
 /* Replaces the last line by the right one for the text before it. */
 static void reseal(struct buf *text)
 {
@@ -75,15 +90,101 @@ static void what_is_encoded_is_parsed_again(void **state)
     manifest_close(&parsed);
 }
 
-static void every_flipped_bit_is_noticed(void **state)
+static void chunks_are_counted_by_the_size(void **state)
+{
+    const uint64_t chunk = MANIFEST_CHUNK_BYTES;
+    const struct manifest_entry entry = {.size_bytes = 2 * chunk + 5};
+
+    (void)state;
+    assert_uint_equal(manifest_chunk_count(0), 0);
+    assert_uint_equal(manifest_chunk_count(chunk), 0);
+    assert_uint_equal(manifest_chunk_count(chunk + 1), 2);
+    assert_uint_equal(manifest_chunk_count(2 * chunk), 2);
+    assert_uint_equal(manifest_chunk_count(2 * chunk + 1), 3);
+    assert_uint_equal(manifest_chunk_bytes(&entry, 1), chunk);
+    assert_uint_equal(manifest_chunk_bytes(&entry, 2), 5);
+}
+
+static void large_files_come_back_with_their_chunks(void **state)
 {
     struct manifest manifest, parsed;
     struct buf text;
 
     (void)state;
-    build(&manifest);
+    build_large(&manifest);
     buf_init(&text);
     manifest_encode(&manifest, &text);
+    assert_int_equal(manifest_parse(text.bytes, text.length, &parsed, NULL), 0);
+    assert_string_equal(parsed.entries[0].path, "large\nand \\");
+    assert_uint_equal(parsed.entries[0].generation, 2);
+    assert_uint_equal(parsed.entries[0].chunk_count, 3);
+    assert_true(manifest_same_bytes(&manifest.entries[0], &parsed.entries[0]));
+    parsed.entries[0].chunks[2][31] ^= 1;
+    assert_false(manifest_same_bytes(&manifest.entries[0], &parsed.entries[0]));
+    buf_close(&text);
+    manifest_close(&manifest);
+    manifest_close(&parsed);
+}
+
+static void replace_text(struct buf *text, const char *from, const char *to)
+{
+    struct buf changed;
+    const char *at;
+
+    buf_append(text, "", 1);
+    at = strstr((char *)text->bytes, from);
+    assert_non_null(at);
+    buf_init(&changed);
+    buf_append(&changed, text->bytes, (size_t)(at - (char *)text->bytes));
+    buf_printf(&changed, "%s%s", to, at + strlen(from));
+    buf_close(text);
+    *text = changed;
+}
+
+/* Right in their self-hash: what they say does not hold together. */
+static void chunks_that_do_not_fit_the_file_are_refused(void **state)
+{
+    static const char *const changes[][2] = {
+        {"size=33554437", "size=33554432"},
+        {"size=33554437", "size=50331649"},
+        {"size=33554437", "size=16777216"},
+        {"size=33554437", "size=18446744073709551615"},
+        {"# chunk 6e", "# chunk 6f"}, /* the tree is of others */
+        {"# tree ", "# tree 0"},
+        {"# chunk 6e", "# chunks 6e"},
+        {" generation=2", " generation=0"},
+        {" generation=2", " generation=02"},
+        {" generation=2", " generation=256"},
+        {" generation=2", " generation="},
+        {" *large", " *\\large"},
+    };
+    struct manifest manifest, parsed;
+    struct err err;
+
+    (void)state;
+    build_large(&manifest);
+    for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+        struct buf text;
+
+        buf_init(&text);
+        manifest_encode(&manifest, &text);
+        replace_text(&text, changes[i][0], changes[i][1]);
+        reseal(&text);
+        err.code = ERR_NONE;
+        assert_int_equal(manifest_parse(text.bytes, text.length, &parsed, &err), -1);
+        assert_int_equal(err.code, ERR_CORRUPT);
+        buf_close(&text);
+    }
+    manifest_close(&manifest);
+}
+
+static void check_every_bit(const struct manifest *manifest)
+{
+    struct manifest parsed;
+    struct buf text;
+
+    buf_init(&text);
+    manifest_encode(manifest, &text);
     for (size_t i = 0; i < text.length; i++) {
         for (int bit = 0; bit < 8; bit++) {
             text.bytes[i] ^= (uint8_t)(1 << bit);
@@ -93,6 +194,18 @@ static void every_flipped_bit_is_noticed(void **state)
         assert_int_equal(manifest_parse(text.bytes, i, &parsed, NULL), -1);
     }
     buf_close(&text);
+}
+
+static void every_flipped_bit_is_noticed(void **state)
+{
+    struct manifest manifest;
+
+    (void)state;
+    build(&manifest);
+    check_every_bit(&manifest);
+    manifest_close(&manifest);
+    build_large(&manifest);
+    check_every_bit(&manifest);
     manifest_close(&manifest);
 }
 
@@ -101,36 +214,36 @@ static void resealed_texts_of_another_form_are_refused(void **state)
 {
     static const char hash[] = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     static const char *const bodies[] = {
-        "# ckpt-manifest 2\n# total files=0 directories=0 bytes=0\n",
-        "# ckpt-manifest 1\n# total files=1 directories=0 bytes=0\n",
-        "# ckpt-manifest 1\n# total files=0 directories=0 bytes=0\nmore\n",
-        "# ckpt-manifest 1\n# file size=1 mode=0644\n%s *../x\n# total files=1 directories=0 "
+        "# ckpt-manifest 1\n# total files=0 directories=0 bytes=0\n",
+        "# ckpt-manifest 2\n# total files=1 directories=0 bytes=0\n",
+        "# ckpt-manifest 2\n# total files=0 directories=0 bytes=0\nmore\n",
+        "# ckpt-manifest 2\n# file size=1 mode=0644\n%s *../x\n# total files=1 directories=0 "
         "bytes=1\n",
-        "# ckpt-manifest 1\n# file size=1 mode=0644\n%s */x\n# total files=1 directories=0 "
+        "# ckpt-manifest 2\n# file size=1 mode=0644\n%s */x\n# total files=1 directories=0 "
         "bytes=1\n",
-        "# ckpt-manifest 1\n# file size=1 mode=0644\n%s *MANIFEST\n# total files=1 directories=0 "
+        "# ckpt-manifest 2\n# file size=1 mode=0644\n%s *MANIFEST\n# total files=1 directories=0 "
         "bytes=1\n",
-        "# ckpt-manifest 1\n# file size=1 mode=0644\n%s *-\n# total files=1 directories=0 "
+        "# ckpt-manifest 2\n# file size=1 mode=0644\n%s *-\n# total files=1 directories=0 "
         "bytes=1\n",
-        "# ckpt-manifest 1\n# file size=1 mode=0644\n%s *a/b\n# total files=1 directories=0 "
+        "# ckpt-manifest 2\n# file size=1 mode=0644\n%s *a/b\n# total files=1 directories=0 "
         "bytes=1\n",
-        "# ckpt-manifest 1\n# file size=1 mode=0644\n%s *a\\\n# total files=1 directories=0 "
+        "# ckpt-manifest 2\n# file size=1 mode=0644\n%s *a\\\n# total files=1 directories=0 "
         "bytes=1\n",
-        "# ckpt-manifest 1\n# file size=1 mode=0644\n\\%s *a\n# total files=1 directories=0 "
+        "# ckpt-manifest 2\n# file size=1 mode=0644\n\\%s *a\n# total files=1 directories=0 "
         "bytes=1\n",
-        "# ckpt-manifest 1\n# file size=01 mode=0644\n%s *a\n# total files=1 directories=0 "
+        "# ckpt-manifest 2\n# file size=01 mode=0644\n%s *a\n# total files=1 directories=0 "
         "bytes=1\n",
-        "# ckpt-manifest 1\n# file size=1 mode=0999\n%s *a\n# total files=1 directories=0 "
+        "# ckpt-manifest 2\n# file size=1 mode=0999\n%s *a\n# total files=1 directories=0 "
         "bytes=1\n",
-        "# ckpt-manifest 1\n# file size=1 mode=7644\n%s *a\n# total files=1 directories=0 "
+        "# ckpt-manifest 2\n# file size=1 mode=7644\n%s *a\n# total files=1 directories=0 "
         "bytes=1\n",
-        "# ckpt-manifest 1\n# file size=99999999999999999999 mode=0644\n%s *a\n# total files=1 "
+        "# ckpt-manifest 2\n# file size=99999999999999999999 mode=0644\n%s *a\n# total files=1 "
         "directories=0 bytes=1\n",
-        "# ckpt-manifest 1\n# directory mode=0755 name=a/../b\n# total files=0 directories=1 "
+        "# ckpt-manifest 2\n# directory mode=0755 name=a/../b\n# total files=0 directories=1 "
         "bytes=0\n",
-        "# ckpt-manifest 1\n# directory mode=0755 name=b\n# directory mode=0755 name=a\n"
+        "# ckpt-manifest 2\n# directory mode=0755 name=b\n# directory mode=0755 name=a\n"
         "# total files=0 directories=2 bytes=0\n",
-        "# ckpt-manifest 1\n# directory mode=0755 name=a\n# directory mode=0755 name=a\n"
+        "# ckpt-manifest 2\n# directory mode=0755 name=a\n# directory mode=0755 name=a\n"
         "# total files=0 directories=2 bytes=0\n",
     };
     struct manifest parsed;
@@ -160,7 +273,7 @@ static void the_empty_manifest_of_the_right_form_is_read(void **state)
 
     (void)state;
     buf_init(&text);
-    buf_printf(&text, "# ckpt-manifest 1\n# total files=0 directories=0 bytes=0\n# self");
+    buf_printf(&text, "# ckpt-manifest 2\n# total files=0 directories=0 bytes=0\n# self");
     reseal(&text);
     assert_int_equal(manifest_parse(text.bytes, text.length, &parsed, NULL), 0);
     assert_uint_equal(parsed.count, 0);
@@ -223,6 +336,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sha256_is_the_published_function),
         cmocka_unit_test(what_is_encoded_is_parsed_again),
+        cmocka_unit_test(chunks_are_counted_by_the_size),
+        cmocka_unit_test(large_files_come_back_with_their_chunks),
+        cmocka_unit_test(chunks_that_do_not_fit_the_file_are_refused),
         cmocka_unit_test(every_flipped_bit_is_noticed),
         cmocka_unit_test(resealed_texts_of_another_form_are_refused),
         cmocka_unit_test(the_empty_manifest_of_the_right_form_is_read),
