@@ -1,7 +1,7 @@
 /* put: a folder becomes a shard, all or nothing. See posix.h.
  *
- * Flow     posix_put -> put_reuse (is it there already?) -> put_copy -> put_check_source (nobody
- *          has written there meanwhile) -> put_seal (read back, MANIFEST, fsync) -> put_publish. A
+ * Flow     posix_put -> put_reuse (is it there already?) -> put_copy -> source_check (nobody has
+ *          written there meanwhile) -> put_seal (read back, MANIFEST, fsync) -> put_publish. A
  *          kill at any moment leaves at most folders that begin with a dot; the next put of the
  *          part removes them.
  */
@@ -12,17 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "src/base/check.h"
 #include "src/dest/fault.h"
 #include "src/dest/posix/place.h"
 #include "src/dest/posix/shard.h"
+#include "src/dest/source.h"
 #include "src/dest/tree.h"
-
-/* More than a tick of the kernel's clock of changes. */
-enum { TICK_US = 20000 };
 
 /* One put. Descriptors are -1 until they are open; put_close() closes whatever is. */
 struct put {
@@ -67,53 +64,11 @@ static void put_close(struct put *put)
     buf_close(&put->text);
 }
 
-/* A second change within the same tick would not be seen. */
-static void await_tick(int64_t changed_us)
-{
-    struct timespec now, wait;
-    int64_t since_us;
-
-    CHECK(clock_gettime(CLOCK_REALTIME, &now) == 0);
-    since_us = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 - changed_us;
-    if (since_us >= TICK_US)
-        return;
-    wait = (struct timespec){0, (since_us < 0 ? TICK_US : TICK_US - since_us) * 1000};
-    while (nanosleep(&wait, &wait) != 0 && errno == EINTR)
-        continue;
-}
-
 /* The source is the application's: it is looked at as a whole before a byte is written. */
 static int put_list_source(struct put *put, struct err *err)
 {
-    put->source = open(put->source_label, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (put->source < 0)
-        return fault_set(err, "open source", put->source_label);
-    if (tree_list(put->source, put->source_label, false, &put->manifest, err) != 0)
-        return -1;
-    if (put->manifest.size_bytes == 0)
-        return err_set(
-            err, ERR_EMPTY,
-            "%s holds no bytes: an empty checkpoint is never recorded as complete; let the "
-            "application write its files there before it says done",
-            put->source_label);
-    await_tick(put->manifest.changed_us);
-    return 0;
-}
-
-/* What was copied may be half of one state and half of another. */
-static int source_changed(const char *path, const char *how, struct err *err)
-{
-    return err_set(err, ERR_CORRUPT,
-                   "%s %s after the application had said done; let each rank end all its writes, "
-                   "with msync() of what it has mapped, before it says done",
-                   path, how);
-}
-
-static bool is_unchanged(int fd, const struct manifest_entry *entry)
-{
-    struct stat status;
-
-    return fstat(fd, &status) == 0 && tree_stamp(&status) == entry->stamp;
+    put->source = source_open(put->source_label, &put->manifest, err);
+    return put->source >= 0 ? 0 : -1;
 }
 
 static int copy_chunks(struct put *put, struct manifest_entry *entry, struct copy_end from,
@@ -135,50 +90,16 @@ static int copy_chunks(struct put *put, struct manifest_entry *entry, struct cop
 /* A file that was written since it was listed is refused. `to` -1: hashes only. */
 static int copy_entry(struct put *put, struct manifest_entry *entry, int to, struct err *err)
 {
-    struct err local = {0};
     int result;
-    int from = tree_open_file(put->source, entry->path, put->source_label, &local);
+    int from = source_open_file(put->source, put->source_label, entry, err);
 
     if (from < 0)
-        return local.code == ERR_NOT_FOUND ? source_changed(entry->path, "went away", err)
-                                           : err_set(err, local.code, "%s", local.text);
+        return -1;
     result = copy_chunks(put, entry, (struct copy_end){from, entry->path},
                          (struct copy_end){to, put->label}, err);
-    if (!is_unchanged(from, entry))
-        result = source_changed(entry->path, "was written", err);
+    if (source_check_file(from, entry, err) != 0)
+        result = -1;
     close(from);
-    return result;
-}
-
-/* Both are sorted. */
-static int compare_sources(const struct manifest *before, const struct manifest *now,
-                           struct err *err)
-{
-    for (size_t i = 0; i < before->count || i < now->count; i++) {
-        const struct manifest_entry *was = i < before->count ? &before->entries[i] : NULL;
-        const struct manifest_entry *is = i < now->count ? &now->entries[i] : NULL;
-        int order = was == NULL ? 1 : is == NULL ? -1 : strcmp(was->path, is->path);
-
-        if (order < 0)
-            return source_changed(was->path, "went away", err);
-        if (order > 0)
-            return source_changed(is->path, "came", err);
-        if (was->stamp != is->stamp)
-            return source_changed(was->path, "was written", err);
-    }
-    return 0;
-}
-
-/* What was read first may have been written since, while the rest was read. */
-static int put_check_source(struct put *put, struct err *err)
-{
-    struct manifest now;
-    int result;
-
-    if (tree_list(put->source, put->source_label, false, &now, err) != 0)
-        return -1;
-    result = compare_sources(&put->manifest, &now, err);
-    manifest_close(&now);
     return result;
 }
 
@@ -384,9 +305,10 @@ static int put_run(struct put *put, const struct destination_place *place, bool 
     put_sweep_others(put);
     *ret_reused = put_reuse(put);
     if (*ret_reused)
-        return put_check_source(put, err);
-    if (put_copy(put, err) != 0 || put_check_source(put, err) != 0 || put_seal(put, err) != 0 ||
-        put_publish(put, err) != 0) {
+        return source_check(put->source, put->source_label, &put->manifest, err);
+    if (put_copy(put, err) != 0 ||
+        source_check(put->source, put->source_label, &put->manifest, err) != 0 ||
+        put_seal(put, err) != 0 || put_publish(put, err) != 0) {
         (void)tree_remove_temporaries(put->folder, put->part, "tmp",
                                       NULL); /* the first error counts */
         return -1;

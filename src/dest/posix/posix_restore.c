@@ -10,6 +10,7 @@
 #include "src/dest/fault.h"
 #include "src/dest/posix/place.h"
 #include "src/dest/posix/shard.h"
+#include "src/dest/target.h"
 #include "src/dest/tree.h"
 
 /* A shard whose manifest is proven and whose listing fits it. */
@@ -105,73 +106,18 @@ int posix_verify(const struct destination_place *place, const struct destination
 
 /* ---- restore ---- */
 
-/* Where a restore goes: a name in a folder that is there. */
-struct target {
-    const char *to;
-    char name[MANIFEST_NAME_MAX_BYTES + 1];
-    char temporary_name[TREE_TEMPORARY_BYTES];
-    int parent;
-    int temporary;
-};
-
-/* Only the last component is made here: the folder above it is the caller's to have. */
-static int target_open(struct target *target, const char *to, struct err *err)
-{
-    char parent[MANIFEST_PATH_MAX_BYTES];
-    size_t length = strlen(to), name_at;
-
-    memset(target, 0, sizeof(*target));
-    target->to = to;
-    target->parent = target->temporary = -1;
-    while (length > 1 && to[length - 1] == '/')
-        length--;
-    for (name_at = length; name_at > 0 && to[name_at - 1] != '/'; name_at--)
-        continue;
-    if (to[0] != '/' || length >= sizeof(parent) || length == name_at ||
-        length - name_at >= sizeof(target->name))
-        return err_set(err, ERR_INVALID, "the target \"%s\" is not an absolute path of a folder",
-                       to);
-    memcpy(target->name, to + name_at, length - name_at);
-    if (strcmp(target->name, ".") == 0 || strcmp(target->name, "..") == 0)
-        return err_set(err, ERR_INVALID, "the target \"%s\" does not end in a name", to);
-    memcpy(parent, to, name_at);
-    parent[name_at] = '\0';
-    target->parent = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return target->parent >= 0 ? 0 : fault_set(err, "open the parent of the target", parent);
-}
-
-static void target_close(struct target *target)
-{
-    if (target->temporary >= 0)
-        close(target->temporary);
-    if (target->parent >= 0)
-        close(target->parent);
-}
-
 /* 1: the target already holds exactly these files; 0: it is free; -1: it holds something else. */
 static int target_state(const struct target *target, const struct manifest *manifest,
                         struct copier *copier, struct err *err)
 {
-    struct manifest found;
-    bool empty, same;
-    int fd = tree_open_beneath(target->parent, target->name, O_RDONLY | O_DIRECTORY, 0);
+    bool same;
+    int fd = target_look(target, manifest, err);
 
     if (fd < 0)
-        return errno == ENOENT ? 0 : fault_set(err, "open target", target->to);
-    if (tree_list(fd, target->to, false, &found, err) != 0) {
-        close(fd);
-        return -1;
-    }
-    empty = found.count == 0;
-    same = !empty && manifest_compare(manifest, &found, NULL) == 0 &&
-           shard_check_files(fd, target->to, manifest, copier, NULL) == 0;
-    manifest_close(&found);
+        return fd == TARGET_FREE ? 0 : -1;
+    same = shard_check_files(fd, target->to, manifest, copier, NULL) == 0;
     close(fd);
-    if (!empty && !same)
-        return err_set(err, ERR_REFUSED,
-                       "the target %s exists and holds something else; remove it first",
-                       target->to);
-    return same;
+    return same ? 1 : target_taken(target, err);
 }
 
 /* Compared while it is copied: what storage gives now may differ from what it gave a check
@@ -184,22 +130,16 @@ static int restore_file(const struct opened *opened, const struct target *target
 
     if (from < 0)
         return -1;
-    to = tree_open_beneath(target->temporary, entry->path, O_WRONLY | O_CREAT | O_EXCL, 0600);
-    if (to < 0) {
-        fault_set(err, "create", entry->path);
+    to = target_create(target, entry, err);
+    if (to < 0)
         goto fail;
-    }
     if (shard_read_file(copier, (struct copy_end){from, entry->path},
                         (struct copy_end){to, target->to}, entry, err) != 0) {
         err_wrap(err, "%s", opened->label);
         goto fail;
     }
-    if (fchmod(to, entry->mode) != 0 || fsync(to) != 0) {
-        fault_set(err, "finish", entry->path);
-        goto fail;
-    }
     close(from);
-    return close(to) == 0 ? 0 : fault_set(err, "close", entry->path);
+    return target_finish(to, entry, err);
 fail:
     if (to >= 0)
         close(to);
@@ -207,51 +147,19 @@ fail:
     return -1;
 }
 
-/* Modes last and bottom-up: a folder may end up without the right to enter it. */
-static int restore_finish_folders(const struct target *target, const struct manifest *manifest,
-                                  struct err *err)
-{
-    for (size_t i = manifest->count; i-- > 0;) {
-        const struct manifest_entry *entry = &manifest->entries[i];
-        int fd, result;
-        if (!entry->is_directory)
-            continue;
-        fd = tree_open_beneath(target->temporary, entry->path, O_RDONLY | O_DIRECTORY, 0);
-        if (fd < 0)
-            return fault_set(err, "open folder", entry->path);
-        result = fchmod(fd, entry->mode) == 0 ? tree_sync(fd, entry->path, err)
-                                              : fault_set(err, "chmod", entry->path);
-        close(fd);
-        if (result != 0)
-            return -1;
-    }
-    return tree_sync(target->temporary, target->to, err);
-}
-
 /* The target has its name only when all its files are there and durable; until then they lie in a
  * hidden folder beside it. */
 static int restore_contents(const struct opened *opened, struct target *target,
                             struct copier *copier, struct err *err)
 {
-    if (tree_temporary_name(target->name, "tmp", target->temporary_name, err) != 0)
+    if (target_begin(target, &opened->manifest, err) != 0)
         return -1;
-    if (mkdirat(target->parent, target->temporary_name, 0700) != 0)
-        return fault_set(err, "mkdir beside", target->to);
-    target->temporary =
-        tree_open_beneath(target->parent, target->temporary_name, O_RDONLY | O_DIRECTORY, 0);
-    if (target->temporary < 0)
-        return fault_set(err, "open", target->temporary_name);
     for (size_t i = 0; i < opened->manifest.count; i++) {
         const struct manifest_entry *entry = &opened->manifest.entries[i];
-        if (entry->is_directory ? tree_make_folder(target->temporary, entry->path, err)
-                                : restore_file(opened, target, entry, copier, err))
+        if (!entry->is_directory && restore_file(opened, target, entry, copier, err) != 0)
             return -1;
     }
-    if (restore_finish_folders(target, &opened->manifest, err) != 0)
-        return -1;
-    if (renameat(target->parent, target->temporary_name, target->parent, target->name) != 0)
-        return fault_set(err, "rename to", target->to);
-    return tree_sync(target->parent, target->to, err);
+    return target_publish(target, &opened->manifest, err);
 }
 
 /* What a killed restore left goes first. A target that holds the same files already is success
@@ -259,28 +167,14 @@ static int restore_contents(const struct opened *opened, struct target *target,
 static int restore_run(struct opened *opened, struct target *target, struct copier *copier,
                        struct err *err)
 {
-    int state;
-
-    if (tree_remove_temporaries(target->parent, target->name, "tmp", err) != 0)
-        return -1;
-    state = target_state(target, &opened->manifest, copier, err);
+    int state = target_state(target, &opened->manifest, copier, err);
     opened->summary.reused = state == 1;
     if (state != 0)
         return state < 0 ? -1 : 0;
     if (restore_contents(opened, target, copier, err) == 0)
         return 0;
-    (void)tree_remove_temporaries(target->parent, target->name, "tmp",
-                                  NULL); /* the first error counts */
+    target_drop(target);
     return -1;
-}
-
-/* The shard was there and whole in its listing: what is missing now is the target, which belongs to
- * the job, and says nothing of the checkpoint. */
-static int restore_failed(const struct err *why, struct err *err)
-{
-    if (why->code != ERR_NOT_FOUND)
-        return err_set(err, why->code, "%s", why->text);
-    return err_set(err, ERR_UNAVAILABLE, "the target went away: %s", why->text);
 }
 
 int posix_restore(const struct destination_place *place, const char *to,
@@ -302,7 +196,7 @@ int posix_restore(const struct destination_place *place, const char *to,
     if (result == 0)
         *ret_summary = opened.summary;
     else
-        restore_failed(&why, err);
+        target_failed(&why, err);
     target_close(&target);
     copier_close(&copier);
     opened_close(&opened);
