@@ -18,6 +18,18 @@ size_t text_distance(const char *a, const char *b);
  * where it is done for every message. */
 size_t text_copy(char *to, size_t size, const char *from);
 
+/* A text that a message of protobuf-c is to point to while it is packed: its fields are not
+ * const. */
+static inline char *text_message(const char *text)
+{
+    union {
+        const char *in;
+        char *out;
+    } pointer = {.in = text};
+
+    return pointer.out;
+}
+
 /* Text of unknown origin as it may be shown: control characters are '?', and what does not fit ends
  * in "...". size is 4 or more. Returns to. */
 const char *text_shown(const char *from, char *to, size_t size);

@@ -62,17 +62,6 @@ static void told_free(struct told *told, size_t count)
     free(told);
 }
 
-/* The texts are constants; protobuf-c has no const in its messages. */
-static char *message_text(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } pointer = {.in = text};
-
-    return pointer.out;
-}
-
 static void tell_ranks(const struct allocation *allocation, struct told *told)
 {
     struct rank_word words[LEDGER_RANKS_MAX];
@@ -84,7 +73,7 @@ static void tell_ranks(const struct allocation *allocation, struct told *told)
         ckpt__v1__own_rank__init(&told->ranks[i]);
         told->ranks[i].number = words[i].number;
         told->ranks[i].pid = words[i].pid;
-        told->ranks[i].state = message_text(words[i].state);
+        told->ranks[i].state = text_message(words[i].state);
         told->ranks[i].step = words[i].step;
         told->rank_list[i] = &told->ranks[i];
     }
@@ -130,7 +119,7 @@ static void tell_asked(const struct allocation *allocation, Ckpt__V1__OwnJob *jo
                  entry->asked_at_us <= now_us;
 
     job->asked_checkpoint_id = attempt->checkpoint_id;
-    job->asked_state = message_text(app_jobs_asked_state(attempt->state));
+    job->asked_state = text_message(app_jobs_asked_state(attempt->state));
     job->agreed_step = attempt->agreed_step;
     if (!asked)
         return;

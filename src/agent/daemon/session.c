@@ -11,6 +11,7 @@
 #include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/base/text.h"
 #include "src/rpc/follow.h"
 
 #define SESSION_METHOD "/ckpt.v1.AgentService/Session"
@@ -137,28 +138,17 @@ static Ckpt__V1__RunningAllocation **running_list(struct session *session,
     return list;
 }
 
-/* protobuf-c has no const in its messages; nothing is written through these. */
-static char *message_text(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } pointer = {.in = text};
-
-    return pointer.out;
-}
-
 static void send_hello(struct session *session)
 {
     struct agent *agent = session->agent;
     Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
     Ckpt__V1__AgentHello hello = CKPT__V1__AGENT_HELLO__INIT;
 
-    hello.node_id = message_text(agent->node_id);
-    hello.boot_id = message_text(agent->boot_id);
-    hello.version = message_text(CKPT_VERSION);
-    hello.machine = message_text(agent->architecture);
-    hello.os = message_text(agent->os);
+    hello.node_id = text_message(agent->node_id);
+    hello.boot_id = text_message(agent->boot_id);
+    hello.version = text_message(CKPT_VERSION);
+    hello.machine = text_message(agent->architecture);
+    hello.os = text_message(agent->os);
     hello.highest_epoch = ledger_fence(agent->ledger).epoch;
     hello.highest_term = ledger_fence(agent->ledger).term;
     hello.last_report_sequence = ledger_last_sequence(agent->ledger);
