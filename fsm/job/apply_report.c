@@ -163,7 +163,7 @@ static void report_verified(struct fsm *fsm, const struct report *report)
     if (!report_label_fits(fsm, report))
         return;
     shard->verified = true;
-    shard->rank_sum = report->message->rank_sum;
+    shard->rank_print = report->message->rank_print;
     shard->ranks_all = report->message->ranks_all;
     shard->ranks = (uint32_t)fsm_min(report->message->ranks, FSM_RANKS_PER_NODE_MAX);
     shard->size_bytes = size_bytes;

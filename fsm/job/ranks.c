@@ -3,10 +3,13 @@
  * Flow     asked when all shards are verified, before the checkpoint is complete. A node knows the
  *          ranks that were there when it asked; one that had died before is missed by the count of
  *          all that its launcher told each of the others.
- * Shapes   a shard has how many ranks it has, the sum of their numbers, which differ and begin with
- *          0, and the count of all; 0: nobody told it. A part that has all of a launcher's ranks is
- *          whole by itself: each node may have a launcher of its own. What nobody counts is a rank
- *          of the others where they lack it: some launchers number and do not count.
+ * Shapes   a shard has how many ranks it has, the print of their numbers, which differ and begin
+ *          with 0, and the count of all; 0: nobody told it. Prints add up to that of all numbers
+ *          when each is in one part (rank_print(), id.h). A part that has all of a launcher's ranks
+ *          is whole by itself: each node may have a launcher of its own. What nobody counts is a
+ *          rank of the others where they lack it: some launchers number and do not count.
+ * Absent   which ranks are missing when it is more than one, and which is in two parts: a print
+ *          says whether a set is the right one, not what is in it.
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
@@ -14,28 +17,53 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+/* That can be in the parts. */
+enum { RANKS_MAX = FSM_RANKS_PER_NODE_MAX * FSM_NODES_PER_ALLOCATION_MAX };
+
 struct ranks_sum {
     uint64_t all; /* as a launcher counts them; 0: none does */
     uint64_t ranks;
-    uint64_t numbers; /* their sum */
+    uint64_t print; /* of their numbers */
 };
 
-static uint64_t ranks_numbers(uint64_t count)
+/* Of the numbers from 0 on. */
+static uint64_t ranks_print_all(uint64_t count)
 {
-    CHECK(count <= UINT32_MAX);
-    return count == 0 ? 0 : count * (count - 1) / 2;
+    uint64_t print = 0;
+
+    CHECK(count <= RANKS_MAX);
+    for (uint32_t number = 0; number < count; number++)
+        print += rank_print(number);
+    return print;
 }
 
 static bool ranks_all_there(const struct ranks_sum *sum)
 {
     CHECK(sum->all > 0);
-    return sum->ranks == sum->all && sum->numbers == ranks_numbers(sum->all);
+    return sum->ranks == sum->all && sum->print == ranks_print_all(sum->all);
+}
+
+/* False: more than one is missing, or others are there. */
+static bool ranks_find_missing(const struct ranks_sum *sum, uint32_t *ret_number)
+{
+    uint64_t missing;
+
+    if (sum->ranks + 1 != sum->all)
+        return false;
+    missing = ranks_print_all(sum->all) - sum->print;
+    for (uint32_t number = 0; number < sum->all; number++)
+        if (rank_print(number) == missing) {
+            *ret_number = number;
+            return true;
+        }
+    return false;
 }
 
 static bool shard_is_whole(const struct fsm_shard *shard)
 {
     CHECK(shard->ranks <= FSM_RANKS_PER_NODE_MAX);
-    return shard->ranks == shard->ranks_all && shard->rank_sum == ranks_numbers(shard->ranks_all);
+    return shard->ranks == shard->ranks_all &&
+           shard->rank_print == ranks_print_all(shard->ranks_all);
 }
 
 /* The first whose launcher counts more than are there; NULL: none. */
@@ -59,22 +87,21 @@ static struct ranks_sum ranks_add(const struct checkpoint *checkpoint, uint64_t 
         if (shard->ranks_all == 0 ? !uncounted : shard_is_whole(shard))
             continue;
         sum.ranks += shard->ranks;
-        sum.numbers = fsm_add(sum.numbers, shard->rank_sum);
+        sum.print += shard->rank_print;
     }
     return sum;
 }
 
 static void ranks_say(const struct ranks_sum *sum, char detail[FSM_DETAIL_BYTES])
 {
-    const uint64_t wanted = ranks_numbers(sum->all);
-    const uint64_t missing = wanted - fsm_min(wanted, sum->numbers);
+    uint32_t missing;
     int length = snprintf(detail, FSM_DETAIL_BYTES, "%" PRIu64 " of %" PRIu64 " ranks said so",
                           sum->ranks, sum->all);
 
     CHECK(length > 0 && length < FSM_DETAIL_BYTES);
     detail += length;
-    if (sum->ranks + 1 == sum->all && missing < sum->all)
-        snprintf(detail, (size_t)(FSM_DETAIL_BYTES - length), ": rank %" PRIu64 " is in no part",
+    if (ranks_find_missing(sum, &missing))
+        snprintf(detail, (size_t)(FSM_DETAIL_BYTES - length), ": rank %" PRIu32 " is in no part",
                  missing);
     else if (sum->ranks == sum->all)
         snprintf(detail, (size_t)(FSM_DETAIL_BYTES - length),

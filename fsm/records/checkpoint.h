@@ -82,7 +82,7 @@
     FIELD(uint64_t, step, RECORD_ANY)                                                              \
         /* with barrier: the first that all of its ranks can meet; 0: not said */                  \
     FIELD(uint32_t, ranks, FSM_RANKS_PER_NODE_MAX)  /* that said done; 0: not verified */          \
-    FIELD(uint64_t, rank_sum, RECORD_ANY)           /* of their numbers */                         \
+    FIELD(uint64_t, rank_print, RECORD_ANY)         /* of their numbers (id.h) */                  \
     FIELD(uint32_t, ranks_all, RECORD_ANY)  /* on all nodes, as a launcher counts; 0: not told */
 /* clang-format on */
 

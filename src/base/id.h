@@ -47,6 +47,17 @@ char *checkpoint_id_format(uint64_t id, char text[CHECKPOINT_ID_TEXT_BYTES]);
 /* -1 when the text is not exactly "epoch-sequence" with both in range. */
 int checkpoint_id_parse(const char *text, uint64_t *ret_id);
 
+/* A rank's number, mixed: the sum of these modulo 2^64 stands for a set of numbers. Two different
+ * sets of as many have not the same sum, but for one chance in 2^64, or for who searches for it. */
+static inline uint64_t rank_print(uint32_t number)
+{
+    uint64_t mixed = (number + UINT64_C(1)) * UINT64_C(0x9E3779B97F4A7C15);
+
+    mixed = (mixed ^ mixed >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94D049BB133111EB);
+    return mixed ^ mixed >> 31;
+}
+
 /* The folder of a part's shard below that of its checkpoint: "part-0003". Returns text. */
 char *part_name_format(uint32_t part, char text[PART_NAME_BYTES]);
 

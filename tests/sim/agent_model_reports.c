@@ -90,7 +90,9 @@ void model_report(struct process *process, Ckpt__V1__ReportKind kind, unsigned j
     if (kind == REPORT(SHARD_VERIFIED)) {
         message.size_bytes = 1 + sim_random(process->world->sim, 1000000000);
         message.ranks = world_ranks_of(&process->world->jobs[job]) - part->gone;
-        message.rank_sum = (uint64_t)message.ranks * (message.ranks - 1) / 2;
+        message.rank_print = 0;
+        for (uint32_t number = 0; number < message.ranks; number++)
+            message.rank_print += rank_print(number);
         message.ranks_all = process->world->jobs[job].ranks; /* a launcher on each node */
         message.label = part->label;
         message.manifest_sha256 = part->manifest;

@@ -148,7 +148,7 @@ static void add_checkpoint(uint64_t *hash, const struct checkpoint *checkpoint)
         const struct fsm_shard *shard = &checkpoint->shards[i];
         ADD(hash, shard->node_slot, shard->started, shard->verified, shard->stopped_writing,
             shard->size_bytes, shard->write_ms, shard->stall_ms, shard->barrier, shard->aware,
-            shard->step, shard->ranks, shard->rank_sum, shard->ranks_all);
+            shard->step, shard->ranks, shard->rank_print, shard->ranks_all);
         if (shard->verified)
             add_bytes(hash, shard->manifest_sha256, sizeof(shard->manifest_sha256));
     }

@@ -149,7 +149,7 @@ static void take_verified(const struct attempt_stepping *step, const struct atte
     report->ranks = step->entry->rank_count > 0 ? step->entry->rank_count : 1;
     report->ranks_all = step->entry->ranks_all;
     for (uint32_t i = 0; i < step->entry->rank_count; i++)
-        report->rank_sum += step->entry->ranks[i].number;
+        report->rank_print += rank_print(step->entry->ranks[i].number);
     memcpy(step->effects->label, attempt->label, sizeof(step->effects->label));
     report->size_bytes = put->size_bytes;
     report->write_ms = put->write_ms;

@@ -77,7 +77,7 @@ static inline void random_report(struct script *script, uint64_t *state, char *l
     snprintf(line, size,
              "report %s %s %s ckpt=%s attempt=%u reason=%s size=%d write=%" PRIu64 " stall=%" PRIu64
              " deferral=%" PRIu64 " seq=%" PRIu64 " label=%" PRIu64 " ranks=%" PRIu64
-             " step=%" PRIu64 " sum=%" PRIu64 " all=%" PRIu64 " %s",
+             " step=%" PRIu64 " numbers=%" PRIu64 " all=%" PRIu64 " %s",
              fsm_node_name(script->fsm, slot), kind,
              fsm_allocation_at(script->fsm, checkpoint->allocation_slot)->id,
              checkpoint_id_format(checkpoint->id, id),

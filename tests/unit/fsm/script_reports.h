@@ -24,6 +24,23 @@ static inline uint64_t script_part_run(struct script *script, const char *node_i
     return 0;
 }
 
+/* "0-3,7": the print of these ranks. */
+static inline uint64_t script_ranks(const char *text)
+{
+    uint64_t print = 0;
+
+    while (*text != '\0') {
+        char *end;
+        uint32_t first = (uint32_t)strtoul(text, &end, 10), last = first;
+        if (*end == '-')
+            last = (uint32_t)strtoul(end + 1, &end, 10);
+        for (uint32_t number = first; number <= last; number++)
+            print += rank_print(number);
+        text = *end == ',' ? end + 1 : end;
+    }
+    return print;
+}
+
 /* running n1 j1 [seq=N] [boot=b1] [run=1-3] */
 static inline enum fsm_status script_running(struct script *script, Ckpt__Log__V1__Command *command)
 {
@@ -45,7 +62,7 @@ static inline enum fsm_status script_running(struct script *script, Ckpt__Log__V
 }
 
 /* report n1 started j1 ckpt=1-1 attempt=1 [seq=N] size= age= write= stall= deferral= status=
- * restored= restart reason= why= run=1-3 label= ranks= sum= all= step= barrier */
+ * restored= restart reason= why= run=1-3 label= ranks= numbers=0-3,7 all= step= barrier */
 static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
@@ -75,7 +92,7 @@ static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1
     report.will_restart = script_flag(script, "restart");
     report.label = script_text(script_value(script, "label", ""));
     report.ranks = (uint32_t)script_number(script, "ranks", 1);
-    report.rank_sum = script_number(script, "sum", 0);
+    report.rank_print = script_ranks(script_value(script, "numbers", ""));
     report.ranks_all = (uint32_t)script_number(script, "all", 0);
     report.step = script_number(script, "step", 0);
     report.barrier = script_flag(script, "barrier");

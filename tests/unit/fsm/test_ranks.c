@@ -3,30 +3,42 @@
 
 enum { PARTS_MAX = 3 };
 
-/* What each part says: how many ranks, the sum of their numbers, how many there are in all. */
+/* What each part says: how many ranks, their numbers, how many there are in all. */
 static const struct {
     const char *parts[PARTS_MAX];
     const char *missing; /* NULL: it is complete */
 } cases[] = {
-    {{"ranks=4 sum=6 all=8", "ranks=4 sum=22 all=8"}, NULL},
-    {{"ranks=4 sum=6 all=8", "ranks=3 sum=15 all=8"}, "7 of 8 ranks said so: rank 7 is in no part"},
-    {{"ranks=3 sum=3 all=8", "ranks=4 sum=22 all=8"}, "7 of 8 ranks said so: rank 3 is in no part"},
-    {{"ranks=3 sum=6 all=8", "ranks=4 sum=22 all=8"}, "7 of 8 ranks said so: rank 0 is in no part"},
-    {{"ranks=3 sum=3 all=8", "ranks=3 sum=15 all=8"}, "6 of 8 ranks said so"},
-    {{"ranks=4 sum=6 all=8", "ranks=4 sum=6 all=8"},
+    {{"ranks=4 numbers=0-3 all=8", "ranks=4 numbers=4-7 all=8"}, NULL},
+    {{"ranks=4 numbers=0-3 all=8", "ranks=3 numbers=4-6 all=8"},
+     "7 of 8 ranks said so: rank 7 is in no part"},
+    {{"ranks=3 numbers=0-2 all=8", "ranks=4 numbers=4-7 all=8"},
+     "7 of 8 ranks said so: rank 3 is in no part"},
+    {{"ranks=3 numbers=1-3 all=8", "ranks=4 numbers=4-7 all=8"},
+     "7 of 8 ranks said so: rank 0 is in no part"},
+    {{"ranks=3 numbers=0-2 all=8", "ranks=3 numbers=4-6 all=8"}, "6 of 8 ranks said so"},
+    {{"ranks=4 numbers=0-3 all=8", "ranks=4 numbers=0-3 all=8"},
      "8 of 8 ranks said so, but not each number below 8 once"},
-    {{"ranks=5 sum=10 all=8", "ranks=4 sum=22 all=8"}, "9 of 8 ranks said so"},
-    {{"ranks=4 sum=6 all=8", "ranks=2 sum=9 all=6"}, "part 0 is of 8 ranks, part 1 of 6"},
+    /* as many, and as much in all, and not each once */
+    {{"ranks=2 numbers=0,3 all=4", "ranks=2 numbers=0,3 all=4"},
+     "4 of 4 ranks said so, but not each number below 4 once"},
+    {{"ranks=4 numbers=0,3,5,6 all=8", "ranks=4 numbers=0,3,5,6 all=8"},
+     "8 of 8 ranks said so, but not each number below 8 once"},
+    {{"ranks=2 numbers=1-2 all=4", "ranks=1 numbers=4 all=4"}, "3 of 4 ranks said so"},
+    {{"ranks=5 numbers=0-4 all=8", "ranks=4 numbers=4-7 all=8"}, "9 of 8 ranks said so"},
+    {{"ranks=4 numbers=0-3 all=8", "ranks=2 numbers=4-5 all=6"},
+     "part 0 is of 8 ranks, part 1 of 6"},
     /* a launcher of its own on each node */
-    {{"ranks=2 sum=1 all=2", "ranks=2 sum=1 all=2", "ranks=4 sum=6 all=4"}, NULL},
-    {{"ranks=2 sum=1 all=2", "ranks=1 sum=1 all=2"}, "1 of 2 ranks said so: rank 0 is in no part"},
+    {{"ranks=2 numbers=0-1 all=2", "ranks=2 numbers=0-1 all=2", "ranks=4 numbers=0-3 all=4"}, NULL},
+    {{"ranks=2 numbers=0-1 all=2", "ranks=1 numbers=1 all=2"},
+     "1 of 2 ranks said so: rank 0 is in no part"},
     /* the launcher's own node has no rank of it, or nobody counts */
-    {{"ranks=1", "ranks=4 sum=6 all=8", "ranks=4 sum=22 all=8"}, NULL},
+    {{"ranks=1", "ranks=4 numbers=0-3 all=8", "ranks=4 numbers=4-7 all=8"}, NULL},
     {{"ranks=1", "ranks=1"}, NULL},
-    {{"ranks=2 sum=1", "ranks=2 sum=5"}, NULL},
-    {{"ranks=2 sum=1 all=4", "ranks=2 sum=5"}, NULL},
-    {{"ranks=2 sum=1 all=4", "ranks=1 sum=2"}, "3 of 4 ranks said so: rank 3 is in no part"},
-    {{"ranks=2 sum=1 all=4294967295", "ranks=2 sum=18446744073709551615 all=4294967295"},
+    {{"ranks=2 numbers=0-1", "ranks=2 numbers=2-3"}, NULL},
+    {{"ranks=2 numbers=0-1 all=4", "ranks=2 numbers=2-3"}, NULL},
+    {{"ranks=2 numbers=0-1 all=4", "ranks=1 numbers=2"},
+     "3 of 4 ranks said so: rank 3 is in no part"},
+    {{"ranks=2 numbers=0-1 all=4294967295", "ranks=2 numbers=2,4294967294 all=4294967295"},
      "4 of 4294967295 ranks said so"},
 };
 
