@@ -124,6 +124,30 @@ static void take_failure(struct collector *collector, const struct collection *c
         collector->hang_ids[collection->target_slot] = result->hang_id;
 }
 
+/* There was something of it to be removed, as far as the state knows. */
+static bool was_written(const struct collector *collector, uint64_t checkpoint_id)
+{
+    const struct fsm_checkpoint *checkpoint =
+        fsm_checkpoint_find(replica_fsm(collector->broker->replica), checkpoint_id);
+
+    for (uint32_t i = 0; checkpoint != NULL && i < checkpoint->shard_count; i++)
+        if (checkpoint->shards[i].verified)
+            return true;
+    return checkpoint == NULL; /* its job has left since its removal failed */
+}
+
+/* Nothing below the prefix is a checkpoint that was never written, or a file system that is not
+ * mounted. */
+static bool was_removed(const struct collector *collector, const struct collection *collection,
+                        const struct worker_result *result)
+{
+    if (result->timed_out || result->unkillable || result->cancelled)
+        return false;
+    return result->exit_code == WORKER_EXIT_OK ||
+           (result->exit_code == WORKER_EXIT_NOT_FOUND &&
+            !was_written(collector, collection->checkpoint_id));
+}
+
 /* A worker that was cancelled says nothing about its folder: it is listed again. */
 static void on_removed(void *data, const struct worker_result *result)
 {
@@ -134,8 +158,7 @@ static void on_removed(void *data, const struct worker_result *result)
     checkpoint_id_format(collection->checkpoint_id, id);
     if (collector != NULL) {
         collector->running = NULL;
-        if (result->exit_code == 0 && !result->timed_out && !result->unkillable &&
-            !result->cancelled) {
+        if (was_removed(collector, collection, result)) {
             collector->done_ids[collector->done_count++] = collection->checkpoint_id;
             log_info("checkpoint_collected", "checkpoint=%s duration_ms=%" PRIu64, id,
                      result->duration_ms);

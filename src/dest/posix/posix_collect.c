@@ -74,6 +74,17 @@ static void remove_empty_parents(int prefix, char *relative)
     }
 }
 
+/* It is gone; or its file system is not mounted, unless nothing was ever written. */
+static int nothing_there(const char *prefix, const char *path, struct err *err)
+{
+    if (!place_is_bare(&(struct destination_place){.prefix = prefix, .path = path}))
+        return 0;
+    return err_set(err, ERR_NOT_FOUND,
+                   "nothing on the way to it is below the prefix %s; mount the file system that "
+                   "belongs there",
+                   prefix);
+}
+
 int posix_collect(const char *prefix, const char *path, bool *ret_removed, struct err *err)
 {
     char relative[MANIFEST_PATH_MAX_BYTES];
@@ -95,7 +106,8 @@ int posix_collect(const char *prefix, const char *path, bool *ret_removed, struc
     }
     parent = tree_open_beneath(prefix_fd, relative, O_RDONLY | O_DIRECTORY, 0);
     if (parent < 0) {
-        result = errno == ENOENT ? 0 : fault_set(err, "open the folder of", path);
+        result = errno == ENOENT ? nothing_there(prefix, path, err)
+                                 : fault_set(err, "open the folder of", path);
     } else {
         result = remove_checkpoint(parent, name, &removed, err);
         close(parent);

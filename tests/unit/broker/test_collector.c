@@ -1,5 +1,6 @@
 /* The collector: D-004, I28. Workers are the test's own. */
 #include "src/base/id.h"
+#include "src/base/text.h"
 #include "src/broker/keep/collector.h"
 #include "src/dest/worker.h"
 #include "tests/unit/broker/fake_replica.h"
@@ -58,8 +59,36 @@ static void end_worker(struct fake *fake, int exit_code)
     end_worker_with(fake, (struct worker_result){.exit_code = exit_code, .error = "busy"});
 }
 
+/* The first of its two parts is written. */
+static void verify_first_part(struct fake *fake, const char *job, uint64_t checkpoint_id)
+{
+    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fake->replica.fsm, checkpoint_id);
+    const struct fsm_node *node =
+        fsm_node_find_slot(fake->replica.fsm, checkpoint->shards[0].node_slot);
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
+    Ckpt__V1__AgentReport report = CKPT__V1__AGENT_REPORT__INIT;
+
+    report.sequence = node->last_report_sequence + 1;
+    report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED;
+    report.allocation_id = text_message(job);
+    report.run = fake_run(fake, job, node->id);
+    report.checkpoint_id = checkpoint_id;
+    report.attempt = checkpoint->attempt;
+    report.size_bytes = 1000;
+    report.ranks = 1;
+    report.manifest_sha256 =
+        text_message("00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff");
+    message.node_id = text_message(node->id);
+    message.report = &report;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_REPORT;
+    command.node_report = &message;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+    assert_true(fsm_checkpoint_find(fake->replica.fsm, checkpoint_id)->shards[0].verified);
+}
+
 /* A job with one cancelled checkpoint whose folder is of no use to anybody. */
-static uint64_t leave_a_folder(struct fake *fake, const char *job)
+static uint64_t leave_a_folder_of(struct fake *fake, const char *job, bool written)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__V1__RequestCheckpointRequest request = CKPT__V1__REQUEST_CHECKPOINT_REQUEST__INIT;
@@ -73,7 +102,7 @@ static uint64_t leave_a_folder(struct fake *fake, const char *job)
     snprintf(id, sizeof(id), "%s", job);
     snprintf(request_id, sizeof(request_id), "request-%s", job);
     snprintf(cancel_id, sizeof(cancel_id), "cancel-%s", job);
-    assert_int_equal(fake_register(fake, job, 1, 1, NULL).status, FSM_OK);
+    assert_int_equal(fake_register(fake, job, 1, written ? 2 : 1, NULL).status, FSM_OK);
     request.request_id = command.request_id = request_id;
     request.allocation_id = id;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_CHECKPOINT;
@@ -89,12 +118,19 @@ static uint64_t leave_a_folder(struct fake *fake, const char *job)
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_GRANTS;
     command.grants = &grants;
     assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+    if (written)
+        verify_first_part(fake, job, checkpoint_id);
     cancel.request_id = command.request_id = cancel_id;
     cancel.checkpoint_id = checkpoint_id;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_CANCEL_CHECKPOINT;
     command.cancel_checkpoint = &cancel;
     assert_int_equal(fake_do(fake, &command).status, FSM_OK);
     return checkpoint_id;
+}
+
+static uint64_t leave_a_folder(struct fake *fake, const char *job)
+{
+    return leave_a_folder_of(fake, job, false);
 }
 
 static size_t collectable(struct fake *fake)
@@ -185,6 +221,38 @@ static void a_failed_removal_is_tried_again_later(void **state)
     fake_advance_ms(fake, 2 * COLLECTOR_INTERVAL_MS);
     assert_int_equal(started_count, 2);
     end_worker(fake, 0);
+    assert_uint_equal(collectable(fake), 0);
+    finish(fake);
+}
+
+/* Nothing below the prefix: its file system is not mounted. */
+static void what_was_written_is_not_gone_where_nothing_is_mounted(void **state)
+{
+    struct fake *fake = start();
+    uint64_t id;
+
+    (void)state;
+    id = leave_a_folder_of(fake, "job", true);
+    tick_until_collectable(fake);
+    fake_serve(fake);
+    fake_advance_ms(fake, COLLECTOR_INTERVAL_MS);
+    end_worker_with(fake, (struct worker_result){.exit_code = WORKER_EXIT_NOT_FOUND,
+                                                 .error = "mount the file system"});
+    assert_string_equal(fsm_undeleted_find(fake->replica.fsm, id)->reason, "mount the file system");
+    finish(fake);
+}
+
+/* A tenant's first checkpoint that failed before anything of it was written has no folder at all. */
+static void what_was_never_written_is_gone_where_nothing_is(void **state)
+{
+    struct fake *fake = start();
+
+    (void)state;
+    leave_a_folder(fake, "job");
+    tick_until_collectable(fake);
+    fake_serve(fake);
+    fake_advance_ms(fake, COLLECTOR_INTERVAL_MS);
+    end_worker(fake, WORKER_EXIT_NOT_FOUND);
     assert_uint_equal(collectable(fake), 0);
     finish(fake);
 }
@@ -330,6 +398,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_expired_folder_is_removed_and_then_recorded),
         cmocka_unit_test(a_failed_removal_is_tried_again_later),
+        cmocka_unit_test(what_was_written_is_not_gone_where_nothing_is_mounted),
+        cmocka_unit_test(what_was_never_written_is_gone_where_nothing_is),
         cmocka_unit_test(a_failed_removal_is_told_with_its_reason),
         cmocka_unit_test(the_end_of_a_long_reason_is_kept),
         cmocka_unit_test(folders_that_cannot_be_removed_do_not_stop_the_others),

@@ -646,6 +646,18 @@ static void collect_removes_one_checkpoint_again_and_again(void **state)
     assert_value(folders, "removed", "0");
 }
 
+/* The empty folder where a file system is to be mounted looks like a tenant's that never wrote. */
+static void collect_where_nothing_is_mounted_removes_nothing(void **state)
+{
+    struct folders *folders = *state;
+
+    assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
+    remove_tree(path_of(folders->prefix, "t"));
+    assert_int_equal(VERB("collect", "--prefix", folders->prefix, "--path", folders->path),
+                     WORKER_EXIT_NOT_FOUND);
+    assert_non_null(strstr(folders->errors, "mount the file system that belongs there"));
+}
+
 static void collect_never_follows_links_and_never_takes_a_tenants_folder(void **state)
 {
     struct folders *folders = *state;
@@ -745,6 +757,7 @@ int main(void)
         T(abandon_and_the_next_put_remove_this_nodes_leftovers_only),
         T(the_next_put_removes_what_could_not_be_abandoned),
         T(collect_removes_one_checkpoint_again_and_again),
+        T(collect_where_nothing_is_mounted_removes_nothing),
         T(collect_never_follows_links_and_never_takes_a_tenants_folder),
         T(unwritable_folders_of_the_own_user_are_removed),
     };
