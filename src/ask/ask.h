@@ -57,6 +57,9 @@ enum ask_endpoint {
     ASK_CLOSED        /* what it said cannot be called now */
 };
 
+/* Of a file that is read: a folder, a link, a pipe has its name, or it may not be read. */
+enum { ASK_FILE_OTHER = -2 };
+
 /* What ways take from the node, for one application: its processes, its work folder, the socket
  * that it registered. Files are touched as the job's user, names are below the work folder. */
 struct ask_node {
@@ -75,7 +78,7 @@ struct ask_node {
     int (*folder_make)(void *context, const char *name, bool may_exist, struct err *err);
     /* Changes with any size or time of change of what is below. */
     uint64_t (*folder_sum)(void *context, const char *name);
-    /* At most size - 1 bytes and a NUL; -1: there is none. */
+    /* At most size - 1 bytes and a NUL; -1: there is none; ASK_FILE_OTHER. */
     ssize_t (*file_read)(void *context, const char *name, char *text, size_t size);
     /* Replaces: a reader finds the old content or the new one. */
     int (*file_write)(void *context, const char *name, const char *text, size_t length,

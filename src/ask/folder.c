@@ -120,6 +120,13 @@ static enum ask_answer read_done(const struct ask_target *target, const char *na
     ssize_t length = target->node->file_read(target->context, name, text, sizeof(text));
     struct sentinel sentinel;
 
+    if (length == ASK_FILE_OTHER) {
+        (void)err_set(err, ERR_INVALID,
+                      "`%s` in the work folder is no regular file that can be read; remove it, and "
+                      "write it under another name and rename it",
+                      name);
+        return ASK_WRONG;
+    }
     if (length <= 0)
         return ASK_NOTHING_YET;
     sentinel_hint(text, (size_t)length, found);

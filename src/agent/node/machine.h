@@ -24,6 +24,7 @@
 #include "src/agent/node/ranks.h"
 #include "src/agent/node/still.h"
 #include "src/agent/node/stragglers.h"
+#include "src/ask/ask.h"
 #include "src/base/err.h"
 #include "src/dest/worker.h"
 
@@ -131,7 +132,8 @@ struct machine_ops {
     struct folder_watch *(*folder_watch)(void *context, const struct opened *folder,
                                          void (*changed)(void *data), void *data);
     void (*folder_watch_free)(struct folder_watch *watch); /* NULL allowed */
-    /* Of a regular file, at most size - 1 bytes and a NUL; -1: there is none. */
+    /* Of a regular file, at most size - 1 bytes and a NUL; -1: there is none; ASK_FILE_OTHER: what
+     * has the name is none, or may not be read. */
     ssize_t (*file_read)(void *context, const struct machine_file *file, char *text, size_t size);
     /* The same, of a file that is the user's own: others may be allowed to write into its folder. */
     ssize_t (*file_read_own)(void *context, const struct machine_file *file, char *text,

@@ -275,14 +275,17 @@ static ssize_t text_read(const struct machine_file *file, bool own, char *text, 
 {
     struct stat stat;
     ssize_t length = -1;
-    int fd;
+    int fd, number;
 
     user_enter(file->user.uid, file->user.gid);
     fd = file_open(file, file->name, O_RDONLY | O_NONBLOCK, 0);
+    number = errno;
     user_leave();
     if (fd < 0)
-        return -1;
-    if (fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) && (!own || stat.st_uid == file->user.uid))
+        return number == ENOENT || file->folder == NULL ? -1 : ASK_FILE_OTHER;
+    if (fstat(fd, &stat) == 0 && !S_ISREG(stat.st_mode))
+        length = ASK_FILE_OTHER;
+    else if (!own || stat.st_uid == file->user.uid)
         length = read(fd, text, size - 1);
     close(fd);
     if (length >= 0)

@@ -56,6 +56,37 @@ static void a_file_of_somebody_else_is_none_of_the_users_own(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
+/* What stands in the place of a file is told from none. */
+static void a_folder_a_link_and_a_pipe_are_no_files(void **state)
+{
+    char folder[] = "/tmp/test_machine.XXXXXX", path[64], read[16];
+    struct machine_ops machine;
+    struct opened *opened;
+    struct machine_file file = {.user = {.uid = geteuid(), .gid = getegid()}};
+    static const char *const names[] = {"folder", "link", "pipe"};
+
+    (void)state;
+    machine_uv_ops(NULL, &machine);
+    assert_non_null(mkdtemp(folder));
+    opened = opened_here(folder);
+    file.folder = opened;
+    file.name = "none";
+    assert_int_equal(machine.file_read(machine.context, &file, read, sizeof(read)), -1);
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
+        assert_int_equal(i == 0   ? mkdir(path, 0700)
+                         : i == 1 ? symlink("/etc/passwd", path)
+                                  : mkfifo(path, 0600),
+                         0);
+        file.name = names[i];
+        assert_int_equal(machine.file_read(machine.context, &file, read, sizeof(read)),
+                         ASK_FILE_OTHER);
+        assert_int_equal(remove(path), 0);
+    }
+    opened_close(opened);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 static void a_pipe_or_a_link_in_its_way_does_not_hold_a_write(void **state)
 {
     char folder[] = "/tmp/test_machine.XXXXXX";
@@ -413,6 +444,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_of_somebody_else_is_none_of_the_users_own),
+        cmocka_unit_test(a_folder_a_link_and_a_pipe_are_no_files),
         cmocka_unit_test(a_pipe_or_a_link_in_its_way_does_not_hold_a_write),
         cmocka_unit_test(unwritable_folders_of_the_job_are_removed),
         cmocka_unit_test(a_walk_is_bounded_by_names_of_every_kind),

@@ -102,6 +102,8 @@ static ssize_t file_read(void *context, const char *name, char *text, size_t siz
 {
     const struct memory_file *file = file_of(context, name);
 
+    if (file != NULL && file->other)
+        return ASK_FILE_OTHER;
     return file == NULL ? -1 : snprintf(text, size, "%s", file->text);
 }
 

@@ -16,6 +16,7 @@ enum { FILES_MAX = 8, TEXT_BYTES = 512, RANKS_MAX = 4 };
 struct memory_file {
     char name[64];
     char text[TEXT_BYTES];
+    bool other; /* a folder */
 };
 
 struct application {

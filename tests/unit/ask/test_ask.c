@@ -210,6 +210,11 @@ static void each_rank_is_asked_and_answers_for_itself(void **state)
     assert_int_equal(ask->poll(&target, "1-42-1", 1, &sentinel, &err), ASK_WRONG);
     assert_string_equal(err.text, "`done` names no rank, and the job has ranks 3, 11 on this node: "
                                   "each writes done.RANK");
+    file_of(&application, "done.3")->other = true;
+    assert_int_equal(ask->poll(&target, "1-42-1", 0, &sentinel, &err), ASK_WRONG);
+    assert_string_equal(err.text,
+                        "`done.3` in the work folder is no regular file that can be read; "
+                        "remove it, and write it under another name and rename it");
     ask->clear(&target);
     assert_null(file_of(&application, "done.3"));
     assert_null(file_of(&application, "done"));
