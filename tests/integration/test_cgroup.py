@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cgroups import jobs_of, own_group  # noqa: E402
+from cgroups import in_both_ways, jobs_of, own_group, site  # noqa: E402
 from cluster import Cluster, broker_pb2, common_pb2, tap, wait_until  # noqa: E402
 from jobs import COMPLETE, COMPLETED, FAILED, MIB, POLICY, RUNNING, TIMED_OUT, all_run, ends_in  # noqa: E402
 
@@ -107,23 +107,13 @@ class Started:
             request_id=self.name, allocation_id=self.name, after=common_pb2.AFTER_CHECKPOINT_KILL)).checkpoint_id
 
 
-@contextlib.contextmanager
-def site(parent, agents="a"):
-    with Cluster(members=1, agents=tuple(agents), policy=POLICY) as cluster:
-        for name, agent in cluster.agents.items():
-            agent.cgroup = parent / name if parent else "off"
-        cluster.start()
-        yield cluster
-        cluster.debug_check()
-
-
 def stands_still_and_dies_whole():
     """Who has left everything that tells of the job computes nothing between `done` and COMPLETE, and does not outlive it; nor is anything left of
     its group, also when its leader ended by itself, and when the agent was killed or has lost its journal meanwhile."""
     with own_group() as (parent, reason):
         if reason:
             return reason
-        with site(parent, "ab") as cluster:
+        with site(parent, "ab", policy=POLICY) as cluster:
             job = Started(cluster, "frozen", "deaf", ALL, "ab")
             (group,) = jobs_of(cluster.agents["a"])
             assert group.startswith("frozen.") and set(job.pids.values()) < set(jobs_of(cluster.agents["a"])[group])
@@ -157,7 +147,7 @@ def stands_still_and_dies_whole():
 
 def hears_that_it_is_to_end(by, parent):
     """SIGTERM reaches also who has left the process group, and the grace is theirs too: what they save then is saved."""
-    with site(parent) as cluster:
+    with site(parent, policy=POLICY) as cluster:
         names = FOUND if by == "signals" else ALL
         job = Started(cluster, "told", "saves", names)
         cluster.ctl("end", "told", "--yes")
@@ -168,7 +158,7 @@ def hears_that_it_is_to_end(by, parent):
 
 def who_was_frozen_is_found_when_the_leader_dies(by, parent):
     """A process with a cleared environment does not stay stopped for ever when the leader of the job, its parent, is killed."""
-    with site(parent, "ab") as cluster:
+    with site(parent, "ab", policy=POLICY) as cluster:
         job = Started(cluster, "orphans", "deaf", FOUND, "ab")
         job.checkpoint_and_kill()
         log = cluster.agents["a"].log
@@ -188,7 +178,7 @@ def without_a_group_a_job_runs_all_the_same():
     with own_group() as (parent, reason):
         if reason:
             return reason
-        with site(parent, "ab") as cluster:
+        with site(parent, "ab", policy=POLICY) as cluster:
             job = Started(cluster, "moved", "deaf", FOUND, "ab")
             agent = cluster.agents["a"]
             (group,) = jobs_of(agent)
@@ -226,7 +216,7 @@ def leftovers_are_cleaned():
     with own_group() as (parent, reason):
         if reason:
             return reason
-        with site(parent) as cluster:
+        with site(parent, policy=POLICY) as cluster:
             agent = cluster.agents["a"]
             jobs = agent.cgroup / "jobs"
             os.kill(agent.process.pid, 15)
@@ -247,18 +237,22 @@ def leftovers_are_cleaned():
             wait_until("nothing is left", lambda: jobs_of(agent) == {}, 10)
 
 
-def in_both_ways(test):
-    def by_signals():
-        test("signals", None)
-
-    def by_cgroup():
-        with own_group() as (parent, reason):
-            return reason or test("cgroup", parent)
-
-    by_signals.__name__, by_cgroup.__name__ = f"{test.__name__}_by_signals", f"{test.__name__}_by_cgroup"
-    return [by_signals, by_cgroup]
+def two_agents_do_not_share_a_group():
+    """Each would end the other's jobs as what is left of its own: the second one does not start, and says why."""
+    with own_group() as (parent, reason):
+        if reason:
+            return reason
+        with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
+            first, second = cluster.agents["a"], cluster.agents["b"]
+            first.cgroup = second.cgroup = parent
+            with contextlib.suppress(RuntimeError):
+                cluster.start()
+            assert second.process.wait(10) == 1 and f"{parent}/jobs is another agent's, which runs" in second.log.read_text(), second.log.read_text()
+            first.kill()
+            second.start()
+            assert "event=cgroups" in second.log.read_text()
 
 
 if __name__ == "__main__":
     sys.exit(tap([stands_still_and_dies_whole, *in_both_ways(hears_that_it_is_to_end),
-                  *in_both_ways(who_was_frozen_is_found_when_the_leader_dies), without_a_group_a_job_runs_all_the_same, leftovers_are_cleaned]))
+                  *in_both_ways(who_was_frozen_is_found_when_the_leader_dies), without_a_group_a_job_runs_all_the_same, leftovers_are_cleaned, two_agents_do_not_share_a_group]))

@@ -9,7 +9,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import rounds  # noqa: E402
-from cgroups import jobs_of, own_group  # noqa: E402
+from cgroups import in_both_ways, site  # noqa: E402
 from cluster import Cluster, broker_pb2, checkpoint_text, common_pb2, tap, wait_until  # noqa: E402
 from jobs import COMPLETE, FAILED, MIB, POLICY, RUNNING, TIMED_OUT, all_run, ends_in, hint, no_litter  # noqa: E402
 
@@ -43,6 +43,9 @@ while True:
         file.write("state %d %s\n" % (rank, fields["ranks"]))
     label = 127 + (odd and mode == "step")
     status = "no room" if odd and mode.startswith("refuses") else "0"
+    if odd and mode == "folder":
+        os.mkdir(work + "/done.%d" % rank)
+        time.sleep(60)
     name = work + ("/done" if odd and mode == "unnumbered" else "/done.%d" % rank)
     with open(name + ".new", "w") as file:
         file.write("hint=%s\nbytes=%d\nstatus=%s\nstep=%d\n" % (fields["hint"], 4, status, label))
@@ -70,6 +73,7 @@ def all_ranks_or_no_checkpoint():
     """Two ranks under a wrapper script that is never signalled: `done.RANK` of both, of one step; what one of them does wrong is said with its number."""
     texts = {"step": "rank 0 says 127, rank 1 says 128", "dies": "rank 1 (pid ", "refuses": "rank 1 says status=no room",
              "unnumbered": "`done` names no rank, and the job has ranks 0, 1 on this node: each writes done.RANK",
+             "folder": "rank 1: `done.1` in the work folder is no regular file that can be read; remove it",
              "silent": "of 2 ranks on this node these have not said done: 1"}
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
@@ -114,27 +118,11 @@ def job_of_two_nodes(cluster, name, mode, by="signals"):
     return identifier, lambda: sum((work / f"count.{rank}").stat().st_size for rank in (0, 1)), work
 
 
-def in_both_ways(test):
-    """By signals, and by control groups of the jobs where the machine permits them."""
-    def by_signals():
-        test("signals", None)
-
-    def by_cgroup():
-        with own_group() as (parent, reason):
-            return reason or test("cgroup", parent)
-
-    by_signals.__name__, by_cgroup.__name__ = f"{test.__name__}_by_signals", f"{test.__name__}_by_cgroup"
-    return [by_signals, by_cgroup]
-
-
 def nothing_is_computed_after_the_last_rank_was_done(by, parent):
     """Who is to end with its checkpoint stands still while another node still writes, and is killed as it stands, also when its agent dies
     meanwhile, also when no leader is there, which its output says; when that one refuses it goes on, and when its agent comes back without its
     journal."""
-    with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
-        for name, agent in cluster.agents.items():
-            agent.cgroup = parent / name if parent else "off"
-        cluster.start()
+    with site(parent, "ab", policy=POLICY) as cluster:
         identifier, counted, work = job_of_two_nodes(cluster, "ends", "slow", by)
         before = counted()
         record = ends_in(cluster, "ends", identifier, (COMPLETE, FAILED, TIMED_OUT))
@@ -172,7 +160,6 @@ def nothing_is_computed_after_the_last_rank_was_done(by, parent):
         shutil.rmtree(cluster.agents["a"].state_dir)
         cluster.agents["a"].start()
         wait_until("it goes on without the journal", lambda: counted() > before + 20, 10)
-        cluster.debug_check()
 
 
 def a_rank_that_died_before_is_missed():
@@ -203,10 +190,7 @@ def agent_dies_in_stillness(cluster, name, by):
 
 def what_failed_while_its_agent_was_away_goes_on(by, parent):
     """The first orders say that the attempt is over: what stood still for it goes on. Without a leader it stands still, which its output says."""
-    with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
-        for name, agent in cluster.agents.items():
-            agent.cgroup = parent / name if parent else "off"
-        cluster.start()
+    with site(parent, "ab", policy=POLICY) as cluster:
         identifier, counted, work = agent_dies_in_stillness(cluster, "away", by)
         record = ends_in(cluster, "away", identifier, (COMPLETE, FAILED, TIMED_OUT))
         assert record.state == FAILED, record
@@ -228,7 +212,6 @@ def what_failed_while_its_agent_was_away_goes_on(by, parent):
         wait_until("it goes on", lambda: counted() > before + 20, 20)
         record = ends_in(cluster, "alone", identifier, (COMPLETE, FAILED, TIMED_OUT))
         assert record.state == FAILED and cluster.allocation("alone").state == RUNNING and not list(work.glob("told.*")), record
-        cluster.debug_check()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """A control group (v2) for the agents of a test, and what its jobs' groups hold.
 
-Flow    with own_group() as parent: agents get `cgroup: PARENT/NAME`; parent is None, and the reason said, where none can be had.
+Flow    with own_group() as parent: agents get `cgroup: PARENT/NAME` by site(); parent is None, and the reason said, where none can be had.
+        in_both_ways(test) calls test(by, parent) without and with one.
 """
 import contextlib
 import os
@@ -8,6 +9,8 @@ import pathlib
 import subprocess
 import tempfile
 import time
+
+from cluster import Cluster
 
 
 def mounted():
@@ -63,6 +66,30 @@ def own_group():
         if temporary:
             subprocess.run(["umount", temporary], capture_output=True)
             os.rmdir(temporary)
+
+
+@contextlib.contextmanager
+def site(parent, agents="a", **fields):
+    """A cluster of one member whose agents' jobs have control groups below `parent`; None: they have none."""
+    with Cluster(members=1, agents=tuple(agents), **fields) as cluster:
+        for name, agent in cluster.agents.items():
+            agent.cgroup = parent / name if parent else "off"
+        cluster.start()
+        yield cluster
+        cluster.debug_check()
+
+
+def in_both_ways(test):
+    """By signals, and by control groups of the jobs where the machine permits them."""
+    def by_signals():
+        test("signals", None)
+
+    def by_cgroup():
+        with own_group() as (parent, reason):
+            return reason or test("cgroup", parent)
+
+    by_signals.__name__, by_cgroup.__name__ = f"{test.__name__}_by_signals", f"{test.__name__}_by_cgroup"
+    return [by_signals, by_cgroup]
 
 
 def jobs_of(agent):

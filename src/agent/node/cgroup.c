@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <sys/xattr.h>
@@ -241,6 +242,24 @@ static int check_parent(const char *parent, struct err *err)
     return 0;
 }
 
+/* For as long as this process lives: what it finds there is its own. */
+static int lock_jobs(const char *jobs, int *ret_lock, struct err *err)
+{
+    int fd = open(jobs, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0)
+        return err_set(err, ERR_IO, "%s cannot be opened: %s", jobs, strerror(errno));
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        close(fd);
+        return err_set(err, ERR_LOCKED,
+                       "%s is another agent's, which runs: give each agent a group of its own (key "
+                       "cgroup), or end that one",
+                       jobs);
+    }
+    *ret_lock = fd;
+    return 0;
+}
+
 static int make_jobs(const char *parent, struct cgroups *ret_cgroups, struct err *err)
 {
     char jobs[CGROUP_PATH_BYTES];
@@ -258,6 +277,8 @@ static int make_jobs(const char *parent, struct cgroups *ret_cgroups, struct err
             "%s has no cgroup.freeze that may be written (kernels before 5.2 have none): "
             "set cgroup to off, then jobs are stopped by signals",
             jobs);
+    if (lock_jobs(jobs, &ret_cgroups->lock, err) != 0)
+        return -1;
     remove_leftovers(jobs);
     snprintf(ret_cgroups->jobs, sizeof(ret_cgroups->jobs), "%s", jobs);
     return 0;
@@ -328,7 +349,8 @@ static int open_own(struct cgroups *ret_cgroups, struct err *err)
     snprintf(number, sizeof(number), "%d", (int)getpid());
     if ((mkdir(leaf, 0755) != 0 && errno != EEXIST) ||
         write_file(leaf, "cgroup.procs", number) != 0) {
-        ret_cgroups->jobs[0] = '\0';
+        close(ret_cgroups->lock);
+        *ret_cgroups = (struct cgroups){.jobs = "", .lock = -1};
         return err_set(err, ERR_IO, "the agent cannot move to %s: %s", leaf, strerror(errno));
     }
     return 0;
@@ -372,7 +394,7 @@ int cgroup_open(const char *key, struct cgroups *ret_cgroups, struct err *ret_wh
 {
     char parent[CGROUP_PATH_BYTES];
 
-    *ret_cgroups = (struct cgroups){.jobs = ""};
+    *ret_cgroups = (struct cgroups){.jobs = "", .lock = -1};
     *ret_why = (struct err){.code = ERR_NONE};
     if (strcmp(key, "off") == 0)
         return 0;

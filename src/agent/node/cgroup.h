@@ -10,7 +10,9 @@
  *          cgroup_remove() when all of it has ended. cgroup_find() for what runs although the
  *          journal does not know it.
  * Shapes   caller's storage. A group is named by its folder, an absolute path; "": none.
- * Errors   -1 with err, whose text has the next step. ERR_REFUSED of cgroup_place(): the process is
+ * Errors   -1 with err, whose text has the next step. ERR_LOCKED of cgroup_open(): another agent
+ *          has that folder; each would take the other's groups for what is left of its own
+ *          jobs. ERR_REFUSED of cgroup_place(): the process is
  *          in a group of a scheduler or a container, which counts and limits by it, or in one that
  *          has a limit. It is never taken out of there: such a job is stopped by signals (still.h).
  * Absent   limits and accounting: no controller is enabled. Version 1 hierarchies, but for reading
@@ -46,6 +48,7 @@ bool cgroup_parse_foreign(const char *text, char ret_path[CGROUP_PATH_BYTES]);
 
 struct cgroups {
     char jobs[CGROUP_PATH_BYTES]; /* the folder of jobs' groups; "": jobs get none */
+    int lock;                     /* that folder, open: its agent is this process */
 };
 
 /* `key`: "off", "auto" or the folder of a group that is the agent's to fill. "auto" that is not

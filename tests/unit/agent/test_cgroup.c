@@ -218,7 +218,12 @@ static void a_jobs_group_is_made_frozen_killed_and_removed(void **state)
     assert_int_equal(cgroup_freeze(folder, true, &err), -1);
     assert_int_equal(err.code, ERR_NOT_FOUND);
 
-    assert_int_equal(mkdir(folder, 0755), 0); /* left by an agent that ended */
+    assert_int_equal(mkdir(folder, 0755), 0);                      /* left by an agent that ended */
+    assert_int_equal(cgroup_open(parent, &again, &why, &err), -1); /* it still runs */
+    assert_int_equal(err.code, ERR_LOCKED);
+    assert_contains(err.text, "is another agent's, which runs: give each agent a group of its own");
+    assert_int_equal(access(folder, F_OK), 0);
+    assert_int_equal(close(cgroups.lock), 0);
     assert_int_equal(cgroup_open(parent, &again, &why, &err), 0);
     assert_int_equal(access(folder, F_OK), -1);
     assert_int_equal(cgroup_place(&cgroups, "j1", "1-42", pid, folder, &err), -1);
