@@ -295,7 +295,7 @@ def register(cluster, name, socket_path, *prefix):
 
 
 def who_may_register():
-    """S1-038: a process of the job's group, as its user, an endpoint that is its own."""
+    """S1-038: a process of the job, as its user, an endpoint that is its own."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         if os.geteuid() == 0:
             cluster.let_others_in()
@@ -305,7 +305,8 @@ def who_may_register():
         signals = cluster.run_job("a", "signals", [str(cluster.bin / "grpc_app"), "/dev/null", str(cluster.dir / "s.sock")], ("--max-restarts", "0"))
         wait_until("it is told", lambda: "registered" in signals.log.read_text(), 10)
         assert "registered FAILED_PRECONDITION" in signals.log.read_text() and "--profile grpc" in signals.log.read_text()
-        assert "PERMISSION_DENIED" in register(cluster, "mine", cluster.dir / "x.sock"), "not of its group"
+        answer = register(cluster, "mine", cluster.dir / "x.sock")
+        assert "PERMISSION_DENIED" in answer and "only what its ckpt-run has started" in answer, answer
         assert "FAILED_PRECONDITION" in register(cluster, "nothing", cluster.dir / "y.sock")
         if os.geteuid() == 0:
             theirs = cluster.dir / "theirs"
@@ -315,7 +316,20 @@ def who_may_register():
             assert "PERMISSION_DENIED" in answer and "as 65534" in answer, answer
             another_user(cluster, theirs)
         expect(app.asked("done"), COMPLETE)
+        of_another_session(cluster)
         cluster.debug_check()
+
+
+def of_another_session(cluster):
+    """A launcher has put it into a session of its own: its environment says whose it is."""
+    app = App.__new__(App)
+    app.cluster, app.name, app.mode_file, app.socket = cluster, "left", cluster.dir / "left.mode", cluster.dir / "left.sock"
+    app.answers("done")
+    cluster.register("left", [("a", 1, MIB)])
+    app.job = cluster.run_job("a", "left", ["setsid", "--wait", str(cluster.bin / "grpc_app"), str(app.mode_file), str(app.socket)],
+                              ("--profile", "grpc", "--max-restarts", "0"))
+    app.registered()
+    expect(app.asked("done"), COMPLETE)
 
 
 def another_user(cluster, folder):

@@ -52,12 +52,10 @@ __attribute__((format(printf, 4, 5))) static bool refuse(enum rpc_status *ret_st
     return false;
 }
 
-/* The caller belongs to the application that runs. */
-static bool caller_right(const struct agent *agent, const struct allocation *allocation,
-                         const struct rpc_peer *peer, enum rpc_status *ret_status, char *ret_text)
+/* Its application runs, and is of the caller's user. */
+static bool caller_right(const struct allocation *allocation, const struct rpc_peer *peer,
+                         enum rpc_status *ret_status, char *ret_text)
 {
-    struct proc_stat stat;
-
     if (allocation == NULL || allocation->process.state == PROCESS_ABSENT ||
         allocation->process.gone_us != 0)
         return refuse(ret_status, RPC_FAILED_PRECONDITION, ret_text,
@@ -66,22 +64,16 @@ static bool caller_right(const struct agent *agent, const struct allocation *all
         return refuse(ret_status, RPC_PERMISSION_DENIED, ret_text,
                       "the allocation's application runs as user %" PRIu32 ", the caller as %u",
                       allocation->entry.uid, (unsigned)peer->uid);
-    if (agent->machine.process_read(agent->machine.context, peer->pid, &stat, NULL) != 0 ||
-        stat.group != (pid_t)allocation->entry.pid)
-        return refuse(ret_status, RPC_PERMISSION_DENIED, ret_text,
-                      "pid %d is not of the allocation's process group %" PRIu32, (int)peer->pid,
-                      allocation->entry.pid);
     return true;
 }
 
-static bool register_right(const struct agent *agent, const struct allocation *allocation,
-                           const struct rpc_peer *peer, const char *endpoint,
-                           enum rpc_status *ret_status, char *ret_text)
+static bool register_right(const struct allocation *allocation, const struct rpc_peer *peer,
+                           const char *endpoint, enum rpc_status *ret_status, char *ret_text)
 {
     const char *wrong = app_register_endpoint_wrong(endpoint);
     char profiles[ASK_PROFILES_BYTES];
 
-    if (!caller_right(agent, allocation, peer, ret_status, ret_text))
+    if (!caller_right(allocation, peer, ret_status, ret_text))
         return false;
     if (!ask_find(allocation->entry.profile)->registers)
         return refuse(ret_status, RPC_FAILED_PRECONDITION, ret_text,
@@ -104,12 +96,14 @@ static void take_endpoint(struct allocation *allocation, const char *endpoint)
     log_info("registered", "allocation=%s endpoint=%s", entry->allocation_id, endpoint);
 }
 
-/* A registration whose socket is being looked at. */
+/* A registration: first its caller is looked at, whether it is one of the job's processes, then its
+ * socket. */
 struct registering {
     struct agent *agent;
     struct rpc_call *call;
     Ckpt__V1__RegisterRequest *request;
-    struct path_open *look;
+    struct member_look *caller;
+    struct path_open *socket;
 };
 
 static void registering_free(struct registering *registering)
@@ -141,7 +135,7 @@ static bool still_right(const struct registering *registering, enum rpc_status *
         return false;
     }
     return register_right(
-        agent, id_valid(request->allocation_id) ? agent_find(agent, request->allocation_id) : NULL,
+        id_valid(request->allocation_id) ? agent_find(agent, request->allocation_id) : NULL,
         rpc_call_peer(registering->call), request->endpoint, ret_status, ret_text);
 }
 
@@ -154,7 +148,7 @@ static void socket_looked(void *data, struct opened *take, const char *why)
     enum rpc_status status;
     char text[TEXT_BYTES];
 
-    registering->look = NULL;
+    registering->socket = NULL;
     machine->opened_close(take); /* each attempt opens what is there then */
     if (!still_right(registering, &status, text)) {
         register_refused(registering, status, text);
@@ -172,11 +166,49 @@ static void socket_looked(void *data, struct opened *take, const char *why)
     registering_free(registering);
 }
 
+static bool caller_belongs(const struct registering *registering, enum member_verdict verdict,
+                           enum rpc_status *ret_status, char *ret_text)
+{
+    const char *job = registering->request->allocation_id;
+    const int pid = (int)rpc_call_peer(registering->call)->pid;
+
+    if (verdict == MEMBER_STRANGER)
+        return refuse(ret_status, RPC_PERMISSION_DENIED, ret_text,
+                      "process %d is none of allocation %.128s; only what its ckpt-run has started "
+                      "can register for it",
+                      pid, job);
+    if (verdict == MEMBER_UNREAD)
+        return refuse(ret_status, RPC_UNAVAILABLE, ret_text,
+                      "process %d cannot be read just now; register again", pid);
+    if (verdict == MEMBER_ENDED)
+        return refuse(ret_status, RPC_PERMISSION_DENIED, ret_text, "process %d has ended", pid);
+    return still_right(registering, ret_status, ret_text);
+}
+
+static void caller_looked(void *data, enum member_verdict verdict, uint64_t start_ticks)
+{
+    struct registering *registering = data;
+    const struct machine_ops *machine = &registering->agent->machine;
+    enum rpc_status status;
+    char text[TEXT_BYTES];
+
+    (void)start_ticks;
+    registering->caller = NULL;
+    if (!caller_belongs(registering, verdict, &status, text)) {
+        register_refused(registering, status, text);
+        return;
+    }
+    registering->socket = machine->path_open(
+        machine->context, OPENED_SOCKET, registering->request->endpoint + strlen("unix:"),
+        rpc_call_peer(registering->call)->uid, socket_looked, registering);
+}
+
 static void on_register(struct rpc_call *call, void *data, const uint8_t *bytes, size_t length)
 {
     struct registering *registering = check_calloc(1, sizeof(*registering));
     struct agent *agent = data;
     enum rpc_status status;
+    struct job_members job;
     char text[TEXT_BYTES];
 
     *registering =
@@ -188,9 +220,9 @@ static void on_register(struct rpc_call *call, void *data, const uint8_t *bytes,
         register_refused(registering, status, text);
         return;
     }
-    registering->look = agent->machine.path_open(
-        agent->machine.context, OPENED_SOCKET, registering->request->endpoint + strlen("unix:"),
-        rpc_call_peer(call)->uid, socket_looked, registering);
+    allocation_members(&agent_find(agent, registering->request->allocation_id)->entry, &job);
+    registering->caller = agent->machine.member_look(
+        agent->machine.context, &job, rpc_call_peer(call)->pid, caller_looked, registering);
 }
 
 static void on_cancel(struct rpc_call *call, void *data)
@@ -200,7 +232,8 @@ static void on_cancel(struct rpc_call *call, void *data)
 
     if (registering == NULL)
         return;
-    agent->machine.path_open_detach(registering->look);
+    agent->machine.member_detach(registering->caller);
+    agent->machine.path_open_detach(registering->socket);
     registering_free(registering);
 }
 
