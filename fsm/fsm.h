@@ -624,11 +624,10 @@ size_t fsm_orders_for_node(const struct fsm *fsm, uint32_t node_slot, struct fsm
 struct fsm_part {
     const struct fsm_allocation *allocation;
     uint64_t run;
-    uint32_t place; /* among the job's nodes, from 0 */
-    bool joined;    /* it came when its run had begun: it restores nothing */
-    bool restored;  /* it has what it begins from */
-    /* all parts that restore have what they begin from, its last end is known, the run goes on */
-    bool may_begin;
+    uint32_t place;             /* among the job's nodes, from 0 */
+    bool joined;                /* it came when its run had begun: it restores nothing */
+    bool restored;              /* it has what it begins from */
+    Ckpt__V1__BeginState begin; /* whether it may be started */
 };
 size_t fsm_parts_on_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_part *ret_parts,
                          size_t max);

@@ -218,15 +218,19 @@ bool fsm_begin_all_restored(const struct allocation *allocation)
 
 /* Nothing begins in a run that is being ended, nor beside others from what they went on from long
  * ago: a part of several that has begun waits until its end is known, which ends them all. */
-static bool begin_allowed(const struct assignment *part)
+static Ckpt__V1__BeginState begin_state(const struct assignment *part)
 {
     const struct allocation *allocation = part->allocation;
 
     CHECK(allocation != NULL);
     if (allocation->view.terminating)
-        return false;
-    return allocation->view.node_count == 1 || part->joined ||
-           (part->starting && fsm_begin_all_restored(allocation));
+        return CKPT__V1__BEGIN_STATE__BEGIN_STATE_ENDING;
+    if (allocation->view.node_count == 1 || part->joined)
+        return CKPT__V1__BEGIN_STATE__BEGIN_STATE_MAY;
+    if (!part->starting)
+        return CKPT__V1__BEGIN_STATE__BEGIN_STATE_RUNS;
+    return fsm_begin_all_restored(allocation) ? CKPT__V1__BEGIN_STATE__BEGIN_STATE_MAY
+                                              : CKPT__V1__BEGIN_STATE__BEGIN_STATE_RESTORING;
 }
 
 struct fsm_part fsm_begin_part(const struct assignment *part)
@@ -239,7 +243,7 @@ struct fsm_part fsm_begin_part(const struct assignment *part)
                              .place = part->share,
                              .joined = part->joined,
                              .restored = part->restored,
-                             .may_begin = begin_allowed(part)};
+                             .begin = begin_state(part)};
 }
 
 bool fsm_part_on(const struct fsm *fsm, const struct fsm_allocation *view, uint32_t node_slot,

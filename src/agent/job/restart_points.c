@@ -97,6 +97,35 @@ static void say_again(struct restore *restore, const Ckpt__V1__RestartPoint *poi
         restore_say_found(restore);
 }
 
+/* Why nothing begins yet. */
+static void say_begin(struct restore *restore, const Ckpt__V1__RestartPoint *point)
+{
+    const unsigned part = restore->place, parts = (unsigned)point->n_node_ids;
+
+    switch (restore->begin) {
+    case BEGIN(ENDING):
+        restore_waits(restore,
+                      "part %u of %u: the run is being ended; what comes next is waited for", part,
+                      parts);
+        break;
+    case BEGIN(RUNS):
+        restore_waits(restore,
+                      "part %u of %u: the cluster has still to hear that this part has ended; what "
+                      "comes next is waited for",
+                      part, parts);
+        break;
+    case BEGIN(MAY): /* not from scratch in the place of what is damaged: the run is over */
+        restore_waits(restore,
+                      "part %u of %u: what it was to begin from is damaged; what comes next is "
+                      "waited for",
+                      part, parts);
+        break;
+    default:
+        restore_waits(restore, "part %u of %u: it waits for what the other parts restore", part,
+                      parts);
+    }
+}
+
 /* The state names what was tried already: the others have still to say what they found. */
 static void restore_stands(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
@@ -104,12 +133,14 @@ static void restore_stands(struct restore *restore, const Ckpt__V1__RestartPoint
 
     CHECK(restore->have || restore->damaged);
     checkpoint_id_format(restore->checkpoint_id, id);
-    if (restore->have && restore->may_begin) {
+    if (restore->have && restore->begin == BEGIN(MAY)) {
         restore_ready(restore);
         return;
     }
     if (restore->damaged)
         restore_waits(restore, "checkpoint %s is damaged; another one is waited for", id);
+    else if (restore->begin != BEGIN(RESTORING))
+        say_begin(restore, point);
     else
         restore_waits(
             restore,
@@ -172,14 +203,9 @@ static bool run_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *p
  * followed by a start from scratch either: the end of the run is on its way. */
 static bool run_waits(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
-    bool may_begin = point->part == NULL || point->part->may_begin;
-
-    if (may_begin && (!restore->damaged || restore->what == RESTORE_NOTHING))
+    if (restore->begin == BEGIN(MAY) && (!restore->damaged || restore->what == RESTORE_NOTHING))
         return false;
-    restore_waits(restore,
-                  "part %u of %zu: the run is being ended, or it has still to be heard of "
-                  "that this part has ended; what comes next is waited for",
-                  (unsigned)restore->place, point->n_node_ids);
+    say_begin(restore, point);
     restore_hold(restore);
     return true;
 }
@@ -206,7 +232,7 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
     if (point->runs[restore->place] != restore->run) /* what was said was of the run before */
         restore->have = restore->damaged = false;
     restore->run = point->runs[restore->place];
-    restore->may_begin = point->part == NULL || point->part->may_begin;
+    restore->begin = point->part == NULL ? BEGIN(MAY) : point->part->begin;
     joined = point->part != NULL && point->part->joined;
     if (scratch_refuses(restore, point) || run_refuses(restore, point))
         return;

@@ -51,12 +51,13 @@ struct restore {
     bool owner_named;                  /* it is of the user owner_uid */
     bool owner_first;                  /* without such a name, owner_uid came first */
     uid_t owner_uid;
-    uint32_t place;         /* of this node among the allocation's */
-    uint64_t run;           /* that was told last */
-    uint64_t checkpoint_id; /* that is, or was last, brought here */
-    bool have, damaged;     /* ... it is here; a shard of it is damaged */
-    bool may_begin, held;   /* as was told last; it waits for another word */
-    bool unheard;           /* ... and for long */
+    uint32_t place;             /* of this node among the allocation's */
+    uint64_t run;               /* that was told last */
+    uint64_t checkpoint_id;     /* that is, or was last, brought here */
+    bool have, damaged;         /* ... it is here; a shard of it is damaged */
+    Ckpt__V1__BeginState begin; /* as was told last */
+    bool held;                  /* it waits for another word */
+    bool unheard;               /* ... and for long */
     enum restore_what what;
     uint64_t outage_run;
     uint64_t began_us;
@@ -72,6 +73,8 @@ struct restore {
     restore_done_fn *done;
     void *data;
 };
+
+#define BEGIN(name) CKPT__V1__BEGIN_STATE__BEGIN_STATE_##name
 
 /* restore_end.c. free: what has neither call nor worker. finish: it is over, and freed. again:
  * the leader is asked anew. hold: when the state has changed. waits: whoever waits is told why. */

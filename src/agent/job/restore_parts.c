@@ -50,7 +50,7 @@ static void restore_damaged(struct restore *restore, const struct restore_part *
 
 void restore_ready(struct restore *restore)
 {
-    CHECK(restore->have && restore->may_begin);
+    CHECK(restore->have && restore->begin == BEGIN(MAY));
     restore_finish(restore, &(struct restore_result){.checkpoint_id = restore->checkpoint_id,
                                                      .folder = restore->folder,
                                                      .notice = restore->notice,
@@ -68,7 +68,7 @@ static void restore_complete(struct restore *restore)
 {
     CHECK(restore->part_next == restore->part_count);
     restore->have = true;
-    if (restore->may_begin) {
+    if (restore->begin == BEGIN(MAY)) {
         restore_ready(restore);
         return;
     }

@@ -313,7 +313,7 @@ void translate_part(const struct fsm *fsm, const struct fsm_part *part, uint64_t
     message->part = part->place;
     message->parts = allocation->node_count;
     message->restart_checkpoint_id = fsm_begin_id(fsm, allocation);
-    message->may_begin = part->may_begin;
+    message->begin = part->begin;
     message->joined = part->joined;
     message->restored = part->restored;
 }

@@ -21,6 +21,9 @@
     assert_string_equal(fsm_checkpoint_state_name(checkpoint_of((script), (sequence))->state),     \
                         #state_name)
 
+#define expect_begin(part, state_name)                                                             \
+    assert_int_equal((part).begin, CKPT__V1__BEGIN_STATE__BEGIN_STATE_##state_name)
+
 /* Of the preemption that was asked for last, in their order. */
 static inline void expect_victims(struct script *script, const char *names)
 {

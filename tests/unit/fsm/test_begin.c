@@ -124,14 +124,16 @@ static void all_parts_begin_when_the_last_has_restored(void **unused)
     expect_ok(&script, "restart j1 nodes=n1,n2");
     assert_uint_equal(job(&script)->view.restart_id, checkpoint_id_make(1, 1));
     expect_ok(&script, "report n2 restored j1 restored=1-1");
-    assert_false(part_on(&script, "n1").may_begin || part_on(&script, "n2").may_begin);
+    expect_begin(part_on(&script, "n1"), RESTORING);
+    expect_begin(part_on(&script, "n2"), RESTORING);
     while (fsm_take_changed_node(script.fsm, &(uint32_t){0}))
         continue;
     expect_ok(&script, "report n1 restored j1 restored=1-1");
-    assert_true(part_on(&script, "n1").may_begin && part_on(&script, "n2").may_begin);
+    expect_begin(part_on(&script, "n1"), MAY);
+    expect_begin(part_on(&script, "n2"), MAY);
     assert_true(fsm_take_changed_node(script.fsm, &(uint32_t){0})); /* and are told so */
     script_restore(&script);
-    assert_true(part_on(&script, "n1").may_begin);
+    expect_begin(part_on(&script, "n1"), MAY);
     script_close(&script);
 }
 
@@ -148,14 +150,16 @@ static void who_comes_to_a_run_that_has_begun_joins_it(void **unused)
     expect_ok(&script, "update j1 nodes=n1,n3 force");
     assert_false(part_on(&script, "n3").joined || part_on(&script, "n1").restored);
     expect_ok(&script, "report n3 restored j1 restored=1-1");
-    assert_false(part_on(&script, "n1").may_begin);
+    expect_begin(part_on(&script, "n1"), RESTORING);
     expect_ok(&script, "report n1 restored j1 restored=1-1"); /* of the run that began anew */
-    assert_true(part_on(&script, "n1").may_begin);
+    expect_begin(part_on(&script, "n1"), MAY);
     expect_ok(&script, "report n1 application_started j1 restored=1-1");
     expect_ok(&script, "update j1 nodes=n1,n3,n4");
-    assert_true(part_on(&script, "n4").joined && part_on(&script, "n4").may_begin);
-    assert_true(part_on(&script, "n3").may_begin && !part_on(&script, "n3").joined);
-    assert_false(part_on(&script, "n1").may_begin); /* it runs: first its end must be heard of */
+    expect_begin(part_on(&script, "n4"), MAY);
+    assert_true(part_on(&script, "n4").joined);
+    expect_begin(part_on(&script, "n3"), MAY);
+    assert_false(part_on(&script, "n3").joined);
+    expect_begin(part_on(&script, "n1"), RUNS); /* it runs: first its end must be heard of */
     script_restore(&script);
     assert_true(part_on(&script, "n4").joined);
     script_close(&script);
@@ -176,7 +180,7 @@ static void a_single_part_waits_for_nobody_and_chooses_anew_in_place(void **unus
                       checkpoint_id_make(1, 1)); /* its end may be on its way here */
     expect_ok(&script, "report n1 application_exited j1 status=9 restart");
     assert_uint_equal(job(&script)->view.restart_id, checkpoint_id_make(1, 1));
-    assert_true(part_on(&script, "n1").may_begin);
+    expect_begin(part_on(&script, "n1"), MAY);
     script_close(&script);
 }
 
@@ -210,7 +214,7 @@ static void what_is_damaged_is_passed_over_by_all_parts_at_once(void **unused)
     assert_uint_equal(job(&script)->view.restart_id, checkpoint_id_make(1, 1));
     expect_ok(&script, "report n1 restored j1 restored=1-1");
     expect_ok(&script, "report n2 restored j1 restored=1-1");
-    assert_true(part_on(&script, "n1").may_begin);
+    expect_begin(part_on(&script, "n1"), MAY);
     script_close(&script);
 }
 
@@ -224,7 +228,8 @@ static void from_scratch_is_what_was_chosen_too(void **unused)
     expect_ok(&script, "end j1 failed");
     expect_ok(&script, "restart j1 from_scratch");
     assert_null(fsm_begin_point(script.fsm, job_of(&script, "j1")));
-    assert_true(part_on(&script, "n1").may_begin && part_on(&script, "n2").may_begin);
+    expect_begin(part_on(&script, "n1"), MAY);
+    expect_begin(part_on(&script, "n2"), MAY);
     script_close(&script);
 }
 
@@ -264,7 +269,8 @@ static void without_another_one_the_run_is_over(void **unused)
     assert_true(job_of(&script, "j1")->terminating);
     assert_int_equal(job_of(&script, "j1")->terminate_reason,
                      CKPT__V1__REASON__REASON_NO_RESTART_POINT);
-    assert_false(part_on(&script, "n1").may_begin || part_on(&script, "n2").may_begin);
+    expect_begin(part_on(&script, "n1"), ENDING);
+    expect_begin(part_on(&script, "n2"), ENDING);
     expect_ok(&script, "report n1 terminated j1");
     expect_ok(&script, "report n2 terminated j1");
     assert_int_equal(job_of(&script, "j1")->state,

@@ -140,7 +140,8 @@ static void orders_tell_a_node_its_part(void **unused)
     assert_int_equal(fsm_parts_on_node(script.fsm, fsm_node_find(script.fsm, "n3")->slot, parts, 2),
                      1);
     assert_int_equal(parts[0].place, 1);
-    assert_false(parts[0].may_begin || parts[0].joined);
+    expect_begin(parts[0], RESTORING);
+    assert_false(parts[0].joined);
     assert_false(fsm_part_on(script.fsm, job_of(&script, "j1"),
                              fsm_node_find(script.fsm, "n2")->slot, parts));
     script_close(&script);

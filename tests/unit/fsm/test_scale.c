@@ -216,7 +216,7 @@ static void the_node_that_a_job_moved_away_from_joins_and_restores_nothing(void 
     expect_ok(&script, "update j1 nodes=n2,n1 gpus=4");
     script_restore(&script);
     assert_true(part_of(&script, "n1").joined);
-    assert_true(part_of(&script, "n1").may_begin);
+    expect_begin(part_of(&script, "n1"), MAY);
     assert_false(part_of(&script, "n2").joined);
     expect_ok(&script, "report n1 application_started j1");
     assert_false(job_of(&script, "j1")->terminating);
@@ -274,13 +274,13 @@ static void a_node_that_comes_before_the_start_joins_where_no_part_is_for_it(voi
     expect_ok(&script, "restart j1 nodes=n2 gpus=4");
     expect_ok(&script, "update j1 nodes=n2,n3 gpus=4");
     assert_true(part_of(&script, "n3").joined);
-    assert_false(part_of(&script, "n2").may_begin);
+    expect_begin(part_of(&script, "n2"), RESTORING);
     expect_ok(&script,
               "report n2 application_started j1 restored=1-1"); /* told when it was alone */
     assert_false(job_of(&script, "j1")->terminating);
     assert_true(part_of(&script, "n2").restored);
-    assert_true(part_of(&script, "n3").may_begin);
-    assert_false(part_of(&script, "n2").may_begin); /* it runs */
+    expect_begin(part_of(&script, "n3"), MAY);
+    expect_begin(part_of(&script, "n2"), RUNS); /* it runs */
     script_close(&script);
 }
 
