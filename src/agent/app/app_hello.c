@@ -1,11 +1,14 @@
 /* Who may attach to an allocation, and how a ckpt-run comes back. See app_server.h, app_stream.h. */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "src/agent/app/app_stream.h"
 #include "src/ask/ask.h"
 #include "src/base/log.h"
+
+enum { PARKED_UNTOLD_US = 1000000 };
 
 static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *hello)
 {
@@ -159,12 +162,24 @@ static void refuse_second(struct app_stream *stream, const struct allocation *al
                       allocation->entry.allocation_id);
 }
 
-static void stream_park(struct app_stream *stream)
+/* Whoever comes back in a moment is not told that it waits for one. */
+__attribute__((format(printf, 2, 3))) static void stream_park(struct app_stream *stream,
+                                                              const char *format, ...)
 {
-    if (stream->state != STREAM_PARKED)
-        log_info("attach_parked", "allocation=%s text=\"another one of it has not ended yet\"",
-                 stream->hello->allocation_id);
+    uint64_t now_us = agent_now_us(stream->agent);
+    char why[STREAM_ERROR_BYTES];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(why, sizeof(why), format, arguments);
+    va_end(arguments);
+    if (stream->state != STREAM_PARKED) {
+        log_info("attach_parked", "allocation=%s text=\"%s\"", stream->hello->allocation_id, why);
+        stream->parked_us = now_us;
+    }
     stream->state = STREAM_PARKED;
+    if (now_us - stream->parked_us >= PARKED_UNTOLD_US)
+        app_stream_waits(stream, why);
     stream->agent->clock.timer_start(stream->timer, STREAM_POLL_US);
 }
 
@@ -180,11 +195,21 @@ static bool take_over(struct app_stream *stream, struct allocation *allocation)
         refuse_second(stream, allocation);
         return false;
     }
-    if (!allocation_abandoned(allocation) || allocation->entry.still == STANDING_STILL) {
-        stream_park(stream);
+    pid = allocation->entry.pid; /* it may be gone before the next call returns */
+    if (allocation->entry.still == STANDING_STILL) {
+        stream_park(stream,
+                    "pid %" PRIu32 " of allocation %s stands still here until its checkpoint is "
+                    "committed and it is ended; the next one begins then",
+                    pid, allocation->entry.allocation_id);
         return false;
     }
-    pid = allocation->entry.pid; /* it may be gone before the next call returns */
+    if (!allocation_abandoned(allocation)) {
+        stream_park(stream,
+                    "pid %" PRIu32 " of allocation %s still runs here, and its ckpt-run has gone; "
+                    "unless that one comes back, it is ended and the next one begins",
+                    pid, allocation->entry.allocation_id);
+        return false;
+    }
     if (process_state_unstopped(allocation->process.state)) {
         process_post(allocation, PROCESS_TAKE_OVER);
         stream->taken_over_pid = pid;
@@ -211,7 +236,10 @@ static bool user_admitted(struct app_stream *stream, struct allocation *allocati
     if (asked_for && rpc_call_peer(other->call)->uid == uid)
         return true;
     if (asked_for) {
-        stream_park(stream);
+        stream_park(stream,
+                    "another user has asked to start allocation %s here; whose it is, the cluster "
+                    "has still to say",
+                    entry->allocation_id);
         return false;
     }
     if ((allocation->process.state != PROCESS_ABSENT || other != NULL || entry->restart_awaited) &&
@@ -236,7 +264,9 @@ static bool hello_admitted(struct app_stream *stream, struct allocation *allocat
                       allocation->entry.start_ticks))
         return take_over(stream, allocation);
     if (allocation->process.state != PROCESS_ABSENT && !same && hello->running) {
-        stream_park(stream); /* what it knows is not of the one whose end is being told */
+        /* what it knows is not of the one whose end is being told */
+        stream_park(stream, "the cluster has still to hear how allocation %s ended here before",
+                    hello->allocation_id);
         return false;
     }
     if (allocation->stream != NULL && !same && !hello->running) {

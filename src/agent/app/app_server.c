@@ -237,7 +237,7 @@ void app_stream_take_owner(struct allocation *allocation, const struct restore_o
 }
 
 /* At once, and again now and then: whoever looks at the job's output sees why nothing happens. */
-static void restore_waits(void *data, const char *why)
+void app_stream_waits(void *data, const char *why)
 {
     struct app_stream *stream = data;
     uint64_t now_us = agent_now_us(stream->agent);
@@ -363,7 +363,7 @@ void app_stream_ask(struct app_stream *stream, enum restore_what what,
                                             .outage_run = outage_run(stream),
                                             .owner = allocation_owner(allocation, &owner),
                                             .told = told,
-                                            .waits = restore_waits,
+                                            .waits = app_stream_waits,
                                             .found = restore_found,
                                             .override = stream->hello->restore,
                                             .done = done,

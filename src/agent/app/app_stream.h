@@ -37,13 +37,14 @@ struct app_stream {
     Ckpt__V1__AttachHello *hello;
     uint32_t taken_over_pid; /* of the application that had to end for this one; 0: none */
     bool want_restore;
-    bool may_come;    /* with a refusal: the allocation may be restarted here */
-    bool must_end;    /* with a refusal: what the caller runs is a second one of the allocation */
-    bool first;       /* of this ckpt-run: not a restart in place */
-    bool told;        /* for which run */
-    bool over;        /* ... which has ended here */
-    uint64_t said_us; /* why it waits; 0: not yet */
-    bool absent_seen; /* WAITING: nothing of the run before is alive */
+    bool may_come;      /* with a refusal: the allocation may be restarted here */
+    bool must_end;      /* with a refusal: what the caller runs is a second one of the allocation */
+    bool first;         /* of this ckpt-run: not a restart in place */
+    bool told;          /* for which run */
+    bool over;          /* ... which has ended here */
+    uint64_t parked_us; /* since when it is PARKED */
+    uint64_t said_us;   /* why it waits; 0: not yet */
+    bool absent_seen;   /* WAITING: nothing of the run before is alive */
     /* a restart waits until these are taken: the restart point may depend on them */
     uint64_t reports_until;
     struct clock_timer *timer;
@@ -59,6 +60,8 @@ void app_stream_finish(struct app_stream *stream);
 void app_stream_start_over(struct app_stream *stream);
 __attribute__((format(printf, 2, 3))) void app_stream_refuse(struct app_stream *stream,
                                                              const char *format, ...);
+/* Says why nothing has begun yet: at once, and again now and then. data: the stream. */
+void app_stream_waits(void *data, const char *why);
 void app_stream_send_end(struct app_stream *stream, Ckpt__V1__Reason reason);
 
 /* ---- what is known of the allocation ---- */

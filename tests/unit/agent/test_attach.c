@@ -9,6 +9,8 @@
 #include "src/rpc/uv_clock.h"
 #include "tests/support/test.h"
 
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { WAIT_US = 10000000, POLLS_US = 700000, RUN = 9 };
@@ -33,6 +35,7 @@ static char restored[32];         /* the verb and the part of the worker */
 static char folder[] = "/tmp/test-attach-XXXXXX";
 
 static char refusal[512]; /* of the last hello */
+static char said[512];    /* why it waits, as it was told last */
 static struct {
     bool came;
     uint64_t checkpoint_id;
@@ -42,6 +45,7 @@ static struct {
 /* What the broker says. */
 static uint64_t point_id, began_from; /* 0: from that too */
 static bool joined, may_begin, part_restored, from_scratch, place_changed;
+static Ckpt__V1__BeginState waits_for; /* when it may not begin */
 static Ckpt__V1__RestoreMode mode;
 
 /* The worker that was started last; it ends when the loop comes round. */
@@ -111,6 +115,8 @@ static void take_message(struct rpc_client_call *call, void *data, const uint8_t
 
     (void)call, (void)data;
     assert_non_null(down);
+    if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_NOTICE)
+        snprintf(said, sizeof(said), "%s", down->notice->text);
     if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_READY)
         snprintf(refusal, sizeof(refusal), "%s", down->ready->error);
     if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_READY && down->ready->error[0] == '\0') {
@@ -177,7 +183,7 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     part.grace_ms = 5000;
     part.joined = joined;
     part.restored = part_restored;
-    part.may_begin = may_begin;
+    part.begin = may_begin ? CKPT__V1__BEGIN_STATE__BEGIN_STATE_MAY : waits_for;
     point.restore = mode;
     point.allocation_state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
     point.epoch = 1;
@@ -272,6 +278,11 @@ static bool removes_again(void)
     return removal.count > 1;
 }
 
+static bool told(void)
+{
+    return said[0] != '\0';
+}
+
 static bool refused(void)
 {
     return refusal[0] != '\0';
@@ -330,10 +341,11 @@ static int set_up(void **state)
     machine.path_open_detach = path_open_stop;
     wrong = NULL;
     looked = NULL;
-    refusal[0] = restored[0] = '\0';
+    refusal[0] = restored[0] = said[0] = '\0';
     run_of_writer = 0;
     writer_gone = joined = place_changed = false;
     may_begin = true;
+    waits_for = CKPT__V1__BEGIN_STATE__BEGIN_STATE_RESTORING;
     part_restored = from_scratch = false;
     began_from = 0;
     point_id = 14;
@@ -436,6 +448,68 @@ static struct rpc_client_call *attach_to_restore(void)
     return call;
 }
 
+static bool goes_on(void)
+{
+    return agent_find(&agent, "job")->entry.still == STANDING_NOT;
+}
+
+/* A process that leads a group, as the application that a ckpt-run has left. */
+static pid_t leave_application(void)
+{
+    pid_t pid = fork();
+    struct process_identity identity;
+    struct proc_status status;
+    struct proc_stat stat;
+
+    if (pid == 0) {
+        for (;;)
+            pause();
+    }
+    assert_true(pid > 0);
+    assert_int_equal(setpgid(pid, pid), 0);
+    assert_int_equal(agent.machine.process_read(agent.machine.context, pid, &stat, &status), 0);
+    identity = (struct process_identity){pid, stat.start_ticks, machine_user_of(&status)};
+    process_attached(agent_get(&agent, "job"), &identity, RUN, false);
+    assert_true(becomes(goes_on, WAIT_US)); /* one that is not known is let go on first */
+    return pid;
+}
+
+/* It stands still for the checkpoint that is to end it: who comes for the next run waits, hears
+ * why, and begins when it has ended. */
+static void who_comes_while_the_job_stands_still_waits_and_hears_why(void **state)
+{
+    char wanted[80];
+    pid_t pid = leave_application();
+
+    (void)state;
+    agent_find(&agent, "job")->entry.still = STANDING_STILL;
+    snprintf(wanted, sizeof(wanted), "pid %d of allocation job stands still here", (int)pid);
+    attach();
+    assert_false(becomes(told, POLLS_US)); /* who comes back in a moment is not waited for */
+    assert_true(becomes(told, WAIT_US));
+    assert_contains(said, wanted);
+    assert_false(attached() || refused());
+    agent_find(&agent, "job")->entry.still = STANDING_NOT;
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_true(becomes(attached, WAIT_US));
+}
+
+/* Its ckpt-run may come back in a moment; when it does not, the application is ended. */
+static void who_comes_while_another_ckpt_run_is_missing_waits_for_that_one(void **state)
+{
+    pid_t pid = leave_application();
+
+    (void)state;
+    attach();
+    assert_true(becomes(told, WAIT_US));
+    assert_contains(said, "still runs here, and its ckpt-run has gone");
+    assert_false(attached() || refused());
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_true(becomes(attached, WAIT_US));
+}
+
 /* I27: the parts that were there before live from it. */
 static void who_joined_a_run_that_had_begun_restores_nothing(void **state)
 {
@@ -505,6 +579,37 @@ static bool reports(void)
 static bool reports_again(void)
 {
     return ledger_last_sequence(agent.ledger) > 1;
+}
+
+static void expect_waits(Ckpt__V1__BeginState reason, const char *text)
+{
+    waits_for = reason;
+    said[0] = '\0';
+    attach_to_restore();
+    assert_true(becomes(told, WAIT_US));
+    assert_contains(said, text);
+    assert_false(starts());
+}
+
+/* What is waited for is said. */
+static void a_part_that_may_not_begin_hears_why(void **state)
+{
+    (void)state;
+    run_of_writer = RUN;
+    may_begin = false;
+    from_scratch = joined = true;
+    expect_waits(CKPT__V1__BEGIN_STATE__BEGIN_STATE_ENDING,
+                 "part 0 of 2: the run is being ended; what comes next is waited for");
+}
+
+static void a_part_that_counts_as_running_hears_so(void **state)
+{
+    (void)state;
+    run_of_writer = RUN;
+    may_begin = false;
+    from_scratch = joined = true;
+    expect_waits(CKPT__V1__BEGIN_STATE__BEGIN_STATE_RUNS,
+                 "part 0 of 2: the cluster has still to hear that this part has ended");
 }
 
 static void a_part_waits_until_all_have_restored(void **state)
@@ -705,6 +810,12 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             a_work_folder_that_cannot_be_opened_is_refused_with_the_reason, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_comes_while_the_job_stands_still_waits_and_hears_why,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            who_comes_while_another_ckpt_run_is_missing_waits_for_that_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_part_that_may_not_begin_hears_why, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_part_that_counts_as_running_hears_so, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_joined_a_run_that_had_begun_restores_nothing, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_node_restores_the_shard_that_it_wrote, set_up, tear_down),
