@@ -18,7 +18,7 @@
  *          ckpt-worker process, never into a daemon.
  * Units    bytes; bytes per second for the rate, 0 is unlimited.
  * Errors   ERR_UNAVAILABLE  the prefix is missing (an unmounted file system is never written under)
- *          ERR_NOT_FOUND    no such shard or source
+ *          ERR_NOT_FOUND    no such shard or source; collect: not even the folder of its tenant
  *          ERR_CORRUPT      a shard differs from its manifest, or a source changed during put
  *          ERR_EMPTY        the source holds no bytes
  *          ERR_REFUSED      a path outside the prefix, a symbolic link, a device
@@ -101,7 +101,8 @@ struct destination_ops {
                    const struct destination_how *how, struct destination_summary *ret_summary,
                    struct err *err);
     /* Removes the whole checkpoint, all parts, and says whether it was there; one that is not there
-     * is success. */
+     * is success. ERR_NOT_FOUND: nothing at all is there, as where a file system is not mounted;
+     * whether it was ever written there, the caller knows. */
     int (*collect)(const char *prefix, const char *path, bool *ret_removed, struct err *err);
     /* Removes what killed puts of this part left. A finished shard stays. */
     int (*abandon)(const struct destination_place *place, struct err *err);

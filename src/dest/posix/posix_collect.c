@@ -74,7 +74,9 @@ static void remove_empty_parents(int prefix, char *relative)
     }
 }
 
-/* It is gone; or its file system is not mounted, unless nothing was ever written. */
+/* It is gone: a collect before this one was killed before it could be told. Or its file system is
+ * not mounted: then not even the tenant's folder is there, which no collect takes away; but for a
+ * tenant that has never written anything either. */
 static int nothing_there(const char *prefix, const char *path, struct err *err)
 {
     if (!place_is_bare(&(struct destination_place){.prefix = prefix, .path = path}))

@@ -242,7 +242,7 @@ static void what_was_written_is_not_gone_where_nothing_is_mounted(void **state)
     finish(fake);
 }
 
-/* A tenant's first checkpoint that failed before anything of it was written has no folder at all. */
+/* A tenant's first checkpoint that failed before anything of it was written has no folder. */
 static void what_was_never_written_is_gone_where_nothing_is(void **state)
 {
     struct fake *fake = start();
