@@ -8,11 +8,12 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/base/large_page.h"
 
 enum {
     REGION_SMALL_BYTES = 1 << 18,
-    REGIONS_SMALL_BYTES = 2 * CHECK_LARGE_PAGE_BYTES, /* so much in small ones, then large pages */
-    REGION_HEAD = 64,                                 /* a line of the caches */
+    REGIONS_SMALL_BYTES = 2 * LARGE_PAGE_BYTES, /* so much in small ones, then large pages */
+    REGION_HEAD = 64,                           /* a line of the caches */
 };
 
 struct blocks_region {
@@ -29,16 +30,16 @@ _Static_assert(sizeof(struct blocks_kept) <= BLOCKS_STEP, "it fits into each blo
 static void region_begin(struct blocks *blocks, struct blocks_rest *rest, size_t size)
 {
     bool large =
-        blocks->region_bytes >= REGIONS_SMALL_BYTES && size + REGION_HEAD <= CHECK_LARGE_PAGE_BYTES;
-    size_t bytes = large ? CHECK_LARGE_PAGE_BYTES : REGION_SMALL_BYTES;
+        blocks->region_bytes >= REGIONS_SMALL_BYTES && size + REGION_HEAD <= LARGE_PAGE_BYTES;
+    size_t bytes = large ? LARGE_PAGE_BYTES : REGION_SMALL_BYTES;
     struct blocks_region *region;
 
     CHECK(rest->bytes < size);
     if (rest->large != NULL)
-        check_large_filled(rest->large);
+        large_page_filled(rest->large);
     if (bytes < size + REGION_HEAD)
         bytes = size + REGION_HEAD;
-    region = large ? check_alloc_large() : check_alloc(bytes);
+    region = large ? large_page_alloc() : check_alloc(bytes);
     region->next = blocks->regions;
     blocks->regions = region;
     blocks->region_bytes += bytes;

@@ -7,7 +7,7 @@
  * together in regions of large pages. As long as there are few, regions are small and from
  * malloc(): a small state takes little memory.
  *
- * Flow     a large page that is full is told to the system (check_large_filled).
+ * Flow     a large page that is full is told to the system (large_page_filled).
  * Order    blocks that are all zero are empty and ready.
  * Shapes   a block that is given back is the next one of its size to be taken, since it is the one
  *          that is in the caches. Regions are kept until fsm_blocks_free(). Small blocks of more

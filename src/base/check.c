@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum { SMALL_BYTES = 1032 }; /* the largest that glibc caches per thread */
 
@@ -58,21 +57,6 @@ void *check_realloc(void *pointer, size_t count, size_t size)
     grown = realloc(pointer, count * size == 0 ? 1 : count * size);
     CHECK(grown != NULL);
     return grown;
-}
-
-void *check_alloc_large(void)
-{
-    void *page = aligned_alloc(CHECK_LARGE_PAGE_BYTES, CHECK_LARGE_PAGE_BYTES);
-
-    CHECK(page != NULL);
-    return page;
-}
-
-/* A kernel without large pages refuses the advice, which changes nothing. */
-void check_large_filled(void *page)
-{
-    CHECK((uintptr_t)page % CHECK_LARGE_PAGE_BYTES == 0);
-    (void)madvise(page, CHECK_LARGE_PAGE_BYTES, MADV_HUGEPAGE);
 }
 
 char *check_strdup(const char *text)

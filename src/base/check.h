@@ -32,13 +32,6 @@ void *check_alloc(size_t size);
 void *check_calloc(size_t count, size_t size);
 void *check_realloc(void *pointer, size_t count, size_t size);
 char *check_strdup(const char *text);
-/* A large page of memory, at first of small ones; free() gives it back. When it has been filled the
- * system is asked to make it one page, which Linux does by and by: what is looked up in no order is
- * then found with fewer steps. Asked for at once, it would clear, and perhaps first make room for,
- * the whole page in the middle of the work. */
-enum { CHECK_LARGE_PAGE_BYTES = 1 << 21 };
-void *check_alloc_large(void);
-void check_large_filled(void *page);
 
 /* Of an array, never of a pointer. */
 #define ARRAY_COUNT(array) (sizeof(array) / sizeof((array)[0]))

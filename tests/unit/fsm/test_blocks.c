@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/base/large_page.h"
 #include "tests/support/test.h"
 
 enum { MANY = 200000, PAGE_BYTES = 160000 };
@@ -63,9 +64,9 @@ static void regions_are_small_while_there_is_little(void **state)
     assert_in_range(blocks.region_bytes, 1, 1 << 18);
     while (blocks.pages.large == NULL)
         (void)fsm_block_page(&blocks, PAGE_BYTES);
-    assert_in_range(blocks.region_bytes, 2 * CHECK_LARGE_PAGE_BYTES, 4 * CHECK_LARGE_PAGE_BYTES);
-    assert_uint_equal((uintptr_t)blocks.pages.large % CHECK_LARGE_PAGE_BYTES, 0);
-    assert_non_null(fsm_block_page(&blocks, 2 * CHECK_LARGE_PAGE_BYTES)); /* larger than a region */
+    assert_in_range(blocks.region_bytes, 2 * LARGE_PAGE_BYTES, 4 * LARGE_PAGE_BYTES);
+    assert_uint_equal((uintptr_t)blocks.pages.large % LARGE_PAGE_BYTES, 0);
+    assert_non_null(fsm_block_page(&blocks, 2 * LARGE_PAGE_BYTES)); /* larger than a region */
     fsm_blocks_free(&blocks);
     assert_null(blocks.regions);
 }
