@@ -177,7 +177,7 @@ def check_kinds():
 PURE = set("""memcpy memmove memset memcmp memchr strlen strnlen strcmp strncmp strchr strrchr strstr strspn strcspn
     malloc calloc realloc free snprintf vsnprintf bsearch qsort __stack_chk_fail __memcpy_chk __memmove_chk __memset_chk
     __snprintf_chk __vsnprintf_chk _GLOBAL_OFFSET_TABLE_ __udivti3 __divti3 __umodti3 __modti3
-    id_valid label_valid part_name_format checkpoint_id_format checkpoint_id_parse""".split())
+    id_valid label_valid large_page_alloc large_page_filled part_name_format checkpoint_id_format checkpoint_id_parse""".split())
 PURE_PREFIXES = ("check_", "ckpt__", "protobuf_c_")
 
 
