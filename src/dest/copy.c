@@ -6,28 +6,20 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "src/base/check.h"
 #include "src/dest/fault.h"
 
-enum { COPY_BUFFER_BYTES = 1 << 20, COPY_CATCH_UP_US = 1000000, COPY_SLOW_CHUNKS_PER_S = 16 };
+/* Large enough for few calls, small enough to stay in a processor's cache between reading, hashing
+ * and writing. */
+enum { COPY_BUFFER_BYTES = 256 << 10 };
 
-uint64_t copy_monotonic_us(void)
-{
-    struct timespec now;
-
-    CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
-void copier_init(struct copier *copier, uint64_t rate_bytes_per_s)
+void copier_init(struct copier *copier, struct pace *pace)
 {
     copier->buffer = check_alloc(COPY_BUFFER_BYTES);
     sha256_init(&copier->sha256);
-    copier->rate_bytes_per_s = rate_bytes_per_s;
-    copier->due_us = copy_monotonic_us();
+    copier->pace = pace;
 }
 
 void copier_close(struct copier *copier)
@@ -35,34 +27,6 @@ void copier_close(struct copier *copier)
     free(copier->buffer);
     copier->buffer = NULL;
     sha256_close(&copier->sha256);
-}
-
-/* Small pieces at a small rate, so that no sleep is long. */
-static size_t chunk_bytes(const struct copier *copier)
-{
-    uint64_t wanted = copier->rate_bytes_per_s / COPY_SLOW_CHUNKS_PER_S;
-
-    if (copier->rate_bytes_per_s == 0 || wanted > COPY_BUFFER_BYTES)
-        return COPY_BUFFER_BYTES;
-    return wanted < 1 ? 1 : (size_t)wanted;
-}
-
-/* Sleeps until the bytes that were moved are due. Time that a stall took is lost beyond a second: a
- * worker that made up for minutes would exceed its grant for as long. */
-static void keep_pace(struct copier *copier, size_t moved_bytes)
-{
-    uint64_t now_us = copy_monotonic_us();
-    struct timespec until;
-
-    if (copier->rate_bytes_per_s == 0)
-        return;
-    if (copier->due_us + COPY_CATCH_UP_US < now_us)
-        copier->due_us = now_us - COPY_CATCH_UP_US;
-    copier->due_us += (uint64_t)moved_bytes * 1000000 / copier->rate_bytes_per_s;
-    until.tv_sec = (time_t)(copier->due_us / 1000000);
-    until.tv_nsec = (long)(copier->due_us % 1000000) * 1000;
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
-        continue;
 }
 
 /* At the offset, or where the file stands when that is negative. */
@@ -94,7 +58,7 @@ static bool same_moment(const struct stat *before, const struct stat *after)
 static int copy_stream(struct copier *copier, struct copy_end from, struct copy_end to,
                        uint64_t *ret_size_bytes, struct err *err)
 {
-    size_t chunk = to.fd < 0 ? COPY_BUFFER_BYTES : chunk_bytes(copier);
+    size_t chunk = to.fd < 0 ? COPY_BUFFER_BYTES : pace_piece(copier->pace, COPY_BUFFER_BYTES);
     uint64_t size_bytes = 0;
 
     for (;;) {
@@ -111,7 +75,7 @@ static int copy_stream(struct copier *copier, struct copy_end from, struct copy_
             continue;
         if (write_all(to, copier->buffer, (size_t)got, -1, err) != 0)
             return -1;
-        keep_pace(copier, (size_t)got);
+        pace_book(copier->pace, (size_t)got);
     }
     *ret_size_bytes = size_bytes;
     return 0;
@@ -120,7 +84,7 @@ static int copy_stream(struct copier *copier, struct copy_end from, struct copy_
 static int range_piece(struct copier *copier, struct copy_end from, struct copy_end to,
                        struct copy_range range, size_t *ret_length, struct err *err)
 {
-    size_t wanted = to.fd < 0 ? COPY_BUFFER_BYTES : chunk_bytes(copier);
+    size_t wanted = to.fd < 0 ? COPY_BUFFER_BYTES : pace_piece(copier->pace, COPY_BUFFER_BYTES);
     ssize_t got;
 
     if (wanted > range.length)
@@ -138,7 +102,7 @@ static int range_piece(struct copier *copier, struct copy_end from, struct copy_
         return 0;
     if (write_all(to, copier->buffer, (size_t)got, (off_t)range.offset, err) != 0)
         return -1;
-    keep_pace(copier, (size_t)got);
+    pace_book(copier->pace, (size_t)got);
     return 0;
 }
 

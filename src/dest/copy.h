@@ -1,12 +1,9 @@
-/* One file read to its end, hashed on the way, optionally written to another, at a bounded rate.
+/* Files and ranges of files read to their end, hashed on the way, optionally written to others, at
+ * the pace of their transfer.
  *
- * Shapes   a copier holds one buffer, one digest and the pace of one transfer; files go through it
- *          one after another.
- * Units    bytes per second written (reading alone is not limited); 0 is unlimited. After a stall
- *          the pace does not catch up more than a second's worth.
+ * Shapes   a copier holds one buffer and one digest and is one thread's; files go through it one
+ *          after another. Threads that work side by side share a pace (pool.h).
  * Errors   ERR_IO when a file changes while it is read; fault.h for the rest.
- * Absent   no parallel streams: one worker per shard saturates a node's link, and the grant bounds
- *          it anyway.
  */
 #ifndef CKPT_DEST_COPY_H
 #define CKPT_DEST_COPY_H
@@ -14,14 +11,15 @@
 #include <stdint.h>
 
 #include "src/base/err.h"
+#include "src/dest/pace.h"
 #include "src/dest/sha256.h"
 
-/* What a series of files shares. Filled by copier_init(); nothing in it is for others. */
+/* What a series of files shares: a buffer of 256 KiB and the digest of the file or range at hand.
+ * Filled by copier_init(); nothing in it is for others, and no two threads use one at a time. */
 struct copier {
     uint8_t *buffer; /* of the heap, until copier_close() */
     struct sha256 sha256;
-    uint64_t rate_bytes_per_s;
-    uint64_t due_us; /* monotonic time at which what was moved so far is allowed to be done */
+    struct pace *pace;
 };
 
 /* Where bytes come from or go to. The descriptor stays its owner's. */
@@ -36,8 +34,8 @@ struct copy_range {
     uint64_t length;
 };
 
-/* The clock of the rate begins now. */
-void copier_init(struct copier *copier, uint64_t rate_bytes_per_s);
+/* pace: the transfer's; it outlives the copier. */
+void copier_init(struct copier *copier, struct pace *pace);
 void copier_close(struct copier *copier);
 /* Reads `from` from where it stands to its end and writes it to `to`, sleeping where the rate asks
  * for it. Says how many bytes there were and their SHA-256. Neither descriptor is closed, and what
@@ -50,7 +48,5 @@ int copy_file(struct copier *copier, struct copy_end from, struct copy_end to,
  * where the file ends before. Whether it is the same file afterwards is the caller's to ask. */
 int copy_range(struct copier *copier, struct copy_end from, struct copy_end to,
                struct copy_range range, uint8_t ret_digest[SHA256_BYTES], struct err *err);
-/* The clock that paces and durations are measured with. */
-uint64_t copy_monotonic_us(void);
 
 #endif

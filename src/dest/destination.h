@@ -36,6 +36,7 @@
 #include <sys/types.h>
 
 #include "src/base/err.h"
+#include "src/dest/sample.h"
 #include "src/dest/sha256.h"
 
 /* Where a shard lies. Texts are the caller's and are read during a call only. */
@@ -48,9 +49,13 @@ struct destination_place {
     const char *manifest_sha256;
 };
 
-/* How the bytes of one call are moved; all zeros is as fast as it goes. Read during a call only. */
+/* How the bytes of one call are moved; all zeros is the default of each. Read during a call
+ * only. */
 struct destination_how {
-    uint64_t rate_bytes_per_s; /* of all threads together */
+    uint64_t rate_bytes_per_s; /* of all threads together; 0: as fast as it goes */
+    unsigned threads;          /* 0: as many as processors may be used, at most POOL_THREADS_MAX */
+    /* put: how much of what was written is read again from storage before it gets its name */
+    enum sample_policy read_back;
 };
 
 /* What a shard was found to be. */
@@ -81,12 +86,12 @@ struct destination_ops {
     /* What root does for a put by `owner` before it becomes that user. NULL: nothing. ERR_AUTH,
      * when root is nobody there, is no failure: put is then tried with the user's own rights. */
     int (*claim)(const struct destination_place *place, uid_t owner, struct err *err);
-    /* Copies the folder `source` into the shard, at how->rate_bytes_per_s at most, reads it back
-     * and gives it its name as the last step: a shard with a name is complete and durable. An
-     * existing shard with the same contents that verifies is success; any other one is replaced.
-     * A source in which a file is written, comes or goes until it was copied is ERR_CORRUPT, and
-     * the shard gets no name: its writer was not done. ret_summary->manifest_sha256 is what verify
-     * and restore will ask for. */
+    /* Copies the folder `source` into the shard, at how->rate_bytes_per_s at most, reads back what
+     * how->read_back asks for, and gives it its name as the last step: a shard with a name is
+     * complete and durable. An existing shard with the same contents that verifies is success; any
+     * other one is replaced. A source in which a file is written, comes or goes until it was copied
+     * is ERR_CORRUPT, and the shard gets no name: its writer was not done.
+     * ret_summary->manifest_sha256 is what verify and restore will ask for. */
     int (*put)(const struct destination_place *place, const char *source,
                const struct destination_how *how, struct destination_summary *ret_summary,
                struct err *err);

@@ -28,6 +28,7 @@ static int copy_in(int folder, const char *part, const char *source, uint64_t *r
 {
     uint8_t written[SHA256_BYTES], found[SHA256_BYTES];
     struct copier copier;
+    struct pace pace;
     uint64_t read_back = 0;
     int from, to, status;
 
@@ -40,7 +41,8 @@ static int copy_in(int folder, const char *part, const char *source, uint64_t *r
         close(from);
         return -1;
     }
-    copier_init(&copier, 0);
+    pace_init(&pace, 0);
+    copier_init(&copier, &pace);
     status = copy_file(&copier, (struct copy_end){from, source}, (struct copy_end){to, part},
                        ret_bytes, written, err);
     if (status == 0 && fsync(to) != 0)
@@ -55,6 +57,7 @@ static int copy_in(int folder, const char *part, const char *source, uint64_t *r
             err_set(err, ERR_CORRUPT,
                     "%s was read back as something else than was written: check that disk", part);
     copier_close(&copier);
+    pace_close(&pace);
     close(from);
     if (close(to) != 0 && status == 0)
         status = fault_set(err, "close", part);

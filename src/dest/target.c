@@ -109,30 +109,9 @@ int target_finish(int fd, const struct manifest_entry *entry, struct err *err)
     return close(fd) == 0 ? 0 : fault_set(err, "close", entry->path);
 }
 
-/* Modes last and bottom-up: a folder may end up without the right to enter it. */
-static int finish_folders(const struct target *target, const struct manifest *manifest,
-                          struct err *err)
-{
-    for (size_t i = manifest->count; i-- > 0;) {
-        const struct manifest_entry *entry = &manifest->entries[i];
-        int fd, result;
-        if (!entry->is_directory)
-            continue;
-        fd = tree_open_beneath(target->temporary, entry->path, O_RDONLY | O_DIRECTORY, 0);
-        if (fd < 0)
-            return fault_set(err, "open folder", entry->path);
-        result = fchmod(fd, entry->mode) == 0 ? tree_sync(fd, entry->path, err)
-                                              : fault_set(err, "chmod", entry->path);
-        close(fd);
-        if (result != 0)
-            return -1;
-    }
-    return tree_sync(target->temporary, target->to, err);
-}
-
 int target_publish(struct target *target, const struct manifest *manifest, struct err *err)
 {
-    if (finish_folders(target, manifest, err) != 0)
+    if (tree_sync_folders(target->temporary, target->to, manifest, true, err) != 0)
         return -1;
     if (renameat(target->parent, target->temporary_name, target->parent, target->name) != 0)
         return fault_set(err, "rename to", target->to);

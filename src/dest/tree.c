@@ -1,4 +1,4 @@
-/* Folders walked by descriptor. See tree.h; listing is tree_list.c. */
+/* Folders walked by descriptor. See tree.h; listing is tree_list.c, making durable tree_sync.c. */
 #include "src/dest/tree.h"
 
 #include <dirent.h>
@@ -121,11 +121,6 @@ int tree_make_folder(int base, const char *relative, struct err *err)
     if (result != 0)
         fault_set(err, "mkdir", relative);
     return close_keeping_errno(fd, result);
-}
-
-int tree_sync(int directory, const char *label, struct err *err)
-{
-    return fsync(directory) == 0 ? 0 : fault_set(err, "fsync folder", label);
 }
 
 /* A file or an empty folder goes at once; of a full folder the caller is told. unlinkat() is asked

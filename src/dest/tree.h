@@ -19,7 +19,11 @@
 
 #include "src/dest/manifest.h"
 
-enum { TREE_TEMPORARY_DIGITS = 16, TREE_TEMPORARY_BYTES = 256 };
+enum {
+    TREE_TEMPORARY_DIGITS = 16,
+    TREE_TEMPORARY_BYTES = 256,
+    TREE_SETTLE_COUNT = 32 /* from so many on one syncfs(2) costs less than each one's fsync(2) */
+};
 
 /* Like openat(2), but refuses a symbolic link in every component: -1 with errno ELOOP. "" is base
  * itself. relative has no "..": its callers have checked it (manifest_path_problem()). The caller
@@ -54,6 +58,15 @@ int tree_list(int base, const char *label, bool in_shard, struct manifest *ret_m
 int tree_remove(int parent, const char *name, struct err *err);
 /* fsync(2) of a folder: what was created, renamed or removed in it is durable. */
 int tree_sync(int directory, const char *label, struct err *err);
+/* Whether one syncfs(2) makes all durable that was written below since `folder` was opened, and
+ * tells of every failure: on local file systems of a kernel from 5.8 on. */
+bool tree_settles(int folder);
+/* That syncfs(2). It flushes what others wrote to the file system, too. */
+int tree_settle(int folder, const char *label, struct err *err);
+/* Every folder of the manifest bottom-up, base last, is durable; with_modes: after it got its mode,
+ * which may leave it without the right to enter it. */
+int tree_sync_folders(int base, const char *label, const struct manifest *manifest, bool with_modes,
+                      struct err *err);
 
 /* ".{name}.{kind}.{16 hex digits}". -1 when the name leaves no room for it in one path
  * component. */

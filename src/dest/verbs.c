@@ -10,11 +10,12 @@
 
 #include "src/base/check.h"
 #include "src/dest/become.h"
-#include "src/dest/copy.h"
 #include "src/dest/destination.h"
 #include "src/dest/keep.h"
 #include "src/dest/look.h"
+#include "src/dest/pace.h"
 #include "src/dest/parent.h"
+#include "src/dest/pool.h"
 #include "src/dest/worker.h"
 
 enum option {
@@ -31,11 +32,14 @@ enum option {
     KEEP_BYTES,
     AS,
     UID,
+    THREADS,
+    READ_BACK,
     OPTION_COUNT
 };
 static const char *const option_names[OPTION_COUNT] = {
-    "--prefix", "--path",   "--part", "--source",     "--to", "--rate", "--manifest-sha256",
-    "--name",   "--series", "--keep", "--keep-bytes", "--as", "--uid"};
+    "--prefix",   "--path",   "--part", "--source",     "--to", "--rate", "--manifest-sha256",
+    "--name",     "--series", "--keep", "--keep-bytes", "--as", "--uid",  "--threads",
+    "--read-back"};
 #define BIT(option) (1u << (option))
 
 struct request {
@@ -197,11 +201,12 @@ static int run_sweep(const struct request *request, FILE *out, struct err *err)
 
 static const struct verb verbs[] = {
     {"probe", true, BIT(PREFIX), 0, run_probe},
-    {"put", true, BIT(PREFIX) | BIT(PATH) | BIT(PART) | BIT(SOURCE), BIT(RATE) | BIT(AS), run_put},
-    {"verify", true, BIT(PATH) | BIT(PART), BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(AS),
-     run_verify},
+    {"put", true, BIT(PREFIX) | BIT(PATH) | BIT(PART) | BIT(SOURCE),
+     BIT(RATE) | BIT(THREADS) | BIT(READ_BACK) | BIT(AS), run_put},
+    {"verify", true, BIT(PATH) | BIT(PART),
+     BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(THREADS) | BIT(AS), run_verify},
     {"restore", true, BIT(PATH) | BIT(PART) | BIT(TO),
-     BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(RATE) | BIT(AS), run_restore},
+     BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(RATE) | BIT(THREADS) | BIT(AS), run_restore},
     {"collect", true, BIT(PREFIX) | BIT(PATH), 0, run_collect},
     {"abandon", true, BIT(PATH) | BIT(PART), BIT(PREFIX) | BIT(AS), run_abandon},
     {"keep", false, BIT(SOURCE) | BIT(TO) | BIT(NAME) | BIT(SERIES) | BIT(KEEP), BIT(KEEP_BYTES),
@@ -238,6 +243,41 @@ static int parse_number(const char *name, const char *text, uint64_t *ret_number
     return 0;
 }
 
+static int parse_threads(const char *text, unsigned *ret_threads, struct err *err)
+{
+    uint64_t threads;
+
+    if (parse_number("--threads", text, &threads, err) != 0)
+        return -1;
+    if (threads < 1 || threads > POOL_THREADS_MAX)
+        return err_set(err, ERR_INVALID, "--threads %.64s is not 1 to %d", text, POOL_THREADS_MAX);
+    *ret_threads = (unsigned)threads;
+    return 0;
+}
+
+/* Those that are no texts. */
+static int parse_value(enum option option, const char *value, struct request *request,
+                       struct err *err)
+{
+    switch ((int)option) {
+    case RATE:
+        return parse_number("--rate", value, &request->how.rate_bytes_per_s, err);
+    case KEEP:
+        return parse_number("--keep", value, &request->keep, err);
+    case KEEP_BYTES:
+        return parse_number("--keep-bytes", value, &request->keep_bytes, err);
+    case THREADS:
+        return parse_threads(value, &request->how.threads, err);
+    case READ_BACK:
+        if (!sample_parse(value, &request->how.read_back))
+            return err_set(err, ERR_INVALID,
+                           "--read-back \"%.64s\" is not never, sampled or always", value);
+        return 0;
+    default:
+        return 0;
+    }
+}
+
 static int parse_option(const char *name, const char *value, unsigned allowed,
                         struct request *request, struct err *err)
 {
@@ -249,11 +289,7 @@ static int parse_option(const char *name, const char *value, unsigned allowed,
         if (request->values[i] != NULL)
             return err_set(err, ERR_INVALID, "%s is given twice", name);
         request->values[i] = value;
-        if (i == RATE)
-            return parse_number(name, value, &request->how.rate_bytes_per_s, err);
-        if (i == KEEP)
-            return parse_number(name, value, &request->keep, err);
-        return i == KEEP_BYTES ? parse_number(name, value, &request->keep_bytes, err) : 0;
+        return parse_value((enum option)i, value, request, err);
     }
     return err_set(err, ERR_INVALID, "this verb has no argument \"%.64s\"", name);
 }
@@ -329,6 +365,7 @@ static const char usage[] =
     "usage: ckpt-worker probe   --prefix P\n"
     "       ckpt-worker put     --prefix P --path DIR --part NAME --source DIR [--rate "
     "BYTES_PER_S]\n"
+    "                           [--read-back never|sampled|always]\n"
     "       ckpt-worker verify  --path DIR --part NAME [--prefix P] [--manifest-sha256 HEX]\n"
     "       ckpt-worker restore --path DIR --part NAME --to DIR [--prefix P] [--manifest-sha256 "
     "HEX]\n"
@@ -344,6 +381,7 @@ static const char usage[] =
     "put, verify, restore, abandon and sweep take --as UID:GID[:GROUP,...]: as that user, when "
     "started by "
     "root.\n"
+    "put, verify and restore take --threads N: 1 to 8, else as many as processors may be used.\n"
     "One blocking job on a destination; started by ckptd and ckpt-agentd, and good by hand. --path "
     "is\n"
     "the checkpoint's folder, --prefix the destination that holds it.\n"
@@ -384,7 +422,7 @@ static int take_user(const struct verb *verb, const struct request *request, str
 
 int verbs_main(int argc, char *const *argv, FILE *out, FILE *errors)
 {
-    uint64_t started_us = copy_monotonic_us();
+    uint64_t started_us = pace_clock_us();
     struct request request;
     struct err err = {0};
     const struct verb *verb;
@@ -398,7 +436,7 @@ int verbs_main(int argc, char *const *argv, FILE *out, FILE *errors)
         return print_error(verb->name, &err, errors);
     if (take_user(verb, &request, &err) != 0 || verb->run(&request, out, &err) != 0)
         return print_error(verb->name, &err, errors);
-    fprintf(out, "duration_ms=%" PRIu64 "\n", (copy_monotonic_us() - started_us) / 1000);
+    fprintf(out, "duration_ms=%" PRIu64 "\n", (pace_clock_us() - started_us) / 1000);
     if (fflush(out) != 0) {
         err_set(&err, ERR_IO, "the result could not be written to standard output");
         return print_error(verb->name, &err, errors);

@@ -1,10 +1,10 @@
 /* The kind posix: checkpoints on a mounted file system (NFS, VAST, Lustre, local). Every call here
  * may block for ever and belongs into a ckpt-worker process, never into a daemon.
  *
- * Flow     put      list the source; copy and hash into {path}/.{part}.tmp.{random}/, fsync each
- *                   file; list the source again; read everything back; write MANIFEST; fsync
- *                   folders bottom-up; rename to {path}/{part}; fsync {path}. A shard that has its
- *                   name is complete.
+ * Flow     put      list the source; copy and hash into {path}/.{part}.tmp.{random}/ by several
+ *                   threads (transfer.h), files durable; list the source again; read back what the
+ *                   policy asks for; write MANIFEST; folders durable bottom-up; rename to
+ *                   {path}/{part}; fsync {path}. A shard that has its name is complete.
  *          verify   MANIFEST against its own hash, the folder's listing against MANIFEST, every
  *                   file against its hash.
  *          restore  the same checks while copying into a temporary folder beside the target, then
@@ -14,8 +14,8 @@
  * Shapes   {prefix}/{tenant}/{project}/{allocation}/checkpoints/{checkpoint}/{part}/ with MANIFEST
  *          inside. Whose the folders are: place.h. What the functions take and promise:
  *          destination.h.
- * Absent   parallel streams; resuming a half-copied shard (a retry copies again: after a failed
- *          fsync nothing old may be trusted).
+ * Absent   resuming a half-copied shard (a retry copies again: after a failed fsync nothing old
+ *          may be trusted).
  */
 #ifndef CKPT_DEST_POSIX_H
 #define CKPT_DEST_POSIX_H

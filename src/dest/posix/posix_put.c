@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,20 +31,24 @@ struct put {
     int source;
     int folder; /* the checkpoint's */
     int temporary;
-    struct copier copier;
+    struct pool pool;
+    struct sample sample; /* of what is read back */
     struct manifest manifest;
     struct buf text;
 };
 
 static void put_init(struct put *put, const struct destination_place *place, const char *source,
-                     uint64_t rate_bytes_per_s)
+                     const struct destination_how *how)
 {
     memset(put, 0, sizeof(*put));
     put->part = place->part;
     put->source_label = source;
     snprintf(put->label, sizeof(put->label), "%s/%s", place->path, place->part);
     put->source = put->folder = put->temporary = -1;
-    copier_init(&put->copier, rate_bytes_per_s);
+    pool_init(&put->pool, how->threads, how->rate_bytes_per_s);
+    put->sample.policy = how->read_back;
+    CHECK(getrandom(&put->sample.seed, sizeof(put->sample.seed), 0) ==
+          (ssize_t)sizeof(put->sample.seed));
     manifest_init(&put->manifest);
     buf_init(&put->text);
 }
@@ -59,7 +64,7 @@ static void put_close(struct put *put)
     close_open(put->source);
     close_open(put->folder);
     close_open(put->temporary);
-    copier_close(&put->copier);
+    pool_close(&put->pool);
     manifest_close(&put->manifest);
     buf_close(&put->text);
 }
@@ -71,47 +76,15 @@ static int put_list_source(struct put *put, struct err *err)
     return put->source >= 0 ? 0 : -1;
 }
 
-static int copy_chunks(struct put *put, struct manifest_entry *entry, struct copy_end from,
-                       struct copy_end to, struct err *err)
+/* Hashes of all files are noted in the manifest; `to` -1: nothing is written. */
+static int take_source(struct put *put, int to, struct err *err)
 {
-    uint8_t digest[SHA256_BYTES];
-    struct copy_range range = {0, 0};
+    const struct transfer transfer = {.purpose = TRANSFER_TAKE,
+                                      .manifest = &put->manifest,
+                                      .from = {put->source, put->source_label},
+                                      .to = {to, put->label}};
 
-    for (size_t i = 0; i == 0 || i < entry->chunk_count; i++) {
-        range.offset += range.length;
-        range.length = manifest_chunk_bytes(entry, i);
-        if (copy_range(&put->copier, from, to, range, digest, err) != 0)
-            return -1;
-        manifest_chunk_set(entry, i, digest);
-    }
-    return 0;
-}
-
-/* A file that was written since it was listed is refused. `to` -1: hashes only. */
-static int copy_entry(struct put *put, struct manifest_entry *entry, int to, struct err *err)
-{
-    int result;
-    int from = source_open_file(put->source, put->source_label, entry, err);
-
-    if (from < 0)
-        return -1;
-    result = copy_chunks(put, entry, (struct copy_end){from, entry->path},
-                         (struct copy_end){to, put->label}, err);
-    if (source_check_file(from, entry, err) != 0)
-        result = -1;
-    close(from);
-    return result;
-}
-
-/* For a comparison with a shard that is there already. */
-static int hash_source(struct put *put, struct err *err)
-{
-    for (size_t i = 0; i < put->manifest.count; i++) {
-        if (!put->manifest.entries[i].is_directory &&
-            copy_entry(put, &put->manifest.entries[i], -1, err) != 0)
-            return -1;
-    }
-    return 0;
+    return transfer_run(&transfer, &put->pool, err);
 }
 
 /* Does the existing shard hold the very same bytes, and do they verify? */
@@ -124,12 +97,13 @@ static bool put_same_as(struct put *put, int shard)
     buf_init(&text);
     manifest_init(&manifest);
     if (shard_read_manifest(shard, put->label, &text, &manifest, NULL) == 0 &&
-        manifest_compare(&manifest, &put->manifest, NULL) == 0 && hash_source(put, NULL) == 0) {
+        manifest_compare(&manifest, &put->manifest, NULL) == 0 && take_source(put, -1, NULL) == 0) {
         manifest_encode(&put->manifest, &put->text);
         same = text.length == put->text.length &&
                memcmp(text.bytes, put->text.bytes, text.length) == 0 &&
                shard_check_listing(shard, put->label, true, &manifest, NULL) == 0 &&
-               shard_check_files(shard, put->label, &manifest, &put->copier, NULL) == 0;
+               shard_check_files(&(struct transfer_side){shard, put->label}, &manifest, NULL,
+                                 &put->pool, NULL) == 0;
         if (!same)
             buf_clear(&put->text);
     }
@@ -147,25 +121,6 @@ static bool put_reuse(struct put *put)
     return same;
 }
 
-/* A file is durable, and its close checked, before the next one begins. */
-static int put_file(struct put *put, struct manifest_entry *entry, struct err *err)
-{
-    int to = tree_open_beneath(put->temporary, entry->path, O_WRONLY | O_CREAT | O_EXCL, 0600);
-
-    if (to < 0)
-        return fault_set(err, "create", entry->path);
-    if (copy_entry(put, entry, to, err) != 0)
-        goto fail;
-    if (fsync(to) != 0) {
-        fault_set(err, "fsync", entry->path);
-        goto fail;
-    }
-    return close(to) == 0 ? 0 : fault_set(err, "close", entry->path);
-fail:
-    close(to);
-    return -1;
-}
-
 /* All of it goes into a hidden folder, which a kill leaves to the next put of the part. */
 static int put_copy(struct put *put, struct err *err)
 {
@@ -177,12 +132,11 @@ static int put_copy(struct put *put, struct err *err)
     if (put->temporary < 0)
         return fault_set(err, "open", put->temporary_name);
     for (size_t i = 0; i < put->manifest.count; i++) {
-        struct manifest_entry *entry = &put->manifest.entries[i];
-        if (entry->is_directory ? tree_make_folder(put->temporary, entry->path, err)
-                                : put_file(put, entry, err))
+        const struct manifest_entry *entry = &put->manifest.entries[i];
+        if (entry->is_directory && tree_make_folder(put->temporary, entry->path, err) != 0)
             return -1;
     }
-    return 0;
+    return take_source(put, put->temporary, err);
 }
 
 /* Last, when every file is durable and was read back: a folder with a MANIFEST is a whole one. */
@@ -216,7 +170,8 @@ fail:
 /* Read back before it is published: what storage gives back is what a restart will get. */
 static int put_seal(struct put *put, struct err *err)
 {
-    if (shard_check_files(put->temporary, put->label, &put->manifest, &put->copier, err) != 0)
+    if (shard_check_files(&(struct transfer_side){put->temporary, put->label}, &put->manifest,
+                          &put->sample, &put->pool, err) != 0)
         return err_wrap(err, "reading back");
     manifest_encode(&put->manifest, &put->text);
     if (put->text.length > MANIFEST_MAX_BYTES)
@@ -224,7 +179,7 @@ static int put_seal(struct put *put, struct err *err)
                        MANIFEST_MAX_BYTES);
     if (write_manifest(put, err) != 0)
         return -1;
-    return shard_sync_folders(put->temporary, put->label, &put->manifest, err);
+    return tree_sync_folders(put->temporary, put->label, &put->manifest, false, err);
 }
 
 /* An older shard under the name (another attempt, or damaged) is moved away first; a kill in
@@ -331,7 +286,7 @@ int posix_put(const struct destination_place *place, const char *source,
     if (prefix < 0)
         return -1;
     close(prefix);
-    put_init(&put, place, source, how->rate_bytes_per_s);
+    put_init(&put, place, source, how);
     result = put_run(&put, place, &reused, err);
     if (result == 0) {
         shard_summarize(&put.manifest, &put.text, ret_summary);

@@ -90,14 +90,15 @@ int posix_verify(const struct destination_place *place, const struct destination
                  struct destination_summary *ret_summary, struct err *err)
 {
     struct opened opened;
-    struct copier copier;
+    struct pool pool;
     int result;
 
     if (opened_init(&opened, place, err) != 0)
         return -1;
-    copier_init(&copier, how->rate_bytes_per_s);
-    result = shard_check_files(opened.shard, opened.label, &opened.manifest, &copier, err);
-    copier_close(&copier);
+    pool_init(&pool, how->threads, how->rate_bytes_per_s);
+    result = shard_check_files(&(struct transfer_side){opened.shard, opened.label},
+                               &opened.manifest, NULL, &pool, err);
+    pool_close(&pool);
     if (result == 0)
         *ret_summary = opened.summary;
     opened_close(&opened);
@@ -107,71 +108,49 @@ int posix_verify(const struct destination_place *place, const struct destination
 /* ---- restore ---- */
 
 /* 1: the target already holds exactly these files; 0: it is free; -1: it holds something else. */
-static int target_state(const struct target *target, const struct manifest *manifest,
-                        struct copier *copier, struct err *err)
+static int target_state(const struct target *target, struct manifest *manifest, struct pool *pool,
+                        struct err *err)
 {
     bool same;
     int fd = target_look(target, manifest, err);
 
     if (fd < 0)
         return fd == TARGET_FREE ? 0 : -1;
-    same = shard_check_files(fd, target->to, manifest, copier, NULL) == 0;
+    same =
+        shard_check_files(&(struct transfer_side){fd, target->to}, manifest, NULL, pool, NULL) == 0;
     close(fd);
     return same ? 1 : target_taken(target, err);
 }
 
-/* Compared while it is copied: what storage gives now may differ from what it gave a check
- * before. */
-static int restore_file(const struct opened *opened, const struct target *target,
-                        const struct manifest_entry *entry, struct copier *copier, struct err *err)
-{
-    int to = -1;
-    int from = tree_open_file(opened->shard, entry->path, opened->label, err);
-
-    if (from < 0)
-        return -1;
-    to = target_create(target, entry, err);
-    if (to < 0)
-        goto fail;
-    if (shard_read_file(copier, (struct copy_end){from, entry->path},
-                        (struct copy_end){to, target->to}, entry, err) != 0) {
-        err_wrap(err, "%s", opened->label);
-        goto fail;
-    }
-    close(from);
-    return target_finish(to, entry, err);
-fail:
-    if (to >= 0)
-        close(to);
-    close(from);
-    return -1;
-}
-
 /* The target has its name only when all its files are there and durable; until then they lie in a
- * hidden folder beside it. */
-static int restore_contents(const struct opened *opened, struct target *target,
-                            struct copier *copier, struct err *err)
+ * hidden folder beside it. Bytes are compared while they are copied: what storage gives now may
+ * differ from what it gave a check before. */
+static int restore_contents(struct opened *opened, struct target *target, struct pool *pool,
+                            struct err *err)
 {
     if (target_begin(target, &opened->manifest, err) != 0)
         return -1;
-    for (size_t i = 0; i < opened->manifest.count; i++) {
-        const struct manifest_entry *entry = &opened->manifest.entries[i];
-        if (!entry->is_directory && restore_file(opened, target, entry, copier, err) != 0)
-            return -1;
-    }
+    const struct transfer transfer = {.purpose = TRANSFER_CHECK,
+                                      .manifest = &opened->manifest,
+                                      .from = {opened->shard, opened->label},
+                                      .to = {target->temporary, target->to},
+                                      .with_modes = true};
+    if (transfer_run(&transfer, pool, err) != 0)
+        return -1;
     return target_publish(target, &opened->manifest, err);
 }
 
 /* What a killed restore left goes first. A target that holds the same files already is success
  * without a copy: a restore may be asked for again. */
-static int restore_run(struct opened *opened, struct target *target, struct copier *copier,
+static int restore_run(struct opened *opened, struct target *target, struct pool *pool,
                        struct err *err)
 {
-    int state = target_state(target, &opened->manifest, copier, err);
+    int state = target_state(target, &opened->manifest, pool, err);
+
     opened->summary.reused = state == 1;
     if (state != 0)
         return state < 0 ? -1 : 0;
-    if (restore_contents(opened, target, copier, err) == 0)
+    if (restore_contents(opened, target, pool, err) == 0)
         return 0;
     target_drop(target);
     return -1;
@@ -183,22 +162,22 @@ int posix_restore(const struct destination_place *place, const char *to,
 {
     struct opened opened;
     struct target target;
-    struct copier copier;
+    struct pool pool;
     struct err why = {0};
     int result;
 
     if (opened_init(&opened, place, err) != 0)
         return -1;
-    copier_init(&copier, how->rate_bytes_per_s);
+    pool_init(&pool, how->threads, how->rate_bytes_per_s);
     result = target_open(&target, to, &why);
     if (result == 0)
-        result = restore_run(&opened, &target, &copier, &why);
+        result = restore_run(&opened, &target, &pool, &why);
     if (result == 0)
         *ret_summary = opened.summary;
     else
         target_failed(&why, err);
     target_close(&target);
-    copier_close(&copier);
+    pool_close(&pool);
     opened_close(&opened);
     return result;
 }

@@ -53,57 +53,16 @@ int shard_read_manifest(int shard, const char *label, struct buf *ret_text,
     return result;
 }
 
-int shard_read_file(struct copier *copier, struct copy_end from, struct copy_end to,
-                    const struct manifest_entry *entry, struct err *err)
+int shard_check_files(const struct transfer_side *shard, struct manifest *manifest,
+                      const struct sample *sample, struct pool *pool, struct err *err)
 {
-    uint8_t digest[SHA256_BYTES];
-    struct copy_range range = {0, 0};
-    struct stat status;
+    const struct transfer transfer = {.purpose = TRANSFER_CHECK,
+                                      .manifest = manifest,
+                                      .from = *shard,
+                                      .to = {-1, ""},
+                                      .sample = sample};
 
-    if (fstat(from.fd, &status) != 0)
-        return fault_set(err, "fstat", from.path);
-    if ((uint64_t)status.st_size != entry->size_bytes)
-        return err_set(err, ERR_CORRUPT, "%s has %" PRIu64 " bytes, the manifest says %" PRIu64,
-                       from.path, (uint64_t)status.st_size, entry->size_bytes);
-    for (size_t i = 0; i == 0 || i < entry->chunk_count; i++) {
-        range.offset += range.length;
-        range.length = manifest_chunk_bytes(entry, i);
-        if (copy_range(copier, from, to, range, digest, err) != 0)
-            return -1;
-        if (memcmp(digest, manifest_chunk_hash(entry, i), SHA256_BYTES) != 0)
-            return err_set(err, ERR_CORRUPT,
-                           "%s is not what was written: the %" PRIu64 " bytes at %" PRIu64
-                           " do not match the SHA-256 in the manifest",
-                           from.path, range.length, range.offset);
-    }
-    return 0;
-}
-
-static int check_file(int shard, const char *label, const struct manifest_entry *entry,
-                      struct copier *copier, struct err *err)
-{
-    int result;
-    int fd = tree_open_file(shard, entry->path, label, err);
-
-    if (fd < 0)
-        return -1;
-    /* a wish: where it is not granted the page cache is checked, which is better than nothing */
-    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-    result = shard_read_file(copier, (struct copy_end){fd, entry->path},
-                             (struct copy_end){-1, NULL}, entry, err);
-    close(fd);
-    return result == 0 ? 0 : err_wrap(err, "%s", label);
-}
-
-int shard_check_files(int shard, const char *label, const struct manifest *manifest,
-                      struct copier *copier, struct err *err)
-{
-    for (size_t i = 0; i < manifest->count; i++) {
-        if (!manifest->entries[i].is_directory &&
-            check_file(shard, label, &manifest->entries[i], copier, err) != 0)
-            return -1;
-    }
-    return 0;
+    return transfer_run(&transfer, pool, err);
 }
 
 int shard_check_listing(int shard, const char *label, bool in_shard,
@@ -117,26 +76,6 @@ int shard_check_listing(int shard, const char *label, bool in_shard,
     result = manifest_compare(manifest, &found, err);
     manifest_close(&found);
     return result == 0 ? 0 : err_wrap(err, "%s", label);
-}
-
-/* Entries ascend by path, so from the end on contents come before their folder. */
-int shard_sync_folders(int shard, const char *label, const struct manifest *manifest,
-                       struct err *err)
-{
-    for (size_t i = manifest->count; i-- > 0;) {
-        const struct manifest_entry *entry = &manifest->entries[i];
-        int fd, result;
-        if (!entry->is_directory)
-            continue;
-        fd = tree_open_beneath(shard, entry->path, O_RDONLY | O_DIRECTORY, 0);
-        if (fd < 0)
-            return fault_set(err, "open folder", entry->path);
-        result = tree_sync(fd, entry->path, err);
-        close(fd);
-        if (result != 0)
-            return -1;
-    }
-    return tree_sync(shard, label, err);
 }
 
 void shard_summarize(const struct manifest *manifest, const struct buf *text,

@@ -1,8 +1,9 @@
 /* SIGKILL at every system call of put, restore and collect: whatever has its final name is whole.
  *
- * Flow     a child runs the operation under ptrace and is stopped at each system call; run k is
- *          killed at its k-th stop, for every k until one run gets to its end. No moment is left to
- *          luck.
+ * Flow     a child runs the operation under ptrace and is stopped at each system call of each of
+ *          its threads; run k is killed at its k-th stop, for every k until one run gets to its
+ *          end. No moment is left to luck where there is one thread; where there are more, how they
+ *          interleave is.
  */
 #include <signal.h>
 #include <sys/ptrace.h>
@@ -59,16 +60,23 @@ static bool killed_at(operation_fn *operation, struct folders *folders, unsigned
     pid_t pid = start_traced(operation, folders);
     int status = 0;
 
-    for (unsigned i = 0; i < k; i++) {
-        assert_int_equal(ptrace(PTRACE_SYSCALL, pid, NULL, NULL), 0);
-        assert_int_equal(waitpid(pid, &status, 0), pid);
-        if (WIFEXITED(status)) {
+    pid_t stopped = pid;
+
+    assert_int_equal(ptrace(PTRACE_SETOPTIONS, pid, NULL, PTRACE_O_TRACECLONE), 0);
+    for (unsigned i = 0; i < k;) {
+        (void)ptrace(PTRACE_SYSCALL, stopped, NULL, NULL); /* ESRCH: it ended with another's exit */
+        stopped = waitpid(-1, &status, __WALL);
+        assert_true(stopped > 0);
+        if (stopped == pid && WIFEXITED(status)) {
             assert_int_equal(WEXITSTATUS(status), 0);
             return false;
         }
+        i += stopped == pid || WIFSTOPPED(status);
     }
     assert_int_equal(kill(pid, SIGKILL), 0);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
+    do
+        stopped = waitpid(-1, &status, __WALL);
+    while (stopped != pid || WIFSTOPPED(status));
     assert_true(WIFSIGNALED(status));
     return true;
 }
@@ -101,6 +109,39 @@ static void put_killed_anywhere_leaves_no_shard_or_a_whole_one(void **state)
     }
     print_message("%u moments: %u without a shard, %u with a whole one\n", k - 1, absent, whole);
     assert_true(absent > 100 && whole > 0);
+    assert_int_equal(verify_n1(folders), WORKER_EXIT_OK);
+    assert_uint_equal(count_hidden(folders->path), 0);
+}
+
+static int run_put_by_threads(struct folders *folders)
+{
+    return verb(folders, "put", "--prefix", folders->prefix, "--path", folders->path, "--part",
+                "n1", "--source", folders->source, "--threads", "4", "--read-back", "always", NULL);
+}
+
+/* Enough files for several batches; each STEPth moment. */
+static void put_by_threads_killed_anywhere_leaves_no_shard_or_a_whole_one(void **state)
+{
+    enum { FILES = 200, STEP = 97 };
+    struct folders *folders = *state;
+    unsigned k, absent = 0;
+    char name[32];
+
+    for (unsigned i = 0; i < FILES; i++) {
+        snprintf(name, sizeof(name), "sub/%u", i);
+        write_text(folders->source, name, name);
+    }
+    for (k = 1; killed_at(run_put_by_threads, folders, k); k += STEP) {
+        if (exists(folders->path, "n1")) {
+            assert_int_equal(verify_n1(folders), WORKER_EXIT_OK);
+            remove_if_there(folders->path, "n1");
+        } else {
+            absent++;
+        }
+        assert_true(count_hidden(folders->path) <= 1);
+        assert_true(k < STOPS_MAX);
+    }
+    assert_true(absent > 20);
     assert_int_equal(verify_n1(folders), WORKER_EXIT_OK);
     assert_uint_equal(count_hidden(folders->path), 0);
 }
@@ -207,6 +248,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(put_killed_anywhere_leaves_no_shard_or_a_whole_one),
+        T(put_by_threads_killed_anywhere_leaves_no_shard_or_a_whole_one),
         T(put_killed_anywhere_leaves_levels_above_readable),
         T(put_killed_while_replacing_leaves_the_old_the_new_or_none),
         T(restore_killed_anywhere_leaves_no_target_or_a_whole_one),

@@ -1,6 +1,8 @@
 /* The manifest's one text form: what is written is read back, everything else is refused. */
 #include "src/dest/manifest.h"
 
+#include <time.h>
+
 #include "tests/support/test.h"
 
 static void add(struct manifest *manifest, const char *path, uint64_t size_bytes)
@@ -281,6 +283,41 @@ static void the_empty_manifest_of_the_right_form_is_read(void **state)
     buf_close(&text);
 }
 
+/* Sorted, checked, written, read again and compared. */
+static void a_manifest_of_100000_files_takes_less_than_two_seconds(void **state)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    enum { LIMIT_S = 20 };
+#else
+    enum { LIMIT_S = 2 };
+#endif
+    enum { FILES = 100000, FOLDERS = 100 };
+    struct manifest manifest, parsed;
+    clock_t begin = clock();
+    struct buf text;
+    char path[64];
+
+    (void)state;
+    manifest_init(&manifest);
+    for (unsigned i = FOLDERS; i-- > 0;) {
+        snprintf(path, sizeof(path), "folder-%02u", i);
+        (void)manifest_add(&manifest, path, true);
+    }
+    for (unsigned i = FILES; i-- > 0;) {
+        snprintf(path, sizeof(path), "folder-%02u/file-%05u.bin", i % FOLDERS, i);
+        manifest_add(&manifest, path, false)->size_bytes = i;
+    }
+    assert_int_equal(manifest_finish(&manifest, NULL), 0);
+    buf_init(&text);
+    manifest_encode(&manifest, &text);
+    assert_int_equal(manifest_parse(text.bytes, text.length, &parsed, NULL), 0);
+    assert_int_equal(manifest_compare(&manifest, &parsed, NULL), 0);
+    assert_true(clock() - begin < LIMIT_S * CLOCKS_PER_SEC);
+    buf_close(&text);
+    manifest_close(&manifest);
+    manifest_close(&parsed);
+}
+
 static void names_that_cannot_be_carried_are_refused_by_name(void **state)
 {
     static const char *const names[] = {"MANIFEST", "-",   "a\rb", "/a",  "a/",
@@ -342,6 +379,7 @@ int main(void)
         cmocka_unit_test(every_flipped_bit_is_noticed),
         cmocka_unit_test(resealed_texts_of_another_form_are_refused),
         cmocka_unit_test(the_empty_manifest_of_the_right_form_is_read),
+        cmocka_unit_test(a_manifest_of_100000_files_takes_less_than_two_seconds),
         cmocka_unit_test(names_that_cannot_be_carried_are_refused_by_name),
         cmocka_unit_test(comparing_names_the_first_difference),
     };

@@ -7,7 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "src/dest/manifest.h"
 #include "src/dest/worker.h"
 #include "tests/support/test.h"
 #include "tests/unit/dest/folders.h"
@@ -89,62 +88,6 @@ static void sha256sum_passes_on_the_manifest_and_the_reported_hash_is_its_own(vo
     snprintf(command, sizeof(command), "test \"$(sha256sum < %s/n1/MANIFEST)\" = \"%s  -\"",
              folders->path, sha256);
     assert_int_equal(system(command), 0);
-}
-
-static void write_large(const char *folder, const char *name, size_t length)
-{
-    uint8_t *bytes = malloc(length);
-
-    assert_non_null(bytes);
-    for (size_t i = 0; i < length; i++)
-        bytes[i] = (uint8_t)(i ^ i >> 8 ^ i >> 16);
-    write_file(folder, name, bytes, length);
-    free(bytes);
-}
-
-/* The script of src/dest/README.md, on the shard: what it says of a file, or "". */
-static const char *check_with_standard_tools(const struct folders *folders, int *ret_status)
-{
-    static char said[512];
-    char command[1024];
-    FILE *output;
-    size_t length;
-
-    snprintf(command, sizeof(command),
-             "awk '/^```/{on=0} on{print} /^```sh/{on=1}' src/dest/README.md > %s/check && "
-             "sh %s/check %s/n1 2>/dev/null",
-             folders->root, folders->root, folders->path);
-    output = popen(command, "r");
-    assert_non_null(output);
-    length = fread(said, 1, sizeof(said) - 1, output);
-    said[length] = '\0';
-    *ret_status = pclose(output);
-    return said;
-}
-
-static void files_of_many_chunks_come_back_and_are_checked_by_standard_tools(void **state)
-{
-    static const char name[] = "sub/large\\ \nfile";
-    struct folders *folders = *state;
-    int status;
-
-    write_large(folders->source, name, 2 * (size_t)MANIFEST_CHUNK_BYTES + 4711);
-    write_large(folders->source, "two", 2 * (size_t)MANIFEST_CHUNK_BYTES);
-    write_large(folders->source, "one", MANIFEST_CHUNK_BYTES);
-    assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
-    assert_string_equal(check_with_standard_tools(folders, &status), "");
-    assert_int_equal(status, 0);
-    assert_int_equal(verify_n1(folders), WORKER_EXIT_OK);
-    assert_int_equal(VERB("restore", AT_N1, "--to", folders->to), WORKER_EXIT_OK);
-    assert_true(same_trees(folders->source, folders->to));
-    assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
-    assert_value(folders, "reused", "1");
-    flip_bit(in_shard(folders, name), 2 * (off_t)MANIFEST_CHUNK_BYTES + 4000);
-    assert_string_equal(check_with_standard_tools(folders, &status),
-                        "sub/large\\ \nfile: FAILED\n");
-    assert_int_not_equal(status, 0);
-    assert_int_equal(verify_n1(folders), WORKER_EXIT_CORRUPT);
-    assert_contains(folders->errors, "the 4711 bytes at 33554432");
 }
 
 static void second_put_of_the_same_files_reuses_the_shard(void **state)
@@ -467,6 +410,14 @@ static void wrong_command_lines_are_usage_errors(void **state)
     assert_int_equal(VERB("probe", "--prefix", "relative"), WORKER_EXIT_USAGE);
     assert_int_equal(VERB("put", AT_N1, "--source", folders->source, "--rate", "1e9"),
                      WORKER_EXIT_USAGE);
+    assert_int_equal(VERB("put", AT_N1, "--source", folders->source, "--threads", "9"),
+                     WORKER_EXIT_USAGE);
+    assert_contains(folders->errors, "--threads 9 is not 1 to 8");
+    assert_int_equal(VERB("put", AT_N1, "--source", folders->source, "--threads", "0"),
+                     WORKER_EXIT_USAGE);
+    assert_int_equal(VERB("put", AT_N1, "--source", folders->source, "--read-back", "some"),
+                     WORKER_EXIT_USAGE);
+    assert_contains(folders->errors, "\"some\" is not never, sampled or always");
 }
 
 /* ---- an unavailable destination ---- */
@@ -725,7 +676,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(put_verify_and_restore_give_back_the_same_tree),
         T(sha256sum_passes_on_the_manifest_and_the_reported_hash_is_its_own),
-        T(files_of_many_chunks_come_back_and_are_checked_by_standard_tools),
         T(second_put_of_the_same_files_reuses_the_shard),
         T(put_of_other_files_replaces_the_shard),
         T(put_replaces_a_damaged_shard_of_the_same_files),

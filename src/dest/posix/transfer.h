@@ -1,0 +1,42 @@
+/* The files of one folder read and hashed, and written to another, by the threads of a pool.
+ *
+ * Flow     what is to be done is planned first: a chunk of a large file is an item, and so is a
+ *          batch of small files. Reading, hashing, writing and flushing then overlap, and each byte
+ *          is read and hashed once. When transfer_run() returns with success, every file that was
+ *          written is durable, by an fsync(2) of its own, or, for many files where the file system
+ *          tells of all failures that way (tree_settles()), by one syncfs(2).
+ * Shapes   a large file is open from its first chunk to its last, so that no failure of a write is
+ *          missed; at most one more than there are threads are open at a time.
+ * Errors   TRANSFER_TAKE: source.h's; TRANSFER_CHECK: ERR_CORRUPT names the bytes that differ;
+ *          fault.h for the rest. After a failure what was written is to be removed.
+ * Absent   folders: they are made before, and made durable after.
+ */
+#ifndef CKPT_DEST_TRANSFER_H
+#define CKPT_DEST_TRANSFER_H
+
+#include "src/dest/manifest.h"
+#include "src/dest/pool.h"
+#include "src/dest/sample.h"
+
+enum transfer_purpose {
+    TRANSFER_TAKE, /* an application's folder: a file that changed is refused, hashes are noted */
+    TRANSFER_CHECK /* a shard's, or what came from one: hashes are compared with those noted */
+};
+
+struct transfer_side {
+    int folder;        /* open; its owner's. -1 of `to`: bytes are only read */
+    const char *label; /* how errors name it */
+};
+
+struct transfer {
+    enum transfer_purpose purpose;
+    struct manifest *manifest;
+    struct transfer_side from;
+    struct transfer_side to;
+    const struct sample *sample; /* NULL: every chunk */
+    bool with_modes;             /* files get the modes of the manifest */
+};
+
+int transfer_run(const struct transfer *transfer, struct pool *pool, struct err *err);
+
+#endif

@@ -1,0 +1,27 @@
+/* Which chunks are read back before a shard gets its name.
+ *
+ * Shapes   never: none. always: all. sampled: one chunk of SAMPLE_ONE_OF, by a seed that is drawn
+ *          for each shard, and the first and the last one of each file of several chunks; a file
+ *          without chunks counts as one. The same seed takes the same chunks.
+ */
+#ifndef CKPT_DEST_SAMPLE_H
+#define CKPT_DEST_SAMPLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SAMPLE_ONE_OF = 16 };
+enum sample_policy { SAMPLE_SAMPLED, SAMPLE_NEVER, SAMPLE_ALWAYS };
+
+struct sample {
+    enum sample_policy policy;
+    uint64_t seed;
+};
+
+/* file: its number in the manifest; chunk_count as in its entry. */
+bool sample_takes(const struct sample *sample, size_t file, size_t chunk, size_t chunk_count);
+/* By its word; false: there is no such policy. */
+bool sample_parse(const char *word, enum sample_policy *ret_policy);
+
+#endif

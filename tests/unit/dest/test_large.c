@@ -1,0 +1,126 @@
+/* Shards of large files and of many: chunks, threads, and the script that checks them with standard
+ * tools. */
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/dest/manifest.h"
+#include "src/dest/worker.h"
+#include "tests/support/test.h"
+#include "tests/unit/dest/folders.h"
+
+#define VERB(...) verb(folders, __VA_ARGS__, NULL)
+#define AT_N1     "--prefix", folders->prefix, "--path", folders->path, "--part", "n1"
+
+static void assert_value(const struct folders *folders, const char *key, const char *expected)
+{
+    char value[128];
+
+    assert_int_equal(worker_output_get(folders->out, key, value, sizeof(value)), 0);
+    assert_string_equal(value, expected);
+}
+
+static void flip_bit(const char *path, off_t at)
+{
+    uint8_t byte;
+    int fd = open(path, O_RDWR);
+
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    close(fd);
+}
+
+static void write_large(const char *folder, const char *name, size_t length)
+{
+    uint8_t *bytes = malloc(length);
+
+    assert_non_null(bytes);
+    for (size_t i = 0; i < length; i++)
+        bytes[i] = (uint8_t)(i ^ i >> 8 ^ i >> 16);
+    write_file(folder, name, bytes, length);
+    free(bytes);
+}
+
+/* The script of src/dest/README.md, on the shard: what it says of a file, or "". */
+static const char *check_with_standard_tools(const struct folders *folders, int *ret_status)
+{
+    static char said[512];
+    char command[1024];
+    FILE *output;
+    size_t length;
+
+    snprintf(command, sizeof(command),
+             "awk '/^```/{on=0} on{print} /^```sh/{on=1}' src/dest/README.md > %s/check && "
+             "sh %s/check %s/n1 2>/dev/null",
+             folders->root, folders->root, folders->path);
+    output = popen(command, "r");
+    assert_non_null(output);
+    length = fread(said, 1, sizeof(said) - 1, output);
+    said[length] = '\0';
+    *ret_status = pclose(output);
+    return said;
+}
+
+static void files_of_many_chunks_come_back_and_are_checked_by_standard_tools(void **state)
+{
+    static const char name[] = "sub/large\\ \nfile";
+    struct folders *folders = *state;
+    int status;
+
+    write_large(folders->source, name, 2 * (size_t)MANIFEST_CHUNK_BYTES + 4711);
+    write_large(folders->source, "two", 2 * (size_t)MANIFEST_CHUNK_BYTES);
+    write_large(folders->source, "one", MANIFEST_CHUNK_BYTES);
+    assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
+    assert_string_equal(check_with_standard_tools(folders, &status), "");
+    assert_int_equal(status, 0);
+    assert_int_equal(verify_n1(folders), WORKER_EXIT_OK);
+    assert_int_equal(VERB("restore", AT_N1, "--to", folders->to), WORKER_EXIT_OK);
+    assert_true(same_trees(folders->source, folders->to));
+    assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
+    assert_value(folders, "reused", "1");
+    flip_bit(in_shard(folders, name), 2 * (off_t)MANIFEST_CHUNK_BYTES + 4000);
+    assert_string_equal(check_with_standard_tools(folders, &status),
+                        "sub/large\\ \nfile: FAILED\n");
+    assert_int_not_equal(status, 0);
+    assert_int_equal(verify_n1(folders), WORKER_EXIT_CORRUPT);
+    assert_contains(folders->errors, "the 4711 bytes at 33554432");
+}
+
+/* Files enough for several batches, and large ones, by more threads than there are processors. */
+static void many_files_and_chunks_come_back_whatever_the_number_of_threads(void **state)
+{
+    static const char *const threads[] = {"1", "2", "8"};
+    struct folders *folders = *state;
+    char name[64];
+
+    for (unsigned i = 0; i < 500; i++) {
+        snprintf(name, sizeof(name), "sub/file %u", i);
+        write_file(folders->source, name, name, i % sizeof(name));
+    }
+    write_large(folders->source, "large", 3 * (size_t)MANIFEST_CHUNK_BYTES + 1);
+    for (size_t i = 0; i < sizeof(threads) / sizeof(threads[0]); i++) {
+        assert_int_equal(VERB("put", AT_N1, "--source", folders->source, "--threads", threads[i],
+                              "--read-back", "always"),
+                         WORKER_EXIT_OK);
+        assert_int_equal(VERB("verify", AT_N1, "--threads", threads[i]), WORKER_EXIT_OK);
+        assert_int_equal(VERB("restore", AT_N1, "--to", folders->to, "--threads", threads[i]),
+                         WORKER_EXIT_OK);
+        assert_true(same_trees(folders->source, folders->to));
+        remove_tree(folders->to);
+        remove_tree(folders->prefix);
+        assert_int_equal(mkdir(folders->prefix, 0755), 0);
+    }
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, folders_setup, folders_teardown)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(files_of_many_chunks_come_back_and_are_checked_by_standard_tools),
+        T(many_files_and_chunks_come_back_whatever_the_number_of_threads),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
