@@ -43,6 +43,7 @@ const char *agent_checks_unsettled(struct agent_checks *checks);
 
 struct agent_checks_counters {
     uint64_t asked, starts, restores, runs_ended, terminated;
+    uint64_t whole, spread; /* of the restores: of all parts; on another number of nodes */
 };
 const struct agent_checks_counters *agent_checks_counters(const struct agent_checks *checks);
 

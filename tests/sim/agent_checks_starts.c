@@ -25,6 +25,14 @@ bool checks_of_job(const struct agent_checks *checks, const struct application *
                                  application_part_run(application));
 }
 
+/* Others may have begun from the same shard: there are fewer of them than places. */
+static bool shares_part(const struct application *application)
+{
+    const struct application_point *point = application_point_of(application);
+
+    return point->parts > 0 && point->places > point->parts;
+}
+
 /* A part goes on with the shard that its node wrote, or takes its place over with the one of that
  * place; nobody else of the job lives from that. */
 static void check_own_shard(struct agent_checks *checks, const struct application *application,
@@ -39,7 +47,7 @@ static void check_own_shard(struct agent_checks *checks, const struct applicatio
         if (strcmp(other->allocation_id, application_allocation(application)) == 0 &&
             other->living != NULL && other->living != application &&
             other->from_id == checkpoint_id &&
-            strcmp(application_shard_of(other->living), writer) == 0 &&
+            strcmp(application_shard_of(other->living), writer) == 0 && !shares_part(application) &&
             checks_of_job(checks, other->living))
             world_violation(checks->world, "I45", "%s starts on %s from the shard of %s, as on %s",
                             other->allocation_id, machine->name, writer,
@@ -122,6 +130,10 @@ void checks_started(void *data, struct application *application, uint64_t checkp
     rank->from_id = checkpoint_id;
     if (checkpoint_id != 0) {
         checks->counters.restores++;
+        checks->counters.whole += application_point_of(application)->parts > 0;
+        checks->counters.spread +=
+            application_point_of(application)->parts > 0 &&
+            application_point_of(application)->parts != application_point_of(application)->places;
         if (!state_checks_completed(checks->world, checkpoint_id))
             world_violation(checks->world, "I27",
                             "%s starts on %s from a checkpoint that is not complete", id,

@@ -300,6 +300,7 @@ struct agent_machine *agent_machine_new(struct sim *sim, struct agent_store *sto
     list_init(&machine->stills);
     CHECK(agent_files_make_folder(machine->files, "/work") == 0);
     sim_loop_init(&machine->applications_loop, sim, config->applications_node);
+    machine->store = store;
     agent_store_mount(store, config->agent_node, machine->files);
     return machine;
 }

@@ -95,6 +95,7 @@ struct agent_machine {
     bool groups; /* jobs get control groups */
     bool unread; /* at times a look at processes does not see all of them */
     struct agent_files *files;
+    const struct agent_store *store; /* what its programs read of the destinations */
     struct machine_process *processes[MACHINE_PROCESSES_MAX];
     pid_t last_pid;
     struct list pid_watches, folder_watches, cleanups, looks, path_opens, rank_looks, member_looks,

@@ -171,6 +171,23 @@ bool agent_store_verifies(const struct agent_store *store, const char *path, con
     return false;
 }
 
+const struct buf *agent_store_file(const struct agent_store *store, const char *path, bool folder)
+{
+    char name[2 * STORE_PATH_BYTES];
+    size_t length = strlen(path);
+
+    for (size_t i = 0; i < store->shard_count; i++) {
+        const struct store_shard *shard = &store->shards[i];
+        for (size_t k = 0; k < shard->content.count && !shard->temporary && !shard->damaged; k++) {
+            snprintf(name, sizeof(name), "%s/%s/%s", shard->path, shard->part,
+                     shard->content.files[k].name);
+            if (strncmp(name, path, length) == 0 && name[length] == (folder ? '/' : '\0'))
+                return &shard->content.files[k].bytes;
+        }
+    }
+    return NULL;
+}
+
 static void spoil(struct agent_store *store, const char *path)
 {
     store->spoiled =

@@ -62,6 +62,10 @@ bool agent_store_shard(const struct agent_store *store, size_t i, const char **r
 bool agent_store_verifies(const struct agent_store *store, const char *path, const char *part,
                           const char *manifest);
 
+/* A file of a published shard that is there and whole, by its whole path; NULL: there is none.
+ * folder: any file below it. */
+const struct buf *agent_store_file(const struct agent_store *store, const char *path, bool folder);
+
 struct agent_store_counters {
     uint64_t puts, reused, restores, verifies, collects, abandons, failed, lost, damaged;
 };

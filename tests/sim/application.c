@@ -45,6 +45,7 @@ struct application {
     bool answer_due, life_due;       /* while it stands still */
     bool ends_after_answer;          /* SIGTERM came while it wrote */
     bool life_ends_well;
+    struct application_point point; /* that it began from */
 };
 
 /* What asks it, and SIGTERM. The other signal of SIGUSR1 and SIGUSR2 would kill it, and both a
@@ -497,13 +498,13 @@ struct application *application_new(struct agent_machine *machine,
 }
 
 /* The state of one part of the shard, which it has twice; its identity is who wrote it first. */
-void application_restore(struct application *application, const char *folder,
+static void restore_from(struct application *application, const char *folder,
                          uint64_t checkpoint_id, const char *suffix,
                          struct application_restored *ret_restored)
 {
     const struct application_checks *checks = application->setup.checks;
     struct application_restored again;
-    char state[PATH_BYTES + 64], second[PATH_BYTES + 64];
+    char state[PATH_BYTES + 96], second[PATH_BYTES + 96];
 
     snprintf(state, sizeof(state), "%s/state%s", folder, suffix);
     snprintf(second, sizeof(second), "%s/again%s", folder, suffix);
@@ -523,34 +524,84 @@ void application_restore(struct application *application, const char *folder,
     snprintf(application->writer, sizeof(application->writer), "%s", ret_restored->writer);
 }
 
-static void start_from(struct application *application, uint64_t checkpoint_id,
-                       const char *restore_dir)
+static void part_folder(const struct application_point *point, uint32_t part,
+                        char folder[PATH_BYTES])
+{
+    char name[PART_NAME_BYTES];
+
+    CHECK(part < point->parts);
+    CHECK(snprintf(folder, PATH_BYTES, "%s/%s", point->folder, part_name_format(part, name)) <
+          PATH_BYTES);
+}
+
+/* Of all parts that are there, its own the last. */
+void application_restore(struct application *application, const struct application_point *point,
+                         const char *own, const char *suffix,
+                         struct application_restored *ret_restored)
+{
+    uint32_t count = point->parts == 0 ? 1 : point->parts;
+    char folder[PATH_BYTES], in_own[PATH_BYTES + 64];
+
+    for (uint32_t i = 1; i <= count; i++) {
+        if (point->parts == 0)
+            snprintf(folder, sizeof(folder), "%s", point->folder);
+        else
+            part_folder(point, (point->place + i) % count, folder);
+        snprintf(in_own, sizeof(in_own), "%s/%s", folder, own == NULL ? "" : own);
+        restore_from(application,
+                     own != NULL && application_folder_there(application->machine, in_own) ? in_own
+                                                                                           : folder,
+                     point->checkpoint_id, suffix, ret_restored);
+    }
+}
+
+/* At a destination they may have got lost since they were verified. */
+static bool point_is_there(const struct application *application,
+                           const struct application_point *point)
+{
+    char folder[PATH_BYTES];
+
+    for (uint32_t i = 0; i < point->parts; i++) {
+        part_folder(point, i, folder);
+        if (!application_folder_there(application->machine, folder))
+            return false;
+    }
+    return true;
+}
+
+static void start_from(struct application *application, const struct application_point *point)
 {
     struct application_restored restored;
 
     snprintf(application->rank, sizeof(application->rank), "%s", application->machine->name);
     application->from = application_truth(application->allocation_id, application->rank, 0);
-    if (checkpoint_id == 0)
+    if (point->checkpoint_id == 0)
         return;
-    application_restore(application, restore_dir, checkpoint_id, "", &restored);
+    application_restore(application, point, NULL, "", &restored);
     application->from = restored.state;
     snprintf(application->rank, sizeof(application->rank), "%s", restored.identity);
 }
 
-void application_release(struct application *application, uint64_t checkpoint_id,
-                         const char *restore_dir)
+void application_release(struct application *application, const struct application_point *point)
 {
     CHECK(!application->released);
+    if (!point_is_there(application, point)) {
+        agent_machine_end(application->machine, application->process, 1 << 8);
+        return;
+    }
+    application->point = *point;
+    application->point.folder = NULL;
     if (application->setup.ranks == 0) {
-        start_from(application, checkpoint_id, restore_dir);
+        start_from(application, point);
     } else {
         application->ranks =
             application_ranks_new(application, &application->setup, &application->clock);
-        application_ranks_start(application->ranks, checkpoint_id, restore_dir);
+        application_ranks_start(application->ranks, point);
     }
     application->from_us = sim_now_us(application->machine->sim);
     application->released = true;
-    application->setup.checks->started(application->setup.checks->data, application, checkpoint_id);
+    application->setup.checks->started(application->setup.checks->data, application,
+                                       point->checkpoint_id);
     if (draw(application, application->setup.manners->helper_in))
         start_helper(application);
     if (!draw(application, application->setup.manners->no_handler_in))
@@ -652,4 +703,9 @@ bool application_moves(const struct application *application)
 bool application_released(const struct application *application)
 {
     return application->released;
+}
+
+const struct application_point *application_point_of(const struct application *application)
+{
+    return &application->point;
 }

@@ -64,9 +64,17 @@ struct application_setup {
 
 struct application *application_new(struct agent_machine *machine,
                                     const struct application_setup *setup);
-/* restore_dir "": from scratch. */
-void application_release(struct application *application, uint64_t checkpoint_id,
-                         const char *restore_dir);
+
+/* What it goes on from. Several parts lie in folders part-NNNN there: it reads all of them, and
+ * goes on with that of its own place, which wraps round where there are more places than parts. */
+struct application_point {
+    uint64_t checkpoint_id; /* 0: from scratch */
+    const char *folder;     /* there, or with file:// before it at a destination */
+    uint32_t place, places; /* of its part */
+    uint32_t parts;         /* in folders of their own; 0: `folder` is that of its part */
+};
+/* It ends at once when it cannot read that. */
+void application_release(struct application *application, const struct application_point *point);
 /* The parent is dead: nobody is told of the end; a process that is held ends itself. */
 void application_orphan(struct application *application);
 /* It comes to its end. */
@@ -89,12 +97,15 @@ bool application_from_scratch(const struct application *application);
 /* It computes: nothing makes all of it stand still. */
 bool application_moves(const struct application *application);
 bool application_released(const struct application *application);
+/* Its folder is known no more. */
+const struct application_point *application_point_of(const struct application *application);
 struct application_state application_now(const struct application *application);
 /* One of its ranks has died. */
 void application_lost_rank(struct application *application);
-/* What a rank finds in what was restored, in files with this suffix. */
-void application_restore(struct application *application, const char *folder,
-                         uint64_t checkpoint_id, const char *suffix,
+/* What a rank finds in what was restored, in files with this suffix, in a folder of its own if it
+ * had one (NULL: none). */
+void application_restore(struct application *application, const struct application_point *point,
+                         const char *own, const char *suffix,
                          struct application_restored *ret_restored);
 /* What it calls what it saves of this attempt: all ranks alike, most of the time. */
 void application_label(const struct application_setup *setup, struct sim *sim, const char *hint,

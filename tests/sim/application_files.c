@@ -47,15 +47,35 @@ static bool file_line(const char *text, const char *key, char *ret_value, size_t
     return true;
 }
 
+/* Where the path lies on a destination; NULL: it is of this machine. */
+static const char *stored_path(const char *path)
+{
+    static const char scheme[] = "file://";
+
+    return strncmp(path, scheme, strlen(scheme)) == 0 ? path + strlen(scheme) : NULL;
+}
+
 static bool file_text(const struct agent_machine *machine, const char *path, char text[TEXT_BYTES])
 {
+    const char *stored = stored_path(path);
     const struct agent_file *file = agent_files_find(machine->files, path);
+    const struct buf *content = stored != NULL ? agent_store_file(machine->store, stored, false)
+                                : file != NULL ? &file->content
+                                               : NULL;
 
-    if (file == NULL || file->content.length >= TEXT_BYTES)
+    if (content == NULL || content->length >= TEXT_BYTES)
         return false;
-    memcpy(text, file->content.bytes, file->content.length);
-    text[file->content.length] = '\0';
+    memcpy(text, content->bytes, content->length);
+    text[content->length] = '\0';
     return true;
+}
+
+bool application_folder_there(const struct agent_machine *machine, const char *path)
+{
+    const char *stored = stored_path(path);
+
+    return stored != NULL ? agent_store_file(machine->store, stored, true) != NULL
+                          : agent_files_find(machine->files, path) != NULL;
 }
 
 int application_state_read(const struct agent_machine *machine, const char *path,

@@ -40,7 +40,9 @@ struct application_restored {
     char identity[APPLICATION_IDENTITY_BYTES];
     struct application_state state;
 };
-/* -1: the file is not one of this job and checkpoint. */
+/* There, or with file:// before it at a destination. */
+bool application_folder_there(const struct agent_machine *machine, const char *path);
+/* -1: the file, there or at a destination, is not one of this job and checkpoint. */
 int application_state_read(const struct agent_machine *machine, const char *path,
                            const char *allocation_id, uint64_t checkpoint_id,
                            struct application_restored *ret_restored);

@@ -389,28 +389,20 @@ static void rank_spawn(struct rank *rank, const struct machine_process *leader)
     ranks->living++;
 }
 
-/* One with a stream had a folder of its own. */
-static const char *restored_folder(const struct rank *rank, const char *restore_dir,
-                                   char folder[APPLICATION_PATH_BYTES])
-{
-    snprintf(folder, APPLICATION_PATH_BYTES, "%s/rank-%05u", restore_dir, rank->number);
-    return agent_files_find(rank->ranks->machine->files, folder) != NULL ? folder : restore_dir;
-}
-
-void application_ranks_start(struct application_ranks *ranks, uint64_t checkpoint_id,
-                             const char *restore_dir)
+void application_ranks_start(struct application_ranks *ranks, const struct application_point *point)
 {
     const struct machine_process *leader = application_process(ranks->application);
 
     for (unsigned i = 0; i < ranks->setup.ranks; i++) {
         struct rank *rank = &ranks->items[i];
-        char suffix[SUFFIX_BYTES], folder[APPLICATION_PATH_BYTES];
+        char suffix[SUFFIX_BYTES], own[32]; /* what one with a stream had */
+        snprintf(own, sizeof(own), "rank-%05u", rank->number);
         snprintf(rank->from.identity, sizeof(rank->from.identity), "%s/%u", ranks->machine->name,
                  i);
         rank->from.state = application_truth(ranks->allocation_id, rank->from.identity, 0);
-        if (checkpoint_id != 0)
-            application_restore(ranks->application, restored_folder(rank, restore_dir, folder),
-                                checkpoint_id, suffix_of(rank, suffix), &rank->from);
+        if (point->checkpoint_id != 0)
+            application_restore(ranks->application, point, own, suffix_of(rank, suffix),
+                                &rank->from);
         rank->streams =
             ranks->setup.ranks_with_streams && ranks->socket[0] != '\0' &&
             (ranks->setup.labels == LABELS_AGREED || sim_chance(ranks->machine->sim, 2));

@@ -19,8 +19,8 @@ struct application_ranks;
 struct application_ranks *application_ranks_new(struct application *application,
                                                 const struct application_setup *setup,
                                                 const struct clock_ops *clock);
-void application_ranks_start(struct application_ranks *ranks, uint64_t checkpoint_id,
-                             const char *restore_dir);
+void application_ranks_start(struct application_ranks *ranks,
+                             const struct application_point *point);
 void application_ranks_catch(struct application_ranks *ranks);
 /* What is in hand is given up. */
 void application_ranks_calm(struct application_ranks *ranks);

@@ -38,8 +38,8 @@ struct application_run {
     pid_t pid;                 /* of this run's application; not reaped while it is not 0 */
     uint64_t start_ticks;
     uint64_t run_number;
-    uint64_t checkpoint_id; /* what it starts from */
-    char restore_dir[WORK_DIR_BYTES], ranks_socket[WORK_DIR_BYTES];
+    struct application_point point; /* what it starts from */
+    char restore[WORK_DIR_BYTES], ranks_socket[WORK_DIR_BYTES];
     uint32_t restart_count;
     bool confirmed, ready, refused_running, ended, told_to_end, will_restart;
     bool ordered; /* by its agent to end */
@@ -152,7 +152,7 @@ static void send_started(struct application_run *run)
 
     started.pid = (uint32_t)run->pid;
     started.start_time_ticks = run->start_ticks;
-    started.restored_checkpoint_id = run->checkpoint_id;
+    started.restored_checkpoint_id = run->point.checkpoint_id;
     up.body_case = CKPT__V1__ATTACH_UP__BODY_STARTED;
     up.started = &started;
     send_up(run, &up);
@@ -245,6 +245,21 @@ static void child_ended(void *data, int wait_status)
     reap(run);
 }
 
+static void take_point(struct application_run *run, const Ckpt__V1__AttachReady *ready)
+{
+    bool own = ready->restore != CKPT__V1__RESTORE_MODE__RESTORE_MODE_ALL &&
+               ready->restore != CKPT__V1__RESTORE_MODE__RESTORE_MODE_PATH;
+
+    snprintf(run->restore, sizeof(run->restore), "%s",
+             ready->restore_uri[0] != '\0' ? ready->restore_uri : ready->restore_dir);
+    run->point = (struct application_point){
+        .checkpoint_id = ready->checkpoint_id,
+        .folder = run->restore,
+        .place = ready->part,
+        .places = ready->parts,
+        .parts = own || ready->checkpoint_id == 0 ? 0 : ready->checkpoint_parts};
+}
+
 static void hold_application(struct application_run *run, const Ckpt__V1__AttachReady *ready)
 {
     snprintf(run->ranks_socket, sizeof(run->ranks_socket), "%s", ready->app_socket);
@@ -269,9 +284,8 @@ static void hold_application(struct application_run *run, const Ckpt__V1__Attach
     run->child = application_new(run->machine, &setup);
     run->pid = application_process(run->child)->pid;
     run->start_ticks = application_process(run->child)->start_ticks;
-    run->checkpoint_id = ready->checkpoint_id;
+    take_point(run, ready);
     run->run_number = ready->run;
-    snprintf(run->restore_dir, sizeof(run->restore_dir), "%s", ready->restore_dir);
     run->state = RUN_RUNNING;
     run->told_to_end = false;
     run->confirmed = false;
@@ -307,7 +321,7 @@ static void take_ready(struct application_run *run, const Ckpt__V1__AttachReady 
         hold_application(run, ready);
     } else if (run->state == RUN_RUNNING) {
         if (!run->confirmed && run->child != NULL)
-            application_release(run->child, run->checkpoint_id, run->restore_dir);
+            application_release(run->child, &run->point);
         run->confirmed = true;
         reap(run);
     }

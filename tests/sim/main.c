@@ -66,7 +66,7 @@ struct board {
         labelled, met, met_on_streams, told_steps, barrier_faults, stood_still, recomputed, outages;
     uint64_t flips, flips_told, odd_samples, older;
     /* of the shipping agents */
-    uint64_t runs, restores, deaths, runs_killed, power_losses, rogue_welcomes;
+    uint64_t runs, restores, whole, spread, deaths, runs_killed, power_losses, rogue_welcomes;
 };
 
 static uint64_t cpu_us(void)
@@ -140,6 +140,8 @@ static void report(struct board *board, const struct world *world, uint64_t took
                             world->counts.overtaken);
     add(&board->runs, shipping.checks.starts);
     add(&board->restores, shipping.checks.restores);
+    add(&board->whole, shipping.checks.whole);
+    add(&board->spread, shipping.checks.spread);
     add(&board->deaths, shipping.deaths);
     add(&board->runs_killed, shipping.runs_killed);
     add(&board->power_losses, shipping.power_losses);
@@ -340,11 +342,12 @@ static void summary(const struct plan *plan, const struct board *board, double w
            board->terminated, board->lost_members, board->lost_starts, board->changes,
            board->turned_away, board->grown_and_back);
     printf("shipping agents: %" PRIu64 " runs of applications, %" PRIu64
-           " from a checkpoint; %" PRIu64 " died of their disk, %" PRIu64
+           " from a checkpoint (%" PRIu64 " from all its parts, %" PRIu64
+           " on another number of nodes); %" PRIu64 " died of their disk, %" PRIu64
            " lost their power, %" PRIu64 " ckpt-runs were killed, %" PRIu64
            " welcomes from an old leader\n",
-           board->runs, board->restores, board->deaths, board->power_losses, board->runs_killed,
-           board->rogue_welcomes);
+           board->runs, board->restores, board->whole, board->spread, board->deaths,
+           board->power_losses, board->runs_killed, board->rogue_welcomes);
     printf("operator's calls %" PRIu64 ", nodes removed %" PRIu64 ", stale reads %" PRIu64
            ", events watched %" PRIu64 ", backups read back %" PRIu64
            ", folders that stayed %" PRIu64 "; victims taken by force in an outage %" PRIu64

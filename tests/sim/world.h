@@ -82,7 +82,8 @@ struct world_options {
     unsigned read_errors, fills; /* a read fails, half of them at a start; a disk fills up */
     unsigned lost_files;         /* a file beside log and snapshots is damaged, or any file gone */
     unsigned callers;            /* of a hundred jobs so many are asked by a call */
-    unsigned ranks; /* of a hundred jobs so many have ranks that agree on what they save */
+    unsigned ranks;    /* of a hundred jobs so many have ranks that agree on what they save */
+    unsigned restores; /* of a hundred jobs so many restore all parts, or the path */
     /* of a hundred moments of a rank in a barrier so many have the leader, or the rank's agent,
      * fail */
     unsigned barriers;
@@ -129,6 +130,7 @@ struct world_job {
     unsigned ranks;           /* on each of its nodes; 0: it has none */
     bool ranks_in_group;      /* they are in their launcher's group */
     bool ranks_with_streams;  /* they are told by their agents, and tell them */
+    bool elastic;             /* it restores all parts, or reads them where they lie */
     bool borrowed;            /* its nodes, of "lender" */
     bool anew;                /* it was asked to begin from scratch, or may have been */
     bool runs;                /* as its scheduler knows */

@@ -364,6 +364,11 @@ static void do_register(struct scheduler *scheduler)
         job->way = application_way_at(WAY_CALL);
     if (world->options.ranks > 0 && !job->way->calls && sim_random(sim, 100) < world->options.ranks)
         rank_checks_draw(world, job);
+    if (world->options.restores > 0 && sim_random(sim, 100) < world->options.restores) {
+        job->elastic = true;
+        spec.restore = sim_chance(sim, 2) ? CKPT__V1__RESTORE_MODE__RESTORE_MODE_ALL
+                                          : CKPT__V1__RESTORE_MODE__RESTORE_MODE_PATH;
+    }
     spec.profile = (char *)(uintptr_t)job->way->profile;
     spec.preemption_class = job->preemption_class;
     spec.sensitive = job->sensitive;

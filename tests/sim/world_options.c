@@ -70,6 +70,7 @@ static const struct option {
     OPTION(callers),
     OPTION(ranks),
     OPTION(barriers),
+    OPTION(restores),
     OPTION(streams),
     OPTION(absent),
     OPTION(hang),
@@ -253,4 +254,5 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     ret_options->callers = next(&state, 3) == 0 ? 10 + (unsigned)next(&state, 91) : 0;
     ret_options->ranks = next(&state, 3) == 0 ? 0 : 10 + (unsigned)next(&state, 91);
     ret_options->barriers = next(&state, 3) == 0 ? 1 + (unsigned)next(&state, 12) : 0;
+    ret_options->restores = next(&state, 3) == 0 ? 0 : 10 + (unsigned)next(&state, 91);
 }

@@ -127,8 +127,9 @@ bool parts_may_begin_from(const struct world *world, const struct world_job *job
         const struct written *written = &checks->written[i];
         if (written->checkpoint_id != checkpoint_id)
             continue;
-        for (uint32_t place = 0; place < written->count; place++)
-            if (written->writers[place] == writer &&
+        for (uint32_t place = 0; place < (job->elastic ? WORLD_AGENTS_MAX : written->count);
+             place++)
+            if (written->writers[place % written->count] == writer &&
                 (checks->parts[job - world->jobs][agent].places >> place & 1) != 0)
                 return true;
     }

@@ -445,11 +445,11 @@ class Cluster:
     def allocation(self, identifier):
         return self.client.broker("GetAllocation", broker_pb2.GetAllocationRequest(allocation_id=identifier))
 
-    def request_checkpoint(self, allocation):
+    def request_checkpoint(self, allocation, after=common_pb2.AFTER_CHECKPOINT_CONTINUE):
         """Asks for one as soon as the cluster knows that all parts run: earlier it is refused (NOT_STARTED). The checkpoint's id."""
         wait_until(f"{allocation} has started", lambda: self.allocation(allocation).state != common_pb2.ALLOCATION_STATE_STARTING, 20)
         return self.client.broker("RequestCheckpoint", broker_pb2.RequestCheckpointRequest(
-            request_id=uuid.uuid4().hex, allocation_id=allocation)).checkpoint_id
+            request_id=uuid.uuid4().hex, allocation_id=allocation, after=after)).checkpoint_id
 
     def checkpoints(self, allocation="", state=0):
         found, after = [], 0

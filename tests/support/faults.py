@@ -8,8 +8,8 @@ import signal
 import time
 import uuid
 
-from cluster import broker_pb2, common_pb2, wait_until
-from jobs import COMPLETE
+from cluster import broker_pb2, checkpoint_text, common_pb2, wait_until
+from jobs import COMPLETE, RUNNING, SUSPENDED
 from ranks_site import Ranked, site
 
 FAILED_STATES = (6, 7, 8)
@@ -132,6 +132,59 @@ def agent_killed(make, nodes):
         assert job.restarts == 0, "the agent's end is nothing to its applications"
 
 
+class Attempts:
+    """The states of a job's attempts on one node, from here on, as its agent logs them."""
+
+    def __init__(self, job, agent):
+        self.begins, self.log = f"event=attempt allocation={job.name} ", open(agent.log, encoding="utf-8", errors="replace")
+        self.log.seek(0, os.SEEK_END)
+        self.states = []
+
+    def come_to(self, state):
+        while line := self.log.readline():
+            if self.begins in line:
+                self.states.append(line.split(" to=")[1].split()[0])
+        return state in self.states
+
+
+def agent_dies_in(job, agent, state, **asked):
+    """True: it was in that state, and had not gone on already."""
+    attempts = Attempts(job, agent)
+    identifier = job.request(**asked)
+    wait_until(f"the attempt comes to {state}", lambda: attempts.come_to(state), 20, 0.0005)
+    agent.kill()
+    attempts.come_to(state)
+    agent.start()
+    wait_until("that one ends", lambda: job.record(identifier).state in (COMPLETE, *FAILED_STATES), 60)
+    return attempts.states[-1] == state
+
+
+def agent_killed_in_each_state(make, nodes):
+    """In each state of an attempt after which the job goes on, of one that ends the job, and while it brings what a part begins from."""
+    with site(names(nodes)) as cluster:
+        job, tries = Ranked(cluster, "j", make(steps=2400), names(nodes)), {}
+        job.computes()
+        agent = cluster.agents[names(nodes)[-1]]
+        for state in ("WAITING", "ASKED", "PUTTING", "REMOVING"):
+            tries[state] = next((n for n in range(1, 7) if agent_dies_in(job, agent, state)), None)
+        assert job.restarts == 0 and job.state() == RUNNING, "the agent's end is nothing to its applications"
+        for state in ("FREEZING", "PUTTING", "STILL"):
+            for number in range(1, 7):
+                found = agent_dies_in(job, agent, state, after=common_pb2.AFTER_CHECKPOINT_STOP)
+                if job.record(max(c.checkpoint_id for c in cluster.checkpoints(job.name))).state == COMPLETE:
+                    wait_until("the job has stopped", lambda: job.state() == SUSPENDED, 40)
+                    job.restart()
+                    agent.kill()  # while it restores
+                    agent.start()
+                job.computes()
+                if found:
+                    tries[f"{state} of a stop"] = number
+                    break
+        print(f"# killed in {tries}", flush=True)
+        assert all(tries.get(state) for state in ("ASKED", "PUTTING", "STILL of a stop")), tries
+        ends_well(job)
+
+
 def destination_away(make, nodes):
     with site(names(nodes)) as cluster:
         job = Ranked(cluster, "j", make(), names(nodes))
@@ -145,7 +198,8 @@ def destination_away(make, nodes):
         ends_well(job)
 
 
-FAULTS = (undisturbed, rank_killed, node_lost, leader_killed_in_the_barrier, rank_slow, rank_silent, agent_killed, destination_away)
+FAULTS = (undisturbed, rank_killed, node_lost, leader_killed_in_the_barrier, rank_slow, rank_silent, agent_killed, agent_killed_in_each_state,
+          destination_away)
 OF_SEVERAL = (leader_killed_in_the_barrier, rank_slow, rank_silent)
 
 
@@ -153,7 +207,7 @@ def as_test(fault, make, nodes):
     def test():
         needs = make().needs
         return needs if needs else fault(make, nodes)
-    test.__name__ = fault.__name__
+    test.__name__ = fault.__name__ + ("_on_one_node" if nodes == 1 else "")
     return test
 
 
@@ -162,19 +216,34 @@ def tests_of(make, nodes=2):
     return [as_test(fault, make, nodes) for fault in FAULTS if nodes > 1 or fault not in OF_SEVERAL]
 
 
-def elastic(make, nodes):
-    """4 -> 2 -> 3 nodes of one rank each; every part gets all parts."""
-    del nodes
-    with site(names(4)) as cluster:
-        job = Ranked(cluster, "j", make(ranks=1, steps=1500), names(4), restore=common_pb2.RESTORE_MODE_ALL)
-        job.computes()
-        for fewer in (2, 3):
-            job.checkpoint()
-            end_failed(cluster, "j")
-            job.restart(names(fewer))
+def elastic_by(mode):
+    """4 -> 2 -> 3 nodes of one rank each. Every part gets all parts, or reads what it needs where they lie."""
+    def elastic(make, nodes):
+        del nodes
+        with site(names(4)) as cluster:
+            job = Ranked(cluster, "j", make(ranks=1, steps=1500), names(4), restore=mode)
             job.computes()
-        job.checkpoint()
-        ends_well(job, checkpoints=1)
+            for fewer in (2, 3):
+                record = job.checkpoint()
+                end_failed(cluster, "j")
+                job.restart(names(fewer))
+                job.computes()
+                for run in job.runs.values():
+                    wait_until(f"part of {fewer} says from where it goes on", lambda run=run: went_on(run, record, mode), 10)
+            job.checkpoint()
+            ends_well(job, checkpoints=1)
+    elastic.__name__ = {common_pb2.RESTORE_MODE_ALL: "elastic_with_all_parts", common_pb2.RESTORE_MODE_PATH: "elastic_by_path"}[mode]
+    return elastic
+
+
+def went_on(run, record, mode):
+    """What its ckpt-run says: by the path, nothing was copied here."""
+    line = next((line for line in reversed(run.log.read_text().splitlines()) if "started pid" in line), "")
+    where = f"file://{record.path} " if mode == common_pb2.RESTORE_MODE_PATH else f"/restore/{checkpoint_text(record.checkpoint_id)}"
+    return line if where in line and f"({checkpoint_text(record.checkpoint_id)}" in line else None
+
+
+ELASTIC = (elastic_by(common_pb2.RESTORE_MODE_ALL), elastic_by(common_pb2.RESTORE_MODE_PATH))
 
 
 def end_failed(cluster, name):
@@ -182,4 +251,4 @@ def end_failed(cluster, name):
 
 
 def elastic_tests_of(make):
-    return [as_test(elastic, make, 4)]
+    return [as_test(elastic, make, 4) for elastic in ELASTIC]

@@ -14,7 +14,6 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "tests/support/program.h"
 
@@ -76,24 +75,10 @@ static void rod_result(struct rod *rod)
     free(whole);
 }
 
-/* For who watches the program: by a file in the folder that mpi_node.sh was given. */
-static void mark(const char *name)
+/* Which mpi_node.sh was given: all nodes see it. */
+static const char *meeting_folder(void)
 {
-    const char *folder = getenv("MPI_NODE_FOLDER");
-    char path[4096];
-    FILE *file;
-
-    snprintf(path, sizeof(path), "%s/%s", folder == NULL ? "." : folder, name);
-    file = folder == NULL ? NULL : fopen(path, "w");
-    if (file != NULL)
-        fclose(file);
-}
-
-static void wait_ms(uint64_t ms)
-{
-    struct timespec time = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
-
-    nanosleep(&time, NULL);
+    return getenv("MPI_NODE_FOLDER");
 }
 
 static volatile sig_atomic_t signalled;
@@ -175,7 +160,7 @@ static void save(struct ckpt *ckpt, struct rod *rod, uint64_t step)
 
 static bool is_silent(const struct ckpt *ckpt, int argc, char **argv, uint64_t rank, uint64_t step)
 {
-    return argc > 8 && ckpt_restore_directory(ckpt) == NULL && argument(argc, argv, 7, 0) == rank &&
+    return argc > 8 && pieces_folder(ckpt) == NULL && argument(argc, argv, 7, 0) == rank &&
            step >= argument(argc, argv, 8, 0);
 }
 
@@ -190,6 +175,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &rod.ranks);
     if (rod.ranks > 256 || rod.cells < (uint64_t)rod.ranks)
         program_fail("too many ranks", "");
+    program_alone(meeting_folder(), (uint64_t)rod.rank);
     rod_share(&rod, rod.rank, &rod.first, &rod.count);
     rod_start(&rod);
     bool plain = getenv("HEAT_SIGNAL") != NULL;
@@ -208,11 +194,11 @@ int main(int argc, char **argv)
         wait_ms(pause_ms);
         if (argc > 6 && argument(argc, argv, 4, 0) == (uint64_t)rod.rank &&
             argument(argc, argv, 5, 0) == step) {
-            mark("slow");
+            program_mark(meeting_folder(), "slow", "");
             wait_ms(argument(argc, argv, 6, 0));
         }
         if (is_silent(ckpt, argc, argv, (uint64_t)rod.rank, step))
-            mark("silent");
+            program_mark(meeting_folder(), "silent", "");
     }
     rod_result(&rod);
     ckpt_close(ckpt);

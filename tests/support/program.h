@@ -1,13 +1,18 @@
-/* What the real programs of the tests share: which file of a checkpoint is whose, and a hash. */
+/* What the real programs of the tests share: which file of a checkpoint is whose, who holds a
+ * rank's number, marks for who watches them, and a hash. */
 #ifndef CKPT_TESTS_SUPPORT_PROGRAM_H
 #define CKPT_TESTS_SUPPORT_PROGRAM_H
 
+#include <fcntl.h>
 #include <glob.h>
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "src/app/ckptapp.h"
 
@@ -41,6 +46,50 @@ static inline void program_fail(const char *what, const char *which)
     exit(3);
 }
 
+static inline void wait_ms(uint64_t ms)
+{
+    struct timespec time = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
+
+    nanosleep(&time, NULL);
+}
+
+/* For who watches the program: a file in a folder that all nodes see. NULL: nobody does. */
+static inline void program_mark(const char *folder, const char *name, const char *text)
+{
+    char path[4096];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/%s", folder == NULL ? "." : folder, name);
+    file = folder == NULL ? NULL : fopen(path, "w");
+    if (file == NULL)
+        return;
+    fprintf(file, "%s\n", text);
+    fclose(file);
+}
+
+/* Holds the rank's number for as long as this process lives: a copy of it that is left over would
+ * write beside it, and is marked as "two". One of a run before has just been ended. */
+static inline void program_alone(const char *folder, uint64_t rank)
+{
+    char path[4096], text[160];
+    const char *run = getenv("CKPT_RUN");
+    int lock;
+
+    if (folder == NULL)
+        return;
+    snprintf(path, sizeof(path), "%s/lock.%" PRIu64, folder, rank);
+    lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    for (int i = 0; i < 100 && lock >= 0; i++) {
+        if (flock(lock, LOCK_EX | LOCK_NB) == 0)
+            return;
+        wait_ms(20);
+    }
+    snprintf(text, sizeof(text), "rank %" PRIu64 ": pid %d of run %s came beside another one", rank,
+             (int)getpid(), run == NULL ? "" : run);
+    program_mark(folder, "two", text);
+    program_fail("another process has this rank's number:", path);
+}
+
 /* Takes what of a file belongs to `wanted`. */
 static inline uint64_t piece_load(const char *path, struct piece *wanted, char *cells)
 {
@@ -69,12 +118,25 @@ static inline uint64_t piece_load(const char *path, struct piece *wanted, char *
     return until - from;
 }
 
+/* Where what is restored lies: here, or with `path` at the destination. NULL: from scratch. */
+static inline const char *pieces_folder(const struct ckpt *ckpt)
+{
+    static const char scheme[] = "file://";
+    const char *uri = ckpt_restore_uri(ckpt);
+
+    if (uri == NULL)
+        return ckpt_restore_directory(ckpt);
+    if (strncmp(uri, scheme, strlen(scheme)) != 0)
+        program_fail("only file:// can be read here:", uri);
+    return uri + strlen(scheme);
+}
+
 /* The step to begin with, 1: from scratch. With `restore own` the own file must hold all that is
- * wanted, with `all` the files of all parts together. */
+ * wanted, with `all` and `path` the files of all parts together. */
 static inline uint64_t pieces_load(struct ckpt *ckpt, struct piece *wanted, void *cells)
 {
     static const char *const shapes[] = {"rank-*/cells", "part-*/rank-*/cells"};
-    const char *folder = ckpt_restore_directory(ckpt);
+    const char *folder = pieces_folder(ckpt);
     uint64_t found = 0;
 
     if (folder == NULL)

@@ -85,9 +85,11 @@ def heat(steps=1200, ms_per_step=5, ranks=2, cells=200, plain=False):
                    None if shutil.which("mpirun") and (BIN / "mpi_heat").exists() else "no OpenMPI here")
 
 
-def threads(steps=1200, ms_per_step=5, cells=200):
-    return Program("threads", 1, lambda folder, slow="999999:0:0", silent="999999:0": [str(BIN / "threads_app"), str(cells), str(steps), "4", str(ms_per_step)],
-                   cells_step, lambda: threads_expected(cells, steps))
+def threads(steps=1200, ms_per_step=5, ranks=1, cells=200):
+    assert ranks == 1, "a process with threads on each node"
+    return Program("threads", 1, lambda folder, slow="999999:0:0", silent="999999:0": [
+        str(BIN / "threads_app"), str(cells), str(steps), "4", str(ms_per_step), str(folder), *slow.split(":"), *silent.split(":")],
+        cells_step, lambda: threads_expected(cells, steps))
 
 
 # ---- a job ----
@@ -136,8 +138,8 @@ class Ranked:
         if self.program.ranks > 1:
             wait_until(f"all ranks of {self.name} are there", lambda: len(self.ranks()) == self.program.ranks * len(self.nodes), seconds, 0.05)
 
-    def request(self):
-        return self.cluster.request_checkpoint(self.name)
+    def request(self, **fields):
+        return self.cluster.request_checkpoint(self.name, **fields)
 
     def record(self, identifier):
         return next((c for c in self.cluster.checkpoints(self.name) if c.checkpoint_id == identifier), None)

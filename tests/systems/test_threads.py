@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""A program with threads, one rank of its own, under real brokers and an agent. Whatever happens to it, its table at the end is that of an
-undisturbed run."""
+"""A program with threads under real brokers and agents: one rank of its own, and one on each of several nodes. Whatever happens to it, its table
+at the end is that of an undisturbed run, and every complete checkpoint is of one step and of all ranks. S3-001, S3-002, S3-037, S4-002."""
 import pathlib
 import sys
 
@@ -10,4 +10,4 @@ from cluster import tap  # noqa: E402
 from ranks_site import threads  # noqa: E402
 
 if __name__ == "__main__":
-    sys.exit(tap(faults.tests_of(threads, nodes=1)))
+    sys.exit(tap([*faults.tests_of(threads), *faults.elastic_tests_of(threads), *faults.tests_of(threads, nodes=1)]))

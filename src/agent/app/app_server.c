@@ -346,6 +346,20 @@ static uint64_t outage_run(const struct app_stream *stream)
     return allocation_outage_run(allocation);
 }
 
+static void sweep_done(void *data);
+
+/* The allocation waits for it, not the stream alone: the next one would bring what it takes away. */
+static void restore_sweeps(void *data, const char *folder)
+{
+    struct app_stream *stream = data;
+    struct allocation *allocation = stream->allocation;
+    const struct machine_ops *machine = allocation_machine(allocation);
+
+    CHECK(allocation->sweep == NULL);
+    allocation->sweep = machine->folders_remove(machine->context, stream_user(stream), &folder, 1,
+                                                sweep_done, allocation);
+}
+
 void app_stream_ask(struct app_stream *stream, enum restore_what what,
                     void (*told)(void *data, const struct restore_word *word),
                     restore_done_fn *done)
@@ -365,19 +379,24 @@ void app_stream_ask(struct app_stream *stream, enum restore_what what,
                                             .told = told,
                                             .waits = app_stream_waits,
                                             .found = restore_found,
+                                            .sweep = restore_sweeps,
                                             .override = stream->hello->restore,
                                             .done = done,
                                             .data = stream});
 }
 
-/* What an earlier run left in out/ and restore/ is gone now; the stream that asked may be as well, another one waits then. */
+/* What an earlier run left in out/ and restore/ is gone now, or what was brought for an earlier
+ * choice; the stream that asked may be as well, another one waits then. */
 static void sweep_done(void *data)
 {
     struct allocation *allocation = data;
     struct app_stream *stream = allocation->stream;
 
     allocation->sweep = NULL;
-    if (stream == NULL || stream->state != STREAM_SWEEPING)
+    if (stream == NULL)
+        return;
+    restore_swept(stream->restore);
+    if (stream->state != STREAM_SWEEPING)
         return;
     stream->state = STREAM_RESTORING;
     app_stream_ask(stream, stream->want_restore ? RESTORE_FILES : RESTORE_NOTHING, restore_told,

@@ -210,6 +210,17 @@ static bool run_waits(struct restore *restore, const Ckpt__V1__RestartPoint *poi
     return true;
 }
 
+/* True: what was brought before is not what begins, and goes first: beside it the application would
+ * find two checkpoints, and the disk both of them. */
+static bool sweeps_earlier(struct restore *restore, const Ckpt__V1__RestartPoint *point,
+                           bool from_nothing)
+{
+    if (restore->folder[0] == '\0' || (!from_nothing && restore_is_of(restore, point)))
+        return false;
+    restore_sweep(restore);
+    return true;
+}
+
 static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
     const struct restore_result scratch = {.folder = "", .notice = "", .error = ""};
@@ -217,7 +228,7 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
         .folder = "",
         .notice = "this node joined a run that had begun: it restores nothing",
         .error = ""};
-    bool joined;
+    bool joined, from_nothing;
 
     if (restore_owner_refuses(restore, point))
         return;
@@ -236,13 +247,17 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
     joined = point->part != NULL && point->part->joined;
     if (scratch_refuses(restore, point) || run_refuses(restore, point))
         return;
-    if (restore->what == RESTORE_NOTHING || point->checkpoint_id == 0 || joined) {
+    from_nothing = restore->what == RESTORE_NOTHING || point->checkpoint_id == 0 || joined;
+    if (sweeps_earlier(restore, point, from_nothing))
+        return;
+    if (from_nothing) {
         if (run_waits(restore, point))
             return;
         restore_finish(restore, joined ? &empty : &scratch);
         return;
     }
-    if (point->checkpoint_id == restore->checkpoint_id && (restore->have || restore->damaged)) {
+    if (point->checkpoint_id == restore->checkpoint_id &&
+        (restore->damaged || (restore->have && restore_is_of(restore, point)))) {
         restore_stands(restore, point);
         return;
     }
@@ -384,6 +399,7 @@ struct restore *restore_start(struct restart_points *points, const struct restor
     restore->told = ask->told;
     restore->waits = ask->waits;
     restore->found = ask->found;
+    restore->sweep = ask->sweep;
     restore->done = ask->done;
     restore->data = ask->data;
     restore->timer = clock->timer_new(clock->context, point_ask, restore);

@@ -4,7 +4,8 @@
  * Flow     restore_start() -> BrokerService/GetRestartPoint (repeated until a leader answers) ->
  *          workers restore or verify what this part needs of the checkpoint that the state chose
  *          for all parts -> found() -> when all parts have said so, done(). A shard that does not
- *          verify or is not there is found() damaged: the state chooses another one for all.
+ *          verify or is not there is found() damaged: the state chooses another one for all. What
+ *          was brought for a choice, or a place, that counts no more is swept first.
  * Shapes   one restore per attached ckpt-run; restore_cancel() when it goes away. One channel pair
  *          for all restores.
  * Errors   no leader, storage away: tried again for as long as ckpt-run waits, never "from
@@ -96,6 +97,9 @@ struct restore_ask {
     void (*waits)(void *data, const char *why);
     /* The state goes on by it; the restore waits until it does. */
     void (*found)(void *data, const struct restore_found *found);
+    /* What was brought for an earlier choice has to go before anything else comes: the restore
+     * waits for restore_swept(). */
+    void (*sweep)(void *data, const char *folder);
     restore_done_fn *done;
     void *data;
 };
@@ -107,6 +111,8 @@ void restart_points_free(struct restart_points *points);
 struct restore *restore_start(struct restart_points *points, const struct restore_ask *ask);
 /* The state may say something else now. NULL allowed. */
 void restore_wake(struct restore *restore);
+/* That folder has gone. NULL allowed, and one that waits for no such thing. */
+void restore_swept(struct restore *restore);
 void restore_cancel(struct restore *restore); /* NULL allowed; done does not come any more */
 
 #endif

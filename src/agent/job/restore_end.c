@@ -73,3 +73,22 @@ void restore_wake(struct restore *restore)
     restore->held = false;
     restore_again(restore, 0);
 }
+
+void restore_sweep(struct restore *restore)
+{
+    CHECK(!restore->sweeping && !restore->cancelled);
+    CHECK(restore->call == NULL && restore->worker == NULL);
+    CHECK(restore->folder[0] != '\0');
+    restore->sweeping = true;
+    restore->have = false;
+    restore->sweep(restore->data, restore->folder);
+}
+
+void restore_swept(struct restore *restore)
+{
+    if (restore == NULL || !restore->sweeping)
+        return;
+    restore->sweeping = false;
+    restore->folder[0] = '\0';
+    restore_again(restore, 0);
+}

@@ -51,13 +51,15 @@ struct restore {
     bool owner_named;                  /* it is of the user owner_uid */
     bool owner_first;                  /* without such a name, owner_uid came first */
     uid_t owner_uid;
-    uint32_t place;             /* of this node among the allocation's */
-    uint64_t run;               /* that was told last */
-    uint64_t checkpoint_id;     /* that is, or was last, brought here */
-    bool have, damaged;         /* ... it is here; a shard of it is damaged */
-    Ckpt__V1__BeginState begin; /* as was told last */
-    bool held;                  /* it waits for another word */
-    bool unheard;               /* ... and for long */
+    uint32_t place;                         /* of this node among the allocation's */
+    uint32_t brought_place, brought_places; /* for which, of how many, it was brought */
+    uint64_t run;                           /* that was told last */
+    uint64_t checkpoint_id;                 /* that is, or was last, brought here */
+    bool have, damaged;                     /* ... it is here; a shard of it is damaged */
+    Ckpt__V1__BeginState begin;             /* as was told last */
+    bool held;                              /* it waits for another word */
+    bool unheard;                           /* ... and for long */
+    bool sweeping;                          /* what was brought before goes */
     enum restore_what what;
     uint64_t outage_run;
     uint64_t began_us;
@@ -69,6 +71,7 @@ struct restore {
     void (*told)(void *data, const struct restore_word *word);
     void (*waits)(void *data, const char *why);
     void (*found)(void *data, const struct restore_found *found);
+    void (*sweep)(void *data, const char *folder);
     uint64_t snapshot_at_ms;
     restore_done_fn *done;
     void *data;
@@ -77,12 +80,14 @@ struct restore {
 #define BEGIN(name) CKPT__V1__BEGIN_STATE__BEGIN_STATE_##name
 
 /* restore_end.c. free: what has neither call nor worker. finish: it is over, and freed. again:
- * the leader is asked anew. hold: when the state has changed. waits: whoever waits is told why. */
+ * the leader is asked anew. hold: when the state has changed. sweep: when what was brought before
+ * has gone. waits: whoever waits is told why. */
 void restore_free(struct restore *restore);
 void restore_finish(struct restore *restore, const struct restore_result *outcome);
 void restore_error(struct restore *restore, const char *text);
 void restore_again(struct restore *restore, uint64_t delay_ms);
 void restore_hold(struct restore *restore);
+void restore_sweep(struct restore *restore);
 __attribute__((format(printf, 2, 3))) void restore_waits(struct restore *restore,
                                                          const char *format, ...);
 
@@ -90,8 +95,9 @@ __attribute__((format(printf, 2, 3))) void restore_waits(struct restore *restore
  * caller is another one. */
 bool restore_owner_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *point);
 
-/* restore_parts.c. bring: what this part needs of the checkpoint, and says so. say_found: what
- * became of that. ready: it begins. */
+/* restore_parts.c. is_of: what was brought last is what the point wants here. bring: what this part
+ * needs of the checkpoint, and says so. say_found: what became of that. ready: it begins. */
+bool restore_is_of(const struct restore *restore, const Ckpt__V1__RestartPoint *point);
 void restore_bring(struct restore *restore, const Ckpt__V1__RestartPoint *point);
 void restore_say_found(struct restore *restore);
 void restore_ready(struct restore *restore);

@@ -330,11 +330,23 @@ static bool choose_parts(struct restore *restore, const Ckpt__V1__RestartPoint *
     return true;
 }
 
+/* With all parts it is the same at each place. */
+bool restore_is_of(const struct restore *restore, const Ckpt__V1__RestartPoint *point)
+{
+    CHECK(restore->worker == NULL);
+    return restore->checkpoint_id != 0 && restore->checkpoint_id == point->checkpoint_id &&
+           (restore->mode == CKPT__V1__RESTORE_MODE__RESTORE_MODE_ALL ||
+            (restore->brought_place == restore->place &&
+             restore->brought_places == point->n_node_ids));
+}
+
 void restore_bring(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
     CHECK(point->checkpoint_id != 0);
     CHECK(restore->call == NULL && restore->worker == NULL);
     restore->checkpoint_id = point->checkpoint_id;
+    restore->brought_place = restore->place;
+    restore->brought_places = (uint32_t)point->n_node_ids;
     restore->have = restore->damaged = false;
     restore->snapshot_at_ms = point->snapshot_at_ms;
     snprintf(restore->label, sizeof(restore->label), "%s", point->label);

@@ -24,6 +24,7 @@ enum { WAIT_US = 10000000, POLLS_US = 700000, RUN = 9 };
 /* The newest removal that was asked for; it ends when the test says so. */
 static struct {
     unsigned count;
+    char folder[128]; /* the last one of the last call */
     void (*done)(void *data);
     void *data;
 } removal;
@@ -50,7 +51,7 @@ static struct {
 
 /* What the broker says. */
 static uint64_t point_id, began_from; /* 0: from that too */
-static bool joined, may_begin, part_restored, from_scratch, place_changed;
+static bool joined, may_begin, part_restored, from_scratch, place_changed, swapped;
 static Ckpt__V1__BeginState waits_for; /* when it may not begin */
 static Ckpt__V1__RestoreMode mode;
 
@@ -101,7 +102,8 @@ static struct cleanup *folders_remove(void *context, struct machine_user user,
                                       const char *const *folders, size_t folder_count,
                                       void (*done)(void *data), void *data)
 {
-    (void)context, (void)user, (void)folders, (void)folder_count;
+    (void)context, (void)user;
+    snprintf(removal.folder, sizeof(removal.folder), "%s", folders[folder_count - 1]);
     removal.count++;
     removal.done = done;
     removal.data = data;
@@ -178,7 +180,7 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     Ckpt__V1__ShardInfo *shards[] = {&shard, &second};
     char node[] = "node-a", other[] = "node-b", gone[] = "node-c", job[] = "job", path[] = "/ckpt",
          label[] = "128";
-    char *nodes[] = {node, other};
+    char *nodes[] = {swapped ? other : node, swapped ? node : other};
     uint64_t runs[] = {run_of_writer != 0 ? run_of_writer : RUN, RUN};
     uint8_t reply[512];
 
@@ -349,7 +351,7 @@ static int set_up(void **state)
     looked = NULL;
     refusal[0] = restored[0] = said[0] = '\0';
     run_of_writer = 0;
-    writer_gone = joined = place_changed = false;
+    writer_gone = joined = place_changed = swapped = false;
     may_begin = true;
     waits_for = CKPT__V1__BEGIN_STATE__BEGIN_STATE_RESTORING;
     part_restored = from_scratch = false;

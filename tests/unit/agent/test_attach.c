@@ -110,6 +110,18 @@ static void a_node_takes_its_place_of_one_that_was_written_in_another_order(void
     assert_string_equal(restored, "restore part-0000");
 }
 
+/* Nothing of 0-14 is left beside what comes in its place, and nothing comes before it has gone. */
+static void removed_for_another(void)
+{
+    size_t did = strlen(work.did);
+
+    assert_true(becomes(removes_again, WAIT_US));
+    assert_contains(removal.folder, "/restore/0-14");
+    assert_false(becomes(starts, POLLS_US));
+    assert_uint_equal(strlen(work.did), did);
+    removal.done(removal.data);
+}
+
 static Ckpt__V1__AgentReport *last_report(void)
 {
     uint64_t last = ledger_last_sequence(agent.ledger);
@@ -202,6 +214,27 @@ static void a_part_says_again_what_the_state_does_not_know(void **state)
     assert_uint_equal(ledger_last_sequence(agent.ledger), 2);
 }
 
+/* What it has is of another part now: that goes before its own comes, into the same folder. */
+static void a_part_whose_place_changes_restores_what_is_there(void **state)
+{
+    (void)state;
+    run_of_writer = RUN;
+    writer_gone = true;
+    may_begin = false;
+    work.exit_code = WORKER_EXIT_OK;
+    attach_to_restore();
+    assert_true(becomes(reports, WAIT_US));
+    assert_string_equal(work.did, "restore part-0000;");
+    swapped = true;
+    agent.callers->poll(agent_find(&agent, "job")->stream);
+    assert_true(becomes(removes_again, WAIT_US));
+    assert_contains(removal.folder, "/restore/0-14");
+    assert_string_equal(work.did, "restore part-0000;");
+    removal.done(removal.data);
+    assert_true(becomes(reports_again, WAIT_US));
+    assert_string_equal(work.did, "restore part-0000;restore part-0001;");
+}
+
 /* With the next run begins anew what is said. */
 static void a_part_restores_again_for_another_run(void **state)
 {
@@ -264,6 +297,7 @@ static void what_is_damaged_is_told_and_another_one_restored_when_the_state_says
     work.exit_code = WORKER_EXIT_OK;
     point_id = 13;
     agent.callers->poll(agent_find(&agent, "job")->stream);
+    removed_for_another();
     assert_true(becomes(starts, WAIT_US));
     assert_uint_equal(ready.checkpoint_id, 13);
     assert_contains(ready.notice, "checkpoint 0-14 is passed over, its part-0000 is damaged");
@@ -279,6 +313,7 @@ static void nothing_begins_from_scratch_where_all_that_was_there_is_damaged(void
     assert_true(becomes(reports, WAIT_US));
     point_id = 0;
     agent.callers->poll(agent_find(&agent, "job")->stream);
+    removed_for_another();
     assert_false(becomes(starts, POLLS_US));
 }
 
@@ -293,6 +328,7 @@ static void a_part_that_has_restored_goes_with_what_the_others_choose(void **sta
     may_begin = true;
     point_id = 12;
     agent.callers->poll(agent_find(&agent, "job")->stream);
+    removed_for_another();
     assert_true(becomes(starts, WAIT_US));
     assert_uint_equal(ready.checkpoint_id, 12);
     assert_contains(ready.folder, "/restore/0-12");
@@ -376,6 +412,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_part_of_several_does_not_begin_from_another_checkpoint,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_part_restores_again_for_another_run, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_part_whose_place_changes_restores_what_is_there, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(
             one_part_of_several_does_not_begin_from_scratch_beside_the_others, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
