@@ -30,6 +30,7 @@ struct agent_config {
     /* "auto", "off", or the absolute path of the control group below which each job's own lies */
     char *cgroup;
     char *machine, *os; /* what the node is to be called; "": as its system says */
+    char *domain;       /* whose target its checkpoints go to; "": none */
     uint64_t heartbeat_ms;
     enum log_level log_level;
 };

@@ -307,6 +307,7 @@ static int daemon_open(struct daemon *daemon, struct err *err)
     agent->tls = daemon->certificates.context;
     agent->sysfs = daemon->config.sysfs;
     agent->architecture = daemon->platform.machine;
+    agent->domain = daemon->config.domain;
     agent->os = daemon->platform.os;
     if (restart_points_new(agent, daemon->config.brokers, &agent->restart_points, err) != 0)
         return -1;
