@@ -44,9 +44,9 @@ int err_wrap(struct err *err, const char *format, ...)
 
 const char *err_code_name(enum err_code code)
 {
-    static const char *const names[] = {"NONE",        "IO",       "CORRUPT",   "INVALID",
-                                        "LOCKED",      "FULL",     "NOT_FOUND", "TIMEOUT",
-                                        "UNAVAILABLE", "MISMATCH", "REFUSED",   "AUTH",
-                                        "EMPTY",       "REMOVED",  "DISK"};
+    static const char *const names[] = {
+        "NONE",      "IO",      "CORRUPT",     "INVALID",  "LOCKED",  "FULL",
+        "NOT_FOUND", "TIMEOUT", "UNAVAILABLE", "MISMATCH", "REFUSED", "AUTH",
+        "EMPTY",     "REMOVED", "DISK",        "QUOTA",    "BUSY"};
     return (size_t)code < sizeof(names) / sizeof(names[0]) ? names[code] : "UNKNOWN";
 }

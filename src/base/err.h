@@ -29,7 +29,9 @@ enum err_code {
     ERR_AUTH = 11,
     ERR_EMPTY = 12,   /* nothing there where something must be */
     ERR_REMOVED = 13, /* this member is no part of its cluster any more */
-    ERR_DISK = 14 /* the disk of the data folder does not read or write; text carries strerror */
+    ERR_DISK = 14,  /* the disk of the data folder does not read or write; text carries strerror */
+    ERR_QUOTA = 15, /* the share of who asks is used up, others' may not be */
+    ERR_BUSY = 16   /* whoever is asked wants to be asked less; try again later */
 };
 
 /* What went wrong: the code for programs, the text for people. */

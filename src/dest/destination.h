@@ -17,13 +17,17 @@
  * Shapes   rows are constant. All but parse and validate may block for ever and belong into a
  *          ckpt-worker process, never into a daemon.
  * Units    bytes; bytes per second for the rate, 0 is unlimited.
- * Errors   ERR_UNAVAILABLE  the prefix is missing (an unmounted file system is never written under)
+ * Errors   ERR_UNAVAILABLE  the prefix is missing (an unmounted file system is never written
+ *                           under), or nobody answers there
  *          ERR_NOT_FOUND    no such shard or source; collect: not even the folder of its tenant
  *          ERR_CORRUPT      a shard differs from its manifest, or a source changed during put
  *          ERR_EMPTY        the source holds no bytes
  *          ERR_REFUSED      a path outside the prefix, a symbolic link, a device
  *          ERR_INVALID      a location that no kind takes
- *          ERR_FULL, ERR_IO no space; everything else
+ *          ERR_FULL, ERR_QUOTA  no space at all; none for whoever writes
+ *          ERR_AUTH         keys or rights are refused, have expired or are missing
+ *          ERR_TIMEOUT, ERR_BUSY  no answer in time; it asks to be asked less
+ *          ERR_IO           everything else
  * Absent   the number that the API gives a kind: it is joined to the row by the kind's word
  *          (src/broker/api/target_kinds.h).
  */
@@ -37,6 +41,7 @@
 
 #include "src/base/err.h"
 #include "src/dest/sample.h"
+#include "src/dest/serve.h"
 #include "src/dest/sha256.h"
 
 /* Where a shard lies. Texts are the caller's and are read during a call only. */
@@ -111,6 +116,8 @@ struct destination_ops {
     int (*collect)(const char *prefix, const char *path, bool *ret_removed, struct err *err);
     /* Removes what killed puts of this part left. A finished shard stays. */
     int (*abandon)(const struct destination_place *place, struct err *err);
+    /* What the daemon does for its workers meanwhile. NULL: nothing. */
+    const struct destination_serve *serve;
 };
 
 /* All rows; the last one is followed by NULL. */

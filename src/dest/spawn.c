@@ -24,14 +24,17 @@ struct spawn_child {
 };
 
 /* Descriptors first go above those they become: an end of a pipe may itself be 0, 1 or 2. */
-SPAWN_CHILD static int child_stdio(const struct spawn *spawn)
+SPAWN_CHILD static int child_descriptors(const struct spawn *spawn)
 {
     int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    int high[3] = {fcntl(input, F_DUPFD_CLOEXEC, SPAWN_HIGH_FD),
-                   fcntl(spawn->output_fd, F_DUPFD_CLOEXEC, SPAWN_HIGH_FD),
-                   fcntl(spawn->errors_fd, F_DUPFD_CLOEXEC, SPAWN_HIGH_FD)};
+    int count = spawn->socket_fd > 0 ? SPAWN_SOCKET_FD + 1 : SPAWN_SOCKET_FD;
+    int high[SPAWN_SOCKET_FD + 1] = {fcntl(input, F_DUPFD_CLOEXEC, SPAWN_HIGH_FD),
+                                     fcntl(spawn->output_fd, F_DUPFD_CLOEXEC, SPAWN_HIGH_FD),
+                                     fcntl(spawn->errors_fd, F_DUPFD_CLOEXEC, SPAWN_HIGH_FD)};
 
-    for (int fd = 0; fd < 3; fd++)
+    if (spawn->socket_fd > 0)
+        high[SPAWN_SOCKET_FD] = fcntl(spawn->socket_fd, F_DUPFD_CLOEXEC, SPAWN_HIGH_FD);
+    for (int fd = 0; fd < count; fd++)
         if (high[fd] < 0 || dup2(high[fd], fd) < 0)
             return -1;
     return 0;
@@ -54,7 +57,7 @@ SPAWN_CHILD static int child_main(void *data)
 
     child_signals();
     sigemptyset(&none);
-    if (setsid() >= 0 && child_stdio(child->spawn) == 0 &&
+    if (setsid() >= 0 && child_descriptors(child->spawn) == 0 &&
         sigprocmask(SIG_SETMASK, &none, NULL) == 0)
         execve(child->spawn->file, child->spawn->arguments, child->spawn->environment);
     child->error = errno != 0 ? errno : EIO;

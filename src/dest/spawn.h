@@ -14,12 +14,15 @@
 
 #include <sys/types.h>
 
+enum { SPAWN_SOCKET_FD = 3 };
+
 /* What to start. All of it is read during the call only. */
 struct spawn {
     const char *file;         /* a path; $PATH is not searched */
     char *const *arguments;   /* of argv[0] on, ended by NULL */
     char *const *environment; /* "NAME=value", ended by NULL: nothing is inherited beside it */
     int output_fd, errors_fd; /* become 1 and 2; may be the same, stay open in the caller */
+    int socket_fd;            /* becomes SPAWN_SOCKET_FD, likewise; 0: none */
 };
 
 /* Returns when the program was executed, or could not be: the caller stands still for as long as

@@ -25,7 +25,9 @@
 #include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/base/list.h"
+#include "src/dest/destination.h"
 #include "src/dest/spawn.h"
+#include "src/dest/worker_serve.h"
 
 enum { WORKER_KILL_WAIT_MS = 1000, WORKER_DRAIN_MS = 200, WORKER_ERRORS_MAX_BYTES = 4096 };
 
@@ -49,6 +51,7 @@ struct worker {
     uv_timer_t timer;
     struct worker_pipe out;
     struct worker_pipe errors;
+    struct serving *serving; /* NULL: its kind of destination needs none */
     unsigned open_handles;
     uint64_t started_ms;
     struct worker_result result;
@@ -128,6 +131,8 @@ static void close_all(struct worker *worker)
     close_handle((uv_handle_t *)&worker->out.handle);
     close_handle((uv_handle_t *)&worker->errors.handle);
     close_handle((uv_handle_t *)&worker->timer);
+    serving_close(worker->serving);
+    worker->serving = NULL;
     if (worker->pidfd >= 0) {
         close_handle((uv_handle_t *)&worker->exit);
         close(worker->pidfd);
@@ -152,6 +157,15 @@ static void describe_end(struct worker *worker)
                  "ckpt-worker ended with status %d and no word", result->exit_code);
 }
 
+/* One that did not end says nothing of it. */
+static void name_cause(struct worker_result *result)
+{
+    if (result->timed_out || result->unkillable)
+        snprintf(result->cause, sizeof(result->cause), "storage_hangs");
+    else if (worker_output_get(result->output, "cause", result->cause, sizeof(result->cause)) != 0)
+        result->cause[0] = '\0';
+}
+
 /* The one place that calls done. */
 static void report_result(struct worker *worker)
 {
@@ -164,6 +178,7 @@ static void report_result(struct worker *worker)
     worker->result.output = (const char *)worker->out.text.bytes;
     worker->result.duration_ms = uv_now(worker->timer.loop) - worker->started_ms;
     describe_end(worker);
+    name_cause(&worker->result);
     done(worker->data, &worker->result);
 }
 
@@ -300,24 +315,69 @@ static void pipe_init(struct worker *worker, struct worker_pipe *pipe, uv_loop_t
     worker->open_handles++;
 }
 
-/* This process' environment with WORKER_PARENT, which lives in `parent`. The caller frees the
- * list. */
-static char **worker_environment(char *parent, size_t size)
+/* What a worker gets beside the daemon's environment. */
+struct worker_words {
+    char parent[sizeof(WORKER_PARENT) + 16];
+    char socket[64]; /* "": none */
+};
+
+/* Keys of the daemon, and what workers of other tasks were told. */
+static bool stays_behind(const char *word)
 {
-    const size_t key_length = strlen(WORKER_PARENT "=");
+    return strncmp(word, WORKER_SECRETS, strlen(WORKER_SECRETS)) == 0 ||
+           strncmp(word, WORKER_WORDS, strlen(WORKER_WORDS)) == 0;
+}
+
+/* The caller frees the list; the texts are the words' and the daemon's own. */
+static char **worker_environment(struct worker_words *words)
+{
     size_t count = 0, kept = 0;
     char **list;
 
-    snprintf(parent, size, WORKER_PARENT "=%d", (int)getpid());
+    snprintf(words->parent, sizeof(words->parent), WORKER_PARENT "=%d", (int)getpid());
     while (environ[count] != NULL)
         count++;
-    list = check_calloc(count + 2, sizeof(*list));
+    list = check_calloc(count + 3, sizeof(*list));
     for (size_t i = 0; i < count; i++) {
-        if (strncmp(environ[i], parent, key_length) != 0)
+        if (!stays_behind(environ[i]))
             list[kept++] = environ[i];
     }
-    list[kept] = parent;
+    list[kept++] = words->parent;
+    if (words->socket[0] != '\0')
+        list[kept] = words->socket;
     return list;
+}
+
+/* Of the row of the task's destination; NULL: none, or the task has no destination. */
+static const struct destination_serve *find_serve(const char *const *arguments)
+{
+    const char *location = NULL;
+    const struct destination_ops *kind;
+
+    for (size_t i = 1; arguments[i] != NULL && arguments[i + 1] != NULL; i += 2) {
+        if (strcmp(arguments[i], "--prefix") == 0)
+            location = arguments[i + 1];
+        else if (strcmp(arguments[i], "--path") == 0 && location == NULL)
+            location = arguments[i + 1];
+    }
+    kind = location != NULL ? destination_of(location, NULL) : NULL;
+    return kind != NULL ? kind->serve : NULL;
+}
+
+/* 0: no socket, and nothing of it is in the words. */
+static int open_serving(struct worker *worker, uv_loop_t *loop, const char *const *arguments,
+                        struct worker_words *words, struct err *err)
+{
+    const struct destination_serve *serve = find_serve(arguments);
+    int worker_end = 0;
+
+    if (serve == NULL)
+        return 0;
+    if (serving_open(loop, serve, arguments, &worker->serving, &worker_end, err) != 0)
+        return -1;
+    CHECK(snprintf(words->socket, sizeof(words->socket), "%s=%d", serve->variable,
+                   SPAWN_SOCKET_FD) < (int)sizeof(words->socket));
+    return worker_end;
 }
 
 static void close_ends(int fds[2])
@@ -343,17 +403,18 @@ static int open_pipes(struct worker *worker, int out[2], int errors[2])
     return 0;
 }
 
-static int start_process(struct worker *worker, uv_loop_t *loop, char **argv)
+/* A negative errno of whatever step failed. socket_fd, if there is one, stays the caller's. */
+static int start_process(struct worker *worker, uv_loop_t *loop, char **argv, int socket_fd,
+                         struct worker_words *words)
 {
-    char parent[sizeof(WORKER_PARENT) + 16];
     int out[2], errors[2];
-    struct spawn spawn = {.file = argv[0], .arguments = argv};
+    struct spawn spawn = {.file = argv[0], .arguments = argv, .socket_fd = socket_fd};
     char **environment;
     int status = open_pipes(worker, out, errors);
 
     if (status != 0)
         return status;
-    environment = worker_environment(parent, sizeof(parent));
+    environment = worker_environment(words);
     spawn.environment = environment;
     spawn.output_fd = out[1];
     spawn.errors_fd = errors[1];
@@ -363,6 +424,8 @@ static int start_process(struct worker *worker, uv_loop_t *loop, char **argv)
     close(errors[1]);
     if (status != 0)
         return status;
+    if (worker->serving != NULL)
+        serving_begin(worker->serving);
     CHECK(uv_poll_init(loop, &worker->exit, worker->pidfd) == 0);
     worker->exit.data = worker;
     worker->open_handles++;
@@ -393,9 +456,10 @@ int worker_start(uv_loop_t *loop, const struct worker_task *task, struct worker 
 {
     char program[PATH_MAX];
     char *argv[WORKER_ARGUMENTS_MAX + 2] = {program};
+    struct worker_words words = {.socket = ""};
     struct worker *worker;
     size_t count;
-    int status;
+    int status, socket_fd;
 
     for (count = 0; task->arguments[count] != NULL; count++) {
         CHECK(count < WORKER_ARGUMENTS_MAX);
@@ -406,7 +470,14 @@ int worker_start(uv_loop_t *loop, const struct worker_task *task, struct worker 
     if (worker_program(program, err) != 0)
         return -1;
     worker = worker_new(loop, task->done, task->data);
-    status = start_process(worker, loop, argv);
+    socket_fd = open_serving(worker, loop, task->arguments, &words, err);
+    if (socket_fd < 0) {
+        close_all(worker);
+        return -1;
+    }
+    status = start_process(worker, loop, argv, socket_fd, &words);
+    if (socket_fd > 0)
+        close(socket_fd);
     if (status != 0) {
         close_all(worker);
         return err_set(err, ERR_IO, "start %s: %s; install it beside the program", program,

@@ -36,8 +36,12 @@
 
 #include "src/base/err.h"
 
-#define WORKER_PARENT "CKPT_WORKER_PARENT"
-enum { WORKER_OUTPUT_MAX_BYTES = 65536, WORKER_ARGUMENTS_MAX = 32 };
+/* Of a worker's environment: what begins so is the daemon's word for this one task, what has the
+ * other beginning (keys of object stores) no worker inherits, whose user may read it. */
+#define WORKER_WORDS   "CKPT_WORKER_"
+#define WORKER_SECRETS "AWS_"
+#define WORKER_PARENT  WORKER_WORDS "PARENT"
+enum { WORKER_OUTPUT_MAX_BYTES = 65536, WORKER_ARGUMENTS_MAX = 32, WORKER_CAUSE_BYTES = 32 };
 
 /* Exit codes of ckpt-worker; scripts and tests may rely on them. Append only. */
 enum worker_exit {
@@ -63,6 +67,9 @@ struct worker_result {
     uint64_t duration_ms; /* from worker_start() on, by the loop's clock */
     char error[512];      /* first line of stderr, or what happened */
     const char *output; /* stdout, lines of key=value, NUL-terminated; valid during the callback */
+    /* what is wrong with the destination, in small letters a Reason of the API without its REASON_:
+     * "storage_quota"; "": that is not it, or it is not known */
+    char cause[WORKER_CAUSE_BYTES];
 };
 typedef void worker_done_fn(void *data, const struct worker_result *result);
 

@@ -6,17 +6,19 @@
 #include "src/agent/node/platform.h"
 #include "src/base/address.h"
 #include "src/base/check.h"
-#include "src/base/id.h"
 #include "src/rpc/follow.h"
 
 enum { HEARTBEAT_MIN_MS = 100, HEARTBEAT_MAX_MS = 600000 };
-enum section { ROOT, TLS, SECTION_COUNT };
+enum section { ROOT, TLS, STORES, SECTION_COUNT };
 
 #define TEXT(section, name, member, initial)                                                       \
     {                                                                                              \
         section, &settings_path, name, offsetof(struct agent_config, member), 0,                   \
             AGENT_TEXT_MAX_BYTES, initial                                                          \
     }
+
+#define STORE(kind, name, member, min, max, initial)                                               \
+    {STORES, kind, name, offsetof(struct s3_store_item, member), min, max, initial},
 
 /* clang-format off */
 static const struct settings_row rows[] = {
@@ -33,14 +35,20 @@ static const struct settings_row rows[] = {
     TEXT(ROOT, "cgroup", cgroup, "auto"),
     TEXT(ROOT, "machine", machine, ""),
     TEXT(ROOT, "os", os, ""),
-    TEXT(ROOT, "domain", domain, ""),
     {ROOT, &settings_yes_no, "insecure", offsetof(struct agent_config, insecure), 0, 0, "no"},
     {ROOT, &settings_yes_no, "owners_register", offsetof(struct agent_config, owners_register), 0, 0, "no"},
+    S3_STORE_FIELDS(STORE)
 };
 /* clang-format on */
 
 static const struct settings_section sections[SECTION_COUNT] = {
-    [ROOT] = {.name = ""}, [TLS] = {.name = "tls"}};
+    [ROOT] = {.name = ""},
+    [TLS] = {.name = "tls"},
+    [STORES] = {.name = "s3",
+                .items_max = S3_STORES_MAX,
+                .item_bytes = sizeof(struct s3_store_item),
+                .items_offset = offsetof(struct agent_config, stores),
+                .count_offset = offsetof(struct agent_config, store_count)}};
 static const struct settings_table table = {.sections = sections,
                                             .section_count = SECTION_COUNT,
                                             .rows = rows,
@@ -90,6 +98,17 @@ static int check_http(const struct agent_config *config, struct err *err)
                    config->http);
 }
 
+static int check_stores(const struct agent_config *config, struct err *err)
+{
+    struct s3_mistake mistake;
+    struct err problem;
+
+    if (s3_stores_check(config->stores, config->store_count, &mistake, &problem) == 0)
+        return 0;
+    return settings_complain(&config->settings, STORES, mistake.key, mistake.item, err,
+                             problem.text);
+}
+
 static int check_platform(const char *key, const char *text, struct err *err)
 {
     if (platform_text_valid(text))
@@ -98,16 +117,6 @@ static int check_platform(const char *key, const char *text, struct err *err)
                    "%s is \"%.80s\", %zu bytes; it must be at most %d printable characters of "
                    "ASCII, the same on all nodes that restore each other's checkpoints",
                    key, text, strlen(text), PLATFORM_TEXT_MAX);
-}
-
-static int check_domain(const char *domain, struct err *err)
-{
-    if (domain[0] == '\0' || id_valid(domain))
-        return 0;
-    return err_set(err, ERR_INVALID,
-                   "domain is \"%.140s\", it must be 1 to %d characters of A-Z a-z 0-9 . _ -, the "
-                   "domain of a storage target (ckptctl targets -o wide)",
-                   domain, ID_MAX_BYTES);
 }
 
 int agent_config_check(const struct agent_config *config, struct err *err)
@@ -134,7 +143,7 @@ int agent_config_check(const struct agent_config *config, struct err *err)
                        "group that the agent may write to",
                        config->cgroup);
     if (check_platform("machine", config->machine, err) != 0 ||
-        check_platform("os", config->os, err) != 0 || check_domain(config->domain, err) != 0)
+        check_platform("os", config->os, err) != 0 || check_stores(config, err) != 0)
         return -1;
     return check_http(config, err);
 }

@@ -9,6 +9,7 @@
 #define CKPT_AGENT_CONFIG_H
 
 #include "src/base/log.h"
+#include "src/dest/s3/stores.h"
 #include "src/serve/settings.h"
 
 #define AGENT_RANKS_SUFFIX ".ranks" /* of `socket`: where ranks of applications come */
@@ -30,9 +31,10 @@ struct agent_config {
     /* "auto", "off", or the absolute path of the control group below which each job's own lies */
     char *cgroup;
     char *machine, *os; /* what the node is to be called; "": as its system says */
-    char *domain;       /* whose target its checkpoints go to; "": none */
     uint64_t heartbeat_ms;
     enum log_level log_level;
+    struct s3_store_item stores[S3_STORES_MAX];
+    size_t store_count;
 };
 
 /* The defaults. path is of the file. */

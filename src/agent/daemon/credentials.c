@@ -34,6 +34,20 @@ int credentials_open(struct certificates *ret_certificates, const struct agent_c
     return certificates_load(ret_certificates, &files, &own, err);
 }
 
+static void store_told(const char *store, const struct err *failed)
+{
+    if (failed == NULL)
+        log_info("s3_keys_read", "store=%s", store);
+    else
+        log_warning("s3_keys_failed", "store=%s text=\"%s; those of before stay in use\"", store,
+                    failed->text);
+}
+
+int credentials_open_stores(const struct agent_config *config, struct err *err)
+{
+    return s3_stores_open(config->stores, config->store_count, store_told, err);
+}
+
 void credentials_warn(const struct agent_config *config)
 {
     if (config->tls_ca[0] == '\0' && !stays_on_host(config->brokers))

@@ -35,8 +35,14 @@
 
 enum { EXIT_CONFIG = 2, STOP_MAX_MS = 3000 };
 
+struct flags {
+    const char *config, *name, *state_dir, *socket, *brokers;
+    bool insecure, check;
+};
+
 struct daemon {
     struct agent_config config;
+    struct flags flags;
     const char *name;
     char boot_id[64];
     struct platform platform;
@@ -63,7 +69,8 @@ static const char usage[] =
     "                   [--brokers HOST:PORT,...] [--insecure] [--check-config]\n"
     "                   [--version]\n"
     "The agent of one compute node. FILE is YAML: brokers, state_dir, socket, http, heartbeat_ms,\n"
-    "sysfs, cgroup, machine, os, log_level, insecure, owners_register, tls: {ca, cert, key}.\n"
+    "sysfs, cgroup, machine, os, log_level, insecure, owners_register, tls: {ca, cert, key}, and\n"
+    "s3, a list of object stores.\n"
     "Flags override it.\n"
     "  --insecure       like 'insecure: yes' in the file: http may be an address that is not\n"
     "                   loopback\n";
@@ -89,11 +96,6 @@ static void read_platform(const struct agent_config *config, struct platform *re
     if (config->os[0] != '\0')
         snprintf(ret_platform->os, sizeof(ret_platform->os), "%s", config->os);
 }
-
-struct flags {
-    const char *config, *name, *state_dir, *socket, *brokers;
-    bool insecure, check;
-};
 
 static int read_config(struct agent_config *config, const struct flags *flags, struct err *err)
 {
@@ -229,13 +231,23 @@ static void daemon_stop(uv_signal_t *handle, int number)
     uv_unref((uv_handle_t *)&daemon->stop_timer);
 }
 
+/* Certificates and object stores can change without a restart. The whole file is checked first: a
+ * mistake in it changes nothing of the stores. */
 static void daemon_reload(uv_signal_t *handle, int number)
 {
     struct daemon *daemon = handle->data;
+    struct agent_config config;
+    struct err err;
 
     (void)number;
     certificates_reload(&daemon->certificates);
-    log_info("reloaded", "text=\"certificates were read, other changes need a restart\"");
+    if (read_config(&config, &daemon->flags, &err) != 0 ||
+        credentials_open_stores(&config, &err) != 0)
+        log_error("reload_failed", "text=\"%s\"", err.text);
+    else
+        log_info("reloaded", "text=\"certificates and object stores were read, other changes need "
+                             "a restart\"");
+    agent_config_close(&config);
 }
 
 static void watch_signal(struct daemon *daemon, uv_signal_t *handle, int number,
@@ -300,14 +312,14 @@ static int daemon_open(struct daemon *daemon, struct err *err)
         return -1;
     if (adopt_running(&daemon->machine, daemon->name, daemon->config.socket, ledger, err) != 0)
         return -1;
-    if (credentials_open(&daemon->certificates, &daemon->config, daemon->name, err) != 0)
+    if (credentials_open(&daemon->certificates, &daemon->config, daemon->name, err) != 0 ||
+        credentials_open_stores(&daemon->config, err) != 0)
         return -1;
     credentials_warn(&daemon->config);
     certificates_watch(&daemon->certificates, &agent->clock);
     agent->tls = daemon->certificates.context;
     agent->sysfs = daemon->config.sysfs;
     agent->architecture = daemon->platform.machine;
-    agent->domain = daemon->config.domain;
     agent->os = daemon->platform.os;
     if (restart_points_new(agent, daemon->config.brokers, &agent->restart_points, err) != 0)
         return -1;
@@ -350,6 +362,7 @@ static int daemon_run(struct daemon *daemon)
         "READY=1"); /* applications attach and are looked after, with or without a leader */
     uv_run(&daemon->loop, UV_RUN_DEFAULT);
     certificates_close(&daemon->certificates);
+    s3_stores_close();
     ledger_close(daemon->agent.ledger);
     agent_config_close(&daemon->config);
     log_info("stopped", "applications=%s", "left running");
@@ -368,18 +381,21 @@ int main(int argc, char **argv)
         return EXIT_CONFIG;
     }
     if (flags.check &&
-        credentials_open(&daemon.certificates, &daemon.config, flags.name, &err) != 0) {
+        (credentials_open(&daemon.certificates, &daemon.config, flags.name, &err) != 0 ||
+         credentials_open_stores(&daemon.config, &err) != 0)) {
         fprintf(stderr, "ckpt-agentd: %s\n", err.text);
         return EXIT_CONFIG;
     }
     if (flags.check) {
         certificates_close(&daemon.certificates);
+        s3_stores_close();
         say_cgroup(daemon.config.cgroup);
         agent_config_close(&daemon.config);
         puts("configuration is right");
         return EXIT_SUCCESS;
     }
     signal(SIGPIPE, SIG_IGN);
+    daemon.flags = flags;
     daemon.name = flags.name;
     log_set_identity("ckpt-agentd", flags.name);
     check_set_hook(log_dump);

@@ -224,6 +224,17 @@ static int check_telemetry(const struct config *config, struct err *err)
     return 0;
 }
 
+static int check_stores(const struct config *config, struct err *err)
+{
+    struct s3_mistake mistake;
+    struct err problem;
+
+    if (s3_stores_check(config->stores, config->store_count, &mistake, &problem) == 0)
+        return 0;
+    return settings_complain(&config->settings, CONFIG_STORES, mistake.key, mistake.item, err,
+                             problem.text);
+}
+
 static int check_together(struct config *config, struct err *err)
 {
     char limit[96];
@@ -248,7 +259,9 @@ static int check_together(struct config *config, struct err *err)
                                  "must not be below policy." #least);
     FSM_POLICY_ORDERED(X)
 #undef X
-    return check_targets(config, err) != 0 ? -1 : check_telemetry(config, err);
+    if (check_targets(config, err) != 0 || check_telemetry(config, err) != 0)
+        return -1;
+    return check_stores(config, err);
 }
 
 int config_check_bootstrap(const struct config *config, struct err *err)

@@ -9,8 +9,9 @@
  *          "6h", "7d" or plain milliseconds.
  * Errors   ERR_INVALID with "FILE, line N: ..." naming the key, the value, the limit, and for an
  *          unknown key the nearest known one.
- * Absent   environment variables; reloading anything but the log level, telemetry and health
- *          (certificates are read again by credentials.h).
+ * Absent   environment variables (but for the keys of object stores); reloading anything but log
+ *          level, telemetry, health and object stores (certificates are read again by
+ *          credentials.h).
  */
 #ifndef CKPT_BROKER_CONFIG_H
 #define CKPT_BROKER_CONFIG_H
@@ -25,6 +26,7 @@
 #include "src/base/err.h"
 #include "src/base/log.h"
 #include "src/broker/health/node_health.h"
+#include "src/dest/s3/stores.h"
 #include "src/serve/settings.h"
 #include "src/telemetry/source.h"
 
@@ -76,6 +78,8 @@ struct config {
     struct config_backups backups;
     struct source_config telemetry[SOURCES_MAX];
     size_t telemetry_count;
+    struct s3_store_item stores[S3_STORES_MAX];
+    size_t store_count;
     struct node_health_config health;
     char *unix_socket;        /* "": none */
     uint64_t connections_max; /* of the API; lowered when the process may not open so many files */

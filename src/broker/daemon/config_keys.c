@@ -120,6 +120,8 @@ static const struct settings_kind source_kind = {set_source_kind, show_source_ki
     {CONFIG_HEALTH, kind, name, offsetof(struct config, health.member), min, max, initial},
 #define TELEMETRY(kind, name, member, min, max, initial)                                           \
     {CONFIG_TELEMETRY, kind, name, offsetof(struct source_config, member), min, max, initial},
+#define STORE(kind, name, member, min, max, initial)                                               \
+    {CONFIG_STORES, kind, name, offsetof(struct s3_store_item, member), min, max, initial},
 #define SIGNAL_FACTOR(id, name, kind, factor, per_hour, hard)                                      \
     HEALTH(&settings_count, "factor_" name "_milli", factor_milli[TELEMETRY_##id], 1000, 1000000,  \
            #factor)
@@ -156,8 +158,6 @@ static const struct settings_row rows[] = {
            UINT64_C(1000000000000), "0")
     TARGET(&settings_switch, "default", is_default, 0, 0, "no")
     TARGET(&settings_path, "domain", domain, 0, ID_MAX_BYTES, "")
-    TARGET(&settings_path, "tier", tier, 0, ID_MAX_BYTES, "")
-    TARGET(&settings_count, "read_bytes_per_s", read_bytes_per_s, 0, RATE_MAX, "0")
     WATCH(&settings_count, "interval_ms", interval_ms, 50, HOUR_MS, "5s")
     WATCH(&settings_count, "timeout_ms", timeout_ms, 50, HOUR_MS, "5s")
     WATCH(&settings_count, "failures_down", failures_down, 1, 1000, "3")
@@ -191,6 +191,7 @@ static const struct settings_row rows[] = {
     HEALTH(&settings_yes_no, "drain", drain, 0, 0, "no")
     HEALTH(&settings_count, "drain_max_per_hour", drain_max_per_hour, 0, 100000, "4")
     TELEMETRY_SIGNALS(SIGNAL_FACTOR)
+    S3_STORE_FIELDS(STORE)
 };
 /* clang-format on */
 
@@ -200,7 +201,7 @@ static void init_target(void *item)
     Ckpt__V1__TargetSpec *spec = item;
 
     ckpt__v1__target_spec__init(spec);
-    spec->target_id = spec->prefix = spec->domain = spec->tier = NULL;
+    spec->target_id = spec->prefix = spec->domain = NULL;
 }
 
 static void init_policy(void *config)
@@ -231,6 +232,8 @@ static const struct settings_section sections[CONFIG_SECTION_COUNT] = {
     [CONFIG_TELEMETRY] = {.name = "telemetry",
                           LIST(SOURCES_MAX, struct source_config, telemetry, telemetry_count, NULL,
                                true)},
+    [CONFIG_STORES] = {.name = "s3",
+                       LIST(S3_STORES_MAX, struct s3_store_item, stores, store_count, NULL, false)},
 };
 
 const struct settings_table config_table = {.sections = sections,

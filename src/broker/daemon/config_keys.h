@@ -18,6 +18,7 @@ enum config_section {
     CONFIG_MEMBERS,   /* a list */
     CONFIG_TARGETS,   /* a list */
     CONFIG_TELEMETRY, /* a list */
+    CONFIG_STORES,    /* a list */
     CONFIG_SECTION_COUNT
 };
 

@@ -129,12 +129,30 @@ static int load_files(const struct config *config, struct certificates *certific
 
 /* ---- life ---- */
 
+static void store_told(const char *store, const struct err *failed)
+{
+    if (failed == NULL)
+        log_info("s3_keys_read", "store=%s", store);
+    else
+        log_warning("s3_keys_failed", "store=%s text=\"%s; those of before stay in use\"", store,
+                    failed->text);
+}
+
+int credentials_open_stores(const struct config *config, struct err *err)
+{
+    return s3_stores_open(config->stores, config->store_count, store_told, err);
+}
+
 int credentials_check(const struct config *config, struct err *err)
 {
     struct certificates certificates = {.context = NULL};
     int status = config->tls_ca[0] == '\0' ? 0 : load_files(config, &certificates, err);
 
     tls_context_free(certificates.context);
+    if (status != 0)
+        return -1;
+    status = credentials_open_stores(config, err);
+    s3_stores_close();
     return status;
 }
 

@@ -18,6 +18,9 @@ enum { CREDENTIALS_LOG_BURST = 10, CREDENTIALS_LOG_MS = 5000 };
 struct credentials;
 struct network_ops;
 
+/* Takes the object stores of a configuration, whose keys are read (src/dest/s3/stores.h); also
+ * anew. They are signed for until s3_stores_close(). */
+int credentials_open_stores(const struct config *config, struct err *err);
 /* Whether this member (config->self) could start with its files. */
 int credentials_check(const struct config *config, struct err *err);
 /* *ret_credentials is NULL when the configuration has no tls. */

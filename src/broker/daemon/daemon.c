@@ -266,6 +266,7 @@ static void daemon_replica_closed(void *context)
     backup_free(broker->backup);
     service_free(broker->service);
     credentials_free(broker->credentials);
+    s3_stores_close();
     metrics_free(broker->metrics);
     daemon->workers_until_ms = uv_now(&daemon->loop) + DAEMON_WORKERS_MAX_MS;
     CHECK(uv_timer_start(&daemon->step, daemon_await_workers, 0, DAEMON_STEP_MS) == 0);
@@ -352,8 +353,8 @@ static void daemon_stop(struct daemon *daemon)
 
 /* ---- signals ---- */
 
-/* Log level, certificates, telemetry and health can change without a restart. The whole file is
- * checked first: a mistake in it changes nothing. */
+/* Log level, certificates, object stores, telemetry and health can change without a restart. The
+ * whole file is checked first: a mistake in it changes nothing. */
 static void daemon_reload(struct daemon *daemon)
 {
     const char *path = daemon->broker.config->path;
@@ -366,11 +367,13 @@ static void daemon_reload(struct daemon *daemon)
     }
     log_set_level(config->log_level);
     telemetry_configure(daemon->broker.telemetry, config);
+    if (credentials_open_stores(config, &err) != 0)
+        log_error("s3_keys_failed", "text=\"%s; the stores of before stay in use\"", err.text);
     config_free(config);
     credentials_reload(daemon->broker.credentials);
     log_info("reloaded",
-             "path=%s text=\"log level, certificates, telemetry and health were read, other "
-             "changes need a restart\"",
+             "path=%s text=\"log level, certificates, object stores, telemetry and health were "
+             "read, other changes need a restart\"",
              path);
 }
 
@@ -573,7 +576,7 @@ int daemon_run(const struct config *config, const struct config_flags *flags,
     /* A start that fails ends the process: nothing was promised yet, and the system takes back what
      * is open. */
     if (credentials_new(broker, &broker->credentials, err) != 0 ||
-        daemon_open_replica(daemon, start, err) != 0)
+        credentials_open_stores(config, err) != 0 || daemon_open_replica(daemon, start, err) != 0)
         return -1;
     daemon_add_parts(daemon);
     if (daemon_listen(daemon, err) != 0)
