@@ -209,6 +209,13 @@ static bool progress_curable(Ckpt__V1__Reason reason)
     case REASON(AGENT_LOST_ATTEMPT):
     case REASON(NOT_ATTACHED):
     case REASON(STORAGE_UNAVAILABLE):
+    case REASON(STORAGE_FULL):
+    case REASON(STORAGE_QUOTA):
+    case REASON(STORAGE_DENIED):
+    case REASON(STORAGE_UNREACHABLE):
+    case REASON(STORAGE_HANGS):
+    case REASON(STORAGE_ERROR):
+    case REASON(STORAGE_SLOW):
     case REASON(APPLICATION_EXITED): /* and is started again in place */
     case REASON(STEP_MISMATCH):
     case REASON(STEP_MISSED):
@@ -217,6 +224,13 @@ static bool progress_curable(Ckpt__V1__Reason reason)
     default: /* the catalogue of reasons grows: a new one is not retried */
         return false;
     }
+}
+
+/* What somebody has to mend: the record says it, rather than that it was tried often. */
+static bool progress_lasts(Ckpt__V1__Reason reason)
+{
+    return reason == REASON(STORAGE_FULL) || reason == REASON(STORAGE_QUOTA) ||
+           reason == REASON(STORAGE_DENIED);
 }
 
 /* Decision 5: terminated; SUSPENDED only when there is something to restart from. A job without any
@@ -276,7 +290,7 @@ void fsm_checkpoint_attempt_failed(struct fsm *fsm, struct checkpoint *checkpoin
             fsm_checkpoint_retry(fsm, checkpoint, reason, retry_at_ms);
             return;
         }
-        if (fsm->policy.max_attempts > 1)
+        if (fsm->policy.max_attempts > 1 && !progress_lasts(reason))
             reason = REASON(RETRIES_EXHAUSTED);
     }
     if (reason == REASON(NO_HANDLER)) /* S1-046 */

@@ -4,10 +4,10 @@
  *          each unprotected one with the instant it expires. Expired ones form the collectable
  *          list; the collector removes their folders and says so. Protected: the newest
  *          keep_complete (at least one) COMPLETE ones of a restartable allocation that are not
- *          damaged. COMPLETE ones expire retention_ms after completion; at once beyond
- *          FSM_COMPLETE_KEPT_MAX, and beyond keep_complete where they lie on another target than
- *          the newest one. Folders of failed attempts expire one checkpoint timeout after the end,
- *          when no agent writes there any more.
+ *          damaged. COMPLETE ones expire retention_ms after completion, at once beyond
+ *          FSM_COMPLETE_KEPT_MAX. Folders of
+ *          failed attempts expire one checkpoint timeout after the end, when no agent writes there
+ *          any more.
  *          A folder that cannot be removed is kept apart (undeleted.c): its record makes room for
  *          the job's next checkpoint, and the job itself leaves without it.
  * Shapes   expiry is never taken back: between listing and removal nothing may start to need the
@@ -45,8 +45,7 @@ static void retention_set(struct fsm *fsm, struct checkpoint *checkpoint, uint64
 void fsm_retention_review(struct fsm *fsm, struct allocation *allocation)
 {
     uint32_t keep = 0;
-    uint32_t rank = 0;                 /* among COMPLETE ones, the newest first */
-    uint32_t newest_slot = UINT32_MAX; /* its target */
+    uint32_t rank = 0; /* among COMPLETE ones, the newest first */
 
     CHECK(allocation->view.id != NULL);
     if (fsm_allocation_restartable(allocation))
@@ -60,14 +59,10 @@ void fsm_retention_review(struct fsm *fsm, struct allocation *allocation)
 
             if (rank < keep && !checkpoint->view.damaged)
                 at_ms = 0;
-            else if (rank >= FSM_COMPLETE_KEPT_MAX ||
-                     (rank >= fsm->policy.keep_complete && newest_slot != UINT32_MAX &&
-                      checkpoint->view.target_slot != newest_slot)) /* S2-025 */
+            else if (rank >= FSM_COMPLETE_KEPT_MAX)
                 at_ms = fsm->now_ms;
             retention_set(fsm, checkpoint, at_ms);
             rank += !checkpoint->view.damaged;
-            if (newest_slot == UINT32_MAX && !checkpoint->view.damaged)
-                newest_slot = checkpoint->view.target_slot;
         } else if (!fsm_checkpoint_state_active(checkpoint->view.state) &&
                    fsm_checkpoint_has_folder(checkpoint)) {
             retention_set(fsm, checkpoint,

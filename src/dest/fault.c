@@ -15,12 +15,12 @@ struct fault_kind {
 /* Those that have a code or a next step of their own; fault_set() has the one of all others. */
 static const struct fault_kind kinds[] = {
     {ENOSPC, ERR_FULL, "free space on the destination, then retry"},
-    {EDQUOT, ERR_FULL, "raise the quota or free space, then retry"},
+    {EDQUOT, ERR_QUOTA, "raise the quota or free space, then retry"},
     {ENOENT, ERR_NOT_FOUND, "check that the path is right"},
     {ELOOP, ERR_REFUSED, "replace the symbolic link by a real folder or file"},
     {ENOTDIR, ERR_REFUSED, "replace what lies there by a real folder"},
-    {EACCES, ERR_IO, "give the user that this runs as access to the path"},
-    {EPERM, ERR_IO, "give the user that this runs as access to the path"},
+    {EACCES, ERR_AUTH, "give the user that this runs as access to the path"},
+    {EPERM, ERR_AUTH, "give the user that this runs as access to the path"},
     {EROFS, ERR_IO, "remount the destination for writing"},
     {ESTALE, ERR_IO, "check the NFS server and the mount, then retry"},
     {EMFILE, ERR_IO, "raise the limit of open files"},

@@ -1,6 +1,7 @@
 /* errno as one line that names the operation, the path, the system's text and the next step.
  *
- * Errors   ENOSPC, EDQUOT: ERR_FULL. ENOENT: ERR_NOT_FOUND. ELOOP, and ENOTDIR where a folder was
+ * Errors   ENOSPC: ERR_FULL. EDQUOT: ERR_QUOTA. EACCES, EPERM: ERR_AUTH. ENOENT: ERR_NOT_FOUND.
+ *          ELOOP, and ENOTDIR where a folder was
  *          wanted: ERR_REFUSED. Everything else: ERR_IO.
  */
 #ifndef CKPT_DEST_FAULT_H

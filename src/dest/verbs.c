@@ -345,7 +345,7 @@ static int exit_of(enum err_code code)
         return WORKER_EXIT_EMPTY;
     case ERR_REFUSED:
         return WORKER_EXIT_REFUSED;
-    default: /* ERR_IO, ERR_FULL, ERR_UNAVAILABLE and what may be added: worth another try */
+    default: /* of the destination, such as ERR_FULL, and what may be added: worth another try */
         return WORKER_EXIT_UNAVAILABLE;
     }
 }
@@ -359,6 +359,38 @@ static int print_error(const char *verb, struct err *err, FILE *errors)
     }
     fprintf(errors, "ckpt-worker%s%s: %s\n", *verb == '\0' ? "" : " ", verb, err->text);
     return exit_of(err->code);
+}
+
+/* A Reason's word (REASON_STORAGE_FULL), when it is the destination that failed. */
+static const char *cause_of(enum err_code code)
+{
+    switch (code) {
+    case ERR_FULL:
+        return "storage_full";
+    case ERR_QUOTA:
+        return "storage_quota";
+    case ERR_AUTH:
+        return "storage_denied";
+    case ERR_UNAVAILABLE:
+        return "storage_unreachable";
+    case ERR_TIMEOUT:
+        return "storage_hangs";
+    case ERR_BUSY:
+        return "storage_slow";
+    default:
+        return "storage_error";
+    }
+}
+
+static int print_failure(const struct verb *verb, struct err *err, FILE *out, FILE *errors)
+{
+    int code = print_error(verb->name, err, errors);
+
+    if (verb->on_destination && code == WORKER_EXIT_UNAVAILABLE) {
+        fprintf(out, "cause=%s\n", cause_of(err->code));
+        (void)fflush(out);
+    }
+    return code;
 }
 
 static const char usage[] =
@@ -435,7 +467,7 @@ int verbs_main(int argc, char *const *argv, FILE *out, FILE *errors)
     if (verb->on_destination && find_destination(&request, &err) != 0)
         return print_error(verb->name, &err, errors);
     if (take_user(verb, &request, &err) != 0 || verb->run(&request, out, &err) != 0)
-        return print_error(verb->name, &err, errors);
+        return print_failure(verb, &err, out, errors);
     fprintf(out, "duration_ms=%" PRIu64 "\n", (pace_clock_us() - started_us) / 1000);
     if (fflush(out) != 0) {
         err_set(&err, ERR_IO, "the result could not be written to standard output");

@@ -9,7 +9,7 @@ import time
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, broker_pb2, checkpoint_text, grpc, metric, tap, wait_until  # noqa: E402
+from cluster import BIN, Cluster, broker_pb2, checkpoint_text, common_pb2, grpc, metric, tap, wait_until  # noqa: E402
 from jobs import (COMPLETE, DISPATCHED, FAILED, MIB, PAUSED, POLICY, REQUESTED, RUNNING, TIMED_OUT, WRITING, all_run, complete, ends,  # noqa: E402
                   ends_in, heat, hint, no_litter, says)
 
@@ -89,7 +89,7 @@ def destination_faults(cluster):
     cluster.register("big", [("a", 1, MIB)])
     cluster.register("small", [("a", 1, MIB)])
     cluster.register("stuck", [("a", 1, 1000)], checkpoint_timeout_ms=1500, write_bytes_per_s=10000)
-    cluster.run_job("a", "big", [str(BIN / "heat"), "--size", "300", "--iterations", "100000000", "--delay-us", "2000"])
+    jobs = {"big": cluster.run_job("a", "big", [str(BIN / "heat"), "--size", "300", "--iterations", "100000000", "--delay-us", "2000"])}
     cluster.run_job("a", "small", heat(cluster, "small"))
     cluster.run_job("a", "stuck", heat(cluster, "stuck"))
     all_run(cluster)
@@ -99,6 +99,9 @@ def destination_faults(cluster):
     os.kill(worker, signal.SIGSTOP)
     record = ends_in(cluster, "big", asked["big"], (COMPLETE, FAILED))
     assert record.state == FAILED and record.attempt == 2, record
+    assert record.reason == common_pb2.REASON_STORAGE_FULL, record
+    says(jobs["big"], "storage full: ckpt-worker put: ")
+    says(jobs["big"], "No space left on device; free space on the destination, then retry")
     assert "No space left on device" in cluster.agents["a"].log.read_text()
     complete(cluster, "small")
     assert ends_in(cluster, "stuck", asked["stuck"], (COMPLETE, FAILED, TIMED_OUT)).state == TIMED_OUT

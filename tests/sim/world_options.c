@@ -71,7 +71,6 @@ static const struct option {
     OPTION(ranks),
     OPTION(barriers),
     OPTION(restores),
-    OPTION(domains),
     OPTION(streams),
     OPTION(absent),
     OPTION(hang),
@@ -256,6 +255,4 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     ret_options->ranks = next(&state, 3) == 0 ? 0 : 10 + (unsigned)next(&state, 91);
     ret_options->barriers = next(&state, 3) == 0 ? 1 + (unsigned)next(&state, 12) : 0;
     ret_options->restores = next(&state, 3) == 0 ? 0 : 10 + (unsigned)next(&state, 91);
-    if (ret_options->targets > 1)
-        ret_options->domains = next(&state, 3) == 0 ? 0 : 20 + (unsigned)next(&state, 81);
 }

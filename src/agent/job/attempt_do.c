@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/names.h"
 #include "src/agent/job/allocation.h"
 #include "src/agent/job/ranks.h"
 #include "src/agent/job/ranks_stream.h"
@@ -239,8 +240,11 @@ static void make_still(struct allocation *allocation, enum still_way way)
 
 static Ckpt__V1__Reason put_reason(const struct worker_result *result)
 {
-    if (result->timed_out || result->exit_code == WORKER_EXIT_UNAVAILABLE)
-        return CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE;
+    int reason = CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE;
+
+    if (fsm_enum_parse(&ckpt__v1__reason__descriptor, result->cause, &reason) ||
+        result->exit_code == WORKER_EXIT_UNAVAILABLE)
+        return (Ckpt__V1__Reason)reason;
     if (result->exit_code == WORKER_EXIT_CORRUPT)
         return CKPT__V1__REASON__REASON_VERIFY_FAILED;
     if (result->exit_code == WORKER_EXIT_EMPTY)

@@ -127,6 +127,8 @@ struct broker;
     /* Storage targets: budgets are of the state, probes are the leader's own. */                  \
     X(DESTINATION_UP, GAUGE, "ckpt_destination_up", "destination", NULL,                           \
       "1 when the storage target can be written.")                                                 \
+    X(DESTINATION_OUTAGE, GAUGE, "ckpt_destination_outage", "destination", "reason",               \
+      "1 while the storage target cannot be written, with the reason; absent while it can.")       \
     X(DESTINATION_RATE, GAUGE, "ckpt_destination_write_bytes_per_second", "destination", NULL,     \
       "Budget of checkpoint writes after the staging share, at most what is measured.")            \
     X(DESTINATION_MEASURED, GAUGE, "ckpt_destination_measured_write_bytes_per_second",             \
@@ -137,6 +139,8 @@ struct broker;
       "Granted share of the budget, 0 to 1.")                                                      \
     X(PROBES, COUNTER, "ckpt_destination_probes_total", "destination", "result",                   \
       "Write probes by result.")                                                                   \
+    X(PROBE_LAST, GAUGE, "ckpt_destination_last_probe_seconds", "destination", NULL,               \
+      "Duration of the last write probe.")                                                         \
     X(PROBE_DURATION, SECONDS, "ckpt_destination_probe_duration_seconds", NULL, NULL,              \
       "Duration of write probes.")                                                                 \
     /* The leader's evaluation cycles, and what became of the checkpoints that they decided. */    \

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fsm/names.h"
 #include "src/base/check.h"
 #include "src/broker/broker.h"
 #include "src/broker/daemon/metrics.h"
@@ -277,8 +278,10 @@ static void read_summary(struct metrics *metrics, const struct broker *broker)
 static void read_targets(struct metrics *metrics, const struct fsm *fsm)
 {
     bool any_down = false;
+    char word[FSM_WORD_BYTES];
 
     metrics_clear(metrics, METRIC_DESTINATION_UP);
+    metrics_clear(metrics, METRIC_DESTINATION_OUTAGE);
     metrics_clear(metrics, METRIC_DESTINATION_RATE);
     metrics_clear(metrics, METRIC_DESTINATION_MEASURED);
     metrics_clear(metrics, METRIC_GRANTED_RATIO);
@@ -289,6 +292,9 @@ static void read_targets(struct metrics *metrics, const struct fsm *fsm)
             continue;
         any_down |= !target->available;
         metrics_set(metrics, METRIC_DESTINATION_UP, target->id, NULL, target->available);
+        if (!target->available)
+            metrics_set(metrics, METRIC_DESTINATION_OUTAGE, target->id,
+                        fsm_enum_word(&ckpt__v1__reason__descriptor, (int)target->reason, word), 1);
         metrics_set(metrics, METRIC_DESTINATION_RATE, target->id, NULL,
                     (double)target->budget_bytes_per_s);
         if (target->measured_bytes_per_s > 0)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/names.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/broker/broker.h"
@@ -30,6 +31,8 @@ struct watched_target {
     bool probed;
     uint64_t duration_ms; /* of the last probe */
     char detail[STORAGE_DETAIL_BYTES];
+    Ckpt__V1__Reason reason; /* of the last probe, when it failed */
+    uint64_t reason_count;   /* so many probes in a row failed for it */
 };
 
 struct storage_watch {
@@ -133,18 +136,22 @@ static void propose_availability(struct storage_watch *watch, const struct fsm_t
     Ckpt__Log__V1__TargetAvailability change = CKPT__LOG__V1__TARGET_AVAILABILITY__INIT;
     struct watched_target *watched = watched_of(watch, target);
     bool system = witness == WITNESS_SYSTEM;
+    char word[FSM_WORD_BYTES];
 
     if (watched->proposing)
         return;
     if (available)
         log_info("storage_available", "target=%s", target->id);
     else
-        log_warning("storage_unavailable", "target=%s prefix=%s detail=\"%s\"", target->id,
-                    target->prefix, system ? watched->trouble : watched->detail);
+        log_warning("storage_unavailable", "target=%s prefix=%s reason=%s detail=\"%s\"",
+                    target->id, target->prefix,
+                    system
+                        ? "storage_system_down"
+                        : fsm_enum_word(&ckpt__v1__reason__descriptor, (int)watched->reason, word),
+                    system ? watched->trouble : watched->detail);
     change.available = available;
     if (!available)
-        change.reason = system ? CKPT__V1__REASON__REASON_STORAGE_SYSTEM_DOWN
-                               : CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE;
+        change.reason = system ? CKPT__V1__REASON__REASON_STORAGE_SYSTEM_DOWN : watched->reason;
     propose_target(watch, target, &change);
 }
 
@@ -183,6 +190,16 @@ static bool others_agree(const struct watched_target *watched, enum witness witn
     return true;
 }
 
+/* An outage that goes on for another reason wants another hand: keys that expire while the network
+ * is being mended. What the storage system says stays said. */
+static bool reason_changed(const struct watched_target *watched, const struct fsm_target *target,
+                           const struct config_storage_watch *limits)
+{
+    return !target->available && watched->reason_count >= limits->failures_down &&
+           target->reason != watched->reason &&
+           target->reason != CKPT__V1__REASON__REASON_STORAGE_SYSTEM_DOWN;
+}
+
 /* Either witness declares a target down; up needs those that speak to agree. A verdict that could
  * not be proposed repeats with the next sample. */
 static void take_sample(struct storage_watch *watch, uint32_t slot, enum witness witness,
@@ -206,6 +223,8 @@ static void take_sample(struct storage_watch *watch, uint32_t slot, enum witness
         verdict = HYSTERESIS_KEEP;
     if (verdict != HYSTERESIS_KEEP)
         propose_availability(watch, target, verdict == HYSTERESIS_UP, witness);
+    else if (witness == WITNESS_PROBE && !success && reason_changed(watched, target, limits))
+        propose_availability(watch, target, false, witness);
 }
 
 /* ---- what the storage system says ---- */
@@ -235,6 +254,16 @@ void storage_watch_untold(struct storage_watch *watch, uint32_t slot)
 }
 
 /* ---- probes ---- */
+
+static void keep_reason(struct watched_target *watched, const char *cause)
+{
+    int reason = CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE;
+
+    (void)fsm_enum_parse(&ckpt__v1__reason__descriptor, cause, &reason);
+    watched->reason_count = watched->reason == (Ckpt__V1__Reason)reason ? watched->reason_count : 0;
+    watched->reason = (Ckpt__V1__Reason)reason;
+    watched->reason_count++;
+}
 
 /* The text that Status shows: what to look at, not only that it failed. */
 static void keep_detail(struct watched_target *watched, const struct worker_result *result)
@@ -273,8 +302,12 @@ static void on_probed(void *data, const struct worker_result *result)
     if (result->cancelled || !watch->serving)
         return;
     keep_detail(&watch->targets[slot], result);
+    if (result->exit_code != 0 || result->timed_out || result->unkillable)
+        keep_reason(&watch->targets[slot], result->cause);
     metrics_observe(watch->broker->metrics, METRIC_PROBE_DURATION,
                     (double)result->duration_ms / 1e3);
+    metrics_set(watch->broker->metrics, METRIC_PROBE_LAST, target->id, NULL,
+                (double)result->duration_ms / 1e3);
     take_sample(watch, slot, WITNESS_PROBE,
                 result->exit_code == 0 && !result->timed_out && !result->unkillable);
 }
@@ -304,6 +337,7 @@ static void start_probe(struct storage_watch *watch, const struct fsm_target *ta
     watched->probed = true;
     watched->duration_ms = 0;
     snprintf(watched->detail, sizeof(watched->detail), "cannot start the probe: %.400s", err.text);
+    keep_reason(watched, "");
     take_sample(watch, target->slot, WITNESS_PROBE, false);
 }
 
@@ -316,6 +350,7 @@ static void look_at(struct storage_watch *watch, const struct fsm_target *target
     if (watched->probe != NULL)
         return;
     if (watched->hang_id != 0 && worker_hangs(watched->hang_id)) {
+        keep_reason(watched, "storage_hangs");
         take_sample(watch, target->slot, WITNESS_PROBE, false);
         return;
     }

@@ -72,6 +72,16 @@ static void fail_probe(struct fake *fake)
     fake_settle(fake);
 }
 
+static void fail_for(struct fake *fake, const char *cause)
+{
+    struct worker_result result = {.exit_code = 5, .error = "it fails", .duration_ms = 9};
+
+    snprintf(result.cause, sizeof(result.cause), "%s", cause);
+    end_probe(result);
+    fake_settle(fake);
+    fake_advance_ms(fake, 5000);
+}
+
 static void hang(struct fake *fake, uint64_t hang_id)
 {
     hanging |= UINT64_C(1) << hang_id;
@@ -244,6 +254,33 @@ static void a_storage_system_that_says_it_is_down_is_believed_beside_good_probes
     assert_false(available(fake));
     tell(fake, "");
     assert_true(available(fake));
+    teardown_watch(fake);
+}
+
+/* S1-070: who looks at it knows whom to ask. An outage that goes on for another reason says so,
+ * after as many probes as it takes to call it one. */
+static void an_outage_has_the_reason_that_the_probes_find(void **state)
+{
+    struct fake *fake = setup_serving();
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        fail_for(fake, "storage_unreachable");
+    assert_false(available(fake));
+    assert_int_equal(scratch(fake)->reason, CKPT__V1__REASON__REASON_STORAGE_UNREACHABLE);
+    for (int i = 0; i < 2; i++)
+        fail_for(fake, "storage_denied");
+    fail_for(fake, "storage_unreachable");
+    for (int i = 0; i < 2; i++)
+        fail_for(fake, "storage_denied");
+    assert_int_equal(scratch(fake)->reason, CKPT__V1__REASON__REASON_STORAGE_UNREACHABLE);
+    fail_for(fake, "storage_denied");
+    assert_int_equal(scratch(fake)->reason, CKPT__V1__REASON__REASON_STORAGE_DENIED);
+    for (int i = 0; i < 3; i++)
+        fail_for(fake, "a word of a later worker");
+    assert_int_equal(scratch(fake)->reason, CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE);
+    expect_back(fake);
+    assert_int_equal(scratch(fake)->reason, CKPT__V1__REASON__REASON_NONE);
     teardown_watch(fake);
 }
 
@@ -483,6 +520,7 @@ int main(void)
             three_failed_probes_make_a_target_unavailable_and_two_good_ones_bring_it_back),
         cmocka_unit_test(details_of_the_last_probe_are_kept_for_status),
         cmocka_unit_test(a_storage_system_that_says_it_is_down_is_believed_beside_good_probes),
+        cmocka_unit_test(an_outage_has_the_reason_that_the_probes_find),
         cmocka_unit_test(one_word_of_trouble_is_no_outage_and_failing_probes_outweigh_good_words),
         cmocka_unit_test(a_storage_system_that_falls_silent_leaves_it_to_the_probes),
         cmocka_unit_test(what_is_measured_never_brings_an_earlier_availability_back),

@@ -122,7 +122,6 @@ static inline enum fsm_status script_update(struct script *script, Ckpt__Log__V1
                                                        "STRATEGY_", "strategy", "unspecified");
     request.force = script_flag(script, "force");
     request.zeros = script_number(script, "zeros", 0);
-    request.target_id = script_text(script_value(script, "target", ""));
     SCRIPT_BODY(UPDATE_ALLOCATION, update_allocation, &request);
     return script_apply(script, command);
 }
@@ -328,15 +327,16 @@ static inline enum fsm_status script_grant(struct script *script, Ckpt__Log__V1_
     return script_apply(script, command);
 }
 
-/* target scratch up|down [measured=N] [forget] */
+/* target scratch up|down [reason=R] [measured=N] [forget] */
 static inline enum fsm_status script_target(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__TargetAvailability change = CKPT__LOG__V1__TARGET_AVAILABILITY__INIT;
 
     change.target_id = script_text(script_word(script, 1));
     change.available = script_flag(script, "up");
-    change.reason = change.available ? CKPT__V1__REASON__REASON_NONE
-                                     : CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE;
+    change.reason = (Ckpt__V1__Reason)script_reason(script);
+    if (!change.available && change.reason == CKPT__V1__REASON__REASON_NONE)
+        change.reason = CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE;
     change.write_bytes_per_s = script_number(script, "measured", 0);
     change.forget_measured = script_flag(script, "forget");
     SCRIPT_BODY(TARGET_AVAILABILITY, target_availability, &change);
@@ -363,8 +363,6 @@ static inline enum fsm_status script_put_target(struct script *script,
     spec.write_bytes_per_s = script_number(script, "write", spec.write_bytes_per_s);
     spec.staging_share_ppm = (uint32_t)script_number(script, "staging", spec.staging_share_ppm);
     spec.cost_micro_usd_per_gb_month = script_number(script, "cost", 0);
-    spec.tier = script_text(script_value(script, "tier", ""));
-    spec.read_bytes_per_s = script_number(script, "read", 0);
     put.zeros = script_number(script, "zeros", 0);
     spec.is_default = script_flag(script, "default");
     put.spec = &spec;
@@ -395,7 +393,6 @@ static inline enum fsm_status script_policy(struct script *script, Ckpt__Log__V1
     policy.max_interval_ms = script_number(script, "max_interval", 0);
     policy.stall_fraction_ppm = (uint32_t)script_number(script, "stall", 0);
     policy.zeros = script_number(script, "zeros", 0);
-    policy.node_chooses_target = (uint32_t)script_number(script, "node_chooses", 0);
     set.policy = &policy;
     SCRIPT_BODY(SET_POLICY, set_policy, &set);
     return script_apply(script, command);
