@@ -20,12 +20,14 @@ void copier_init(struct copier *copier, struct pace *pace)
     copier->buffer = check_alloc(COPY_BUFFER_BYTES);
     sha256_init(&copier->sha256);
     copier->pace = pace;
+    copier->held = NULL;
 }
 
 void copier_close(struct copier *copier)
 {
     free(copier->buffer);
-    copier->buffer = NULL;
+    free(copier->held);
+    copier->buffer = copier->held = NULL;
     sha256_close(&copier->sha256);
 }
 
@@ -119,6 +121,48 @@ int copy_range(struct copier *copier, struct copy_end from, struct copy_end to,
         range.length -= length;
     }
     sha256_finish(&copier->sha256, ret_digest);
+    return 0;
+}
+
+int copy_hold(struct copier *copier, struct copy_end from, struct copy_range range,
+              uint8_t *ret_digest, struct err *err)
+{
+    uint64_t done = 0;
+
+    CHECK(range.length <= COPY_HELD_BYTES);
+    if (copier->held == NULL)
+        copier->held = check_alloc(COPY_HELD_BYTES);
+    while (done < range.length) {
+        ssize_t got = pread(from.fd, copier->held + done, (size_t)(range.length - done),
+                            (off_t)(range.offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return fault_set(err, "read", from.path);
+        if (got == 0)
+            return err_set(err, ERR_IO, "%s became shorter while it was read", from.path);
+        done += (uint64_t)got;
+    }
+    if (ret_digest == NULL)
+        return 0;
+    sha256_start(&copier->sha256);
+    sha256_update(&copier->sha256, copier->held, (size_t)range.length);
+    sha256_finish(&copier->sha256, ret_digest);
+    return 0;
+}
+
+int copy_release(struct copier *copier, struct copy_end to, struct copy_range range,
+                 struct err *err)
+{
+    for (uint64_t done = 0; done < range.length;) {
+        uint64_t left = range.length - done;
+        size_t piece =
+            pace_piece(copier->pace, left < COPY_BUFFER_BYTES ? (size_t)left : COPY_BUFFER_BYTES);
+        if (write_all(to, copier->held + done, piece, (off_t)(range.offset + done), err) != 0)
+            return -1;
+        pace_book(copier->pace, piece);
+        done += piece;
+    }
     return 0;
 }
 

@@ -20,6 +20,7 @@ struct copier {
     uint8_t *buffer; /* of the heap, until copier_close() */
     struct sha256 sha256;
     struct pace *pace;
+    uint8_t *held; /* of copy_hold(), COPY_HELD_BYTES once it was called */
 };
 
 /* Where bytes come from or go to. The descriptor stays its owner's. */
@@ -27,6 +28,8 @@ struct copy_end {
     int fd;           /* of the target: -1 hashes only */
     const char *path; /* for errors */
 };
+
+enum { COPY_HELD_BYTES = 16 << 20 };
 
 /* Bytes of a file. */
 struct copy_range {
@@ -48,5 +51,12 @@ int copy_file(struct copier *copier, struct copy_end from, struct copy_end to,
  * where the file ends before. Whether it is the same file afterwards is the caller's to ask. */
 int copy_range(struct copier *copier, struct copy_end from, struct copy_end to,
                struct copy_range range, uint8_t ret_digest[SHA256_BYTES], struct err *err);
+
+/* In two steps, for a range of at most COPY_HELD_BYTES that may turn out not to be wanted: reads it
+ * into memory, and hashes it unless ret_digest is NULL; writes what was read last. */
+int copy_hold(struct copier *copier, struct copy_end from, struct copy_range range,
+              uint8_t *ret_digest, struct err *err);
+int copy_release(struct copier *copier, struct copy_end to, struct copy_range range,
+                 struct err *err);
 
 #endif

@@ -61,6 +61,9 @@ struct destination_how {
     unsigned threads;          /* 0: as many as processors may be used, at most POOL_THREADS_MAX */
     /* put: how much of what was written is read again from storage before it gets its name */
     enum sample_policy read_back;
+    /* put: what is the same in the part's newest shard below the same allocation is taken over from
+     * there, but for files that were taken over so often already; 0: everything is written */
+    unsigned generations_max;
 };
 
 /* What a shard was found to be. */
@@ -70,6 +73,7 @@ struct destination_summary {
     char manifest_sha256[SHA256_HEX_BYTES]; /* what `sha256sum MANIFEST` prints */
     /* put: the same shard was there; restore: the target already holds the same files */
     bool reused;
+    uint64_t saved_bytes; /* put: of size_bytes, what was not written */
 };
 
 /* What a kind does. Each function returns 0, or -1 with err as the head of this file has them,

@@ -135,6 +135,28 @@ static int entry_compare(const void *a, const void *b)
     return strcmp(one->path, other->path);
 }
 
+const struct manifest_entry *manifest_find(const struct manifest *manifest, const char *path)
+{
+    const struct manifest_entry key = {.path = (char *)(uintptr_t)path}; /* is only compared */
+
+    if (manifest->count == 0)
+        return NULL;
+    return bsearch(&key, manifest->entries, manifest->count, sizeof(key), entry_compare);
+}
+
+bool manifest_same_contents(const struct manifest *one, const struct manifest *other)
+{
+    if (one->count != other->count)
+        return false;
+    for (size_t i = 0; i < one->count; i++) {
+        const struct manifest_entry *a = &one->entries[i], *b = &other->entries[i];
+        if (strcmp(a->path, b->path) != 0 || a->is_directory != b->is_directory ||
+            a->mode != b->mode || (!a->is_directory && !manifest_same_bytes(a, b)))
+            return false;
+    }
+    return true;
+}
+
 /* The parent of entries[i] must be an entry before it and a directory. */
 static bool parent_listed(const struct manifest *manifest, size_t i)
 {

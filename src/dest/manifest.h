@@ -63,8 +63,8 @@ struct manifest_entry {
     /* The SHA-256 of each chunk of a file over MANIFEST_CHUNK_BYTES; NULL and 0 of all others. */
     uint8_t (*chunks)[SHA256_BYTES];
     size_t chunk_count;
-    /* How many checkpoints ago its bytes were written, by whatever way they were taken over since;
-     * 0: for this one. */
+    /* How often the file, or chunks of it, were taken over from an earlier checkpoint since they
+     * were written; 0: it was written for this one. */
     uint32_t generation;
     uint64_t stamp; /* see tree_stamp(); 0: it was not listed from a folder */
 };
@@ -112,6 +112,10 @@ int manifest_parse(const uint8_t *text, size_t length, struct manifest *ret_mani
  * mode may have been changed by the file system. */
 int manifest_compare(const struct manifest *expected, const struct manifest *found,
                      struct err *err);
+/* By its path, in a sorted list; NULL: it is not in it. */
+const struct manifest_entry *manifest_find(const struct manifest *manifest, const char *path);
+/* Same paths, kinds, modes and bytes; how they came there may differ. Both are sorted. */
+bool manifest_same_contents(const struct manifest *one, const struct manifest *other);
 /* Relative, no empty, "." or ".." component, within the limits, no carriage return, and not a name
  * that sha256sum would take for something else ("-" is its standard input) or that is ours
  * (MANIFEST). NULL when valid, else why not. */

@@ -14,6 +14,8 @@
 enum { SAMPLE_ONE_OF = 16 };
 enum sample_policy { SAMPLE_SAMPLED, SAMPLE_NEVER, SAMPLE_ALWAYS };
 
+/* The seed is of no secret: it keeps a fault that hits the same place each time from staying
+ * outside of every sample. */
 struct sample {
     enum sample_policy policy;
     uint64_t seed;

@@ -13,6 +13,7 @@
 #include "src/dest/destination.h"
 #include "src/dest/keep.h"
 #include "src/dest/look.h"
+#include "src/dest/manifest.h"
 #include "src/dest/pace.h"
 #include "src/dest/parent.h"
 #include "src/dest/pool.h"
@@ -34,12 +35,15 @@ enum option {
     UID,
     THREADS,
     READ_BACK,
+    GENERATIONS,
     OPTION_COUNT
 };
 static const char *const option_names[OPTION_COUNT] = {
-    "--prefix",   "--path",   "--part", "--source",     "--to", "--rate", "--manifest-sha256",
-    "--name",     "--series", "--keep", "--keep-bytes", "--as", "--uid",  "--threads",
-    "--read-back"};
+    "--prefix",    "--path",       "--part", "--source",     "--to", "--rate", "--manifest-sha256",
+    "--name",      "--series",     "--keep", "--keep-bytes", "--as", "--uid",  "--threads",
+    "--read-back", "--generations"};
+/* How often a file is taken over from the checkpoint before until it is written anew. */
+enum { GENERATIONS_DEFAULT = 8 };
 #define BIT(option) (1u << (option))
 
 struct request {
@@ -47,7 +51,7 @@ struct request {
     const struct destination_ops *destination;
     const char *values[OPTION_COUNT];
     struct destination_how how;
-    uint64_t keep, keep_bytes;
+    uint64_t keep, keep_bytes, generations;
 };
 
 /* A verb: what it may be given and who does it. Arguments that no row allows are refused, so that a
@@ -84,11 +88,15 @@ static int run_probe(const struct request *request, FILE *out, struct err *err)
 static int run_put(const struct request *request, FILE *out, struct err *err)
 {
     struct destination_place place = place_of(request);
+    struct destination_how how = request->how;
     struct destination_summary summary;
 
-    if (request->destination->put(&place, request->values[SOURCE], &request->how, &summary, err) !=
-        0)
+    how.generations_max =
+        request->values[GENERATIONS] == NULL ? GENERATIONS_DEFAULT : (unsigned)request->generations;
+    if (request->destination->put(&place, request->values[SOURCE], &how, &summary, err) != 0)
         return -1;
+    fprintf(out, "written_bytes=%" PRIu64 "\nsaved_bytes=%" PRIu64 "\n",
+            summary.size_bytes - summary.saved_bytes, summary.saved_bytes);
     return print_summary(&summary, out);
 }
 
@@ -202,7 +210,7 @@ static int run_sweep(const struct request *request, FILE *out, struct err *err)
 static const struct verb verbs[] = {
     {"probe", true, BIT(PREFIX), 0, run_probe},
     {"put", true, BIT(PREFIX) | BIT(PATH) | BIT(PART) | BIT(SOURCE),
-     BIT(RATE) | BIT(THREADS) | BIT(READ_BACK) | BIT(AS), run_put},
+     BIT(RATE) | BIT(THREADS) | BIT(READ_BACK) | BIT(GENERATIONS) | BIT(AS), run_put},
     {"verify", true, BIT(PATH) | BIT(PART),
      BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(THREADS) | BIT(AS), run_verify},
     {"restore", true, BIT(PATH) | BIT(PART) | BIT(TO),
@@ -268,6 +276,13 @@ static int parse_value(enum option option, const char *value, struct request *re
         return parse_number("--keep-bytes", value, &request->keep_bytes, err);
     case THREADS:
         return parse_threads(value, &request->how.threads, err);
+    case GENERATIONS:
+        if (parse_number("--generations", value, &request->generations, err) != 0)
+            return -1;
+        if (request->generations > MANIFEST_GENERATION_MAX)
+            return err_set(err, ERR_INVALID, "--generations %.64s is over %d", value,
+                           MANIFEST_GENERATION_MAX);
+        return 0;
     case READ_BACK:
         if (!sample_parse(value, &request->how.read_back))
             return err_set(err, ERR_INVALID,
@@ -397,7 +412,7 @@ static const char usage[] =
     "usage: ckpt-worker probe   --prefix P\n"
     "       ckpt-worker put     --prefix P --path DIR --part NAME --source DIR [--rate "
     "BYTES_PER_S]\n"
-    "                           [--read-back never|sampled|always]\n"
+    "                           [--read-back never|sampled|always] [--generations N]\n"
     "       ckpt-worker verify  --path DIR --part NAME [--prefix P] [--manifest-sha256 HEX]\n"
     "       ckpt-worker restore --path DIR --part NAME --to DIR [--prefix P] [--manifest-sha256 "
     "HEX]\n"

@@ -1,7 +1,9 @@
 /* put: a folder becomes a shard, all or nothing. See posix.h.
  *
- * Flow     posix_put -> put_reuse (is it there already?) -> put_copy -> source_check (nobody has
- *          written there meanwhile) -> put_seal (read back, MANIFEST, fsync) -> put_publish. A
+ * Flow     posix_put -> put_reuse (is it there already?) -> earlier_open (what may be taken over?)
+ *          -> put_copy -> source_check (nobody has written there meanwhile) -> put_seal (read back,
+ *          MANIFEST, fsync) -> put_publish. Where reading back fails and something was taken over,
+ *          all of it once more without (put_write_anew). A
  *          kill at any moment leaves at most folders that begin with a dot; the next put of the
  *          part removes them.
  */
@@ -17,6 +19,7 @@
 
 #include "src/base/check.h"
 #include "src/dest/fault.h"
+#include "src/dest/posix/earlier.h"
 #include "src/dest/posix/place.h"
 #include "src/dest/posix/shard.h"
 #include "src/dest/source.h"
@@ -33,6 +36,10 @@ struct put {
     int temporary;
     struct pool pool;
     struct sample sample; /* of what is read back */
+    unsigned generations_max;
+    struct earlier earlier;
+    uint64_t saved_bytes;
+    bool read_back_failed;
     struct manifest manifest;
     struct buf text;
 };
@@ -47,6 +54,8 @@ static void put_init(struct put *put, const struct destination_place *place, con
     put->source = put->folder = put->temporary = -1;
     pool_init(&put->pool, how->threads, how->rate_bytes_per_s);
     put->sample.policy = how->read_back;
+    put->generations_max = how->generations_max;
+    put->earlier.folder = -1;
     CHECK(getrandom(&put->sample.seed, sizeof(put->sample.seed), 0) ==
           (ssize_t)sizeof(put->sample.seed));
     manifest_init(&put->manifest);
@@ -65,6 +74,7 @@ static void put_close(struct put *put)
     close_open(put->folder);
     close_open(put->temporary);
     pool_close(&put->pool);
+    earlier_close(&put->earlier);
     manifest_close(&put->manifest);
     buf_close(&put->text);
 }
@@ -82,7 +92,9 @@ static int take_source(struct put *put, int to, struct err *err)
     const struct transfer transfer = {.purpose = TRANSFER_TAKE,
                                       .manifest = &put->manifest,
                                       .from = {put->source, put->source_label},
-                                      .to = {to, put->label}};
+                                      .to = {to, put->label},
+                                      .earlier = to < 0 ? NULL : &put->earlier,
+                                      .saved_bytes = &put->saved_bytes};
 
     return transfer_run(&transfer, &put->pool, err);
 }
@@ -96,16 +108,15 @@ static bool put_same_as(struct put *put, int shard)
 
     buf_init(&text);
     manifest_init(&manifest);
-    if (shard_read_manifest(shard, put->label, &text, &manifest, NULL) == 0 &&
-        manifest_compare(&manifest, &put->manifest, NULL) == 0 && take_source(put, -1, NULL) == 0) {
-        manifest_encode(&put->manifest, &put->text);
-        same = text.length == put->text.length &&
-               memcmp(text.bytes, put->text.bytes, text.length) == 0 &&
-               shard_check_listing(shard, put->label, true, &manifest, NULL) == 0 &&
-               shard_check_files(&(struct transfer_side){shard, put->label}, &manifest, NULL,
-                                 &put->pool, NULL) == 0;
-        if (!same)
-            buf_clear(&put->text);
+    same = shard_read_manifest(shard, put->label, &text, &manifest, NULL) == 0 &&
+           manifest_compare(&manifest, &put->manifest, NULL) == 0 &&
+           take_source(put, -1, NULL) == 0 && manifest_same_contents(&manifest, &put->manifest) &&
+           shard_check_listing(shard, put->label, true, &manifest, NULL) == 0 &&
+           shard_check_files(&(struct transfer_side){shard, put->label}, &manifest, NULL,
+                             &put->pool, NULL) == 0;
+    if (same) {
+        buf_append(&put->text, text.bytes, text.length);
+        put->saved_bytes = manifest.size_bytes;
     }
     manifest_close(&manifest);
     buf_close(&text);
@@ -171,8 +182,10 @@ fail:
 static int put_seal(struct put *put, struct err *err)
 {
     if (shard_check_files(&(struct transfer_side){put->temporary, put->label}, &put->manifest,
-                          &put->sample, &put->pool, err) != 0)
+                          &put->sample, &put->pool, err) != 0) {
+        put->read_back_failed = true;
         return err_wrap(err, "reading back");
+    }
     manifest_encode(&put->manifest, &put->text);
     if (put->text.length > MANIFEST_MAX_BYTES)
         return err_set(err, ERR_REFUSED, "%s: the manifest is over %d bytes", put->source_label,
@@ -247,11 +260,37 @@ static void put_sweep_others(const struct put *put)
     closedir(checkpoints);
 }
 
+/* What a failure leaves is removed; its error counts. */
+static int put_write(struct put *put, struct err *err)
+{
+    if (put_copy(put, err) == 0 &&
+        source_check(put->source, put->source_label, &put->manifest, err) == 0 &&
+        put_seal(put, err) == 0 && put_publish(put, err) == 0)
+        return 0;
+    (void)tree_remove_temporaries(put->folder, put->part, "tmp", NULL);
+    return -1;
+}
+
+/* Without what was taken over: storage has damaged it since, or does not read it now. */
+static int put_write_anew(struct put *put, struct err *err)
+{
+    earlier_close(&put->earlier);
+    put->saved_bytes = 0;
+    for (size_t i = 0; i < put->manifest.count; i++)
+        put->manifest.entries[i].generation = 0;
+    close_open(put->temporary);
+    put->temporary = -1;
+    buf_clear(&put->text);
+    return put_write(put, err);
+}
+
 /* A shard that is there already counts only if the source did not change while it was compared with
  * it. */
 static int put_run(struct put *put, const struct destination_place *place, bool *ret_reused,
                    struct err *err)
 {
+    struct err why = {0};
+
     if (put_list_source(put, err) != 0)
         return -1;
     put->folder = place_create(place, err);
@@ -261,14 +300,12 @@ static int put_run(struct put *put, const struct destination_place *place, bool 
     *ret_reused = put_reuse(put);
     if (*ret_reused)
         return source_check(put->source, put->source_label, &put->manifest, err);
-    if (put_copy(put, err) != 0 ||
-        source_check(put->source, put->source_label, &put->manifest, err) != 0 ||
-        put_seal(put, err) != 0 || put_publish(put, err) != 0) {
-        (void)tree_remove_temporaries(put->folder, put->part, "tmp",
-                                      NULL); /* the first error counts */
-        return -1;
-    }
-    return 0;
+    earlier_open(&put->earlier, put->folder, put->part, put->generations_max);
+    if (put_write(put, &why) == 0)
+        return 0;
+    if (put->read_back_failed && put->saved_bytes > 0)
+        return put_write_anew(put, err);
+    return err_set(err, why.code, "%s", why.text);
 }
 
 int posix_put(const struct destination_place *place, const char *source,
@@ -291,6 +328,7 @@ int posix_put(const struct destination_place *place, const char *source,
     if (result == 0) {
         shard_summarize(&put.manifest, &put.text, ret_summary);
         ret_summary->reused = reused;
+        ret_summary->saved_bytes = put.saved_bytes;
     }
     put_close(&put);
     return result;

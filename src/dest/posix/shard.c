@@ -88,4 +88,5 @@ void shard_summarize(const struct manifest *manifest, const struct buf *text,
     ret_summary->size_bytes = manifest->size_bytes;
     ret_summary->file_count = manifest->file_count;
     ret_summary->reused = false;
+    ret_summary->saved_bytes = 0;
 }

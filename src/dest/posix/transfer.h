@@ -9,6 +9,8 @@
  *          missed; at most one more than there are threads are open at a time.
  * Errors   TRANSFER_TAKE: source.h's; TRANSFER_CHECK: ERR_CORRUPT names the bytes that differ;
  *          fault.h for the rest. After a failure what was written is to be removed.
+ *          What may be taken over (earlier.h) is read into memory and hashed first: 16 MiB a
+ *          thread.
  * Absent   folders: they are made before, and made durable after.
  */
 #ifndef CKPT_DEST_TRANSFER_H
@@ -16,6 +18,7 @@
 
 #include "src/dest/manifest.h"
 #include "src/dest/pool.h"
+#include "src/dest/posix/earlier.h"
 #include "src/dest/sample.h"
 
 enum transfer_purpose {
@@ -35,8 +38,21 @@ struct transfer {
     struct transfer_side to;
     const struct sample *sample; /* NULL: every chunk */
     bool with_modes;             /* files get the modes of the manifest */
+    /* TRANSFER_TAKE with a `to`: what is the same there is taken over; NULL: everything is written.
+     * Generations are noted in the manifest. */
+    const struct earlier *earlier;
+    uint64_t *saved_bytes; /* NULL, or where bytes that were not written are added up */
 };
 
+/* What callers do with it:
+ *
+ *     put        TAKE from the application's folder, `to` the hidden one
+ *     reuse      TAKE without `to`: only the hashes, to be compared with a shard that is there
+ *     read back  CHECK from the hidden folder without `to`, by the policy's sample
+ *     verify     CHECK from the shard without `to`
+ *     restore    CHECK from the shard, `to` the hidden folder beside the target, with_modes
+ *
+ * The manifest is written to by TAKE only; no entry is added or moved. */
 int transfer_run(const struct transfer *transfer, struct pool *pool, struct err *err);
 
 #endif

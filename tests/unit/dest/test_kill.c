@@ -146,6 +146,35 @@ static void put_by_threads_killed_anywhere_leaves_no_shard_or_a_whole_one(void *
     assert_uint_equal(count_hidden(folders->path), 0);
 }
 
+/* Most of it is taken over from another checkpoint, which stays as it is. */
+static void put_killed_while_taking_over_leaves_the_earlier_one_whole(void **state)
+{
+    struct folders *folders = *state;
+    char path[256], earlier[300];
+    unsigned k, whole = 0;
+
+    snprintf(path, sizeof(path), "%s", folders->path);
+    snprintf(earlier, sizeof(earlier), "%.240s-earlier", folders->path);
+    snprintf(folders->path, sizeof(folders->path), "%.255s", earlier);
+    assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
+    snprintf(folders->path, sizeof(folders->path), "%s", path);
+    write_text(folders->source, "sub/b.txt", "changed");
+    for (k = 1; killed_at(run_put, folders, k); k++) {
+        if (exists(folders->path, "n1")) {
+            assert_int_equal(verify_n1(folders), WORKER_EXIT_OK);
+            remove_if_there(folders->path, "n1");
+            whole++;
+        }
+        assert_true(count_hidden(folders->path) <= 1);
+        assert_true(k < STOPS_MAX);
+    }
+    assert_true(whole > 0);
+    assert_int_equal(verify_n1(folders), WORKER_EXIT_OK);
+    assert_int_equal(verb(folders, "verify", "--prefix", folders->prefix, "--path", earlier,
+                          "--part", "n1", NULL),
+                     WORKER_EXIT_OK);
+}
+
 /* A killed put must neither keep the other tenants out nor let them change what is theirs alone. */
 static void put_killed_anywhere_leaves_levels_above_readable(void **state)
 {
@@ -249,6 +278,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(put_killed_anywhere_leaves_no_shard_or_a_whole_one),
         T(put_by_threads_killed_anywhere_leaves_no_shard_or_a_whole_one),
+        T(put_killed_while_taking_over_leaves_the_earlier_one_whole),
         T(put_killed_anywhere_leaves_levels_above_readable),
         T(put_killed_while_replacing_leaves_the_old_the_new_or_none),
         T(restore_killed_anywhere_leaves_no_target_or_a_whole_one),
