@@ -57,6 +57,9 @@ def damaged_and_missing_checkpoints_are_passed_over_and_said():
         os.kill(jobs["away"].application_pid(), signal.SIGKILL)
         wait_until("the agent looks for it", lambda: "event=restore_failed allocation=away" in cluster.agents["a"].log.read_text(), 10)
         assert jobs["away"].running()
+        says(jobs["away"], f"checkpoint {text(first['away'])} waits for {cluster.scratch} since ")
+        says(jobs["away"], ": storage unreachable, ckpt-worker ")
+        says(jobs["away"], "goes on by itself when that can be read again")
         cluster.storage_up()
         says(jobs["away"], f"from checkpoint {jobs['away'].work_dir}/restore/{text(first['away'])}")
 

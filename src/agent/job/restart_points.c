@@ -403,6 +403,7 @@ struct restore *restore_start(struct restart_points *points, const struct restor
     restore->done = ask->done;
     restore->data = ask->data;
     restore->timer = clock->timer_new(clock->context, point_ask, restore);
+    restore->reading = clock->timer_new(clock->context, restore_say_reading, restore);
     restore_again(restore, 0);
     return restore;
 }
@@ -413,6 +414,7 @@ void restore_cancel(struct restore *restore)
         return;
     CHECK(!restore->cancelled);
     restore->agent->clock.timer_stop(restore->timer);
+    restore->agent->clock.timer_stop(restore->reading);
     if (restore->call != NULL)
         rpc_client_call_cancel(restore->call);
     restore->call = NULL;

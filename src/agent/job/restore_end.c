@@ -12,6 +12,7 @@ void restore_free(struct restore *restore)
 {
     CHECK(restore->call == NULL && restore->worker == NULL);
     restore->agent->clock.timer_free(restore->timer);
+    restore->agent->clock.timer_free(restore->reading);
     free(restore->parts);
     free(restore);
 }

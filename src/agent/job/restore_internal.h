@@ -13,7 +13,12 @@
 #include "src/dest/worker.h"
 #include "src/rpc/follow.h"
 
-enum { RESTORE_RETRY_MS = 500, RESTORE_STORAGE_RETRY_MS = 2000, RESTORE_TEXT_BYTES = 512 };
+enum {
+    RESTORE_RETRY_MS = 500,
+    RESTORE_STORAGE_RETRY_MS = 2000,
+    RESTORE_READING_MS = 10000,
+    RESTORE_TEXT_BYTES = 512
+};
 
 struct restore_part {
     char name[PART_NAME_BYTES];
@@ -65,6 +70,9 @@ struct restore {
     uint64_t began_us;
     unsigned refusals, worker_refusals;
     struct clock_timer *timer;
+    struct clock_timer
+        *reading;      /* while a worker brings a part: whoever waits is told now and then */
+    uint64_t since_ms; /* wall time from which the part is read, or cannot be; 0: neither */
     struct rpc_client_call *call;
     struct worker *worker;
     bool cancelled; /* the worker still runs; freed when it ends */
@@ -98,6 +106,7 @@ bool restore_owner_refuses(struct restore *restore, const Ckpt__V1__RestartPoint
 /* restore_parts.c. is_of: what was brought last is what the point wants here. bring: what this part
  * needs of the checkpoint, and says so. say_found: what became of that. ready: it begins. */
 bool restore_is_of(const struct restore *restore, const Ckpt__V1__RestartPoint *point);
+void restore_say_reading(void *data); /* of the timer `reading` */
 void restore_bring(struct restore *restore, const Ckpt__V1__RestartPoint *point);
 void restore_say_found(struct restore *restore);
 void restore_ready(struct restore *restore);

@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/names.h"
 #include "src/agent/job/restore_internal.h"
+#include "src/agent/run/words.h"
 
 enum {
     RESTORE_DEADLINE_MS = 24 * 3600 * 1000, /* a hung mount; ckpt-run may give up earlier */
@@ -94,6 +96,55 @@ static void restore_refused(struct restore *restore, const struct restore_part *
         restore, &(struct restore_result){.folder = "", .notice = restore->notice, .error = error});
 }
 
+/* Where it lies, for people. */
+static const char *restore_place(const struct restore *restore)
+{
+    return restore->target_prefix[0] != '\0' ? restore->target_prefix : restore->path;
+}
+
+static void note_since(struct restore *restore)
+{
+    const struct clock_ops *clock = &restore->agent->clock;
+
+    if (restore->since_ms == 0)
+        restore->since_ms = clock->wall_ms(clock->context);
+}
+
+/* A destination that hangs holds its worker for as long as it hangs: nothing else says so. */
+void restore_say_reading(void *data)
+{
+    struct restore *restore = data;
+    char id[CHECKPOINT_ID_TEXT_BYTES], since[WORDS_BYTES];
+
+    CHECK(restore->worker != NULL);
+    CHECK(restore->since_ms != 0);
+    restore_waits(restore,
+                  "checkpoint %s is read from %.150s since %s; if nothing comes from there, this "
+                  "goes on by itself when it answers again (ckptctl targets)",
+                  checkpoint_id_format(restore->checkpoint_id, id), restore_place(restore),
+                  words_clock(restore->since_ms, since));
+    restore->agent->clock.timer_start(restore->reading, RESTORE_READING_MS * UINT64_C(1000));
+}
+
+/* The destination is away: the checkpoint is neither lost nor damaged. */
+static void restore_away(struct restore *restore, const char *cause, const char *text)
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES], since[WORDS_BYTES], what[WORDS_BYTES];
+    int reason = CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE;
+
+    CHECK(restore->worker == NULL);
+    note_since(restore);
+    (void)fsm_enum_parse(&ckpt__v1__reason__descriptor, cause, &reason);
+    restore_waits(restore,
+                  "checkpoint %s waits for %.100s since %s: %s, %.200s; it is tried every %d s and "
+                  "goes on by itself when that can be read again (ckptctl targets)",
+                  checkpoint_id_format(restore->checkpoint_id, id), restore_place(restore),
+                  words_clock(restore->since_ms, since),
+                  words_enum(&ckpt__v1__reason__descriptor, reason, what), text,
+                  RESTORE_STORAGE_RETRY_MS / 1000);
+    restore_again(restore, RESTORE_STORAGE_RETRY_MS);
+}
+
 static void restore_worker_done(void *data, const struct worker_result *result)
 {
     struct restore *restore = data;
@@ -103,11 +154,13 @@ static void restore_worker_done(void *data, const struct worker_result *result)
     CHECK(restore->worker != NULL);
     CHECK(restore->part_next < restore->part_count);
     restore->worker = NULL;
+    restore->agent->clock.timer_stop(restore->reading);
     if (restore->cancelled) {
         restore_free(restore);
         return;
     }
     if (result->exit_code == WORKER_EXIT_OK) {
+        restore->since_ms = 0;
         restore->part_next++;
         restore_next(restore);
         return;
@@ -119,11 +172,8 @@ static void restore_worker_done(void *data, const struct worker_result *result)
         restore_damaged(restore, part, result->error);
     else if (result->exit_code == WORKER_EXIT_REFUSED || result->exit_code == WORKER_EXIT_USAGE)
         restore_refused(restore, part, result->error);
-    else {
-        restore_waits(restore, "checkpoint %s cannot be read yet: %.300s; it is tried again",
-                      checkpoint_id_format(restore->checkpoint_id, id), result->error);
-        restore_again(restore, RESTORE_STORAGE_RETRY_MS);
-    }
+    else
+        restore_away(restore, result->cause, result->error);
 }
 
 /* Below the work folder: `restore`, and with several parts a folder in it. */
@@ -187,8 +237,11 @@ static void restore_next(struct restore *restore)
         return;
     }
     if ((restore->part_next > 0 || make_restore_folders(restore, &err) == 0) &&
-        start_worker(restore, &restore->parts[restore->part_next], &err) == 0)
+        start_worker(restore, &restore->parts[restore->part_next], &err) == 0) {
+        note_since(restore);
+        restore->agent->clock.timer_start(restore->reading, RESTORE_READING_MS * UINT64_C(1000));
         return;
+    }
     restore->worker = NULL;
     log_warning("restore_failed", "allocation=%s checkpoint=%s text=\"%s\"", restore->allocation_id,
                 checkpoint_id_format(restore->checkpoint_id, id), err.text);
