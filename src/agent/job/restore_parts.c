@@ -99,6 +99,7 @@ static void restore_refused(struct restore *restore, const struct restore_part *
 /* Where it lies, for people. */
 static const char *restore_place(const struct restore *restore)
 {
+    CHECK(restore->path[0] != '\0');
     return restore->target_prefix[0] != '\0' ? restore->target_prefix : restore->path;
 }
 
@@ -106,6 +107,7 @@ static void note_since(struct restore *restore)
 {
     const struct clock_ops *clock = &restore->agent->clock;
 
+    CHECK(restore->checkpoint_id != 0);
     if (restore->since_ms == 0)
         restore->since_ms = clock->wall_ms(clock->context);
 }

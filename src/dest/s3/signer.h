@@ -48,6 +48,7 @@ struct signer_store {
     const char *region;
     bool by_host;        /* the bucket is part of the host's name; else of the path */
     const char *ca_file; /* "": the system's */
+    bool sealed;         /* who signs seals the headers that would change what is done */
 };
 
 /* What is to be signed. */

@@ -180,6 +180,42 @@ void signer_locate(const struct signer_store *store, const char *bucket, const c
     buf_printf(path, "/%s", key);
 }
 
+/* What changes what a request does, or who may see what comes of it: a signed PUT of one's own key
+ * with x-amz-copy-source, which nobody signed, fetches anybody's object. Sorted. */
+static const char *const sealed_names[] = {
+    "x-amz-acl",
+    "x-amz-bypass-governance-retention",
+    "x-amz-copy-source",
+    "x-amz-grant-full-control",
+    "x-amz-grant-read",
+    "x-amz-grant-read-acp",
+    "x-amz-grant-write",
+    "x-amz-grant-write-acp",
+    "x-amz-object-lock-legal-hold",
+    "x-amz-object-lock-mode",
+    "x-amz-object-lock-retain-until-date",
+    "x-amz-storage-class",
+    "x-amz-tagging",
+    "x-amz-website-redirect-location",
+};
+
+/* Puts the names that are not there between those that are. */
+static size_t seal_headers(const struct sigv4_header *headers, size_t count,
+                           struct sigv4_header *ret_headers)
+{
+    size_t taken = 0, made = 0;
+
+    for (size_t i = 0; i < ARRAY_COUNT(sealed_names); i++) {
+        while (taken < count && strcmp(headers[taken].name, sealed_names[i]) < 0)
+            ret_headers[made++] = headers[taken++];
+        if (taken == count || strcmp(headers[taken].name, sealed_names[i]) != 0)
+            ret_headers[made++] = (struct sigv4_header){sealed_names[i], NULL};
+    }
+    while (taken < count)
+        ret_headers[made++] = headers[taken++];
+    return made;
+}
+
 /* The own headers between those of the request, sorted. */
 static size_t merge_headers(const struct signer_request *request, const char *host,
                             const char *date, const char *token, struct sigv4_header *ret_headers)
@@ -206,7 +242,8 @@ void signer_authorize(const struct signer_store *store, const struct signer_keys
                       const struct signer_request *request, const char *date,
                       struct buf *authorization)
 {
-    struct sigv4_header headers[SIGNER_HEADERS_MAX + 4];
+    struct sigv4_header plain[SIGNER_HEADERS_MAX + 4];
+    struct sigv4_header headers[ARRAY_COUNT(plain) + ARRAY_COUNT(sealed_names)];
     struct sigv4_request signed_request = {.method = request->method,
                                            .query = request->query,
                                            .headers = headers,
@@ -223,7 +260,11 @@ void signer_authorize(const struct signer_store *store, const struct signer_keys
     buf_append(&path, "", 1);
     signed_request.path = (const char *)path.bytes;
     signed_request.header_count =
-        merge_headers(request, (const char *)host.bytes, date, keys->token, headers);
+        merge_headers(request, (const char *)host.bytes, date, keys->token, plain);
+    if (store->sealed)
+        signed_request.header_count = seal_headers(plain, signed_request.header_count, headers);
+    else
+        memcpy(headers, plain, sizeof(plain));
     sigv4_authorize(&keys->keys, &signed_request, authorization);
     buf_close(&host);
     buf_close(&path);

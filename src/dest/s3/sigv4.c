@@ -58,7 +58,8 @@ static void hash_canonical(const struct sigv4_request *request, char ret_hex[SHA
     buf_printf(&text, "%s\n%s\n%s\n", request->method, request->path, request->query);
     for (size_t i = 0; i < request->header_count; i++) {
         CHECK(i == 0 || strcmp(request->headers[i - 1].name, request->headers[i].name) < 0);
-        buf_printf(&text, "%s:%s\n", request->headers[i].name, request->headers[i].value);
+        if (request->headers[i].value != NULL)
+            buf_printf(&text, "%s:%s\n", request->headers[i].name, request->headers[i].value);
     }
     buf_printf(&text, "\n");
     append_signed_names(request, &text);

@@ -5,6 +5,8 @@
  *          them. The request is sent with exactly these texts.
  * Shapes   texts are the caller's and are read during a call only. What was derived from the secret
  *          key is wiped before the call returns.
+ *          A sealed header is named among those that are signed and has no line: the signature does
+ *          not fit a request that has it. For stores that take headers which nobody signed.
  * Absent   query signatures (presigned), streaming payloads, Version 4a.
  * Source   "Signature Version 4 signing process" and its worked examples in the S3 API reference;
  *          tests/unit/dest/test_sigv4.c has them as data.
@@ -26,7 +28,7 @@ struct sigv4_keys {
 
 struct sigv4_header {
     const char *name;  /* lower case */
-    const char *value; /* without blanks around it */
+    const char *value; /* without blanks around it; NULL: sealed, it may not be in the request */
 };
 
 struct sigv4_request {

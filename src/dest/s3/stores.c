@@ -184,6 +184,7 @@ int s3_stores_open(const struct s3_store_item *items, size_t count, s3_told_fn *
 #define X(member) set[i].item.member = check_strdup(items[i].member);
         ITEM_TEXTS(X)
 #undef X
+        set[i].item.seal_headers = items[i].seal_headers;
     }
     for (size_t i = 0; i < count; i++) {
         if (check_ca(&set[i].item, &why) == 0 && read_keys(&set[i], &why) == 0)
@@ -274,7 +275,8 @@ int s3_store_find(const char *bucket, struct signer_store *ret_store, struct sig
     *ret_store = (struct signer_store){.endpoint = store->item.endpoint,
                                        .region = store->item.region,
                                        .by_host = strcmp(store->item.style, "host") == 0,
-                                       .ca_file = store->item.ca_file};
+                                       .ca_file = store->item.ca_file,
+                                       .sealed = store->item.seal_headers};
     *ret_keys =
         (struct signer_keys){.keys = {store->credentials.access_key, store->credentials.secret_key},
                              .token = store->credentials.token};

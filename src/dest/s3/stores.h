@@ -28,6 +28,9 @@ struct s3_store_item {
     char *credentials_file; /* "": AWS_ACCESS_KEY_ID and the like of the environment */
     char *profile;          /* section of that file */
     char *buckets;          /* names with commas between them, or "*" */
+    /* It takes headers that nobody signed, as Ceph does: those that would change what is done are
+     * sealed. A store that refuses them itself, as Amazon does, takes no sealed ones. */
+    bool seal_headers;
 };
 
 /* The keys of an item for a table of settings (src/serve/settings.h): X(kind, name, member, least
@@ -40,7 +43,8 @@ struct s3_store_item {
     X(&settings_path, "ca_file", ca_file, 0, S3_TEXT_MAX_BYTES, "")                                \
     X(&settings_path, "credentials_file", credentials_file, 0, S3_TEXT_MAX_BYTES, "")              \
     X(&settings_id, "profile", profile, 1, 64, "default")                                          \
-    X(&settings_path, "buckets", buckets, 1, 4096, "*")
+    X(&settings_path, "buckets", buckets, 1, 4096, "*")                                            \
+    X(&settings_yes_no, "seal_headers", seal_headers, 0, 0, "yes")
 
 /* How an item is wrong: for the line of the configuration. */
 struct s3_mistake {

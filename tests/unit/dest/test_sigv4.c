@@ -48,7 +48,8 @@ static const struct vector s3_vectors[] = {
      "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"},
 };
 
-static const struct signer_store amazon = {"https://s3.amazonaws.com", "us-east-1", true, ""};
+static const struct signer_store amazon = {"https://s3.amazonaws.com", "us-east-1", true, "",
+                                           false};
 static const struct signer_keys example = {
     {"AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}, ""};
 
@@ -160,7 +161,7 @@ static void a_date_and_a_name_are_written_as_signed(void **state)
 
 static void a_store_by_its_path_and_by_its_host(void **state)
 {
-    const struct signer_store path = {"http://127.0.0.1:8000", "us-east-1", false, ""};
+    const struct signer_store path = {"http://127.0.0.1:8000", "us-east-1", false, "", false};
     struct buf host = {0}, line = {0};
 
     (void)state;
