@@ -360,9 +360,23 @@ static const char *name_part(const Ckpt__V1__AttachReady *ready, char text[PART_
     return text;
 }
 
+/* "1-42, step 127", or whatever its ranks call it. */
+static const char *name_checkpoint(const Ckpt__V1__AttachReady *ready, char text[PART_TEXT_BYTES])
+{
+    const char *label = ready->restore_label;
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    snprintf(text, PART_TEXT_BYTES, "%s%s%.64s", checkpoint_id_format(ready->checkpoint_id, id),
+             label[0] == '\0'      ? ""
+             : id_is_number(label) ? ", step "
+                                   : ", ",
+             label);
+    return text;
+}
+
 static void say_started(const Ckpt__V1__AttachReady *ready)
 {
-    char id[CHECKPOINT_ID_TEXT_BYTES], taken[WORDS_BYTES], ago[WORDS_BYTES], lost[WORDS_BYTES];
+    char id[PART_TEXT_BYTES], taken[WORDS_BYTES], ago[WORDS_BYTES], lost[WORDS_BYTES];
     char part[PART_TEXT_BYTES];
     uint64_t now = wall_ms();
 
@@ -376,7 +390,7 @@ static void say_started(const Ckpt__V1__AttachReady *ready)
     say("started pid %d%s from checkpoint %s (%s), taken at %s, %s ago, and kept at %s",
         (int)run.pid, name_part(ready, part),
         ready->restore_dir[0] != '\0' ? ready->restore_dir : ready->restore_uri,
-        checkpoint_id_format(ready->checkpoint_id, id), words_clock(ready->snapshot_at_ms, taken),
+        name_checkpoint(ready, id), words_clock(ready->snapshot_at_ms, taken),
         words_duration(now > ready->snapshot_at_ms ? now - ready->snapshot_at_ms : 0, ago),
         ready->path);
     if (run.ended_at_ms > ready->snapshot_at_ms && ready->snapshot_at_ms != 0)
