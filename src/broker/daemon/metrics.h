@@ -210,6 +210,10 @@ struct broker;
       "nodes and there was no other.")                                                             \
     X(PREEMPTION_RELEASE, SECONDS, "ckpt_preemption_release_seconds", NULL, NULL,                  \
       "From the request until every victim had let go.")                                           \
+    X(ATTEMPTS_FAILED, COUNTER, "ckpt_checkpoint_attempts_failed_total", "reason", NULL,           \
+      "Attempts at checkpoints that failed and are tried again, by reason.")                       \
+    X(POINTS_DAMAGED, COUNTER, "ckpt_restart_points_damaged_total", NULL, NULL,                    \
+      "Complete checkpoints of which a restart found a shard damaged or gone.")                    \
     /* Nodes and their agents. */                                                                  \
     X(NODE_FAILURES, COUNTER, "ckpt_node_failures_total", NULL, NULL, "Nodes declared down.")      \
     X(AGENTS, GAUGE, "ckpt_agent_connected", NULL, NULL, "Agents connected to this member.")       \

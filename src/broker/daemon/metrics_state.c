@@ -46,6 +46,14 @@ static void checkpoint_failed(struct metrics *metrics, const struct fsm_checkpoi
         metrics_model_ended(metrics, checkpoint, false);
 }
 
+/* An attempt failed, and another one is to come. */
+static bool attempt_failed(const Ckpt__V1__Event *event)
+{
+    return event->new_state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED &&
+           (event->old_state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_DISPATCHED ||
+            event->old_state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_WRITING);
+}
+
 /* A checkpoint that began to be written, or came to an end. */
 static void checkpoint_event(struct metrics *metrics, const struct fsm *fsm,
                              const Ckpt__V1__Event *event)
@@ -59,6 +67,9 @@ static void checkpoint_event(struct metrics *metrics, const struct fsm *fsm,
     if (state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_WRITING)
         metrics_observe(metrics, METRIC_HINT_ACK,
                         seconds_between(checkpoint->dispatched_at_ms, event->at_ms));
+    if (attempt_failed(event))
+        metrics_add(metrics, METRIC_ATTEMPTS_FAILED, fsm_reason_word(event->reason, result), NULL,
+                    1);
     if (fsm_checkpoint_state_active(state))
         return;
     fsm_enum_word(&ckpt__v1__checkpoint_state__descriptor, (int)state, result);
@@ -138,6 +149,8 @@ void metrics_state_events(struct metrics *metrics, const struct broker *broker, 
             preemption_event(metrics, fsm, event);
         else if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_PREEMPTION_STATE)
             preemption_ended(metrics, fsm, event);
+        else if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_DAMAGED)
+            metrics_add(metrics, METRIC_POINTS_DAMAGED, NULL, NULL, 1);
         else if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_STATE &&
                  event->new_state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
             metrics_add(metrics, METRIC_NODE_FAILURES, NULL, NULL, 1);
@@ -246,6 +259,8 @@ static void read_summary(struct metrics *metrics, const struct broker *broker)
     char name[FSM_WORD_BYTES];
 
     fsm_get_summary(fsm, &summary);
+    metrics_add(metrics, METRIC_ATTEMPTS_FAILED,
+                fsm_reason_word(CKPT__V1__REASON__REASON_RANKS_MISSING, name), NULL, 0);
     for (int state = 1; state < (int)type->n_values; state++) {
         fsm_enum_word(type, state, name);
         metrics_set(metrics, METRIC_STATE_ALLOCATIONS, name, NULL,

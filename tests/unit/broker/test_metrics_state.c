@@ -39,6 +39,8 @@ static bool rendered(struct fake *fake, const char *line)
 
 /* ---- commands ---- */
 
+static uint32_t ranks_all; /* that its launcher counts */
+
 static void node_report(struct fake *fake, const char *job, uint64_t sequence,
                         Ckpt__V1__ReportKind kind, uint64_t checkpoint_id)
 {
@@ -53,11 +55,14 @@ static void node_report(struct fake *fake, const char *job, uint64_t sequence,
     report.kind = kind;
     report.allocation_id = id;
     report.checkpoint_id = checkpoint_id;
+    if (kind == CKPT__V1__REPORT_KIND__REPORT_KIND_RESTART_DAMAGED)
+        report.restored_checkpoint_id = checkpoint_id;
     report.attempt = 1;
     report.run = fake_run(fake, job, node);
     if (kind == CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED) {
         report.size_bytes = 5000000;
         report.ranks = 1;
+        report.ranks_all = ranks_all;
         report.manifest_sha256 = sha256;
         report.write_ms = 700;
     }
@@ -138,6 +143,41 @@ static void a_failed_one_names_its_reason(void **state)
     finish(fake);
 }
 
+/* Each rank is to be in a part: it is tried again, and told meanwhile. */
+static void an_attempt_that_lacks_ranks_is_counted_though_it_is_tried_again(void **state)
+{
+    struct fake *fake = start();
+    uint64_t id;
+
+    (void)state;
+    assert_true(
+        rendered(fake, "ckpt_checkpoint_attempts_failed_total{reason=\"ranks_missing\"} 0\n"));
+    assert_true(rendered(fake, "ckpt_restart_points_damaged_total 0\n"));
+    assert_int_equal(fake_register(fake, "job", 1, 1, NULL).status, FSM_OK);
+    id = fake_request_checkpoint(fake, "job", "r1");
+    ranks_all = 2;
+    write_checkpoint(fake, "job", id);
+    ranks_all = 0;
+    assert_true(
+        rendered(fake, "ckpt_checkpoint_attempts_failed_total{reason=\"ranks_missing\"} 1\n"));
+    assert_double_near(value(fake, METRIC_L_OPERATIONS, "failed", NULL), 0, 0);
+    finish(fake);
+}
+
+static void a_restart_point_that_is_damaged_is_counted(void **state)
+{
+    struct fake *fake = start();
+    uint64_t id;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 1, NULL).status, FSM_OK);
+    id = fake_request_checkpoint(fake, "job", "r1");
+    write_checkpoint(fake, "job", id);
+    node_report(fake, "job", 3, CKPT__V1__REPORT_KIND__REPORT_KIND_RESTART_DAMAGED, id);
+    assert_true(rendered(fake, "ckpt_restart_points_damaged_total 1\n"));
+    finish(fake);
+}
+
 /* P-080 */
 static void a_preemption_is_counted_from_the_claim_to_the_suspended_victim(void **state)
 {
@@ -211,6 +251,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_complete_checkpoint_is_counted_and_timed),
         cmocka_unit_test(a_failed_one_names_its_reason),
+        cmocka_unit_test(an_attempt_that_lacks_ranks_is_counted_though_it_is_tried_again),
+        cmocka_unit_test(a_restart_point_that_is_damaged_is_counted),
         cmocka_unit_test(a_preemption_is_counted_from_the_claim_to_the_suspended_victim),
         cmocka_unit_test(a_sensitive_claim_is_counted_as_one),
         cmocka_unit_test(a_follower_counts_nothing),
