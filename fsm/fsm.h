@@ -554,6 +554,9 @@ const struct fsm_checkpoint *fsm_restart_point(const struct fsm *fsm, const char
  * start now would begin from. NULL: from scratch. */
 const struct fsm_checkpoint *fsm_begin_point(const struct fsm *fsm,
                                              const struct fsm_allocation *allocation);
+/* How parts of the run that is to start have restored, and which said so; false: none has yet. */
+bool fsm_begin_restored_as(const struct fsm *fsm, const struct fsm_allocation *view,
+                           Ckpt__V1__RestoreMode *ret_mode, uint32_t *ret_part);
 /* id: what a part of it begins from that is started now; 0: from scratch. of_part: the same; NULL
  * also when that has gone, of a run that had begun from it. */
 uint64_t fsm_begin_id(const struct fsm *fsm, const struct fsm_allocation *view);

@@ -218,6 +218,7 @@ void fsm_allocation_parts_start(struct allocation *allocation, uint64_t checkpoi
     for (uint32_t i = 0; i < allocation->view.node_count; i++) {
         allocation->assignments[i].starting = true;
         allocation->assignments[i].restored = false;
+        allocation->assignments[i].restored_as = 0;
         allocation->assignments[i].joined = false;
     }
     allocation->starting_count = allocation->view.node_count;

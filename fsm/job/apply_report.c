@@ -354,7 +354,8 @@ static void report_began(struct fsm *fsm, const struct report *report)
 
     CHECK(report->node != NULL);
     report_application_started(fsm, report);
-    fsm_begin_restored(fsm, allocation, report->part, report->message->restored_checkpoint_id);
+    fsm_begin_restored(fsm, allocation, report->part, report->message->restored_checkpoint_id,
+                       CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED);
     if (apart && !allocation->view.terminating)
         fsm_terminate_begin(fsm, allocation,
                             fsm_plan_failure(fsm, allocation, REASON(MIXED_RESTART), true));
@@ -447,7 +448,8 @@ static void report_beginning(struct fsm *fsm, const struct report *report)
 
     CHECK(report->part != NULL);
     if (report->message->kind == KIND(RESTORED))
-        fsm_begin_restored(fsm, report->allocation, report->part, checkpoint_id);
+        fsm_begin_restored(fsm, report->allocation, report->part, checkpoint_id,
+                           report->message->restore);
     else {
         report_detail(report->message->detail, detail);
         fsm->detail = detail[0] == '\0' ? NULL : detail;

@@ -5,7 +5,8 @@
  *          finds a shard damaged says RESTART_DAMAGED: then the one before it is chosen, for all,
  *          or the run is over when there is none. To have begun from it is to have restored it: a
  *          single part, which waits for nobody, says no more, and others may come beside it.
- * Shapes   a word about another checkpoint than restart_id, or of a part that joined, changes
+ * Shapes   all parts restore in one way: what a part says that restores in another one counts for
+ *          nothing. A word about another checkpoint than restart_id, or of a part that joined, changes
  *          nothing. A checkpoint that is damaged stays so.
  */
 #include "fsm/core/registry.h"
@@ -13,13 +14,55 @@
 
 #define REASON(name) CKPT__V1__REASON__REASON_##name
 
+/* The first that has said how it restores; NULL: none but `except`. */
+static const struct assignment *restored_first(const struct allocation *allocation,
+                                               const struct assignment *except)
+{
+    for (uint32_t i = 0; i < allocation->view.node_count; i++) {
+        const struct assignment *part = &allocation->assignments[i];
+
+        if (part != except && part->restored_as != 0)
+            return part;
+    }
+    return NULL;
+}
+
+bool fsm_begin_restored_as(const struct fsm *fsm, const struct fsm_allocation *view,
+                           Ckpt__V1__RestoreMode *ret_mode, uint32_t *ret_part)
+{
+    const struct assignment *first = restored_first(allocation_at(fsm, view->slot), NULL);
+
+    CHECK(ret_mode != NULL && ret_part != NULL);
+    if (first == NULL)
+        return false;
+    *ret_mode = (Ckpt__V1__RestoreMode)first->restored_as;
+    *ret_part = first->share;
+    return true;
+}
+
+/* True: the others restore in another way. Its agent hears so when it asks again. */
+static bool restored_otherwise(const struct allocation *allocation, struct assignment *part,
+                               Ckpt__V1__RestoreMode mode)
+{
+    const struct assignment *other = restored_first(allocation, part);
+    bool said = (unsigned)(mode - 1) < CKPT__V1__RESTORE_MODE__RESTORE_MODE_PATH;
+
+    CHECK(part->allocation == allocation);
+    if (said && other != NULL && other->restored_as != mode)
+        return true;
+    if (said)
+        part->restored_as = (uint8_t)mode;
+    return false;
+}
+
 /* The last of them lets all of them begin: their orders say so. */
 void fsm_begin_restored(struct fsm *fsm, struct allocation *allocation, struct assignment *part,
-                        uint64_t checkpoint_id)
+                        uint64_t checkpoint_id, Ckpt__V1__RestoreMode mode)
 {
     CHECK(part->allocation == allocation);
-    if (checkpoint_id == 0 || checkpoint_id != allocation->view.restart_id || part->joined ||
-        part->restored)
+    if (checkpoint_id == 0 || checkpoint_id != allocation->view.restart_id || part->joined)
+        return;
+    if (restored_otherwise(allocation, part, mode) || part->restored)
         return;
     part->restored = true;
     allocation->restored_count++;
@@ -90,6 +133,7 @@ const char *fsm_begin_broken(const struct fsm *fsm, const struct allocation *all
     const struct checkpoint *point = checkpoint_find(fsm, view->restart_id);
     bool begins = allocation->assigned && !view->terminating && view->restart_id != 0 &&
                   allocation->starting_count == view->node_count;
+    const struct assignment *first = restored_first(allocation, NULL);
     uint32_t restored = 0;
     uint32_t joined = 0;
 
@@ -99,6 +143,10 @@ const char *fsm_begin_broken(const struct fsm *fsm, const struct allocation *all
         joined += allocation->assignments[i].joined;
         if (allocation->assignments[i].restored && allocation->assignments[i].joined)
             return "I45 who joined has restored nothing";
+        if (allocation->assignments[i].restored_as != 0 &&
+            (!allocation->assignments[i].restored ||
+             allocation->assignments[i].restored_as != first->restored_as))
+            return "I45 all parts restore in one way";
     }
     if (restored != allocation->restored_count || joined != allocation->joined_count)
         return "INDEX restored and joined parts";

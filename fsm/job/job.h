@@ -195,7 +195,7 @@ bool fsm_begin_all_restored(const struct allocation *allocation); /* facts.c */
 /* begin.c: what a run begins from. restored: the part has what it needs of the checkpoint. damaged:
  * it found a shard of that so. */
 void fsm_begin_restored(struct fsm *fsm, struct allocation *allocation, struct assignment *part,
-                        uint64_t checkpoint_id);
+                        uint64_t checkpoint_id, Ckpt__V1__RestoreMode mode);
 void fsm_begin_damaged(struct fsm *fsm, struct allocation *allocation, uint64_t checkpoint_id);
 void fsm_begin_whole(struct allocation *allocation);
 /* Which of its rules does not hold; NULL: all do. */

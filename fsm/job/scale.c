@@ -137,6 +137,7 @@ struct part_known {
     uint32_t node_slot;
     uint64_t run;
     bool exited, starting, restored, joined;
+    uint8_t restored_as;
 };
 
 /* Sets keep their order mostly: the search begins behind the last one found. */
@@ -198,7 +199,8 @@ static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
                                        allocation->assignments[i].exited,
                                        allocation->assignments[i].starting,
                                        allocation->assignments[i].restored,
-                                       allocation->assignments[i].joined};
+                                       allocation->assignments[i].joined,
+                                       allocation->assignments[i].restored_as};
     shares = fsm_allocation_set_shares(fsm, allocation, count);
     memcpy(shares, next, count * sizeof(*next));
     if (anew)
@@ -216,6 +218,7 @@ static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
         allocation->starting_count += allocation->assignments[i].starting;
         allocation->assignments[i].restored = part != NULL && part->restored;
         allocation->restored_count += allocation->assignments[i].restored;
+        allocation->assignments[i].restored_as = part != NULL ? part->restored_as : 0;
         allocation->assignments[i].joined = part != NULL ? part->joined : joins;
         allocation->joined_count += allocation->assignments[i].joined;
     }

@@ -128,7 +128,9 @@
     FIELD(bool, exited, true)      /* its application has ended by itself, with status 0 */        \
     FIELD(bool, starting, true)    /* it is to start, or to start again, and has not yet */        \
     FIELD(bool, restored, true)    /* what it needs of restart_id is there and verified */         \
-    FIELD(bool, joined, true)      /* it came when its run had begun: it restores nothing */
+    FIELD(bool, joined, true)      /* it came when its run had begun: it restores nothing */     \
+    FIELD(uint8_t, restored_as, CKPT__V1__RESTORE_MODE__RESTORE_MODE_PATH)                         \
+        /* with restored: its RestoreMode; 0: it did not say */
 /* clang-format on */
 
 #endif

@@ -49,6 +49,32 @@ def a_spare_node_takes_over_without_anybody_on_it():
         cluster.debug_check()
 
 
+def parts_that_restore_in_two_ways_do_not_begin():
+    """One of them is refused, with both ways; started like the other one, both begin."""
+    with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB), ("b", 1, MIB)])
+        heat = [str(BIN / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000", "--output", "/dev/null"]
+        jobs = {name: cluster.run_job(name, "job", heat, ("--max-restarts", "0")) for name in "ab"}
+        wait_until("it runs", lambda: cluster.allocation("job").state == common_pb2.ALLOCATION_STATE_RUNNING, 20)
+        identifier = cluster.request_checkpoint("job")
+        wait_until("it is complete", lambda: any(c.checkpoint_id == identifier and c.state == common_pb2.CHECKPOINT_STATE_COMPLETE
+                                                 for c in cluster.checkpoints("job")), 20)
+        cluster.ctl("end", "job", "--failed", "--yes")
+        for job in jobs.values():
+            job.process.wait(30)
+        cluster.ctl("restart", "job")
+        ways = {"a": "all", "b": "own"}
+        jobs = {name: cluster.run_job(name, "job", heat, ("--max-restarts", "0", "--restore", way)) for name, way in ways.items()}
+        refused = wait_until("one is refused", lambda: next((name for name, job in jobs.items() if job.process.poll() is not None), None), 30)
+        other = "ab".replace(refused, "")
+        text = jobs[refused].log.read_text()
+        assert re.search(rf"part \d of allocation job restores {ways[refused]}, part \d has restored {ways[other]}: all parts restore in one way", text), text
+        cluster.run_job(refused, "job", heat, ("--max-restarts", "0", "--restore", ways[other]))
+        wait_until("both run", lambda: cluster.allocation("job").state == common_pb2.ALLOCATION_STATE_RUNNING, 30)
+        cluster.debug_check()
+
+
 def a_signal_ends_the_waiting():
     with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
         cluster.start()
@@ -62,4 +88,4 @@ def a_signal_ends_the_waiting():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([a_spare_node_takes_over_without_anybody_on_it, a_signal_ends_the_waiting]))
+    sys.exit(tap([a_spare_node_takes_over_without_anybody_on_it, parts_that_restore_in_two_ways_do_not_begin, a_signal_ends_the_waiting]))

@@ -58,7 +58,8 @@ static void add_parts(uint64_t *hash, const struct allocation *allocation)
     for (uint32_t i = 0; i < allocation->view.node_count; i++) {
         const struct assignment *part = &allocation->assignments[i];
         ADD(hash, allocation->view.nodes[i].run, part->share, part->terminated, part->away,
-            part->exited, part->leaving, part->starting, part->restored, part->joined);
+            part->exited, part->leaving, part->starting, part->restored, part->joined,
+            part->restored_as);
     }
     ADD(hash, allocation->terminated_count, allocation->exited_count, allocation->starting_count,
         allocation->restored_count, allocation->joined_count, allocation->checkpoint_count);

@@ -264,6 +264,8 @@ static void restore_found(void *data, const struct restore_found *found)
     report.kind = found->damaged ? CKPT__V1__REPORT_KIND__REPORT_KIND_RESTART_DAMAGED
                                  : CKPT__V1__REPORT_KIND__REPORT_KIND_RESTORED;
     report.restored_checkpoint_id = found->checkpoint_id;
+    report.restore =
+        found->damaged ? CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED : found->mode;
     report.run = stream->allocation->entry.run;
     report.detail = detail;
     allocation_commit(stream->allocation, &report, 0);

@@ -199,6 +199,37 @@ static bool run_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *p
     return true;
 }
 
+Ckpt__V1__RestoreMode restore_mode(const struct restore *restore,
+                                   const Ckpt__V1__RestartPoint *point)
+{
+    if (restore->override != CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED)
+        return restore->override;
+    return point->restore != CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED
+               ? point->restore
+               : CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN;
+}
+
+/* True: another part has restored in another way, as its ckpt-run said. */
+static bool mode_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *point)
+{
+    const ProtobufCEnumDescriptor *modes = &ckpt__v1__restore_mode__descriptor;
+    const Ckpt__V1__RestoreMode mode = restore_mode(restore, point);
+    char own[WORDS_BYTES], other[WORDS_BYTES], text[RESTORE_TEXT_BYTES];
+
+    if (point->restored_as == CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED ||
+        point->restored_as == mode || point->restored_part == restore->place)
+        return false;
+    words_enum(modes, (int)mode, own);
+    words_enum(modes, (int)point->restored_as, other);
+    snprintf(text, sizeof(text),
+             "part %u of allocation %s restores %s, part %u has restored %s: all parts restore in "
+             "one way; start this one with --restore %s, or all of them alike",
+             (unsigned)restore->place, restore->allocation_id, own, (unsigned)point->restored_part,
+             other, other);
+    restore_error(restore, text);
+    return true;
+}
+
 /* True: the state ends the run, or counts this part as running. What was found damaged is not
  * followed by a start from scratch either: the end of the run is on its way. */
 static bool run_waits(struct restore *restore, const Ckpt__V1__RestartPoint *point)
@@ -256,6 +287,8 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
         restore_finish(restore, joined ? &empty : &scratch);
         return;
     }
+    if (mode_refuses(restore, point))
+        return;
     if (point->checkpoint_id == restore->checkpoint_id &&
         (restore->damaged || (restore->have && restore_is_of(restore, point)))) {
         restore_stands(restore, point);

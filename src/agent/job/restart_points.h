@@ -70,6 +70,7 @@ struct restore_word {
 struct restore_found {
     uint64_t checkpoint_id;
     bool damaged;
+    Ckpt__V1__RestoreMode mode; /* restored: how */
     const char *detail;
 };
 

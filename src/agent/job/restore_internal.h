@@ -103,6 +103,10 @@ __attribute__((format(printf, 2, 3))) void restore_waits(struct restore *restore
  * caller is another one. */
 bool restore_owner_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *point);
 
+/* restart_points.c. How it restores. */
+Ckpt__V1__RestoreMode restore_mode(const struct restore *restore,
+                                   const Ckpt__V1__RestartPoint *point);
+
 /* restore_parts.c. is_of: what was brought last is what the point wants here. bring: what this part
  * needs of the checkpoint, and says so. say_found: what became of that. ready: it begins. */
 bool restore_is_of(const struct restore *restore, const Ckpt__V1__RestartPoint *point);

@@ -30,6 +30,7 @@ void restore_say_found(struct restore *restore)
     restore->found(restore->data,
                    &(struct restore_found){.checkpoint_id = restore->checkpoint_id,
                                            .damaged = restore->damaged,
+                                           .mode = restore->mode,
                                            .detail = restore->damaged ? restore->damage : ""});
 }
 
@@ -357,9 +358,7 @@ static bool choose_parts(struct restore *restore, const Ckpt__V1__RestartPoint *
     free(restore->parts);
     restore->parts = check_calloc(point->n_shards + 1, sizeof(*restore->parts));
     restore->part_count = restore->part_next = 0;
-    restore->mode = restore->override != CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED
-                        ? restore->override
-                        : point->restore;
+    restore->mode = restore_mode(restore, point);
     restore->checkpoint_parts = (uint32_t)point->n_shards;
     restore->uri[0] = '\0';
     snprintf(restore->folder, sizeof(restore->folder), "%s/restore/%s", restore->work_dir,

@@ -211,6 +211,7 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
     reply.owner = translate_text(allocation->owner);
     reply.owner_rule = fsm_policy(fsm)->owner_rule;
     reply.restore = allocation->restore;
+    (void)fsm_begin_restored_as(fsm, allocation, &reply.restored_as, &reply.restored_part);
     fill_node_ids(fsm, allocation, scratch, &reply);
     checkpoint = asked->node_id[0] == '\0' ? fsm_begin_point(fsm, allocation)
                                            : fsm_begin_of_part(fsm, allocation);

@@ -52,8 +52,8 @@ static struct {
 /* What the broker says. */
 static uint64_t point_id, began_from; /* 0: from that too */
 static bool joined, may_begin, part_restored, from_scratch, place_changed, swapped;
-static Ckpt__V1__BeginState waits_for; /* when it may not begin */
-static Ckpt__V1__RestoreMode mode;
+static Ckpt__V1__BeginState waits_for;         /* when it may not begin */
+static Ckpt__V1__RestoreMode mode, other_mode; /* other: of part 1, which has restored */
 
 /* The worker that was started last; it ends when the loop comes round. */
 static struct {
@@ -193,6 +193,8 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     part.restored = part_restored;
     part.begin = may_begin ? CKPT__V1__BEGIN_STATE__BEGIN_STATE_MAY : waits_for;
     point.restore = mode;
+    point.restored_as = other_mode;
+    point.restored_part = 1;
     point.allocation_state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
     point.epoch = 1;
     point.n_node_ids = point.n_runs = 1;
@@ -358,6 +360,7 @@ static int set_up(void **state)
     began_from = 0;
     point_id = 14;
     mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN;
+    other_mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED;
     memset(&ready, 0, sizeof(ready));
     memset(&work, 0, sizeof(work));
     work.exit_code = -1;

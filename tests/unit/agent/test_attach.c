@@ -276,6 +276,27 @@ static void one_part_of_several_does_not_begin_from_another_checkpoint(void **st
     assert_false(restores());
 }
 
+/* The other one's may have come first, also while this one still restored. */
+static void a_part_that_restores_in_another_way_is_refused_with_both(void **state)
+{
+    Ckpt__V1__AgentReport *report;
+
+    (void)state;
+    run_of_writer = RUN;
+    may_begin = false;
+    work.exit_code = WORKER_EXIT_OK;
+    attach_to_restore();
+    assert_true(becomes(reports, WAIT_US));
+    report = last_report();
+    assert_int_equal(report->restore, CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN);
+    ckpt__v1__agent_report__free_unpacked(report, NULL);
+    other_mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_ALL;
+    assert_true(becomes(refused, WAIT_US));
+    assert_contains(refusal, "part 0 of allocation job restores own, part 1 has restored all");
+    assert_contains(refusal, "--restore all");
+    assert_false(starts());
+}
+
 static void what_is_damaged_is_told_and_another_one_restored_when_the_state_says_so(void **state)
 {
     Ckpt__V1__AgentReport *report;
@@ -397,6 +418,8 @@ int main(void)
             a_work_folder_that_cannot_be_opened_is_refused_with_the_reason, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_part_that_may_not_begin_hears_why, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_part_that_counts_as_running_hears_so, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_part_that_restores_in_another_way_is_refused_with_both,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_joined_a_run_that_had_begun_restores_nothing, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_node_restores_the_shard_that_it_wrote, set_up, tear_down),

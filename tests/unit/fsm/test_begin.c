@@ -137,6 +137,32 @@ static void all_parts_begin_when_the_last_has_restored(void **unused)
     script_close(&script);
 }
 
+/* What one part takes for its own, another one must not take for one of many. */
+static void all_parts_restore_in_one_way(void **unused)
+{
+    struct script script;
+    Ckpt__V1__RestoreMode mode;
+    uint32_t part;
+
+    (void)unused;
+    start_from_checkpoint(&script);
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "restart j1 nodes=n1,n2");
+    assert_false(fsm_begin_restored_as(script.fsm, job_of(&script, "j1"), &mode, &part));
+    expect_ok(&script, "report n2 restored j1 restored=1-1 mode=all");
+    assert_true(fsm_begin_restored_as(script.fsm, job_of(&script, "j1"), &mode, &part));
+    assert_int_equal(mode, CKPT__V1__RESTORE_MODE__RESTORE_MODE_ALL);
+    assert_uint_equal(part, 1);
+    expect_ok(&script, "report n1 restored j1 restored=1-1 mode=own");
+    expect_begin(part_on(&script, "n1"), RESTORING);
+    assert_uint_equal(job(&script)->restored_count, 1);
+    script_restore(&script);
+    expect_ok(&script, "report n2 restored j1 restored=1-1 mode=own"); /* started anew */
+    expect_ok(&script, "report n1 restored j1 restored=1-1 mode=own");
+    expect_begin(part_on(&script, "n1"), MAY);
+    script_close(&script);
+}
+
 /* Who comes before any part has begun restores the place that it takes. */
 static void who_comes_to_a_run_that_has_begun_joins_it(void **unused)
 {
@@ -323,6 +349,7 @@ int main(void)
         cmocka_unit_test(a_checkpoint_that_is_found_damaged_stays_so),
         cmocka_unit_test(what_is_to_end_does_not_end_by_these_words),
         cmocka_unit_test(all_parts_begin_when_the_last_has_restored),
+        cmocka_unit_test(all_parts_restore_in_one_way),
         cmocka_unit_test(who_comes_to_a_run_that_has_begun_joins_it),
         cmocka_unit_test(a_single_part_waits_for_nobody_and_chooses_anew_in_place),
         cmocka_unit_test(what_is_damaged_is_passed_over_by_all_parts_at_once),
