@@ -6,8 +6,8 @@
  *          or the run is over when there is none. To have begun from it is to have restored it: a
  *          single part, which waits for nobody, says no more, and others may come beside it.
  * Shapes   all parts restore in one way: what a part says that restores in another one counts for
- *          nothing. A word about another checkpoint than restart_id, or of a part that joined, changes
- *          nothing. A checkpoint that is damaged stays so.
+ *          nothing. A word about another checkpoint than restart_id, or of a part that joined,
+ *          changes nothing. A checkpoint that is damaged stays so.
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"

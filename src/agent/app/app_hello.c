@@ -26,6 +26,9 @@ static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *
     else if (hello->ranks > LEDGER_RANKS_MAX)
         app_stream_refuse(stream, "the job has %" PRIu32 " ranks on this node, at most %d can be",
                           hello->ranks, LEDGER_RANKS_MAX);
+    else if ((unsigned)hello->restore > CKPT__V1__RESTORE_MODE__RESTORE_MODE_PATH)
+        app_stream_refuse(stream, "restore mode %u is unknown; there are own, all and path",
+                          (unsigned)hello->restore);
     else
         return true;
     return false;

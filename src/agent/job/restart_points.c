@@ -202,6 +202,7 @@ static bool run_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *p
 Ckpt__V1__RestoreMode restore_mode(const struct restore *restore,
                                    const Ckpt__V1__RestartPoint *point)
 {
+    CHECK((unsigned)restore->override <= CKPT__V1__RESTORE_MODE__RESTORE_MODE_PATH);
     if (restore->override != CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED)
         return restore->override;
     return point->restore != CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED
@@ -216,6 +217,8 @@ static bool mode_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *
     const Ckpt__V1__RestoreMode mode = restore_mode(restore, point);
     char own[WORDS_BYTES], other[WORDS_BYTES], text[RESTORE_TEXT_BYTES];
 
+    CHECK(mode != CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED);
+    CHECK(restore->place < point->n_node_ids);
     if (point->restored_as == CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED ||
         point->restored_as == mode || point->restored_part == restore->place)
         return false;
