@@ -24,9 +24,11 @@ MASK = 2**64 - 1
 # ---- programs: commands, what they save, and what they must give ----
 
 class Program:
-    """command(folder) is the same on each node; ranks are of one node. plain: without the library, by signals."""
+    """command(folder) is the same on each node; ranks are of one node. plain: without the library, by signals. begun: each rank leaves a file
+    begun.PID in the folder when it has come to its loop, which takes long."""
 
-    def __init__(self, name, ranks, command, step_of, expected, needs=None):
+    def __init__(self, name, ranks, command, step_of, expected, needs=None, begun=False):
+        self.begun = begun
         self.name, self.ranks, self.command, self.step_of, self.expected, self.needs = name, ranks, command, step_of, expected, needs
 
 
@@ -137,6 +139,8 @@ class Ranked:
         wait_until(f"{self.name} runs", lambda: self.state() == RUNNING, seconds, 0.05)
         if self.program.ranks > 1:
             wait_until(f"all ranks of {self.name} are there", lambda: len(self.ranks()) == self.program.ranks * len(self.nodes), seconds, 0.05)
+        if self.program.begun:
+            wait_until(f"all ranks of {self.name} have come to their loop", lambda: all((self.folder / f"begun.{pid}").exists() for pid in self.ranks().values()), 3 * seconds, 0.2)
 
     def request(self, **fields):
         return self.cluster.request_checkpoint(self.name, **fields)
