@@ -4,7 +4,7 @@ Q = @
 ifeq ($(origin CC),default)
 CC = gcc
 endif
-PKGS = raft libuv liblz4 libprotobuf-c libcurl libnghttp2 openssl jansson yaml-0.1 libmicrohttpd smartcols
+PKGS = raft libuv liblz4 libprotobuf-c libcurl libnghttp2 openssl jansson yaml-0.1 libmicrohttpd smartcols expat
 WARN = -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wundef -Wvla -Wformat=2 -Wimplicit-fallthrough
 OPT ?= -O2 -g
 CFLAGS_ALL = -std=c11 -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -fno-strict-aliasing -fstack-protector-strong -fno-omit-frame-pointer -pthread -MMD -MP -I. -I$(BUILD)/gen -DCKPT_VERSION='"$(VERSION)"' $(OPT) $(SAN)

@@ -8,7 +8,7 @@ packages=(
     gcc make pkg-config libc6-dev protobuf-c-compiler protobuf-compiler
     # linked: why each, see src/ARCHITECTURE.md
     libraft-dev libuv1-dev liblz4-dev libprotobuf-c-dev libcurl4-openssl-dev libnghttp2-dev libssl-dev
-    libjansson-dev libyaml-dev libmicrohttpd-dev libsmartcols-dev
+    libjansson-dev libyaml-dev libmicrohttpd-dev libsmartcols-dev libexpat1-dev
     # tests, demo, lint
     libcmocka-dev python3 python3-grpcio python3-grpc-tools python3-pkg-resources prometheus clang-format binutils procps iproute2 nftables faketime git patch
     e2fsprogs mount # disks that lose their power (integration tests)

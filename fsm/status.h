@@ -133,7 +133,8 @@
       "the prefix is none that its kind of target takes, or longer than {l} bytes "                \
       "({c} bytes found)",                                                                         \
       "for posix give an absolute folder without empty parts and .., such as "                     \
-      "/scratch/checkpoints")                                                                      \
+      "/scratch/checkpoints; for s3 s3://BUCKET/FOLDER, or s3:// alone for a bucket of each "      \
+      "tenant")                                                                                    \
     X(53, TARGET_IN_USE, 9,                                                                        \
       "{c} checkpoints lie below the prefix of the target, and are found there",                   \
       "put another target with the new prefix, and register new jobs there: ckptctl help target "  \

@@ -251,7 +251,8 @@ static size_t folder_path(const struct fsm *fsm, const struct folder *folder, ch
     char id[CHECKPOINT_ID_TEXT_BYTES];
 
     path_add(&path, target_at(fsm, folder->target_slot)->view.prefix);
-    path_add(&path, "/");
+    if (path.length == 0 || path.length >= size || ret_path[path.length - 1] != '/')
+        path_add(&path, "/"); /* "/" and "s3://" end in one */
     path_add(&path, folder->tenant);
     path_add(&path, "/");
     path_add(&path, folder->project);

@@ -148,7 +148,8 @@ static const struct option_spec preemptions_options[] = {
 
 static const struct option_spec target_put_options[] = {
     TEXT("prefix", "FOLDER",
-         "location of its kind, for posix an absolute folder; a new target needs it and --write"),
+         "an absolute folder, or s3://BUCKET/FOLDER, or s3:// where each tenant has its bucket; a "
+         "new target needs it and --write"),
     NUMBER("write", "RATE", "budget of all writers together, e.g. 10GB/s", NUMBER_RATE, 1,
            RATE_MAX),
     NUMBER("staging-share", "SHARE", "part of the budget left to data staging (0.3 of a new one)",

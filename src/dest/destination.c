@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "src/dest/posix/posix.h"
+#include "src/dest/s3/s3.h"
 
 const struct destination_ops *const destinations[] = {
     &destination_posix,
+    &destination_s3,
     NULL,
 };
 

@@ -9,6 +9,7 @@
 #define CKPT_DEST_PACE_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,10 @@ void pace_init(struct pace *pace, uint64_t rate_bytes_per_s);
 void pace_close(struct pace *pace);
 /* How much to move before it is booked, so that no sleep is long; never 0. */
 size_t pace_piece(const struct pace *pace, size_t most_bytes);
+/* Books bytes that were moved, and says when they are due. */
+uint64_t pace_count(struct pace *pace, size_t moved_bytes);
+/* Whether what was booked is still to be waited for: who may not sleep moves nothing then. */
+bool pace_holds(struct pace *pace);
 /* Books bytes that were moved and sleeps until they are due. */
 void pace_book(struct pace *pace, size_t moved_bytes);
 /* The clock that paces and durations are measured with. */

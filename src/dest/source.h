@@ -20,6 +20,8 @@ int source_open_file(int source, const char *label, const struct manifest_entry 
                      struct err *err);
 /* Is it still the file that was listed? */
 int source_check_file(int fd, const struct manifest_entry *entry, struct err *err);
+/* The whole folder is listed again: ERR_CORRUPT names the first file that came, went away or was
+ * written since `listed`. Called when the last byte was read. */
 int source_check(int source, const char *label, const struct manifest *listed, struct err *err);
 
 #endif

@@ -24,6 +24,7 @@ struct target {
 
 /* Opens its parent, and removes what a killed restore left beside it. Closed also after a
  * failure. */
+/* to: an absolute path whose parent is there; only its last name is made. */
 int target_open(struct target *target, const char *to, struct err *err);
 void target_close(struct target *target);
 /* Paths, kinds and sizes of what lies there: an open folder when they are those of the manifest,
@@ -38,7 +39,11 @@ int target_begin(struct target *target, const struct manifest *manifest, struct 
 int target_create(const struct target *target, const struct manifest_entry *entry, struct err *err);
 /* Its mode, and durable. Closes it in any case. */
 int target_finish(int fd, const struct manifest_entry *entry, struct err *err);
+/* Modes and durability of the folders, bottom-up, then the name. After a success the target is
+ * whole, whatever happens to the machine. */
 int target_publish(struct target *target, const struct manifest *manifest, struct err *err);
+/* Removes the hidden folder with all that was written. What cannot be removed is left to the
+ * next restore to the same place. */
 void target_drop(struct target *target);
 /* -1 with why, where NOT_FOUND is UNAVAILABLE: the shard was there, what is missing is the target,
  * which belongs to the job. */

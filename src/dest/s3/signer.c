@@ -20,6 +20,7 @@ struct signer {
     struct buf message;
 };
 
+/* An empty variable is as good as none, as AWS's tools have it. */
 static const char *from_environment(const char *name, const char *otherwise)
 {
     const char *value = getenv(name);
@@ -27,6 +28,8 @@ static const char *from_environment(const char *name, const char *otherwise)
     return value != NULL && *value != '\0' ? value : otherwise;
 }
 
+/* For people and tests: a daemon always hands a socket over, and its own environment's keys
+ * never reach a worker. */
 static int open_by_hand(struct signer *signer, struct err *err)
 {
     signer->keys.keys.access_key = from_environment("AWS_ACCESS_KEY_ID", NULL);
@@ -70,6 +73,7 @@ static int ask_daemon(struct signer *signer, const void *bytes, size_t length,
     return 0;
 }
 
+/* The descriptor was inherited; it stays open until the process ends. */
 static int open_by_daemon(struct signer *signer, const char *number, struct err *err)
 {
     static const char question[] = "store\n";

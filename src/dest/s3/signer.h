@@ -73,9 +73,13 @@ struct signer_answer {
 
 /* ---- texts, for both sides ---- */
 
+/* Each appends a whole message, without a terminator. A value never holds a line's end: that of
+ * a refusal is made a blank. */
 void signer_format_store(const struct signer_store *store, struct buf *message);
+/* The text ends in a terminator. */
 int signer_parse_store(char *message, struct signer_store *ret_store, struct err *err);
 void signer_format_request(const struct signer_request *request, struct buf *message);
+/* What is asked for is in the form that signing needs, and not yet judged. */
 int signer_parse_request(char *message, struct signer_request *ret_request, struct err *err);
 void signer_format_answer(const struct signer_answer *answer, struct buf *message);
 int signer_parse_answer(char *message, struct signer_answer *ret_answer, struct err *err);
@@ -101,6 +105,7 @@ struct signer;
 /* From the environment. NULL with ERR_UNAVAILABLE, or with ERR_INVALID that names the missing
  * variable. */
 struct signer *signer_open(struct err *err);
+/* NULL is allowed. The daemon's socket stays open: it is the process' own. */
 void signer_close(struct signer *signer);
 /* Good until signer_close(). */
 const struct signer_store *signer_store(const struct signer *signer);

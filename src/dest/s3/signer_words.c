@@ -58,6 +58,7 @@ static char *take_value(char **at, const char *key)
                : NULL;
 }
 
+/* In the place of any answer. */
 static int check_refused(char *message, struct err *err)
 {
     char *why;
@@ -85,6 +86,7 @@ int signer_parse_store(char *message, struct signer_store *ret_store, struct err
     return 0;
 }
 
+/* One order and one spelling, so that what is signed is what was looked at. */
 static int parse_headers(char *at, struct signer_request *request, struct err *err)
 {
     while (*at != '\0') {
@@ -108,6 +110,8 @@ static int parse_headers(char *at, struct signer_request *request, struct err *e
     return 0;
 }
 
+/* Whatever a worker sends is from a process that may be the job's: it is cut into lines and
+ * nothing else, and its meaning is for the caller to judge. */
 int signer_parse_request(char *message, struct signer_request *ret_request, struct err *err)
 {
     struct signer_request request = {0};
@@ -148,6 +152,7 @@ int signer_parse_answer(char *message, struct signer_answer *ret_answer, struct 
     return 0;
 }
 
+/* A path, a query or a user in it would be sent but not signed, or signed but not sent. */
 int signer_check_endpoint(const char *endpoint, struct err *err)
 {
     const char *host = strstr(endpoint, "://");
@@ -238,6 +243,8 @@ static size_t merge_headers(const struct signer_request *request, const char *ho
     return count;
 }
 
+/* What the worker sends and what is signed here are made from the same texts by the same
+ * functions; a difference of one byte is a refusal by the store. */
 void signer_authorize(const struct signer_store *store, const struct signer_keys *keys,
                       const struct signer_request *request, const char *date,
                       struct buf *authorization)

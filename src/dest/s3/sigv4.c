@@ -42,6 +42,7 @@ static void hmac_text(const void *key, size_t key_length, const char *text,
     CHECK(length == SHA256_BYTES);
 }
 
+/* In the order of the headers. */
 static void append_signed_names(const struct sigv4_request *request, struct buf *text)
 {
     for (size_t i = 0; i < request->header_count; i++)
@@ -92,6 +93,8 @@ static void derive_key(const char *secret_key, const struct sigv4_request *reque
     }
 }
 
+/* The string to sign names the algorithm, the moment and the scope, and the hash of the
+ * canonical request; see the source that the header names. */
 void sigv4_authorize(const struct sigv4_keys *keys, const struct sigv4_request *request,
                      struct buf *authorization)
 {

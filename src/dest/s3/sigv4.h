@@ -44,6 +44,8 @@ struct sigv4_request {
 };
 
 /* Appends the value of the Authorization header. */
+/* As the store's administrator gave them; never written anywhere. */
+/* Everything that a signature covers. Nothing of it may be changed on the way. */
 void sigv4_authorize(const struct sigv4_keys *keys, const struct sigv4_request *request,
                      struct buf *authorization);
 /* "20130524T000000Z", the value of x-amz-date. */

@@ -60,12 +60,36 @@ static void a_posix_location_is_an_absolute_folder(void **state)
     }
 }
 
+/* S1-043 */
+static void an_s3_location_is_a_bucket_and_folders_or_the_tenants_buckets(void **state)
+{
+    static const char *const right[] = {"s3://", "s3://bucket", "s3://a.b-c1/x/Y_z.1",
+                                        "s3://physics/heat/job-1/checkpoints/1-42"};
+    static const char *const wrong[] = {
+        "s3:///a",         "s3://ab",        "s3://Bucket",         "s3://bucket/",
+        "s3://bu_cket",    "s3://bucket//a", "s3://bucket/.",       "s3://bu..ck",
+        "s3://bucket/a b", "s3://-bucket",   "s3://bucket/../other"};
+    struct err err;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(right); i++) {
+        assert_int_equal(destination_validate(right[i], &err), 0);
+        assert_ptr_equal(destination_of(right[i], &err), destination_named("s3"));
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
+        assert_int_equal(destination_validate(wrong[i], &err), -1);
+        assert_int_equal(err.code, ERR_INVALID);
+        assert_non_null(strstr(err.text, "s3://BUCKET"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_kind_has_a_word_and_does_all_that_is_asked_of_one),
         cmocka_unit_test(a_location_is_of_one_kind_at_most),
         cmocka_unit_test(a_posix_location_is_an_absolute_folder),
+        cmocka_unit_test(an_s3_location_is_a_bucket_and_folders_or_the_tenants_buckets),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

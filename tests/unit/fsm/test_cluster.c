@@ -328,6 +328,11 @@ static void the_path_of_a_checkpoint_is_that_of_the_rows(void **unused)
                      strlen("/scratch/physics/climate/j1/checkpoints/1-1"));
     assert_string_equal(path, "/scratch/physics/climate/j1/checkpoints/1-1");
     assert_int_equal(fsm_checkpoint_path(script.fsm, checkpoint_of(&script, 1), path, 20), 0);
+    expect_ok(&script, "put tenants s3 prefix=s3:// write=1000 default");
+    expect_ok(&script, "register j2 nodes=n2");
+    expect_ok(&script, "request j2");
+    assert_true(fsm_checkpoint_path(script.fsm, checkpoint_of(&script, 2), path, sizeof(path)) > 0);
+    assert_string_equal(path, "s3://physics/climate/j2/checkpoints/1-2"); /* S1-043 */
     script_close(&script);
 }
 

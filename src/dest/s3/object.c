@@ -1,0 +1,621 @@
+/* Requests of S3 that are more than one call. See object.h.
+ *
+ * Flow     ask_store() is one call and its answer; lists go on from page to page until none
+ *          follows.
+ * Shapes   what a list says is handed on element by element; only what is to be removed is kept, as
+ *          names one after the other in a buffer. Queries are written in the order of their names'
+ *          bytes, which is what is signed.
+ * Errors   what Ceph 16 and Swift 2.30 do differently is met here: no ETag in the answer to the
+ *          end of an upload (none is needed), If-None-Match refused with 501 (then without it),
+ *          names in lists encoded or not (the list says so), errors without a message
+ *          (answer.c).
+ */
+#include "src/dest/s3/object.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/base/text.h"
+#include "src/dest/s3/xml.h"
+
+/* The end of an upload is long: a store may copy all its parts then. */
+enum { COMPLETE_STALL_MS = 120000, REMOVALS_MAX = 16 };
+
+/* Starts, waits, and gives the call with its answer; NULL: it failed. The caller frees it. */
+static struct call *ask_store(struct client *client, const struct call_request *request,
+                              struct err *err)
+{
+    struct call *call = call_new(client, request);
+
+    if (call_run(client, call, err) == 0)
+        return call;
+    call_free(call);
+    return NULL;
+}
+
+/* Where the answer says no more than yes. */
+static int ask_only(struct client *client, const struct call_request *request, struct err *err)
+{
+    struct call *call = ask_store(client, request, err);
+
+    call_free(call);
+    return call == NULL ? -1 : 0;
+}
+
+/* ---- lists ---- */
+
+/* A page of any of the lists. */
+struct page {
+    object_listed_fn *listed;
+    object_upload_fn *upload;
+    object_part_fn *part;
+    void *data;
+    struct err *err;
+    /* of the element that is read */
+    char key[3 * OBJECT_KEY_MAX_BYTES + 1];
+    char id[OBJECT_UPLOAD_ID_BYTES];
+    char etag[CALL_ETAG_BYTES];
+    char modified[40];
+    uint64_t number, size_bytes;
+    /* of the page */
+    bool is_cut, failed, keys_encoded;
+    struct buf next, next_id;
+};
+
+static int hex_value(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+/* In place. Some stores write a blank as '+', all write a plus as %2B. */
+static void decode_key(char *key)
+{
+    char *to = key;
+
+    for (const char *from = key; *from != '\0'; from++) {
+        int high = *from == '%' ? hex_value(from[1]) : -1;
+        int low = high < 0 ? -1 : hex_value(from[2]);
+
+        if (low >= 0) {
+            *to++ = (char)(high << 4 | low);
+            from += 2;
+        } else {
+            *to++ = *from == '+' ? ' ' : *from;
+        }
+    }
+    *to = '\0';
+}
+
+static void take_text(struct buf *to, const char *text)
+{
+    buf_clear(to);
+    buf_append(to, text, strlen(text) + 1);
+}
+
+/* The last name of a path in the answer. */
+static const char *last_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash == NULL ? path : slash + 1;
+}
+
+/* The fields that one of the lists has in its elements; those of owners and storage classes are
+ * passed over, as are those that a store adds of its own. */
+static void take_field(struct page *page, const char *name, const char *text)
+{
+    if (strcmp(name, "Key") == 0 || strcmp(name, "Prefix") == 0)
+        snprintf(page->key, sizeof(page->key), "%s", text);
+    else if (strcmp(name, "Size") == 0)
+        page->size_bytes = strtoull(text, NULL, 10);
+    else if (strcmp(name, "LastModified") == 0)
+        snprintf(page->modified, sizeof(page->modified), "%s", text);
+    else if (strcmp(name, "UploadId") == 0)
+        snprintf(page->id, sizeof(page->id), "%s", text);
+    else if (strcmp(name, "ETag") == 0)
+        snprintf(page->etag, sizeof(page->etag), "%s", text);
+    else if (strcmp(name, "PartNumber") == 0)
+        page->number = strtoull(text, NULL, 10);
+}
+
+/* An element of the list is complete: whose list it is says who gets it. */
+static int end_element(struct page *page, const char *name)
+{
+    struct object_listed listed = {page->key, page->size_bytes, page->modified,
+                                   strcmp(name, "CommonPrefixes") == 0};
+
+    if (page->keys_encoded)
+        decode_key(page->key);
+    if (page->listed != NULL)
+        return page->listed(page->data, &listed, page->err);
+    if (page->upload != NULL)
+        return page->upload(page->data, page->key, page->id, page->err);
+    if (page->number > 0 && page->number <= OBJECT_PARTS_MAX)
+        page->part(page->data,
+                   &(struct object_part){(unsigned)page->number, page->size_bytes, page->etag});
+    return 0;
+}
+
+/* Two levels deep are the list's own fields, three deep those of an element. */
+static int read_element(void *data, const char *path, const char *text)
+{
+    struct page *page = data;
+    const char *slash = strchr(path, '/');
+    const char *name = last_name(path);
+
+    if (slash == NULL)
+        return 0;
+    if (strchr(slash + 1, '/') != NULL) {
+        take_field(page, name, text);
+        return 0;
+    }
+    if (strcmp(name, "IsTruncated") == 0) {
+        page->is_cut = strcmp(text, "true") == 0;
+    } else if (strcmp(name, "NextContinuationToken") == 0 || strcmp(name, "NextKeyMarker") == 0 ||
+               strcmp(name, "NextPartNumberMarker") == 0) {
+        take_text(&page->next, text);
+    } else if (strcmp(name, "NextUploadIdMarker") == 0) {
+        take_text(&page->next_id, text);
+    } else if (strcmp(name, "Contents") == 0 || strcmp(name, "CommonPrefixes") == 0 ||
+               strcmp(name, "Upload") == 0 || strcmp(name, "Part") == 0) {
+        page->failed = end_element(page, name) != 0;
+        page->key[0] = page->id[0] = page->etag[0] = page->modified[0] = '\0';
+        page->number = page->size_bytes = 0;
+        return page->failed ? -1 : 0;
+    }
+    return 0;
+}
+
+/* All pages. next_name: the query's name of what the page before ended with, which is the first in
+ * the order of names. */
+struct listing {
+    const char *bucket, *key;
+    const char *head, *next_name, *between, *next_id_name, *tail;
+};
+
+/* How the query of a list is put together: its names have to be in the order of bytes, since
+ * they are signed in that order, and what goes on from the page before stands somewhere in the
+ * middle. */
+static void write_query(const struct listing *listing, const struct page *page, struct buf *query)
+{
+    buf_clear(query);
+    buf_printf(query, "%s", listing->head);
+    if (page->next.length > 1) {
+        buf_printf(query, "%s%s=", query->length > 0 ? "&" : "", listing->next_name);
+        sigv4_encode(query, (const char *)page->next.bytes, false);
+    }
+    buf_printf(query, "%s%s", query->length > 0 && *listing->between != '\0' ? "&" : "",
+               listing->between);
+    if (page->next_id.length > 1 && listing->next_id_name != NULL) {
+        buf_printf(query, "&%s=", listing->next_id_name);
+        sigv4_encode(query, (const char *)page->next_id.bytes, false);
+    }
+    if (*listing->tail != '\0')
+        buf_printf(query, "%s%s", query->length > 0 ? "&" : "", listing->tail);
+    buf_append(query, "", 1);
+}
+
+/* Not each store encodes in each list; in the text of a name the mark would be escaped. */
+static int read_page(const struct call *call, struct page *page, struct err *err)
+{
+    static const char encoded[] = "<EncodingType>url</EncodingType>";
+    const struct buf *answer = call_answer(call);
+    struct err why = {0};
+
+    page->is_cut = false;
+    page->failed = false;
+    page->keys_encoded = memmem(answer->bytes, answer->length, encoded, strlen(encoded)) != NULL;
+    buf_clear(&page->next);
+    buf_clear(&page->next_id);
+    if (xml_read(answer->bytes, answer->length, read_element, page, &why) == 0)
+        return 0;
+    return page->failed ? -1 : err_set(err, why.code, "%s", why.text);
+}
+
+static int read_pages(struct client *client, const struct listing *listing, struct page *page,
+                      struct err *err)
+{
+    struct buf query = {0};
+    int result;
+
+    page->err = err;
+    do {
+        struct call_request request = {
+            .method = "GET", .bucket = listing->bucket, .key = listing->key};
+        struct call *call;
+
+        write_query(listing, page, &query);
+        request.query = (const char *)query.bytes;
+        call = ask_store(client, &request, err);
+        result = call == NULL ? -1 : read_page(call, page, err);
+        call_free(call);
+    } while (result == 0 && page->is_cut && page->next.length > 1);
+    buf_close(&query);
+    buf_close(&page->next);
+    buf_close(&page->next_id);
+    return result;
+}
+
+/* The prefix is part of each page's query; it is encoded once. Freed by the caller. */
+static char *encoded_prefix(const char *prefix)
+{
+    struct buf text = {0};
+
+    buf_printf(&text, "prefix=");
+    sigv4_encode(&text, prefix, false);
+    buf_append(&text, "", 1);
+    return (char *)buf_take(&text, NULL);
+}
+
+int object_list(struct client *client, const struct object_below *below, object_listed_fn *fn,
+                void *data, struct err *err)
+{
+    struct page *page = check_calloc(1, sizeof(*page));
+    char *tail = encoded_prefix(below->prefix);
+    const struct listing listing = {.bucket = below->bucket,
+                                    .key = "",
+                                    .head = "",
+                                    .next_name = "continuation-token",
+                                    .between = below->folders ? "delimiter=%2F&encoding-type=url&"
+                                                                "list-type=2"
+                                                              : "encoding-type=url&list-type=2",
+                                    .tail = tail};
+    int result;
+
+    page->listed = fn;
+    page->data = data;
+    result = read_pages(client, &listing, page, err);
+    free(tail);
+    free(page);
+    return result;
+}
+
+int object_list_uploads(struct client *client, const char *bucket, const char *prefix,
+                        object_upload_fn *fn, void *data, struct err *err)
+{
+    struct page *page = check_calloc(1, sizeof(*page));
+    char *between = encoded_prefix(prefix);
+    const struct listing listing = {.bucket = bucket,
+                                    .key = "",
+                                    .head = "encoding-type=url",
+                                    .next_name = "key-marker",
+                                    .between = between,
+                                    .next_id_name = "upload-id-marker",
+                                    .tail = "uploads="};
+    int result;
+
+    page->upload = fn;
+    page->data = data;
+    result = read_pages(client, &listing, page, err);
+    free(between);
+    free(page);
+    return result;
+}
+
+int object_list_parts(struct client *client, const struct object_upload *upload, object_part_fn *fn,
+                      void *data, struct err *err)
+{
+    struct page *page = check_calloc(1, sizeof(*page));
+    struct buf tail = {0};
+    struct listing listing = {.bucket = upload->bucket,
+                              .key = upload->key,
+                              .head = "",
+                              .next_name = "part-number-marker",
+                              .between = ""};
+    int result;
+
+    buf_printf(&tail, "uploadId=");
+    sigv4_encode(&tail, upload->id, false);
+    buf_append(&tail, "", 1);
+    listing.tail = (const char *)tail.bytes;
+    page->part = fn;
+    page->data = data;
+    result = read_pages(client, &listing, page, err);
+    buf_close(&tail);
+    free(page);
+    return result;
+}
+
+/* ---- uploads in parts ---- */
+
+static int read_upload_id(void *data, const char *path, const char *text)
+{
+    char *upload_id = data;
+
+    if (strcmp(last_name(path), "UploadId") == 0)
+        snprintf(upload_id, OBJECT_UPLOAD_ID_BYTES, "%s", text);
+    return 0;
+}
+
+int object_create_upload(struct client *client, const char *bucket, const char *key,
+                         char ret_upload_id[OBJECT_UPLOAD_ID_BYTES], struct err *err)
+{
+    const struct call_request request = {
+        .method = "POST", .bucket = bucket, .key = key, .query = "uploads="};
+    struct call *call = ask_store(client, &request, err);
+    int result;
+
+    if (call == NULL)
+        return -1;
+    ret_upload_id[0] = '\0';
+    result = xml_read(call_answer(call)->bytes, call_answer(call)->length, read_upload_id,
+                      ret_upload_id, err);
+    if (result == 0 && ret_upload_id[0] == '\0')
+        result = err_set(err, ERR_IO, "the store gave an upload no id");
+    call_free(call);
+    return result;
+}
+
+void object_part_query(struct buf *query, unsigned number, const char *upload_id)
+{
+    buf_printf(query, "partNumber=%u&uploadId=", number);
+    sigv4_encode(query, upload_id, false);
+    buf_append(query, "", 1);
+}
+
+/* An ETag is shown as it came, with its quotes: Amazon takes it without, others do not. What
+ * could end the element is left out, since it would be no ETag. */
+static void write_parts(const struct object_whole *whole, struct buf *body)
+{
+    buf_printf(body, "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
+    for (size_t i = 0; i < whole->part_count; i++) {
+        buf_printf(body, "<Part><PartNumber>%zu</PartNumber><ETag>", i + 1);
+        for (const char *c = whole->etags[i]; *c != '\0'; c++) {
+            if (*c == '"')
+                buf_printf(body, "&quot;");
+            else if (*c != '<' && *c != '&' && *c != '>')
+                buf_append(body, c, 1);
+        }
+        buf_printf(body, "</ETag></Part>");
+    }
+    buf_printf(body, "</CompleteMultipartUpload>");
+}
+
+/* The answer may take minutes, as a store may copy all parts together; meanwhile nothing moves.
+ * Ceph's answer has no ETag and needs none here. */
+int object_complete_upload(struct client *client, const char *bucket, const char *key,
+                           const struct object_whole *whole, struct err *err)
+{
+    struct buf body = {0}, query = {0};
+    struct err why = {0};
+    uint64_t size_bytes = 0;
+    int result;
+
+    write_parts(whole, &body);
+    buf_printf(&query, "uploadId=");
+    sigv4_encode(&query, whole->upload_id, false);
+    buf_append(&query, "", 1);
+    result = ask_only(client,
+                      &(struct call_request){.method = "POST",
+                                             .bucket = bucket,
+                                             .key = key,
+                                             .query = (const char *)query.bytes,
+                                             .body = body.bytes,
+                                             .body_bytes = body.length,
+                                             .stall_ms = COMPLETE_STALL_MS},
+                      &why);
+    buf_close(&body);
+    buf_close(&query);
+    /* a try whose answer was lost has ended the upload: the object tells */
+    if (result != 0 && object_head(client, bucket, key, &size_bytes, NULL) == 0 &&
+        size_bytes == whole->size_bytes)
+        return 0;
+    return result == 0 ? 0 : err_set(err, why.code, "%s", why.text);
+}
+
+int object_abort_upload(struct client *client, const char *bucket, const char *key,
+                        const char *upload_id, struct err *err)
+{
+    struct buf query = {0};
+    struct err why = {0};
+    int result;
+
+    buf_printf(&query, "uploadId=");
+    sigv4_encode(&query, upload_id, false);
+    buf_append(&query, "", 1);
+    result = ask_only(
+        client,
+        &(struct call_request){
+            .method = "DELETE", .bucket = bucket, .key = key, .query = (const char *)query.bytes},
+        &why);
+    buf_close(&query);
+    return result == 0 || why.code == ERR_NOT_FOUND ? 0 : err_set(err, why.code, "%s", why.text);
+}
+
+/* ---- objects ---- */
+
+int object_head(struct client *client, const char *bucket, const char *key,
+                uint64_t *ret_size_bytes, struct err *err)
+{
+    struct call *call = ask_store(
+        client, &(struct call_request){.method = "HEAD", .bucket = bucket, .key = key}, err);
+
+    if (call == NULL)
+        return -1;
+    if (ret_size_bytes != NULL)
+        *ret_size_bytes = call_result(call)->length;
+    call_free(call);
+    return 0;
+}
+
+int object_get(struct client *client, const char *bucket, const char *key, struct buf *ret_bytes,
+               struct err *err)
+{
+    struct call *call = ask_store(
+        client, &(struct call_request){.method = "GET", .bucket = bucket, .key = key}, err);
+
+    if (call == NULL)
+        return -1;
+    buf_clear(ret_bytes);
+    buf_append(ret_bytes, call_answer(call)->bytes, call_answer(call)->length);
+    call_free(call);
+    return 0;
+}
+
+/* What lies there may be of a try of ours whose answer was lost. */
+static int compare_object(struct client *client, const char *bucket, const char *key,
+                          const struct buf *bytes, struct err *err)
+{
+    struct buf there = {0};
+    int result = object_get(client, bucket, key, &there, err);
+
+    if (result == 0 &&
+        (there.length != bytes->length || memcmp(there.bytes, bytes->bytes, bytes->length) != 0))
+        result = err_set(err, ERR_REFUSED,
+                         "s3://%s/%s is there already with other contents; look at who else "
+                         "writes there",
+                         bucket, key);
+    buf_close(&there);
+    return result;
+}
+
+int object_put_once(struct client *client, const char *bucket, const char *key,
+                    const struct buf *bytes, struct err *err)
+{
+    struct call_request request = {.method = "PUT",
+                                   .bucket = bucket,
+                                   .key = key,
+                                   .header = {"if-none-match", "*"},
+                                   .body = bytes->bytes,
+                                   .body_bytes = bytes->length};
+    struct call *call = call_new(client, &request);
+    int result = call_run(client, call, err);
+    long status = call_result(call)->status;
+
+    call_free(call);
+    if (status == 412)
+        return compare_object(client, bucket, key, bytes, err);
+    if (status != 501)
+        return result;
+    request.header = (struct sigv4_header){NULL, NULL}; /* not known there */
+    return ask_only(client, &request, err);
+}
+
+int object_delete(struct client *client, const char *bucket, const char *key, struct err *err)
+{
+    return ask_only(client,
+                    &(struct call_request){.method = "DELETE", .bucket = bucket, .key = key}, err);
+}
+
+/* ---- removal ---- */
+
+/* Keys one after the other, each with its terminator. */
+struct removal {
+    struct client *client;
+    const char *bucket, *first;
+    struct buf first_keys, keys;
+    struct object_removed removed;
+    size_t running;
+    struct err *err;
+    bool failed;
+};
+
+static int note_object(void *data, const struct object_listed *listed, struct err *err)
+{
+    struct removal *removal = data;
+    bool is_first = strcmp(last_name(listed->key), removal->first) == 0;
+
+    (void)err;
+    buf_append(is_first ? &removal->first_keys : &removal->keys, listed->key,
+               strlen(listed->key) + 1);
+    removal->removed.object_count++;
+    removal->removed.size_bytes += listed->size_bytes;
+    return 0;
+}
+
+/* One that has gone meanwhile is as good; the first other failure counts, and no further removal
+ * is begun after it. */
+static void removal_done(void *data, struct call *call)
+{
+    struct removal *removal = data;
+    const struct call_result *result = call_result(call);
+
+    removal->running--;
+    if (result->outcome != 0 && result->err.code != ERR_NOT_FOUND && !removal->failed) {
+        removal->failed = true;
+        if (removal->err != NULL)
+            *removal->err = result->err;
+    }
+    call_free(call);
+}
+
+/* What is to go is listed first and removed afterwards: a list that goes on while its objects
+ * vanish may leave some out. The store's own removal of many keys in one request is not used:
+ * the keys would lie in a body, which the one who signs does not see and could not hold to what
+ * this task may remove. */
+static int remove_keys(struct removal *removal, const struct buf *keys)
+{
+    for (size_t at = 0; at < keys->length && !removal->failed;) {
+        const char *key = (const char *)keys->bytes + at;
+
+        call_start(call_new(removal->client, &(struct call_request){.method = "DELETE",
+                                                                    .bucket = removal->bucket,
+                                                                    .key = key}),
+                   removal_done, removal);
+        removal->running++;
+        at += strlen(key) + 1;
+        while (removal->running >= REMOVALS_MAX)
+            client_step(removal->client);
+    }
+    while (removal->running > 0)
+        client_step(removal->client);
+    return removal->failed ? -1 : 0;
+}
+
+static int note_upload(void *data, const char *key, const char *upload_id, struct err *err)
+{
+    struct removal *removal = data;
+
+    (void)err;
+    buf_append(&removal->keys, key, strlen(key) + 1);
+    buf_append(&removal->keys, upload_id, strlen(upload_id) + 1);
+    removal->removed.upload_count++;
+    return 0;
+}
+
+/* Parts of an upload take space and are in no list of objects. They go after the objects, so
+ * that a put which is still at work comes to its end with an error, and not with a shard that
+ * was begun to be removed. */
+static int abort_uploads(struct removal *removal, const char *prefix, struct err *err)
+{
+    buf_clear(&removal->keys);
+    if (object_list_uploads(removal->client, removal->bucket, prefix, note_upload, removal, err) !=
+        0)
+        return -1;
+    for (size_t at = 0; at < removal->keys.length;) {
+        const char *key = (const char *)removal->keys.bytes + at;
+        const char *upload_id = key + strlen(key) + 1;
+
+        if (object_abort_upload(removal->client, removal->bucket, key, upload_id, err) != 0)
+            return -1;
+        at += strlen(key) + strlen(upload_id) + 2;
+    }
+    return 0;
+}
+
+/* The manifests go first: a removal that is killed half way leaves nothing that looks like a
+ * shard, and whatever is left is found by the next one by the same prefix. */
+int object_remove_below(struct client *client, const char *bucket, const char *prefix,
+                        const char *first, struct object_removed *ret_removed, struct err *err)
+{
+    struct removal removal = {.client = client, .bucket = bucket, .first = first, .err = err};
+    int result = object_list(client, &(struct object_below){bucket, prefix, false}, note_object,
+                             &removal, err);
+
+    if (result == 0 && (remove_keys(&removal, &removal.first_keys) != 0 ||
+                        remove_keys(&removal, &removal.keys) != 0))
+        result = -1;
+    if (result == 0)
+        result = abort_uploads(&removal, prefix, err);
+    if (ret_removed != NULL)
+        *ret_removed = removal.removed;
+    buf_close(&removal.first_keys);
+    buf_close(&removal.keys);
+    return result;
+}

@@ -1,0 +1,99 @@
+/* What is asked of a store, each as one function: lists, uploads in parts, removals.
+ *
+ * Flow     all of them step the client until they are done; what else was started goes on
+ *          meanwhile.
+ * Shapes   keys are decoded. Texts that a callback gets are good during it.
+ * Errors   answer.h; -1 from a callback ends a list with the callback's own error.
+ */
+#ifndef CKPT_DEST_S3_OBJECT_H
+#define CKPT_DEST_S3_OBJECT_H
+
+#include "src/dest/s3/call.h"
+
+enum { OBJECT_KEY_MAX_BYTES = 1024, OBJECT_UPLOAD_ID_BYTES = 512, OBJECT_PARTS_MAX = 10000 };
+
+/* An object; or, of a list with a delimiter, a folder: its key ends in a slash. */
+struct object_listed {
+    const char *key;
+    uint64_t size_bytes;
+    const char *modified; /* 2026-11-23T20:00:00.000Z */
+    bool is_folder;
+};
+typedef int object_listed_fn(void *data, const struct object_listed *listed, struct err *err);
+
+/* What lies below a prefix, in order; folders: those directly below it instead of all. */
+/* Goes through all pages; fn may not start calls of the same client that it waits for. */
+struct object_below {
+    const char *bucket, *prefix;
+    bool folders; /* those directly below the prefix instead of all objects */
+};
+int object_list(struct client *client, const struct object_below *below, object_listed_fn *fn,
+                void *data, struct err *err);
+
+/* An upload in parts that was neither completed nor aborted. */
+typedef int object_upload_fn(void *data, const char *key, const char *upload_id, struct err *err);
+/* In the order of keys; of one key those that began first come first. */
+int object_list_uploads(struct client *client, const char *bucket, const char *prefix,
+                        object_upload_fn *fn, void *data, struct err *err);
+/* A part of an upload that the store has, with the ETag that the upload's end has to name. */
+struct object_part {
+    unsigned number; /* from 1 on */
+    uint64_t size_bytes;
+    const char *etag;
+};
+typedef void object_part_fn(void *data, const struct object_part *part);
+/* The parts that are there, in the order of their numbers. ERR_NOT_FOUND: there is no such
+ * upload any more. */
+struct object_upload {
+    const char *bucket, *key, *id;
+};
+int object_list_parts(struct client *client, const struct object_upload *upload, object_part_fn *fn,
+                      void *data, struct err *err);
+/* A try whose answer was lost leaves an upload that nobody knows of; whoever removes what lies
+ * below a prefix finds it in the list of uploads. */
+int object_create_upload(struct client *client, const char *bucket, const char *key,
+                         char ret_upload_id[OBJECT_UPLOAD_ID_BYTES], struct err *err);
+/* One whose outcome is not known is looked for: it is there when the object has its size. */
+struct object_whole {
+    const char *upload_id;
+    char (*etags)[CALL_ETAG_BYTES];
+    size_t part_count;
+    uint64_t size_bytes;
+};
+int object_complete_upload(struct client *client, const char *bucket, const char *key,
+                           const struct object_whole *whole, struct err *err);
+/* One that has gone is success. */
+int object_abort_upload(struct client *client, const char *bucket, const char *key,
+                        const char *upload_id, struct err *err);
+/* "partNumber=N&uploadId=..." */
+void object_part_query(struct buf *query, unsigned number, const char *upload_id);
+
+/* ERR_NOT_FOUND. ret_size_bytes may be NULL. */
+/* Whether it is there, and how long it is, without its bytes. */
+int object_head(struct client *client, const char *bucket, const char *key,
+                uint64_t *ret_size_bytes, struct err *err);
+/* The whole of it into the buffer. */
+/* For what is small, as manifests are: up to CALL_ANSWER_MAX_BYTES. Files are read in ranges
+ * (shards.h). */
+int object_get(struct client *client, const char *bucket, const char *key, struct buf *ret_bytes,
+               struct err *err);
+/* Bytes that are written once and by whomever with the same contents: where the store knows
+ * If-None-Match, nothing that lies there is replaced. */
+/* ERR_REFUSED when something else lies there: a key of ours that somebody else has written. */
+int object_put_once(struct client *client, const char *bucket, const char *key,
+                    const struct buf *bytes, struct err *err);
+/* One that is not there is success for most stores, and ERR_NOT_FOUND for some. */
+int object_delete(struct client *client, const char *bucket, const char *key, struct err *err);
+
+/* What is below a prefix goes: objects, those named `first` before all others, and uploads. */
+/* What was listed; it has gone when the removal succeeded. Uploads are counted alone, as they have
+ * no size that a store tells without listing their parts. */
+struct object_removed {
+    uint64_t object_count, upload_count, size_bytes;
+};
+/* Can be asked for again after any failure. prefix: with a slash at its end, or it would take
+ * what only begins alike. ret_removed may be NULL. */
+int object_remove_below(struct client *client, const char *bucket, const char *prefix,
+                        const char *first, struct object_removed *ret_removed, struct err *err);
+
+#endif

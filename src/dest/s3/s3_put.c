@@ -1,0 +1,296 @@
+/* put: a folder becomes a shard, all or nothing. See s3.h.
+ *
+ * Flow     s3_put -> put_reuse (is it there already?) -> send_files -> source_check (nobody has
+ *          written there meanwhile) -> put_seal (the folder's list, then MANIFEST) ->
+ *          put_remove_others. A kill at any moment leaves folders without MANIFEST, and uploads;
+ *          the next put of the same source goes on with them, that of another one removes them.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "src/base/check.h"
+#include "src/dest/posix/transfer.h"
+#include "src/dest/s3/s3.h"
+#include "src/dest/s3/send.h"
+#include "src/dest/s3/shards.h"
+#include "src/dest/source.h"
+
+struct put {
+    const struct destination_place *place;
+    const char *label;
+    struct shard_at at;
+    const struct destination_how *how;
+    struct client *client;
+    int source;
+    struct manifest manifest;
+    struct buf text, folders;
+};
+
+/* The host's run tells two files of the same stamp apart that lie on two machines. */
+static void add_boot(struct sha256 *sha256)
+{
+    char id[64];
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+    if (file == NULL)
+        return;
+    sha256_update(sha256, id, fread(id, 1, sizeof(id), file));
+    fclose(file);
+}
+
+/* Named after the source: a file that is written gets another stamp, and so another folder. */
+static void name_folder(struct put *put)
+{
+    uint8_t digest[SHA256_BYTES];
+    char hex[SHA256_HEX_BYTES];
+    struct sha256 sha256;
+
+    sha256_init(&sha256);
+    sha256_start(&sha256);
+    add_boot(&sha256);
+    for (size_t i = 0; i < put->manifest.count; i++) {
+        const struct manifest_entry *entry = &put->manifest.entries[i];
+        const uint64_t numbers[] = {entry->is_directory, entry->mode, entry->size_bytes,
+                                    entry->stamp};
+
+        sha256_update(&sha256, entry->path, strlen(entry->path) + 1);
+        sha256_update(&sha256, numbers, sizeof(numbers));
+    }
+    sha256_finish(&sha256, digest);
+    sha256_close(&sha256);
+    snprintf(put->at.folder, sizeof(put->at.folder), "%.16s/", sha256_format(digest, hex));
+}
+
+/* ---- is it there? ---- */
+
+/* Sizes are those that were listed: each read takes exactly so many bytes, and a file that
+ * became longer has another stamp. */
+static int put_encode(struct put *put, struct err *err)
+{
+    if (manifest_finish(&put->manifest, err) != 0)
+        return -1;
+    buf_clear(&put->text);
+    manifest_encode(&put->manifest, &put->text);
+    if (put->text.length > MANIFEST_MAX_BYTES)
+        return err_set(err, ERR_REFUSED, "%s: the manifest is over %d bytes", put->label,
+                       MANIFEST_MAX_BYTES);
+    return 0;
+}
+
+/* By all threads: nothing is sent meanwhile. */
+static int hash_source(struct put *put)
+{
+    const struct transfer transfer = {.purpose = TRANSFER_TAKE,
+                                      .manifest = &put->manifest,
+                                      .from = {put->source, put->label},
+                                      .to = {-1, NULL}};
+    struct pool pool;
+    int result;
+
+    pool_init(&pool, put->how->threads, 0);
+    result = transfer_run(&transfer, &pool, NULL);
+    pool_close(&pool);
+    return result;
+}
+
+/* A manifest of the same files and sizes is worth reading the source for. */
+static bool same_text(struct put *put, const struct buf *text)
+{
+    struct manifest manifest;
+    bool same;
+
+    if (manifest_parse(text->bytes, text->length, &manifest, NULL) != 0)
+        return false;
+    same = manifest_compare(&manifest, &put->manifest, NULL) == 0 && hash_source(put) == 0 &&
+           put_encode(put, NULL) == 0 && text->length == put->text.length &&
+           memcmp(text->bytes, put->text.bytes, text->length) == 0;
+    manifest_close(&manifest);
+    return same;
+}
+
+/* The very same bytes, and they verify. */
+static bool same_shard(struct put *put)
+{
+    const struct shard_reader reader = {0};
+    char hex[SHA256_HEX_BYTES];
+    uint8_t digest[SHA256_BYTES];
+    struct destination_place place = *put->place;
+    struct shard_found found;
+    bool same;
+
+    sha256_of(put->text.bytes, put->text.length, digest);
+    place.manifest_sha256 = sha256_format(digest, hex);
+    same = shard_find(put->client, &place, &found, NULL) == 0 &&
+           shard_read(put->client, &found.at, &found.manifest, &reader, NULL) == 0;
+    if (same)
+        put->at = found.at;
+    shard_found_close(&found);
+    return same;
+}
+
+/* A worker that was killed between the MANIFEST and its report is asked again: its shard stands,
+ * and nothing is sent twice. Any folder will do, also one of another node, when the bytes are
+ * the same. */
+static int put_reuse(struct put *put, bool *ret_reused, struct err *err)
+{
+    char key[OBJECT_KEY_MAX_BYTES + 1];
+    struct shard_at one = put->at;
+    struct buf text = {0};
+    int result = 0;
+
+    for (size_t at = 0; at < put->folders.length && !*ret_reused; at += SHARD_FOLDER_BYTES) {
+        struct err why = {0};
+
+        memcpy(one.folder, put->folders.bytes + at, SHARD_FOLDER_BYTES);
+        result = shard_key(&one, MANIFEST_NAME, key, err);
+        if (result != 0)
+            break;
+        if (object_get(put->client, put->at.part.bucket, key, &text, &why) == 0) {
+            *ret_reused = same_text(put, &text) && same_shard(put);
+        } else if (why.code != ERR_NOT_FOUND) {
+            result = err_set(err, why.code, "%s", why.text);
+            break;
+        }
+    }
+    buf_close(&text);
+    return result;
+}
+
+/* ---- sealing ---- */
+
+/* What the store gives back is what a restart will get. */
+static int put_read_back(struct put *put, struct err *err)
+{
+    struct sample sample = {.policy = put->how->read_back};
+    const struct shard_reader reader = {.sample = &sample};
+
+    if (sample.policy == SAMPLE_NEVER)
+        return 0;
+    CHECK(getrandom(&sample.seed, sizeof(sample.seed), 0) == (ssize_t)sizeof(sample.seed));
+    return shard_read(put->client, &put->at, &put->manifest, &reader, err);
+}
+
+/* A folder without MANIFEST that holds other objects than it should: a store that lost some. */
+static int put_seal(struct put *put, struct err *err)
+{
+    char key[OBJECT_KEY_MAX_BYTES + 1];
+    struct manifest there;
+    bool has_manifest;
+    int result;
+
+    if (put_encode(put, err) != 0 || shard_key(&put->at, MANIFEST_NAME, key, err) != 0 ||
+        shard_list(put->client, &put->at, &there, &has_manifest, err) != 0)
+        return -1;
+    result = shard_compare(&put->manifest, &there, err);
+    manifest_close(&there);
+    if (result != 0)
+        return err_wrap(err, "what was written to s3://%s/%s%s", put->at.part.bucket,
+                        put->at.part.key, put->at.folder);
+    if (put_read_back(put, err) != 0)
+        return err_wrap(err, "reading back");
+    return object_put_once(put->client, put->at.part.bucket, key, &put->text, err);
+}
+
+static int note_upload(void *data, const char *key, const char *upload_id, struct err *err)
+{
+    struct buf *uploads = data;
+
+    (void)err;
+    buf_append(uploads, key, strlen(key) + 1);
+    buf_append(uploads, upload_id, strlen(upload_id) + 1);
+    return 0;
+}
+
+/* Shards of earlier attempts, and what killed puts left. The shard stands: what cannot be removed
+ * now goes with the checkpoint. */
+static void put_remove_others(struct put *put)
+{
+    char key[OBJECT_KEY_MAX_BYTES + 1];
+    struct shard_at other = put->at;
+    struct buf uploads = {0};
+
+    for (size_t at = 0; at < put->folders.length; at += SHARD_FOLDER_BYTES) {
+        memcpy(other.folder, put->folders.bytes + at, SHARD_FOLDER_BYTES);
+        if (strcmp(other.folder, put->at.folder) != 0 && shard_key(&other, "", key, NULL) == 0)
+            (void)object_remove_below(put->client, put->at.part.bucket, key, MANIFEST_NAME, NULL,
+                                      NULL);
+    }
+    (void)object_list_uploads(put->client, put->at.part.bucket, put->at.part.key, note_upload,
+                              &uploads, NULL);
+    for (size_t at = 0; at < uploads.length;) {
+        const char *upload_key = (const char *)uploads.bytes + at;
+        const char *id = upload_key + strlen(upload_key) + 1;
+
+        (void)object_abort_upload(put->client, put->at.part.bucket, upload_key, id, NULL);
+        at += strlen(upload_key) + strlen(id) + 2;
+    }
+    buf_close(&uploads);
+}
+
+/* ---- put ---- */
+
+/* The store is asked before the source is read: an outage is said before anything about the
+ * source, and costs no reading. */
+static int put_run(struct put *put, bool *ret_reused, struct err *err)
+{
+    struct send_request request;
+
+    if (shard_folders(put->client, &put->at.part, &put->folders, err) != 0)
+        return -1;
+    put->source = source_open(put->label, &put->manifest, err);
+    if (put->source < 0 || put_reuse(put, ret_reused, err) != 0)
+        return -1;
+    if (*ret_reused)
+        return source_check(put->source, put->label, &put->manifest, err);
+    name_folder(put);
+    request = (struct send_request){put->client, &put->at, put->source, put->label};
+    if (send_files(&request, &put->manifest, err) != 0 ||
+        source_check(put->source, put->label, &put->manifest, err) != 0 || put_seal(put, err) != 0)
+        return -1;
+    put_remove_others(put);
+    return 0;
+}
+
+/* What verify and restore will be asked for. */
+static void put_summarize(const struct put *put, struct destination_summary *ret_summary)
+{
+    uint8_t digest[SHA256_BYTES];
+
+    sha256_of(put->text.bytes, put->text.length, digest);
+    sha256_format(digest, ret_summary->manifest_sha256);
+    ret_summary->size_bytes = put->manifest.size_bytes;
+    ret_summary->file_count = put->manifest.file_count;
+}
+
+/* The grant holds for what is sent and for what is read back alike; what is hashed again on the
+ * way to a second try is not counted. */
+int s3_put(const struct destination_place *place, const char *source,
+           const struct destination_how *how, struct destination_summary *ret_summary,
+           struct err *err)
+{
+    const struct client_how client_how = {how->rate_bytes_per_s, S3_PATIENCE_MS};
+    struct put put = {.place = place, .how = how, .label = source, .source = -1};
+    bool reused = false;
+    int result;
+
+    if (location_of_part(place, &put.at.part, err) != 0)
+        return -1;
+    put.client = client_open(&client_how, err);
+    if (put.client == NULL)
+        return -1;
+    result = put_run(&put, &reused, err);
+    if (result == 0) {
+        *ret_summary = (struct destination_summary){.reused = reused};
+        put_summarize(&put, ret_summary);
+    }
+    if (put.source >= 0)
+        close(put.source);
+    manifest_close(&put.manifest);
+    buf_close(&put.text);
+    buf_close(&put.folders);
+    client_close(put.client);
+    return result;
+}

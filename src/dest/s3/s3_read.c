@@ -1,0 +1,164 @@
+/* verify and restore. See s3.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "src/base/check.h"
+#include "src/dest/fault.h"
+#include "src/dest/posix/transfer.h"
+#include "src/dest/s3/s3.h"
+#include "src/dest/s3/shards.h"
+#include "src/dest/target.h"
+
+/* All bytes come over the network and through the hash: nothing that a store says of itself
+ * (ETags, checksums kept beside an object) is taken for the bytes. */
+int s3_verify(const struct destination_place *place, const struct destination_how *how,
+              struct destination_summary *ret_summary, struct err *err)
+{
+    const struct client_how client_how = {how->rate_bytes_per_s, S3_PATIENCE_MS};
+    const struct shard_reader reader = {0};
+    struct client *client = client_open(&client_how, err);
+    struct shard_found found;
+    int result;
+
+    if (client == NULL)
+        return -1;
+    result = shard_find(client, place, &found, err);
+    if (result == 0)
+        result = shard_read(client, &found.at, &found.manifest, &reader, err);
+    if (result == 0)
+        *ret_summary = found.summary;
+    shard_found_close(&found);
+    client_close(client);
+    return result;
+}
+
+/* ---- restore ---- */
+
+struct restore {
+    const struct manifest *manifest;
+    struct target target;
+    int *fds; /* of each entry that is being written; -1 */
+};
+
+/* Chunks of a file come in any order and are written where they belong. Their hash was compared
+ * before, so that no byte that is wrong is ever written. */
+static int write_chunk(void *data, const struct manifest_entry *entry, size_t chunk,
+                       const uint8_t *bytes, size_t length, struct err *err)
+{
+    struct restore *restore = data;
+    int *fd = &restore->fds[entry - restore->manifest->entries];
+    off_t offset = (off_t)chunk * MANIFEST_CHUNK_BYTES;
+
+    if (*fd < 0)
+        *fd = target_create(&restore->target, entry, err);
+    if (*fd < 0)
+        return -1;
+    while (length > 0) {
+        ssize_t written = pwrite(*fd, bytes, length, offset);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return fault_set(err, "write", entry->path);
+        bytes += written;
+        length -= (size_t)written;
+        offset += written;
+    }
+    return 0;
+}
+
+/* Durable before the folder gets its name; of an empty file this is all that is done. */
+static int end_file(void *data, const struct manifest_entry *entry, struct err *err)
+{
+    struct restore *restore = data;
+    int *fd = &restore->fds[entry - restore->manifest->entries];
+    int open_fd = *fd;
+
+    *fd = -1;
+    return target_finish(open_fd, entry, err);
+}
+
+/* Files are open from their first chunk to their last: as many as chunks can be on their way,
+ * and one more. */
+static int restore_contents(struct restore *restore, struct client *client,
+                            const struct shard_found *found, struct err *err)
+{
+    const struct shard_reader reader = {.sink = write_chunk, .ended = end_file, .data = restore};
+    size_t count = found->manifest.count;
+    int result;
+
+    if (target_begin(&restore->target, &found->manifest, err) != 0)
+        return -1;
+    restore->manifest = &found->manifest;
+    restore->fds = check_calloc(count + 1, sizeof(*restore->fds));
+    for (size_t i = 0; i < count; i++)
+        restore->fds[i] = -1;
+    result = shard_read(client, &found->at, &found->manifest, &reader, err);
+    for (size_t i = 0; i < count; i++) {
+        if (restore->fds[i] >= 0)
+            close(restore->fds[i]);
+    }
+    free(restore->fds);
+    return result == 0 ? target_publish(&restore->target, &found->manifest, err) : -1;
+}
+
+/* 1: the target holds these very files; 0: it is free; -1: it holds something else. */
+static int target_state(const struct target *target, struct manifest *manifest, struct err *err)
+{
+    struct transfer transfer = {.purpose = TRANSFER_CHECK, .manifest = manifest, .to = {-1, NULL}};
+    struct pool pool;
+    int result, fd = target_look(target, manifest, err);
+
+    if (fd < 0)
+        return fd == TARGET_FREE ? 0 : -1;
+    transfer.from = (struct transfer_side){fd, target->to};
+    pool_init(&pool, 0, 0);
+    result = transfer_run(&transfer, &pool, NULL);
+    pool_close(&pool);
+    close(fd);
+    return result == 0 ? 1 : target_taken(target, err);
+}
+
+static int restore_run(struct restore *restore, struct client *client, struct shard_found *found,
+                       struct err *err)
+{
+    int state = target_state(&restore->target, &found->manifest, err);
+
+    found->summary.reused = state == 1;
+    if (state != 0)
+        return state < 0 ? -1 : 0;
+    if (restore_contents(restore, client, found, err) == 0)
+        return 0;
+    target_drop(&restore->target);
+    return -1;
+}
+
+int s3_restore(const struct destination_place *place, const char *to,
+               const struct destination_how *how, struct destination_summary *ret_summary,
+               struct err *err)
+{
+    const struct client_how client_how = {how->rate_bytes_per_s, S3_PATIENCE_MS};
+    struct restore restore = {0};
+    struct shard_found found;
+    struct client *client = client_open(&client_how, err);
+    struct err why = {0};
+    int result;
+
+    if (client == NULL)
+        return -1;
+    result = shard_find(client, place, &found, err);
+    if (result == 0) {
+        result = target_open(&restore.target, to, &why);
+        if (result == 0)
+            result = restore_run(&restore, client, &found, &why);
+        if (result == 0)
+            *ret_summary = found.summary;
+        else
+            target_failed(&why, err);
+        target_close(&restore.target);
+    }
+    shard_found_close(&found);
+    client_close(client);
+    return result;
+}

@@ -1,0 +1,31 @@
+/* The files of a source into a folder of the store, each byte read and hashed once.
+ *
+ * Flow     send_files() reads chunk after chunk; up to SEND_BYTES_MAX of them are on their way at a
+ *          time. What the folder holds already is read and hashed, and not sent.
+ * Shapes   a file over a chunk is an upload in parts. A part is a chunk; of a file over
+ *          OBJECT_PARTS_MAX chunks (156 GiB) it is as many as are needed, and hashed as a part as
+ *          well.
+ * Errors   those of source.h and answer.h.
+ */
+#ifndef CKPT_DEST_S3_SEND_H
+#define CKPT_DEST_S3_SEND_H
+
+#include "src/dest/manifest.h"
+#include "src/dest/s3/shards.h"
+
+enum { SEND_BYTES_MAX = 64 << 20, SEND_CALLS_MAX = 16 };
+
+struct send_request {
+    struct client *client;
+    const struct shard_at *at;
+    int source;
+    const char *label; /* of the source, for errors */
+};
+
+/* Sets the hashes of all files of the manifest, which is of the source. Where from and where to.
+ * All of it is the caller's and stays as it is during the call. */
+/* When it succeeds every object is whole in the store, which has compared each with the hash
+ * that it was signed with. After a failure what was sent stays there, for a second try or for
+ * abandon. */
+int send_files(const struct send_request *request, struct manifest *manifest, struct err *err);
+#endif
