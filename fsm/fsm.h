@@ -621,6 +621,9 @@ struct fsm_order {
  * set, and nothing about orders is lost with a leader. */
 size_t fsm_orders_for_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_order *ret_orders,
                            size_t max);
+/* The folders that its agent is to remove; likewise. */
+size_t fsm_removals_on_node(const struct fsm *fsm, uint32_t node_slot,
+                            const struct fsm_undeleted **ret_removals, size_t max);
 /* The parts that may run on the node: those of allocations that hold it, but for a part that is
  * told to have ended. Whatever else of this cluster runs there is ended by the agent. Returns how
  * many there are; writes at most max. */

@@ -22,6 +22,7 @@ enum {
     FSM_UNDELETED_REASON_BYTES = 256, /* with the terminator */
     FSM_DETAIL_BYTES = 201,           /* likewise, of what an agent says of a failure */
     FSM_COLLECTABLE_MAX = 64,         /* that the collector is given at once */
+    FSM_REMOVALS_PER_NODE_MAX = 16,   /* folders that a node is to remove at a time */
     FSM_TARGETS_MAX = 64,
     FSM_TENANTS_MAX = 1024, /* with sums of their own; all others are the last one */
     FSM_QUEUES_MAX = 256,

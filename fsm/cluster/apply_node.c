@@ -66,6 +66,7 @@ void fsm_node_lost(struct fsm *fsm, struct node *node)
     CHECK(node->view.id != NULL);
     for (size_t i = 0; i < count; i++)
         node_lost_part(fsm, items[i].item, node);
+    fsm_removal_node_lost(fsm, node);
 }
 
 /* It was silent, not dead: what is being ended goes on there until it is told to end. Nobody is let
@@ -247,6 +248,7 @@ enum fsm_status fsm_apply_remove_node(struct fsm *fsm, const fsm_command *comman
     if (node->going_count > 0)
         return FSM_NODE_HAS_JOBS;
     CHECK(list_empty(&node->assignments));
+    CHECK(list_empty(&node->removals));
     event.subject = node->view.id;
     fsm_event_emit(fsm, &event);
     fsm_node_changed(fsm, node);

@@ -639,6 +639,8 @@ static void check_undeleted(struct checker *checker)
         count++;
         checker->targets[view->target_slot].checkpoints++;
         checker->targets[view->target_slot].folders += checkpoint == NULL;
+        if (view->given)
+            checker->nodes[view->node_slot].names++;
         check_expect(checker, view == fsm_undeleted_find(fsm, view->checkpoint_id),
                      "INDEX undeleted folders by checkpoint", "checkpoint", view->checkpoint_id);
         check_expect(checker,

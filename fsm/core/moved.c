@@ -223,6 +223,11 @@ static void node_check(const struct fsm *fsm, const struct node *node, struct br
     EXPECT(node->name_count >= node->view.allocation_count);
     EXPECT(!node->removed || empty);
     EXPECT(!node->removed || node->going_count == 0);
+    EXPECT(node->removal_count <= FSM_REMOVALS_PER_NODE_MAX);
+    EXPECT(list_empty(&node->removals) == (node->removal_count == 0));
+    EXPECT(!node->removed || node->removal_count == 0);
+    EXPECT(node->view.state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN ||
+           node->removal_count == 0);
 }
 
 static void target_check(const struct fsm *fsm, const struct target *target, struct broken *broken)
@@ -293,6 +298,9 @@ static void undeleted_check(const struct fsm *fsm, uint32_t place, struct broken
     EXPECT(undeleted->view.listed == (undeleted->checkpoint != NULL));
     EXPECT(undeleted->checkpoint == NULL || undeleted->checkpoint->undeleted == undeleted);
     EXPECT(undeleted->checkpoint == NULL || undeleted->checkpoint->expired);
+    EXPECT(undeleted->view.given_at_ms <= fsm->now_ms);
+    EXPECT(undeleted->view.given || undeleted->view.node_slot == 0);
+    EXPECT(!undeleted->view.given || node_at(fsm, undeleted->view.node_slot)->removal_count > 0);
 }
 
 static void queue_check(const struct fsm *fsm, size_t i, struct broken *broken)

@@ -128,6 +128,7 @@ struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id)
     RECORD_EMPTY_TEXTS(FSM_NODE, fsm, &node->view);
     node->view.state_since_ms = fsm->now_ms;
     list_init(&node->assignments);
+    list_init(&node->removals);
     fsm_map_add(&fsm->node_map, fsm_hash_text(id), node);
     return node;
 }
@@ -182,6 +183,7 @@ void fsm_node_leave(struct fsm *fsm, struct node *node)
         return;
     CHECK(node->going_count == 0);
     CHECK(list_empty(&node->assignments));
+    CHECK(list_empty(&node->removals));
     fsm_hold_node(fsm, node);
     fsm_map_remove(&fsm->node_map, fsm_hash_text(node->view.id), node);
     fsm_node_release_texts(fsm, &node->view);

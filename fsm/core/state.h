@@ -91,6 +91,7 @@ struct checkpoint {
 struct undeleted {
     struct fsm_undeleted view;     /* first */
     struct checkpoint *checkpoint; /* NULL: it has left its job's list */
+    struct list in_node;           /* with given */
 };
 
 struct basis {
@@ -109,6 +110,8 @@ struct inputs {
 struct node {
     struct fsm_node view; /* first */
     struct list assignments;
+    struct list removals; /* folders that its agent is to remove */
+    uint32_t removal_count;
     uint64_t stamp; /* finds duplicates in one pass */
     /* parts and shards of all records, nodes of victims: they name it by its slot */
     uint32_t name_count;

@@ -277,9 +277,12 @@ enum fsm_status fsm_apply_collected(struct fsm *fsm, const fsm_command *command,
     CHECK(outcome != NULL);
     outcome->limit = collected->n_checkpoint_ids;
     for (size_t i = 0; i < collected->n_checkpoint_ids; i++)
-        outcome->current += fsm_retention_collected(fsm, collected->checkpoint_ids[i]) == FSM_OK;
+        outcome->current +=
+            fsm_retention_collected(fsm, collected->checkpoint_ids[i],
+                                    i < collected->n_removed_bytes ? collected->removed_bytes[i]
+                                                                   : 0) == FSM_OK;
     for (size_t i = 0; i < collected->n_failed; i++)
-        fsm_undeleted_failed(fsm, collected->failed[i]->checkpoint_id,
-                             collected->failed[i]->reason);
+        fsm_undeleted_failed(fsm, collected->failed[i]->checkpoint_id, collected->failed[i]->reason,
+                             collected->failed[i]->elsewhere);
     return FSM_OK;
 }

@@ -523,6 +523,29 @@ static bool report_about_checkpoint(Ckpt__V1__ReportKind kind)
            kind == KIND(STOPPED_WRITING) || kind == KIND(DEFERRED) || kind == KIND(BARRIER);
 }
 
+/* Of a folder that is not known any more, that is another node's by now, or of an earlier attempt,
+ * a failure says nothing. What was removed is so whoever had the order: the folder of an expired
+ * checkpoint is of no use to anybody. */
+static enum fsm_status report_removal(struct fsm *fsm, const struct report *report)
+{
+    const Ckpt__V1__AgentReport *message = report->message;
+    struct undeleted *undeleted = fsm_undeleted_edit(fsm, message->checkpoint_id);
+    char reason[FSM_UNDELETED_REASON_BYTES];
+
+    CHECK(report->node != NULL);
+    if (undeleted == NULL) /* told already, or it is not expired: nobody was asked to */
+        return FSM_CHECKPOINT_NOT_FOUND;
+    if (message->kind == KIND(COLLECTED))
+        return fsm_retention_collected(fsm, message->checkpoint_id, message->size_bytes);
+    if (!undeleted->view.given || undeleted->view.node_slot != report->node->view.slot ||
+        message->attempt != undeleted->view.attempts + 1)
+        return FSM_OK;
+    snprintf(reason, sizeof(reason), "%.50s: %.200s", report->node->view.id, message->detail);
+    fsm_removal_take(fsm, undeleted);
+    fsm_undeleted_failed(fsm, message->checkpoint_id, reason, false);
+    return FSM_OK;
+}
+
 /* The number is taken before anything is looked at: a report about something that is gone must not
  * block all later ones of its node, since the agent keeps it until it is acknowledged. */
 enum fsm_status fsm_apply_node_report(struct fsm *fsm, const fsm_command *command,
@@ -546,6 +569,10 @@ enum fsm_status fsm_apply_node_report(struct fsm *fsm, const fsm_command *comman
         return FSM_STALE_REPORT;
     }
     report.node->view.last_report_sequence = message->sequence;
+    if (message->kind == KIND(COLLECTED) || message->kind == KIND(COLLECT_FAILED)) {
+        outcome->checkpoint_id = message->checkpoint_id;
+        return report_removal(fsm, &report);
+    }
     report.allocation = allocation_edit(fsm, allocation_find(fsm, message->allocation_id));
     report.checkpoint = checkpoint_edit(fsm, checkpoint_find(fsm, message->checkpoint_id));
     outcome->checkpoint_id = message->checkpoint_id;

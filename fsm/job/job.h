@@ -4,7 +4,7 @@
  * Flow     lifecycle.c alone moves states. checkpoint.c has a record from the request to its end,
  *          progress.c what nodes report of it, barrier.c how its ranks come to one step.
  *          allocation.c has the nodes and their parts, begin.c what they begin from, scale.c and
- *          terminate.c how they leave, retention.c and undeleted.c what remains of them.
+ *          terminate.c how they leave, retention.c, undeleted.c and removal.c what remains of them.
  * Shapes   a record is changed by whoever got it from x_edit() (fsm/core/registry.h), and only
  *          while a command is applied. Nothing here fails: the command was checked before.
  */
@@ -228,14 +228,16 @@ void fsm_retention_make_room(struct fsm *fsm, struct allocation *allocation);
 /* A part found a shard of it damaged: nothing begins from it any more, nor is it kept for that. */
 void fsm_retention_damaged(struct fsm *fsm, struct allocation *allocation,
                            struct checkpoint *checkpoint);
-enum fsm_status fsm_retention_collected(struct fsm *fsm, uint64_t checkpoint_id);
+/* bytes: as its remover counted them; 0: it did not. */
+enum fsm_status fsm_retention_collected(struct fsm *fsm, uint64_t checkpoint_id, uint64_t bytes);
 void fsm_retention_leave(struct fsm *fsm,
                          struct allocation *allocation); /* removes it when expired and collected */
 
 /* undeleted.c. failed: false when there was nothing to note; a job that waited for nothing else
  * leaves then. detach: the record is about to leave its job's list. gone: false when it was not
  * among them. */
-bool fsm_undeleted_failed(struct fsm *fsm, uint64_t checkpoint_id, const char *reason);
+bool fsm_undeleted_failed(struct fsm *fsm, uint64_t checkpoint_id, const char *reason,
+                          bool elsewhere);
 void fsm_undeleted_detach(struct fsm *fsm, struct checkpoint *checkpoint);
 bool fsm_undeleted_gone(struct fsm *fsm, uint64_t checkpoint_id);
 /* While a snapshot is read; the texts are the caller's to set. */
@@ -245,5 +247,13 @@ void fsm_undeleted_attach(struct fsm *fsm, struct undeleted *undeleted,
                           struct checkpoint *checkpoint);
 void fsm_undeleted_free(struct fsm *fsm, struct undeleted *undeleted);
 void fsm_undeleted_close(struct fsm *fsm);
+struct undeleted *fsm_undeleted_edit(struct fsm *fsm, uint64_t checkpoint_id); /* NULL: none */
+
+/* removal.c: who removes a folder that the control nodes may not. give: false when no node can take
+ * it now. link: of a restored one; false: it cannot be. take: no node is to remove it any more. */
+bool fsm_removal_give(struct fsm *fsm, struct undeleted *undeleted);
+bool fsm_removal_link(struct fsm *fsm, struct undeleted *undeleted);
+void fsm_removal_take(struct fsm *fsm, struct undeleted *undeleted);
+void fsm_removal_node_lost(struct fsm *fsm, struct node *node);
 
 #endif

@@ -180,21 +180,57 @@ void fsm_retention_make_room(struct fsm *fsm, struct allocation *allocation)
     retention_drop(fsm, first);
 }
 
+struct deleted {
+    uint64_t checkpoint_id;
+    uint32_t target_slot;
+    uint64_t bytes;
+};
+
+static void retention_tell(struct fsm *fsm, const char *allocation_id,
+                           const struct deleted *deleted)
+{
+    const struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_DELETED,
+                                    .allocation_id = allocation_id,
+                                    .checkpoint_id = deleted->checkpoint_id,
+                                    .subject = target_at(fsm, deleted->target_slot)->view.id,
+                                    .number = deleted->bytes};
+
+    CHECK(deleted->checkpoint_id != 0);
+    fsm_event_emit(fsm, &event);
+}
+
+/* Of one that no job lists any more. */
+static enum fsm_status retention_apart_gone(struct fsm *fsm, uint64_t checkpoint_id, uint64_t bytes)
+{
+    const struct fsm_undeleted *undeleted = fsm_undeleted_find(fsm, checkpoint_id);
+
+    if (undeleted == NULL)
+        return FSM_CHECKPOINT_NOT_FOUND;
+    retention_tell(fsm, undeleted->allocation_id,
+                   &(struct deleted){checkpoint_id, undeleted->target_slot,
+                                     bytes != 0 ? bytes : undeleted->size_bytes});
+    CHECK(fsm_undeleted_gone(fsm, checkpoint_id));
+    return FSM_OK;
+}
+
 /* I28: what is not expired is not taken, whoever says so. What the job's record says of its last
  * complete ones goes with the folder, so that nothing starts from a folder that is gone. */
-enum fsm_status fsm_retention_collected(struct fsm *fsm, uint64_t checkpoint_id)
+enum fsm_status fsm_retention_collected(struct fsm *fsm, uint64_t checkpoint_id, uint64_t bytes)
 {
     struct checkpoint *checkpoint = checkpoint_edit(fsm, checkpoint_find(fsm, checkpoint_id));
     struct allocation *allocation;
 
     if (checkpoint == NULL)
-        return fsm_undeleted_gone(fsm, checkpoint_id) ? FSM_OK : FSM_CHECKPOINT_NOT_FOUND;
+        return retention_apart_gone(fsm, checkpoint_id, bytes);
     if (checkpoint->collected)
         return FSM_OK;
     if (!checkpoint->expired)
         return FSM_INVALID_ARGUMENT;
     if (checkpoint->undeleted != NULL)
         CHECK(fsm_undeleted_gone(fsm, checkpoint_id));
+    retention_tell(fsm, allocation_at(fsm, checkpoint->view.allocation_slot)->view.id,
+                   &(struct deleted){checkpoint_id, checkpoint->view.target_slot,
+                                     bytes != 0 ? bytes : checkpoint->view.size_bytes});
     allocation = allocation_edit(fsm, allocation_at(fsm, checkpoint->view.allocation_slot));
     list_remove(&checkpoint->queue);
     target_edit(fsm, target_at(fsm, checkpoint->view.target_slot))->folder_count -=

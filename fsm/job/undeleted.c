@@ -46,6 +46,15 @@ static void undeleted_hold(struct fsm *fsm, uint32_t place)
         fsm_save_undeleted(fsm, place);
 }
 
+struct undeleted *fsm_undeleted_edit(struct fsm *fsm, uint64_t checkpoint_id)
+{
+    struct undeleted *undeleted = undeleted_named(fsm, checkpoint_id);
+
+    if (undeleted != NULL)
+        undeleted_hold(fsm, undeleted->view.place);
+    return undeleted;
+}
+
 /* An operator hears of the first failure and of what is forgotten, not of each try: a folder that
  * cannot be removed is tried for days. */
 static void undeleted_emit(struct fsm *fsm, const struct undeleted *undeleted,
@@ -92,6 +101,8 @@ void fsm_undeleted_free(struct fsm *fsm, struct undeleted *undeleted)
     struct target *target = target_edit(fsm, target_at(fsm, view->target_slot));
 
     CHECK(undeleted->view.checkpoint_id != 0);
+    if (view->given)
+        fsm_removal_take(fsm, undeleted);
     if (undeleted->checkpoint != NULL)
         undeleted->checkpoint->undeleted = NULL;
     else
@@ -142,6 +153,7 @@ static struct undeleted *undeleted_new(struct fsm *fsm, struct checkpoint *check
     view->allocation_id = fsm_intern_again(job->id);
     view->tenant = fsm_intern_again(job->tenant);
     view->project = fsm_intern_again(job->project);
+    view->owner = fsm_intern_again(job->owner);
     view->reason = fsm_intern(fsm, "");
     view->size_bytes = checkpoint->view.size_bytes;
     view->since_ms = fsm->now_ms;
@@ -194,8 +206,11 @@ static struct undeleted *undeleted_of_record(struct fsm *fsm, struct checkpoint 
     return undeleted_new(fsm, checkpoint);
 }
 
-/* The job may have waited for this folder alone; it leaves now, and the folder stays known. */
-bool fsm_undeleted_failed(struct fsm *fsm, uint64_t checkpoint_id, const char *reason)
+/* What a node was to remove and did not, within the time that it has, counts as a failure; what a
+ * control node may not remove is none before a node has failed too. The job may have waited for
+ * this folder alone; it leaves now, and the folder stays known. */
+bool fsm_undeleted_failed(struct fsm *fsm, uint64_t checkpoint_id, const char *reason,
+                          bool elsewhere)
 {
     struct checkpoint *checkpoint = checkpoint_edit(fsm, checkpoint_find(fsm, checkpoint_id));
     struct undeleted *undeleted = checkpoint != NULL ? undeleted_of_record(fsm, checkpoint)
@@ -205,6 +220,13 @@ bool fsm_undeleted_failed(struct fsm *fsm, uint64_t checkpoint_id, const char *r
     if (undeleted == NULL)
         return false;
     undeleted_hold(fsm, undeleted->view.place);
+    if (undeleted->view.given) {
+        if (fsm->now_ms < fsm_undeleted_due_ms(&undeleted->view))
+            return true; /* a node is at it */
+        fsm_removal_take(fsm, undeleted);
+    } else if (elsewhere && fsm_removal_give(fsm, undeleted)) {
+        return true;
+    }
     fsm_intern_set(fsm, &undeleted->view.reason, reason);
     undeleted->view.tried_at_ms = fsm->now_ms;
     if (undeleted->view.attempts++ == 0)
@@ -236,12 +258,15 @@ void fsm_undeleted_close(struct fsm *fsm)
 }
 
 /* The wait doubles from a minute to an hour: a share that is away for a night is asked some ten
- * times, not thousands. One that was never tried waits until its agent can write there no more. */
+ * times, not thousands. One that was never tried waits until its agent can write there no more; one
+ * that a node is to remove, until that has had its time. */
 uint64_t fsm_undeleted_due_ms(const struct fsm_undeleted *view)
 {
     uint64_t wait_ms = UNDELETED_WAIT_MIN_MS;
 
     CHECK(view->checkpoint_id != 0);
+    if (view->given)
+        return fsm_add(view->given_at_ms, UNDELETED_WAIT_MAX_MS);
     if (view->attempts == 0)
         return view->not_before_ms;
     for (uint32_t i = 1; i < view->attempts && wait_ms < UNDELETED_WAIT_MAX_MS; i++)

@@ -37,7 +37,11 @@
 #define FSM_UNDELETED_KEPT(FIELD, TEXT)                                                            \
     TEXT(tenant)                                                                                   \
     TEXT(project)                                                                                  \
-    FIELD(uint64_t, not_before_ms, 2 * FSM_TIME_MAX_MS) /* its agent may write there until then */
+    TEXT(owner)                                          /* of its job, as registered; "": none */ \
+    FIELD(uint64_t, not_before_ms, 2 * FSM_TIME_MAX_MS) /* its agent may write there until then */ \
+    FIELD(uint64_t, given_at_ms, FSM_TIME_MAX_MS)               /* to a node; 0: it is not */      \
+    FIELD(uint32_t, node_slot, FSM_NODES_MAX - 1)               /* with given: which */            \
+    FIELD(bool, given, true)                         /* a node's agent is to remove it */
 /* clang-format on */
 
 #endif

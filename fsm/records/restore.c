@@ -478,14 +478,15 @@ static bool restore_undeleted(struct fsm *fsm, const Ckpt__Log__V1__UndeletedRec
         (checkpoint != NULL && checkpoint->view.target_slot != record->target_slot) ||
         fsm_undeleted_find(fsm, record->checkpoint_id) != NULL ||
         target_find_slot(fsm, record->target_slot) == NULL || !id_valid(record->allocation_id) ||
-        !id_valid(record->tenant) || !id_valid(record->project))
+        !id_valid(record->tenant) || !id_valid(record->project) ||
+        (!record->given && (record->node_slot != 0 || record->given_at_ms != 0)))
         return false;
     undeleted = fsm_undeleted_place(fsm, record->place, record->checkpoint_id, record->target_slot);
     RECORD_TAKE(FSM_UNDELETED, fsm, record, &undeleted->view);
     RECORD_TAKE(FSM_UNDELETED_KEPT, fsm, record, &undeleted->view);
     if (checkpoint != NULL)
         fsm_undeleted_attach(fsm, undeleted, checkpoint);
-    return true;
+    return !record->given || fsm_removal_link(fsm, undeleted);
 }
 
 static bool restore_queue(struct fsm *fsm, const Ckpt__Log__V1__QueueRecord *record)

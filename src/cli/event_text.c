@@ -161,6 +161,17 @@ static void undeleted_line(const Ckpt__V1__Event *event, char *text, size_t size
                        : "has expired and could not be deleted: ckptctl undeleted says why");
 }
 
+static void deleted_line(const Ckpt__V1__Event *event, char *text, size_t size)
+{
+    char job[ID_BYTES], subject[ID_BYTES], id[HUMAN_BYTES], bytes[HUMAN_BYTES];
+
+    snprintf(text, size, "%s checkpoint %s is deleted on %s, %s",
+             human_safe(event->allocation_id, job, sizeof(job)),
+             human_checkpoint(event->checkpoint_id, id),
+             human_safe(event->subject, subject, sizeof(subject)),
+             event->number == 0 ? "of unknown size" : human_size(event->number, bytes));
+}
+
 static void damaged_line(const Ckpt__V1__Event *event, char *text, size_t size)
 {
     char job[ID_BYTES], subject[DETAIL_BYTES], id[HUMAN_BYTES];
@@ -249,6 +260,9 @@ static void event_sentence(const Ckpt__V1__Event *event, struct event_history *h
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_DAMAGED:
         damaged_line(event, text, size);
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_DELETED:
+        deleted_line(event, text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_EPOCH:
         epoch_line(event, text, size);

@@ -11,7 +11,8 @@
  *                                        again; verify of parts that it only has to know to be good
  *                                        abandon, when an attempt was given up
  *              the leader                probe, each storage_watch.interval
- *                                        collect, when a checkpoint's time is over
+ *                                        collect, when a checkpoint's time is over; where it may
+ *                                        not, an agent does, with the rights of the owner
  *              people                    any of them, by hand
  *
  * Shapes   rows are constant. All but parse and validate may block for ever and belong into a
@@ -76,6 +77,13 @@ struct destination_summary {
     uint64_t saved_bytes; /* put: of size_bytes, what was not written */
 };
 
+/* What a removal took away; of one that another removal was killed in, the rest. */
+struct destination_removed {
+    bool removed;   /* the checkpoint, or a part of it, was there */
+    uint64_t bytes; /* of files, as far as they could be told */
+    uint64_t files;
+};
+
 /* What a kind does. Each function returns 0, or -1 with err as the head of this file has them,
  * unless its comment says otherwise. A function may be killed at any system call and run again: the
  * second run finds what the first one left and comes to the same end. Several nodes may call put,
@@ -114,10 +122,17 @@ struct destination_ops {
     int (*restore)(const struct destination_place *place, const char *to,
                    const struct destination_how *how, struct destination_summary *ret_summary,
                    struct err *err);
-    /* Removes the whole checkpoint, all parts, and says whether it was there; one that is not there
-     * is success. ERR_NOT_FOUND: nothing at all is there, as where a file system is not mounted;
+    /* Removes the whole checkpoint, all parts, and says what was there; one that is not there is
+     * success. What is left of one that is killed looks like no checkpoint, and the next one
+     * removes it. ERR_NOT_FOUND: nothing at all is there, as where a file system is not mounted;
      * whether it was ever written there, the caller knows. */
-    int (*collect)(const char *prefix, const char *path, bool *ret_removed, struct err *err);
+    int (*collect)(const char *prefix, const char *path, struct destination_removed *ret_removed,
+                   struct err *err);
+    /* Which user of this machine the files of the checkpoint's job belong to; nobody else may read
+     * or remove them, nor may root on some servers. ERR_NOT_FOUND: nothing of the job is there.
+     * NULL: a destination of this kind does not ask for users. */
+    int (*owner)(const char *prefix, const char *path, uid_t *ret_uid, gid_t *ret_gid,
+                 struct err *err);
     /* Removes what killed puts of this part left. A finished shard stays. */
     int (*abandon)(const struct destination_place *place, struct err *err);
     /* What the daemon does for its workers meanwhile. NULL: nothing. */

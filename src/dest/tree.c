@@ -123,12 +123,40 @@ int tree_make_folder(int base, const char *relative, struct err *err)
     return close_keeping_errno(fd, result);
 }
 
+static struct tree_removed *counted; /* a worker removes one tree, in one thread */
+
+void tree_count_removed(struct tree_removed *removed)
+{
+    counted = removed;
+}
+
+/* A name of a file is about to go; with its last one its bytes do. */
+static struct tree_removed count_of(int parent, const char *name)
+{
+    struct stat status;
+
+    if (counted == NULL || fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+        S_ISDIR(status.st_mode))
+        return (struct tree_removed){0};
+    return (struct tree_removed){
+        1, S_ISREG(status.st_mode) && status.st_nlink == 1 ? (uint64_t)status.st_size : 0};
+}
+
 /* A file or an empty folder goes at once; of a full folder the caller is told. unlinkat() is asked
  * first, without a look at what it is: between a look and the removal it might become something
  * else. */
 static int remove_entry(int parent, const char *name, bool *ret_is_directory, struct err *err)
 {
-    if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
+    struct tree_removed gone = count_of(parent, name);
+
+    if (unlinkat(parent, name, 0) == 0) {
+        if (counted != NULL) {
+            counted->files += gone.files;
+            counted->bytes += gone.bytes;
+        }
+        return 0;
+    }
+    if (errno == ENOENT)
         return 0;
     if (errno != EISDIR && errno != EPERM) /* EPERM: what POSIX says for a folder */
         return fault_set(err, "unlink", name);
@@ -195,11 +223,14 @@ static int remove_contents(int parent, const char *name, unsigned depth, struct 
     CHECK(directory != NULL);
     for (errno = 0; (entry = readdir(directory)) != NULL; errno = 0) {
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+            strcmp(entry->d_name, MANIFEST_NAME) != 0 &&
             remove_one(fd, entry->d_name, depth + 1, err) != 0)
             result = -1; /* the space of the others is worth having */
     }
     if (result == 0 && errno != 0)
         result = fault_set(err, "read folder", name);
+    if (result == 0)
+        result = remove_one(fd, MANIFEST_NAME, depth + 1, err);
     closedir(directory);
     return result;
 }

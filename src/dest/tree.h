@@ -52,9 +52,16 @@ uint64_t tree_stamp(const struct stat *status);
 int tree_list(int base, const char *label, bool in_shard, struct manifest *ret_manifest,
               struct err *err);
 
+/* What a removal took away: files, and their bytes unless another name of them is left. */
+struct tree_removed {
+    uint64_t files, bytes;
+};
+/* tree_remove() adds to it from then on; NULL: no more. */
+void tree_count_removed(struct tree_removed *removed);
 /* Removes parent/name with all its contents, unwritable folders of the caller's too. What is
  * already gone counts as removed; symbolic links are removed, not followed. What cannot be removed
- * does not keep the rest. */
+ * does not keep the rest. Of each folder the MANIFEST goes last: what a killed removal leaves can
+ * be told. */
 int tree_remove(int parent, const char *name, struct err *err);
 /* fsync(2) of a folder: what was created, renamed or removed in it is durable. */
 int tree_sync(int directory, const char *label, struct err *err);

@@ -14,6 +14,7 @@
 #include "src/dest/keep.h"
 #include "src/dest/look.h"
 #include "src/dest/manifest.h"
+#include "src/dest/owner.h"
 #include "src/dest/pace.h"
 #include "src/dest/parent.h"
 #include "src/dest/pool.h"
@@ -36,12 +37,13 @@ enum option {
     THREADS,
     READ_BACK,
     GENERATIONS,
+    OWNER,
     OPTION_COUNT
 };
 static const char *const option_names[OPTION_COUNT] = {
-    "--prefix",    "--path",       "--part", "--source",     "--to", "--rate", "--manifest-sha256",
-    "--name",      "--series",     "--keep", "--keep-bytes", "--as", "--uid",  "--threads",
-    "--read-back", "--generations"};
+    "--prefix",    "--path",        "--part", "--source",     "--to", "--rate", "--manifest-sha256",
+    "--name",      "--series",      "--keep", "--keep-bytes", "--as", "--uid",  "--threads",
+    "--read-back", "--generations", "--owner"};
 /* How often a file is taken over from the checkpoint before until it is written anew. */
 enum { GENERATIONS_DEFAULT = 8 };
 #define BIT(option) (1u << (option))
@@ -121,15 +123,27 @@ static int run_restore(const struct request *request, FILE *out, struct err *err
     return print_summary(&summary, out);
 }
 
+/* Folders above the owner's own are root's: what became empty there goes in a second pass, and
+ * holds no data where it stays. */
 static int run_collect(const struct request *request, FILE *out, struct err *err)
 {
-    bool removed = false;
+    const char *prefix = request->values[PREFIX], *path = request->values[PATH];
+    struct destination_removed removed = {0}, again;
+    bool as_owner = request->values[AS] != NULL;
+    struct err ignored = {0};
+    int result;
 
-    if (request->destination->collect(request->values[PREFIX], request->values[PATH], &removed,
-                                      err) != 0)
+    if (as_owner &&
+        owner_enter(request->destination,
+                    &(struct owner_place){prefix, path, request->values[OWNER]}, err) != 0)
         return -1;
-    fprintf(out, "removed=%d\n", removed);
-    return 0;
+    result = request->destination->collect(prefix, path, &removed, err);
+    if (as_owner && owner_leave() && result == 0)
+        (void)request->destination->collect(prefix, path, &again, &ignored);
+    if (result == 0)
+        fprintf(out, "removed=%d\nbytes=%" PRIu64 "\nfiles=%" PRIu64 "\n", removed.removed,
+                removed.bytes, removed.files);
+    return result;
 }
 
 static int run_abandon(const struct request *request, FILE *out, struct err *err)
@@ -215,7 +229,7 @@ static const struct verb verbs[] = {
      BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(THREADS) | BIT(AS), run_verify},
     {"restore", true, BIT(PATH) | BIT(PART) | BIT(TO),
      BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(RATE) | BIT(THREADS) | BIT(AS), run_restore},
-    {"collect", true, BIT(PREFIX) | BIT(PATH), 0, run_collect},
+    {"collect", true, BIT(PREFIX) | BIT(PATH), BIT(AS) | BIT(OWNER), run_collect},
     {"abandon", true, BIT(PATH) | BIT(PART), BIT(PREFIX) | BIT(AS), run_abandon},
     {"keep", false, BIT(SOURCE) | BIT(TO) | BIT(NAME) | BIT(SERIES) | BIT(KEEP), BIT(KEEP_BYTES),
      run_keep},
@@ -417,7 +431,7 @@ static const char usage[] =
     "       ckpt-worker restore --path DIR --part NAME --to DIR [--prefix P] [--manifest-sha256 "
     "HEX]\n"
     "                           [--rate BYTES_PER_S]\n"
-    "       ckpt-worker collect --prefix P --path DIR\n"
+    "       ckpt-worker collect --prefix P --path DIR [--as owner [--owner NAME]]\n"
     "       ckpt-worker abandon --path DIR --part NAME [--prefix P]\n"
     "       ckpt-worker keep    --source FILE --to DIR --name NAME --series PREFIX --keep N "
     "[--keep-bytes B]\n"
@@ -429,6 +443,8 @@ static const char usage[] =
     "started by "
     "root.\n"
     "put, verify and restore take --threads N: 1 to 8, else as many as processors may be used.\n"
+    "collect takes --as owner: as whom the job's folder belongs to, or NAME where that cannot be "
+    "seen.\n"
     "One blocking job on a destination; started by ckptd and ckpt-agentd, and good by hand. --path "
     "is\n"
     "the checkpoint's folder, --prefix the destination that holds it.\n"
@@ -456,6 +472,8 @@ static int take_user(const struct verb *verb, const struct request *request, str
 
     if (request->values[AS] == NULL)
         return 0;
+    if (verb->run == run_collect) /* by itself: it comes back from being the owner */
+        return owner_check(request->values[AS], err);
     if (become_parse(request->values[AS], &become, err) != 0)
         return -1;
     if (verb->run == run_put && request->destination->claim != NULL &&

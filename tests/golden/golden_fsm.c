@@ -177,6 +177,23 @@ static void show_checkpoints(struct transcript *out, const struct fsm *fsm)
     }
 }
 
+static size_t show_removals(struct transcript *out, const struct fsm *fsm,
+                            const struct fsm_node *node)
+{
+    const struct fsm_undeleted *removals[FSM_REMOVALS_PER_NODE_MAX];
+    size_t count = node == NULL
+                       ? 0
+                       : fsm_removals_on_node(fsm, node->slot, removals, FSM_REMOVALS_PER_NODE_MAX);
+    char path[FSM_PREFIX_MAX_BYTES + 600];
+
+    for (size_t i = 0; i < count; i++) {
+        fsm_undeleted_path(fsm, removals[i], path, sizeof(path));
+        say(out, "  order collect attempt=%u owner=%s path=%s\n", removals[i]->attempts + 1,
+            removals[i]->owner, path);
+    }
+    return count;
+}
+
 static void show_orders(struct transcript *out, const struct fsm *fsm, const char *name)
 {
     const struct fsm_node *node = fsm_node_find(fsm, name);
@@ -199,6 +216,7 @@ static void show_orders(struct transcript *out, const struct fsm *fsm, const cha
             say(out, " part=%u", orders[i].part);
         say(out, "\n");
     }
+    count += show_removals(out, fsm, node);
     if (count == 0)
         say(out, "  no orders\n");
 }
@@ -283,6 +301,9 @@ static void show_undeleted(struct transcript *out, const struct fsm *fsm)
             checkpoint_id_format(at->checkpoint_id, id), at->allocation_id,
             at->listed ? "listed" : "apart", at->since_ms, at->attempts, fsm_undeleted_due_ms(at),
             at->reason, path);
+        if (at->given)
+            say(out, "    %s removes it since %" PRIu64 "\n", fsm_node_name(fsm, at->node_slot),
+                at->given_at_ms);
     }
     fsm_undeleted_sum(fsm, &sum);
     say(out, "  tried=%" PRIu64 " forgotten=%" PRIu64 "\n", sum.count, sum.forgotten);

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """A destination of several users and a service that is none of them: whose its folders are, what expires is deleted, and what cannot be
 stops nobody. D-004, K-007."""
+import json
 import os
 import pathlib
 import re
@@ -81,7 +82,7 @@ def need_root():
 def documented_prefix(cluster):
     """The command of deploy/README.md, as it stands there."""
     page = (pathlib.Path(__file__).resolve().parents[2] / "deploy" / "README.md").read_text()
-    command = re.search(r"^install -d -o ckpt -g ckpt -m (\d+) /scratch/ckpt$", page, re.M)
+    command = re.search(r"^install -d -o ckpt -g ckpt -m (2\d+) /scratch/ckpt$", page, re.M)
     assert command, "deploy/README.md says how a target's folder is made"
     os.chown(cluster.scratch, SERVICE, SERVICE_GROUP)
     cluster.scratch.chmod(int(command[1], 8))
@@ -118,6 +119,95 @@ def two_users_share_a_destination_and_the_service_deletes_what_expired():
             site.close()
 
 
+def owners_may_not(cluster):
+    """As on a server that lets nobody remove anything: the agents cannot either."""
+    worker = cluster.bin / "ckpt-worker"
+    worker.rename(cluster.bin / "ckpt-worker.real")
+    worker.write_text("""#!/bin/sh
+case "$1 $*" in
+"collect "*"--as owner"*) echo "ckpt-worker collect: removing $5: Permission denied" >&2; exit 5;;
+*) exec "${0%/*}/ckpt-worker.real" "$@";;
+esac
+""")
+    worker.chmod(0o755)
+
+
+def plain_prefix(cluster):
+    """The other command of deploy/README.md: folders below are their users' alone."""
+    page = (pathlib.Path(__file__).resolve().parents[2] / "deploy" / "README.md").read_text()
+    command = re.search(r"^install -d -o ckpt -g ckpt -m (755) /scratch/ckpt$", page, re.M)
+    assert command, "deploy/README.md says how a target's folder is made"
+    os.chown(cluster.scratch, SERVICE, SERVICE_GROUP)
+    cluster.scratch.chmod(int(command[1], 8))
+
+
+def deleted(cluster, name):
+    """Bytes of each deletion that was told, by checkpoint."""
+    lines = cluster.ctl("events", name, "-o", "jsonl").stdout.splitlines()
+    events = [json.loads(line)["event"] for line in lines]
+    return {e["checkpoint_id"]: int(e.get("number", 0)) for e in events if e["kind"] == "DELETED"}
+
+
+def what_its_user_alone_may_delete_is_deleted_by_its_node():
+    """D-004: folders 0700 of two users, a service's user without privileges that cannot look into them, an agent as root."""
+    if not need_root():
+        return
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        site = Site(cluster)
+        plain_prefix(cluster)
+        cluster.start()
+        try:
+            made = {}
+            for name, user in (("anns", ANN), ("bobs", BOB)):
+                site.start_job(name, user)
+                made[name] = [site.checkpoint(name) for _ in range(5)]
+                status = (cluster.scratch / "physics" / "heat" / name).stat()
+                assert status.st_uid == user and status.st_mode & 0o7777 == 0o700, oct(status.st_mode)
+            result = sh(SERVICE, 'ls "$1"', cluster.scratch / "physics" / "heat" / "anns", gid=SERVICE_GROUP)
+            assert result.returncode != 0 and "Permission denied" in result.stderr, result
+            for name in made:
+                wait_until(f"old checkpoints of {name} are deleted", lambda n=name: len(site.folders(n)) == 1, 60, 0.5)
+                wait_until(f"that is told of {name}", lambda n=name: len(deleted(cluster, n)) == 4, 20, 0.5)
+                by_text = {checkpoint_text(c.checkpoint_id): c.size_bytes for c in made[name]}
+                for identifier, size in deleted(cluster, name).items():
+                    assert size > 0 and identifier in by_text, (identifier, size, by_text)  # others may share files with it
+                assert site.folders(name) == [checkpoint_text(made[name][-1].checkpoint_id)]
+            assert cluster.ctl("undeleted", "-o", "name").stdout == ""
+            assert "could not be deleted" not in cluster.ctl("status").stdout + cluster.ctl("events").stdout
+            log = cluster.agents["a"].log.read_text()
+            assert "kind=REPORT_KIND_COLLECTED allocation=anns" in log and "kind=REPORT_KIND_COLLECTED allocation=bobs" in log
+            for job in site.jobs.values():
+                job.terminate()
+                job.wait()
+            for name in made:
+                cluster.ctl("end", name, "--yes", check=False)  # it may have by itself
+            wait_until("nothing of ended jobs is left", lambda: not any((cluster.scratch / "physics" / "heat").glob("*")), 60, 0.5)
+            cluster.debug_check()
+        finally:
+            site.close()
+
+
+def what_a_dead_node_was_to_delete_another_one_deletes():
+    """D-004: the order is part of the state, and goes to another node when its agent does not come back."""
+    if not need_root():
+        return
+    with Cluster(members=3, agents=("a", "b"), policy={**POLICY, "retention": "10s", "node_degraded_after": "2s", "node_down_after": "6s"}) as cluster:
+        site = Site(cluster)
+        plain_prefix(cluster)
+        cluster.start()
+        try:
+            site.start_job("anns", ANN)
+            for _ in range(3):
+                site.checkpoint("anns")
+            cluster.agents["a"].kill()
+            wait_until("another node has deleted it", lambda: "kind=REPORT_KIND_COLLECTED allocation=anns" in
+                       cluster.agents["b"].log.read_text(), 90, 0.5)
+            wait_until("old checkpoints are deleted", lambda: len(site.folders("anns")) == 1, 60, 0.5)
+            cluster.debug_check()
+        finally:
+            site.close()
+
+
 def checkpoints_go_on_although_none_can_be_deleted():
     """D-004, K-007: past the 64th, told with reason and remedy; what the remedy makes right is deleted."""
     if not need_root():
@@ -125,6 +215,7 @@ def checkpoints_go_on_although_none_can_be_deleted():
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         site = Site(cluster)
         cluster.scratch.chmod(0o1777)  # the service may write into the prefix, and nothing else
+        owners_may_not(cluster)
         cluster.start()
         try:
             site.start_job("anns", ANN)
@@ -212,5 +303,6 @@ def a_destination_that_only_a_group_may_write_takes_checkpoints():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([two_users_share_a_destination_and_the_service_deletes_what_expired, checkpoints_go_on_although_none_can_be_deleted,
+    sys.exit(tap([what_its_user_alone_may_delete_is_deleted_by_its_node, what_a_dead_node_was_to_delete_another_one_deletes,
+                  two_users_share_a_destination_and_the_service_deletes_what_expired, checkpoints_go_on_although_none_can_be_deleted,
                   folders_of_strangers_are_refused_and_said, a_destination_that_only_a_group_may_write_takes_checkpoints]))

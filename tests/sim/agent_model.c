@@ -247,6 +247,10 @@ static void order_take(struct process *process, const Ckpt__V1__Order *order,
         (unsigned)(job_find(process->world, order->allocation_id) - process->world->jobs);
     const struct model_part *part = &process->model->parts[number];
 
+    if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_COLLECT) {
+        model_collect(process, order);
+        return;
+    }
     if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE) {
         terminate_take(process, number, order, orders);
         return;

@@ -53,6 +53,11 @@ struct model {
     size_t report_count;
     unsigned boots;
     uint64_t ecc_correctable, ecc_uncorrectable; /* errors counted */
+    struct {
+        uint64_t id;
+        uint32_t attempt;
+    } collects[64]; /* the last folders that it was to remove */
+    unsigned collect_count;
     bool calm;
 };
 
@@ -83,6 +88,7 @@ void model_report_add(struct model *model, struct world *world, unsigned number,
 void model_reports_align(struct model *model, uint64_t acknowledged);
 void model_report(struct process *process, Ckpt__V1__ReportKind kind, unsigned job,
                   Ckpt__V1__Reason reason);
+void model_collect(struct process *process, const Ckpt__V1__Order *order);
 void model_reports_send(struct process *process);
 
 /* ---- agent_model_barrier.c ---- */

@@ -101,6 +101,34 @@ void model_report(struct process *process, Ckpt__V1__ReportKind kind, unsigned j
     model_report_add(process->model, process->world, process->number, &message);
 }
 
+/* At once, without a worker; now and then it fails, or does again what it has done. */
+void model_collect(struct process *process, const Ckpt__V1__Order *order)
+{
+    struct world *world = process->world;
+    struct model *model = process->model;
+    Ckpt__V1__AgentReport message = CKPT__V1__AGENT_REPORT__INIT;
+    const struct world_target *target = world_target_of_path(world, order->path);
+    bool fails;
+
+    for (size_t i = 0; i < ARRAY_COUNT(model->collects); i++)
+        if (model->collects[i].id == order->checkpoint_id &&
+            model->collects[i].attempt == order->attempt && !model_mischief(process))
+            return;
+    model->collects[model->collect_count % ARRAY_COUNT(model->collects)].id = order->checkpoint_id;
+    model->collects[model->collect_count++ % ARRAY_COUNT(model->collects)].attempt = order->attempt;
+    fails = target == NULL || target->state == WORLD_STORAGE_DOWN ||
+            target->state == WORLD_STORAGE_HANGING || model_mischief(process) ||
+            world_keeps(world, order->path, true);
+    if (!fails)
+        world_collected(world, order->path);
+    message.kind = fails ? REPORT(COLLECT_FAILED) : REPORT(COLLECTED);
+    message.allocation_id = order->allocation_id;
+    message.checkpoint_id = order->checkpoint_id;
+    message.attempt = order->attempt;
+    message.size_bytes = fails ? 0 : sim_random(world->sim, 1000000);
+    model_report_add(model, world, process->number, &message);
+}
+
 void model_reports_send(struct process *process)
 {
     struct model *model = process->model;

@@ -62,8 +62,9 @@ struct board {
     uint64_t grown_and_back; /* runs */
     uint64_t turned_away;
     uint64_t nodes_removed;
-    uint64_t operated, stale_reads, watched, backups, undeleted, forced, extended, deferred,
-        labelled, met, met_on_streams, told_steps, barrier_faults, stood_still, recomputed, outages;
+    uint64_t operated, stale_reads, watched, backups, undeleted, removed_by_agents, forced,
+        extended, deferred, labelled, met, met_on_streams, told_steps, barrier_faults, stood_still,
+        recomputed, outages;
     uint64_t flips, flips_told, odd_samples, older;
     /* of the shipping agents */
     uint64_t runs, restores, whole, spread, deaths, runs_killed, power_losses, rogue_welcomes;
@@ -108,6 +109,7 @@ static void count_time(struct times *times, uint64_t us, uint64_t seed)
     times->seed = seed;
 }
 
+/* long: a line for each count */
 static void report(struct board *board, const struct world *world, uint64_t took_us)
 {
     const struct world_shipping_counters shipping = world_shipping_counters();
@@ -163,6 +165,7 @@ static void report(struct board *board, const struct world *world, uint64_t took
     add(&board->nodes_removed, world->counts.nodes_removed);
     add(&board->stale_reads, world->counts.stale_reads);
     add(&board->undeleted, world->counts.undeleted);
+    add(&board->removed_by_agents, world->counts.removed_by_agents);
     add(&board->watched, world->counts.watched);
     add(&board->backups, world->counts.backups);
     add(&board->forced, world->counts.forced);
@@ -350,8 +353,9 @@ static void summary(const struct plan *plan, const struct board *board, double w
            board->power_losses, board->runs_killed, board->rogue_welcomes);
     printf("operator's calls %" PRIu64 ", nodes removed %" PRIu64 ", stale reads %" PRIu64
            ", events watched %" PRIu64 ", backups read back %" PRIu64
-           ", folders that stayed %" PRIu64 "; victims taken by force in an outage %" PRIu64
-           ", attempts extended %" PRIu64 ", put off %" PRIu64 "; decisions computed again %" PRIu64
+           ", folders that stayed %" PRIu64 ", that agents removed %" PRIu64
+           "; victims taken by force in an outage %" PRIu64 ", attempts extended %" PRIu64
+           ", put off %" PRIu64 "; decisions computed again %" PRIu64
            "; outages found out in time %" PRIu64 "; bits of a state flipped %" PRIu64
            ", noticed by the member %" PRIu64 "; lines of telemetry that make no sense %" PRIu64
            ", older folders put back at the end %" PRIu64 "; complete of one label %" PRIu64
@@ -359,10 +363,10 @@ static void summary(const struct plan *plan, const struct board *board, double w
            " (told so %" PRIu64 " times, %" PRIu64
            " faults meanwhile), with which a job ended %" PRIu64 "\n",
            board->operated, board->nodes_removed, board->stale_reads, board->watched,
-           board->backups, board->undeleted, board->forced, board->extended, board->deferred,
-           board->recomputed, board->outages, board->flips, board->flips_told, board->odd_samples,
-           board->older, board->labelled, board->met, board->met_on_streams, board->told_steps,
-           board->barrier_faults, board->stood_still);
+           board->backups, board->undeleted, board->removed_by_agents, board->forced,
+           board->extended, board->deferred, board->recomputed, board->outages, board->flips,
+           board->flips_told, board->odd_samples, board->older, board->labelled, board->met,
+           board->met_on_streams, board->told_steps, board->barrier_faults, board->stood_still);
     printf("sum of traces %016" PRIx64 "; ", board->traces);
     printf("most ms until a leader after healing %" PRIu64
            "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 " (elected %" PRIu64

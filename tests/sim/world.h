@@ -212,7 +212,7 @@ void world_rank_meets(struct world *world, const struct world_rank *rank, uint64
 /* A checkpoint's folder was removed at the destination: I28. */
 void world_collected(struct world *world, const char *path);
 /* The folder cannot be removed now. */
-bool world_keeps(struct world *world, const char *path);
+bool world_keeps(struct world *world, const char *path, bool agent);
 
 /* What is told now is no sensible number: one of those (I38). */
 bool odd_draw(struct world *world);

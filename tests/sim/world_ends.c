@@ -233,6 +233,8 @@ void world_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet
         if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT) {
             state_checks_ordered(world, order, orders->index);
             destinations_ordered(world, (unsigned)(job - world->jobs), order);
+        } else if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_COLLECT) {
+            retention_ordered(world, order);
         } else if (!end_is_wanted(
                        want_at(world, (unsigned)(job - world->jobs), agent, orders->index),
                        order->run))

@@ -200,10 +200,11 @@ struct world {
         uint64_t evaluations, evaluation_us; /* seen of single jobs, and the longest wait for one */
         uint64_t epochs;
         uint64_t operated, stale_reads, watched, backups, undeleted;
-        uint64_t forced, extended; /* victims of an outage; attempts on nodes */
-        uint64_t deferred;         /* reports of model agents */
-        uint64_t stood_still;      /* complete, with which their jobs ended */
-        uint64_t labelled, met;    /* complete, of one label; of a step that was agreed */
+        uint64_t removed_by_agents; /* folders */
+        uint64_t forced, extended;  /* victims of an outage; attempts on nodes */
+        uint64_t deferred;          /* reports of model agents */
+        uint64_t stood_still;       /* complete, with which their jobs ended */
+        uint64_t labelled, met;     /* complete, of one label; of a step that was agreed */
         /* the latter with ranks that have streams; what those were told, faults meanwhile */
         uint64_t met_on_streams, told_steps, barrier_faults;
         uint64_t outages;           /* found out by probes, in time */
@@ -578,6 +579,7 @@ void destinations_close(struct world *world);
 /* As for victims_. */
 void destinations_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
 void destinations_applied(struct world *world, const struct fsm *fsm);
+void retention_ordered(struct world *world, const Ckpt__V1__Order *order);
 void destinations_ordered(struct world *world, unsigned job, const Ckpt__V1__Order *order);
 
 /* world_dumps.c */

@@ -154,9 +154,9 @@ static struct ended *item_of(struct world *world, uint64_t checkpoint_id, const 
     return item;
 }
 
-/* Of an eighth of the folders the service may not remove anything; of another one it may not until
- * everything works. */
-bool world_keeps(struct world *world, const char *path)
+/* Of a quarter of the folders the service may not remove anything; of another eighth it may not
+ * until everything works. Their owners may, and agents as them, but for some of them. */
+bool world_keeps(struct world *world, const char *path, bool agent)
 {
     const char *last = strrchr(path, '/');
     struct ended *item;
@@ -165,9 +165,28 @@ bool world_keeps(struct world *world, const char *path)
     if (last == NULL || checkpoint_id_parse(last + 1, &id) != 0)
         world_violation(world, "I28", "%s is removed, which is no checkpoint's folder", path);
     item = item_of(world, id, path);
-    item->stays = id % 8 == 3 || (id % 8 == 6 && world->healed_us == 0);
+    if (agent)
+        item->stays = id % 16 == 3;
+    else
+        item->stays = id % 4 == 3 || (id % 8 == 6 && world->healed_us == 0);
+    world->counts.removed_by_agents += agent && !item->stays;
     world->counts.undeleted += item->stays;
     return item->stays;
+}
+
+/* Its own folder, of its own job, and it has ended; whether it may go is asked when it does. */
+void retention_ordered(struct world *world, const Ckpt__V1__Order *order)
+{
+    const struct ended *item = item_of(world, order->checkpoint_id, order->path);
+    const char *last = strrchr(order->path, '/');
+    uint64_t id = 0;
+
+    if (last == NULL || checkpoint_id_parse(last + 1, &id) != 0 || id != order->checkpoint_id ||
+        strcmp(world->jobs[item->job].id, order->allocation_id) != 0 ||
+        strstr(order->path, order->allocation_id) == NULL ||
+        strncmp(order->path, order->target_prefix, strlen(order->target_prefix)) != 0)
+        world_violation(world, "I28", "an agent is to remove %s, which is not %" PRIx64 " of %s",
+                        order->path, order->checkpoint_id, order->allocation_id);
 }
 
 /* D-004: what could not be removed is known until it is. */

@@ -50,7 +50,7 @@ static void work_end(void *context, const struct sim_work *work, struct sim_work
         return;
     }
     if (strcmp(work->arguments[0], "collect") == 0 &&
-        world_keeps(world, sim_work_argument(work, "--path"))) {
+        world_keeps(world, sim_work_argument(work, "--path"), work->node >= WORLD_AGENT_NODE)) {
         ret_end->exit_code = WORKER_EXIT_UNAVAILABLE;
         snprintf(ret_end->error, sizeof(ret_end->error), "removing %s: Permission denied",
                  sim_work_argument(work, "--path"));

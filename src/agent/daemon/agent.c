@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/agent/job/allocation.h"
+#include "src/agent/job/collect.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 
@@ -37,6 +38,7 @@ void agent_init(struct agent *agent, uv_loop_t *loop, const struct clock_ops *cl
     agent->leader_left_us = agent->started_us;
     list_init(&agent->allocations);
     agent->reconcile_timer = agent->clock.timer_new(agent->clock.context, reconcile_fire, agent);
+    agent->collections = collections_new(agent);
 }
 
 /* ---- allocations ---- */
@@ -136,6 +138,7 @@ void agent_close(struct agent *agent)
 {
     while (!list_empty(&agent->allocations))
         allocation_free(agent_first(agent));
+    collections_free(agent->collections);
     agent->clock.timer_free(agent->reconcile_timer);
     if (agent->orders != NULL)
         ckpt__v1__order_set__free_unpacked(agent->orders, NULL);
@@ -174,6 +177,7 @@ void agent_take_orders(struct agent *agent, Ckpt__V1__OrderSet *take_orders)
     agent->counters.order_sets++;
     take_parts(agent);
     agent_reconcile_soon(agent);
+    collections_look(agent->collections);
     poll_streams(agent);
     agent_prune(agent, AGENT_ALLOCATIONS_KEPT);
 }

@@ -28,6 +28,7 @@ enum {
 
 struct allocation;
 struct caller_ops;
+struct collections;
 struct session;
 struct own_registrar;
 struct rank_stream_ops;
@@ -44,6 +45,7 @@ struct agent_counters {
     uint64_t orders_fenced; /* sets refused because of a lower (epoch, term) */
     uint64_t sessions_opened;
     uint64_t walltime_kills;
+    uint64_t folders_removed;    /* of expired checkpoints, by order */
     uint64_t walltime_conflicts; /* walltime ended while a checkpoint was in progress */
 };
 
@@ -68,6 +70,7 @@ struct agent {
     const struct rank_stream_ops *rank_streams;    /* NULL: no rank can have one */
     struct restart_points *restart_points;
     struct own_registrar *own_registrar;
+    struct collections *collections;
     const struct tls_context *tls; /* to the control nodes; NULL: plain */
     struct list allocations;
     size_t allocation_count;

@@ -52,7 +52,15 @@ static bool path_sane(const char *path, size_t size)
     return strlen(path) < size && destination_validate(path, &err) == 0;
 }
 
-static const char *order_wrong(const Ckpt__V1__Order *order)
+static const char *order_path_wrong(const Ckpt__V1__Order *order)
+{
+    if (!path_sane(order->path, RECONCILE_PATH_MAX_BYTES) ||
+        !path_sane(order->target_prefix, RECONCILE_PREFIX_MAX_BYTES))
+        return "the path or its prefix is no location of a destination";
+    return NULL;
+}
+
+const char *reconcile_order_wrong(const Ckpt__V1__Order *order)
 {
     if (!id_valid(order->allocation_id))
         return "the allocation id is not valid";
@@ -60,13 +68,16 @@ static const char *order_wrong(const Ckpt__V1__Order *order)
     case CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT:
         if (order->checkpoint_id == 0 || order->attempt == 0)
             return "checkpoint id or attempt is 0";
-        if (!path_sane(order->path, RECONCILE_PATH_MAX_BYTES) ||
-            !path_sane(order->target_prefix, RECONCILE_PREFIX_MAX_BYTES))
-            return "the path or its prefix is no location of a destination";
+        if (order_path_wrong(order) != NULL)
+            return order_path_wrong(order);
         return order->timeout_ms <= order->deferred_ms ? "the timeout is 0, or all of it a deferral"
                                                        : NULL;
     case CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE:
         return NULL;
+    case CKPT__V1__ORDER_KIND__ORDER_KIND_COLLECT:
+        if (order->checkpoint_id == 0 || order->timeout_ms == 0)
+            return "checkpoint id or timeout is 0";
+        return order_path_wrong(order);
     case CKPT__V1__ORDER_KIND__ORDER_KIND_UNSPECIFIED:
     case _CKPT__V1__ORDER_KIND_IS_INT_SIZE:
         break;
@@ -80,11 +91,12 @@ static bool order_doubled(const Ckpt__V1__OrderSet *set, size_t index)
     const Ckpt__V1__Order *order = set->orders[index];
 
     CHECK(index < set->n_orders);
-    CHECK(order_wrong(order) == NULL);
+    CHECK(reconcile_order_wrong(order) == NULL);
     for (size_t i = 0; i < index; i++) {
         const Ckpt__V1__Order *before = set->orders[i];
         if (before->kind == order->kind &&
-            strcmp(before->allocation_id, order->allocation_id) == 0 && order_wrong(before) == NULL)
+            strcmp(before->allocation_id, order->allocation_id) == 0 &&
+            reconcile_order_wrong(before) == NULL)
             return true;
     }
     return false;
@@ -231,9 +243,11 @@ size_t reconcile(const struct hand *hands, size_t hand_count, const Ckpt__V1__Or
     }
     for (size_t i = 0; i < order_count; i++) {
         const Ckpt__V1__Order *order = orders[i];
-        const char *wrong = order_wrong(order);
+        const char *wrong = reconcile_order_wrong(order);
         enum step_kind kind;
 
+        if (wrong == NULL && order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_COLLECT)
+            continue; /* of no job: collect.h */
         if (wrong == NULL && order_doubled(set, i))
             wrong = "the set has another order of this kind for the allocation, which is taken";
         if (wrong != NULL) {

@@ -10,7 +10,8 @@
  *          (proto/ckpt/v1/agent.proto).
  * Errors   an order that does not make sense (id, kind, path), or of which the set has another one
  *          before, yields STEP_IGNORE with a text: it is logged, never carried out.
- * Absent   no I/O, no clock. Fencing is done before (ledger.h).
+ * Absent   no I/O, no clock; COLLECT orders, which are of no job (collect.h). Fencing is done
+ *          before (ledger.h).
  * Source   invariants I22, I25.
  */
 #ifndef CKPT_AGENT_RECONCILE_H
@@ -70,6 +71,9 @@ struct step {
     const Ckpt__V1__Order *order; /* NULL for STEP_CANCEL, STEP_END */
     const char *why;              /* STEP_IGNORE */
 };
+
+/* NULL: nothing. */
+const char *reconcile_order_wrong(const Ckpt__V1__Order *order);
 
 /* early: the agent has just started, and a ckpt-run may be about to attach what the journal does
  * not know. ret_steps has room for 2 * (n_orders + hand_count). Cancels come first, ends last.

@@ -27,6 +27,8 @@ static Ckpt__V1__Undeleted *translate_undeleted(const struct fsm *fsm,
     item->checkpoint_id = undeleted->checkpoint_id;
     item->next_try_ms = fsm_undeleted_due_ms(undeleted);
     item->listed = undeleted->listed;
+    if (undeleted->given)
+        item->node_id = translate_text(fsm_node_find_slot(fsm, undeleted->node_slot)->id);
     item->target_id = translate_text(fsm_target_at(fsm, undeleted->target_slot)->id);
     item->path = scratch_printf(scratch, "%s", path);
     return item;

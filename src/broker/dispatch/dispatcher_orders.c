@@ -13,7 +13,11 @@
 #include "src/broker/dispatch/dispatcher_internal.h"
 #include "src/broker/explain/translate.h"
 
-enum { ORDERS_PATH_BYTES = 2048, ORDERS_PARTS_MAX = 1024 };
+enum {
+    ORDERS_PATH_BYTES = 2048,
+    ORDERS_PARTS_MAX = 1024,
+    ORDERS_COLLECT_MS = 600000 /* of one folder, as a control node has */
+};
 
 /* The messages of one set, each array with an array of pointers beside it, as protobuf-c wants
  * them. */
@@ -73,23 +77,48 @@ static void fill_order(const struct fsm *fsm, const struct fsm_order *order,
     CHECK_UNREACHABLE("order kind");
 }
 
+/* The attempt tells an order that comes again from one that was carried out. */
+static void fill_removal(const struct fsm *fsm, const struct fsm_undeleted *removal,
+                         Ckpt__V1__Order *message, char path[ORDERS_PATH_BYTES])
+{
+    CHECK(fsm_undeleted_path(fsm, removal, path, ORDERS_PATH_BYTES) > 0);
+    ckpt__v1__order__init(message);
+    message->kind = CKPT__V1__ORDER_KIND__ORDER_KIND_COLLECT;
+    message->allocation_id = translate_text(removal->allocation_id);
+    message->checkpoint_id = removal->checkpoint_id;
+    message->attempt = removal->attempts + 1;
+    message->target_prefix = translate_text(fsm_target_at(fsm, removal->target_slot)->prefix);
+    message->path = path;
+    message->owner = translate_text(removal->owner);
+    message->timeout_ms = ORDERS_COLLECT_MS;
+}
+
 /* One call counts, the next one fills. More orders than FSM_ORDERS_PER_NODE_MAX are not sent: the
  * rest follows when these are done. */
 static void fill_orders(const struct fsm *fsm, uint32_t node_slot, struct order_messages *messages)
 {
-    size_t count = fsm_orders_for_node(fsm, node_slot, NULL, 0);
+    const struct fsm_undeleted *removals[FSM_REMOVALS_PER_NODE_MAX];
+    size_t removal_count =
+        fsm_removals_on_node(fsm, node_slot, removals, FSM_REMOVALS_PER_NODE_MAX);
+    size_t job_count = fsm_orders_for_node(fsm, node_slot, NULL, 0);
     struct fsm_order *orders;
+    size_t count;
 
-    if (count > FSM_ORDERS_PER_NODE_MAX)
-        count = FSM_ORDERS_PER_NODE_MAX;
-    orders = check_calloc(count, sizeof(*orders));
-    fsm_orders_for_node(fsm, node_slot, orders, count);
+    CHECK(removal_count <= FSM_REMOVALS_PER_NODE_MAX);
+    if (job_count > FSM_ORDERS_PER_NODE_MAX - removal_count)
+        job_count = FSM_ORDERS_PER_NODE_MAX - removal_count;
+    orders = check_calloc(job_count, sizeof(*orders));
+    fsm_orders_for_node(fsm, node_slot, orders, job_count);
+    count = job_count + removal_count;
     messages->order_count = count;
     messages->orders = check_calloc(count, sizeof(*messages->orders));
     messages->order_pointers = check_calloc(count, sizeof(Ckpt__V1__Order *));
     messages->paths = check_calloc(count, sizeof(*messages->paths));
     for (size_t i = 0; i < count; i++) {
-        fill_order(fsm, &orders[i], &messages->orders[i], messages->paths[i]);
+        if (i < job_count)
+            fill_order(fsm, &orders[i], &messages->orders[i], messages->paths[i]);
+        else
+            fill_removal(fsm, removals[i - job_count], &messages->orders[i], messages->paths[i]);
         messages->order_pointers[i] = &messages->orders[i];
     }
     free(orders);

@@ -26,7 +26,7 @@ struct collector {
     bool proposing;
     uint64_t ids[COLLECTOR_BATCH_MAX]; /* of this look, still to do */
     size_t id_count, id_next;
-    uint64_t done_ids[COLLECTOR_BATCH_MAX];
+    uint64_t done_ids[COLLECTOR_BATCH_MAX], done_bytes[COLLECTOR_BATCH_MAX];
     size_t done_count;
     Ckpt__Log__V1__CollectFailure failures[COLLECTOR_BATCH_MAX];
     char reasons[COLLECTOR_BATCH_MAX][FSM_UNDELETED_REASON_BYTES];
@@ -80,6 +80,8 @@ static void propose_collected(struct collector *collector)
     collected.failed = failed;
     collected.n_checkpoint_ids = collector->done_count;
     collected.checkpoint_ids = collector->done_ids;
+    collected.n_removed_bytes = collector->done_count;
+    collected.removed_bytes = collector->done_bytes;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_CHECKPOINTS_COLLECTED;
     command.checkpoints_collected = &collected;
     collector->proposing = true;
@@ -117,6 +119,9 @@ static void take_failure(struct collector *collector, const struct collection *c
             *c = '?';
     failure->checkpoint_id = collection->checkpoint_id;
     failure->reason = reason;
+    failure->elsewhere = !result->timed_out && !result->unkillable &&
+                         (result->exit_code == WORKER_EXIT_UNAVAILABLE ||
+                          result->exit_code == WORKER_EXIT_NOT_FOUND);
     if (!result->timed_out && !result->unkillable)
         return;
     collector->passed_over[collection->target_slot] = true;
@@ -148,6 +153,18 @@ static bool was_removed(const struct collector *collector, const struct collecti
             !was_written(collector, collection->checkpoint_id));
 }
 
+static void take_removed(struct collector *collector, const struct collection *collection,
+                         const struct worker_result *result)
+{
+    char bytes[32];
+
+    collector->done_ids[collector->done_count] = collection->checkpoint_id;
+    collector->done_bytes[collector->done_count++] =
+        worker_output_get(result->output, "bytes", bytes, sizeof(bytes)) == 0
+            ? strtoull(bytes, NULL, 10)
+            : 0;
+}
+
 /* A worker that was cancelled says nothing about its folder: it is listed again. */
 static void on_removed(void *data, const struct worker_result *result)
 {
@@ -159,9 +176,9 @@ static void on_removed(void *data, const struct worker_result *result)
     if (collector != NULL) {
         collector->running = NULL;
         if (was_removed(collector, collection, result)) {
-            collector->done_ids[collector->done_count++] = collection->checkpoint_id;
-            log_info("checkpoint_collected", "checkpoint=%s duration_ms=%" PRIu64, id,
-                     result->duration_ms);
+            take_removed(collector, collection, result);
+            log_info("checkpoint_collected", "checkpoint=%s bytes=%" PRIu64 " duration_ms=%" PRIu64,
+                     id, collector->done_bytes[collector->done_count - 1], result->duration_ms);
         } else if (!result->cancelled) {
             take_failure(collector, collection, result);
             log_warning("collect_failed", "checkpoint=%s error=\"%s\"", id, result->error);

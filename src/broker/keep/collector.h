@@ -6,10 +6,11 @@
  *          not be. Removing a folder twice is harmless, so a leader that dies in between costs
  *          nothing.
  * Shapes   one worker at a time; at most COLLECTOR_BATCH_MAX ids per look.
- * Errors   a folder that cannot be removed is kept by the state with its reason, and given to a
- *          later look behind others (fsm/job/undeleted.c). A target that holds a worker up to its
- *          deadline is passed over for the rest of the look, and until a worker that cannot be
- *          killed is gone; ids of unavailable targets wait.
+ * Errors   a folder that this member may not remove, or that it does not mount, is given to a node
+ *          by the state (fsm/job/removal.c). One that cannot be removed is kept with its reason,
+ *          and given to a later look behind others (fsm/job/undeleted.c). A target that holds a
+ *          worker up to its deadline is passed over for the rest of the look, and until a worker
+ *          that cannot be killed is gone; ids of unavailable targets wait.
  * Source   D-004, I28, I29.
  * Units    milliseconds of the monotonic clock.
  */

@@ -46,5 +46,6 @@ const struct destination_ops destination_posix = {
     .verify = posix_verify,
     .restore = posix_restore,
     .collect = posix_collect,
+    .owner = posix_owner,
     .abandon = posix_abandon,
 };

@@ -29,12 +29,14 @@ static const char *split_last(char *relative)
 
 /* First away from its name in one step: a removal that is killed half way leaves nothing that looks
  * like a checkpoint. */
-static int remove_checkpoint(int parent, const char *name, bool *ret_removed, struct err *err)
+static int remove_checkpoint(int parent, const char *name, struct destination_removed *ret_removed,
+                             struct err *err)
 {
+    struct tree_removed removed = {0};
     char gone_name[TREE_TEMPORARY_BYTES];
     struct stat status;
+    int result;
 
-    *ret_removed = false;
     if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
         if (!S_ISDIR(status.st_mode))
             return err_set(err, ERR_REFUSED,
@@ -44,13 +46,19 @@ static int remove_checkpoint(int parent, const char *name, bool *ret_removed, st
         if (tree_temporary_name(name, "gone", gone_name, err) != 0)
             return -1;
         if (renameat(parent, name, parent, gone_name) == 0)
-            *ret_removed = true;
+            ret_removed->removed = true;
         else if (errno != ENOENT)
             return fault_set(err, "move away", name);
     } else if (errno != ENOENT) {
         return fault_set(err, "stat", name);
     }
-    if (tree_remove_temporaries(parent, name, "gone", err) != 0)
+    tree_count_removed(&removed);
+    result = tree_remove_temporaries(parent, name, "gone", err);
+    tree_count_removed(NULL);
+    ret_removed->removed |= removed.files > 0;
+    ret_removed->bytes = removed.bytes;
+    ret_removed->files = removed.files;
+    if (result != 0)
         return -1;
     return tree_sync(parent, "the folder of the checkpoint", err);
 }
@@ -87,11 +95,12 @@ static int nothing_there(const char *prefix, const char *path, struct err *err)
                    prefix);
 }
 
-int posix_collect(const char *prefix, const char *path, bool *ret_removed, struct err *err)
+int posix_collect(const char *prefix, const char *path, struct destination_removed *ret_removed,
+                  struct err *err)
 {
     char relative[MANIFEST_PATH_MAX_BYTES];
     const char *name;
-    bool removed = false;
+    struct destination_removed removed = {0};
     int prefix_fd, parent, result;
 
     if (place_relative(prefix, path, relative, err) != 0)
@@ -120,6 +129,36 @@ int posix_collect(const char *prefix, const char *path, bool *ret_removed, struc
     if (result != 0)
         return err_wrap(err, "removing %s", path);
     *ret_removed = removed;
+    return 0;
+}
+
+/* That of {allocation}, which root gave to the job's user: place.h. */
+int posix_owner(const char *prefix, const char *path, uid_t *ret_uid, gid_t *ret_gid,
+                struct err *err)
+{
+    char relative[MANIFEST_PATH_MAX_BYTES];
+    struct stat status;
+    int prefix_fd, fd, result;
+
+    if (place_relative(prefix, path, relative, err) != 0)
+        return -1;
+    for (int i = 0; i < COLLECT_PARENTS; i++)
+        if (split_last(relative) == NULL)
+            return err_set(err, ERR_REFUSED, "%s is too short to be a checkpoint's folder", path);
+    prefix_fd = place_open_prefix(prefix, err);
+    if (prefix_fd < 0)
+        return -1;
+    fd = tree_open_beneath(prefix_fd, relative, O_PATH | O_DIRECTORY, 0);
+    close(prefix_fd);
+    if (fd < 0)
+        return errno == ENOENT ? err_set(err, ERR_NOT_FOUND, "there is no %s/%s", prefix, relative)
+                               : fault_set(err, "look for the owner of", relative);
+    result = fstat(fd, &status);
+    close(fd);
+    if (result != 0)
+        return fault_set(err, "look for the owner of", relative);
+    *ret_uid = status.st_uid;
+    *ret_gid = status.st_gid;
     return 0;
 }
 

@@ -38,7 +38,8 @@ int s3_restore(const struct destination_place *place, const char *to,
                struct err *err);
 /* Works without a prefix, too, as verify and restore do. */
 int s3_abandon(const struct destination_place *place, struct err *err);
-int s3_collect(const char *prefix, const char *path, bool *ret_removed, struct err *err);
+int s3_collect(const char *prefix, const char *path, struct destination_removed *ret_removed,
+               struct err *err);
 /* Whether checkpoints could be written now; see Flow. */
 int s3_probe(const char *prefix, struct err *err);
 

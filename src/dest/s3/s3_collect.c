@@ -12,7 +12,8 @@ enum { PROBE_BYTES = 4096, PROBE_STALE_S = 600, PROBE_NAME_BYTES = 17 };
 
 /* A checkpoint that is not there is success: collecting may be asked for again, and one of which
  * nothing was ever written has nothing to be removed. The buckets stay. */
-int s3_collect(const char *prefix, const char *path, bool *ret_removed, struct err *err)
+int s3_collect(const char *prefix, const char *path, struct destination_removed *ret_removed,
+               struct err *err)
 {
     const struct client_how how = {.patience_ms = S3_SHORT_PATIENCE_MS};
     char key[OBJECT_KEY_MAX_BYTES + 1];
@@ -28,7 +29,9 @@ int s3_collect(const char *prefix, const char *path, bool *ret_removed, struct e
         return -1;
     snprintf(key, sizeof(key), "%s/", location.key);
     result = object_remove_below(client, location.bucket, key, MANIFEST_NAME, &removed, err);
-    *ret_removed = removed.object_count > 0;
+    *ret_removed = (struct destination_removed){.removed = removed.object_count > 0,
+                                                .bytes = removed.size_bytes,
+                                                .files = removed.object_count};
     client_close(client);
     return result;
 }

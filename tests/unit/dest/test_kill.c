@@ -249,6 +249,61 @@ static void restore_killed_anywhere_leaves_no_target_or_a_whole_one(void **state
     assert_uint_equal(count_hidden(folders->root), 0);
 }
 
+/* Whatever has been removed of it: what is left of a part can be told by its MANIFEST. */
+static void leftovers_have_their_manifest(const struct folders *folders)
+{
+    char command[1024];
+
+    snprintf(command, sizeof(command),
+             "for f in '%s'/t/p/a/checkpoints/.*.gone.*/n1; do [ ! -d \"$f\" ] || "
+             "[ -z \"$(ls -A \"$f\")\" ] || [ -f \"$f/MANIFEST\" ] || exit 1; done",
+             folders->prefix);
+    assert_int_equal(system(command), 0);
+}
+
+static int run_collect_as_owner(struct folders *folders)
+{
+    return verb(folders, "collect", "--prefix", folders->prefix, "--path", folders->path, "--as",
+                "owner", NULL);
+}
+
+static void give_job_away(const struct folders *folders)
+{
+    char command[1024];
+
+    snprintf(command, sizeof(command),
+             "chmod 711 '%s' && chmod 755 '%s' && chown -R 20001:20001 '%s/t/p/a'", folders->root,
+             folders->prefix, folders->prefix);
+    assert_int_equal(system(command), 0);
+}
+
+/* With the rights of the folder's owner, and again by root what is left of the levels above. */
+static void collect_as_the_owner_killed_anywhere_comes_to_the_same_end(void **state)
+{
+    struct folders *folders = *state;
+    unsigned k, gone = 0;
+
+    if (geteuid() != 0) {
+        print_message("# SKIP needs root to be somebody else\n");
+        skip();
+    }
+    assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
+    give_job_away(folders);
+    for (k = 1; killed_at(run_collect_as_owner, folders, k); k++) {
+        assert_true(k < STOPS_MAX);
+        leftovers_have_their_manifest(folders);
+        if (exists(folders->path, "n1"))
+            continue;
+        gone++;
+        assert_int_equal(run_collect_as_owner(folders), WORKER_EXIT_OK);
+        assert_false(exists(folders->prefix, "t/p/a"));
+        assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
+        give_job_away(folders);
+    }
+    assert_true(gone > 0);
+    assert_false(exists(folders->prefix, "t/p/a"));
+}
+
 static void collect_killed_anywhere_leaves_the_whole_checkpoint_or_none(void **state)
 {
     struct folders *folders = *state;
@@ -261,6 +316,7 @@ static void collect_killed_anywhere_leaves_the_whole_checkpoint_or_none(void **s
             whole++;
         } else {
             assert_false(exists(folders->path, "."));
+            leftovers_have_their_manifest(folders);
             gone++;
             assert_int_equal(run_collect(folders), WORKER_EXIT_OK);
             assert_false(exists(folders->prefix, "t/p/a")); /* nothing hidden is left either */
@@ -282,6 +338,7 @@ int main(void)
         T(put_killed_anywhere_leaves_levels_above_readable),
         T(put_killed_while_replacing_leaves_the_old_the_new_or_none),
         T(restore_killed_anywhere_leaves_no_target_or_a_whole_one),
+        T(collect_as_the_owner_killed_anywhere_comes_to_the_same_end),
         T(collect_killed_anywhere_leaves_the_whole_checkpoint_or_none),
     };
 

@@ -155,6 +155,26 @@ static inline void random_grant(struct script *script, uint64_t *state, char *li
                  random_draw(state, 4) == 0 ? "bypass" : "");
 }
 
+/* What a node that is to remove a folder, or another one, says of it; false: none is to. */
+static inline bool random_removal(struct script *script, uint64_t *state, char *line, size_t size)
+{
+    const struct fsm_undeleted *at;
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    for (uint32_t place = 0; (at = fsm_undeleted_next(script->fsm, place)) != NULL;
+         place = at->place + 1) {
+        if (!at->given || random_draw(state, 2) == 0)
+            continue;
+        snprintf(line, size, "report %s %s %s ckpt=%s attempt=%u size=%" PRIu64 " why=EBUSY",
+                 random_draw(state, 8) == 0 ? "n1" : fsm_node_name(script->fsm, at->node_slot),
+                 random_draw(state, 3) == 0 ? "collected" : "collect_failed", at->allocation_id,
+                 checkpoint_id_format(at->checkpoint_id, id), at->attempts + 1,
+                 random_draw(state, 1000));
+        return true;
+    }
+    return false;
+}
+
 static inline void random_collected(struct script *script, uint64_t *state, char *line, size_t size)
 {
     const struct fsm_checkpoint *any = random_checkpoint(script, state);
@@ -162,9 +182,12 @@ static inline void random_collected(struct script *script, uint64_t *state, char
     size_t count = fsm_collectable(script->fsm, 0, ids, 4);
     char id[CHECKPOINT_ID_TEXT_BYTES];
 
+    if (random_draw(state, 3) == 0 && random_removal(script, state, line, size))
+        return;
     if (count > 0 && random_draw(state, 4) != 0)
-        snprintf(line, size, "collected %s%s", random_draw(state, 3) == 0 ? "failed=" : "",
-                 checkpoint_id_format(ids[random_draw(state, count)], id));
+        snprintf(line, size, "collected %s%s%s", random_draw(state, 2) == 0 ? "failed=" : "",
+                 checkpoint_id_format(ids[random_draw(state, count)], id),
+                 random_draw(state, 2) == 0 ? " elsewhere" : "");
     else
         snprintf(line, size, "collected %s",
                  any == NULL ? "1-99" : checkpoint_id_format(any->id, id));

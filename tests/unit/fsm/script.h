@@ -447,8 +447,10 @@ static inline enum fsm_status script_collected(struct script *script,
             ckpt__log__v1__collect_failure__init(failure);
             failure->checkpoint_id = script_checkpoint(script, script->words[i] + 7);
             failure->reason = script_text(script_value(script, "why", "no-right"));
+            failure->elsewhere = script_flag(script, "elsewhere");
             pointers[collected.n_failed++] = failure;
-        } else if (strncmp(script->words[i], "why=", 4) != 0) {
+        } else if (strncmp(script->words[i], "why=", 4) != 0 &&
+                   strcmp(script->words[i], "elsewhere") != 0) {
             ids[collected.n_checkpoint_ids++] = script_checkpoint(script, script->words[i]);
         }
     }

@@ -267,6 +267,124 @@ static void an_ended_job_leaves_although_half_of_the_places_are_taken(void **unu
     script_close(&script);
 }
 
+/* Whose agent is to remove 1-SEQUENCE; NULL: nobody's. */
+static const char *remover_of(const struct script *script, uint64_t sequence)
+{
+    const struct fsm_undeleted *at =
+        fsm_undeleted_find(script->fsm, checkpoint_id_make(1, sequence));
+
+    return at == NULL || !at->given ? NULL : fsm_node_name(script->fsm, at->node_slot);
+}
+
+static size_t removals_on(const struct script *script, const char *node)
+{
+    const struct fsm_undeleted *removals[FSM_REMOVALS_PER_NODE_MAX];
+
+    return fsm_removals_on_node(script->fsm, fsm_node_find(script->fsm, node)->slot, removals,
+                                FSM_REMOVALS_PER_NODE_MAX);
+}
+
+/* D-004: the folder is of its job's user, and so is who removes it; no trouble before a node has
+ * failed too. */
+static void what_a_control_node_may_not_remove_is_removed_by_a_node_that_wrote_it(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "policy retention=10000 keep=1");
+    expect_ok(&script, "node n0 ready");
+    expect_ok(&script, "node n1 ready");
+    expect_ok(&script, "register j1 nodes=n1");
+    complete(&script, 1);
+    complete(&script, 2);
+    expect_ok(&script, "after 10000");
+    expect_ok(&script, "tick");
+    expect_ok(&script, "collected failed=1-1 why=EACCES elsewhere");
+    assert_string_equal(remover_of(&script, 1), "n1");
+    assert_int_equal(removals_on(&script, "n1"), 1);
+    assert_int_equal(sum_of(&script).count, 0);
+    assert_int_equal(collectable(&script), 0);
+    expect_ok(&script, "collected failed=1-1 why=EACCES elsewhere"); /* of a leader before */
+    assert_string_equal(remover_of(&script, 1), "n1");
+    expect_ok(&script, "report n1 collected j1 ckpt=1-1 size=77");
+    assert_int_equal(removals_on(&script, "n1"), 0);
+    assert_null(fsm_undeleted_find(script.fsm, checkpoint_id_make(1, 1)));
+    expect_checkpoint(&script, 1, COLLECTED);
+    expect_status(&script, CHECKPOINT_NOT_FOUND, "report n1 collected j1 ckpt=1-1 size=77");
+    expect_status(&script, CHECKPOINT_NOT_FOUND,
+                  "report n1 collected j1 ckpt=1-2 size=77"); /* nobody was asked to */
+    expect_checkpoint(&script, 2, COMPLETE);
+    script_close(&script);
+}
+
+/* The order goes to another node when its node is lost, and comes back when that fails. */
+static void a_removal_goes_to_another_node_when_its_node_is_lost(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "policy retention=10000 keep=1");
+    expect_ok(&script, "node n0 ready");
+    expect_ok(&script, "node n1 ready");
+    expect_ok(&script, "register j1 nodes=n1");
+    complete(&script, 1);
+    complete(&script, 2);
+    expect_ok(&script, "after 10000");
+    expect_ok(&script, "tick");
+    expect_ok(&script, "collected failed=1-1 elsewhere");
+    expect_ok(&script, "node n1 ready boot=b2"); /* it finds the order again */
+    assert_string_equal(remover_of(&script, 1), "n1");
+    expect_ok(&script, "node n1 down");
+    assert_string_equal(remover_of(&script, 1), "n0");
+    expect_ok(&script, "report n1 collect_failed j1 ckpt=1-1 why=EIO"); /* too late */
+    assert_string_equal(remover_of(&script, 1), "n0");
+    expect_ok(&script, "node n0 down");
+    assert_null(remover_of(&script, 1)); /* a control node tries it again, at once */
+    assert_int_equal(collectable(&script), 1);
+    expect_ok(&script, "node n0 ready");
+    expect_ok(&script, "collected failed=1-1 elsewhere");
+    assert_string_equal(remover_of(&script, 1), "n0");
+    expect_ok(&script, "report n0 collect_failed j1 ckpt=1-1 why=EIO");
+    assert_null(remover_of(&script, 1));
+    assert_int_equal(sum_of(&script).count, 1);
+    assert_string_equal(fsm_undeleted_find(script.fsm, checkpoint_id_make(1, 1))->reason,
+                        "n0: EIO");
+    assert_int_equal(collectable(&script), 0);
+    expect_ok(&script, "after 60000");
+    expect_ok(&script, "tick");
+    assert_int_equal(collectable(&script), 1);
+    expect_ok(&script, "collected failed=1-1 elsewhere");
+    assert_string_equal(remover_of(&script, 1), "n0");
+    expect_ok(&script, "after 3600000"); /* it says nothing */
+    expect_ok(&script, "tick");
+    expect_ok(&script, "collected failed=1-1 elsewhere");
+    assert_null(remover_of(&script, 1));
+    assert_int_equal(fsm_undeleted_find(script.fsm, checkpoint_id_make(1, 1))->attempts, 2);
+    script_close(&script);
+}
+
+static void a_node_removes_so_many_folders_at_a_time(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "policy retention=10000 keep=1");
+    expect_ok(&script, "node n1 ready");
+    expect_ok(&script, "register j1 nodes=n1");
+    for (uint64_t sequence = 1; sequence <= FSM_REMOVALS_PER_NODE_MAX + 2; sequence++)
+        complete(&script, sequence);
+    expect_ok(&script, "after 10000");
+    expect_ok(&script, "tick");
+    for (int i = 1; i <= FSM_REMOVALS_PER_NODE_MAX + 1; i++)
+        expect_ok(&script, "collected failed=1-%d elsewhere", i);
+    assert_int_equal(removals_on(&script, "n1"), FSM_REMOVALS_PER_NODE_MAX);
+    assert_null(remover_of(&script, FSM_REMOVALS_PER_NODE_MAX + 1));
+    script_close(&script);
+}
+
 static void ended_jobs_leave_when_their_folders_are_gone(void **unused)
 {
     struct script script;
@@ -319,6 +437,9 @@ int main(void)
         cmocka_unit_test(an_ended_job_leaves_its_undeleted_folders_behind),
         cmocka_unit_test(an_ended_job_leaves_although_half_of_the_places_are_taken),
         cmocka_unit_test(too_many_undeleted_folders_are_forgotten_and_counted),
+        cmocka_unit_test(what_a_control_node_may_not_remove_is_removed_by_a_node_that_wrote_it),
+        cmocka_unit_test(a_removal_goes_to_another_node_when_its_node_is_lost),
+        cmocka_unit_test(a_node_removes_so_many_folders_at_a_time),
         cmocka_unit_test(ended_jobs_leave_when_their_folders_are_gone),
         cmocka_unit_test(ids_are_never_used_twice),
     };

@@ -1,0 +1,111 @@
+/* See owner.h. The file rights of Linux are a thread's own: with them go the capabilities over
+ * files, which come back with root's. */
+#include "src/dest/owner.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <unistd.h>
+
+#include "src/base/check.h"
+#include "src/dest/become.h"
+
+static struct {
+    bool entered;
+    int group_count;
+    gid_t groups[BECOME_GROUPS_MAX];
+} before;
+
+int owner_check(const char *as, struct err *err)
+{
+    if (strcmp(as, "owner") == 0)
+        return 0;
+    return err_set(err, ERR_INVALID, "--as \"%.128s\" must be owner here: whose the folder is", as);
+}
+
+/* A user who has no name here has no other groups. */
+static int groups_of(uid_t uid, gid_t gid, gid_t groups[BECOME_GROUPS_MAX])
+{
+    const struct passwd *user = getpwuid(uid);
+    int count = BECOME_GROUPS_MAX;
+
+    groups[0] = gid;
+    if (user == NULL)
+        return 1;
+    if (getgrouplist(user->pw_name, gid, groups, &count) < 0)
+        count = BECOME_GROUPS_MAX;
+    return count;
+}
+
+/* Groups first, which a user may not set. The file rights come last: from then on nothing is done
+ * as root but what owner_leave() does. */
+static int take_rights(uid_t uid, gid_t gid, struct err *err)
+{
+    gid_t groups[BECOME_GROUPS_MAX];
+    int count = groups_of(uid, gid, groups);
+
+    before.group_count = getgroups(BECOME_GROUPS_MAX, before.groups);
+    if (before.group_count < 0 || setgroups((size_t)count, groups) != 0)
+        return err_set(err, ERR_IO, "take the groups of user %u: %s", (unsigned)uid,
+                       strerror(errno));
+    setfsgid(gid);
+    setfsuid(uid);
+    CHECK((uid_t)setfsuid((uid_t)-1) == uid); /* -1 changes nothing and tells the current one */
+    before.entered = true;
+    return 0;
+}
+
+/* The registered name, where root does not see the folder: a server that takes it for nobody. */
+static int find_named(const char *name, const struct err *why, uid_t *ret_uid, gid_t *ret_gid,
+                      struct err *err)
+{
+    const struct passwd *user = name == NULL ? NULL : getpwnam(name);
+
+    if (user == NULL)
+        return err_set(err, ERR_IO, "%.300s; %s%.128s%s", why->text,
+                       name == NULL ? "no owner is registered" : "its registered owner ",
+                       name == NULL ? "" : name, name == NULL ? "" : " is no user here");
+    *ret_uid = user->pw_uid;
+    *ret_gid = user->pw_gid;
+    return 0;
+}
+
+int owner_enter(const struct destination_ops *destination, const struct owner_place *place,
+                struct err *err)
+{
+    struct err why = {0};
+    uid_t uid;
+    gid_t gid;
+
+    CHECK(!before.entered);
+    if (destination->owner == NULL || geteuid() != 0)
+        return 0;
+    /* What says nothing of the owner leaves that to the name; what says that something is wrong
+     * with the place itself does not. */
+    if (destination->owner(place->prefix, place->path, &uid, &gid, &why) != 0) {
+        if (why.code == ERR_NOT_FOUND)
+            return 0;
+        if (why.code == ERR_REFUSED || why.code == ERR_UNAVAILABLE) {
+            *err = why;
+            return -1;
+        }
+        if (find_named(place->name, &why, &uid, &gid, err) != 0)
+            return -1;
+    }
+    return uid == 0 ? 0 : take_rights(uid, gid, err);
+}
+
+/* In the opposite order. A process that could not come back would be half a user: it must end. */
+bool owner_leave(void)
+{
+    if (!before.entered)
+        return false;
+    before.entered = false;
+    setfsuid(geteuid());
+    setfsgid(getegid());
+    CHECK((uid_t)setfsuid((uid_t)-1) == geteuid());
+    CHECK(setgroups((size_t)before.group_count, before.groups) == 0);
+    return true;
+}
