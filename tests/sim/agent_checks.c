@@ -633,12 +633,21 @@ bool agent_checks_lives(struct agent_checks *checks, unsigned agent, const char 
     return rank->living != NULL && rank->began_sequence != 0 && rank->began_sequence <= known;
 }
 
+/* SIGTERM is on its way to a job of many processes for as long as these are looked for. */
+static bool is_ended(const struct rank *rank)
+{
+    const struct allocation *allocation =
+        allocation_of(application_machine(rank->living), rank->allocation_id);
+
+    return rank->told || (allocation != NULL && allocation->process.state == PROCESS_TERMINATING);
+}
+
 bool agent_checks_moves(struct agent_checks *checks, unsigned agent, const char *allocation_id)
 {
     const struct rank *rank = checks_rank(checks, agent, allocation_id);
 
-    return rank->living != NULL && !rank->told && checks_of_job(checks, rank->living) &&
-           application_moves(rank->living);
+    return rank->living != NULL && checks_of_job(checks, rank->living) &&
+           application_moves(rank->living) && !is_ended(rank);
 }
 
 bool agent_checks_overstays(struct agent_checks *checks, unsigned agent, const char *allocation_id)

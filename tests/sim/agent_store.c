@@ -8,12 +8,14 @@
 #include "src/base/check.h"
 #include "tests/sim/agent_store_internal.h"
 
-struct agent_store *agent_store_new(agent_store_written_fn *written, void *data)
+struct agent_store *agent_store_new(agent_store_written_fn *written, agent_store_read_fn *read,
+                                    void *data)
 {
     struct agent_store *store = check_calloc(1, sizeof(*store));
 
     store->written = written;
-    store->written_data = data;
+    store->read = read;
+    store->data = data;
     return store;
 }
 

@@ -27,7 +27,11 @@ struct agent_store;
 /* A put of the source has published its shard, or found it there already. */
 typedef void agent_store_written_fn(void *data, unsigned node, const char *source);
 
-struct agent_store *agent_store_new(agent_store_written_fn *written, void *data);
+/* A part of the checkpoint in this folder was restored, or verified for who reads it there. */
+typedef void agent_store_read_fn(void *data, const char *path);
+
+struct agent_store *agent_store_new(agent_store_written_fn *written, agent_store_read_fn *read,
+                                    void *data);
 void agent_store_free(struct agent_store *store);
 /* NULL: nobody's any more. */
 void agent_store_mount(struct agent_store *store, unsigned node, struct agent_files *files);

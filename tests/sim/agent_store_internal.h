@@ -31,7 +31,8 @@ struct store_shard {
 
 struct agent_store {
     agent_store_written_fn *written;
-    void *written_data;
+    agent_store_read_fn *read;
+    void *data; /* of both */
     struct agent_files *mounts[SIM_NODES_MAX];
     struct store_shard *shards;
     size_t shard_count;

@@ -106,8 +106,7 @@ static void put_ends(struct verb *verb)
     if (put_copies(verb, shard) != 0)
         return;
     store_content_manifest(&shard->content, shard->manifest);
-    store->written(store->written_data, verb->work->node,
-                   sim_work_argument(verb->work, "--source"));
+    store->written(store->data, verb->work->node, sim_work_argument(verb->work, "--source"));
     old = store_shard_find(store, verb->path, verb->part, false);
     if (old != NULL && !old->damaged && strcmp(old->manifest, shard->manifest) == 0) {
         store->counters.reused++;
@@ -148,6 +147,7 @@ static void verify_ends(struct verb *verb)
         return;
     verb->store->counters.verifies++;
     tells(verb, shard, false);
+    verb->store->read(verb->store->data, verb->path);
 }
 
 static bool folder_holds(const struct agent_files *files, const char *folder,
@@ -207,6 +207,7 @@ static void restore_ends(struct verb *verb)
     }
     verb->store->counters.restores++;
     tells(verb, shard, there);
+    verb->store->read(verb->store->data, verb->path);
 }
 
 /* ---- removing ---- */

@@ -335,18 +335,14 @@ static void spoil_parts(struct sim *sim, const char *path, unsigned most)
     }
 }
 
-/* A shard is lost or damaged, or several of one checkpoint, once per allocation and when there is
- * another folder to fall back to, most of the time. */
-static void trouble_with_a_shard(struct place *place)
+/* Once per allocation, and when there is another folder to fall back to, most of the time. */
+static bool may_be_spoiled(const char *path)
 {
-    struct sim *sim = place->world->sim;
-    const char *path, *part, *other, *other_part;
-    char allocation_id[WORLD_PATH_BYTES], spoiled[WORLD_PATH_BYTES];
+    const char *other, *other_part;
+    char allocation_id[WORLD_PATH_BYTES];
     char *end;
     bool damaged, alone = true;
 
-    if (!agent_store_shard(all.store, sim_random(sim, SHARDS_LOOKED_AT), &path, &part, &damaged))
-        return;
     /* <prefix>/<tenant>/<project>/<allocation>/checkpoints/<checkpoint> */
     snprintf(allocation_id, sizeof(allocation_id), "%s", path);
     end = strstr(allocation_id, "/checkpoints/");
@@ -355,7 +351,19 @@ static void trouble_with_a_shard(struct place *place)
     for (size_t i = 0; agent_store_shard(all.store, i, &other, &other_part, &damaged); i++)
         alone = alone && (strncmp(other, path, (size_t)(end - allocation_id)) != 0 ||
                           strcmp(other, path) == 0);
-    if (alone || agent_store_spoiled_of(all.store, strrchr(allocation_id, '/') + 1))
+    return !alone && !agent_store_spoiled_of(all.store, strrchr(allocation_id, '/') + 1);
+}
+
+/* A shard is lost or damaged, or several of one checkpoint. */
+static void trouble_with_a_shard(struct place *place)
+{
+    struct sim *sim = place->world->sim;
+    const char *path, *part;
+    char spoiled[WORLD_PATH_BYTES];
+    bool damaged;
+
+    if (!agent_store_shard(all.store, sim_random(sim, SHARDS_LOOKED_AT), &path, &part, &damaged) ||
+        !may_be_spoiled(path))
         return;
     snprintf(spoiled, sizeof(spoiled), "%s", path); /* it may go with its first shard */
     if (sim_chance(sim, 3))
@@ -413,6 +421,19 @@ static void power_off(struct place *place)
     agent_machine_power_off(place->machine);
     sim_crash(place->world->sim, place->machine->config.applications_node);
     all.counters.power_losses++;
+}
+
+/* What a part has brought here is of no use when another one finds its own damaged. */
+static void shard_read(void *data, const char *path)
+{
+    struct world *world = data;
+    char spoiled[WORLD_PATH_BYTES];
+
+    if (world->options.spoils == 0 || all.calm ||
+        sim_random(world->sim, 100) >= world->options.spoils || !may_be_spoiled(path))
+        return;
+    snprintf(spoiled, sizeof(spoiled), "%s", path); /* it may go with its first shard */
+    spoil_parts(world->sim, spoiled, 1 + (unsigned)sim_random(world->sim, SPOILED_MAX));
 }
 
 /* ---- struct world_agent_ops ---- */
@@ -482,7 +503,7 @@ static void place_open(struct world *world, unsigned agent)
     const struct agent_jobs_ops jobs = {NULL, run_is_there, run_is_wanted, is_spoiled};
 
     if (all.users++ == 0) {
-        all.store = agent_store_new(shard_written, world);
+        all.store = agent_store_new(shard_written, shard_read, world);
         all.checks = agent_checks_new(world, all.store);
         all.jobs = agent_jobs_new(world, JOBS_NODE, &jobs);
         all.rogue = agent_rogue_new(world->sim, ROGUE_NODE);

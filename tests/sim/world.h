@@ -84,6 +84,7 @@ struct world_options {
     unsigned callers;            /* of a hundred jobs so many are asked by a call */
     unsigned ranks;    /* of a hundred jobs so many have ranks that agree on what they save */
     unsigned restores; /* of a hundred jobs so many restore all parts, or the path */
+    unsigned spoils;   /* of a hundred parts that were restored so many have others spoiled */
     /* of a hundred moments of a rank in a barrier so many have the leader, or the rank's agent,
      * fail */
     unsigned barriers;

@@ -71,6 +71,7 @@ static const struct option {
     OPTION(ranks),
     OPTION(barriers),
     OPTION(restores),
+    OPTION(spoils),
     OPTION(streams),
     OPTION(absent),
     OPTION(hang),
@@ -255,4 +256,5 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     ret_options->ranks = next(&state, 3) == 0 ? 0 : 10 + (unsigned)next(&state, 91);
     ret_options->barriers = next(&state, 3) == 0 ? 1 + (unsigned)next(&state, 12) : 0;
     ret_options->restores = next(&state, 3) == 0 ? 0 : 10 + (unsigned)next(&state, 91);
+    ret_options->spoils = next(&state, 3) == 0 ? 5 + (unsigned)next(&state, 40) : 0;
 }

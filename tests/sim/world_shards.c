@@ -50,6 +50,17 @@ static uint32_t nodes_of(const struct fsm *fsm, const struct fsm_allocation *all
     return mask;
 }
 
+/* Before anybody asks what its ranks said of it. */
+static void check_verified(struct world *world, const struct fsm *fsm,
+                           const struct fsm_checkpoint *checkpoint)
+{
+    for (uint32_t i = 0; i < checkpoint->shard_count; i++)
+        if (!checkpoint->shards[i].verified)
+            world_violation(world, "I27",
+                            "checkpoint %" PRIx64 " is complete, the shard of %s is not verified",
+                            checkpoint->id, fsm_node_name(fsm, checkpoint->shards[i].node_slot));
+}
+
 void shards_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
 {
     const struct world_job *job = event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_CHECKPOINT_STATE
@@ -66,6 +77,8 @@ void shards_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Ev
     number = (unsigned)(job - world->jobs);
     shards = shards_of(fsm, checkpoint);
     nodes = nodes_of(fsm, fsm_allocation_find_slot(fsm, checkpoint->allocation_slot));
+    if (event->new_state == CHECKPOINT(COMPLETE))
+        check_verified(world, fsm, checkpoint);
     if (event->new_state == CHECKPOINT(COMPLETE))
         nodes = world->shards->jobs[number].id == checkpoint->id ? world->shards->jobs[number].nodes
                                                                  : shards;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "fsm/names.h"
+#include "src/agent/job/reconcile.h"
 #include "src/agent/job/restore_internal.h"
 #include "src/agent/run/words.h"
 
@@ -66,10 +67,26 @@ void restore_ready(struct restore *restore)
                                                      .parts = restore->checkpoint_parts});
 }
 
-/* All that this part needs of it is here and verified. */
+/* Orders name a later run of this part than the one that it was brought for. */
+static bool run_is_over(const struct restore *restore)
+{
+    const Ckpt__V1__OrderSet *orders = restore->agent->orders;
+    const Ckpt__V1__AllocationPart *part =
+        orders == NULL ? NULL : reconcile_part(orders, restore->allocation_id);
+
+    CHECK(restore->run != 0);
+    return part != NULL && part->run > restore->run;
+}
+
+/* All that this part needs of it is here and verified. The next run has a word of its own on what
+ * it begins from. */
 static void restore_complete(struct restore *restore)
 {
     CHECK(restore->part_next == restore->part_count);
+    if (run_is_over(restore)) {
+        restore_again(restore, RESTORE_RETRY_MS);
+        return;
+    }
     restore->have = true;
     if (restore->begin == BEGIN(MAY)) {
         restore_ready(restore);

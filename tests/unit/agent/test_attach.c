@@ -214,6 +214,31 @@ static void a_part_says_again_what_the_state_does_not_know(void **state)
     assert_uint_equal(ledger_last_sequence(agent.ledger), 2);
 }
 
+/* It was told of before the next one began: its application would be ended at once, with the
+ * walltime of the next one. */
+static void a_run_that_orders_name_no_more_does_not_begin(void **state)
+{
+    Ckpt__V1__OrderSet orders = CKPT__V1__ORDER_SET__INIT;
+    Ckpt__V1__AllocationPart part = CKPT__V1__ALLOCATION_PART__INIT, *parts[] = {&part};
+    char job[] = "job";
+
+    (void)state;
+    run_of_writer = RUN;
+    work.exit_code = WORKER_EXIT_OK;
+    part.allocation_id = job;
+    part.run = RUN + 1;
+    orders.parts = parts;
+    orders.n_parts = 1;
+    agent.orders = &orders;
+    attach_to_restore();
+    assert_true(becomes(restores, WAIT_US));
+    assert_false(becomes(starts, POLLS_US));
+    run_of_writer = RUN + 1;
+    assert_true(becomes(starts, WAIT_US));
+    assert_uint_equal(agent_find(&agent, "job")->entry.run, RUN + 1);
+    agent.orders = NULL;
+}
+
 /* What it has is of another part now: that goes before its own comes, into the same folder. */
 static void a_part_whose_place_changes_restores_what_is_there(void **state)
 {
@@ -435,6 +460,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_part_of_several_does_not_begin_from_another_checkpoint,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_part_restores_again_for_another_run, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_run_that_orders_name_no_more_does_not_begin, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_part_whose_place_changes_restores_what_is_there, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(
