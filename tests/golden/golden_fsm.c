@@ -5,7 +5,7 @@
  *          --update rewrites the files; the diff is then reviewed. Lines with "#" are comments.
  *          Invariants are verified after each command.
  * Shapes   besides commands (tests/unit/fsm/script.h): show jobs | accounts | losses | checkpoints | grantable | collectable | deadline | target NAME |
- *          orders NODE | restart JOB, and `snapshot`, which replaces the state by its own restored snapshot.
+ *          orders NODE | parts JOB | restart JOB, and `snapshot`: the state is read back from one.
  */
 #include "tests/golden/transcript.h"
 #include "tests/unit/fsm/script.h"
@@ -221,6 +221,24 @@ static void show_orders(struct transcript *out, const struct fsm *fsm, const cha
         say(out, "  no orders\n");
 }
 
+/* Each with what it needs to begin. */
+static void show_parts(struct transcript *out, const struct fsm *fsm, const char *name)
+{
+    const struct fsm_allocation *job = fsm_allocation_find(fsm, name);
+    char id[CHECKPOINT_ID_TEXT_BYTES], word[FSM_WORD_BYTES];
+
+    for (uint32_t i = 0; job != NULL && i < job->node_count; i++) {
+        struct fsm_part part;
+
+        if (!fsm_part_on(fsm, job, job->nodes[i].node_slot, &part))
+            continue;
+        say(out, "  part %u on %s from %s %s%s%s\n", part.place,
+            fsm_node_name(fsm, job->nodes[i].node_slot), id_text(job->restart_id, id),
+            fsm_enum_word(&ckpt__v1__begin_state__descriptor, (int)part.begin, word),
+            part.restored ? " restored" : "", part.joined ? " joined" : "");
+    }
+}
+
 static void show_ids(struct transcript *out, const uint64_t *ids, size_t count)
 {
     char id[CHECKPOINT_ID_TEXT_BYTES];
@@ -329,6 +347,8 @@ static void show(struct transcript *out, struct script *script)
         show_preemptions(out, fsm);
     } else if (strcmp(what, "orders") == 0) {
         show_orders(out, fsm, script_word(script, 2));
+    } else if (strcmp(what, "parts") == 0) {
+        show_parts(out, fsm, script_word(script, 2));
     } else if (strcmp(what, "grantable") == 0) {
         show_ids(out, ids, fsm_grantable(fsm, ids, IDS_MAX));
     } else if (strcmp(what, "collectable") == 0) {
