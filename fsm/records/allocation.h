@@ -87,8 +87,9 @@
     FIELD(uint64_t, stake_gpu_ms, RECORD_ANY)                                                      \
         /* what the last checkpoint saves at a failure before stake_until_ms */                    \
     FIELD(uint64_t, stake_until_ms, RECORD_ANY)                                                    \
-    FIELD(uint64_t, terminate_deadline_ms, RECORD_ANY)   /* then silent nodes count as done */     \
-    FIELD(uint64_t, grace_end_ms, RECORD_ANY)            /* then SIGKILL */                        \
+    FIELD(uint64_t, terminate_deadline_ms, 2 * FSM_TIME_MAX_MS)                                    \
+        /* then silent nodes count as done */                                                      \
+    FIELD(uint64_t, grace_end_ms, 2 * FSM_TIME_MAX_MS)   /* then SIGKILL */                        \
     FIELD(uint8_t, plan_state, UINT8_MAX)            /* what it becomes when its nodes are done */ \
     FIELD(uint8_t, plan_reason, UINT8_MAX)                                                         \
     FIELD(uint8_t, leave_reason, UINT8_MAX)      /* of nodes that leave without a checkpoint */    \
