@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cgroups import in_both_ways, jobs_of, own_group, site  # noqa: E402
+from cgroups import in_both_ways, jobs_of, mounted, own_group, site  # noqa: E402
 from cluster import Cluster, broker_pb2, common_pb2, tap, wait_until  # noqa: E402
 from jobs import COMPLETE, COMPLETED, FAILED, MIB, POLICY, RUNNING, TIMED_OUT, all_run, ends_in  # noqa: E402
 
@@ -237,6 +237,47 @@ def leftovers_are_cleaned():
             wait_until("nothing is left", lambda: jobs_of(agent) == {}, 10)
 
 
+def a_unit_that_is_delegated_holds_the_agent_and_its_jobs():
+    """What the supervisor does for Delegate=yes: a group of the unit's own, marked, in which it starts the agent. The agent moves to a leaf of it, so that
+    the group may have controllers; its jobs get theirs, and outlive it: systemd puts the next agent into the same group."""
+    with own_group() as (parent, reason):
+        if reason:
+            return reason
+        unit = parent / "ckpt-agentd.service"
+        unit.mkdir()
+        try:
+            os.setxattr(unit, "trusted.delegate", b"1")
+        except OSError as error:
+            return f"control groups have no extended attributes here: {error.strerror}"
+        with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+            agent = cluster.agents["a"]
+            agent.cgroup = "auto"
+
+            def started():
+                own = next(line for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::"))[3:]
+                (unit / "cgroup.procs").write_text(str(os.getpid()))  # what is started now is born there
+                try:
+                    agent.start() if cluster.members[0].running() else cluster.start()
+                finally:
+                    (mounted() / own.lstrip("/") / "cgroup.procs").write_text(str(os.getpid()))
+            cluster.members[0].start()
+            started()
+            cluster.wait_leader()
+            assert f"event=cgroups key=auto jobs={unit}/jobs" in agent.log.read_text(), agent.log.read_text()
+            assert str(agent.process.pid) in (unit / "agent" / "cgroup.procs").read_text().split()
+            job = Started(cluster, "kept", "saves", ALL)
+            agent.kill()
+            started()
+            wait_until("the next agent has its place", lambda: agent.log.read_text().count(f"event=cgroups key=auto jobs={unit}/jobs") == 2, 20)
+            assert (unit / "cgroup.procs").read_text() == ""
+            assert set(job.pids.values()) < {int(pid) for path in (unit / "jobs").glob("kept.*/cgroup.procs") for pid in path.read_text().split()}
+            identifier = job.checkpoint_and_kill()
+            assert ends_in(cluster, "kept", identifier, (COMPLETE, FAILED, TIMED_OUT)).state == COMPLETE
+            job.all_gone()
+            assert "event=frozen allocation=kept whole=1 by=cgroup" in agent.log.read_text()
+            cluster.debug_check()
+
+
 def two_agents_do_not_share_a_group():
     """Each would end the other's jobs as what is left of its own: the second one does not start, and says why."""
     with own_group() as (parent, reason):
@@ -255,4 +296,4 @@ def two_agents_do_not_share_a_group():
 
 if __name__ == "__main__":
     sys.exit(tap([stands_still_and_dies_whole, *in_both_ways(hears_that_it_is_to_end),
-                  *in_both_ways(who_was_frozen_is_found_when_the_leader_dies), without_a_group_a_job_runs_all_the_same, leftovers_are_cleaned, two_agents_do_not_share_a_group]))
+                  *in_both_ways(who_was_frozen_is_found_when_the_leader_dies), without_a_group_a_job_runs_all_the_same, leftovers_are_cleaned, a_unit_that_is_delegated_holds_the_agent_and_its_jobs, two_agents_do_not_share_a_group]))
