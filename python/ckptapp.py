@@ -612,11 +612,21 @@ def torch_load(ckpt, extra=None, map_location="cpu", **things):
     return loaded["step"]
 
 
+def _dcp():
+    try:
+        import torch.distributed.checkpoint as dcp
+    except ImportError as error:
+        raise RuntimeError(f"dcp_save() and dcp_load() need torch 2.2 or later with its distributed part: {error}") from error
+    if not hasattr(dcp, "save"):
+        raise RuntimeError("dcp_save() and dcp_load() need torch 2.2 or later: this one's torch.distributed.checkpoint has no save(); torch_save() does without")
+    return dcp
+
+
 def dcp_save(ckpt, step, state):
     """A state of torch.distributed.checkpoint: each rank's files in its own folder. All ranks call it at the same step (it is a
-    collective of torch)."""
-    import torch.distributed.checkpoint as dcp
+    collective of torch, 2.2 or later)."""
     with ckpt.saving(step) as folder:
+        dcp = _dcp()
         dcp.save(state, checkpoint_id=folder)
         with io.open(os.path.join(folder, "step"), "w") as file:
             file.write(str(step))
@@ -627,7 +637,7 @@ def dcp_load(ckpt, state):
     saved = ckpt.restored()
     if not saved:
         return 0
-    import torch.distributed.checkpoint as dcp
+    dcp = _dcp()
     with tempfile.TemporaryDirectory() as together:
         for folder in saved.values():
             for name in os.listdir(folder):

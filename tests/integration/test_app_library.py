@@ -443,6 +443,21 @@ def test_the_helpers_for_torch_bring_back_what_was_saved():
         assert state == {"__0_0.distcp": "tensor", "__1_0.distcp": "other"}, state
 
 
+def test_a_torch_without_distributed_checkpoints_is_told_and_the_attempt_fails():
+    """As PyTorch before 2.2: the agent hears that this rank has failed, and the loop why."""
+    stand_in_for_torch()
+    del sys.modules["torch.distributed.checkpoint"].save
+    with Opened() as agent:
+        agent.ask("1-1-1")
+        try:
+            ckptapp.dcp_save(agent.ckpt, 7, {"x": "tensor"})
+        except RuntimeError as error:
+            assert "2.2 or later" in str(error), error
+        else:
+            raise AssertionError("nothing was said")
+        assert "status=0" not in (agent.folder / "done.0").read_text()
+
+
 def test_what_is_installed_serves_a_program():
     with tempfile.TemporaryDirectory() as folder:
         there = pathlib.Path(folder) / "usr"
