@@ -537,6 +537,8 @@ size_t fsm_collectable(const struct fsm *fsm, uint64_t at_ms, uint64_t *ret_ids,
 size_t fsm_collectable_path(const struct fsm *fsm, uint64_t id, uint32_t *ret_target_slot,
                             char *ret_path, size_t size);
 /* The first at that place or behind it; NULL: no more. The next call passes its place + 1. */
+/* Whether an operator may let it go now: nothing but its age keeps it. */
+bool fsm_may_expire(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint);
 const struct fsm_undeleted *fsm_undeleted_next(const struct fsm *fsm, uint32_t place);
 /* NULL: no folder of that checkpoint is among them. */
 const struct fsm_undeleted *fsm_undeleted_find(const struct fsm *fsm, uint64_t checkpoint_id);

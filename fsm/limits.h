@@ -22,7 +22,9 @@ enum {
     FSM_UNDELETED_REASON_BYTES = 256, /* with the terminator */
     FSM_DETAIL_BYTES = 201,           /* likewise, of what an agent says of a failure */
     FSM_COLLECTABLE_MAX = 64,         /* that the collector is given at once */
-    FSM_REMOVALS_PER_NODE_MAX = 16,   /* folders that a node is to remove at a time */
+    FSM_PINNED_MAX = 16,              /* of one allocation */
+    FSM_EXPIRED_PER_COMMAND_MAX = 1024,
+    FSM_REMOVALS_PER_NODE_MAX = 16, /* folders that a node is to remove at a time */
     FSM_TARGETS_MAX = 64,
     FSM_TENANTS_MAX = 1024, /* with sums of their own; all others are the last one */
     FSM_QUEUES_MAX = 256,
@@ -76,8 +78,9 @@ _Static_assert(FSM_VICTIMS_MAX >= 3, "the policy's default of three victims must
 _Static_assert(FSM_EVENTS_MAX % 1024 == 0, "the ring is whole pages");
 _Static_assert(FSM_NODES_PER_ALLOCATION_MAX <= FSM_NODES_MAX,
                "an allocation may span all nodes at most");
-_Static_assert(FSM_COMPLETE_KEPT_MAX * 2 <= FSM_CHECKPOINTS_PER_ALLOCATION_MAX,
-               "complete ones leave room for the others");
+_Static_assert(FSM_COMPLETE_KEPT_MAX + FSM_PINNED_MAX + FSM_ENDED_KEPT_MAX <=
+                   FSM_CHECKPOINTS_PER_ALLOCATION_MAX,
+               "complete and pinned ones leave room for the others");
 _Static_assert(FSM_NODE_BYTES_MAX <= UINT64_MAX / FSM_NODES_PER_ALLOCATION_MAX,
                "an allocation's bytes never overflow");
 

@@ -158,7 +158,11 @@
       "{c} nodes are named, the job needs {l} at least (reactive_min_nodes)", "name more nodes")   \
     X(61, SCALE_COOLDOWN, 9,                                                                       \
       "the job was stopped or shrunk {c} ms ago, it grows again after {l} ms (scale_cooldown)",    \
-      "ask again then")
+      "ask again then")                                                                            \
+    X(62, NOT_KEPT, 9, "only a complete checkpoint that is not being deleted is pinned",           \
+      "ckptctl checkpoints JOB lists them with their states")                                      \
+    X(63, PINS_FULL, 8, "{c} checkpoints of the job are pinned, the limit is {l}",                 \
+      "ckptctl checkpoint unpin CHECKPOINT gives one back to retention")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

@@ -32,6 +32,8 @@ static const struct fsm_command_info commands[] = {
     {35, "node_running", fsm_apply_node_running, false, false},
     {36, "remove_target", fsm_apply_remove_target, true, false},
     {37, "remove_node", fsm_apply_remove_node, true, false},
+    {38, "pin_checkpoint", fsm_apply_pin, true, false},
+    {39, "expire_checkpoints", fsm_apply_expire, true, false},
 };
 
 /* For tests and documents, which walk the table. */

@@ -554,6 +554,7 @@ void fsm_sort(struct sort_item *items, size_t count);
 /* apply_*.c, in the table of command.c. The command has passed fsm_validate_command. */
 typedef enum fsm_status fsm_handler(struct fsm *fsm, const fsm_command *command,
                                     struct fsm_outcome *outcome);
+fsm_handler fsm_apply_pin, fsm_apply_expire;
 fsm_handler fsm_apply_cluster_init, fsm_apply_member_facts, fsm_apply_member_role,
     fsm_apply_register, fsm_apply_update, fsm_apply_end, fsm_apply_report_queue,
     fsm_apply_request_checkpoint, fsm_apply_cancel, fsm_apply_preemption, fsm_apply_migration,

@@ -516,6 +516,12 @@ static enum fsm_status validate_collected(const fsm_command *command, struct fsm
                        FSM_DECISIONS_PER_COMMAND_MAX, outcome);
 }
 
+static enum fsm_status validate_expire(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    return check_count(command->expire_checkpoints->n_checkpoint_ids, FSM_EXPIRED_PER_COMMAND_MAX,
+                       outcome);
+}
+
 static enum fsm_status validate_drain_node(const fsm_command *command, struct fsm_outcome *outcome)
 {
     return check_id(command->drain_node->node_id, outcome);
@@ -598,6 +604,8 @@ static validator *const validators[] = {
     V(NODE_RUNNING) = validate_node_running,
     V(REMOVE_TARGET) = validate_remove_target,
     V(REMOVE_NODE) = validate_remove_node,
+    V(PIN_CHECKPOINT) = validate_nothing,
+    V(EXPIRE_CHECKPOINTS) = validate_expire,
 #undef V
 };
 

@@ -286,3 +286,27 @@ enum fsm_status fsm_apply_collected(struct fsm *fsm, const fsm_command *command,
                              collected->failed[i]->elsewhere);
     return FSM_OK;
 }
+
+enum fsm_status fsm_apply_pin(struct fsm *fsm, const fsm_command *command,
+                              struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__PinCheckpoint *pin = command->pin_checkpoint;
+
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_PIN_CHECKPOINT);
+    outcome->checkpoint_id = pin->checkpoint_id;
+    return fsm_retention_pin(fsm, pin->checkpoint_id, !pin->unpin, outcome);
+}
+
+/* outcome: current expired of limit named. What has become needed since it was planned stays. */
+enum fsm_status fsm_apply_expire(struct fsm *fsm, const fsm_command *command,
+                                 struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__ExpireCheckpoints *named = command->expire_checkpoints;
+
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_EXPIRE_CHECKPOINTS);
+    CHECK(outcome != NULL);
+    outcome->limit = named->n_checkpoint_ids;
+    for (size_t i = 0; i < named->n_checkpoint_ids; i++)
+        outcome->current += fsm_retention_expire(fsm, named->checkpoint_ids[i]);
+    return FSM_OK;
+}

@@ -228,6 +228,10 @@ void fsm_retention_make_room(struct fsm *fsm, struct allocation *allocation);
 /* A part found a shard of it damaged: nothing begins from it any more, nor is it kept for that. */
 void fsm_retention_damaged(struct fsm *fsm, struct allocation *allocation,
                            struct checkpoint *checkpoint);
+/* expire: before its time; false: it is still needed, or it expires already. */
+bool fsm_retention_expire(struct fsm *fsm, uint64_t checkpoint_id);
+enum fsm_status fsm_retention_pin(struct fsm *fsm, uint64_t checkpoint_id, bool pinned,
+                                  struct fsm_outcome *outcome);
 /* bytes: as its remover counted them; 0: it did not. */
 enum fsm_status fsm_retention_collected(struct fsm *fsm, uint64_t checkpoint_id, uint64_t bytes);
 void fsm_retention_leave(struct fsm *fsm,

@@ -10,6 +10,8 @@
  *          any more.
  *          A folder that cannot be removed is kept apart (undeleted.c): its record makes room for
  *          the job's next checkpoint, and the job itself leaves without it.
+ *          An operator pins complete ones, which then stay whatever their age, and lets others go
+ *          before their time (expire), as far as the rules above do not need them.
  * Shapes   expiry is never taken back: between listing and removal nothing may start to need the
  *          folder. A changed policy reaches an allocation at its next review.
  */
@@ -39,17 +41,22 @@ static void retention_set(struct fsm *fsm, struct checkpoint *checkpoint, uint64
     fsm_checkpoint_arm(fsm, checkpoint);
 }
 
+static uint32_t retention_keep(const struct fsm *fsm, const struct allocation *allocation)
+{
+    if (!fsm_allocation_restartable(allocation))
+        return 0;
+    return fsm->policy.keep_complete > 0 ? fsm->policy.keep_complete : 1;
+}
+
 /* A walk from the end of the list meets the newest first, which are the protected ones. Folders of
  * failed attempts wait for one checkpoint timeout more, since an agent that was cut off may still
  * be writing. */
 void fsm_retention_review(struct fsm *fsm, struct allocation *allocation)
 {
-    uint32_t keep = 0;
+    uint32_t keep = retention_keep(fsm, allocation);
     uint32_t rank = 0; /* among COMPLETE ones, the newest first */
 
     CHECK(allocation->view.id != NULL);
-    if (fsm_allocation_restartable(allocation))
-        keep = fsm->policy.keep_complete > 0 ? fsm->policy.keep_complete : 1;
     for (struct list *at = allocation->checkpoints.previous; at != &allocation->checkpoints;
          at = at->previous) {
         struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, in_allocation);
@@ -61,6 +68,8 @@ void fsm_retention_review(struct fsm *fsm, struct allocation *allocation)
                 at_ms = 0;
             else if (rank >= FSM_COMPLETE_KEPT_MAX)
                 at_ms = fsm->now_ms;
+            if (checkpoint->view.pinned)
+                at_ms = 0;
             retention_set(fsm, checkpoint, at_ms);
             rank += !checkpoint->view.damaged;
         } else if (!fsm_checkpoint_state_active(checkpoint->view.state) &&
@@ -104,6 +113,72 @@ void fsm_retention_due(struct fsm *fsm, struct checkpoint *checkpoint)
     fsm_timer_set(&fsm->timers, &checkpoint->timer, 0);
     fsm_retention_review(
         fsm, allocation_edit(fsm, allocation_at(fsm, checkpoint->view.allocation_slot)));
+}
+
+/* The newest ones of a job that may be started again, as the review has them. */
+static bool retention_needed(const struct fsm *fsm, const struct checkpoint *checkpoint)
+{
+    const struct allocation *job = allocation_at(fsm, checkpoint->view.allocation_slot);
+    uint32_t newer = 0;
+
+    CHECK(retention_complete(checkpoint));
+    if (checkpoint->view.damaged)
+        return false;
+    for (const struct list *at = checkpoint->in_allocation.next; at != &job->checkpoints;
+         at = at->next) {
+        const struct checkpoint *other =
+            (const struct checkpoint *)(const void *)((const char *)at -
+                                                      offsetof(struct checkpoint, in_allocation));
+
+        newer += retention_complete(other) && !other->view.damaged;
+    }
+    return newer < retention_keep(fsm, job);
+}
+
+bool fsm_may_expire(const struct fsm *fsm, const struct fsm_checkpoint *view)
+{
+    const struct checkpoint *checkpoint = checkpoint_at(fsm, view->id);
+
+    if (checkpoint->expired || checkpoint->collected || view->pinned ||
+        fsm_checkpoint_state_active(view->state) || !fsm_checkpoint_has_folder(checkpoint))
+        return false;
+    if (retention_complete(checkpoint))
+        return !retention_needed(fsm, checkpoint);
+    return fsm_add(view->state_since_ms, fsm->policy.checkpoint_timeout_ms) <= fsm->now_ms;
+}
+
+bool fsm_retention_expire(struct fsm *fsm, uint64_t checkpoint_id)
+{
+    struct checkpoint *checkpoint = checkpoint_edit(fsm, checkpoint_find(fsm, checkpoint_id));
+
+    if (checkpoint == NULL || !fsm_may_expire(fsm, &checkpoint->view))
+        return false;
+    retention_set(fsm, checkpoint, fsm->now_ms);
+    return true;
+}
+
+/* What expires is never taken back, so that a pin comes too late for it. */
+enum fsm_status fsm_retention_pin(struct fsm *fsm, uint64_t checkpoint_id, bool pinned,
+                                  struct fsm_outcome *outcome)
+{
+    struct checkpoint *checkpoint = checkpoint_edit(fsm, checkpoint_find(fsm, checkpoint_id));
+    struct allocation *job;
+
+    CHECK(outcome != NULL);
+    if (checkpoint == NULL)
+        return FSM_CHECKPOINT_NOT_FOUND;
+    if (!retention_complete(checkpoint) || checkpoint->expired)
+        return FSM_NOT_KEPT;
+    job = allocation_edit(fsm, allocation_at(fsm, checkpoint->view.allocation_slot));
+    outcome->limit = FSM_PINNED_MAX;
+    for (const struct list *at = job->checkpoints.next; at != &job->checkpoints; at = at->next)
+        outcome->current += LIST_ITEM(at, struct checkpoint, in_allocation)->view.pinned;
+    if (pinned && !checkpoint->view.pinned && outcome->current >= FSM_PINNED_MAX)
+        return FSM_PINS_FULL;
+    checkpoint->view.pinned = pinned;
+    fsm_moved(fsm, FSM_RECORD_CHECKPOINT, checkpoint_id);
+    fsm_retention_review(fsm, job);
+    return FSM_OK;
 }
 
 /* What leaves first when a job's list is full. */

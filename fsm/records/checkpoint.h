@@ -33,6 +33,7 @@
     FIELD(uint32_t, paused_count, RECORD_ANY)                                                      \
     FIELD(uint32_t, resumed_count, RECORD_ANY)                                                     \
     FIELD(bool, extended, true)              /* the one extension of the timeout was used */       \
+    FIELD(bool, pinned, true)    /* retention keeps it until it is unpinned */                     \
     FIELD(bool, damaged, true)  /* a part found a shard of it so: nothing begins from it any more */
 
 #define FSM_CHECKPOINT_KEPT(FIELD, TEXT)                                                           \

@@ -234,6 +234,8 @@ static void print_ranks(struct cli *cli, const Ckpt__V1__Checkpoint *c)
     if (c->machine[0] != '\0' || c->os[0] != '\0')
         fprintf(cli->out, " written on %s %s\n", human_safe(c->machine, machine, sizeof(machine)),
                 human_safe(c->os, os, sizeof(os)));
+    if (c->pinned)
+        fprintf(cli->out, " pinned: it stays until ckptctl checkpoint unpin\n");
     if (c->damaged)
         fprintf(cli->out, " DAMAGED: a part of it does not verify; nothing begins from it\n");
 }

@@ -229,8 +229,15 @@ const struct command commands[] = {
      false},
     {"checkpoints", "[JOB]", 0, 1, "list checkpoints", command_checkpoints, checkpoints_options,
      false},
+    {"checkpoint pin", "CHECKPOINT", 1, 1, "keep a complete checkpoint, whatever its age",
+     command_checkpoint_pin, NULL, true},
+    {"checkpoint unpin", "CHECKPOINT", 1, 1, "give a pinned checkpoint back to retention",
+     command_checkpoint_unpin, NULL, true},
     {"checkpoint", "CHECKPOINT", 1, 1, "one checkpoint with its shards", command_checkpoint,
      stale_options, false},
+    {"gc plan", "[JOB]", 0, 1, "what could be deleted now: checkpoints kept for their age alone",
+     command_gc_plan, NULL, false},
+    {"gc run", "[JOB]", 0, 1, "delete what gc plan lists", command_gc_run, yes_options, true},
     {"undeleted", "[JOB]", 0, 1, "expired checkpoints that could not be deleted, and why",
      command_undeleted, stale_options, false},
     {"restart-point", "JOB", 1, 1, "the checkpoint a job would restart from", command_restart_point,
@@ -343,12 +350,17 @@ bool command_is_of(const struct command *command, const char *group)
     return strncmp(command->name, group, length) == 0 && command->name[length] == ' ';
 }
 
+/* Not of a word that is a command by itself: what follows is that one's. */
 bool command_is_group(const char *word)
 {
-    for (const struct command *command = commands; command->name != NULL; command++)
-        if (command_is_of(command, word))
-            return true;
-    return false;
+    bool group = false;
+
+    for (const struct command *command = commands; command->name != NULL; command++) {
+        if (strcmp(command->name, word) == 0)
+            return false;
+        group = group || command_is_of(command, word);
+    }
+    return group;
 }
 
 const struct command *command_find(const char *const words[2], size_t *ret_words)

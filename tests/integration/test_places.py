@@ -187,6 +187,34 @@ def what_its_user_alone_may_delete_is_deleted_by_its_node():
             site.close()
 
 
+def an_operator_pins_one_and_deletes_others_before_their_time():
+    """D-004: gc plan shows what is kept for its age alone, gc run deletes exactly that; the last ones and what is pinned stay."""
+    if not need_root():
+        return
+    with Cluster(members=3, agents=("a",), policy={**POLICY, "retention": "7d", "keep_complete": 2}) as cluster:
+        site = Site(cluster)
+        plain_prefix(cluster)
+        cluster.start()
+        try:
+            site.start_job("anns", ANN)
+            made = [checkpoint_text(site.checkpoint("anns").checkpoint_id) for _ in range(6)]
+            cluster.ctl("checkpoint", "pin", made[1])
+            assert cluster.ctl("gc", "plan", "-o", "name").stdout.split() == [made[0], *made[2:4]]
+            assert cluster.ctl("gc", "run", "anns", check=False).returncode == 2, "it asks first"
+            plan = cluster.ctl("gc", "run", "anns", "--yes")
+            assert made[0] in plan.stdout and made[1] not in plan.stdout, plan
+            wait_until("they are deleted", lambda: site.folders("anns") == sorted([made[1], *made[4:]]), 60, 0.5)
+            wait_until("that is told", lambda: set(deleted(cluster, "anns")) == {made[0], *made[2:4]}, 20, 0.5)
+            assert cluster.ctl("gc", "plan", "-o", "name").stdout == ""
+            refused = cluster.ctl("checkpoint", "pin", made[0], check=False)
+            assert refused.returncode == 4 and "NOT_KEPT" in refused.stderr, refused
+            cluster.ctl("checkpoint", "unpin", made[1])
+            assert cluster.ctl("gc", "plan", "-o", "name").stdout.split() == [made[1]]
+            cluster.debug_check()
+        finally:
+            site.close()
+
+
 def what_a_dead_node_was_to_delete_another_one_deletes():
     """D-004: the order is part of the state, and goes to another node when its agent does not come back."""
     if not need_root():
@@ -304,5 +332,6 @@ def a_destination_that_only_a_group_may_write_takes_checkpoints():
 
 if __name__ == "__main__":
     sys.exit(tap([what_its_user_alone_may_delete_is_deleted_by_its_node, what_a_dead_node_was_to_delete_another_one_deletes,
+                  an_operator_pins_one_and_deletes_others_before_their_time,
                   two_users_share_a_destination_and_the_service_deletes_what_expired, checkpoints_go_on_although_none_can_be_deleted,
                   folders_of_strangers_are_refused_and_said, a_destination_that_only_a_group_may_write_takes_checkpoints]))

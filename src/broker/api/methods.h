@@ -41,6 +41,8 @@ union method_body {
     Ckpt__Log__V1__SetPolicy set_policy;
     Ckpt__Log__V1__DrainNode drain_node;
     Ckpt__Log__V1__RemoveNode remove_node;
+    Ckpt__Log__V1__PinCheckpoint pin_checkpoint;
+    Ckpt__Log__V1__ExpireCheckpoints expire_checkpoints;
 };
 
 /* A row of a table. What the kind needs is set, everything else is zero; service_new() checks

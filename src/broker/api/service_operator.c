@@ -90,7 +90,77 @@ static enum fsm_status fill_remove_node(const ProtobufCMessage *message,
     return FSM_OK;
 }
 
+static enum fsm_status fill_pin(const ProtobufCMessage *message, Ckpt__Log__V1__Command *command,
+                                union method_body *body, struct fsm_outcome *ret_outcome)
+{
+    const Ckpt__V1__PinRequest *asked = (const void *)message;
+
+    (void)ret_outcome;
+    ckpt__log__v1__pin_checkpoint__init(&body->pin_checkpoint);
+    body->pin_checkpoint.checkpoint_id = asked->checkpoint_id;
+    body->pin_checkpoint.unpin = asked->unpin;
+    command->pin_checkpoint = &body->pin_checkpoint;
+    return FSM_OK;
+}
+
+static enum fsm_status fill_gc(const ProtobufCMessage *message, Ckpt__Log__V1__Command *command,
+                               union method_body *body, struct fsm_outcome *ret_outcome)
+{
+    const Ckpt__V1__RunGcRequest *asked = (const void *)message;
+
+    (void)ret_outcome;
+    ckpt__log__v1__expire_checkpoints__init(&body->expire_checkpoints);
+    body->expire_checkpoints.n_checkpoint_ids = asked->n_checkpoint_ids;
+    body->expire_checkpoints.checkpoint_ids = asked->checkpoint_ids;
+    command->expire_checkpoints = &body->expire_checkpoints;
+    return FSM_OK;
+}
+
 /* ---- reads ---- */
+
+/* By id, as ListCheckpoints has them; each page looks at so many records at most. */
+static void plan_gc(struct request *request, struct scratch *scratch)
+{
+    const Ckpt__V1__GcRequest *asked = (const void *)request->message;
+    const struct fsm *fsm = replica_fsm(request->broker->replica);
+    const struct fsm_allocation *job = NULL;
+    const struct fsm_checkpoint *at = NULL;
+    Ckpt__V1__GcReply reply = CKPT__V1__GC_REPLY__INIT;
+    uint64_t after = asked->after_checkpoint_id;
+    size_t bytes = 0;
+    uint32_t size;
+
+    if (!request_page_size(request, asked->page_size, &size))
+        return;
+    if (asked->allocation_id[0] != '\0') {
+        job = fsm_allocation_find(fsm, asked->allocation_id);
+        if (job == NULL) {
+            request_refuse(request, FSM_ALLOCATION_NOT_FOUND, 0, 0);
+            return;
+        }
+    }
+    reply.checkpoints = scratch_take(scratch, size, sizeof(reply.checkpoints[0]));
+    for (uint32_t scanned = 0;
+         scanned < METHOD_SCAN_MAX && reply.n_checkpoints < size && bytes < METHOD_PAGE_BYTES;
+         scanned++) {
+        Ckpt__V1__Checkpoint *item;
+
+        at = job == NULL ? fsm_checkpoint_next(fsm, after)
+                         : fsm_checkpoint_next_of(fsm, job->slot, after);
+        if (at == NULL)
+            break;
+        after = at->id;
+        if (!fsm_may_expire(fsm, at))
+            continue;
+        item = scratch_take(scratch, 1, sizeof(*item));
+        translate_checkpoint(fsm, at, scratch, item);
+        bytes += ckpt__v1__checkpoint__get_packed_size(item);
+        reply.size_bytes += at->size_bytes;
+        reply.checkpoints[reply.n_checkpoints++] = item;
+    }
+    reply.next_after_checkpoint_id = at == NULL ? 0 : after;
+    answer_reply(request->call, &reply.base);
+}
 
 static void get_policy(struct request *request, struct scratch *scratch)
 {
@@ -184,9 +254,9 @@ const struct method service_operator_methods[] = {
     MUTATION("DrainNode", ROLE_OPERATOR, drain_node_request, DRAIN_NODE, fill_drain_node),
     MUTATION("RemoveNode", ROLE_OPERATOR, remove_node_request, REMOVE_NODE, fill_remove_node),
     ABSENT("RunDrill", ROLE_OPERATOR, drill_request),
-    ABSENT("PlanGc", ROLE_OPERATOR, gc_request),
-    ABSENT("RunGc", ROLE_OPERATOR, gc_request),
-    ABSENT("PinCheckpoint", ROLE_OPERATOR, pin_request),
+    METHOD(METHOD_READ, "PlanGc", ROLE_OPERATOR, gc_request, plan_gc),
+    MUTATION("RunGc", ROLE_OPERATOR, run_gc_request, EXPIRE_CHECKPOINTS, fill_gc),
+    MUTATION("PinCheckpoint", ROLE_OPERATOR, pin_request, PIN_CHECKPOINT, fill_pin),
 };
 /* clang-format on */
 const size_t service_operator_method_count = ARRAY_COUNT(service_operator_methods);

@@ -182,6 +182,11 @@ static inline void random_collected(struct script *script, uint64_t *state, char
     size_t count = fsm_collectable(script->fsm, 0, ids, 4);
     char id[CHECKPOINT_ID_TEXT_BYTES];
 
+    if (any != NULL && random_draw(state, 6) == 0) {
+        snprintf(line, size, random_draw(state, 2) == 0 ? "expire %s" : "pin %s%s",
+                 checkpoint_id_format(any->id, id), random_draw(state, 2) == 0 ? " undo" : "");
+        return;
+    }
     if (random_draw(state, 3) == 0 && random_removal(script, state, line, size))
         return;
     if (count > 0 && random_draw(state, 4) != 0)

@@ -460,6 +460,29 @@ static inline enum fsm_status script_collected(struct script *script,
     return script_apply(script, command);
 }
 
+static inline enum fsm_status script_pin(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__PinCheckpoint pin = CKPT__LOG__V1__PIN_CHECKPOINT__INIT;
+
+    pin.checkpoint_id = script_checkpoint(script, script_word(script, 1));
+    pin.unpin = script_flag(script, "undo");
+    SCRIPT_BODY(PIN_CHECKPOINT, pin_checkpoint, &pin);
+    return script_apply(script, command);
+}
+
+static inline enum fsm_status script_expire(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__ExpireCheckpoints expire = CKPT__LOG__V1__EXPIRE_CHECKPOINTS__INIT;
+    uint64_t ids[SCRIPT_WORDS_MAX];
+
+    for (size_t i = 1; i < script->word_count; i++)
+        if (strncmp(script->words[i], "id=", 3) != 0)
+            ids[expire.n_checkpoint_ids++] = script_checkpoint(script, script->words[i]);
+    expire.checkpoint_ids = ids;
+    SCRIPT_BODY(EXPIRE_CHECKPOINTS, expire_checkpoints, &expire);
+    return script_apply(script, command);
+}
+
 static inline enum fsm_status script_remove_target(struct script *script,
                                                    Ckpt__Log__V1__Command *command)
 {
@@ -579,6 +602,8 @@ static const struct script_verb {
     {"running", 35, false, script_running},
     {"remove_target", 36, true, script_remove_target},
     {"remove_node", 37, true, script_remove_node},
+    {"pin", 38, true, script_pin},
+    {"expire", 39, true, script_expire},
 };
 
 enum { SCRIPT_VERBS = sizeof(script_verbs) / sizeof(script_verbs[0]) };

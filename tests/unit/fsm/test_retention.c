@@ -385,6 +385,68 @@ static void a_node_removes_so_many_folders_at_a_time(void **unused)
     script_close(&script);
 }
 
+static bool may_expire(const struct script *script, uint64_t sequence)
+{
+    return fsm_may_expire(script->fsm,
+                          fsm_checkpoint_find(script->fsm, checkpoint_id_make(1, sequence)));
+}
+
+/* D-004: what is pinned outlives its retention, its successors and its job; the last ones of a job
+ * that may be started again go by nobody's word. */
+static void a_pinned_checkpoint_stays_and_others_may_go_before_their_time(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "policy retention=10000 keep=2");
+    expect_ok(&script, "register j1 nodes=n1");
+    for (uint64_t sequence = 1; sequence <= 4; sequence++)
+        complete(&script, sequence);
+    expect_ok(&script, "pin 1-1");
+    assert_false(may_expire(&script, 1));
+    assert_true(may_expire(&script, 2));
+    assert_false(may_expire(&script, 3));
+    expect_ok(&script, "expire 1-1 1-2 1-3 1-4 1-99");
+    assert_int_equal(script.outcome.current, 1);
+    assert_int_equal(collectable(&script), 1);
+    expect_status(&script, NOT_KEPT, "pin 1-2"); /* it is being deleted */
+    expect_ok(&script, "collected 1-2");
+    expect_ok(&script, "after 20000");
+    expect_ok(&script, "tick");
+    assert_int_equal(collectable(&script), 0);
+    expect_ok(&script, "end j1");
+    expect_ok(&script, "after 20000");
+    expect_ok(&script, "tick");
+    expect_ok(&script, "collected 1-3 1-4");
+    assert_non_null(fsm_allocation_find(script.fsm, "j1")); /* as long as it is pinned */
+    expect_ok(&script, "pin 1-1 undo");
+    expect_ok(&script, "tick");
+    assert_int_equal(collectable(&script), 1);
+    expect_ok(&script, "collected 1-1");
+    assert_null(fsm_allocation_find(script.fsm, "j1"));
+    script_close(&script);
+}
+
+static void so_many_checkpoints_of_a_job_are_pinned(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    for (uint64_t sequence = 1; sequence <= 80; sequence++) {
+        complete(&script, sequence);
+        if (sequence <= FSM_PINNED_MAX)
+            expect_ok(&script, "pin 1-%d", (int)sequence);
+    }
+    expect_status(&script, PINS_FULL, "pin 1-80");
+    expect_ok(&script, "pin 1-16"); /* it is already */
+    expect_ok(&script, "pin 1-16 undo");
+    expect_ok(&script, "pin 1-80");
+    script_close(&script);
+}
+
 static void ended_jobs_leave_when_their_folders_are_gone(void **unused)
 {
     struct script script;
@@ -440,6 +502,8 @@ int main(void)
         cmocka_unit_test(what_a_control_node_may_not_remove_is_removed_by_a_node_that_wrote_it),
         cmocka_unit_test(a_removal_goes_to_another_node_when_its_node_is_lost),
         cmocka_unit_test(a_node_removes_so_many_folders_at_a_time),
+        cmocka_unit_test(a_pinned_checkpoint_stays_and_others_may_go_before_their_time),
+        cmocka_unit_test(so_many_checkpoints_of_a_job_are_pinned),
         cmocka_unit_test(ended_jobs_leave_when_their_folders_are_gone),
         cmocka_unit_test(ids_are_never_used_twice),
     };

@@ -31,6 +31,7 @@ static const struct row rows[] = {
      {"put fast prefix=/fast", "register j1 nodes=n1 target=fast", "request j1", "grant 1-1",
       "end j1", "remove_target fast"}},
     {"TARGET_NOT_FOUND", {"remove_target nowhere"}},
+    {"NOT_KEPT", {"register j1 nodes=n1", "request j1", "pin 1-1"}},
     {"NODE_NOT_DOWN", {"node n1 ready", "remove_node n1"}},
     {"NODE_HAS_JOBS", {"register j1 nodes=n1", "remove_node n1"}},
     {"INVALID_ARGUMENT", {"preempt class=3 need=0"}},
@@ -122,6 +123,7 @@ static const char *const elsewhere[] = {
     "TOO_LARGE",            /* test_validate.c, test_retention.c */
     "ALLOCATIONS_FULL",     /* two million allocations: not in a unit test */
     "JUST_RESUMED",         /* test_victims.c */
+    "PINS_FULL",            /* test_retention.c */
     "PREEMPTIONS_FULL",     /* test_victims.c */
     "PREEMPTION_NOT_FOUND", /* src/broker/api/service_preemption.c: of a read */
     "SESSIONS_FULL",        /* a million requests within 15 s: not in a unit test */
