@@ -197,8 +197,17 @@ struct fsm_allocation {
  * back with this manifest. */
 struct fsm_shard {
     FSM_SHARD(RECORD_MEMBER, RECORD_MEMBER_TEXT)
+    uint32_t place_count;                  /* of a verified one: where it lies */
+    uint64_t places[FSM_SHARD_PLACES_MAX]; /* fsm_place_make() */
     uint8_t manifest_sha256[32];
 };
+
+/* Where a part of a checkpoint lies: on a target, or as a copy on a node, by its slot. */
+enum fsm_place_kind { FSM_PLACE_TARGET = 1, FSM_PLACE_NODE = 2 };
+static inline uint64_t fsm_place_make(enum fsm_place_kind kind, uint32_t slot)
+{
+    return (uint64_t)kind << 32 | slot;
+}
 
 /* What the model read beside each job's own inputs; opaque numbers (command.proto, DecisionBasis).
  * Equal ones are one, since all decisions of a cycle share it. */
@@ -639,6 +648,15 @@ struct fsm_part {
 };
 size_t fsm_parts_on_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_part *ret_parts,
                          size_t max);
+/* Copies of parts that the node keeps, and is to keep; what it has of others may go. Returns how
+ * many there are. */
+struct fsm_copy {
+    const char *allocation_id;
+    uint64_t checkpoint_id;
+    uint32_t part; /* of the checkpoint, from 0 */
+};
+size_t fsm_copies_on_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_copy *ret_copies,
+                          size_t max);
 /* The job's part there, also when it has ended; false: the job has none. */
 bool fsm_part_on(const struct fsm *fsm, const struct fsm_allocation *allocation, uint32_t node_slot,
                  struct fsm_part *ret_part);

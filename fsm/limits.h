@@ -48,6 +48,8 @@ enum {
     FSM_COMMAND_MAX_BYTES = 1 << 18, /* 256 KiB, one request */
     FSM_PREFIX_MAX_BYTES = 1024,
     FSM_ORDERS_PER_NODE_MAX = 1024,
+    FSM_COPIES_PER_NODE_MAX = 4096, /* that a node keeps of what it wrote */
+    FSM_SHARD_PLACES_MAX = 4,       /* where a part of a checkpoint lies */
     FSM_CLASS_MAX = 10,
     FSM_REQUEUE_MAX = 100,
     FSM_ATTEMPTS_MAX = 16,

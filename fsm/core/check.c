@@ -405,27 +405,16 @@ static void check_inputs(struct checker *checker, const struct checkpoint *check
     checker->references[basis->view.slot]++;
 }
 
-/* I44: one label over all parts, the word of every rank, one step that all of them can meet. */
-static void check_checkpoint_ranks(struct checker *checker, const struct checkpoint *checkpoint)
+/* What holds over the parts of a checkpoint: their ranks, and where they lie. */
+static void check_checkpoint_parts(struct checker *checker, const struct checkpoint *checkpoint)
 {
-    const struct fsm_checkpoint *view = &checkpoint->view;
-    const char *name = fsm_checkpoint_state_name(view->state);
-    bool any_verified = false, all_said = true, all_meet = true;
+    const char *name = fsm_checkpoint_state_name(checkpoint->view.state);
+    const char *broken = fsm_ranks_broken(checkpoint);
 
     CHECK(checker->fsm != NULL);
-    for (uint32_t i = 0; i < view->shard_count; i++) {
-        const struct fsm_shard *shard = &checkpoint->shards[i];
-
-        any_verified |= shard->verified;
-        all_said &= shard->verified == (shard->ranks > 0);
-        all_meet &= !shard->barrier || shard->step <= view->agreed_step;
-    }
-    all_said &= view->state != STATE(COMPLETE) || fsm_ranks_whole(checkpoint, NULL);
-    check_expect(checker, all_said, "I44 a verified shard has ranks, COMPLETE all", name, view->id);
-    check_expect(checker, any_verified || view->label[0] == '\0',
-                 "I44 the label is a verified shard's", view->label, view->id);
-    check_expect(checker, all_meet || view->agreed_step == 0,
-                 "I44 no rank is beyond the agreed step", name, view->id);
+    check_expect(checker, broken == NULL, broken, name, checkpoint->view.id);
+    broken = fsm_copies_broken(checker->fsm, checkpoint);
+    check_expect(checker, broken == NULL, broken, name, checkpoint->view.id);
 }
 
 /* What a checkpoint's state means for its shards and its target. */
@@ -446,7 +435,7 @@ static void check_checkpoint(struct checker *checker, const struct checkpoint *c
     checker->targets[view->target_slot].folders += fsm_checkpoint_has_folder(checkpoint);
     check_checkpoint_counts(checker, checkpoint);
     check_inputs(checker, checkpoint);
-    check_checkpoint_ranks(checker, checkpoint);
+    check_checkpoint_parts(checker, checkpoint);
     for (uint32_t i = 0; i < view->shard_count; i++)
         checker->nodes[checkpoint->shards[i].node_slot].names++;
     for (uint32_t i = 0; i < view->shard_count; i++)
@@ -708,8 +697,12 @@ static void check_node_names(struct checker *checker, const struct node *node)
     const struct node_names *names = &checker->nodes[node->view.slot];
 
     CHECK(checker->fsm != NULL);
-    check_expect(checker, node->name_count == names->names && node->going_count == names->going,
+    check_expect(checker,
+                 node->name_count == names->names + node->copy_count &&
+                     node->going_count == names->going,
                  "INDEX who names a node", node->view.id, names->names);
+    check_expect(checker, fsm_copies_counted(node), "INDEX copies on a node", node->view.id,
+                 node->copy_count);
     check_expect(checker, !node->removed || (node->going_count == 0 && node->name_count > 0),
                  "INDEX nothing needs a removed node", node->view.id, node->going_count);
 }

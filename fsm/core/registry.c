@@ -129,6 +129,7 @@ struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id)
     node->view.state_since_ms = fsm->now_ms;
     list_init(&node->assignments);
     list_init(&node->removals);
+    list_init(&node->copies);
     fsm_map_add(&fsm->node_map, fsm_hash_text(id), node);
     return node;
 }

@@ -78,7 +78,8 @@ struct allocation {
 struct checkpoint {
     struct fsm_checkpoint view; /* first */
     struct list in_allocation;
-    struct list queue; /* active: its target's; expired: the collectable ones' */
+    struct list queue;  /* active: its target's; expired: the collectable ones' */
+    struct list copies; /* of its parts, on nodes: copies.c */
     struct timer timer;
     struct fsm_shard *shards;
     struct inputs *inputs;
@@ -111,10 +112,12 @@ struct node {
     struct fsm_node view; /* first */
     struct list assignments;
     struct list removals; /* folders that its agent is to remove */
+    struct list copies;   /* that it is to keep: copies.c */
     uint32_t removal_count;
     uint64_t stamp; /* finds duplicates in one pass */
-    /* parts and shards of all records, nodes of victims: they name it by its slot */
+    /* parts, shards and copies of all records, nodes of victims: they name it by its slot */
     uint32_t name_count;
+    uint32_t copy_count;
     uint32_t going_count; /* jobs that have not ended and run on it, or would */
     FSM_NODE_INSIDE(RECORD_MEMBER, RECORD_MEMBER_TEXT)
 };

@@ -425,7 +425,7 @@ static enum fsm_status validate_node_report(const fsm_command *command, struct f
     check_id_or_empty(report->allocation_id, outcome);
     check_range(report->sequence, 1, INT64_MAX, outcome);
     check_range(report->kind, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED,
-                CKPT__V1__REPORT_KIND__REPORT_KIND_COLLECT_FAILED, outcome);
+                CKPT__V1__REPORT_KIND__REPORT_KIND_COPY_DROPPED, outcome);
     return outcome->status;
 }
 

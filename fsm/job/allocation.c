@@ -49,6 +49,7 @@ void fsm_allocation_name_nodes(struct fsm *fsm, struct allocation *allocation)
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
         fsm_node_refer(fsm, allocation->view.nodes[i].node_slot);
     fsm_allocation_count_going(fsm, allocation, fsm_allocation_goes_on(allocation));
+    fsm_copies_review(fsm, allocation);
 }
 
 /* A removed node whose last name this was leaves by it. */

@@ -164,6 +164,7 @@ static void report_verified(struct fsm *fsm, const struct report *report)
         return;
     shard->verified = true;
     shard->rank_print = report->message->rank_print;
+    fsm_copies_verified(checkpoint, shard);
     shard->ranks_all = report->message->ranks_all;
     shard->ranks = (uint32_t)fsm_min(report->message->ranks, FSM_RANKS_PER_NODE_MAX);
     shard->size_bytes = size_bytes;
@@ -546,6 +547,37 @@ static enum fsm_status report_removal(struct fsm *fsm, const struct report *repo
     return FSM_OK;
 }
 
+static bool report_about_copy(Ckpt__V1__ReportKind kind)
+{
+    return kind == KIND(COPY_KEPT) || kind == KIND(COPY_DROPPED);
+}
+
+/* Of a copy on the node, whatever runs there by now. What it is of is the files: of an attempt that
+ * was not the last they are others. */
+static enum fsm_status report_copy(struct fsm *fsm, const struct report *report)
+{
+    uint8_t sha256[SHA256_BYTES];
+    char detail[FSM_DETAIL_BYTES];
+    uint32_t part = report->message->part;
+
+    CHECK(report->node != NULL);
+    if (report->checkpoint == NULL || part >= report->checkpoint->view.shard_count)
+        return FSM_CHECKPOINT_NOT_FOUND;
+    if (report->message->kind == KIND(COPY_DROPPED)) {
+        report_detail(report->message->detail, detail);
+        fsm->detail = detail[0] == '\0' ? NULL : detail;
+        fsm_copies_dropped(fsm, report->checkpoint, part, report->node);
+        fsm->detail = NULL;
+    } else if (report_sha256(report->message->manifest_sha256, sha256) &&
+               memcmp(sha256, report->checkpoint->shards[part].manifest_sha256, SHA256_BYTES) ==
+                   0) {
+        fsm_copies_kept(fsm, report->checkpoint, part, report->node);
+    } else {
+        fsm_node_changed(fsm, report->node);
+    }
+    return FSM_OK;
+}
+
 /* The number is taken before anything is looked at: a report about something that is gone must not
  * block all later ones of its node, since the agent keeps it until it is acknowledged. */
 enum fsm_status fsm_apply_node_report(struct fsm *fsm, const fsm_command *command,
@@ -576,6 +608,11 @@ enum fsm_status fsm_apply_node_report(struct fsm *fsm, const fsm_command *comman
     report.allocation = allocation_edit(fsm, allocation_find(fsm, message->allocation_id));
     report.checkpoint = checkpoint_edit(fsm, checkpoint_find(fsm, message->checkpoint_id));
     outcome->checkpoint_id = message->checkpoint_id;
+    if (report_about_copy(message->kind)) {
+        status = report_copy(fsm, &report);
+        fsm->rejected_reports += status != FSM_OK;
+        return status;
+    }
     if (report_of_earlier_run(&report, outcome)) {
         if (message->kind == KIND(APPLICATION_STARTED)) /* whatever run it is of, it lives there */
             fsm_terminate_again(fsm, report.allocation,

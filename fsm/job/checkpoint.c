@@ -34,6 +34,7 @@ struct checkpoint *fsm_checkpoint_create(struct fsm *fsm, uint64_t id,
     checkpoint->timer.kind = TIMER_CHECKPOINT;
     checkpoint->timer.key = id;
     list_init(&checkpoint->queue);
+    list_init(&checkpoint->copies);
     list_push_back(&allocation->checkpoints, &checkpoint->in_allocation);
     allocation->checkpoint_count++;
     fsm_registry_add(fsm, checkpoint);
@@ -87,6 +88,7 @@ void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint)
     CHECK(!fsm_checkpoint_state_active(checkpoint->view.state));
     fsm_hold_checkpoint(fsm, checkpoint);
     fsm_timer_set(&fsm->timers, &checkpoint->timer, 0);
+    fsm_copies_forget(fsm, checkpoint);
     list_remove(&checkpoint->queue);
     list_remove(&checkpoint->in_allocation);
     allocation->checkpoint_count--;
@@ -111,6 +113,7 @@ void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint)
 void fsm_checkpoint_set_shards(struct fsm *fsm, struct checkpoint *checkpoint, uint32_t count)
 {
     CHECK(checkpoint->view.id != 0);
+    fsm_copies_forget(fsm, checkpoint);
     checkpoint_unname_nodes(fsm, checkpoint);
     free(checkpoint->shards);
     checkpoint->shards = check_calloc(count, sizeof(*checkpoint->shards));
@@ -144,6 +147,7 @@ static void checkpoint_leave_barrier(struct checkpoint *checkpoint)
 void fsm_checkpoint_clear_shards(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     CHECK(checkpoint->view.id != 0);
+    fsm_copies_forget(fsm, checkpoint);
     for (uint32_t i = 0; i < checkpoint->view.shard_count; i++) {
         uint32_t node_slot = checkpoint->shards[i].node_slot;
 

@@ -268,3 +268,10 @@ uint32_t fsm_damaged_count(const struct allocation *allocation)
         count += LIST_ITEM(at, const struct checkpoint, in_allocation)->view.damaged;
     return count;
 }
+
+/* A FAILED one stays restartable for the retention time, a SUSPENDED or REQUEUED one for ever. */
+bool fsm_allocation_restartable(const struct allocation *allocation)
+{
+    return allocation->view.state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED &&
+           !allocation->expired;
+}

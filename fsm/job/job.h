@@ -188,6 +188,25 @@ void fsm_barrier_review(struct fsm *fsm, struct checkpoint *checkpoint);
 /* ranks.c: of verified shards, whether each rank that a launcher counts is in one of them; else
  * which is not (NULL allowed). */
 bool fsm_ranks_whole(const struct checkpoint *checkpoint, char detail[FSM_DETAIL_BYTES]);
+const char *fsm_ranks_broken(const struct checkpoint *checkpoint); /* which of their rules is */
+
+/* copies.c: where a verified part lies. verified: at the target. kept, dropped: as the agent of the
+ * node says. review: those that are not wanted any more go, from what the nodes are to keep as
+ * well. forget: of a checkpoint that has nothing any more. */
+void fsm_copies_verified(const struct checkpoint *checkpoint, struct fsm_shard *shard);
+void fsm_copies_kept(struct fsm *fsm, struct checkpoint *checkpoint, uint32_t part,
+                     const struct node *node);
+void fsm_copies_dropped(struct fsm *fsm, struct checkpoint *checkpoint, uint32_t part,
+                        const struct node *node);
+void fsm_copies_review(struct fsm *fsm, struct allocation *allocation);
+void fsm_copies_forget(struct fsm *fsm, struct checkpoint *checkpoint);
+/* Of a snapshot: whether the places can be, and the lists of copies made from them. */
+bool fsm_copies_valid(const struct fsm *fsm, uint32_t target_slot, const uint64_t *places,
+                      size_t count);
+/* Which of its rules does not hold (NULL: all do); a node's list is as long as its count. */
+const char *fsm_copies_broken(const struct fsm *fsm, const struct checkpoint *checkpoint);
+bool fsm_copies_counted(const struct node *node);
+void fsm_copies_restore(struct fsm *fsm, struct checkpoint *checkpoint);
 
 uint32_t fsm_damaged_count(const struct allocation *allocation);  /* facts.c: its checkpoints */
 struct fsm_part fsm_begin_part(const struct assignment *part);    /* facts.c */

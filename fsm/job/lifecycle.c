@@ -90,13 +90,6 @@ bool fsm_allocation_runs(const struct allocation *allocation)
            0;
 }
 
-/* A FAILED one stays restartable for the retention time, a SUSPENDED or REQUEUED one for ever. */
-bool fsm_allocation_restartable(const struct allocation *allocation)
-{
-    return allocation->view.state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED &&
-           !allocation->expired;
-}
-
 /* Most have none: no text is held for them. */
 void fsm_checkpoint_set_detail(struct fsm *fsm, struct checkpoint *checkpoint, const char *detail)
 {

@@ -135,3 +135,26 @@ bool fsm_ranks_whole(const struct checkpoint *checkpoint, char detail[FSM_DETAIL
     ranks_say(more.ranks < more.all ? &more : &sum, detail);
     return false;
 }
+
+/* I44: one label over all parts, the word of every rank, one step that all of them can meet. */
+const char *fsm_ranks_broken(const struct checkpoint *checkpoint)
+{
+    const struct fsm_checkpoint *view = &checkpoint->view;
+    bool complete = view->state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE;
+    bool any_verified = false, all_said = true, all_meet = true;
+
+    CHECK(view->id != 0);
+    CHECK(view->label != NULL);
+    for (uint32_t i = 0; i < view->shard_count; i++) {
+        const struct fsm_shard *shard = &checkpoint->shards[i];
+
+        any_verified |= shard->verified;
+        all_said &= shard->verified == (shard->ranks > 0);
+        all_meet &= !shard->barrier || shard->step <= view->agreed_step;
+    }
+    if (!all_said || (complete && !fsm_ranks_whole(checkpoint, NULL)))
+        return "I44 a verified shard has ranks, COMPLETE all";
+    if (!any_verified && view->label[0] != '\0')
+        return "I44 the label is a verified shard's";
+    return all_meet || view->agreed_step == 0 ? NULL : "I44 no rank is beyond the agreed step";
+}

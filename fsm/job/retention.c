@@ -78,6 +78,7 @@ void fsm_retention_review(struct fsm *fsm, struct allocation *allocation)
                           checkpoint->view.state_since_ms + fsm->policy.checkpoint_timeout_ms);
         }
     }
+    fsm_copies_review(fsm, allocation);
 }
 
 /* What the job would go back to is the next one that is whole, which is kept from now on. */
@@ -311,6 +312,7 @@ enum fsm_status fsm_retention_collected(struct fsm *fsm, uint64_t checkpoint_id,
     target_edit(fsm, target_at(fsm, checkpoint->view.target_slot))->folder_count -=
         fsm_checkpoint_has_folder(checkpoint);
     checkpoint->collected = true;
+    fsm_copies_forget(fsm, checkpoint);
     fsm_checkpoint_drop_inputs(fsm, checkpoint);
     if (allocation->view.last_complete_id == checkpoint_id)
         allocation->view.last_complete_id = 0;

@@ -323,6 +323,7 @@ static bool checkpoint_within(const Ckpt__Log__V1__CheckpointRecord *record)
 static bool shard_valid(const struct fsm *fsm, const Ckpt__Log__V1__ShardRecord *record)
 {
     bool within = node_find_slot(fsm, record->node_slot) != NULL &&
+                  (record->verified || record->n_places == 0) &&
                   record->manifest_sha256.len == (record->verified ? 32 : 0);
 
     RECORD_CHECK(FSM_SHARD, record);
@@ -369,7 +370,9 @@ static bool checkpoint_valid(const struct fsm *fsm, const Ckpt__Log__V1__Checkpo
         !checkpoint_state_valid(allocation, record))
         return false;
     for (size_t i = 0; i < record->n_shards; i++)
-        if (!shard_valid(fsm, record->shards[i]))
+        if (!shard_valid(fsm, record->shards[i]) ||
+            !fsm_copies_valid(fsm, record->target_slot, record->shards[i]->places,
+                              record->shards[i]->n_places))
             return false;
     return true;
 }
@@ -378,6 +381,9 @@ static void restore_shard(const Ckpt__Log__V1__ShardRecord *from, struct fsm_sha
 {
     CHECK(to->node_slot < FSM_NODES_MAX);
     RECORD_COPY(FSM_SHARD, from, to);
+    to->place_count = (uint32_t)from->n_places;
+    for (size_t i = 0; i < from->n_places; i++)
+        to->places[i] = from->places[i];
     if (from->verified)
         memcpy(to->manifest_sha256, from->manifest_sha256.data, sizeof(to->manifest_sha256));
 }
@@ -452,6 +458,7 @@ static bool restore_checkpoint(struct fsm *fsm, const Ckpt__Log__V1__CheckpointR
     for (size_t i = 0; i < record->n_shards; i++)
         restore_shard(record->shards[i], &checkpoint->shards[i]);
     fsm_checkpoint_name_nodes(fsm, checkpoint);
+    fsm_copies_restore(fsm, checkpoint);
     restore_inputs(fsm, checkpoint, record->inputs);
     restore_checkpoint_indices(fsm, checkpoint);
     return true;

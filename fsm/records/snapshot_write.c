@@ -267,21 +267,6 @@ void fsm_write_allocation(struct snapshot_writer *writer, const struct allocatio
     free(next.heap);
 }
 
-static void fill_shard(const struct fsm_shard *from, Ckpt__Log__V1__ShardRecord *to)
-{
-    union {
-        const uint8_t *constant;
-        uint8_t *changing;
-    } sha256 = {from->manifest_sha256};
-
-    ckpt__log__v1__shard_record__init(to);
-    RECORD_COPY(FSM_SHARD, from, to);
-    if (from->verified) {
-        to->manifest_sha256.len = sizeof(from->manifest_sha256);
-        to->manifest_sha256.data = sha256.changing;
-    }
-}
-
 /* protobuf-c wants them not const, and only reads. */
 static uint64_t *numbers_of(const uint64_t *constant)
 {
@@ -291,6 +276,23 @@ static uint64_t *numbers_of(const uint64_t *constant)
     } pointer = {constant};
 
     return pointer.changing;
+}
+
+static void fill_shard(const struct fsm_shard *from, Ckpt__Log__V1__ShardRecord *to)
+{
+    union {
+        const uint8_t *constant;
+        uint8_t *changing;
+    } sha256 = {from->manifest_sha256};
+
+    ckpt__log__v1__shard_record__init(to);
+    RECORD_COPY(FSM_SHARD, from, to);
+    to->n_places = from->place_count;
+    to->places = numbers_of(from->places);
+    if (from->verified) {
+        to->manifest_sha256.len = sizeof(from->manifest_sha256);
+        to->manifest_sha256.data = sha256.changing;
+    }
 }
 
 void fsm_write_basis(struct snapshot_writer *writer, const struct basis *basis)

@@ -11,6 +11,8 @@
 #include "src/cli/human.h"
 #include "src/cli/output.h"
 
+enum { PLACES_BYTES = 320 }; /* of a shard */
+
 static const struct output_column columns[] = {
     {"CHECKPOINT", OUTPUT_LEFT},
     {"JOB", OUTPUT_LEFT},
@@ -173,13 +175,32 @@ enum cli_exit checkpoint_fetch(struct cli *cli, uint64_t id, bool stale,
     return CLI_OK;
 }
 
+/* "home, node n1": the target's name first. */
+static const char *places_text(const Ckpt__V1__ShardInfo *shard, char text[PLACES_BYTES])
+{
+    size_t used = 0;
+    char name[129];
+
+    snprintf(text, PLACES_BYTES, "-");
+    for (size_t i = 0; i < shard->n_places && used < PLACES_BYTES; i++) {
+        const Ckpt__V1__ShardPlace *place = shard->places[i];
+        bool node = place->node_id[0] != '\0';
+
+        used += (size_t)snprintf(
+            text + used, PLACES_BYTES - used, "%s%s%s", i > 0 ? ", " : "", node ? "node " : "",
+            human_safe(node ? place->node_id : place->target_id, name, sizeof(name)));
+    }
+    return text;
+}
+
 void shards_print(struct cli *cli, Ckpt__V1__ShardInfo *const *shards, size_t count)
 {
     static const struct output_column shard_columns[] = {
-        {"PART", OUTPUT_RIGHT},  {"NODE", OUTPUT_LEFT},  {"STATE", OUTPUT_LEFT},
-        {"RANKS", OUTPUT_RIGHT}, {"SIZE", OUTPUT_RIGHT}, {"MANIFEST SHA-256", OUTPUT_LEFT}};
+        {"PART", OUTPUT_RIGHT},           {"NODE", OUTPUT_LEFT},  {"STATE", OUTPUT_LEFT},
+        {"RANKS", OUTPUT_RIGHT},          {"SIZE", OUTPUT_RIGHT}, {"LIES AT", OUTPUT_LEFT},
+        {"MANIFEST SHA-256", OUTPUT_LEFT}};
     struct output_table table;
-    char text[HUMAN_BYTES];
+    char text[HUMAN_BYTES], places[PLACES_BYTES];
 
     output_table_init(&table, cli, shard_columns, ARRAY_COUNT(shard_columns));
     for (size_t i = 0; i < count; i++) {
@@ -194,6 +215,7 @@ void shards_print(struct cli *cli, Ckpt__V1__ShardInfo *const *shards, size_t co
         else
             output_cell(&table, "%u", shards[i]->ranks);
         output_cell(&table, "%s", human_size(shards[i]->size_bytes, text));
+        output_cell(&table, "%s", places_text(shards[i], places));
         output_cell(&table, "%s", shards[i]->manifest_sha256);
     }
     output_table_print(&table);

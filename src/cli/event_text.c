@@ -182,6 +182,20 @@ static void damaged_line(const Ckpt__V1__Event *event, char *text, size_t size)
              human_safe(event->subject, subject, sizeof(subject)));
 }
 
+static void copies_line(const Ckpt__V1__Event *event, char *text, size_t size)
+{
+    char job[ID_BYTES], subject[DETAIL_BYTES], id[HUMAN_BYTES];
+
+    human_safe(event->allocation_id, job, sizeof(job));
+    human_checkpoint(event->checkpoint_id, id);
+    if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_COPIES_KEPT)
+        snprintf(text, size, "%s checkpoint %s: each of its %" PRIu64 " nodes keeps its part", job,
+                 id, event->number);
+    else
+        snprintf(text, size, "%s checkpoint %s: part %" PRIu64 " is kept no more on %s", job, id,
+                 event->number, human_safe(event->subject, subject, sizeof(subject)));
+}
+
 static void epoch_line(const Ckpt__V1__Event *event, char *text, size_t size)
 {
     char subject[ID_BYTES];
@@ -202,6 +216,7 @@ static void member_line(const Ckpt__V1__Event *event, char *text, size_t size)
              what[event->new_state < ARRAY_COUNT(what) ? event->new_state : 0]);
 }
 
+/* long: a case for each kind. */
 static void event_sentence(const Ckpt__V1__Event *event, struct event_history *history, char *text,
                            size_t size)
 {
@@ -263,6 +278,10 @@ static void event_sentence(const Ckpt__V1__Event *event, struct event_history *h
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_DELETED:
         deleted_line(event, text, size);
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_COPIES_KEPT:
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_COPY_DROPPED:
+        copies_line(event, text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_EPOCH:
         epoch_line(event, text, size);

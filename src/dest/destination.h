@@ -40,6 +40,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "src/base/buf.h"
 #include "src/base/err.h"
 #include "src/dest/sample.h"
 #include "src/dest/serve.h"
@@ -53,6 +54,8 @@ struct destination_place {
     const char *part; /* the shard's name; an id that does not begin with '.' */
     /* verify, restore: the recorded hash of MANIFEST; NULL: any valid one */
     const char *manifest_sha256;
+    /* put: where the text of the shard's MANIFEST goes, appended; NULL: nowhere */
+    struct buf *manifest_text;
 };
 
 /* How the bytes of one call are moved; all zeros is the default of each. Read during a call

@@ -18,6 +18,7 @@
 #include "src/dest/pace.h"
 #include "src/dest/parent.h"
 #include "src/dest/pool.h"
+#include "src/dest/retain.h"
 #include "src/dest/worker.h"
 
 enum option {
@@ -38,12 +39,33 @@ enum option {
     READ_BACK,
     GENERATIONS,
     OWNER,
+    COPY,
+    MANIFEST,
+    MANIFEST_TO,
+    KEEP_FREE,
     OPTION_COUNT
 };
-static const char *const option_names[OPTION_COUNT] = {
-    "--prefix",    "--path",        "--part", "--source",     "--to", "--rate", "--manifest-sha256",
-    "--name",      "--series",      "--keep", "--keep-bytes", "--as", "--uid",  "--threads",
-    "--read-back", "--generations", "--owner"};
+static const char *const option_names[OPTION_COUNT] = {"--prefix",
+                                                       "--path",
+                                                       "--part",
+                                                       "--source",
+                                                       "--to",
+                                                       "--rate",
+                                                       "--manifest-sha256",
+                                                       "--name",
+                                                       "--series",
+                                                       "--keep",
+                                                       "--keep-bytes",
+                                                       "--as",
+                                                       "--uid",
+                                                       "--threads",
+                                                       "--read-back",
+                                                       "--generations",
+                                                       "--owner",
+                                                       "--copy",
+                                                       "--manifest",
+                                                       "--manifest-to",
+                                                       "--keep-free"};
 /* How often a file is taken over from the checkpoint before until it is written anew. */
 enum { GENERATIONS_DEFAULT = 8 };
 #define BIT(option) (1u << (option))
@@ -53,7 +75,7 @@ struct request {
     const struct destination_ops *destination;
     const char *values[OPTION_COUNT];
     struct destination_how how;
-    uint64_t keep, keep_bytes, generations;
+    uint64_t keep, keep_bytes, keep_free, generations;
 };
 
 /* A verb: what it may be given and who does it. Arguments that no row allows are refused, so that a
@@ -87,19 +109,60 @@ static int run_probe(const struct request *request, FILE *out, struct err *err)
     return request->destination->probe(request->values[PREFIX], err);
 }
 
+/* The shard is at its destination: that its manifest could not be left here is no failure of it. */
+static void leave_manifest(const struct request *request, const struct buf *text, FILE *out)
+{
+    bool left = request->values[MANIFEST_TO] != NULL && text->length > 0 &&
+                retain_write(request->values[MANIFEST_TO], text->bytes, text->length, NULL) == 0;
+
+    fprintf(out, "manifest_left=%d\n", left);
+}
+
 static int run_put(const struct request *request, FILE *out, struct err *err)
 {
     struct destination_place place = place_of(request);
     struct destination_how how = request->how;
     struct destination_summary summary;
+    struct buf manifest;
+    int result;
 
+    buf_init(&manifest);
+    if (request->values[MANIFEST_TO] != NULL)
+        place.manifest_text = &manifest;
     how.generations_max =
         request->values[GENERATIONS] == NULL ? GENERATIONS_DEFAULT : (unsigned)request->generations;
-    if (request->destination->put(&place, request->values[SOURCE], &how, &summary, err) != 0)
+    result = request->destination->put(&place, request->values[SOURCE], &how, &summary, err);
+    if (result == 0) {
+        fprintf(out, "written_bytes=%" PRIu64 "\nsaved_bytes=%" PRIu64 "\n",
+                summary.size_bytes - summary.saved_bytes, summary.saved_bytes);
+        leave_manifest(request, &manifest, out);
+        result = print_summary(&summary, out);
+    }
+    buf_close(&manifest);
+    return result;
+}
+
+static int run_retain(const struct request *request, FILE *out, struct err *err)
+{
+    const struct retain_request retain = {.source = request->values[SOURCE],
+                                          .manifest = request->values[MANIFEST],
+                                          .folder = request->values[PATH],
+                                          .part = request->values[PART],
+                                          .keep_free_bytes = request->keep_free};
+
+    (void)out;
+    return retain_copy(&retain, err);
+}
+
+/* Asked for by an agent, which must not wait for a file system itself. */
+static int run_space(const struct request *request, FILE *out, struct err *err)
+{
+    uint64_t free_bytes = 0;
+
+    if (retain_free_bytes(request->values[PATH], &free_bytes, err) != 0)
         return -1;
-    fprintf(out, "written_bytes=%" PRIu64 "\nsaved_bytes=%" PRIu64 "\n",
-            summary.size_bytes - summary.saved_bytes, summary.saved_bytes);
-    return print_summary(&summary, out);
+    fprintf(out, "free_bytes=%" PRIu64 "\n", free_bytes);
+    return 0;
 }
 
 static int run_verify(const struct request *request, FILE *out, struct err *err)
@@ -112,11 +175,51 @@ static int run_verify(const struct request *request, FILE *out, struct err *err)
     return print_summary(&summary, out);
 }
 
+/* A word for people that fits into one line of output. */
+static void print_line(FILE *out, const char *key, const char *text)
+{
+    fprintf(out, "%s=", key);
+    for (; *text != '\0'; text++)
+        fputc((unsigned char)*text < ' ' || *text == 127 ? '?' : *text, out);
+    fputc('\n', out);
+}
+
+/* From the node's own copy, which is a shard of another destination: with the manifest's hash that
+ * the state has, so that neither an older one nor one of an attempt that failed is taken for it.
+ * What is wrong with it is told, and is no failure. 1: it is done. */
+static int restore_copy(const struct request *request, FILE *out)
+{
+    struct destination_place place = {.path = request->values[COPY],
+                                      .part = request->values[PART],
+                                      .manifest_sha256 = request->values[MANIFEST_SHA256]};
+    struct destination_how how = request->how;
+    const struct destination_ops *destination;
+    struct destination_summary summary;
+    struct err err = {0};
+
+    how.rate_bytes_per_s = 0; /* that is of the destination */
+    destination = destination_of(place.path, &err);
+    if (destination != NULL && place.manifest_sha256 == NULL)
+        err_set(&err, ERR_INVALID, "a copy counts only with --manifest-sha256");
+    else if (destination != NULL &&
+             destination->restore(&place, request->values[TO], &how, &summary, &err) == 0) {
+        fprintf(out, "copy=used\n");
+        print_summary(&summary, out);
+        return 1;
+    }
+    fprintf(out, "copy=%s\n",
+            err.code == ERR_CORRUPT || err.code == ERR_NOT_FOUND ? "lost" : "unusable");
+    print_line(out, "copy_error", err.text);
+    return 0;
+}
+
 static int run_restore(const struct request *request, FILE *out, struct err *err)
 {
     struct destination_place place = place_of(request);
     struct destination_summary summary;
 
+    if (request->values[COPY] != NULL && restore_copy(request, out) == 1)
+        return 0;
     if (request->destination->restore(&place, request->values[TO], &request->how, &summary, err) !=
         0)
         return -1;
@@ -224,11 +327,16 @@ static int run_sweep(const struct request *request, FILE *out, struct err *err)
 static const struct verb verbs[] = {
     {"probe", true, BIT(PREFIX), 0, run_probe},
     {"put", true, BIT(PREFIX) | BIT(PATH) | BIT(PART) | BIT(SOURCE),
-     BIT(RATE) | BIT(THREADS) | BIT(READ_BACK) | BIT(GENERATIONS) | BIT(AS), run_put},
+     BIT(RATE) | BIT(THREADS) | BIT(READ_BACK) | BIT(GENERATIONS) | BIT(AS) | BIT(MANIFEST_TO),
+     run_put},
     {"verify", true, BIT(PATH) | BIT(PART),
      BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(THREADS) | BIT(AS), run_verify},
     {"restore", true, BIT(PATH) | BIT(PART) | BIT(TO),
-     BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(RATE) | BIT(THREADS) | BIT(AS), run_restore},
+     BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(RATE) | BIT(THREADS) | BIT(AS) | BIT(COPY),
+     run_restore},
+    {"retain", false, BIT(SOURCE) | BIT(MANIFEST) | BIT(PATH) | BIT(PART), BIT(KEEP_FREE) | BIT(AS),
+     run_retain},
+    {"space", false, BIT(PATH), BIT(AS), run_space},
     {"collect", true, BIT(PREFIX) | BIT(PATH), BIT(AS) | BIT(OWNER), run_collect},
     {"abandon", true, BIT(PATH) | BIT(PART), BIT(PREFIX) | BIT(AS), run_abandon},
     {"keep", false, BIT(SOURCE) | BIT(TO) | BIT(NAME) | BIT(SERIES) | BIT(KEEP), BIT(KEEP_BYTES),
@@ -248,7 +356,7 @@ static const struct verb *find_verb(const char *name, struct err *err)
     }
     err_set(err, ERR_INVALID,
             "unknown verb \"%.64s\"; use probe, put, verify, restore, collect, "
-            "abandon, keep, user, name, look or sweep",
+            "abandon, retain, space, keep, user, name, look or sweep",
             name);
     return NULL;
 }
@@ -288,6 +396,8 @@ static int parse_value(enum option option, const char *value, struct request *re
         return parse_number("--keep", value, &request->keep, err);
     case KEEP_BYTES:
         return parse_number("--keep-bytes", value, &request->keep_bytes, err);
+    case KEEP_FREE:
+        return parse_number("--keep-free", value, &request->keep_free, err);
     case THREADS:
         return parse_threads(value, &request->how.threads, err);
     case GENERATIONS:
@@ -332,7 +442,7 @@ static const struct verb *parse_request(int argc, char *const *argv, struct requ
     if (argc < 2) {
         err_set(err, ERR_INVALID,
                 "a verb is missing; use probe, put, verify, restore, collect, "
-                "abandon, keep, user, name, look or sweep");
+                "abandon, retain, space, keep, user, name, look or sweep");
         return NULL;
     }
     verb = find_verb(argv[1], err);
@@ -426,11 +536,15 @@ static const char usage[] =
     "usage: ckpt-worker probe   --prefix P\n"
     "       ckpt-worker put     --prefix P --path DIR --part NAME --source DIR [--rate "
     "BYTES_PER_S]\n"
-    "                           [--read-back never|sampled|always] [--generations N]\n"
+    "                           [--read-back never|sampled|always] [--generations N] "
+    "[--manifest-to FILE]\n"
     "       ckpt-worker verify  --path DIR --part NAME [--prefix P] [--manifest-sha256 HEX]\n"
     "       ckpt-worker restore --path DIR --part NAME --to DIR [--prefix P] [--manifest-sha256 "
     "HEX]\n"
-    "                           [--rate BYTES_PER_S]\n"
+    "                           [--rate BYTES_PER_S] [--copy DIR]\n"
+    "       ckpt-worker retain  --source DIR --manifest FILE --path COPY_DIR --part NAME "
+    "[--keep-free BYTES]\n"
+    "       ckpt-worker space   --path DIR\n"
     "       ckpt-worker collect --prefix P --path DIR [--as owner [--owner NAME]]\n"
     "       ckpt-worker abandon --path DIR --part NAME [--prefix P]\n"
     "       ckpt-worker keep    --source FILE --to DIR --name NAME --series PREFIX --keep N "
@@ -439,7 +553,8 @@ static const char usage[] =
     "       ckpt-worker name    --uid UID\n"
     "       ckpt-worker look    --path PATH\n"
     "       ckpt-worker sweep   --path DIR\n"
-    "put, verify, restore, abandon and sweep take --as UID:GID[:GROUP,...]: as that user, when "
+    "put, verify, restore, abandon, retain, space and sweep take --as UID:GID[:GROUP,...]: as that "
+    "user, when "
     "started by "
     "root.\n"
     "put, verify and restore take --threads N: 1 to 8, else as many as processors may be used.\n"

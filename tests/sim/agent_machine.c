@@ -210,6 +210,7 @@ static int agent_open(struct agent_machine *machine, struct err *err)
     machine->agent_starts++;
     agent_init(agent, &machine->loop.uv, &machine->clock, &machine->ops, machine->name,
                machine->boot_id, ledger);
+    agent->copies_max_bytes = config->copies_max_bytes;
     if (machine->groups)
         snprintf(agent->cgroups.jobs, sizeof(agent->cgroups.jobs), AGENT_JOBS_FOLDER);
     CHECK(restart_points_new(agent, config->brokers, &agent->restart_points, err) == 0);

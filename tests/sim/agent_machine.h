@@ -67,6 +67,7 @@ struct agent_machine_config {
     unsigned applications_node;
     const char *brokers;
     uint64_t heartbeat_ms;
+    uint64_t copies_max_bytes; /* as of the agent's local_copies; 0: none are kept */
 };
 
 struct agent_machine_events {

@@ -244,6 +244,28 @@ bool agent_store_damage(struct agent_store *store, const char *path, const char 
     return true;
 }
 
+bool agent_store_spoil_copy(struct agent_store *store, unsigned node, bool lose)
+{
+    struct agent_files *files = store->mounts[node];
+    const struct agent_file *file;
+
+    for (size_t i = 0; files != NULL && (file = agent_files_below(files, "/work", i)) != NULL;
+         i++) {
+        char path[STORE_PATH_BYTES];
+
+        if (strstr(file->path, "/copies/") == NULL)
+            continue;
+        snprintf(path, sizeof(path), "%s", file->path);
+        if (lose)
+            agent_files_remove(files, path);
+        else
+            CHECK(agent_files_write(files, path, "spoiled", 7) == 0);
+        store->counters.copies_spoiled++;
+        return true;
+    }
+    return false;
+}
+
 const struct agent_store_counters *agent_store_counters(const struct agent_store *store)
 {
     return &store->counters;

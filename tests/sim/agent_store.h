@@ -20,7 +20,7 @@
 #include "tests/sim/agent_files.h"
 #include "tests/sim/sim_worker.h"
 
-enum { AGENT_STORE_MANIFEST_BYTES = 65 };
+enum { AGENT_STORE_MANIFEST_BYTES = 65, AGENT_FREE_BYTES = 1 << 20 };
 
 struct agent_store;
 
@@ -39,7 +39,8 @@ void agent_store_mount(struct agent_store *store, unsigned node, struct agent_fi
 /* The destination was reachable at the beginning, and at the end. verb: put, verify, restore,
  * abandon or collect. */
 void agent_store_begin(struct agent_store *store, const struct sim_work *work);
-void agent_store_end(struct agent_store *store, const struct sim_work *work,
+/* away: it was not, and the verb is one that may do without. */
+void agent_store_end(struct agent_store *store, const struct sim_work *work, bool away,
                      struct sim_work_end *ret_end);
 
 struct agent_store_file {
@@ -55,6 +56,8 @@ void agent_store_publish(struct agent_store *store, const char *path, const char
  * there is none. */
 bool agent_store_lose(struct agent_store *store, const char *path, const char *part);
 bool agent_store_damage(struct agent_store *store, const char *path, const char *part);
+/* A copy that the node keeps is lost, or is not what it was. False: it keeps none. */
+bool agent_store_spoil_copy(struct agent_store *store, unsigned node, bool lose);
 /* Was a shard, once published, lost or damaged in a folder whose path ends so? */
 bool agent_store_spoiled(const struct agent_store *store, const char *path_end);
 /* ... of any checkpoint of the allocation? */
@@ -72,6 +75,7 @@ const struct buf *agent_store_file(const struct agent_store *store, const char *
 
 struct agent_store_counters {
     uint64_t puts, reused, restores, verifies, collects, abandons, failed, lost, damaged;
+    uint64_t copies_kept, copies_used, copies_passed, copies_spoiled;
 };
 const struct agent_store_counters *agent_store_counters(const struct agent_store *store);
 

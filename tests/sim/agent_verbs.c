@@ -13,6 +13,9 @@ struct verb {
     const struct sim_work *work;
     const char *path, *part;
     struct sim_work_end *end;
+    bool away;          /* the destination is */
+    bool manifest_left; /* of a put */
+    const char *copy;   /* of a restore: what became of the node's own; NULL: it was not given */
 };
 
 static int fails(struct verb *verb, int exit_code, const char *error)
@@ -26,7 +29,10 @@ static int fails(struct verb *verb, int exit_code, const char *error)
 static void tells(struct verb *verb, const struct store_shard *shard, bool reused)
 {
     snprintf(verb->end->output, sizeof(verb->end->output),
-             "size_bytes=%" PRIu64 "\nfiles=%zu\nmanifest_sha256=%s\nreused=%d\n",
+             "%s%s%smanifest_left=%d\nsize_bytes=%" PRIu64
+             "\nfiles=%zu\nmanifest_sha256=%s\nreused=%d\n",
+             verb->copy == NULL ? "" : "copy=", verb->copy == NULL ? "" : verb->copy,
+             verb->copy == NULL ? "" : "\n", verb->manifest_left,
              store_content_size(&shard->content), shard->content.count, shard->manifest, reused);
 }
 
@@ -93,6 +99,15 @@ static int put_copies(struct verb *verb, struct store_shard *shard)
                : fails(verb, WORKER_EXIT_EMPTY, "the source holds no bytes");
 }
 
+/* Beside the files, for the node's own copy of them. */
+static void leave_manifest(struct verb *verb, const struct store_shard *shard)
+{
+    const char *path = sim_work_argument(verb->work, "--manifest-to");
+
+    verb->manifest_left = path != NULL && agent_files_write(verb->files, path, shard->manifest,
+                                                            strlen(shard->manifest)) == 0;
+}
+
 static void put_ends(struct verb *verb)
 {
     struct agent_store *store = verb->store;
@@ -107,6 +122,7 @@ static void put_ends(struct verb *verb)
         return;
     store_content_manifest(&shard->content, shard->manifest);
     store->written(store->data, verb->work->node, sim_work_argument(verb->work, "--source"));
+    leave_manifest(verb, shard);
     old = store_shard_find(store, verb->path, verb->part, false);
     if (old != NULL && !old->damaged && strcmp(old->manifest, shard->manifest) == 0) {
         store->counters.reused++;
@@ -182,15 +198,38 @@ static void make_folders(struct agent_files *files, char *path, size_t from)
     }
 }
 
-static void restore_ends(struct verb *verb)
+/* What the node keeps of it, when that is what the manifest says, as a shard; the caller closes its
+ * content. */
+static bool copy_verified(struct verb *verb, struct store_shard *ret_shard)
+{
+    const char *manifest = sim_work_argument(verb->work, "--manifest-sha256");
+    char folder[2 * STORE_PATH_BYTES];
+    const struct agent_file *file;
+    char told[AGENT_STORE_MANIFEST_BYTES] = "";
+
+    CHECK(manifest != NULL);
+    *ret_shard = (struct store_shard){.temporary = false};
+    snprintf(folder, sizeof(folder), "%s/%s", sim_work_argument(verb->work, "--copy"), verb->part);
+    for (size_t i = 0; (file = agent_files_below(verb->files, folder, i)) != NULL; i++) {
+        const char *name = file->path + strlen(folder) + 1;
+
+        if (strcmp(name, "MANIFEST") == 0)
+            snprintf(told, sizeof(told), "%.*s", (int)file->content.length,
+                     (const char *)file->content.bytes);
+        else
+            copy_file(file, store_content_add(&ret_shard->content, name));
+    }
+    if (ret_shard->content.count > 0)
+        store_content_manifest(&ret_shard->content, ret_shard->manifest);
+    return strcmp(told, manifest) == 0 && strcmp(ret_shard->manifest, manifest) == 0;
+}
+
+static void restore_from(struct verb *verb, const struct store_shard *shard)
 {
     const char *to = sim_work_argument(verb->work, "--to");
-    struct store_shard *shard = shard_verified(verb);
     char path[2 * STORE_PATH_BYTES];
     bool there = agent_files_find(verb->files, to) != NULL;
 
-    if (shard == NULL)
-        return;
     if (there && !folder_holds(verb->files, to, &shard->content)) {
         fails(verb, WORKER_EXIT_REFUSED, "the folder holds something else");
         return;
@@ -208,6 +247,65 @@ static void restore_ends(struct verb *verb)
     verb->store->counters.restores++;
     tells(verb, shard, there);
     verb->store->read(verb->store->data, verb->path);
+}
+
+/* The node's own copy first: the destination may be away then. */
+static void restore_ends(struct verb *verb)
+{
+    struct store_shard copy, *shard;
+
+    if (sim_work_argument(verb->work, "--copy") != NULL) {
+        bool usable = copy_verified(verb, &copy);
+
+        verb->copy = usable ? "used" : "lost";
+        verb->store->counters.copies_used += usable;
+        verb->store->counters.copies_passed += !usable;
+        shard = store_shard_find(verb->store, verb->path, verb->part, false);
+        CHECK(!usable || shard == NULL || shard->damaged ||
+              strcmp(shard->manifest, copy.manifest) == 0); /* it is the committed one */
+        if (usable)
+            restore_from(verb, &copy);
+        store_content_close(&copy.content);
+        if (usable)
+            return;
+        snprintf(verb->end->output, sizeof(verb->end->output), "copy=lost\n");
+    }
+    if (verb->away) {
+        fails(verb, WORKER_EXIT_UNAVAILABLE, "Input/output error");
+        return;
+    }
+    shard = shard_verified(verb);
+    if (shard != NULL)
+        restore_from(verb, shard);
+}
+
+/* The files go where the copies are, with the manifest that a put has left beside them. */
+static void retain_ends(struct verb *verb)
+{
+    const char *source = sim_work_argument(verb->work, "--source");
+    const char *manifest = sim_work_argument(verb->work, "--manifest");
+    char to[2 * STORE_PATH_BYTES], inside[4 * STORE_PATH_BYTES], path[2 * STORE_PATH_BYTES];
+    const struct agent_file *file;
+
+    snprintf(to, sizeof(to), "%s/%s", verb->path, verb->part);
+    snprintf(inside, sizeof(inside), "%s/MANIFEST", source);
+    if (agent_files_find(verb->files, to) != NULL)
+        return;
+    if (agent_files_find(verb->files, source) == NULL ||
+        (agent_files_find(verb->files, manifest) != NULL
+             ? agent_files_rename(verb->files, manifest, inside) != 0
+             : agent_files_find(verb->files, inside) == NULL)) {
+        fails(verb, WORKER_EXIT_NOT_FOUND, "the files are gone");
+        return;
+    }
+    while ((file = agent_files_below(verb->files, source, 0)) != NULL) {
+        snprintf(path, sizeof(path), "%s", file->path);
+        snprintf(inside, sizeof(inside), "%s%s", to, path + strlen(source));
+        make_folders(verb->files, inside, 1);
+        CHECK(agent_files_rename(verb->files, path, inside) == 0);
+    }
+    agent_files_remove(verb->files, source);
+    verb->store->counters.copies_kept++;
 }
 
 /* ---- removing ---- */
@@ -257,13 +355,14 @@ void agent_store_begin(struct agent_store *store, const struct sim_work *work)
         put_begins(&verb);
 }
 
-void agent_store_end(struct agent_store *store, const struct sim_work *work,
+void agent_store_end(struct agent_store *store, const struct sim_work *work, bool away,
                      struct sim_work_end *ret_end)
 {
     struct verb verb = verb_of(store, work, ret_end);
     const char *name = work->arguments[0];
 
     ret_end->exit_code = WORKER_EXIT_OK;
+    verb.away = away;
     if (strcmp(name, "collect") == 0)
         collect_ends(&verb);
     else if (strcmp(name, "abandon") == 0)
@@ -274,6 +373,10 @@ void agent_store_end(struct agent_store *store, const struct sim_work *work,
         put_ends(&verb);
     else if (strcmp(name, "restore") == 0 && verb.files != NULL)
         restore_ends(&verb);
+    else if (strcmp(name, "retain") == 0 && verb.files != NULL)
+        retain_ends(&verb);
+    else if (strcmp(name, "space") == 0)
+        snprintf(ret_end->output, sizeof(ret_end->output), "free_bytes=%d\n", AGENT_FREE_BYTES);
     else
         fails(&verb, WORKER_EXIT_UNAVAILABLE, "the machine is gone");
 }

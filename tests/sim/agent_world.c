@@ -411,6 +411,8 @@ static void trouble(void *data)
         trouble_with_a_shard(place);
     if (sim_chance(sim, 10))
         trouble_with_all(place);
+    if (place->world->options.copies > 0 && sim_chance(sim, 4))
+        agent_store_spoil_copy(all.store, place->machine->config.agent_node, sim_chance(sim, 2));
 }
 
 static void power_off(struct place *place)
@@ -419,6 +421,9 @@ static void power_off(struct place *place)
         if (place->runs[i] != NULL)
             run_kill(place, i);
     agent_machine_power_off(place->machine);
+    if (sim_chance(place->world->sim, 2)) /* nothing of them was synced */
+        agent_store_spoil_copy(all.store, place->machine->config.agent_node,
+                               sim_chance(place->world->sim, 2));
     sim_crash(place->world->sim, place->machine->config.applications_node);
     all.counters.power_losses++;
 }
@@ -493,11 +498,13 @@ static void run_is_wanted(void *data, unsigned agent, const char *allocation_id,
 static void place_open(struct world *world, unsigned agent)
 {
     struct place *place = &all.places[agent];
-    const struct agent_machine_config config = {.name = world->agents[agent].name,
-                                                .agent_node = WORLD_AGENT_NODE + agent,
-                                                .applications_node = APPLICATIONS_NODE + agent,
-                                                .brokers = all.brokers,
-                                                .heartbeat_ms = 1000};
+    const struct agent_machine_config config = {
+        .name = world->agents[agent].name,
+        .agent_node = WORLD_AGENT_NODE + agent,
+        .applications_node = APPLICATIONS_NODE + agent,
+        .brokers = all.brokers,
+        .heartbeat_ms = 1000,
+        .copies_max_bytes = world->options.copies == 1 ? UINT64_MAX : world->options.copies};
     const struct agent_machine_events events = {place, agent_died, agent_signals,
                                                 agent_signals_one};
     const struct agent_jobs_ops jobs = {NULL, run_is_there, run_is_wanted, is_spoiled};

@@ -68,6 +68,7 @@ struct board {
     uint64_t flips, flips_told, odd_samples, older;
     /* of the shipping agents */
     uint64_t runs, restores, whole, spread, deaths, runs_killed, power_losses, rogue_welcomes;
+    uint64_t copies_kept, copies_used, copies_passed, copies_spoiled;
 };
 
 static uint64_t cpu_us(void)
@@ -109,6 +110,16 @@ static void count_time(struct times *times, uint64_t us, uint64_t seed)
     times->seed = seed;
 }
 
+static void report_copies(struct board *board, const struct agent_store_counters *store,
+                          uint64_t restores)
+{
+    add(&board->restores, restores);
+    add(&board->copies_kept, store->copies_kept);
+    add(&board->copies_used, store->copies_used);
+    add(&board->copies_passed, store->copies_passed);
+    add(&board->copies_spoiled, store->copies_spoiled);
+}
+
 /* long: a line for each count */
 static void report(struct board *board, const struct world *world, uint64_t took_us)
 {
@@ -141,9 +152,9 @@ static void report(struct board *board, const struct world *world, uint64_t took
                             world->counts.transfers + world->counts.epochs + world->counts.elected +
                             world->counts.overtaken);
     add(&board->runs, shipping.checks.starts);
-    add(&board->restores, shipping.checks.restores);
     add(&board->whole, shipping.checks.whole);
     add(&board->spread, shipping.checks.spread);
+    report_copies(board, &shipping.store, shipping.checks.restores);
     add(&board->deaths, shipping.deaths);
     add(&board->runs_killed, shipping.runs_killed);
     add(&board->power_losses, shipping.power_losses);
@@ -348,9 +359,11 @@ static void summary(const struct plan *plan, const struct board *board, double w
            " from a checkpoint (%" PRIu64 " from all its parts, %" PRIu64
            " on another number of nodes); %" PRIu64 " died of their disk, %" PRIu64
            " lost their power, %" PRIu64 " ckpt-runs were killed, %" PRIu64
-           " welcomes from an old leader\n",
+           " welcomes from an old leader; copies kept %" PRIu64 ", begun from %" PRIu64
+           ", passed over %" PRIu64 ", spoiled %" PRIu64 "\n",
            board->runs, board->restores, board->whole, board->spread, board->deaths,
-           board->power_losses, board->runs_killed, board->rogue_welcomes);
+           board->power_losses, board->runs_killed, board->rogue_welcomes, board->copies_kept,
+           board->copies_used, board->copies_passed, board->copies_spoiled);
     printf("operator's calls %" PRIu64 ", nodes removed %" PRIu64 ", stale reads %" PRIu64
            ", events watched %" PRIu64 ", backups read back %" PRIu64
            ", folders that stayed %" PRIu64 ", that agents removed %" PRIu64

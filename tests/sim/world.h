@@ -76,6 +76,8 @@ struct world_options {
     unsigned alarms;
     /* one attempt on a model agent in so many is put off by its application; 0: none */
     unsigned deferrals;
+    /* nodes keep what their jobs wrote: 1: of all, more: at most so many bytes; 0: nothing */
+    unsigned copies;
     /* of a hundred deaths of members so many leave what the system has cached */
     unsigned kept_caches;
     unsigned lost_syncs;         /* a sync fails, and what it should have written counts as clean */

@@ -57,6 +57,7 @@ static const struct option {
     OPTION(operator_calls),
     OPTION(alarms),
     OPTION(deferrals),
+    OPTION(copies),
     OPTION(preferred),
     OPTION(kept_caches),
     OPTION(lost_syncs),
@@ -187,6 +188,7 @@ static unsigned draw_shipping(uint64_t *state, unsigned agents)
     }
 }
 
+/* long: a line for each option */
 void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *ret_options)
 {
     uint64_t state = seed ^ UINT64_C(0x6f7074696f6e73);
@@ -257,4 +259,7 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     ret_options->barriers = next(&state, 3) == 0 ? 1 + (unsigned)next(&state, 12) : 0;
     ret_options->restores = next(&state, 3) == 0 ? 0 : 10 + (unsigned)next(&state, 91);
     ret_options->spoils = next(&state, 3) == 0 ? 5 + (unsigned)next(&state, 40) : 0;
+    ret_options->copies = next(&state, 3) == 0   ? 0
+                          : next(&state, 2) == 0 ? 1
+                                                 : 500 + (unsigned)next(&state, 8000);
 }

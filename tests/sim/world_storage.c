@@ -17,12 +17,24 @@ struct world_target *world_target_of_path(struct world *world, const char *path)
     return NULL;
 }
 
+/* About files of the node alone. */
+static bool is_local(const struct sim_work *work)
+{
+    return strcmp(work->arguments[0], "retain") == 0 || strcmp(work->arguments[0], "space") == 0;
+}
+
+/* A node's own copy may make up for the destination. */
+static bool may_do_without(const struct sim_work *work)
+{
+    return sim_work_argument(work, "--copy") != NULL;
+}
+
 static struct world_target *target_of(struct world *world, const struct sim_work *work)
 {
     const char *prefix = sim_work_argument(work, "--prefix");
     struct world_target *target = prefix == NULL ? NULL : world_target_of_path(world, prefix);
 
-    CHECK(target != NULL);
+    CHECK(target != NULL || is_local(work));
     return target;
 }
 
@@ -32,9 +44,11 @@ static int64_t work_begin(void *context, const struct sim_work *work)
     const struct world_target *target = target_of(world, work);
     uint64_t us = PROBE_US + sim_random(world->sim, 20 * PROBE_US);
 
+    if (target == NULL)
+        return (int64_t)us;
     if (target->state != WORLD_STORAGE_DOWN && world_shipping_store() != NULL)
         agent_store_begin(world_shipping_store(), work);
-    if (target->state == WORLD_STORAGE_HANGING)
+    if (target->state == WORLD_STORAGE_HANGING && !may_do_without(work))
         return SIM_WORK_HANGS;
     return (int64_t)(target->state == WORLD_STORAGE_SLOW ? us * SLOW_TIMES : us);
 }
@@ -44,7 +58,10 @@ static void work_end(void *context, const struct sim_work *work, struct sim_work
     struct world *world = context;
     const struct world_target *target = target_of(world, work);
 
-    if (target->state == WORLD_STORAGE_DOWN || target->state == WORLD_STORAGE_HANGING) {
+    bool away = target != NULL &&
+                (target->state == WORLD_STORAGE_DOWN || target->state == WORLD_STORAGE_HANGING);
+
+    if (away && !may_do_without(work)) {
         ret_end->exit_code = WORKER_EXIT_UNAVAILABLE;
         snprintf(ret_end->error, sizeof(ret_end->error), "%s: Input/output error", target->prefix);
         return;
@@ -59,7 +76,7 @@ static void work_end(void *context, const struct sim_work *work, struct sim_work
     if (strcmp(work->arguments[0], "collect") == 0)
         world_collected(world, sim_work_argument(work, "--path"));
     if (strcmp(work->arguments[0], "probe") != 0 && world_shipping_store() != NULL)
-        agent_store_end(world_shipping_store(), work, ret_end);
+        agent_store_end(world_shipping_store(), work, away, ret_end);
 }
 
 void storage_set(struct world *world, unsigned number, enum world_storage_state state)

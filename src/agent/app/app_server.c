@@ -212,6 +212,9 @@ static void restore_done(void *data, const struct restore_result *result)
                   result->snapshot_at_ms);
     stream->allocation->entry.start_granted = true;
     allocation_commit(stream->allocation, NULL, 0);
+    if (result->from_copy)
+        stream_say(stream, "its part of the checkpoint came from the copy that this node kept, "
+                           "without a byte from the destination");
     stream->state = STREAM_READY;
     app_stream_ready(stream, result);
 }

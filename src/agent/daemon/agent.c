@@ -7,6 +7,7 @@
 
 #include "src/agent/job/allocation.h"
 #include "src/agent/job/collect.h"
+#include "src/agent/job/copies.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 
@@ -129,13 +130,16 @@ void agent_resume(struct agent *agent)
         if (allocation->entry.phase != PHASE_NONE)
             attempt_post(allocation, ATTEMPT_RESUME, NULL);
         walltime_post(allocation, WALLTIME_WANTED, &(struct walltime_word){0});
+        copies_resume(allocation);
     }
+    copies_watch_start(agent);
     log_info("resumed", "allocations=%zu reports_pending=%zu", agent->allocation_count,
              ledger_pending_count(agent->ledger));
 }
 
 void agent_close(struct agent *agent)
 {
+    copies_watch_stop(agent);
     while (!list_empty(&agent->allocations))
         allocation_free(agent_first(agent));
     collections_free(agent->collections);
@@ -176,6 +180,7 @@ void agent_take_orders(struct agent *agent, Ckpt__V1__OrderSet *take_orders)
     agent->orders_taken_us = agent_now_us(agent);
     agent->counters.order_sets++;
     take_parts(agent);
+    copies_take_orders(agent);
     agent_reconcile_soon(agent);
     collections_look(agent->collections);
     poll_streams(agent);

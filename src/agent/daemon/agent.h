@@ -29,6 +29,7 @@ enum {
 struct allocation;
 struct caller_ops;
 struct collections;
+struct copies_watch;
 struct session;
 struct own_registrar;
 struct rank_stream_ops;
@@ -47,6 +48,9 @@ struct agent_counters {
     uint64_t walltime_kills;
     uint64_t folders_removed;    /* of expired checkpoints, by order */
     uint64_t walltime_conflicts; /* walltime ended while a checkpoint was in progress */
+    uint64_t copies_kept;
+    uint64_t copies_dropped;
+    uint64_t copy_restores; /* from a copy, without the destination */
 };
 
 struct agent {
@@ -78,6 +82,9 @@ struct agent {
     uint64_t orders_taken_us;
     struct clock_timer *reconcile_timer;
     struct agent_counters counters;
+    /* of what jobs wrote, in all (0: none is kept), and what stays free beside it */
+    uint64_t copies_max_bytes, copies_keep_free;
+    struct copies_watch *copies_watch;
 };
 
 /* loop is for RPC alone. */

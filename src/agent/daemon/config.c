@@ -9,8 +9,9 @@
 #include "src/rpc/follow.h"
 
 enum { HEARTBEAT_MIN_MS = 100, HEARTBEAT_MAX_MS = 600000 };
-enum section { ROOT, TLS, STORES, SECTION_COUNT };
+enum section { ROOT, TLS, STORES, COPIES, SECTION_COUNT };
 
+#define COPIES_MOST (UINT64_C(1) << 60)
 #define TEXT(section, name, member, initial)                                                       \
     {                                                                                              \
         section, &settings_path, name, offsetof(struct agent_config, member), 0,                   \
@@ -36,6 +37,10 @@ static const struct settings_row rows[] = {
     TEXT(ROOT, "machine", machine, ""),
     TEXT(ROOT, "os", os, ""),
     {ROOT, &settings_yes_no, "insecure", offsetof(struct agent_config, insecure), 0, 0, "no"},
+    {COPIES, &settings_count, "max_bytes", offsetof(struct agent_config, copies_max_bytes), 0,
+     COPIES_MOST, "68719476736"},
+    {COPIES, &settings_count, "keep_free_bytes",
+     offsetof(struct agent_config, copies_keep_free_bytes), 0, COPIES_MOST, "1073741824"},
     {ROOT, &settings_yes_no, "owners_register", offsetof(struct agent_config, owners_register), 0, 0, "no"},
     S3_STORE_FIELDS(STORE)
 };
@@ -44,6 +49,7 @@ static const struct settings_row rows[] = {
 static const struct settings_section sections[SECTION_COUNT] = {
     [ROOT] = {.name = ""},
     [TLS] = {.name = "tls"},
+    [COPIES] = {.name = "local_copies"},
     [STORES] = {.name = "s3",
                 .items_max = S3_STORES_MAX,
                 .item_bytes = sizeof(struct s3_store_item),

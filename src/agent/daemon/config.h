@@ -32,6 +32,9 @@ struct agent_config {
     char *cgroup;
     char *machine, *os; /* what the node is to be called; "": as its system says */
     uint64_t heartbeat_ms;
+    /* of what jobs wrote, kept on their node; 0: nothing is */
+    uint64_t copies_max_bytes;
+    uint64_t copies_keep_free_bytes; /* beside it, for the next checkpoint */
     enum log_level log_level;
     struct s3_store_item stores[S3_STORES_MAX];
     size_t store_count;

@@ -319,6 +319,8 @@ static int daemon_open(struct daemon *daemon, struct err *err)
     certificates_watch(&daemon->certificates, &agent->clock);
     agent->tls = daemon->certificates.context;
     agent->sysfs = daemon->config.sysfs;
+    agent->copies_max_bytes = daemon->config.copies_max_bytes;
+    agent->copies_keep_free = daemon->config.copies_keep_free_bytes;
     agent->architecture = daemon->platform.machine;
     agent->os = daemon->platform.os;
     if (restart_points_new(agent, daemon->config.brokers, &agent->restart_points, err) != 0)

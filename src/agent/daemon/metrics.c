@@ -39,6 +39,9 @@ static void read_agent(void *data, struct metrics *metrics)
         {METRIC_FAILED, counters->checkpoints_failed},
         {METRIC_ABANDONED, counters->checkpoints_abandoned},
         {METRIC_WALLTIME_KILLS, counters->walltime_kills},
+        {METRIC_COPIES_KEPT, counters->copies_kept},
+        {METRIC_COPIES_DROPPED, counters->copies_dropped},
+        {METRIC_COPY_RESTORES, counters->copy_restores},
         {METRIC_L_WALLTIME, counters->walltime_conflicts},
     };
 

@@ -25,6 +25,12 @@
     X(VERIFIED, COUNTER, "ckpt_agent_checkpoints_verified_total", NULL, NULL, "Shards written and verified.") \
     X(FAILED, COUNTER, "ckpt_agent_checkpoints_failed_total", NULL, NULL, "Attempts that failed.") \
     X(ABANDONED, COUNTER, "ckpt_agent_checkpoints_abandoned_total", NULL, NULL, "Attempts withdrawn.") \
+    X(COPIES_KEPT, COUNTER, "ckpt_agent_copies_kept_total", NULL, NULL,                            \
+      "Copies of what jobs wrote that this node began to keep.")                                   \
+    X(COPIES_DROPPED, COUNTER, "ckpt_agent_copies_dropped_total", NULL, NULL,                      \
+      "Copies that this node removed.")                                                            \
+    X(COPY_RESTORES, COUNTER, "ckpt_agent_copy_restores_total", NULL, NULL,                        \
+      "Parts restored from a copy on this node, without the destination.")                         \
     X(WALLTIME_KILLS, COUNTER, "ckpt_agent_walltime_kills_total", NULL, NULL, "Applications ended by the agent's own walltime timer.") \
     X(TLS_EXPIRY, GAUGE, "ckpt_tls_certificate_expiry_timestamp_seconds", "certificate", NULL, "Unix time at which this agent's certificate, or its CA, ends.") \
     X(L_WALLTIME, COUNTER, "lattice_checkpoint_walltime_conflict_total", NULL, NULL, "Walltime ended while a checkpoint was in progress.")

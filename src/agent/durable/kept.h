@@ -23,4 +23,13 @@ void kept_failed(struct ledger_entry *entry, Ckpt__V1__Reason reason, const char
 void kept_restored(struct ledger_entry *entry, uint64_t checkpoint_id, const char *path,
                    uint64_t at_ms);
 
+/* Of the node's copies of what the job wrote (enum copy_state). begin: of the entry's attempt,
+ * whose part has been verified with this manifest; nothing when there is no room in the entry. */
+void kept_copy_begin(struct ledger_entry *entry, uint64_t size_bytes, const char *manifest_sha256);
+/* NULL: there is none. */
+struct ledger_copy *kept_copy_making(struct ledger_entry *entry);
+struct ledger_copy *kept_copy_find(struct ledger_entry *entry, uint64_t checkpoint_id,
+                                   uint32_t part);
+void kept_copy_remove(struct ledger_entry *entry, struct ledger_copy *copy);
+
 #endif

@@ -35,6 +35,8 @@ enum {
     LEDGER_RANKS_MAX = 256, /* of one job: as many as the broker takes of a node */
     LEDGER_STRAYS_MAX = 64, /* of one job: beyond these nobody is remembered */
     LEDGER_CGROUP_BYTES = 768,
+    LEDGER_COPIES_MAX = 3, /* of one job: the last complete one, the next, one that goes */
+    LEDGER_MANIFEST_BYTES = 72,
     LEDGER_ENDPOINT_BYTES = 128 /* a unix socket's path has at most 107 */
 };
 
@@ -96,6 +98,29 @@ struct ledger_rank {
 struct ledger_stray {
     uint32_t pid;
     uint64_t start_ticks;
+};
+
+/* Of what the node keeps of a checkpoint that the job wrote here.
+ *
+ *   MAKING --moved aside--> HERE --not wanted, lost, no room--> GOING --removed--> no record
+ *      '---------- it could not be -------------------------------^
+ */
+enum copy_state {
+    COPY_MAKING = 1, /* its files are being moved out of the work folder, or were */
+    COPY_HERE = 2,   /* reported as kept */
+    COPY_GOING = 3   /* being removed; reported, where it was still wanted */
+};
+
+struct ledger_copy {
+    uint64_t checkpoint_id;
+    uint32_t part;
+    uint32_t state; /* enum copy_state */
+    uint32_t uid;   /* whose files they are: nobody else begins from them */
+    uint32_t gid;
+    uint64_t size_bytes;
+    char manifest_sha256[LEDGER_MANIFEST_BYTES];
+    char work_dir[LEDGER_WORK_DIR_BYTES]; /* they lie in copies/CHECKPOINT/PART below it */
+    uint64_t report_sequence;             /* HERE: that told so */
 };
 
 /* start_ticks that no process has: of one that ran before the machine was booted. */
@@ -181,6 +206,8 @@ struct ledger_entry {
     uint32_t ranks_declared; /* that the user said there are on this node; 0: nothing said */
     uint32_t stray_count;    /* of those that were made to stand still */
     struct ledger_stray strays[LEDGER_STRAYS_MAX];
+    uint32_t copy_count; /* in the order in which they were written */
+    struct ledger_copy copies[LEDGER_COPIES_MAX];
     uint32_t rank_count; /* as they were asked, by rising number */
     struct ledger_rank ranks[LEDGER_RANKS_MAX];
 };

@@ -82,6 +82,18 @@
     NUMBER(bytes)                                                                                  \
     NUMBER(barrier)
 
+/* ... and of a copy that it keeps. */
+#define COPY_FIELDS(NUMBER, TEXT)                                                                  \
+    NUMBER(checkpoint_id)                                                                          \
+    NUMBER(part)                                                                                   \
+    NUMBER(state)                                                                                  \
+    NUMBER(uid)                                                                                    \
+    NUMBER(gid)                                                                                    \
+    NUMBER(size_bytes)                                                                             \
+    TEXT(manifest_sha256)                                                                          \
+    TEXT(work_dir)                                                                                 \
+    NUMBER(report_sequence)
+
 /* A number has one type on both sides, so that nothing is cut. */
 #define SAME_SIZE(field)                                                                           \
     _Static_assert(sizeof(((struct ledger_entry *)0)->field) ==                                    \
@@ -94,7 +106,11 @@ ENTRY_FIELDS(SAME_SIZE, NOTHING)
 
 /* Each field of a message is in its table, but for the lists. */
 #define ONE(field) +1
-enum { ENTRY_FIELD_COUNT = 2 ENTRY_FIELDS(ONE, ONE), RANK_FIELD_COUNT = 0 RANK_FIELDS(ONE, ONE) };
+enum {
+    ENTRY_FIELD_COUNT = 3 ENTRY_FIELDS(ONE, ONE),
+    RANK_FIELD_COUNT = 0 RANK_FIELDS(ONE, ONE),
+    COPY_FIELD_COUNT = 0 COPY_FIELDS(ONE, ONE)
+};
 #undef ONE
 #undef NOTHING
 
@@ -104,6 +120,15 @@ static void rank_message(struct ledger_rank *rank, Ckpt__Agent__V1__JournalRank 
     ckpt__agent__v1__journal_rank__init(ret_message);
 #define COPY(field) ret_message->field = rank->field;
     RANK_FIELDS(COPY, COPY)
+#undef COPY
+}
+
+static void copy_message(struct ledger_copy *copy, Ckpt__Agent__V1__JournalCopy *ret_message)
+{
+    CHECK(ckpt__agent__v1__journal_copy__descriptor.n_fields == COPY_FIELD_COUNT);
+    ckpt__agent__v1__journal_copy__init(ret_message);
+#define COPY(field) ret_message->field = copy->field;
+    COPY_FIELDS(COPY, COPY)
 #undef COPY
 }
 
@@ -129,6 +154,12 @@ void ledger_entry_message(struct ledger_entry *entry, struct ledger_message *ret
         ret_message->strays[i].pid = entry->strays[i].pid;
         ret_message->strays[i].start_ticks = entry->strays[i].start_ticks;
         message->strays[i] = &ret_message->strays[i];
+    }
+    message->n_copies = entry->copy_count;
+    message->copies = ret_message->copy_pointers;
+    for (uint32_t i = 0; i < entry->copy_count; i++) {
+        copy_message(&entry->copies[i], &ret_message->copies[i]);
+        message->copies[i] = &ret_message->copies[i];
     }
 }
 
@@ -158,6 +189,20 @@ static bool ranks_wrong(const struct ledger_entry *entry)
     return false;
 }
 
+static bool copies_wrong(const struct ledger_entry *entry)
+{
+    if (entry->copy_count > LEDGER_COPIES_MAX)
+        return true;
+    for (uint32_t i = 0; i < entry->copy_count; i++) {
+        const struct ledger_copy *copy = &entry->copies[i];
+
+        if (copy->state < COPY_MAKING || copy->state > COPY_GOING || copy->checkpoint_id == 0 ||
+            copy->work_dir[0] != '/')
+            return true;
+    }
+    return false;
+}
+
 const char *ledger_entry_wrong(const struct ledger_entry *entry)
 {
     if (!id_valid(entry->allocation_id))
@@ -175,6 +220,8 @@ const char *ledger_entry_wrong(const struct ledger_entry *entry)
         return "barrier_told";
     if (entry->part > 0 && entry->part >= entry->parts)
         return "part";
+    if (copies_wrong(entry))
+        return "copies";
     return ranks_wrong(entry) ? "ranks" : NULL;
 }
 
@@ -212,6 +259,29 @@ static bool strays_take(const Ckpt__Agent__V1__JournalEntry *message, struct led
     return true;
 }
 
+static bool copy_take(const Ckpt__Agent__V1__JournalCopy *message, struct ledger_copy *ret_copy)
+{
+    bool whole = true;
+
+#define NUMBER(field) ret_copy->field = message->field;
+#define TEXT(field)   whole &= text_take(ret_copy->field, sizeof(ret_copy->field), message->field);
+    COPY_FIELDS(NUMBER, TEXT)
+#undef NUMBER
+#undef TEXT
+    return whole;
+}
+
+static bool copies_take(const Ckpt__Agent__V1__JournalEntry *message, struct ledger_entry *entry)
+{
+    if (message->n_copies > LEDGER_COPIES_MAX)
+        return false;
+    entry->copy_count = (uint32_t)message->n_copies;
+    for (uint32_t i = 0; i < entry->copy_count; i++)
+        if (!copy_take(message->copies[i], &entry->copies[i]))
+            return false;
+    return true;
+}
+
 int ledger_entry_take(const Ckpt__Agent__V1__JournalEntry *message, struct ledger_entry *ret_entry,
                       struct err *err)
 {
@@ -229,6 +299,8 @@ int ledger_entry_take(const Ckpt__Agent__V1__JournalEntry *message, struct ledge
         wrong = "ranks";
     if (wrong == NULL && !strays_take(message, &entry))
         wrong = "strays";
+    if (wrong == NULL && !copies_take(message, &entry))
+        wrong = "copies";
     if (wrong == NULL)
         wrong = ledger_entry_wrong(&entry);
     if (wrong != NULL)
@@ -261,6 +333,9 @@ static bool entry_unknown(const Ckpt__Agent__V1__JournalEntry *entry)
             return true;
     for (size_t i = 0; i < entry->n_strays; i++)
         if (has_unknown(&entry->strays[i]->base))
+            return true;
+    for (size_t i = 0; i < entry->n_copies; i++)
+        if (has_unknown(&entry->copies[i]->base))
             return true;
     return has_unknown(&entry->base);
 }

@@ -28,6 +28,8 @@ struct ledger_message {
     Ckpt__Agent__V1__JournalRank *rank_pointers[LEDGER_RANKS_MAX];
     Ckpt__Agent__V1__JournalStray strays[LEDGER_STRAYS_MAX];
     Ckpt__Agent__V1__JournalStray *stray_pointers[LEDGER_STRAYS_MAX];
+    Ckpt__Agent__V1__JournalCopy copies[LEDGER_COPIES_MAX];
+    Ckpt__Agent__V1__JournalCopy *copy_pointers[LEDGER_COPIES_MAX];
 };
 
 /* The message's texts are those of the entry, which has to stay. */

@@ -153,7 +153,7 @@ bool allocation_idle(const struct allocation *allocation)
 {
     return allocation->process.state == PROCESS_ABSENT && !allocation->entry.restart_awaited &&
            allocation->stream == NULL && allocation->sweep == NULL &&
-           !attempt_busy(&allocation->attempt);
+           !attempt_busy(&allocation->attempt) && allocation->entry.copy_count == 0;
 }
 
 void allocation_rest(struct allocation *allocation)

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "fsm/names.h"
+#include "src/agent/durable/kept.h"
 #include "src/agent/job/allocation.h"
+#include "src/agent/job/copies.h"
 #include "src/agent/job/ranks.h"
 #include "src/agent/job/ranks_stream.h"
 #include "src/agent/job/sight.h"
@@ -18,8 +20,10 @@
 
 enum {
     ABANDON_DEADLINE_MS = 10000,
+    RETAIN_DEADLINE_MS = 60000,
     PUT_MARGIN_MS = 60000,
     SAID_BYTES = 3072,
+    ATTEMPT_MANIFEST_BYTES = sizeof(((struct attempt *)NULL)->directory) + 16,
     SAVED_BYTES = JOB_DETAIL_BYTES + LABEL_MAX_BYTES + 32,
     HEARD_EACH_US = 20000 /* between two looks at what ranks have written */
 };
@@ -254,8 +258,11 @@ static Ckpt__V1__Reason put_reason(const struct worker_result *result)
 
 static void put_read(const struct worker_result *result, struct attempt_put *put)
 {
-    char size[32];
+    char size[32], left[4];
 
+    put->manifest_left =
+        worker_output_get(result->output, "manifest_left", left, sizeof(left)) == 0 &&
+        left[0] == '1';
     put->write_ms = result->duration_ms;
     put->reason = put_reason(result);
     text_copy(put->detail, sizeof(put->detail), result->error);
@@ -321,6 +328,14 @@ static int start_worker(struct allocation *allocation, const char *const *argume
     return 0;
 }
 
+/* Beside the files: of what is kept here. */
+static const char *manifest_path(const struct attempt *attempt,
+                                 char ret_path[ATTEMPT_MANIFEST_BYTES])
+{
+    snprintf(ret_path, ATTEMPT_MANIFEST_BYTES, "%s.manifest", attempt->directory);
+    return ret_path;
+}
+
 /* The deadline only ends a worker that hangs for ever: who gives up an attempt in time is the
  * broker. */
 static void put_checkpoint(struct allocation *allocation)
@@ -328,7 +343,8 @@ static void put_checkpoint(struct allocation *allocation)
     const struct attempt *attempt = &allocation->attempt;
     struct attempt_event event = {.kind = ATTEMPT_PUT_ENDED};
     struct err err = {0};
-    char rate[24], part[PART_NAME_BYTES];
+    char rate[24], part[PART_NAME_BYTES], manifest[ATTEMPT_MANIFEST_BYTES];
+    bool keeps = allocation->agent->copies_max_bytes > 0;
     const char *arguments[] = {"put",
                                "--prefix",
                                attempt->target_prefix,
@@ -340,6 +356,8 @@ static void put_checkpoint(struct allocation *allocation)
                                attempt->directory,
                                "--rate",
                                rate,
+                               keeps ? "--manifest-to" : NULL,
+                               manifest_path(attempt, manifest),
                                NULL};
 
     CHECK(attempt->state == ATTEMPT_PUTTING);
@@ -407,11 +425,50 @@ static void written_removed(void *data)
 static struct cleanup *remove_written(struct allocation *allocation, void (*done)(void *data))
 {
     const struct machine_ops *machine = allocation_machine(allocation);
-    const char *folders[] = {allocation->attempt.directory};
+    char manifest[ATTEMPT_MANIFEST_BYTES];
+    const char *folders[] = {allocation->attempt.directory,
+                             manifest_path(&allocation->attempt, manifest)};
+    bool keeps = allocation->agent->copies_max_bytes > 0;
 
     CHECK(allocation->attempt.checkpoint_id == allocation->entry.checkpoint_id);
-    return machine->folders_remove(machine->context, allocation_user(allocation), folders, 1, done,
-                                   allocation);
+    return machine->folders_remove(machine->context, allocation_user(allocation), folders,
+                                   keeps ? 2 : 1, done, allocation);
+}
+
+static void written_kept(void *data, const struct worker_result *result)
+{
+    struct allocation *allocation = worker_ended(data);
+
+    if (allocation == NULL)
+        return;
+    CHECK(allocation->attempt.state == ATTEMPT_REMOVING);
+    copies_made(allocation, result);
+    allocation->executor.cleanup = remove_written(allocation, written_removed);
+}
+
+/* False: it is not to be kept, or cannot be. */
+static bool keep_written(struct allocation *allocation)
+{
+    const struct attempt *attempt = &allocation->attempt;
+    const struct ledger_copy *copy = kept_copy_making(&allocation->entry);
+    char manifest[ATTEMPT_MANIFEST_BYTES], path[PATH_MAX], part[PART_NAME_BYTES], keep_free[24];
+    const char *arguments[] = {
+        "retain", "--source", attempt->directory, "--manifest", manifest, "--path", path,
+        "--part", part,       "--keep-free",      keep_free,    NULL};
+    struct err err = {0};
+
+    if (copy == NULL)
+        return false;
+    CHECK(copy->checkpoint_id == attempt->checkpoint_id);
+    manifest_path(attempt, manifest);
+    copies_folder(copy, path);
+    part_name_format(copy->part, part);
+    snprintf(keep_free, sizeof(keep_free), "%" PRIu64,
+             copies_keep_free(allocation->agent, copy->size_bytes));
+    if (start_worker(allocation, arguments, RETAIN_DEADLINE_MS, written_kept, &err) == 0)
+        return true;
+    copies_made(allocation, NULL);
+    return false;
 }
 
 /* ---- to the job's own output: its user reads no agent's log ---- */
@@ -593,7 +650,8 @@ bool attempt_carry_out(struct allocation *allocation, const struct job_effects *
         abandon_put(allocation);
         return true;
     case EFFECT_REMOVE:
-        executor->cleanup = remove_written(allocation, written_removed);
+        if (!keep_written(allocation))
+            executor->cleanup = remove_written(allocation, written_removed);
         return true;
     case EFFECT_SWEEP:
         (void)remove_written(allocation, NULL);

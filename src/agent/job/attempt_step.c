@@ -481,6 +481,8 @@ static void resume_attempt(const struct attempt_stepping *step)
     memcpy(attempt->path, entry->path, sizeof(attempt->path));
     if (entry->phase == PHASE_ENDED && entry->still == STANDING_STILL) {
         attempt_begin_still(step); /* until the first orders */
+    } else if (kept_copy_making(step->entry) != NULL) {
+        attempt_clean_up(step, ATTEMPT_REMOVING);
     } else if (entry->phase == PHASE_ENDED) {
         if (entry->work_dir[0] != '\0') /* the agent may have ended between report and removal */
             attempt_add_effect(step, EFFECT_SWEEP);

@@ -4,6 +4,7 @@
  *    ^                 |                            ^  its time       |  ^                 |
  *    |<--refused, told-'                            '---- DEFERRED <--|  |                 |
  *    |                                                    not yet     |  |                 |
+ *    |   NONE --agent restarts, files are being moved aside--> REMOVING
  *    |   NONE --agent restarts--> RESUMING --folder is open, not lost-|--'                 |
  *    |                                BROKEN <--its call broke--------'                    |
  *    |                                  '--sentinel--> PUTTING                             |
@@ -29,7 +30,8 @@
  *                the order back, since the checkpoint failed elsewhere; then it goes on
  *   HALTING      the worker was killed, and is waited for
  *   ABANDONING   the worker removes what is half-written at the destination
- *   REMOVING     what was written on this node is removed; a failure is told after that
+ *   REMOVING     what was written on this node is removed, or moved aside as the node's own copy
+ *                (copies.h); a failure is told after that
  *
  * Flow     attempt_step() takes an event and what was seen just before it, changes the attempt and
  *          the entry, and says what is to be done. The signal of a given (id, attempt) is sent at
@@ -80,6 +82,7 @@ struct attempt_put {
     uint64_t size_bytes;
     uint64_t write_ms;
     char manifest_sha256[JOB_MANIFEST_BYTES];
+    bool manifest_left; /* beside the files: they can be kept as a copy */
 };
 
 /* The part that no journal keeps: an agent that restarts begins with RESUMING, DEFERRED or NONE. */
@@ -148,8 +151,9 @@ struct attempt_facts {
     const struct rank_fact *answers; /* of each rank, instead of `answer`; NULL: it has none */
     struct barrier_facts barrier;    /* RESUMING, ASKING, ASKED */
     bool prepared;                   /* its request is there */
-    const char *lost; /* what is asked cannot be heard any more, and why; NULL: it can */
-    uint64_t growth;  /* changes as the application writes */
+    const char *lost;        /* what is asked cannot be heard any more, and why; NULL: it can */
+    uint64_t growth;         /* changes as the application writes */
+    uint64_t copy_max_bytes; /* of what was written and is kept here; 0: nothing is */
 };
 
 enum attempt_event_kind {

@@ -160,6 +160,8 @@ static void take_verified(const struct attempt_stepping *step, const struct atte
     kept_verified(
         step->entry, put->size_bytes,
         begun_us == 0 || begun_us > now_us ? 0 : step->facts->wall_ms - (now_us - begun_us) / 1000);
+    if (put->manifest_left && put->size_bytes <= step->facts->copy_max_bytes)
+        kept_copy_begin(step->entry, put->size_bytes, put->manifest_sha256);
     attempt_add_effect(step, EFFECT_SAY_VERIFIED);
     attempt_stop_asking(step);
     if (step->entry->still == STANDING_STILL && step->facts->runs) {

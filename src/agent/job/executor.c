@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/agent/job/allocation.h"
+#include "src/agent/job/copies.h"
 #include "src/agent/job/ranks.h"
 #include "src/agent/job/ranks_stream.h"
 #include "src/agent/job/sight.h"
@@ -539,6 +540,7 @@ void executor_close(struct allocation *allocation)
     CHECK(!executor->stepping);
     CHECK(executor->waiting == 0);
     attempt_detach(allocation);
+    copies_detach(allocation);
     ranks_hang_up(allocation);
     allocation_machine(allocation)->pid_watch_free(executor->watch);
     allocation_machine(allocation)->stragglers_detach(executor->look);

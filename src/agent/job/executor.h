@@ -70,6 +70,7 @@ struct executor {
     struct worker *worker;
     struct put_job *put_job; /* what the worker calls back with */
     struct cleanup *cleanup;
+    struct cleanup *copy_sweep; /* of a copy that goes; NULL: none is under way */
 };
 
 struct process_identity {

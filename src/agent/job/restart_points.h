@@ -45,6 +45,7 @@ struct restore_result {
     const char *uri;            /* restore path: where it lies; NULL, "": not so */
     const char *label;          /* of the checkpoint; NULL, "": none */
     uint32_t parts;             /* of which it consists; 0: not known */
+    bool from_copy;             /* it came from the node's own copy */
 };
 typedef void restore_done_fn(void *data, const struct restore_result *result);
 

@@ -60,6 +60,7 @@ struct restore {
     uint32_t brought_place, brought_places; /* for which, of how many, it was brought */
     uint64_t run;                           /* that was told last */
     uint64_t checkpoint_id;                 /* that is, or was last, brought here */
+    bool from_copy;                         /* the last shard came from the node's own copy */
     bool have, damaged;                     /* ... it is here; a shard of it is damaged */
     Ckpt__V1__BeginState begin;             /* as was told last */
     bool held;                              /* it waits for another word */

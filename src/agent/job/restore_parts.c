@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "fsm/names.h"
+#include "src/agent/job/copies.h"
 #include "src/agent/job/reconcile.h"
 #include "src/agent/job/restore_internal.h"
 #include "src/agent/run/words.h"
@@ -64,6 +65,7 @@ void restore_ready(struct restore *restore)
                                                      .mode = restore->mode,
                                                      .uri = restore->uri,
                                                      .label = restore->label,
+                                                     .from_copy = restore->from_copy,
                                                      .parts = restore->checkpoint_parts});
 }
 
@@ -165,6 +167,24 @@ static void restore_away(struct restore *restore, const char *cause, const char 
     restore_again(restore, RESTORE_STORAGE_RETRY_MS);
 }
 
+/* What the worker made of the node's own copy, if it was given one. */
+static void take_copy(struct restore *restore, const struct worker_result *result)
+{
+    char copy[16], why[RESTORE_TEXT_BYTES] = "";
+
+    CHECK(restore->worker == NULL);
+    if (worker_output_get(result->output, "copy", copy, sizeof(copy)) != 0)
+        return;
+    restore->from_copy = strcmp(copy, "used") == 0;
+    if (restore->from_copy) {
+        restore->agent->counters.copy_restores++;
+        return;
+    }
+    (void)worker_output_get(result->output, "copy_error", why, sizeof(why));
+    copies_failed(restore->agent, restore->allocation_id, restore->checkpoint_id,
+                  strcmp(copy, "lost") == 0, why);
+}
+
 static void restore_worker_done(void *data, const struct worker_result *result)
 {
     struct restore *restore = data;
@@ -179,6 +199,8 @@ static void restore_worker_done(void *data, const struct worker_result *result)
         restore_free(restore);
         return;
     }
+    if (result->output != NULL)
+        take_copy(restore, result);
     if (result->exit_code == WORKER_EXIT_OK) {
         restore->since_ms = 0;
         restore->part_next++;
@@ -222,12 +244,21 @@ static int make_restore_folders(const struct restore *restore, struct err *err)
 
 static int start_worker(struct restore *restore, const struct restore_part *part, struct err *err)
 {
-    const char *arguments[12] = {part->to[0] != '\0' ? "restore" : "verify", "--path",
+    const char *arguments[14] = {part->to[0] != '\0' ? "restore" : "verify", "--path",
                                  restore->path, "--part", part->name};
     const struct machine_ops *machine = &restore->agent->machine;
+    const struct ledger_copy *copy = NULL;
+    char copy_folder[PATH_MAX];
     size_t count = 5;
 
     CHECK(restore->worker == NULL);
+    if (part->to[0] != '\0' && part->manifest_sha256[0] != '\0')
+        copy = copies_find(restore->agent, restore->allocation_id, restore->checkpoint_id,
+                           part->name, part->manifest_sha256, restore->user.uid);
+    if (copy != NULL) {
+        arguments[count++] = "--copy";
+        arguments[count++] = copies_folder(copy, copy_folder);
+    }
     if (part->to[0] != '\0') {
         arguments[count++] = "--to";
         arguments[count++] = part->to;
@@ -418,7 +449,7 @@ void restore_bring(struct restore *restore, const Ckpt__V1__RestartPoint *point)
     restore->checkpoint_id = point->checkpoint_id;
     restore->brought_place = restore->place;
     restore->brought_places = (uint32_t)point->n_node_ids;
-    restore->have = restore->damaged = false;
+    restore->have = restore->damaged = restore->from_copy = false;
     restore->snapshot_at_ms = point->snapshot_at_ms;
     snprintf(restore->label, sizeof(restore->label), "%s", point->label);
     snprintf(restore->path, sizeof(restore->path), "%s", point->path);

@@ -247,16 +247,18 @@ void sight_see(struct allocation *allocation, const struct job_event *event,
 
     CHECK(event->part <= JOB_WALLTIME);
     CHECK(allocation->executor.stepping);
-    *ret_facts = (struct job_facts){.process = {.now_us = now_us,
-                                                .wall_ms = wall_ms,
-                                                .folder_opening = opening,
-                                                .attached = stream != NULL,
-                                                .tells = stream != NULL && callers->tells(stream),
-                                                .waits = stream != NULL && callers->waits(stream)},
-                                    .attempt = {.now_us = now_us,
-                                                .wall_ms = wall_ms,
-                                                .folder_opening = opening,
-                                                .attached = stream != NULL}};
+    *ret_facts =
+        (struct job_facts){.process = {.now_us = now_us,
+                                       .wall_ms = wall_ms,
+                                       .folder_opening = opening,
+                                       .attached = stream != NULL,
+                                       .tells = stream != NULL && callers->tells(stream),
+                                       .waits = stream != NULL && callers->waits(stream)},
+                           .attempt = {.now_us = now_us,
+                                       .copy_max_bytes = allocation->agent->copies_max_bytes,
+                                       .wall_ms = wall_ms,
+                                       .folder_opening = opening,
+                                       .attached = stream != NULL}};
     if (event->part == JOB_PROCESS)
         see_event_of_process(allocation, &event->process, &ret_facts->process);
     else if (event->part == JOB_ATTEMPT)

@@ -28,6 +28,9 @@ struct order_messages {
     char (*paths)[ORDERS_PATH_BYTES];
     Ckpt__V1__AllocationPart *parts;
     Ckpt__V1__AllocationPart **part_pointers;
+    size_t copy_count;
+    Ckpt__V1__KeptCopy *copies;
+    Ckpt__V1__KeptCopy **copy_pointers;
 };
 
 /* The grant of a checkpoint is shared equally by its shards. */
@@ -143,6 +146,25 @@ static bool fill_parts(const struct fsm *fsm, uint32_t node_slot, uint64_t now_m
     return all;
 }
 
+static void fill_copies(const struct fsm *fsm, uint32_t node_slot, struct order_messages *messages)
+{
+    size_t count = fsm_copies_on_node(fsm, node_slot, NULL, 0);
+    struct fsm_copy *copies = check_calloc(count, sizeof(*copies));
+
+    fsm_copies_on_node(fsm, node_slot, copies, count);
+    messages->copy_count = count;
+    messages->copies = check_calloc(count, sizeof(*messages->copies));
+    messages->copy_pointers = check_calloc(count, sizeof(Ckpt__V1__KeptCopy *));
+    for (size_t i = 0; i < count; i++) {
+        ckpt__v1__kept_copy__init(&messages->copies[i]);
+        messages->copies[i].allocation_id = translate_text(copies[i].allocation_id);
+        messages->copies[i].checkpoint_id = copies[i].checkpoint_id;
+        messages->copies[i].part = copies[i].part;
+        messages->copy_pointers[i] = &messages->copies[i];
+    }
+    free(copies);
+}
+
 static void free_messages(struct order_messages *messages)
 {
     free(messages->orders);
@@ -150,6 +172,8 @@ static void free_messages(struct order_messages *messages)
     free(messages->paths);
     free(messages->parts);
     free(messages->part_pointers);
+    free(messages->copies);
+    free(messages->copy_pointers);
 }
 
 /* `runs_until` tells up to which run the set judges: a run that began later is not meant when it
@@ -178,6 +202,9 @@ void dispatcher_pack_orders(const struct dispatcher *dispatcher, uint32_t node_s
         set.runs_until = run_make(summary.epoch, summary.command_count);
     set.n_parts = messages.part_count;
     set.parts = messages.part_pointers;
+    fill_copies(fsm, node_slot, &messages);
+    set.n_copies = messages.copy_count;
+    set.copies = messages.copy_pointers;
     down.body_case = CKPT__V1__AGENT_DOWN__BODY_ORDERS;
     down.orders = &set;
     buf_clear(ret_bytes);

@@ -177,6 +177,25 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
     translate_leaving(fsm, allocation, scratch, ret_allocation);
 }
 
+static void translate_places(const struct fsm *fsm, const struct fsm_shard *shard,
+                             struct scratch *scratch, Ckpt__V1__ShardInfo *ret_info)
+{
+    Ckpt__V1__ShardPlace *places = scratch_take(scratch, FSM_SHARD_PLACES_MAX, sizeof(*places));
+
+    ret_info->places = scratch_take(scratch, FSM_SHARD_PLACES_MAX, sizeof(*ret_info->places));
+    for (uint32_t i = 0; i < shard->place_count; i++) {
+        uint32_t slot = (uint32_t)shard->places[i];
+
+        ckpt__v1__shard_place__init(&places[i]);
+        if (shard->places[i] >> 32 == FSM_PLACE_NODE)
+            places[i].node_id = translate_text(fsm_node_name(fsm, slot));
+        else
+            places[i].target_id = translate_text(fsm_target_at(fsm, slot)->id);
+        ret_info->places[i] = &places[i];
+    }
+    ret_info->n_places = shard->place_count;
+}
+
 /* In the order of the state, which is that of the allocation's nodes at the time of the
  * checkpoint. */
 size_t translate_shards(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint,
@@ -196,6 +215,7 @@ size_t translate_shards(const struct fsm *fsm, const struct fsm_checkpoint *chec
         infos[i].size_bytes = shard->size_bytes;
         infos[i].part = i;
         infos[i].ranks = shard->ranks;
+        translate_places(fsm, shard, scratch, &infos[i]);
         if (shard->verified) {
             infos[i].manifest_sha256 =
                 scratch_take(scratch, 2 * sizeof(shard->manifest_sha256) + 1, 1);

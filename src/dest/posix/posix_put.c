@@ -329,6 +329,8 @@ int posix_put(const struct destination_place *place, const char *source,
         shard_summarize(&put.manifest, &put.text, ret_summary);
         ret_summary->reused = reused;
         ret_summary->saved_bytes = put.saved_bytes;
+        if (place->manifest_text != NULL)
+            buf_append(place->manifest_text, put.text.bytes, put.text.length);
     }
     put_close(&put);
     return result;

@@ -285,6 +285,8 @@ int s3_put(const struct destination_place *place, const char *source,
     if (result == 0) {
         *ret_summary = (struct destination_summary){.reused = reused};
         put_summarize(&put, ret_summary);
+        if (place->manifest_text != NULL)
+            buf_append(place->manifest_text, put.text.bytes, put.text.length);
     }
     if (put.source >= 0)
         close(put.source);

@@ -6,7 +6,7 @@
 static void attempt_moves_are_those_of_the_drawing(void **state)
 {
     static const char *const expected[] = {
-        "NONE: WAITING DEFERRED RESUMING STILL",
+        "NONE: WAITING DEFERRED RESUMING STILL REMOVING",
         "WAITING: NONE ASKING",
         "ASKING: ASKED ABANDONING REMOVING",
         "ASKED: BROKEN DEFERRED FREEZING PUTTING ABANDONING REMOVING",
