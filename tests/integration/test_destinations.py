@@ -59,7 +59,7 @@ def damaged_and_missing_checkpoints_are_passed_over_and_said():
         assert jobs["away"].running()
         says(jobs["away"], f"checkpoint {text(first['away'])} waits for {cluster.scratch} since ")
         says(jobs["away"], ": storage unreachable, ckpt-worker ")
-        says(jobs["away"], "goes on by itself when that can be read again")
+        says(jobs["away"], "goes on by itself when that can be read")
         cluster.storage_up()
         says(jobs["away"], f"from checkpoint {jobs['away'].work_dir}/restore/{text(first['away'])}")
 

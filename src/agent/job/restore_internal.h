@@ -72,7 +72,8 @@ struct restore {
     unsigned refusals, worker_refusals;
     struct clock_timer *timer;
     struct clock_timer
-        *reading;      /* while a worker brings a part: whoever waits is told now and then */
+        *reading; /* while a worker brings a part: whoever waits is told now and then */
+    char away[RESTORE_TEXT_BYTES / 2]; /* why the destination could not be read last; "": it was */
     uint64_t since_ms; /* wall time from which the part is read, or cannot be; 0: neither */
     struct rpc_client_call *call;
     struct worker *worker;

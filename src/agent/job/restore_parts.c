@@ -132,6 +132,18 @@ static void note_since(struct restore *restore)
         restore->since_ms = clock->wall_ms(clock->context);
 }
 
+static void say_away(struct restore *restore)
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES], since[WORDS_BYTES];
+
+    CHECK(restore->since_ms != 0);
+    restore_waits(restore,
+                  "checkpoint %s waits for %.100s since %s: %s; it is tried again and again, and "
+                  "goes on by itself when that can be read (ckptctl targets)",
+                  checkpoint_id_format(restore->checkpoint_id, id), restore_place(restore),
+                  words_clock(restore->since_ms, since), restore->away);
+}
+
 /* A destination that hangs holds its worker for as long as it hangs: nothing else says so. */
 void restore_say_reading(void *data)
 {
@@ -140,30 +152,29 @@ void restore_say_reading(void *data)
 
     CHECK(restore->worker != NULL);
     CHECK(restore->since_ms != 0);
-    restore_waits(restore,
-                  "checkpoint %s is read from %.150s since %s; if nothing comes from there, this "
-                  "goes on by itself when it answers again (ckptctl targets)",
-                  checkpoint_id_format(restore->checkpoint_id, id), restore_place(restore),
-                  words_clock(restore->since_ms, since));
+    if (restore->away[0] != '\0')
+        say_away(restore);
+    else
+        restore_waits(restore,
+                      "checkpoint %s is read from %.150s since %s; if nothing comes from there, "
+                      "this goes on by itself when it answers again (ckptctl targets)",
+                      checkpoint_id_format(restore->checkpoint_id, id), restore_place(restore),
+                      words_clock(restore->since_ms, since));
     restore->agent->clock.timer_start(restore->reading, RESTORE_READING_MS * UINT64_C(1000));
 }
 
 /* The destination is away: the checkpoint is neither lost nor damaged. */
 static void restore_away(struct restore *restore, const char *cause, const char *text)
 {
-    char id[CHECKPOINT_ID_TEXT_BYTES], since[WORDS_BYTES], what[WORDS_BYTES];
+    char what[WORDS_BYTES];
     int reason = CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE;
 
     CHECK(restore->worker == NULL);
     note_since(restore);
     (void)fsm_enum_parse(&ckpt__v1__reason__descriptor, cause, &reason);
-    restore_waits(restore,
-                  "checkpoint %s waits for %.100s since %s: %s, %.200s; it is tried every %d s and "
-                  "goes on by itself when that can be read again (ckptctl targets)",
-                  checkpoint_id_format(restore->checkpoint_id, id), restore_place(restore),
-                  words_clock(restore->since_ms, since),
-                  words_enum(&ckpt__v1__reason__descriptor, reason, what), text,
-                  RESTORE_STORAGE_RETRY_MS / 1000);
+    snprintf(restore->away, sizeof(restore->away), "%s, %.200s",
+             words_enum(&ckpt__v1__reason__descriptor, reason, what), text);
+    say_away(restore);
     restore_again(restore, RESTORE_STORAGE_RETRY_MS);
 }
 
@@ -203,6 +214,7 @@ static void restore_worker_done(void *data, const struct worker_result *result)
         take_copy(restore, result);
     if (result->exit_code == WORKER_EXIT_OK) {
         restore->since_ms = 0;
+        restore->away[0] = '\0';
         restore->part_next++;
         restore_next(restore);
         return;
