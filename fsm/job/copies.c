@@ -8,6 +8,10 @@
  *          (fsm_copies_on_node); what the set does not name, its agent removes.
  * Shapes   a shard has up to FSM_SHARD_PLACES_MAX places; a copy's record is in the lists of its
  *          checkpoint and of its node, and is made anew from the places when a snapshot is read.
+ * Errors   what an agent says of a copy that is not wanted, of another manifest, or beyond the
+ *          limits changes nothing but that its node's order set is sent again: it removes the copy.
+ * Absent   copies on nodes that did not write the part: a place may name any node, and a report
+ *          the part, so that they need no new format.
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"

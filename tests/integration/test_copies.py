@@ -60,7 +60,7 @@ def in_configuration(cluster, text):
 def a_restart_on_the_node_needs_no_destination():
     """S2-024, D-004: from the node's own copy, with the destination away, by an agent that was killed meanwhile; the copy is the newest
     complete one's, and the one before has gone. `ckptctl checkpoint` shows where each part lies."""
-    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+    with Cluster(members=1, copies=True, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         cluster.register("j", [("a", 1, MIB)], grace_ms=500)
         job = cluster.run_job("a", "j", heat(cluster, "j"), ["--max-restarts", "10"])
@@ -113,7 +113,7 @@ def a_copy_that_is_lost_or_damaged_is_not_missed():
     def edits_the_manifest(folder):
         (folder / "MANIFEST").write_text((folder / "MANIFEST").read_text().replace("mode=0644", "mode=0600"))
 
-    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+    with Cluster(members=1, copies=True, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         cluster.register("j", [("a", 1, MIB)], grace_ms=500)
         job = cluster.run_job("a", "j", heat(cluster, "j"), ["--max-restarts", "20"])
@@ -132,7 +132,7 @@ def a_copy_that_is_lost_or_damaged_is_not_missed():
 
 def what_is_not_complete_is_never_begun_from():
     """I27: a part that was verified of a checkpoint that failed elsewhere is no copy to begin from; the one before is, until it goes."""
-    with Cluster(members=1, agents=("a", "b"), policy={**POLICY, "max_attempts": 1}) as cluster:
+    with Cluster(members=1, copies=True, agents=("a", "b"), policy={**POLICY, "max_attempts": 1}) as cluster:
         cluster.start()
         cluster.register("j", [("a", 1, MIB), ("b", 1, MIB)], grace_ms=500)
         jobs = [cluster.run_job(n, "j", heat(cluster, f"j.{n}"), ["--max-restarts", "10", "--stay"]) for n in "ab"]
@@ -158,7 +158,7 @@ def what_is_not_complete_is_never_begun_from():
 
 def copies_go_with_what_they_are_for():
     """Removed when the job completes, or goes on elsewhere; nothing is kept without room for it, or more than is allowed."""
-    with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
+    with Cluster(members=1, copies=True, agents=("a", "b"), policy=POLICY) as cluster:
         cluster.start()
         cluster.register("j", [("a", 1, MIB)], grace_ms=500)
         job = cluster.run_job("a", "j", heat(cluster, "j"), ["--max-restarts", "0"])
@@ -193,7 +193,7 @@ def bounds_are_kept():
     """local_copies: max_bytes and keep_free; 0 keeps nothing."""
     for text, kept in (("local_copies: {max_bytes: 0}\n", 0), ("local_copies: {max_bytes: 64KiB}\n", 1),
                        ("local_copies: {keep_free: 1PiB}\n", 0)):
-        with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        with Cluster(members=1, copies=True, agents=("a",), policy=POLICY) as cluster:
             in_configuration(cluster, text)
             cluster.start()
             jobs = []
@@ -223,7 +223,7 @@ def slow_worker(cluster, verb):
 
 def a_killed_agent_loses_no_copy():
     """I22: SIGKILL while the files are moved aside, before and after it was reported, and while one is removed."""
-    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+    with Cluster(members=1, copies=True, agents=("a",), policy=POLICY) as cluster:
         shutil.copytree(cluster.bin, cluster.dir / "own-bin")
         cluster.bin = cluster.dir / "own-bin"
         cluster.start()

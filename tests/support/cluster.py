@@ -341,7 +341,7 @@ def metric(address, name):
 
 class Cluster:
     def __init__(self, members=3, agents=(), policy=None, target=None, storage_watch=None, timers=None, keep=False,
-                 heartbeat_ms=1000, raft=None, tls=False):
+                 heartbeat_ms=1000, raft=None, tls=False, copies=False):
         self.keep = keep
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="ckpt-"))
         self.bin = BIN
@@ -355,7 +355,9 @@ class Cluster:
         self.write_config(policy or {}, target or {}, storage_watch or {}, timers or {}, raft or {})
         self.agent_config.write_text(
             f"brokers: \"{','.join(m.api for m in self.members)}\"\nheartbeat_ms: {heartbeat_ms}\nlog_level: info\n"
-            + self.tls_section("agent-{name}"))
+            + self.tls_section("agent-{name}")
+            # what tests do to a destination would not be noticed by a job that begins from its node's own copy
+            + ("" if copies else "local_copies: {max_bytes: 0}\n"))
         self.client = Client([m.api for m in self.members], self.site and self.site.credentials("operator-test"))
 
     def make_site(self):

@@ -116,6 +116,18 @@ static struct ledger_entry entry_of(const char *id)
     entry.stray_count = 2;
     entry.strays[0] = (struct ledger_stray){.pid = 4242, .start_ticks = 99};
     entry.strays[1] = (struct ledger_stray){.pid = 4243, .start_ticks = 100};
+    entry.copy_count = 2;
+    entry.copies[0] = (struct ledger_copy){.checkpoint_id = 41,
+                                           .part = 3,
+                                           .state = COPY_GOING,
+                                           .uid = 1000,
+                                           .gid = 1001,
+                                           .size_bytes = 77,
+                                           .manifest_sha256 = "ab12",
+                                           .work_dir = "/tmp/before",
+                                           .report_sequence = 9};
+    entry.copies[1] = (struct ledger_copy){
+        .checkpoint_id = 42, .state = COPY_HERE, .work_dir = "/tmp/work", .report_sequence = 12};
     return entry;
 }
 
