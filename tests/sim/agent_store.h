@@ -27,8 +27,8 @@ struct agent_store;
 /* A put of the source has published its shard, or found it there already. */
 typedef void agent_store_written_fn(void *data, unsigned node, const char *source);
 
-/* A part of the checkpoint in this folder was restored, or verified for who reads it there. */
-typedef void agent_store_read_fn(void *data, const char *path);
+/* This part of the checkpoint in this folder was restored, or verified for who reads it there. */
+typedef void agent_store_read_fn(void *data, const char *path, const char *part);
 
 struct agent_store *agent_store_new(agent_store_written_fn *written, agent_store_read_fn *read,
                                     void *data);

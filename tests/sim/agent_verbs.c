@@ -163,7 +163,7 @@ static void verify_ends(struct verb *verb)
         return;
     verb->store->counters.verifies++;
     tells(verb, shard, false);
-    verb->store->read(verb->store->data, verb->path);
+    verb->store->read(verb->store->data, verb->path, verb->part);
 }
 
 static bool folder_holds(const struct agent_files *files, const char *folder,
@@ -246,7 +246,7 @@ static void restore_from(struct verb *verb, const struct store_shard *shard)
     }
     verb->store->counters.restores++;
     tells(verb, shard, there);
-    verb->store->read(verb->store->data, verb->path);
+    verb->store->read(verb->store->data, verb->path, verb->part);
 }
 
 /* The node's own copy first: the destination may be away then. */

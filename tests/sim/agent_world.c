@@ -315,8 +315,8 @@ static void trouble_with_a_run(struct place *place)
     }
 }
 
-/* So many parts of the checkpoint, each lost or damaged. */
-static void spoil_parts(struct sim *sim, const char *path, unsigned most)
+/* So many parts of the checkpoint, each lost or damaged, but for one (NULL: none). */
+static void spoil_parts(struct sim *sim, const char *path, unsigned most, const char *but)
 {
     char parts[SPOILED_MAX][PART_NAME_BYTES];
     const char *other, *part;
@@ -325,7 +325,8 @@ static void spoil_parts(struct sim *sim, const char *path, unsigned most)
 
     CHECK(most <= SPOILED_MAX);
     for (size_t i = 0; agent_store_shard(all.store, i, &other, &part, &damaged); i++)
-        if (count < most && !damaged && strcmp(other, path) == 0)
+        if (count < most && !damaged && strcmp(other, path) == 0 &&
+            (but == NULL || strcmp(part, but) != 0))
             snprintf(parts[count++], PART_NAME_BYTES, "%s", part);
     for (unsigned i = 0; i < count; i++) {
         if (sim_chance(sim, 2))
@@ -367,7 +368,7 @@ static void trouble_with_a_shard(struct place *place)
         return;
     snprintf(spoiled, sizeof(spoiled), "%s", path); /* it may go with its first shard */
     if (sim_chance(sim, 3))
-        spoil_parts(sim, spoiled, 1 + (unsigned)sim_random(sim, SPOILED_MAX));
+        spoil_parts(sim, spoiled, 1 + (unsigned)sim_random(sim, SPOILED_MAX), NULL);
     else if (sim_chance(sim, 2))
         agent_store_lose(all.store, path, part);
     else
@@ -429,7 +430,7 @@ static void power_off(struct place *place)
 }
 
 /* What a part has brought here is of no use when another one finds its own damaged. */
-static void shard_read(void *data, const char *path)
+static void shard_read(void *data, const char *path, const char *part)
 {
     struct world *world = data;
     char spoiled[WORLD_PATH_BYTES];
@@ -438,7 +439,7 @@ static void shard_read(void *data, const char *path)
         sim_random(world->sim, 100) >= world->options.spoils || !may_be_spoiled(path))
         return;
     snprintf(spoiled, sizeof(spoiled), "%s", path); /* it may go with its first shard */
-    spoil_parts(world->sim, spoiled, 1 + (unsigned)sim_random(world->sim, SPOILED_MAX));
+    spoil_parts(world->sim, spoiled, 1 + (unsigned)sim_random(world->sim, SPOILED_MAX), part);
 }
 
 /* ---- struct world_agent_ops ---- */
