@@ -61,6 +61,8 @@ static bool removal_other(const struct fsm *fsm, const struct undeleted *undelet
     return false;
 }
 
+/* The node is named by the folder's record from here on, so that its slot stays its own. Of a
+ * snapshot that was made up, the node may not be there, or have more than it takes. */
 bool fsm_removal_link(struct fsm *fsm, struct undeleted *undeleted)
 {
     struct node *node = node_edit(fsm, node_find_slot(fsm, undeleted->view.node_slot));
@@ -79,6 +81,8 @@ bool fsm_removal_link(struct fsm *fsm, struct undeleted *undeleted)
     return true;
 }
 
+/* The instant says until when the node has time; then a control node tries again, and the order
+ * goes to another one (undeleted.c). */
 bool fsm_removal_give(struct fsm *fsm, struct undeleted *undeleted)
 {
     struct fsm_undeleted *view = &undeleted->view;
@@ -131,6 +135,7 @@ void fsm_removal_node_lost(struct fsm *fsm, struct node *node)
     }
 }
 
+/* In the order in which they were given: the oldest is removed first. */
 size_t fsm_removals_on_node(const struct fsm *fsm, uint32_t node_slot,
                             const struct fsm_undeleted **ret_removals, size_t max)
 {
