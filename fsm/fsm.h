@@ -444,6 +444,14 @@ const struct fsm_target *fsm_target_at(const struct fsm *fsm, uint32_t slot);
 const char *fsm_target_name(const struct fsm *fsm, uint32_t slot);
 const struct fsm_target *fsm_target_find(const struct fsm *fsm, const char *id);
 const struct fsm_target *fsm_target_find_slot(const struct fsm *fsm, uint32_t slot);
+/* Where the checkpoint goes that the job writes now; else where its next one will: to the target of
+ * its nodes' domain, else to the one that it was registered with. NULL: it has ended, and that one
+ * was removed. */
+const struct fsm_target *fsm_destination(const struct fsm *fsm,
+                                         const struct fsm_allocation *allocation);
+bool fsm_destination_available(const struct fsm *fsm, const struct fsm_allocation *allocation);
+/* That all of its nodes have in common; "": they have none, or differ. */
+const char *fsm_nodes_domain(const struct fsm *fsm, const struct fsm_allocation *allocation);
 /* Its budget but for an outage: of the configured bandwidth what staging leaves, at most what is
  * measured. */
 uint64_t fsm_target_budget_when_up(const struct fsm_target *target);

@@ -144,7 +144,7 @@
     X(55, TARGET_HAS_JOBS, 9, "{c} jobs that have not ended write their checkpoints there",        \
       "wait for their end, or end them: ckptctl jobs lists them")                                  \
     X(56, TARGET_HAS_FOLDERS, 9,                                                                   \
-      "{c} folders of checkpoints lie below its prefix, of which {l} could not be deleted so far", \
+      "{c} checkpoints lie below its prefix or are written, {l} of them could not be deleted yet", \
       "they are deleted after retention_ms; ckptctl undeleted says what hinders")                  \
     X(57, NODE_NOT_DOWN, 9, "the node is not DOWN: its agent is heard, and would bring it back",   \
       "ckptctl node drain NODE, stop its agent, and repeat it when ckptctl nodes says DOWN")       \

@@ -289,6 +289,8 @@ enum fsm_status fsm_apply_set_policy(struct fsm *fsm, const fsm_command *command
     status = fsm_policy_check_order(&policy, outcome);
     if (status != FSM_OK)
         return status;
+    if (policy.node_chooses_target != fsm->policy.node_chooses_target)
+        fsm_destinations_changed(fsm);
     fsm->policy = policy;
     fsm_event_emit(fsm, &event);
     return FSM_OK;

@@ -117,6 +117,18 @@ static bool node_rebooted(const struct node *node, const char *boot_id)
            strcmp(node->view.boot_id, boot_id) != 0;
 }
 
+/* What runs there may write to another target from now on; the evaluator hears of it. */
+static void node_set_domain(struct fsm *fsm, struct node *node, const char *domain)
+{
+    struct sort_item *items;
+
+    CHECK(node->view.id != NULL);
+    if (strcmp(node->view.domain, domain) == 0)
+        return;
+    fsm_intern_set(fsm, &node->view.domain, domain);
+    node_allocations(fsm, node, &items); /* holds them for writing */
+}
+
 /* Once per failure: one that is down already, that was drained first, or that no agent ever
  * reported did not fail. A failure counts in the rates that the leader learns, so what was meant
  * must not be among them. */
@@ -176,6 +188,8 @@ enum fsm_status fsm_apply_node_seen(struct fsm *fsm, const fsm_command *command,
         fsm_intern_set(fsm, &node->view.machine, seen->machine);
     if (seen->os[0] != '\0')
         fsm_intern_set(fsm, &node->view.os, seen->os);
+    if (seen->domain_told)
+        node_set_domain(fsm, node, seen->domain);
     /* a drain outlives reconnections; it ends when the node goes down */
     if (node->view.state == NODE(DRAINING) && state != NODE(DOWN))
         state = NODE(DRAINING);

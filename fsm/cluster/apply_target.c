@@ -65,6 +65,7 @@ enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec
     if (spec->is_default)
         target_make_default(fsm, target);
     fsm_target_budget(target);
+    fsm_destinations_changed(fsm);
     return FSM_OK;
 }
 
@@ -81,7 +82,7 @@ static char *target_text(const char *text)
 
 /* Field numbers of a target's specification: bit n of zeros says that field n is meant to be
  * empty. */
-enum { STAGING = 5, COST = 6, DOMAIN = 8, STAGING_PPM = 300000 };
+enum { STAGING = 5, COST = 6, DOMAIN = 8, TIER = 9, READ = 10, STAGING_PPM = 300000 };
 
 /* A new target without a share leaves three tenths to staging. */
 static void target_defaults(Ckpt__V1__TargetSpec *spec, uint64_t zeros)
@@ -106,6 +107,10 @@ static void target_fill(Ckpt__V1__TargetSpec *spec, const struct target *target,
         spec->cost_micro_usd_per_gb_month = target->view.cost_micro_usd_per_gb_month;
     if (spec->domain[0] == '\0' && (zeros >> DOMAIN & 1) == 0)
         spec->domain = target_text(target->view.domain);
+    if (spec->tier[0] == '\0' && (zeros >> TIER & 1) == 0)
+        spec->tier = target_text(target->view.tier);
+    if (spec->read_bytes_per_s == 0 && (zeros >> READ & 1) == 0)
+        spec->read_bytes_per_s = target->view.read_bytes_per_s;
 }
 
 /* A change says only what is different. It is made whole here, where the old one is known, and is
@@ -155,6 +160,18 @@ static uint64_t target_undeleted(const struct fsm *fsm, const struct target *tar
     return count;
 }
 
+/* What lies there or is about to: a job's checkpoint may be bound for another target than the job
+ * itself. */
+static uint64_t target_checkpoints(const struct target *target)
+{
+    uint64_t count = target->folder_count;
+
+    CHECK(target->view.id != NULL);
+    for (const struct list *at = target->active.next; at != &target->active; at = at->next)
+        count += !fsm_checkpoint_has_folder(LIST_ITEM(at, struct checkpoint, queue));
+    return count;
+}
+
 /* The refusal names what has to go first, and how many of it. */
 static enum fsm_status target_needed(const struct fsm *fsm, const struct target *target,
                                      struct fsm_outcome *outcome)
@@ -165,8 +182,8 @@ static enum fsm_status target_needed(const struct fsm *fsm, const struct target 
     outcome->current = target->going_count;
     if (target->going_count > 0)
         return FSM_TARGET_HAS_JOBS;
-    outcome->current = target->folder_count;
-    if (target->folder_count == 0)
+    outcome->current = target_checkpoints(target);
+    if (outcome->current == 0)
         return FSM_OK;
     outcome->limit = target_undeleted(fsm, target);
     return FSM_TARGET_HAS_FOLDERS;
@@ -191,6 +208,7 @@ enum fsm_status fsm_apply_remove_target(struct fsm *fsm, const fsm_command *comm
     event.subject = target->view.id;
     fsm_event_emit(fsm, &event);
     target->removed = true;
+    fsm_destinations_changed(fsm);
     fsm_target_leave(fsm, target);
     return FSM_OK;
 }

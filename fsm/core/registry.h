@@ -214,6 +214,10 @@ void fsm_target_leave(struct fsm *fsm, struct target *target);
  * nothing that writes is stopped for a measurement (I36). */
 void fsm_target_budget(struct target *target);
 
+/* fsm/cluster/destination.c: what destinations follow from is another one now, for any number of
+ * jobs: the evaluator looks at all of them again. Not part of the state. */
+void fsm_destinations_changed(struct fsm *fsm);
+
 /* ---- preemptions ---- */
 
 /* Ids begin at 1 and have no gaps, so FSM_PREEMPTIONS_MAX neighbours have a place each. */

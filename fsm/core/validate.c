@@ -185,6 +185,8 @@ static enum fsm_status validate_target_spec(const Ckpt__V1__TargetSpec *spec,
         return FSM_INVALID_ARGUMENT;
     check_id(spec->target_id, outcome);
     check_id_or_empty(spec->domain, outcome);
+    check_id_or_empty(spec->tier, outcome);
+    check_range(spec->read_bytes_per_s, 0, FSM_BANDWIDTH_MAX, outcome);
     check_range(spec->write_bytes_per_s, 1, FSM_BANDWIDTH_MAX, outcome);
     check_range(spec->staging_share_ppm, 0, FSM_PPM, outcome);
     check_range(spec->cost_micro_usd_per_gb_month, 0, FSM_BANDWIDTH_MAX, outcome);
@@ -257,7 +259,7 @@ static void check_zeros(uint64_t zeros, uint64_t allowed, struct fsm_outcome *ou
     outcome->status = FSM_INVALID_ARGUMENT;
 }
 
-enum { UPDATE_ZEROS = 1 << 4 | 1 << 5, TARGET_ZEROS = 1 << 5 | 1 << 6 | 1 << 8 };
+enum { UPDATE_ZEROS = 1 << 4 | 1 << 5, TARGET_ZEROS = 1 << 5 | 1 << 6 | 1 << 8 | 1 << 9 | 1 << 10 };
 
 static enum fsm_status validate_update(const fsm_command *command, struct fsm_outcome *outcome)
 {
@@ -267,6 +269,7 @@ static enum fsm_status validate_update(const fsm_command *command, struct fsm_ou
     check_range(request->walltime_ms, 0, FSM_DURATION_MAX_MS, outcome);
     check_range(request->period_ms, 0, FSM_DURATION_MAX_MS, outcome);
     check_zeros(request->zeros, UPDATE_ZEROS, outcome);
+    check_id_or_empty(request->target_id, outcome);
     check_nodes(request->n_nodes, request->nodes, false, outcome);
     return outcome->status;
 }
@@ -455,6 +458,7 @@ static enum fsm_status validate_node_seen(const fsm_command *command, struct fsm
     check_id(command->node_seen->node_id, outcome);
     check_platform_of("machine", command->node_seen->machine, outcome);
     check_platform_of("os", command->node_seen->os, outcome);
+    check_id_or_empty(command->node_seen->domain, outcome);
     check_range(command->node_seen->state, CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY,
                 CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING, outcome);
     return outcome->status;

@@ -291,6 +291,29 @@ static bool update_zero(const Ckpt__V1__UpdateAllocationRequest *request, unsign
     return (request->zeros >> field & 1) != 0;
 }
 
+/* From the next checkpoint on. Those that are there stay where they are, and are found there. */
+static void update_target(struct fsm *fsm, struct allocation *allocation,
+                          const struct target *target)
+{
+    struct target *before = target_edit(fsm, target_at(fsm, allocation->view.target_slot));
+
+    CHECK(allocation->view.id != NULL);
+    fsm_allocation_forget(fsm, allocation);
+    allocation->view.target_slot = target->view.slot;
+    fsm_allocation_adopt(fsm, allocation);
+    fsm_target_leave(fsm, before);
+}
+
+/* One that is stopped has nothing to change but where it goes on writing. */
+static bool update_of_stopped(const struct allocation *allocation,
+                              const Ckpt__V1__UpdateAllocationRequest *request)
+{
+    return !allocation->expired && fsm_allocation_restartable(allocation) &&
+           request->target_id[0] != '\0' && request->n_nodes == 0 && request->walltime_ms == 0 &&
+           request->period_ms == 0 && request->zeros == 0 &&
+           request->strategy == CKPT__V1__STRATEGY__STRATEGY_UNSPECIFIED;
+}
+
 /* The nodes come first: when they are refused, nothing else of the request is done. Who stays may
  * have finished already; that is asked at the very end, when the record is whole again. */
 enum fsm_status fsm_apply_update(struct fsm *fsm, const fsm_command *command,
@@ -299,6 +322,7 @@ enum fsm_status fsm_apply_update(struct fsm *fsm, const fsm_command *command,
     const Ckpt__V1__UpdateAllocationRequest *request = command->update_allocation;
     struct allocation *allocation =
         allocation_edit(fsm, allocation_find(fsm, request->allocation_id));
+    const struct target *target = target_find(fsm, request->target_id);
     struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_UPDATED};
     enum fsm_status status;
 
@@ -307,8 +331,10 @@ enum fsm_status fsm_apply_update(struct fsm *fsm, const fsm_command *command,
     if (allocation == NULL)
         return FSM_ALLOCATION_NOT_FOUND;
     outcome->current = allocation->view.state;
-    if (!fsm_allocation_runs(allocation))
+    if (!fsm_allocation_runs(allocation) && !update_of_stopped(allocation, request))
         return FSM_ALLOCATION_ENDED;
+    if (request->target_id[0] != '\0' && target == NULL)
+        return FSM_TARGET_NOT_FOUND;
     if (request->n_nodes > 0) {
         status = update_nodes(fsm, allocation, request, outcome);
         if (status != FSM_OK)
@@ -325,6 +351,8 @@ enum fsm_status fsm_apply_update(struct fsm *fsm, const fsm_command *command,
         allocation->view.strategy = request->strategy;
         allocation->view.unresponsive = false; /* what it is to answer has changed */
     }
+    if (target != NULL)
+        update_target(fsm, allocation, target);
     fsm_allocation_arm(fsm, allocation);
     if (outcome->limit != 0) /* nodes left without a checkpoint */
         event.reason = CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT;

@@ -143,8 +143,7 @@ static bool decision_holds(const struct fsm *fsm, const struct allocation *alloc
     if (decision->purpose == PURPOSE(PREEMPT) &&
         (view->unresponsive || !fsm_victim_allowed(fsm, allocation)))
         return false;
-    return !decision_too_soon(fsm, view, decision->purpose) &&
-           target_at(fsm, view->target_slot)->view.available;
+    return !decision_too_soon(fsm, view, decision->purpose) && fsm_destination_available(fsm, view);
 }
 
 /* The purpose says what follows, whatever the batch says: a victim stops, and a job that moves

@@ -17,8 +17,8 @@
 
 #define STATE(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
 
-/* The record alone, without a state: a restore makes records by this too, and then sets what the
- * snapshot says. The job's list is by id because each new checkpoint is the youngest. */
+/* The record alone, without a state or a target: a restore makes records by this too, and then sets
+ * what the snapshot says. The job's list is by id because each new checkpoint is the youngest. */
 struct checkpoint *fsm_checkpoint_create(struct fsm *fsm, uint64_t id,
                                          struct allocation *allocation)
 {
@@ -30,7 +30,6 @@ struct checkpoint *fsm_checkpoint_create(struct fsm *fsm, uint64_t id,
     RECORD_EMPTY_TEXTS(FSM_CHECKPOINT_STATUS, fsm, &checkpoint->view);
     RECORD_EMPTY_TEXTS(FSM_CHECKPOINT_KEPT, fsm, &checkpoint->view);
     checkpoint->view.allocation_slot = allocation->view.slot;
-    checkpoint->view.target_slot = allocation->view.target_slot;
     checkpoint->timer.kind = TIMER_CHECKPOINT;
     checkpoint->timer.key = id;
     list_init(&checkpoint->queue);
@@ -264,6 +263,7 @@ static void checkpoint_new(struct fsm *fsm, struct allocation *allocation,
     CHECK(fsm->checkpoint_sequence + 1 < UINT64_C(1) << CHECKPOINT_SEQUENCE_BITS);
     checkpoint = fsm_checkpoint_create(
         fsm, checkpoint_id_make(fsm->epoch, ++fsm->checkpoint_sequence), allocation);
+    checkpoint->view.target_slot = fsm_destination(fsm, &allocation->view)->slot;
     checkpoint->view.purpose = ask->purpose;
     checkpoint->view.after = ask->after;
     checkpoint->view.created_at_ms = fsm->now_ms;
@@ -367,7 +367,7 @@ static enum fsm_status checkpoint_refusal(const struct fsm *fsm,
         return FSM_CHECKPOINT_ACTIVE;
     if (checkpoint_too_late(checkpoint_find_active(fsm, allocation), ask->after))
         return FSM_CHECKPOINT_ACTIVE;
-    if (!target_at(fsm, view->target_slot)->view.available)
+    if (!fsm_destination_available(fsm, view))
         return FSM_STORAGE_UNAVAILABLE;
     if (fsm_part_finished(fsm, view)) {
         outcome->current = allocation->exited_count;
@@ -602,7 +602,7 @@ static void checkpoint_renew(struct fsm *fsm, struct checkpoint *old, Ckpt__V1__
         allocation_edit(fsm, allocation_at(fsm, old->view.allocation_slot));
     struct checkpoint_ask ask = {old->view.purpose, old->view.after, old->view.terms,
                                  old->view.priority_gpu_ms_per_gb};
-    bool paused = old->view.state == STATE(PAUSED);
+    struct checkpoint *renewed;
     struct checkpoint inputs_of = {.inputs = NULL};
 
     CHECK(old->view.id != 0);
@@ -612,13 +612,13 @@ static void checkpoint_renew(struct fsm *fsm, struct checkpoint *old, Ckpt__V1__
     fsm_checkpoint_move_inputs(old, &inputs_of);
     fsm_checkpoint_end(fsm, old, STATE(SUPERSEDED), reason);
     checkpoint_new(fsm, allocation, &ask);
-    checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation))->view.priority_gpu_ms_per_gb =
-        ask.priority_gpu_ms_per_gb; /* which its purpose need not tell */
-    fsm_checkpoint_move_inputs(&inputs_of,
-                               checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation)));
+    renewed = checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation));
+    renewed->view.priority_gpu_ms_per_gb =
+        ask.priority_gpu_ms_per_gb; /* its purpose need not tell */
+    fsm_checkpoint_move_inputs(&inputs_of, renewed);
     fsm_preemption_renewed(fsm, allocation);
-    if (paused)
-        fsm_checkpoint_pause(fsm, checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation)));
+    if (!target_at(fsm, renewed->view.target_slot)->view.available)
+        fsm_checkpoint_pause(fsm, renewed); /* it waits on, or was bound for another one */
 }
 
 /* The attempts that agents began under the old epoch are not all known here: only a new id is

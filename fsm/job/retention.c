@@ -4,10 +4,10 @@
  *          each unprotected one with the instant it expires. Expired ones form the collectable
  *          list; the collector removes their folders and says so. Protected: the newest
  *          keep_complete (at least one) COMPLETE ones of a restartable allocation that are not
- *          damaged. COMPLETE ones expire retention_ms after completion, at once beyond
- *          FSM_COMPLETE_KEPT_MAX. Folders of
- *          failed attempts expire one checkpoint timeout after the end, when no agent writes there
- *          any more.
+ *          damaged. COMPLETE ones expire retention_ms after completion; at once beyond
+ *          FSM_COMPLETE_KEPT_MAX, and beyond keep_complete where they lie on another target than
+ *          the newest one. Folders of failed attempts expire one checkpoint timeout after the end,
+ *          when no agent writes there any more.
  *          A folder that cannot be removed is kept apart (undeleted.c): its record makes room for
  *          the job's next checkpoint, and the job itself leaves without it.
  *          An operator pins complete ones, which then stay whatever their age, and lets others go
@@ -54,7 +54,8 @@ static uint32_t retention_keep(const struct fsm *fsm, const struct allocation *a
 void fsm_retention_review(struct fsm *fsm, struct allocation *allocation)
 {
     uint32_t keep = retention_keep(fsm, allocation);
-    uint32_t rank = 0; /* among COMPLETE ones, the newest first */
+    uint32_t rank = 0;                 /* among COMPLETE ones, the newest first */
+    uint32_t newest_slot = UINT32_MAX; /* its target */
 
     CHECK(allocation->view.id != NULL);
     for (struct list *at = allocation->checkpoints.previous; at != &allocation->checkpoints;
@@ -66,12 +67,16 @@ void fsm_retention_review(struct fsm *fsm, struct allocation *allocation)
 
             if (rank < keep && !checkpoint->view.damaged)
                 at_ms = 0;
-            else if (rank >= FSM_COMPLETE_KEPT_MAX)
+            else if (rank >= FSM_COMPLETE_KEPT_MAX ||
+                     (rank >= fsm->policy.keep_complete && newest_slot != UINT32_MAX &&
+                      checkpoint->view.target_slot != newest_slot)) /* S2-025 */
                 at_ms = fsm->now_ms;
             if (checkpoint->view.pinned)
                 at_ms = 0;
             retention_set(fsm, checkpoint, at_ms);
             rank += !checkpoint->view.damaged;
+            if (newest_slot == UINT32_MAX && !checkpoint->view.damaged)
+                newest_slot = checkpoint->view.target_slot;
         } else if (!fsm_checkpoint_state_active(checkpoint->view.state) &&
                    fsm_checkpoint_has_folder(checkpoint)) {
             retention_set(fsm, checkpoint,

@@ -61,8 +61,7 @@ static void victim_shrink(struct fsm *fsm, struct allocation *allocation, const 
     if (allocation->view.next_count == 0)
         first = victim_keep(fsm, allocation, leaving, count, asked);
     else
-        first = !allocation->view.unresponsive &&
-                target_at(fsm, allocation->view.target_slot)->view.available;
+        first = !allocation->view.unresponsive && fsm_destination_available(fsm, &allocation->view);
     asked->checkpoint_id = first ? allocation->view.active_checkpoint_id : 0;
     active = first ? checkpoint_edit(fsm, checkpoint_find_active(fsm, allocation)) : NULL;
     if (active != NULL && fsm_checkpoint_writes(active))
@@ -85,7 +84,7 @@ static void victim_stop(struct fsm *fsm, struct allocation *allocation, struct f
     bool can = fsm_victim_can_checkpoint(fsm, allocation);
     bool silent = allocation->view.unresponsive && /* nothing else hinders it */
                   allocation->view.strategy != CKPT__V1__STRATEGY__STRATEGY_NONE &&
-                  target_at(fsm, allocation->view.target_slot)->view.available;
+                  fsm_destination_available(fsm, &allocation->view);
 
     CHECK(allocation->view.id != NULL);
     if (allocation->view.state == ENDS(STARTING) ||

@@ -125,7 +125,7 @@ static void victim_escalate(struct fsm *fsm, struct fsm_preemption_victim *victi
         allocation_edit(fsm, allocation_find(fsm, victim->allocation_id));
 
     CHECK(victim->allocation_id != NULL);
-    if (target_at(fsm, allocation->view.target_slot)->view.available)
+    if (fsm_destination_available(fsm, &allocation->view))
         victim->since_ms = fsm->now_ms;
     else if (forced)
         victim_force(fsm, victim, allocation, acting_class);

@@ -46,7 +46,7 @@ bool fsm_victim_can_checkpoint(const struct fsm *fsm, const struct allocation *a
     CHECK(allocation->view.id != NULL);
     return !fsm_checkpoints_nothing(&allocation->view) &&
            allocation->view.state != ENDS(STARTING) &&
-           target_at(fsm, allocation->view.target_slot)->view.available;
+           fsm_destination_available(fsm, &allocation->view);
 }
 
 /* Kill-and-yield: with less work at stake than a checkpoint takes, going back to the last one is
@@ -137,7 +137,7 @@ enum fsm_status fsm_victim_check(const struct fsm *fsm, const struct victim_sear
 {
     const struct fsm_allocation *view = &allocation->view;
     bool none = view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE;
-    bool storage = target_at(fsm, view->target_slot)->view.available;
+    bool storage = fsm_destination_available(fsm, view);
     enum fsm_status status;
     bool gives;
 

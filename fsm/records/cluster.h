@@ -33,6 +33,7 @@
     TEXT(home_vcluster)                                         /* whose it is; "": not known */   \
     TEXT(machine)                                               /* uname -m; "": not told */       \
     TEXT(os)                                 /* ID and VERSION_ID of os-release; likewise */       \
+    TEXT(domain)                                  /* as its agent is configured; "": none */       \
     FIELD(uint64_t, made, RECORD_ANY)                                                              \
         /* by which command: the slot of one that was removed may be another one's later */        \
     FIELD(uint64_t, state_since_ms, RECORD_ANY)                                                    \
@@ -51,7 +52,9 @@
 #define FSM_TARGET_SPEC(FIELD, TEXT)                                                               \
     TEXT(prefix)                                                                                   \
     TEXT(domain)                                                                                   \
+    TEXT(tier)                                                                                     \
     FIELD(uint64_t, write_bytes_per_s, FSM_BANDWIDTH_MAX)                                          \
+    FIELD(uint64_t, read_bytes_per_s, FSM_BANDWIDTH_MAX)                 /* 0: not told */         \
     FIELD(uint64_t, cost_micro_usd_per_gb_month, FSM_BANDWIDTH_MAX)                                \
     FIELD(Ckpt__V1__TargetKind, kind, RECORD_ANY)                                                  \
     FIELD(uint32_t, staging_share_ppm, FSM_PPM)

@@ -155,7 +155,8 @@ static bool restore_target(struct fsm *fsm, const Ckpt__Log__V1__TargetRecord *r
 static bool node_within(const Ckpt__Log__V1__NodeRecord *record)
 {
     bool within = record->slot < FSM_NODES_MAX && id_valid(record->node_id) &&
-                  fsm_platform_valid(record->machine) && fsm_platform_valid(record->os);
+                  fsm_platform_valid(record->machine) && fsm_platform_valid(record->os) &&
+                  (record->domain[0] == '\0' || id_valid(record->domain));
 
     RECORD_CHECK(FSM_NODE, record);
     return within;

@@ -65,6 +65,7 @@ static void node_cells(struct output_table *table, const ProtobufCMessage *item,
     output_cell(table, "%s", node->boot_id);
     output_cell(table, "%s", node->machine[0] == '\0' ? "-" : node->machine);
     output_cell(table, "%s", node->os[0] == '\0' ? "-" : node->os);
+    output_cell(table, "%s", node->domain[0] == '\0' ? "-" : node->domain);
 }
 
 static void node_row(struct output_table *table, const ProtobufCMessage *item)
@@ -103,7 +104,8 @@ enum cli_exit command_nodes(struct cli *cli)
                                                    {"VERSION", OUTPUT_LEFT},
                                                    {"BOOT", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
                                                    {"MACHINE", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
-                                                   {"OS", OUTPUT_LEFT | OUTPUT_ONLY_WIDE}};
+                                                   {"OS", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
+                                                   {"DOMAIN", OUTPUT_LEFT | OUTPUT_ONLY_WIDE}};
     const bool stale = cli_flag(cli, "stale");
     const struct output_kind kind = {
         "nodes",  "node", columns, ARRAY_COUNT(columns), stale ? stale_node_row : node_row,

@@ -215,7 +215,7 @@ static void print_restart(const struct cli *cli, const Ckpt__V1__Allocation *job
 static void print_job(struct cli *cli, const Ckpt__V1__Allocation *job)
 {
     const Ckpt__V1__AllocationSpec *spec = spec_of(job);
-    char a[HUMAN_BYTES], b[HUMAN_BYTES], safe[129];
+    char a[HUMAN_BYTES], b[HUMAN_BYTES], safe[129], target[129];
 
     fprintf(cli->out, "JOB %s  %s since %s", human_safe(spec->allocation_id, safe, sizeof(safe)),
             human_enum(&ckpt__v1__allocation_state__descriptor, (int)job->state, a),
@@ -232,6 +232,10 @@ static void print_job(struct cli *cli, const Ckpt__V1__Allocation *job)
             job->checkpoint_count, human_checkpoint(job->last_complete_checkpoint_id, a),
             last_age(job, b));
     fprintf(cli->out, "  active %s\n", human_checkpoint(job->active_checkpoint_id, a));
+    fprintf(cli->out, " last complete one lies on %s  the next goes to %s\n",
+            job->last_target_id[0] == '\0' ? "no target"
+                                           : human_safe(job->last_target_id, safe, sizeof(safe)),
+            human_safe(job->next_target_id, target, sizeof(target)));
     print_restart(cli, job);
     fprintf(cli->out, " estimates size %s  write %s\n", human_size(job->size_estimate_bytes, a),
             human_duration(job->write_estimate_ms, b));
@@ -298,6 +302,7 @@ enum cli_exit command_update(struct cli *cli)
         request.zeros |= UINT64_C(1) << PERIOD_FIELD;
     request.strategy = (Ckpt__V1__Strategy)cli_number(cli, "strategy", 0);
     request.force = cli_flag(cli, "force");
+    cli_set_text(cli, "target", &request.target_id);
     snprintf(what, sizeof(what), "update job %.128s", request.allocation_id);
     code = nodes_check_agents(cli, nodes.shares, nodes.count);
     if (code == CLI_OK)

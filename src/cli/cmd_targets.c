@@ -27,6 +27,9 @@ static const struct output_column columns[] = {
     {"STAGING", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
     {"MEASURED", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
     {"DOMAIN", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
+    {"TIER", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
+    {"USD/GB-MONTH", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"READ", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
 };
 
 static void target_row(struct output_table *table, const ProtobufCMessage *item)
@@ -54,7 +57,11 @@ static void target_row(struct output_table *table, const ProtobufCMessage *item)
     output_cell(table, "%s",
                 target->measured_bytes_per_s > 0 ? human_rate(target->measured_bytes_per_s, text)
                                                  : "-");
-    output_cell(table, "%s", spec->domain);
+    output_cell(table, "%s", spec->domain[0] == '\0' ? "-" : spec->domain);
+    output_cell(table, "%s", spec->tier[0] == '\0' ? "-" : spec->tier);
+    output_cell(table, "%.6f", (double)spec->cost_micro_usd_per_gb_month / 1e6);
+    output_cell(table, "%s",
+                spec->read_bytes_per_s > 0 ? human_rate(spec->read_bytes_per_s, text) : "-");
 }
 
 static const char *target_name(const ProtobufCMessage *item, char text[64])
@@ -91,8 +98,34 @@ enum cli_exit command_targets(struct cli *cli)
     return CLI_OK;
 }
 
-/* Numbers of fields of TargetSpec. */
-enum { STAGING_FIELD = 5, DOMAIN_FIELD = 8 };
+/* Options that may empty a field, and its number in TargetSpec. */
+static const struct {
+    const char *option;
+    unsigned field;
+} emptied[] = {{"staging-share", 5}, {"price", 6}, {"domain", 8}, {"tier", 9}, {"read", 10}};
+
+/* "-" stands for the empty text, which no option takes. */
+static void set_text_or_none(const struct cli *cli, const char *option, char **text)
+{
+    static char none[] = "";
+
+    cli_set_text(cli, option, text);
+    if (strcmp(*text, "-") == 0)
+        *text = none;
+}
+
+static uint64_t target_zeros(const struct cli *cli, const Ckpt__V1__TargetSpec *spec)
+{
+    const bool zero[] = {spec->staging_share_ppm == 0, spec->cost_micro_usd_per_gb_month == 0,
+                         spec->domain[0] == '\0', spec->tier[0] == '\0',
+                         spec->read_bytes_per_s == 0};
+    uint64_t zeros = 0;
+
+    for (size_t i = 0; i < ARRAY_COUNT(emptied); i++)
+        if (zero[i] && cli_option(cli, emptied[i].option)->set)
+            zeros |= UINT64_C(1) << emptied[i].field;
+    return zeros;
+}
 
 /* What is not given stays as it is; of a new one the broker says what is missing. */
 enum cli_exit command_target_put(struct cli *cli)
@@ -103,14 +136,14 @@ enum cli_exit command_target_put(struct cli *cli)
 
     spec.target_id = cli_argument(cli, 0);
     cli_set_text(cli, "prefix", &spec.prefix);
-    cli_set_text(cli, "domain", &spec.domain);
+    set_text_or_none(cli, "domain", &spec.domain);
+    set_text_or_none(cli, "tier", &spec.tier);
+    spec.cost_micro_usd_per_gb_month = cli_number(cli, "price", 0);
+    spec.read_bytes_per_s = cli_number(cli, "read", 0);
     spec.kind = (Ckpt__V1__TargetKind)cli_number(cli, "kind", 0);
     spec.write_bytes_per_s = cli_number(cli, "write", 0);
     spec.staging_share_ppm = (uint32_t)cli_number(cli, "staging-share", 0);
-    if (cli_option(cli, "staging-share")->set && spec.staging_share_ppm == 0)
-        request.zeros |= UINT64_C(1) << STAGING_FIELD;
-    if (cli_option(cli, "domain")->set && spec.domain[0] == '\0')
-        request.zeros |= UINT64_C(1) << DOMAIN_FIELD;
+    request.zeros = target_zeros(cli, &spec);
     spec.is_default = cli_flag(cli, "default");
     request.spec = &spec;
     snprintf(what, sizeof(what), "put target %.128s", spec.target_id);

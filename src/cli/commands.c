@@ -101,6 +101,7 @@ static const struct option_spec update_options[] = {
     PERIOD,
     FLAG("no-period", "no fixed interval any more"),
     STRATEGY,
+    TEXT("target", "TARGET", "where its checkpoints go from the next one on"),
     FLAG("force", "take nodes away at once, without a checkpoint of the old set"),
     {0}};
 
@@ -155,7 +156,12 @@ static const struct option_spec target_put_options[] = {
     NUMBER("staging-share", "SHARE", "part of the budget left to data staging (0.3 of a new one)",
            NUMBER_SHARE, 0, 1000000),
     CHOICE("kind", "KIND", "without: what the form of the prefix says", target_kind),
-    TEXT("domain", "DOMAIN", "nearest first; empty: any"),
+    TEXT("domain", "DOMAIN", "nodes of this domain write here; -: none"),
+    TEXT("tier", "TIER", "class of storage, for people: nvme, disk; -: not told"),
+    COUNT("price", "MICRO-USD", "of 10^9 bytes for 30 days, in 10^-6 USD", 0,
+          UINT64_C(1000000000000)),
+    NUMBER("read", "RATE", "budget of all restores together; 0: not told", NUMBER_RATE, 0,
+           RATE_MAX),
     FLAG("default", "of jobs that name no target"),
     {0}};
 
@@ -267,8 +273,8 @@ const struct command commands[] = {
     {"node remove", "NODE", 1, 1, "forget a node that is gone", command_node_remove, yes_options,
      true},
     {"register", "", 0, 0, "register a job", command_register, register_options, true},
-    {"update", "JOB", 1, 1, "change a job's nodes, walltime, period or strategy", command_update,
-     update_options, true},
+    {"update", "JOB", 1, 1, "change a job's nodes, walltime, period, strategy or target",
+     command_update, update_options, true},
     {"end", "JOB", 1, 1, "a job has ended", command_end, end_options, true},
     {"restart", "JOB", 1, 1, "a stopped job runs again", command_restart, restart_options, true},
     {"migrate", "JOB", 1, 1, "checkpoint a job and requeue it elsewhere", command_migrate, NULL,

@@ -211,6 +211,7 @@ static int agent_open(struct agent_machine *machine, struct err *err)
     agent_init(agent, &machine->loop.uv, &machine->clock, &machine->ops, machine->name,
                machine->boot_id, ledger);
     agent->copies_max_bytes = config->copies_max_bytes;
+    agent->domain = machine->domain;
     if (machine->groups)
         snprintf(agent->cgroups.jobs, sizeof(agent->cgroups.jobs), AGENT_JOBS_FOLDER);
     CHECK(restart_points_new(agent, config->brokers, &agent->restart_points, err) == 0);
@@ -283,6 +284,7 @@ struct agent_machine *agent_machine_new(struct sim *sim, struct agent_store *sto
     machine->sim = sim;
     machine->events = *events;
     machine->config = *config;
+    machine->domain = "";
     snprintf(machine->name, sizeof(machine->name), "%s", config->name);
     snprintf(machine->socket, sizeof(machine->socket), "/run/%s.sock", machine->name);
     snprintf(machine->address, sizeof(machine->address), "unix:%s", machine->socket);

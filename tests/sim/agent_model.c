@@ -69,6 +69,7 @@ static void hello_send(struct process *process, struct rpc_client_call *call)
     hello.highest_epoch = process->model->epoch;
     hello.highest_term = process->model->term;
     hello.last_report_sequence = process->model->sequence;
+    hello.domain = (char *)(uintptr_t)world_domain_draw(process->world);
     up.body_case = CKPT__V1__AGENT_UP__BODY_HELLO;
     up.hello = &hello;
     message_send(call, &up);

@@ -246,6 +246,7 @@ static void agent_starts(void *data)
     if (!place->starts || place->machine->running)
         return;
     place->starts = false;
+    place->machine->domain = world_domain_draw(place->world);
     if (agent_machine_start_agent(place->machine, &err) == 0)
         return;
     all.counters.start_failures++;

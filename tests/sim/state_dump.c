@@ -171,6 +171,7 @@ static void add_node(uint64_t *hash, const struct node *node)
     add_text(hash, view->home_vcluster);
     add_text(hash, view->machine);
     add_text(hash, view->os);
+    add_text(hash, view->domain);
     ADD(hash, view->slot, view->state, view->state_since_ms, view->last_report_sequence,
         view->steady_since_ms, view->failure_count, view->allocation_count, view->made);
     ADD(hash, node->name_count, node->going_count, node->removed);
@@ -183,10 +184,11 @@ static void add_target(uint64_t *hash, const struct target *target)
     add_text(hash, view->id);
     add_text(hash, view->prefix);
     add_text(hash, view->domain);
-    ADD(hash, view->slot, view->kind, view->available, view->is_default, view->reason,
-        view->since_ms, view->write_bytes_per_s, view->measured_bytes_per_s, view->measured_at_ms,
-        view->staging_share_ppm, view->cost_micro_usd_per_gb_month, view->granted_bytes_per_s,
-        view->budget_bytes_per_s, view->paused_count);
+    add_text(hash, view->tier);
+    ADD(hash, view->slot, view->read_bytes_per_s, view->kind, view->available, view->is_default,
+        view->reason, view->since_ms, view->write_bytes_per_s, view->measured_bytes_per_s,
+        view->measured_at_ms, view->staging_share_ppm, view->cost_micro_usd_per_gb_month,
+        view->granted_bytes_per_s, view->budget_bytes_per_s, view->paused_count);
     ADD(hash, target->budgeted_bytes_per_s, target->excused_bytes_per_s, target->checkpoint_count);
 }
 

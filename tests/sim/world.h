@@ -90,6 +90,7 @@ struct world_options {
     /* of a hundred moments of a rank in a barrier so many have the leader, or the rank's agent,
      * fail */
     unsigned barriers;
+    unsigned domains;     /* of a hundred hellos so many name a domain; 0: no target has one */
     unsigned agent_disks; /* the disk of an agent's journal fails, fills up or takes seconds */
     unsigned flips;       /* a bit of one member's state flips in its memory */
     /* of telemetry and of queue reports one in so many is no sensible number; 0: none */

@@ -17,9 +17,18 @@
 #define CHECKPOINT(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
 #define PURPOSE(name)    CKPT__V1__PURPOSE__PURPOSE_##name
 
-enum { PPM = 1000000 };
+enum { PPM = 1000000, MADE_MAX = 64 /* in one entry; more are not looked at */ };
+
+struct made {
+    uint64_t id;
+    unsigned job;
+};
 
 struct destination_checks {
+    uint64_t rules; /* what destinations follow from, after the entry before */
+    struct made made[MADE_MAX];
+    unsigned made_count;
+    bool updated[WORLD_JOBS_MAX];        /* in this entry */
     uint64_t budgets[WORLD_TARGETS_MAX]; /* after the entry before */
     uint32_t dispatched;                 /* targets, in this entry */
     uint64_t counted[WORLD_JOBS_MAX];    /* checkpoint that had no deadline when it was granted */
@@ -38,6 +47,111 @@ void destinations_close(struct world *world)
 
 /* ---- I31 ---- */
 
+const char *world_domain_draw(struct world *world)
+{
+    if (world->options.domains == 0 || sim_random(world->sim, 100) >= world->options.domains)
+        return "";
+    return sim_chance(world->sim, 2) ? "d0" : "d1";
+}
+
+static void mix(uint64_t *hash, const char *text, uint64_t number)
+{
+    for (; *text != '\0'; text++)
+        *hash = (*hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    *hash = (*hash ^ number) * UINT64_C(0x100000001b3);
+}
+
+static uint64_t rules_of(const struct fsm *fsm)
+{
+    uint64_t hash = fsm_policy(fsm)->node_chooses_target;
+
+    for (uint32_t slot = 0; slot < fsm_node_slots(fsm); slot++) {
+        const struct fsm_node *node = fsm_node_find_slot(fsm, slot);
+
+        if (node != NULL)
+            mix(&hash, node->domain, slot + 1);
+    }
+    for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++) {
+        const struct fsm_target *target = fsm_target_find_slot(fsm, slot);
+
+        if (target != NULL)
+            mix(&hash, target->domain, 2 * slot + target->is_default);
+    }
+    return hash;
+}
+
+static bool rules_moved(const struct world *world, const struct fsm *fsm)
+{
+    return world->options.domains > 0 && world->destinations->rules != rules_of(fsm);
+}
+
+bool destinations_moved(const struct world *world, const struct fsm *fsm, unsigned job)
+{
+    return rules_moved(world, fsm) || world->destinations->updated[job];
+}
+
+unsigned destinations_last(const struct world *world, unsigned job)
+{
+    return world->destinations->targets[job];
+}
+
+/* The domain of the first node, when all of them have it. */
+static const char *domain_of(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint)
+{
+    const struct fsm_node *first = fsm_node_find_slot(fsm, checkpoint->shards[0].node_slot);
+
+    for (uint32_t i = 0; i < checkpoint->shard_count; i++) {
+        const struct fsm_node *node = fsm_node_find_slot(fsm, checkpoint->shards[i].node_slot);
+
+        if (node == NULL || first == NULL || strcmp(node->domain, first->domain) != 0)
+            return "";
+    }
+    return first->domain;
+}
+
+/* The job's own destination, unless its nodes have another one nearer. */
+static bool goes_right(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                       const struct fsm_checkpoint *checkpoint)
+{
+    const struct fsm_target *own = fsm_target_find_slot(fsm, allocation->target_slot);
+    const struct fsm_target *other = fsm_target_find_slot(fsm, checkpoint->target_slot);
+    const char *domain = domain_of(fsm, checkpoint);
+    bool nearer = false;
+
+    for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++) {
+        const struct fsm_target *target = fsm_target_find_slot(fsm, slot);
+
+        nearer |= target != NULL && domain[0] != '\0' && strcmp(target->domain, domain) == 0;
+    }
+    if (fsm_policy(fsm)->node_chooses_target == 0 || !nearer ||
+        (own != NULL && strcmp(own->domain, domain) == 0))
+        return checkpoint->target_slot == allocation->target_slot;
+    return other != NULL && strcmp(other->domain, domain) == 0;
+}
+
+/* Where what destinations follow from changed in the entry, it may have done so after this. */
+static void check_made(struct world *world, const struct fsm *fsm)
+{
+    struct destination_checks *checks = world->destinations;
+    bool moved = rules_moved(world, fsm);
+
+    for (unsigned i = 0; i < checks->made_count; i++) {
+        const struct made *made = &checks->made[i];
+        const char *id = world->jobs[made->job].id;
+        const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, made->id);
+        const struct fsm_allocation *allocation = fsm_allocation_find(fsm, id);
+
+        if (!moved && !checks->updated[made->job] && checkpoint != NULL && allocation != NULL &&
+            !goes_right(fsm, allocation, checkpoint))
+            world_violation(world, "I31", "checkpoint %" PRIx64 " of %s goes to destination %u",
+                            checkpoint->id, id, checkpoint->target_slot);
+    }
+    checks->made_count = 0;
+    memset(checks->updated, 0, sizeof(checks->updated));
+    if (moved)
+        checks->rules = rules_of(fsm);
+}
+
 /* What is written of a job goes to its own destination; and the broker itself moves no job that is
  * sensitive. What it decided otherwise may be a request's to move the job by now: by a later
  * command of the entry, or since it was made when it is renewed. */
@@ -46,13 +160,14 @@ static void created(struct world *world, const struct fsm *fsm, const Ckpt__V1__
     const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, event->checkpoint_id);
     const struct fsm_allocation *allocation = fsm_allocation_find(fsm, event->allocation_id);
     const struct world_job *job = job_find(world, event->allocation_id);
+    struct destination_checks *checks = world->destinations;
 
     if (checkpoint == NULL || allocation == NULL || job == NULL)
         return;
-    if (checkpoint->target_slot != allocation->target_slot)
-        world_violation(world, "I31", "checkpoint %" PRIx64 " of %s goes to destination %u, not %u",
-                        checkpoint->id, job->id, checkpoint->target_slot, allocation->target_slot);
-    world->destinations->targets[job - world->jobs] = (uint8_t)(allocation->target_slot + 1);
+    if (checks->made_count < MADE_MAX)
+        checks->made[checks->made_count++] =
+            (struct made){checkpoint->id, (unsigned)(job - world->jobs)};
+    checks->targets[job - world->jobs] = (uint8_t)(checkpoint->target_slot + 1);
     if (job->sensitive && checkpoint->terms != NULL &&
         checkpoint->terms->purpose == PURPOSE(MIGRATE))
         world_violation(world, "I31", "%s is sensitive, and the broker moves it", job->id);
@@ -118,6 +233,8 @@ void destinations_event(struct world *world, const struct fsm *fsm, const Ckpt__
     const struct world_job *job = job_find(world, event->allocation_id);
     bool counts;
 
+    if (job != NULL && event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_UPDATED)
+        world->destinations->updated[job - world->jobs] = true;
     if (event->kind != CKPT__V1__EVENT_KIND__EVENT_KIND_CHECKPOINT_STATE || checkpoint == NULL ||
         job == NULL)
         return;
@@ -136,6 +253,7 @@ void destinations_applied(struct world *world, const struct fsm *fsm)
 {
     struct destination_checks *checks = world->destinations;
 
+    check_made(world, fsm);
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm) && slot < WORLD_TARGETS_MAX; slot++) {
         const struct fsm_target *target = fsm_target_find_slot(fsm, slot);
         uint64_t budget = target == NULL ? 0 : budget_of(target);

@@ -566,9 +566,13 @@ static void policy_check(struct answer *answer, const Ckpt__V1__Policy *asked)
         nothing_done(answer, "policy");
     for (unsigned i = 0; i < descriptor->n_fields; i++) {
         const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
-        values[i] =
-            value_of(field->name, policy_value(asked, field) != 0, policy_value(asked, field),
-                     policy_value(&now->policy, field), policy_value(&before->policy, field));
+        bool emptied = field->id < 60 && (asked->zeros >> field->id & 1) != 0;
+
+        values[i] = value_of(field->name,
+                             (policy_value(asked, field) != 0 || emptied) &&
+                                 strcmp(field->name, "zeros") != 0,
+                             policy_value(asked, field), policy_value(&now->policy, field),
+                             policy_value(&before->policy, field));
     }
     values_check(answer, values, descriptor->n_fields);
 }

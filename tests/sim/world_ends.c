@@ -276,7 +276,8 @@ static bool unsavable(const struct world *world, const struct fsm *fsm,
     return victims_strategy(world, allocation, CKPT__V1__STRATEGY__STRATEGY_NONE) ||
            allocation->unresponsive ||     /* it is not waited for again */
            victims_targets_moved(world) || /* in this entry, before or after it was taken */
-           !fsm_target_at(fsm, allocation->target_slot)->available ||
+           destinations_moved(world, fsm, (unsigned)(job - world->jobs)) ||
+           !fsm_destination_available(fsm, allocation) ||
            job->finished_us > state_checks_times(world, job)->began_us;
 }
 
@@ -309,7 +310,7 @@ static void cause_check(struct world *world, const struct fsm *fsm,
         break;
     case REASON(PREEMPTED_WITHOUT_CHECKPOINT):
         holds = state == CHECKPOINT(FAILED) || (taken && unsavable(world, fsm, allocation)) ||
-                victims_forced(fsm, allocation);
+                victims_forced(world, fsm, allocation);
         break;
     default: /* a node, the application, the walltime */
         break;

@@ -460,7 +460,8 @@ bool victims_targets_moved(const struct world *world);
 bool victims_strategy(const struct world *world, const struct fsm_allocation *allocation,
                       Ckpt__V1__Strategy strategy);
 bool victims_taken_now(const struct world *world, const char *allocation_id);
-bool victims_forced(const struct fsm *fsm, const struct fsm_allocation *allocation);
+bool victims_forced(const struct world *world, const struct fsm *fsm,
+                    const struct fsm_allocation *allocation);
 
 /* world_ends.c */
 /* The allocation moved to another state in the entry of that index. */
@@ -575,6 +576,12 @@ void entries_applied(struct world *world, const struct fsm *fsm, uint64_t index)
 
 /* world_destinations.c */
 void destinations_init(struct world *world);
+/* What an agent is configured with at a start: "d0", "d1", or "" for none. */
+const char *world_domain_draw(struct world *world);
+/* In this entry what the job's destination follows from has become another. */
+bool destinations_moved(const struct world *world, const struct fsm *fsm, unsigned job);
+/* 1 + the slot of that of the job's youngest checkpoint; 0: it has none. */
+unsigned destinations_last(const struct world *world, unsigned job);
 void destinations_close(struct world *world);
 /* As for victims_. */
 void destinations_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);

@@ -415,6 +415,8 @@ static void update_draw(struct world *world, struct world_job *job,
     if (sim_chance(sim, 8))
         message->strategy = (Ckpt__V1__Strategy)(1 + sim_random(sim, 3));
     job->forced |= message->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE;
+    if (world->options.domains > 0 && sim_chance(sim, 3))
+        message->target_id = world->targets[sim_random(sim, world->options.targets)].id;
     if (sim_chance(sim, 5))
         return;
     places_fill(world, places_draw(world, job), job->borrowed, shares);

@@ -446,10 +446,13 @@ static void config_text(struct world *world, char *text, size_t size)
     for (unsigned i = 0; i < world->options.targets; i++)
         used = text_add(text, size, used,
                         "  - id: %s\n    prefix: %s\n    write_bytes_per_s: %" PRIu64
-                        "\n    staging_share_ppm: 300000\n    default: %s\n",
+                        "\n    staging_share_ppm: 300000\n    default: %s\n%s%s\n",
                         world->targets[i].id, world->targets[i].prefix,
                         UINT64_C(2000000000) + sim_random(sim, 20) * 1000000000,
-                        i == 0 ? "yes" : "no");
+                        i == 0 ? "yes" : "no", world->options.domains > 0 ? "    domain: d" : "",
+                        world->options.domains == 0 ? ""
+                        : i == 0                    ? "0"
+                                                    : "1");
     if (world->options.preferred != 0)
         used = text_add(text, size, used, "preferred_leader: m%u\n", world->options.preferred);
     if (world->options.alarms > 0)

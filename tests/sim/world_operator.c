@@ -172,6 +172,10 @@ static void policy_draw(struct world *world, Ckpt__V1__Policy *policy)
         policy->near_completion_ms = 1 + sim_random(sim, 5000);
         break;
     default:
+        if (world->options.domains > 0 && sim_chance(sim, 2)) {
+            policy->node_chooses_target = sim_chance(sim, 2);
+            policy->zeros = policy->node_chooses_target == 0 ? UINT64_C(1) << 23 : 0;
+        }
         policy->sensitive_min_interval_ms = 1000 + sim_random(sim, 3000);
         policy->sensitive_max_interval_ms = 5000 + sim_random(sim, 10000);
         policy->sensitive_timeout_ms = 2000 + sim_random(sim, 6000);
@@ -229,6 +233,10 @@ static void put_target(struct world_operator *desk)
     spec.write_bytes_per_s = UINT64_C(1000000000) * (1 + sim_random(sim, 20));
     spec.staging_share_ppm = (uint32_t)sim_random(sim, 500001);
     spec.is_default = number == 0 || sim_chance(sim, 4);
+    if (desk->world->options.domains > 0 && sim_chance(sim, 3)) {
+        spec.domain = (char *)(uintptr_t)world_domain_draw(desk->world);
+        message.zeros = spec.domain[0] == '\0' ? 1 << 8 : 0;
+    }
     call(desk, "OperatorService/PutTarget", &message.base, &ckpt__v1__mutation_reply__descriptor);
 }
 

@@ -73,6 +73,7 @@ static const struct option {
     OPTION(barriers),
     OPTION(restores),
     OPTION(spoils),
+    OPTION(domains),
     OPTION(streams),
     OPTION(absent),
     OPTION(hang),
@@ -262,4 +263,6 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     ret_options->copies = next(&state, 3) == 0   ? 0
                           : next(&state, 2) == 0 ? 1
                                                  : 500 + (unsigned)next(&state, 8000);
+    if (ret_options->targets > 1)
+        ret_options->domains = next(&state, 3) == 0 ? 0 : 20 + (unsigned)next(&state, 81);
 }

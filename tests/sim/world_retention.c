@@ -27,6 +27,7 @@ struct ended {
     uint64_t retention_ms, timeout_ms;
     uint32_t keep;
     unsigned job;
+    unsigned target; /* as destinations_last() */
     bool complete, damaged;
     bool let_go; /* it had expired when a newer one was found damaged */
     bool stays;  /* its folder could not be removed, at the last attempt */
@@ -55,9 +56,10 @@ void retention_close(struct world *world)
     free(world->retention);
 }
 
-static void checkpoint_ended(struct retention_checks *checks, const Ckpt__V1__Event *event,
-                             unsigned job)
+static void checkpoint_ended(struct world *world, const Ckpt__V1__Event *event, unsigned job)
 {
+    struct retention_checks *checks = world->retention;
+
     if (checks->count == checks->capacity) {
         checks->capacity = checks->capacity == 0 ? 64 : 2 * checks->capacity;
         checks->items = check_realloc(checks->items, checks->capacity, sizeof(*checks->items));
@@ -69,6 +71,7 @@ static void checkpoint_ended(struct retention_checks *checks, const Ckpt__V1__Ev
                        .timeout_ms = checks->timeout_ms,
                        .keep = checks->keep,
                        .job = job,
+                       .target = destinations_last(world, job),
                        .complete = event->new_state == CHECKPOINT(COMPLETE)};
 }
 
@@ -83,7 +86,7 @@ void retention_event(struct world *world, const Ckpt__V1__Event *event)
         return;
     if (event->kind == EVENT(CHECKPOINT_STATE) && event->new_state != CHECKPOINT(COLLECTED) &&
         !fsm_checkpoint_state_active((Ckpt__V1__CheckpointState)event->new_state))
-        checkpoint_ended(checks, event, number);
+        checkpoint_ended(world, event, number);
     if (event->kind != EVENT(ALLOCATION_STATE))
         return;
     checks->jobs[number].since_ms = event->at_ms;
@@ -131,6 +134,18 @@ static uint32_t newer_of(const struct retention_checks *checks, const struct end
         newer += checks->items[i].job == item->job && checks->items[i].complete &&
                  !checks->items[i].damaged && checks->items[i].id > item->id;
     return newer;
+}
+
+/* S2-025: enough newer ones are complete, one of them on another destination. */
+static bool elsewhere(const struct retention_checks *checks, const struct ended *item)
+{
+    bool found = false;
+
+    for (size_t i = 0; i < checks->count; i++)
+        found |= checks->items[i].job == item->job && checks->items[i].complete &&
+                 !checks->items[i].damaged && checks->items[i].id > item->id &&
+                 checks->items[i].target != item->target;
+    return found && newer_of(checks, item) >= item->keep;
 }
 
 /* It is not started again. */
@@ -229,7 +244,7 @@ void retention_collected(struct world *world, uint64_t checkpoint_id, const char
     kept_ms = item->complete ? item->retention_ms : item->timeout_ms;
     newer = newer_of(checks, item);
     if (checks->now_ms < item->at_ms + kept_ms &&
-        (!item->complete || newer < FSM_COMPLETE_KEPT_MAX))
+        (!item->complete || (newer < FSM_COMPLETE_KEPT_MAX && !elsewhere(checks, item))))
         world_violation(world, "I28",
                         "%s is removed %" PRIu64 " ms after its checkpoint %s, kept for %" PRIu64,
                         path, checks->now_ms - item->at_ms,

@@ -117,7 +117,7 @@ static void checkpoint_created(struct world *world, const struct fsm *fsm,
                                const Ckpt__V1__Event *event, struct checkpoint_facts *facts,
                                unsigned job)
 {
-    const struct fsm_allocation *allocation = fsm_allocation_find(fsm, event->allocation_id);
+    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, event->checkpoint_id);
     struct job_facts *owner = &world->state->jobs[job];
 
     if (event->checkpoint_id <= world->state->last_id)
@@ -131,7 +131,7 @@ static void checkpoint_created(struct world *world, const struct fsm *fsm,
     facts->id = event->checkpoint_id;
     facts->created_us = sim_now_us(world->sim);
     facts->job = job;
-    facts->target_slot = allocation == NULL ? UINT32_MAX : allocation->target_slot;
+    facts->target_slot = checkpoint == NULL ? UINT32_MAX : checkpoint->target_slot;
     owner->active = owner->newest = event->checkpoint_id;
 }
 

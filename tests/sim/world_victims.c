@@ -155,7 +155,7 @@ static void victim_check(struct world *world, const struct fsm *fsm, unsigned nu
     if (facts->preemption_id == 0 || allocation == NULL || preemption == NULL ||
         preemption->id != facts->preemption_id ||
         victims_strategy(world, allocation, CKPT__V1__STRATEGY__STRATEGY_NONE) ||
-        fsm_target_at(fsm, allocation->target_slot)->available ||
+        destinations_moved(world, fsm, number) || fsm_destination_available(fsm, allocation) ||
         released_before_it_ran(allocation))
         return;
     world->counts.forced++;
@@ -315,7 +315,19 @@ bool victims_taken_now(const struct world *world, const char *allocation_id)
     return false;
 }
 
-bool victims_forced(const struct fsm *fsm, const struct fsm_allocation *allocation)
+/* Where its youngest checkpoint is bound for, or the next one would be. */
+static bool storage_away(const struct world *world, const struct fsm *fsm,
+                         const struct fsm_allocation *allocation)
+{
+    const struct world_job *job = job_find((struct world *)(uintptr_t)world, allocation->id);
+    unsigned last = destinations_last(world, (unsigned)(job - world->jobs));
+
+    return !fsm_destination_available(fsm, allocation) ||
+           (last != 0 && !fsm_target_at(fsm, last - 1)->available);
+}
+
+bool victims_forced(const struct world *world, const struct fsm *fsm,
+                    const struct fsm_allocation *allocation)
 {
     const struct fsm_preemption *preemption =
         allocation->preemption_id == 0 ? NULL
@@ -325,7 +337,7 @@ bool victims_forced(const struct fsm *fsm, const struct fsm_allocation *allocati
            (preemption->request->forced ||
             preemption->request->reason ==
                 CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_SENSITIVE) &&
-           !fsm_target_at(fsm, allocation->target_slot)->available;
+           storage_away(world, fsm, allocation);
 }
 
 /* ---- every entry ---- */

@@ -30,6 +30,7 @@ void agent_init(struct agent *agent, uv_loop_t *loop, const struct clock_ops *cl
                             .node_id = node_id,
                             .boot_id = boot_id,
                             .architecture = "",
+                            .domain = "",
                             .os = "",
                             .sysfs = "",
                             .app_socket = "",

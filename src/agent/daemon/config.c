@@ -6,6 +6,7 @@
 #include "src/agent/node/platform.h"
 #include "src/base/address.h"
 #include "src/base/check.h"
+#include "src/base/id.h"
 #include "src/rpc/follow.h"
 
 enum { HEARTBEAT_MIN_MS = 100, HEARTBEAT_MAX_MS = 600000 };
@@ -36,6 +37,7 @@ static const struct settings_row rows[] = {
     TEXT(ROOT, "cgroup", cgroup, "auto"),
     TEXT(ROOT, "machine", machine, ""),
     TEXT(ROOT, "os", os, ""),
+    TEXT(ROOT, "domain", domain, ""),
     {ROOT, &settings_yes_no, "insecure", offsetof(struct agent_config, insecure), 0, 0, "no"},
     {COPIES, &settings_count, "max_bytes", offsetof(struct agent_config, copies_max_bytes), 0,
      COPIES_MOST, "68719476736"},
@@ -125,6 +127,16 @@ static int check_platform(const char *key, const char *text, struct err *err)
                    key, text, strlen(text), PLATFORM_TEXT_MAX);
 }
 
+static int check_domain(const char *domain, struct err *err)
+{
+    if (domain[0] == '\0' || id_valid(domain))
+        return 0;
+    return err_set(err, ERR_INVALID,
+                   "domain is \"%.140s\", it must be 1 to %d characters of A-Z a-z 0-9 . _ -, the "
+                   "domain of a storage target (ckptctl targets -o wide)",
+                   domain, ID_MAX_BYTES);
+}
+
 int agent_config_check(const struct agent_config *config, struct err *err)
 {
     if (config->brokers[0] == '\0')
@@ -149,7 +161,8 @@ int agent_config_check(const struct agent_config *config, struct err *err)
                        "group that the agent may write to",
                        config->cgroup);
     if (check_platform("machine", config->machine, err) != 0 ||
-        check_platform("os", config->os, err) != 0 || check_stores(config, err) != 0)
+        check_platform("os", config->os, err) != 0 || check_domain(config->domain, err) != 0 ||
+        check_stores(config, err) != 0)
         return -1;
     return check_http(config, err);
 }

@@ -31,6 +31,7 @@ struct agent_config {
     /* "auto", "off", or the absolute path of the control group below which each job's own lies */
     char *cgroup;
     char *machine, *os; /* what the node is to be called; "": as its system says */
+    char *domain;       /* whose target its checkpoints go to; "": none */
     uint64_t heartbeat_ms;
     /* of what jobs wrote, kept on their node; 0: nothing is */
     uint64_t copies_max_bytes;

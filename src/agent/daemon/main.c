@@ -322,6 +322,7 @@ static int daemon_open(struct daemon *daemon, struct err *err)
     agent->copies_max_bytes = daemon->config.copies_max_bytes;
     agent->copies_keep_free = daemon->config.copies_keep_free_bytes;
     agent->architecture = daemon->platform.machine;
+    agent->domain = daemon->config.domain;
     agent->os = daemon->platform.os;
     if (restart_points_new(agent, daemon->config.brokers, &agent->restart_points, err) != 0)
         return -1;

@@ -149,6 +149,7 @@ static void send_hello(struct session *session)
     hello.version = text_message(CKPT_VERSION);
     hello.machine = text_message(agent->architecture);
     hello.os = text_message(agent->os);
+    hello.domain = text_message(agent->domain);
     hello.highest_epoch = ledger_fence(agent->ledger).epoch;
     hello.highest_term = ledger_fence(agent->ledger).term;
     hello.last_report_sequence = ledger_last_sequence(agent->ledger);

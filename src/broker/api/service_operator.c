@@ -215,6 +215,7 @@ static void list_nodes(struct request *request, struct scratch *scratch)
         item->boot_id = translate_text(node->boot_id);
         item->machine = translate_text(node->machine);
         item->os = translate_text(node->os);
+        item->domain = translate_text(node->domain);
         item->connected = broker->dispatcher != NULL &&
                           dispatcher_node_connected(broker->dispatcher, node->id, &age_ms);
         item->last_heartbeat_age_ms = age_ms;

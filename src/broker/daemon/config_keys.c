@@ -158,6 +158,8 @@ static const struct settings_row rows[] = {
            UINT64_C(1000000000000), "0")
     TARGET(&settings_switch, "default", is_default, 0, 0, "no")
     TARGET(&settings_path, "domain", domain, 0, ID_MAX_BYTES, "")
+    TARGET(&settings_path, "tier", tier, 0, ID_MAX_BYTES, "")
+    TARGET(&settings_count, "read_bytes_per_s", read_bytes_per_s, 0, RATE_MAX, "0")
     WATCH(&settings_count, "interval_ms", interval_ms, 50, HOUR_MS, "5s")
     WATCH(&settings_count, "timeout_ms", timeout_ms, 50, HOUR_MS, "5s")
     WATCH(&settings_count, "failures_down", failures_down, 1, 1000, "3")
@@ -201,7 +203,7 @@ static void init_target(void *item)
     Ckpt__V1__TargetSpec *spec = item;
 
     ckpt__v1__target_spec__init(spec);
-    spec->target_id = spec->prefix = spec->domain = NULL;
+    spec->target_id = spec->prefix = spec->domain = spec->tier = NULL;
 }
 
 static void init_policy(void *config)

@@ -142,13 +142,13 @@ static void note_candidate(struct evaluation *evaluation, struct evaluator_block
 {
     const struct picked *picked = &evaluation->picked;
     uint32_t row = picked->rows[i];
-    struct admission_candidate candidate = {.gain_gpu_s_per_byte =
-                                                decision_gain(&picked->view, &picked->result, i),
-                                            .size_bytes = picked->view.size_bytes[i],
-                                            .registered_index = block->registered_index[row],
-                                            .slot = allocation->slot,
-                                            .target = allocation->target_slot,
-                                            .verdict = picked->result.verdict[i]};
+    struct admission_candidate candidate = {
+        .gain_gpu_s_per_byte = decision_gain(&picked->view, &picked->result, i),
+        .size_bytes = picked->view.size_bytes[i],
+        .registered_index = block->registered_index[row],
+        .slot = allocation->slot,
+        .target = fsm_destination(evaluation->fsm, allocation)->slot,
+        .verdict = picked->result.verdict[i]};
 
     if (block->verdict[row] != EVAL_SKIP_PACED)
         block->verdict[row] = candidate.verdict;

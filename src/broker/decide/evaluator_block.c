@@ -124,7 +124,7 @@ static void fill_row(struct evaluator_block *block, struct evaluator_keep *keep,
     block->until_ms[row] = times.until_ms;
     block->registered_index[row] = allocation->registered_index;
     block->group[row] = (uint8_t)evaluator_group(&keep->cycle, allocation);
-    block->target[row] = (uint8_t)allocation->target_slot;
+    block->target[row] = (uint8_t)fsm_destination(keep->fsm, allocation)->slot;
     block->yields[row] = evaluator_yields_class(allocation);
 }
 

@@ -388,7 +388,7 @@ static void fill_row(const struct evaluator_cycle *cycle, const struct fsm *fsm,
                      const struct fsm_allocation *allocation, struct eval_view *view, uint32_t row)
 {
     const Ckpt__V1__Policy *policy = fsm_policy(fsm);
-    const struct fsm_target *target = fsm_target_find_slot(fsm, allocation->target_slot);
+    const struct fsm_target *target = fsm_destination(fsm, allocation);
     uint8_t class = evaluator_yields_class(allocation);
 
     view->age_s[row] = age_s(allocation, cycle->now_ms);
@@ -438,8 +438,9 @@ static bool as_cycle_began(const struct evaluator_cycle *cycle, const struct fsm
                            const struct fsm_allocation *allocation)
 {
     const Ckpt__V1__Policy *policy = fsm_policy(fsm);
-    const struct evaluator_target *then = &cycle->targets[allocation->target_slot];
-    struct evaluator_target now = target_now(fsm_target_find_slot(fsm, allocation->target_slot));
+    const struct fsm_target *target = fsm_destination(fsm, allocation);
+    const struct evaluator_target *then = &cycle->targets[target->slot];
+    struct evaluator_target now = target_now(target);
 
     if (then->known != now.known || then->available != now.available ||
         then->budget_bytes_per_s != now.budget_bytes_per_s ||

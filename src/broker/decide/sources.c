@@ -189,7 +189,7 @@ const char *sources_subject(const struct fsm *fsm, const struct nodes *nodes,
     } else if (source == SOURCE_QUEUE && queue_age(fsm, at_ms, &queue) != SOURCE_NOTHING) {
         snprintf(text, size, "vcluster %s", queue.vcluster);
     } else if (source == SOURCE_TARGET) {
-        target = fsm_target_find_slot(fsm, allocation->target_slot);
+        target = fsm_destination(fsm, allocation);
         if (target != NULL)
             snprintf(text, size, "%s%s", target->id,
                      target->measured_bytes_per_s > 0 ? ", measured by its storage system" : "");
@@ -207,7 +207,7 @@ void sources_age(const struct fsm *fsm, const struct nodes *nodes,
                  const struct fsm_allocation *allocation, uint64_t at_ms,
                  uint32_t ret_age_ms[SOURCE_COUNT])
 {
-    const struct fsm_target *target = fsm_target_find_slot(fsm, allocation->target_slot);
+    const struct fsm_target *target = fsm_destination(fsm, allocation);
     const Ckpt__Log__V1__SetLearned *learned = fsm_learned(fsm);
     struct fsm_queue queue;
     uint32_t node_slot;

@@ -49,6 +49,7 @@ struct session {
     char boot_id[SESSION_TEXT_BYTES];
     char version[SESSION_TEXT_BYTES];
     char machine[FSM_PLATFORM_BYTES], os[FSM_PLATFORM_BYTES];
+    char domain[SESSION_TEXT_BYTES];
 };
 
 /* One NodeReport in flight. */
@@ -283,6 +284,8 @@ static void propose_seen(struct session *session, const struct fsm_node *node)
     seen.version = session->version;
     seen.machine = session->machine;
     seen.os = session->os;
+    seen.domain = session->domain;
+    seen.domain_told = true;
     seen.state = node != NULL && node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING
                      ? node->state
                      : CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY;
@@ -383,6 +386,7 @@ static bool hello_known(const struct session *session, const struct fsm_node *no
            strcmp(node->version, session->version) == 0 &&
            (session->machine[0] == '\0' || strcmp(node->machine, session->machine) == 0) &&
            (session->os[0] == '\0' || strcmp(node->os, session->os) == 0) &&
+           strcmp(node->domain, session->domain) == 0 &&
            (node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY ||
             node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING);
 }
@@ -409,6 +413,11 @@ static void take_hello(struct session *session, const Ckpt__V1__AgentHello *hell
                        "machine and os must be at most 64 printable characters each");
         return;
     }
+    if (hello->domain[0] != '\0' && !id_valid(hello->domain)) {
+        session_finish(session, RPC_INVALID_ARGUMENT,
+                       "domain must be 1 to 128 characters of A-Z a-z 0-9 . _ - or empty");
+        return;
+    }
     if (!access_is_agent(rpc_call_peer(session->call), hello->node_id)) {
         refuse_node(session, hello->node_id);
         return;
@@ -420,6 +429,7 @@ static void take_hello(struct session *session, const Ckpt__V1__AgentHello *hell
     snprintf(session->version, sizeof(session->version), "%s", hello->version);
     snprintf(session->machine, sizeof(session->machine), "%s", hello->machine);
     snprintf(session->os, sizeof(session->os), "%s", hello->os);
+    snprintf(session->domain, sizeof(session->domain), "%s", hello->domain);
     node = fsm_node_find(session_fsm(session), session->node_id);
     note_hello(session, node);
     if (hello_known(session, node)) {

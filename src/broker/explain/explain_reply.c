@@ -184,7 +184,7 @@ static void write_grant(struct reply_space *space, const struct explained *expla
 {
     const struct fsm *fsm = replica_fsm(explained->broker->replica);
     const struct fsm_allocation *allocation = explained->allocation;
-    const struct fsm_target *target = fsm_target_find_slot(fsm, allocation->target_slot);
+    const struct fsm_target *target = fsm_destination(fsm, allocation);
     const struct fsm_checkpoint *active =
         fsm_checkpoint_find(fsm, allocation->active_checkpoint_id);
     Ckpt__V1__ExplainGrant *grant = &space->grant;

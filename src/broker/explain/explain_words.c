@@ -247,8 +247,10 @@ static void flip_paced(const struct explained *explained, char *ret_text, size_t
     double line, gain = decision_gain(&explained->view, &explained->result, 0);
 
     if (explained->source == CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_LAST &&
-        evaluator_admission_line(explained->broker->evaluator, explained->allocation->target_slot,
-                                 &line))
+        evaluator_admission_line(
+            explained->broker->evaluator,
+            fsm_destination(replica_fsm(explained->broker->replica), explained->allocation)->slot,
+            &line))
         snprintf(ret_text, size,
                  "its storage target has room for it, or it gains more than the least that was "
                  "admitted: %.6g GPU-s per GB against %.6g",

@@ -239,8 +239,9 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
                  random_draw(state, 4) ? 1 + random_draw(state, 8000000000) : 0,
                  random_draw(state, 4) ? "" : " forget");
     else if (which == 3)
-        snprintf(line, size, "put %s write=%" PRIu64 " %s=/%s %s",
+        snprintf(line, size, "put %s domain=%s write=%" PRIu64 " %s=/%s %s",
                  random_draw(state, 2) ? "scratch" : "third",
+                 random_draw(state, 2) ? "d0" : "d1 tier=nvme read=1000",
                  UINT64_C(1) + random_draw(state, 10000000000),
                  random_draw(state, 3) ? "prefix" : "cost=7 unsaid",
                  random_draw(state, 4) ? "scratch" : "moved", random_draw(state, 2) ? "keep" : "");
@@ -260,10 +261,11 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
         snprintf(line, size, "queue %s queued=100 waiting%s", random_draw(state, 2) ? "hpc" : "ml",
                  random_draw(state, 4) == 0 ? " withdrawn" : "");
     else if (which == 7)
-        snprintf(line, size, "node n%" PRIu64 " %s boot=b%" PRIu64 " machine=m%" PRIu64 " os=%s",
+        snprintf(line, size,
+                 "node n%" PRIu64 " %s boot=b%" PRIu64 " machine=m%" PRIu64 " domain=d%d %s",
                  random_draw(state, RANDOM_NODES), states[random_draw(state, 4)],
-                 random_draw(state, 30) / 29, random_draw(state, 2),
-                 random_draw(state, 2) ? "" : "debian-12");
+                 random_draw(state, 30) / 29, random_draw(state, 2), (int)random_draw(state, 2),
+                 random_draw(state, 2) ? "" : "os=debian-12");
     else if (which == 8)
         snprintf(line, size, "drain n%" PRIu64 " %s", random_draw(state, RANDOM_NODES),
                  random_draw(state, 2) ? "urgent" : "undo");
@@ -272,9 +274,11 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
                  1 + random_draw(state, 3), 1 + random_draw(state, 100000),
                  1 + random_draw(state, 3));
     else if (which == 10)
-        snprintf(line, size, "update j%" PRIu64 " nodes=%s walltime=%" PRIu64 " %s %s", job, nodes,
-                 random_draw(state, 2) * 900000, random_draw(state, 3) == 0 ? "force" : "",
-                 random_draw(state, 4) == 0 ? "zeros=48" : "");
+        snprintf(line, size, "update j%" PRIu64 " %s=%s walltime=%" PRIu64 " %s %s %s", job,
+                 random_draw(state, 4) ? "nodes" : "not", nodes, random_draw(state, 2) * 900000,
+                 random_draw(state, 3) == 0 ? "force" : "",
+                 random_draw(state, 4) == 0 ? "zeros=48" : "",
+                 random_draw(state, 2) == 0 ? "target=other" : "");
     else if (which == 11)
         snprintf(line, size, "end j%" PRIu64 " %s %s", job, random_draw(state, 2) ? "failed" : "",
                  random_draw(state, 2) ? "node_failure" : "");

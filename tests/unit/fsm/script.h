@@ -122,6 +122,7 @@ static inline enum fsm_status script_update(struct script *script, Ckpt__Log__V1
                                                        "STRATEGY_", "strategy", "unspecified");
     request.force = script_flag(script, "force");
     request.zeros = script_number(script, "zeros", 0);
+    request.target_id = script_text(script_value(script, "target", ""));
     SCRIPT_BODY(UPDATE_ALLOCATION, update_allocation, &request);
     return script_apply(script, command);
 }
@@ -363,6 +364,8 @@ static inline enum fsm_status script_put_target(struct script *script,
     spec.write_bytes_per_s = script_number(script, "write", spec.write_bytes_per_s);
     spec.staging_share_ppm = (uint32_t)script_number(script, "staging", spec.staging_share_ppm);
     spec.cost_micro_usd_per_gb_month = script_number(script, "cost", 0);
+    spec.tier = script_text(script_value(script, "tier", ""));
+    spec.read_bytes_per_s = script_number(script, "read", 0);
     put.zeros = script_number(script, "zeros", 0);
     spec.is_default = script_flag(script, "default");
     put.spec = &spec;
@@ -393,6 +396,7 @@ static inline enum fsm_status script_policy(struct script *script, Ckpt__Log__V1
     policy.max_interval_ms = script_number(script, "max_interval", 0);
     policy.stall_fraction_ppm = (uint32_t)script_number(script, "stall", 0);
     policy.zeros = script_number(script, "zeros", 0);
+    policy.node_chooses_target = (uint32_t)script_number(script, "node_chooses", 0);
     set.policy = &policy;
     SCRIPT_BODY(SET_POLICY, set_policy, &set);
     return script_apply(script, command);

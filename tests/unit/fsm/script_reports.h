@@ -104,7 +104,7 @@ static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1
     return script_apply(script, command);
 }
 
-/* node n1 ready [boot=] [machine=] [os=] */
+/* node n1 ready [boot=] [machine=] [os=] [domain=, -: none] */
 static inline enum fsm_status script_node(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__NodeSeen seen = CKPT__LOG__V1__NODE_SEEN__INIT;
@@ -117,6 +117,10 @@ static inline enum fsm_status script_node(struct script *script, Ckpt__Log__V1__
     seen.version = script_text("0.1.0");
     seen.machine = script_text(script_value(script, "machine", ""));
     seen.os = script_text(script_value(script, "os", ""));
+    seen.domain = script_text(script_value(script, "domain", ""));
+    seen.domain_told = seen.domain[0] != '\0';
+    if (strcmp(seen.domain, "-") == 0)
+        seen.domain = script_text("");
     seen.state = (Ckpt__Log__V1__NodeState)script_enum(
         script, &ckpt__log__v1__node_state__descriptor, "NODE_STATE_", "state", "");
     SCRIPT_BODY(NODE_SEEN, node_seen, &seen);
