@@ -450,6 +450,13 @@ const struct fsm_target *fsm_target_find_slot(const struct fsm *fsm, uint32_t sl
 const struct fsm_target *fsm_destination(const struct fsm *fsm,
                                          const struct fsm_allocation *allocation);
 bool fsm_destination_available(const struct fsm *fsm, const struct fsm_allocation *allocation);
+/* Of the target that its last complete checkpoint lies on; "": none is complete, or that target has
+ * none. fits: the node is of it, or it is none. allows: the job may be placed there by its rule. */
+const char *fsm_bound_domain(const struct fsm *fsm, const struct fsm_allocation *allocation);
+bool fsm_domain_fits(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                     const struct fsm_node *node);
+bool fsm_domain_allows(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                       const struct fsm_node *node);
 /* That all of its nodes have in common; "": they have none, or differ. */
 const char *fsm_nodes_domain(const struct fsm *fsm, const struct fsm_allocation *allocation);
 /* Its budget but for an outage: of the configured bandwidth what staging leaves, at most what is

@@ -142,7 +142,7 @@
     X(54, TARGET_IS_DEFAULT, 9, "it is the default one: jobs that name no target write there",     \
       "make another one the default first: ckptctl target put TARGET --default")                   \
     X(55, TARGET_HAS_JOBS, 9, "{c} jobs that have not ended write their checkpoints there",        \
-      "wait for their end, or end them: ckptctl jobs lists them")                                  \
+      "ckptctl target drain TARGET sends their checkpoints elsewhere; then remove it")             \
     X(56, TARGET_HAS_FOLDERS, 9,                                                                   \
       "{c} checkpoints lie below its prefix or are written, {l} of them could not be deleted yet", \
       "they are deleted after retention_ms; ckptctl undeleted says what hinders")                  \
@@ -162,7 +162,13 @@
     X(62, NOT_KEPT, 9, "only a complete checkpoint that is not being deleted is pinned",           \
       "ckptctl checkpoints JOB lists them with their states")                                      \
     X(63, PINS_FULL, 8, "{c} checkpoints of the job are pinned, the limit is {l}",                 \
-      "ckptctl checkpoint unpin CHECKPOINT gives one back to retention")
+      "ckptctl checkpoint unpin CHECKPOINT gives one back to retention")                           \
+    X(64, FAILOVER_UNKNOWN, 3, "the fail-over target is not known, or the target itself",          \
+      "name another one that is known: ckptctl targets lists them")                                \
+    X(65, NODE_OUTSIDE_DOMAIN, 9,                                                                  \
+      "node {c} of {l} is of another domain than the job's last checkpoint (domain_rule "          \
+      "REQUIRED)",                                                                                 \
+      "ckptctl placement names the domain; name nodes of it, or --from-scratch")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

@@ -422,6 +422,8 @@ enum fsm_status fsm_apply_tick(struct fsm *fsm, const fsm_command *command,
 
             fsm_hold_checkpoint(fsm, checkpoint);
             fsm_checkpoint_due(fsm, checkpoint);
+        } else if (timer->kind == TIMER_TARGET) {
+            fsm_failover_due(fsm, LIST_ITEM(timer, struct target, timer));
         } else if (timer->kind == TIMER_PREEMPTION) {
             fsm_preemption_due(
                 fsm, preemption_edit(

@@ -33,6 +33,8 @@ static struct target *target_make(struct fsm *fsm, const char *id)
     target = target_edit(fsm, target_at(fsm, removed->view.slot));
     target->removed = false;
     target->view.made = fsm->command_count;
+    target->view.draining = false;
+    target->view.failed_over = false;
     target->view.available = true;
     target->view.reason = CKPT__V1__REASON__REASON_NONE;
     target->view.since_ms = fsm->now_ms;
@@ -62,8 +64,10 @@ enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec
     if (target == NULL)
         target = target_make(fsm, spec->target_id);
     RECORD_TAKE(FSM_TARGET_SPEC, fsm, spec, &target->view);
-    if (spec->is_default)
+    if (spec->is_default) {
         target_make_default(fsm, target);
+        target->view.draining = false;
+    }
     fsm_target_budget(target);
     fsm_destinations_changed(fsm);
     return FSM_OK;
@@ -82,7 +86,15 @@ static char *target_text(const char *text)
 
 /* Field numbers of a target's specification: bit n of zeros says that field n is meant to be
  * empty. */
-enum { STAGING = 5, COST = 6, DOMAIN = 8, TIER = 9, READ = 10, STAGING_PPM = 300000 };
+enum {
+    STAGING = 5,
+    COST = 6,
+    DOMAIN = 8,
+    TIER = 9,
+    READ = 10,
+    FAILOVER = 11,
+    STAGING_PPM = 300000
+};
 
 /* A new target without a share leaves three tenths to staging. */
 static void target_defaults(Ckpt__V1__TargetSpec *spec, uint64_t zeros)
@@ -111,6 +123,8 @@ static void target_fill(Ckpt__V1__TargetSpec *spec, const struct target *target,
         spec->tier = target_text(target->view.tier);
     if (spec->read_bytes_per_s == 0 && (zeros >> READ & 1) == 0)
         spec->read_bytes_per_s = target->view.read_bytes_per_s;
+    if (spec->failover_target_id[0] == '\0' && (zeros >> FAILOVER & 1) == 0)
+        spec->failover_target_id = target_text(target->view.failover_target_id);
 }
 
 /* A change says only what is different. It is made whole here, where the old one is known, and is
@@ -121,6 +135,7 @@ enum fsm_status fsm_apply_put_target(struct fsm *fsm, const fsm_command *command
     const Ckpt__Log__V1__PutTarget *put = command->put_target;
     const struct target *target = target_find(fsm, put->spec->target_id);
     Ckpt__V1__TargetSpec spec = *put->spec;
+    enum fsm_status status;
 
     CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_PUT_TARGET);
     CHECK(outcome != NULL);
@@ -144,7 +159,14 @@ enum fsm_status fsm_apply_put_target(struct fsm *fsm, const fsm_command *command
         outcome->limit = 1;
         return FSM_INVALID_ARGUMENT;
     }
-    return fsm_put_target(fsm, &spec, outcome);
+    if (spec.failover_target_id[0] != '\0' &&
+        (strcmp(spec.failover_target_id, spec.target_id) == 0 ||
+         target_find(fsm, spec.failover_target_id) == NULL))
+        return FSM_FAILOVER_UNKNOWN;
+    status = fsm_put_target(fsm, &spec, outcome);
+    if (status == FSM_OK)
+        fsm_failover_arm(fsm, target_edit(fsm, target_find(fsm, spec.target_id)));
+    return status;
 }
 
 /* Those below its prefix that could not be deleted. */
@@ -180,7 +202,7 @@ static enum fsm_status target_needed(const struct fsm *fsm, const struct target 
     if (target->view.is_default)
         return FSM_TARGET_IS_DEFAULT;
     outcome->current = target->going_count;
-    if (target->going_count > 0)
+    if (target->going_count > 0 && !target->view.draining)
         return FSM_TARGET_HAS_JOBS;
     outcome->current = target_checkpoints(target);
     if (outcome->current == 0)
@@ -208,8 +230,36 @@ enum fsm_status fsm_apply_remove_target(struct fsm *fsm, const fsm_command *comm
     event.subject = target->view.id;
     fsm_event_emit(fsm, &event);
     target->removed = true;
+    fsm_failover_arm(fsm, target);
     fsm_destinations_changed(fsm);
     fsm_target_leave(fsm, target);
+    return FSM_OK;
+}
+
+/* What is being written there goes on; new ones go elsewhere, which there must be. */
+enum fsm_status fsm_apply_drain_target(struct fsm *fsm, const fsm_command *command,
+                                       struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__DrainTarget *drain = command->drain_target;
+    struct target *target = target_edit(fsm, target_find(fsm, drain->target_id));
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_DRAINED,
+                              .old_state = drain->undo,
+                              .new_state = !drain->undo};
+
+    CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_DRAIN_TARGET);
+    CHECK(outcome != NULL);
+    (void)outcome;
+    if (target == NULL)
+        return FSM_TARGET_NOT_FOUND;
+    if (!drain->undo && (target->view.is_default || fsm_target_default(fsm) == NULL))
+        return FSM_TARGET_IS_DEFAULT;
+    if (target->view.draining == !drain->undo)
+        return FSM_OK;
+    target->view.draining = !drain->undo;
+    fsm_moved(fsm, FSM_RECORD_TARGET, target->view.slot);
+    event.subject = target->view.id;
+    fsm_event_emit(fsm, &event);
+    fsm_destinations_changed(fsm);
     return FSM_OK;
 }
 
@@ -304,5 +354,6 @@ enum fsm_status fsm_apply_target_availability(struct fsm *fsm, const fsm_command
     else
         target_pause_all(fsm, target);
     fsm_target_budget(target);
+    fsm_failover_arm(fsm, target);
     return FSM_OK;
 }

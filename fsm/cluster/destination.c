@@ -1,4 +1,5 @@
-/* Where the next checkpoint of a job goes: S2-022, S2-023, S2-027.
+/* Where the next checkpoint of a job goes, and which nodes are near its last one: S2-022, S2-023,
+ * S2-026 to S2-030.
  *
  * Flow     asked each time one is made, and by whoever weighs a checkpoint that might be made. The
  *          record of a checkpoint keeps what was chosen; a job keeps what it was registered with.
@@ -6,6 +7,7 @@
  *          nodes have one together when each of them has the same; else they choose nothing.
  */
 #include "fsm/core/registry.h"
+#include "fsm/job/job.h"
 
 /* Nothing is asked of the nodes where no target has a domain, which is the usual case. */
 static bool domains_used(const struct fsm *fsm)
@@ -45,7 +47,8 @@ static const struct target *domain_target(const struct fsm *fsm, const char *dom
     for (uint32_t slot = 0; slot < fsm->targets.slot_end && domain[0] != '\0'; slot++) {
         const struct target *target = target_find_slot(fsm, slot);
 
-        if (target == NULL || target->removed || strcmp(target->view.domain, domain) != 0)
+        if (target == NULL || target->removed || target->view.draining ||
+            strcmp(target->view.domain, domain) != 0)
             continue;
         if (target == own)
             return own;
@@ -53,6 +56,28 @@ static const struct target *domain_target(const struct fsm *fsm, const char *dom
             chosen = target;
     }
     return chosen;
+}
+
+const struct target *fsm_target_default(const struct fsm *fsm)
+{
+    CHECK(fsm->targets.used <= FSM_TARGETS_MAX);
+    for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
+        const struct target *target = target_find_slot(fsm, slot);
+
+        if (target != NULL && target->view.is_default)
+            return target;
+    }
+    return NULL;
+}
+
+/* One step: the fail-over target has no fail-over target of its own here. */
+static const struct target *destination_now(const struct fsm *fsm, const struct target *target)
+{
+    const struct target *other =
+        target->view.failed_over ? target_find(fsm, target->view.failover_target_id) : NULL;
+
+    CHECK(target->view.id != NULL);
+    return other == NULL ? target : other;
 }
 
 const struct fsm_target *fsm_destination(const struct fsm *fsm,
@@ -68,9 +93,9 @@ const struct fsm_target *fsm_destination(const struct fsm *fsm,
                     ->view;
     if (fsm->policy.node_chooses_target != 0 && domains_used(fsm))
         nearest = domain_target(fsm, fsm_nodes_domain(fsm, allocation), own);
-    if (nearest != NULL)
-        return &nearest->view;
-    return own->removed ? NULL : &own->view;
+    if (nearest == NULL)
+        nearest = own->view.draining ? fsm_target_default(fsm) : own->removed ? NULL : own;
+    return nearest == NULL ? NULL : &destination_now(fsm, nearest)->view;
 }
 
 bool fsm_destination_available(const struct fsm *fsm, const struct fsm_allocation *allocation)
@@ -86,4 +111,44 @@ void fsm_destinations_changed(struct fsm *fsm)
     CHECK(fsm->allocations.used <= FSM_ALLOCATIONS_MAX);
     for (uint32_t slot = 0; slot < fsm->allocations.slot_end; slot++)
         fsm_bitmap_set(&fsm->changed_allocations, slot);
+}
+
+const char *fsm_bound_domain(const struct fsm *fsm, const struct fsm_allocation *allocation)
+{
+    const struct checkpoint *last = checkpoint_find(fsm, allocation->last_complete_id);
+
+    CHECK(allocation->id != NULL);
+    return last == NULL ? "" : target_at(fsm, last->view.target_slot)->view.domain;
+}
+
+bool fsm_domain_fits(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                     const struct fsm_node *node)
+{
+    const char *domain = fsm_bound_domain(fsm, allocation);
+
+    CHECK(node->id != NULL);
+    return domain[0] == '\0' || strcmp(domain, node->domain) == 0;
+}
+
+bool fsm_domain_allows(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                       const struct fsm_node *node)
+{
+    return allocation->domain_rule != CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_REQUIRED ||
+           fsm_domain_fits(fsm, allocation, node);
+}
+
+void fsm_destination_discarded(struct fsm *fsm, const struct allocation *allocation,
+                               uint64_t discarded_ms)
+{
+    const struct fsm_checkpoint *newest = fsm_restart_point(fsm, allocation->view.id, 0);
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_DISCARDED,
+                              .allocation_id = allocation->view.id,
+                              .checkpoint_id = allocation->view.restart_id,
+                              .number = discarded_ms};
+
+    if (discarded_ms == 0)
+        return;
+    CHECK(newest != NULL);
+    event.subject = target_at(fsm, newest->target_slot)->view.id;
+    fsm_event_emit(fsm, &event);
 }

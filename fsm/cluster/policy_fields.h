@@ -47,6 +47,8 @@
     COUNT32(max_requeue, 0, FSM_REQUEUE_MAX, 3)                                                    \
     DURATION(session_ttl, FSM_SECOND_MS, 30 * FSM_DAY_MS, 86400000)                                \
     COUNT32(node_chooses_target, 0, 1, 1)                                                          \
+    DURATION(failover_after, FSM_SECOND_MS, FSM_DAY_MS, 60000)                                     \
+    DURATION(max_discarded, 0, FSM_YEAR_MS, 3600000)                                               \
     DURATION(sensitive_min_interval, 1, 7 * FSM_DAY_MS, 600000)                                    \
     DURATION(sensitive_max_interval, 1, FSM_YEAR_MS, 3600000)                                      \
     DURATION(sensitive_timeout, 100, 7 * FSM_DAY_MS, 900000)                                       \

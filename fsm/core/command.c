@@ -34,6 +34,7 @@ static const struct fsm_command_info commands[] = {
     {37, "remove_node", fsm_apply_remove_node, true, false},
     {38, "pin_checkpoint", fsm_apply_pin, true, false},
     {39, "expire_checkpoints", fsm_apply_expire, true, false},
+    {40, "drain_target", fsm_apply_drain_target, true, false},
 };
 
 /* For tests and documents, which walk the table. */

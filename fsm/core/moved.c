@@ -247,9 +247,11 @@ static void target_check(const struct fsm *fsm, const struct target *target, str
     EXPECT(!empty || view->granted_bytes_per_s == 0);
     EXPECT(!empty || view->paused_count == 0);
     EXPECT(target->going_count <= target->job_count);
-    EXPECT(!target->removed || target->going_count == 0);
+    EXPECT(!target->removed || target->going_count == 0 || view->draining);
     EXPECT(!target->removed || !view->is_default);
     EXPECT(!target->removed || empty);
+    EXPECT(!view->draining || !view->is_default);
+    EXPECT(!view->failed_over || !view->available);
 }
 
 static void victim_check(const struct preemption *preemption,

@@ -300,6 +300,8 @@ struct target *fsm_target_create(struct fsm *fsm, uint32_t slot, const char *id)
     target->view.since_ms = fsm->now_ms;
     target->view.made = fsm->command_count;
     list_init(&target->active);
+    target->timer.kind = TIMER_TARGET;
+    target->timer.key = slot;
     return target;
 }
 

@@ -217,6 +217,10 @@ void fsm_target_budget(struct target *target);
 /* fsm/cluster/destination.c: what destinations follow from is another one now, for any number of
  * jobs: the evaluator looks at all of them again. Not part of the state. */
 void fsm_destinations_changed(struct fsm *fsm);
+const struct target *fsm_target_default(const struct fsm *fsm); /* NULL: there is none */
+/* fsm/cluster/failover.c: when the outage of a target is looked at next; and that look. */
+void fsm_failover_arm(struct fsm *fsm, struct target *target);
+void fsm_failover_due(struct fsm *fsm, struct target *target);
 
 /* ---- preemptions ---- */
 

@@ -3,9 +3,9 @@
  *
  * Flow     who changes what a deadline follows from arms the timer anew at once; a Tick takes the
  *          first ones that are due (apply_cluster.c). Nothing fires by itself.
- * Shapes   one timer per allocation, checkpoint and preemption, inside them; it is disarmed before
- *          its record leaves. The order (instant, kind, key) is total: two members fire alike,
- *          whatever the history of their heaps.
+ * Shapes   one timer per allocation, checkpoint, preemption and target, inside them; it is disarmed
+ *          before its record leaves. The order (instant, kind, key) is total: two members fire
+ *          alike, whatever the history of their heaps.
  * Units    milliseconds of the state's clock.
  */
 #ifndef CKPT_FSM_TIMERS_H
@@ -14,12 +14,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum timer_kind { TIMER_CHECKPOINT = 1, TIMER_ALLOCATION = 2, TIMER_PREEMPTION = 3 };
+enum timer_kind {
+    TIMER_CHECKPOINT = 1,
+    TIMER_ALLOCATION = 2,
+    TIMER_PREEMPTION = 3,
+    TIMER_TARGET = 4
+};
 
 /* kind and key are set once, when the record is made; the rest is fsm_timer_set()'s. */
 struct timer {
     uint64_t at_ms;
-    uint64_t key;      /* checkpoint id, allocation slot or preemption id */
+    uint64_t key;      /* checkpoint id, slot or preemption id */
     uint32_t position; /* 1 + place in the heap; 0: not armed */
     uint32_t kind;
 };

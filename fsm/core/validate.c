@@ -186,6 +186,7 @@ static enum fsm_status validate_target_spec(const Ckpt__V1__TargetSpec *spec,
     check_id(spec->target_id, outcome);
     check_id_or_empty(spec->domain, outcome);
     check_id_or_empty(spec->tier, outcome);
+    check_id_or_empty(spec->failover_target_id, outcome);
     check_range(spec->read_bytes_per_s, 0, FSM_BANDWIDTH_MAX, outcome);
     check_range(spec->write_bytes_per_s, 1, FSM_BANDWIDTH_MAX, outcome);
     check_range(spec->staging_share_ppm, 0, FSM_PPM, outcome);
@@ -259,7 +260,10 @@ static void check_zeros(uint64_t zeros, uint64_t allowed, struct fsm_outcome *ou
     outcome->status = FSM_INVALID_ARGUMENT;
 }
 
-enum { UPDATE_ZEROS = 1 << 4 | 1 << 5, TARGET_ZEROS = 1 << 5 | 1 << 6 | 1 << 8 | 1 << 9 | 1 << 10 };
+enum {
+    UPDATE_ZEROS = 1 << 4 | 1 << 5,
+    TARGET_ZEROS = 1 << 5 | 1 << 6 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11
+};
 
 static enum fsm_status validate_update(const fsm_command *command, struct fsm_outcome *outcome)
 {
@@ -531,6 +535,12 @@ static enum fsm_status validate_drain_node(const fsm_command *command, struct fs
     return check_id(command->drain_node->node_id, outcome);
 }
 
+static enum fsm_status validate_drain_target(const fsm_command *command,
+                                             struct fsm_outcome *outcome)
+{
+    return check_id(command->drain_target->target_id, outcome);
+}
+
 static enum fsm_status validate_remove_target(const fsm_command *command,
                                               struct fsm_outcome *outcome)
 {
@@ -610,6 +620,7 @@ static validator *const validators[] = {
     V(REMOVE_NODE) = validate_remove_node,
     V(PIN_CHECKPOINT) = validate_nothing,
     V(EXPIRE_CHECKPOINTS) = validate_expire,
+    V(DRAIN_TARGET) = validate_drain_target,
 #undef V
 };
 

@@ -243,9 +243,12 @@ void fsm_allocation_part_starting(struct fsm *fsm, struct allocation *allocation
         allocation->starting_count--;
     CHECK(allocation->starting_count <= allocation->view.node_count);
     if (starting && allocation->starting_count == allocation->view.node_count) { /* in place */
-        const struct fsm_checkpoint *point = fsm_restart_point(fsm, allocation->view.id, 0);
+        uint64_t discarded_ms;
+        const struct fsm_checkpoint *point =
+            fsm_begin_choose(fsm, &allocation->view, &discarded_ms);
 
         fsm_allocation_parts_start(allocation, point == NULL ? 0 : point->id);
+        fsm_destination_discarded(fsm, allocation, discarded_ms);
         fsm_allocation_changed(fsm, allocation);
     }
     fsm_part_check(allocation, part);

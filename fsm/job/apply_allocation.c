@@ -64,15 +64,7 @@ void fsm_shares_take(struct fsm *fsm, struct allocation *allocation,
 /* The default one when the job names none; NULL: it is not known, or there is no default. */
 static const struct target *register_target(struct fsm *fsm, const char *id)
 {
-    if (id[0] != '\0')
-        return target_find(fsm, id);
-    for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
-        const struct target *target = target_find_slot(fsm, slot);
-
-        if (target != NULL && target->view.is_default)
-            return target;
-    }
-    return NULL;
+    return id[0] != '\0' ? target_find(fsm, id) : fsm_target_default(fsm);
 }
 
 /* What a registration leaves open is filled once, so that no reader of the record needs to know a

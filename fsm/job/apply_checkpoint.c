@@ -104,7 +104,7 @@ static bool decision_may_move(const struct fsm *fsm, const struct fsm_allocation
     return spare != NULL && !fsm_move_too_soon(fsm, view) &&
            spare->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY &&
            spare->view.allocation_count == 0 && fsm_platform_may_move(fsm, view, &spare->view) &&
-           !view->sensitive &&
+           fsm_domain_allows(fsm, view, &spare->view) && !view->sensitive &&
            view->requeue_policy != CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_NEVER;
 }
 

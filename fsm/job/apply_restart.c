@@ -47,6 +47,7 @@ static void restart_clear(struct fsm *fsm, struct allocation *allocation)
 struct restart {
     const Ckpt__V1__RestartAllocationRequest *request;
     const struct fsm_checkpoint *point; /* NULL: from scratch */
+    uint64_t discarded_ms;              /* as fsm_begin_choose() */
     uint32_t *old;                      /* places of its old nodes; unused when nodes are named */
     uint32_t count;
 };
@@ -128,8 +129,10 @@ static enum fsm_status restart_point_check(const struct allocation *allocation,
     CHECK(view->id != NULL);
     outcome->current = view->complete_count;
     outcome->limit = fsm_damaged_count(allocation);
-    if (restart->point == NULL)
+    if (restart->point == NULL && restart->discarded_ms == 0)
         return FSM_NO_USABLE_CHECKPOINT;
+    if (restart->point == NULL)
+        return FSM_OK; /* nothing of a checkpoint is to be fitted */
     outcome->current = restart->count;
     outcome->limit = restart->point->shard_count;
     if (restart_needs_all_parts(allocation, restart) && outcome->current != outcome->limit)
@@ -156,6 +159,24 @@ static enum fsm_status restart_platform_check(const struct fsm *fsm,
     return FSM_OK;
 }
 
+/* S2-028: it waits until nodes of its domain are free. */
+static enum fsm_status restart_domain_check(const struct fsm *fsm,
+                                            const struct allocation *allocation,
+                                            const struct restart *restart,
+                                            struct fsm_outcome *outcome)
+{
+    CHECK(allocation->view.id != NULL);
+    for (uint32_t i = 0; i < restart->count; i++) {
+        const struct node *node = restart_node(fsm, allocation, restart, i);
+
+        outcome->current = i + 1;
+        outcome->limit = restart->count;
+        if (node != NULL && !fsm_domain_allows(fsm, &allocation->view, &node->view))
+            return FSM_NODE_OUTSIDE_DOMAIN;
+    }
+    return FSM_OK;
+}
+
 static enum fsm_status restart_check(struct fsm *fsm, const struct allocation *allocation,
                                      const struct restart *restart, struct fsm_outcome *outcome)
 {
@@ -166,6 +187,8 @@ static enum fsm_status restart_check(struct fsm *fsm, const struct allocation *a
         return status;
     status = restart_point_check(allocation, restart, outcome);
     if (status == FSM_OK)
+        status = restart_domain_check(fsm, allocation, restart, outcome);
+    if (status == FSM_OK && restart->point != NULL)
         status = restart_platform_check(fsm, allocation, restart, outcome);
     if (status != FSM_OK)
         return status;
@@ -205,6 +228,7 @@ static void restart_apply(struct fsm *fsm, struct allocation *allocation,
     restart_shares(fsm, allocation, restart);
     restart_clear(fsm, allocation);
     fsm_allocation_parts_start(allocation, point == NULL ? 0 : point->id);
+    fsm_destination_discarded(fsm, allocation, restart->discarded_ms);
     fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
     fsm_allocation_assign(fsm, allocation);
     fsm_ledger_update(fsm, allocation);
@@ -231,9 +255,10 @@ enum fsm_status fsm_apply_restart(struct fsm *fsm, const fsm_command *command,
     if (allocation->expired || allocation->assigned ||
         !fsm_allocation_move_allowed(allocation->view.state, ENDS(STARTING)))
         return FSM_NOT_RESTARTABLE;
-    if (fsm_target_find_slot(fsm, allocation->view.target_slot) == NULL)
+    if (fsm_destination(fsm, &allocation->view) == NULL)
         return FSM_TARGET_NOT_FOUND; /* it was removed when this one had failed */
-    restart.point = request->from_scratch ? NULL : fsm_restart_point(fsm, allocation->view.id, 0);
+    if (!request->from_scratch)
+        restart.point = fsm_begin_choose(fsm, &allocation->view, &restart.discarded_ms);
     if (request->n_nodes == 0)
         restart_old_nodes(fsm, allocation, &restart);
     status = restart_check(fsm, allocation, &restart, outcome);

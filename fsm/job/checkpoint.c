@@ -631,6 +631,14 @@ void fsm_checkpoint_renew(struct fsm *fsm, struct checkpoint *checkpoint)
         checkpoint_renew(fsm, checkpoint, CKPT__V1__REASON__REASON_NEW_EPOCH);
 }
 
+/* What an attempt left at the target that is away stays under the old id, which retention knows. */
+void fsm_checkpoint_fail_over(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    CHECK(checkpoint->view.id != 0);
+    if (!allocation_at(fsm, checkpoint->view.allocation_slot)->view.terminating)
+        checkpoint_renew(fsm, checkpoint, CKPT__V1__REASON__REASON_FAILED_OVER);
+}
+
 static bool checkpoint_is_of(const struct checkpoint *checkpoint,
                              const struct allocation *allocation)
 {

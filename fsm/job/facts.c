@@ -167,6 +167,37 @@ const struct fsm_checkpoint *fsm_restart_point(const struct fsm *fsm, const char
     return NULL;
 }
 
+/* What a run repeats that begins from the former instead of from the latter. */
+static uint64_t discarded_ms(const struct fsm_allocation *view, const struct fsm_checkpoint *from,
+                             const struct fsm_checkpoint *newest)
+{
+    uint64_t before = from == NULL ? 0 : from->useful_gpu_ms;
+
+    CHECK(newest->id != 0);
+    return (newest->useful_gpu_ms - fsm_min(before, newest->useful_gpu_ms)) /
+           fsm_max(view->gpu_count, 1);
+}
+
+/* S2-007, S2-008: a job waits for its last checkpoint, unless what it repeats without it is little
+ * enough. */
+const struct fsm_checkpoint *fsm_begin_choose(const struct fsm *fsm,
+                                              const struct fsm_allocation *view,
+                                              uint64_t *ret_discarded_ms)
+{
+    const struct fsm_checkpoint *newest = fsm_restart_point(fsm, view->id, 0);
+    const struct fsm_checkpoint *other = newest;
+
+    CHECK(ret_discarded_ms != NULL);
+    *ret_discarded_ms = 0;
+    while (other != NULL && !target_at(fsm, other->target_slot)->view.available)
+        other = fsm_restart_point(fsm, view->id, other->id);
+    if (other == newest || discarded_ms(view, other, newest) > fsm->policy.max_discarded_ms ||
+        fsm->policy.max_discarded_ms == 0)
+        return newest;
+    *ret_discarded_ms = fsm_max(discarded_ms(view, other, newest), 1);
+    return other;
+}
+
 /* While a part is to start it is what was chosen for all. Of a run whose end has not been told yet
  * nothing is chosen. */
 const struct fsm_checkpoint *fsm_begin_point(const struct fsm *fsm,

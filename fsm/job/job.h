@@ -156,6 +156,7 @@ void fsm_checkpoint_end(struct fsm *fsm, struct checkpoint *checkpoint,
 void fsm_checkpoint_leave_active(struct fsm *fsm, struct checkpoint *checkpoint);
 /* Ends it and asks for the same under a new id; a paused one goes on waiting. */
 void fsm_checkpoint_renew(struct fsm *fsm, struct checkpoint *checkpoint);
+void fsm_checkpoint_fail_over(struct fsm *fsm, struct checkpoint *checkpoint);
 /* One that does not write is of the nodes that its job has now: under a new id when an attempt was
  * made. */
 void fsm_checkpoint_follow_nodes(struct fsm *fsm, struct checkpoint *checkpoint);
@@ -208,6 +209,14 @@ const char *fsm_copies_broken(const struct fsm *fsm, const struct checkpoint *ch
 bool fsm_copies_counted(const struct node *node);
 void fsm_copies_restore(struct fsm *fsm, struct checkpoint *checkpoint);
 
+/* facts.c: what a run that starts now begins from; NULL: from scratch. discarded_ms: what it
+ * repeats because the target of its last checkpoint is away; 0: nothing. discarded: says so
+ * (fsm/cluster/destination.c). */
+const struct fsm_checkpoint *fsm_begin_choose(const struct fsm *fsm,
+                                              const struct fsm_allocation *view,
+                                              uint64_t *ret_discarded_ms);
+void fsm_destination_discarded(struct fsm *fsm, const struct allocation *allocation,
+                               uint64_t discarded_ms);
 uint32_t fsm_damaged_count(const struct allocation *allocation);  /* facts.c: its checkpoints */
 struct fsm_part fsm_begin_part(const struct assignment *part);    /* facts.c */
 bool fsm_begin_all_restored(const struct allocation *allocation); /* facts.c */

@@ -35,6 +35,7 @@
     FIELD(Ckpt__V1__RequeuePolicy, requeue_policy, RECORD_ANY)                                     \
     FIELD(Ckpt__V1__VclusterKind, vcluster_kind, RECORD_ANY)                                       \
     FIELD(Ckpt__V1__RestoreMode, restore, RECORD_ANY)                                              \
+    FIELD(Ckpt__V1__DomainRule, domain_rule, RECORD_ANY)                                           \
     FIELD(uint32_t, max_requeue, FSM_REQUEUE_MAX)                                                  \
     FIELD(uint32_t, reactive_min_nodes, FSM_NODES_PER_ALLOCATION_MAX)                              \
     FIELD(uint32_t, reactive_max_nodes, FSM_NODES_PER_ALLOCATION_MAX)                              \

@@ -53,6 +53,7 @@
     TEXT(prefix)                                                                                   \
     TEXT(domain)                                                                                   \
     TEXT(tier)                                                                                     \
+    TEXT(failover_target_id)                                                                       \
     FIELD(uint64_t, write_bytes_per_s, FSM_BANDWIDTH_MAX)                                          \
     FIELD(uint64_t, read_bytes_per_s, FSM_BANDWIDTH_MAX)                 /* 0: not told */         \
     FIELD(uint64_t, cost_micro_usd_per_gb_month, FSM_BANDWIDTH_MAX)                                \
@@ -65,10 +66,13 @@
         /* what checkpoints may write, as the storage system measures; 0: not known */             \
     FIELD(uint64_t, measured_at_ms, RECORD_ANY)      /* when that was last set or forgotten */     \
     FIELD(Ckpt__V1__Reason, reason, RECORD_ANY)                                                    \
-    FIELD(bool, available, true)
+    FIELD(bool, available, true)                                                                   \
+    FIELD(bool, draining, true)      /* it takes no new checkpoints */                             \
+    FIELD(bool, failed_over, true)   /* what is bound for it goes to its fail-over target */
 
 #define FSM_TARGET_INSIDE(FIELD, TEXT)                                                             \
     FIELD(uint64_t, excused_bytes_per_s, RECORD_ANY) /* granted before the budget was lowered */   \
+    FIELD(uint64_t, failover_at_ms, RECORD_ANY)      /* when that is looked at next; 0: not */     \
     FIELD(bool, removed, true)                                                                     \
         /* it is gone, but for its name, which the records have */
 

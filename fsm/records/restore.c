@@ -149,7 +149,8 @@ static bool restore_target(struct fsm *fsm, const Ckpt__Log__V1__TargetRecord *r
     RECORD_COPY(FSM_TARGET_STATUS, record, &target->view);
     fsm_target_budget(target);
     RECORD_COPY(FSM_TARGET_INSIDE, record, target);
-    return true;
+    fsm_timer_set(&fsm->timers, &target->timer, target->failover_at_ms);
+    return (target->failover_at_ms == 0 && !target->view.failed_over) || !target->view.available;
 }
 
 static bool node_within(const Ckpt__Log__V1__NodeRecord *record)
@@ -209,9 +210,9 @@ static bool target_valid(const struct fsm *fsm, const Ckpt__Log__V1__AllocationR
     const struct target *target = target_find_slot(fsm, record->target_slot);
     Ckpt__V1__AllocationState state = record->allocation->state;
 
-    return target != NULL &&
-           (!target->removed || state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED ||
-            state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED);
+    return target != NULL && (!target->removed || target->view.draining ||
+                              state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED ||
+                              state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED);
 }
 
 static bool allocation_within(const Ckpt__Log__V1__AllocationRecord *record)

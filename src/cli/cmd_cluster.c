@@ -174,7 +174,9 @@ static void hint_row(struct output_table *table, const ProtobufCMessage *item)
 
     output_cell(table, "%s", hint->allocation_id);
     output_cell(table, "%s", human_share(hint->checkpoint_efficiency_ppm, text));
-    if (hint->non_preemptible)
+    if (hint->waits)
+        output_cell(table, "waits");
+    else if (hint->non_preemptible)
         output_cell(table, "no: %s", hint->why);
     else if (hint->why[0] != '\0')
         output_cell(table, "dear: %s", hint->why);
@@ -183,6 +185,11 @@ static void hint_row(struct output_table *table, const ProtobufCMessage *item)
     output_cell(table, "%" PRIu64 " GPU-s", hint->preemption_cost_gpu_ms / 1000);
     output_cell(table, "%s", hint->avoid_borrowed_nodes ? "avoid" : "allowed");
     output_cell(table, "%s", human_share(hint->borrowed_penalty_ppm, text));
+    output_cell(table, "%s%s%s", hint->domain[0] == '\0' ? "any" : hint->domain,
+                hint->domain_rule > CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_ANY ? " " : "",
+                hint->domain_rule > CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_ANY
+                    ? human_enum(&ckpt__v1__domain_rule__descriptor, (int)hint->domain_rule, text)
+                    : "");
 }
 
 static const char *hint_name(const ProtobufCMessage *item, char text[HUMAN_BYTES])
@@ -203,7 +210,8 @@ enum cli_exit command_placement(struct cli *cli)
 {
     static const struct output_column columns[] = {
         {"JOB", OUTPUT_LEFT},   {"EFFICIENCY", OUTPUT_RIGHT},    {"PREEMPTIBLE", OUTPUT_LEFT},
-        {"COST", OUTPUT_RIGHT}, {"BORROWED NODES", OUTPUT_LEFT}, {"PENALTY", OUTPUT_RIGHT}};
+        {"COST", OUTPUT_RIGHT}, {"BORROWED NODES", OUTPUT_LEFT}, {"PENALTY", OUTPUT_RIGHT},
+        {"DOMAIN", OUTPUT_LEFT}};
     static const struct output_kind kind = {"placement_hints",    "placement_hint", columns,
                                             ARRAY_COUNT(columns), hint_row,         hint_name};
     Ckpt__V1__GetPlacementHintsRequest request = CKPT__V1__GET_PLACEMENT_HINTS_REQUEST__INIT;

@@ -30,6 +30,7 @@ static const struct output_column columns[] = {
     {"TIER", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
     {"USD/GB-MONTH", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
     {"READ", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"FAIL-OVER", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
 };
 
 static void target_row(struct output_table *table, const ProtobufCMessage *item)
@@ -40,7 +41,9 @@ static void target_row(struct output_table *table, const ProtobufCMessage *item)
     char text[HUMAN_BYTES];
 
     output_cell(table, "%s%s", spec->target_id, spec->is_default ? " (default)" : "");
-    output_state(table, target->available ? "available" : "unavailable");
+    output_state(table, !target->available ? "unavailable"
+                        : target->draining ? "draining"
+                                           : "available");
     output_cell(table, "%s", human_clock(target->since_ms, text));
     output_cell(table, "%s", human_rate(target->budget_bytes_per_s, text));
     output_cell(table, "%s", human_rate(target->granted_bytes_per_s, text));
@@ -62,6 +65,8 @@ static void target_row(struct output_table *table, const ProtobufCMessage *item)
     output_cell(table, "%.6f", (double)spec->cost_micro_usd_per_gb_month / 1e6);
     output_cell(table, "%s",
                 spec->read_bytes_per_s > 0 ? human_rate(spec->read_bytes_per_s, text) : "-");
+    output_cell(table, "%s%s", spec->failover_target_id[0] == '\0' ? "-" : spec->failover_target_id,
+                target->failed_over ? " (now)" : "");
 }
 
 static const char *target_name(const ProtobufCMessage *item, char text[64])
@@ -102,7 +107,8 @@ enum cli_exit command_targets(struct cli *cli)
 static const struct {
     const char *option;
     unsigned field;
-} emptied[] = {{"staging-share", 5}, {"price", 6}, {"domain", 8}, {"tier", 9}, {"read", 10}};
+} emptied[] = {{"staging-share", 5}, {"price", 6}, {"domain", 8},
+               {"tier", 9},          {"read", 10}, {"failover", 11}};
 
 /* "-" stands for the empty text, which no option takes. */
 static void set_text_or_none(const struct cli *cli, const char *option, char **text)
@@ -117,8 +123,8 @@ static void set_text_or_none(const struct cli *cli, const char *option, char **t
 static uint64_t target_zeros(const struct cli *cli, const Ckpt__V1__TargetSpec *spec)
 {
     const bool zero[] = {spec->staging_share_ppm == 0, spec->cost_micro_usd_per_gb_month == 0,
-                         spec->domain[0] == '\0', spec->tier[0] == '\0',
-                         spec->read_bytes_per_s == 0};
+                         spec->domain[0] == '\0',      spec->tier[0] == '\0',
+                         spec->read_bytes_per_s == 0,  spec->failover_target_id[0] == '\0'};
     uint64_t zeros = 0;
 
     for (size_t i = 0; i < ARRAY_COUNT(emptied); i++)
@@ -138,6 +144,7 @@ enum cli_exit command_target_put(struct cli *cli)
     cli_set_text(cli, "prefix", &spec.prefix);
     set_text_or_none(cli, "domain", &spec.domain);
     set_text_or_none(cli, "tier", &spec.tier);
+    set_text_or_none(cli, "failover", &spec.failover_target_id);
     spec.cost_micro_usd_per_gb_month = cli_number(cli, "price", 0);
     spec.read_bytes_per_s = cli_number(cli, "read", 0);
     spec.kind = (Ckpt__V1__TargetKind)cli_number(cli, "kind", 0);
@@ -164,4 +171,16 @@ enum cli_exit command_target_remove(struct cli *cli)
         return code;
     snprintf(what, sizeof(what), "remove target %.128s", request.target_id);
     return call_mutate_simple(cli, what, "OperatorService/RemoveTarget", &request.base);
+}
+
+enum cli_exit command_target_drain(struct cli *cli)
+{
+    Ckpt__V1__DrainTargetRequest request = CKPT__V1__DRAIN_TARGET_REQUEST__INIT;
+    char what[160];
+
+    request.target_id = cli_argument(cli, 0);
+    request.undo = cli_flag(cli, "undo");
+    snprintf(what, sizeof(what), "%s target %.128s", request.undo ? "undrain" : "drain",
+             request.target_id);
+    return call_mutate_simple(cli, what, "OperatorService/DrainTarget", &request.base);
 }

@@ -162,8 +162,12 @@ static const struct option_spec target_put_options[] = {
           UINT64_C(1000000000000)),
     NUMBER("read", "RATE", "budget of all restores together; 0: not told", NUMBER_RATE, 0,
            RATE_MAX),
+    TEXT("failover", "TARGET", "where checkpoints go when an outage lasts; -: none, they wait"),
     FLAG("default", "of jobs that name no target"),
     {0}};
+
+static const struct option_spec target_drain_options[] = {FLAG("undo", "back into use instead"),
+                                                          {0}};
 
 static const struct option_spec drain_options[] = {
     FLAG("urgent", "checkpoint every job on it now"), YES, {0}};
@@ -264,6 +268,8 @@ const struct command commands[] = {
     {"targets", "", 0, 0, "storage targets and their state", command_targets, stale_options, false},
     {"target put", "TARGET", 1, 1, "add a storage target, or change what is given",
      command_target_put, target_put_options, true},
+    {"target drain", "TARGET", 1, 1, "send new checkpoints elsewhere, before it is removed",
+     command_target_drain, target_drain_options, true},
     {"target remove", "TARGET", 1, 1, "forget a storage target that nothing needs",
      command_target_remove, yes_options, true},
     {"nodes", "", 0, 0, "compute nodes and their agents", command_nodes, stale_options, false},

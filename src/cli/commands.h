@@ -55,6 +55,7 @@ enum cli_exit command_preemptions(struct cli *cli);
 enum cli_exit command_targets(struct cli *cli);
 enum cli_exit command_target_put(struct cli *cli);
 enum cli_exit command_target_remove(struct cli *cli);
+enum cli_exit command_target_drain(struct cli *cli);
 enum cli_exit command_nodes(struct cli *cli);
 enum cli_exit command_node_drain(struct cli *cli);
 enum cli_exit command_node_undrain(struct cli *cli);

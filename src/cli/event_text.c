@@ -216,6 +216,35 @@ static void member_line(const Ckpt__V1__Event *event, char *text, size_t size)
              what[event->new_state < ARRAY_COUNT(what) ? event->new_state : 0]);
 }
 
+/* What becomes of a target; a run that repeats work because one is away. */
+static void target_line(const Ckpt__V1__Event *event, char *text, size_t size)
+{
+    char subject[129], job[129], from[HUMAN_BYTES], repeated[HUMAN_BYTES];
+
+    human_safe(event->subject, subject, sizeof(subject));
+    if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_DOWN ||
+        event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_UP)
+        storage_line(event, text, size);
+    else if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_REMOVED)
+        subject_line(event, "target", "removed", text, size);
+    else if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_DRAINED)
+        snprintf(text, size, "target %s %s", subject,
+                 event->new_state != 0 ? "is drained: new checkpoints go elsewhere"
+                                       : "is back in use");
+    else if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_DISCARDED)
+        snprintf(text, size, "job %s begins from %s and repeats %s: target %s is away",
+                 human_safe(event->allocation_id, job, sizeof(job)),
+                 event->checkpoint_id == 0 ? "scratch"
+                                           : human_checkpoint(event->checkpoint_id, from),
+                 human_duration(event->number, repeated), subject);
+    else if (event->new_state != 0)
+        snprintf(text, size,
+                 "target %s fails over: %" PRIu64 " checkpoints begin again at its other target",
+                 subject, event->number);
+    else
+        snprintf(text, size, "target %s no longer fails over", subject);
+}
+
 /* long: a case for each kind. */
 static void event_sentence(const Ckpt__V1__Event *event, struct event_history *history, char *text,
                            size_t size)
@@ -241,10 +270,11 @@ static void event_sentence(const Ckpt__V1__Event *event, struct event_history *h
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_DOWN:
     case CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_UP:
-        storage_line(event, text, size);
-        return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_REMOVED:
-        subject_line(event, "target", "removed", text, size);
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_DRAINED:
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_FAILOVER:
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_DISCARDED:
+        target_line(event, text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_REMOVED:
         subject_line(event, "node", "removed", text, size);

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Several targets: each node's checkpoints go to the target of its domain, a restart reads where its checkpoint lies, old copies elsewhere
-leave after success. S2-021, S2-022, S2-023, S2-024, S2-025, S2-027."""
+leave after success. S2-021, S2-022, S2-023, S2-024, S2-025, S2-026,
+S2-027, S2-028, S2-029, S2-030."""
 import json
 import pathlib
 import signal
@@ -130,5 +131,74 @@ def the_target_of_a_job_can_be_changed():
         assert refused.returncode != 0 and "TARGET_IN_USE" in refused.stderr and "1 checkpoints" in refused.stderr, refused.stderr
 
 
+def a_target_is_drained_and_removed():
+    """New checkpoints go to the default one; the removal is refused while one lies there, says how many, and works when they have gone."""
+    with Domains(keep_complete=1, retention="1s") as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB)], target_id="left")
+        cluster.run_job("a", "job", heat(cluster, "job"))
+        all_run(cluster)
+        first = complete(cluster, "job")
+        refused = cluster.ctl("target", "remove", "left", "--yes", check=False)
+        assert "TARGET_HAS_JOBS" in refused.stderr and "ckptctl target drain" in refused.stderr, refused.stderr
+        refused = cluster.ctl("target", "drain", "scratch", check=False)
+        assert refused.returncode != 0 and "TARGET_IS_DEFAULT" in refused.stderr, refused.stderr
+        cluster.ctl("target", "drain", "left")
+        assert "draining" in cluster.ctl("targets").stdout and cluster.targets()["left"]["draining"]
+        refused = cluster.ctl("target", "remove", "left", "--yes", check=False)
+        assert "TARGET_HAS_FOLDERS" in refused.stderr and "1 checkpoints" in refused.stderr, refused.stderr
+        assert complete(cluster, "job").target_id == "scratch"
+        wait_until("the copy elsewhere is collected", lambda: not pathlib.Path(first.path).exists(), 20)
+        wait_until("it can be removed", lambda: cluster.ctl("target", "remove", "left", "--yes", check=False).returncode == 0, 10)
+        assert "left" not in cluster.targets() and cluster.job("job")["next_target_id"] == "scratch"
+        assert "target left is drained: new checkpoints go elsewhere" in cluster.ctl("events").stdout
+        cluster.debug_check()
+
+
+def an_outage_that_lasts_fails_over():
+    """S2-026: the checkpoint that waits begins again at the other target, events say both ends, and the next ones go back afterwards."""
+    with Domains(failover_after="1s") as cluster:
+        cluster.start()
+        cluster.ctl("target", "put", "scratch", "--failover", "right")
+        cluster.register("job", [("c", 1, MIB)])
+        cluster.run_job("c", "job", heat(cluster, "job"))
+        all_run(cluster)
+        cluster.storage_down()
+        wait_until("the outage is found", lambda: not cluster.targets()["scratch"]["available"], 20)
+        wait_until("it has failed over", lambda: cluster.targets()["scratch"].get("failed_over"), 20)
+        assert cluster.job("job")["next_target_id"] == "right"
+        assert complete(cluster, "job").target_id == "right"
+        cluster.storage_up()
+        wait_until("it is back", lambda: cluster.targets()["scratch"]["available"], 20)
+        assert cluster.job("job")["next_target_id"] == "scratch"
+        events = cluster.ctl("events").stdout
+        assert "target scratch fails over: " in events and "target scratch no longer fails over" in events, events
+        cluster.debug_check()
+
+
+def a_required_domain_is_exported_and_holds():
+    """S2-028, S2-029, S2-030: unbound before the first checkpoint; then hints name the domain, and a restart elsewhere is refused."""
+    with Domains() as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB)], requeue_policy=common_pb2.REQUEUE_POLICY_ALWAYS, max_requeue=9,
+                         domain_rule=common_pb2.DOMAIN_RULE_REQUIRED)
+
+        def hint():
+            return next(h for h in json.loads(cluster.ctl("placement", "-o", "json").stdout)["placement_hints"] if h["allocation_id"] == "job")
+        assert (hint()["domain_rule"], hint()["domain"]) == ("REQUIRED", ""), hint()
+        job = cluster.run_job("a", "job", heat(cluster, "job"), ("--max-restarts", "0"))
+        all_run(cluster)
+        complete(cluster, "job")
+        assert (hint()["domain"], hint()["waits"]) == ("left", False), hint()
+        assert "left REQUIRED" in cluster.ctl("placement").stdout
+        job.process.send_signal(signal.SIGTERM)
+        job.process.wait(20)
+        allocation_in(cluster, "job", REQUEUED)
+        assert (hint()["domain"], hint()["waits"]) == ("left", True), hint()
+        refused = cluster.ctl("restart", "job", "--node", "b:1", check=False)
+        assert refused.returncode != 0 and "NODE_OUTSIDE_DOMAIN" in refused.stderr and "--from-scratch" in refused.stderr, refused.stderr
+        cluster.ctl("restart", "job", "--node", "a:1")
+
+
 tap([what_is_not_said_of_a_target_stays, checkpoints_go_to_the_target_of_the_nodes_domain, a_restart_reads_where_the_checkpoint_lies,
-     the_target_of_a_job_can_be_changed])
+     the_target_of_a_job_can_be_changed, a_target_is_drained_and_removed, an_outage_that_lasts_fails_over, a_required_domain_is_exported_and_holds])

@@ -185,7 +185,9 @@ static void add_target(uint64_t *hash, const struct target *target)
     add_text(hash, view->prefix);
     add_text(hash, view->domain);
     add_text(hash, view->tier);
-    ADD(hash, view->slot, view->read_bytes_per_s, view->kind, view->available, view->is_default,
+    add_text(hash, view->failover_target_id);
+    ADD(hash, view->slot, view->draining, view->failed_over, target->failover_at_ms,
+        target->timer.at_ms, view->read_bytes_per_s, view->kind, view->available, view->is_default,
         view->reason, view->since_ms, view->write_bytes_per_s, view->measured_bytes_per_s,
         view->measured_at_ms, view->staging_share_ppm, view->cost_micro_usd_per_gb_month,
         view->granted_bytes_per_s, view->budget_bytes_per_s, view->paused_count);

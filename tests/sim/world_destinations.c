@@ -75,7 +75,8 @@ static uint64_t rules_of(const struct fsm *fsm)
         const struct fsm_target *target = fsm_target_find_slot(fsm, slot);
 
         if (target != NULL)
-            mix(&hash, target->domain, 2 * slot + target->is_default);
+            mix(&hash, target->domain,
+                8 * slot + 4 * target->draining + 2 * target->failed_over + target->is_default);
     }
     return hash;
 }
@@ -110,11 +111,11 @@ static const char *domain_of(const struct fsm *fsm, const struct fsm_checkpoint 
 }
 
 /* The job's own destination, unless its nodes have another one nearer. */
-static bool goes_right(const struct fsm *fsm, const struct fsm_allocation *allocation,
-                       const struct fsm_checkpoint *checkpoint)
+static bool slot_right(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                       const struct fsm_checkpoint *checkpoint, uint32_t other_slot)
 {
     const struct fsm_target *own = fsm_target_find_slot(fsm, allocation->target_slot);
-    const struct fsm_target *other = fsm_target_find_slot(fsm, checkpoint->target_slot);
+    const struct fsm_target *other = fsm_target_find_slot(fsm, other_slot);
     const char *domain = domain_of(fsm, checkpoint);
     bool nearer = false;
 
@@ -125,8 +126,26 @@ static bool goes_right(const struct fsm *fsm, const struct fsm_allocation *alloc
     }
     if (fsm_policy(fsm)->node_chooses_target == 0 || !nearer ||
         (own != NULL && strcmp(own->domain, domain) == 0))
-        return checkpoint->target_slot == allocation->target_slot;
+        return other_slot == allocation->target_slot;
     return other != NULL && strcmp(other->domain, domain) == 0;
+}
+
+/* In an outage that lasts what is right for a target is right for the one it fails over to. */
+static bool goes_right(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                       const struct fsm_checkpoint *checkpoint)
+{
+    const struct fsm_target *taken = fsm_target_find_slot(fsm, checkpoint->target_slot);
+    bool right = taken != NULL && !taken->failed_over &&
+                 slot_right(fsm, allocation, checkpoint, taken->slot);
+
+    for (uint32_t slot = 0; slot < fsm_target_slots(fsm) && taken != NULL; slot++) {
+        const struct fsm_target *target = fsm_target_find_slot(fsm, slot);
+
+        if (target != NULL && target->failed_over &&
+            strcmp(target->failover_target_id, taken->id) == 0)
+            right |= slot_right(fsm, allocation, checkpoint, slot);
+    }
+    return right;
 }
 
 /* Where what destinations follow from changed in the entry, it may have done so after this. */

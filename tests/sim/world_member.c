@@ -427,7 +427,7 @@ static void config_text(struct world *world, char *text, size_t size)
         "ms\n  grace: 500ms\n  near_completion: 2s\n  retention: %" PRIu64
         "ms\n  max_attempts: %" PRIu64
         "\n  retry_backoff: 300ms\n  node_degraded_after: 1500ms\n  node_down_after: %" PRIu64
-        "ms\n  session_ttl: 30d\n"
+        "ms\n  session_ttl: 30d\n  failover_after: 2s\n  max_discarded: 0s\n"
         "storage_watch:\n  interval: %" PRIu64 "ms\n  timeout: 1s\n  failures_down: %" PRIu64
         "\n  successes_up: %" PRIu64 "\nmembers:\n",
         election_ms, election_ms / 10, UINT64_C(100),
@@ -453,6 +453,8 @@ static void config_text(struct world *world, char *text, size_t size)
                         world->options.domains == 0 ? ""
                         : i == 0                    ? "0"
                                                     : "1");
+    if (world->options.domains > 50) /* of the target that is configured last */
+        used = text_add(text, size, used, "    failover: %s\n", world->targets[0].id);
     if (world->options.preferred != 0)
         used = text_add(text, size, used, "preferred_leader: m%u\n", world->options.preferred);
     if (world->options.alarms > 0)

@@ -169,8 +169,9 @@ static bool ends_paused(const struct fsm *fsm, const Ckpt__V1__Event *event, boo
     case CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED:
     case CKPT__V1__REASON__REASON_ALLOCATION_ENDED:
         return ends;
-    case CKPT__V1__REASON__REASON_NEW_EPOCH: /* under another id */
-    case CKPT__V1__REASON__REASON_REPLACED:  /* likewise, on other nodes */
+    case CKPT__V1__REASON__REASON_NEW_EPOCH:   /* under another id */
+    case CKPT__V1__REASON__REASON_REPLACED:    /* likewise, on other nodes */
+    case CKPT__V1__REASON__REASON_FAILED_OVER: /* likewise, at another target */
         return allocation != NULL && (allocation->active_checkpoint_id != 0 || ends);
     default:
         return false;

@@ -38,6 +38,7 @@ enum {
 union method_body {
     Ckpt__Log__V1__PutTarget put_target;
     Ckpt__Log__V1__RemoveTarget remove_target;
+    Ckpt__Log__V1__DrainTarget drain_target;
     Ckpt__Log__V1__SetPolicy set_policy;
     Ckpt__Log__V1__DrainNode drain_node;
     Ckpt__Log__V1__RemoveNode remove_node;

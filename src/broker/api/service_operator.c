@@ -33,6 +33,20 @@ static enum fsm_status fill_put_target(const ProtobufCMessage *message,
     return FSM_OK;
 }
 
+static enum fsm_status fill_drain_target(const ProtobufCMessage *message,
+                                         Ckpt__Log__V1__Command *command, union method_body *body,
+                                         struct fsm_outcome *ret_outcome)
+{
+    const Ckpt__V1__DrainTargetRequest *asked = (const void *)message;
+
+    (void)ret_outcome;
+    ckpt__log__v1__drain_target__init(&body->drain_target);
+    body->drain_target.target_id = asked->target_id;
+    body->drain_target.undo = asked->undo;
+    command->drain_target = &body->drain_target;
+    return FSM_OK;
+}
+
 static enum fsm_status fill_remove_target(const ProtobufCMessage *message,
                                           Ckpt__Log__V1__Command *command, union method_body *body,
                                           struct fsm_outcome *ret_outcome)
@@ -250,6 +264,7 @@ const struct method service_operator_methods[] = {
     METHOD(METHOD_READ, "ListNodes", ROLE_CLIENT, list_nodes_request, list_nodes),
     MUTATION("SetPolicy", ROLE_OPERATOR, set_policy_request, SET_POLICY, fill_set_policy),
     MUTATION("PutTarget", ROLE_OPERATOR, put_target_request, PUT_TARGET, fill_put_target),
+    MUTATION("DrainTarget", ROLE_OPERATOR, drain_target_request, DRAIN_TARGET, fill_drain_target),
     MUTATION("RemoveTarget", ROLE_OPERATOR, remove_target_request, REMOVE_TARGET,
              fill_remove_target),
     MUTATION("DrainNode", ROLE_OPERATOR, drain_node_request, DRAIN_NODE, fill_drain_node),

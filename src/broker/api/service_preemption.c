@@ -202,17 +202,31 @@ static uint32_t hint_weight(const Ckpt__V1__Policy *policy, Ckpt__V1__VclusterKi
     }
 }
 
-/* What a scheduler needs to place a job where it can be stopped cheaply. */
+/* S2-028: it is to be placed again, and its last checkpoint lies somewhere. */
+static bool hint_waits(const struct fsm_allocation *allocation)
+{
+    return allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED ||
+           allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED;
+}
+
+/* What a scheduler needs to place a job where it can be stopped cheaply, and where its last
+ * checkpoint is near. */
 static Ckpt__V1__PlacementHint *hint_message(const struct fsm *fsm,
                                              const struct fsm_allocation *allocation,
                                              struct scratch *scratch)
 {
     Ckpt__V1__PlacementHint *hint = scratch_take(scratch, 1, sizeof(*hint));
     uint64_t cost_gpu_ms;
-    enum fsm_status status = fsm_victim_hint(fsm, allocation, &cost_gpu_ms);
+    enum fsm_status status;
 
     ckpt__v1__placement_hint__init(hint);
     hint->allocation_id = translate_text(allocation->id);
+    hint->domain_rule = allocation->domain_rule;
+    hint->domain = translate_text(fsm_bound_domain(fsm, allocation));
+    hint->waits = hint_waits(allocation);
+    if (hint->waits)
+        return hint;
+    status = fsm_victim_hint(fsm, allocation, &cost_gpu_ms);
     hint->checkpoint_efficiency_ppm = translate_checkpoint_efficiency(fsm_policy(fsm), allocation);
     hint->checkpoint_weight_ppm = hint_weight(fsm_policy(fsm), allocation->vcluster_kind);
     hint->why = translate_text(hint_why(allocation, status));
@@ -247,7 +261,8 @@ void placement_hints_answer(struct request *request, struct scratch *scratch)
         const struct fsm_allocation *allocation = fsm_allocation_find_slot(fsm, slot);
 
         if (allocation == NULL ||
-            (allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING &&
+            (!hint_waits(allocation) &&
+             allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING &&
              allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING) ||
             (asked->vcluster[0] != '\0' && strcmp(asked->vcluster, allocation->vcluster) != 0))
             continue;

@@ -259,7 +259,8 @@ static int check_together(struct config *config, struct err *err)
                                  "must not be below policy." #least);
     FSM_POLICY_ORDERED(X)
 #undef X
-    if (check_targets(config, err) != 0 || check_telemetry(config, err) != 0)
+    if (config_take_htcondor(config, err) != 0 || check_targets(config, err) != 0 ||
+        check_telemetry(config, err) != 0)
         return -1;
     return check_stores(config, err);
 }

@@ -118,6 +118,8 @@ static const struct settings_kind source_kind = {set_source_kind, show_source_ki
     {CONFIG_TARGETS, kind, name, offsetof(Ckpt__V1__TargetSpec, member), min, max, initial},
 #define HEALTH(kind, name, member, min, max, initial)                                              \
     {CONFIG_HEALTH, kind, name, offsetof(struct config, health.member), min, max, initial},
+#define HTCONDOR(name)                                                                             \
+    {CONFIG_HTCONDOR, &settings_path, #name, offsetof(struct config, htcondor.name), 0, 1024, ""},
 #define TELEMETRY(kind, name, member, min, max, initial)                                           \
     {CONFIG_TELEMETRY, kind, name, offsetof(struct source_config, member), min, max, initial},
 #define STORE(kind, name, member, min, max, initial)                                               \
@@ -159,6 +161,7 @@ static const struct settings_row rows[] = {
     TARGET(&settings_switch, "default", is_default, 0, 0, "no")
     TARGET(&settings_path, "domain", domain, 0, ID_MAX_BYTES, "")
     TARGET(&settings_path, "tier", tier, 0, ID_MAX_BYTES, "")
+    TARGET(&settings_path, "failover", failover_target_id, 0, ID_MAX_BYTES, "")
     TARGET(&settings_count, "read_bytes_per_s", read_bytes_per_s, 0, RATE_MAX, "0")
     WATCH(&settings_count, "interval_ms", interval_ms, 50, HOUR_MS, "5s")
     WATCH(&settings_count, "timeout_ms", timeout_ms, 50, HOUR_MS, "5s")
@@ -194,6 +197,7 @@ static const struct settings_row rows[] = {
     HEALTH(&settings_count, "drain_max_per_hour", drain_max_per_hour, 0, 100000, "4")
     TELEMETRY_SIGNALS(SIGNAL_FACTOR)
     S3_STORE_FIELDS(STORE)
+    HTCONDOR_NAMES(HTCONDOR)
 };
 /* clang-format on */
 
@@ -204,6 +208,7 @@ static void init_target(void *item)
 
     ckpt__v1__target_spec__init(spec);
     spec->target_id = spec->prefix = spec->domain = spec->tier = NULL;
+    spec->failover_target_id = NULL;
 }
 
 static void init_policy(void *config)
@@ -225,6 +230,7 @@ static const struct settings_section sections[CONFIG_SECTION_COUNT] = {
     [CONFIG_TLS] = {.name = "tls"},
     [CONFIG_BACKUPS] = {.name = "backups"},
     [CONFIG_HEALTH] = {.name = "health"},
+    [CONFIG_HTCONDOR] = {.name = "htcondor"},
     [CONFIG_MEMBERS] = {.name = "members",
                         LIST(CONFIG_MEMBERS_MAX, struct config_member, members, member_count, NULL,
                              false)},

@@ -19,6 +19,7 @@ enum config_section {
     CONFIG_TARGETS,   /* a list */
     CONFIG_TELEMETRY, /* a list */
     CONFIG_STORES,    /* a list */
+    CONFIG_HTCONDOR,
     CONFIG_SECTION_COUNT
 };
 

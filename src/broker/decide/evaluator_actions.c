@@ -108,6 +108,15 @@ static void look_for_spares(struct evaluator_actions *actions, const struct eval
     }
 }
 
+/* S3-045, S2-028, S2-029. */
+static bool spare_fits(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                       const struct fsm_node *node, bool near)
+{
+    return fsm_platform_may_move(fsm, allocation, node) &&
+           (near ? fsm_domain_fits(fsm, allocation, node)
+                 : fsm_domain_allows(fsm, allocation, node));
+}
+
 /* Brings so many on which the job could go on to the end, where they are promised next; false:
  * there are fewer. A cycle takes several turns of the loop: one that was taken since, or removed,
  * is forgotten. */
@@ -117,14 +126,17 @@ static bool line_up_spares(struct evaluator_actions *actions, const struct evalu
 {
     uint32_t fit[EVALUATOR_SPARES_MAX], fit_count = 0, kept = 0;
 
-    for (uint32_t i = actions->spare_count; i-- > 0 && fit_count < wanted;) {
-        const struct fsm_node *node = fsm_node_find_slot(fsm, actions->spares[i]);
+    for (uint32_t i = 2 * actions->spare_count; i-- > 0 && fit_count < wanted;) {
+        bool near = i >= actions->spare_count; /* these are looked at first */
+        uint32_t *spare = &actions->spares[i % actions->spare_count];
 
-        if (!evaluator_node_idle(cycle, fsm, actions->spares[i])) {
-            actions->spares[i] = UINT32_MAX;
-        } else if (fsm_platform_may_move(fsm, allocation, node)) { /* S3-045 */
-            fit[fit_count++] = actions->spares[i];
-            actions->spares[i] = UINT32_MAX;
+        if (*spare == UINT32_MAX)
+            continue;
+        if (!evaluator_node_idle(cycle, fsm, *spare)) {
+            *spare = UINT32_MAX;
+        } else if (spare_fits(fsm, allocation, fsm_node_find_slot(fsm, *spare), near)) {
+            fit[fit_count++] = *spare;
+            *spare = UINT32_MAX;
         }
     }
     for (uint32_t i = 0; i < actions->spare_count; i++)

@@ -1,6 +1,7 @@
 /* The configuration file: what is taken, and that each refusal names line, key and limit (U2). */
 #include "tests/support/test.h"
 
+#include "src/base/check.h"
 #include "src/broker/daemon/config.h"
 #include "src/broker/daemon/config_keys.h"
 
@@ -40,6 +41,63 @@ static void refuse(const char *text, const struct config_flags *flags, const cha
         if (strstr(err.text, *expected) == NULL)
             fail_msg("'%s' is not in: %s", *expected, err.text);
     }
+}
+
+/* S2-013, S2-015, S2-018, S2-023, S2-007: what HTCondor calls otherwise. */
+static void names_of_htcondor_become_settings(void **state)
+{
+    struct config *config =
+        take(HEAD ONE "htcondor:\n  CKPT_SERVER_DIR: /var/ckpt\n  USE_CKPT_SERVER: True\n"
+                      "  STARTER_CHOOSES_CKPT_SERVER: False\n  MAX_DISCARDED_RUN_TIME: 7200\n"
+                      "  CKPT_SERVER_DEBUG: D_FULLDEBUG\n",
+             &n1);
+
+    (void)state;
+    assert_uint_equal(config->target_count, 1);
+    assert_string_equal(config->targets[0].prefix, "/var/ckpt");
+    assert_true(config->targets[0].is_default);
+    assert_uint_equal(config->policy.node_chooses_target, 0);
+    assert_uint_equal(config->policy.max_discarded_ms, 7200000);
+    assert_int_equal(config->log_level, LOG_LEVEL_DEBUG);
+    config_free(config);
+}
+
+/* S2-013, S2-014, S2-015, S2-018, S2-019, S2-027, S2-031: each by its own name. */
+static void other_names_of_htcondor_are_refused_with_ours(void **state)
+{
+    static const struct {
+        const char *line;
+        const char *expected[4];
+    } cases[] = {
+        {"CKPT_SERVER_DEBUG: D_ALWAYS", {"CKPT_SERVER_DIR", "targets"}},
+        {"CKPT_SERVER_DIR: relative", {"line 5", "CKPT_SERVER_DIR", "absolute"}},
+        {"USE_CKPT_SERVER: False", {"USE_CKPT_SERVER", "--strategy NONE"}},
+        {"USE_CKPT_SERVER: maybe", {"USE_CKPT_SERVER", "maybe", "True or False"}},
+        {"MAX_DISCARDED_RUN_TIME: 1h", {"MAX_DISCARDED_RUN_TIME", "1h", "seconds"}},
+        {"CKPT_SERVER_DEBUG: D_NETWORK", {"CKPT_SERVER_DEBUG", "log_level"}},
+        {"CKPT_SERVER_HOST: host", {"line 5", "CKPT_SERVER_HOST", "brokers"}},
+        {"CKPT_SERVER_LOG: /log", {"CKPT_SERVER_LOG", "journal"}},
+        {"MAX_CKPT_SERVER_LOG: 1", {"MAX_CKPT_SERVER_LOG", "journal"}},
+        {"DAEMON_LIST: MASTER", {"DAEMON_LIST", "systemd"}},
+        {"CKPT_SERVER_STALE_CKPT_AGE_CUTOFF: 1", {"AGE_CUTOFF", "retention"}},
+        {"CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL: 1", {"STALE_CKPT_INTERVAL", "expire"}},
+        {"STARTD_ATTRS: CkptServer", {"STARTD_ATTRS", "domain"}},
+        {"APPEND_REQ_STANDARD: x", {"APPEND_REQ_STANDARD", "--domain-rule REQUIRED"}},
+        {"APPEND_RANK_STANDARD: x", {"APPEND_RANK_STANDARD", "--domain-rule PREFERRED"}},
+        {"MAX_STORE_PROCESSES: 3", {"MAX_STORE_PROCESSES", "write_bytes_per_s"}},
+        {"MAX_RESTORE_PROCESSES: 3", {"MAX_RESTORE_PROCESSES", "not limited"}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        char text[1024];
+
+        snprintf(text, sizeof(text), "%shtcondor:\n  %s\n", HEAD ONE, cases[i].line);
+        refuse(text, &n1, cases[i].expected);
+    }
+    refuse(HEAD ONE "targets: [{id: a, prefix: /a, write_bytes_per_s: 1GB/s}]\n"
+                    "htcondor: {CKPT_SERVER_DIR: /b}\n",
+           &n1, (const char *const[]){"CKPT_SERVER_DIR", "prefix", NULL});
 }
 
 static void the_smallest_file_gets_defaults(void **state)
@@ -576,6 +634,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_smallest_file_gets_defaults),
+        cmocka_unit_test(names_of_htcondor_become_settings),
+        cmocka_unit_test(other_names_of_htcondor_are_refused_with_ours),
         cmocka_unit_test(the_defaults_are_those_of_the_documents),
         cmocka_unit_test(the_weights_of_f8_are_by_kind_of_vcluster),
         cmocka_unit_test(the_example_file_is_taken_and_has_the_ports_of_the_documents),

@@ -241,14 +241,14 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
     else if (which == 3)
         snprintf(line, size, "put %s domain=%s write=%" PRIu64 " %s=/%s %s",
                  random_draw(state, 2) ? "scratch" : "third",
-                 random_draw(state, 2) ? "d0" : "d1 tier=nvme read=1000",
+                 random_draw(state, 2) ? "d0" : "d1 tier=nvme read=1000 failover=other",
                  UINT64_C(1) + random_draw(state, 10000000000),
                  random_draw(state, 3) ? "prefix" : "cost=7 unsaid",
                  random_draw(state, 4) ? "scratch" : "moved", random_draw(state, 2) ? "keep" : "");
     else if (which == 15 && random_draw(state, 4) != 0)
         random_remove(script, state, line, size);
     else if (which == 15 && random_draw(state, 8) != 0)
-        snprintf(line, size, "remove_target %s",
+        snprintf(line, size, "%s %s", random_draw(state, 2) ? "remove_target" : "drain_target",
                  random_draw(state, 3)   ? "third"
                  : random_draw(state, 2) ? "other"
                                          : "scratch");

@@ -78,6 +78,8 @@ static inline enum fsm_status script_register(struct script *script,
     spec.project = script_text(script_value(script, "project", "climate"));
     spec.vcluster = script_text(script_value(script, "vcluster", "hpc"));
     spec.owner = script_text(script_value(script, "owner", "ada"));
+    spec.domain_rule = (Ckpt__V1__DomainRule)script_enum(
+        script, &ckpt__v1__domain_rule__descriptor, "DOMAIN_RULE_", "domain_rule", "unspecified");
     spec.preemption_class = (uint32_t)script_number(script, "class", 3);
     spec.sensitive = script_flag(script, "sensitive");
     spec.strategy = (Ckpt__V1__Strategy)script_enum(script, &ckpt__v1__strategy__descriptor,
@@ -365,6 +367,7 @@ static inline enum fsm_status script_put_target(struct script *script,
     spec.staging_share_ppm = (uint32_t)script_number(script, "staging", spec.staging_share_ppm);
     spec.cost_micro_usd_per_gb_month = script_number(script, "cost", 0);
     spec.tier = script_text(script_value(script, "tier", ""));
+    spec.failover_target_id = script_text(script_value(script, "failover", ""));
     spec.read_bytes_per_s = script_number(script, "read", 0);
     put.zeros = script_number(script, "zeros", 0);
     spec.is_default = script_flag(script, "default");
@@ -396,6 +399,8 @@ static inline enum fsm_status script_policy(struct script *script, Ckpt__Log__V1
     policy.max_interval_ms = script_number(script, "max_interval", 0);
     policy.stall_fraction_ppm = (uint32_t)script_number(script, "stall", 0);
     policy.zeros = script_number(script, "zeros", 0);
+    policy.failover_after_ms = script_number(script, "failover_after", 0);
+    policy.max_discarded_ms = script_number(script, "discarded", 0);
     policy.node_chooses_target = (uint32_t)script_number(script, "node_chooses", 0);
     set.policy = &policy;
     SCRIPT_BODY(SET_POLICY, set_policy, &set);
@@ -484,6 +489,17 @@ static inline enum fsm_status script_expire(struct script *script, Ckpt__Log__V1
             ids[expire.n_checkpoint_ids++] = script_checkpoint(script, script->words[i]);
     expire.checkpoint_ids = ids;
     SCRIPT_BODY(EXPIRE_CHECKPOINTS, expire_checkpoints, &expire);
+    return script_apply(script, command);
+}
+
+static inline enum fsm_status script_drain_target(struct script *script,
+                                                  Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__DrainTarget drain = CKPT__LOG__V1__DRAIN_TARGET__INIT;
+
+    drain.target_id = script_text(script_word(script, 1));
+    drain.undo = script_flag(script, "undo");
+    SCRIPT_BODY(DRAIN_TARGET, drain_target, &drain);
     return script_apply(script, command);
 }
 
@@ -608,6 +624,7 @@ static const struct script_verb {
     {"remove_node", 37, true, script_remove_node},
     {"pin", 38, true, script_pin},
     {"expire", 39, true, script_expire},
+    {"drain_target", 40, true, script_drain_target},
 };
 
 enum { SCRIPT_VERBS = sizeof(script_verbs) / sizeof(script_verbs[0]) };

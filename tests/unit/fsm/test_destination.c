@@ -194,6 +194,140 @@ static void a_target_with_a_waiting_checkpoint_stays(void **unused)
     script_close(&script);
 }
 
+/* Drained, it takes nothing new; what is there stays until it has gone. */
+static void a_drained_target_is_left_and_can_go(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "put fast prefix=/fast domain=a");
+    expect_ok(&script, "node n1 ready domain=a");
+    expect_ok(&script, "policy keep=1 retention=1000");
+    expect_ok(&script, "register j1 nodes=n1 target=fast");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1");
+    expect_status(&script, TARGET_IS_DEFAULT, "drain_target scratch");
+    expect_status(&script, TARGET_NOT_FOUND, "drain_target nowhere");
+    expect_ok(&script, "drain_target fast");
+    expect_ok(&script, "drain_target fast");
+    assert_string_equal(destination_of(&script, "j1"), "fast"); /* it is being written */
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    assert_string_equal(destination_of(&script, "j1"), "scratch");
+    expect_status(&script, TARGET_HAS_FOLDERS, "remove_target fast");
+    script_restore(&script);
+    assert_true(fsm_target_find(script.fsm, "fast")->draining);
+    expect_ok(&script, "drain_target fast undo");
+    assert_string_equal(destination_of(&script, "j1"), "fast");
+    expect_ok(&script, "drain_target fast");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-2");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-2");
+    assert_string_equal(target_of(&script, 2), "scratch");
+    expect_ok(&script, "collected 1-1");
+    expect_ok(&script, "remove_target fast");
+    script_restore(&script);
+    assert_string_equal(destination_of(&script, "j1"), "scratch");
+    expect_ok(&script, "put other keep default");
+    expect_ok(&script, "drain_target scratch");
+    expect_ok(&script, "put scratch keep default"); /* back into use by that */
+    assert_false(fsm_target_find(script.fsm, "scratch")->draining);
+    script_close(&script);
+}
+
+/* S2-026: off unless a target is named; what waits begins again there, and the end of the outage
+ * takes it back. */
+static void an_outage_that_lasts_fails_over_where_a_target_is_named(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_status(&script, FAILOVER_UNKNOWN, "put scratch keep failover=nowhere");
+    expect_status(&script, FAILOVER_UNKNOWN, "put scratch keep failover=scratch");
+    expect_ok(&script, "policy failover_after=10000");
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "target scratch down");
+    expect_ok(&script, "after 20000");
+    expect_ok(&script, "tick");
+    expect_checkpoint(&script, 1, PAUSED); /* none is named */
+    expect_ok(&script, "put scratch keep failover=other");
+    expect_ok(&script, "target other down");
+    expect_ok(&script, "after 1");
+    expect_ok(&script, "tick"); /* that one is away too */
+    expect_checkpoint(&script, 1, PAUSED);
+    expect_ok(&script, "target other up");
+    script_restore(&script);
+    expect_ok(&script, "after 10000");
+    expect_ok(&script, "tick");
+    expect_checkpoint(&script, 1, SUPERSEDED);
+    expect_checkpoint(&script, 2, REQUESTED);
+    assert_string_equal(target_of(&script, 2), "other");
+    script_restore(&script);
+    assert_true(fsm_target_find(script.fsm, "scratch")->failed_over);
+    expect_ok(&script, "grant 1-2");
+    expect_ok(&script, "target scratch up");
+    assert_string_equal(destination_of(&script, "j1"), "other"); /* it goes on there */
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-2");
+    assert_string_equal(destination_of(&script, "j1"), "scratch");
+    assert_false(fsm_target_find(script.fsm, "scratch")->failed_over);
+    script_close(&script);
+}
+
+/* S2-028, S2-030: bound by the first complete one. */
+static void a_required_domain_binds_after_the_first_checkpoint(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start_domains(&script);
+    expect_ok(&script, "register j1 nodes=n1 domain_rule=required requeue=always");
+    assert_string_equal(fsm_bound_domain(script.fsm, fsm_allocation_find(script.fsm, "j1")), "");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    assert_string_equal(fsm_bound_domain(script.fsm, fsm_allocation_find(script.fsm, "j1")), "a");
+    expect_ok(&script, "end j1 failed");
+    expect_status(&script, NODE_OUTSIDE_DOMAIN, "restart j1 nodes=n3");
+    assert_int_equal(script.outcome.current, 1);
+    script_restore(&script);
+    expect_ok(&script, "restart j1 nodes=n2");
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "restart j1 nodes=n3 from_scratch");
+    script_close(&script);
+}
+
+/* S2-007, S2-008. */
+static void little_work_is_discarded_in_an_outage_and_much_is_waited_for(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start_domains(&script);
+    expect_ok(&script, "policy keep=2 discarded=60000");
+    expect_ok(&script, "register j1 nodes=n1 requeue=always");
+    expect_ok(&script, "after 30000");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 started j1 ckpt=1-1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "target near-a down");
+    expect_ok(&script, "restart j1 nodes=n1"); /* 30 s are repeated */
+    assert_int_equal(script.outcome.checkpoint_id, 0);
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "policy discarded=1000");
+    expect_ok(&script, "restart j1 nodes=n1"); /* it waits for the target */
+    assert_int_equal(script.outcome.checkpoint_id, checkpoint_id_make(1, 1));
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "policy zeros=%d", 1 << 25);
+    expect_ok(&script, "restart j1 nodes=n1");
+    assert_int_equal(script.outcome.checkpoint_id, checkpoint_id_make(1, 1));
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +339,10 @@ int main(void)
         cmocka_unit_test(copies_elsewhere_leave_after_success),
         cmocka_unit_test(the_target_of_a_job_can_be_changed),
         cmocka_unit_test(a_target_with_a_waiting_checkpoint_stays),
+        cmocka_unit_test(a_drained_target_is_left_and_can_go),
+        cmocka_unit_test(an_outage_that_lasts_fails_over_where_a_target_is_named),
+        cmocka_unit_test(a_required_domain_binds_after_the_first_checkpoint),
+        cmocka_unit_test(little_work_is_discarded_in_an_outage_and_much_is_waited_for),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

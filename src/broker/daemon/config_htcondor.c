@@ -1,0 +1,168 @@
+/* HTCondor's names. See config_htcondor.h. */
+#include "src/broker/daemon/config_htcondor.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "fsm/limits.h"
+#include "src/base/check.h"
+#include "src/broker/daemon/config.h"
+#include "src/broker/daemon/config_keys.h"
+
+enum { DISCARDED_MAX_S = 365 * 24 * 3600 };
+
+/* What a name without a setting of its own says: where ours is. A row without a text is taken. */
+struct refused {
+    const char *name, *instead;
+};
+
+static const struct refused refused[] = {
+    {"CKPT_SERVER_HOST", "is not of this file: agents name the control nodes, `brokers` of "
+                         "ckpt-agentd.yaml"},
+    {"CKPT_SERVER_LOG", "has no counterpart: messages go to stderr, which systemd's journal keeps"},
+    {"MAX_CKPT_SERVER_LOG", "has no counterpart: the journal rotates, SystemMaxUse of "
+                            "journald.conf"},
+    {"DAEMON_LIST", "has no counterpart: systemd supervises the daemons, deploy/systemd"},
+    {"CKPT_SERVER_STALE_CKPT_AGE_CUTOFF",
+     "is `retention` of the section policy: so long a complete "
+     "checkpoint stays that is not one of the newest"},
+    {"CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL", "has no counterpart: what has expired is removed "
+                                               "when it expires"},
+    {"STARTD_ATTRS", "is not of this file: an agent tells its node's domain, `domain` of "
+                     "ckpt-agentd.yaml, and ckptctl nodes -o wide shows it"},
+    {"APPEND_REQ_STANDARD", "is said of each job: ckptctl register --domain-rule REQUIRED; "
+                            "ckptctl placement exports it"},
+    {"APPEND_RANK_STANDARD", "is said of each job: ckptctl register --domain-rule PREFERRED; "
+                             "ckptctl placement exports it"},
+    {"MAX_STORE_PROCESSES", "is `write_bytes_per_s` of a target: checkpoints wait for bandwidth, "
+                            "not for processes"},
+    {"MAX_RESTORE_PROCESSES", "has no counterpart yet: restores are not limited"},
+};
+
+static int htcondor_complain(const struct config *config, const char *name, struct err *err,
+                             const char *text)
+{
+    return settings_complain(&config->settings, CONFIG_HTCONDOR, name, 0, err, text);
+}
+
+static int take_boolean(const struct config *config, const char *name, const char *value,
+                        uint32_t *ret_value, struct err *err)
+{
+    if (strcasecmp(value, "True") != 0 && strcasecmp(value, "False") != 0)
+        return htcondor_complain(config, name, err, "must be True or False");
+    *ret_value = strcasecmp(value, "True") == 0;
+    return 0;
+}
+
+static int take_server_dir(struct config *config, struct err *err)
+{
+    Ckpt__V1__TargetSpec *target = &config->targets[0];
+    const char *folder = config->htcondor.CKPT_SERVER_DIR;
+
+    if (config->target_count > 0)
+        return htcondor_complain(
+            config, "CKPT_SERVER_DIR", err,
+            "and `targets` are given: name the folder as `prefix` of one of them");
+    if (folder[0] != '/' || strlen(folder) > FSM_PREFIX_MAX_BYTES)
+        return htcondor_complain(config, "CKPT_SERVER_DIR", err, "must be an absolute folder");
+    ckpt__v1__target_spec__init(target);
+    target->target_id = check_strdup("ckpt-server");
+    target->prefix = check_strdup(folder);
+    target->domain = check_strdup("");
+    target->tier = check_strdup("");
+    target->failover_target_id = check_strdup("");
+    target->kind = CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
+    target->write_bytes_per_s = 1000000000;
+    target->staging_share_ppm = 300000;
+    target->is_default = true;
+    config->target_count = 1;
+    return 0;
+}
+
+static int take_discarded(struct config *config, struct err *err)
+{
+    const char *value = config->htcondor.MAX_DISCARDED_RUN_TIME;
+    char *end;
+    unsigned long long seconds = strtoull(value, &end, 10);
+
+    if (value[0] < '0' || value[0] > '9' || *end != '\0' || seconds > DISCARDED_MAX_S)
+        return htcondor_complain(config, "MAX_DISCARDED_RUN_TIME", err,
+                                 "must be seconds, 0 to 31536000 (a year)");
+    config->policy.max_discarded_ms = seconds * 1000;
+    return 0;
+}
+
+static int take_debug(struct config *config, struct err *err)
+{
+    const char *value = config->htcondor.CKPT_SERVER_DEBUG;
+
+    if (strcmp(value, "D_ALWAYS") == 0)
+        return 0;
+    if (strcmp(value, "D_FULLDEBUG") != 0)
+        return htcondor_complain(config, "CKPT_SERVER_DEBUG", err,
+                                 "must be D_ALWAYS or D_FULLDEBUG; ours is `log_level`");
+    config->log_level = LOG_LEVEL_DEBUG;
+    return 0;
+}
+
+/* What remains of the names has no setting of ours to become. */
+static int refuse_others(const struct config *config, struct err *err)
+{
+#define X(name) {#name, config->htcondor.name},
+    const struct {
+        const char *name, *value;
+    } given[] = {HTCONDOR_NAMES(X)};
+#undef X
+
+    for (size_t i = 0; i < ARRAY_COUNT(given); i++)
+        for (size_t j = 0; j < ARRAY_COUNT(refused) && given[i].value[0] != '\0'; j++)
+            if (strcmp(given[i].name, refused[j].name) == 0)
+                return htcondor_complain(config, given[i].name, err, refused[j].instead);
+    return 0;
+}
+
+/* Whether anything of the section is given. */
+static bool any_given(const struct config *config)
+{
+    bool given = false;
+
+#define X(name) given |= config->htcondor.name[0] != '\0';
+    HTCONDOR_NAMES(X)
+#undef X
+    return given;
+}
+
+int config_take_htcondor(struct config *config, struct err *err)
+{
+    const struct config_htcondor *given = &config->htcondor;
+    uint32_t value = 1;
+
+    if (!any_given(config))
+        return 0;
+    if (refuse_others(config, err) != 0)
+        return -1;
+    if (given->USE_CKPT_SERVER[0] != '\0' &&
+        take_boolean(config, "USE_CKPT_SERVER", given->USE_CKPT_SERVER, &value, err) != 0)
+        return -1;
+    if (value == 0)
+        return htcondor_complain(config, "USE_CKPT_SERVER", err,
+                                 "is said of each job: ckptctl register --strategy NONE");
+    if (given->STARTER_CHOOSES_CKPT_SERVER[0] != '\0') {
+        if (take_boolean(config, "STARTER_CHOOSES_CKPT_SERVER", given->STARTER_CHOOSES_CKPT_SERVER,
+                         &value, err) != 0)
+            return -1;
+        config->policy.node_chooses_target = value;
+    }
+    if (given->MAX_DISCARDED_RUN_TIME[0] != '\0' && take_discarded(config, err) != 0)
+        return -1;
+    if (given->CKPT_SERVER_DEBUG[0] != '\0' && take_debug(config, err) != 0)
+        return -1;
+    if (given->CKPT_SERVER_DIR[0] != '\0')
+        return take_server_dir(config, err);
+    if (config->target_count == 0)
+        return htcondor_complain(
+            config, "CKPT_SERVER_DIR", err,
+            "is not given, and `targets` are not either: checkpoints need a folder");
+    return 0;
+}
