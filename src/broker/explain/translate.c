@@ -155,8 +155,8 @@ static Ckpt__V1__Learned *translate_learned(const struct fsm_allocation *allocat
 }
 
 /* Where its last complete checkpoint lies, and where the next one goes. */
-static void translate_places(const struct fsm *fsm, const struct fsm_allocation *allocation,
-                             Ckpt__V1__Allocation *ret_allocation)
+static void translate_targets(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                              Ckpt__V1__Allocation *ret_allocation)
 {
     const struct fsm_checkpoint *last = fsm_checkpoint_find(fsm, allocation->last_complete_id);
     const struct fsm_target *next = fsm_destination(fsm, allocation);
@@ -186,7 +186,7 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
     ret_allocation->restart_checkpoint_id = allocation->restart_id;
     point = fsm_restart_point(fsm, allocation->id, 0);
     ret_allocation->next_restart_checkpoint_id = point == NULL ? 0 : point->id;
-    translate_places(fsm, allocation, ret_allocation);
+    translate_targets(fsm, allocation, ret_allocation);
     translate_leaving(fsm, allocation, scratch, ret_allocation);
 }
 
