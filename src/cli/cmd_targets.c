@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ckpt/v1/operator.pb-c.h"
+#include "fsm/names.h"
 #include "src/base/check.h"
 #include "src/cli/call.h"
 #include "src/cli/commands.h"
@@ -38,7 +39,7 @@ static void target_row(struct output_table *table, const ProtobufCMessage *item)
     const Ckpt__V1__TargetStatus *target = (const Ckpt__V1__TargetStatus *)item;
     static const Ckpt__V1__TargetSpec no_spec = CKPT__V1__TARGET_SPEC__INIT;
     const Ckpt__V1__TargetSpec *spec = target->spec != NULL ? target->spec : &no_spec;
-    char text[HUMAN_BYTES];
+    char text[HUMAN_BYTES], word[FSM_WORD_BYTES];
 
     output_cell(table, "%s%s", spec->target_id, spec->is_default ? " (default)" : "");
     output_state(table, !target->available ? "unavailable"
@@ -49,7 +50,11 @@ static void target_row(struct output_table *table, const ProtobufCMessage *item)
     output_cell(table, "%s", human_rate(target->granted_bytes_per_s, text));
     output_cell(table, "%" PRIu64, target->paused_count);
     output_cell(table, "%s", spec->prefix);
-    output_cell(table, "%s", target->detail);
+    output_cell(table, "%s%s%s",
+                target->available
+                    ? ""
+                    : fsm_enum_word(&ckpt__v1__reason__descriptor, (int)target->reason, word),
+                target->available || target->detail[0] == '\0' ? "" : ": ", target->detail);
     output_cell(table, "%u", target->waiting_count);
     output_cell(table, "%u", target->wave_count);
     output_cell(table, "%.3f", (double)target->price_gpu_ms_per_gb / 1e3);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/names.h"
 #include "src/base/check.h"
 #include "src/cli/human.h"
 #include "src/cli/output.h"
@@ -155,12 +156,14 @@ static void print_guards(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
 
 static void print_grant(struct cli *cli, const Ckpt__V1__ExplainGrant *grant)
 {
-    char a[HUMAN_BYTES], b[HUMAN_BYTES], name[NAME_BYTES];
+    char a[HUMAN_BYTES], b[HUMAN_BYTES], name[NAME_BYTES], word[FSM_WORD_BYTES];
 
-    fprintf(cli->out, " grant: %s of %s granted on %s%s", human_rate(grant->granted_bytes_per_s, a),
+    fprintf(cli->out, " grant: %s of %s granted on %s", human_rate(grant->granted_bytes_per_s, a),
             human_rate(grant->budget_bytes_per_s, b),
-            human_safe(grant->target_id, name, sizeof(name)),
-            grant->available ? "" : " (unavailable)");
+            human_safe(grant->target_id, name, sizeof(name)));
+    if (!grant->available)
+        fprintf(cli->out, " (unavailable: %s)",
+                fsm_enum_word(&ckpt__v1__reason__descriptor, (int)grant->outage, word));
     if (grant->active_checkpoint_id != 0)
         fprintf(cli->out, "; checkpoint %s %s", human_checkpoint(grant->active_checkpoint_id, a),
                 human_enum(&ckpt__v1__checkpoint_state__descriptor, (int)grant->state, b));

@@ -193,6 +193,7 @@ static void write_grant(struct reply_space *space, const struct explained *expla
     if (target != NULL) {
         grant->target_id = translate_text(target->id);
         grant->available = target->available;
+        grant->outage = target->available ? CKPT__V1__REASON__REASON_NONE : target->reason;
         grant->budget_bytes_per_s = target->budget_bytes_per_s;
         grant->granted_bytes_per_s = target->granted_bytes_per_s;
     }
