@@ -336,7 +336,9 @@ enum fsm_status fsm_apply_target_availability(struct fsm *fsm, const fsm_command
     if (target->view.available == change->available) {
         if (target->view.reason != change->reason && !change->available) {
             fsm_moved(fsm, FSM_RECORD_TARGET, target->view.slot);
-            target->view.reason = change->reason; /* the outage goes on for another reason */
+            /* The outage goes on for another reason. What is paused keeps the one that paused it,
+             * and no event is made: nothing has come or gone. */
+            target->view.reason = change->reason;
         }
         return FSM_OK;
     }

@@ -199,7 +199,9 @@ void fsm_checkpoint_complete(struct fsm *fsm, struct checkpoint *checkpoint)
     }
 }
 
-/* What another try may cure. What the application refuses, or cannot do, it would refuse again. */
+/* What another try may cure. What the application refuses, or cannot do, it would refuse again.
+ * All reasons of a destination are among them: space and rights come back as well, while the job
+ * goes on, and a try costs little beside what would be lost. */
 static bool progress_curable(Ckpt__V1__Reason reason)
 {
     switch (reason) {
@@ -226,7 +228,8 @@ static bool progress_curable(Ckpt__V1__Reason reason)
     }
 }
 
-/* What somebody has to mend: the record says it, rather than that it was tried often. */
+/* What somebody has to mend: the record says it, rather than that it was tried often. The job's
+ * owner reads there whom to ask: who runs the storage, or whoever gave out the quota. */
 static bool progress_lasts(Ckpt__V1__Reason reason)
 {
     return reason == REASON(STORAGE_FULL) || reason == REASON(STORAGE_QUOTA) ||
