@@ -28,6 +28,7 @@ struct copy {
     uint32_t part, node_slot;
 };
 
+/* Places are few: a look at all of them is cheaper than an order that is kept. */
 static bool shard_lies_at(const struct fsm_shard *shard, uint64_t place)
 {
     CHECK(shard->place_count <= FSM_SHARD_PLACES_MAX);
@@ -97,6 +98,7 @@ static void copy_unlink(struct fsm *fsm, struct copy *copy)
     fsm_node_unrefer(fsm, node_slot);
 }
 
+/* From the shard, from its node's list and from its checkpoint's: all three say the same. */
 static void copy_remove(struct fsm *fsm, struct copy *copy)
 {
     struct checkpoint *checkpoint = checkpoint_edit(fsm, copy->checkpoint);
@@ -160,6 +162,7 @@ static bool copy_wanted(const struct allocation *allocation, const struct checkp
     return checkpoint_wanted(allocation, checkpoint) && job_has_node(allocation, part, node_slot);
 }
 
+/* Removing one leaves the rest of the list as it is, so the next one is found before. */
 static void checkpoint_review(struct fsm *fsm, const struct allocation *allocation,
                               struct checkpoint *checkpoint)
 {
@@ -327,6 +330,8 @@ size_t fsm_copies_on_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_
 
 /* ---- rules ---- */
 
+/* What a verified shard may say of where it lies, and that the lists say the same. NULL: all
+ * holds. */
 static const char *shard_broken(const struct fsm *fsm, const struct checkpoint *checkpoint,
                                 uint32_t part)
 {
