@@ -51,6 +51,8 @@ struct client {
     struct list calls; /* that were started */
     size_t running;
     struct pace pace;
+    size_t paused_count;
+    uint64_t turns;      /* given out so far */
     uint64_t success_us; /* when a call last ended well, or the client began */
     uint64_t seed;       /* of the pauses between tries */
 };
@@ -77,7 +79,9 @@ struct call {
     CURL *easy;
     struct curl_slist *headers;
     size_t sent, got;
-    bool is_paused;
+    bool may_go;    /* its turn has come */
+    bool is_paused; /* by the pace */
+    uint64_t turn;  /* the lowest of those that are paused is next */
     curl_off_t moved;
     uint64_t moved_us; /* when something last moved */
     uint64_t due_us;   /* of the next try */
@@ -134,6 +138,25 @@ static void note_moved(struct call *call)
     call->moved_us = pace_clock_us();
 }
 
+/* Whoever waits already comes before who has just sent: else a transfer that is quick to ask again
+ * would leave nothing to the others. */
+static bool must_wait(struct call *call)
+{
+    if (pace_holds(&call->client->pace) || (call->client->paused_count > 0 && !call->may_go))
+        return true;
+    call->may_go = false;
+    return false;
+}
+
+/* Whose turn had come and who was late keeps the place. */
+static void hold_call(struct call *call)
+{
+    if (!call->may_go)
+        call->turn = ++call->client->turns;
+    call->is_paused = true;
+    call->client->paused_count++;
+}
+
 /* Never more than the pace leaves: a transfer that may not send is held by libcurl, and let go
  * by resume_paused(). */
 static size_t on_read(char *to, size_t size, size_t count, void *data)
@@ -145,8 +168,8 @@ static size_t on_read(char *to, size_t size, size_t count, void *data)
     note_moved(call);
     if (room == 0)
         return 0;
-    if (pace_holds(&call->client->pace)) {
-        call->is_paused = true;
+    if (must_wait(call)) {
+        hold_call(call);
         return CURL_READFUNC_PAUSE;
     }
     room = pace_piece(&call->client->pace, room);
@@ -192,8 +215,8 @@ static size_t on_write(char *bytes, size_t size, size_t count, void *data)
     }
     if (length > call->request.into_bytes - call->got)
         return 0; /* more than was asked for */
-    if (pace_holds(&call->client->pace)) {
-        call->is_paused = true;
+    if (must_wait(call)) {
+        hold_call(call);
         return CURL_WRITEFUNC_PAUSE;
     }
     (void)pace_count(&call->client->pace, length);
@@ -370,7 +393,7 @@ static void call_try(struct call *call)
     call->state = CALL_TRYING;
     call->tries++;
     call->sent = call->got = 0;
-    call->is_paused = false;
+    call->may_go = false;
     call->moved = 0;
     call->problem[0] = '\0';
     call->result = (struct call_result){0};
@@ -394,6 +417,9 @@ static void call_try(struct call *call)
  * for that of the next request. */
 static void drop_try(struct call *call)
 {
+    if (call->is_paused)
+        call->client->paused_count--;
+    call->is_paused = false;
     if (call->easy != NULL) {
         curl_multi_remove_handle(call->client->multi, call->easy);
         curl_easy_cleanup(call->easy);
@@ -506,16 +532,27 @@ static void end_stalled(struct call *call)
     try_failed(call, true);
 }
 
-/* Time in which the pace held a transfer is no stall. */
-static void resume_paused(struct call *call)
+/* Who was held first goes on first, alone: the others would take what it was waiting for. Time in
+ * which the pace held a transfer is no stall. */
+static void resume_paused(struct client *client)
 {
-    if (!call->is_paused)
+    struct call *first = NULL;
+
+    for (struct list *node = client->calls.next; node != &client->calls; node = node->next) {
+        struct call *call = LIST_ITEM(node, struct call, node);
+
+        if (call->state != CALL_TRYING || !call->is_paused)
+            continue;
+        note_moved(call);
+        if (first == NULL || call->turn < first->turn)
+            first = call;
+    }
+    if (first == NULL || pace_holds(&client->pace))
         return;
-    note_moved(call);
-    if (pace_holds(&call->client->pace))
-        return;
-    call->is_paused = false;
-    curl_easy_pause(call->easy, CURLPAUSE_CONT);
+    first->is_paused = false;
+    first->may_go = true;
+    client->paused_count--;
+    curl_easy_pause(first->easy, CURLPAUSE_CONT);
 }
 
 /* What each call wants of this turn. A call that ends may free itself and start others, which come
@@ -530,9 +567,7 @@ static void look_at_calls(struct client *client)
         next = node->next;
         if (call->state == CALL_WAITING && call->due_us <= pace_clock_us())
             call_try(call);
-        else if (call->state == CALL_TRYING && call->is_paused)
-            resume_paused(call);
-        else if (call->state == CALL_TRYING)
+        else if (call->state == CALL_TRYING && !call->is_paused)
             end_stalled(call);
     }
 }
@@ -560,6 +595,7 @@ void client_step(struct client *client)
     if (list_empty(&client->calls))
         return;
     look_at_calls(client);
+    resume_paused(client);
     CHECK(curl_multi_perform(client->multi, &running) == CURLM_OK);
     if (collect_ended(client) || list_empty(&client->calls))
         return;
