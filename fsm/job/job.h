@@ -194,20 +194,24 @@ const char *fsm_ranks_broken(const struct checkpoint *checkpoint); /* which of t
 /* copies.c: where a verified part lies. verified: at the target. kept, dropped: as the agent of the
  * node says. review: those that are not wanted any more go, from what the nodes are to keep as
  * well. forget: of a checkpoint that has nothing any more. */
+/* The part has just been verified, and lies at the target of its checkpoint alone. */
 void fsm_copies_verified(const struct checkpoint *checkpoint, struct fsm_shard *shard);
 void fsm_copies_kept(struct fsm *fsm, struct checkpoint *checkpoint, uint32_t part,
                      const struct node *node);
 void fsm_copies_dropped(struct fsm *fsm, struct checkpoint *checkpoint, uint32_t part,
                         const struct node *node);
+/* When the job's checkpoints, its nodes, or whether it can be restarted have changed. */
 void fsm_copies_review(struct fsm *fsm, struct allocation *allocation);
+/* Before its shards are cleared, exchanged or freed, and when its folder is gone. */
 void fsm_copies_forget(struct fsm *fsm, struct checkpoint *checkpoint);
 /* Of a snapshot: whether the places can be, and the lists of copies made from them. */
 bool fsm_copies_valid(const struct fsm *fsm, uint32_t target_slot, const uint64_t *places,
                       size_t count);
+/* From the places that the snapshot gave the shards: the lists are not in it. */
+void fsm_copies_restore(struct fsm *fsm, struct checkpoint *checkpoint);
 /* Which of its rules does not hold (NULL: all do); a node's list is as long as its count. */
 const char *fsm_copies_broken(const struct fsm *fsm, const struct checkpoint *checkpoint);
 bool fsm_copies_counted(const struct node *node);
-void fsm_copies_restore(struct fsm *fsm, struct checkpoint *checkpoint);
 
 /* facts.c: what a run that starts now begins from; NULL: from scratch. discarded_ms: what it
  * repeats because the target of its last checkpoint is away; 0: nothing. discarded: says so
