@@ -1,0 +1,79 @@
+#!/usr/bin/python3
+"""A checkpoint of GIB (4) in files of 1 GiB to Ceph's gateway on this machine and back: ckpt-worker beside awscli and rclone, in turns, in one run.
+Prints seconds, MB/s and processor seconds of the client. ckpt-worker's hold its hashing, and its upload is followed by no read-back, as the others'.
+Usage: tests/bench/s3.py [GIB [ROUNDS]]; the store's disk is a file of 3 GIB + 4 in TMPDIR. Ends with 1 when a promise is missed."""
+import os
+import pathlib
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import rgw  # noqa: E402
+from cluster import BIN  # noqa: E402
+
+PREFIX = "s3://ckpt/bench"
+FASTER, CHEAPER = 1.5, 3.0  # than the faster of the others; of its processor time
+
+
+def timed(arguments, environment):
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    result = subprocess.run(arguments, env=environment, capture_output=True, text=True)
+    took_s, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert result.returncode == 0, (arguments, result.stderr[-1000:])
+    return took_s, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def tools(store, source, folder):
+    """name: upload, download, what makes room again."""
+    environment = store.environment(RCLONE_CONFIG_S_TYPE="s3", RCLONE_CONFIG_S_PROVIDER="Ceph", RCLONE_CONFIG_S_ENDPOINT=store.endpoint,
+                                    RCLONE_CONFIG_S_ACCESS_KEY_ID=store.access, RCLONE_CONFIG_S_SECRET_ACCESS_KEY=store.secret)
+    path, back = f"{PREFIX}/t/p/job/checkpoints/1-1", folder / "back"
+    worker = [str(BIN / "ckpt-worker")]
+    place = ["--prefix", PREFIX, "--path", path, "--part", "part-0000"]
+    aws = ["/usr/bin/aws", "--endpoint-url", store.endpoint, "s3"]
+    return environment, back, {
+        "ckpt-worker": (worker + ["put", *place, "--source", str(source), "--read-back", "never"], worker + ["restore", *place, "--to", str(back)],
+                        worker + ["collect", "--prefix", PREFIX, "--path", path]),
+        "awscli": (aws + ["cp", "--recursive", "--only-show-errors", str(source), "s3://ckpt/aws"],
+                   aws + ["cp", "--recursive", "--only-show-errors", "s3://ckpt/aws", str(back)], aws + ["rm", "--recursive", "--quiet", "s3://ckpt/aws"]),
+        "rclone": (["rclone", "copy", str(source), "s:ckpt/rclone"], ["rclone", "copy", "s:ckpt/rclone", str(back)], ["rclone", "purge", "s:ckpt/rclone"])}
+
+
+def main():
+    gib, rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 4, int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="s3-bench-"))
+    best = {}
+    try:
+        source = folder / "source"
+        source.mkdir()
+        for i in range(gib):
+            subprocess.run(["dd", "if=/dev/urandom", f"of={source}/{i}.bin", "bs=1M", "count=1024", "status=none"], check=True)
+        with rgw.Rgw(file_gib=3 * gib + 4) as store:
+            environment, back, all_tools = tools(store, source, folder)
+            for _ in range(rounds):
+                for name, (up, down, remove) in all_tools.items():
+                    for way, arguments in (("up", up), ("down", down)):
+                        took_s, cpu_s = timed(arguments, environment)
+                        print(f"{name:12} {way:5} {took_s:7.1f} s {gib * 1073.741824 / took_s:7.0f} MB/s {cpu_s:6.1f} s of processor", flush=True)
+                        key = (name, way)
+                        best[key] = min(best.get(key, (took_s, cpu_s)), (took_s, cpu_s))
+                    shutil.rmtree(back)
+                    timed(remove, environment)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    missed = False
+    for way in ("up", "down"):
+        other = min(best[name, way] for name in ("awscli", "rclone"))
+        ours = best["ckpt-worker", way]
+        faster, cheaper = other[0] / ours[0], other[1] / ours[1]
+        missed |= faster < FASTER or cheaper < CHEAPER
+        print(f"{way:5} {faster:.2f} x the faster of the others ({FASTER} promised), 1/{cheaper:.1f} of its processor time (1/{CHEAPER:.0f} promised)")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
