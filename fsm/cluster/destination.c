@@ -22,6 +22,7 @@ static bool domains_used(const struct fsm *fsm)
     return false;
 }
 
+/* Texts are compared, not pointers: those of nodes and of targets are held apart. */
 const char *fsm_nodes_domain(const struct fsm *fsm, const struct fsm_allocation *allocation)
 {
     const char *domain = NULL;
@@ -58,6 +59,7 @@ static const struct target *domain_target(const struct fsm *fsm, const char *dom
     return chosen;
 }
 
+/* There is one from the first put with `default` on: it is neither drained nor removed. */
 const struct target *fsm_target_default(const struct fsm *fsm)
 {
     CHECK(fsm->targets.used <= FSM_TARGETS_MAX);
@@ -98,6 +100,7 @@ const struct fsm_target *fsm_destination(const struct fsm *fsm,
     return nearest == NULL ? NULL : &destination_now(fsm, nearest)->view;
 }
 
+/* False also where there is none: of a job that has ended, whose target was removed. */
 bool fsm_destination_available(const struct fsm *fsm, const struct fsm_allocation *allocation)
 {
     const struct fsm_target *target = fsm_destination(fsm, allocation);
@@ -106,6 +109,8 @@ bool fsm_destination_available(const struct fsm *fsm, const struct fsm_allocatio
     return target != NULL && target->available;
 }
 
+/* Called for what an operator does, which is rare: a bit for each job is little beside looking at
+ * the jobs, which the evaluator does in its own time. */
 void fsm_destinations_changed(struct fsm *fsm)
 {
     CHECK(fsm->allocations.used <= FSM_ALLOCATIONS_MAX);
@@ -113,6 +118,8 @@ void fsm_destinations_changed(struct fsm *fsm)
         fsm_bitmap_set(&fsm->changed_allocations, slot);
 }
 
+/* The domain is the target's of today, not that of the day of the checkpoint: an operator who moves
+ * a target to another domain moves what is bound to it. */
 const char *fsm_bound_domain(const struct fsm *fsm, const struct fsm_allocation *allocation)
 {
     const struct checkpoint *last = checkpoint_find(fsm, allocation->last_complete_id);
@@ -130,6 +137,7 @@ bool fsm_domain_fits(const struct fsm *fsm, const struct fsm_allocation *allocat
     return domain[0] == '\0' || strcmp(domain, node->domain) == 0;
 }
 
+/* A preference never forbids: whoever looks for nodes asks fsm_domain_fits() first. */
 bool fsm_domain_allows(const struct fsm *fsm, const struct fsm_allocation *allocation,
                        const struct fsm_node *node)
 {
