@@ -53,6 +53,7 @@ enum {
     FSM_CLASS_MAX = 10,
     FSM_REQUEUE_MAX = 100,
     FSM_ATTEMPTS_MAX = 16,
+    FSM_GENERATIONS_MAX = 255, /* as in a MANIFEST */
     /* beyond the grace: then a silent node's part counts as ended */
     FSM_TERMINATE_SLACK_MS = 30000,
     /* a STARTED report restarts the deadline with this much for delivery */

@@ -93,12 +93,20 @@ enum {
     TIER = 9,
     READ = 10,
     FAILOVER = 11,
-    STAGING_PPM = 300000
+    GENERATIONS = 13,
+    STAGING_PPM = 300000,
+    GENERATIONS_DEFAULT = 8
 };
 
-/* A new target without a share leaves three tenths to staging. */
+/* A new target without a share leaves three tenths to staging. A sample is read back: reading all
+ * takes as long again as writing, and a restore compares every byte anyway. Unchanged files are
+ * taken over eight times, so that what one damaged file can spoil is bounded. */
 static void target_defaults(Ckpt__V1__TargetSpec *spec, uint64_t zeros)
 {
+    if (spec->read_back == CKPT__V1__READ_BACK__READ_BACK_UNSPECIFIED)
+        spec->read_back = CKPT__V1__READ_BACK__READ_BACK_SAMPLED;
+    if (spec->generations == 0 && (zeros >> GENERATIONS & 1) == 0)
+        spec->generations = GENERATIONS_DEFAULT;
     if (spec->staging_share_ppm == 0 && (zeros >> STAGING & 1) == 0)
         spec->staging_share_ppm = STAGING_PPM;
 }
@@ -113,6 +121,10 @@ static void target_fill(Ckpt__V1__TargetSpec *spec, const struct target *target,
         spec->prefix = target_text(target->view.prefix);
     if (spec->write_bytes_per_s == 0)
         spec->write_bytes_per_s = target->view.write_bytes_per_s;
+    if (spec->read_back == CKPT__V1__READ_BACK__READ_BACK_UNSPECIFIED)
+        spec->read_back = target->view.read_back;
+    if (spec->generations == 0 && (zeros >> GENERATIONS & 1) == 0)
+        spec->generations = target->view.generations;
     if (spec->staging_share_ppm == 0 && (zeros >> STAGING & 1) == 0)
         spec->staging_share_ppm = target->view.staging_share_ppm;
     if (spec->cost_micro_usd_per_gb_month == 0 && (zeros >> COST & 1) == 0)

@@ -190,6 +190,8 @@ static enum fsm_status validate_target_spec(const Ckpt__V1__TargetSpec *spec,
     check_range(spec->read_bytes_per_s, 0, FSM_BANDWIDTH_MAX, outcome);
     check_range(spec->write_bytes_per_s, 1, FSM_BANDWIDTH_MAX, outcome);
     check_range(spec->staging_share_ppm, 0, FSM_PPM, outcome);
+    check_range(spec->read_back, 0, CKPT__V1__READ_BACK__READ_BACK_ALWAYS, outcome);
+    check_range(spec->generations, 0, FSM_GENERATIONS_MAX, outcome);
     check_range(spec->cost_micro_usd_per_gb_month, 0, FSM_BANDWIDTH_MAX, outcome);
     status = outcome->status;
     if (status == FSM_OK && !prefix_valid(spec->prefix)) {
@@ -262,7 +264,7 @@ static void check_zeros(uint64_t zeros, uint64_t allowed, struct fsm_outcome *ou
 
 enum {
     UPDATE_ZEROS = 1 << 4 | 1 << 5,
-    TARGET_ZEROS = 1 << 5 | 1 << 6 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11
+    TARGET_ZEROS = 1 << 5 | 1 << 6 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 13
 };
 
 static enum fsm_status validate_update(const fsm_command *command, struct fsm_outcome *outcome)

@@ -168,6 +168,8 @@ static void report_verified(struct fsm *fsm, const struct report *report)
     shard->ranks_all = report->message->ranks_all;
     shard->ranks = (uint32_t)fsm_min(report->message->ranks, FSM_RANKS_PER_NODE_MAX);
     shard->size_bytes = size_bytes;
+    /* what is planned with is the whole size: another checkpoint may have nothing to take over */
+    shard->written_bytes = fsm_min(report->message->written_bytes, size_bytes);
     shard->write_ms = fsm_min(report->message->write_ms, FSM_DURATION_MAX_MS);
     shard->stall_ms = fsm_min(report->message->stall_ms, FSM_DURATION_MAX_MS);
     for (uint32_t i = 0; i < checkpoint->view.shard_count; i++)

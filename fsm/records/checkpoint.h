@@ -78,6 +78,7 @@
     FIELD(bool, barrier, true)     /* its ranks agree on a step with those of other parts */       \
     FIELD(bool, aware, true)       /* with barrier: all of them know that they are asked */        \
     FIELD(uint64_t, size_bytes, FSM_NODE_BYTES_MAX)                                                \
+    FIELD(uint64_t, written_bytes, FSM_NODE_BYTES_MAX) /* the rest is an earlier checkpoint's */   \
     FIELD(uint64_t, write_ms, RECORD_ANY)                                                          \
     FIELD(uint64_t, stall_ms, RECORD_ANY)  /* from asking the application until it said done */    \
     FIELD(uint64_t, step, RECORD_ANY)                                                              \

@@ -58,6 +58,8 @@
     FIELD(uint64_t, read_bytes_per_s, FSM_BANDWIDTH_MAX)                 /* 0: not told */         \
     FIELD(uint64_t, cost_micro_usd_per_gb_month, FSM_BANDWIDTH_MAX)                                \
     FIELD(Ckpt__V1__TargetKind, kind, RECORD_ANY)                                                  \
+    FIELD(Ckpt__V1__ReadBack, read_back, RECORD_ANY)                                               \
+    FIELD(uint32_t, generations, FSM_GENERATIONS_MAX)                                              \
     FIELD(uint32_t, staging_share_ppm, FSM_PPM)
 
 #define FSM_TARGET_STATUS(FIELD, TEXT)                                                             \

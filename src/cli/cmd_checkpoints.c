@@ -196,9 +196,10 @@ static const char *places_text(const Ckpt__V1__ShardInfo *shard, char text[PLACE
 void shards_print(struct cli *cli, Ckpt__V1__ShardInfo *const *shards, size_t count)
 {
     static const struct output_column shard_columns[] = {
-        {"PART", OUTPUT_RIGHT},           {"NODE", OUTPUT_LEFT},  {"STATE", OUTPUT_LEFT},
-        {"RANKS", OUTPUT_RIGHT},          {"SIZE", OUTPUT_RIGHT}, {"LIES AT", OUTPUT_LEFT},
-        {"MANIFEST SHA-256", OUTPUT_LEFT}};
+        {"PART", OUTPUT_RIGHT},   {"NODE", OUTPUT_LEFT},
+        {"STATE", OUTPUT_LEFT},   {"RANKS", OUTPUT_RIGHT},
+        {"SIZE", OUTPUT_RIGHT},   {"WRITTEN", OUTPUT_RIGHT},
+        {"LIES AT", OUTPUT_LEFT}, {"MANIFEST SHA-256", OUTPUT_LEFT}};
     struct output_table table;
     char text[HUMAN_BYTES], places[PLACES_BYTES];
 
@@ -215,6 +216,7 @@ void shards_print(struct cli *cli, Ckpt__V1__ShardInfo *const *shards, size_t co
         else
             output_cell(&table, "%u", shards[i]->ranks);
         output_cell(&table, "%s", human_size(shards[i]->size_bytes, text));
+        output_cell(&table, "%s", human_size(shards[i]->written_bytes, text));
         output_cell(&table, "%s", places_text(shards[i], places));
         output_cell(&table, "%s", shards[i]->manifest_sha256);
     }
@@ -262,6 +264,24 @@ static void print_ranks(struct cli *cli, const Ckpt__V1__Checkpoint *c)
         fprintf(cli->out, " DAMAGED: a part of it does not verify; nothing begins from it\n");
 }
 
+/* Of the verified parts: what was written for them, and what an earlier checkpoint had already. */
+static void print_size(struct cli *cli, const Ckpt__V1__Checkpoint *c)
+{
+    uint64_t written_bytes = 0, parts_bytes = 0;
+    char a[HUMAN_BYTES], b[HUMAN_BYTES], d[HUMAN_BYTES];
+
+    for (size_t i = 0; i < c->n_shards; i++) {
+        parts_bytes += c->shards[i]->size_bytes;
+        written_bytes += c->shards[i]->written_bytes;
+    }
+    fprintf(cli->out, " size %s", human_size(c->size_bytes, a));
+    if (parts_bytes > 0)
+        fprintf(cli->out, " (written %s, saved %s)", human_size(written_bytes, b),
+                human_size(parts_bytes - written_bytes, d));
+    fprintf(cli->out, "  granted %s  saves %" PRIu64 " GPU-s of recomputation\n",
+            human_rate(c->granted_bytes_per_s, b), c->recompute_saved_gpu_ms / 1000);
+}
+
 static void print_checkpoint(struct cli *cli, const Ckpt__V1__Checkpoint *c)
 {
     char a[HUMAN_BYTES], b[HUMAN_BYTES], d[HUMAN_BYTES];
@@ -286,9 +306,7 @@ static void print_checkpoint(struct cli *cli, const Ckpt__V1__Checkpoint *c)
     if (c->queue_position > 0)
         fprintf(cli->out, " waits for bandwidth: place %u, wave %u, expected to start %s\n",
                 c->queue_position, c->wave, human_clock(c->expected_start_ms, a));
-    fprintf(cli->out, " size %s  granted %s  saves %" PRIu64 " GPU-s of recomputation\n",
-            human_size(c->size_bytes, a), human_rate(c->granted_bytes_per_s, b),
-            c->recompute_saved_gpu_ms / 1000);
+    print_size(cli, c);
     fprintf(cli->out, " target %s  path %s\n\n", human_safe(c->target_id, target, sizeof(target)),
             human_safe(c->path, path, sizeof(path)));
     shards_print(cli, c->shards, c->n_shards);

@@ -32,6 +32,8 @@ static const struct output_column columns[] = {
     {"USD/GB-MONTH", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
     {"READ", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
     {"FAIL-OVER", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
+    {"READ BACK", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
+    {"GENERATIONS", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
 };
 
 static void target_row(struct output_table *table, const ProtobufCMessage *item)
@@ -72,6 +74,9 @@ static void target_row(struct output_table *table, const ProtobufCMessage *item)
                 spec->read_bytes_per_s > 0 ? human_rate(spec->read_bytes_per_s, text) : "-");
     output_cell(table, "%s%s", spec->failover_target_id[0] == '\0' ? "-" : spec->failover_target_id,
                 target->failed_over ? " (now)" : "");
+    output_cell(table, "%s",
+                human_enum(&ckpt__v1__read_back__descriptor, (int)spec->read_back, text));
+    output_cell(table, "%u", spec->generations);
 }
 
 static const char *target_name(const ProtobufCMessage *item, char text[64])
@@ -112,8 +117,8 @@ enum cli_exit command_targets(struct cli *cli)
 static const struct {
     const char *option;
     unsigned field;
-} emptied[] = {{"staging-share", 5}, {"price", 6}, {"domain", 8},
-               {"tier", 9},          {"read", 10}, {"failover", 11}};
+} emptied[] = {{"staging-share", 5}, {"price", 6},     {"domain", 8},      {"tier", 9},
+               {"read", 10},         {"failover", 11}, {"generations", 13}};
 
 /* "-" stands for the empty text, which no option takes. */
 static void set_text_or_none(const struct cli *cli, const char *option, char **text)
@@ -129,7 +134,8 @@ static uint64_t target_zeros(const struct cli *cli, const Ckpt__V1__TargetSpec *
 {
     const bool zero[] = {spec->staging_share_ppm == 0, spec->cost_micro_usd_per_gb_month == 0,
                          spec->domain[0] == '\0',      spec->tier[0] == '\0',
-                         spec->read_bytes_per_s == 0,  spec->failover_target_id[0] == '\0'};
+                         spec->read_bytes_per_s == 0,  spec->failover_target_id[0] == '\0',
+                         spec->generations == 0};
     uint64_t zeros = 0;
 
     for (size_t i = 0; i < ARRAY_COUNT(emptied); i++)
@@ -155,6 +161,8 @@ enum cli_exit command_target_put(struct cli *cli)
     spec.kind = (Ckpt__V1__TargetKind)cli_number(cli, "kind", 0);
     spec.write_bytes_per_s = cli_number(cli, "write", 0);
     spec.staging_share_ppm = (uint32_t)cli_number(cli, "staging-share", 0);
+    spec.read_back = (Ckpt__V1__ReadBack)cli_number(cli, "read-back", 0);
+    spec.generations = (uint32_t)cli_number(cli, "generations", 0);
     request.zeros = target_zeros(cli, &spec);
     spec.is_default = cli_flag(cli, "default");
     request.spec = &spec;

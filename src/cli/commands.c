@@ -163,6 +163,10 @@ static const struct option_spec target_put_options[] = {
     NUMBER("read", "RATE", "budget of all restores together; 0: not told", NUMBER_RATE, 0,
            RATE_MAX),
     TEXT("failover", "TARGET", "where checkpoints go when an outage lasts; -: none, they wait"),
+    CHOICE("read-back", "WORD", "of what is written: sampled (of a new one), never, always",
+           read_back),
+    COUNT("generations", "N", "take unchanged files over so often (8 of a new one); 0: never", 0,
+          255),
     FLAG("default", "of jobs that name no target"),
     {0}};
 

@@ -30,10 +30,11 @@ static void tells(struct verb *verb, const struct store_shard *shard, bool reuse
 {
     snprintf(verb->end->output, sizeof(verb->end->output),
              "%s%s%smanifest_left=%d\nsize_bytes=%" PRIu64
-             "\nfiles=%zu\nmanifest_sha256=%s\nreused=%d\n",
+             "\nfiles=%zu\nmanifest_sha256=%s\nreused=%d\nwritten_bytes=%" PRIu64 "\n",
              verb->copy == NULL ? "" : "copy=", verb->copy == NULL ? "" : verb->copy,
              verb->copy == NULL ? "" : "\n", verb->manifest_left,
-             store_content_size(&shard->content), shard->content.count, shard->manifest, reused);
+             store_content_size(&shard->content), shard->content.count, shard->manifest, reused,
+             reused ? 0 : store_content_size(&shard->content));
 }
 
 /* ---- put ---- */

@@ -149,7 +149,7 @@ static void add_checkpoint(uint64_t *hash, const struct checkpoint *checkpoint)
         const struct fsm_shard *shard = &checkpoint->shards[i];
         ADD(hash, shard->node_slot, shard->started, shard->verified, shard->stopped_writing,
             shard->size_bytes, shard->write_ms, shard->stall_ms, shard->barrier, shard->aware,
-            shard->step, shard->ranks, shard->rank_print, shard->ranks_all);
+            shard->step, shard->ranks, shard->rank_print, shard->ranks_all, shard->written_bytes);
         if (shard->verified)
             add_bytes(hash, shard->manifest_sha256, sizeof(shard->manifest_sha256));
     }
@@ -190,7 +190,8 @@ static void add_target(uint64_t *hash, const struct target *target)
         target->timer.at_ms, view->read_bytes_per_s, view->kind, view->available, view->is_default,
         view->reason, view->since_ms, view->write_bytes_per_s, view->measured_bytes_per_s,
         view->measured_at_ms, view->staging_share_ppm, view->cost_micro_usd_per_gb_month,
-        view->granted_bytes_per_s, view->budget_bytes_per_s, view->paused_count);
+        view->granted_bytes_per_s, view->budget_bytes_per_s, view->paused_count, view->read_back,
+        view->generations);
     ADD(hash, target->budgeted_bytes_per_s, target->excused_bytes_per_s, target->checkpoint_count);
 }
 

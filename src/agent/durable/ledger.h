@@ -144,6 +144,8 @@ struct ledger_entry {
     uint64_t asked_at_us;
     uint64_t timeout_ms;
     uint64_t granted_bytes_per_s;
+    uint32_t read_back; /* of the order: a ReadBack */
+    uint32_t generations;
     bool extended;
     bool responsive_reported;
     char target_prefix[LEDGER_PREFIX_BYTES];

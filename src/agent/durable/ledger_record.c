@@ -24,6 +24,8 @@
     NUMBER(asked_at_us)                                                                            \
     NUMBER(timeout_ms)                                                                             \
     NUMBER(granted_bytes_per_s)                                                                    \
+    NUMBER(read_back)                                                                              \
+    NUMBER(generations)                                                                            \
     NUMBER(extended)                                                                               \
     NUMBER(responsive_reported)                                                                    \
     TEXT(target_prefix)                                                                            \

@@ -258,7 +258,7 @@ static Ckpt__V1__Reason put_reason(const struct worker_result *result)
 
 static void put_read(const struct worker_result *result, struct attempt_put *put)
 {
-    char size[32], left[4];
+    char size[32], written[32], left[4];
 
     put->manifest_left =
         worker_output_get(result->output, "manifest_left", left, sizeof(left)) == 0 &&
@@ -268,13 +268,17 @@ static void put_read(const struct worker_result *result, struct attempt_put *put
     text_copy(put->detail, sizeof(put->detail), result->error);
     if (result->exit_code != WORKER_EXIT_OK)
         return;
-    put->verified = worker_output_get(result->output, "size_bytes", size, sizeof(size)) == 0 &&
-                    worker_output_get(result->output, "manifest_sha256", put->manifest_sha256,
-                                      sizeof(put->manifest_sha256)) == 0;
-    if (put->verified)
+    put->verified =
+        worker_output_get(result->output, "size_bytes", size, sizeof(size)) == 0 &&
+        worker_output_get(result->output, "written_bytes", written, sizeof(written)) == 0 &&
+        worker_output_get(result->output, "manifest_sha256", put->manifest_sha256,
+                          sizeof(put->manifest_sha256)) == 0;
+    if (put->verified) {
         put->size_bytes = strtoull(size, NULL, 10);
-    else
-        text_copy(put->detail, sizeof(put->detail), "the worker did not tell size and manifest");
+        put->written_bytes = strtoull(written, NULL, 10);
+        return;
+    }
+    text_copy(put->detail, sizeof(put->detail), "the worker did not tell size and manifest");
 }
 
 /* Whose worker has ended; NULL: nobody wants to know any more. */
@@ -336,6 +340,14 @@ static const char *manifest_path(const struct attempt *attempt,
     return ret_path;
 }
 
+/* As the worker has it. */
+static const char *read_back_word(Ckpt__V1__ReadBack policy)
+{
+    if (policy == CKPT__V1__READ_BACK__READ_BACK_NEVER)
+        return "never";
+    return policy == CKPT__V1__READ_BACK__READ_BACK_ALWAYS ? "always" : "sampled";
+}
+
 /* The deadline only ends a worker that hangs for ever: who gives up an attempt in time is the
  * broker. */
 static void put_checkpoint(struct allocation *allocation)
@@ -343,7 +355,7 @@ static void put_checkpoint(struct allocation *allocation)
     const struct attempt *attempt = &allocation->attempt;
     struct attempt_event event = {.kind = ATTEMPT_PUT_ENDED};
     struct err err = {0};
-    char rate[24], part[PART_NAME_BYTES], manifest[ATTEMPT_MANIFEST_BYTES];
+    char rate[24], generations[16], part[PART_NAME_BYTES], manifest[ATTEMPT_MANIFEST_BYTES];
     bool keeps = allocation->agent->copies_max_bytes > 0;
     const char *arguments[] = {"put",
                                "--prefix",
@@ -356,6 +368,10 @@ static void put_checkpoint(struct allocation *allocation)
                                attempt->directory,
                                "--rate",
                                rate,
+                               "--generations",
+                               generations,
+                               "--read-back",
+                               read_back_word(attempt->read_back),
                                keeps ? "--manifest-to" : NULL,
                                manifest_path(attempt, manifest),
                                NULL};
@@ -363,6 +379,7 @@ static void put_checkpoint(struct allocation *allocation)
     CHECK(attempt->state == ATTEMPT_PUTTING);
     CHECK(attempt->put_started);
     snprintf(rate, sizeof(rate), "%" PRIu64, attempt->granted_bytes_per_s);
+    snprintf(generations, sizeof(generations), "%u", attempt->generations);
     if (start_worker(allocation, arguments, 2 * attempt->timeout_ms + PUT_MARGIN_MS, put_done,
                      &err) == 0)
         return;

@@ -42,6 +42,8 @@ static void begin_asking(const struct attempt_stepping *step)
     entry->max_deferral_ms = attempt->max_deferral_ms;
     entry->deferred_ms = entry->deferred_until_us = 0;
     entry->granted_bytes_per_s = attempt->granted_bytes_per_s;
+    entry->read_back = (uint32_t)attempt->read_back;
+    entry->generations = attempt->generations;
     entry->extended = attempt->extended;
     entry->responsive_reported = false;
     memcpy(entry->target_prefix, attempt->target_prefix, sizeof(entry->target_prefix));
@@ -453,6 +455,8 @@ static void take_order(const struct attempt_stepping *step, const Ckpt__V1__Orde
     attempt->longest_deferral_ms = order->deferred_ms;
     attempt->max_deferral_ms = order->max_deferral_ms;
     attempt->granted_bytes_per_s = order->granted_bytes_per_s;
+    attempt->read_back = order->read_back;
+    attempt->generations = order->generations;
     attempt->extended = order->extended;
     snprintf(attempt->target_prefix, sizeof(attempt->target_prefix), "%s", order->target_prefix);
     snprintf(attempt->path, sizeof(attempt->path), "%s", order->path);
@@ -476,6 +480,8 @@ static void resume_attempt(const struct attempt_stepping *step)
     attempt->timeout_ms = entry->timeout_ms;
     attempt->longest_deferral_ms = entry->longest_deferral_ms;
     attempt->granted_bytes_per_s = entry->granted_bytes_per_s;
+    attempt->read_back = (Ckpt__V1__ReadBack)entry->read_back;
+    attempt->generations = entry->generations;
     attempt->extended = entry->extended;
     memcpy(attempt->target_prefix, entry->target_prefix, sizeof(attempt->target_prefix));
     memcpy(attempt->path, entry->path, sizeof(attempt->path));

@@ -80,6 +80,7 @@ struct attempt_put {
     Ckpt__V1__Reason reason; /* else */
     char detail[JOB_DETAIL_BYTES];
     uint64_t size_bytes;
+    uint64_t written_bytes; /* the rest of them is shared with an earlier checkpoint */
     uint64_t write_ms;
     char manifest_sha256[JOB_MANIFEST_BYTES];
     bool manifest_left; /* beside the files: they can be kept as a copy */
@@ -97,6 +98,8 @@ struct attempt {
     uint64_t longest_deferral_ms; /* of any node, as far as timeout_ms has it */
     uint64_t max_deferral_ms;
     uint64_t granted_bytes_per_s;
+    Ckpt__V1__ReadBack read_back; /* as the target has it */
+    uint32_t generations;         /* likewise */
     bool extended;
     Ckpt__V1__BarrierPhase barrier; /* as ordered last */
     uint64_t agreed_step;           /* 0: not agreed */

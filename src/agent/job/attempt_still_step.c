@@ -152,6 +152,7 @@ static void take_verified(const struct attempt_stepping *step, const struct atte
         report->rank_print += rank_print(step->entry->ranks[i].number);
     memcpy(step->effects->label, attempt->label, sizeof(step->effects->label));
     report->size_bytes = put->size_bytes;
+    report->written_bytes = put->written_bytes;
     report->write_ms = put->write_ms;
     report->stall_ms = attempt->stall_ms;
     memcpy(step->effects->manifest, put->manifest_sha256, sizeof(step->effects->manifest));

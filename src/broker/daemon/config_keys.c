@@ -54,6 +54,29 @@ static void show_owner_rule(const void *place, char *text, size_t size)
                            (int)*(const Ckpt__V1__OwnerRule *)place, word));
 }
 
+static int set_read_back(const struct settings_row *row, void *place, bool in_unit,
+                         const char *value, struct err *err)
+{
+    int policy;
+
+    (void)row;
+    (void)in_unit;
+    if (!fsm_enum_parse(&ckpt__v1__read_back__descriptor, value, &policy) ||
+        policy == CKPT__V1__READ_BACK__READ_BACK_UNSPECIFIED)
+        return err_set(err, ERR_INVALID, "is '%.300s', must be sampled, never or always", value);
+    *(Ckpt__V1__ReadBack *)place = (Ckpt__V1__ReadBack)policy;
+    return 0;
+}
+
+static void show_read_back(const void *place, char *text, size_t size)
+{
+    char word[FSM_WORD_BYTES];
+
+    snprintf(text, size, "%s",
+             fsm_enum_word(&ckpt__v1__read_back__descriptor,
+                           (int)*(const Ckpt__V1__ReadBack *)place, word));
+}
+
 static int set_source_kind(const struct settings_row *row, void *place, bool in_unit,
                            const char *value, struct err *err)
 {
@@ -71,6 +94,7 @@ static void show_source_kind(const void *place, char *text, size_t size)
 }
 
 static const struct settings_kind target_kind = {set_target_kind, show_target_kind, false, NULL};
+static const struct settings_kind read_back_kind = {set_read_back, show_read_back, false, NULL};
 static const struct settings_kind owner_rule_kind = {set_owner_rule, show_owner_rule, false, NULL};
 static const struct settings_kind source_kind = {set_source_kind, show_source_kind, false, NULL};
 
@@ -159,6 +183,8 @@ static const struct settings_row rows[] = {
     TARGET(&settings_count, "cost_micro_usd_per_gb_month", cost_micro_usd_per_gb_month, 0,
            UINT64_C(1000000000000), "0")
     TARGET(&settings_switch, "default", is_default, 0, 0, "no")
+    TARGET(&read_back_kind, "read_back", read_back, 0, 0, "sampled")
+    TARGET(&settings_count32, "generations", generations, 0, FSM_GENERATIONS_MAX, "8")
     TARGET(&settings_path, "domain", domain, 0, ID_MAX_BYTES, "")
     TARGET(&settings_path, "tier", tier, 0, ID_MAX_BYTES, "")
     TARGET(&settings_path, "failover", failover_target_id, 0, ID_MAX_BYTES, "")

@@ -52,6 +52,8 @@ static void fill_checkpoint(const struct fsm *fsm, const struct fsm_order *order
     message->barrier = checkpoint->barrier;
     message->agreed_step = checkpoint->agreed_step;
     message->extended = checkpoint->extended;
+    message->read_back = target->read_back;
+    message->generations = target->generations;
     message->granted_bytes_per_s = checkpoint->granted_bytes_per_s / checkpoint->shard_count;
     if (checkpoint->granted_bytes_per_s > 0 && message->granted_bytes_per_s == 0)
         message->granted_bytes_per_s = 1; /* 0 would mean no limit */

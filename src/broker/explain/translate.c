@@ -226,6 +226,7 @@ size_t translate_shards(const struct fsm *fsm, const struct fsm_checkpoint *chec
         infos[i].started = shard->started;
         infos[i].verified = shard->verified;
         infos[i].size_bytes = shard->size_bytes;
+        infos[i].written_bytes = shard->written_bytes;
         infos[i].part = i;
         infos[i].ranks = shard->ranks;
         translate_places(fsm, shard, scratch, &infos[i]);

@@ -76,6 +76,8 @@ static struct ledger_entry entry_of(const char *id)
                                  .asked_at_us = 99,
                                  .timeout_ms = 600000,
                                  .granted_bytes_per_s = UINT64_MAX,
+                                 .read_back = 2,
+                                 .generations = 7,
                                  .extended = true,
                                  .deadline_us = 5000,
                                  .walltime_ms = 3600000,

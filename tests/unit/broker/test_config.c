@@ -207,7 +207,8 @@ static void every_section_is_taken(void **state)
              "policy:\n  evaluation_interval: 2s\n  grace_ms: 1500\n  max_victims: 5\n"
              "targets:\n"
              "  - {id: scratch, kind: posix, prefix: /scratch, write_bytes_per_s: 10000000000, "
-             "staging_share_ppm: 250000, default: yes, domain: east}\n"
+             "staging_share_ppm: 250000, default: yes, domain: east,\n"
+             "     read_back: never, generations: 0}\n"
              "  - id: slow\n    prefix: \"/slow\"\n    write_bytes_per_s: 1\n"
              "storage_watch: {interval_ms: 200, timeout: 2s, failures_down: 2, successes_up: 1}\n"
              "unix_socket: \"/run/ckptd.sock\"\nlog_level: debug\n",
@@ -228,6 +229,10 @@ static void every_section_is_taken(void **state)
     assert_uint_equal(config->targets[0].staging_share_ppm, 250000);
     assert_string_equal(config->targets[0].domain, "east");
     assert_uint_equal(config->targets[1].staging_share_ppm, 300000);
+    assert_int_equal(config->targets[0].read_back, CKPT__V1__READ_BACK__READ_BACK_NEVER);
+    assert_uint_equal(config->targets[0].generations, 0);
+    assert_int_equal(config->targets[1].read_back, CKPT__V1__READ_BACK__READ_BACK_SAMPLED);
+    assert_uint_equal(config->targets[1].generations, 8);
     assert_int_equal(config->targets[1].kind, CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX);
     assert_uint_equal(config->storage_watch.timeout_ms, 2000);
     assert_int_equal(config->log_level, LOG_LEVEL_DEBUG);

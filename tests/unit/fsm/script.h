@@ -369,6 +369,8 @@ static inline enum fsm_status script_put_target(struct script *script,
     spec.tier = script_text(script_value(script, "tier", ""));
     spec.failover_target_id = script_text(script_value(script, "failover", ""));
     spec.read_bytes_per_s = script_number(script, "read", 0);
+    spec.read_back = (Ckpt__V1__ReadBack)script_number(script, "read_back", 0);
+    spec.generations = (uint32_t)script_number(script, "generations", 0);
     put.zeros = script_number(script, "zeros", 0);
     spec.is_default = script_flag(script, "default");
     put.spec = &spec;

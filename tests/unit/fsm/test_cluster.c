@@ -389,13 +389,22 @@ static void what_is_not_said_of_a_target_stays(void **unused)
     expect_ok(&script, "put fast keep prefix=/fast write=1000 cost=700 domain=d");
     fast = fsm_target_find(script.fsm, "fast");
     assert_int_equal(fast->staging_share_ppm, 300000);
+    assert_int_equal(fast->read_back, CKPT__V1__READ_BACK__READ_BACK_SAMPLED);
+    assert_int_equal(fast->generations, 8);
+    expect_ok(&script, "put fast keep read_back=%d generations=3",
+              CKPT__V1__READ_BACK__READ_BACK_ALWAYS);
+    expect_status(&script, INVALID_ARGUMENT, "put fast keep read_back=4");
+    expect_status(&script, INVALID_ARGUMENT, "put fast keep generations=256");
     expect_ok(&script, "put fast keep write=2000");
+    assert_int_equal(fast->read_back, CKPT__V1__READ_BACK__READ_BACK_ALWAYS);
+    assert_int_equal(fast->generations, 3);
     assert_int_equal(fast->write_bytes_per_s, 2000);
     assert_int_equal(fast->budget_bytes_per_s, 1400);
     assert_int_equal(fast->cost_micro_usd_per_gb_month, 700);
     assert_string_equal(fast->prefix, "/fast");
     assert_string_equal(fast->domain, "d");
-    expect_ok(&script, "put fast keep zeros=%d", 1 << 5 | 1 << 6 | 1 << 8);
+    expect_ok(&script, "put fast keep zeros=%d", 1 << 5 | 1 << 6 | 1 << 8 | 1 << 13);
+    assert_int_equal(fast->generations, 0);
     assert_int_equal(fast->staging_share_ppm, 0);
     assert_int_equal(fast->cost_micro_usd_per_gb_month, 0);
     assert_string_equal(fast->domain, "");
