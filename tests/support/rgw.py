@@ -186,7 +186,8 @@ class Rgw:
     def environment(self, **changes):
         values = {"AWS_ACCESS_KEY_ID": self.access, "AWS_SECRET_ACCESS_KEY": self.secret, "AWS_ENDPOINT_URL_S3": self.endpoint,
                   "AWS_ENDPOINT_URL": self.endpoint, "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true"}
-        return {**os.environ, **values, **changes}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        return {**inherited, **values, **changes}
 
     def aws(self, *arguments, check=True):
         result = subprocess.run(["/usr/bin/aws", "--endpoint-url", self.endpoint, *arguments], env=self.environment(), capture_output=True, text=True)

@@ -1,5 +1,6 @@
 /* verify and restore. See s3.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -61,6 +62,8 @@ static int write_chunk(void *data, const struct manifest_entry *entry, size_t ch
             continue;
         if (written < 0)
             return fault_set(err, "write", entry->path);
+        /* on its way to the disk while the next chunk comes: the end of the file is short then */
+        (void)sync_file_range(*fd, offset, written, SYNC_FILE_RANGE_WRITE);
         bytes += written;
         length -= (size_t)written;
         offset += written;
