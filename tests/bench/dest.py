@@ -55,9 +55,9 @@ class Bench:
     def verify(self, path, part="part-0000"):
         return Cost(WORKER, "verify", "--path", path, "--part", part)
 
-    def copy(self, source, rounds_at):
+    def copy(self, source, to):
         os.sync()
-        return sh(f"cp -r '{source}' '{rounds_at}' && sync")
+        return sh(f"cp -r '{source}' '{to}' && sync")
 
     def remove(self, *folders):
         for folder in folders:
@@ -67,8 +67,8 @@ class Bench:
 
 def fill(path, size):
     """Bytes that do not compress, and do not come twice."""
-    subprocess.run(["openssl", "enc", "-aes-128-ctr", "-nosalt", "-K", os.urandom(16).hex(), "-iv", "0" * 32, "-in", "/dev/zero", "-out", path]
-                   if False else ["sh", "-c", f"head -c {size} /dev/zero | openssl enc -aes-128-ctr -nosalt -K {os.urandom(16).hex()} -iv {'0' * 32} > '{path}'"], check=True)
+    key = os.urandom(16).hex()
+    sh(f"head -c {size} /dev/zero | openssl enc -aes-128-ctr -nosalt -K {key} -iv {'0' * 32} > '{path}'")
 
 
 def row(what, cost, beside, size=None):
@@ -91,12 +91,30 @@ def large(bench, gib):
             bench.remove(path)
     sums = sh(f"sha256sum '{path}/part-0000/model.bin'")
     row(f"verify {gib} GiB; `sha256sum`", bench.verify(path), sums, size)
-    parts(bench, path, size)
-    bench.remove(path, source)
+    bench.remove(path)
+    first, second = path.with_name("1-2"), path.with_name("1-3")
+    bench.put(source, first)
+    same = bench.put(source, second)
+    row(f"put {gib} GiB that did not change; `cp -r` + `sync`", same, copy, size)
+    assert int(same.out["written_bytes"]) == 0, same.out
+    bench.remove(first, second, source)
+    parts(bench, gib)
 
 
-def parts(bench, path, size):
-    """Eight parts of an eighth each, as eight nodes would take them, here one after the other."""
+def parts(bench, gib):
+    """Eight parts of one checkpoint, restored side by side as eight nodes would, beside eight cp."""
+    source, path, size = bench.folder / "parts", bench.at(), gib * GIB
+    for i in range(8):
+        (source / str(i)).mkdir(parents=True)
+        fill(source / str(i) / "model.bin", size // 8)
+        bench.put(source / str(i), path, part=f"part-{i:04}")
+    os.sync()
+    copies = " & ".join(f"cp -r '{path}/part-{i:04}' '{bench.folder}/copy{i}'" for i in range(8))
+    copy = sh(f"{copies} & wait; sync")
+    bench.remove(*(bench.folder / f"copy{i}" for i in range(8)))
+    restores = " & ".join(f"{WORKER} restore --path '{path}' --part part-{i:04} --to '{bench.folder}/back{i}'" for i in range(8))
+    row(f"restore 8 parts of {size // 8 >> 20} MiB side by side; 8 `cp -r` + `sync`", sh(f"{restores} & wait"), copy, size)
+    bench.remove(path, source, *(bench.folder / f"back{i}" for i in range(8)))
 
 
 def small(bench, files):
