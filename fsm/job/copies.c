@@ -197,6 +197,35 @@ void fsm_copies_forget(struct fsm *fsm, struct checkpoint *checkpoint)
     }
 }
 
+/* Not by the count of copies: a part may have two, and another none. */
+static bool part_copied(const struct fsm *fsm, const struct fsm_shard *shard)
+{
+    CHECK(shard->place_count <= FSM_SHARD_PLACES_MAX);
+    for (uint32_t i = 0; i < shard->place_count; i++) {
+        const struct node *node =
+            shard->places[i] >> 32 == KIND(NODE) ? node_at(fsm, (uint32_t)shard->places[i]) : NULL;
+
+        if (node != NULL && !node->removed &&
+            node->view.state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+            return true;
+    }
+    return false;
+}
+
+bool fsm_copies_serve(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint)
+{
+    const struct fsm_allocation *job = &allocation_at(fsm, checkpoint->allocation_slot)->view;
+    const struct checkpoint *whole = checkpoint_find(fsm, checkpoint->id);
+
+    CHECK(whole != NULL);
+    if (job->restore != CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN)
+        return false;
+    for (uint32_t i = 0; i < checkpoint->shard_count; i++)
+        if (!part_copied(fsm, &whole->shards[i]))
+            return false;
+    return checkpoint->shard_count > 0;
+}
+
 /* ---- what is said of them ---- */
 
 void fsm_copies_verified(const struct checkpoint *checkpoint, struct fsm_shard *shard)

@@ -178,6 +178,12 @@ static uint64_t discarded_ms(const struct fsm_allocation *view, const struct fsm
            fsm_max(view->gpu_count, 1);
 }
 
+static bool point_readable(const struct fsm *fsm, const struct fsm_checkpoint *point)
+{
+    CHECK(point->id != 0);
+    return target_at(fsm, point->target_slot)->view.available || fsm_copies_serve(fsm, point);
+}
+
 /* S2-007, S2-008: a job waits for its last checkpoint, unless what it repeats without it is little
  * enough. */
 const struct fsm_checkpoint *fsm_begin_choose(const struct fsm *fsm,
@@ -189,7 +195,7 @@ const struct fsm_checkpoint *fsm_begin_choose(const struct fsm *fsm,
 
     CHECK(ret_discarded_ms != NULL);
     *ret_discarded_ms = 0;
-    while (other != NULL && !target_at(fsm, other->target_slot)->view.available)
+    while (other != NULL && !point_readable(fsm, other))
         other = fsm_restart_point(fsm, view->id, other->id);
     if (other == newest || discarded_ms(view, other, newest) > fsm->policy.max_discarded_ms ||
         fsm->policy.max_discarded_ms == 0)

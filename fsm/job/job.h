@@ -202,6 +202,9 @@ void fsm_copies_dropped(struct fsm *fsm, struct checkpoint *checkpoint, uint32_t
                         const struct node *node);
 /* When the job's checkpoints, its nodes, or whether it can be restarted have changed. */
 void fsm_copies_review(struct fsm *fsm, struct allocation *allocation);
+/* Whether a job that restores each part at its own place may begin without the target: a node that
+ * is there has a copy of each part. A job that is started on other nodes waits all the same. */
+bool fsm_copies_serve(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint);
 /* Before its shards are cleared, exchanged or freed, and when its folder is gone. */
 void fsm_copies_forget(struct fsm *fsm, struct checkpoint *checkpoint);
 /* Of a snapshot: whether the places can be, and the lists of copies made from them. */

@@ -328,6 +328,32 @@ static void little_work_is_discarded_in_an_outage_and_much_is_waited_for(void **
     script_close(&script);
 }
 
+/* What the nodes kept of the newest checkpoint needs no target: nothing is discarded. */
+static void nothing_is_discarded_while_nodes_have_copies(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start_domains(&script);
+    expect_ok(&script, "policy keep=2 discarded=60000");
+    expect_ok(&script, "register j1 nodes=n1 requeue=always");
+    expect_ok(&script, "after 30000");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 started j1 ckpt=1-1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "report n1 copy_kept j1 ckpt=1-1");
+    expect_ok(&script, "target near-a down");
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "restart j1 nodes=n1");
+    assert_int_equal(script.outcome.checkpoint_id, checkpoint_id_make(1, 1));
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "report n1 copy_dropped j1 ckpt=1-1");
+    expect_ok(&script, "restart j1 nodes=n1"); /* 30 s are repeated */
+    assert_int_equal(script.outcome.checkpoint_id, 0);
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +369,7 @@ int main(void)
         cmocka_unit_test(an_outage_that_lasts_fails_over_where_a_target_is_named),
         cmocka_unit_test(a_required_domain_binds_after_the_first_checkpoint),
         cmocka_unit_test(little_work_is_discarded_in_an_outage_and_much_is_waited_for),
+        cmocka_unit_test(nothing_is_discarded_while_nodes_have_copies),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
