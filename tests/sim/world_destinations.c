@@ -32,7 +32,8 @@ struct destination_checks {
     uint64_t budgets[WORLD_TARGETS_MAX]; /* after the entry before */
     uint32_t dispatched;                 /* targets, in this entry */
     uint64_t counted[WORLD_JOBS_MAX];    /* checkpoint that had no deadline when it was granted */
-    uint8_t targets[WORLD_JOBS_MAX];     /* slot + 1; 0: not known */
+    uint8_t targets[WORLD_JOBS_MAX];     /* slot + 1 of the job's newest one; 0: not known */
+    uint64_t newest[WORLD_JOBS_MAX];     /* which that is */
 };
 
 void destinations_init(struct world *world)
@@ -187,19 +188,22 @@ static void created(struct world *world, const struct fsm *fsm, const Ckpt__V1__
         checks->made[checks->made_count++] =
             (struct made){checkpoint->id, (unsigned)(job - world->jobs)};
     checks->targets[job - world->jobs] = (uint8_t)(checkpoint->target_slot + 1);
+    checks->newest[job - world->jobs] = checkpoint->id;
     if (job->sensitive && checkpoint->terms != NULL &&
         checkpoint->terms->purpose == PURPOSE(MIGRATE))
         world_violation(world, "I31", "%s is sensitive, and the broker moves it", job->id);
 }
 
-/* Below its prefix, in a folder of its own name. */
+/* Below its prefix, in a folder of its own name. Of a checkpoint whose beginning was not seen, in a
+ * cluster that was recovered from an older state, nothing is known. */
 void destinations_ordered(struct world *world, unsigned job, const Ckpt__V1__Order *order)
 {
     unsigned place = world->destinations->targets[job];
     const struct world_target *target = &world->targets[place - 1];
     size_t length;
 
-    if (place == 0 || place > world->options.targets)
+    if (place == 0 || place > world->options.targets ||
+        order->checkpoint_id != world->destinations->newest[job])
         return;
     length = strlen(target->prefix);
     if (strcmp(order->target_prefix, target->prefix) != 0 ||

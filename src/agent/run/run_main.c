@@ -382,7 +382,7 @@ static void say_started(const Ckpt__V1__AttachReady *ready)
 
     if (ready->checkpoint_id == 0) {
         say("started pid %d%s from scratch%s", (int)run.pid, name_part(ready, part),
-            run.restart_count > 0      ? ": there is no checkpoint, all its work is done again"
+            run.restart_count > 0 ? ": no checkpoint of it can be read, all its work is done again"
             : run.options.from_scratch ? ", as --from-scratch says"
                                        : ": there is no complete checkpoint of it yet");
         return;
