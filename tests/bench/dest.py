@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """What moving a checkpoint costs beside the standard tools, each pair in one run on one machine.
 
     BUILD=build tests/bench/dest.py [--gib N] [--files N] [--folder DIR]

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """How long an application that died computes nothing: from its death to its first iteration, from the node's own copy and from the
 destination. tests/bench/restart.py [MIB [ROUNDS]]; real processes, a POSIX destination on the same disk."""
 import os

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """What a node keeps of what its jobs wrote: a restart there reads that, and nobody else's, nor anything older."""
 import os
 import pathlib

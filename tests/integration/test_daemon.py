@@ -193,7 +193,7 @@ def a_reload_takes_what_needs_no_restart():
     with Cluster(members=1) as cluster:
         cluster.start()
         member, text = cluster.members[0], cluster.config.read_text()
-        for content, answer in ((text.replace("log_level: info", "log_level: debug"), "log level, certificates, telemetry and health were read, other changes need a restart"),
+        for content, answer in ((text.replace("log_level: info", "log_level: debug"), "log level, certificates, object stores, telemetry and health were read, other changes need a restart"),
                                 (text + "no_such_key: 1\n", "event=reload_failed")):
             cluster.config.write_text(content)
             member.kill(signal.SIGHUP)

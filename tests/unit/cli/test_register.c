@@ -6,6 +6,16 @@
 
 static const ProtobufCMessageDescriptor *const type = &ckpt__v1__allocation_spec__descriptor;
 
+/* The last value of an enum, without the prefix that all of its names have. */
+static const char *last_of(const ProtobufCEnumDescriptor *type_of)
+{
+    static char word[40];
+    size_t prefix = strlen(type_of->values[0].name) - strlen("UNSPECIFIED");
+
+    snprintf(word, sizeof(word), " %s", type_of->values[type_of->n_values - 1].name + prefix);
+    return word;
+}
+
 /* A word that the option takes and that says something. */
 static const char *word_for(const ProtobufCFieldDescriptor *field)
 {
@@ -16,10 +26,7 @@ static const char *word_for(const ProtobufCFieldDescriptor *field)
     if (field->type == PROTOBUF_C_TYPE_STRING)
         return " word";
     if (field->type == PROTOBUF_C_TYPE_ENUM)
-        return strcmp(field->name, "strategy") == 0         ? " MANUAL"
-               : strcmp(field->name, "restore") == 0        ? " OWN"
-               : strcmp(field->name, "requeue_policy") == 0 ? " ALWAYS"
-                                                            : " ML";
+        return last_of(field->descriptor);
     return number_named(field->name, &stem) == NUMBER_DURATION ? " 90m"
            : number_named(field->name, &stem) == NUMBER_RATE   ? " 2GB/s"
                                                                : " 7";
