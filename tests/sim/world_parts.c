@@ -144,14 +144,16 @@ bool parts_joined(const struct world *world, const struct world_job *job, unsign
 }
 
 /* Those that have ended in the run of their part count as well: the others would go on with what
- * they left. */
+ * they left. What begins on a node that its job has left, of which its agent has yet to hear, is
+ * ended by its next orders. */
 void parts_began(struct world *world, const struct world_job *job, unsigned agent, uint64_t run,
                  uint64_t checkpoint_id)
 {
     struct part_checks *checks = world->parts;
     unsigned number = (unsigned)(job - world->jobs);
 
-    if (checks->parts[number][agent].run != run || checks->parts[number][agent].joined)
+    if (checks->parts[number][agent].run != run || checks->parts[number][agent].joined ||
+        !state_checks_has_part(world, job->id, agent, run))
         return;
     checks->parts[number][agent].began = true;
     checks->parts[number][agent].from = checkpoint_id;

@@ -18,6 +18,7 @@
 #include "src/agent/app/app_stream.h"
 #include "src/agent/app/own_register.h"
 #include "src/agent/durable/kept.h"
+#include "src/agent/job/reconcile.h"
 #include "src/agent/run/words.h"
 #include "src/ask/ask.h"
 #include "src/base/buf.h"
@@ -340,8 +341,9 @@ static void restore_told(void *data, const struct restore_word *word)
 
 /* For which run it may start when no broker can be asked; 0: none. What nobody is known to own is
  * left to whoever comes only where a broker has said so. */
-static uint64_t outage_run(const struct app_stream *stream)
+static uint64_t outage_run(void *data)
 {
+    const struct app_stream *stream = data;
     struct allocation *allocation = stream->allocation;
     const struct ledger_entry *entry = &allocation->entry;
 
@@ -379,7 +381,7 @@ void app_stream_ask(struct app_stream *stream, enum restore_what what,
                                             .folder = stream->folder,
                                             .user = stream_user(stream),
                                             .what = what,
-                                            .outage_run = outage_run(stream),
+                                            .outage_run = outage_run,
                                             .owner = allocation_owner(allocation, &owner),
                                             .told = told,
                                             .waits = app_stream_waits,
@@ -503,6 +505,11 @@ static void take_started(struct app_stream *stream, const Ckpt__V1__AttachStarte
 
     if (stream->state != STREAM_READY) {
         app_stream_refuse(stream, "the application was started before this agent was ready for it");
+        return;
+    }
+    if (reconcile_run_over(stream->agent->orders, stream->allocation->entry.allocation_id,
+                           stream->allocation->entry.run)) {
+        app_stream_start_over(stream); /* it is held still, and of what came after it was ready */
         return;
     }
     if (!app_stream_identity(stream, started->pid, started->start_time_ticks, &identity, &why)) {

@@ -204,6 +204,17 @@ bool reconcile_judges(const Ckpt__V1__OrderSet *set, uint64_t run)
     return set->runs_until != 0 && run <= set->runs_until;
 }
 
+bool reconcile_run_over(const Ckpt__V1__OrderSet *set, const char *allocation_id, uint64_t run)
+{
+    const Ckpt__V1__AllocationPart *part;
+
+    CHECK(run != 0);
+    if (set == NULL)
+        return false;
+    part = reconcile_part(set, allocation_id);
+    return part == NULL ? reconcile_judges(set, run) : part->run > run;
+}
+
 /* A state that was restored may not know that its allocation was restarted since: that run is the
  * one that it names. */
 static bool may_run(const Ckpt__V1__OrderSet *set, const struct hand *hand)

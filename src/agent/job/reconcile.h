@@ -90,5 +90,8 @@ const Ckpt__V1__AllocationPart *reconcile_part(const Ckpt__V1__OrderSet *set,
 /* The state from which the set was derived knew of the run: when the set does not name it, it is
  * over. */
 bool reconcile_judges(const Ckpt__V1__OrderSet *set, uint64_t run);
+/* The set (NULL: none has come) names a later run of this part, or none and knew of this one:
+ * nothing of it begins any more. */
+bool reconcile_run_over(const Ckpt__V1__OrderSet *set, const char *allocation_id, uint64_t run);
 
 #endif

@@ -317,6 +317,24 @@ static void point_message(struct rpc_client_call *call, void *data, const uint8_
     ckpt__v1__restart_point__free_unpacked(point, NULL);
 }
 
+/* True: no broker can be asked, and the last word of one was that it may start; not that its run
+ * is being ended, or that others are waited for. */
+static bool starts_alone(struct restore *restore)
+{
+    uint64_t run;
+
+    CHECK(restore->call == NULL && restore->worker == NULL);
+    if (restore->what != RESTORE_NOTHING || restore->outage_run == NULL ||
+        agent_now_us(restore->agent) - restore->began_us < SCRATCH_WAIT_US)
+        return false;
+    run = restore->outage_run(restore->data);
+    if (run == 0 || (run == restore->run && restore->begin != BEGIN(MAY)))
+        return false;
+    restore->told(restore->data, &(struct restore_word){.run = run});
+    restore_finish(restore, &(struct restore_result){.folder = "", .notice = "", .error = ""});
+    return true;
+}
+
 static void point_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
 {
     struct restore *restore = data;
@@ -343,12 +361,8 @@ static void point_end(struct rpc_client_call *call, void *data, const struct rpc
     if (!rpc_follow_result(follow, end, &delay_ms) && end->status != RPC_NOT_FOUND &&
         end->channel == rpc_follow_channel(follow))
         rpc_follow_move(follow, NULL); /* no broker, or one that cannot: another may */
-    if (restore->outage_run != 0 && end->status != RPC_NOT_FOUND &&
-        agent_now_us(restore->agent) - restore->began_us >= SCRATCH_WAIT_US) {
-        restore->told(restore->data, &(struct restore_word){.run = restore->outage_run});
-        restore_finish(restore, &(struct restore_result){.folder = "", .notice = "", .error = ""});
+    if (end->status != RPC_NOT_FOUND && starts_alone(restore))
         return;
-    }
     if (end->status != RPC_NOT_FOUND &&
         agent_now_us(restore->agent) - restore->began_us >= PATIENCE_US)
         restore_waits(restore,
@@ -424,7 +438,7 @@ struct restore *restore_start(struct restart_points *points, const struct restor
     restore->user = ask->user;
     restore->what = ask->what;
     restore->override = ask->override;
-    restore->outage_run = ask->what == RESTORE_NOTHING ? ask->outage_run : 0;
+    restore->outage_run = ask->outage_run;
     if (ask->owner != NULL) {
         snprintf(restore->owner_name, sizeof(restore->owner_name), "%s", ask->owner->name);
         restore->owner_named = ask->owner->name[0] != '\0';

@@ -88,10 +88,11 @@ struct restore_ask {
     const struct opened *folder; /* the same, open for as long as the restore lasts */
     struct machine_user user;
     enum restore_what what;
-    Ckpt__V1__RestoreMode override; /* UNSPECIFIED: as registered */
-    /* when nothing is to be brought and no broker answers; 0: one is waited for */
-    uint64_t outage_run;
+    Ckpt__V1__RestoreMode override;    /* UNSPECIFIED: as registered */
     const struct restore_owner *owner; /* that is known already; NULL: none */
+    /* For which run a start from scratch is now that no broker answers; 0: one is waited for. Each
+     * time anew, since the last orders say so. NULL: never. */
+    uint64_t (*outage_run)(void *data);
     /* Comes with each answer of a broker, so perhaps again. The restore must not be cancelled from
      * within. */
     void (*told)(void *data, const struct restore_word *word);

@@ -67,7 +67,7 @@ struct restore {
     bool unheard;                           /* ... and for long */
     bool sweeping;                          /* what was brought before goes */
     enum restore_what what;
-    uint64_t outage_run;
+    uint64_t (*outage_run)(void *data);
     uint64_t began_us;
     unsigned refusals, worker_refusals;
     struct clock_timer *timer;

@@ -69,23 +69,12 @@ void restore_ready(struct restore *restore)
                                                      .parts = restore->checkpoint_parts});
 }
 
-/* Orders name a later run of this part than the one that it was brought for. */
-static bool run_is_over(const struct restore *restore)
-{
-    const Ckpt__V1__OrderSet *orders = restore->agent->orders;
-    const Ckpt__V1__AllocationPart *part =
-        orders == NULL ? NULL : reconcile_part(orders, restore->allocation_id);
-
-    CHECK(restore->run != 0);
-    return part != NULL && part->run > restore->run;
-}
-
 /* All that this part needs of it is here and verified. The next run has a word of its own on what
  * it begins from. */
 static void restore_complete(struct restore *restore)
 {
     CHECK(restore->part_next == restore->part_count);
-    if (run_is_over(restore)) {
+    if (reconcile_run_over(restore->agent->orders, restore->allocation_id, restore->run)) {
         restore_again(restore, RESTORE_RETRY_MS);
         return;
     }

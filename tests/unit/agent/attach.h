@@ -12,6 +12,7 @@
 #include "src/agent/app/app_server.h"
 #include "src/agent/job/allocation.h"
 #include "src/agent/job/restart_points.h"
+#include "src/agent/node/proc.h"
 #include "src/rpc/client.h"
 #include "src/rpc/server.h"
 #include "src/rpc/uv_clock.h"
@@ -19,7 +20,7 @@
 
 #include <unistd.h>
 
-enum { WAIT_US = 10000000, POLLS_US = 700000, RUN = 9 };
+enum { WAIT_US = 10000000, POLLS_US = 700000, OUTAGE_US = 6000000, RUN = 9 };
 
 /* The newest removal that was asked for; it ends when the test says so. */
 static struct {
@@ -51,6 +52,7 @@ static struct {
 
 /* What the broker says. */
 static uint64_t point_id, began_from; /* 0: from that too */
+static bool silent;                   /* no leader */
 static bool joined, may_begin, part_restored, from_scratch, place_changed, swapped;
 static Ckpt__V1__BeginState waits_for;         /* when it may not begin */
 static Ckpt__V1__RestoreMode mode, other_mode; /* other: of part 1, which has restored */
@@ -138,15 +140,18 @@ static void take_message(struct rpc_client_call *call, void *data, const uint8_t
     ckpt__v1__attach_down__free_unpacked(down, NULL);
 }
 
-static void ignore_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
+static enum rpc_status ended_with; /* the last stream that has ended */
+
+static void note_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
 {
-    (void)call, (void)data, (void)end;
+    (void)call, (void)data;
+    ended_with = end->status;
 }
 
 static struct rpc_client_call *attach_on(struct rpc_channel *on, const char *allocation_id)
 {
     static const struct rpc_client_handlers handlers = {.on_message = take_message,
-                                                        .on_end = ignore_end};
+                                                        .on_end = note_end};
     struct rpc_client_call *call =
         rpc_channel_open(on, "/ckpt.v1.AppService/Attach", 0, true, &handlers, NULL);
     Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
@@ -167,6 +172,23 @@ static struct rpc_client_call *attach_on(struct rpc_channel *on, const char *all
     return call;
 }
 
+/* Its application is this process. */
+static inline void say_started(struct rpc_client_call *call)
+{
+    Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
+    Ckpt__V1__AttachStarted started = CKPT__V1__ATTACH_STARTED__INIT;
+    struct proc_stat stat;
+    uint8_t bytes[64];
+
+    assert_int_equal(proc_read_stat(getpid(), &stat), 0);
+    started.pid = (uint32_t)getpid();
+    started.start_time_ticks = stat.start_ticks;
+    up.body_case = CKPT__V1__ATTACH_UP__BODY_STARTED;
+    up.started = &started;
+    assert_true(ckpt__v1__attach_up__get_packed_size(&up) <= sizeof(bytes));
+    rpc_client_call_send(call, bytes, ckpt__v1__attach_up__pack(&up, bytes));
+}
+
 static struct rpc_client_call *attach(void)
 {
     return attach_on(channel, "job");
@@ -185,6 +207,10 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     uint8_t reply[512];
 
     (void)data, (void)bytes, (void)length;
+    if (silent) {
+        rpc_call_finish(call, RPC_UNAVAILABLE, "no leader");
+        return;
+    }
     part.allocation_id = job;
     part.remaining_ms = 40000;
     part.walltime_ms = 60000;
@@ -278,6 +304,11 @@ static inline bool left(void)
     return !attached();
 }
 
+static inline bool starts_over(void)
+{
+    return ended_with == RPC_ABORTED;
+}
+
 static inline bool removes(void)
 {
     return removal.count == 1;
@@ -353,7 +384,7 @@ static int set_up(void **state)
     looked = NULL;
     refusal[0] = restored[0] = said[0] = '\0';
     run_of_writer = 0;
-    writer_gone = joined = place_changed = swapped = false;
+    writer_gone = joined = place_changed = swapped = silent = false;
     may_begin = true;
     waits_for = CKPT__V1__BEGIN_STATE__BEGIN_STATE_RESTORING;
     part_restored = from_scratch = false;
@@ -361,6 +392,7 @@ static int set_up(void **state)
     point_id = 14;
     mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN;
     other_mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_UNSPECIFIED;
+    ended_with = RPC_OK;
     memset(&ready, 0, sizeof(ready));
     memset(&work, 0, sizeof(work));
     work.exit_code = -1;

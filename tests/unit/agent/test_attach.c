@@ -239,6 +239,50 @@ static void a_run_that_orders_name_no_more_does_not_begin(void **state)
     agent.orders = NULL;
 }
 
+/* Orders overtook what its ckpt-run says: it holds the application still, and drops it. */
+static void what_was_started_for_a_run_that_orders_name_no_more_is_dropped(void **state)
+{
+    Ckpt__V1__OrderSet orders = CKPT__V1__ORDER_SET__INIT;
+    Ckpt__V1__AllocationPart part = CKPT__V1__ALLOCATION_PART__INIT, *parts[] = {&part};
+    char job[] = "job";
+    struct rpc_client_call *call;
+
+    (void)state;
+    call = attach_to_restore();
+    assert_true(becomes(starts, WAIT_US));
+    part.allocation_id = job;
+    part.run = RUN + 1;
+    orders.parts = parts;
+    orders.n_parts = 1;
+    agent.orders = &orders;
+    say_started(call);
+    assert_true(becomes(starts_over, WAIT_US));
+    assert_false(attached());
+    assert_int_equal(agent_find(&agent, "job")->process.state, PROCESS_ABSENT);
+    agent.orders = NULL;
+}
+
+/* Its ckpt-run had asked before these orders came. */
+static void in_an_outage_nothing_begins_that_the_last_orders_do_not_name(void **state)
+{
+    Ckpt__V1__OrderSet orders = CKPT__V1__ORDER_SET__INIT;
+    struct ledger_entry *entry = &agent_get(&agent, "job")->entry;
+
+    (void)state;
+    entry->named_run = RUN;
+    entry->owner_rule = CKPT__V1__OWNER_RULE__OWNER_RULE_FIRST;
+    silent = from_scratch = true;
+    attach_to_restore();
+    assert_true(becomes(told, WAIT_US));
+    orders.epoch = orders.index = 1;
+    orders.runs_until = RUN;
+    agent.orders = &orders;
+    assert_false(becomes(starts, OUTAGE_US));
+    agent.orders = NULL;
+    entry->named_run = RUN;
+    assert_true(becomes(starts, WAIT_US));
+}
+
 /* What it has is of another part now: that goes before its own comes, into the same folder. */
 static void a_part_whose_place_changes_restores_what_is_there(void **state)
 {
@@ -462,6 +506,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_part_restores_again_for_another_run, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_run_that_orders_name_no_more_does_not_begin, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(
+            what_was_started_for_a_run_that_orders_name_no_more_is_dropped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            in_an_outage_nothing_begins_that_the_last_orders_do_not_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_part_whose_place_changes_restores_what_is_there, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(

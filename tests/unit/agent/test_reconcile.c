@@ -526,6 +526,29 @@ static void a_checkpoint_becomes_one_to_end_it(void **state)
     assert_string_equal(steps_of(&hand, &order, NULL), "");
 }
 
+/* A set from before it began says nothing of it. */
+static void a_run_is_over_when_a_later_one_or_none_is_named(void **state)
+{
+    Ckpt__V1__OrderSet set = CKPT__V1__ORDER_SET__INIT;
+    Ckpt__V1__AllocationPart part = CKPT__V1__ALLOCATION_PART__INIT, *parts[] = {&part};
+
+    (void)state;
+    assert_false(reconcile_run_over(NULL, job, 7));
+    set.runs_until = 6;
+    assert_false(reconcile_run_over(&set, job, 7));
+    set.runs_until = 7;
+    assert_true(reconcile_run_over(&set, job, 7));
+    part.allocation_id = job;
+    part.run = 7;
+    set.parts = parts;
+    set.n_parts = 1;
+    assert_false(reconcile_run_over(&set, job, 7));
+    part.run = 8;
+    assert_true(reconcile_run_over(&set, job, 7));
+    part.run = 5;
+    assert_false(reconcile_run_over(&set, job, 7));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -555,6 +578,7 @@ int main(void)
         cmocka_unit_test(what_stands_still_is_ended_and_not_let_go_before),
         cmocka_unit_test(order_of_another_allocation_withdraws_nothing_of_this_and_starts_there),
         cmocka_unit_test(senseless_orders_are_ignored),
+        cmocka_unit_test(a_run_is_over_when_a_later_one_or_none_is_named),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
