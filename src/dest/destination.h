@@ -134,8 +134,10 @@ struct destination_ops {
     /* Which user of this machine the files of the checkpoint's job belong to; nobody else may read
      * or remove them, nor may root on some servers. ERR_NOT_FOUND: nothing of the job is there.
      * NULL: a destination of this kind does not ask for users. */
-    int (*owner)(const char *prefix, const char *path, uid_t *ret_uid, gid_t *ret_gid,
-                 struct err *err);
+    int (*owner)(const char *prefix, const char *path, uid_t *ret_uid, struct err *err);
+    /* Removes the folders above a collected checkpoint that became empty, and nothing that is not:
+     * what the owner puts there meanwhile is not for root to walk through. NULL where owner is. */
+    void (*tidy)(const char *prefix, const char *path);
     /* Removes what killed puts of this part left. A finished shard stays. */
     int (*abandon)(const struct destination_place *place, struct err *err);
     /* What the daemon does for its workers meanwhile. NULL: nothing. */

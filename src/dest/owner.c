@@ -11,6 +11,7 @@
 
 #include "src/base/check.h"
 #include "src/dest/become.h"
+#include "src/dest/parent.h"
 
 static struct {
     bool entered;
@@ -25,41 +26,44 @@ int owner_check(const char *as, struct err *err)
     return err_set(err, ERR_INVALID, "--as \"%.128s\" must be owner here: whose the folder is", as);
 }
 
-/* A user who has no name here has no other groups. */
-static int groups_of(uid_t uid, gid_t gid, gid_t groups[BECOME_GROUPS_MAX])
+enum { GROUP_NONE = 65534 };
+
+/* Those of the user, and never the folder's: that is the group of root, who made it, or the
+ * service's, which reaches other jobs' files. A user who has no name here has none. The first one
+ * is the user's own. */
+static int groups_of(uid_t uid, gid_t groups[BECOME_GROUPS_MAX])
 {
     const struct passwd *user = getpwuid(uid);
     int count = BECOME_GROUPS_MAX;
 
-    groups[0] = gid;
+    groups[0] = GROUP_NONE;
     if (user == NULL)
         return 1;
-    if (getgrouplist(user->pw_name, gid, groups, &count) < 0)
+    if (getgrouplist(user->pw_name, user->pw_gid, groups, &count) < 0)
         count = BECOME_GROUPS_MAX;
     return count;
 }
 
 /* Groups first, which a user may not set. The file rights come last: from then on nothing is done
- * as root but what owner_leave() does. */
-static int take_rights(uid_t uid, gid_t gid, struct err *err)
+ * as root but what owner_leave() does. The kernel forgets the bond to the parent with either step. */
+static int take_rights(uid_t uid, struct err *err)
 {
     gid_t groups[BECOME_GROUPS_MAX];
-    int count = groups_of(uid, gid, groups);
+    int count = groups_of(uid, groups);
 
     before.group_count = getgroups(BECOME_GROUPS_MAX, before.groups);
     if (before.group_count < 0 || setgroups((size_t)count, groups) != 0)
         return err_set(err, ERR_IO, "take the groups of user %u: %s", (unsigned)uid,
                        strerror(errno));
-    setfsgid(gid);
+    setfsgid(groups[0]);
     setfsuid(uid);
     CHECK((uid_t)setfsuid((uid_t)-1) == uid); /* -1 changes nothing and tells the current one */
     before.entered = true;
-    return 0;
+    return parent_bind(err);
 }
 
 /* The registered name, where root does not see the folder: a server that takes it for nobody. */
-static int find_named(const char *name, const struct err *why, uid_t *ret_uid, gid_t *ret_gid,
-                      struct err *err)
+static int find_named(const char *name, const struct err *why, uid_t *ret_uid, struct err *err)
 {
     const struct passwd *user = name == NULL ? NULL : getpwnam(name);
 
@@ -68,7 +72,6 @@ static int find_named(const char *name, const struct err *why, uid_t *ret_uid, g
                        name == NULL ? "no owner is registered" : "its registered owner ",
                        name == NULL ? "" : name, name == NULL ? "" : " is no user here");
     *ret_uid = user->pw_uid;
-    *ret_gid = user->pw_gid;
     return 0;
 }
 
@@ -77,24 +80,23 @@ int owner_enter(const struct destination_ops *destination, const struct owner_pl
 {
     struct err why = {0};
     uid_t uid;
-    gid_t gid;
 
     CHECK(!before.entered);
     if (destination->owner == NULL || geteuid() != 0)
         return 0;
     /* What says nothing of the owner leaves that to the name; what says that something is wrong
      * with the place itself does not. */
-    if (destination->owner(place->prefix, place->path, &uid, &gid, &why) != 0) {
+    if (destination->owner(place->prefix, place->path, &uid, &why) != 0) {
         if (why.code == ERR_NOT_FOUND)
             return 0;
         if (why.code == ERR_REFUSED || why.code == ERR_UNAVAILABLE) {
             *err = why;
             return -1;
         }
-        if (find_named(place->name, &why, &uid, &gid, err) != 0)
+        if (find_named(place->name, &why, &uid, err) != 0)
             return -1;
     }
-    return uid == 0 ? 0 : take_rights(uid, gid, err);
+    return uid == 0 ? 0 : take_rights(uid, err);
 }
 
 /* In the opposite order. A process that could not come back would be half a user: it must end. */
@@ -107,5 +109,5 @@ bool owner_leave(void)
     setfsgid(getegid());
     CHECK((uid_t)setfsuid((uid_t)-1) == geteuid());
     CHECK(setgroups((size_t)before.group_count, before.groups) == 0);
-    return true;
+    return parent_bind(NULL) == 0;
 }

@@ -23,7 +23,7 @@ struct owner_place {
 int owner_check(const char *as, struct err *err);
 int owner_enter(const struct destination_ops *destination, const struct owner_place *place,
                 struct err *err);
-/* Whether it was another user. */
+/* Whether it was another user, and the daemon that started this is still there. */
 bool owner_leave(void);
 
 #endif

@@ -226,14 +226,13 @@ static int run_restore(const struct request *request, FILE *out, struct err *err
     return print_summary(&summary, out);
 }
 
-/* Folders above the owner's own are root's: what became empty there goes in a second pass, and
- * holds no data where it stays. */
+/* Folders above the owner's own are root's: what became empty there goes afterwards, and holds no
+ * data where it stays. Root looks into nothing: the owner may have put there anything meanwhile. */
 static int run_collect(const struct request *request, FILE *out, struct err *err)
 {
     const char *prefix = request->values[PREFIX], *path = request->values[PATH];
-    struct destination_removed removed = {0}, again;
+    struct destination_removed removed = {0};
     bool as_owner = request->values[AS] != NULL;
-    struct err ignored = {0};
     int result;
 
     if (as_owner &&
@@ -242,7 +241,7 @@ static int run_collect(const struct request *request, FILE *out, struct err *err
         return -1;
     result = request->destination->collect(prefix, path, &removed, err);
     if (as_owner && owner_leave() && result == 0)
-        (void)request->destination->collect(prefix, path, &again, &ignored);
+        request->destination->tidy(prefix, path);
     if (result == 0)
         fprintf(out, "removed=%d\nbytes=%" PRIu64 "\nfiles=%" PRIu64 "\n", removed.removed,
                 removed.bytes, removed.files);

@@ -47,5 +47,6 @@ const struct destination_ops destination_posix = {
     .restore = posix_restore,
     .collect = posix_collect,
     .owner = posix_owner,
+    .tidy = posix_tidy,
     .abandon = posix_abandon,
 };

@@ -36,8 +36,8 @@ int posix_restore(const struct destination_place *place, const char *to,
 int posix_abandon(const struct destination_place *place, struct err *err);
 int posix_collect(const char *prefix, const char *path, struct destination_removed *ret_removed,
                   struct err *err);
-int posix_owner(const char *prefix, const char *path, uid_t *ret_uid, gid_t *ret_gid,
-                struct err *err);
+int posix_owner(const char *prefix, const char *path, uid_t *ret_uid, struct err *err);
+void posix_tidy(const char *prefix, const char *path);
 int posix_probe(const char *prefix, struct err *err);
 
 #endif

@@ -132,9 +132,22 @@ int posix_collect(const char *prefix, const char *path, struct destination_remov
     return 0;
 }
 
+void posix_tidy(const char *prefix, const char *path)
+{
+    char relative[MANIFEST_PATH_MAX_BYTES];
+    int prefix_fd;
+
+    if (place_relative(prefix, path, relative, NULL) != 0 || split_last(relative) == NULL)
+        return;
+    prefix_fd = place_open_prefix(prefix, NULL);
+    if (prefix_fd < 0)
+        return;
+    remove_empty_parents(prefix_fd, relative);
+    close(prefix_fd);
+}
+
 /* That of {allocation}, which root gave to the job's user: place.h. */
-int posix_owner(const char *prefix, const char *path, uid_t *ret_uid, gid_t *ret_gid,
-                struct err *err)
+int posix_owner(const char *prefix, const char *path, uid_t *ret_uid, struct err *err)
 {
     char relative[MANIFEST_PATH_MAX_BYTES];
     struct stat status;
@@ -158,7 +171,6 @@ int posix_owner(const char *prefix, const char *path, uid_t *ret_uid, gid_t *ret
     if (result != 0)
         return fault_set(err, "look for the owner of", relative);
     *ret_uid = status.st_uid;
-    *ret_gid = status.st_gid;
     return 0;
 }
 
