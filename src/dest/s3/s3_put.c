@@ -25,6 +25,8 @@ struct put {
     const struct destination_how *how;
     struct client *client;
     int source;
+    bool spoiled; /* our own folder has a MANIFEST, and is not what it says */
+    bool resumed; /* something was there already */
     struct manifest manifest;
     struct buf text, folders;
 };
@@ -41,16 +43,22 @@ static void add_boot(struct sha256 *sha256)
     fclose(file);
 }
 
-/* Named after the source: a file that is written gets another stamp, and so another folder. */
+/* Named after the source: a file that is written gets another stamp, and so another folder. Beside
+ * a spoiled one, a new one: what lies there would be taken for sent. */
 static void name_folder(struct put *put)
 {
     uint8_t digest[SHA256_BYTES];
     char hex[SHA256_HEX_BYTES];
     struct sha256 sha256;
+    uint64_t salt = 0;
 
     sha256_init(&sha256);
     sha256_start(&sha256);
     add_boot(&sha256);
+    if (put->spoiled) {
+        CHECK(getrandom(&salt, sizeof(salt), 0) == (ssize_t)sizeof(salt));
+        sha256_update(&sha256, &salt, sizeof(salt));
+    }
     for (size_t i = 0; i < put->manifest.count; i++) {
         const struct manifest_entry *entry = &put->manifest.entries[i];
         const uint64_t numbers[] = {entry->is_directory, entry->mode, entry->size_bytes,
@@ -150,6 +158,8 @@ static int put_reuse(struct put *put, bool *ret_reused, struct err *err)
             break;
         if (object_get(put->client, put->at.part.bucket, key, &text, &why) == 0) {
             *ret_reused = same_text(put, &text) && same_shard(put);
+            if (!*ret_reused && strcmp(one.folder, put->at.folder) == 0)
+                put->spoiled = true;
         } else if (why.code != ERR_NOT_FOUND) {
             result = err_set(err, why.code, "%s", why.text);
             break;
@@ -161,16 +171,25 @@ static int put_reuse(struct put *put, bool *ret_reused, struct err *err)
 
 /* ---- sealing ---- */
 
-/* What the store gives back is what a restart will get. */
+/* What the store gives back is what a restart will get. What a killed put had brought there was
+ * only hashed from the source now, so all of it is read; what it differs in is removed, or each
+ * later put would find it again. */
 static int put_read_back(struct put *put, struct err *err)
 {
     struct sample sample = {.policy = put->how->read_back};
     const struct shard_reader reader = {.sample = &sample};
+    char key[OBJECT_KEY_MAX_BYTES + 1];
 
+    if (put->resumed)
+        sample.policy = SAMPLE_ALWAYS;
     if (sample.policy == SAMPLE_NEVER)
         return 0;
     CHECK(getrandom(&sample.seed, sizeof(sample.seed), 0) == (ssize_t)sizeof(sample.seed));
-    return shard_read(put->client, &put->at, &put->manifest, &reader, err);
+    if (shard_read(put->client, &put->at, &put->manifest, &reader, err) == 0)
+        return 0;
+    if (err->code == ERR_CORRUPT && shard_key(&put->at, "", key, NULL) == 0)
+        (void)object_remove_below(put->client, put->at.part.bucket, key, MANIFEST_NAME, NULL, NULL);
+    return -1;
 }
 
 /* A folder without MANIFEST that holds other objects than it should: a store that lost some. */
@@ -241,12 +260,17 @@ static int put_run(struct put *put, bool *ret_reused, struct err *err)
     if (shard_folders(put->client, &put->at.part, &put->folders, err) != 0)
         return -1;
     put->source = source_open(put->label, &put->manifest, err);
-    if (put->source < 0 || put_reuse(put, ret_reused, err) != 0)
+    if (put->source < 0)
+        return -1;
+    name_folder(put);
+    if (put_reuse(put, ret_reused, err) != 0)
         return -1;
     if (*ret_reused)
         return source_check(put->source, put->label, &put->manifest, err);
-    name_folder(put);
-    request = (struct send_request){put->client, &put->at, put->source, put->label};
+    if (put->spoiled)
+        name_folder(put);
+    request =
+        (struct send_request){put->client, &put->at, put->source, put->label, &put->resumed};
     if (send_files(&request, &put->manifest, err) != 0 ||
         source_check(put->source, put->label, &put->manifest, err) != 0 || put_seal(put, err) != 0)
         return -1;

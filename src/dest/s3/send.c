@@ -448,8 +448,11 @@ static int list_there(struct sending *sending, struct err *err)
     if (shard_key(request->at, "", key, err) != 0 ||
         shard_list(request->client, request->at, &sending->there, &has_manifest, err) != 0)
         return -1;
-    return object_list_uploads(request->client, request->at->part.bucket, key, note_upload, sending,
-                               err);
+    if (object_list_uploads(request->client, request->at->part.bucket, key, note_upload, sending,
+                            err) != 0)
+        return -1;
+    *request->ret_resumed = sending->there.count > 0 || sending->old_uploads.length > 0;
+    return 0;
 }
 
 static void sending_close(struct sending *sending)

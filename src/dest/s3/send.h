@@ -20,6 +20,7 @@ struct send_request {
     const struct shard_at *at;
     int source;
     const char *label; /* of the source, for errors */
+    bool *ret_resumed; /* whether the folder held anything before */
 };
 
 /* Sets the hashes of all files of the manifest, which is of the source. Where from and where to.
