@@ -93,6 +93,7 @@ static int open_newest(int checkpoint, const char *part)
 void earlier_open(struct earlier *earlier, int checkpoint, const char *part,
                   unsigned generations_max)
 {
+    struct stat status;
     struct buf text;
 
     earlier->folder = -1;
@@ -104,8 +105,11 @@ void earlier_open(struct earlier *earlier, int checkpoint, const char *part,
     if (earlier->folder < 0)
         return;
     buf_init(&text);
-    if (shard_read_manifest(earlier->folder, part, &text, &earlier->manifest, NULL) != 0)
+    if (shard_read_manifest(earlier->folder, part, &text, &earlier->manifest, NULL) != 0 ||
+        fstatat(earlier->folder, MANIFEST_NAME, &status, AT_SYMLINK_NOFOLLOW) != 0)
         earlier_close(earlier);
+    else
+        earlier->finished_at = status.st_mtim;
     buf_close(&text);
 }
 
@@ -142,13 +146,22 @@ static int open_parent(int base, const char *path, const char **ret_name)
     return tree_open_beneath(base, parent, O_PATH | O_DIRECTORY, 0);
 }
 
+/* As far as can be told without reading it. */
+static bool is_as_written(const struct earlier *earlier, const struct stat *status,
+                          uint64_t size_bytes)
+{
+    return S_ISREG(status->st_mode) && (uint64_t)status->st_size == size_bytes &&
+           !is_later(&status->st_mtim, &earlier->finished_at);
+}
+
 /* Looked at under its new name, which nobody else changes. */
-static bool is_the_file(int folder, const char *name, uint64_t size_bytes)
+static bool is_the_file(const struct earlier *earlier, int folder, const char *name,
+                        uint64_t size_bytes)
 {
     struct stat status;
 
-    return fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode) &&
-           (uint64_t)status.st_size == size_bytes;
+    return fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+           is_as_written(earlier, &status, size_bytes);
 }
 
 int earlier_link(const struct earlier *earlier, const struct manifest_entry *file, int to)
@@ -159,7 +172,7 @@ int earlier_link(const struct earlier *earlier, const struct manifest_entry *fil
     int to_parent = from_parent < 0 ? -1 : open_parent(to, file->path, &name);
 
     if (to_parent >= 0 && linkat(from_parent, name, to_parent, name, 0) == 0) {
-        if (is_the_file(to_parent, name, file->size_bytes))
+        if (is_the_file(earlier, to_parent, name, file->size_bytes))
             result = 0;
         else
             (void)unlinkat(to_parent, name, 0); /* else writing it finds it there, and fails */
@@ -175,7 +188,13 @@ int earlier_link(const struct earlier *earlier, const struct manifest_entry *fil
 
 int earlier_open_file(const struct earlier *earlier, const struct manifest_entry *file)
 {
-    return tree_open_file(earlier->folder, file->path, "", NULL);
+    int fd = tree_open_file(earlier->folder, file->path, "", NULL);
+    struct stat status;
+
+    if (fd < 0 || (fstat(fd, &status) == 0 && is_as_written(earlier, &status, file->size_bytes)))
+        return fd;
+    close(fd);
+    return -1;
 }
 
 /* Its server copies without sending; the kernel's own way elsewhere would read from storage what

@@ -7,17 +7,22 @@
  * Shapes   each shard stays whole in itself: removing one takes nothing from the others, since a
  *          file goes with its last name. But bytes that several shards share are lost together when
  *          storage damages them, so `generation` in the manifest counts how often a file was taken
- *          over, and at a limit it is written anew.
+ *          over, and at a limit it is written anew. A file that was written after its MANIFEST is
+ *          not what that says, and is not taken over; damage that changes no time is for reading
+ *          back to find.
  * Errors   none: what cannot be taken over is written.
  */
 #ifndef CKPT_DEST_EARLIER_H
 #define CKPT_DEST_EARLIER_H
 
+#include <time.h>
+
 #include "src/dest/copy.h"
 #include "src/dest/manifest.h"
 
 struct earlier {
-    int folder; /* of the shard; -1: there is none */
+    int folder;                  /* of the shard; -1: there is none */
+    struct timespec finished_at; /* when its MANIFEST was written, the last of its files */
     struct manifest manifest;
     unsigned generations_max; /* files that were taken over so often are written again */
 };

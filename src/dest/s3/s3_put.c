@@ -269,8 +269,7 @@ static int put_run(struct put *put, bool *ret_reused, struct err *err)
         return source_check(put->source, put->label, &put->manifest, err);
     if (put->spoiled)
         name_folder(put);
-    request =
-        (struct send_request){put->client, &put->at, put->source, put->label, &put->resumed};
+    request = (struct send_request){put->client, &put->at, put->source, put->label, &put->resumed};
     if (send_files(&request, &put->manifest, err) != 0 ||
         source_check(put->source, put->label, &put->manifest, err) != 0 || put_seal(put, err) != 0)
         return -1;

@@ -145,12 +145,33 @@ static void the_newest_shard_of_the_part_is_where_it_comes_from(void **state)
 
 /* ---- what must not be taken over ---- */
 
-static void damage_there_is_read_back_and_the_file_written_anew(void **state)
+/* By whoever may write there; storage that goes bad leaves the time as it is. */
+static void what_was_written_to_since_is_not_taken_over(void **state)
 {
     struct folders *folders = *state;
 
     put(folders, "1-1", NULL, NULL);
+    usleep(50000); /* more than a tick of the clock of changes */
     write_bytes(checkpoint_path(folders, "1-1"), "n1/a.bin", 12345, "damage");
+    put(folders, "1-2", "--read-back", "never");
+    assert_uint_equal(number_said(folders, "written_bytes"), 70000);
+    check_back(folders, "1-2");
+}
+
+static void damage_there_is_read_back_and_the_file_written_anew(void **state)
+{
+    struct folders *folders = *state;
+    struct timespec times[2];
+    struct stat status;
+    char path[600];
+
+    put(folders, "1-1", NULL, NULL);
+    status = status_of(folders, "1-1", "a.bin");
+    times[0] = status.st_atim;
+    times[1] = status.st_mtim;
+    snprintf(path, sizeof(path), "%s/n1/a.bin", checkpoint_path(folders, "1-1"));
+    write_bytes(checkpoint_path(folders, "1-1"), "n1/a.bin", 12345, "damage");
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
     put(folders, "1-2", "--read-back", "always");
     assert_uint_equal(number_said(folders, "written_bytes"), 70006);
     check_back(folders, "1-2");
@@ -254,6 +275,7 @@ int main(void)
         T(at_the_limit_of_generations_a_file_is_written_anew),
         T(a_file_of_the_same_size_and_time_with_other_bytes_is_written),
         T(the_newest_shard_of_the_part_is_where_it_comes_from),
+        T(what_was_written_to_since_is_not_taken_over),
         T(damage_there_is_read_back_and_the_file_written_anew),
         T(what_is_cut_gone_or_a_link_there_is_written),
         T(large_files_are_linked_or_written_whatever_chunk_differs),
