@@ -45,7 +45,8 @@ static int groups_of(uid_t uid, gid_t groups[BECOME_GROUPS_MAX])
 }
 
 /* Groups first, which a user may not set. The file rights come last: from then on nothing is done
- * as root but what owner_leave() does. The kernel forgets the bond to the parent with either step. */
+ * as root but what owner_leave() does. The kernel forgets the bond to the parent with either
+ * step. */
 static int take_rights(uid_t uid, struct err *err)
 {
     gid_t groups[BECOME_GROUPS_MAX];

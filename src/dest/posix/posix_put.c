@@ -298,7 +298,8 @@ static int put_run(struct put *put, const struct destination_place *place, bool 
         return -1;
     put_sweep_others(put);
     *ret_reused = put_reuse(put);
-    /* One that was killed, or failed, right after its rename left a name that may not be durable. */
+    /* One that was killed, or failed, right after its rename left a name that may not be
+     * durable. */
     if (*ret_reused)
         return tree_sync(put->folder, put->label, err) == 0
                    ? source_check(put->source, put->source_label, &put->manifest, err)

@@ -224,8 +224,8 @@ static void put_killed_while_replacing_leaves_the_old_the_new_or_none(void **sta
         assert_true(k < STOPS_MAX);
     }
     print_message("%u moments: %u old, %u none, %u new\n", k - 1, old, none, new);
-    /* One moment alone has none, between two renames: it is missed when there are fewer calls before
-     * it than the time before, since a put waits for the clock of changes. */
+    /* One moment alone has none, between two renames: it is missed when there are fewer calls
+     * before it than the time before, since a put waits for the clock of changes. */
     assert_true(old > 100 && none <= 2 && new > 0);
 }
 
