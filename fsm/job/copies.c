@@ -324,13 +324,24 @@ bool fsm_copies_valid(const struct fsm *fsm, uint32_t target_slot, const uint64_
     return true;
 }
 
-void fsm_copies_restore(struct fsm *fsm, struct checkpoint *checkpoint)
+/* More than a node may have are no state's: to go on with them would stop the program. */
+bool fsm_copies_restore(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     CHECK(list_empty(&checkpoint->copies));
-    for (uint32_t i = 0; i < checkpoint->view.shard_count; i++)
-        for (uint32_t j = 0; j < checkpoint->shards[i].place_count; j++)
-            if (checkpoint->shards[i].places[j] >> 32 == KIND(NODE))
-                copy_link(fsm, checkpoint, i, (uint32_t)checkpoint->shards[i].places[j]);
+    for (uint32_t i = 0; i < checkpoint->view.shard_count; i++) {
+        const struct fsm_shard *shard = &checkpoint->shards[i];
+
+        for (uint32_t j = 0; j < shard->place_count; j++) {
+            uint32_t slot = (uint32_t)shard->places[j];
+
+            if (shard->places[j] >> 32 != KIND(NODE))
+                continue;
+            if (node_at(fsm, slot)->copy_count == FSM_COPIES_PER_NODE_MAX)
+                return false;
+            copy_link(fsm, checkpoint, i, slot);
+        }
+    }
+    return true;
 }
 
 /* ---- what a node is to keep ---- */

@@ -210,8 +210,9 @@ void fsm_copies_forget(struct fsm *fsm, struct checkpoint *checkpoint);
 /* Of a snapshot: whether the places can be, and the lists of copies made from them. */
 bool fsm_copies_valid(const struct fsm *fsm, uint32_t target_slot, const uint64_t *places,
                       size_t count);
-/* From the places that the snapshot gave the shards: the lists are not in it. */
-void fsm_copies_restore(struct fsm *fsm, struct checkpoint *checkpoint);
+/* From the places that the snapshot gave the shards: the lists are not in it. False: no state has
+ * such copies. */
+bool fsm_copies_restore(struct fsm *fsm, struct checkpoint *checkpoint);
 /* Which of its rules does not hold (NULL: all do); a node's list is as long as its count. */
 const char *fsm_copies_broken(const struct fsm *fsm, const struct checkpoint *checkpoint);
 bool fsm_copies_counted(const struct node *node);

@@ -460,10 +460,9 @@ static bool restore_checkpoint(struct fsm *fsm, const Ckpt__Log__V1__CheckpointR
     for (size_t i = 0; i < record->n_shards; i++)
         restore_shard(record->shards[i], &checkpoint->shards[i]);
     fsm_checkpoint_name_nodes(fsm, checkpoint);
-    fsm_copies_restore(fsm, checkpoint);
     restore_inputs(fsm, checkpoint, record->inputs);
     restore_checkpoint_indices(fsm, checkpoint);
-    return true;
+    return fsm_copies_restore(fsm, checkpoint);
 }
 
 static bool undeleted_within(const Ckpt__Log__V1__UndeletedRecord *record)

@@ -444,6 +444,26 @@ static void a_record_that_would_stop_the_program_later_is_refused(void **unused)
     script_close(&script);
 }
 
+/* Where no attempt has written anything, nothing can have been kept. */
+static void a_copy_of_what_was_not_verified_is_refused(void **unused)
+{
+    struct checkpoint *checkpoint;
+    struct script script;
+    struct fsm_shard *shard;
+
+    (void)unused;
+    script_start_victim(&script, 60000);
+    checkpoint = checkpoint_edit(script.fsm, checkpoint_find(script.fsm, checkpoint_id_make(1, 1)));
+    assert_non_null(checkpoint);
+    shard = &checkpoint->shards[0];
+    assert_false(shard->verified);
+    shard->places[0] = fsm_place_make(FSM_PLACE_NODE, shard->node_slot);
+    IMPOSSIBLE(shard->place_count, 1);
+    shard->places[0] = 0;
+    script_restore(&script);
+    script_close(&script);
+}
+
 /* One more than the row allows, where its type has room for that. */
 static uint64_t beyond(uint64_t highest, size_t type_bytes)
 {
@@ -652,6 +672,7 @@ int main(void)
         cmocka_unit_test(a_checkpoint_that_goes_on_beside_a_newer_one_is_refused),
         cmocka_unit_test(a_folder_of_a_checkpoint_without_a_name_is_refused),
         cmocka_unit_test(a_record_that_would_stop_the_program_later_is_refused),
+        cmocka_unit_test(a_copy_of_what_was_not_verified_is_refused),
         cmocka_unit_test(a_job_whose_parts_contradict_each_other_is_refused),
         cmocka_unit_test(a_number_beyond_the_bound_of_its_row_is_refused),
         cmocka_unit_test(a_text_beyond_its_bound_is_refused),
