@@ -94,3 +94,34 @@ void large_page_filled(void *page)
     }
     CHECK(pthread_mutex_unlock(&waiting.lock) == 0);
 }
+
+static size_t bytes_rounded(size_t bytes)
+{
+    return (bytes + LARGE_PAGE_BYTES - 1) & ~(size_t)(LARGE_PAGE_BYTES - 1);
+}
+
+/* The system places a mapping anywhere: one that is larger by a page holds a boundary, and what
+ * lies before and behind goes back. */
+void *large_pages_zeroed(size_t bytes)
+{
+    size_t wanted = bytes_rounded(bytes), mapped = wanted + LARGE_PAGE_BYTES, before;
+    char *at;
+
+    CHECK(bytes > 0);
+    CHECK(mapped > bytes);
+    at = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(at != MAP_FAILED);
+    before = bytes_rounded((uintptr_t)at) - (uintptr_t)at;
+    if (before > 0)
+        CHECK(munmap(at, before) == 0);
+    if (before < LARGE_PAGE_BYTES)
+        CHECK(munmap(at + before + wanted, LARGE_PAGE_BYTES - before) == 0);
+    (void)madvise(at + before, wanted, MADV_HUGEPAGE); /* a kernel without them refuses */
+    return at + before;
+}
+
+void large_pages_free(void *pages, size_t bytes)
+{
+    CHECK((uintptr_t)pages % LARGE_PAGE_BYTES == 0);
+    CHECK(munmap(pages, bytes_rounded(bytes)) == 0);
+}

@@ -11,10 +11,14 @@
  *          with the first large page that is full and lives as long as the program.
  * Units    bytes.
  * Errors   none: advice changes no byte. What is freed while it waits is advised in vain.
- * Absent   arrays that grow by doubling (tables of map.h): they are small beside what they lead to.
+ *          An array that is made at once (large_pages_zeroed(): tables of map.h) is asked for in
+ *          large pages at the beginning: it is a thirtieth of what it leads to, is touched in no
+ *          order from its first use on, and as small pages would be faulted in one by one.
  */
 #ifndef CKPT_BASE_LARGE_PAGE_H
 #define CKPT_BASE_LARGE_PAGE_H
+
+#include <stddef.h>
 
 enum { LARGE_PAGE_BYTES = 1 << 21, LARGE_PAGES_WAITING = 4096 };
 
@@ -22,5 +26,11 @@ enum { LARGE_PAGE_BYTES = 1 << 21, LARGE_PAGES_WAITING = 4096 };
 void *large_page_alloc(void);
 /* Of large_page_alloc(), when all of it is in use. From one thread at a time. Never waits. */
 void large_page_filled(void *page);
+
+/* Zeros, on a boundary of LARGE_PAGE_BYTES, which become memory as they are touched: for arrays of
+ * several large pages. Never NULL: running out of memory stops the program. */
+void *large_pages_zeroed(size_t bytes);
+/* Of large_pages_zeroed(), of as many bytes. */
+void large_pages_free(void *pages, size_t bytes);
 
 #endif

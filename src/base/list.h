@@ -19,6 +19,9 @@ struct list {
 
 /* The `type` whose `member` the node is. */
 #define LIST_ITEM(node, type, member) ((type *)(void *)((char *)(node)-offsetof(type, member)))
+/* The same of a node that is only looked at. */
+#define LIST_ITEM_CONST(node, type, member)                                                        \
+    ((const type *)(const void *)((const char *)(node)-offsetof(type, member)))
 
 static inline void list_init(struct list *head)
 {

@@ -3,32 +3,56 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "src/base/check.h"
 #include "src/dest/fault.h"
+#include "src/dest/frame.h"
 
 /* Large enough for few calls, small enough to stay in a processor's cache between reading, hashing
  * and writing. */
-enum { COPY_BUFFER_BYTES = 256 << 10 };
+enum { COPY_BUFFER_BYTES = 1 << 20, HUGE_PAGE_BYTES = 2 << 20 };
+_Static_assert(FRAME_BLOCK_BYTES <= (1 << 20), "a block of a frame fits into the buffer");
+
+uint8_t *copy_alloc(size_t size)
+{
+    void *blocks = NULL;
+    bool is_large = size >= HUGE_PAGE_BYTES;
+    size_t whole = (size + COPY_BLOCK_BYTES - 1) / COPY_BLOCK_BYTES * COPY_BLOCK_BYTES;
+
+    CHECK(posix_memalign(&blocks, is_large ? HUGE_PAGE_BYTES : COPY_BLOCK_BYTES, whole) == 0);
+    if (is_large)
+        (void)madvise(blocks, whole, MADV_HUGEPAGE);
+    return blocks;
+}
 
 void copier_init(struct copier *copier, struct pace *pace)
 {
-    copier->buffer = check_alloc(COPY_BUFFER_BYTES);
+    copier->buffer = copy_alloc(COPY_BUFFER_BYTES);
     sha256_init(&copier->sha256);
     copier->pace = pace;
-    copier->held = NULL;
+    copier->held = copier->compressed = NULL;
 }
 
 void copier_close(struct copier *copier)
 {
     free(copier->buffer);
     free(copier->held);
-    copier->buffer = copier->held = NULL;
+    free(copier->compressed);
+    copier->buffer = copier->held = copier->compressed = NULL;
     sha256_close(&copier->sha256);
+}
+
+/* Descriptors say it of themselves, so that whoever opened one decides. */
+static bool is_direct(int fd)
+{
+    return fd >= 0 && (fcntl(fd, F_GETFL) & O_DIRECT) != 0;
 }
 
 /* At the offset, or where the file stands when that is negative. */
@@ -49,6 +73,40 @@ static int write_all(struct copy_end to, const uint8_t *bytes, size_t length, of
     return 0;
 }
 
+/* Past the page cache: in whole blocks, with zeros behind the end. bytes has room for them. A file
+ * system that does not take it so (a block larger than ours) gets the rest in the usual way. */
+static int write_blocks(struct copy_end to, uint8_t *bytes, size_t length, off_t offset,
+                        struct err *err)
+{
+    size_t whole = (length + COPY_BLOCK_BYTES - 1) / COPY_BLOCK_BYTES * COPY_BLOCK_BYTES;
+    size_t done = 0;
+    bool usual = false;
+
+    memset(bytes + length, 0, whole - length);
+    while (done < whole) {
+        ssize_t written = pwrite(to.fd, bytes + done, whole - done, offset + (off_t)done);
+        if (written >= 0)
+            done += (size_t)written;
+        else if (errno == EINVAL && !usual) /* another thread may have been the first */
+            usual = fcntl(to.fd, F_SETFL, O_WRONLY) == 0;
+        else if (errno != EINTR)
+            return fault_set(err, "write", to.path);
+    }
+    return 0;
+}
+
+static int write_at(struct copy_end to, uint8_t *bytes, size_t length, off_t offset, bool direct,
+                    struct err *err)
+{
+    return direct ? write_blocks(to, bytes, length, offset, err)
+                  : write_all(to, bytes, length, offset, err);
+}
+
+int copy_write(struct copy_end to, uint8_t *bytes, struct copy_range range, struct err *err)
+{
+    return write_at(to, bytes, (size_t)range.length, (off_t)range.offset, is_direct(to.fd), err);
+}
+
 /* Whether somebody wrote meanwhile: the size and the time of change tell, as for make(1). */
 static bool same_moment(const struct stat *before, const struct stat *after)
 {
@@ -56,11 +114,17 @@ static bool same_moment(const struct stat *before, const struct stat *after)
            before->st_mtim.tv_nsec == after->st_mtim.tv_nsec;
 }
 
-/* Reading alone goes at full speed: the grant is of writing. */
+/* What is only read goes at full speed, unless the rate is of that. */
+static bool copy_is_paced(const struct copier *copier, struct copy_end to)
+{
+    return to.fd >= 0 || copier->pace->of_reading;
+}
+
 static int copy_stream(struct copier *copier, struct copy_end from, struct copy_end to,
                        uint64_t *ret_size_bytes, struct err *err)
 {
-    size_t chunk = to.fd < 0 ? COPY_BUFFER_BYTES : pace_piece(copier->pace, COPY_BUFFER_BYTES);
+    bool paced = copy_is_paced(copier, to);
+    size_t chunk = paced ? pace_piece(copier->pace, COPY_BUFFER_BYTES) : COPY_BUFFER_BYTES;
     uint64_t size_bytes = 0;
 
     for (;;) {
@@ -73,67 +137,20 @@ static int copy_stream(struct copier *copier, struct copy_end from, struct copy_
             break;
         sha256_update(&copier->sha256, copier->buffer, (size_t)got);
         size_bytes += (uint64_t)got;
-        if (to.fd < 0)
-            continue;
-        if (write_all(to, copier->buffer, (size_t)got, -1, err) != 0)
+        if (to.fd >= 0 && write_all(to, copier->buffer, (size_t)got, -1, err) != 0)
             return -1;
-        pace_book(copier->pace, (size_t)got);
+        if (paced)
+            pace_book(copier->pace, (size_t)got);
     }
     *ret_size_bytes = size_bytes;
     return 0;
 }
 
-static int range_piece(struct copier *copier, struct copy_end from, struct copy_end to,
-                       struct copy_range range, size_t *ret_length, struct err *err)
+/* All of it, or ERR_IO where the file ends before. */
+static int read_all(struct copy_end from, uint8_t *bytes, struct copy_range range, struct err *err)
 {
-    size_t wanted = to.fd < 0 ? COPY_BUFFER_BYTES : pace_piece(copier->pace, COPY_BUFFER_BYTES);
-    ssize_t got;
-
-    if (wanted > range.length)
-        wanted = (size_t)range.length;
-    do
-        got = pread(from.fd, copier->buffer, wanted, (off_t)range.offset);
-    while (got < 0 && errno == EINTR);
-    if (got < 0)
-        return fault_set(err, "read", from.path);
-    if (got == 0)
-        return err_set(err, ERR_IO, "%s became shorter while it was read", from.path);
-    sha256_update(&copier->sha256, copier->buffer, (size_t)got);
-    *ret_length = (size_t)got;
-    if (to.fd < 0)
-        return 0;
-    if (write_all(to, copier->buffer, (size_t)got, (off_t)range.offset, err) != 0)
-        return -1;
-    pace_book(copier->pace, (size_t)got);
-    return 0;
-}
-
-int copy_range(struct copier *copier, struct copy_end from, struct copy_end to,
-               struct copy_range range, uint8_t ret_digest[SHA256_BYTES], struct err *err)
-{
-    size_t length = 0;
-
-    sha256_start(&copier->sha256);
-    while (range.length > 0) {
-        if (range_piece(copier, from, to, range, &length, err) != 0)
-            return -1;
-        range.offset += length;
-        range.length -= length;
-    }
-    sha256_finish(&copier->sha256, ret_digest);
-    return 0;
-}
-
-int copy_hold(struct copier *copier, struct copy_end from, struct copy_range range,
-              uint8_t *ret_digest, struct err *err)
-{
-    uint64_t done = 0;
-
-    CHECK(range.length <= COPY_HELD_BYTES);
-    if (copier->held == NULL)
-        copier->held = check_alloc(COPY_HELD_BYTES);
-    while (done < range.length) {
-        ssize_t got = pread(from.fd, copier->held + done, (size_t)(range.length - done),
+    for (uint64_t done = 0; done < range.length;) {
+        ssize_t got = pread(from.fd, bytes + done, (size_t)(range.length - done),
                             (off_t)(range.offset + done));
         if (got < 0 && errno == EINTR)
             continue;
@@ -143,27 +160,170 @@ int copy_hold(struct copier *copier, struct copy_end from, struct copy_range ran
             return err_set(err, ERR_IO, "%s became shorter while it was read", from.path);
         done += (uint64_t)got;
     }
-    if (ret_digest == NULL)
-        return 0;
+    return 0;
+}
+
+/* How much to move next: at most a buffer, at most what is left, at most what the rate allows at a
+ * time, in whole blocks where they are asked for. */
+static size_t piece_of(const struct copier *copier, uint64_t left, bool paced, bool direct)
+{
+    size_t piece = paced ? pace_piece(copier->pace, COPY_BUFFER_BYTES) : COPY_BUFFER_BYTES;
+
+    if (direct)
+        piece = piece < COPY_BLOCK_BYTES ? COPY_BLOCK_BYTES : piece - piece % COPY_BLOCK_BYTES;
+    return left < piece ? (size_t)left : piece;
+}
+
+int copy_range(struct copier *copier, struct copy_end from, struct copy_end to,
+               struct copy_range range, uint8_t ret_digest[SHA256_BYTES], struct err *err)
+{
+    const uint64_t end = range.offset + range.length;
+    bool paced = copy_is_paced(copier, to), direct = is_direct(to.fd);
+
     sha256_start(&copier->sha256);
-    sha256_update(&copier->sha256, copier->held, (size_t)range.length);
+    while (range.offset < end) {
+        range.length = piece_of(copier, end - range.offset, paced, direct);
+        if (read_all(from, copier->buffer, range, err) != 0)
+            return -1;
+        sha256_update(&copier->sha256, copier->buffer, (size_t)range.length);
+        if (to.fd >= 0 && write_at(to, copier->buffer, (size_t)range.length, (off_t)range.offset,
+                                   direct, err) != 0)
+            return -1;
+        if (paced)
+            pace_book(copier->pace, (size_t)range.length);
+        range.offset += range.length;
+    }
     sha256_finish(&copier->sha256, ret_digest);
+    return 0;
+}
+
+/* Hashed piece by piece, while each is in the processor's cache. */
+int copy_hold(struct copier *copier, struct copy_end from, struct copy_range range,
+              uint8_t *ret_digest, struct err *err)
+{
+    CHECK(range.length <= COPY_HELD_BYTES);
+    if (copier->held == NULL)
+        copier->held = copy_alloc(COPY_HELD_BYTES);
+    sha256_start(&copier->sha256);
+    for (uint64_t done = 0; done < range.length;) {
+        const struct copy_range piece = {range.offset + done,
+                                         piece_of(copier, range.length - done, false, false)};
+        if (read_all(from, copier->held + done, piece, err) != 0)
+            return -1;
+        if (ret_digest != NULL)
+            sha256_update(&copier->sha256, copier->held + done, (size_t)piece.length);
+        done += piece.length;
+    }
+    if (ret_digest != NULL)
+        sha256_finish(&copier->sha256, ret_digest);
     return 0;
 }
 
 int copy_release(struct copier *copier, struct copy_end to, struct copy_range range,
                  struct err *err)
 {
+    bool direct = is_direct(to.fd);
+
     for (uint64_t done = 0; done < range.length;) {
-        uint64_t left = range.length - done;
-        size_t piece =
-            pace_piece(copier->pace, left < COPY_BUFFER_BYTES ? (size_t)left : COPY_BUFFER_BYTES);
-        if (write_all(to, copier->held + done, piece, (off_t)(range.offset + done), err) != 0)
+        size_t piece = piece_of(copier, range.length - done, true, direct);
+        if (write_at(to, copier->held + done, piece, (off_t)(range.offset + done), direct, err) !=
+            0)
             return -1;
         pace_book(copier->pace, piece);
         done += piece;
     }
     return 0;
+}
+
+/* ---- compressed ---- */
+
+static void make_room(struct copier *copier)
+{
+    if (copier->compressed == NULL)
+        copier->compressed = copy_alloc(frame_bound(COPY_HELD_BYTES));
+}
+
+size_t copy_compress(struct copier *copier, size_t length)
+{
+    CHECK(length <= COPY_HELD_BYTES);
+    CHECK(copier->held != NULL);
+    make_room(copier);
+    return frame_make(copier->compressed, copier->held, length);
+}
+
+int copy_write_compressed(struct copier *copier, struct copy_end to, struct copy_range place,
+                          struct err *err)
+{
+    CHECK(place.length <= frame_bound(COPY_HELD_BYTES));
+    for (uint64_t done = 0; done < place.length;) {
+        size_t piece = piece_of(copier, place.length - done, true, false);
+        if (write_all(to, copier->compressed + done, piece, (off_t)(place.offset + done), err) != 0)
+            return -1;
+        pace_book(copier->pace, piece);
+        done += piece;
+    }
+    return 0;
+}
+
+static int read_frame(struct copier *copier, struct copy_end from, struct copy_range stored,
+                      bool paced, struct err *err)
+{
+    CHECK(stored.length <= frame_bound(COPY_HELD_BYTES));
+    make_room(copier);
+    for (uint64_t done = 0; done < stored.length;) {
+        const struct copy_range piece = {stored.offset + done,
+                                         piece_of(copier, stored.length - done, paced, false)};
+        if (read_all(from, copier->compressed + done, piece, err) != 0)
+            return -1;
+        if (paced)
+            pace_book(copier->pace, (size_t)piece.length);
+        done += piece.length;
+    }
+    return 0;
+}
+
+/* Block by block, while each is in the processor's cache. ret_whole: it is a frame of just that
+ * range. */
+static int expand_blocks(struct copier *copier, struct copy_end to, const struct copy_frame *frame,
+                         bool *ret_whole, struct err *err)
+{
+    struct copy_range left = frame->range;
+    struct frame reading;
+    size_t length = 0;
+
+    *ret_whole = false;
+    if (!frame_open(&reading, copier->compressed, (size_t)frame->stored.length))
+        return 0;
+    do {
+        if (!frame_next(&reading, copier->buffer, &length) || length > left.length)
+            return 0;
+        sha256_update(&copier->sha256, copier->buffer, length);
+        if (to.fd >= 0 && write_all(to, copier->buffer, length, (off_t)left.offset, err) != 0)
+            return -1;
+        left.offset += length;
+        left.length -= length;
+    } while (length > 0);
+    *ret_whole = left.length == 0;
+    return 0;
+}
+
+int copy_expand(struct copier *copier, struct copy_end from, struct copy_end to,
+                const struct copy_frame *frame, uint8_t ret_digest[SHA256_BYTES], struct err *err)
+{
+    bool whole;
+
+    if (read_frame(copier, from, frame->stored, copy_is_paced(copier, to), err) != 0)
+        return -1;
+    sha256_start(&copier->sha256);
+    if (expand_blocks(copier, to, frame, &whole, err) != 0)
+        return -1;
+    sha256_finish(&copier->sha256, ret_digest);
+    if (whole)
+        return 0;
+    return err_set(err, ERR_CORRUPT,
+                   "%s is not what was written: its %" PRIu64 " bytes at %" PRIu64
+                   " are no LZ4 frame of %" PRIu64 " bytes",
+                   from.path, frame->stored.length, frame->stored.offset, frame->range.length);
 }
 
 int copy_file(struct copier *copier, struct copy_end from, struct copy_end to,

@@ -2,25 +2,31 @@
  * the pace of their transfer.
  *
  * Shapes   a copier holds one buffer and one digest and is one thread's; files go through it one
- *          after another. Threads that work side by side share a pace (pool.h).
- * Errors   ERR_IO when a file changes while it is read; fault.h for the rest.
+ *          after another. Threads that work side by side share a pace (pool.h). Ranges may be
+ *          written past the page cache (O_DIRECT): then they begin at whole blocks, and their end
+ *          is padded with zeros to one, which the file's owner cuts off. A chunk may be stored as
+ *          an LZ4 frame (frame.h): hashes are of what it holds, the pace counts what is stored.
+ * Errors   ERR_IO when a file changes while it is read, ERR_CORRUPT for what is no frame; fault.h
+ *          for the rest.
  */
 #ifndef CKPT_DEST_COPY_H
 #define CKPT_DEST_COPY_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "src/base/err.h"
 #include "src/dest/pace.h"
 #include "src/dest/sha256.h"
 
-/* What a series of files shares: a buffer of 256 KiB and the digest of the file or range at hand.
+/* What a series of files shares: a buffer of 1 MiB and the digest of the file or range at hand.
  * Filled by copier_init(); nothing in it is for others, and no two threads use one at a time. */
 struct copier {
-    uint8_t *buffer; /* of the heap, until copier_close() */
+    uint8_t *buffer; /* of the heap, until copier_close(); begins at a whole block */
     struct sha256 sha256;
     struct pace *pace;
-    uint8_t *held; /* of copy_hold(), COPY_HELD_BYTES once it was called */
+    uint8_t *held;       /* of copy_hold(), COPY_HELD_BYTES once it was called */
+    uint8_t *compressed; /* a frame of so many bytes, once there was one */
 };
 
 /* Where bytes come from or go to. The descriptor stays its owner's. */
@@ -29,13 +35,26 @@ struct copy_end {
     const char *path; /* for errors */
 };
 
-enum { COPY_HELD_BYTES = 16 << 20 };
+enum { COPY_HELD_BYTES = 16 << 20, COPY_BLOCK_BYTES = 4096 };
 
 /* Bytes of a file. */
 struct copy_range {
     uint64_t offset;
     uint64_t length;
 };
+
+/* A chunk that is stored as a frame: where that lies, and where what it holds belongs. */
+struct copy_frame {
+    struct copy_range stored;
+    struct copy_range range;
+};
+
+/* Memory for bytes on their way, of whole blocks, and of huge pages where it is large: walking
+ * through it costs a third less then. For free(). */
+uint8_t *copy_alloc(size_t size);
+/* All of it, at the offset; past the page cache where the descriptor says so. There is room behind
+ * the bytes for the rest of a block. */
+int copy_write(struct copy_end to, uint8_t *bytes, struct copy_range range, struct err *err);
 
 /* pace: the transfer's; it outlives the copier. */
 void copier_init(struct copier *copier, struct pace *pace);
@@ -58,5 +77,14 @@ int copy_hold(struct copier *copier, struct copy_end from, struct copy_range ran
               uint8_t *ret_digest, struct err *err);
 int copy_release(struct copier *copier, struct copy_end to, struct copy_range range,
                  struct err *err);
+/* In two steps as well: a frame of what was held last, whose length is returned; written to where
+ * the caller has made a place for it. */
+size_t copy_compress(struct copier *copier, size_t length);
+int copy_write_compressed(struct copier *copier, struct copy_end to, struct copy_range place,
+                          struct err *err);
+/* As copy_range(), of a chunk that is stored as a frame. ERR_CORRUPT: it is none, or holds more or
+ * fewer bytes. */
+int copy_expand(struct copier *copier, struct copy_end from, struct copy_end to,
+                const struct copy_frame *frame, uint8_t ret_digest[SHA256_BYTES], struct err *err);
 
 #endif

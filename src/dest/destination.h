@@ -6,7 +6,8 @@
  *          destination is: the row does the work.
  *          Who calls what, always in a ckpt-worker:
  *
- *              the agent of each node    claim and put, when its application has written
+ *              the agent of each node    claim and put, when its application has written; or
+ *                                        claim and stage before it is asked, and publish then
  *                                        restore of its own part, before the application starts
  *                                        again; verify of parts that it only has to know to be good
  *                                        abandon, when an attempt was given up
@@ -46,6 +47,8 @@
 #include "src/dest/serve.h"
 #include "src/dest/sha256.h"
 
+enum { DESTINATION_NAME_BYTES = 200 }; /* of a folder in a checkpoint's, with its NUL */
+
 /* Where a shard lies. Texts are the caller's and are read during a call only. */
 struct destination_place {
     /* A target's. NULL: `path` itself is trusted (verify, restore, abandon only). */
@@ -54,6 +57,12 @@ struct destination_place {
     const char *part; /* the shard's name; an id that does not begin with '.' */
     /* verify, restore: the recorded hash of MANIFEST; NULL: any valid one */
     const char *manifest_sha256;
+    /* restore: files lie there as they were put, whatever the MANIFEST says of how they are stored:
+     * a node's own copy */
+    bool as_put;
+    /* put, stage: of the cluster whose checkpoint it is (mark.h), left beside what is written.
+     * NULL: of none, and no scan ever takes it for its cluster's */
+    const char *mark;
     /* put: where the text of the shard's MANIFEST goes, appended; NULL: nowhere */
     struct buf *manifest_text;
 };
@@ -62,12 +71,15 @@ struct destination_place {
  * only. */
 struct destination_how {
     uint64_t rate_bytes_per_s; /* of all threads together; 0: as fast as it goes */
-    unsigned threads;          /* 0: as many as processors may be used, at most POOL_THREADS_MAX */
+    unsigned threads;          /* 0: two for each processor, at most POOL_THREADS_MAX */
     /* put: how much of what was written is read again from storage before it gets its name */
     enum sample_policy read_back;
     /* put: what is the same in the part's newest shard below the same allocation is taken over from
      * there, but for files that were taken over so often already; 0: everything is written */
     unsigned generations_max;
+    /* put: files are stored compressed where that makes them smaller by a tenth; of kinds that do
+     * it */
+    bool compresses;
 };
 
 /* What a shard was found to be. */
@@ -77,7 +89,8 @@ struct destination_summary {
     char manifest_sha256[SHA256_HEX_BYTES]; /* what `sha256sum MANIFEST` prints */
     /* put: the same shard was there; restore: the target already holds the same files */
     bool reused;
-    uint64_t saved_bytes; /* put: of size_bytes, what was not written */
+    uint64_t
+        saved_bytes; /* put: of size_bytes, what was not written: taken over, compressed away */
 };
 
 /* What a removal took away; of one that another removal was killed in, the rest. */
@@ -85,6 +98,35 @@ struct destination_removed {
     bool removed;   /* the checkpoint, or a part of it, was there */
     uint64_t bytes; /* of files, as far as they could be told */
     uint64_t files;
+    uint64_t wiped; /* of these: overwritten before */
+};
+
+/* Which checkpoints are looked for. Texts are the caller's. */
+struct destination_scan {
+    const char *prefix; /* a target's */
+    const char *mark;   /* only what has this one is told (mark.h) */
+    const char *after;  /* the path, as found, behind which the walk begins; NULL: at the start */
+    uint64_t min_age_s; /* what has changed since is not told */
+};
+/* A checkpoint, or what is left of one. Texts are good during the call. */
+struct destination_found {
+    const char *path;    /* below the prefix: TENANT/PROJECT/ALLOCATION/checkpoints/CHECKPOINT */
+    const char *owner;   /* a name, or a number; "": the kind knows none */
+    uint64_t size_bytes; /* of its files, as manifests or listings say */
+    uint64_t age_s;      /* since the last change, by the destination's stamps and this clock */
+};
+struct destination_sink {
+    /* false: enough; the walk can go on behind this one later */
+    bool (*found)(void *data, const struct destination_found *found);
+    void *data;
+};
+struct destination_scanned {
+    uint64_t looked;         /* folders of checkpoints */
+    uint64_t foreign;        /* of these, without the mark, or with another one as well */
+    uint64_t denied;         /* folders that could not be looked into; what is in them is unknown */
+    struct err denied_error; /* of the first of them */
+    bool more;               /* the sink had enough: there may be more behind `next` */
+    char next[4096];
 };
 
 /* What a kind does. Each function returns 0, or -1 with err as the head of this file has them,
@@ -115,8 +157,21 @@ struct destination_ops {
     int (*put)(const struct destination_place *place, const char *source,
                const struct destination_how *how, struct destination_summary *ret_summary,
                struct err *err);
-    /* Reads the whole shard and compares it with its manifest, and that with
-     * place->manifest_sha256. Writes nothing. */
+    /* Makes a hidden folder for the part directly in the checkpoint's, into which an application
+     * then writes by itself, and removes what others before it left. ret_name: of it. NULL, as
+     * publish then is: nothing can be written there but by put. */
+    int (*stage)(const struct destination_place *place, char ret_name[DESTINATION_NAME_BYTES],
+                 struct err *err);
+    /* The folder of that name, as it was written, becomes the shard: each file is hashed once and
+     * made durable, how->read_back is read again, and the name is given as the last step; then it
+     * is looked whether somebody has written meanwhile. ERR_CORRUPT: somebody has, and the shard
+     * has no name any more. One that has its name already, from a publish that was killed, is
+     * verified as a whole. ERR_NOT_FOUND: neither is there. */
+    int (*publish)(const struct destination_place *place, const char *name,
+                   const struct destination_how *how, struct destination_summary *ret_summary,
+                   struct err *err);
+    /* Reads of the shard what how->read_back says, at how->rate_bytes_per_s at most, and compares
+     * it with its manifest, and that with place->manifest_sha256. Writes nothing. */
     int (*verify)(const struct destination_place *place, const struct destination_how *how,
                   struct destination_summary *ret_summary, struct err *err);
     /* Verifies while copying into `to`, at how->rate_bytes_per_s at most; `to` appears with all its
@@ -140,8 +195,14 @@ struct destination_ops {
     void (*tidy)(const char *prefix, const char *path);
     /* Removes what killed puts of this part left. A finished shard stays. */
     int (*abandon)(const struct destination_place *place, struct err *err);
+    /* Tells the checkpoints below a prefix that have a cluster's mark, in an order that stays, each
+     * once or, where removals were killed, more often. Changes nothing. */
+    int (*scan)(const struct destination_scan *scan, const struct destination_sink *sink,
+                struct destination_scanned *ret_scanned, struct err *err);
     /* What the daemon does for its workers meanwhile. NULL: nothing. */
     const struct destination_serve *serve;
+    /* Whether put knows how->compresses. */
+    bool compresses;
 };
 
 /* All rows; the last one is followed by NULL. */

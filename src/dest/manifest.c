@@ -2,6 +2,7 @@
 #include "src/dest/manifest.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@ void manifest_close(struct manifest *manifest)
     for (size_t i = 0; i < manifest->count; i++) {
         free(manifest->entries[i].path);
         free(manifest->entries[i].chunks);
+        free(manifest->entries[i].frame_ends);
     }
     free(manifest->entries);
     manifest_init(manifest);
@@ -38,6 +40,7 @@ struct manifest_entry *manifest_add(struct manifest *manifest, const char *path,
     memset(entry, 0, sizeof(*entry));
     entry->path = check_strdup(path);
     entry->is_directory = is_directory;
+    manifest->names_bytes += strlen(path);
     return entry;
 }
 
@@ -67,6 +70,121 @@ void manifest_chunk_set(struct manifest_entry *entry, size_t i, const uint8_t di
 {
     CHECK(i < entry->chunk_count || i == 0);
     memcpy(entry->chunk_count == 0 ? entry->sha256 : entry->chunks[i], digest, SHA256_BYTES);
+}
+
+/* ---- what is stored ---- */
+
+#define COMPRESSED_SUFFIX ".lz4"
+
+static size_t frame_count(const struct manifest_entry *entry)
+{
+    return entry->chunk_count == 0 ? 1 : entry->chunk_count;
+}
+
+void manifest_make_frames(struct manifest_entry *entry)
+{
+    CHECK(entry->frame_ends == NULL);
+    CHECK(!entry->is_directory);
+    entry->frame_ends = check_calloc(frame_count(entry), sizeof(*entry->frame_ends));
+}
+
+void manifest_copy_frames(struct manifest_entry *entry, const struct manifest_entry *from)
+{
+    CHECK(entry->chunk_count == from->chunk_count);
+    if (from->frame_ends == NULL)
+        return;
+    manifest_make_frames(entry);
+    memcpy(entry->frame_ends, from->frame_ends, frame_count(from) * sizeof(*from->frame_ends));
+}
+
+void manifest_drop_frames(struct manifest *manifest)
+{
+    for (size_t i = 0; i < manifest->count; i++) {
+        free(manifest->entries[i].frame_ends);
+        manifest->entries[i].frame_ends = NULL;
+    }
+}
+
+uint64_t manifest_stored_at(const struct manifest_entry *entry, size_t i)
+{
+    if (entry->frame_ends == NULL)
+        return (uint64_t)i * MANIFEST_CHUNK_BYTES;
+    return i == 0 ? 0 : entry->frame_ends[i - 1];
+}
+
+uint64_t manifest_stored_length(const struct manifest_entry *entry, size_t i)
+{
+    CHECK(i < frame_count(entry));
+    return entry->frame_ends == NULL ? manifest_chunk_bytes(entry, i)
+                                     : entry->frame_ends[i] - manifest_stored_at(entry, i);
+}
+
+uint64_t manifest_stored_bytes(const struct manifest_entry *entry)
+{
+    return entry->frame_ends == NULL ? entry->size_bytes
+                                     : entry->frame_ends[frame_count(entry) - 1];
+}
+
+const char *manifest_stored_path(const struct manifest_entry *entry,
+                                 char buffer[MANIFEST_PATH_MAX_BYTES])
+{
+    int length;
+
+    if (entry->frame_ends == NULL)
+        return entry->path;
+    length = snprintf(buffer, MANIFEST_PATH_MAX_BYTES, "%s" COMPRESSED_SUFFIX, entry->path);
+    CHECK(length > 0 && length < MANIFEST_PATH_MAX_BYTES);
+    return buffer;
+}
+
+const char *manifest_compression_problem(const struct manifest *manifest,
+                                         const struct manifest_entry *entry)
+{
+    const char *slash = strrchr(entry->path, '/');
+    const char *name = slash == NULL ? entry->path : slash + 1;
+    char path[MANIFEST_PATH_MAX_BYTES];
+
+    if (entry->is_directory || entry->size_bytes == 0)
+        return "has nothing to compress";
+    if (strlen(name) + strlen(COMPRESSED_SUFFIX) > MANIFEST_NAME_MAX_BYTES ||
+        strlen(entry->path) + strlen(COMPRESSED_SUFFIX) >= sizeof(path))
+        return "has a name that is too long for that of a compressed file";
+    snprintf(path, sizeof(path), "%s" COMPRESSED_SUFFIX, entry->path);
+    if (manifest_find(manifest, path) != NULL)
+        return "is compressed under a name that another one has";
+    return NULL;
+}
+
+/* What lies in the shard, as tree_list() would list it. The caller closes it. */
+static int list_stored(const struct manifest *manifest, struct manifest *stored, struct err *err)
+{
+    char path[MANIFEST_PATH_MAX_BYTES];
+
+    manifest_init(stored);
+    for (size_t i = 0; i < manifest->count; i++) {
+        const struct manifest_entry *entry = &manifest->entries[i];
+        manifest_add(stored, manifest_stored_path(entry, path), entry->is_directory)->size_bytes =
+            entry->is_directory ? 0 : manifest_stored_bytes(entry);
+    }
+    return manifest_finish(stored, err);
+}
+
+int manifest_compare_stored(const struct manifest *manifest, const struct manifest *found,
+                            struct err *err)
+{
+    struct manifest stored;
+    bool compressed = false;
+    int result;
+
+    for (size_t i = 0; i < manifest->count && !compressed; i++)
+        compressed = manifest->entries[i].frame_ends != NULL;
+    if (!compressed)
+        return manifest_compare(manifest, found, err);
+    result = list_stored(manifest, &stored, err);
+    if (result == 0)
+        result = manifest_compare(&stored, found, err);
+    manifest_close(&stored);
+    return result;
 }
 
 bool manifest_same_bytes(const struct manifest_entry *one, const struct manifest_entry *other)
@@ -187,6 +305,8 @@ static int entry_check(struct manifest *manifest, size_t i, struct err *err)
         problem = "has a mode over 0777";
     if (problem == NULL && entry->generation > MANIFEST_GENERATION_MAX)
         problem = "has a generation over 255";
+    if (problem == NULL && entry->frame_ends != NULL)
+        problem = manifest_compression_problem(manifest, entry);
     if (problem == NULL && !entry->is_directory &&
         entry->size_bytes > UINT64_MAX - manifest->size_bytes)
         problem = "makes the total size overflow";
@@ -213,8 +333,33 @@ int manifest_check(struct manifest *manifest, struct err *err)
     return 0;
 }
 
+/* Before room is made for their hashes: a file of holes takes no space and may have any size. */
+static int check_chunks(const struct manifest *manifest, struct err *err)
+{
+    const uint64_t max = MANIFEST_MAX_BYTES / MANIFEST_CHUNK_LINE_BYTES;
+    uint64_t chunks = 0;
+
+    for (size_t i = 0; i < manifest->count; i++) {
+        const struct manifest_entry *entry = &manifest->entries[i];
+
+        if (entry->is_directory)
+            continue;
+        chunks += manifest_chunk_count(entry->size_bytes);
+        if (chunks > max)
+            return err_set(err, ERR_REFUSED,
+                           "with \"%s\" (%" PRIu64 " bytes) the files have over %" PRIu64
+                           " TiB, more than a manifest carries: divide them among more nodes, or "
+                           "write no files of holes",
+                           entry->path, entry->size_bytes,
+                           max * MANIFEST_CHUNK_BYTES / ((uint64_t)1 << 40));
+    }
+    return 0;
+}
+
 int manifest_finish(struct manifest *manifest, struct err *err)
 {
+    if (check_chunks(manifest, err) != 0)
+        return -1;
     for (size_t i = 0; i < manifest->count; i++)
         make_chunks(&manifest->entries[i]);
     if (manifest->count > 1)
@@ -257,8 +402,12 @@ static void append_chunks(struct buf *text, const struct manifest_entry *entry)
     char hex[SHA256_HEX_BYTES];
     uint8_t tree[SHA256_BYTES];
 
-    for (size_t i = 0; i < entry->chunk_count; i++)
-        buf_printf(text, "# chunk %s\n", sha256_format(entry->chunks[i], hex));
+    for (size_t i = 0; i < entry->chunk_count; i++) {
+        buf_printf(text, "# chunk %s", sha256_format(entry->chunks[i], hex));
+        if (entry->frame_ends != NULL)
+            buf_printf(text, " lz4=%" PRIu64, manifest_stored_length(entry, i));
+        buf_append(text, "\n", 1);
+    }
     tree_of(entry, tree);
     buf_printf(text, "# tree %s *", sha256_format(tree, hex));
 }
@@ -276,9 +425,13 @@ static void append_entry(struct buf *text, const struct manifest_entry *entry)
     buf_printf(text, "# file size=%" PRIu64 " mode=%04o", entry->size_bytes, (unsigned)entry->mode);
     if (entry->generation > 0)
         buf_printf(text, " generation=%u", (unsigned)entry->generation);
+    if (entry->frame_ends != NULL)
+        buf_printf(text, " lz4=%" PRIu64, manifest_stored_bytes(entry));
     buf_append(text, "\n", 1);
     if (entry->chunk_count > 0)
         append_chunks(text, entry);
+    else if (entry->frame_ends != NULL)
+        buf_printf(text, "# whole %s *", sha256_format(entry->sha256, hex));
     else
         buf_printf(text, "%s%s *", strpbrk(entry->path, "\\\n") != NULL ? "\\" : "",
                    sha256_format(entry->sha256, hex));

@@ -16,12 +16,20 @@
  *              # chunk <of its first 16 MiB>
  *              # chunk <of the rest>
  *              # tree <of what `split -b 16777216 --filter=sha256sum` prints> *rank0/optimizer.bin
+ *              # file size=70000 mode=0644 lz4=20411
+ *              # whole <of its 70000 bytes> *rank0/small.csv
+ *              # file size=17000000 mode=0644 lz4=5000213
+ *              # chunk <of its first 16 MiB> lz4=4800101
+ *              # chunk <of the rest> lz4=200112
+ *              # tree <as above> *rank0/table.csv
  *              # total files=2 directories=1 bytes=20000005
  *              # self sha256=<of all bytes before this line>
  *          sha256sum ignores lines that begin with '#', also under --strict. Entries ascend by path
  *          (strcmp), so a folder comes before its contents. A backslash and a newline in a name are
  *          written \\ and \n; the line of a file without chunks then begins with a backslash,
- *          which is sha256sum's own convention. generation is absent where it is 0.
+ *          which is sha256sum's own convention. generation is absent where it is 0. A file with
+ *          lz4= lies in the shard as {name}.lz4: an LZ4 frame for each chunk (frame.h), of the
+ *          lengths that stand there. All hashes are of what `lz4 -dc` makes of it.
  *          At most MANIFEST_ENTRIES_MAX entries, MANIFEST_MAX_BYTES of text, MANIFEST_DEPTH_MAX
  *          levels.
  * Errors   ERR_CORRUPT from parse and compare; ERR_REFUSED for names that the format does not
@@ -66,6 +74,9 @@ struct manifest_entry {
     /* How often the file, or chunks of it, were taken over from an earlier checkpoint since they
      * were written; 0: it was written for this one. */
     uint32_t generation;
+    /* Where in the stored file the LZ4 frame of each chunk ends, or the one of a file without
+     * chunks; NULL: it is stored as it is. */
+    uint64_t *frame_ends;
     uint64_t stamp; /* see tree_stamp(); 0: it was not listed from a folder */
 };
 
@@ -75,9 +86,10 @@ struct manifest {
     struct manifest_entry *entries;
     size_t count; /* files and folders */
     size_t capacity;
-    size_t file_count;   /* the totals are valid after manifest_finish() and manifest_parse() */
-    uint64_t size_bytes; /* of all files */
-    int64_t changed_us;  /* by tree_list(): when the latest change was, wall clock */
+    size_t file_count;    /* the totals are valid after manifest_finish() and manifest_parse() */
+    uint64_t size_bytes;  /* of all files */
+    uint64_t names_bytes; /* of all paths */
+    int64_t changed_us;   /* by tree_list(): when the latest change was, wall clock */
 };
 
 void manifest_init(struct manifest *manifest);
@@ -94,11 +106,33 @@ uint64_t manifest_chunk_bytes(const struct manifest_entry *entry, size_t i);
 /* The hash of that chunk, or of a whole file without chunks. */
 const uint8_t *manifest_chunk_hash(const struct manifest_entry *entry, size_t i);
 void manifest_chunk_set(struct manifest_entry *entry, size_t i, const uint8_t digest[SHA256_BYTES]);
+/* A place for the end of each frame, for the caller to fill. */
+void manifest_make_frames(struct manifest_entry *entry);
+/* The same frames as those of a file that has as many chunks. */
+void manifest_copy_frames(struct manifest_entry *entry, const struct manifest_entry *from);
+/* As if nothing were compressed. */
+void manifest_drop_frames(struct manifest *manifest);
+/* Where the i-th chunk begins in the stored file, and how long it is there. */
+uint64_t manifest_stored_at(const struct manifest_entry *entry, size_t i);
+uint64_t manifest_stored_length(const struct manifest_entry *entry, size_t i);
+/* Of the stored file: how long it is, and its path in the shard. */
+uint64_t manifest_stored_bytes(const struct manifest_entry *entry);
+const char *manifest_stored_path(const struct manifest_entry *entry,
+                                 char buffer[MANIFEST_PATH_MAX_BYTES]);
+/* Whether what a shard's folder holds, as tree_list() says it, is what the manifest lists: as
+ * manifest_compare(), of stored files. */
+int manifest_compare_stored(const struct manifest *manifest, const struct manifest *found,
+                            struct err *err);
+/* Why a file cannot be stored compressed, or NULL: its stored name would be too long, or another
+ * entry has it. The manifest is sorted. */
+const char *manifest_compression_problem(const struct manifest *manifest,
+                                         const struct manifest_entry *entry);
 /* Whether two files hold the same bytes: sizes and all hashes are equal. */
 bool manifest_same_bytes(const struct manifest_entry *one, const struct manifest_entry *other);
 /* Sorts, checks every name, sums up, and makes room for the hashes of chunks where there is none
  * of the right size yet; to be called again when sizes were changed. Pointers into the entries are
- * void afterwards. ERR_REFUSED names the path that cannot be carried. */
+ * void afterwards. ERR_REFUSED names the path that cannot be carried, or says that the files have
+ * more chunks than a manifest takes. */
 int manifest_finish(struct manifest *manifest, struct err *err);
 /* Appends the text, its self-hash included. The manifest is finished and has every file's hash. */
 void manifest_encode(const struct manifest *manifest, struct buf *text);

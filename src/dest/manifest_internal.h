@@ -4,6 +4,10 @@
 
 #include "src/dest/manifest.h"
 
+/* What one takes of the text. */
+#define MANIFEST_CHUNK_PREFIX "# chunk "
+enum { MANIFEST_CHUNK_LINE_BYTES = sizeof(MANIFEST_CHUNK_PREFIX) - 1 + 2 * SHA256_BYTES + 1 };
+
 /* Checks names, order, parents and modes as they stand, without sorting: of a text that was read
  * the order is part of the form. Sets the totals. ERR_REFUSED names the entry. */
 int manifest_check(struct manifest *manifest, struct err *err);

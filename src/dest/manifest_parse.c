@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/dest/frame.h"
 #include "src/dest/manifest_internal.h"
 
 #define SELF_PREFIX "# self sha256="
@@ -91,36 +92,58 @@ static bool take_directory(struct cursor *cursor, struct manifest *manifest)
     return true;
 }
 
-/* A line is at least as long as this, so that a size that is made up takes no memory. */
-#define CHUNK_PREFIX "# chunk "
-enum { CHUNK_LINE_BYTES = sizeof(CHUNK_PREFIX) - 1 + 2 * SHA256_BYTES + 1 };
+/* The length of a chunk's frame; not more than compressing makes of it. */
+static bool take_frame(struct cursor *cursor, struct manifest_entry *file, size_t i)
+{
+    uint64_t length;
 
-/* The hash of the tree is read over: it is computed again when the written form is compared. */
-static bool take_chunks(struct cursor *cursor, struct manifest_entry *file)
+    if (file->frame_ends == NULL)
+        return true;
+    if (!take_literal(cursor, " lz4=") || !take_number(cursor, 10, &length) || length == 0 ||
+        length > frame_bound((size_t)manifest_chunk_bytes(file, i)))
+        return false;
+    file->frame_ends[i] = manifest_stored_at(file, i) + length;
+    return true;
+}
+
+/* A size that is made up takes no memory, since each chunk has a line. The hash of the tree is read
+ * over: it is computed again when the written form is compared, as is the sum of the frames. */
+static bool take_chunks(struct cursor *cursor, struct manifest_entry *file, uint64_t stored_bytes)
 {
     size_t count = manifest_chunk_count(file->size_bytes);
     uint8_t tree[SHA256_BYTES];
 
-    if (cursor_left(cursor) / CHUNK_LINE_BYTES < count)
+    if (cursor_left(cursor) / MANIFEST_CHUNK_LINE_BYTES < count)
         return false;
     file->chunks = check_calloc(count, sizeof(*file->chunks));
     file->chunk_count = count;
+    if (stored_bytes > 0)
+        manifest_make_frames(file);
     for (size_t i = 0; i < count; i++) {
-        if (!take_literal(cursor, CHUNK_PREFIX) || !take_digest(cursor, file->chunks[i]) ||
-            !take_literal(cursor, "\n"))
+        if (!take_literal(cursor, MANIFEST_CHUNK_PREFIX) || !take_digest(cursor, file->chunks[i]) ||
+            !take_frame(cursor, file, i) || !take_literal(cursor, "\n"))
             return false;
     }
     return take_literal(cursor, "# tree ") && take_digest(cursor, tree);
 }
 
 /* Whether the backslash is there only when needed, the comparison of the written form checks. */
-static bool take_whole(struct cursor *cursor, struct manifest_entry *file)
+static bool take_whole(struct cursor *cursor, struct manifest_entry *file, uint64_t stored_bytes)
 {
+    if (stored_bytes > 0) {
+        if (stored_bytes > frame_bound((size_t)file->size_bytes))
+            return false;
+        manifest_make_frames(file);
+        file->frame_ends[0] = stored_bytes;
+        return take_literal(cursor, "# whole ") && take_digest(cursor, file->sha256);
+    }
     (void)take_literal(cursor, "\\");
     return take_digest(cursor, file->sha256);
 }
 
-static bool take_file_facts(struct cursor *cursor, struct manifest_entry *file)
+/* ret_stored_bytes 0: it is stored as it is. */
+static bool take_file_facts(struct cursor *cursor, struct manifest_entry *file,
+                            uint64_t *ret_stored_bytes)
 {
     uint64_t mode, generation = 0;
 
@@ -129,6 +152,10 @@ static bool take_file_facts(struct cursor *cursor, struct manifest_entry *file)
         return false;
     if (take_literal(cursor, " generation=") &&
         (!take_number(cursor, 10, &generation) || generation > MANIFEST_GENERATION_MAX))
+        return false;
+    *ret_stored_bytes = 0;
+    if (take_literal(cursor, " lz4=") &&
+        (!take_number(cursor, 10, ret_stored_bytes) || *ret_stored_bytes == 0))
         return false;
     file->mode = (uint32_t)mode;
     file->generation = (uint32_t)generation;
@@ -139,13 +166,16 @@ static bool take_file(struct cursor *cursor, struct manifest *manifest)
 {
     char name[MANIFEST_PATH_MAX_BYTES];
     struct manifest_entry file = {0}, *entry;
-    bool taken = take_file_facts(cursor, &file) &&
-                 (manifest_chunk_count(file.size_bytes) > 0 ? take_chunks(cursor, &file)
-                                                            : take_whole(cursor, &file)) &&
-                 take_literal(cursor, " *") && take_name(cursor, name);
+    uint64_t stored_bytes = 0;
+    bool taken =
+        take_file_facts(cursor, &file, &stored_bytes) &&
+        (manifest_chunk_count(file.size_bytes) > 0 ? take_chunks(cursor, &file, stored_bytes)
+                                                   : take_whole(cursor, &file, stored_bytes)) &&
+        take_literal(cursor, " *") && take_name(cursor, name);
 
     if (!taken) {
         free(file.chunks);
+        free(file.frame_ends);
         return false;
     }
     entry = manifest_add(manifest, name, false);

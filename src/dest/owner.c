@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
 #include <unistd.h>
@@ -26,7 +27,7 @@ int owner_check(const char *as, struct err *err)
     return err_set(err, ERR_INVALID, "--as \"%.128s\" must be owner here: whose the folder is", as);
 }
 
-enum { GROUP_NONE = 65534 };
+enum { GROUP_NONE = 65534, OWNER_DIGITS_MAX = 9 };
 
 /* Those of the user, and never the folder's: that is the group of root, who made it, or the
  * service's, which reaches other jobs' files. A user who has no name here has none. The first one
@@ -63,17 +64,29 @@ static int take_rights(uid_t uid, struct err *err)
     return parent_bind(err);
 }
 
-/* The registered name, where root does not see the folder: a server that takes it for nobody. */
-static int find_named(const char *name, const struct err *why, uid_t *ret_uid, struct err *err)
+int owner_find(const char *name, uid_t *ret_uid, struct err *err)
 {
-    const struct passwd *user = name == NULL ? NULL : getpwnam(name);
+    size_t digits = strspn(name, "0123456789");
+    const struct passwd *user;
 
-    if (user == NULL)
-        return err_set(err, ERR_IO, "%.300s; %s%.128s%s", why->text,
-                       name == NULL ? "no owner is registered" : "its registered owner ",
-                       name == NULL ? "" : name, name == NULL ? "" : " is no user here");
-    *ret_uid = user->pw_uid;
+    errno = 0;
+    user = getpwnam(name);
+    if (user == NULL && errno != 0 && errno != ENOENT && errno != ESRCH)
+        return err_set(err, ERR_IO, "user %.128s: %s", name, strerror(errno));
+    if (user == NULL && (digits == 0 || digits > OWNER_DIGITS_MAX || name[digits] != '\0'))
+        return err_set(err, ERR_NOT_FOUND, "this node has no user %.128s", name);
+    *ret_uid = user != NULL ? user->pw_uid : (uid_t)strtoul(name, NULL, 10);
     return 0;
+}
+
+/* The registered owner, where root does not see the folder: a server that takes it for nobody. */
+static int find_registered(const char *name, const struct err *why, uid_t *ret_uid, struct err *err)
+{
+    struct err unknown = {.text = "no owner is registered"};
+
+    if (name != NULL && owner_find(name, ret_uid, &unknown) == 0)
+        return 0;
+    return err_set(err, ERR_IO, "%.300s; %.200s", why->text, unknown.text);
 }
 
 int owner_enter(const struct destination_ops *destination, const struct owner_place *place,
@@ -94,7 +107,7 @@ int owner_enter(const struct destination_ops *destination, const struct owner_pl
             *err = why;
             return -1;
         }
-        if (find_named(place->name, &why, &uid, err) != 0)
+        if (find_registered(place->name, &why, &uid, err) != 0)
             return -1;
     }
     return uid == 0 ? 0 : take_rights(uid, err);

@@ -19,6 +19,9 @@ struct owner_place {
     const char *name; /* as registered, where the folder's owner cannot be seen; NULL: not known */
 };
 
+/* The user of that name here; a number names a user that has no other name. ERR_NOT_FOUND: there is
+ * none; ERR_IO: the directory of users, which may be a server, does not say. */
+int owner_find(const char *name, uid_t *ret_uid, struct err *err);
 /* What --as says: "owner" alone. */
 int owner_check(const char *as, struct err *err);
 int owner_enter(const struct destination_ops *destination, const struct owner_place *place,

@@ -21,6 +21,7 @@ void pace_init(struct pace *pace, uint64_t rate_bytes_per_s)
     CHECK(pthread_mutex_init(&pace->lock, NULL) == 0);
     pace->rate_bytes_per_s = rate_bytes_per_s;
     pace->due_us = pace_clock_us();
+    pace->of_reading = false;
 }
 
 void pace_close(struct pace *pace)

@@ -17,6 +17,9 @@ struct pace {
     pthread_mutex_t lock;
     uint64_t rate_bytes_per_s;
     uint64_t due_us; /* monotonic time at which what was booked is allowed to be done */
+    /* Bytes that are only read count as well; else the grant is of writing, and what is read back
+     * goes at full speed. */
+    bool of_reading;
 };
 
 /* The clock of the rate begins now. */

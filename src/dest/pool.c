@@ -21,7 +21,7 @@ struct run {
 };
 
 /* As the scheduler would place them: a job's cgroup or taskset may leave fewer than there are. */
-static unsigned usable_processors(void)
+unsigned pool_processors(void)
 {
     cpu_set_t set;
     int count = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
@@ -29,10 +29,18 @@ static unsigned usable_processors(void)
     return count < 1 ? 1 : count > POOL_THREADS_MAX ? POOL_THREADS_MAX : (unsigned)count;
 }
 
+/* One hashes while another one waits for storage. */
+static unsigned default_threads(void)
+{
+    unsigned processors = pool_processors();
+
+    return 2 * processors > POOL_THREADS_MAX ? POOL_THREADS_MAX : 2 * processors;
+}
+
 void pool_init(struct pool *pool, unsigned threads, uint64_t rate_bytes_per_s)
 {
     CHECK(threads <= POOL_THREADS_MAX);
-    pool->threads = threads == 0 ? usable_processors() : threads;
+    pool->threads = threads == 0 ? default_threads() : threads;
     pace_init(&pool->pace, rate_bytes_per_s);
 }
 

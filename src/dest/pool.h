@@ -30,7 +30,9 @@ struct pool {
 /* One item; 0, or -1 with err. Called by several threads at a time, each with its own copier. */
 typedef int pool_item_fn(void *context, size_t item, struct copier *copier, struct err *err);
 
-/* threads 0: as many as this process may use processors, at most POOL_THREADS_MAX. */
+/* How many this process may use, 1 to POOL_THREADS_MAX. */
+unsigned pool_processors(void);
+/* threads 0: two for each of these, at most POOL_THREADS_MAX: one waits while another hashes. */
 void pool_init(struct pool *pool, unsigned threads, uint64_t rate_bytes_per_s);
 void pool_close(struct pool *pool);
 int pool_run(struct pool *pool, size_t count, pool_item_fn *item, void *context, struct err *err);

@@ -2,6 +2,10 @@
 #include "src/dest/sample.h"
 
 #include <string.h>
+#include <sys/random.h>
+
+#include "src/base/check.h"
+#include "src/dest/manifest.h"
 
 /* Steele, Lea and Flood's SplitMix64: each bit of the result depends on each bit of the number. */
 static uint64_t mix_bits(uint64_t number)
@@ -12,10 +16,28 @@ static uint64_t mix_bits(uint64_t number)
     return number ^ number >> 31;
 }
 
+void sample_draw(struct sample *sample, const struct manifest *manifest)
+{
+    size_t nth;
+
+    CHECK(getrandom(&sample->seed, sizeof(sample->seed), 0) == (ssize_t)sizeof(sample->seed));
+    sample->file = SIZE_MAX;
+    if (sample->policy != SAMPLE_SAMPLED || manifest->file_count == 0)
+        return;
+    if (manifest->size_bytes <= MANIFEST_CHUNK_BYTES)
+        sample->policy = SAMPLE_ALWAYS;
+    nth = (size_t)(sample->seed % manifest->file_count);
+    for (size_t i = 0; i < manifest->count && sample->file == SIZE_MAX; i++)
+        if (!manifest->entries[i].is_directory && nth-- == 0)
+            sample->file = i;
+}
+
 bool sample_takes(const struct sample *sample, size_t file, size_t chunk, size_t chunk_count)
 {
     if (sample->policy != SAMPLE_SAMPLED)
         return sample->policy == SAMPLE_ALWAYS;
+    if (file == sample->file && chunk_count == 0)
+        return true;
     if (chunk_count > 0 && (chunk == 0 || chunk + 1 == chunk_count))
         return true;
     return mix_bits(mix_bits(sample->seed ^ file) ^ chunk) % SAMPLE_ONE_OF == 0;

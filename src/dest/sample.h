@@ -1,8 +1,9 @@
 /* Which chunks are read back before a shard gets its name.
  *
  * Shapes   never: none. always: all. sampled: one chunk of SAMPLE_ONE_OF, by a seed that is drawn
- *          for each shard, and the first and the last one of each file of several chunks; a file
- *          without chunks counts as one. The same seed takes the same chunks.
+ *          for each reading, and the first and the last one of each file of several chunks; a file
+ *          without chunks counts as one. At least one file is in each sample, and all of a shard
+ *          that is no larger than a chunk. The same seed takes the same chunks.
  */
 #ifndef CKPT_DEST_SAMPLE_H
 #define CKPT_DEST_SAMPLE_H
@@ -19,8 +20,13 @@ enum sample_policy { SAMPLE_SAMPLED, SAMPLE_NEVER, SAMPLE_ALWAYS };
 struct sample {
     enum sample_policy policy;
     uint64_t seed;
+    size_t file; /* that is in it whatever the seed says of it */
 };
 
+struct manifest;
+
+/* The seed, and what follows from it: once for each reading, by the policy that is set. */
+void sample_draw(struct sample *sample, const struct manifest *manifest);
 /* file: its number in the manifest; chunk_count as in its entry. */
 bool sample_takes(const struct sample *sample, size_t file, size_t chunk, size_t chunk_count);
 /* By its word; false: there is no such policy. */

@@ -12,22 +12,60 @@
 #include "src/dest/fault.h"
 #include "src/dest/tree.h"
 
-/* More than a tick of the kernel's clock of changes. */
-enum { TICK_US = 20000 };
+/* More than a tick of the kernel's clock of changes; what a file system of FAT's age rounds to. */
+enum { TICK_US = 20000, TICK_MAX_US = 2000000 };
 
-/* A second change within the same tick would not be seen. */
+/* What the file system rounds its stamps to, as far as the latest one shows: none ends in zeros by
+ * chance that matters, and then the wait is longer than it need be. */
+static int64_t tick_of(int64_t changed_us)
+{
+    int64_t tick_us = TICK_US;
+
+    for (int64_t step_us = 100000; step_us <= 1000000; step_us *= 10)
+        if (changed_us % step_us == 0)
+            tick_us = step_us < 1000000 ? step_us : TICK_MAX_US;
+    return tick_us;
+}
+
+/* A second change within the same tick would not be seen. Always for a whole one: the stamps are of
+ * a server's clock, maybe, which is not this machine's. */
 static void await_tick(int64_t changed_us)
 {
-    struct timespec now, wait;
-    int64_t since_us;
+    int64_t tick_us = tick_of(changed_us);
+    struct timespec wait = {.tv_sec = tick_us / 1000000, .tv_nsec = tick_us % 1000000 * 1000};
 
-    CHECK(clock_gettime(CLOCK_REALTIME, &now) == 0);
-    since_us = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 - changed_us;
-    if (since_us >= TICK_US)
-        return;
-    wait = (struct timespec){0, (since_us < 0 ? TICK_US : TICK_US - since_us) * 1000};
+    CHECK(tick_us >= TICK_US);
+    CHECK(tick_us <= TICK_MAX_US);
     while (nanosleep(&wait, &wait) != 0 && errno == EINTR)
         continue;
+}
+
+/* What the application has closed to its own user is no fault of the destination's, and whoever
+ * runs that could not mend it. */
+static int source_failed(const struct err *why, struct err *err)
+{
+    return why->code == ERR_AUTH
+               ? err_set(err, ERR_REFUSED,
+                         "%s: the application made it so that its own user cannot read it",
+                         why->text)
+               : err_set(err, why->code, "%s", why->text);
+}
+
+int source_list(int fd, const char *source, struct manifest *ret_manifest, struct err *err)
+{
+    struct err why = {0};
+
+    if (tree_list(fd, source, false, ret_manifest, &why) != 0)
+        return source_failed(&why, err);
+    if (ret_manifest->size_bytes == 0) {
+        manifest_close(ret_manifest);
+        return err_set(err, ERR_EMPTY,
+                       "%s holds no bytes: an empty checkpoint is never recorded as complete; let "
+                       "the application write its files there before it says done",
+                       source);
+    }
+    await_tick(ret_manifest->changed_us);
+    return 0;
 }
 
 /* It is looked at as a whole before a byte is written. */
@@ -35,21 +73,14 @@ int source_open(const char *source, struct manifest *ret_manifest, struct err *e
 {
     int fd = open(source, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-    if (fd < 0)
-        return fault_set(err, "open source", source);
-    if (tree_list(fd, source, false, ret_manifest, err) != 0)
-        goto fail;
-    if (ret_manifest->size_bytes == 0) {
-        manifest_close(ret_manifest);
-        err_set(err, ERR_EMPTY,
-                "%s holds no bytes: an empty checkpoint is never recorded as complete; let the "
-                "application write its files there before it says done",
-                source);
-        goto fail;
+    struct err why = {0};
+
+    if (fd < 0) {
+        (void)fault_set(&why, "open source", source);
+        return source_failed(&why, err);
     }
-    await_tick(ret_manifest->changed_us);
-    return fd;
-fail:
+    if (source_list(fd, source, ret_manifest, err) == 0)
+        return fd;
     close(fd);
     return -1;
 }
@@ -72,7 +103,7 @@ int source_open_file(int source, const char *label, const struct manifest_entry 
     if (fd >= 0)
         return fd;
     return local.code == ERR_NOT_FOUND ? source_changed(entry->path, "went away", err)
-                                       : err_set(err, local.code, "%s", local.text);
+                                       : source_failed(&local, err);
 }
 
 int source_check_file(int fd, const struct manifest_entry *entry, struct err *err)
@@ -103,15 +134,27 @@ static int compare_sources(const struct manifest *before, const struct manifest 
     return 0;
 }
 
-/* What was read first may have been written since, while the rest was read. */
-int source_check(int source, const char *label, const struct manifest *listed, struct err *err)
+static int check_again(int source, const char *label, bool in_shard, const struct manifest *listed,
+                       struct err *err)
 {
+    struct err why = {0};
     struct manifest now;
     int result;
 
-    if (tree_list(source, label, false, &now, err) != 0)
-        return -1;
+    if (tree_list(source, label, in_shard, &now, &why) != 0)
+        return source_failed(&why, err);
     result = compare_sources(listed, &now, err);
     manifest_close(&now);
     return result;
+}
+
+/* What was read first may have been written since, while the rest was read. */
+int source_check(int source, const char *label, const struct manifest *listed, struct err *err)
+{
+    return check_again(source, label, false, listed, err);
+}
+
+int source_check_shard(int shard, const char *label, const struct manifest *listed, struct err *err)
+{
+    return check_again(shard, label, true, listed, err);
 }

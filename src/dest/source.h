@@ -6,7 +6,7 @@
  *          moment.
  * Errors   ERR_EMPTY     it holds no bytes
  *          ERR_CORRUPT   something was written, came or went since it was listed
- *          ERR_REFUSED   it holds what a checkpoint does not carry
+ *          ERR_REFUSED   it holds what a checkpoint does not carry, or its own user may not read
  */
 #ifndef CKPT_DEST_SOURCE_H
 #define CKPT_DEST_SOURCE_H
@@ -15,6 +15,8 @@
 
 /* The open folder, or -1. The caller closes both; the manifest has sizes, modes and stamps. */
 int source_open(const char *source, struct manifest *ret_manifest, struct err *err);
+/* The same of a folder that is open already. 0, or -1. */
+int source_list(int fd, const char *source, struct manifest *ret_manifest, struct err *err);
 /* An open file, or -1. label: how errors name the source. */
 int source_open_file(int source, const char *label, const struct manifest_entry *entry,
                      struct err *err);
@@ -23,5 +25,8 @@ int source_check_file(int fd, const struct manifest_entry *entry, struct err *er
 /* The whole folder is listed again: ERR_CORRUPT names the first file that came, went away or was
  * written since `listed`. Called when the last byte was read. */
 int source_check(int source, const char *label, const struct manifest *listed, struct err *err);
+/* The same of one that has become a shard, with its MANIFEST. */
+int source_check_shard(int shard, const char *label, const struct manifest *listed,
+                       struct err *err);
 
 #endif

@@ -35,7 +35,9 @@ int target_look(const struct target *target, const struct manifest *manifest, st
 int target_taken(const struct target *target, struct err *err);
 /* The hidden folder with all its folders. */
 int target_begin(struct target *target, const struct manifest *manifest, struct err *err);
-/* A file of it, open for writing; or -1. */
+/* A file of it, open for writing by copy_write(); or -1. A large one is written past the page cache
+ * where that can be: what is restored may be larger than memory, and each page of it would have to
+ * be found first. */
 int target_create(const struct target *target, const struct manifest_entry *entry, struct err *err);
 /* Its mode, and durable. Closes it in any case. */
 int target_finish(int fd, const struct manifest_entry *entry, struct err *err);

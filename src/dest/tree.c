@@ -4,15 +4,19 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "src/base/check.h"
 #include "src/dest/fault.h"
+#include "src/dest/pace.h"
+#include "src/dest/wipe.h"
 
 /* Reading a large folder on NFS while it is emptied may skip entries: they are found in another
  * pass. */
@@ -43,7 +47,18 @@ static int close_keeping_errno(int fd, int result)
     return result;
 }
 
-int tree_open_beneath(int base, const char *relative, int flags, mode_t mode)
+/* The whole way in one call (Linux 5.6). ENOSYS: an older kernel; EPERM: perhaps a filter of system
+ * calls that does not know this one. */
+static int open_at_once(int base, const char *relative, int flags, mode_t mode)
+{
+    struct open_how how = {.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
+                           .mode = (flags & O_CREAT) != 0 ? mode : 0,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+
+    return (int)syscall(SYS_openat2, base, *relative == '\0' ? "." : relative, &how, sizeof(how));
+}
+
+static int open_by_component(int base, const char *relative, int flags, mode_t mode)
 {
     char name[MANIFEST_NAME_MAX_BYTES + 1];
     int at = openat(base, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -66,6 +81,15 @@ int tree_open_beneath(int base, const char *relative, int flags, mode_t mode)
         relative += length + 1;
     }
     return -1;
+}
+
+int tree_open_beneath(int base, const char *relative, int flags, mode_t mode)
+{
+    int fd = open_at_once(base, relative, flags, mode);
+
+    return fd >= 0 || (errno != ENOSYS && errno != EPERM)
+               ? fd
+               : open_by_component(base, relative, flags, mode);
 }
 
 int tree_open_file(int base, const char *relative, const char *label, struct err *err)
@@ -130,6 +154,27 @@ void tree_count_removed(struct tree_removed *removed)
     counted = removed;
 }
 
+static uint64_t removal_until_us; /* 0: no bound */
+
+void tree_bound_removal(uint64_t most_us)
+{
+    removal_until_us = most_us == 0 ? 0 : pace_clock_us() + most_us;
+}
+
+static int check_bound(const char *name, struct err *err)
+{
+    if (removal_until_us == 0 || pace_clock_us() < removal_until_us)
+        return 0;
+    return err_set(err, ERR_BUSY, "removing %s takes too long; the rest goes later", name);
+}
+
+static bool wiping;
+
+void tree_wipe(bool wipe)
+{
+    wiping = wipe;
+}
+
 /* A name of a file is about to go; with its last one its bytes do. */
 static struct tree_removed count_of(int parent, const char *name)
 {
@@ -139,7 +184,8 @@ static struct tree_removed count_of(int parent, const char *name)
         S_ISDIR(status.st_mode))
         return (struct tree_removed){0};
     return (struct tree_removed){
-        1, S_ISREG(status.st_mode) && status.st_nlink == 1 ? (uint64_t)status.st_size : 0};
+        .files = 1,
+        .bytes = S_ISREG(status.st_mode) && status.st_nlink == 1 ? (uint64_t)status.st_size : 0};
 }
 
 /* A file or an empty folder goes at once; of a full folder the caller is told. unlinkat() is asked
@@ -148,11 +194,15 @@ static struct tree_removed count_of(int parent, const char *name)
 static int remove_entry(int parent, const char *name, bool *ret_is_directory, struct err *err)
 {
     struct tree_removed gone = count_of(parent, name);
+    bool wiped = false;
 
+    if (wiping && wipe_file(parent, name, &wiped, err) != 0)
+        return -1;
     if (unlinkat(parent, name, 0) == 0) {
         if (counted != NULL) {
             counted->files += gone.files;
             counted->bytes += gone.bytes;
+            counted->wiped += wiped;
         }
         return 0;
     }
@@ -226,6 +276,10 @@ static int remove_contents(int parent, const char *name, unsigned depth, struct 
             strcmp(entry->d_name, MANIFEST_NAME) != 0 &&
             remove_one(fd, entry->d_name, depth + 1, err) != 0)
             result = -1; /* the space of the others is worth having */
+        if (check_bound(name, err) != 0) {
+            result = -1;
+            break;
+        }
     }
     if (result == 0 && errno != 0)
         result = fault_set(err, "read folder", name);

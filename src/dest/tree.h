@@ -55,7 +55,11 @@ int tree_list(int base, const char *label, bool in_shard, struct manifest *ret_m
 /* What a removal took away: files, and their bytes unless another name of them is left. */
 struct tree_removed {
     uint64_t files, bytes;
+    uint64_t wiped; /* of these: overwritten before */
 };
+/* From then on tree_remove() overwrites what it removes, where that can be (wipe.h); what cannot be
+ * overwritten although it could there stays. */
+void tree_wipe(bool wipe);
 /* tree_remove() adds to it from then on; NULL: no more. */
 void tree_count_removed(struct tree_removed *removed);
 /* Removes parent/name with all its contents, unwritable folders of the caller's too. What is
@@ -63,11 +67,17 @@ void tree_count_removed(struct tree_removed *removed);
  * does not keep the rest. Of each folder the MANIFEST goes last: what a killed removal leaves can
  * be told. */
 int tree_remove(int parent, const char *name, struct err *err);
+/* From now on all removals together take so long at most, and then fail with ERR_BUSY, for the next
+ * one to go on with what is left; 0: as long as they need. */
+void tree_bound_removal(uint64_t most_us);
 /* fsync(2) of a folder: what was created, renamed or removed in it is durable. */
 int tree_sync(int directory, const char *label, struct err *err);
 /* Whether one syncfs(2) makes all durable that was written below since `folder` was opened, and
- * tells of every failure: on local file systems of a kernel from 5.8 on. */
+ * tells of every failure: on local file systems of a kernel from 5.8 on, ext2 aside. */
 bool tree_settles(int folder);
+/* Whether large files are better written past the page cache (O_DIRECT) there: on local file
+ * systems that write room taken beforehand by many threads at a time. */
+bool tree_bypasses(int folder);
 /* That syncfs(2). It flushes what others wrote to the file system, too. */
 int tree_settle(int folder, const char *label, struct err *err);
 /* Every folder of the manifest bottom-up, base last, is durable; with_modes: after it got its mode,

@@ -84,6 +84,9 @@ static int list_entry(struct listing *listing, int folder, const char *path, con
     if (listing->found.count == MANIFEST_ENTRIES_MAX)
         return err_set(err, ERR_REFUSED, "%s holds more than %d files and folders", listing->label,
                        MANIFEST_ENTRIES_MAX);
+    if (listing->found.names_bytes > MANIFEST_MAX_BYTES)
+        return err_set(err, ERR_REFUSED, "the names below %s take over %d bytes", listing->label,
+                       MANIFEST_MAX_BYTES);
     entry = manifest_add(&listing->found, path, S_ISDIR(status.st_mode));
     entry->mode = status.st_mode & 0777;
     entry->size_bytes = entry->is_directory ? 0 : (uint64_t)status.st_size;

@@ -2,6 +2,10 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -27,20 +31,68 @@ static bool kernel_tells(void)
            (major > 5 || (major == 5 && minor >= 8));
 }
 
-/* Local ones: what a network file system's server does then is not for the client to know. */
-bool tree_settles(int folder)
+/* Of a line of /proc/self/mountinfo, proc(5): the type is the word behind " - ". */
+static bool mount_is(const char *line, unsigned major, unsigned minor, const char *type)
 {
-    static const unsigned long magics[] = {EXT4_SUPER_MAGIC, XFS_MAGIC, BTRFS_SUPER_MAGIC,
-                                           TMPFS_MAGIC};
+    unsigned line_major = 0, line_minor = 0;
+    const char *found = strstr(line, " - ");
+    size_t length = strlen(type);
+
+    return found != NULL && sscanf(line, "%*u %*u %u:%u ", &line_major, &line_minor) == 2 &&
+           line_major == major && line_minor == minor && strncmp(found + 3, type, length) == 0 &&
+           found[3 + length] == ' ';
+}
+
+/* ext2 has the same magic, and its own driver does not flush the disk's cache in syncfs(2). */
+static bool is_ext4(int folder)
+{
+    FILE *mounts = fopen("/proc/self/mountinfo", "re");
+    bool found = false;
+    struct stat status;
+    char *line = NULL;
+    size_t size = 0;
+
+    if (mounts == NULL)
+        return false;
+    while (fstat(folder, &status) == 0 && !found && getline(&line, &size, mounts) > 0)
+        found = mount_is(line, major(status.st_dev), minor(status.st_dev), "ext4");
+    free(line);
+    fclose(mounts);
+    return found;
+}
+
+/* Local file systems: what a network file system's server does is not for the client to know. */
+static const struct file_system {
+    unsigned long magic;
+    bool bypasses; /* tmpfs has nothing but the page cache; btrfs would write each block anew */
+} file_systems[] = {
+    {EXT4_SUPER_MAGIC, true}, {XFS_MAGIC, true}, {BTRFS_SUPER_MAGIC, false}, {TMPFS_MAGIC, false}};
+
+/* NULL: it is none of these. */
+static const struct file_system *file_system_of(int folder)
+{
     struct statfs status;
 
-    if (!kernel_tells() || fstatfs(folder, &status) != 0)
-        return false;
-    for (size_t i = 0; i < ARRAY_COUNT(magics); i++) {
-        if ((unsigned long)status.f_type == magics[i])
-            return true;
+    for (size_t i = 0; fstatfs(folder, &status) == 0 && i < ARRAY_COUNT(file_systems); i++) {
+        if ((unsigned long)status.f_type == file_systems[i].magic)
+            return &file_systems[i];
     }
-    return false;
+    return NULL;
+}
+
+bool tree_settles(int folder)
+{
+    const struct file_system *file_system = kernel_tells() ? file_system_of(folder) : NULL;
+
+    return file_system != NULL && (file_system->magic != EXT4_SUPER_MAGIC || is_ext4(folder));
+}
+
+/* ext2 has no fallocate(2), so that nothing is written so there. */
+bool tree_bypasses(int folder)
+{
+    const struct file_system *file_system = file_system_of(folder);
+
+    return file_system != NULL && file_system->bypasses;
 }
 
 int tree_settle(int folder, const char *label, struct err *err)

@@ -7,6 +7,7 @@
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "src/base/check.h"
 #include "src/dest/become.h"
@@ -14,11 +15,15 @@
 #include "src/dest/keep.h"
 #include "src/dest/look.h"
 #include "src/dest/manifest.h"
+#include "src/dest/mark.h"
 #include "src/dest/owner.h"
 #include "src/dest/pace.h"
 #include "src/dest/parent.h"
 #include "src/dest/pool.h"
+#include "src/dest/reserve.h"
 #include "src/dest/retain.h"
+#include "src/dest/scan.h"
+#include "src/dest/tree.h"
 #include "src/dest/worker.h"
 
 enum option {
@@ -43,6 +48,13 @@ enum option {
     MANIFEST,
     MANIFEST_TO,
     KEEP_FREE,
+    FROM,
+    COMPRESS,
+    CLUSTER,
+    AFTER,
+    MIN_AGE,
+    WIPE,
+    BYTES,
     OPTION_COUNT
 };
 static const char *const option_names[OPTION_COUNT] = {"--prefix",
@@ -65,7 +77,14 @@ static const char *const option_names[OPTION_COUNT] = {"--prefix",
                                                        "--copy",
                                                        "--manifest",
                                                        "--manifest-to",
-                                                       "--keep-free"};
+                                                       "--keep-free",
+                                                       "--from",
+                                                       "--compress",
+                                                       "--cluster",
+                                                       "--after",
+                                                       "--min-age",
+                                                       "--wipe",
+                                                       "--bytes"};
 /* How often a file is taken over from the checkpoint before until it is written anew. */
 enum { GENERATIONS_DEFAULT = 8 };
 #define BIT(option) (1u << (option))
@@ -75,7 +94,7 @@ struct request {
     const struct destination_ops *destination;
     const char *values[OPTION_COUNT];
     struct destination_how how;
-    uint64_t keep, keep_bytes, keep_free, generations;
+    uint64_t keep, keep_bytes, keep_free, generations, min_age, bytes;
 };
 
 /* A verb: what it may be given and who does it. Arguments that no row allows are refused, so that a
@@ -93,7 +112,8 @@ static struct destination_place place_of(const struct request *request)
     return (struct destination_place){.prefix = request->values[PREFIX],
                                       .path = request->values[PATH],
                                       .part = request->values[PART],
-                                      .manifest_sha256 = request->values[MANIFEST_SHA256]};
+                                      .manifest_sha256 = request->values[MANIFEST_SHA256],
+                                      .mark = request->values[CLUSTER]};
 }
 
 static int print_summary(const struct destination_summary *summary, FILE *out)
@@ -126,6 +146,11 @@ static int run_put(const struct request *request, FILE *out, struct err *err)
     struct buf manifest;
     int result;
 
+    if (how.compresses && !request->destination->compresses)
+        return err_set(err, ERR_INVALID,
+                       "%s is of the kind %s, where nothing is stored compressed: use --compress "
+                       "none",
+                       place.prefix, request->destination->kind);
     buf_init(&manifest);
     if (request->values[MANIFEST_TO] != NULL)
         place.manifest_text = &manifest;
@@ -140,6 +165,37 @@ static int run_put(const struct request *request, FILE *out, struct err *err)
     }
     buf_close(&manifest);
     return result;
+}
+
+static int run_stage(const struct request *request, FILE *out, struct err *err)
+{
+    const struct destination_place place = place_of(request);
+    char name[DESTINATION_NAME_BYTES];
+
+    if (request->destination->stage == NULL)
+        return err_set(err, ERR_REFUSED,
+                       "%s is of the kind %s, where no application writes by itself: use staging "
+                       "local or memory",
+                       place.prefix, request->destination->kind);
+    if (request->destination->stage(&place, name, err) != 0)
+        return -1;
+    fprintf(out, "name=%s\n", name);
+    return 0;
+}
+
+static int run_publish(const struct request *request, FILE *out, struct err *err)
+{
+    const struct destination_place place = place_of(request);
+    struct destination_summary summary;
+
+    if (request->destination->publish == NULL)
+        return err_set(err, ERR_REFUSED, "%s is of the kind %s, where nothing is staged",
+                       place.prefix, request->destination->kind);
+    if (request->destination->publish(&place, request->values[NAME], &request->how, &summary,
+                                      err) != 0)
+        return -1;
+    fprintf(out, "written_bytes=%" PRIu64 "\nsaved_bytes=0\n", summary.size_bytes);
+    return print_summary(&summary, out);
 }
 
 static int run_retain(const struct request *request, FILE *out, struct err *err)
@@ -165,12 +221,41 @@ static int run_space(const struct request *request, FILE *out, struct err *err)
     return 0;
 }
 
+/* With --as root has given the user a folder there before it became that one. */
+static int run_reserve(const struct request *request, FILE *out, struct err *err)
+{
+    const char *home = request->values[PATH], *name = request->values[NAME];
+
+    (void)out;
+    if (name[0] == '.' || name[0] == '\0' || strchr(name, '/') != NULL)
+        return err_set(err, ERR_INVALID, "--name \"%.128s\" is not a name", name);
+    if (request->values[AS] == NULL && reserve_claim(home, geteuid(), getegid(), err) != 0)
+        return -1;
+    return reserve_folder(home, name, request->bytes, err);
+}
+
+/* --as owner is not a user's number but a question: whose the job's folder is. The verbs that ask
+ * it take the owner's rights by themselves (owner.h). */
+static bool as_owner(const struct request *request)
+{
+    return request->values[AS] != NULL && strcmp(request->values[AS], "owner") == 0;
+}
+
+/* As the owner it ends as the owner: nothing is done afterwards that needs another right. */
 static int run_verify(const struct request *request, FILE *out, struct err *err)
 {
     struct destination_place place = place_of(request);
+    struct destination_how how = request->how;
     struct destination_summary summary;
 
-    if (request->destination->verify(&place, &request->how, &summary, err) != 0)
+    if (request->values[READ_BACK] == NULL)
+        how.read_back = SAMPLE_ALWAYS;
+    if (as_owner(request) &&
+        owner_enter(request->destination,
+                    &(struct owner_place){place.prefix, place.path, request->values[OWNER]},
+                    err) != 0)
+        return -1;
+    if (request->destination->verify(&place, &how, &summary, err) != 0)
         return -1;
     return print_summary(&summary, out);
 }
@@ -186,12 +271,13 @@ static void print_line(FILE *out, const char *key, const char *text)
 
 /* From the node's own copy, which is a shard of another destination: with the manifest's hash that
  * the state has, so that neither an older one nor one of an attempt that failed is taken for it.
- * What is wrong with it is told, and is no failure. 1: it is done. */
-static int restore_copy(const struct request *request, FILE *out)
+ * What is wrong with it is told, and is no failure where the destination may be read. */
+static int restore_copy(const struct request *request, FILE *out, struct err *ret_err)
 {
     struct destination_place place = {.path = request->values[COPY],
                                       .part = request->values[PART],
-                                      .manifest_sha256 = request->values[MANIFEST_SHA256]};
+                                      .manifest_sha256 = request->values[MANIFEST_SHA256],
+                                      .as_put = true};
     struct destination_how how = request->how;
     const struct destination_ops *destination;
     struct destination_summary summary;
@@ -205,21 +291,30 @@ static int restore_copy(const struct request *request, FILE *out)
              destination->restore(&place, request->values[TO], &how, &summary, &err) == 0) {
         fprintf(out, "copy=used\n");
         print_summary(&summary, out);
-        return 1;
+        return 0;
     }
     fprintf(out, "copy=%s\n",
             err.code == ERR_CORRUPT || err.code == ERR_NOT_FOUND ? "lost" : "unusable");
     print_line(out, "copy_error", err.text);
-    return 0;
+    return err_set(ret_err, err.code, "%s", err.text);
 }
 
+/* --from copy is for who has no leave to read the destination yet: others stand in line there.
+ * Without it a copy that cannot be used is made up for. */
 static int run_restore(const struct request *request, FILE *out, struct err *err)
 {
     struct destination_place place = place_of(request);
     struct destination_summary summary;
+    struct err why = {0};
 
-    if (request->values[COPY] != NULL && restore_copy(request, out) == 1)
-        return 0;
+    if (request->values[FROM] != NULL && request->values[COPY] == NULL)
+        return err_set(err, ERR_INVALID, "--from copy needs --copy COPY_DIR");
+    if (request->values[COPY] != NULL) {
+        if (restore_copy(request, out, &why) == 0)
+            return 0;
+        if (request->values[FROM] != NULL)
+            return err_set(err, why.code, "%s", why.text);
+    }
     if (request->destination->restore(&place, request->values[TO], &request->how, &summary, err) !=
         0)
         return -1;
@@ -243,8 +338,8 @@ static int run_collect(const struct request *request, FILE *out, struct err *err
     if (as_owner && owner_leave() && result == 0)
         request->destination->tidy(prefix, path);
     if (result == 0)
-        fprintf(out, "removed=%d\nbytes=%" PRIu64 "\nfiles=%" PRIu64 "\n", removed.removed,
-                removed.bytes, removed.files);
+        fprintf(out, "removed=%d\nbytes=%" PRIu64 "\nfiles=%" PRIu64 "\nwiped=%" PRIu64 "\n",
+                removed.removed, removed.bytes, removed.files, removed.wiped);
     return result;
 }
 
@@ -254,6 +349,16 @@ static int run_abandon(const struct request *request, FILE *out, struct err *err
 
     (void)out;
     return request->destination->abandon(&place, err);
+}
+
+static int run_scan(const struct request *request, FILE *out, struct err *err)
+{
+    const struct destination_scan scan = {.prefix = request->values[PREFIX],
+                                          .mark = request->values[CLUSTER],
+                                          .after = request->values[AFTER],
+                                          .min_age_s = request->min_age};
+
+    return scan_run(request->destination, &scan, out, err);
 }
 
 static int run_keep(const struct request *request, FILE *out, struct err *err)
@@ -273,25 +378,14 @@ static int run_keep(const struct request *request, FILE *out, struct err *err)
     return 0;
 }
 
-/* The directory of users may be a server that does not answer: no daemon asks it itself. A number
- * names a user that has no other name. */
+/* The directory of users may be a server that does not answer: no daemon asks it itself. */
 static int run_user(const struct request *request, FILE *out, struct err *err)
 {
-    const char *name = request->values[NAME];
-    size_t digits = strspn(name, "0123456789");
-    const struct passwd *user;
+    uid_t uid;
 
-    errno = 0;
-    user = getpwnam(name);
-    if (user != NULL) {
-        fprintf(out, "uid=%u\n", (unsigned)user->pw_uid);
-        return 0;
-    }
-    if (errno != 0 && errno != ENOENT && errno != ESRCH)
-        return err_set(err, ERR_IO, "user %.128s: %s", name, strerror(errno));
-    if (name[digits] != '\0' || digits > 9)
-        return err_set(err, ERR_NOT_FOUND, "this node has no user %.128s", name);
-    fprintf(out, "uid=%s\n", name);
+    if (owner_find(request->values[NAME], &uid, err) != 0)
+        return -1;
+    fprintf(out, "uid=%u\n", (unsigned)uid);
     return 0;
 }
 
@@ -326,24 +420,33 @@ static int run_sweep(const struct request *request, FILE *out, struct err *err)
 static const struct verb verbs[] = {
     {"probe", true, BIT(PREFIX), 0, run_probe},
     {"put", true, BIT(PREFIX) | BIT(PATH) | BIT(PART) | BIT(SOURCE),
-     BIT(RATE) | BIT(THREADS) | BIT(READ_BACK) | BIT(GENERATIONS) | BIT(AS) | BIT(MANIFEST_TO),
+     BIT(RATE) | BIT(THREADS) | BIT(READ_BACK) | BIT(GENERATIONS) | BIT(AS) | BIT(MANIFEST_TO) |
+         BIT(COMPRESS) | BIT(CLUSTER) | BIT(WIPE),
      run_put},
+    {"stage", true, BIT(PREFIX) | BIT(PATH) | BIT(PART), BIT(AS) | BIT(CLUSTER), run_stage},
+    {"publish", true, BIT(PREFIX) | BIT(PATH) | BIT(PART) | BIT(NAME),
+     BIT(THREADS) | BIT(READ_BACK) | BIT(AS), run_publish},
     {"verify", true, BIT(PATH) | BIT(PART),
-     BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(THREADS) | BIT(AS), run_verify},
+     BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(RATE) | BIT(THREADS) | BIT(READ_BACK) | BIT(AS) |
+         BIT(OWNER),
+     run_verify},
     {"restore", true, BIT(PATH) | BIT(PART) | BIT(TO),
-     BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(RATE) | BIT(THREADS) | BIT(AS) | BIT(COPY),
+     BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(RATE) | BIT(THREADS) | BIT(AS) | BIT(COPY) |
+         BIT(FROM),
      run_restore},
     {"retain", false, BIT(SOURCE) | BIT(MANIFEST) | BIT(PATH) | BIT(PART), BIT(KEEP_FREE) | BIT(AS),
      run_retain},
     {"space", false, BIT(PATH), BIT(AS), run_space},
-    {"collect", true, BIT(PREFIX) | BIT(PATH), BIT(AS) | BIT(OWNER), run_collect},
-    {"abandon", true, BIT(PATH) | BIT(PART), BIT(PREFIX) | BIT(AS), run_abandon},
+    {"reserve", true, BIT(PATH) | BIT(NAME), BIT(BYTES) | BIT(AS), run_reserve},
+    {"collect", true, BIT(PREFIX) | BIT(PATH), BIT(AS) | BIT(OWNER) | BIT(WIPE), run_collect},
+    {"abandon", true, BIT(PATH) | BIT(PART), BIT(PREFIX) | BIT(AS) | BIT(WIPE), run_abandon},
+    {"scan", true, BIT(PREFIX) | BIT(CLUSTER), BIT(AFTER) | BIT(MIN_AGE), run_scan},
     {"keep", false, BIT(SOURCE) | BIT(TO) | BIT(NAME) | BIT(SERIES) | BIT(KEEP), BIT(KEEP_BYTES),
      run_keep},
     {"user", false, BIT(NAME), 0, run_user},
     {"name", false, BIT(UID), 0, run_name},
     {"look", false, BIT(PATH), 0, run_look},
-    {"sweep", false, BIT(PATH), BIT(AS), run_sweep},
+    {"sweep", false, BIT(PATH), BIT(AS) | BIT(WIPE), run_sweep},
 };
 
 /* NULL with err, which names all that there are. */
@@ -354,8 +457,8 @@ static const struct verb *find_verb(const char *name, struct err *err)
             return &verbs[i];
     }
     err_set(err, ERR_INVALID,
-            "unknown verb \"%.64s\"; use probe, put, verify, restore, collect, "
-            "abandon, retain, space, keep, user, name, look or sweep",
+            "unknown verb \"%.64s\"; use probe, put, stage, publish, verify, restore, collect, "
+            "abandon, scan, retain, space, keep, user, name, look or sweep",
             name);
     return NULL;
 }
@@ -388,6 +491,8 @@ static int parse_threads(const char *text, unsigned *ret_threads, struct err *er
 static int parse_value(enum option option, const char *value, struct request *request,
                        struct err *err)
 {
+    uint8_t digest[SHA256_BYTES];
+
     switch ((int)option) {
     case RATE:
         return parse_number("--rate", value, &request->how.rate_bytes_per_s, err);
@@ -397,6 +502,16 @@ static int parse_value(enum option option, const char *value, struct request *re
         return parse_number("--keep-bytes", value, &request->keep_bytes, err);
     case KEEP_FREE:
         return parse_number("--keep-free", value, &request->keep_free, err);
+    case MIN_AGE:
+        return parse_number("--min-age", value, &request->min_age, err);
+    case CLUSTER:
+        if (!mark_valid(value))
+            return err_set(err, ERR_INVALID,
+                           "--cluster \"%.64s\" is not the mark of a cluster: 16 digits of 0-9 a-f",
+                           value);
+        return 0;
+    case BYTES:
+        return parse_number("--bytes", value, &request->bytes, err);
     case THREADS:
         return parse_threads(value, &request->how.threads, err);
     case GENERATIONS:
@@ -406,10 +521,31 @@ static int parse_value(enum option option, const char *value, struct request *re
             return err_set(err, ERR_INVALID, "--generations %.64s is over %d", value,
                            MANIFEST_GENERATION_MAX);
         return 0;
+    case MANIFEST_SHA256:
+        if (strlen(value) == SHA256_HEX_BYTES - 1 && sha256_parse(value, digest) == 0)
+            return 0;
+        return err_set(err, ERR_INVALID,
+                       "--manifest-sha256 \"%.80s\" is not the 64 lower-case digits that sha256sum "
+                       "MANIFEST prints",
+                       value);
     case READ_BACK:
         if (!sample_parse(value, &request->how.read_back))
             return err_set(err, ERR_INVALID,
                            "--read-back \"%.64s\" is not never, sampled or always", value);
+        return 0;
+    case COMPRESS:
+        request->how.compresses = strcmp(value, "lz4") == 0;
+        if (!request->how.compresses && strcmp(value, "none") != 0)
+            return err_set(err, ERR_INVALID, "--compress \"%.64s\" is not none or lz4", value);
+        return 0;
+    case WIPE:
+        if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
+            return err_set(err, ERR_INVALID, "--wipe \"%.64s\" is neither yes nor no", value);
+        tree_wipe(value[0] == 'y');
+        return 0;
+    case FROM:
+        if (strcmp(value, "copy") != 0)
+            return err_set(err, ERR_INVALID, "--from \"%.64s\" is not copy", value);
         return 0;
     default:
         return 0;
@@ -440,8 +576,8 @@ static const struct verb *parse_request(int argc, char *const *argv, struct requ
 
     if (argc < 2) {
         err_set(err, ERR_INVALID,
-                "a verb is missing; use probe, put, verify, restore, collect, "
-                "abandon, retain, space, keep, user, name, look or sweep");
+                "a verb is missing; use probe, put, stage, publish, verify, restore, collect, "
+                "abandon, scan, retain, space, keep, user, name, look or sweep");
         return NULL;
     }
     verb = find_verb(argv[1], err);
@@ -537,14 +673,22 @@ static const char usage[] =
     "BYTES_PER_S]\n"
     "                           [--read-back never|sampled|always] [--generations N] "
     "[--manifest-to FILE]\n"
+    "                           [--compress none|lz4] [--cluster MARK]\n"
+    "       ckpt-worker stage   --prefix P --path DIR --part NAME [--cluster MARK]\n"
+    "       ckpt-worker publish --prefix P --path DIR --part NAME --name FOLDER [--read-back "
+    "WORD]\n"
     "       ckpt-worker verify  --path DIR --part NAME [--prefix P] [--manifest-sha256 HEX]\n"
+    "                           [--rate BYTES_PER_S] [--read-back sampled|always] [--as owner "
+    "[--owner NAME]]\n"
     "       ckpt-worker restore --path DIR --part NAME --to DIR [--prefix P] [--manifest-sha256 "
     "HEX]\n"
-    "                           [--rate BYTES_PER_S] [--copy DIR]\n"
+    "                           [--rate BYTES_PER_S] [--copy DIR [--from copy]]\n"
     "       ckpt-worker retain  --source DIR --manifest FILE --path COPY_DIR --part NAME "
     "[--keep-free BYTES]\n"
     "       ckpt-worker space   --path DIR\n"
-    "       ckpt-worker collect --prefix P --path DIR [--as owner [--owner NAME]]\n"
+    "       ckpt-worker reserve --path DIR --name NAME [--bytes N]\n"
+    "       ckpt-worker collect --prefix P --path DIR [--as owner [--owner NAME]] [--wipe yes]\n"
+    "       ckpt-worker scan    --prefix P --cluster MARK [--after PATH] [--min-age SECONDS]\n"
     "       ckpt-worker abandon --path DIR --part NAME [--prefix P]\n"
     "       ckpt-worker keep    --source FILE --to DIR --name NAME --series PREFIX --keep N "
     "[--keep-bytes B]\n"
@@ -552,13 +696,17 @@ static const char usage[] =
     "       ckpt-worker name    --uid UID\n"
     "       ckpt-worker look    --path PATH\n"
     "       ckpt-worker sweep   --path DIR\n"
-    "put, verify, restore, abandon, retain, space and sweep take --as UID:GID[:GROUP,...]: as that "
-    "user, when "
-    "started by "
-    "root.\n"
-    "put, verify and restore take --threads N: 1 to 8, else as many as processors may be used.\n"
-    "collect takes --as owner: as whom the job's folder belongs to, or NAME where that cannot be "
+    "put, stage, publish, verify, restore, abandon, retain, space, reserve and sweep take --as "
+    "UID:GID[:GROUP,...]:\nas that user, when started by root.\n"
+    "put, publish, verify and restore take --threads N: 1 to 8, else two for each processor that "
+    "may "
+    "be "
+    "used.\n"
+    "collect and verify take --as owner: as whom the job's folder belongs to, or NAME where that "
+    "cannot be "
     "seen.\n"
+    "put, collect, abandon and sweep take --wipe yes: files are overwritten before they are "
+    "removed.\n"
     "One blocking job on a destination; started by ckptd and ckpt-agentd, and good by hand. --path "
     "is\n"
     "the checkpoint's folder, --prefix the destination that holds it.\n"
@@ -588,9 +736,16 @@ static int take_user(const struct verb *verb, const struct request *request, str
         return 0;
     if (verb->run == run_collect) /* by itself: it comes back from being the owner */
         return owner_check(request->values[AS], err);
+    if (verb->run == run_verify && as_owner(request))
+        return request->values[PREFIX] != NULL
+                   ? 0
+                   : err_set(err, ERR_INVALID, "verify --as owner needs --prefix");
     if (become_parse(request->values[AS], &become, err) != 0)
         return -1;
-    if (verb->run == run_put && request->destination->claim != NULL &&
+    if (verb->run == run_reserve &&
+        reserve_claim(request->values[PATH], become.uid, become.gid, err) != 0)
+        return -1;
+    if ((verb->run == run_put || verb->run == run_stage) && request->destination->claim != NULL &&
         request->destination->claim(&place, become.uid, err) != 0 && err->code != ERR_AUTH &&
         err->code != ERR_IO)
         return -1;

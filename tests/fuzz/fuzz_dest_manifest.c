@@ -25,6 +25,8 @@ static void check_accepted(const struct manifest *manifest, const uint8_t *bytes
         CHECK(manifest->entries[i].is_directory ||
               manifest->entries[i].chunk_count ==
                   manifest_chunk_count(manifest->entries[i].size_bytes));
+        CHECK(manifest->entries[i].frame_ends == NULL ||
+              (!manifest->entries[i].is_directory && manifest->entries[i].size_bytes > 0));
         CHECK(i == 0 || strcmp(manifest->entries[i - 1].path, manifest->entries[i].path) < 0);
     }
     buf_close(&text);
@@ -78,6 +80,14 @@ size_t fuzz_seed_input(size_t i, uint8_t *bytes, size_t size)
         entry->generation = entry->is_directory ? 0 : (uint32_t)k / 2;
     }
     CHECK(manifest_finish(&manifest, NULL) == 0);
+    for (size_t k = 2; k < i; k += 3) { /* "dir/back\\slash" and "dir/sub/deep", which has chunks */
+        struct manifest_entry *entry = &manifest.entries[k];
+        if (entry->is_directory)
+            continue;
+        manifest_make_frames(entry);
+        for (size_t c = 0; c == 0 || c < entry->chunk_count; c++)
+            entry->frame_ends[c] = 1000 * (c + 1);
+    }
     buf_init(&text);
     manifest_encode(&manifest, &text);
     buf_append(&text, "", 1);

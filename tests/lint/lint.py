@@ -70,7 +70,7 @@ ALSO = {"src/broker/replica/replica.h": ("raft/",), "src/broker/daemon/daemon.c"
 LIBRARY_LAYERS = {
     "raft.h": ("raft/",),
     "uv.h": ("raft/", "src/net/", "src/serve/", "src/rpc/", "src/dest/", "src/ask/", "src/telemetry/", "src/broker/", "src/agent/"),
-    "lz4": ("raft/", "src/backup/"),
+    "lz4": ("raft/", "src/backup/", "src/dest/"),
     "nghttp2/": ("src/rpc/",),
     "openssl/": ("src/tls/", "src/dest/"),
     "curl/": ("src/dest/", "src/telemetry/"),
@@ -178,7 +178,7 @@ def check_kinds():
 PURE = set("""memcpy memmove memset memcmp memchr strlen strnlen strcmp strncmp strchr strrchr strstr strspn strcspn
     malloc calloc realloc free snprintf vsnprintf bsearch qsort __stack_chk_fail __memcpy_chk __memmove_chk __memset_chk
     __snprintf_chk __vsnprintf_chk _GLOBAL_OFFSET_TABLE_ __udivti3 __divti3 __umodti3 __modti3
-    id_valid label_valid large_page_alloc large_page_filled part_name_format checkpoint_id_format checkpoint_id_parse""".split())
+    id_valid label_valid large_page_alloc large_page_filled large_pages_free large_pages_zeroed part_name_format checkpoint_id_format checkpoint_id_parse""".split())
 PURE_PREFIXES = ("check_", "ckpt__", "protobuf_c_")
 
 

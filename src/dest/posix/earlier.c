@@ -166,13 +166,14 @@ static bool is_the_file(const struct earlier *earlier, int folder, const char *n
 
 int earlier_link(const struct earlier *earlier, const struct manifest_entry *file, int to)
 {
-    const char *name;
+    char stored[MANIFEST_PATH_MAX_BYTES];
+    const char *name, *path = manifest_stored_path(file, stored);
     int result = -1;
-    int from_parent = open_parent(earlier->folder, file->path, &name);
-    int to_parent = from_parent < 0 ? -1 : open_parent(to, file->path, &name);
+    int from_parent = open_parent(earlier->folder, path, &name);
+    int to_parent = from_parent < 0 ? -1 : open_parent(to, path, &name);
 
     if (to_parent >= 0 && linkat(from_parent, name, to_parent, name, 0) == 0) {
-        if (is_the_file(earlier, to_parent, name, file->size_bytes))
+        if (is_the_file(earlier, to_parent, name, manifest_stored_bytes(file)))
             result = 0;
         else
             (void)unlinkat(to_parent, name, 0); /* else writing it finds it there, and fails */
@@ -188,7 +189,8 @@ int earlier_link(const struct earlier *earlier, const struct manifest_entry *fil
 
 int earlier_open_file(const struct earlier *earlier, const struct manifest_entry *file)
 {
-    int fd = tree_open_file(earlier->folder, file->path, "", NULL);
+    int fd = file->frame_ends != NULL ? -1 /* its chunks lie elsewhere in it */
+                                      : tree_open_file(earlier->folder, file->path, "", NULL);
     struct stat status;
 
     if (fd < 0 || (fstat(fd, &status) == 0 && is_as_written(earlier, &status, file->size_bytes)))

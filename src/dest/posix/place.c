@@ -13,10 +13,10 @@
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/dest/fault.h"
+#include "src/dest/mark.h"
 #include "src/dest/tree.h"
 
 /* ALLOCATION/checkpoints/CHECKPOINT */
-#define PLACE_CHECKPOINTS "checkpoints"
 enum { PLACE_JOBS_LEVELS = 3, PLACE_TRIES = 3 };
 
 int place_check_part(const char *part, struct err *err)
@@ -160,23 +160,23 @@ static void share_folder(const struct climb *climb, int fd, enum level level)
         (void)fchmod(fd, level_mode(level, true) | S_ISGID);
 }
 
-/* 1: made; 0: it was there. */
+/* 1: made; 0: it was there. Durable in either case: who made it may have been killed before it was
+ * synced, and another node's that is at it now may be so yet. */
 static int make_level(const struct climb *climb, int parent, const char *name, enum level level,
                       struct err *err)
 {
     struct stat status;
-    bool handed_down;
+    bool handed_down, made;
     int number;
 
     if (fstat(parent, &status) != 0)
         return fault_set(err, "stat the folder of", climb->path);
     handed_down = climb_shared(climb) && (status.st_mode & S_ISGID) != 0 &&
                   status.st_gid == climb->prefix.st_gid;
-    if (tree_mkdir(parent, name, level_mode(level, handed_down)) == 0)
-        return tree_sync(parent, climb->path, err) == 0 ? 1 : -1;
-    number = errno;
-    if (number == EEXIST)
-        return 0;
+    made = tree_mkdir(parent, name, level_mode(level, handed_down)) == 0;
+    number = made ? 0 : errno;
+    if (made || number == EEXIST)
+        return tree_sync(parent, climb->path, err) == 0 ? made : -1;
     if (level == LEVEL_INSIDE || (number != EACCES && number != EPERM))
         return fault_set(err, "mkdir", climb->path);
     return err_set(err, ERR_AUTH,
@@ -426,4 +426,20 @@ int place_create(const struct destination_place *place, struct err *err)
     struct climb climb;
 
     return climb_to(place, geteuid(), 0, &climb, err);
+}
+
+int place_mark(int checkpoint, const char *mark, const char *label, struct err *err)
+{
+    char name[sizeof(PLACE_MARK) + MARK_BYTES];
+    int fd;
+
+    CHECK(mark_valid(mark));
+    snprintf(name, sizeof(name), PLACE_MARK "%s", mark);
+    fd = openat(checkpoint, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return faccessat(checkpoint, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0
+                   ? 0 /* of another user of the job's, who may remove it as well */
+                   : fault_set(err, "create the mark in", label);
+    close(fd);
+    return 0;
 }

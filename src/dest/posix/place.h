@@ -21,6 +21,11 @@
 #include "src/dest/manifest.h"
 #include "src/dest/posix/posix.h"
 
+/* A job's folders lie in its allocation's, in one of this name. */
+#define PLACE_CHECKPOINTS "checkpoints"
+/* A file in a checkpoint's folder, whose name ends in the mark of its cluster (mark.h). */
+#define PLACE_MARK ".cluster."
+
 /* The functions below return an open folder, which the caller closes, or -1 with err. */
 
 /* The prefix itself, which is never created. */
@@ -34,6 +39,9 @@ int place_open(const struct destination_place *place, struct err *err);
 /* Of a checkpoint that was written once: there is nothing below the prefix on the way to it, not
  * even the tenant's folder, as in the empty folder where its file system is to be mounted. */
 bool place_is_bare(const struct destination_place *place);
+/* Leaves the mark in the checkpoint's folder, which is its caller's to make durable. One that is
+ * there already is fine. 0, or -1 with err. */
+int place_mark(int checkpoint, const char *mark, const char *label, struct err *err);
 /* place_open(), created with its parents where missing, each synced into the one above. A collect
  * of a neighbour may remove an empty parent meanwhile: it is tried three times. */
 int place_create(const struct destination_place *place, struct err *err);

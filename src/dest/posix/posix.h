@@ -5,12 +5,16 @@
  *                   threads (transfer.h), files durable; list the source again; read back what the
  *                   policy asks for; write MANIFEST; folders durable bottom-up; rename to
  *                   {path}/{part}; fsync {path}. A shard that has its name is complete.
+ *          stage    {path}/.{part}.tmp.{inode}/ for an application that writes there itself;
+ *                   publish  hash it where it lies, durable, read back, MANIFEST, rename, and list
+ *                   it once more: what was written meanwhile is found.
  *          verify   MANIFEST against its own hash, the folder's listing against MANIFEST, every
  *                   file against its hash.
  *          restore  the same checks while copying into a temporary folder beside the target, then
  *                   rename.
  *          collect  rename the checkpoint's folder away, remove it, then its parents that became
  *                   empty.
+ *          scan     walk down to the checkpoints' folders, and tell those that have the mark.
  * Shapes   {prefix}/{tenant}/{project}/{allocation}/checkpoints/{checkpoint}/{part}/ with MANIFEST
  *          inside. Whose the folders are: place.h. What the functions take and promise:
  *          destination.h.
@@ -28,6 +32,11 @@ extern const struct destination_ops destination_posix;
 int posix_put(const struct destination_place *place, const char *source,
               const struct destination_how *how, struct destination_summary *ret_summary,
               struct err *err);
+int posix_stage(const struct destination_place *place, char ret_name[DESTINATION_NAME_BYTES],
+                struct err *err);
+int posix_publish(const struct destination_place *place, const char *name,
+                  const struct destination_how *how, struct destination_summary *ret_summary,
+                  struct err *err);
 int posix_verify(const struct destination_place *place, const struct destination_how *how,
                  struct destination_summary *ret_summary, struct err *err);
 int posix_restore(const struct destination_place *place, const char *to,
@@ -39,5 +48,7 @@ int posix_collect(const char *prefix, const char *path, struct destination_remov
 int posix_owner(const char *prefix, const char *path, uid_t *ret_uid, struct err *err);
 void posix_tidy(const char *prefix, const char *path);
 int posix_probe(const char *prefix, struct err *err);
+int posix_scan(const struct destination_scan *scan, const struct destination_sink *sink,
+               struct destination_scanned *ret_scanned, struct err *err);
 
 #endif

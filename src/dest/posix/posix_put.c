@@ -13,39 +13,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "src/base/check.h"
 #include "src/dest/fault.h"
-#include "src/dest/posix/earlier.h"
 #include "src/dest/posix/place.h"
+#include "src/dest/posix/put.h"
 #include "src/dest/posix/shard.h"
 #include "src/dest/source.h"
-#include "src/dest/tree.h"
 
-/* One put. Descriptors are -1 until they are open; put_close() closes whatever is. */
-struct put {
-    const char *part;
-    const char *source_label;
-    char label[MANIFEST_PATH_MAX_BYTES]; /* {path}/{part}, for errors */
-    char temporary_name[TREE_TEMPORARY_BYTES];
-    int source;
-    int folder; /* the checkpoint's */
-    int temporary;
-    struct pool pool;
-    struct sample sample; /* of what is read back */
-    unsigned generations_max;
-    struct earlier earlier;
-    uint64_t saved_bytes;
-    bool read_back_failed;
-    struct manifest manifest;
-    struct buf text;
-};
-
-static void put_init(struct put *put, const struct destination_place *place, const char *source,
-                     const struct destination_how *how)
+void put_init(struct put *put, const struct destination_place *place, const char *source,
+              const struct destination_how *how)
 {
     memset(put, 0, sizeof(*put));
     put->part = place->part;
@@ -55,9 +34,8 @@ static void put_init(struct put *put, const struct destination_place *place, con
     pool_init(&put->pool, how->threads, how->rate_bytes_per_s);
     put->sample.policy = how->read_back;
     put->generations_max = how->generations_max;
+    put->compresses = how->compresses;
     put->earlier.folder = -1;
-    CHECK(getrandom(&put->sample.seed, sizeof(put->sample.seed), 0) ==
-          (ssize_t)sizeof(put->sample.seed));
     manifest_init(&put->manifest);
     buf_init(&put->text);
 }
@@ -68,7 +46,7 @@ static void close_open(int fd)
         close(fd);
 }
 
-static void put_close(struct put *put)
+void put_close(struct put *put)
 {
     close_open(put->source);
     close_open(put->folder);
@@ -94,6 +72,7 @@ static int take_source(struct put *put, int to, struct err *err)
                                       .from = {put->source, put->source_label},
                                       .to = {to, put->label},
                                       .earlier = to < 0 ? NULL : &put->earlier,
+                                      .compresses = to >= 0 && put->compresses,
                                       .saved_bytes = &put->saved_bytes};
 
     return transfer_run(&transfer, &put->pool, err);
@@ -150,11 +129,10 @@ static int put_copy(struct put *put, struct err *err)
     return take_source(put, put->temporary, err);
 }
 
-/* Last, when every file is durable and was read back: a folder with a MANIFEST is a whole one. */
-static int write_manifest(struct put *put, struct err *err)
+static int write_text(const struct put *put, int folder, const char *name, struct err *err)
 {
     size_t done = 0;
-    int fd = tree_open_beneath(put->temporary, MANIFEST_NAME, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    int fd = tree_open_beneath(folder, name, O_WRONLY | O_CREAT | O_EXCL, 0600);
 
     if (fd < 0)
         return fault_set(err, "create the manifest of", put->label);
@@ -178,9 +156,30 @@ fail:
     return -1;
 }
 
-/* Read back before it is published: what storage gives back is what a restart will get. */
-static int put_seal(struct put *put, struct err *err)
+/* Last, when every file is durable and was read back: a folder with a MANIFEST is a whole one. In
+ * an application's own folder it appears as a whole, by a rename, so that a file of that name which
+ * is none can only be the application's. */
+static int write_manifest(const struct put *put, struct err *err)
 {
+    char name[TREE_TEMPORARY_BYTES];
+    int result;
+
+    if (!put->in_place)
+        return write_text(put, put->temporary, MANIFEST_NAME, err);
+    if (tree_temporary_name(put->part, "new", name, err) != 0)
+        return -1;
+    result = write_text(put, put->folder, name, err);
+    if (result == 0 && renameat(put->folder, name, put->temporary, MANIFEST_NAME) != 0)
+        result = fault_set(err, "rename the manifest of", put->label);
+    if (result != 0)
+        (void)unlinkat(put->folder, name, 0); /* else the next put does */
+    return result;
+}
+
+/* Read back before it is published: what storage gives back is what a restart will get. */
+int put_seal(struct put *put, struct err *err)
+{
+    sample_draw(&put->sample, &put->manifest);
     if (shard_check_files(&(struct transfer_side){put->temporary, put->label}, &put->manifest,
                           &put->sample, &put->pool, err) != 0) {
         put->read_back_failed = true;
@@ -198,7 +197,7 @@ static int put_seal(struct put *put, struct err *err)
 /* An older shard under the name (another attempt, or damaged) is moved away first; a kill in
  * between leaves none, which is what the record says too: the checkpoint is not complete while a
  * put runs. */
-static int put_publish(struct put *put, struct err *err)
+int put_publish(struct put *put, struct err *err)
 {
     char old_name[TREE_TEMPORARY_BYTES];
     bool replaced = false;
@@ -222,22 +221,17 @@ static int put_publish(struct put *put, struct err *err)
     return 0;
 }
 
-/* What killed puts of this part left. Nobody else writes it now: a part has one writer at a
- * time. */
-static int put_sweep(int folder, const char *part, struct err *err)
+int put_sweep(int folder, const char *part, struct err *err)
 {
-    if (tree_remove_temporaries(folder, part, "tmp", err) != 0)
+    if (tree_remove_temporaries(folder, part, "tmp", err) != 0 ||
+        tree_remove_temporaries(folder, part, "new", err) != 0)
         return -1;
     return tree_remove_temporaries(folder, part, "old", err);
 }
 
-/* What is left in the allocation's other checkpoints, because abandoning it failed there: a
- * part is written for one checkpoint at a time, and a node that is late writes for one that has
- * failed. As far as it can; what it cannot the next put may,
- * or the collection of that checkpoint. */
-static void put_sweep_others(const struct put *put)
+void put_sweep_others(int folder, const char *part)
 {
-    int fd = openat(put->folder, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(folder, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *checkpoints = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *entry;
 
@@ -247,15 +241,15 @@ static void put_sweep_others(const struct put *put)
         return;
     }
     while ((entry = readdir(checkpoints)) != NULL) {
-        int folder = entry->d_name[0] == '.'
-                         ? -1
-                         : openat(dirfd(checkpoints), entry->d_name,
-                                  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int other = entry->d_name[0] == '.'
+                        ? -1
+                        : openat(dirfd(checkpoints), entry->d_name,
+                                 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-        if (folder < 0)
+        if (other < 0)
             continue;
-        (void)put_sweep(folder, put->part, NULL);
-        close(folder);
+        (void)put_sweep(other, part, NULL);
+        close(other);
     }
     closedir(checkpoints);
 }
@@ -276,6 +270,7 @@ static int put_write_anew(struct put *put, struct err *err)
 {
     earlier_close(&put->earlier);
     put->saved_bytes = 0;
+    manifest_drop_frames(&put->manifest);
     for (size_t i = 0; i < put->manifest.count; i++)
         put->manifest.entries[i].generation = 0;
     close_open(put->temporary);
@@ -294,9 +289,11 @@ static int put_run(struct put *put, const struct destination_place *place, bool 
     if (put_list_source(put, err) != 0)
         return -1;
     put->folder = place_create(place, err);
-    if (put->folder < 0 || put_sweep(put->folder, put->part, err) != 0)
+    if (put->folder < 0 ||
+        (place->mark != NULL && place_mark(put->folder, place->mark, put->label, err) != 0) ||
+        put_sweep(put->folder, put->part, err) != 0)
         return -1;
-    put_sweep_others(put);
+    put_sweep_others(put->folder, put->part);
     *ret_reused = put_reuse(put);
     /* One that was killed, or failed, right after its rename left a name that may not be
      * durable. */

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/base/check.h"
 #include "src/dest/fault.h"
 #include "src/dest/posix/place.h"
 #include "src/dest/posix/shard.h"
@@ -38,6 +39,8 @@ static int opened_check(struct opened *opened, const struct destination_place *p
         0)
         return -1;
     shard_summarize(&opened->manifest, &opened->text, &opened->summary);
+    if (place->as_put)
+        manifest_drop_frames(&opened->manifest);
     if (place->manifest_sha256 != NULL &&
         strcmp(place->manifest_sha256, opened->summary.manifest_sha256) != 0)
         return err_set(err, ERR_CORRUPT, "%s: the manifest's SHA-256 is %s, recorded was %.64s",
@@ -86,18 +89,23 @@ static int opened_init(struct opened *opened, const struct destination_place *pl
     return 0;
 }
 
+/* The manifest and the listing are looked at in any case; of the bytes what the sample takes, drawn
+ * anew each time, so that what one reading passes over another one finds. */
 int posix_verify(const struct destination_place *place, const struct destination_how *how,
                  struct destination_summary *ret_summary, struct err *err)
 {
+    struct sample sample = {.policy = how->read_back};
     struct opened opened;
     struct pool pool;
     int result;
 
     if (opened_init(&opened, place, err) != 0)
         return -1;
+    sample_draw(&sample, &opened.manifest);
     pool_init(&pool, how->threads, how->rate_bytes_per_s);
+    pool.pace.of_reading = true;
     result = shard_check_files(&(struct transfer_side){opened.shard, opened.label},
-                               &opened.manifest, NULL, &pool, err);
+                               &opened.manifest, &sample, &pool, err);
     pool_close(&pool);
     if (result == 0)
         *ret_summary = opened.summary;

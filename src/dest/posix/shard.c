@@ -73,7 +73,7 @@ int shard_check_listing(int shard, const char *label, bool in_shard,
 
     if (tree_list(shard, label, in_shard, &found, err) != 0)
         return -1;
-    result = manifest_compare(manifest, &found, err);
+    result = manifest_compare_stored(manifest, &found, err);
     manifest_close(&found);
     return result == 0 ? 0 : err_wrap(err, "%s", label);
 }

@@ -9,8 +9,8 @@
  *          missed; at most one more than there are threads are open at a time.
  * Errors   TRANSFER_TAKE: source.h's; TRANSFER_CHECK: ERR_CORRUPT names the bytes that differ;
  *          fault.h for the rest. After a failure what was written is to be removed.
- *          What may be taken over (earlier.h) is read into memory and hashed first: 16 MiB a
- *          thread.
+ *          What may be taken over (earlier.h) or compressed is read into memory and hashed first:
+ *          16 MiB a thread, and as much again for what is compressed.
  * Absent   folders: they are made before, and made durable after.
  */
 #ifndef CKPT_DEST_TRANSFER_H
@@ -38,15 +38,22 @@ struct transfer {
     struct transfer_side to;
     const struct sample *sample; /* NULL: every chunk */
     bool with_modes;             /* files get the modes of the manifest */
+    /* TRANSFER_TAKE without a `to`: the files of `from` are made durable as well, and are written
+     * out before they are hashed, so that what is stored through a mapping later leaves a stamp */
+    bool in_place;
     /* TRANSFER_TAKE with a `to`: what is the same there is taken over; NULL: everything is written.
      * Generations are noted in the manifest. */
     const struct earlier *earlier;
+    /* TRANSFER_TAKE with a `to`: files are stored compressed where that pays, which the manifest
+     * then says. */
+    bool compresses;
     uint64_t *saved_bytes; /* NULL, or where bytes that were not written are added up */
 };
 
 /* What callers do with it:
  *
  *     put        TAKE from the application's folder, `to` the hidden one
+ *     publish    TAKE in place: the hidden folder itself, as its application has written it
  *     reuse      TAKE without `to`: only the hashes, to be compared with a shard that is there
  *     read back  CHECK from the hidden folder without `to`, by the policy's sample
  *     verify     CHECK from the shard without `to`

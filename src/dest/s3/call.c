@@ -50,6 +50,7 @@ struct client {
     struct client_how how;
     struct list calls; /* that were started */
     size_t running;
+    bool has_ended; /* some call, in this step */
     struct pace pace;
     size_t paused_count;
     uint64_t turns;      /* given out so far */
@@ -67,8 +68,8 @@ struct call {
     struct client *client;
     enum call_state state;
     struct call_request request;
-    char *method, *bucket, *key, *query; /* key: encoded */
-    char *header_name, *header_value;
+    char *method, *bucket, *key, *query;               /* key: encoded */
+    struct sigv4_header own_headers[CALL_HEADERS_MAX]; /* copies */
     char body_sha256[SHA256_HEX_BYTES];
     char what[256]; /* for errors */
     call_done_fn *done;
@@ -284,10 +285,9 @@ static int sign_try(struct call *call, const char *host, struct err *err)
                                      .payload_sha256 = call->body_sha256};
     struct signer_answer answer;
 
-    if (call->header_name != NULL) {
-        request.headers[0] = (struct sigv4_header){call->header_name, call->header_value};
-        request.header_count = 1;
-        add_header(call, call->header_name, call->header_value);
+    for (size_t i = 0; i < CALL_HEADERS_MAX && call->own_headers[i].name != NULL; i++) {
+        request.headers[request.header_count++] = call->own_headers[i];
+        add_header(call, call->own_headers[i].name, call->own_headers[i].value);
     }
     if (signer_sign(call->client->signer, &request, &answer, err) != 0)
         return -1;
@@ -380,6 +380,7 @@ static void call_end(struct call *call, int outcome)
     call->result.outcome = outcome;
     list_remove(&call->node);
     client->running--;
+    client->has_ended = true;
     if (outcome == 0)
         client->success_us = pace_clock_us();
     call->done(call->data, call);
@@ -456,7 +457,7 @@ static void try_failed(struct call *call, bool is_passing)
     call->due_us = now_us + back_off_us(call);
 }
 
-/* An answer that was cut is none. */
+/* An answer that was cut is none, and says nothing of what the store has. */
 static bool is_whole(const struct call *call)
 {
     return call->request.into == NULL || call->got == call->request.into_bytes;
@@ -486,7 +487,9 @@ static void try_ended(struct call *call, CURLcode code)
     }
     if (outcome == 0 && !is_whole(call)) {
         is_passing = true;
-        outcome = err_set(&result->err, ERR_CORRUPT, "%.200s: %zu bytes came instead of %zu",
+        outcome = err_set(&result->err, ERR_IO,
+                          "%.200s: %zu bytes came instead of %zu; check what is between here and "
+                          "the store",
                           call->what, call->got, call->request.into_bytes);
     }
     if (outcome == 0)
@@ -497,9 +500,8 @@ static void try_ended(struct call *call, CURLcode code)
 
 /* ---- steps ---- */
 
-static bool collect_ended(struct client *client)
+static void collect_ended(struct client *client)
 {
-    bool any = false;
     CURLMsg *message;
     int left;
 
@@ -511,9 +513,7 @@ static bool collect_ended(struct client *client)
         curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &call);
         CHECK(call != NULL);
         try_ended(call, message->data.result);
-        any = true;
     }
-    return any;
 }
 
 /* The timer is each transfer's own: others may move well while one stands still, as when one of
@@ -588,18 +588,27 @@ static int wait_ms(const struct client *client)
     return until_us <= now_us ? 0 : (int)((until_us - now_us + 999) / 1000);
 }
 
-void client_step(struct client *client)
+void client_move(struct client *client)
 {
     int running = 0;
 
-    if (list_empty(&client->calls))
-        return;
+    client->has_ended = false;
     look_at_calls(client);
     resume_paused(client);
     CHECK(curl_multi_perform(client->multi, &running) == CURLM_OK);
-    if (collect_ended(client) || list_empty(&client->calls))
-        return;
-    curl_multi_poll(client->multi, NULL, 0, wait_ms(client), NULL);
+    collect_ended(client);
+}
+
+void client_step(struct client *client)
+{
+    client_move(client);
+    if (!client->has_ended)
+        curl_multi_poll(client->multi, NULL, 0, wait_ms(client), NULL);
+}
+
+void client_wake(struct client *client)
+{
+    CHECK(curl_multi_wakeup(client->multi) == CURLM_OK);
 }
 
 /* ---- calls ---- */
@@ -634,10 +643,9 @@ struct call *call_new(struct client *client, const struct call_request *request)
     buf_append(&key, "", 1);
     call->key = (char *)buf_take(&key, NULL);
     call->query = check_strdup(request->query == NULL ? "" : request->query);
-    if (request->header.name != NULL) {
-        call->header_name = check_strdup(request->header.name);
-        call->header_value = check_strdup(request->header.value);
-    }
+    for (size_t i = 0; i < CALL_HEADERS_MAX && request->headers[i].name != NULL; i++)
+        call->own_headers[i] = (struct sigv4_header){check_strdup(request->headers[i].name),
+                                                     check_strdup(request->headers[i].value)};
     hash_body(call);
     snprintf(call->what, sizeof(call->what), "%s s3://%.63s/%s", call->method, call->bucket,
              text_shown(request->key, shown, sizeof(shown)));
@@ -656,8 +664,10 @@ void call_free(struct call *call)
     free(call->bucket);
     free(call->key);
     free(call->query);
-    free(call->header_name);
-    free(call->header_value);
+    for (size_t i = 0; i < CALL_HEADERS_MAX; i++) {
+        free((char *)(uintptr_t)call->own_headers[i].name);
+        free((char *)(uintptr_t)call->own_headers[i].value);
+    }
     buf_close(&call->answer);
     free(call);
 }

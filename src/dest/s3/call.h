@@ -25,7 +25,12 @@
 #include "src/base/err.h"
 #include "src/dest/s3/signer.h"
 
-enum { CALL_ETAG_BYTES = 72, CALL_ANSWER_MAX_BYTES = 256 << 20, CALL_STALL_MS = 15000 };
+enum {
+    CALL_ETAG_BYTES = 72,
+    CALL_ANSWER_MAX_BYTES = 256 << 20,
+    CALL_STALL_MS = 15000,
+    CALL_HEADERS_MAX = 2
+};
 
 struct client;
 struct call;
@@ -47,15 +52,20 @@ struct client *client_open(const struct client_how *how, struct err *err);
 void client_close(struct client *client);
 /* Calls that were started and have not ended, those that wait for their next try included. */
 size_t client_running(const struct client *client);
-/* Waits until something moves, at most for a moment, and moves it. */
-/* Returns at once when something has ended, so that the next one can be started. */
+/* Moves what can be moved now. */
+void client_move(struct client *client);
+/* The same, and then waits until something more can be moved or the client is woken, at most for a
+ * moment. Returns at once when a call has ended, so that the next one can be started. */
 void client_step(struct client *client);
+/* Ends the wait of this step, or of the next one. The one function that any thread may call. */
+void client_wake(struct client *client);
 
 struct call_request {
     const char *method, *bucket;
-    const char *key;            /* decoded; "" for the bucket itself */
-    const char *query;          /* as sigv4.h has it */
-    struct sigv4_header header; /* one more to be signed and sent; name NULL: none */
+    const char *key;   /* decoded; "" for the bucket itself */
+    const char *query; /* as sigv4.h has it */
+    /* more to be signed and sent, by name; the first without one ends them */
+    struct sigv4_header headers[CALL_HEADERS_MAX];
     const uint8_t *body;
     size_t body_bytes;
     const char *body_sha256; /* hex; NULL: taken here */

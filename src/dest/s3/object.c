@@ -49,6 +49,7 @@ static int ask_only(struct client *client, const struct call_request *request, s
 
 /* A page of any of the lists. */
 struct page {
+    const char *prefix; /* of each key; "": of a list of parts, which have none */
     object_listed_fn *listed;
     object_upload_fn *upload;
     object_part_fn *part;
@@ -61,7 +62,7 @@ struct page {
     char modified[40];
     uint64_t number, size_bytes;
     /* of the page */
-    bool is_cut, failed, keys_encoded;
+    bool is_list, is_cut, failed, keys_encoded;
     struct buf next, next_id;
 };
 
@@ -124,7 +125,8 @@ static void take_field(struct page *page, const char *name, const char *text)
         page->number = strtoull(text, NULL, 10);
 }
 
-/* An element of the list is complete: whose list it is says who gets it. */
+/* An element of the list is complete: whose list it is says who gets it. What was not asked for is
+ * passed over, since what is listed may be removed. */
 static int end_element(struct page *page, const char *name)
 {
     struct object_listed listed = {page->key, page->size_bytes, page->modified,
@@ -132,6 +134,8 @@ static int end_element(struct page *page, const char *name)
 
     if (page->keys_encoded)
         decode_key(page->key);
+    if (strncmp(page->key, page->prefix, strlen(page->prefix)) != 0)
+        return 0;
     if (page->listed != NULL)
         return page->listed(page->data, &listed, page->err);
     if (page->upload != NULL)
@@ -142,6 +146,15 @@ static int end_element(struct page *page, const char *name)
     return 0;
 }
 
+/* A page that something in between has made, of a login or of works, may be XML as well: it would
+ * be an empty list. */
+static bool is_list(const char *name)
+{
+    size_t length = strlen(name);
+
+    return strncmp(name, "List", 4) == 0 && length > 10 && strcmp(name + length - 6, "Result") == 0;
+}
+
 /* Two levels deep are the list's own fields, three deep those of an element. */
 static int read_element(void *data, const char *path, const char *text)
 {
@@ -149,8 +162,10 @@ static int read_element(void *data, const char *path, const char *text)
     const char *slash = strchr(path, '/');
     const char *name = last_name(path);
 
-    if (slash == NULL)
+    if (slash == NULL) {
+        page->is_list = is_list(name);
         return 0;
+    }
     if (strchr(slash + 1, '/') != NULL) {
         take_field(page, name, text);
         return 0;
@@ -208,20 +223,53 @@ static int read_page(const struct call *call, struct page *page, struct err *err
     const struct buf *answer = call_answer(call);
     struct err why = {0};
 
-    page->is_cut = false;
-    page->failed = false;
+    page->is_list = page->is_cut = page->failed = false;
     page->keys_encoded = memmem(answer->bytes, answer->length, encoded, strlen(encoded)) != NULL;
     buf_clear(&page->next);
     buf_clear(&page->next_id);
-    if (xml_read(answer->bytes, answer->length, read_element, page, &why) == 0)
+    if (xml_read(answer->bytes, answer->length, read_element, page, &why) != 0)
+        return page->failed ? -1 : err_set(err, why.code, "%s", why.text);
+    if (!page->is_list)
+        return err_set(err, ERR_IO,
+                       "the answer is no list: something between here and the store has made it; "
+                       "check the endpoint and its proxies");
+    return 0;
+}
+
+/* Where the page after this one begins. */
+static void take_place(const struct page *page, struct buf *ret_place)
+{
+    buf_clear(ret_place);
+    buf_append(ret_place, page->next.bytes, page->next.length);
+    buf_append(ret_place, page->next_id.bytes, page->next_id.length);
+}
+
+/* What a list leaves out would be taken for lost, and one that comes back to where it was has no
+ * end. */
+static int check_next(const struct page *page, const struct buf *before, struct err *err)
+{
+    struct buf place = {0};
+    bool stands;
+
+    if (!page->is_cut)
         return 0;
-    return page->failed ? -1 : err_set(err, why.code, "%s", why.text);
+    if (page->next.length <= 1)
+        return err_set(err, ERR_IO, "the store cuts a list and does not say where it goes on");
+    take_place(page, &place);
+    stands =
+        place.length == before->length && memcmp(place.bytes, before->bytes, before->length) == 0;
+    buf_close(&place);
+    return stands ? err_set(err, ERR_IO,
+                            "the store's list does not get on: what follows \"%.200s\" is said to "
+                            "follow it once more",
+                            (const char *)page->next.bytes)
+                  : 0;
 }
 
 static int read_pages(struct client *client, const struct listing *listing, struct page *page,
                       struct err *err)
 {
-    struct buf query = {0};
+    struct buf query = {0}, before = {0};
     int result;
 
     page->err = err;
@@ -232,23 +280,31 @@ static int read_pages(struct client *client, const struct listing *listing, stru
 
         write_query(listing, page, &query);
         request.query = (const char *)query.bytes;
+        take_place(page, &before);
         call = ask_store(client, &request, err);
         result = call == NULL ? -1 : read_page(call, page, err);
         call_free(call);
-    } while (result == 0 && page->is_cut && page->next.length > 1);
+        if (result == 0)
+            result = check_next(page, &before, err);
+    } while (result == 0 && page->is_cut);
     buf_close(&query);
+    buf_close(&before);
     buf_close(&page->next);
     buf_close(&page->next_id);
     return result;
 }
 
 /* The prefix is part of each page's query; it is encoded once. Freed by the caller. */
-static char *encoded_prefix(const char *prefix)
+static char *encoded_prefix(const char *prefix, const char *after)
 {
     struct buf text = {0};
 
     buf_printf(&text, "prefix=");
     sigv4_encode(&text, prefix, false);
+    if (after != NULL) {
+        buf_printf(&text, "&start-after=");
+        sigv4_encode(&text, after, false);
+    }
     buf_append(&text, "", 1);
     return (char *)buf_take(&text, NULL);
 }
@@ -257,7 +313,7 @@ int object_list(struct client *client, const struct object_below *below, object_
                 void *data, struct err *err)
 {
     struct page *page = check_calloc(1, sizeof(*page));
-    char *tail = encoded_prefix(below->prefix);
+    char *tail = encoded_prefix(below->prefix, below->after);
     const struct listing listing = {.bucket = below->bucket,
                                     .key = "",
                                     .head = "",
@@ -268,6 +324,7 @@ int object_list(struct client *client, const struct object_below *below, object_
                                     .tail = tail};
     int result;
 
+    page->prefix = below->prefix;
     page->listed = fn;
     page->data = data;
     result = read_pages(client, &listing, page, err);
@@ -276,11 +333,48 @@ int object_list(struct client *client, const struct object_below *below, object_
     return result;
 }
 
+struct bucket_reader {
+    object_bucket_fn *fn;
+    void *data;
+    struct err *err;
+    bool failed;
+};
+
+static int read_bucket(void *data, const char *path, const char *text)
+{
+    struct bucket_reader *reader = data;
+
+    if (strcmp(path, "ListAllMyBucketsResult/Buckets/Bucket/Name") != 0)
+        return 0;
+    reader->failed = reader->fn(reader->data, text, reader->err) != 0;
+    return reader->failed ? -1 : 0;
+}
+
+/* One answer has them all. */
+int object_list_buckets(struct client *client, object_bucket_fn *fn, void *data, struct err *err)
+{
+    const struct call_request request = {.method = "GET", .bucket = "", .key = ""};
+    struct call *call = ask_store(client, &request, err);
+    struct bucket_reader reader = {fn, data, err, false};
+    struct err why = {0};
+    int result = -1;
+
+    if (call == NULL)
+        return -1;
+    if (xml_read(call_answer(call)->bytes, call_answer(call)->length, read_bucket, &reader, &why) ==
+        0)
+        result = 0;
+    else if (!reader.failed)
+        err_set(err, why.code, "%s", why.text);
+    call_free(call);
+    return result;
+}
+
 int object_list_uploads(struct client *client, const char *bucket, const char *prefix,
                         object_upload_fn *fn, void *data, struct err *err)
 {
     struct page *page = check_calloc(1, sizeof(*page));
-    char *between = encoded_prefix(prefix);
+    char *between = encoded_prefix(prefix, NULL);
     const struct listing listing = {.bucket = bucket,
                                     .key = "",
                                     .head = "encoding-type=url",
@@ -290,6 +384,7 @@ int object_list_uploads(struct client *client, const char *bucket, const char *p
                                     .tail = "uploads="};
     int result;
 
+    page->prefix = prefix;
     page->upload = fn;
     page->data = data;
     result = read_pages(client, &listing, page, err);
@@ -314,6 +409,7 @@ int object_list_parts(struct client *client, const struct object_upload *upload,
     sigv4_encode(&tail, upload->id, false);
     buf_append(&tail, "", 1);
     listing.tail = (const char *)tail.bytes;
+    page->prefix = "";
     page->part = fn;
     page->data = data;
     result = read_pages(client, &listing, page, err);
@@ -481,7 +577,7 @@ int object_put_once(struct client *client, const char *bucket, const char *key,
     struct call_request request = {.method = "PUT",
                                    .bucket = bucket,
                                    .key = key,
-                                   .header = {"if-none-match", "*"},
+                                   .headers = {{"if-none-match", "*"}},
                                    .body = bytes->bytes,
                                    .body_bytes = bytes->length};
     struct call *call = call_new(client, &request);
@@ -493,7 +589,7 @@ int object_put_once(struct client *client, const char *bucket, const char *key,
         return compare_object(client, bucket, key, bytes, err);
     if (status != 501)
         return result;
-    request.header = (struct sigv4_header){NULL, NULL}; /* not known there */
+    request.headers[0] = (struct sigv4_header){NULL, NULL}; /* not known there */
     return ask_only(client, &request, err);
 }
 
@@ -605,8 +701,8 @@ int object_remove_below(struct client *client, const char *bucket, const char *p
                         const char *first, struct object_removed *ret_removed, struct err *err)
 {
     struct removal removal = {.client = client, .bucket = bucket, .first = first, .err = err};
-    int result = object_list(client, &(struct object_below){bucket, prefix, false}, note_object,
-                             &removal, err);
+    int result = object_list(client, &(struct object_below){bucket, prefix, false, NULL},
+                             note_object, &removal, err);
 
     if (result == 0 && (remove_keys(&removal, &removal.first_keys) != 0 ||
                         remove_keys(&removal, &removal.keys) != 0))

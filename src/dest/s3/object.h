@@ -21,18 +21,24 @@ struct object_listed {
 };
 typedef int object_listed_fn(void *data, const struct object_listed *listed, struct err *err);
 
-/* What lies below a prefix, in order; folders: those directly below it instead of all. */
-/* Goes through all pages; fn may not start calls of the same client that it waits for. */
+/* Which objects a list names, in the order of their keys. */
 struct object_below {
     const char *bucket, *prefix;
     bool folders; /* those directly below the prefix instead of all objects */
+    /* only keys behind this one, in the order of bytes; NULL: all */
+    const char *after;
 };
+/* Goes through all pages; fn may not start calls of the same client that it waits for. */
 int object_list(struct client *client, const struct object_below *below, object_listed_fn *fn,
                 void *data, struct err *err);
 
+/* The buckets of the account whose keys are used, in whatever order. */
+typedef int object_bucket_fn(void *data, const char *bucket, struct err *err);
+int object_list_buckets(struct client *client, object_bucket_fn *fn, void *data, struct err *err);
+
 /* An upload in parts that was neither completed nor aborted. */
 typedef int object_upload_fn(void *data, const char *key, const char *upload_id, struct err *err);
-/* In the order of keys; of one key those that began first come first. */
+/* Uploads are told in the order of keys; of one key those that began first come first. */
 int object_list_uploads(struct client *client, const char *bucket, const char *prefix,
                         object_upload_fn *fn, void *data, struct err *err);
 /* A part of an upload that the store has, with the ETag that the upload's end has to name. */

@@ -31,5 +31,6 @@ const struct destination_ops destination_s3 = {
     .restore = s3_restore,
     .collect = s3_collect,
     .abandon = s3_abandon,
+    .scan = s3_scan,
     .serve = &s3_sign_server,
 };

@@ -6,6 +6,7 @@
  *                   parts of uploads that are there are read and hashed here, and not sent
  *                   again. Files up to a chunk are one PUT, larger ones an upload in parts, a
  *                   part being a chunk; each is signed with its hash, which the store checks.
+ *                   What the previous checkpoint holds as well is copied by the store.
  *                   Then: list the source again, list the folder, PUT MANIFEST, remove the
  *                   part's other folders.
  *          verify   MANIFEST against the recorded hash, the folder's listing against MANIFEST,
@@ -42,6 +43,9 @@ int s3_collect(const char *prefix, const char *path, struct destination_removed 
                struct err *err);
 /* Whether checkpoints could be written now; see Flow. */
 int s3_probe(const char *prefix, struct err *err);
+/* By lists alone. Uploads that were never completed are not in them. */
+int s3_scan(const struct destination_scan *scan, const struct destination_sink *sink,
+            struct destination_scanned *ret_scanned, struct err *err);
 
 /* How long a store may be away while a shard is moved: milliseconds. */
 enum { S3_PATIENCE_MS = 60000, S3_SHORT_PATIENCE_MS = 10000 };

@@ -142,7 +142,7 @@ static int probe_sweep(struct client *client, const char *bucket, const char *fo
 
     CHECK(gmtime_r(&before, &parts) != NULL);
     strftime(litter.before, sizeof(litter.before), "%Y-%m-%dT%H:%M:%S", &parts);
-    result = object_list(client, &(struct object_below){bucket, folder, false}, note_litter,
+    result = object_list(client, &(struct object_below){bucket, folder, false, NULL}, note_litter,
                          &litter, err);
     for (size_t at = 0; result == 0 && at < litter.keys.length;
          at += strlen((const char *)litter.keys.bytes + at) + 1)

@@ -3,7 +3,8 @@
  * Flow     s3_put -> put_reuse (is it there already?) -> send_files -> source_check (nobody has
  *          written there meanwhile) -> put_seal (the folder's list, then MANIFEST) ->
  *          put_remove_others. A kill at any moment leaves folders without MANIFEST, and uploads;
- *          the next put of the same source goes on with them, that of another one removes them.
+ *          the next put of the same source goes on with them. That of another one removes the
+ *          folders; uploads below a folder without objects go by abandon and collect.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +14,9 @@
 
 #include "src/base/check.h"
 #include "src/dest/posix/transfer.h"
+#include "src/dest/s3/receive.h"
 #include "src/dest/s3/s3.h"
 #include "src/dest/s3/send.h"
-#include "src/dest/s3/shards.h"
 #include "src/dest/source.h"
 
 struct put {
@@ -25,9 +26,11 @@ struct put {
     const struct destination_how *how;
     struct client *client;
     int source;
-    bool spoiled; /* our own folder has a MANIFEST, and is not what it says */
-    bool resumed; /* something was there already */
+    bool read_back_failed;
+    bool spoiled; /* our own folder has a MANIFEST or copies, and is not what it should be */
+    struct send_result sent;
     struct manifest manifest;
+    struct previous previous;
     struct buf text, folders;
 };
 
@@ -69,7 +72,9 @@ static void name_folder(struct put *put)
     }
     sha256_finish(&sha256, digest);
     sha256_close(&sha256);
-    snprintf(put->at.folder, sizeof(put->at.folder), "%.16s/", sha256_format(digest, hex));
+    snprintf(put->at.folder, sizeof(put->at.folder), "%s-%.16s/",
+             put->place->mark == NULL ? SHARD_NO_MARK : put->place->mark,
+             sha256_format(digest, hex));
 }
 
 /* ---- is it there? ---- */
@@ -105,7 +110,7 @@ static int hash_source(struct put *put)
 }
 
 /* A manifest of the same files and sizes is worth reading the source for. */
-static bool same_text(struct put *put, const struct buf *text)
+static bool same_files(struct put *put, const struct buf *text)
 {
     struct manifest manifest;
     bool same;
@@ -113,16 +118,18 @@ static bool same_text(struct put *put, const struct buf *text)
     if (manifest_parse(text->bytes, text->length, &manifest, NULL) != 0)
         return false;
     same = manifest_compare(&manifest, &put->manifest, NULL) == 0 && hash_source(put) == 0 &&
-           put_encode(put, NULL) == 0 && text->length == put->text.length &&
-           memcmp(text->bytes, put->text.bytes, text->length) == 0;
+           manifest_same_contents(&manifest, &put->manifest);
     manifest_close(&manifest);
-    return same;
+    if (!same)
+        return false;
+    buf_clear(&put->text); /* as it is there: how often it was copied is known to it alone */
+    buf_append(&put->text, text->bytes, text->length);
+    return true;
 }
 
 /* The very same bytes, and they verify. */
 static bool same_shard(struct put *put)
 {
-    const struct shard_reader reader = {0};
     char hex[SHA256_HEX_BYTES];
     uint8_t digest[SHA256_BYTES];
     struct destination_place place = *put->place;
@@ -132,7 +139,11 @@ static bool same_shard(struct put *put)
     sha256_of(put->text.bytes, put->text.length, digest);
     place.manifest_sha256 = sha256_format(digest, hex);
     same = shard_find(put->client, &place, &found, NULL) == 0 &&
-           shard_read(put->client, &found.at, &found.manifest, &reader, NULL) == 0;
+           receive_files(&(struct receive_request){.client = put->client,
+                                                   .at = &found.at,
+                                                   .manifest = &found.manifest,
+                                                   .threads = put->how->threads},
+                         NULL) == 0;
     if (same)
         put->at = found.at;
     shard_found_close(&found);
@@ -157,7 +168,7 @@ static int put_reuse(struct put *put, bool *ret_reused, struct err *err)
         if (result != 0)
             break;
         if (object_get(put->client, put->at.part.bucket, key, &text, &why) == 0) {
-            *ret_reused = same_text(put, &text) && same_shard(put);
+            *ret_reused = same_files(put, &text) && same_shard(put);
             if (!*ret_reused && strcmp(one.folder, put->at.folder) == 0)
                 put->spoiled = true;
         } else if (why.code != ERR_NOT_FOUND) {
@@ -177,17 +188,22 @@ static int put_reuse(struct put *put, bool *ret_reused, struct err *err)
 static int put_read_back(struct put *put, struct err *err)
 {
     struct sample sample = {.policy = put->how->read_back};
-    const struct shard_reader reader = {.sample = &sample};
+    const struct receive_request request = {.client = put->client,
+                                            .at = &put->at,
+                                            .manifest = &put->manifest,
+                                            .sample = &sample,
+                                            .threads = put->how->threads};
     char key[OBJECT_KEY_MAX_BYTES + 1];
 
-    if (put->resumed)
+    if (put->sent.resumed)
         sample.policy = SAMPLE_ALWAYS;
     if (sample.policy == SAMPLE_NEVER)
         return 0;
-    CHECK(getrandom(&sample.seed, sizeof(sample.seed), 0) == (ssize_t)sizeof(sample.seed));
-    if (shard_read(put->client, &put->at, &put->manifest, &reader, err) == 0)
+    sample_draw(&sample, &put->manifest);
+    if (receive_files(&request, err) == 0)
         return 0;
-    if (err->code == ERR_CORRUPT && shard_key(&put->at, "", key, NULL) == 0)
+    put->read_back_failed = err->code == ERR_CORRUPT;
+    if (put->read_back_failed && shard_key(&put->at, "", key, NULL) == 0)
         (void)object_remove_below(put->client, put->at.part.bucket, key, MANIFEST_NAME, NULL, NULL);
     return -1;
 }
@@ -237,8 +253,10 @@ static void put_remove_others(struct put *put)
             (void)object_remove_below(put->client, put->at.part.bucket, key, MANIFEST_NAME, NULL,
                                       NULL);
     }
-    (void)object_list_uploads(put->client, put->at.part.bucket, put->at.part.key, note_upload,
-                              &uploads, NULL);
+    /* Tries whose answer was lost. Uploads of other folders may be of a writer that is at work. */
+    if (shard_key(&put->at, "", key, NULL) == 0)
+        (void)object_list_uploads(put->client, put->at.part.bucket, key, note_upload, &uploads,
+                                  NULL);
     for (size_t at = 0; at < uploads.length;) {
         const char *upload_key = (const char *)uploads.bytes + at;
         const char *id = upload_key + strlen(upload_key) + 1;
@@ -251,11 +269,35 @@ static void put_remove_others(struct put *put)
 
 /* ---- put ---- */
 
+/* ERR_CORRUPT of what the store has copied: its bytes there are not what they were. */
+static int put_write(struct put *put, struct err *err)
+{
+    const struct send_request request = {put->client, &put->at, put->source, put->label,
+                                         &put->previous};
+
+    if (send_files(&request, &put->manifest, &put->sent, err) != 0 ||
+        source_check(put->source, put->label, &put->manifest, err) != 0)
+        return -1;
+    return put_seal(put, err);
+}
+
+/* All of it is sent, into another folder: a copy may be carried out late, over what is sent now. */
+static int put_write_anew(struct put *put, struct err *err)
+{
+    previous_close(&put->previous);
+    for (size_t i = 0; i < put->manifest.count; i++)
+        put->manifest.entries[i].generation = 0;
+    put->spoiled = true;
+    name_folder(put);
+    return put_write(put, err);
+}
+
 /* The store is asked before the source is read: an outage is said before anything about the
  * source, and costs no reading. */
 static int put_run(struct put *put, bool *ret_reused, struct err *err)
 {
-    struct send_request request;
+    struct err why = {0};
+    int result;
 
     if (shard_folders(put->client, &put->at.part, &put->folders, err) != 0)
         return -1;
@@ -269,10 +311,12 @@ static int put_run(struct put *put, bool *ret_reused, struct err *err)
         return source_check(put->source, put->label, &put->manifest, err);
     if (put->spoiled)
         name_folder(put);
-    request = (struct send_request){put->client, &put->at, put->source, put->label, &put->resumed};
-    if (send_files(&request, &put->manifest, err) != 0 ||
-        source_check(put->source, put->label, &put->manifest, err) != 0 || put_seal(put, err) != 0)
-        return -1;
+    previous_open(&put->previous, put->client, &put->at.part, put->how->generations_max);
+    result = put_write(put, &why);
+    if (result != 0 && put->read_back_failed && put->previous.is_there)
+        result = put_write_anew(put, &why);
+    if (result != 0)
+        return err_set(err, why.code, "%s", why.text);
     put_remove_others(put);
     return 0;
 }
@@ -306,13 +350,15 @@ int s3_put(const struct destination_place *place, const char *source,
         return -1;
     result = put_run(&put, &reused, err);
     if (result == 0) {
-        *ret_summary = (struct destination_summary){.reused = reused};
+        *ret_summary =
+            (struct destination_summary){.reused = reused, .saved_bytes = put.sent.saved_bytes};
         put_summarize(&put, ret_summary);
         if (place->manifest_text != NULL)
             buf_append(place->manifest_text, put.text.bytes, put.text.length);
     }
     if (put.source >= 0)
         close(put.source);
+    previous_close(&put.previous);
     manifest_close(&put.manifest);
     buf_close(&put.text);
     buf_close(&put.folders);

@@ -1,15 +1,14 @@
 /* verify and restore. See s3.h. */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "src/base/check.h"
-#include "src/dest/fault.h"
+#include "src/dest/copy.h"
 #include "src/dest/posix/transfer.h"
+#include "src/dest/s3/receive.h"
 #include "src/dest/s3/s3.h"
-#include "src/dest/s3/shards.h"
 #include "src/dest/target.h"
 
 /* All bytes come over the network and through the hash: nothing that a store says of itself
@@ -18,8 +17,8 @@ int s3_verify(const struct destination_place *place, const struct destination_ho
               struct destination_summary *ret_summary, struct err *err)
 {
     const struct client_how client_how = {how->rate_bytes_per_s, S3_PATIENCE_MS};
-    const struct shard_reader reader = {0};
     struct client *client = client_open(&client_how, err);
+    struct sample sample = {.policy = how->read_back};
     struct shard_found found;
     int result;
 
@@ -27,7 +26,14 @@ int s3_verify(const struct destination_place *place, const struct destination_ho
         return -1;
     result = shard_find(client, place, &found, err);
     if (result == 0)
-        result = shard_read(client, &found.at, &found.manifest, &reader, err);
+        sample_draw(&sample, &found.manifest);
+    if (result == 0)
+        result = receive_files(&(struct receive_request){.client = client,
+                                                         .sample = &sample,
+                                                         .at = &found.at,
+                                                         .manifest = &found.manifest,
+                                                         .threads = how->threads},
+                               err);
     if (result == 0)
         *ret_summary = found.summary;
     shard_found_close(&found);
@@ -39,35 +45,32 @@ int s3_verify(const struct destination_place *place, const struct destination_ho
 
 struct restore {
     const struct manifest *manifest;
+    unsigned threads;
     struct target target;
     int *fds; /* of each entry that is being written; -1 */
 };
 
-/* Chunks of a file come in any order and are written where they belong. Their hash was compared
- * before, so that no byte that is wrong is ever written. */
-static int write_chunk(void *data, const struct manifest_entry *entry, size_t chunk,
-                       const uint8_t *bytes, size_t length, struct err *err)
+static int begin_file(void *data, const struct manifest_entry *entry, struct err *err)
 {
     struct restore *restore = data;
-    int *fd = &restore->fds[entry - restore->manifest->entries];
-    off_t offset = (off_t)chunk * MANIFEST_CHUNK_BYTES;
+    int fd = target_create(&restore->target, entry, err);
 
-    if (*fd < 0)
-        *fd = target_create(&restore->target, entry, err);
-    if (*fd < 0)
+    restore->fds[entry - restore->manifest->entries] = fd;
+    return fd < 0 ? -1 : 0;
+}
+
+/* Chunks of a file come in any order and are written where they belong. Their hash was compared
+ * before, so that no byte that is wrong is ever written. */
+static int write_chunk(void *data, const struct receive_chunk *chunk, struct err *err)
+{
+    struct restore *restore = data;
+    int fd = restore->fds[chunk->entry - restore->manifest->entries];
+    const struct copy_range range = {(uint64_t)chunk->chunk * MANIFEST_CHUNK_BYTES, chunk->length};
+
+    if (copy_write((struct copy_end){fd, chunk->entry->path}, chunk->bytes, range, err) != 0)
         return -1;
-    while (length > 0) {
-        ssize_t written = pwrite(*fd, bytes, length, offset);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0)
-            return fault_set(err, "write", entry->path);
-        /* on its way to the disk while the next chunk comes: the end of the file is short then */
-        (void)sync_file_range(*fd, offset, written, SYNC_FILE_RANGE_WRITE);
-        bytes += written;
-        length -= (size_t)written;
-        offset += written;
-    }
+    /* on its way to the disk while the next chunk comes: the end of the file is short then */
+    (void)sync_file_range(fd, (off_t)range.offset, (off_t)range.length, SYNC_FILE_RANGE_WRITE);
     return 0;
 }
 
@@ -83,11 +86,17 @@ static int end_file(void *data, const struct manifest_entry *entry, struct err *
 }
 
 /* Files are open from their first chunk to their last: as many as chunks can be on their way,
- * and one more. */
+ * and those that are being made durable. */
 static int restore_contents(struct restore *restore, struct client *client,
                             const struct shard_found *found, struct err *err)
 {
-    const struct shard_reader reader = {.sink = write_chunk, .ended = end_file, .data = restore};
+    static const struct receive_ops ops = {begin_file, write_chunk, end_file};
+    const struct receive_request request = {.client = client,
+                                            .at = &found->at,
+                                            .manifest = &found->manifest,
+                                            .threads = restore->threads,
+                                            .ops = &ops,
+                                            .data = restore};
     size_t count = found->manifest.count;
     int result;
 
@@ -97,7 +106,7 @@ static int restore_contents(struct restore *restore, struct client *client,
     restore->fds = check_calloc(count + 1, sizeof(*restore->fds));
     for (size_t i = 0; i < count; i++)
         restore->fds[i] = -1;
-    result = shard_read(client, &found->at, &found->manifest, &reader, err);
+    result = receive_files(&request, err);
     for (size_t i = 0; i < count; i++) {
         if (restore->fds[i] >= 0)
             close(restore->fds[i]);
@@ -142,7 +151,7 @@ int s3_restore(const struct destination_place *place, const char *to,
                struct err *err)
 {
     const struct client_how client_how = {how->rate_bytes_per_s, S3_PATIENCE_MS};
-    struct restore restore = {0};
+    struct restore restore = {.threads = how->threads};
     struct shard_found found;
     struct client *client = client_open(&client_how, err);
     struct err why = {0};

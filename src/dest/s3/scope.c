@@ -25,8 +25,8 @@ enum { READ = 1, WRITE = 2, REMOVE = 4 };
 struct task {
     const char *verb;
     unsigned may;
-    /* where its own place is: the part's, the whole checkpoint's, or the probe's */
-    enum { PART_PLACE, CHECKPOINT_PLACE, PROBE_PLACE } place;
+    /* where its own place is: the part's, the whole checkpoint's, the probe's, or all of it */
+    enum { PART_PLACE, CHECKPOINT_PLACE, PROBE_PLACE, PREFIX_PLACE } place;
     bool reads_siblings;
 };
 
@@ -38,6 +38,7 @@ static const struct task tasks[] = {
     {"restore", READ, PART_PLACE, false},
     {"collect", READ | REMOVE, CHECKPOINT_PLACE, false},
     {"probe", READ | WRITE | REMOVE, PROBE_PLACE, false},
+    {"scan", READ, PREFIX_PLACE, false},
 };
 
 static const char *argument_of(const char *const *arguments, const char *name)
@@ -134,6 +135,18 @@ static int find_places(const struct task *task, const char *const *arguments, st
     return 0;
 }
 
+/* All of a target. It is no job's user who reads there: the daemon itself started it. Of all
+ * tenants' buckets it sees names and sizes, and no object. */
+static int find_prefix(const char *const *arguments, struct scope *scope, struct err *err)
+{
+    char key[SCOPE_KEY_BYTES];
+
+    if (split_location(argument_of(arguments, "--prefix"), scope->bucket, key, err) != 0)
+        return -1;
+    scope->lists_all = scope->bucket[0] == '\0';
+    return key[0] == '\0' ? 0 : join_key(scope->own, key, "", "", err);
+}
+
 int scope_of(const char *const *arguments, struct scope *ret_scope, struct err *err)
 {
     struct scope scope = {.bucket = ""};
@@ -143,7 +156,10 @@ int scope_of(const char *const *arguments, struct scope *ret_scope, struct err *
         if (strcmp(tasks[i].verb, arguments[0]) != 0)
             continue;
         scope.may = tasks[i].may;
-        if (tasks[i].place != PROBE_PLACE) {
+        if (tasks[i].place == PREFIX_PLACE) {
+            if (find_prefix(arguments, &scope, err) != 0)
+                return -1;
+        } else if (tasks[i].place != PROBE_PLACE) {
             if (find_places(&tasks[i], arguments, &scope, err) != 0)
                 return -1;
         } else if (split_location(argument_of(arguments, "--prefix"), scope.bucket, key, err) !=
@@ -187,7 +203,7 @@ static const struct operation operations[] = {
     {"GET", LISTING, READ, "prefix uploads",
      "delimiter encoding-type key-marker max-uploads upload-id-marker"},
     {"HEAD", BUCKET, READ, "", ""},
-    {"GET", SERVICE, READ, "", ""}, /* of a probe of all buckets alone */
+    {"GET", SERVICE, READ, "", ""}, /* of a probe or a scan of all buckets alone */
 };
 
 /* Others change what is done: x-amz-acl and x-amz-grant-* let strangers read, x-amz-tagging and
@@ -393,7 +409,8 @@ int scope_allows(const struct scope *scope, const struct signer_request *request
     if (!payload_hashed(request->payload_sha256))
         return err_set(err, ERR_REFUSED, "a payload is signed by its SHA-256 only, not by %.40s",
                        request->payload_sha256);
-    if (strcmp(request->bucket, scope->bucket) != 0)
+    if (strcmp(request->bucket, scope->bucket) != 0 &&
+        !(scope->lists_all && operation->subject == LISTING))
         return err_set(err, ERR_REFUSED, "the bucket \"%.64s\" is not that of this task",
                        request->bucket);
     if (operation->subject == OBJECT && !signer_key_plain(key))

@@ -15,6 +15,8 @@
  *              collect          {path}/                   read, remove
  *              probe            {prefix}/.probe           read, write,
  *                                                         remove
+ *              scan             {prefix}/                 read           of s3://: lists of
+ *                                                                        all buckets
  *
  * Errors   ERR_REFUSED with the value that is not allowed. What is not listed is refused: access
  *          lists, tags, versions, policies, settings of buckets, requests with a payload that
@@ -29,7 +31,8 @@
 enum { SCOPE_KEY_BYTES = 1100, SCOPE_BUCKET_BYTES = 64 };
 
 struct scope {
-    char bucket[SCOPE_BUCKET_BYTES]; /* "": of a probe of all tenants' buckets */
+    char bucket[SCOPE_BUCKET_BYTES]; /* "": of a probe or a scan of all tenants' buckets */
+    bool lists_all;                  /* any bucket of their store may be listed */
     char own[SCOPE_KEY_BYTES];
     char shared[SCOPE_KEY_BYTES]; /* may be read; "": nothing */
     unsigned may;                 /* in `own`: bits of scope.c */

@@ -1,7 +1,11 @@
 /* Files on their way to the store. See send.h.
  *
  * Flow     send_files -> list_there (what is there already) -> for each file send_whole, or
- *          send_in_parts -> find_upload, send_part ..., complete_ready -> drain_slots.
+ *          send_in_parts -> send_part ..., finish_ready -> drain_slots.
+ *          Of a file that the previous shard has, nothing leaves while its chunks are the same:
+ *          after the last one it is copied as a whole; at the first that differs the upload begins,
+ *          and those before it are copied as parts (hold_back, copy_parts). After a copy that
+ *          failed there are no others, and what it was of is read again and sent.
  *          One thread reads and hashes a chunk while libcurl's connections empty their buffers into
  *          the network: between two chunks the client is stepped.
  * Shapes   a slot is a buffer and the PUT that reads from it; buffers are kept for the next one.
@@ -9,47 +13,53 @@
 #include "src/dest/s3/send.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "src/base/check.h"
 #include "src/base/list.h"
+#include "src/dest/copy.h"
 #include "src/dest/fault.h"
-#include "src/dest/sha256.h"
+#include "src/dest/s3/upload.h"
+#include "src/dest/s3/xml.h"
+#include "src/dest/sha256_pair.h"
 #include "src/dest/source.h"
 
-/* A file that is sent in parts. */
-struct upload {
-    struct list node; /* in sending.uploads, until it is completed */
-    struct manifest_entry *entry;
-    char key[OBJECT_KEY_MAX_BYTES + 1];
-    char id[OBJECT_UPLOAD_ID_BYTES];
-    char (*etags)[CALL_ETAG_BYTES]; /* "": not there yet */
-    size_t part_count, left;        /* left: to be sent or on their way */
-    uint64_t part_bytes;
-};
+/* Copies without a buffer that are on their way at a time; what a store copies at once. */
+enum { COPIES_MAX = 16 };
+#define COPY_MAX_BYTES (UINT64_C(5) << 30)
 
-/* A PUT on its way. */
+/* Bytes in memory: read, then hashed, then a PUT on its way. */
 struct slot {
     struct sending *sending;
-    struct upload *upload; /* NULL: a whole file */
-    size_t part;           /* from 0 on */
+    struct manifest_entry *entry;
+    size_t chunk, chunk_count; /* of the entry; 1 for a file without chunks */
+    struct upload *upload;     /* NULL: a whole file */
+    size_t part;               /* of the upload, from 0 on */
+    bool is_there;             /* in the store: it is hashed only */
+    bool is_copy;              /* the call on its way has the store copy these bytes */
     uint8_t *bytes;
     size_t length, capacity;
     bool is_busy;
 };
 
+enum { READ_MAX = 2 };
+
 /* The whole of it. */
 struct sending {
     const struct send_request *request;
-    struct manifest there;  /* the folder's objects */
-    struct buf old_uploads; /* key, id, key, id ... each with its terminator */
-    struct sha256 sha256;
-    struct list uploads;
+    struct manifest there; /* the folder's objects */
+    struct uploads uploads;
     struct slot slots[SEND_CALLS_MAX];
+    struct slot *read[READ_MAX]; /* and not hashed yet */
+    size_t read_count;
     size_t busy;
     uint64_t busy_bytes;
+    size_t copying; /* without a buffer, all files together */
+    bool may_copy;  /* no copy has failed */
+    struct send_result result;
     bool failed;
     struct err err;
 };
@@ -83,59 +93,113 @@ static int read_range(int fd, const char *path, uint64_t offset, uint8_t *bytes,
     return 0;
 }
 
-/* The chunks that these bytes are, from the first one on. */
-static void hash_chunks(struct sha256 *sha256, struct manifest_entry *entry, size_t first,
-                        const uint8_t *bytes, size_t length)
+/* ---- slots ---- */
+
+static void release_slot(struct slot *slot)
 {
-    uint8_t digest[SHA256_BYTES];
-
-    for (size_t at = 0, chunk = first; at < length || at == 0; chunk++) {
-        size_t piece = (size_t)manifest_chunk_bytes(entry, chunk);
-
-        CHECK(at + piece <= length);
-        sha256_start(sha256);
-        sha256_update(sha256, bytes + at, piece);
-        sha256_finish(sha256, digest);
-        manifest_chunk_set(entry, chunk, digest);
-        at += piece;
-        if (piece == 0)
-            return;
-    }
+    slot->is_busy = false;
+    slot->sending->busy--;
+    slot->sending->busy_bytes -= slot->length;
 }
 
-/* What is in the store already is hashed only. */
-static int hash_range(struct sha256 *sha256, int fd, struct manifest_entry *entry, size_t chunk,
-                      uint8_t *buffer, struct err *err)
-{
-    size_t length = (size_t)manifest_chunk_bytes(entry, chunk);
+/* ---- copies ---- */
 
-    if (read_range(fd, entry->path, (uint64_t)chunk * MANIFEST_CHUNK_BYTES, buffer, length, err) !=
-        0)
-        return -1;
-    hash_chunks(sha256, entry, chunk, buffer, length);
+/* What may be copied of a file as it is written now; NULL: nothing. */
+static const struct manifest_entry *find_earlier(const struct sending *sending,
+                                                 const struct manifest_entry *entry)
+{
+    return sending->may_copy ? previous_find(sending->request->previous, entry) : NULL;
+}
+
+/* What an earlier put of the same source had brought there may have been copied as well: the
+ * higher number is the safe one. */
+static void note_copied(struct sending *sending, struct manifest_entry *entry, uint64_t bytes)
+{
+    const struct manifest_entry *earlier = previous_find(sending->request->previous, entry);
+
+    if (earlier != NULL)
+        entry->generation = earlier->generation + 1;
+    sending->result.saved_bytes += bytes;
+}
+
+static int take_etag(void *data, const char *path, const char *text)
+{
+    if (strcmp(path, "CopyPartResult/ETag") == 0 || strcmp(path, "CopyObjectResult/ETag") == 0)
+        snprintf(data, CALL_ETAG_BYTES, "%s", text);
     return 0;
 }
 
-static int hash_file(struct sha256 *sha256, int fd, struct manifest_entry *entry, struct err *err)
+/* It is in the answer's text: without it a copy has failed, whatever its status says, which may
+ * have been sent before the copy was begun. */
+static bool copy_succeeded(const struct call *call, char ret_etag[CALL_ETAG_BYTES])
 {
-    size_t count = entry->chunk_count > 0 ? entry->chunk_count : 1;
-    uint8_t *buffer = check_alloc((size_t)manifest_chunk_bytes(entry, 0) + 1);
-    int result = 0;
+    const struct buf *answer = call_answer(call);
 
-    for (size_t i = 0; i < count && result == 0; i++)
-        result = hash_range(sha256, fd, entry, i, buffer, err);
-    free(buffer);
-    return result;
+    ret_etag[0] = '\0';
+    if (call_result(call)->outcome != 0)
+        return false;
+    (void)xml_read(answer->bytes, answer->length, take_etag, ret_etag, NULL);
+    return ret_etag[0] != '\0';
 }
 
-/* ---- slots ---- */
+/* A copy of parts or of all of a file, whose bytes are in no buffer. */
+struct copy {
+    struct sending *sending;
+    struct upload *upload;
+    size_t part;
+    bool is_whole;
+    uint64_t bytes;
+};
 
-static void upload_free(struct upload *upload)
+static void copy_done(void *data, struct call *call)
 {
-    list_remove(&upload->node);
-    free(upload->etags);
-    free(upload);
+    struct copy *copy = data;
+    struct upload *upload = copy->upload;
+    struct sending *sending = copy->sending;
+    char etag[CALL_ETAG_BYTES];
+
+    sending->copying--;
+    upload->copying--;
+    if (!copy_succeeded(call, etag)) {
+        sending->may_copy = false;
+        upload->copy_failed = true;
+    } else {
+        note_copied(sending, upload->entry, copy->bytes);
+        if (copy->is_whole)
+            upload->left = 0;
+        else
+            upload_part_done(upload, copy->part, etag);
+    }
+    free(copy);
+    call_free(call);
 }
+
+static void start_copy(struct sending *sending, struct upload *upload, size_t part, bool is_whole)
+{
+    struct client *client = sending->request->client;
+    struct copy *copy = check_calloc(1, sizeof(*copy));
+    struct call_request request = {.bucket = sending->request->at->part.bucket, .key = upload->key};
+    struct previous_range range = {.path = upload->entry->path};
+    struct buf query = {0};
+
+    *copy = (struct copy){sending, upload, part, is_whole, upload->entry->size_bytes};
+    if (!is_whole) {
+        copy->bytes = range.length = upload_part_bytes(upload, part);
+        range.offset = part * upload->part_bytes;
+        object_part_query(&query, (unsigned)part + 1, upload->id);
+        request.query = (const char *)query.bytes;
+    }
+    upload->copying++;
+    sending->copying++;
+    call_start(previous_copy(sending->request->previous, client, &range, &request), copy_done,
+               copy);
+    client_move(client);
+    buf_close(&query);
+}
+
+/* ---- one chunk ---- */
+
+static void start_slot(struct slot *slot);
 
 /* The buffer is free for the next file when the store has answered, not when the last byte was
  * sent: until then a new try may need it again. */
@@ -144,217 +208,331 @@ static void slot_done(void *data, struct call *call)
     struct slot *slot = data;
     struct sending *sending = slot->sending;
     const struct call_result *result = call_result(call);
+    char etag[CALL_ETAG_BYTES];
+    bool copied = slot->is_copy && copy_succeeded(call, etag);
 
+    if (slot->is_copy && !copied) {
+        call_free(call);
+        sending->may_copy = false;
+        start_slot(slot); /* its bytes are here */
+        return;
+    }
     if (result->outcome != 0) {
         sending_fail(sending, &result->err);
-    } else if (slot->upload != NULL) {
-        memcpy(slot->upload->etags[slot->part], result->etag, CALL_ETAG_BYTES);
-        CHECK(slot->upload->left > 0);
-        slot->upload->left--;
+    } else {
+        if (copied)
+            note_copied(sending, slot->entry, slot->length);
+        if (slot->upload != NULL)
+            upload_part_done(slot->upload, slot->part, copied ? etag : result->etag);
     }
-    slot->is_busy = false;
-    sending->busy--;
-    sending->busy_bytes -= slot->length;
+    release_slot(slot);
     call_free(call);
 }
 
+/* Whether the store has these very bytes at the same place of the previous shard's file. */
+static bool is_same(const struct slot *slot)
+{
+    const struct manifest_entry *earlier = find_earlier(slot->sending, slot->entry);
+
+    return earlier != NULL && previous_has(earlier, slot->entry, slot->chunk, slot->chunk_count);
+}
+
+static struct call *copy_of_slot(const struct slot *slot, const struct call_request *request)
+{
+    const struct send_request *sent = slot->sending->request;
+    struct previous_range range = {.path = slot->entry->path};
+
+    if (slot->upload != NULL) {
+        range.offset = slot->part * slot->upload->part_bytes;
+        range.length = slot->length;
+    }
+    return previous_copy(sent->previous, sent->client, &range, request);
+}
+
+/* The call begins with the next step of the client. */
+static void start_slot(struct slot *slot)
+{
+    struct sending *sending = slot->sending;
+    char key[OBJECT_KEY_MAX_BYTES + 1], hex[SHA256_HEX_BYTES];
+    struct call_request request = {
+        .method = "PUT", .bucket = sending->request->at->part.bucket, .key = key};
+    struct buf query = {0};
+
+    CHECK(shard_key(sending->request->at, slot->entry->path, key, NULL) == 0);
+    if (slot->upload != NULL) {
+        object_part_query(&query, (unsigned)slot->part + 1, slot->upload->id);
+        request.query = (const char *)query.bytes;
+    }
+    slot->is_copy = is_same(slot);
+    if (!slot->is_copy) {
+        request.body = slot->bytes;
+        request.body_bytes = slot->length;
+        if (slot->chunk_count == 1)
+            request.body_sha256 = sha256_format(manifest_chunk_hash(slot->entry, slot->chunk), hex);
+    }
+    call_start(slot->is_copy ? copy_of_slot(slot, &request)
+                             : call_new(sending->request->client, &request),
+               slot_done, slot);
+    buf_close(&query);
+}
+
+/* ---- parts that are the same ---- */
+
+/* One that goes on may hold parts that were copied. */
+static int begin_upload(struct sending *sending, struct upload *upload, struct err *err)
+{
+    if (uploads_has(&sending->uploads, upload->key))
+        note_copied(sending, upload->entry, 0);
+    return upload_begin(upload, err);
+}
+
+/* The upload begins, and what was held back so far is copied into it. */
+static void copy_parts(struct sending *sending, struct upload *upload)
+{
+    struct err why = {0};
+
+    if (begin_upload(sending, upload, &why) != 0) {
+        sending_fail(sending, &why);
+        return;
+    }
+    for (size_t part = 0; part < upload->same && !sending->failed; part++) {
+        while (sending->copying >= COPIES_MAX)
+            client_step(sending->request->client);
+        if (sending->may_copy)
+            start_copy(sending, upload, part, false);
+        else
+            upload->copy_failed = true;
+    }
+}
+
+/* True: the slot is done with. A part is held back as long as all of the file may be the same. */
+static bool hold_back(const struct slot *slot)
+{
+    struct sending *sending = slot->sending;
+    struct upload *upload = slot->upload;
+    const struct manifest_entry *earlier;
+
+    if (upload == NULL || upload->id[0] != '\0')
+        return false;
+    if (!is_same(slot)) {
+        copy_parts(sending, upload);
+        return sending->failed;
+    }
+    earlier = find_earlier(sending, upload->entry);
+    upload->same++;
+    CHECK(slot->part + 1 == upload->same);
+    if (upload->same == upload->part_count) {
+        if (earlier->size_bytes == upload->entry->size_bytes &&
+            earlier->size_bytes <= COPY_MAX_BYTES)
+            start_copy(sending, upload, 0, true);
+        else
+            copy_parts(sending, upload);
+    }
+    return true;
+}
+
+/* ---- hashing ---- */
+
+/* One or two chunks. */
+static void hash_chunks(struct slot *const *slots, const size_t *chunks, size_t count)
+{
+    struct sha256_piece pieces[READ_MAX] = {{NULL, 0}};
+    uint8_t digests[READ_MAX][SHA256_BYTES];
+
+    for (size_t k = 0; k < count; k++)
+        pieces[k] = (struct sha256_piece){slots[k]->bytes +
+                                              (chunks[k] - slots[k]->chunk) * MANIFEST_CHUNK_BYTES,
+                                          (size_t)manifest_chunk_bytes(slots[k]->entry, chunks[k])};
+    if (count == READ_MAX)
+        sha256_pair(pieces, digests);
+    else
+        sha256_of(pieces[0].bytes, pieces[0].length, digests[0]);
+    for (size_t k = 0; k < count; k++)
+        manifest_chunk_set(slots[k]->entry, chunks[k], digests[k]);
+}
+
+/* What was read is hashed, two chunks at a time (sha256_pair.h), and sent. */
+static void send_read(struct sending *sending)
+{
+    struct slot *slots[READ_MAX];
+    size_t chunks[READ_MAX], count = 0;
+
+    for (size_t i = 0; i < sending->read_count; i++) {
+        struct slot *slot = sending->read[i];
+
+        for (size_t k = 0; k < slot->chunk_count; k++) {
+            slots[count] = slot;
+            chunks[count++] = slot->chunk + k;
+            if (count == READ_MAX)
+                hash_chunks(slots, chunks, count);
+            count %= READ_MAX;
+        }
+    }
+    if (count > 0)
+        hash_chunks(slots, chunks, count);
+    for (size_t i = 0; i < sending->read_count; i++) {
+        if (sending->read[i]->is_there || sending->failed || hold_back(sending->read[i]))
+            release_slot(sending->read[i]);
+        else
+            start_slot(sending->read[i]);
+    }
+    sending->read_count = 0;
+    client_move(sending->request->client); /* the first bytes leave while the next chunk is read */
+}
+
 /* One with room for so many bytes. NULL: sending has failed. Memory is bounded by bytes, and
- * connections by number: small files are many at a time, chunks are four. A file part that is
- * larger than all of it goes alone. */
+ * connections by number: small files are many at a time, chunks are few. A part that is larger
+ * than all of it goes alone. */
 static struct slot *take_slot(struct sending *sending, size_t length)
 {
     struct slot *slot = sending->slots;
 
     while (sending->busy == SEND_CALLS_MAX ||
-           (sending->busy > 0 && sending->busy_bytes + length > SEND_BYTES_MAX))
-        client_step(sending->request->client);
+           (sending->busy > 0 && sending->busy_bytes + length > SEND_BYTES_MAX)) {
+        if (sending->read_count == sending->busy)
+            send_read(sending);
+        else
+            client_step(sending->request->client); /* two are hashed faster than one and one */
+    }
     if (sending->failed)
         return NULL;
     while (slot->is_busy)
         slot++;
-    if (slot->capacity < length) {
+    if (slot->bytes == NULL || slot->capacity < length) {
         free(slot->bytes);
-        slot->bytes = check_alloc(length);
-        slot->capacity = length;
+        slot->capacity = length > 0 ? length : 1;
+        slot->bytes = copy_alloc(slot->capacity);
     }
-    slot->sending = sending;
     slot->length = length;
+    slot->is_busy = true;
+    sending->busy++;
+    sending->busy_bytes += length;
     return slot;
 }
 
-/* A step at once lets the first bytes leave while the next file is read. */
-static void start_slot(struct slot *slot, const char *key, const char *query, const char *sha256)
-{
-    struct sending *sending = slot->sending;
-    const struct call_request request = {.method = "PUT",
-                                         .bucket = sending->request->at->part.bucket,
-                                         .key = key,
-                                         .query = query,
-                                         .body = slot->bytes,
-                                         .body_bytes = slot->length,
-                                         .body_sha256 = sha256};
+/* What is to be read, in whole chunks. */
+struct piece {
+    struct manifest_entry *entry;
+    size_t chunk, chunk_count;
+    struct upload *upload; /* NULL: the file is sent whole */
+    size_t part;
+    bool is_there;
+};
 
-    slot->is_busy = true;
-    sending->busy++;
-    sending->busy_bytes += slot->length;
-    call_start(call_new(sending->request->client, &request), slot_done, slot);
-    client_step(sending->request->client);
+static int read_piece(struct sending *sending, int fd, const struct piece *piece, struct err *err)
+{
+    uint64_t begin = (uint64_t)piece->chunk * MANIFEST_CHUNK_BYTES;
+    size_t last = piece->chunk + piece->chunk_count - 1;
+    size_t length = (size_t)((uint64_t)last * MANIFEST_CHUNK_BYTES - begin +
+                             manifest_chunk_bytes(piece->entry, last));
+    struct slot *slot = take_slot(sending, length);
+
+    if (slot == NULL)
+        return 0;
+    slot->sending = sending;
+    slot->entry = piece->entry;
+    slot->chunk = piece->chunk;
+    slot->chunk_count = piece->chunk_count;
+    slot->upload = piece->upload;
+    slot->part = piece->part;
+    slot->is_there = piece->is_there;
+    if (read_range(fd, piece->entry->path, begin, slot->bytes, length, err) != 0) {
+        release_slot(slot);
+        return -1;
+    }
+    sending->read[sending->read_count++] = slot;
+    if (sending->read_count == READ_MAX)
+        send_read(sending);
+    return 0;
 }
 
 /* Also after a failure: what is on its way reads from buffers of ours. */
 static void drain_slots(struct sending *sending)
 {
-    while (sending->busy > 0)
-        client_step(sending->request->client);
+    while (sending->busy > 0 || sending->copying > 0) {
+        if (sending->read_count > 0)
+            send_read(sending);
+        else
+            client_step(sending->request->client);
+    }
 }
 
-/* ---- whole files ---- */
+/* What is in the store already. */
+static int hash_file(struct sending *sending, int fd, struct manifest_entry *entry, struct err *err)
+{
+    size_t count = entry->chunk_count > 0 ? entry->chunk_count : 1;
+    int result = 0;
+
+    for (size_t i = 0; i < count && result == 0 && !sending->failed; i++)
+        result = read_piece(
+            sending, fd,
+            &(struct piece){.entry = entry, .chunk = i, .chunk_count = 1, .is_there = true}, err);
+    return result;
+}
 
 /* One PUT; the store has it whole or not at all. */
 static int send_whole(struct sending *sending, int fd, struct manifest_entry *entry,
-                      const char *key, struct err *err)
+                      struct err *err)
 {
-    struct slot *slot = take_slot(sending, (size_t)entry->size_bytes);
-    char hex[SHA256_HEX_BYTES];
-
-    if (slot == NULL)
-        return 0;
-    if (read_range(fd, entry->path, 0, slot->bytes, slot->length, err) != 0)
-        return -1;
-    hash_chunks(&sending->sha256, entry, 0, slot->bytes, slot->length);
-    slot->upload = NULL;
-    start_slot(slot, key, NULL, sha256_format(manifest_chunk_hash(entry, 0), hex));
-    return 0;
+    return read_piece(sending, fd, &(struct piece){.entry = entry, .chunk_count = 1}, err);
 }
 
 /* ---- files in parts ---- */
-
-/* All parts but the last are of one size, which is what lets a part that is found there be taken
- * for ours by its number and size. */
-static uint64_t bytes_of_part(const struct upload *upload, size_t part)
-{
-    uint64_t begin = part * upload->part_bytes;
-    uint64_t left = upload->entry->size_bytes - begin;
-
-    return left < upload->part_bytes ? left : upload->part_bytes;
-}
-
-/* What a killed put has brought there. */
-static void note_part(void *data, const struct object_part *part)
-{
-    struct upload *upload = data;
-    size_t index = part->number - 1;
-
-    if (index >= upload->part_count || bytes_of_part(upload, index) != part->size_bytes ||
-        part->etag[0] == '\0')
-        return;
-    if (upload->etags[index][0] == '\0' && upload->left > 0)
-        upload->left--;
-    memcpy(upload->etags[index], part->etag, CALL_ETAG_BYTES);
-}
-
-/* Only what has the number and the size of a part of ours is taken for one. */
-static int list_parts(struct sending *sending, struct upload *upload, struct err *err)
-{
-    const struct object_upload asked = {sending->request->at->part.bucket, upload->key, upload->id};
-
-    return object_list_parts(sending->request->client, &asked, note_part, upload, err);
-}
-
-/* An upload that a killed put began goes on. Where there are several of one key, each of a try
- * whose answer was lost, the first in the list is as good as any; the others are aborted when
- * the shard stands. */
-static int find_upload(struct sending *sending, struct upload *upload, struct err *err)
-{
-    const char *bucket = sending->request->at->part.bucket;
-    const struct buf *old = &sending->old_uploads;
-
-    for (size_t at = 0; at < old->length;) {
-        const char *key = (const char *)old->bytes + at;
-        const char *id = key + strlen(key) + 1;
-
-        at += strlen(key) + strlen(id) + 2;
-        if (strcmp(key, upload->key) != 0)
-            continue;
-        memcpy(upload->id, id, strlen(id) + 1);
-        return list_parts(sending, upload, err);
-    }
-    return object_create_upload(sending->request->client, bucket, upload->key, upload->id, err);
-}
-
-/* As many chunks to a part as the limit of parts asks for: one up to 156 GiB. */
-static struct upload *upload_new(struct sending *sending, struct manifest_entry *entry,
-                                 const char *key)
-{
-    struct upload *upload = check_calloc(1, sizeof(*upload));
-    size_t chunks = (entry->chunk_count + OBJECT_PARTS_MAX - 1) / OBJECT_PARTS_MAX;
-
-    upload->entry = entry;
-    memcpy(upload->key, key, strlen(key) + 1);
-    upload->part_bytes = (uint64_t)chunks * MANIFEST_CHUNK_BYTES;
-    upload->part_count = (entry->chunk_count + chunks - 1) / chunks;
-    upload->left = upload->part_count;
-    upload->etags = check_calloc(upload->part_count, sizeof(*upload->etags));
-    list_push_back(&sending->uploads, &upload->node);
-    return upload;
-}
 
 /* Read and hashed in any case, since the manifest needs all hashes; sent where it is not there
  * yet. */
 static int send_part(struct sending *sending, int fd, struct upload *upload, size_t part,
                      struct err *err)
 {
-    size_t chunks = (size_t)(upload->part_bytes / MANIFEST_CHUNK_BYTES);
-    size_t length = (size_t)bytes_of_part(upload, part);
-    bool is_there = upload->etags[part][0] != '\0';
-    struct slot *slot = take_slot(sending, length);
-    struct buf query = {0};
-    char hex[SHA256_HEX_BYTES];
+    size_t chunks = (size_t)(upload->part_bytes / MANIFEST_CHUNK_BYTES), first = part * chunks;
+    size_t left = upload->entry->chunk_count - first;
+    const struct piece piece = {.entry = upload->entry,
+                                .chunk = first,
+                                .chunk_count = left < chunks ? left : chunks,
+                                .upload = upload,
+                                .part = part,
+                                .is_there = upload->etags[part][0] != '\0'};
 
-    if (slot == NULL)
-        return 0;
-    if (read_range(fd, upload->entry->path, part * upload->part_bytes, slot->bytes, length, err) !=
-        0)
-        return -1;
-    hash_chunks(&sending->sha256, upload->entry, part * chunks, slot->bytes, length);
-    if (is_there)
-        return 0;
-    slot->upload = upload;
-    slot->part = part;
-    object_part_query(&query, (unsigned)part + 1, upload->id);
-    start_slot(slot, upload->key, (const char *)query.bytes,
-               chunks > 1 ? NULL : sha256_format(manifest_chunk_hash(upload->entry, part), hex));
-    buf_close(&query);
-    return 0;
+    return read_piece(sending, fd, &piece, err);
 }
 
-/* An answer without an ETag: the list of parts has it. */
-static int fill_etags(struct sending *sending, struct upload *upload, struct err *err)
+/* What could not be copied is read once more, and sent. */
+static int send_uncopied(struct sending *sending, struct upload *upload, struct err *err)
 {
-    for (size_t i = 0; i < upload->part_count; i++) {
-        if (upload->etags[i][0] == '\0')
-            return list_parts(sending, upload, err);
+    const struct send_request *request = sending->request;
+    int fd, result = 0;
+
+    upload->copy_failed = false;
+    if (upload->id[0] == '\0' && begin_upload(sending, upload, err) != 0)
+        return -1;
+    fd = source_open_file(request->source, request->label, upload->entry, err);
+    if (fd < 0)
+        return -1;
+    for (size_t part = 0; part < upload->same && result == 0 && !sending->failed; part++) {
+        if (upload->etags[part][0] == '\0')
+            result = send_part(sending, fd, upload, part, err);
     }
-    return 0;
+    close(fd);
+    return result;
 }
 
 /* An upload is completed as soon as its last part is there, so that few are open at a time.
  * Others go on while the store answers. */
-static int complete_ready(struct sending *sending, struct err *err)
+static int finish_ready(struct sending *sending, struct err *err)
 {
-    struct list *next;
+    struct list *next, *open = &sending->uploads.open;
 
-    for (struct list *node = sending->uploads.next; node != &sending->uploads; node = next) {
+    for (struct list *node = open->next; node != open; node = next) {
         struct upload *upload = LIST_ITEM(node, struct upload, node);
-        const struct object_whole whole = {upload->id, upload->etags, upload->part_count,
-                                           upload->entry->size_bytes};
 
+        if (!upload->is_reading && upload->copy_failed && upload->copying == 0 &&
+            send_uncopied(sending, upload, err) != 0)
+            return -1;
         next = node->next;
-        if (upload->left > 0)
+        if (upload->is_reading || upload->left > 0)
             continue;
-        if (fill_etags(sending, upload, err) != 0 ||
-            object_complete_upload(sending->request->client, sending->request->at->part.bucket,
-                                   upload->key, &whole, err) != 0)
+        /* one that was copied as a whole was not begun */
+        if (upload->id[0] != '\0' && upload_complete(upload, err) != 0)
             return -1;
         next = node->next; /* others may have come or gone meanwhile */
         upload_free(upload);
@@ -362,23 +540,23 @@ static int complete_ready(struct sending *sending, struct err *err)
     return 0;
 }
 
-/* The upload counts one part more than there are until all were read, so that it cannot be
- * completed too early. */
+/* The upload begins at once, but where all of the file may turn out to be the same. It cannot be
+ * completed before all was read. */
 static int send_in_parts(struct sending *sending, int fd, struct manifest_entry *entry,
                          const char *key, struct err *err)
 {
-    struct upload *upload = upload_new(sending, entry, key);
-    size_t part_count = upload->part_count;
+    struct upload *upload = upload_new(&sending->uploads, entry, key);
 
-    if (find_upload(sending, upload, err) != 0)
+    if ((find_earlier(sending, entry) == NULL || uploads_has(&sending->uploads, key)) &&
+        begin_upload(sending, upload, err) != 0)
         return -1;
-    upload->left++; /* not ready while its parts are still read */
-    for (size_t i = 0; i < part_count && !sending->failed; i++) {
-        if (send_part(sending, fd, upload, i, err) != 0 || complete_ready(sending, err) != 0)
+    upload->is_reading = true;
+    for (size_t i = 0; i < upload->part_count && !sending->failed; i++) {
+        if (send_part(sending, fd, upload, i, err) != 0 || finish_ready(sending, err) != 0)
             return -1;
     }
-    upload->left--;
-    return complete_ready(sending, err);
+    upload->is_reading = false;
+    return finish_ready(sending, err);
 }
 
 /* ---- all ---- */
@@ -415,27 +593,18 @@ static int send_file(struct sending *sending, struct manifest_entry *entry, stru
     fd = source_open_file(request->source, request->label, entry, err);
     if (fd < 0)
         return -1;
-    if (is_there(sending, entry))
-        result = hash_file(&sending->sha256, fd, entry, err);
-    else if (entry->chunk_count > 0)
+    if (is_there(sending, entry)) {
+        note_copied(sending, entry, 0);
+        result = hash_file(sending, fd, entry, err);
+    } else if (entry->chunk_count > 0) {
         result = send_in_parts(sending, fd, entry, key, err);
-    else
-        result = send_whole(sending, fd, entry, key, err);
+    } else {
+        result = send_whole(sending, fd, entry, err);
+    }
     if (source_check_file(fd, entry, err) != 0)
         result = -1;
     close(fd);
     return result;
-}
-
-/* In the order of the list, which is that of keys and then of the uploads' beginnings. */
-static int note_upload(void *data, const char *key, const char *upload_id, struct err *err)
-{
-    struct sending *sending = data;
-
-    (void)err;
-    buf_append(&sending->old_uploads, key, strlen(key) + 1);
-    buf_append(&sending->old_uploads, upload_id, strlen(upload_id) + 1);
-    return 0;
 }
 
 /* Of a folder that nobody has written to both lists are empty, and cost two requests. */
@@ -448,43 +617,52 @@ static int list_there(struct sending *sending, struct err *err)
     if (shard_key(request->at, "", key, err) != 0 ||
         shard_list(request->client, request->at, &sending->there, &has_manifest, err) != 0)
         return -1;
-    if (object_list_uploads(request->client, request->at->part.bucket, key, note_upload, sending,
-                            err) != 0)
+    if (uploads_list(&sending->uploads, key, err) != 0)
         return -1;
-    *request->ret_resumed = sending->there.count > 0 || sending->old_uploads.length > 0;
+    sending->result.resumed = sending->there.count > 0 || sending->uploads.old.length > 0;
     return 0;
 }
 
 static void sending_close(struct sending *sending)
 {
     drain_slots(sending);
-    while (!list_empty(&sending->uploads))
-        upload_free(LIST_ITEM(sending->uploads.next, struct upload, node));
+    uploads_close(&sending->uploads);
     for (size_t i = 0; i < SEND_CALLS_MAX; i++)
         free(sending->slots[i].bytes);
     manifest_close(&sending->there);
-    buf_close(&sending->old_uploads);
-    sha256_close(&sending->sha256);
 }
 
-int send_files(const struct send_request *request, struct manifest *manifest, struct err *err)
+/* Reading a file once more, after its copy failed, makes more to wait for. */
+static int finish_all(struct sending *sending, struct err *err)
 {
-    struct sending sending = {.request = request};
-    struct err why = {0};
-    int result = list_there(&sending, err);
+    drain_slots(sending);
+    while (!sending->failed && !list_empty(&sending->uploads.open)) {
+        if (finish_ready(sending, err) != 0)
+            return -1;
+        drain_slots(sending);
+    }
+    return 0;
+}
 
-    if (result != 0)
-        return -1;
-    list_init(&sending.uploads);
-    sha256_init(&sending.sha256);
+int send_files(const struct send_request *request, struct manifest *manifest,
+               struct send_result *ret_result, struct err *err)
+{
+    struct sending sending = {.request = request,
+                              .uploads = {request->client, request->at->part.bucket},
+                              .may_copy = true};
+    struct err why = {0};
+
+    list_init(&sending.uploads.open);
+    if (list_there(&sending, &why) != 0)
+        sending_fail(&sending, &why);
     for (size_t i = 0; i < manifest->count && !sending.failed; i++) {
         if (!manifest->entries[i].is_directory &&
             send_file(&sending, &manifest->entries[i], &why) != 0)
             sending_fail(&sending, &why);
     }
-    drain_slots(&sending);
-    if (!sending.failed && complete_ready(&sending, &why) != 0)
+    if (finish_all(&sending, &why) != 0)
         sending_fail(&sending, &why);
     sending_close(&sending);
+    *ret_result = sending.result;
     return sending.failed ? err_set(err, sending.err.code, "%s", sending.err.text) : 0;
 }

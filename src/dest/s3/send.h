@@ -1,7 +1,9 @@
 /* The files of a source into a folder of the store, each byte read and hashed once.
  *
  * Flow     send_files() reads chunk after chunk; up to SEND_BYTES_MAX of them are on their way at a
- *          time. What the folder holds already is read and hashed, and not sent.
+ *          time. What the folder holds already is read and hashed, and not sent. What the part's
+ *          previous shard holds is copied from there by the store: a file of which all chunks are
+ *          the same as a whole, else its parts that are.
  * Shapes   a file over a chunk is an upload in parts. A part is a chunk; of a file over
  *          OBJECT_PARTS_MAX chunks (156 GiB) it is as many as are needed, and hashed as a part as
  *          well.
@@ -10,8 +12,7 @@
 #ifndef CKPT_DEST_S3_SEND_H
 #define CKPT_DEST_S3_SEND_H
 
-#include "src/dest/manifest.h"
-#include "src/dest/s3/shards.h"
+#include "src/dest/s3/previous.h"
 
 enum { SEND_BYTES_MAX = 64 << 20, SEND_CALLS_MAX = 16 };
 
@@ -20,13 +21,19 @@ struct send_request {
     const struct shard_at *at;
     int source;
     const char *label; /* of the source, for errors */
-    bool *ret_resumed; /* whether the folder held anything before */
+    const struct previous *previous;
 };
 
-/* Sets the hashes of all files of the manifest, which is of the source. Where from and where to.
- * All of it is the caller's and stays as it is during the call. */
+struct send_result {
+    bool resumed;         /* the folder held something before */
+    uint64_t saved_bytes; /* were copied by the store */
+};
+
+/* Sets the hashes and generations of all files of the manifest, which is of the source. Where from
+ * and where to. All of it is the caller's and stays as it is during the call. */
 /* When it succeeds every object is whole in the store, which has compared each with the hash
  * that it was signed with. After a failure what was sent stays there, for a second try or for
  * abandon. */
-int send_files(const struct send_request *request, struct manifest *manifest, struct err *err);
+int send_files(const struct send_request *request, struct manifest *manifest,
+               struct send_result *ret_result, struct err *err);
 #endif

@@ -1,10 +1,7 @@
 /* Finding and reading shards. See shards.h.
  *
  * Flow     shard_find -> shard_folders -> for each try_folder (is it the recorded manifest?) ->
- *          take_manifest -> check_listing. shard_read -> for each chunk start_chunk ...
- *          chunk_done -> chunk_check -> the reader's sink.
- * Shapes   READS_MAX chunks are on their way at a time, each with a buffer of its own, which is
- *          kept for the next one.
+ *          take_manifest -> check_listing.
  */
 #include "src/dest/s3/shards.h"
 
@@ -13,9 +10,6 @@
 #include <string.h>
 
 #include "src/base/check.h"
-
-/* Enough to hide the way to a store and back, and 128 MiB of buffers at most. */
-enum { READS_MAX = 8 };
 
 /* Text of UTF-8, as keys are by definition: a store would refuse other bytes, or change them. */
 static bool is_utf8(const char *text)
@@ -66,10 +60,12 @@ struct folder_list {
 };
 
 /* Other things below a part are none of ours, and are left alone by all but collect. */
-static bool is_shard_folder(const char *name)
+bool shard_is_folder(const char *name)
 {
-    return strlen(name) == SHARD_FOLDER_BYTES - 1 && strspn(name, "0123456789abcdef") == 16 &&
-           name[16] == '/';
+    static const char digits[] = "0123456789abcdef";
+
+    return strspn(name, digits) == 16 && name[16] == '-' && strspn(name + 17, digits) == 16 &&
+           name[33] == '/';
 }
 
 static int note_folder(void *data, const struct object_listed *listed, struct err *err)
@@ -79,7 +75,8 @@ static int note_folder(void *data, const struct object_listed *listed, struct er
 
     (void)err;
     if (listed->is_folder && strncmp(listed->key, list->part->key, length) == 0 &&
-        is_shard_folder(listed->key + length))
+        strlen(listed->key + length) == SHARD_FOLDER_BYTES - 1 &&
+        shard_is_folder(listed->key + length))
         buf_append(list->folders, listed->key + length, SHARD_FOLDER_BYTES);
     return 0;
 }
@@ -90,8 +87,8 @@ int shard_folders(struct client *client, const struct location *part, struct buf
     struct folder_list list = {part, ret_folders};
 
     buf_clear(ret_folders);
-    return object_list(client, &(struct object_below){part->bucket, part->key, true}, note_folder,
-                       &list, err);
+    return object_list(client, &(struct object_below){part->bucket, part->key, true, NULL},
+                       note_folder, &list, err);
 }
 
 struct file_list {
@@ -126,8 +123,8 @@ int shard_list(struct client *client, const struct shard_at *at, struct manifest
     if (shard_key(at, "", key, err) != 0)
         return -1;
     list.prefix_length = strlen(key);
-    if (object_list(client, &(struct object_below){at->part.bucket, key, false}, note_file, &list,
-                    err) != 0) {
+    if (object_list(client, &(struct object_below){at->part.bucket, key, false, NULL}, note_file,
+                    &list, err) != 0) {
         manifest_close(ret_found);
         return -1;
     }
@@ -181,7 +178,19 @@ static int take_manifest(struct shard_found *found, const char *label, struct er
     return 0;
 }
 
-/* 1: this folder is the shard; 0: another one may be, else err; -1: err. */
+static bool holds_by_itself(const struct buf *text)
+{
+    struct manifest manifest;
+
+    if (manifest_parse(text->bytes, text->length, &manifest, NULL) != 0)
+        return false;
+    manifest_close(&manifest);
+    return true;
+}
+
+/* 1: this folder is the shard; 0: another one may be, else err; -1: err. A manifest that is not the
+ * recorded one, and does not fit its own hash, may have been damaged on its way here: the store is
+ * asked once more. */
 static int try_folder(struct client *client, const struct destination_place *place,
                       struct shard_found *found, struct err *err)
 {
@@ -191,12 +200,16 @@ static int try_folder(struct client *client, const struct destination_place *pla
 
     if (shard_key(&found->at, MANIFEST_NAME, key, err) != 0)
         return -1;
-    if (object_get(client, found->at.part.bucket, key, &found->text, &why) != 0)
-        return why.code == ERR_NOT_FOUND ? 0 : err_set(err, why.code, "%s", why.text);
-    sha256_of(found->text.bytes, found->text.length, digest);
-    sha256_format(digest, hex);
-    if (place->manifest_sha256 == NULL || strcmp(hex, place->manifest_sha256) == 0)
-        return 1;
+    for (int tries = 0; tries < 2; tries++) {
+        if (object_get(client, found->at.part.bucket, key, &found->text, &why) != 0)
+            return why.code == ERR_NOT_FOUND ? 0 : err_set(err, why.code, "%s", why.text);
+        sha256_of(found->text.bytes, found->text.length, digest);
+        sha256_format(digest, hex);
+        if (place->manifest_sha256 == NULL || strcmp(hex, place->manifest_sha256) == 0)
+            return 1;
+        if (holds_by_itself(&found->text))
+            break;
+    }
     err_set(err, ERR_CORRUPT, "%s/%s: the manifest's SHA-256 is %s, recorded was %.64s",
             place->path, place->part, hex, place->manifest_sha256);
     return 0;
@@ -262,191 +275,4 @@ void shard_found_close(struct shard_found *found)
 {
     buf_close(&found->text);
     manifest_close(&found->manifest);
-}
-
-/* ---- reading ---- */
-
-/* A chunk on its way. */
-struct chunk_read {
-    struct reading *reading;
-    const struct manifest_entry *entry;
-    size_t chunk, length;
-    uint8_t *bytes;
-    char range[64];
-    struct call *call;
-    bool is_busy;
-};
-
-struct reading {
-    struct client *client;
-    const struct shard_at *at;
-    const struct manifest *manifest;
-    const struct shard_reader *reader;
-    struct sha256 sha256;
-    size_t *left; /* chunks of each entry that are still to come */
-    struct chunk_read slots[READS_MAX];
-    size_t busy;
-    bool failed;
-    struct err err;
-};
-
-/* The first failure counts. No further chunk is asked for after it. */
-static void reading_fail(struct reading *reading, const struct err *why)
-{
-    if (!reading->failed)
-        reading->err = *why;
-    reading->failed = true;
-}
-
-/* Compared before anything is done with it: the bytes went through the network, and perhaps
- * through a store that has lost some. */
-static int chunk_check(struct chunk_read *slot, struct err *err)
-{
-    struct reading *reading = slot->reading;
-    const struct shard_reader *reader = reading->reader;
-    size_t index = (size_t)(slot->entry - reading->manifest->entries);
-    uint8_t digest[SHA256_BYTES];
-
-    sha256_start(&reading->sha256);
-    sha256_update(&reading->sha256, slot->bytes, slot->length);
-    sha256_finish(&reading->sha256, digest);
-    if (memcmp(digest, manifest_chunk_hash(slot->entry, slot->chunk), SHA256_BYTES) != 0)
-        return err_set(err, ERR_CORRUPT,
-                       "s3://%s/%s%s%s is not what was written: its bytes do not match the SHA-256 "
-                       "in the manifest",
-                       reading->at->part.bucket, reading->at->part.key, reading->at->folder,
-                       slot->entry->path);
-    if (reader->sink != NULL &&
-        reader->sink(reader->data, slot->entry, slot->chunk, slot->bytes, slot->length, err) != 0)
-        return -1;
-    if (--reading->left[index] == 0 && reader->ended != NULL)
-        return reader->ended(reader->data, slot->entry, err);
-    return 0;
-}
-
-static void chunk_done(void *data, struct call *call)
-{
-    struct chunk_read *slot = data;
-    const struct call_result *result = call_result(call);
-    struct err why = {0};
-
-    if (result->outcome != 0) {
-        why = result->err;
-        if (why.code == ERR_NOT_FOUND)
-            why.code = ERR_CORRUPT; /* it was in the list */
-        reading_fail(slot->reading, &why);
-    }
-    if (result->outcome == 0 && !slot->reading->failed && chunk_check(slot, &why) != 0)
-        reading_fail(slot->reading, &why);
-    call_free(call);
-    slot->is_busy = false;
-    slot->reading->busy--;
-}
-
-/* Steps until one of the chunks has come. */
-static struct chunk_read *free_slot(struct reading *reading)
-{
-    while (reading->busy == READS_MAX)
-        client_step(reading->client);
-    for (size_t i = 0; i < READS_MAX; i++) {
-        if (!reading->slots[i].is_busy)
-            return &reading->slots[i];
-    }
-    CHECK_UNREACHABLE("a slot is free");
-}
-
-/* A file without chunks is asked for as a whole: a range would be refused for some that are
- * empty, and says nothing more. */
-static int start_chunk(struct reading *reading, const struct manifest_entry *entry, size_t chunk,
-                       struct err *err)
-{
-    struct chunk_read *slot = free_slot(reading);
-    char key[OBJECT_KEY_MAX_BYTES + 1];
-    uint64_t begin = (uint64_t)chunk * MANIFEST_CHUNK_BYTES;
-    struct call_request request = {.method = "GET", .bucket = reading->at->part.bucket};
-
-    if (shard_key(reading->at, entry->path, key, err) != 0)
-        return -1;
-    if (slot->bytes == NULL)
-        slot->bytes = check_alloc(MANIFEST_CHUNK_BYTES);
-    slot->reading = reading;
-    slot->entry = entry;
-    slot->chunk = chunk;
-    slot->length = (size_t)manifest_chunk_bytes(entry, chunk);
-    request.key = key;
-    request.into = slot->bytes;
-    request.into_bytes = slot->length;
-    snprintf(slot->range, sizeof(slot->range), "bytes=%llu-%llu", (unsigned long long)begin,
-             (unsigned long long)(begin + slot->length - 1));
-    if (entry->chunk_count > 0)
-        request.header = (struct sigv4_header){"range", slot->range};
-    slot->is_busy = true;
-    reading->busy++;
-    call_start(call_new(reading->client, &request), chunk_done, slot);
-    return 0;
-}
-
-/* An empty file has nothing to be read. */
-static int end_empty(struct reading *reading, const struct manifest_entry *entry, struct err *err)
-{
-    static const uint8_t nothing[1];
-    struct chunk_read slot = {
-        .reading = reading, .entry = entry, .bytes = (uint8_t *)(uintptr_t)nothing};
-
-    return chunk_check(&slot, err);
-}
-
-/* Which chunks come is known before the first is asked for. */
-static size_t count_chunks(const struct reading *reading, size_t index)
-{
-    const struct manifest_entry *entry = &reading->manifest->entries[index];
-    const struct sample *sample = reading->reader->sample;
-    size_t all = entry->chunk_count > 0 ? entry->chunk_count : 1, count = 0;
-
-    if (sample == NULL)
-        return all;
-    for (size_t i = 0; i < all; i++)
-        count += sample_takes(sample, index, i, entry->chunk_count);
-    return count;
-}
-
-static int read_entry(struct reading *reading, size_t index, struct err *err)
-{
-    const struct manifest_entry *entry = &reading->manifest->entries[index];
-    const struct sample *sample = reading->reader->sample;
-    size_t count = entry->chunk_count > 0 ? entry->chunk_count : 1;
-
-    if (entry->is_directory)
-        return 0;
-    reading->left[index] = count_chunks(reading, index);
-    if (entry->size_bytes == 0)
-        return reading->left[index] > 0 ? end_empty(reading, entry, err) : 0;
-    for (size_t i = 0; i < count && !reading->failed; i++) {
-        if (sample != NULL && !sample_takes(sample, index, i, entry->chunk_count))
-            continue;
-        if (start_chunk(reading, entry, i, err) != 0)
-            return -1;
-    }
-    return 0;
-}
-
-int shard_read(struct client *client, const struct shard_at *at, const struct manifest *manifest,
-               const struct shard_reader *reader, struct err *err)
-{
-    struct reading reading = {.client = client, .at = at, .manifest = manifest, .reader = reader};
-    struct err why = {0};
-
-    sha256_init(&reading.sha256);
-    reading.left = check_calloc(manifest->count + 1, sizeof(*reading.left));
-    for (size_t i = 0; i < manifest->count && !reading.failed; i++) {
-        if (read_entry(&reading, i, &why) != 0)
-            reading_fail(&reading, &why);
-    }
-    while (reading.busy > 0)
-        client_step(client);
-    for (size_t i = 0; i < READS_MAX; i++)
-        free(reading.slots[i].bytes);
-    free(reading.left);
-    sha256_close(&reading.sha256);
-    return reading.failed ? err_set(err, reading.err.code, "%s", reading.err.text) : 0;
 }

@@ -4,7 +4,7 @@
  *          ever written with two different contents: each source has a folder of its own, named
  *          after what it is (source_folder() of s3_put.c), with its files and, last, its MANIFEST.
  *          A shard is looked for by its manifest's hash, never by its folder.
- * Shapes   {path}/{part}/{16 hex}/MANIFEST and {path}/{part}/{16 hex}/{file}
+ * Shapes   {path}/{part}/{16 hex}-{16 hex}/MANIFEST and {path}/{part}/{16 hex}-{16 hex}/{file}
  * Errors   ERR_NOT_FOUND  there is none; ERR_CORRUPT  one that is not what its manifest says
  */
 #ifndef CKPT_DEST_S3_SHARDS_H
@@ -12,11 +12,13 @@
 
 #include "src/dest/manifest.h"
 #include "src/dest/s3/location.h"
-#include "src/dest/sample.h"
 
-/* Sixteen digits of the source's fingerprint: two sources of one part that share them would have
- * to be met by chance among 2^64. */
-enum { SHARD_FOLDER_BYTES = 18 }; /* with its slash and terminator */
+/* The mark of the cluster, a dash, and sixteen digits of the source's fingerprint: two sources of
+ * one part that share them would have to be met by chance among 2^64. The mark is in the name, so
+ * that also what a store writes late, when all else was removed, tells whose it is. Sixteen zeros
+ * stand for no cluster. */
+enum { SHARD_FOLDER_BYTES = 35 }; /* with its slash and terminator */
+#define SHARD_NO_MARK "0000000000000000"
 
 /* A folder of files. */
 struct shard_at {
@@ -39,24 +41,6 @@ int shard_find(struct client *client, const struct destination_place *place,
 /* Gives back the text and the manifest. */
 void shard_found_close(struct shard_found *found);
 
-/* Gets each chunk after it was compared with its hash, in any order. -1 with err ends the
- * reading. */
-typedef int shard_sink_fn(void *data, const struct manifest_entry *entry, size_t chunk,
-                          const uint8_t *bytes, size_t length, struct err *err);
-/* After the last chunk of a file. */
-typedef int shard_ended_fn(void *data, const struct manifest_entry *entry, struct err *err);
-/* What is done with the bytes of a shard. All zeros: all are compared, and that is all. */
-struct shard_reader {
-    const struct sample *sample; /* NULL: every chunk */
-    shard_sink_fn *sink;
-    shard_ended_fn *ended;
-    void *data;
-};
-/* Reads the files chunk by chunk, several at a time. ERR_CORRUPT names the first that is not what
- * the manifest says. */
-int shard_read(struct client *client, const struct shard_at *at, const struct manifest *manifest,
-               const struct shard_reader *reader, struct err *err);
-
 /* What lies in a folder as a manifest without hashes and folders; has_manifest: MANIFEST is there.
  * The caller closes it. */
 int shard_list(struct client *client, const struct shard_at *at, struct manifest *ret_found,
@@ -70,6 +54,8 @@ int shard_compare(const struct manifest *expected, const struct manifest *found,
 /* Those that have no MANIFEST yet, or never will, are among them. */
 int shard_folders(struct client *client, const struct location *part, struct buf *ret_folders,
                   struct err *err);
+/* Whether the text begins with the name of such a folder and its slash. */
+bool shard_is_folder(const char *name);
 /* The key of a file in the folder; "" is the folder itself. ERR_REFUSED when it is too long for a
  * key, or no text. */
 int shard_key(const struct shard_at *at, const char *file, char ret_key[OBJECT_KEY_MAX_BYTES + 1],

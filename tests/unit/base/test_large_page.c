@@ -69,6 +69,24 @@ static void filled_pages_become_large_ones(void **state)
         skip(); /* the bytes were looked at */
 }
 
+/* Zeros from the first byte to the last, on a boundary; a size that is no multiple is rounded
+ * up. */
+static void arrays_are_zero_and_whole(void **state)
+{
+    static const size_t sizes[] = {1, LARGE_PAGE_BYTES, 3 * LARGE_PAGE_BYTES + 8};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        uint8_t *pages = large_pages_zeroed(sizes[i]);
+
+        assert_uint_equal((uintptr_t)pages % LARGE_PAGE_BYTES, 0);
+        for (size_t at = 0; at < sizes[i]; at++)
+            assert_uint_equal(pages[at], 0);
+        memset(pages, 1, sizes[i]);
+        large_pages_free(pages, sizes[i]);
+    }
+}
+
 /* More than can wait: what is beyond is passed over, and nobody waits. */
 static void too_many_are_passed_over(void **state)
 {
@@ -86,6 +104,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(filled_pages_become_large_ones),
+        cmocka_unit_test(arrays_are_zero_and_whole),
         cmocka_unit_test(too_many_are_passed_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,8 @@
 #include "src/base/check.h"
 #include "src/dest/tree.h"
 #include "src/dest/verbs.h"
+#include "src/dest/worker.h"
+#include "tests/support/test.h"
 
 static void make(const char *folder)
 {
@@ -185,4 +187,24 @@ int verify_n1(struct folders *folders)
 {
     return verb(folders, "verify", "--prefix", folders->prefix, "--path", folders->path, "--part",
                 "n1", NULL);
+}
+
+void assert_value(const struct folders *folders, const char *key, const char *expected)
+{
+    char value[128];
+
+    assert_int_equal(worker_output_get(folders->out, key, value, sizeof(value)), 0);
+    assert_string_equal(value, expected);
+}
+
+void flip_bit(const char *path, off_t at)
+{
+    uint8_t byte;
+    int fd = open(path, O_RDWR);
+
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    close(fd);
 }

@@ -35,6 +35,11 @@ bool same_trees(const char *one, const char *other); /* names, kinds, modes, byt
 size_t count_hidden(const char *folder);
 void remove_tree(const char *folder);
 
+/* Of the last verb's output. */
+void assert_value(const struct folders *folders, const char *key, const char *expected);
+/* As storage that rots. */
+void flip_bit(const char *path, off_t at);
+
 /* verbs_main("ckpt-worker", ...): arguments end with NULL. */
 int verb(struct folders *folders, const char *name, ...);
 int put_n1(struct folders *folders);

@@ -12,26 +12,6 @@
 #define VERB(...) verb(folders, __VA_ARGS__, NULL)
 #define AT_N1     "--prefix", folders->prefix, "--path", folders->path, "--part", "n1"
 
-static void assert_value(const struct folders *folders, const char *key, const char *expected)
-{
-    char value[128];
-
-    assert_int_equal(worker_output_get(folders->out, key, value, sizeof(value)), 0);
-    assert_string_equal(value, expected);
-}
-
-static void flip_bit(const char *path, off_t at)
-{
-    uint8_t byte;
-    int fd = open(path, O_RDWR);
-
-    assert_true(fd >= 0);
-    assert_int_equal(pread(fd, &byte, 1, at), 1);
-    byte ^= 1;
-    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
-    close(fd);
-}
-
 static void write_large(const char *folder, const char *name, size_t length)
 {
     uint8_t *bytes = malloc(length);

@@ -4,6 +4,7 @@
 #include <grp.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -16,6 +17,21 @@ enum { ANN = 20001, BOB = 20002, SERVICE = 20003, SERVICE_GROUP = 20004, PROJECT
 enum { TOGETHER = 8, TOGETHER_ROUNDS = 100 };
 
 static char errors[1024]; /* of the last child */
+
+/* What was synced in this process, in place of the system's library. */
+static struct {
+    size_t count;
+    ino_t files[256];
+} synced;
+
+int fsync(int fd)
+{
+    struct stat status;
+
+    if (fstat(fd, &status) == 0 && synced.count < sizeof(synced.files) / sizeof(synced.files[0]))
+        synced.files[synced.count++] = status.st_ino;
+    return (int)syscall(SYS_fsync, fd);
+}
 
 #define VERB(...) verb(folders, __VA_ARGS__, NULL)
 
@@ -161,6 +177,27 @@ static void an_allocation_s_folder_of_a_stranger_is_refused(void **state)
     assert_int_equal(put_as(folders, "20001:20001"), WORKER_EXIT_REFUSED);
     assert_contains(errors, "t/p/a belongs to user 20002 and not to user 20001, whose job this is");
     expect_folder(folders, "t/p/a", BOB, 0700);
+}
+
+/* Who made them may have been killed before they were synced. */
+static void folders_that_are_there_already_are_made_durable_too(void **state)
+{
+    static const char *const made[] = {"t", "t/p", "t/p/a", "t/p/a/checkpoints"};
+    struct folders *folders = *state;
+    struct stat above;
+
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(mkdir(at(folders, made[i]), i < 2 ? 0755 : 0700), 0);
+    synced.count = 0;
+    assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
+    for (size_t i = 0; i < 4; i++) {
+        bool found = false;
+
+        assert_int_equal(stat(i == 0 ? folders->prefix : at(folders, made[i - 1]), &above), 0);
+        for (size_t j = 0; j < synced.count; j++)
+            found = found || synced.files[j] == above.st_ino;
+        assert_true(found);
+    }
 }
 
 static void folders_above_that_others_may_change_are_refused(void **state)
@@ -456,6 +493,7 @@ int main(void)
         T(the_allocation_s_folder_is_its_owner_s_and_those_above_are_root_s),
         T(another_user_moves_and_removes_nothing),
         T(an_allocation_s_folder_of_a_stranger_is_refused),
+        T(folders_that_are_there_already_are_made_durable_too),
         T(folders_above_that_others_may_change_are_refused),
         T(symbolic_links_on_the_way_are_refused),
         T(a_folder_that_a_killed_one_left_unclaimed_is_given_to_the_owner),

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "src/dest/manifest.h"
 #include "src/dest/pool.h"
 #include "src/dest/sample.h"
 #include "tests/support/test.h"
@@ -99,8 +100,10 @@ static void all_threads_together_keep_the_rate(void **state)
 
 static void a_sample_is_one_of_sixteen_with_both_ends_and_its_seed_says_which(void **state)
 {
-    const struct sample sampled = {SAMPLE_SAMPLED, 42}, other = {SAMPLE_SAMPLED, 43};
-    const struct sample never = {SAMPLE_NEVER, 42}, always = {SAMPLE_ALWAYS, 42};
+    const struct sample sampled = {SAMPLE_SAMPLED, 42, SIZE_MAX},
+                        other = {SAMPLE_SAMPLED, 43, SIZE_MAX};
+    const struct sample never = {SAMPLE_NEVER, 42, SIZE_MAX},
+                        always = {SAMPLE_ALWAYS, 42, SIZE_MAX};
     unsigned taken = 0, differ = 0, files = 0;
 
     (void)state;
@@ -120,6 +123,45 @@ static void a_sample_is_one_of_sixteen_with_both_ends_and_its_seed_says_which(vo
     assert_true(differ > 1000);
 }
 
+static bool takes_any(const struct manifest *manifest)
+{
+    struct sample sample = {.policy = SAMPLE_SAMPLED};
+    bool any = false;
+
+    sample_draw(&sample, manifest);
+    for (size_t i = 0; i < manifest->count; i++)
+        any |= !manifest->entries[i].is_directory && sample_takes(&sample, i, 0, 0);
+    return any;
+}
+
+/* Most checkpoints of small models have few and small files: one of sixteen of them is often none.
+ */
+static void a_sample_of_few_small_files_has_one_and_of_a_tiny_shard_all(void **state)
+{
+    static const char *const names[] = {"a", "b", "c"};
+    struct manifest manifest;
+    struct sample sample = {.policy = SAMPLE_SAMPLED}, never = {.policy = SAMPLE_NEVER};
+    struct err err;
+
+    (void)state;
+    manifest_init(&manifest);
+    manifest_add(&manifest, "0folder", true);
+    for (size_t i = 0; i < 3; i++)
+        manifest_add(&manifest, names[i], false)->size_bytes = MANIFEST_CHUNK_BYTES / 2;
+    assert_int_equal(manifest_finish(&manifest, &err), 0);
+    for (int i = 0; i < 100; i++)
+        assert_true(takes_any(&manifest));
+    for (size_t i = 1; i < 4; i++)
+        manifest.entries[i].size_bytes = 1000;
+    assert_int_equal(manifest_finish(&manifest, &err), 0);
+    sample_draw(&sample, &manifest);
+    for (size_t i = 1; i < 4; i++)
+        assert_true(sample_takes(&sample, i, 0, 0));
+    sample_draw(&never, &manifest);
+    assert_false(sample_takes(&never, 1, 0, 0));
+    manifest_close(&manifest);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -127,6 +169,7 @@ int main(void)
         cmocka_unit_test(the_first_failure_ends_the_work_and_is_told),
         cmocka_unit_test(all_threads_together_keep_the_rate),
         cmocka_unit_test(a_sample_is_one_of_sixteen_with_both_ends_and_its_seed_says_which),
+        cmocka_unit_test(a_sample_of_few_small_files_has_one_and_of_a_tiny_shard_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

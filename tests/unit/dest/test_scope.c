@@ -21,6 +21,9 @@ static const char *const collect[] = {"collect", "--prefix", "s3://bkt/ckpt", "-
 static const char *const abandon[] = {"abandon", "--prefix", "s3://bkt/ckpt", "--path",
                                       PATH,      "--part",   "part-0001",     NULL};
 static const char *const probe[] = {"probe", "--prefix", "s3://bkt/ckpt", NULL};
+static const char *const scan[] = {
+    "scan", "--prefix", "s3://bkt/ckpt", "--cluster", "00..01ab", "--after", "x", NULL};
+static const char *const scan_all[] = {"scan", "--prefix", "s3://", "--cluster", "00..01ab", NULL};
 static const char *const probe_all[] = {"probe", "--prefix", "s3://", NULL};
 
 static struct err err;
@@ -218,6 +221,33 @@ static void another_bucket_is_refused(void **state)
     assert_false(allows_request(probe_all, &request));
 }
 
+/* What lies there is listed, by whom the daemon itself has started. */
+static void a_scan_lists_and_of_all_buckets_does_no_more(void **state)
+{
+    static const char all[] = "encoding-type=url&list-type=2&prefix=";
+    struct signer_request request = {
+        .method = "GET", .bucket = "bkt", .key = "", .query = all, .payload_sha256 = EMPTY};
+
+    (void)state;
+    assert_true(allows(scan, "GET", "", "list-type=2&prefix=ckpt%2F"));
+    assert_true(allows(scan, "GET", "", "list-type=2&prefix=ckpt%2F&start-after=ckpt%2Fa0"));
+    assert_false(allows_request(scan, &request)); /* beside its prefix */
+    assert_false(allows(scan, "PUT", BASE "/part-0001/a", ""));
+    assert_false(allows(scan, "DELETE", BASE "/part-0001/a", ""));
+    request.bucket = "other";
+    assert_false(allows_request(scan, &request));
+    assert_true(allows_request(scan_all, &request));
+    request.query = "";
+    request.key = "a/b";
+    assert_false(allows_request(scan_all, &request));
+    request.method = "DELETE";
+    assert_false(allows_request(scan_all, &request));
+    request = (struct signer_request){
+        .method = "GET", .bucket = "", .key = "", .query = "", .payload_sha256 = EMPTY};
+    assert_true(allows_request(scan_all, &request)); /* the buckets' names */
+    assert_false(allows_request(scan, &request));
+}
+
 static bool allows_header(const char *name, const char *value)
 {
     const struct signer_request request = {.method = "PUT",
@@ -259,6 +289,8 @@ static void headers_are_those_of_a_copy_at_most(void **state)
         allows_header("x-amz-copy-source", "/bkt/ckpt/acme/heat/j2/checkpoints/1-6/part-0001/f/a"));
     assert_false(allows_header("x-amz-copy-source", "/bkt2/" BASE "/part-0001/a"));
     assert_false(allows_header("x-amz-copy-source", "/bkt/" BASE "/../../../j2/a"));
+    assert_false(allows_header("x-amz-copy-source", "/bkt/" BASE "/%2E%2E/%2E%2E/j2/a"));
+    assert_false(allows_header("x-amz-copy-source", "/bkt/" BASE "%2F..%2F..%2Fj2/a"));
     assert_false(allows_header("x-amz-copy-source", "/bkt/" BASE "/part-0001/a?versionId=x"));
     assert_false(allows_header("x-amz-copy-source", "//bkt/" BASE "/part-0001/a"));
     assert_false(allows_header("x-amz-copy-source", ""));
@@ -348,6 +380,7 @@ int main(void)
         cmocka_unit_test(a_put_gets_no_other_operations),
         cmocka_unit_test(each_task_gets_its_own),
         cmocka_unit_test(another_bucket_is_refused),
+        cmocka_unit_test(a_scan_lists_and_of_all_buckets_does_no_more),
         cmocka_unit_test(headers_are_those_of_a_copy_at_most),
         cmocka_unit_test(headers_come_in_order),
         cmocka_unit_test(a_payload_is_signed_by_its_hash),

@@ -312,6 +312,59 @@ static void ckpt_worker_answers_through_worker_start(void **state)
     assert_int_equal(worker_output_get(run->output, "duration_ms", value, sizeof(value)), 0);
 }
 
+static void product_runs(struct run *run, const char *const *arguments)
+{
+    struct err err;
+
+    run->done_count = 0;
+    if (worker_start(&run->loop,
+                     &(struct worker_task){
+                         .arguments = arguments, .deadline_ms = LONG_MS, .done = done, .data = run},
+                     &run->worker, &err) != 0)
+        fail_msg("%s", err.text);
+    finish(run);
+}
+
+/* S2-032: who has no place in the line of its target gets no byte of that, whatever its own copy is
+ * worth. */
+static void ckpt_worker_reads_a_copy_alone_when_told_so(void **state)
+{
+    struct run *run = *state;
+    char product[PATH_MAX], sha256[80], source[80], path[2][128], to[80], grid[192];
+    const char *put[] = {"put",    "--prefix", run->folder, "--path", path[0],
+                         "--part", "n1",       "--source",  source,   NULL};
+    const char *restore[] = {"restore", "--path", path[0], "--part", "n1",   "--manifest-sha256",
+                             sha256,    "--copy", path[1], "--from", "copy", "--to",
+                             to,        NULL};
+
+    need_product(product);
+    worker_set_program(product);
+    snprintf(source, sizeof(source), "%s/source", run->folder);
+    snprintf(to, sizeof(to), "%s/back", run->folder);
+    assert_int_equal(mkdir(source, 0755), 0);
+    write_text(source, "grid.bin", "what it computed");
+    for (int i = 0; i < 2; i++) { /* the destination, and the node's copy */
+        snprintf(path[i], sizeof(path[i]), "%s/%s/checkpoints/1-1", run->folder,
+                 i == 0 ? "there" : "copy");
+        put[4] = path[i];
+        product_runs(run, put);
+        assert_int_equal(run->result.exit_code, 0);
+    }
+    assert_int_equal(worker_output_get(run->output, "manifest_sha256", sha256, sizeof(sha256)), 0);
+    snprintf(grid, sizeof(grid), "%s/n1/grid.bin", path[1]);
+    flip_bit(grid, 3);
+    product_runs(run, restore);
+    assert_int_equal(run->result.exit_code, WORKER_EXIT_CORRUPT);
+    assert_false(exists(run->folder, "back")); /* the destination is whole, and was not read */
+    flip_bit(grid, 3);
+    remove_tree(path[0]);
+    product_runs(run, restore);
+    assert_int_equal(run->result.exit_code, 0);
+    assert_int_equal(worker_output_get(run->output, "copy", sha256, sizeof(sha256)), 0);
+    assert_string_equal(sha256, "used");
+    assert_true(exists(to, "grid.bin"));
+}
+
 /* A put that nobody waits for would write beside the next one. */
 static void ckpt_worker_dies_with_its_daemon(void **state)
 {
@@ -486,6 +539,7 @@ int main(void)
         T(program_is_looked_for_beside_the_running_one),
         T(worker_that_cannot_be_killed_is_reported_once_and_reaped_later),
         T(ckpt_worker_answers_through_worker_start),
+        T(ckpt_worker_reads_a_copy_alone_when_told_so),
         T(ckpt_worker_dies_with_its_daemon),
         T(worker_whose_daemon_is_gone_already_ends_at_once),
         T(worker_is_told_who_its_daemon_is),

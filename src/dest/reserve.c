@@ -1,0 +1,122 @@
+/* A folder in a node's memory. See reserve.h. */
+#include "src/dest/reserve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "src/base/check.h"
+#include "src/dest/fault.h"
+#include "src/dest/tree.h"
+
+/* Open, and on a tmpfs; else -1. */
+static int open_memory(const char *path, struct err *err)
+{
+    struct statfs status;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd < 0)
+        return fault_set(err, "open", path);
+    if (fstatfs(fd, &status) == 0 && status.f_type == TMPFS_MAGIC)
+        return fd;
+    close(fd);
+    return err_set(err, ERR_REFUSED,
+                   "%s is not on a tmpfs: let memory.path of the agent's configuration name one",
+                   path);
+}
+
+/* The memory's folder: its owner alone gives users theirs in it. */
+static int open_above(const char *home, const char **ret_name, struct err *err)
+{
+    const char *slash = strrchr(home, '/');
+    char above[PATH_MAX];
+    struct stat status;
+    int fd;
+
+    if (home[0] != '/' || slash == home || slash[1] == '\0' ||
+        (size_t)(slash - home) >= sizeof(above))
+        return err_set(err, ERR_INVALID, "--path \"%.256s\" is not an absolute path below another",
+                       home);
+    snprintf(above, sizeof(above), "%.*s", (int)(slash - home), home);
+    *ret_name = slash + 1;
+    fd = open_memory(above, err);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &status) == 0 && status.st_uid == geteuid() && (status.st_mode & 022) == 0)
+        return fd;
+    close(fd);
+    return err_set(err, ERR_REFUSED,
+                   "%s belongs to, or may be written to by others than user %u: give it to that "
+                   "one, with mode 0755",
+                   above, (unsigned)geteuid());
+}
+
+int reserve_claim(const char *home, uid_t uid, gid_t gid, struct err *err)
+{
+    const char *name;
+    struct stat status;
+    int above = open_above(home, &name, err), result = 0;
+
+    if (above < 0)
+        return -1;
+    if (mkdirat(above, name, 0700) == 0) {
+        if (fchownat(above, name, uid, gid, AT_SYMLINK_NOFOLLOW) != 0)
+            result = fault_set(err, "give to its user", home);
+    } else if (errno != EEXIST) {
+        result = fault_set(err, "mkdir", home);
+    }
+    if (result == 0 && fstatat(above, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+        result = fault_set(err, "stat", home);
+    else if (result == 0 && (!S_ISDIR(status.st_mode) || status.st_uid != uid))
+        result =
+            err_set(err, ERR_REFUSED, "%s is no folder of user %u: remove it", home, (unsigned)uid);
+    close(above);
+    return result;
+}
+
+static int check_room(int home, const char *label, uint64_t bytes, struct err *err)
+{
+    struct statfs status;
+    uint64_t room;
+
+    if (fstatfs(home, &status) != 0)
+        return fault_set(err, "look at the file system of", label);
+    room = (uint64_t)status.f_bavail * (uint64_t)status.f_bsize;
+    if (room > 0 && room >= bytes)
+        return 0;
+    return err_set(err, ERR_FULL,
+                   "%s has %" PRIu64 " bytes free, and the last checkpoint took %" PRIu64
+                   ": give the tmpfs more, or use staging local",
+                   label, room, bytes);
+}
+
+int reserve_folder(const char *home, const char *name, uint64_t bytes, struct err *err)
+{
+    int fd = open_memory(home, err), out = -1, result;
+
+    if (fd < 0)
+        return -1;
+    CHECK(strchr(name, '/') == NULL && name[0] != '.');
+    result = check_room(fd, home, bytes, err);
+    if (result == 0 && mkdirat(fd, "out", 0700) != 0 && errno != EEXIST)
+        result = fault_set(err, "mkdir out in", home);
+    if (result == 0) {
+        out = openat(fd, "out", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        result = out >= 0 ? 0 : fault_set(err, "open out in", home);
+    }
+    if (result == 0)
+        result = tree_remove(out, name, err);
+    if (result == 0 && mkdirat(out, name, 0700) != 0)
+        result = fault_set(err, "mkdir", name);
+    if (out >= 0)
+        close(out);
+    close(fd);
+    return result;
+}

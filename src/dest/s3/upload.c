@@ -1,0 +1,148 @@
+/* Uploads in parts. See upload.h. */
+#include "src/dest/s3/upload.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+
+/* In the order of the list, which is that of keys and then of the uploads' beginnings. */
+static int note_upload(void *data, const char *key, const char *upload_id, struct err *err)
+{
+    struct uploads *uploads = data;
+
+    (void)err;
+    buf_append(&uploads->old, key, strlen(key) + 1);
+    buf_append(&uploads->old, upload_id, strlen(upload_id) + 1);
+    return 0;
+}
+
+int uploads_list(struct uploads *uploads, const char *prefix, struct err *err)
+{
+    list_init(&uploads->open);
+    return object_list_uploads(uploads->client, uploads->bucket, prefix, note_upload, uploads, err);
+}
+
+void uploads_close(struct uploads *uploads)
+{
+    while (!list_empty(&uploads->open))
+        upload_free(LIST_ITEM(uploads->open.next, struct upload, node));
+    buf_close(&uploads->old);
+}
+
+/* The id; NULL: there is none. Where there are several of one key, each of a try whose answer was
+ * lost, the first in the list is as good as any; the others are aborted when the shard stands. */
+static const char *find_old(const struct uploads *uploads, const char *key)
+{
+    const struct buf *old = &uploads->old;
+
+    for (size_t at = 0; at < old->length;) {
+        const char *old_key = (const char *)old->bytes + at;
+        const char *id = old_key + strlen(old_key) + 1;
+
+        if (strcmp(old_key, key) == 0)
+            return id;
+        at += strlen(old_key) + strlen(id) + 2;
+    }
+    return NULL;
+}
+
+bool uploads_has(const struct uploads *uploads, const char *key)
+{
+    return find_old(uploads, key) != NULL;
+}
+
+/* As many chunks to a part as the limit of parts asks for: one up to 156 GiB. */
+struct upload *upload_new(struct uploads *uploads, struct manifest_entry *entry, const char *key)
+{
+    struct upload *upload = check_calloc(1, sizeof(*upload));
+    size_t chunks = (entry->chunk_count + OBJECT_PARTS_MAX - 1) / OBJECT_PARTS_MAX;
+
+    CHECK(chunks > 0);
+    upload->of = uploads;
+    upload->entry = entry;
+    snprintf(upload->key, sizeof(upload->key), "%s", key);
+    upload->part_bytes = (uint64_t)chunks * MANIFEST_CHUNK_BYTES;
+    upload->part_count = (entry->chunk_count + chunks - 1) / chunks;
+    upload->left = upload->part_count;
+    upload->etags = check_calloc(upload->part_count, sizeof(*upload->etags));
+    list_push_back(&uploads->open, &upload->node);
+    return upload;
+}
+
+void upload_free(struct upload *upload)
+{
+    list_remove(&upload->node);
+    free(upload->etags);
+    free(upload);
+}
+
+uint64_t upload_part_bytes(const struct upload *upload, size_t part)
+{
+    uint64_t begin = part * upload->part_bytes;
+    uint64_t left = upload->entry->size_bytes - begin;
+
+    return left < upload->part_bytes ? left : upload->part_bytes;
+}
+
+/* What a killed put has brought there. Only what has the number and the size of a part of ours is
+ * taken for one. */
+static void note_part(void *data, const struct object_part *part)
+{
+    struct upload *upload = data;
+    size_t index = part->number - 1;
+
+    if (index >= upload->part_count || upload_part_bytes(upload, index) != part->size_bytes ||
+        part->etag[0] == '\0')
+        return;
+    if (upload->etags[index][0] == '\0' && upload->left > 0)
+        upload->left--;
+    snprintf(upload->etags[index], CALL_ETAG_BYTES, "%s", part->etag);
+}
+
+static int list_parts(struct upload *upload, struct err *err)
+{
+    const struct object_upload asked = {upload->of->bucket, upload->key, upload->id};
+
+    return object_list_parts(upload->of->client, &asked, note_part, upload, err);
+}
+
+int upload_begin(struct upload *upload, struct err *err)
+{
+    const struct uploads *of = upload->of;
+    const char *id = find_old(of, upload->key);
+
+    if (id == NULL)
+        return object_create_upload(of->client, of->bucket, upload->key, upload->id, err);
+    snprintf(upload->id, sizeof(upload->id), "%s", id);
+    return list_parts(upload, err);
+}
+
+void upload_part_done(struct upload *upload, size_t part, const char *etag)
+{
+    CHECK(part < upload->part_count && upload->left > 0);
+    snprintf(upload->etags[part], CALL_ETAG_BYTES, "%s", etag);
+    upload->left--;
+}
+
+/* An answer without an ETag: the list of parts has it. */
+static int fill_etags(struct upload *upload, struct err *err)
+{
+    for (size_t i = 0; i < upload->part_count; i++) {
+        if (upload->etags[i][0] == '\0')
+            return list_parts(upload, err);
+    }
+    return 0;
+}
+
+int upload_complete(struct upload *upload, struct err *err)
+{
+    const struct object_whole whole = {upload->id, upload->etags, upload->part_count,
+                                       upload->entry->size_bytes};
+
+    CHECK(upload->left == 0);
+    if (fill_etags(upload, err) != 0)
+        return -1;
+    return object_complete_upload(upload->of->client, upload->of->bucket, upload->key, &whole, err);
+}

@@ -1,0 +1,108 @@
+/* Overwriting files before they go. See wipe.h. */
+#include "src/dest/wipe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "src/base/check.h"
+#include "src/dest/fault.h"
+
+enum { WIPE_BYTES = 1 << 18 };
+#define BTRFS    0x9123683E
+#define ZFS      0x2FC12FC1
+#define BCACHEFS 0xCA451A4E
+
+/* What is published is read-only: its owner may make it writable. By a descriptor: the name may be
+ * a link to somebody else's file by then. */
+static int wipe_open(int parent, const char *name)
+{
+    const int flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    struct stat status;
+    int fd = openat(parent, name, O_WRONLY | flags);
+    int reader;
+
+    if (fd >= 0 || errno != EACCES)
+        return fd;
+    reader = openat(parent, name, O_RDONLY | flags);
+    if (reader < 0)
+        return -1;
+    if (fstat(reader, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1 &&
+        fchmod(reader, S_IRUSR | S_IWUSR) == 0)
+        fd = openat(parent, name, O_WRONLY | flags);
+    close(reader); /* nothing was written through it */
+    if (fd < 0)
+        errno = EACCES;
+    return fd;
+}
+
+static bool wipe_possible(int fd)
+{
+    struct statfs system;
+    struct stat status;
+
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink != 1 ||
+        fstatfs(fd, &system) != 0)
+        return false;
+    return (unsigned)system.f_type != BTRFS && (unsigned)system.f_type != ZFS &&
+           (unsigned)system.f_type != BCACHEFS;
+}
+
+static int wipe_range(int fd, off_t at, off_t end)
+{
+    static unsigned char noise[WIPE_BYTES];
+    static bool filled;
+
+    for (size_t i = 0; !filled && i < sizeof(noise); i += 256)
+        CHECK(getrandom(noise + i, 256, 0) == 256);
+    filled = true;
+    while (at < end) {
+        size_t length = end - at < WIPE_BYTES ? (size_t)(end - at) : WIPE_BYTES;
+        ssize_t written = pwrite(fd, noise, length, at);
+
+        if (written < 0 && errno != EINTR)
+            return -1;
+        at += written > 0 ? written : 0;
+    }
+    return 0;
+}
+
+/* Holes have nothing to be overwritten, and no room. A file system that knows none has one range of
+ * data. */
+static int wipe_data(int fd)
+{
+    off_t end, at = 0;
+
+    for (;;) {
+        at = lseek(fd, at, SEEK_DATA);
+        if (at < 0)
+            return errno == ENXIO ? 0 : -1; /* no more */
+        end = lseek(fd, at, SEEK_HOLE);
+        if (end < 0 || wipe_range(fd, at, end) != 0)
+            return -1;
+        at = end;
+    }
+}
+
+int wipe_file(int parent, const char *name, bool *ret_wiped, struct err *err)
+{
+    int fd = wipe_open(parent, name);
+    int result = 0;
+
+    *ret_wiped = false;
+    if (fd < 0) {
+        if (errno == ENOENT || errno == ELOOP || errno == ENXIO || errno == EISDIR)
+            return 0;
+        return fault_set(err, "overwrite", name);
+    }
+    if (wipe_possible(fd)) {
+        result = wipe_data(fd) == 0 && fsync(fd) == 0 ? 0 : fault_set(err, "overwrite", name);
+        *ret_wiped = result == 0;
+    }
+    if (close(fd) != 0 && result == 0)
+        result = fault_set(err, "overwrite", name);
+    return result;
+}

@@ -1,0 +1,168 @@
+/* Lists of a store that lies. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "src/dest/s3/object.h"
+#include "tests/support/test.h"
+#include "tests/unit/dest/lying_store.h"
+
+enum { PAGES_MAX = 20 };
+
+static const char page_head[] = "<?xml version=\"1.0\"?><ListBucketResult>";
+
+/* Of a test: what the store's next page says. */
+struct pages {
+    const char *texts[PAGES_MAX]; /* the last one for ever */
+    size_t count;
+    char requests[PAGES_MAX][256];
+};
+
+static void answer_page(void *data, const struct lying_request *request, int fd)
+{
+    struct pages *pages = data;
+    unsigned number = request->number;
+    size_t i = number <= pages->count ? number - 1 : pages->count - 1;
+    char text[4096];
+
+    if (number <= PAGES_MAX)
+        snprintf(pages->requests[number - 1], sizeof(pages->requests[0]), "%.*s",
+                 (int)strcspn(request->head, "\r"), request->head);
+    if (number > 1000)
+        return; /* it would go on for ever */
+    snprintf(text, sizeof(text), "%s%s</ListBucketResult>", page_head, pages->texts[i]);
+    lying_answer_text(fd, text);
+}
+
+struct found {
+    unsigned count;
+    char keys[512];
+};
+
+static int note_key(void *data, const struct object_listed *listed, struct err *err)
+{
+    struct found *found = data;
+
+    (void)err;
+    found->count++;
+    if (strlen(found->keys) + strlen(listed->key) + 2 < sizeof(found->keys)) {
+        strcat(found->keys, listed->key);
+        strcat(found->keys, " ");
+    }
+    return 0;
+}
+
+/* What lies below "a/", as the pages say. */
+static int list_pages(struct pages *pages, struct found *ret_found, unsigned *ret_requests,
+                      struct err *ret_err)
+{
+    struct lying_store *store = lying_store_open(answer_page, pages);
+    struct client *client = client_open(&(struct client_how){0}, NULL);
+    int result;
+
+    assert_non_null(client);
+    *ret_found = (struct found){0};
+    *ret_err = (struct err){0};
+    result = object_list(client, &(struct object_below){.bucket = "bucket", .prefix = "a/"},
+                         note_key, ret_found, ret_err);
+    client_close(client);
+    *ret_requests = lying_store_close(store);
+    return result;
+}
+
+#define CONTENTS(key) "<Contents><Key>" key "</Key><Size>1</Size></Contents>"
+#define CUT_AT(token)                                                                              \
+    "<IsTruncated>true</IsTruncated><NextContinuationToken>" token "</NextContinuationToken>"
+
+static void pages_are_read_one_after_the_other(void **unused)
+{
+    struct pages pages = {.texts = {CONTENTS("a/1") CUT_AT("t1"), CONTENTS("a/2") CUT_AT("t2"),
+                                    CONTENTS("a/3") "<IsTruncated>false</IsTruncated>"},
+                          .count = 3};
+    struct found found;
+    unsigned requests;
+    struct err err;
+
+    (void)unused;
+    assert_int_equal(list_pages(&pages, &found, &requests, &err), 0);
+    assert_string_equal(found.keys, "a/1 a/2 a/3 ");
+    assert_int_equal(requests, 3);
+    assert_contains(pages.requests[2], "continuation-token=t2");
+}
+
+/* A store that comes back to where it was would be listed until memory is full. */
+static void a_list_that_does_not_get_on_is_refused(void **unused)
+{
+    struct pages pages = {.texts = {CONTENTS("a/1") CUT_AT("t1")}, .count = 1};
+    struct found found;
+    unsigned requests;
+    struct err err;
+
+    (void)unused;
+    assert_int_equal(list_pages(&pages, &found, &requests, &err), -1);
+    assert_int_equal(err.code, ERR_IO);
+    assert_contains(err.text, "t1");
+    assert_true(requests < 5);
+}
+
+/* What it leaves out would be taken for lost. */
+static void a_list_that_is_cut_and_does_not_say_where_is_refused(void **unused)
+{
+    struct pages pages = {.texts = {CONTENTS("a/1") "<IsTruncated>true</IsTruncated>"}, .count = 1};
+    struct found found;
+    unsigned requests;
+    struct err err;
+
+    (void)unused;
+    assert_int_equal(list_pages(&pages, &found, &requests, &err), -1);
+    assert_int_equal(err.code, ERR_IO);
+    assert_int_equal(requests, 1);
+}
+
+/* What is listed may be removed. */
+static void what_is_not_below_the_prefix_is_passed_over(void **unused)
+{
+    struct pages pages = {
+        .texts = {CONTENTS("b/1") CONTENTS("a") CONTENTS("a/1") CONTENTS("") CONTENTS("../a/2")},
+        .count = 1};
+    struct found found;
+    unsigned requests;
+    struct err err;
+
+    (void)unused;
+    assert_int_equal(list_pages(&pages, &found, &requests, &err), 0);
+    assert_string_equal(found.keys, "a/1 ");
+}
+
+/* A proxy's page, a document that is cut, one that names files. */
+static void what_is_no_list_is_refused(void **unused)
+{
+    static const char *const texts[] = {
+        "<Contents><Key>a/1</Key>", "<a><a><a><a><a><a><a><a><a><a><a><a><a>", "&file;",
+        "<Contents></Contents></Contents>", "<html>please log in</html></p>"};
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct pages pages = {.texts = {texts[i]}, .count = 1};
+        struct found found;
+        unsigned requests;
+        struct err err;
+
+        assert_int_equal(list_pages(&pages, &found, &requests, &err), -1);
+        assert_int_equal(err.code, ERR_IO);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pages_are_read_one_after_the_other),
+        cmocka_unit_test(a_list_that_does_not_get_on_is_refused),
+        cmocka_unit_test(a_list_that_is_cut_and_does_not_say_where_is_refused),
+        cmocka_unit_test(what_is_not_below_the_prefix_is_passed_over),
+        cmocka_unit_test(what_is_no_list_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,220 @@
+/* scan: what lies below a prefix with a cluster's mark, and nothing else (S2-016). On a real file
+ * system, by the command line of ckpt-worker. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/dest/mark.h"
+#include "src/dest/scan.h"
+#include "src/dest/worker.h"
+#include "tests/support/test.h"
+#include "tests/unit/dest/folders.h"
+
+#define VERB(...) verb(folders, __VA_ARGS__, NULL)
+
+static const char mark[] = "00000000000000a1", other[] = "00000000000000b2";
+
+static void put(struct folders *folders, const char *below, const char *of)
+{
+    char path[512];
+
+    snprintf(path, sizeof(path), "%s/%s", folders->prefix, below);
+    if (of == NULL)
+        assert_int_equal(VERB("put", "--prefix", folders->prefix, "--path", path, "--part", "n1",
+                              "--source", folders->source),
+                         WORKER_EXIT_OK);
+    else
+        assert_int_equal(VERB("put", "--prefix", folders->prefix, "--path", path, "--part", "n1",
+                              "--source", folders->source, "--cluster", of),
+                         WORKER_EXIT_OK);
+}
+
+/* The paths that were found, with blanks between them. */
+static const char *found(const struct folders *folders)
+{
+    static char paths[4096];
+    struct scan_found *one = calloc(1, sizeof(*one));
+
+    assert_non_null(one);
+    paths[0] = '\0';
+    for (const char *at = folders->out; scan_read(&at, one);) {
+        strcat(paths, paths[0] == '\0' ? "" : " ");
+        strcat(paths, one->path);
+        assert_uint_equal(one->size_bytes, 70006);
+    }
+    free(one);
+    return paths;
+}
+
+static void what_has_the_mark_is_told_and_nothing_else(void **state)
+{
+    struct folders *folders = *state;
+    char path[512];
+
+    put(folders, "t/p/a/checkpoints/1-42", mark);
+    put(folders, "t/p/b/checkpoints/1-2", mark);
+    put(folders, "t/p/b/checkpoints/1-3", other);
+    put(folders, "t/p/c/checkpoints/1-4", NULL);
+    put(folders, "t/p/d/checkpoints/1-5", mark);
+    put(folders, "t/p/d/checkpoints/1-5", other); /* nobody's: a person has to look */
+    snprintf(path, sizeof(path), "%s/t/p/a/notes", folders->prefix);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(VERB("scan", "--prefix", folders->prefix, "--cluster", mark), WORKER_EXIT_OK);
+    assert_string_equal(found(folders), "t/p/a/checkpoints/1-42 t/p/b/checkpoints/1-2");
+    assert_value(folders, "looked", "5");
+    assert_value(folders, "foreign", "3");
+    assert_value(folders, "denied", "0");
+}
+
+static void a_walk_goes_on_behind_a_path(void **state)
+{
+    struct folders *folders = *state;
+
+    put(folders, "t/p/a/checkpoints/1-2", mark);
+    put(folders, "t/p/a/checkpoints/1-20", mark);
+    put(folders, "t/p/b/checkpoints/1-1", mark);
+    put(folders, "u/a/a/checkpoints/1-3", mark);
+    assert_int_equal(VERB("scan", "--prefix", folders->prefix, "--cluster", mark, "--after",
+                          "t/p/a/checkpoints/1-2"),
+                     WORKER_EXIT_OK);
+    assert_string_equal(found(folders),
+                        "t/p/a/checkpoints/1-20 t/p/b/checkpoints/1-1 u/a/a/checkpoints/1-3");
+    /* what has gone meanwhile leaves its place */
+    assert_int_equal(VERB("scan", "--prefix", folders->prefix, "--cluster", mark, "--after",
+                          "t/p/aa/checkpoints/9-9"),
+                     WORKER_EXIT_OK);
+    assert_string_equal(found(folders), "t/p/b/checkpoints/1-1 u/a/a/checkpoints/1-3");
+    assert_int_equal(
+        VERB("scan", "--prefix", folders->prefix, "--cluster", mark, "--after", "t/p/a"),
+        WORKER_EXIT_USAGE);
+}
+
+/* A folder of a put that may be at work is young. */
+static void what_is_young_is_left_alone(void **state)
+{
+    struct folders *folders = *state;
+    const struct timespec old[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    char path[512];
+    static const char *const entries[] = {"n1", ".cluster.00000000000000a1", ""};
+
+    put(folders, "t/p/a/checkpoints/1-1", mark);
+    put(folders, "t/p/a/checkpoints/1-2", mark);
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(path, sizeof(path), "%s/t/p/a/checkpoints/1-1/%s", folders->prefix, entries[i]);
+        assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+    }
+    assert_int_equal(
+        VERB("scan", "--prefix", folders->prefix, "--cluster", mark, "--min-age", "3600"),
+        WORKER_EXIT_OK);
+    assert_string_equal(found(folders), "t/p/a/checkpoints/1-1");
+}
+
+/* An aborted attempt and a killed removal have no MANIFEST that tells their bytes. */
+static void what_was_never_finished_is_told_with_its_bytes(void **state)
+{
+    struct folders *folders = *state;
+    char from[512], to[512];
+
+    put(folders, "t/p/a/checkpoints/1-1", mark);
+    snprintf(from, sizeof(from), "%s/t/p/a/checkpoints/1-1/n1/MANIFEST", folders->prefix);
+    assert_int_equal(unlink(from), 0);
+    snprintf(from, sizeof(from), "%s/t/p/a/checkpoints/1-1/n1", folders->prefix);
+    snprintf(to, sizeof(to), "%s/t/p/a/checkpoints/1-1/.n1.tmp.0123456789abcdef", folders->prefix);
+    assert_int_equal(rename(from, to), 0);
+    snprintf(from, sizeof(from), "%s/t/p/a/checkpoints/1-1", folders->prefix);
+    snprintf(to, sizeof(to), "%s/t/p/a/checkpoints/.1-1.gone.0123456789abcdef", folders->prefix);
+    assert_int_equal(rename(from, to), 0);
+    assert_int_equal(VERB("scan", "--prefix", folders->prefix, "--cluster", mark), WORKER_EXIT_OK);
+    assert_string_equal(found(folders), "t/p/a/checkpoints/1-1");
+    assert_int_equal(VERB("collect", "--prefix", folders->prefix, "--path", from), WORKER_EXIT_OK);
+    assert_int_equal(VERB("scan", "--prefix", folders->prefix, "--cluster", mark), WORKER_EXIT_OK);
+    assert_string_equal(found(folders), "");
+}
+
+static void a_page_ends_and_the_next_one_begins_behind_it(void **state)
+{
+    struct folders *folders = *state;
+    char path[512], after[512] = "", command[1024];
+    size_t pages = 0, count = 0;
+
+    put(folders, "t/p/a/checkpoints/1-1", mark);
+    snprintf(path, sizeof(path), "%s/t/p/a/checkpoints", folders->prefix);
+    for (unsigned i = 2; i <= 1200; i++) {
+        snprintf(command, sizeof(command), "%s/1-%u", path, i);
+        assert_int_equal(mkdir(command, 0700), 0);
+        strcat(command, "/.cluster.00000000000000a1");
+        assert_int_equal(close(open(command, O_CREAT | O_WRONLY, 0600)), 0);
+    }
+    do {
+        static char text[SCAN_TEXT_BYTES];
+        FILE *out = fmemopen(text, sizeof(text), "w");
+        const struct destination_scan scan = {
+            .prefix = folders->prefix, .mark = mark, .after = after[0] == '\0' ? NULL : after};
+        struct scan_found *one = calloc(1, sizeof(*one));
+        struct err err;
+
+        assert_non_null(one);
+        assert_int_equal(scan_run(&destination_posix, &scan, out, &err), 0);
+        assert_int_equal(fclose(out), 0);
+        for (const char *at = text; scan_read(&at, one);)
+            count++;
+        free(one);
+        pages++;
+        if (worker_output_get(text, "next", after, sizeof(after)) != 0)
+            after[0] = '\0';
+    } while (after[0] != '\0');
+    assert_uint_equal(count, 1200);
+    assert_true(pages > 1);
+}
+
+/* An unreachable prefix is no empty one, and damaged lines are passed over. */
+static void what_cannot_be_read_is_said(void **state)
+{
+    struct folders *folders = *state;
+    struct scan_found *one = calloc(1, sizeof(*one));
+    const char *at = "found=\nfound=1\nfound=1 2 a\nfound=x y z t\nfound=5 6 bob t/p/a\nlooked=1\n";
+
+    assert_non_null(one);
+    assert_int_equal(VERB("scan", "--prefix", "/nowhere/at/all", "--cluster", mark),
+                     WORKER_EXIT_UNAVAILABLE);
+    assert_int_equal(VERB("scan", "--prefix", folders->prefix, "--cluster", "0000000000000000"),
+                     WORKER_EXIT_USAGE);
+    assert_int_equal(VERB("scan", "--prefix", folders->prefix), WORKER_EXIT_USAGE);
+    assert_true(scan_read(&at, one));
+    assert_string_equal(one->path, "t/p/a");
+    assert_string_equal(one->owner, "bob");
+    assert_uint_equal(one->age_s, 6);
+    assert_false(scan_read(&at, one));
+    free(one);
+}
+
+static void marks_of_two_clusters_differ(void **state)
+{
+    char one[MARK_BYTES], two[MARK_BYTES];
+
+    (void)state;
+    mark_format(mark_of("demo"), one);
+    mark_format(mark_of("demo2"), two);
+    assert_string_not_equal(one, two);
+    assert_true(mark_valid(one));
+    assert_false(mark_valid("0000000000000000"));
+    assert_false(mark_valid("00000000000000A1"));
+}
+
+int main(void)
+{
+#define WITH_FOLDERS(test) cmocka_unit_test_setup_teardown(test, folders_setup, folders_teardown)
+    const struct CMUnitTest tests[] = {
+        WITH_FOLDERS(what_has_the_mark_is_told_and_nothing_else),
+        WITH_FOLDERS(a_walk_goes_on_behind_a_path),
+        WITH_FOLDERS(what_is_young_is_left_alone),
+        WITH_FOLDERS(what_was_never_finished_is_told_with_its_bytes),
+        WITH_FOLDERS(a_page_ends_and_the_next_one_begins_behind_it),
+        WITH_FOLDERS(what_cannot_be_read_is_said),
+        cmocka_unit_test(marks_of_two_clusters_differ),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

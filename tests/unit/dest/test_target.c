@@ -1,0 +1,89 @@
+/* A restored file is what was written, wherever its chunks came first, and past the page cache. */
+#include "src/dest/target.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/dest/copy.h"
+#include "tests/support/test.h"
+#include "tests/unit/dest/folders.h"
+
+enum { END = 12345, SIZE = MANIFEST_CHUNK_BYTES + END };
+
+static void fill(uint8_t *bytes, size_t length, uint8_t first)
+{
+    for (size_t i = 0; i < length; i++)
+        bytes[i] = (uint8_t)(first + i % 251);
+}
+
+/* A file of SIZE in {to}, of which the end is written before the beginning. */
+static void restore_large(const char *to, uint8_t *bytes)
+{
+    struct manifest manifest;
+    struct target target;
+    struct err err = {0};
+    int fd;
+
+    manifest_init(&manifest);
+    manifest_add(&manifest, "large", false)->size_bytes = SIZE;
+    assert_int_equal(manifest_finish(&manifest, &err), 0);
+    manifest.entries[0].mode = 0640;
+    assert_int_equal(target_open(&target, to, &err), 0);
+    assert_int_equal(target_begin(&target, &manifest, &err), 0);
+    fd = target_create(&target, &manifest.entries[0], &err);
+    assert_true(fd >= 0);
+    assert_int_equal(tree_bypasses(target.temporary), (fcntl(fd, F_GETFL) & O_DIRECT) != 0);
+    fill(bytes, END, 7);
+    assert_int_equal(copy_write((struct copy_end){fd, "large"}, bytes,
+                                (struct copy_range){MANIFEST_CHUNK_BYTES, END}, &err),
+                     0);
+    fill(bytes, MANIFEST_CHUNK_BYTES, 3);
+    assert_int_equal(copy_write((struct copy_end){fd, "large"}, bytes,
+                                (struct copy_range){0, MANIFEST_CHUNK_BYTES}, &err),
+                     0);
+    assert_int_equal(target_finish(fd, &manifest.entries[0], &err), 0);
+    assert_int_equal(target_publish(&target, &manifest, &err), 0);
+    target_close(&target);
+    manifest_close(&manifest);
+}
+
+/* The end is no whole block. */
+static void a_large_file_ends_where_it_should(void **unused)
+{
+    char folder[512], to[600], file[620];
+    struct stat status;
+    uint8_t *bytes = copy_alloc(MANIFEST_CHUNK_BYTES), *back = copy_alloc(SIZE);
+    int fd;
+
+    (void)unused;
+    assert_non_null(getcwd(folder, sizeof(folder) - 20)); /* on a disk, unlike /dev/shm */
+    strcat(folder, "/target-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    snprintf(to, sizeof(to), "%s/back", folder);
+    snprintf(file, sizeof(file), "%s/large", to);
+    restore_large(to, bytes);
+    fd = open(file, O_RDONLY);
+    assert_true(fd >= 0);
+    assert_int_equal(fstat(fd, &status), 0);
+    assert_int_equal(status.st_size, SIZE);
+    assert_int_equal(status.st_mode & 0777, 0640);
+    assert_int_equal(read(fd, back, SIZE), SIZE);
+    assert_memory_equal(back, bytes, MANIFEST_CHUNK_BYTES);
+    fill(bytes, END, 7);
+    assert_memory_equal(back + MANIFEST_CHUNK_BYTES, bytes, END);
+    close(fd);
+    free(bytes);
+    free(back);
+    remove_tree(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_large_file_ends_where_it_should)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

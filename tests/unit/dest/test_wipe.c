@@ -1,0 +1,129 @@
+/* Files are overwritten before they go (N-003). What was in them is looked for through a descriptor
+ * that was opened before. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/test.h"
+
+#include "src/dest/tree.h"
+
+enum { FILE_BYTES = 700000 };
+
+static char folder[] = "/tmp/ckpt-wipe-XXXXXX";
+static int base = -1;
+
+static int make(const char *name, mode_t mode)
+{
+    int fd = openat(base, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    char *bytes = malloc(FILE_BYTES);
+
+    assert_true(fd >= 0);
+    memset(bytes, 's', FILE_BYTES);
+    assert_int_equal(pwrite(fd, bytes, FILE_BYTES, 0), FILE_BYTES);
+    assert_int_equal(fchmod(fd, mode), 0);
+    free(bytes);
+    return fd;
+}
+
+/* How much of the secret is left; closes. */
+static size_t left(int fd)
+{
+    char *bytes = malloc(FILE_BYTES);
+    size_t longest = 0, run = 0;
+    struct stat status;
+
+    assert_int_equal(fstat(fd, &status), 0);
+    assert_int_equal(status.st_size, FILE_BYTES);
+    assert_int_equal(pread(fd, bytes, FILE_BYTES, 0), FILE_BYTES);
+    for (size_t i = 0; i < FILE_BYTES; i++) {
+        run = bytes[i] == 's' ? run + 1 : 0;
+        longest = run > longest ? run : longest;
+    }
+    free(bytes);
+    close(fd);
+    return longest;
+}
+
+static int start(void **state)
+{
+    (void)state;
+    base = mkdtemp(folder) == NULL ? -1 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return base < 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    tree_wipe(false);
+    close(base);
+    return rmdir(folder);
+}
+
+static void what_goes_is_overwritten_before(void **state)
+{
+    struct tree_removed removed = {0};
+    struct err err;
+    int inside, beside, fd;
+
+    (void)state;
+    assert_int_equal(mkdirat(base, "part", 0700), 0);
+    inside = make("part/data", 0400); /* as it is published */
+    beside = make("beside", 0600);
+    assert_int_equal(symlinkat("../beside", base, "part/link"), 0);
+    assert_int_equal(mkfifoat(base, "part/fifo", 0600), 0);
+    tree_wipe(true);
+    tree_count_removed(&removed);
+    assert_int_equal(tree_remove(base, "part", &err), 0);
+    tree_count_removed(NULL);
+    assert_int_equal(removed.files, 3);
+    assert_int_equal(removed.wiped, 1);
+    assert_true(left(inside) < 16);
+    assert_int_equal(left(beside), FILE_BYTES); /* a link is not followed */
+    tree_wipe(false);
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(tree_remove(base, "beside", &err), 0);
+    close(fd);
+}
+
+/* Its last name wipes it: an increment shares files with the checkpoint before. */
+static void a_file_with_another_name_stays_whole(void **state)
+{
+    struct err err;
+    int fd, again;
+
+    (void)state;
+    fd = make("first", 0600);
+    again = openat(base, "first", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(linkat(base, "first", base, "second", 0), 0);
+    tree_wipe(true);
+    assert_int_equal(tree_remove(base, "first", &err), 0);
+    assert_int_equal(left(again), FILE_BYTES);
+    assert_int_equal(tree_remove(base, "second", &err), 0);
+    assert_true(left(fd) < 16);
+}
+
+static void without_being_asked_nothing_is_overwritten(void **state)
+{
+    struct err err;
+    int fd;
+
+    (void)state;
+    tree_wipe(false);
+    fd = make("plain", 0600);
+    assert_int_equal(tree_remove(base, "plain", &err), 0);
+    assert_int_equal(left(fd), FILE_BYTES);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_goes_is_overwritten_before),
+        cmocka_unit_test(a_file_with_another_name_stays_whole),
+        cmocka_unit_test(without_being_asked_nothing_is_overwritten),
+    };
+
+    return cmocka_run_group_tests(tests, start, stop);
+}
