@@ -11,7 +11,7 @@ packages=(
     libjansson-dev libyaml-dev libmicrohttpd-dev libsmartcols-dev libexpat1-dev
     # tests, demo, lint
     libcmocka-dev python3 python3-grpcio python3-grpc-tools python3-pkg-resources prometheus clang-format binutils procps iproute2 nftables faketime git patch
-    e2fsprogs mount # disks that lose their power (integration tests)
+    lz4 e2fsprogs btrfs-progs mount strace # disks that lose their power, are full, have quotas (integration tests)
     ca-certificates openssl
 )
 [ "${1-}" = bench ] && packages+=(etcd-server radosgw ceph-mon ceph-osd ceph-common awscli rclone)

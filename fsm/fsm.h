@@ -154,8 +154,7 @@ struct fsm_account {
     uint64_t pending_gpu_ms; /* since the last complete checkpoint */
     uint64_t lost_gpu_ms[FSM_LOSS_COUNT];
 };
-/* "failure". A cause that is none is a bug. */
-const char *fsm_loss_name(enum fsm_loss cause); /* "failure" */
+const char *fsm_loss_name(enum fsm_loss cause); /* "failure"; one that is none is a bug */
 
 /* What one node has of an allocation: what the scheduler said (SPEC), and the node's slot and run
  * (KEPT). Rows: fsm/records/allocation.h. */
@@ -233,6 +232,12 @@ struct fsm_inputs {
     const uint32_t *source_age_ms; /* UINT32_MAX: it said nothing */
 };
 
+/* A complete checkpoint that a node is reading again, part by part. */
+struct fsm_verification {
+    uint64_t checkpoint_id;
+    FSM_VERIFICATION(RECORD_MEMBER, RECORD_MEMBER_TEXT)
+};
+
 /* One checkpoint of a whole allocation. The id holds the epoch and a sequence, so that ids only
  * grow, over restores as well. Rows: fsm/records/checkpoint.h. */
 struct fsm_checkpoint {
@@ -264,8 +269,10 @@ struct fsm_target {
     FSM_TARGET_STATUS(RECORD_MEMBER, RECORD_MEMBER_TEXT)
     bool is_default;
     uint64_t made; /* by which command: the slot of a removed one may be another one's later */
-    uint64_t granted_bytes_per_s; /* sum over DISPATCHED and WRITING */
-    uint64_t budget_bytes_per_s;  /* of write_bytes_per_s what staging leaves, at most measured; 0
+    uint64_t granted_bytes_per_s;                      /* sum over DISPATCHED and WRITING */
+    uint32_t reading_count, waiting_count, line_count; /* parts that read there, wait; their jobs */
+    uint64_t read_granted_bytes_per_s;                 /* sum over those that read */
+    uint64_t budget_bytes_per_s; /* of write_bytes_per_s what staging leaves, at most measured; 0
                                      when unavailable */
 };
 
@@ -443,6 +450,8 @@ const struct fsm_target *fsm_target_at(const struct fsm *fsm, uint32_t slot);
 /* Also of one that was removed, while a record names it; "": none. */
 const char *fsm_target_name(const struct fsm *fsm, uint32_t slot);
 const struct fsm_target *fsm_target_find(const struct fsm *fsm, const char *id);
+/* Checkpoints, and folders that could not be removed, that keep a target from being removed. */
+uint32_t fsm_target_records(const struct fsm *fsm, uint32_t slot);
 const struct fsm_target *fsm_target_find_slot(const struct fsm *fsm, uint32_t slot);
 /* Where the checkpoint goes that the job writes now; else where its next one will: to the target of
  * its nodes' domain, else to the one that it was registered with. NULL: it has ended, and that one
@@ -572,10 +581,18 @@ uint64_t fsm_undeleted_due_ms(const struct fsm_undeleted *undeleted); /* when it
 /* Its folder, as fsm_checkpoint_path(), also when its job has left. */
 size_t fsm_undeleted_path(const struct fsm *fsm, const struct fsm_undeleted *undeleted,
                           char *ret_path, size_t size);
+/* Complete checkpoints to be read again, by id behind *after, which moves on; 0: all were looked
+ * at. Those asked for, and the last one of each job that may be started again when the interval is
+ * over; none that a node reads, on a target that is away, or from copies of which a run begins. */
+size_t fsm_verify_due(const struct fsm *fsm, uint64_t at_ms, size_t visits, uint64_t *after,
+                      uint64_t *ret_ids, size_t max);
+uint32_t fsm_verification_count(const struct fsm *fsm); /* that nodes are reading */
 /* The newest COMPLETE one that is neither collectable nor damaged, with an id below `before` (0:
  * any); NULL: none. Only these are ever restored from. */
 const struct fsm_checkpoint *fsm_restart_point(const struct fsm *fsm, const char *allocation_id,
                                                uint64_t before);
+/* Its newest COMPLETE one is damaged: what the next one would take over from there is not whole. */
+bool fsm_newest_damaged(const struct fsm *fsm, const struct fsm_allocation *allocation);
 /* What the parts of the run that is to start begin from; of a job of which none is to start, what a
  * start now would begin from. NULL: from scratch. */
 const struct fsm_checkpoint *fsm_begin_point(const struct fsm *fsm,
@@ -588,6 +605,23 @@ bool fsm_begin_restored_as(const struct fsm *fsm, const struct fsm_allocation *v
 uint64_t fsm_begin_id(const struct fsm *fsm, const struct fsm_allocation *view);
 const struct fsm_checkpoint *fsm_begin_of_part(const struct fsm *fsm,
                                                const struct fsm_allocation *view);
+struct fsm_part; /* which of its shards it restores that restores its own alone, + 1; 0: none */
+uint32_t fsm_begin_shard(const struct fsm *fsm, const struct fsm_part *part,
+                         const struct fsm_checkpoint *point);
+/* What a job repeats that does not wait for a checkpoint whose target is away (S2-007), 0: nothing
+ * is; and when it begins without it, 0: never. */
+struct fsm_discard {
+    uint64_t discarded_ms, at_ms;
+};
+void fsm_begin_discards(const struct fsm *fsm, const struct fsm_allocation *view,
+                        struct fsm_discard *ret_discard);
+struct fsm_reads { /* which of its parts read what they begin from, or wait in line to */
+    const struct fsm_target *target; /* from where; NULL: none does either */
+    uint32_t reading, waiting;       /* parts */
+    uint32_t place, line; /* of the job, from 1, 0: none waits, or far behind; of so many jobs */
+};
+void fsm_reads(const struct fsm *fsm, const struct fsm_allocation *allocation,
+               struct fsm_reads *ret_reads);
 /* Folder of a checkpoint: {prefix}/{tenant}/{project}/{allocation}/checkpoints/{checkpoint}.
  * Returns the length or 0 when too small. */
 size_t fsm_checkpoint_path(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint,
@@ -660,9 +694,19 @@ struct fsm_part {
     bool joined;                /* it came when its run had begun: it restores nothing */
     bool restored;              /* it has what it begins from */
     Ckpt__V1__BeginState begin; /* whether it may be started */
+    Ckpt__V1__ReadState read;   /* whether it may read that from its target */
+    uint64_t read_bytes_per_s;  /* with MAY: 0: at any rate */
 };
 size_t fsm_parts_on_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_part *ret_parts,
                          size_t max);
+/* The complete checkpoints of which it is to read a part; likewise. The order's attempt is
+ * fsm_verify_attempt(), the time for a part fsm_verify_part_ms(). */
+size_t fsm_verifications_on_node(const struct fsm *fsm, uint32_t node_slot,
+                                 const struct fsm_verification **ret_verifications, size_t max);
+uint64_t fsm_verify_part_ms(const struct fsm *fsm, const struct fsm_checkpoint *of, uint32_t part);
+uint32_t fsm_verify_attempt(const struct fsm *fsm, const struct fsm_verification *verification);
+/* For which a victim still keeps its nodes; NULL: for none. */
+const struct fsm_verification *fsm_release_held(const struct fsm *fsm, uint32_t allocation_slot);
 /* Copies of parts that the node keeps, and is to keep; what it has of others may go. Returns how
  * many there are. */
 struct fsm_copy {
@@ -672,6 +716,11 @@ struct fsm_copy {
 };
 size_t fsm_copies_on_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_copy *ret_copies,
                           size_t max);
+/* The nodes that keep a copy of the job's last complete checkpoint and are there, by part; NULL:
+ * none keeps one of that part. Returns how many parts there are, 0: no part of it is kept; writes
+ * at most max. */
+size_t fsm_copy_nodes(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                      const char **ret_names, size_t max);
 /* The job's part there, also when it has ended; false: the job has none. */
 bool fsm_part_on(const struct fsm *fsm, const struct fsm_allocation *allocation, uint32_t node_slot,
                  struct fsm_part *ret_part);
@@ -738,15 +787,14 @@ const char *fsm_checkpoint_state_name(Ckpt__V1__CheckpointState state); /* "PAUS
 const char *fsm_allocation_state_name(Ckpt__V1__AllocationState state); /* "RUNNING" */
 const char *fsm_reason_word(Ckpt__V1__Reason reason, char ret_word[FSM_WORD_BYTES]);
 const char *fsm_purpose_word(Ckpt__V1__Purpose purpose, char ret_word[FSM_WORD_BYTES]);
-bool fsm_checkpoint_state_active(
-    Ckpt__V1__CheckpointState state); /* REQUESTED, DISPATCHED, WRITING, PAUSED */
+/* REQUESTED, DISPATCHED, WRITING, PAUSED */
+bool fsm_checkpoint_state_active(Ckpt__V1__CheckpointState state);
 /* The broker's last move of it failed, or was cancelled, within the minimal interval, or it did not
  * answer: an alarm that lasts would else ask again in every cycle. */
 bool fsm_move_too_soon(const struct fsm *fsm, const struct fsm_allocation *allocation);
 /* Its application has finished on some of its nodes, and no attempt is under way: no checkpoint of
  * all its parts can be begun. */
 bool fsm_part_finished(const struct fsm *fsm, const struct fsm_allocation *allocation);
-bool fsm_checkpoint_put_off(
-    const struct fsm_checkpoint *checkpoint); /* by its application, in this attempt */
+bool fsm_checkpoint_put_off(const struct fsm_checkpoint *checkpoint); /* in this attempt */
 
 #endif

@@ -24,9 +24,14 @@ enum {
     FSM_COLLECTABLE_MAX = 64,         /* that the collector is given at once */
     FSM_PINNED_MAX = 16,              /* of one allocation */
     FSM_EXPIRED_PER_COMMAND_MAX = 1024,
-    FSM_REMOVALS_PER_NODE_MAX = 16, /* folders that a node is to remove at a time */
+    FSM_REMOVALS_PER_NODE_MAX = 16,     /* folders that a node is to remove at a time */
+    FSM_VERIFICATIONS_PER_NODE_MAX = 4, /* checkpoints that a node reads again at a time */
+    FSM_VERIFIED_PER_COMMAND_MAX = 64,
+    FSM_VERIFY_TRIES_MAX = 4, /* nodes, of which none could read a part */
+    FSM_ORPHANS_PER_COMMAND_MAX = 256,
     FSM_TARGETS_MAX = 64,
-    FSM_TENANTS_MAX = 1024, /* with sums of their own; all others are the last one */
+    FSM_RESTORES_MAX = 1 << 20, /* parts that read from a target at a time */
+    FSM_TENANTS_MAX = 1024,     /* with sums of their own; all others are the last one */
     FSM_QUEUES_MAX = 256,
     FSM_WAITING_PER_QUEUE_MAX = 64,
     FSM_SESSIONS_MAX = 1000000,

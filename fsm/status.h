@@ -168,7 +168,27 @@
     X(65, NODE_OUTSIDE_DOMAIN, 9,                                                                  \
       "node {c} of {l} is of another domain than the job's last checkpoint (domain_rule "          \
       "REQUIRED)",                                                                                 \
-      "ckptctl placement names the domain; name nodes of it, or --from-scratch")
+      "ckptctl placement names the domain; name nodes of it, or --from-scratch")                   \
+    X(66, STAGING_UNFIT, 3,                                                                        \
+      "staging direct: applications cannot write to a target of this kind by themselves",          \
+      "give it staging local, or a posix prefix: ckptctl target put TARGET --staging local")       \
+    X(67, TENANT_OVER_QUOTA, 8,                                                                    \
+      "checkpoints of the tenant would take {c} bytes with this one, it may have {l}",             \
+      "what would expire first is deleted: ask again in a minute; ckptctl tenants shows the "      \
+      "bytes, an operator raises the limit: ckptctl tenant put TENANT --max-bytes SIZE")           \
+    X(68, TENANTS_FULL, 8, "{c} tenants are known, the limit is {l}",                              \
+      "put the limits of one that is known: ckptctl tenants lists them")                           \
+    X(69, COMPRESSION_UNFIT, 3,                                                                    \
+      "compression lz4: files are not stored compressed in a target of this kind",                 \
+      "give it compression none, or a posix prefix: ckptctl target put TARGET --compression none") \
+    X(70, POOL_REFUSED, 9,                                                                         \
+      "a sensitive job writes only to targets whose pool is SENSITIVE, and this one is not",       \
+      "name such a target (ckptctl targets -o wide), or mark one: ckptctl target put TARGET "      \
+      "--pool sensitive")                                                                          \
+    X(71, POOL_NEEDED, 9,                                                                          \
+      "{c} sensitive jobs or checkpoints need the target: they may lie in the pool SENSITIVE "     \
+      "alone",                                                                                     \
+      "put another target with --pool sensitive first; what lies here stays until it is deleted")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

@@ -82,20 +82,6 @@ static void account_move(uint64_t *from, uint64_t *to, uint64_t gpu_ms)
 
 /* ---- tenants ---- */
 
-/* A tenant stays for good, so its place is its number; the texts of those beyond the limit are not
- * kept. */
-struct tenant *fsm_tenant_create(struct fsm *fsm, const char *id)
-{
-    struct tenant *tenant = check_calloc(1, sizeof(*tenant));
-
-    CHECK(id != NULL);
-    CHECK(fsm->tenant_count < FSM_TENANTS_MAX);
-    tenant->id = fsm_intern(fsm, id);
-    tenant->at_ms = fsm->now_ms;
-    fsm->tenants[fsm->tenant_count++] = tenant;
-    return tenant;
-}
-
 /* Equal texts are one pointer, so a thousand comparisons of pointers find it, once in a job's
  * life. */
 static uint16_t tenant_of(struct fsm *fsm, const struct allocation *allocation)

@@ -292,6 +292,7 @@ enum fsm_status fsm_apply_set_policy(struct fsm *fsm, const fsm_command *command
     if (policy.node_chooses_target != fsm->policy.node_chooses_target)
         fsm_destinations_changed(fsm);
     fsm->policy = policy;
+    fsm_read_review(fsm);
     fsm_event_emit(fsm, &event);
     return FSM_OK;
 }
@@ -422,6 +423,8 @@ enum fsm_status fsm_apply_tick(struct fsm *fsm, const fsm_command *command,
 
             fsm_hold_checkpoint(fsm, checkpoint);
             fsm_checkpoint_due(fsm, checkpoint);
+        } else if (timer->kind == TIMER_VERIFICATION) {
+            fsm_verify_due_now(fsm, LIST_ITEM(timer, struct verification, timer));
         } else if (timer->kind == TIMER_TARGET) {
             fsm_failover_due(fsm, LIST_ITEM(timer, struct target, timer));
         } else if (timer->kind == TIMER_PREEMPTION) {
@@ -433,7 +436,8 @@ enum fsm_status fsm_apply_tick(struct fsm *fsm, const fsm_command *command,
             struct allocation *allocation = LIST_ITEM(timer, struct allocation, timer);
 
             fsm_hold_allocation(fsm, allocation);
-            fsm_terminate_due(fsm, allocation);
+            if (!fsm_begin_discard(fsm, allocation))
+                fsm_terminate_due(fsm, allocation);
         }
     }
     return FSM_OK;

@@ -19,9 +19,7 @@ static size_t node_allocations(struct fsm *fsm, const struct node *node,
 
     CHECK(node->view.id != NULL);
     for (const struct list *at = node->assignments.next; at != &node->assignments; at = at->next) {
-        const struct assignment *part =
-            (const struct assignment *)(const void *)((const char *)at -
-                                                      offsetof(struct assignment, in_node));
+        const struct assignment *part = LIST_ITEM_CONST(at, struct assignment, in_node);
 
         CHECK(count < node->view.allocation_count);
         fsm_hold_allocation(fsm, part->allocation);
@@ -67,6 +65,8 @@ void fsm_node_lost(struct fsm *fsm, struct node *node)
     for (size_t i = 0; i < count; i++)
         node_lost_part(fsm, items[i].item, node);
     fsm_removal_node_lost(fsm, node);
+    fsm_verify_node_lost(fsm, node);
+    fsm_scan_node_lost(fsm, node);
 }
 
 /* It was silent, not dead: what is being ended goes on there until it is told to end. Nobody is let

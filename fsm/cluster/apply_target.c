@@ -69,6 +69,7 @@ enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec
         target->view.draining = false;
     }
     fsm_target_budget(target);
+    fsm_read_limits_changed(fsm, target);
     fsm_destinations_changed(fsm);
     return FSM_OK;
 }
@@ -94,6 +95,7 @@ enum {
     READ = 10,
     FAILOVER = 11,
     GENERATIONS = 13,
+    RESTORES = 15,
     STAGING_PPM = 300000,
     GENERATIONS_DEFAULT = 8
 };
@@ -107,6 +109,12 @@ static void target_defaults(Ckpt__V1__TargetSpec *spec, uint64_t zeros)
         spec->read_back = CKPT__V1__READ_BACK__READ_BACK_SAMPLED;
     if (spec->generations == 0 && (zeros >> GENERATIONS & 1) == 0)
         spec->generations = GENERATIONS_DEFAULT;
+    if (spec->staging == CKPT__V1__STAGING__STAGING_UNSPECIFIED)
+        spec->staging = CKPT__V1__STAGING__STAGING_LOCAL;
+    if (spec->compression == CKPT__V1__COMPRESSION__COMPRESSION_UNSPECIFIED)
+        spec->compression = CKPT__V1__COMPRESSION__COMPRESSION_NONE;
+    if (spec->pool == CKPT__V1__POOL__POOL_UNSPECIFIED)
+        spec->pool = CKPT__V1__POOL__POOL_OPEN;
     if (spec->staging_share_ppm == 0 && (zeros >> STAGING & 1) == 0)
         spec->staging_share_ppm = STAGING_PPM;
 }
@@ -123,6 +131,10 @@ static void target_fill(Ckpt__V1__TargetSpec *spec, const struct target *target,
         spec->write_bytes_per_s = target->view.write_bytes_per_s;
     if (spec->read_back == CKPT__V1__READ_BACK__READ_BACK_UNSPECIFIED)
         spec->read_back = target->view.read_back;
+    if (spec->staging == CKPT__V1__STAGING__STAGING_UNSPECIFIED)
+        spec->staging = target->view.staging;
+    if (spec->compression == CKPT__V1__COMPRESSION__COMPRESSION_UNSPECIFIED)
+        spec->compression = target->view.compression;
     if (spec->generations == 0 && (zeros >> GENERATIONS & 1) == 0)
         spec->generations = target->view.generations;
     if (spec->staging_share_ppm == 0 && (zeros >> STAGING & 1) == 0)
@@ -137,6 +149,10 @@ static void target_fill(Ckpt__V1__TargetSpec *spec, const struct target *target,
         spec->read_bytes_per_s = target->view.read_bytes_per_s;
     if (spec->failover_target_id[0] == '\0' && (zeros >> FAILOVER & 1) == 0)
         spec->failover_target_id = target_text(target->view.failover_target_id);
+    if (spec->pool == CKPT__V1__POOL__POOL_UNSPECIFIED)
+        spec->pool = target->view.pool;
+    if (spec->max_restores == 0 && (zeros >> RESTORES & 1) == 0)
+        spec->max_restores = target->view.max_restores;
 }
 
 /* A change says only what is different. It is made whole here, where the old one is known, and is
@@ -162,6 +178,11 @@ enum fsm_status fsm_apply_put_target(struct fsm *fsm, const fsm_command *command
         target_fill(&spec, target, put->zeros);
     else
         target_defaults(&spec, put->zeros);
+    if (target != NULL && spec.pool != CKPT__V1__POOL__POOL_SENSITIVE) {
+        outcome->current = fsm_pool_users(fsm, target, true);
+        if (outcome->current > 0)
+            return FSM_POOL_NEEDED;
+    }
     if (spec.prefix[0] == '\0') {
         outcome->limit = FSM_PREFIX_MAX_BYTES;
         return FSM_PREFIX_INVALID;
@@ -175,6 +196,12 @@ enum fsm_status fsm_apply_put_target(struct fsm *fsm, const fsm_command *command
         (strcmp(spec.failover_target_id, spec.target_id) == 0 ||
          target_find(fsm, spec.failover_target_id) == NULL))
         return FSM_FAILOVER_UNKNOWN;
+    if (spec.staging == CKPT__V1__STAGING__STAGING_DIRECT &&
+        (put->direct_kinds >> spec.kind & 1) == 0)
+        return FSM_STAGING_UNFIT;
+    if (spec.compression == CKPT__V1__COMPRESSION__COMPRESSION_LZ4 &&
+        (put->compressing_kinds >> spec.kind & 1) == 0)
+        return FSM_COMPRESSION_UNFIT;
     status = fsm_put_target(fsm, &spec, outcome);
     if (status == FSM_OK)
         fsm_failover_arm(fsm, target_edit(fsm, target_find(fsm, spec.target_id)));
@@ -213,6 +240,9 @@ static enum fsm_status target_needed(const struct fsm *fsm, const struct target 
     CHECK(target->view.id != NULL);
     if (target->view.is_default)
         return FSM_TARGET_IS_DEFAULT;
+    outcome->current = fsm_pool_users(fsm, target, false);
+    if (outcome->current > 0)
+        return FSM_POOL_NEEDED;
     outcome->current = target->going_count;
     if (target->going_count > 0 && !target->view.draining)
         return FSM_TARGET_HAS_JOBS;
@@ -242,6 +272,7 @@ enum fsm_status fsm_apply_remove_target(struct fsm *fsm, const fsm_command *comm
     event.subject = target->view.id;
     fsm_event_emit(fsm, &event);
     target->removed = true;
+    fsm_read_target_gone(fsm, target);
     fsm_failover_arm(fsm, target);
     fsm_destinations_changed(fsm);
     fsm_target_leave(fsm, target);
@@ -260,13 +291,15 @@ enum fsm_status fsm_apply_drain_target(struct fsm *fsm, const fsm_command *comma
 
     CHECK(command->body_case == CKPT__LOG__V1__COMMAND__BODY_DRAIN_TARGET);
     CHECK(outcome != NULL);
-    (void)outcome;
     if (target == NULL)
         return FSM_TARGET_NOT_FOUND;
     if (!drain->undo && (target->view.is_default || fsm_target_default(fsm) == NULL))
         return FSM_TARGET_IS_DEFAULT;
     if (target->view.draining == !drain->undo)
         return FSM_OK;
+    outcome->current = drain->undo ? 0 : fsm_pool_users(fsm, target, false);
+    if (outcome->current > 0)
+        return FSM_POOL_NEEDED;
     target->view.draining = !drain->undo;
     fsm_moved(fsm, FSM_RECORD_TARGET, target->view.slot);
     event.subject = target->view.id;
@@ -369,5 +402,6 @@ enum fsm_status fsm_apply_target_availability(struct fsm *fsm, const fsm_command
         target_pause_all(fsm, target);
     fsm_target_budget(target);
     fsm_failover_arm(fsm, target);
+    fsm_read_review(fsm);
     return FSM_OK;
 }

@@ -9,6 +9,29 @@
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
 
+/* N-003: what a sensitive job writes lies in its pool, and follows no node, no operator and no
+ * outage out of it. */
+static bool pool_takes(const struct target *target, const struct fsm_allocation *allocation)
+{
+    CHECK(target->view.id != NULL);
+    return !allocation->sensitive || target->view.pool == CKPT__V1__POOL__POOL_SENSITIVE;
+}
+
+/* The oldest of the pool that is in use, beside that one. By slot, so that all members choose the
+ * same one. */
+const struct target *fsm_target_sensitive(const struct fsm *fsm, const struct target *beside)
+{
+    CHECK(fsm->targets.used <= FSM_TARGETS_MAX);
+    for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
+        const struct target *target = target_find_slot(fsm, slot);
+
+        if (target != NULL && target != beside && !target->removed && !target->view.draining &&
+            target->view.pool == CKPT__V1__POOL__POOL_SENSITIVE)
+            return target;
+    }
+    return NULL;
+}
+
 /* Nothing is asked of the nodes where no target has a domain, which is the usual case. */
 static bool domains_used(const struct fsm *fsm)
 {
@@ -40,7 +63,8 @@ const char *fsm_nodes_domain(const struct fsm *fsm, const struct fsm_allocation 
 
 /* Of several targets of one domain: the job's own, then the default one, then the oldest slot. */
 static const struct target *domain_target(const struct fsm *fsm, const char *domain,
-                                          const struct target *own)
+                                          const struct target *own,
+                                          const struct fsm_allocation *allocation)
 {
     const struct target *chosen = NULL;
 
@@ -49,7 +73,7 @@ static const struct target *domain_target(const struct fsm *fsm, const char *dom
         const struct target *target = target_find_slot(fsm, slot);
 
         if (target == NULL || target->removed || target->view.draining ||
-            strcmp(target->view.domain, domain) != 0)
+            strcmp(target->view.domain, domain) != 0 || !pool_takes(target, allocation))
             continue;
         if (target == own)
             return own;
@@ -73,13 +97,28 @@ const struct target *fsm_target_default(const struct fsm *fsm)
 }
 
 /* One step: the fail-over target has no fail-over target of its own here. */
-static const struct target *destination_now(const struct fsm *fsm, const struct target *target)
+static const struct target *destination_now(const struct fsm *fsm, const struct target *target,
+                                            const struct fsm_allocation *allocation)
 {
     const struct target *other =
         target->view.failed_over ? target_find(fsm, target->view.failover_target_id) : NULL;
 
     CHECK(target->view.id != NULL);
-    return other == NULL ? target : other;
+    return other == NULL || !pool_takes(other, allocation) ? target : other;
+}
+
+/* Where no node chooses. */
+static const struct target *destination_usual(const struct fsm *fsm, const struct target *own,
+                                              const struct fsm_allocation *allocation)
+{
+    const struct target *usual = own->view.draining ? fsm_target_default(fsm)
+                                 : own->removed     ? NULL
+                                                    : own;
+
+    CHECK(own->view.id != NULL);
+    if (usual != NULL && pool_takes(usual, allocation))
+        return usual;
+    return allocation->sensitive ? fsm_target_sensitive(fsm, NULL) : usual;
 }
 
 const struct fsm_target *fsm_destination(const struct fsm *fsm,
@@ -94,10 +133,10 @@ const struct fsm_target *fsm_destination(const struct fsm *fsm,
                           checkpoint_at(fsm, allocation->active_checkpoint_id)->view.target_slot)
                     ->view;
     if (fsm->policy.node_chooses_target != 0 && domains_used(fsm))
-        nearest = domain_target(fsm, fsm_nodes_domain(fsm, allocation), own);
+        nearest = domain_target(fsm, fsm_nodes_domain(fsm, allocation), own, allocation);
     if (nearest == NULL)
-        nearest = own->view.draining ? fsm_target_default(fsm) : own->removed ? NULL : own;
-    return nearest == NULL ? NULL : &destination_now(fsm, nearest)->view;
+        nearest = destination_usual(fsm, own, allocation);
+    return nearest == NULL ? NULL : &destination_now(fsm, nearest, allocation)->view;
 }
 
 /* False also where there is none: of a job that has ended, whose target was removed. */

@@ -51,8 +51,20 @@ void fsm_failover_arm(struct fsm *fsm, struct target *target)
     fsm_timer_set(&fsm->timers, &target->timer, target->failover_at_ms);
 }
 
+/* What is of a sensitive job waits on, unless the other target is of its pool. */
+static bool failover_takes(const struct fsm *fsm, const struct target *target,
+                           const struct checkpoint *checkpoint)
+{
+    const struct target *other = failover_other(fsm, target);
+
+    CHECK(other != NULL);
+    return !allocation_at(fsm, checkpoint->view.allocation_slot)->view.sensitive ||
+           other->view.pool == CKPT__V1__POOL__POOL_SENSITIVE;
+}
+
 /* Those that wait, collected first: each leaves the list when it begins again elsewhere. */
-static uint64_t failover_move(struct fsm *fsm, struct target *target)
+static uint64_t failover_waiting(struct fsm *fsm, struct target *target,
+                                 struct checkpoint ***ret_waiting)
 {
     uint64_t count = 0;
     struct checkpoint **waiting =
@@ -60,20 +72,22 @@ static uint64_t failover_move(struct fsm *fsm, struct target *target)
 
     CHECK(target->view.failed_over);
     for (struct list *at = target->active.next; at != &target->active; at = at->next) {
+        struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, queue);
+
         CHECK(count < target->view.paused_count);
-        waiting[count++] = LIST_ITEM(at, struct checkpoint, queue);
+        if (failover_takes(fsm, target, checkpoint))
+            waiting[count++] = checkpoint;
     }
-    for (uint64_t i = 0; i < count; i++) {
-        fsm_hold_checkpoint(fsm, waiting[i]);
-        fsm_hold_allocation(fsm, allocation_at(fsm, waiting[i]->view.allocation_slot));
-        fsm_checkpoint_fail_over(fsm, waiting[i]);
-    }
+    *ret_waiting = waiting;
     return count;
 }
 
 /* While the other target is away too, it is looked at again after the same time. */
 void fsm_failover_due(struct fsm *fsm, struct target *target)
 {
+    struct checkpoint **waiting;
+    uint64_t count;
+
     CHECK(!target->view.available);
     if (failover_other(fsm, target) == NULL) {
         target->failover_at_ms = fsm_add(fsm->now_ms, fsm->policy.failover_after_ms);
@@ -84,6 +98,11 @@ void fsm_failover_due(struct fsm *fsm, struct target *target)
     fsm_timer_set(&fsm->timers, &target->timer, 0);
     target->view.failed_over = true;
     fsm_destinations_changed(fsm);
-    failover_event(fsm, target, target->view.paused_count);
-    failover_move(fsm, target);
+    count = failover_waiting(fsm, target, &waiting);
+    failover_event(fsm, target, count);
+    for (uint64_t i = 0; i < count; i++) {
+        fsm_hold_checkpoint(fsm, waiting[i]);
+        fsm_hold_allocation(fsm, allocation_at(fsm, waiting[i]->view.allocation_slot));
+        fsm_checkpoint_fail_over(fsm, waiting[i]);
+    }
 }

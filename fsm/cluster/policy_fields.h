@@ -49,6 +49,11 @@
     COUNT32(node_chooses_target, 0, 1, 1)                                                          \
     DURATION(failover_after, FSM_SECOND_MS, FSM_DAY_MS, 60000)                                     \
     DURATION(max_discarded, 0, FSM_YEAR_MS, 3600000)                                               \
+    DURATION(scrub_interval, 0, FSM_YEAR_MS, 86400000)                                             \
+    COUNT64(scrub_bytes_per_s, 0, FSM_BANDWIDTH_MAX, 100000000)                                    \
+    DURATION(release_check, 0, FSM_HOUR_MS, 30000)                                                 \
+    DURATION(orphan_age, 0, FSM_YEAR_MS, 86400000)                                                 \
+    DURATION(orphan_scan_interval, FSM_SECOND_MS, FSM_YEAR_MS, 86400000)                           \
     DURATION(sensitive_min_interval, 1, 7 * FSM_DAY_MS, 600000)                                    \
     DURATION(sensitive_max_interval, 1, FSM_YEAR_MS, 3600000)                                      \
     DURATION(sensitive_timeout, 100, 7 * FSM_DAY_MS, 900000)                                       \

@@ -5,8 +5,7 @@
  *          are compared with the counters that apply maintains. Each violation is one line that
  *          begins with the invariant's name; INDEX is bookkeeping, RANGE a bound, RECORD a
  *          condition over the fields of one record (moved.c).
- * Absent   I20, I22, I25, I37..I40: not visible in one member's state. I31's audit half: there are
- *          no audit records in this version.
+ * Absent   I20, I22, I25, I37..I40: not visible in one member's state; audit records (I31).
  */
 #include <inttypes.h>
 #include <malloc.h>
@@ -19,7 +18,7 @@
 #define STATE(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
 #define ENDS(name)  CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
 
-enum { CHECKED_INVARIANTS = 16, CHECK_TEXT_BYTES = 320 };
+enum { CHECKED_INVARIANTS = 18, CHECK_TEXT_BYTES = 320 };
 
 /* What names a target, counted from the records, beside the counts that apply keeps. */
 struct target_names {
@@ -74,9 +73,7 @@ static void check_allocation_checkpoints(struct checker *checker,
     CHECK(checker->fsm != NULL);
     for (const struct list *at = allocation->checkpoints.next; at != &allocation->checkpoints;
          at = at->next) {
-        const struct checkpoint *checkpoint =
-            (const struct checkpoint *)(const void *)((const char *)at -
-                                                      offsetof(struct checkpoint, in_allocation));
+        const struct checkpoint *checkpoint = LIST_ITEM_CONST(at, struct checkpoint, in_allocation);
 
         count++;
         active += fsm_checkpoint_state_active(checkpoint->view.state);
@@ -122,6 +119,8 @@ static void check_restart_point(struct checker *checker, const struct allocation
                      view->last_complete_id);
         return;
     }
+    check_expect(checker, last->view.allocation_slot == view->slot,
+                 "I27 a job is restarted from a checkpoint of its own", view->id, last->view.id);
     check_expect(checker, last->view.state == STATE(COMPLETE),
                  "I27 only COMPLETE is restarted from", view->id, last->view.id);
     check_expect(checker, !restartable || (!last->expired && !last->collected),
@@ -186,7 +185,9 @@ static void check_stopping(struct checker *checker, const struct allocation *all
                  active->view.after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE;
 
     CHECK(checker->fsm != NULL);
-    check_expect(checker, view->state != ENDS(CHECKPOINTING_TO_STOP) || stops || view->terminating,
+    check_expect(checker,
+                 view->state != ENDS(CHECKPOINTING_TO_STOP) || stops || view->terminating ||
+                     fsm_verify_held(checker->fsm, allocation) != NULL,
                  "I23 stopping means a stopping checkpoint or a terminate order", view->id,
                  view->state);
     check_expect(checker, !stops || view->state == ENDS(CHECKPOINTING_TO_STOP),
@@ -203,12 +204,12 @@ static void check_stopping(struct checker *checker, const struct allocation *all
                  allocation->preemptor_class == 0 ||
                      allocation->preemptor_class > view->preemption_class,
                  "I32 preemption goes to lower classes", view->id, allocation->preemptor_class);
-    check_expect(
-        checker,
-        view->walltime_ms == 0 || !fsm_allocation_runs(allocation) || view->terminating ||
-            allocation->timer.at_ms == view->started_at_ms + view->walltime_ms ||
-            (view->leaving && allocation->timer.at_ms < view->started_at_ms + view->walltime_ms),
-        "I33 the walltime's deadline stands", view->id, allocation->timer.at_ms);
+    check_expect(checker,
+                 view->walltime_ms == 0 || !fsm_allocation_runs(allocation) || view->terminating ||
+                     allocation->timer.at_ms == view->started_at_ms + view->walltime_ms ||
+                     ((view->leaving || !list_empty(&allocation->in_reads)) &&
+                      allocation->timer.at_ms < view->started_at_ms + view->walltime_ms),
+                 "I33 the walltime's deadline stands", view->id, allocation->timer.at_ms);
 }
 
 /* A job that gives nodes up, in part or whole, from the job's side; the victims' rows are the other
@@ -223,7 +224,7 @@ static void check_giving(struct checker *checker, const struct allocation *alloc
                  view->next_count == 0 ||
                      ((view->state == ENDS(RUNNING) || view->state == ENDS(STARTING)) &&
                       !view->terminating &&
-                      (active == NULL ? view->leaving
+                      (active == NULL ? view->leaving || fsm_release_held(checker->fsm, view->slot)
                                       : active->view.after ==
                                             CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE)),
                  "I30 nodes leave after a checkpoint that goes on", view->id, view->next_count);
@@ -268,7 +269,6 @@ static void check_preemption(struct checker *checker, const struct preemption *p
 {
     bool waits = preemption->view.state == CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_WAITING;
 
-    CHECK(checker->fsm != NULL);
     checker->armed += preemption->timer.position != 0;
     check_expect(checker, waits == (preemption->timer.position != 0),
                  "L4 a preemption that waits has a deadline", "preemption", preemption->view.id);
@@ -336,6 +336,8 @@ static void check_allocation(struct checker *checker, const struct allocation *a
     check_allocation_checkpoints(checker, allocation);
     check_restart_point(checker, allocation);
     broken = fsm_begin_broken(checker->fsm, allocation);
+    check_expect(checker, broken == NULL, broken, view->id, view->restart_id);
+    broken = fsm_read_broken(checker->fsm, allocation);
     check_expect(checker, broken == NULL, broken, view->id, view->restart_id);
     check_parts(checker, allocation);
     check_stopping(checker, allocation);
@@ -405,7 +407,7 @@ static void check_inputs(struct checker *checker, const struct checkpoint *check
     checker->references[basis->view.slot]++;
 }
 
-/* What holds over the parts of a checkpoint: their ranks, and where they lie. */
+/* What holds over the parts of a checkpoint: their ranks, where they lie, who reads them again. */
 static void check_checkpoint_parts(struct checker *checker, const struct checkpoint *checkpoint)
 {
     const char *name = fsm_checkpoint_state_name(checkpoint->view.state);
@@ -414,6 +416,8 @@ static void check_checkpoint_parts(struct checker *checker, const struct checkpo
     CHECK(checker->fsm != NULL);
     check_expect(checker, broken == NULL, broken, name, checkpoint->view.id);
     broken = fsm_copies_broken(checker->fsm, checkpoint);
+    check_expect(checker, broken == NULL, broken, name, checkpoint->view.id);
+    broken = fsm_verify_broken(checker->fsm, checkpoint);
     check_expect(checker, broken == NULL, broken, name, checkpoint->view.id);
 }
 
@@ -430,6 +434,7 @@ static void check_checkpoint(struct checker *checker, const struct checkpoint *c
     checker->checkpoints_by_state[view->state]++;
     checker->active += fsm_checkpoint_state_active(view->state);
     checker->armed += checkpoint->timer.position != 0;
+    checker->armed += checkpoint->verification != NULL;
     checker->collectable += checkpoint->expired && !checkpoint->collected;
     checker->targets[view->target_slot].checkpoints++;
     checker->targets[view->target_slot].folders += fsm_checkpoint_has_folder(checkpoint);
@@ -467,12 +472,11 @@ static void check_target(struct checker *checker, const struct target *target)
     uint64_t budgeted = 0;
     uint64_t last_id = 0;
     uint32_t paused = 0;
+    const char *broken;
 
     CHECK(checker->fsm != NULL);
     for (const struct list *at = target->active.next; at != &target->active; at = at->next) {
-        const struct checkpoint *checkpoint =
-            (const struct checkpoint *)(const void *)((const char *)at -
-                                                      offsetof(struct checkpoint, queue));
+        const struct checkpoint *checkpoint = LIST_ITEM_CONST(at, struct checkpoint, queue);
 
         granted += checkpoint->view.granted_bytes_per_s;
         budgeted += checkpoint->bypass_budget ? 0 : checkpoint->view.granted_bytes_per_s;
@@ -505,6 +509,8 @@ static void check_target(struct checker *checker, const struct target *target)
                  "RANGE instant of what is measured", target->view.id, target->view.measured_at_ms);
     check_expect(checker, paused == target->view.paused_count, "INDEX paused count",
                  target->view.id, paused);
+    broken = fsm_read_target_broken(checker->fsm, target);
+    check_expect(checker, broken == NULL, broken, target->view.id, target->view.reading_count);
 }
 
 static void check_node(struct checker *checker, const struct node *node)
@@ -724,8 +730,7 @@ static void check_names(struct checker *checker)
 static void check_sums(struct checker *checker)
 {
     const struct fsm *fsm = checker->fsm;
-    uint32_t collectable = 0;
-    uint32_t sessions = 0;
+    uint32_t collectable = 0, sessions = 0;
 
     CHECK(checker->fsm != NULL);
     for (uint32_t state = 0; state < FSM_STATES_ALLOCATION; state++)
@@ -783,6 +788,8 @@ size_t fsm_check(const struct fsm *fsm, void (*violation)(void *context, const c
     check_names(&checker);
     check_sums(&checker);
     check_learned(&checker);
+    check_expect(&checker, fsm_quota_counted(fsm), "I56 bytes of tenants", "", fsm->tenant_count);
+    check_expect(&checker, fsm_pools_kept(fsm), "I55 sensitive ones in their pool", "", 0);
     check_expect(&checker, checker.hazard_sum_e12 == fsm->hazard_sum_e12, "INDEX sum of hazards",
                  "e12", fsm->hazard_sum_e12);
     fsm_records_expect(fsm, &(struct record_report){check_broken, &checker});

@@ -35,6 +35,12 @@ static const struct fsm_command_info commands[] = {
     {38, "pin_checkpoint", fsm_apply_pin, true, false},
     {39, "expire_checkpoints", fsm_apply_expire, true, false},
     {40, "drain_target", fsm_apply_drain_target, true, false},
+    {41, "verify_checkpoints", fsm_apply_verify, true, false},
+    {42, "checkpoints_verified", fsm_apply_verified, false, false},
+    {43, "put_tenant", fsm_apply_put_tenant, true, false},
+    {44, "expire_over_quota", fsm_apply_expire_over_quota, false, false},
+    {45, "scan_target", fsm_apply_scan_target, false, false},
+    {46, "remove_orphans", fsm_apply_remove_orphans, true, false},
 };
 
 /* For tests and documents, which walk the table. */

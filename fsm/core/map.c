@@ -5,12 +5,35 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/base/large_page.h"
 
 /* A table of C slots is full again after 3/4 C additions: more than 4/3 slots an addition have to
  * move to be done by then. */
 enum { MAP_CAPACITY_MIN = 16, MAP_MOVED_PER_ADDITION = 8, MAP_LIKELY_TRIES = 8 };
 
 _Static_assert(MAP_MOVED_PER_ADDITION * 3 > 4, "moving ends before the next table is full");
+
+static size_t table_bytes(uint32_t capacity)
+{
+    return capacity * sizeof(struct map_entry);
+}
+
+/* A large one is looked into in no order: each look would be one at the tables of pages as well. */
+static struct map_entry *entries_alloc(uint32_t capacity)
+{
+    return table_bytes(capacity) < LARGE_PAGE_BYTES
+               ? check_calloc(capacity, sizeof(struct map_entry))
+               : large_pages_zeroed(table_bytes(capacity));
+}
+
+static void table_free(struct map_table *table)
+{
+    if (table_bytes(table->capacity) < LARGE_PAGE_BYTES)
+        free(table->entries);
+    else
+        large_pages_free(table->entries, table_bytes(table->capacity));
+    memset(table, 0, sizeof(*table));
+}
 
 /* The slot after i; behind the last one comes the first that may still hold something. */
 static uint32_t slot_next(const struct map_table *table, uint32_t i)
@@ -110,8 +133,7 @@ static void map_move(struct map *map, uint32_t slots)
             table_put(&map->now, entry->hash, entry->item);
     }
     if (old->capacity > 0 && old->moved == old->capacity) {
-        free(old->entries);
-        memset(old, 0, sizeof(*old));
+        table_free(old);
     }
 }
 
@@ -123,7 +145,7 @@ static void map_grow(struct map *map)
 
     CHECK(map->old.capacity == 0);
     CHECK(grown.capacity > map->now.capacity);
-    grown.entries = check_calloc(grown.capacity, sizeof(*grown.entries));
+    grown.entries = entries_alloc(grown.capacity);
     map->old = map->now;
     map->now = grown;
 }
@@ -185,7 +207,7 @@ void fsm_map_remove(struct map *map, uint32_t hash, const void *item)
 void fsm_map_free(struct map *map)
 {
     CHECK(map != NULL);
-    free(map->now.entries);
-    free(map->old.entries);
+    table_free(&map->now);
+    table_free(&map->old);
     memset(map, 0, sizeof(*map));
 }

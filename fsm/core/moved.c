@@ -101,6 +101,18 @@ static void allocation_check_parts(const struct allocation *allocation, struct b
            allocation->terminated_count < view->node_count);
 }
 
+/* Who reads holds nodes that are not to be given back. */
+static void allocation_check_reads(const struct allocation *allocation, struct broken *broken)
+{
+    bool reads = allocation->read_waiting_count + allocation->reading_count > 0;
+
+    EXPECT(reads != list_empty(&allocation->in_reads));
+    EXPECT(!reads || allocation->assigned);
+    EXPECT(!reads || !allocation->view.terminating);
+    EXPECT((allocation->reading_count > 0) == (allocation->read_until_ms != 0));
+    EXPECT(allocation->read_until_ms == 0 || allocation->timer.at_ms != 0);
+}
+
 static void allocation_check_active(const struct fsm *fsm, const struct allocation *allocation,
                                     struct broken *broken)
 {
@@ -115,12 +127,14 @@ static void allocation_check_active(const struct fsm *fsm, const struct allocati
     EXPECT(active == NULL || fsm_checkpoint_state_active(active->view.state));
     /* a stopping checkpoint and the state that says so go together */
     EXPECT(!stops || view->state == ALLOCATION(CHECKPOINTING_TO_STOP));
-    EXPECT(view->state != ALLOCATION(CHECKPOINTING_TO_STOP) || stops || view->terminating);
+    EXPECT(view->state != ALLOCATION(CHECKPOINTING_TO_STOP) || stops || view->terminating ||
+           fsm_verify_held(fsm, allocation) != NULL);
     /* nodes leave after a checkpoint behind which the job goes on */
     EXPECT(view->next_count == 0 || !view->terminating);
     EXPECT(view->next_count == 0 || view->next != NULL);
     EXPECT(view->next_count == 0 || view->state != ALLOCATION(CHECKPOINTING_TO_STOP));
-    EXPECT(view->next_count == 0 || active != NULL || view->leaving);
+    EXPECT(view->next_count == 0 || active != NULL || view->leaving ||
+           fsm_verify_held(fsm, allocation) != NULL);
     EXPECT(!view->leaving || view->next_count > 0);
     EXPECT(!view->leaving || allocation->timer.at_ms != 0);
 }
@@ -135,6 +149,7 @@ static void allocation_check(const struct fsm *fsm, const struct allocation *all
     allocation_check_state(fsm, allocation, broken);
     allocation_check_plan(allocation, broken);
     allocation_check_parts(allocation, broken);
+    allocation_check_reads(allocation, broken);
     allocation_check_active(fsm, allocation, broken);
 }
 
@@ -182,6 +197,7 @@ static void checkpoint_check_state(const struct fsm *fsm, const struct checkpoin
     EXPECT(checkpoint->failure_count <= view->attempt);
     EXPECT(!checkpoint->expired || !active);
     EXPECT(!view->damaged || !active);
+    EXPECT(fsm_verify_broken(fsm, checkpoint) == NULL);
     EXPECT(!checkpoint->collected || checkpoint->expired);
     EXPECT(view->state != CHECKPOINT(COLLECTED) || checkpoint->collected);
     EXPECT(checkpoint->inputs == NULL || active || fsm_checkpoint_has_folder(checkpoint));
@@ -228,6 +244,10 @@ static void node_check(const struct fsm *fsm, const struct node *node, struct br
     EXPECT(!node->removed || node->removal_count == 0);
     EXPECT(node->view.state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN ||
            node->removal_count == 0);
+    EXPECT(node->verification_count <= FSM_VERIFICATIONS_PER_NODE_MAX);
+    EXPECT(list_empty(&node->verifications) == (node->verification_count == 0));
+    EXPECT(node->view.state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN ||
+           node->verification_count == 0);
 }
 
 static void target_check(const struct fsm *fsm, const struct target *target, struct broken *broken)
@@ -252,6 +272,15 @@ static void target_check(const struct fsm *fsm, const struct target *target, str
     EXPECT(!target->removed || empty);
     EXPECT(!view->draining || !view->is_default);
     EXPECT(!view->failed_over || !view->available);
+    EXPECT(list_empty(&target->line) == (view->line_count == 0));
+    EXPECT(view->line_count <= view->waiting_count);
+    EXPECT(view->waiting_count == 0 || view->line_count > 0);
+    EXPECT(view->reading_count > 0 || view->read_granted_bytes_per_s == 0);
+    EXPECT(view->max_restores == 0 ||
+           view->reading_count <= fsm_max(view->max_restores, target->excused_restores));
+    EXPECT(view->read_bytes_per_s == 0 ||
+           view->read_granted_bytes_per_s <=
+               fsm_max(view->read_bytes_per_s, target->excused_read_bytes_per_s));
 }
 
 static void victim_check(const struct preemption *preemption,
@@ -324,6 +353,8 @@ static void tenant_check(const struct fsm *fsm, uint32_t slot, struct broken *br
     EXPECT(tenant->id != NULL);
     EXPECT(tenant->at_ms <= fsm->now_ms);
     EXPECT(fsm_account_balanced(&tenant->account));
+    EXPECT(tenant->quota.keep_complete <= FSM_COMPLETE_KEPT_MAX);
+    EXPECT(tenant->quota.refused_at_ms <= fsm->now_ms);
 }
 
 static void basis_check(const struct basis *basis, struct broken *broken)

@@ -146,7 +146,8 @@ void *fsm_pool_take(struct pool *pool, uint32_t slot)
 }
 
 /* What is given back is cleared, so that a record that is used afterwards has no id. The page
- * stays: the next record of the table needs it. */
+ * stays: the next record of the table needs it. The end follows the last slot that is taken, as on
+ * a member that has read a snapshot: choices are made by it. */
 void fsm_pool_give(struct pool *pool, uint32_t slot)
 {
     CHECK(pool != NULL);
@@ -154,6 +155,8 @@ void fsm_pool_give(struct pool *pool, uint32_t slot)
     memset(fsm_pool_at(pool, slot), 0, pool->item_size);
     fsm_bitmap_clear(&pool->taken, slot);
     pool->used--;
+    while (pool->slot_end > 0 && !fsm_bitmap_get(&pool->taken, pool->slot_end - 1))
+        pool->slot_end--;
 }
 
 void *fsm_pool_at(const struct pool *pool, uint32_t slot)

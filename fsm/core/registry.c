@@ -129,6 +129,7 @@ struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id)
     node->view.state_since_ms = fsm->now_ms;
     list_init(&node->assignments);
     list_init(&node->removals);
+    list_init(&node->verifications);
     list_init(&node->copies);
     fsm_map_add(&fsm->node_map, fsm_hash_text(id), node);
     return node;
@@ -185,6 +186,7 @@ void fsm_node_leave(struct fsm *fsm, struct node *node)
     CHECK(node->going_count == 0);
     CHECK(list_empty(&node->assignments));
     CHECK(list_empty(&node->removals));
+    CHECK(list_empty(&node->verifications));
     fsm_hold_node(fsm, node);
     fsm_map_remove(&fsm->node_map, fsm_hash_text(node->view.id), node);
     fsm_node_release_texts(fsm, &node->view);
@@ -300,6 +302,8 @@ struct target *fsm_target_create(struct fsm *fsm, uint32_t slot, const char *id)
     target->view.since_ms = fsm->now_ms;
     target->view.made = fsm->command_count;
     list_init(&target->active);
+    list_init(&target->line);
+    list_init(&target->readers);
     target->timer.kind = TIMER_TARGET;
     target->timer.key = slot;
     return target;

@@ -218,6 +218,12 @@ void fsm_target_budget(struct target *target);
  * jobs: the evaluator looks at all of them again. Not part of the state. */
 void fsm_destinations_changed(struct fsm *fsm);
 const struct target *fsm_target_default(const struct fsm *fsm); /* NULL: there is none */
+/* destination.c, pool.c. sensitive: the oldest target in use that is of the pool, beside that one
+ * (NULL: any). users: sensitive jobs that would have no destination without the target, and with
+ * `lies` what is of such jobs there. kept: what is sensitive lies in its pool (I55). */
+const struct target *fsm_target_sensitive(const struct fsm *fsm, const struct target *beside);
+uint64_t fsm_pool_users(const struct fsm *fsm, const struct target *target, bool lies);
+bool fsm_pools_kept(const struct fsm *fsm);
 /* fsm/cluster/failover.c: when the outage of a target is looked at next; and that look. */
 void fsm_failover_arm(struct fsm *fsm, struct target *target);
 void fsm_failover_due(struct fsm *fsm, struct target *target);

@@ -19,6 +19,7 @@
 #include "fsm/core/pool.h"
 #include "fsm/core/timers.h"
 #include "fsm/fsm.h"
+#include "fsm/quota.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/list.h"
@@ -53,6 +54,7 @@ struct assignment {
 struct tenant {
     const char *id;             /* interned */
     struct fsm_account account; /* as of at_ms */
+    struct fsm_quota quota;
     uint64_t at_ms;
     uint64_t computing_gpus, restarting_gpus;
 };
@@ -66,6 +68,8 @@ struct allocation {
     uint32_t checkpoint_count;
     /* of its parts */
     uint32_t terminated_count, exited_count, starting_count, restored_count, joined_count;
+    uint32_t read_waiting_count, reading_count;
+    struct list in_reads;       /* of its target, while a part of it reads or waits: read.c */
     struct fsm_account account; /* as of account_at_ms */
     uint32_t account_gpus; /* at which it grows: of its tenant's computing or restarting ones */
     uint16_t tenant_slot;
@@ -86,6 +90,14 @@ struct checkpoint {
     FSM_CHECKPOINT_INSIDE(RECORD_MEMBER, RECORD_MEMBER_TEXT)
     /* its folder could not be removed so far; NULL: not so, or there was no place */
     struct undeleted *undeleted;
+    struct verification *verification; /* a node reads it again; NULL: none does */
+};
+
+/* A complete checkpoint that a node is reading again. */
+struct verification {
+    struct fsm_verification view; /* first */
+    struct list in_node;
+    struct timer timer;
 };
 
 /* A folder that could not be removed, or that no job lists any more. */
@@ -111,9 +123,10 @@ struct inputs {
 struct node {
     struct fsm_node view; /* first */
     struct list assignments;
-    struct list removals; /* folders that its agent is to remove */
-    struct list copies;   /* that it is to keep: copies.c */
-    uint32_t removal_count;
+    struct list removals;      /* folders that its agent is to remove */
+    struct list copies;        /* that it is to keep: copies.c */
+    struct list verifications; /* checkpoints that its agent is to read again: verify.c */
+    uint32_t removal_count, verification_count;
     uint64_t stamp; /* finds duplicates in one pass */
     /* parts, shards and copies of all records, nodes of victims: they name it by its slot */
     uint32_t name_count;
@@ -125,9 +138,11 @@ struct node {
 struct target {
     struct fsm_target view;        /* first */
     struct list active;            /* checkpoints by id */
+    struct list line, readers;     /* jobs that wait to read, and that read: read.c */
     struct timer timer;            /* of failover_at_ms */
     uint64_t budgeted_bytes_per_s; /* part of granted that did not bypass the budget */
     FSM_TARGET_INSIDE(RECORD_MEMBER, RECORD_MEMBER_TEXT)
+    uint64_t nobody_reads_at;  /* the command in which no node had room to read a part again */
     uint32_t checkpoint_count; /* records that name it */
     uint32_t folder_count;     /* of checkpoints that lie there */
     uint32_t job_count;        /* records that name it */
@@ -235,6 +250,7 @@ struct fsm {
     uint32_t undeleted_count;
     uint32_t undeleted_hand; /* the place that is asked first for the next one */
     uint64_t undeleted_forgotten, undeleted_forgotten_bytes; /* ever */
+    uint32_t verification_count;
     struct queue queues[FSM_QUEUES_MAX];
     size_t queue_count;
     struct preemption *preemptions[FSM_PREEMPTIONS_MAX]; /* a ring by id */
@@ -558,7 +574,9 @@ void fsm_sort(struct sort_item *items, size_t count);
 /* apply_*.c, in the table of command.c. The command has passed fsm_validate_command. */
 typedef enum fsm_status fsm_handler(struct fsm *fsm, const fsm_command *command,
                                     struct fsm_outcome *outcome);
-fsm_handler fsm_apply_pin, fsm_apply_expire;
+fsm_handler fsm_apply_put_tenant, fsm_apply_expire_over_quota;
+fsm_handler fsm_apply_pin, fsm_apply_expire, fsm_apply_verify, fsm_apply_verified,
+    fsm_apply_remove_orphans;
 fsm_handler fsm_apply_cluster_init, fsm_apply_member_facts, fsm_apply_member_role,
     fsm_apply_register, fsm_apply_update, fsm_apply_end, fsm_apply_report_queue,
     fsm_apply_request_checkpoint, fsm_apply_cancel, fsm_apply_preemption, fsm_apply_migration,
@@ -566,7 +584,7 @@ fsm_handler fsm_apply_cluster_init, fsm_apply_member_facts, fsm_apply_member_rol
     fsm_apply_node_seen, fsm_apply_target_availability, fsm_apply_put_target, fsm_apply_set_policy,
     fsm_apply_tick, fsm_apply_leader_elected, fsm_apply_new_epoch, fsm_apply_collected,
     fsm_apply_drain_node, fsm_apply_set_learned, fsm_apply_node_running, fsm_apply_remove_target,
-    fsm_apply_drain_target, fsm_apply_remove_node;
+    fsm_apply_drain_target, fsm_apply_remove_node, fsm_apply_scan_target;
 enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec,
                                struct fsm_outcome *outcome);
 /* Ends or requeues what runs on a node that is gone. */

@@ -3,9 +3,9 @@
  *
  * Flow     who changes what a deadline follows from arms the timer anew at once; a Tick takes the
  *          first ones that are due (apply_cluster.c). Nothing fires by itself.
- * Shapes   one timer per allocation, checkpoint, preemption and target, inside them; it is disarmed
- *          before its record leaves. The order (instant, kind, key) is total: two members fire
- *          alike, whatever the history of their heaps.
+ * Shapes   one timer per allocation, checkpoint, preemption, target and verification, inside them;
+ *          it is disarmed before its record leaves. The order (instant, kind, key) is total: two
+ *          members fire alike, whatever the history of their heaps.
  * Units    milliseconds of the state's clock.
  */
 #ifndef CKPT_FSM_TIMERS_H
@@ -18,7 +18,8 @@ enum timer_kind {
     TIMER_CHECKPOINT = 1,
     TIMER_ALLOCATION = 2,
     TIMER_PREEMPTION = 3,
-    TIMER_TARGET = 4
+    TIMER_TARGET = 4,
+    TIMER_VERIFICATION = 5
 };
 
 /* kind and key are set once, when the record is made; the rest is fsm_timer_set()'s. */

@@ -7,6 +7,7 @@
  *          outcome->status and does nothing after one, so checks are simply listed.
  * Errors   the status, with the value found in outcome->current and the limit in outcome->limit.
  */
+#include "fsm/cluster/policy_fields.h"
 #include "fsm/core/state.h"
 #include "fsm/profiles.h"
 
@@ -188,10 +189,13 @@ static enum fsm_status validate_target_spec(const Ckpt__V1__TargetSpec *spec,
     check_id_or_empty(spec->tier, outcome);
     check_id_or_empty(spec->failover_target_id, outcome);
     check_range(spec->read_bytes_per_s, 0, FSM_BANDWIDTH_MAX, outcome);
+    check_range(spec->max_restores, 0, FSM_RESTORES_MAX, outcome);
     check_range(spec->write_bytes_per_s, 1, FSM_BANDWIDTH_MAX, outcome);
     check_range(spec->staging_share_ppm, 0, FSM_PPM, outcome);
     check_range(spec->read_back, 0, CKPT__V1__READ_BACK__READ_BACK_ALWAYS, outcome);
     check_range(spec->generations, 0, FSM_GENERATIONS_MAX, outcome);
+    check_range(spec->staging, 0, CKPT__V1__STAGING__STAGING_MEMORY, outcome);
+    check_range(spec->compression, 0, CKPT__V1__COMPRESSION__COMPRESSION_LZ4, outcome);
     check_range(spec->cost_micro_usd_per_gb_month, 0, FSM_BANDWIDTH_MAX, outcome);
     status = outcome->status;
     if (status == FSM_OK && !prefix_valid(spec->prefix)) {
@@ -264,7 +268,7 @@ static void check_zeros(uint64_t zeros, uint64_t allowed, struct fsm_outcome *ou
 
 enum {
     UPDATE_ZEROS = 1 << 4 | 1 << 5,
-    TARGET_ZEROS = 1 << 5 | 1 << 6 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 13
+    TARGET_ZEROS = 1 << 5 | 1 << 6 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 13 | 1 << 15
 };
 
 static enum fsm_status validate_update(const fsm_command *command, struct fsm_outcome *outcome)
@@ -434,7 +438,7 @@ static enum fsm_status validate_node_report(const fsm_command *command, struct f
     check_id_or_empty(report->allocation_id, outcome);
     check_range(report->sequence, 1, INT64_MAX, outcome);
     check_range(report->kind, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED,
-                CKPT__V1__REPORT_KIND__REPORT_KIND_COPY_DROPPED, outcome);
+                CKPT__V1__REPORT_KIND__REPORT_KIND_READ_ENDED, outcome);
     return outcome->status;
 }
 
@@ -532,6 +536,23 @@ static enum fsm_status validate_expire(const fsm_command *command, struct fsm_ou
                        outcome);
 }
 
+static enum fsm_status validate_verify(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    return check_count(command->verify_checkpoints->n_checkpoint_ids, FSM_EXPIRED_PER_COMMAND_MAX,
+                       outcome);
+}
+
+static enum fsm_status validate_verified(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__CheckpointsVerified *verified = command->checkpoints_verified;
+
+    for (size_t i = 0; i < verified->n_items; i++)
+        if (strlen(verified->items[i]->detail) >= FSM_DETAIL_BYTES ||
+            verified->items[i]->result == CKPT__V1__VERIFY_RESULT__VERIFY_RESULT_UNSPECIFIED)
+            return FSM_INVALID_ARGUMENT;
+    return check_count(verified->n_items, FSM_VERIFIED_PER_COMMAND_MAX, outcome);
+}
+
 static enum fsm_status validate_drain_node(const fsm_command *command, struct fsm_outcome *outcome)
 {
     return check_id(command->drain_node->node_id, outcome);
@@ -541,6 +562,36 @@ static enum fsm_status validate_drain_target(const fsm_command *command,
                                              struct fsm_outcome *outcome)
 {
     return check_id(command->drain_target->target_id, outcome);
+}
+
+static enum fsm_status validate_scan_target(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    return check_id(command->scan_target->target_id, outcome);
+}
+
+/* The names make a path below the target's prefix. */
+static enum fsm_status validate_orphan(const Ckpt__V1__Orphan *orphan, struct fsm_outcome *outcome)
+{
+    const char *const ids[] = {orphan->allocation_id, orphan->tenant, orphan->project,
+                               orphan->target_id};
+    enum fsm_status status = orphan->checkpoint_id == 0 ? FSM_INVALID_ARGUMENT : FSM_OK;
+
+    for (size_t i = 0; i < ARRAY_COUNT(ids) && status == FSM_OK; i++)
+        status = check_id(ids[i], outcome);
+    if (status == FSM_OK && orphan->owner[0] != '\0')
+        status = check_id(orphan->owner, outcome);
+    return status;
+}
+
+static enum fsm_status validate_remove_orphans(const fsm_command *command,
+                                               struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__RemoveOrphans *named = command->remove_orphans;
+    enum fsm_status status = check_count(named->n_orphans, FSM_ORPHANS_PER_COMMAND_MAX, outcome);
+
+    for (size_t i = 0; i < named->n_orphans && status == FSM_OK; i++)
+        status = validate_orphan(named->orphans[i], outcome);
+    return status;
 }
 
 static enum fsm_status validate_remove_target(const fsm_command *command,
@@ -586,6 +637,27 @@ static enum fsm_status validate_node_running(const fsm_command *command,
     return outcome->status;
 }
 
+/* 0 stays, or gives the field back to the policy. */
+static enum fsm_status validate_put_tenant(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    const Ckpt__V1__TenantSpec *spec = command->put_tenant->spec;
+
+    if (spec == NULL)
+        return FSM_INVALID_ARGUMENT;
+    check_id(spec->tenant, outcome);
+    check_range(spec->max_bytes, 0, FSM_ALLOCATION_BYTES_MAX, outcome);
+    check_range(spec->keep_complete, 0, FSM_COMPLETE_KEPT_MAX, outcome);
+    return spec->retention_ms == 0
+               ? outcome->status
+               : check_range(spec->retention_ms, FSM_SECOND_MS, FSM_DURATION_MAX_MS, outcome);
+}
+
+static enum fsm_status validate_expire_over_quota(const fsm_command *command,
+                                                  struct fsm_outcome *outcome)
+{
+    return check_count(command->expire_over_quota->n_checkpoint_ids, FSM_QUOTA_BATCH_MAX, outcome);
+}
+
 enum { COMMAND_FIRST = CKPT__LOG__V1__COMMAND__BODY_CLUSTER_INIT };
 
 /* By the number of the body, without gaps; a command without its row would call NULL in its first
@@ -622,7 +694,13 @@ static validator *const validators[] = {
     V(REMOVE_NODE) = validate_remove_node,
     V(PIN_CHECKPOINT) = validate_nothing,
     V(EXPIRE_CHECKPOINTS) = validate_expire,
+    V(VERIFY_CHECKPOINTS) = validate_verify,
+    V(CHECKPOINTS_VERIFIED) = validate_verified,
     V(DRAIN_TARGET) = validate_drain_target,
+    V(PUT_TENANT) = validate_put_tenant,
+    V(EXPIRE_OVER_QUOTA) = validate_expire_over_quota,
+    V(SCAN_TARGET) = validate_scan_target,
+    V(REMOVE_ORPHANS) = validate_remove_orphans,
 #undef V
 };
 

@@ -146,6 +146,11 @@ const struct fsm_target *fsm_target_at(const struct fsm *fsm, uint32_t slot)
     return &target->view;
 }
 
+uint32_t fsm_target_records(const struct fsm *fsm, uint32_t slot)
+{
+    return target_at(fsm, slot)->checkpoint_count;
+}
+
 const struct fsm_target *fsm_target_find_slot(const struct fsm *fsm, uint32_t slot)
 {
     const struct target *target = target_find_slot(fsm, slot);
@@ -318,8 +323,7 @@ enum { LOOKED_AT_MAX = 4096 }; /* the oldest: most of those that write are among
 
 static const struct checkpoint *queued_checkpoint(const struct list *at)
 {
-    return (const struct checkpoint *)(const void *)((const char *)at -
-                                                     offsetof(struct checkpoint, queue));
+    return LIST_ITEM_CONST(at, struct checkpoint, queue);
 }
 
 /* Estimated: the job's size, less what its grant would have written since the dispatch. */

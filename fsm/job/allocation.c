@@ -19,6 +19,7 @@ struct allocation *fsm_allocation_create(struct fsm *fsm, uint32_t slot, const c
     fsm_bitmap_set(&fsm->changed_allocations, slot);
     allocation->view.id = fsm_intern_alone(fsm, id, hash);
     list_init(&allocation->checkpoints);
+    list_init(&allocation->in_reads);
     allocation->timer.kind = TIMER_ALLOCATION;
     allocation->timer.key = slot;
     fsm_map_add(&fsm->allocation_map, hash, allocation);
@@ -201,6 +202,7 @@ void fsm_allocation_release(struct fsm *fsm, struct allocation *allocation)
 {
     if (!allocation->assigned)
         return;
+    fsm_read_clear(fsm, allocation);
     fsm_allocation_changed(fsm, allocation);
     for (uint32_t i = 0; i < allocation->view.node_count; i++) {
         struct node *node = node_edit(fsm, node_at(fsm, allocation->view.nodes[i].node_slot));
@@ -213,10 +215,16 @@ void fsm_allocation_release(struct fsm *fsm, struct allocation *allocation)
 }
 
 /* All parts of a new run are to start; the counters of states follow when the job moves. */
-void fsm_allocation_parts_start(struct allocation *allocation, uint64_t checkpoint_id)
+void fsm_allocation_parts_start(struct fsm *fsm, struct allocation *allocation,
+                                uint64_t checkpoint_id)
 {
+    const struct checkpoint *point = checkpoint_find(fsm, checkpoint_id);
+
     CHECK(allocation->view.id != NULL);
+    fsm_read_clear(fsm, allocation);
     for (uint32_t i = 0; i < allocation->view.node_count; i++) {
+        allocation->assignments[i].shard =
+            point == NULL ? 0 : fsm_begin_shard_at(&allocation->view, i, &point->view);
         allocation->assignments[i].starting = true;
         allocation->assignments[i].restored = false;
         allocation->assignments[i].restored_as = 0;
@@ -234,6 +242,8 @@ void fsm_allocation_part_starting(struct fsm *fsm, struct allocation *allocation
                                   struct assignment *part, bool starting)
 {
     CHECK(part != NULL);
+    if (!starting)
+        fsm_read_ended(fsm, allocation, part);
     if (part->starting == starting)
         return;
     part->starting = starting;
@@ -247,7 +257,7 @@ void fsm_allocation_part_starting(struct fsm *fsm, struct allocation *allocation
         const struct fsm_checkpoint *point =
             fsm_begin_choose(fsm, &allocation->view, &discarded_ms);
 
-        fsm_allocation_parts_start(allocation, point == NULL ? 0 : point->id);
+        fsm_allocation_parts_start(fsm, allocation, point == NULL ? 0 : point->id);
         fsm_destination_discarded(fsm, allocation, discarded_ms);
         fsm_allocation_changed(fsm, allocation);
     }
@@ -267,35 +277,4 @@ void fsm_allocation_changed(struct fsm *fsm, const struct allocation *allocation
     CHECK(allocation->view.id != NULL);
     for (uint32_t i = 0; allocation->assigned && i < allocation->view.node_count; i++)
         fsm_node_changed(fsm, node_edit(fsm, node_at(fsm, allocation->view.nodes[i].node_slot)));
-}
-
-/* The next instant at which time alone does something to the job; 0: none. SUSPENDED and REQUEUED
- * ones wait for ever: somebody will want their checkpoints. */
-static uint64_t allocation_due_ms(const struct fsm *fsm, const struct allocation *allocation)
-{
-    const struct fsm_allocation *view = &allocation->view;
-    uint64_t end_ms = UINT64_MAX;
-
-    CHECK(allocation->view.id != NULL);
-    if (!fsm_allocation_runs(allocation)) {
-        if (view->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED &&
-            view->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED)
-            return 0;
-        return allocation->expired ? 0 : view->state_since_ms + fsm->policy.retention_ms;
-    }
-    if (view->terminating)
-        return view->active_checkpoint_id != 0 ? allocation->grace_end_ms
-                                               : allocation->terminate_deadline_ms;
-    if (view->walltime_ms != 0)
-        end_ms = view->started_at_ms + view->walltime_ms;
-    if (view->leaving)
-        end_ms = fsm_min(end_ms, allocation->terminate_deadline_ms);
-    return end_ms == UINT64_MAX ? 0 : end_ms;
-}
-
-/* Called by whoever changes what the instant follows from; arming it again costs little. */
-void fsm_allocation_arm(struct fsm *fsm, struct allocation *allocation)
-{
-    CHECK(allocation->view.id != NULL);
-    fsm_timer_set(&fsm->timers, &allocation->timer, allocation_due_ms(fsm, allocation));
 }

@@ -61,10 +61,27 @@ void fsm_shares_take(struct fsm *fsm, struct allocation *allocation,
     fsm_allocation_sum_shares(allocation);
 }
 
-/* The default one when the job names none; NULL: it is not known, or there is no default. */
-static const struct target *register_target(struct fsm *fsm, const char *id)
+/* The default one when the job names none, or of its pool the first that is in use; NULL: it is not
+ * known, or there is no default. */
+static const struct target *register_target(struct fsm *fsm, const Ckpt__V1__AllocationSpec *spec)
 {
-    return id[0] != '\0' ? target_find(fsm, id) : fsm_target_default(fsm);
+    const struct target *target =
+        spec->target_id[0] != '\0' ? target_find(fsm, spec->target_id) : fsm_target_default(fsm);
+    const struct target *pool = fsm_target_sensitive(fsm, NULL);
+
+    CHECK(spec->target_id != NULL);
+    if (spec->sensitive && spec->target_id[0] == '\0' && pool != NULL && target != NULL &&
+        target->view.pool != CKPT__V1__POOL__POOL_SENSITIVE)
+        return pool;
+    return target;
+}
+
+/* N-003: what is sensitive lies in its pool, and nowhere else. */
+static bool target_refuses(const struct fsm *fsm, const struct target *target, bool sensitive)
+{
+    CHECK(target->view.id != NULL);
+    return sensitive && (target->view.pool != CKPT__V1__POOL__POOL_SENSITIVE ||
+                         fsm_target_sensitive(fsm, NULL) == NULL);
 }
 
 /* What a registration leaves open is filled once, so that no reader of the record needs to know a
@@ -105,7 +122,7 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
                                    struct fsm_outcome *outcome)
 {
     const Ckpt__V1__AllocationSpec *spec = command->register_allocation->spec;
-    const struct target *target = register_target(fsm, spec->target_id);
+    const struct target *target = register_target(fsm, spec);
     struct allocation *allocation;
     enum fsm_status status;
 
@@ -115,6 +132,8 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
         return FSM_ALLOCATION_EXISTS;
     if (target == NULL)
         return FSM_TARGET_NOT_FOUND;
+    if (target_refuses(fsm, target, spec->sensitive))
+        return FSM_POOL_REFUSED;
     if (fsm->allocations.used >= FSM_ALLOCATIONS_MAX) {
         outcome->current = fsm->allocations.used;
         outcome->limit = FSM_ALLOCATIONS_MAX;
@@ -131,7 +150,7 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
     register_shares(fsm, allocation, spec);
     fsm_allocation_begin_runs(fsm, allocation, true);
     fsm_allocation_estimate(allocation, 0);
-    fsm_allocation_parts_start(allocation, 0);
+    fsm_allocation_parts_start(fsm, allocation, 0);
     fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
     fsm_allocation_assign(fsm, allocation);
     fsm_ledger_open(fsm, allocation);
@@ -327,6 +346,8 @@ enum fsm_status fsm_apply_update(struct fsm *fsm, const fsm_command *command,
         return FSM_ALLOCATION_ENDED;
     if (request->target_id[0] != '\0' && target == NULL)
         return FSM_TARGET_NOT_FOUND;
+    if (target != NULL && target_refuses(fsm, target, allocation->view.sensitive))
+        return FSM_POOL_REFUSED;
     if (request->n_nodes > 0) {
         status = update_nodes(fsm, allocation, request, outcome);
         if (status != FSM_OK)

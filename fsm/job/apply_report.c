@@ -123,6 +123,17 @@ static bool report_shard_valid(const Ckpt__V1__AgentReport *message,
            report_sha256(message->manifest_sha256, ret_sha256);
 }
 
+/* An agent that knows nothing of staging says nothing, and has done what all of them can: so has
+ * one that names what is not known here, as far as can be told. */
+static Ckpt__V1__Staging report_staging(const Ckpt__V1__AgentReport *message)
+{
+    CHECK(message->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED);
+    return message->staging == CKPT__V1__STAGING__STAGING_DIRECT ||
+                   message->staging == CKPT__V1__STAGING__STAGING_MEMORY
+               ? message->staging
+               : CKPT__V1__STAGING__STAGING_LOCAL;
+}
+
 static void report_all_verified(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     char detail[FSM_DETAIL_BYTES];
@@ -170,6 +181,7 @@ static void report_verified(struct fsm *fsm, const struct report *report)
     shard->size_bytes = size_bytes;
     /* what is planned with is the whole size: another checkpoint may have nothing to take over */
     shard->written_bytes = fsm_min(report->message->written_bytes, size_bytes);
+    shard->staging = report_staging(report->message);
     shard->write_ms = fsm_min(report->message->write_ms, FSM_DURATION_MAX_MS);
     shard->stall_ms = fsm_min(report->message->stall_ms, FSM_DURATION_MAX_MS);
     for (uint32_t i = 0; i < checkpoint->view.shard_count; i++)
@@ -389,9 +401,7 @@ static uint32_t report_place(const struct report *report)
 
     CHECK(report->checkpoint != NULL);
     for (const struct list *at = parts->next; at != parts; at = at->next) {
-        const struct assignment *part =
-            (const struct assignment *)(const void *)((const char *)at -
-                                                      offsetof(struct assignment, in_node));
+        const struct assignment *part = LIST_ITEM_CONST(at, struct assignment, in_node);
 
         if (part->allocation->view.slot == report->checkpoint->view.allocation_slot)
             return part->share;
@@ -450,10 +460,14 @@ static void report_beginning(struct fsm *fsm, const struct report *report)
     char detail[FSM_DETAIL_BYTES];
 
     CHECK(report->part != NULL);
-    if (report->message->kind == KIND(RESTORED))
+    if (report->message->kind == KIND(RESTORED)) {
         fsm_begin_restored(fsm, report->allocation, report->part, checkpoint_id,
                            report->message->restore);
-    else {
+    } else if (report->message->kind == KIND(READ_WANTED)) {
+        fsm_read_wanted(fsm, report->allocation, report->part, checkpoint_id);
+    } else if (report->message->kind == KIND(READ_ENDED)) {
+        fsm_read_ended(fsm, report->allocation, report->part);
+    } else {
         report_detail(report->message->detail, detail);
         fsm->detail = detail[0] == '\0' ? NULL : detail;
         fsm_begin_damaged(fsm, report->allocation, checkpoint_id);
@@ -463,7 +477,8 @@ static void report_beginning(struct fsm *fsm, const struct report *report)
 
 static bool report_about_beginning(Ckpt__V1__ReportKind kind)
 {
-    return kind == KIND(RESTORED) || kind == KIND(RESTART_DAMAGED);
+    return kind == KIND(RESTORED) || kind == KIND(RESTART_DAMAGED) || kind == KIND(READ_WANTED) ||
+           kind == KIND(READ_ENDED);
 }
 
 /* A part that is leaving is done with whatever its application comes to: the others go on. Any
@@ -549,6 +564,24 @@ static enum fsm_status report_removal(struct fsm *fsm, const struct report *repo
     return FSM_OK;
 }
 
+static bool report_about_verification(Ckpt__V1__ReportKind kind)
+{
+    return kind == KIND(VERIFIED) || kind == KIND(VERIFY_DAMAGED) || kind == KIND(VERIFY_MISSING) ||
+           kind == KIND(VERIFY_FAILED);
+}
+
+static enum fsm_status report_verification(struct fsm *fsm, const struct report *report)
+{
+    char detail[FSM_DETAIL_BYTES];
+
+    CHECK(report->node != NULL);
+    if (report->checkpoint == NULL)
+        return FSM_CHECKPOINT_NOT_FOUND;
+    report_detail(report->message->detail, detail);
+    return fsm_verify_reported(fsm, report->checkpoint,
+                               &(struct report_verify){report->message, report->node, detail});
+}
+
 static bool report_about_copy(Ckpt__V1__ReportKind kind)
 {
     return kind == KIND(COPY_KEPT) || kind == KIND(COPY_DROPPED);
@@ -610,8 +643,9 @@ enum fsm_status fsm_apply_node_report(struct fsm *fsm, const fsm_command *comman
     report.allocation = allocation_edit(fsm, allocation_find(fsm, message->allocation_id));
     report.checkpoint = checkpoint_edit(fsm, checkpoint_find(fsm, message->checkpoint_id));
     outcome->checkpoint_id = message->checkpoint_id;
-    if (report_about_copy(message->kind)) {
-        status = report_copy(fsm, &report);
+    if (report_about_copy(message->kind) || report_about_verification(message->kind)) {
+        status = report_about_copy(message->kind) ? report_copy(fsm, &report)
+                                                  : report_verification(fsm, &report);
         fsm->rejected_reports += status != FSM_OK;
         return status;
     }

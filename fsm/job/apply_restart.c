@@ -227,7 +227,7 @@ static void restart_apply(struct fsm *fsm, struct allocation *allocation,
     CHECK(allocation->view.id != NULL);
     restart_shares(fsm, allocation, restart);
     restart_clear(fsm, allocation);
-    fsm_allocation_parts_start(allocation, point == NULL ? 0 : point->id);
+    fsm_allocation_parts_start(fsm, allocation, point == NULL ? 0 : point->id);
     fsm_destination_discarded(fsm, allocation, restart->discarded_ms);
     fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
     fsm_allocation_assign(fsm, allocation);

@@ -62,6 +62,7 @@ void fsm_begin_restored(struct fsm *fsm, struct allocation *allocation, struct a
     CHECK(part->allocation == allocation);
     if (checkpoint_id == 0 || checkpoint_id != allocation->view.restart_id || part->joined)
         return;
+    fsm_read_ended(fsm, allocation, part);
     if (restored_otherwise(allocation, part, mode) || part->restored)
         return;
     part->restored = true;
@@ -90,22 +91,73 @@ static void begin_again(struct fsm *fsm, struct allocation *allocation)
     else if (next == NULL)
         fsm_terminate_begin(fsm, allocation, none);
     else
-        fsm_allocation_parts_start(allocation, next->id);
+        fsm_allocation_parts_start(fsm, allocation, next->id);
     fsm_allocation_changed(fsm, allocation);
+}
+
+/* Parts of it are still to begin from this one. */
+static bool begins_from(const struct fsm *fsm, const struct allocation *allocation,
+                        const struct checkpoint *checkpoint)
+{
+    CHECK(checkpoint->view.allocation_slot == allocation->view.slot);
+    return fsm_begin_of_part(fsm, &allocation->view) == &checkpoint->view && allocation->assigned &&
+           allocation->starting_count > 0 && !allocation->view.terminating;
+}
+
+/* A part that stands in the target's line has no use for its node's copy. */
+bool fsm_begin_by_copies(const struct fsm *fsm, const struct allocation *allocation,
+                         const struct checkpoint *checkpoint)
+{
+    CHECK(checkpoint->view.id != 0);
+    return begins_from(fsm, allocation, checkpoint) && list_empty(&allocation->in_reads) &&
+           fsm_copies_serve(fsm, &checkpoint->view);
+}
+
+/* For one that holds nodes the stop goes on, by another checkpoint or without: its job is not left
+ * waiting for a reader, whoever found the damage, and is not ended twice. */
+void fsm_begin_found_damaged(struct fsm *fsm, struct allocation *allocation,
+                             struct checkpoint *checkpoint)
+{
+    bool held = fsm_verify_held(fsm, allocation) == checkpoint;
+    bool begins = begins_from(fsm, allocation, checkpoint);
+
+    if (held)
+        fsm_verify_take(fsm, checkpoint);
+    fsm_retention_damaged(fsm, allocation, checkpoint);
+    if (held) {
+        fsm->detail = NULL; /* it is not of what follows */
+        fsm_release_damaged(fsm, checkpoint);
+    } else if (begins) {
+        begin_again(fsm, allocation);
+    }
+}
+
+/* Nothing of it has begun: what its parts had restored so far is forgotten. */
+bool fsm_begin_discard(struct fsm *fsm, struct allocation *allocation)
+{
+    const struct fsm_checkpoint *next;
+    uint64_t discarded_ms;
+
+    CHECK(allocation->view.id != NULL);
+    if (list_empty(&allocation->in_reads) ||
+        fsm_begin_discard_at_ms(fsm, &allocation->view) > fsm->now_ms)
+        return false;
+    next = fsm_begin_choose(fsm, &allocation->view, &discarded_ms);
+    CHECK(discarded_ms > 0);
+    fsm_allocation_parts_start(fsm, allocation, next == NULL ? 0 : next->id);
+    fsm_destination_discarded(fsm, allocation, discarded_ms);
+    fsm_allocation_changed(fsm, allocation);
+    return true;
 }
 
 void fsm_begin_damaged(struct fsm *fsm, struct allocation *allocation, uint64_t checkpoint_id)
 {
     const struct fsm_checkpoint *point = fsm_begin_of_part(fsm, &allocation->view);
-    struct checkpoint *checkpoint;
 
     CHECK(allocation->view.id != NULL);
-    if (point == NULL || point->id != checkpoint_id)
-        return;
-    checkpoint = checkpoint_edit(fsm, checkpoint_find(fsm, checkpoint_id));
-    fsm_retention_damaged(fsm, allocation, checkpoint);
-    if (allocation->starting_count > 0 && !allocation->view.terminating)
-        begin_again(fsm, allocation);
+    if (point != NULL && point->id == checkpoint_id)
+        fsm_begin_found_damaged(fsm, allocation,
+                                checkpoint_edit(fsm, checkpoint_find(fsm, checkpoint_id)));
 }
 
 /* Who joined has a part of a complete checkpoint now: it begins again from that, like the others
@@ -126,6 +178,26 @@ void fsm_begin_whole(struct allocation *allocation)
     CHECK(allocation->restored_count <= allocation->view.node_count);
 }
 
+/* No two parts of a run restore one shard, and each shard is one of the checkpoint's. */
+static bool shards_stand(const struct allocation *allocation, const struct checkpoint *point)
+{
+    uint64_t taken[(FSM_NODES_PER_ALLOCATION_MAX + 63) / 64] = {0};
+
+    CHECK(allocation->view.node_count <= FSM_NODES_PER_ALLOCATION_MAX);
+    for (uint32_t i = 0; i < allocation->view.node_count; i++) {
+        uint32_t shard = allocation->assignments[i].shard;
+
+        if (shard == 0)
+            continue;
+        if (shard > FSM_NODES_PER_ALLOCATION_MAX ||
+            (point != NULL && shard > point->view.shard_count) ||
+            (taken[(shard - 1) / 64] >> (shard - 1) % 64 & 1) != 0)
+            return false;
+        taken[(shard - 1) / 64] |= UINT64_C(1) << (shard - 1) % 64;
+    }
+    return true;
+}
+
 /* I45: what all parts are to begin from is whole, and who joined has restored nothing of it. */
 const char *fsm_begin_broken(const struct fsm *fsm, const struct allocation *allocation)
 {
@@ -141,7 +213,8 @@ const char *fsm_begin_broken(const struct fsm *fsm, const struct allocation *all
     for (uint32_t i = 0; i < view->node_count; i++) {
         restored += allocation->assignments[i].restored;
         joined += allocation->assignments[i].joined;
-        if (allocation->assignments[i].restored && allocation->assignments[i].joined)
+        if ((allocation->assignments[i].restored || allocation->assignments[i].shard != 0) &&
+            allocation->assignments[i].joined)
             return "I45 who joined has restored nothing";
         if (allocation->assignments[i].restored_as != 0 &&
             (!allocation->assignments[i].restored ||
@@ -150,6 +223,8 @@ const char *fsm_begin_broken(const struct fsm *fsm, const struct allocation *all
     }
     if (restored != allocation->restored_count || joined != allocation->joined_count)
         return "INDEX restored and joined parts";
+    if (!shards_stand(allocation, point))
+        return "I45 each part restores a shard of its own";
     if (view->restart_id == 0 && restored > 0)
         return "I45 from scratch nothing is restored";
     if (begins && (point == NULL ||

@@ -12,6 +12,7 @@
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
+#include "fsm/quota.h"
 
 #include <malloc.h>
 
@@ -88,6 +89,7 @@ void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint)
     fsm_hold_checkpoint(fsm, checkpoint);
     fsm_timer_set(&fsm->timers, &checkpoint->timer, 0);
     fsm_copies_forget(fsm, checkpoint);
+    fsm_verify_end(fsm, checkpoint);
     list_remove(&checkpoint->queue);
     list_remove(&checkpoint->in_allocation);
     allocation->checkpoint_count--;
@@ -267,6 +269,7 @@ static void checkpoint_new(struct fsm *fsm, struct allocation *allocation,
     checkpoint->view.purpose = ask->purpose;
     checkpoint->view.after = ask->after;
     checkpoint->view.created_at_ms = fsm->now_ms;
+    checkpoint->expected_bytes = allocation->view.size_estimate_bytes;
     checkpoint->view.priority_gpu_ms_per_gb = checkpoint_priority(ask);
     if (ask->terms != NULL) {
         fsm_calibrate_decided(fsm, allocation, ask->terms);
@@ -355,7 +358,9 @@ static enum fsm_status checkpoint_refusal(const struct fsm *fsm,
     if (view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE)
         return FSM_NOT_CHECKPOINTABLE;
     if (view->terminating || view->leaving ||
-        view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP)
+        view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP ||
+        (fsm_verify_held(fsm, allocation) != NULL && /* of one that shrinks */
+         ask->after == CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE))
         return FSM_CHECKPOINTING;
     if (view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING) {
         outcome->current = view->node_count - allocation->starting_count;
@@ -374,7 +379,11 @@ static enum fsm_status checkpoint_refusal(const struct fsm *fsm,
         outcome->limit = view->node_count;
         return FSM_PART_FINISHED;
     }
-    return FSM_OK;
+    return fsm_quota_concerns(ask->purpose) &&
+                   ask->after == CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE &&
+                   fsm_quota_refuses(fsm, view, NULL)
+               ? FSM_TENANT_OVER_QUOTA
+               : FSM_OK;
 }
 
 /* Room in the job's list is made only for a new record; an upgrade keeps its own. A stop forgets a
@@ -387,6 +396,8 @@ enum fsm_status fsm_checkpoint_ask(struct fsm *fsm, struct allocation *allocatio
     enum fsm_status status = checkpoint_refusal(fsm, allocation, ask, outcome);
 
     CHECK(allocation->view.id != NULL);
+    if (status == FSM_TENANT_OVER_QUOTA)
+        fsm_quota_refused(fsm, allocation, outcome);
     if (status != FSM_OK)
         return status;
     if (active == NULL) {

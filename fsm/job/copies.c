@@ -150,7 +150,7 @@ static bool checkpoint_wanted(const struct allocation *allocation,
 
     CHECK(id != 0);
     return fsm_allocation_restartable(allocation) && !checkpoint->view.damaged &&
-           !checkpoint->expired &&
+           !checkpoint->expired && !allocation->view.sensitive &&
            (id == allocation->view.last_complete_id || id == allocation->view.active_checkpoint_id);
 }
 
@@ -197,8 +197,8 @@ void fsm_copies_forget(struct fsm *fsm, struct checkpoint *checkpoint)
     }
 }
 
-/* Not by the count of copies: a part may have two, and another none. */
-static bool part_copied(const struct fsm *fsm, const struct fsm_shard *shard)
+/* A node that keeps a copy of the part and is there; NULL: none. */
+static const struct node *part_keeper(const struct fsm *fsm, const struct fsm_shard *shard)
 {
     CHECK(shard->place_count <= FSM_SHARD_PLACES_MAX);
     for (uint32_t i = 0; i < shard->place_count; i++) {
@@ -207,9 +207,25 @@ static bool part_copied(const struct fsm *fsm, const struct fsm_shard *shard)
 
         if (node != NULL && !node->removed &&
             node->view.state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
-            return true;
+            return node;
     }
-    return false;
+    return NULL;
+}
+
+size_t fsm_copy_nodes(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                      const char **ret_names, size_t max)
+{
+    const struct checkpoint *last = checkpoint_find(fsm, allocation->last_complete_id);
+
+    CHECK(ret_names != NULL || max == 0);
+    if (last == NULL || list_empty(&last->copies))
+        return 0;
+    for (uint32_t i = 0; i < last->view.shard_count && i < max; i++) {
+        const struct node *node = part_keeper(fsm, &last->shards[i]);
+
+        ret_names[i] = node == NULL ? NULL : node->view.id;
+    }
+    return last->view.shard_count;
 }
 
 bool fsm_copies_serve(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint)
@@ -220,8 +236,9 @@ bool fsm_copies_serve(const struct fsm *fsm, const struct fsm_checkpoint *checkp
     CHECK(whole != NULL);
     if (job->restore != CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN)
         return false;
+    /* not by the count of copies: a part may have two, and another none */
     for (uint32_t i = 0; i < checkpoint->shard_count; i++)
-        if (!part_copied(fsm, &whole->shards[i]))
+        if (part_keeper(fsm, &whole->shards[i]) == NULL)
             return false;
     return checkpoint->shard_count > 0;
 }
@@ -357,8 +374,7 @@ size_t fsm_copies_on_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_
         return 0;
     for (const struct list *at = node->copies.next; at != &node->copies && count < max;
          at = at->next) {
-        const struct copy *copy =
-            (const struct copy *)(const void *)((const char *)at - offsetof(struct copy, in_node));
+        const struct copy *copy = LIST_ITEM_CONST(at, struct copy, in_node);
 
         ret_copies[count++] = (struct fsm_copy){
             .allocation_id = allocation_at(fsm, copy->checkpoint->view.allocation_slot)->view.id,
@@ -413,8 +429,7 @@ bool fsm_copies_counted(const struct node *node)
 
     CHECK(node->view.id != NULL);
     for (const struct list *at = node->copies.next; at != &node->copies; at = at->next) {
-        const struct copy *copy =
-            (const struct copy *)(const void *)((const char *)at - offsetof(struct copy, in_node));
+        const struct copy *copy = LIST_ITEM_CONST(at, struct copy, in_node);
         const struct fsm_shard *shard = &copy->checkpoint->shards[copy->part];
 
         CHECK(copy->node_slot == node->view.slot);

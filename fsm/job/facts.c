@@ -167,41 +167,161 @@ const struct fsm_checkpoint *fsm_restart_point(const struct fsm *fsm, const char
     return NULL;
 }
 
-/* What a run repeats that begins from the former instead of from the latter. */
+bool fsm_newest_damaged(const struct fsm *fsm, const struct fsm_allocation *view)
+{
+    const struct allocation *allocation = allocation_at(fsm, view->slot);
+
+    for (struct list *at = allocation->checkpoints.previous; at != &allocation->checkpoints;
+         at = at->previous) {
+        const struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, in_allocation);
+
+        if (checkpoint->view.state == STATE(COMPLETE))
+            return checkpoint->view.damaged;
+    }
+    return false;
+}
+
+/* What a run repeats that begins from the former instead of from the latter. Of a job without GPUs
+ * no account says so: at most what passed between the two. */
 static uint64_t discarded_ms(const struct fsm_allocation *view, const struct fsm_checkpoint *from,
                              const struct fsm_checkpoint *newest)
 {
     uint64_t before = from == NULL ? 0 : from->useful_gpu_ms;
 
     CHECK(newest->id != 0);
+    if (newest->useful_gpu_ms == 0) {
+        uint64_t from_ms = from == NULL ? view->submitted_at_ms : from->state_since_ms;
+
+        return newest->state_since_ms - fsm_min(from_ms, newest->state_since_ms);
+    }
     return (newest->useful_gpu_ms - fsm_min(before, newest->useful_gpu_ms)) /
            fsm_max(view->gpu_count, 1);
 }
 
+/* Copies are of no use to a part that stands in the target's line: its own cannot be read, or it
+ * restores what others wrote. */
 static bool point_readable(const struct fsm *fsm, const struct fsm_checkpoint *point)
 {
+    const struct allocation *allocation = allocation_at(fsm, point->allocation_slot);
+
     CHECK(point->id != 0);
-    return target_at(fsm, point->target_slot)->view.available || fsm_copies_serve(fsm, point);
+    if (target_at(fsm, point->target_slot)->view.available)
+        return true;
+    return (list_empty(&allocation->in_reads) || point->id != allocation->view.restart_id) &&
+           fsm_copies_serve(fsm, point);
 }
 
-/* S2-007, S2-008: a job waits for its last checkpoint, unless what it repeats without it is little
- * enough. */
+/* Where each node restores the part of its own place, another number of parts is of no use. */
+static bool point_fits(const struct fsm *fsm, const struct fsm_allocation *view,
+                       const struct fsm_checkpoint *point)
+{
+    CHECK(point->id != 0);
+    return !allocation_at(fsm, view->slot)->assigned ||
+           view->restore != CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN ||
+           point->shard_count == view->node_count;
+}
+
+/* What to begin from in place of what cannot be read. */
+struct begin_other {
+    const struct fsm_checkpoint *point; /* NULL: from scratch */
+    uint64_t discarded_ms;              /* what is repeated, from 1 */
+    uint64_t at_ms;                     /* UINT64_MAX: that is too much, it is waited for */
+};
+
+/* S2-007, S2-008: an outage is waited for as long as what would be repeated is worth, so that
+ * neither the waiting nor the repeating costs much more than the other one would have. False: the
+ * newest can be read, or there is none. */
+static bool begin_find_other(const struct fsm *fsm, const struct fsm_allocation *view,
+                             struct begin_other *ret_other)
+{
+    const struct fsm_checkpoint *newest = fsm_restart_point(fsm, view->id, 0);
+    const struct fsm_checkpoint *other = newest;
+    uint64_t since_ms, discarded;
+
+    if (newest == NULL || point_readable(fsm, newest))
+        return false;
+    since_ms = target_at(fsm, newest->target_slot)->view.since_ms;
+    while (other != NULL && (!point_readable(fsm, other) || !point_fits(fsm, view, other)))
+        other = fsm_restart_point(fsm, view->id, other->id);
+    discarded = fsm_max(discarded_ms(view, other, newest), 1);
+    *ret_other = (struct begin_other){
+        other, discarded,
+        discarded > fsm->policy.max_discarded_ms ? UINT64_MAX : fsm_add(since_ms, discarded)};
+    return true;
+}
+
 const struct fsm_checkpoint *fsm_begin_choose(const struct fsm *fsm,
                                               const struct fsm_allocation *view,
                                               uint64_t *ret_discarded_ms)
 {
-    const struct fsm_checkpoint *newest = fsm_restart_point(fsm, view->id, 0);
-    const struct fsm_checkpoint *other = newest;
+    struct begin_other other;
 
     CHECK(ret_discarded_ms != NULL);
     *ret_discarded_ms = 0;
-    while (other != NULL && !point_readable(fsm, other))
-        other = fsm_restart_point(fsm, view->id, other->id);
-    if (other == newest || discarded_ms(view, other, newest) > fsm->policy.max_discarded_ms ||
-        fsm->policy.max_discarded_ms == 0)
-        return newest;
-    *ret_discarded_ms = fsm_max(discarded_ms(view, other, newest), 1);
-    return other;
+    if (!begin_find_other(fsm, view, &other) || other.at_ms > fsm->now_ms)
+        return fsm_restart_point(fsm, view->id, 0);
+    *ret_discarded_ms = other.discarded_ms;
+    return other.point;
+}
+
+/* It is to begin from what cannot be read now, and no part of it can have begun. */
+static bool begin_is_stuck(const struct fsm *fsm, const struct allocation *allocation)
+{
+    const struct fsm_allocation *view = &allocation->view;
+    const struct checkpoint *chosen = checkpoint_find(fsm, view->restart_id);
+
+    CHECK(view->id != NULL);
+    return allocation->assigned && !view->terminating &&
+           allocation->starting_count == view->node_count && chosen != NULL &&
+           (view->node_count == 1 || !fsm_begin_all_restored(allocation)) &&
+           !point_readable(fsm, &chosen->view);
+}
+
+uint64_t fsm_begin_discard_at_ms(const struct fsm *fsm, const struct fsm_allocation *view)
+{
+    struct begin_other other;
+
+    CHECK(view->id != NULL);
+    if (!begin_is_stuck(fsm, allocation_at(fsm, view->slot)) ||
+        !begin_find_other(fsm, view, &other) ||
+        (other.point != NULL && other.point->id == view->restart_id))
+        return UINT64_MAX;
+    return other.at_ms;
+}
+
+/* The first instant at which something is due of those who read; UINT64_MAX: nothing. */
+uint64_t fsm_read_due_ms(const struct fsm *fsm, const struct allocation *allocation)
+{
+    uint64_t due_ms = UINT64_MAX;
+
+    CHECK(allocation->view.id != NULL);
+    if (allocation->reading_count > 0)
+        due_ms = allocation->read_until_ms;
+    if (!list_empty(&allocation->in_reads))
+        due_ms = fsm_min(due_ms, fsm_begin_discard_at_ms(fsm, &allocation->view));
+    return due_ms;
+}
+
+void fsm_begin_discards(const struct fsm *fsm, const struct fsm_allocation *view,
+                        struct fsm_discard *ret_discard)
+{
+    struct begin_other other;
+    uint64_t at_ms = fsm_begin_discard_at_ms(fsm, view);
+
+    CHECK(ret_discard != NULL);
+    *ret_discard = (struct fsm_discard){.at_ms = at_ms == UINT64_MAX ? 0 : at_ms};
+    if (begin_is_stuck(fsm, allocation_at(fsm, view->slot)) && begin_find_other(fsm, view, &other))
+        ret_discard->discarded_ms = other.discarded_ms;
+}
+
+/* NULL: it was found damaged, or is on its way out, while its run began or was ended for that. */
+static const struct fsm_checkpoint *begin_usable(const struct checkpoint *checkpoint)
+{
+    if (checkpoint == NULL || checkpoint->view.state != STATE(COMPLETE) || checkpoint->expired ||
+        checkpoint->view.damaged)
+        return NULL;
+    CHECK(checkpoint->view.completed_at_ms > 0);
+    return &checkpoint->view;
 }
 
 /* While a part is to start it is what was chosen for all. Of a run whose end has not been told yet
@@ -210,12 +330,11 @@ const struct fsm_checkpoint *fsm_begin_point(const struct fsm *fsm,
                                              const struct fsm_allocation *view)
 {
     const struct allocation *allocation = allocation_at(fsm, view->slot);
-    const struct checkpoint *chosen = checkpoint_find(fsm, view->restart_id);
 
     CHECK(view->id != NULL);
     if (allocation->starting_count == 0 || !allocation->assigned)
         return fsm_restart_point(fsm, view->id, 0);
-    return chosen == NULL ? NULL : &chosen->view;
+    return begin_usable(checkpoint_find(fsm, view->restart_id));
 }
 
 /* The parts of a run begin from one checkpoint for as long as it goes on: one that is started again
@@ -234,13 +353,36 @@ uint64_t fsm_begin_id(const struct fsm *fsm, const struct fsm_allocation *view)
 const struct fsm_checkpoint *fsm_begin_of_part(const struct fsm *fsm,
                                                const struct fsm_allocation *view)
 {
-    const struct checkpoint *checkpoint = checkpoint_find(fsm, fsm_begin_id(fsm, view));
-
     CHECK(view->id != NULL);
-    return checkpoint == NULL || checkpoint->view.state != STATE(COMPLETE) || checkpoint->expired ||
-                   checkpoint->view.damaged
-               ? NULL
-               : &checkpoint->view;
+    return begin_usable(checkpoint_find(fsm, fsm_begin_id(fsm, view)));
+}
+
+/* Which shard the part at a place restores alone, + 1; 0: none. Who wrote one has its place already
+ * (parts.c), but for the one that is left of several. */
+uint32_t fsm_begin_shard_at(const struct fsm_allocation *view, uint32_t place,
+                            const struct fsm_checkpoint *point)
+{
+    CHECK(place < view->node_count);
+    for (uint32_t i = 0; view->node_count == 1 && i < point->shard_count; i++)
+        if (point->shards[i].node_slot == view->nodes[place].node_slot)
+            return i + 1;
+    return place < point->shard_count ? place + 1 : 0;
+}
+
+/* What was chosen at the start stays: two parts of which one has not heard yet that places moved
+ * would restore the same shard. */
+uint32_t fsm_begin_shard(const struct fsm *fsm, const struct fsm_part *part,
+                         const struct fsm_checkpoint *point)
+{
+    const struct fsm_allocation *view = part->allocation;
+    const struct allocation *allocation = allocation_at(fsm, view->slot);
+
+    CHECK(point->allocation_slot == view->slot);
+    if (part->joined)
+        return 0;
+    if (allocation->starting_count > 0 && view->restart_id == point->id)
+        return allocation->assignments[part->place].shard;
+    return fsm_begin_shard_at(view, part->place, point);
 }
 
 /* A single part waits for nobody, so that it need not say that it has restored. */
@@ -270,6 +412,26 @@ static Ckpt__V1__BeginState begin_state(const struct assignment *part)
                                               : CKPT__V1__BEGIN_STATE__BEGIN_STATE_RESTORING;
 }
 
+/* A single part reads for whom nobody has heard yet that the one before has ended. */
+bool fsm_read_concerns(const struct assignment *part)
+{
+    const struct fsm_allocation *view = &part->allocation->view;
+
+    CHECK(view->id != NULL);
+    return part->allocation->assigned && !view->terminating && !part->terminated &&
+           !part->leaving && !part->joined && (part->starting || view->node_count == 1);
+}
+
+/* Who has a place may read, whatever it is told else. */
+static Ckpt__V1__ReadState read_state(const struct assignment *part)
+{
+    CHECK(!part->reads || !part->read_waits);
+    if (part->read_waits)
+        return CKPT__V1__READ_STATE__READ_STATE_WAITS;
+    return part->reads || !fsm_read_concerns(part) ? CKPT__V1__READ_STATE__READ_STATE_MAY
+                                                   : CKPT__V1__READ_STATE__READ_STATE_ASK;
+}
+
 struct fsm_part fsm_begin_part(const struct assignment *part)
 {
     const struct allocation *allocation = part->allocation;
@@ -280,7 +442,9 @@ struct fsm_part fsm_begin_part(const struct assignment *part)
                              .place = part->share,
                              .joined = part->joined,
                              .restored = part->restored,
-                             .begin = begin_state(part)};
+                             .begin = begin_state(part),
+                             .read = read_state(part),
+                             .read_bytes_per_s = part->read_bytes_per_s};
 }
 
 bool fsm_part_on(const struct fsm *fsm, const struct fsm_allocation *view, uint32_t node_slot,

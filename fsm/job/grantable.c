@@ -167,9 +167,7 @@ static size_t scan_target(const struct fsm *fsm, struct fsm_grantable_scan *scan
     }
     for (at = scan_resume(fsm, target, scan, &visits); at != &target->active && visits < left;
          at = at->next, visits++) {
-        const struct checkpoint *checkpoint =
-            (const struct checkpoint *)(const void *)((const char *)at -
-                                                      offsetof(struct checkpoint, queue));
+        const struct checkpoint *checkpoint = LIST_ITEM_CONST(at, struct checkpoint, queue);
 
         scan_visit(fsm, scan, checkpoint);
         scan->after_id = checkpoint->view.id;

@@ -4,7 +4,8 @@
  * Flow     lifecycle.c alone moves states. checkpoint.c has a record from the request to its end,
  *          progress.c what nodes report of it, barrier.c how its ranks come to one step.
  *          allocation.c has the nodes and their parts, begin.c what they begin from, scale.c and
- *          terminate.c how they leave, retention.c, undeleted.c and removal.c what remains of them.
+ *          terminate.c how they leave, read.c who reads what it begins from, retention.c,
+ *          undeleted.c and removal.c what remains of them.
  * Shapes   a record is changed by whoever got it from x_edit() (fsm/core/registry.h), and only
  *          while a command is applied. Nothing here fails: the command was checked before.
  */
@@ -52,13 +53,14 @@ void fsm_allocation_release(struct fsm *fsm, struct allocation *allocation);
 struct assignment *fsm_allocation_part(const struct allocation *allocation, uint32_t node_slot);
 /* All of its parts are to start, from this checkpoint (0: none): what they had restored is
  * forgotten. */
-void fsm_allocation_parts_start(struct allocation *allocation, uint64_t checkpoint_id);
+void fsm_allocation_parts_start(struct fsm *fsm, struct allocation *allocation,
+                                uint64_t checkpoint_id);
 /* One part is to start again, or has started: the allocation is STARTING or RUNNING by that, unless
  * it is to stop. */
 void fsm_allocation_part_starting(struct fsm *fsm, struct allocation *allocation,
                                   struct assignment *part, bool starting);
 void fsm_allocation_changed(struct fsm *fsm, const struct allocation *allocation);
-void fsm_allocation_arm(struct fsm *fsm, struct allocation *allocation);
+void fsm_allocation_arm(struct fsm *fsm, struct allocation *allocation); /* due.c */
 uint64_t fsm_allocation_grace_ms(const struct fsm *fsm, const struct allocation *allocation);
 uint64_t fsm_allocation_age_gpu_ms(const struct fsm *fsm, const struct allocation *allocation);
 
@@ -228,14 +230,46 @@ void fsm_destination_discarded(struct fsm *fsm, const struct allocation *allocat
 uint32_t fsm_damaged_count(const struct allocation *allocation);  /* facts.c: its checkpoints */
 struct fsm_part fsm_begin_part(const struct assignment *part);    /* facts.c */
 bool fsm_begin_all_restored(const struct allocation *allocation); /* facts.c */
+uint32_t fsm_begin_shard_at(const struct fsm_allocation *view, uint32_t place,
+                            const struct fsm_checkpoint *point); /* facts.c */
 /* begin.c: what a run begins from. restored: the part has what it needs of the checkpoint. damaged:
  * it found a shard of that so. */
 void fsm_begin_restored(struct fsm *fsm, struct allocation *allocation, struct assignment *part,
                         uint64_t checkpoint_id, Ckpt__V1__RestoreMode mode);
 void fsm_begin_damaged(struct fsm *fsm, struct allocation *allocation, uint64_t checkpoint_id);
+/* Likewise, of any complete one: what is to begin from it begins from another one. */
+void fsm_begin_found_damaged(struct fsm *fsm, struct allocation *allocation,
+                             struct checkpoint *checkpoint);
+/* Its parts are to begin from it, each by the copy of its node: the target is not read. */
+bool fsm_begin_by_copies(const struct fsm *fsm, const struct allocation *allocation,
+                         const struct checkpoint *checkpoint);
 void fsm_begin_whole(struct allocation *allocation);
+/* When a job that is to begin does so without the checkpoint that it cannot read; UINT64_MAX: that
+ * is not so, or it waits. discard: does so if it is time; false: it is not. */
+uint64_t fsm_begin_discard_at_ms(const struct fsm *fsm, const struct fsm_allocation *view);
+bool fsm_begin_discard(struct fsm *fsm, struct allocation *allocation);
 /* Which of its rules does not hold; NULL: all do. */
 const char *fsm_begin_broken(const struct fsm *fsm, const struct allocation *allocation);
+
+/* read.c: who reads a checkpoint from its target. wanted, ended: as the part says. clear: of all
+ * its parts. limits_changed: of the target. review: an outage, or the policy. due: time has
+ * passed. */
+void fsm_read_wanted(struct fsm *fsm, struct allocation *allocation, struct assignment *part,
+                     uint64_t checkpoint_id);
+void fsm_read_ended(struct fsm *fsm, struct allocation *allocation, struct assignment *part);
+void fsm_read_clear(struct fsm *fsm, struct allocation *allocation);
+void fsm_read_limits_changed(struct fsm *fsm, struct target *target);
+void fsm_read_target_gone(struct fsm *fsm, struct target *target);
+void fsm_read_review(struct fsm *fsm);
+uint64_t fsm_read_due_ms(const struct fsm *fsm, const struct allocation *allocation);
+void fsm_read_due(struct fsm *fsm, struct allocation *allocation);
+bool fsm_read_concerns(const struct assignment *part); /* it is to begin: it may want to read */
+/* Of a snapshot: sums and lists of one job; the lines, when all are there. False: no state's. */
+bool fsm_read_restore(struct fsm *fsm, struct allocation *allocation);
+void fsm_read_restore_lines(struct fsm *fsm);
+/* Which of its rules does not hold; NULL: all do. */
+const char *fsm_read_broken(const struct fsm *fsm, const struct allocation *allocation);
+const char *fsm_read_target_broken(const struct fsm *fsm, const struct target *target);
 
 /* apply_allocation.c: what a request says of its nodes. check: there is room for those that are
  * named for the first time. fill: makes these. take: they are the job's then. */
@@ -266,12 +300,30 @@ void fsm_retention_damaged(struct fsm *fsm, struct allocation *allocation,
                            struct checkpoint *checkpoint);
 /* expire: before its time; false: it is still needed, or it expires already. */
 bool fsm_retention_expire(struct fsm *fsm, uint64_t checkpoint_id);
+/* Also of those that its job would keep, but not of the two newest: its tenant has too much. */
+bool fsm_retention_may_leave_early(const struct fsm *fsm, const struct checkpoint *checkpoint);
+bool fsm_retention_leave_early(struct fsm *fsm, struct checkpoint *checkpoint);
 enum fsm_status fsm_retention_pin(struct fsm *fsm, uint64_t checkpoint_id, bool pinned,
                                   struct fsm_outcome *outcome);
 /* bytes: as its remover counted them; 0: it did not. */
 enum fsm_status fsm_retention_collected(struct fsm *fsm, uint64_t checkpoint_id, uint64_t bytes);
 void fsm_retention_leave(struct fsm *fsm,
                          struct allocation *allocation); /* removes it when expired and collected */
+
+/* fsm/books/quota.c: the bytes of a tenant. count: a record came into its state, or leaves it.
+ * leaves: it has just expired. concerns: a checkpoint of this purpose may be refused. refused: one
+ * was; fills the outcome's numbers. event: about the tenant. keep_complete, retention_ms: of this
+ * job. */
+void fsm_quota_count(struct fsm *fsm, const struct checkpoint *checkpoint, bool active, bool in);
+void fsm_quota_leaves(struct fsm *fsm, const struct checkpoint *checkpoint);
+bool fsm_quota_concerns(Ckpt__V1__Purpose purpose);
+void fsm_quota_refused(struct fsm *fsm, const struct allocation *allocation,
+                       struct fsm_outcome *outcome);
+void fsm_quota_event(struct fsm *fsm, uint32_t tenant_slot, const struct fsm_event *of);
+uint32_t fsm_keep_complete(const struct fsm *fsm, const struct allocation *allocation);
+uint64_t fsm_retention_ms(const struct fsm *fsm, const struct allocation *allocation);
+/* over_quota.c: the sums of all tenants are those of their checkpoints. */
+bool fsm_quota_counted(const struct fsm *fsm);
 
 /* undeleted.c. failed: false when there was nothing to note; a job that waited for nothing else
  * leaves then. detach: the record is about to leave its job's list. gone: false when it was not
@@ -281,6 +333,9 @@ bool fsm_undeleted_failed(struct fsm *fsm, uint64_t checkpoint_id, const char *r
 void fsm_undeleted_detach(struct fsm *fsm, struct checkpoint *checkpoint);
 bool fsm_undeleted_gone(struct fsm *fsm, uint64_t checkpoint_id);
 /* While a snapshot is read; the texts are the caller's to set. */
+/* With a place that is free, or becomes so; its texts are the caller's to set. */
+struct undeleted *fsm_undeleted_new_place(struct fsm *fsm, uint64_t checkpoint_id,
+                                          uint32_t target_slot);
 struct undeleted *fsm_undeleted_place(struct fsm *fsm, uint32_t place, uint64_t checkpoint_id,
                                       uint32_t target_slot);
 void fsm_undeleted_attach(struct fsm *fsm, struct undeleted *undeleted,
@@ -289,11 +344,53 @@ void fsm_undeleted_free(struct fsm *fsm, struct undeleted *undeleted);
 void fsm_undeleted_close(struct fsm *fsm);
 struct undeleted *fsm_undeleted_edit(struct fsm *fsm, uint64_t checkpoint_id); /* NULL: none */
 
+/* verify.c: complete checkpoints that are read again. reported: by a node, of a part. due_now: its
+ * node's time is over. node_lost: what it read is read by others. */
+struct report_verify {
+    const Ckpt__V1__AgentReport *message;
+    struct node *node;
+    const char *detail; /* printable, may be empty */
+};
+enum fsm_status fsm_verify_reported(struct fsm *fsm, struct checkpoint *checkpoint,
+                                    const struct report_verify *report);
+void fsm_verify_due_now(struct fsm *fsm, struct verification *verification);
+void fsm_verify_node_lost(struct fsm *fsm, struct node *node);
+
+/* release.c: before a victim's nodes are given away another node reads its last checkpoint. begin:
+ * it is complete, and the job is to stop or to shrink: now, or when that is done. step: so many
+ * parts are passed over each time. passed: all were read, or (unread) why they were not. damaged:
+ * it is marked. */
+void fsm_release_begin(struct fsm *fsm, struct checkpoint *checkpoint);
+uint32_t fsm_release_step(const struct fsm *fsm, const struct checkpoint *checkpoint);
+void fsm_release_passed(struct fsm *fsm, struct checkpoint *checkpoint, const char *unread);
+void fsm_release_damaged(struct fsm *fsm, struct checkpoint *checkpoint);
+
+/* verify_nodes.c: who reads which part. possible: it is complete, whole and kept. give: false when
+ * no node can, or so many tried. take: its node reads it no more. end: likewise, nor is it asked
+ * for. adopt: of a restored one; false: it cannot be. broken: which of its rules does not hold. */
+bool fsm_verify_possible(const struct checkpoint *checkpoint);
+void fsm_verify_ask(struct fsm *fsm, struct checkpoint *checkpoint); /* at once, and told */
+bool fsm_verify_give(struct fsm *fsm, struct checkpoint *checkpoint, uint32_t part, uint32_t tries);
+/* Likewise, and its job keeps its nodes meanwhile, until that instant at the latest; by no node
+ * that wrote the part. held: the checkpoint for which the job keeps its nodes so; NULL: none.
+ * let_go: it is to end anyway. */
+bool fsm_verify_hold(struct fsm *fsm, struct checkpoint *checkpoint, uint32_t part, uint32_t tries,
+                     uint64_t until_ms);
+const struct checkpoint *fsm_verify_held(const struct fsm *fsm,
+                                         const struct allocation *allocation);
+void fsm_verify_let_go(struct fsm *fsm, const struct allocation *allocation);
+void fsm_verify_take(struct fsm *fsm, struct checkpoint *checkpoint);
+void fsm_verify_end(struct fsm *fsm, struct checkpoint *checkpoint);
+bool fsm_verify_adopt(struct fsm *fsm, struct checkpoint *checkpoint,
+                      const struct fsm_verification *view);
+const char *fsm_verify_broken(const struct fsm *fsm, const struct checkpoint *checkpoint);
+
 /* removal.c: who removes a folder that the control nodes may not. give: false when no node can take
  * it now. link: of a restored one; false: it cannot be. take: no node is to remove it any more. */
 bool fsm_removal_give(struct fsm *fsm, struct undeleted *undeleted);
 bool fsm_removal_link(struct fsm *fsm, struct undeleted *undeleted);
 void fsm_removal_take(struct fsm *fsm, struct undeleted *undeleted);
 void fsm_removal_node_lost(struct fsm *fsm, struct node *node);
+void fsm_scan_node_lost(struct fsm *fsm, const struct node *node);
 
 #endif

@@ -111,6 +111,7 @@ void fsm_checkpoint_adopt(struct fsm *fsm, const struct checkpoint *checkpoint)
 
     CHECK(checkpoint->view.id != 0);
     fsm->checkpoints_by_state[checkpoint->view.state]++;
+    fsm_quota_count(fsm, checkpoint, fsm_checkpoint_state_active(checkpoint->view.state), true);
     if (checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED)
         target->view.paused_count++;
 }
@@ -125,6 +126,7 @@ void fsm_checkpoint_forget(struct fsm *fsm, const struct checkpoint *checkpoint)
         return;
     CHECK(fsm->checkpoints_by_state[checkpoint->view.state] > 0);
     fsm->checkpoints_by_state[checkpoint->view.state]--;
+    fsm_quota_count(fsm, checkpoint, fsm_checkpoint_state_active(checkpoint->view.state), false);
     if (checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED)
         target->view.paused_count--;
 }

@@ -4,7 +4,8 @@
  * Flow     a checkpoint that is DISPATCHED or WRITING is an order for every node of it, until it
  *          leaves these states: paused, cancelled, timed out or complete means withdrawn. A
  *          terminate order stands until the node's part is done; the checkpoint order beside it
- *          stays during the grace after the walltime.
+ *          stays during the grace after the walltime. Of a victim whose complete checkpoint is read
+ *          once more the order stands as well: who has saved computes no further meanwhile.
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
@@ -44,7 +45,9 @@ static void orders_of(const struct fsm *fsm, const struct assignment *part, stru
                               .grace_ms = fsm_allocation_grace_ms(fsm, allocation),
                               .run = allocation->view.nodes[part->share].run};
 
-    if (active != NULL && fsm_checkpoint_writes(active)) {
+    if (active == NULL && allocation->view.next_count == 0) /* who shrinks goes on meanwhile */
+        active = fsm_verify_held(fsm, allocation);
+    if (active != NULL && (fsm_checkpoint_writes(active) || active->verification != NULL)) {
         order.kind = FSM_ORDER_CHECKPOINT;
         order.checkpoint = &active->view;
         order.part = orders_part(active, part);
@@ -78,10 +81,7 @@ size_t fsm_orders_for_node(const struct fsm *fsm, uint32_t node_slot, struct fsm
     if (node == NULL)
         return 0;
     for (const struct list *at = node->assignments.next; at != &node->assignments; at = at->next)
-        orders_of(fsm,
-                  (const struct assignment *)(const void *)((const char *)at -
-                                                            offsetof(struct assignment, in_node)),
-                  &sink);
+        orders_of(fsm, LIST_ITEM_CONST(at, struct assignment, in_node), &sink);
     return sink.count;
 }
 
@@ -97,9 +97,7 @@ size_t fsm_allocations_on_node(const struct fsm *fsm, uint32_t node_slot, uint32
         return 0;
     for (const struct list *at = node->assignments.next; at != &node->assignments && count < max;
          at = at->next) {
-        const struct assignment *part =
-            (const struct assignment *)(const void *)((const char *)at -
-                                                      offsetof(struct assignment, in_node));
+        const struct assignment *part = LIST_ITEM_CONST(at, struct assignment, in_node);
 
         ret_slots[count++] = part->allocation->view.slot;
     }
@@ -118,9 +116,7 @@ size_t fsm_parts_on_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_p
     if (node == NULL)
         return 0;
     for (const struct list *at = node->assignments.next; at != &node->assignments; at = at->next) {
-        const struct assignment *part =
-            (const struct assignment *)(const void *)((const char *)at -
-                                                      offsetof(struct assignment, in_node));
+        const struct assignment *part = LIST_ITEM_CONST(at, struct assignment, in_node);
 
         if (part->terminated)
             continue;

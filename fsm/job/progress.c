@@ -153,23 +153,6 @@ static void progress_learn(struct fsm *fsm, struct allocation *allocation,
     view->unresponsive = false;
 }
 
-/* What a job that stopped with a complete checkpoint becomes: nothing of it is lost. */
-static struct fsm_plan progress_plan_after(const struct checkpoint *checkpoint)
-{
-    bool preempted = checkpoint->view.purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT;
-    struct fsm_plan stop = {REASON(PREEMPTED), ENDS(SUSPENDED),
-                            preempted ? REASON(PREEMPTED) : REASON(NONE)};
-    struct fsm_plan end = {REASON(ENDED_BY_SCHEDULER), ENDS(COMPLETED), REASON(NONE)};
-    struct fsm_plan migrate = {REASON(MIGRATED), ENDS(REQUEUED), REASON(MIGRATED)};
-
-    CHECK(checkpoint->view.id != 0);
-    if (checkpoint->view.after == CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_KILL)
-        return end;
-    if (checkpoint->view.after == CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_MIGRATE)
-        return migrate;
-    return stop;
-}
-
 /* In the grace after the walltime only the plan changes, since the terminate order stands: the job
  * has been saved, so it becomes SUSPENDED instead of FAILED (F-013). A checkpoint that goes on lets
  * the nodes leave that waited for it. */
@@ -192,10 +175,9 @@ void fsm_checkpoint_complete(struct fsm *fsm, struct checkpoint *checkpoint)
         allocation->plan_state = ENDS(SUSPENDED);
         allocation->plan_reason = REASON(WALLTIME_EXCEEDED);
         fsm_terminate_settle(fsm, allocation);
-    } else if (checkpoint->view.after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE) {
-        fsm_terminate_begin(fsm, allocation, progress_plan_after(checkpoint));
-    } else {
-        fsm_scale_done(fsm, allocation, REASON(NONE));
+    } else if (checkpoint->view.after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE ||
+               allocation->view.next_count > 0) {
+        fsm_release_begin(fsm, checkpoint);
     }
 }
 
@@ -218,6 +200,7 @@ static bool progress_curable(Ckpt__V1__Reason reason)
     case REASON(STORAGE_HANGS):
     case REASON(STORAGE_ERROR):
     case REASON(STORAGE_SLOW):
+    case REASON(MEMORY_FULL):
     case REASON(APPLICATION_EXITED): /* and is started again in place */
     case REASON(STEP_MISMATCH):
     case REASON(STEP_MISSED):
@@ -233,7 +216,7 @@ static bool progress_curable(Ckpt__V1__Reason reason)
 static bool progress_lasts(Ckpt__V1__Reason reason)
 {
     return reason == REASON(STORAGE_FULL) || reason == REASON(STORAGE_QUOTA) ||
-           reason == REASON(STORAGE_DENIED);
+           reason == REASON(STORAGE_DENIED) || reason == REASON(MEMORY_FULL);
 }
 
 /* Decision 5: terminated; SUSPENDED only when there is something to restart from. A job without any

@@ -61,6 +61,25 @@ static bool removal_other(const struct fsm *fsm, const struct undeleted *undelet
     return false;
 }
 
+/* The oldest first. Of two that were given at once the place decides: a member that was restored
+ * from a snapshot has the same order, in which those of a lost node find other ones. */
+static void removal_queue(struct node *node, struct undeleted *undeleted)
+{
+    const struct fsm_undeleted *view = &undeleted->view;
+    struct list *at = node->removals.next;
+
+    CHECK(node->removal_count < FSM_REMOVALS_PER_NODE_MAX);
+    for (; at != &node->removals; at = at->next) {
+        const struct fsm_undeleted *other = &LIST_ITEM(at, struct undeleted, in_node)->view;
+
+        if (other->given_at_ms > view->given_at_ms ||
+            (other->given_at_ms == view->given_at_ms && other->place > view->place))
+            break;
+    }
+    list_push_back(at, &undeleted->in_node);
+    node->removal_count++;
+}
+
 /* The node is named by the folder's record from here on, so that its slot stays its own. Of a
  * snapshot that was made up, the node may not be there, or have more than it takes. */
 bool fsm_removal_link(struct fsm *fsm, struct undeleted *undeleted)
@@ -74,8 +93,7 @@ bool fsm_removal_link(struct fsm *fsm, struct undeleted *undeleted)
         undeleted->view.given = false;
         return false;
     }
-    list_push_back(&node->removals, &undeleted->in_node);
-    node->removal_count++;
+    removal_queue(node, undeleted);
     fsm_node_refer(fsm, node->view.slot);
     fsm_node_changed(fsm, node);
     return true;
@@ -147,10 +165,7 @@ size_t fsm_removals_on_node(const struct fsm *fsm, uint32_t node_slot,
         return 0;
     for (const struct list *at = node->removals.next; at != &node->removals; at = at->next) {
         if (count < max)
-            ret_removals[count] =
-                &((const struct undeleted *)(const void *)((const char *)at -
-                                                           offsetof(struct undeleted, in_node)))
-                     ->view;
+            ret_removals[count] = &LIST_ITEM_CONST(at, struct undeleted, in_node)->view;
         count++;
     }
     return count;

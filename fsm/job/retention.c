@@ -17,6 +17,9 @@
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
+#include "fsm/quota.h"
+
+enum { RETENTION_KEPT_LEAST = 2 }; /* complete ones of a job that may be started again */
 
 static bool retention_complete(const struct checkpoint *checkpoint)
 {
@@ -35,17 +38,27 @@ static void retention_set(struct fsm *fsm, struct checkpoint *checkpoint, uint64
     if (at_ms != 0 && at_ms <= fsm->now_ms) {
         CHECK(list_empty(&checkpoint->queue));
         checkpoint->expired = true;
+        fsm_quota_leaves(fsm, checkpoint);
+        fsm_verify_end(fsm, checkpoint);
         list_push_back(fsm->collectable, &checkpoint->queue);
     }
     checkpoint->collect_at_ms = checkpoint->expired ? 0 : at_ms;
     fsm_checkpoint_arm(fsm, checkpoint);
 }
 
+/* One of those that are kept to go back to. What is on its way out is none, and an older one that
+ * is pinned may be the last that is whole. */
+static bool retention_counts(const struct checkpoint *checkpoint)
+{
+    CHECK(retention_complete(checkpoint));
+    return !checkpoint->view.damaged && !checkpoint->expired;
+}
+
 static uint32_t retention_keep(const struct fsm *fsm, const struct allocation *allocation)
 {
     if (!fsm_allocation_restartable(allocation))
         return 0;
-    return fsm->policy.keep_complete > 0 ? fsm->policy.keep_complete : 1;
+    return (uint32_t)fsm_max(fsm_keep_complete(fsm, allocation), 1);
 }
 
 /* A walk from the end of the list meets the newest first, which are the protected ones. Folders of
@@ -54,6 +67,7 @@ static uint32_t retention_keep(const struct fsm *fsm, const struct allocation *a
 void fsm_retention_review(struct fsm *fsm, struct allocation *allocation)
 {
     uint32_t keep = retention_keep(fsm, allocation);
+    uint32_t keep_complete = fsm_keep_complete(fsm, allocation);
     uint32_t rank = 0;                 /* among COMPLETE ones, the newest first */
     uint32_t newest_slot = UINT32_MAX; /* its target */
 
@@ -63,18 +77,19 @@ void fsm_retention_review(struct fsm *fsm, struct allocation *allocation)
         struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, in_allocation);
 
         if (retention_complete(checkpoint)) {
-            uint64_t at_ms = checkpoint->view.completed_at_ms + fsm->policy.retention_ms;
+            uint64_t at_ms =
+                fsm_add(checkpoint->view.completed_at_ms, fsm_retention_ms(fsm, allocation));
 
             if (rank < keep && !checkpoint->view.damaged)
                 at_ms = 0;
             else if (rank >= FSM_COMPLETE_KEPT_MAX ||
-                     (rank >= fsm->policy.keep_complete && newest_slot != UINT32_MAX &&
+                     (rank >= keep_complete && newest_slot != UINT32_MAX &&
                       checkpoint->view.target_slot != newest_slot)) /* S2-025 */
                 at_ms = fsm->now_ms;
             if (checkpoint->view.pinned)
                 at_ms = 0;
             retention_set(fsm, checkpoint, at_ms);
-            rank += !checkpoint->view.damaged;
+            rank += retention_counts(checkpoint);
             if (newest_slot == UINT32_MAX && !checkpoint->view.damaged)
                 newest_slot = checkpoint->view.target_slot;
         } else if (!fsm_checkpoint_state_active(checkpoint->view.state) &&
@@ -84,6 +99,22 @@ void fsm_retention_review(struct fsm *fsm, struct allocation *allocation)
         }
     }
     fsm_copies_review(fsm, allocation);
+}
+
+/* What the job would compute again grows by what the lost one had saved: a new one is worth that
+ * much more, at once. */
+static void retention_lose(const struct fsm *fsm, struct fsm_allocation *view,
+                           const struct fsm_checkpoint *lost)
+{
+    const struct fsm_checkpoint *before = fsm_restart_point(fsm, view->id, 0);
+    uint64_t saved_gpu_ms = before == NULL ? 0 : before->useful_gpu_ms;
+    uint64_t lost_ms = (lost->useful_gpu_ms - fsm_min(saved_gpu_ms, lost->useful_gpu_ms)) /
+                       fsm_max(view->gpu_count, 1);
+
+    CHECK(lost->damaged);
+    view->last_complete_snapshot_ms -=
+        fsm_min(lost_ms, view->last_complete_snapshot_ms -
+                             fsm_min(view->started_at_ms, view->last_complete_snapshot_ms));
 }
 
 /* What the job would go back to is the next one that is whole, which is kept from now on. */
@@ -102,10 +133,15 @@ void fsm_retention_damaged(struct fsm *fsm, struct allocation *allocation,
     checkpoint->view.damaged = true;
     fsm_checkpoint_set_detail(fsm, checkpoint, fsm->detail == NULL ? "" : fsm->detail);
     fsm_event_emit(fsm, &event);
+    fsm_verify_end(fsm, checkpoint);
+    if (view->last_complete_id == checkpoint->view.id)
+        retention_lose(fsm, view, &checkpoint->view);
     last = fsm_restart_point(fsm, view->id, 0);
     previous = last == NULL ? NULL : fsm_restart_point(fsm, view->id, last->id);
     view->last_complete_id = last == NULL ? 0 : last->id;
     view->previous_complete_id = previous == NULL ? 0 : previous->id;
+    if (last != NULL) /* it may share what is damaged: unchanged files are one */
+        fsm_verify_ask(fsm, checkpoint_edit(fsm, checkpoint_at(fsm, last->id)));
     fsm_moved(fsm, FSM_RECORD_CHECKPOINT, checkpoint->view.id);
     fsm_moved(fsm, FSM_RECORD_ALLOCATION, view->slot);
     fsm_retention_review(fsm, allocation);
@@ -121,8 +157,9 @@ void fsm_retention_due(struct fsm *fsm, struct checkpoint *checkpoint)
         fsm, allocation_edit(fsm, allocation_at(fsm, checkpoint->view.allocation_slot)));
 }
 
-/* The newest ones of a job that may be started again, as the review has them. */
-static bool retention_needed(const struct fsm *fsm, const struct checkpoint *checkpoint)
+/* One of the `keep` newest ones of its job, as the review has them. */
+static bool retention_needed(const struct fsm *fsm, const struct checkpoint *checkpoint,
+                             uint32_t keep)
 {
     const struct allocation *job = allocation_at(fsm, checkpoint->view.allocation_slot);
     uint32_t newer = 0;
@@ -132,13 +169,11 @@ static bool retention_needed(const struct fsm *fsm, const struct checkpoint *che
         return false;
     for (const struct list *at = checkpoint->in_allocation.next; at != &job->checkpoints;
          at = at->next) {
-        const struct checkpoint *other =
-            (const struct checkpoint *)(const void *)((const char *)at -
-                                                      offsetof(struct checkpoint, in_allocation));
+        const struct checkpoint *other = LIST_ITEM_CONST(at, struct checkpoint, in_allocation);
 
-        newer += retention_complete(other) && !other->view.damaged;
+        newer += retention_complete(other) && retention_counts(other);
     }
-    return newer < retention_keep(fsm, job);
+    return newer < keep;
 }
 
 bool fsm_may_expire(const struct fsm *fsm, const struct fsm_checkpoint *view)
@@ -149,7 +184,8 @@ bool fsm_may_expire(const struct fsm *fsm, const struct fsm_checkpoint *view)
         fsm_checkpoint_state_active(view->state) || !fsm_checkpoint_has_folder(checkpoint))
         return false;
     if (retention_complete(checkpoint))
-        return !retention_needed(fsm, checkpoint);
+        return !retention_needed(fsm, checkpoint,
+                                 retention_keep(fsm, allocation_at(fsm, view->allocation_slot)));
     return fsm_add(view->state_since_ms, fsm->policy.checkpoint_timeout_ms) <= fsm->now_ms;
 }
 
@@ -158,6 +194,25 @@ bool fsm_retention_expire(struct fsm *fsm, uint64_t checkpoint_id)
     struct checkpoint *checkpoint = checkpoint_edit(fsm, checkpoint_find(fsm, checkpoint_id));
 
     if (checkpoint == NULL || !fsm_may_expire(fsm, &checkpoint->view))
+        return false;
+    retention_set(fsm, checkpoint, fsm->now_ms);
+    return true;
+}
+
+/* A tenant that has more bytes than it may keeps fewer of each job than it would. */
+bool fsm_retention_may_leave_early(const struct fsm *fsm, const struct checkpoint *checkpoint)
+{
+    const struct allocation *job = allocation_at(fsm, checkpoint->view.allocation_slot);
+
+    CHECK(job->view.id != NULL);
+    return retention_complete(checkpoint) && !checkpoint->expired && !checkpoint->view.pinned &&
+           !retention_needed(fsm, checkpoint,
+                             (uint32_t)fsm_min(retention_keep(fsm, job), RETENTION_KEPT_LEAST));
+}
+
+bool fsm_retention_leave_early(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    if (!fsm_retention_may_leave_early(fsm, checkpoint))
         return false;
     retention_set(fsm, checkpoint, fsm->now_ms);
     return true;

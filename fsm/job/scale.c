@@ -84,6 +84,7 @@ static const struct fsm_node_share *scale_take_next(struct fsm *fsm, struct allo
 void fsm_scale_clear(struct fsm *fsm, struct allocation *allocation)
 {
     CHECK(allocation->view.id != NULL);
+    fsm_verify_let_go(fsm, allocation);
     if (allocation->view.next_count > 0)
         scale_free(scale_take_next(fsm, allocation));
     allocation->view.leaving = false;
@@ -138,6 +139,7 @@ struct part_known {
     uint64_t run;
     bool exited, starting, restored, joined;
     uint8_t restored_as;
+    uint32_t shard;
 };
 
 /* Sets keep their order mostly: the search begins behind the last one found. */
@@ -200,7 +202,8 @@ static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
                                        allocation->assignments[i].starting,
                                        allocation->assignments[i].restored,
                                        allocation->assignments[i].joined,
-                                       allocation->assignments[i].restored_as};
+                                       allocation->assignments[i].restored_as,
+                                       allocation->assignments[i].shard};
     shares = fsm_allocation_set_shares(fsm, allocation, count);
     memcpy(shares, next, count * sizeof(*next));
     if (anew)
@@ -219,12 +222,13 @@ static void scale_set_shares(struct fsm *fsm, struct allocation *allocation,
         allocation->assignments[i].restored = part != NULL && part->restored;
         allocation->restored_count += allocation->assignments[i].restored;
         allocation->assignments[i].restored_as = part != NULL ? part->restored_as : 0;
+        allocation->assignments[i].shard = part != NULL ? part->shard : 0;
         allocation->assignments[i].joined = part != NULL ? part->joined : joins;
         allocation->joined_count += allocation->assignments[i].joined;
     }
     fsm_allocation_name_nodes(fsm, allocation);
     if (anew)
-        fsm_allocation_parts_start(allocation, view->restart_id);
+        fsm_allocation_parts_start(fsm, allocation, view->restart_id);
     fsm_allocation_begin_runs(fsm, allocation, anew);
     free(known);
 }
@@ -344,6 +348,7 @@ void fsm_scale_done(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Re
     CHECK(allocation->view.id != NULL);
     if (view->next_count == 0 || view->leaving)
         return;
+    fsm_verify_let_go(fsm, allocation);
     view->leaving = true;
     allocation->leave_reason = (uint8_t)reason;
     allocation->terminate_deadline_ms =
@@ -355,6 +360,7 @@ void fsm_scale_done(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Re
         if (!part->leaving)
             continue;
         gpus += view->nodes[i].gpu_count;
+        fsm_read_ended(fsm, allocation, part);
         if (part->exited || node_at(fsm, view->nodes[i].node_slot)->view.state ==
                                 CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
             fsm_terminate_mark(fsm, allocation, part);

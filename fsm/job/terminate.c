@@ -53,6 +53,7 @@ void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
     if (active != NULL)
         fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_SUPERSEDED,
                            CKPT__V1__REASON__REASON_ALLOCATION_ENDED);
+    fsm_verify_let_go(fsm, allocation);
     fsm_ledger_end(fsm, allocation, state, reason);
     if (state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED &&
         reason != CKPT__V1__REASON__REASON_MIGRATED) {
@@ -120,6 +121,8 @@ void fsm_terminate_begin(struct fsm *fsm, struct allocation *allocation, struct 
     CHECK(!view->terminating);
     CHECK(fsm_allocation_move_allowed(view->state, plan.state));
     fsm_scale_clear(fsm, allocation);
+    fsm_verify_let_go(fsm, allocation);
+    fsm_read_clear(fsm, allocation);
     view->terminating = true;
     view->terminate_reason = plan.order_reason;
     allocation->plan_state = (uint8_t)plan.state;
@@ -225,7 +228,7 @@ static void terminate_overdue(struct fsm *fsm, struct allocation *allocation)
 }
 
 /* One timer for all that a job waits for: the end of its retention when it has ended, else the
- * stop, the leaving nodes or the walltime, whichever allocation_due_ms() armed. */
+ * stop, the leaving nodes, the walltime or a reader's time, whichever allocation_due_ms() armed. */
 void fsm_terminate_due(struct fsm *fsm, struct allocation *allocation)
 {
     struct fsm_plan walltime = {CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED,
@@ -242,7 +245,13 @@ void fsm_terminate_due(struct fsm *fsm, struct allocation *allocation)
         terminate_overdue(fsm, allocation);
     } else if (allocation->view.leaving && fsm->now_ms >= allocation->terminate_deadline_ms) {
         fsm_scale_due(fsm, allocation);
-    } else {
+    } else if (fsm->now_ms >= fsm_read_due_ms(fsm, allocation)) {
+        fsm_read_due(fsm, allocation);
+        fsm_allocation_arm(fsm, allocation);
+    } else if (allocation->view.walltime_ms != 0 &&
+               fsm->now_ms >= allocation->view.started_at_ms + allocation->view.walltime_ms) {
         fsm_terminate_begin(fsm, allocation, walltime);
+    } else { /* what it was armed for is due later now, or never: no end of the job */
+        fsm_allocation_arm(fsm, allocation);
     }
 }

@@ -141,12 +141,18 @@ static uint32_t undeleted_take_place(struct fsm *fsm)
     return place;
 }
 
+struct undeleted *fsm_undeleted_new_place(struct fsm *fsm, uint64_t checkpoint_id,
+                                          uint32_t target_slot)
+{
+    return fsm_undeleted_place(fsm, undeleted_take_place(fsm), checkpoint_id, target_slot);
+}
+
 /* The texts of the path are held: the job may leave before the folder does. */
 static struct undeleted *undeleted_new(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     const struct fsm_allocation *job = &allocation_at(fsm, checkpoint->view.allocation_slot)->view;
-    struct undeleted *undeleted = fsm_undeleted_place(
-        fsm, undeleted_take_place(fsm), checkpoint->view.id, checkpoint->view.target_slot);
+    struct undeleted *undeleted =
+        fsm_undeleted_new_place(fsm, checkpoint->view.id, checkpoint->view.target_slot);
     struct fsm_undeleted *view = &undeleted->view;
 
     CHECK(checkpoint->view.id != 0);
@@ -156,6 +162,7 @@ static struct undeleted *undeleted_new(struct fsm *fsm, struct checkpoint *check
     view->owner = fsm_intern_again(job->owner);
     view->reason = fsm_intern(fsm, "");
     view->size_bytes = checkpoint->view.size_bytes;
+    view->sensitive = job->sensitive;
     view->since_ms = fsm->now_ms;
     view->not_before_ms = checkpoint->collect_at_ms;
     fsm_undeleted_attach(fsm, undeleted, checkpoint);
@@ -351,9 +358,7 @@ static size_t collectable_fresh(const struct fsm *fsm, uint64_t *ret_ids, size_t
 
     for (const struct list *at = fsm->collectable->next; at != fsm->collectable && count < max;
          at = at->next) {
-        const struct checkpoint *checkpoint =
-            (const struct checkpoint *)(const void *)((const char *)at -
-                                                      offsetof(struct checkpoint, queue));
+        const struct checkpoint *checkpoint = LIST_ITEM_CONST(at, struct checkpoint, queue);
 
         if (checkpoint->undeleted == NULL)
             ret_ids[count++] = checkpoint->view.id;

@@ -167,6 +167,7 @@ uint64_t fsm_victim_bound_ms(const struct fsm *fsm, const struct fsm_preemption_
 {
     const struct allocation *allocation = allocation_find(fsm, victim->allocation_id);
     const struct checkpoint *active = checkpoint_find_active(fsm, allocation);
+    const struct checkpoint *held = fsm_verify_held(fsm, allocation);
     uint64_t end_ms = fsm_allocation_grace_ms(fsm, allocation) + FSM_TERMINATE_SLACK_MS;
 
     CHECK(victim->allocation_id != NULL);
@@ -174,6 +175,8 @@ uint64_t fsm_victim_bound_ms(const struct fsm *fsm, const struct fsm_preemption_
         return fsm_max(allocation->terminate_deadline_ms, fsm->now_ms) + 1;
     if (active != NULL && fsm_checkpoint_writes(active))
         return active->view.deadline_ms + end_ms;
+    if (held != NULL) /* its checkpoint is read once more */
+        return held->verification->view.deadline_ms + end_ms;
     return victim->since_ms + victim_patience_ms(fsm, allocation);
 }
 

@@ -29,6 +29,7 @@
     FIELD(uint64_t, walltime_ms, FSM_DURATION_MAX_MS)           /* 0: none */                      \
     FIELD(uint64_t, grace_ms, FSM_DURATION_MAX_MS)              /* 0: the policy's, at each use */ \
     FIELD(uint64_t, period_ms, FSM_DURATION_MAX_MS)             /* 0: none */                      \
+    FIELD(uint64_t, retention_ms, FSM_DURATION_MAX_MS)          /* 0: its tenant's */              \
     FIELD(uint64_t, checkpoint_timeout_ms, FSM_DURATION_MAX_MS) /* 0: the policy's */              \
     FIELD(uint64_t, write_bytes_per_s, FSM_BANDWIDTH_MAX)       /* per node; 0: the policy's */    \
     FIELD(Ckpt__V1__Strategy, strategy, RECORD_ANY)                                                \
@@ -36,7 +37,9 @@
     FIELD(Ckpt__V1__VclusterKind, vcluster_kind, RECORD_ANY)                                       \
     FIELD(Ckpt__V1__RestoreMode, restore, RECORD_ANY)                                              \
     FIELD(Ckpt__V1__DomainRule, domain_rule, RECORD_ANY)                                           \
+    FIELD(Ckpt__V1__Staging, staging, RECORD_ANY)              /* UNSPECIFIED: the target's */     \
     FIELD(uint32_t, max_requeue, FSM_REQUEUE_MAX)                                                  \
+    FIELD(uint32_t, keep_complete, FSM_COMPLETE_KEPT_MAX)       /* 0: its tenant's */              \
     FIELD(uint32_t, reactive_min_nodes, FSM_NODES_PER_ALLOCATION_MAX)                              \
     FIELD(uint32_t, reactive_max_nodes, FSM_NODES_PER_ALLOCATION_MAX)                              \
     FIELD(uint8_t, preemption_class, FSM_CLASS_MAX)                                                \
@@ -91,6 +94,10 @@
     FIELD(uint64_t, terminate_deadline_ms, 2 * FSM_TIME_MAX_MS)                                    \
         /* then silent nodes count as done */                                                      \
     FIELD(uint64_t, grace_end_ms, 2 * FSM_TIME_MAX_MS)   /* then SIGKILL */                        \
+    FIELD(uint64_t, read_sequence, RECORD_ANY)                                                     \
+        /* its place in line to read, by the command that put it there; 0: no part reads */        \
+    FIELD(uint64_t, read_until_ms, 2 * FSM_TIME_MAX_MS)  /* then its readers lose their places */  \
+    FIELD(uint32_t, read_target_slot, FSM_TARGETS_MAX - 1)           /* from where they read */    \
     FIELD(uint8_t, plan_state, UINT8_MAX)            /* what it becomes when its nodes are done */ \
     FIELD(uint8_t, plan_reason, UINT8_MAX)                                                         \
     FIELD(uint8_t, leave_reason, UINT8_MAX)      /* of nodes that leave without a checkpoint */    \
@@ -132,7 +139,12 @@
     FIELD(bool, restored, true)    /* what it needs of restart_id is there and verified */         \
     FIELD(bool, joined, true)      /* it came when its run had begun: it restores nothing */     \
     FIELD(uint8_t, restored_as, CKPT__V1__RESTORE_MODE__RESTORE_MODE_PATH)                         \
-        /* with restored: its RestoreMode; 0: it did not say */
+        /* with restored: its RestoreMode; 0: it did not say */                                    \
+    FIELD(uint32_t, shard, FSM_NODES_PER_ALLOCATION_MAX)                                           \
+        /* of restart_id, that it restores alone, + 1; 0: none. It stays when places change */ \
+    FIELD(bool, read_waits, true)  /* it is in line to read what it begins from */                 \
+    FIELD(bool, reads, true)       /* it was let in: it may read, ... */                           \
+    FIELD(uint64_t, read_bytes_per_s, FSM_BANDWIDTH_MAX)  /* ... at this rate; 0: at any */
 /* clang-format on */
 
 #endif

@@ -3,6 +3,7 @@
  * STATUS     what everybody sees: ckpt.v1.Checkpoint, which a snapshot's CheckpointRecord holds
  * KEPT       what the broker reads as well: CheckpointRecord
  * INSIDE     what the state machine alone needs: CheckpointRecord
+ * FSM_VERIFICATION  of one that a node is reading again: VerificationRecord
  */
 #ifndef CKPT_FSM_RECORDS_CHECKPOINT_H
 #define CKPT_FSM_RECORDS_CHECKPOINT_H
@@ -24,6 +25,7 @@
     FIELD(uint64_t, recompute_saved_gpu_ms, RECORD_ANY)                                            \
         /* order after an outage: brought up to date at resume */                                  \
     FIELD(uint64_t, agreed_step, RECORD_ANY)    /* of this attempt; 0: not agreed */               \
+    FIELD(uint64_t, verified_at_ms, FSM_TIME_MAX_MS)            /* read again, and whole */        \
     FIELD(Ckpt__V1__CheckpointState, state, RECORD_ANY)                                            \
     FIELD(Ckpt__V1__Purpose, purpose, RECORD_ANY)                                                  \
     FIELD(Ckpt__V1__AfterCheckpoint, after, RECORD_ANY)                                            \
@@ -62,12 +64,25 @@
     FIELD(uint64_t, stop_limit_ms, RECORD_ANY)                                                     \
         /* nor does that go beyond this, but for deferrals (L4) */                                 \
     FIELD(uint64_t, base_timeout_ms, FSM_TIME_MAX_MS)  /* before the extension and deferrals */    \
+    FIELD(uint64_t, expected_bytes, FSM_ALLOCATION_BYTES_MAX)  /* when it was asked for */         \
     FIELD(uint64_t, collect_at_ms, RECORD_ANY)    /* terminal: when it expires; 0: kept */         \
+    FIELD(uint64_t, verify_asked_at_ms, FSM_TIME_MAX_MS)   /* to be read again; 0: not asked */    \
+    FIELD(uint64_t, verify_tried_at_ms, FSM_TIME_MAX_MS)   /* when that came to nothing */         \
+    FIELD(uint32_t, verify_orders, RECORD_ANY)    /* to nodes, ever */                             \
     FIELD(uint32_t, failure_count, FSM_ATTEMPTS_MAX) /* of attempts; pauses do not count */        \
     FIELD(bool, bypass_budget, true)                                                               \
     FIELD(bool, hurried, true)   /* it is put off no longer: the last safe slot has come */        \
     FIELD(bool, expired, true)                    /* may be collected; never taken back */         \
     FIELD(bool, collected, true)                  /* its folder is gone */
+
+/* VerificationRecord: a node is reading it again. */
+#define FSM_VERIFICATION(FIELD, TEXT)                                                              \
+    FIELD(uint64_t, given_at_ms, FSM_TIME_MAX_MS)     /* when the node was asked for this part */  \
+    FIELD(uint64_t, deadline_ms, 2 * FSM_TIME_MAX_MS) /* until when it has time */                 \
+    FIELD(uint32_t, node_slot, FSM_NODES_MAX - 1)                                                  \
+    FIELD(uint32_t, part, FSM_NODES_PER_ALLOCATION_MAX - 1) /* those before it are whole */        \
+    FIELD(uint32_t, tries, FSM_VERIFY_TRIES_MAX)      /* nodes that could not read this part */    \
+    FIELD(bool, holds, true)                          /* its job keeps its nodes meanwhile */
 
 /* ShardRecord. */
 #define FSM_SHARD(FIELD, TEXT)                                                                     \
@@ -79,6 +94,7 @@
     FIELD(bool, aware, true)       /* with barrier: all of them know that they are asked */        \
     FIELD(uint64_t, size_bytes, FSM_NODE_BYTES_MAX)                                                \
     FIELD(uint64_t, written_bytes, FSM_NODE_BYTES_MAX) /* the rest is an earlier checkpoint's */   \
+    FIELD(Ckpt__V1__Staging, staging, RECORD_ANY)  /* UNSPECIFIED: not verified */                 \
     FIELD(uint64_t, write_ms, RECORD_ANY)                                                          \
     FIELD(uint64_t, stall_ms, RECORD_ANY)  /* from asking the application until it said done */    \
     FIELD(uint64_t, step, RECORD_ANY)                                                              \

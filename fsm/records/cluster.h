@@ -5,6 +5,8 @@
  * FSM_TARGET_SPEC     what an operator says of a target: TargetSpec
  * FSM_TARGET_STATUS   what everybody sees: TargetStatus, TargetRecord
  * FSM_TARGET_INSIDE   what the state machine alone needs: TargetRecord
+ * FSM_TENANT_SPEC     what an operator says of a tenant: TenantSpec
+ * FSM_TENANT_STATUS   TenantRecord
  * FSM_QUEUE           QueueRecord
  */
 #ifndef CKPT_FSM_RECORDS_CLUSTER_H
@@ -24,6 +26,11 @@
     FIELD(uint64_t, walltime_conflicts, RECORD_ANY)  /* it ended during a checkpoint (F-014) */    \
     FIELD(uint64_t, preemptions_total, RECORD_ANY)   /* victims */                                 \
     FIELD(uint64_t, requeues_total, RECORD_ANY)                                                    \
+    FIELD(uint64_t, verified_total, RECORD_ANY)      /* read again, and whole */                   \
+    FIELD(uint64_t, unreadable_total, RECORD_ANY)    /* nobody could read them again */            \
+    FIELD(uint64_t, released_verified_total, RECORD_ANY)                                           \
+        /* victims, when another node had read their checkpoint */                                 \
+    FIELD(uint64_t, released_unverified_total, RECORD_ANY)   /* ... when none could, in time */    \
     FIELD(uint64_t, malformed_entries, RECORD_ANY)                                                 \
         /* log entries that do not decode: ignored by every member alike */
 
@@ -55,11 +62,15 @@
     TEXT(tier)                                                                                     \
     TEXT(failover_target_id)                                                                       \
     FIELD(uint64_t, write_bytes_per_s, FSM_BANDWIDTH_MAX)                                          \
-    FIELD(uint64_t, read_bytes_per_s, FSM_BANDWIDTH_MAX)                 /* 0: not told */         \
+    FIELD(uint64_t, read_bytes_per_s, FSM_BANDWIDTH_MAX)   /* of restores; 0: no limit */          \
     FIELD(uint64_t, cost_micro_usd_per_gb_month, FSM_BANDWIDTH_MAX)                                \
     FIELD(Ckpt__V1__TargetKind, kind, RECORD_ANY)                                                  \
     FIELD(Ckpt__V1__ReadBack, read_back, RECORD_ANY)                                               \
     FIELD(uint32_t, generations, FSM_GENERATIONS_MAX)                                              \
+    FIELD(Ckpt__V1__Staging, staging, RECORD_ANY)                                                  \
+    FIELD(Ckpt__V1__Compression, compression, RECORD_ANY)                                          \
+    FIELD(Ckpt__V1__Pool, pool, RECORD_ANY)                                                        \
+    FIELD(uint32_t, max_restores, FSM_RESTORES_MAX)        /* parts at a time; 0: no limit */      \
     FIELD(uint32_t, staging_share_ppm, FSM_PPM)
 
 #define FSM_TARGET_STATUS(FIELD, TEXT)                                                             \
@@ -75,8 +86,22 @@
 #define FSM_TARGET_INSIDE(FIELD, TEXT)                                                             \
     FIELD(uint64_t, excused_bytes_per_s, RECORD_ANY) /* granted before the budget was lowered */   \
     FIELD(uint64_t, failover_at_ms, RECORD_ANY)      /* when that is looked at next; 0: not */     \
+    FIELD(uint64_t, excused_read_bytes_per_s, RECORD_ANY)  /* as excused_bytes_per_s, ... */       \
+    FIELD(uint32_t, excused_restores, RECORD_ANY)          /* ... and parts, of restores */        \
+    FIELD(uint32_t, scan_node, FSM_NODES_MAX) /* slot + 1 of who looks through it; 0: nobody */    \
+    FIELD(uint32_t, scans, RECORD_ANY)               /* so often a node was asked to */            \
     FIELD(bool, removed, true)                                                                     \
         /* it is gone, but for its name, which the records have */
+
+#define FSM_TENANT_SPEC(FIELD, TEXT)                                                               \
+    FIELD(uint64_t, max_bytes, FSM_ALLOCATION_BYTES_MAX)     /* of its checkpoints; 0: no limit */ \
+    FIELD(uint64_t, retention_ms, FSM_DURATION_MAX_MS)       /* 0: the policy's */                 \
+    FIELD(uint32_t, keep_complete, FSM_COMPLETE_KEPT_MAX)    /* 0: the policy's */
+
+#define FSM_TENANT_STATUS(FIELD, TEXT)                                                             \
+    FIELD(uint64_t, wanted_bytes, FSM_ALLOCATION_BYTES_MAX)                                        \
+        /* of the largest checkpoint that was refused lately */                                    \
+    FIELD(uint64_t, refused_at_ms, FSM_TIME_MAX_MS)          /* the last one; 0: none ever */
 
 #define FSM_QUEUE(FIELD, TEXT)                                                                     \
     FIELD(uint64_t, reported_at_ms, RECORD_ANY)                                                    \

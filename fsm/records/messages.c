@@ -54,6 +54,15 @@ void fsm_target_spec_to_message(const struct fsm_target *from, Ckpt__V1__TargetS
     RECORD_COPY(FSM_TARGET_SPEC, from, to);
 }
 
+void fsm_tenant_spec_to_message(const char *tenant, const struct fsm_quota *quota,
+                                Ckpt__V1__TenantSpec *ret_message)
+{
+    CHECK(tenant != NULL);
+    ckpt__v1__tenant_spec__init(ret_message);
+    ret_message->tenant = record_text(tenant);
+    RECORD_COPY(FSM_TENANT_SPEC, quota, ret_message);
+}
+
 void fsm_account_to_message(const struct fsm_account *account, Ckpt__V1__GpuAccount *ret_message)
 {
     CHECK(ret_message != NULL);

@@ -41,7 +41,8 @@
     FIELD(uint64_t, not_before_ms, 2 * FSM_TIME_MAX_MS) /* its agent may write there until then */ \
     FIELD(uint64_t, given_at_ms, FSM_TIME_MAX_MS)               /* to a node; 0: it is not */      \
     FIELD(uint32_t, node_slot, FSM_NODES_MAX - 1)               /* with given: which */            \
-    FIELD(bool, given, true)                         /* a node's agent is to remove it */
+    FIELD(bool, given, true)                         /* a node's agent is to remove it */          \
+    FIELD(bool, sensitive, true)                     /* as its job was: it is wiped */
 /* clang-format on */
 
 #endif

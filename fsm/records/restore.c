@@ -99,15 +99,22 @@ static bool restore_member(struct fsm *fsm, const Ckpt__Log__V1__MemberFacts *me
 static bool restore_tenant(struct fsm *fsm, const Ckpt__Log__V1__TenantRecord *record)
 {
     struct tenant *tenant;
+    bool within = record->spec != NULL;
 
     if (fsm->tenant_count == FSM_TENANTS_MAX || record->account == NULL ||
-        record->at_ms > fsm->now_ms)
+        record->at_ms > fsm->now_ms || !within)
+        return false;
+    RECORD_CHECK(FSM_TENANT_SPEC, record->spec);
+    RECORD_CHECK(FSM_TENANT_STATUS, record);
+    if (!within)
         return false;
     for (uint32_t i = 0; i < fsm->tenant_count; i++)
-        if (strcmp(fsm->tenants[i]->id, record->tenant) == 0)
+        if (strcmp(fsm->tenants[i]->id, record->spec->tenant) == 0)
             return false;
-    tenant = fsm_tenant_create(fsm, record->tenant);
+    tenant = fsm_tenant_create(fsm, record->spec->tenant);
     fsm_account_from_message(record->account, &tenant->account);
+    RECORD_COPY(FSM_TENANT_SPEC, record->spec, &tenant->quota);
+    RECORD_COPY(FSM_TENANT_STATUS, record, &tenant->quota);
     tenant->at_ms = record->at_ms;
     return fsm_account_balanced(&tenant->account);
 }
@@ -183,6 +190,7 @@ static bool share_within(const Ckpt__Log__V1__ShareRecord *record)
 
     RECORD_CHECK(FSM_SHARE_SPEC, record);
     RECORD_CHECK(FSM_SHARE_KEPT, record);
+    RECORD_CHECK(FSM_SHARE_PART, record);
     return within;
 }
 
@@ -306,7 +314,7 @@ static bool restore_allocation(struct fsm *fsm, const Ckpt__Log__V1__AllocationR
     if (fsm_allocation_runs(allocation))
         fsm_allocation_assign(fsm, allocation);
     fsm_timer_set(&fsm->timers, &allocation->timer, record->timer_at_ms);
-    return fsm_ledger_adopt(fsm, allocation);
+    return fsm_read_restore(fsm, allocation) && fsm_ledger_adopt(fsm, allocation);
 }
 
 static bool checkpoint_within(const Ckpt__Log__V1__CheckpointRecord *record)
@@ -440,6 +448,19 @@ static void restore_inputs(struct fsm *fsm, struct checkpoint *checkpoint,
     fsm_checkpoint_set_inputs(checkpoint, basis, record->index, record->term, record->inputs);
 }
 
+static bool restore_verification(struct fsm *fsm, struct checkpoint *checkpoint,
+                                 const Ckpt__Log__V1__VerificationRecord *record)
+{
+    struct fsm_verification view = {.checkpoint_id = checkpoint->view.id};
+    bool within = true;
+
+    if (record == NULL)
+        return true;
+    RECORD_CHECK(FSM_VERIFICATION, record);
+    RECORD_COPY(FSM_VERIFICATION, record, &view);
+    return within && fsm_verify_adopt(fsm, checkpoint, &view);
+}
+
 static bool restore_checkpoint(struct fsm *fsm, const Ckpt__Log__V1__CheckpointRecord *record)
 {
     struct checkpoint *checkpoint;
@@ -462,7 +483,8 @@ static bool restore_checkpoint(struct fsm *fsm, const Ckpt__Log__V1__CheckpointR
     fsm_checkpoint_name_nodes(fsm, checkpoint);
     restore_inputs(fsm, checkpoint, record->inputs);
     restore_checkpoint_indices(fsm, checkpoint);
-    return fsm_copies_restore(fsm, checkpoint);
+    return fsm_copies_restore(fsm, checkpoint) &&
+           restore_verification(fsm, checkpoint, record->verification);
 }
 
 static bool undeleted_within(const Ckpt__Log__V1__UndeletedRecord *record)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "fsm/core/unpack.h"
+#include "fsm/job/job.h"
 #include "fsm/records/snapshot.h"
 
 struct loader {
@@ -125,8 +126,10 @@ struct fsm *fsm_snapshot_load(int (*read)(void *context, void *bytes, size_t len
                             .buffer = check_alloc(SNAPSHOT_RECORD_MAX)};
 
     CHECK(ret_text != NULL || text_size == 0);
-    if (loader_run(&loader))
+    if (loader_run(&loader)) {
+        fsm_read_restore_lines(loader.fsm);
         fsm_check(loader.fsm, loader_violation, &loader);
+    }
     free(loader.buffer);
     loader.fsm->moved.count = 0; /* fsm_check has looked at every record */
     if (loader.problem == NULL)

@@ -125,9 +125,12 @@ static void write_tenants(struct snapshot_writer *writer, const struct fsm *fsm)
     for (uint32_t i = 0; i < fsm->tenant_count; i++) {
         Ckpt__Log__V1__TenantRecord message = CKPT__LOG__V1__TENANT_RECORD__INIT;
         Ckpt__V1__GpuAccount account;
+        Ckpt__V1__TenantSpec spec;
 
         fsm_account_to_message(&fsm->tenants[i]->account, &account);
-        message.tenant = record_text(fsm->tenants[i]->id);
+        fsm_tenant_spec_to_message(fsm->tenants[i]->id, &fsm->tenants[i]->quota, &spec);
+        RECORD_COPY(FSM_TENANT_STATUS, &fsm->tenants[i]->quota, &message);
+        message.spec = &spec;
         message.account = &account;
         message.at_ms = fsm->tenants[i]->at_ms;
         write_record(writer, BODY(TENANT), &message.base);
@@ -335,6 +338,7 @@ void fsm_write_checkpoint(struct snapshot_writer *writer, const struct checkpoin
     Ckpt__V1__Checkpoint seen;
     Ckpt__Log__V1__InputsRecord inputs = CKPT__LOG__V1__INPUTS_RECORD__INIT;
     Ckpt__Log__V1__DecisionInputs content = CKPT__LOG__V1__DECISION_INPUTS__INIT;
+    Ckpt__Log__V1__VerificationRecord verification = CKPT__LOG__V1__VERIFICATION_RECORD__INIT;
     uint64_t few[FEW_WORDS];
     struct message_array shards =
         message_array(view->shard_count, sizeof(Ckpt__Log__V1__ShardRecord), few, sizeof(few));
@@ -349,6 +353,10 @@ void fsm_write_checkpoint(struct snapshot_writer *writer, const struct checkpoin
     if (checkpoint->inputs != NULL) {
         fill_inputs(&inputs, &content, checkpoint->inputs);
         message.inputs = &inputs;
+    }
+    if (checkpoint->verification != NULL) {
+        RECORD_COPY(FSM_VERIFICATION, &checkpoint->verification->view, &verification);
+        message.verification = &verification;
     }
     message.n_shards = view->shard_count;
     message.shards = (Ckpt__Log__V1__ShardRecord **)shards.pointers;

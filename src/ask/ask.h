@@ -76,6 +76,8 @@ struct ask_node {
     const char *(*endpoint_address)(void *context, char text[ASK_ADDRESS_BYTES]);
     /* may_exist: one that is there already is fine. */
     int (*folder_make)(void *context, const char *name, bool may_exist, struct err *err);
+    /* A symbolic link, by which what lies elsewhere is found below the work folder. */
+    int (*link_make)(void *context, const char *name, const char *to, struct err *err);
     /* Changes with any size or time of change of what is below. */
     uint64_t (*folder_sum)(void *context, const char *name);
     /* At most size - 1 bytes and a NUL; -1: there is none; ASK_FILE_OTHER. */
@@ -101,6 +103,7 @@ struct ask_request {
     uint32_t attempt;
     const char *hint; /* these two as text */
     const char *directory;
+    bool elsewhere;           /* it is there already, and not below the work folder */
     uint64_t deadline_ms;     /* since the epoch */
     uint64_t max_deferral_ms; /* that it may still ask for; 0: it must begin */
 };

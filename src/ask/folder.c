@@ -63,27 +63,26 @@ static void remove_done(const struct ask_target *target)
         target->node->file_remove(target->context, done_name(target, i, name));
 }
 
-/* One of its own for each rank that is told: the library names it. */
-static int make_rank_folders(const struct ask_target *target, const char *hint, struct err *err)
+/* What lies elsewhere gets the same name below the work folder. The folder of a rank that is told
+ * in it is made by that rank, which may come later. */
+static int make_out(const struct ask_target *target, const struct ask_request *request,
+                    struct err *err)
 {
-    size_t count = target->node->rank_count(target->context);
-    char name[OUT_NAME_BYTES + 16];
-    struct ask_rank rank;
+    const struct ask_node *node = target->node;
+    char own[OUT_NAME_BYTES];
 
-    for (size_t i = 0; i < count; i++) {
-        target->node->rank(target->context, i, &rank);
-        snprintf(name, sizeof(name), "out/%s/rank-%05" PRIu32, hint, rank.number);
-        if (rank.tells && target->node->folder_make(target->context, name, false, err) != 0)
-            return -1;
-    }
-    return 0;
+    if (node->folder_make(target->context, "out", true, err) != 0)
+        return -1;
+    out_name(request->hint, own);
+    return request->elsewhere ? node->link_make(target->context, own, request->directory, err)
+                              : node->folder_make(target->context, own, false, err);
 }
 
 int ask_folder_prepare(const struct ask_target *target, const struct ask_request *request,
                        struct err *err)
 {
     const struct ask_node *node = target->node;
-    char own[OUT_NAME_BYTES], ranks[RANKS_TEXT_BYTES];
+    char ranks[RANKS_TEXT_BYTES];
     char text[PATH_MAX + RANKS_TEXT_BYTES + 256];
     size_t length;
 
@@ -95,9 +94,7 @@ int ask_folder_prepare(const struct ask_target *target, const struct ask_request
         return err_set(err, ERR_INVALID, "the work folder's path is too long");
     /* a sentinel of an earlier life of the cluster may carry the same hint */
     remove_done(target);
-    if (node->folder_make(target->context, "out", true, err) != 0 ||
-        node->folder_make(target->context, out_name(request->hint, own), false, err) != 0 ||
-        make_rank_folders(target, request->hint, err) != 0)
+    if (make_out(target, request, err) != 0)
         return -1;
     return node->file_write(target->context, "request", text, length, err);
 }

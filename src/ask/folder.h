@@ -13,8 +13,7 @@
 #include "src/ask/ask.h"
 
 /* Removes the sentinels of before, which may carry the same hint after the cluster was made anew,
- * and then makes the folders, one for each rank that tells, and the request, in this order: who
- * sees the request finds all else. */
+ * and then makes the folder and the request, in this order: who sees the request finds all else. */
 int ask_folder_prepare(const struct ask_target *target, const struct ask_request *request,
                        struct err *err);
 /* Whether the request that lies there is that of the hint: after a restart of the agent. */

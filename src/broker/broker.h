@@ -34,6 +34,9 @@ struct nodes;
 struct dispatcher;
 struct storage_watch;
 struct collector;
+struct quotas;
+struct scrubber;
+struct scanner;
 struct ticker;
 struct telemetry;
 struct metrics;
@@ -100,6 +103,9 @@ struct broker {
     struct storage_watch *storage_watch;
     struct ticker *ticker;
     struct collector *collector;
+    struct scrubber *scrubber;
+    struct quotas *quotas;
+    struct scanner *scanner;
     struct telemetry *telemetry; /* NULL in tests and in the simulator: nobody is asked */
     struct metrics *metrics;
     struct credentials *credentials; /* NULL without TLS */

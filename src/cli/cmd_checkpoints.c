@@ -196,10 +196,9 @@ static const char *places_text(const Ckpt__V1__ShardInfo *shard, char text[PLACE
 void shards_print(struct cli *cli, Ckpt__V1__ShardInfo *const *shards, size_t count)
 {
     static const struct output_column shard_columns[] = {
-        {"PART", OUTPUT_RIGHT},   {"NODE", OUTPUT_LEFT},
-        {"STATE", OUTPUT_LEFT},   {"RANKS", OUTPUT_RIGHT},
-        {"SIZE", OUTPUT_RIGHT},   {"WRITTEN", OUTPUT_RIGHT},
-        {"LIES AT", OUTPUT_LEFT}, {"MANIFEST SHA-256", OUTPUT_LEFT}};
+        {"PART", OUTPUT_RIGHT},  {"NODE", OUTPUT_LEFT},    {"STATE", OUTPUT_LEFT},
+        {"RANKS", OUTPUT_RIGHT}, {"SIZE", OUTPUT_RIGHT},   {"WRITTEN", OUTPUT_RIGHT},
+        {"STAGED", OUTPUT_LEFT}, {"LIES AT", OUTPUT_LEFT}, {"MANIFEST SHA-256", OUTPUT_LEFT}};
     struct output_table table;
     char text[HUMAN_BYTES], places[PLACES_BYTES];
 
@@ -217,6 +216,11 @@ void shards_print(struct cli *cli, Ckpt__V1__ShardInfo *const *shards, size_t co
             output_cell(&table, "%u", shards[i]->ranks);
         output_cell(&table, "%s", human_size(shards[i]->size_bytes, text));
         output_cell(&table, "%s", human_size(shards[i]->written_bytes, text));
+        output_cell(
+            &table, "%s",
+            shards[i]->staging == CKPT__V1__STAGING__STAGING_UNSPECIFIED
+                ? "-"
+                : human_enum(&ckpt__v1__staging__descriptor, (int)shards[i]->staging, text));
         output_cell(&table, "%s", places_text(shards[i], places));
         output_cell(&table, "%s", shards[i]->manifest_sha256);
     }
@@ -260,6 +264,8 @@ static void print_ranks(struct cli *cli, const Ckpt__V1__Checkpoint *c)
                 human_safe(c->os, os, sizeof(os)));
     if (c->pinned)
         fprintf(cli->out, " pinned: it stays until ckptctl checkpoint unpin\n");
+    if (c->verified_at_ms != 0)
+        fprintf(cli->out, " read again and whole %s\n", human_clock(c->verified_at_ms, text));
     if (c->damaged)
         fprintf(cli->out, " DAMAGED: a part of it does not verify; nothing begins from it\n");
 }

@@ -167,6 +167,19 @@ enum cli_exit command_node_remove(struct cli *cli)
     return call_mutate_simple(cli, what, "OperatorService/RemoveNode", &request.base);
 }
 
+/* Of how many parts a node keeps a copy. */
+static void copies_cell(struct output_table *table, const Ckpt__V1__PlacementHint *hint)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < hint->n_copy_nodes; i++)
+        kept += hint->copy_nodes[i][0] != '\0';
+    if (kept == 0)
+        output_cell(table, "-");
+    else
+        output_cell(table, "%zu/%zu", kept, hint->n_copy_nodes);
+}
+
 static void hint_row(struct output_table *table, const ProtobufCMessage *item)
 {
     const Ckpt__V1__PlacementHint *hint = (const Ckpt__V1__PlacementHint *)item;
@@ -190,6 +203,7 @@ static void hint_row(struct output_table *table, const ProtobufCMessage *item)
                 hint->domain_rule > CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_ANY
                     ? human_enum(&ckpt__v1__domain_rule__descriptor, (int)hint->domain_rule, text)
                     : "");
+    copies_cell(table, hint);
 }
 
 static const char *hint_name(const ProtobufCMessage *item, char text[HUMAN_BYTES])
@@ -209,9 +223,9 @@ static void add_hints(void *context, const ProtobufCMessage *page)
 enum cli_exit command_placement(struct cli *cli)
 {
     static const struct output_column columns[] = {
-        {"JOB", OUTPUT_LEFT},   {"EFFICIENCY", OUTPUT_RIGHT},    {"PREEMPTIBLE", OUTPUT_LEFT},
-        {"COST", OUTPUT_RIGHT}, {"BORROWED NODES", OUTPUT_LEFT}, {"PENALTY", OUTPUT_RIGHT},
-        {"DOMAIN", OUTPUT_LEFT}};
+        {"JOB", OUTPUT_LEFT},    {"EFFICIENCY", OUTPUT_RIGHT},    {"PREEMPTIBLE", OUTPUT_LEFT},
+        {"COST", OUTPUT_RIGHT},  {"BORROWED NODES", OUTPUT_LEFT}, {"PENALTY", OUTPUT_RIGHT},
+        {"DOMAIN", OUTPUT_LEFT}, {"COPIES", OUTPUT_RIGHT}};
     static const struct output_kind kind = {"placement_hints",    "placement_hint", columns,
                                             ARRAY_COUNT(columns), hint_row,         hint_name};
     Ckpt__V1__GetPlacementHintsRequest request = CKPT__V1__GET_PLACEMENT_HINTS_REQUEST__INIT;

@@ -122,9 +122,12 @@ static enum cli_exit plan_run(struct cli *cli, const struct plan *plan)
 enum cli_exit command_gc_run(struct cli *cli)
 {
     struct plan plan = {0};
-    enum cli_exit code = plan_read(cli, &plan);
+    enum cli_exit code;
     char text[160], bytes[HUMAN_BYTES];
 
+    if (cli_flag(cli, "orphans"))
+        return command_gc_run_orphans(cli);
+    code = plan_read(cli, &plan);
     snprintf(text, sizeof(text), "plan: delete these %zu checkpoints (%s)", plan.count,
              human_size(plan.size_bytes, bytes));
     if (code == CLI_OK && plan.count > 0)

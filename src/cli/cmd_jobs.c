@@ -9,6 +9,7 @@
 #include "src/cli/call.h"
 #include "src/cli/commands.h"
 #include "src/cli/human.h"
+#include "src/cli/job_waits.h"
 #include "src/cli/nodes_option.h"
 #include "src/cli/output.h"
 #include "src/cli/spec.h"
@@ -237,6 +238,7 @@ static void print_job(struct cli *cli, const Ckpt__V1__Allocation *job)
                                            : human_safe(job->last_target_id, safe, sizeof(safe)),
             human_safe(job->next_target_id, target, sizeof(target)));
     print_restart(cli, job);
+    job_waits_print(cli, job);
     fprintf(cli->out, " estimates size %s  write %s\n", human_size(job->size_estimate_bytes, a),
             human_duration(job->write_estimate_ms, b));
     if (job->learned != NULL && job->learned->count > 0)

@@ -12,6 +12,7 @@
 #include "src/cli/call.h"
 #include "src/cli/commands.h"
 #include "src/cli/human.h"
+#include "src/cli/job_waits.h"
 #include "src/cli/output.h"
 
 static bool is_candidate(const Ckpt__V1__RequestPreemptionRequest *request, const char *id)
@@ -185,6 +186,8 @@ static void print_victims(struct cli *cli, size_t count, Ckpt__V1__Victim *const
     for (size_t i = 0; i < count; i++)
         victim_row(&table, victims[i]);
     output_table_print(&table);
+    for (size_t i = 0; i < count; i++)
+        job_waits_release(cli, victims[i]->allocation_id, victims[i]->release_check);
 }
 
 static void print_reply(struct cli *cli, const Ckpt__V1__RequestPreemptionReply *reply)

@@ -32,8 +32,14 @@ static const struct output_column columns[] = {
     {"USD/GB-MONTH", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
     {"READ", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
     {"FAIL-OVER", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
+    {"WRITES", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
     {"READ BACK", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
     {"GENERATIONS", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"COMPRESSION", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
+    {"READING", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"TO READ", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"RESTORES", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"POOL", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
 };
 
 static void target_row(struct output_table *table, const ProtobufCMessage *item)
@@ -74,9 +80,19 @@ static void target_row(struct output_table *table, const ProtobufCMessage *item)
                 spec->read_bytes_per_s > 0 ? human_rate(spec->read_bytes_per_s, text) : "-");
     output_cell(table, "%s%s", spec->failover_target_id[0] == '\0' ? "-" : spec->failover_target_id,
                 target->failed_over ? " (now)" : "");
+    output_cell(table, "%s", human_enum(&ckpt__v1__staging__descriptor, (int)spec->staging, text));
     output_cell(table, "%s",
                 human_enum(&ckpt__v1__read_back__descriptor, (int)spec->read_back, text));
     output_cell(table, "%u", spec->generations);
+    output_cell(table, "%s",
+                human_enum(&ckpt__v1__compression__descriptor, (int)spec->compression, text));
+    output_cell(table, "%u", target->restores_reading);
+    output_cell(table, "%u", target->restores_waiting);
+    if (spec->max_restores > 0)
+        output_cell(table, "%u", spec->max_restores);
+    else
+        output_cell(table, "-");
+    output_cell(table, "%s", human_enum(&ckpt__v1__pool__descriptor, (int)spec->pool, text));
 }
 
 static const char *target_name(const ProtobufCMessage *item, char text[64])
@@ -117,8 +133,8 @@ enum cli_exit command_targets(struct cli *cli)
 static const struct {
     const char *option;
     unsigned field;
-} emptied[] = {{"staging-share", 5}, {"price", 6},     {"domain", 8},      {"tier", 9},
-               {"read", 10},         {"failover", 11}, {"generations", 13}};
+} emptied[] = {{"staging-share", 5}, {"price", 6},     {"domain", 8},       {"tier", 9},
+               {"read", 10},         {"failover", 11}, {"generations", 13}, {"max-restores", 15}};
 
 /* "-" stands for the empty text, which no option takes. */
 static void set_text_or_none(const struct cli *cli, const char *option, char **text)
@@ -135,7 +151,7 @@ static uint64_t target_zeros(const struct cli *cli, const Ckpt__V1__TargetSpec *
     const bool zero[] = {spec->staging_share_ppm == 0, spec->cost_micro_usd_per_gb_month == 0,
                          spec->domain[0] == '\0',      spec->tier[0] == '\0',
                          spec->read_bytes_per_s == 0,  spec->failover_target_id[0] == '\0',
-                         spec->generations == 0};
+                         spec->generations == 0,       spec->max_restores == 0};
     uint64_t zeros = 0;
 
     for (size_t i = 0; i < ARRAY_COUNT(emptied); i++)
@@ -163,6 +179,10 @@ enum cli_exit command_target_put(struct cli *cli)
     spec.staging_share_ppm = (uint32_t)cli_number(cli, "staging-share", 0);
     spec.read_back = (Ckpt__V1__ReadBack)cli_number(cli, "read-back", 0);
     spec.generations = (uint32_t)cli_number(cli, "generations", 0);
+    spec.staging = (Ckpt__V1__Staging)cli_number(cli, "staging", 0);
+    spec.compression = (Ckpt__V1__Compression)cli_number(cli, "compression", 0);
+    spec.pool = (Ckpt__V1__Pool)cli_number(cli, "pool", 0);
+    spec.max_restores = (uint32_t)cli_number(cli, "max-restores", 0);
     request.zeros = target_zeros(cli, &spec);
     spec.is_default = cli_flag(cli, "default");
     request.spec = &spec;

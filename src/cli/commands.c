@@ -70,6 +70,11 @@ static const struct option_spec jobs_options[] = {
 static const struct option_spec checkpoints_options[] = {
     CHOICE("state", "STATE", "only those in this state", checkpoint_state), STALE, {0}};
 
+static const struct option_spec scrub_options[] = {
+    TEXT("allocation", "JOB", "those of this job"),
+    TEXT("target", "TARGET", "those that lie on this target"),
+    {0}};
+
 static const struct option_spec explain_options[] = {
     TEXT("at", "TIME",
          "what was in force then, of the decisions: 10m (ago), 10:31:07, 2026-11-20T10:31:07"),
@@ -160,14 +165,28 @@ static const struct option_spec target_put_options[] = {
     TEXT("tier", "TIER", "class of storage, for people: nvme, disk; -: not told"),
     COUNT("price", "MICRO-USD", "of 10^9 bytes for 30 days, in 10^-6 USD", 0,
           UINT64_C(1000000000000)),
-    NUMBER("read", "RATE", "budget of all restores together; 0: not told", NUMBER_RATE, 0,
+    NUMBER("read", "RATE", "budget of all restores together; 0: no limit", NUMBER_RATE, 0,
            RATE_MAX),
+    COUNT("max-restores", "N", "parts of jobs that read at a time, others wait; 0: no limit", 0,
+          1048576),
     TEXT("failover", "TARGET", "where checkpoints go when an outage lasts; -: none, they wait"),
     CHOICE("read-back", "WORD", "of what is written: sampled (of a new one), never, always",
            read_back),
+    CHOICE("staging", "WORD", "where applications write: local (of a new one), direct, memory",
+           staging),
+    CHOICE("compression", "WORD", "of files that shrink: none (of a new one), lz4", compression),
+    CHOICE("pool", "WORD", "whose checkpoints it takes: open (of a new one), sensitive: all", pool),
     COUNT("generations", "N", "take unchanged files over so often (8 of a new one); 0: never", 0,
           255),
     FLAG("default", "of jobs that name no target"),
+    {0}};
+
+static const struct option_spec tenant_put_options[] = {
+    NUMBER("max-bytes", "SIZE", "of all its checkpoints together, like 10TB; 0: no limit",
+           NUMBER_SIZE, 0, INT64_MAX / 2),
+    COUNT("keep", "N", "complete ones of each job, whatever their age; 0: as the policy has it", 0,
+          32),
+    DURATION("retention", "how long older ones are kept; 0: as the policy has it", 0),
     {0}};
 
 static const struct option_spec target_drain_options[] = {FLAG("undo", "back into use instead"),
@@ -212,6 +231,12 @@ static const struct option_spec member_promote_options[] = {
 
 static const struct option_spec yes_options[] = {YES, {0}};
 
+static const struct option_spec gc_run_options[] = {
+    FLAG("orphans", "what lies at targets without a record, as gc orphans lists it"), YES, {0}};
+
+static const struct option_spec gc_orphans_options[] = {
+    FLAG("scan", "look through all targets anew, from now on"), {0}};
+
 static const struct option_spec member_replace_options[] = {
     MEMBER_ADDRESSES, MEMBER_WAIT, YES, {0}};
 
@@ -251,7 +276,13 @@ const struct command commands[] = {
      stale_options, false},
     {"gc plan", "[JOB]", 0, 1, "what could be deleted now: checkpoints kept for their age alone",
      command_gc_plan, NULL, false},
-    {"gc run", "[JOB]", 0, 1, "delete what gc plan lists", command_gc_run, yes_options, true},
+    {"scrub", "[CHECKPOINT]", 0, 1,
+     "read complete checkpoints again and find what storage damaged; without arguments all",
+     command_scrub, scrub_options, true},
+    {"gc run", "[JOB]", 0, 1, "delete what gc plan lists, or with --orphans what gc orphans does",
+     command_gc_run, gc_run_options, true},
+    {"gc orphans", "", 0, 0, "what lies at targets without a record of it", command_gc_orphans,
+     gc_orphans_options, false},
     {"undeleted", "[JOB]", 0, 1, "expired checkpoints that could not be deleted, and why",
      command_undeleted, stale_options, false},
     {"restart-point", "JOB", 1, 1, "the checkpoint a job would restart from", command_restart_point,
@@ -276,6 +307,10 @@ const struct command commands[] = {
      command_target_drain, target_drain_options, true},
     {"target remove", "TARGET", 1, 1, "forget a storage target that nothing needs",
      command_target_remove, yes_options, true},
+    {"tenants", "", 0, 0, "tenants, the bytes of their checkpoints and their limits",
+     command_tenants, stale_options, false},
+    {"tenant put", "TENANT", 1, 1, "limit the checkpoints of a tenant", command_tenant_put,
+     tenant_put_options, true},
     {"nodes", "", 0, 0, "compute nodes and their agents", command_nodes, stale_options, false},
     {"node drain", "NODE", 1, 1, "take a node out of use", command_node_drain, drain_options, true},
     {"node undrain", "NODE", 1, 1, "take a drained node back into use", command_node_undrain, NULL,

@@ -182,6 +182,21 @@ static void damaged_line(const Ckpt__V1__Event *event, char *text, size_t size)
              human_safe(event->subject, subject, sizeof(subject)));
 }
 
+static void verified_line(const Ckpt__V1__Event *event, char *text, size_t size)
+{
+    char job[ID_BYTES], subject[DETAIL_BYTES], id[HUMAN_BYTES], bytes[HUMAN_BYTES];
+    bool whole = event->new_state == CKPT__V1__VERIFY_RESULT__VERIFY_RESULT_WHOLE;
+
+    human_safe(event->allocation_id, job, sizeof(job));
+    human_checkpoint(event->checkpoint_id, id);
+    if (whole)
+        snprintf(text, size, "%s checkpoint %s was read again, %s: it is whole", job, id,
+                 human_size(event->number, bytes));
+    else
+        snprintf(text, size, "%s checkpoint %s could not be read again: %s", job, id,
+                 human_safe(event->subject, subject, sizeof(subject)));
+}
+
 static void copies_line(const Ckpt__V1__Event *event, char *text, size_t size)
 {
     char job[ID_BYTES], subject[DETAIL_BYTES], id[HUMAN_BYTES];
@@ -245,6 +260,27 @@ static void target_line(const Ckpt__V1__Event *event, char *text, size_t size)
         snprintf(text, size, "target %s no longer fails over", subject);
 }
 
+/* What the limit of a tenant led to. */
+static void quota_line(const Ckpt__V1__Event *event, char *text, size_t size)
+{
+    char tenant[129], job[129], bytes[HUMAN_BYTES], id[HUMAN_BYTES];
+
+    human_safe(event->subject, tenant, sizeof(tenant));
+    human_safe(event->allocation_id, job, sizeof(job));
+    human_size(event->number, bytes);
+    if (event->new_state == CKPT__V1__QUOTA_CHANGE__QUOTA_CHANGE_EXPIRED)
+        snprintf(text, size,
+                 "checkpoint %s of job %s is deleted early: tenant %s is over its limit",
+                 human_checkpoint(event->checkpoint_id, id), job, tenant);
+    else if (event->new_state == CKPT__V1__QUOTA_CHANGE__QUOTA_CHANGE_REFUSED)
+        snprintf(text, size, "tenant %s has no room for a checkpoint of job %s: %s with it", tenant,
+                 job, bytes);
+    else if (event->number == 0)
+        snprintf(text, size, "tenant %s has no limit of bytes", tenant);
+    else
+        snprintf(text, size, "tenant %s may have %s of checkpoints", tenant, bytes);
+}
+
 /* long: a case for each kind. */
 static void event_sentence(const Ckpt__V1__Event *event, struct event_history *history, char *text,
                            size_t size)
@@ -306,12 +342,18 @@ static void event_sentence(const Ckpt__V1__Event *event, struct event_history *h
     case CKPT__V1__EVENT_KIND__EVENT_KIND_DAMAGED:
         damaged_line(event, text, size);
         return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_VERIFIED:
+        verified_line(event, text, size);
+        return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_DELETED:
         deleted_line(event, text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_COPIES_KEPT:
     case CKPT__V1__EVENT_KIND__EVENT_KIND_COPY_DROPPED:
         copies_line(event, text, size);
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_QUOTA:
+        quota_line(event, text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_EPOCH:
         epoch_line(event, text, size);

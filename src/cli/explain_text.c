@@ -8,6 +8,7 @@
 #include "fsm/names.h"
 #include "src/base/check.h"
 #include "src/cli/human.h"
+#include "src/cli/job_waits.h"
 #include "src/cli/output.h"
 #include "src/cli/spec.h"
 
@@ -238,6 +239,8 @@ void explain_print(struct cli *cli, const Ckpt__V1__ExplainReply *reply,
     char text[HUMAN_BYTES], age[HUMAN_BYTES];
 
     print_job_line(cli, reply, job, leader);
+    if (job != NULL)
+        job_waits_print(cli, job);
     print_origin(cli, reply);
     if (reply->terms != NULL)
         print_sums(cli, reply);

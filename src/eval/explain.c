@@ -306,6 +306,7 @@ static void say_flip(struct explain *explain, enum eval_verdict verdict)
         say_fired_flip(explain);
         return;
     case EVAL_CHECKPOINT_MOVE: /* never the model's */
+    case EVAL_SKIP_QUOTA:
     case EVAL_VERDICT_COUNT:
         break;
     }

@@ -35,12 +35,13 @@
     X(SKIP_BAD_INPUT, "bad_input")                                                                 \
     X(SKIP_NEAR_COMPLETION, "near_completion")                                                     \
     X(SKIP_PACED, "waits_for_bandwidth")                                                           \
-    X(CHECKPOINT_MOVE, "checkpoint_and_migrate")
+    X(CHECKPOINT_MOVE, "checkpoint_and_migrate")                                                   \
+    X(SKIP_QUOTA, "tenant_over_quota")
 
 /* Precedence, first that holds: bad input, strategy, active (not at the walltime slot while it
  * waits), storage down, walltime slot, near completion, minimum interval, value above cost,
  * declared period, maximum interval; else value below cost. From the broker, over the model's: what
- * the ledger of actions or pacing said instead. */
+ * the ledger of actions, pacing or the tenant's limit said instead. */
 enum eval_verdict {
 #define X(name, text) EVAL_##name,
     EVAL_VERDICTS(X)

@@ -427,8 +427,7 @@ void rpc_server_get_stats(const struct rpc_server *server, struct rpc_server_sta
     ret_stats->connections = server->connections_count;
     for (node = server->connections.next; node != &server->connections; node = node->next) {
         const struct rpc_connection *connection =
-            (const struct rpc_connection *)(const void *)((const char *)node -
-                                                          offsetof(struct rpc_connection, node));
+            LIST_ITEM_CONST(node, struct rpc_connection, node);
 
         ret_stats->bytes_buffered += rpc_stream_pending(&connection->h2.stream);
     }

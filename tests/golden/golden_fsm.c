@@ -4,7 +4,7 @@
  * Flow     each file is replayed on a fresh state machine; the transcript must equal the file.
  *          --update rewrites the files; the diff is then reviewed. Lines with "#" are comments.
  *          Invariants are verified after each command.
- * Shapes   besides commands (tests/unit/fsm/script.h): show jobs | accounts | losses | checkpoints | grantable | collectable | deadline | target NAME |
+ * Shapes   besides commands (tests/unit/fsm/script.h): show jobs | accounts | losses | checkpoints | grantable | collectable | verifiable | deadline | target NAME |
  *          orders NODE | parts JOB | restart JOB, and `snapshot`: the state is read back from one.
  */
 #include "tests/golden/transcript.h"
@@ -194,6 +194,21 @@ static size_t show_removals(struct transcript *out, const struct fsm *fsm,
     return count;
 }
 
+static size_t show_verifications(struct transcript *out, const struct fsm *fsm,
+                                 const struct fsm_node *node)
+{
+    const struct fsm_verification *reads[FSM_VERIFICATIONS_PER_NODE_MAX];
+    size_t count = node == NULL ? 0
+                                : fsm_verifications_on_node(fsm, node->slot, reads,
+                                                            FSM_VERIFICATIONS_PER_NODE_MAX);
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    for (size_t i = 0; i < count; i++)
+        say(out, "  order verify %s attempt=%u part=%u\n", id_text(reads[i]->checkpoint_id, id),
+            fsm_verify_attempt(fsm, reads[i]), reads[i]->part);
+    return count;
+}
+
 static void show_orders(struct transcript *out, const struct fsm *fsm, const char *name)
 {
     const struct fsm_node *node = fsm_node_find(fsm, name);
@@ -217,8 +232,26 @@ static void show_orders(struct transcript *out, const struct fsm *fsm, const cha
         say(out, "\n");
     }
     count += show_removals(out, fsm, node);
+    count += show_verifications(out, fsm, node);
     if (count == 0)
         say(out, "  no orders\n");
+}
+
+/* What it may read of its target; of one that restores nothing that says nothing. */
+static void show_read(struct transcript *out, const struct fsm *fsm, const struct fsm_part *part)
+{
+    char word[FSM_WORD_BYTES];
+    struct fsm_reads reads;
+
+    fsm_reads(fsm, part->allocation, &reads);
+    if (reads.target == NULL) {
+        say(out, "\n");
+        return;
+    }
+    say(out, " read=%s", fsm_enum_word(&ckpt__v1__read_state__descriptor, (int)part->read, word));
+    if (part->read == CKPT__V1__READ_STATE__READ_STATE_WAITS)
+        say(out, " place=%u of %u", reads.place, reads.line);
+    say(out, " rate=%" PRIu64 "\n", part->read_bytes_per_s);
 }
 
 /* Each with what it needs to begin. */
@@ -232,10 +265,11 @@ static void show_parts(struct transcript *out, const struct fsm *fsm, const char
 
         if (!fsm_part_on(fsm, job, job->nodes[i].node_slot, &part))
             continue;
-        say(out, "  part %u on %s from %s %s%s%s\n", part.place,
+        say(out, "  part %u on %s from %s %s%s%s", part.place,
             fsm_node_name(fsm, job->nodes[i].node_slot), id_text(job->restart_id, id),
             fsm_enum_word(&ckpt__v1__begin_state__descriptor, (int)part.begin, word),
             part.restored ? " restored" : "", part.joined ? " joined" : "");
+        show_read(out, fsm, &part);
     }
 }
 
@@ -353,6 +387,10 @@ static void show(struct transcript *out, struct script *script)
         show_ids(out, ids, fsm_grantable(fsm, ids, IDS_MAX));
     } else if (strcmp(what, "collectable") == 0) {
         show_ids(out, ids, fsm_collectable(fsm, 0, ids, FSM_COLLECTABLE_MAX));
+    } else if (strcmp(what, "verifiable") == 0) {
+        uint64_t after = 0;
+
+        show_ids(out, ids, fsm_verify_due(fsm, 0, IDS_MAX, &after, ids, IDS_MAX));
     } else if (strcmp(what, "undeleted") == 0) {
         show_undeleted(out, fsm);
     } else if (strcmp(what, "restart") == 0) {

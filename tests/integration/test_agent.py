@@ -52,6 +52,10 @@ while True:
     os.makedirs(folder, exist_ok=True)
     if mode == "slow":
         time.sleep(float(sys.argv[2]))
+    while mode == "late" and not os.path.exists(work + "/enough"): # it writes for as long as the test says
+        with open(folder + "/more", "a") as file:
+            file.write("more")
+        time.sleep(0.1)
     with open(folder + "/state", "w") as file:
         file.write("state %s\n" % fields["hint"])
     if mode == "lacks":
@@ -69,7 +73,7 @@ def what_applications_answer():
     """S1-031..033, P-040, I34: late, too late, dead, empty, refusing, stale and incomplete answers, twelve jobs on one node."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
-        jobs = {"late": heat(cluster, "late", "--slow-ms", "8400"), "toolate": heat(cluster, "toolate", "--slow-ms", "9000"),
+        jobs = {"late": odd("late"), "toolate": heat(cluster, "toolate", "--slow-ms", "9000"),
                 "empty": heat(cluster, "empty", "--empty"), "refuses": heat(cluster, "refuses", "--fail-status", "5"),
                 "dies": odd("dies"), "stale": odd("stale"), "short": odd("short"), "deep": odd("deep"),
                 **{f"plain{i}": heat(cluster, f"plain{i}") for i in range(4)}}
@@ -78,6 +82,8 @@ def what_applications_answer():
             cluster.run_job("a", name, command, ("--max-restarts", "0"))
         all_run(cluster)
         ids = {name: hint(cluster, name) for name in jobs}
+        wait_until("late is extended", lambda: checkpoint(cluster, "late", ids["late"]).extended, 20, 0.02)
+        (cluster.dir / "work" / "late.a" / "enough").touch()
         assert ends_in(cluster, "late", ids["late"], (COMPLETE, FAILED, TIMED_OUT)).state == COMPLETE
         for name in ("stale", "deep", "plain0", "plain1", "plain2", "plain3"):
             assert ends_in(cluster, name, ids[name], (COMPLETE, FAILED, TIMED_OUT)).state == COMPLETE, name
@@ -137,7 +143,7 @@ def what_an_application_leaves_behind_is_killed():
 
 def a_job_of_several_nodes_stays_of_one_piece():
     """All shards or no checkpoint (I27); a rank that dies stops the others; all restart from the same checkpoint, also when a shard is damaged."""
-    with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
+    with Cluster(members=1, agents=("a", "b"), policy=POLICY, copies=False) as cluster:
         cluster.start()
         nodes = [("a", 1, MIB), ("b", 1, MIB)]
         for name in ("half", "pair"):

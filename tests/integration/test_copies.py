@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """What a node keeps of what its jobs wrote: a restart there reads that, and nobody else's, nor anything older."""
+import json
 import os
 import pathlib
 import shutil
@@ -60,7 +61,7 @@ def in_configuration(cluster, text):
 def a_restart_on_the_node_needs_no_destination():
     """S2-024, D-004: from the node's own copy, with the destination away, by an agent that was killed meanwhile; the copy is the newest
     complete one's, and the one before has gone. `ckptctl checkpoint` shows where each part lies."""
-    with Cluster(members=1, copies=True, agents=("a",), policy=POLICY) as cluster:
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         cluster.register("j", [("a", 1, MIB)], grace_ms=500)
         job = cluster.run_job("a", "j", heat(cluster, "j"), ["--max-restarts", "10"])
@@ -113,7 +114,7 @@ def a_copy_that_is_lost_or_damaged_is_not_missed():
     def edits_the_manifest(folder):
         (folder / "MANIFEST").write_text((folder / "MANIFEST").read_text().replace("mode=0644", "mode=0600"))
 
-    with Cluster(members=1, copies=True, agents=("a",), policy=POLICY) as cluster:
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         cluster.register("j", [("a", 1, MIB)], grace_ms=500)
         job = cluster.run_job("a", "j", heat(cluster, "j"), ["--max-restarts", "20"])
@@ -132,7 +133,7 @@ def a_copy_that_is_lost_or_damaged_is_not_missed():
 
 def what_is_not_complete_is_never_begun_from():
     """I27: a part that was verified of a checkpoint that failed elsewhere is no copy to begin from; the one before is, until it goes."""
-    with Cluster(members=1, copies=True, agents=("a", "b"), policy={**POLICY, "max_attempts": 1}) as cluster:
+    with Cluster(members=1, agents=("a", "b"), policy={**POLICY, "max_attempts": 1}) as cluster:
         cluster.start()
         cluster.register("j", [("a", 1, MIB), ("b", 1, MIB)], grace_ms=500)
         jobs = [cluster.run_job(n, "j", heat(cluster, f"j.{n}"), ["--max-restarts", "10", "--stay"]) for n in "ab"]
@@ -158,7 +159,7 @@ def what_is_not_complete_is_never_begun_from():
 
 def copies_go_with_what_they_are_for():
     """Removed when the job completes, or goes on elsewhere; nothing is kept without room for it, or more than is allowed."""
-    with Cluster(members=1, copies=True, agents=("a", "b"), policy=POLICY) as cluster:
+    with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
         cluster.start()
         cluster.register("j", [("a", 1, MIB)], grace_ms=500)
         job = cluster.run_job("a", "j", heat(cluster, "j"), ["--max-restarts", "0"])
@@ -168,6 +169,9 @@ def copies_go_with_what_they_are_for():
         allocation_in(cluster, "j", SUSPENDED)
         ends(job)
         is_kept(cluster, "j", identifier, "a")
+        hint_of, = json.loads(cluster.ctl("placement", "-o", "json").stdout)["placement_hints"]
+        assert hint_of["waits"] and hint_of["copy_nodes"] == ["a"], hint_of
+        assert "1/1" in cluster.ctl("placement").stdout
         restart(cluster, "j")
         job.start()
         says(job, COPIED)
@@ -193,7 +197,7 @@ def bounds_are_kept():
     """local_copies: max_bytes and keep_free; 0 keeps nothing."""
     for text, kept in (("local_copies: {max_bytes: 0}\n", 0), ("local_copies: {max_bytes: 64KiB}\n", 1),
                        ("local_copies: {keep_free: 1PiB}\n", 0)):
-        with Cluster(members=1, copies=True, agents=("a",), policy=POLICY) as cluster:
+        with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
             in_configuration(cluster, text)
             cluster.start()
             jobs = []
@@ -210,12 +214,12 @@ def bounds_are_kept():
 
 
 def slow_worker(cluster, verb):
-    """ckpt-worker waits before this verb as long as the file is there."""
+    """ckpt-worker waits before this verb as long as the file `slow` is there, and says so by the file `waits`."""
     real = cluster.bin / "ckpt-worker.real"
     if not real.exists():
         (cluster.bin / "ckpt-worker").rename(real)
     script = cluster.bin / "ckpt-worker"
-    script.write_text(f'#!/bin/sh\nif [ "$1" = "{verb}" ]; then while [ -e {cluster.dir}/slow ]; do sleep 0.05; done; fi\n'
+    script.write_text(f'#!/bin/sh\nif [ "$1" = "{verb}" ]; then while [ -e {cluster.dir}/slow ]; do : > {cluster.dir}/waits; sleep 0.05; done; fi\n'
                       f'exec {real} "$@"\n')
     script.chmod(0o755)
     (cluster.dir / "slow").touch()
@@ -223,7 +227,7 @@ def slow_worker(cluster, verb):
 
 def a_killed_agent_loses_no_copy():
     """I22: SIGKILL while the files are moved aside, before and after it was reported, and while one is removed."""
-    with Cluster(members=1, copies=True, agents=("a",), policy=POLICY) as cluster:
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         shutil.copytree(cluster.bin, cluster.dir / "own-bin")
         cluster.bin = cluster.dir / "own-bin"
         cluster.start()
@@ -238,7 +242,8 @@ def a_killed_agent_loses_no_copy():
             slow_worker(cluster, verb)
             agent.start()
             identifier = complete(cluster, "j").checkpoint_id
-            time.sleep(0.3)
+            (cluster.dir / "waits").unlink(missing_ok=True)
+            wait_until(f"a worker waits with {verb}", (cluster.dir / "waits").exists, 20)
             agent.kill()
             (cluster.dir / "slow").unlink()
             agent.start()

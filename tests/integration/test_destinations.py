@@ -16,7 +16,7 @@ from jobs import (COMPLETE, DISPATCHED, FAILED, MIB, PAUSED, POLICY, REQUESTED, 
 
 def damaged_and_missing_checkpoints_are_passed_over_and_said():
     """I27: tampered bytes, a deleted manifest, a link, a missing destination; and starts that nobody counts on."""
-    with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
+    with Cluster(members=1, agents=("a", "b"), policy=POLICY, copies=False) as cluster:
         cluster.start()
         for name in ("tampered", "unlinked", "ruined", "linked", "away"):
             cluster.register(name, [("a", 1, MIB)], grace_ms=500)
@@ -109,7 +109,7 @@ def destination_faults(cluster):
     complete(cluster, "small")
     assert ends_in(cluster, "stuck", asked["stuck"], (COMPLETE, FAILED, TIMED_OUT)).state == TIMED_OUT
     wait_until("the stopped worker is killed", lambda: not pathlib.Path(f"/proc/{worker}").exists(), 10)
-    wait_until("what it wrote is removed", lambda: not list((cluster.scratch / "physics/heat/stuck").rglob(".a.tmp.*")), 10)
+    wait_until("what it wrote is removed", lambda: not list((cluster.scratch / "physics/heat/stuck").rglob(".part-*.tmp.*")), 10)
 
     subprocess.run(["mount", "-o", "remount,ro", cluster.scratch], check=True)
     wait_until("read-only is an outage", lambda: metric(cluster.wait_leader().http, gauge) == 1, 10)

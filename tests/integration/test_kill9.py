@@ -42,10 +42,10 @@ def settled(cluster, job):
     return job.application_pid() is not None and job.applications() == [job.application_pid()]
 
 
-def any_process_may_be_killed_at_any_moment():
+def any_process_may_be_killed_at_any_moment(staging="local"):
     print(f"# SEED={SEED}")
     draw = random.Random(SEED)
-    with Cluster(agents=("a", "b"), policy=POLICY) as cluster:
+    with Cluster(agents=("a", "b"), policy=POLICY, target={"staging": staging}) as cluster:
         cluster.start()
         for name, nodes in (("solo", ["a"]), ("pair", ["a", "b"]), ("third", ["b"])):
             cluster.register(name, [(n, 2, 4 << 20) for n in nodes], grace_ms=2000)
@@ -90,6 +90,10 @@ def any_process_may_be_killed_at_any_moment():
         for identifier, attempts in starts.items():
             assert attempts == sorted(set(attempts)), f"{identifier}: attempts {attempts} repeat"
         cluster.debug_check()
+
+
+def any_process_may_be_killed_while_applications_write_at_the_destination():
+    any_process_may_be_killed_at_any_moment("direct")
 
 
 def an_application_outlives_its_ckpt_run_and_the_next_one_takes_over():
@@ -168,6 +172,6 @@ def a_killed_job_ends_with_the_result_of_an_undisturbed_run():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([any_process_may_be_killed_at_any_moment, an_application_outlives_its_ckpt_run_and_the_next_one_takes_over,
+    sys.exit(tap([any_process_may_be_killed_at_any_moment, any_process_may_be_killed_while_applications_write_at_the_destination, an_application_outlives_its_ckpt_run_and_the_next_one_takes_over,
                   a_ckpt_run_that_the_agent_lost_sight_of_keeps_its_application,
                   a_killed_job_ends_with_the_result_of_an_undisturbed_run]))

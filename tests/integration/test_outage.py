@@ -24,10 +24,12 @@ def paused_checkpoints_survive_the_leader_and_resume_once():
     with Cluster(agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         names = ["one", "two", "three"]
+        held = cluster.dir / "held"
+        held.touch()
         for i, name in enumerate(names):
             cluster.register(name, [("a", 1 + i, 4 << 20)], write_bytes_per_s=100000000)
             cluster.run_job("a", name, [str(BIN / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000",
-                                        "--slow-ms", "2500", "--output", str(cluster.dir / f"{name}.result")])
+                                        "--hold", str(held), "--output", str(cluster.dir / f"{name}.result")])
         wait_until("all jobs run", lambda: all(j.application_pid() for j in cluster.jobs), 15)
         ids = {name: hint(cluster, name) for name in names}
         wait_until("they are being written", lambda: len(cluster.checkpoints(state=3)) == 3, 20)
@@ -47,6 +49,7 @@ def paused_checkpoints_survive_the_leader_and_resume_once():
         except grpc.RpcError as error:
             assert error.code() == grpc.StatusCode.FAILED_PRECONDITION and "CHECKPOINT_ACTIVE" in error.details(), error
         assert all(j.application_pid() for j in cluster.jobs), "a job died of the outage"
+        held.unlink()
         cluster.storage_up()
         wait_until("all are complete", lambda: {c.checkpoint_id for c in cluster.checkpoints(state=COMPLETE)} >= set(ids.values()), 40, 0.1)
         assert metric(cluster.wait_leader().http, GAUGE) == 0

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """What nodes are: each agent tells its architecture and operating system, people see both, and no job is restarted where its checkpoint cannot
-be read. S3-045."""
+be read. S3-045, S3-054."""
 import json
 import pathlib
 import platform

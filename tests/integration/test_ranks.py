@@ -10,7 +10,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import rounds  # noqa: E402
 from cgroups import in_both_ways, site  # noqa: E402
-from cluster import Cluster, broker_pb2, checkpoint_text, common_pb2, tap, wait_until  # noqa: E402
+from cluster import ROOT, Cluster, broker_pb2, checkpoint_text, common_pb2, tap, wait_until  # noqa: E402
 from jobs import COMPLETE, FAILED, MIB, POLICY, RUNNING, TIMED_OUT, all_run, ends_in, hint, no_litter  # noqa: E402
 
 # One rank. It counts steps; MODE is what rank 1 does otherwise.
@@ -57,6 +57,23 @@ for local in 0 1; do
     RANK=$(($3 + local)) LOCAL_RANK=$local WORLD_SIZE=$4 LOCAL_WORLD_SIZE=2 "$0" -c "$1" "$2" &
 done
 wait
+"""
+
+
+# One rank that opens the library, loads for longer than one without it would be waited for, and comes to its loop.
+LOADS = r"""
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+import ckptapp
+ckpt = ckptapp.open()
+time.sleep(9)
+step = 0
+while True:
+    time.sleep(0.01)
+    step += 1
+    if ckpt.barrier(step):
+        with ckpt.saving(step) as folder:
+            open(folder + "/state", "w").write("state of %s" % ckpt.rank)
 """
 
 
@@ -179,6 +196,17 @@ def a_rank_that_died_before_is_missed():
         cluster.debug_check()
 
 
+def who_has_opened_the_library_is_waited_for_until_its_first_step():
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        cluster.register("loads", [("a", 1, MIB)], checkpoint_timeout_ms=60000)
+        cluster.run_job("a", "loads", ["sh", "-c", LAUNCH, sys.executable, LOADS, str(ROOT / "python"), "0", "2"])
+        all_run(cluster)
+        record = ends_in(cluster, "loads", hint(cluster, "loads"), (COMPLETE, FAILED, TIMED_OUT))
+        assert record.state == COMPLETE, record
+        assert sorted(path.read_text() for path in pathlib.Path(record.path).rglob("state")) == ["state of 0", "state of 1"], record.path
+
+
 def agent_dies_in_stillness(cluster, name, by):
     """Of a job whose part of node a is told as verified, and which stands still for it. What its ranks of a count then, its work folder."""
     identifier, counted, work = job_of_two_nodes(cluster, name, "refuses-late", by)
@@ -216,5 +244,6 @@ def what_failed_while_its_agent_was_away_goes_on(by, parent):
 
 if __name__ == "__main__":
     sys.exit(tap([all_ranks_or_no_checkpoint, a_rank_that_died_before_is_missed,
+                  who_has_opened_the_library_is_waited_for_until_its_first_step,
                   *in_both_ways(nothing_is_computed_after_the_last_rank_was_done),
                   *in_both_ways(what_failed_while_its_agent_was_away_goes_on), six_rounds_of_faults]))

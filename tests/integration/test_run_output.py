@@ -116,6 +116,29 @@ def a_program_that_is_not_found_ends_its_job():
         assert "not started: /no/such/program: No such file" in cluster.agents["a"].log.read_text()
 
 
+def a_job_goes_on_elsewhere_under_other_paths():
+    """Where its program is not at the same path it does not begin, and says which one is missing; its checkpoint stays what it goes on from,
+    wherever its own folder is. S3-046."""
+    with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB)])
+        job = cluster.run_job("a", "job", heat("job"), ("--max-restarts", "0"))
+        wait_until("it runs", lambda: cluster.allocation("job").state == common_pb2.ALLOCATION_STATE_RUNNING, 20)
+        identifier = checkpoint_text(hint(cluster, "job"))
+        wait_until("it is complete", lambda: cluster.checkpoints("job")[0].state == common_pb2.CHECKPOINT_STATE_COMPLETE, 20)
+        cluster.ctl("end", "job", "--failed", "--yes")
+        job.process.wait(20)
+        cluster.ctl("restart", "job", "--node", "b:1")
+        elsewhere = cluster.run_job("b", "job", ["/no/such/program"], ("--max-restarts", "0"))
+        assert elsewhere.process.wait(20) == 127
+        assert "/no/such/program: No such file or directory" in elsewhere.log.read_text()
+        wait_until("it has failed", lambda: cluster.allocation("job").state == common_pb2.ALLOCATION_STATE_FAILED, 10)
+        cluster.ctl("restart", "job", "--node", "b:1")
+        elsewhere = cluster.run_job("b", "job", heat("job"), ("--max-restarts", "0"))
+        assert elsewhere.work_dir != job.work_dir
+        says(elsewhere, rf"started pid \d+ from checkpoint {elsewhere.work_dir}/restore/{identifier} ")
+
+
 def status(cluster, node, *words):
     return subprocess.run([str(BIN / "ckpt-run"), "status", "--socket", str(cluster.agents[node].socket), *words], capture_output=True, text=True,
                           timeout=20, check=True).stdout
@@ -169,4 +192,4 @@ if __name__ == "__main__":
     sys.exit(tap([a_job_of_ranks_reads_of_its_part_and_its_ranks, who_wants_no_lines_has_none,
                   without_an_agent_the_cause_is_said_at_once, without_a_leader_it_is_not_said_that_the_agent_is_away,
                   a_job_reads_of_its_checkpoints_in_its_own_output, why_a_checkpoint_was_not_taken_is_told_everywhere,
-                  a_program_that_is_not_found_ends_its_job]))
+                  a_program_that_is_not_found_ends_its_job, a_job_goes_on_elsewhere_under_other_paths]))

@@ -4,10 +4,14 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
 import sys
+import tempfile
+from concurrent import futures
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, common_pb2, tap, wait_until  # noqa: E402
+from cluster import BIN, Cluster, common_pb2, grpc, tap, wait_until  # noqa: E402
+from ckpt.v1 import app_pb2  # noqa: E402
 
 POLICY = {"evaluation_interval": "1h", "min_interval": "1ms", "grace": "1s", "checkpoint_timeout": "20s", "node_degraded_after": "1s",
           "node_down_after": "3s", "max_requeue": 9}
@@ -87,5 +91,47 @@ def a_signal_ends_the_waiting():
         assert unknown.process.wait(30) == 125 and "does not know this allocation" in unknown.log.read_text()
 
 
+class EndingAgent:
+    """An agent that says that the run is over when it has heard that its application has ended, as it may when both come at once."""
+
+    def __init__(self):
+        self.hellos = []
+
+    def Attach(self, requests, context):  # the name of the call
+        for up in requests:
+            if up.HasField("hello"):
+                self.hellos.append(up.hello)
+            if up.HasField("hello") and len(self.hellos) > 1:
+                return  # it waits for another run
+            if up.HasField("ended"):
+                yield app_pb2.AttachDown(end=app_pb2.AttachEnd(reason="application exited"))
+                return
+            yield app_pb2.AttachDown(ready=app_pb2.AttachReady(run=7, node_id="a"))
+
+
+def an_application_that_ends_with_its_run_is_stayed_for():
+    """... although it would have been started again."""
+    with tempfile.TemporaryDirectory() as folder:
+        agent, server = EndingAgent(), grpc.server(futures.ThreadPoolExecutor(4))
+        methods = {"Attach": grpc.stream_stream_rpc_method_handler(agent.Attach, app_pb2.AttachUp.FromString,
+                                                                   app_pb2.AttachDown.SerializeToString)}
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("ckpt.v1.AppService", methods),))
+        server.add_insecure_port(f"unix:{folder}/agent.sock")
+        server.start()
+        with open(f"{folder}/log", "wb") as log:
+            run = subprocess.Popen([str(BIN / "ckpt-run"), "--alloc", "job", "--stay", "--max-restarts", "10", "--socket", f"{folder}/agent.sock",
+                                    "--work-dir", f"{folder}/work", "--", "false"], stdout=log, stderr=log)
+        try:
+            wait_until("it comes again for another run", lambda: len(agent.hellos) > 1 or run.poll() is not None, 20)
+            assert run.poll() is None, pathlib.Path(f"{folder}/log").read_text()
+            assert not agent.hellos[1].running and agent.hellos[1].restart_count == 0, agent.hellos
+            run.send_signal(signal.SIGTERM)
+            assert run.wait(10) == 128 + signal.SIGTERM
+        finally:
+            run.kill()
+            run.wait()
+            server.stop(0)
+
+
 if __name__ == "__main__":
-    sys.exit(tap([a_spare_node_takes_over_without_anybody_on_it, parts_that_restore_in_two_ways_do_not_begin, a_signal_ends_the_waiting]))
+    sys.exit(tap([an_application_that_ends_with_its_run_is_stayed_for, a_spare_node_takes_over_without_anybody_on_it, parts_that_restore_in_two_ways_do_not_begin, a_signal_ends_the_waiting]))

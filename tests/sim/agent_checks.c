@@ -633,13 +633,12 @@ bool agent_checks_lives(struct agent_checks *checks, unsigned agent, const char 
     return rank->living != NULL && rank->began_sequence != 0 && rank->began_sequence <= known;
 }
 
-/* SIGTERM is on its way to a job of many processes for as long as these are looked for. */
+/* SIGTERM has come, or is on its way: to a job of many processes for as long as these are looked
+ * for. */
 static bool is_ended(const struct rank *rank)
 {
-    const struct allocation *allocation =
-        allocation_of(application_machine(rank->living), rank->allocation_id);
-
-    return rank->told || (allocation != NULL && allocation->process.state == PROCESS_TERMINATING);
+    return rank->told || agent_machine_ends(application_machine(rank->living),
+                                            application_process(rank->living)->group);
 }
 
 bool agent_checks_moves(struct agent_checks *checks, unsigned agent, const char *allocation_id)

@@ -6,6 +6,7 @@
 
 #include "src/base/check.h"
 #include "tests/sim/agent_checks_internal.h"
+#include "tests/sim/world_internal.h"
 
 void checks_attaches(void *data, struct agent_machine *machine, const char *allocation_id)
 {
@@ -63,8 +64,26 @@ static void check_own_shard(struct agent_checks *checks, const struct applicatio
                         application_allocation(application), machine->name, writer);
 }
 
+/* S2-007: the state has said that this job begins from there because a target is away. */
+static bool was_discarded(const struct world *world, const char *job, uint64_t from_id)
+{
+    for (unsigned i = 0; world->options.discards > 0 && i < WORLD_MEMBERS_MAX; i++) {
+        const struct fsm *fsm =
+            world->members[i].up ? replica_fsm(world->members[i].broker.replica) : NULL;
+        const Ckpt__V1__Event *event = NULL;
+        bool gap;
+
+        while (fsm != NULL &&
+               (event = fsm_event_after(fsm, event == NULL ? 0 : event->sequence, &gap)) != NULL)
+            if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_DISCARDED &&
+                event->checkpoint_id == from_id && strcmp(event->allocation_id, job) == 0)
+                return true;
+    }
+    return false;
+}
+
 /* Whatever was complete when ckpt-run asked is what it starts from, or older than that; only a
- * spoiled one is passed over. */
+ * spoiled one is passed over, and one that is waited for no more or had expired. */
 static void check_nothing_lost(struct agent_checks *checks, const struct agent_machine *machine,
                                const struct rank *rank, uint64_t from_id)
 {
@@ -72,11 +91,13 @@ static void check_nothing_lost(struct agent_checks *checks, const struct agent_m
     char path_end[ID_MAX_BYTES + 64];
     uint64_t id = from_id;
 
+    if (was_discarded(checks->world, rank->allocation_id, from_id))
+        return;
     while ((id = state_checks_next_complete(checks->world, rank->allocation_id, id)) != 0 &&
            id <= rank->complete_floor) {
         snprintf(path_end, sizeof(path_end), "/%s/checkpoints/%s", rank->allocation_id,
                  checkpoint_id_format(id, text));
-        if (!agent_store_spoiled(checks->store, path_end))
+        if (!agent_store_spoiled(checks->store, path_end) && !retention_let_go(checks->world, id))
             world_violation(checks->world, "I28",
                             "%s starts on %s from %" PRIx64 ", %s is complete", rank->allocation_id,
                             machine->name, from_id, text);
@@ -151,5 +172,6 @@ void checks_started(void *data, struct application *application, uint64_t checkp
                        application_part_run(application)))))
         return;
     check_nothing_lost(checks, machine, rank, checkpoint_id);
-    rank->passed_id = rank->verified_floor > checkpoint_id ? rank->verified_floor : 0;
+    if (!was_discarded(checks->world, id, checkpoint_id))
+        rank->passed_id = rank->verified_floor > checkpoint_id ? rank->verified_floor : 0;
 }

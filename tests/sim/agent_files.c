@@ -2,6 +2,8 @@
 #include "tests/sim/agent_files.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,6 +48,22 @@ static struct agent_file *find(const struct agent_files *files, const char *path
     return NULL;
 }
 
+/* Where the path leads; links on the way are followed. */
+static const char *resolve(const struct agent_files *files, const char *path, char text[PATH_MAX])
+{
+    for (size_t i = 0; i < files->count; i++) {
+        const struct agent_file *link = &files->list[i];
+        size_t length = strlen(link->path);
+
+        if (!link->link || strncmp(path, link->path, length) != 0 || path[length] != '/')
+            continue;
+        snprintf(text, PATH_MAX, "%.*s%s", (int)link->content.length,
+                 (const char *)link->content.bytes, path + length);
+        return text;
+    }
+    return path;
+}
+
 const struct agent_file *agent_files_find(const struct agent_files *files, const char *path)
 {
     return find(files, path);
@@ -61,8 +79,12 @@ static bool below(const struct agent_file *file, const char *folder)
 const struct agent_file *agent_files_below(const struct agent_files *files, const char *folder,
                                            size_t i)
 {
+    char text[PATH_MAX];
+
+    folder = resolve(files, folder, text);
     for (size_t at = 0; at < files->count; at++)
-        if (!files->list[at].folder && below(&files->list[at], folder) && i-- == 0)
+        if (!files->list[at].folder && !files->list[at].link && below(&files->list[at], folder) &&
+            i-- == 0)
             return &files->list[at];
     return NULL;
 }
@@ -105,6 +127,9 @@ static void touch(struct agent_files *files, struct agent_file *file)
 
 int agent_files_make_folder(struct agent_files *files, const char *path)
 {
+    char text[PATH_MAX];
+
+    path = resolve(files, path, text);
     if (find(files, path) != NULL)
         return EEXIST;
     if (!parent_exists(files, path))
@@ -113,15 +138,45 @@ int agent_files_make_folder(struct agent_files *files, const char *path)
     return 0;
 }
 
+int agent_files_make_link(struct agent_files *files, const char *path, const char *to)
+{
+    struct agent_file *link;
+
+    if (find(files, path) != NULL)
+        return EEXIST;
+    if (!parent_exists(files, path))
+        return ENOENT;
+    link = add(files, path, false);
+    link->link = true;
+    buf_append(&link->content, to, strlen(to));
+    touch(files, link);
+    return 0;
+}
+
+const char *agent_files_link_to(const struct agent_files *files, const char *to)
+{
+    for (size_t i = 0; i < files->count; i++) {
+        const struct agent_file *link = &files->list[i];
+
+        if (link->link && link->content.length == strlen(to) &&
+            memcmp(link->content.bytes, to, link->content.length) == 0)
+            return link->path;
+    }
+    return NULL;
+}
+
 int agent_files_write(struct agent_files *files, const char *path, const void *bytes, size_t length)
 {
-    struct agent_file *file = find(files, path);
+    char text[PATH_MAX];
+    struct agent_file *file;
 
+    path = resolve(files, path, text);
+    file = find(files, path);
     if (file == NULL && !parent_exists(files, path))
         return ENOENT;
     if (file == NULL)
         file = add(files, path, false);
-    CHECK(!file->folder);
+    CHECK(!file->folder && !file->link);
     buf_clear(&file->content);
     buf_append(&file->content, bytes, length);
     touch(files, file);

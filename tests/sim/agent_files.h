@@ -5,8 +5,10 @@
  * Shapes   a flat list of absolute paths, a few dozen; a folder exists by its own entry. Everything
  *          belongs to one user.
  * Errors   0, ENOENT or EEXIST.
- * Absent   links, modes, loss at a power cut: applications do not sync their work folders, and
- *          nothing is read from them after one.
+ *          A symbolic link leads to another absolute path; the last name of a path is not
+ *          followed, as the product does not.
+ * Absent   links of links, modes, loss at a power cut: applications do not sync their work folders,
+ *          and nothing is read from them after one.
  */
 #ifndef CKPT_TESTS_SIM_AGENT_FILES_H
 #define CKPT_TESTS_SIM_AGENT_FILES_H
@@ -22,6 +24,7 @@ struct agent_files;
 struct agent_file {
     char *path;
     bool folder;
+    bool link; /* to what `content` names */
     struct buf content;
     uint64_t changes; /* number of the change that touched it last */
 };
@@ -35,6 +38,9 @@ const struct agent_file *agent_files_find(const struct agent_files *files, const
 const struct agent_file *agent_files_below(const struct agent_files *files, const char *folder,
                                            size_t i);
 int agent_files_make_folder(struct agent_files *files, const char *path);
+int agent_files_make_link(struct agent_files *files, const char *path, const char *to);
+/* The path of a link to there; NULL: there is none. */
+const char *agent_files_link_to(const struct agent_files *files, const char *to);
 /* Creates or replaces. */
 int agent_files_write(struct agent_files *files, const char *path, const void *bytes,
                       size_t length);

@@ -190,6 +190,7 @@ void agent_machine_power_off(struct agent_machine *machine)
             program.ended(program.data, -1);
         free(process);
     }
+    agent_files_remove(machine->files, AGENT_MEMORY_FOLDER);
     machine->powered = false;
 }
 
@@ -211,6 +212,8 @@ static int agent_open(struct agent_machine *machine, struct err *err)
     agent_init(agent, &machine->loop.uv, &machine->clock, &machine->ops, machine->name,
                machine->boot_id, ledger);
     agent->copies_max_bytes = config->copies_max_bytes;
+    agent->memory_path = AGENT_MEMORY_FOLDER;
+    agent->memory_max_bytes = config->memory_max_bytes;
     agent->domain = machine->domain;
     if (machine->groups)
         snprintf(agent->cgroups.jobs, sizeof(agent->cgroups.jobs), AGENT_JOBS_FOLDER);

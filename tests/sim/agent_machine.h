@@ -68,6 +68,7 @@ struct agent_machine_config {
     const char *brokers;
     uint64_t heartbeat_ms;
     uint64_t copies_max_bytes; /* as of the agent's local_copies; 0: none are kept */
+    uint64_t memory_max_bytes; /* for checkpoints, below AGENT_MEMORY_FOLDER */
 };
 
 struct agent_machine_events {
@@ -161,9 +162,12 @@ void agent_machine_stop(struct agent_machine *machine, struct machine_process *p
                         bool stopped);
 
 /* ---- agent_machine_jobs.c ---- */
-#define AGENT_JOBS_FOLDER "/sys/fs/cgroup/agent/jobs"
+#define AGENT_MEMORY_FOLDER "/memory"
+#define AGENT_JOBS_FOLDER   "/sys/fs/cgroup/agent/jobs"
 /* As far as the agent can tell. */
 bool agent_machine_belongs(const struct machine_process *process, const struct job_members *job);
+/* A job of that group is being told to end, or killed: all of its processes are looked for. */
+bool agent_machine_ends(const struct agent_machine *machine, pid_t group);
 void agent_machine_fill_jobs(struct machine_ops *ops);
 void agent_machine_close_jobs(struct agent_machine *machine);
 /* ---- agent_machine_ops.c ---- */

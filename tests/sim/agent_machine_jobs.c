@@ -305,6 +305,17 @@ static void still_begin(struct job_still *still)
                                 delay_us(still->machine), still_fire, still);
 }
 
+bool agent_machine_ends(const struct agent_machine *machine, pid_t group)
+{
+    for (const struct list *at = machine->stills.next; at != &machine->stills; at = at->next) {
+        const struct job_still *still = LIST_ITEM_CONST(at, struct job_still, node);
+
+        if (still->job.group == group && (still->way == STILL_END || still->way == STILL_KILL))
+            return true;
+    }
+    return false;
+}
+
 static struct job_still *job_still_own(void *context, const struct job_members *job,
                                        enum still_way way, still_done_fn *done, void *data)
 {

@@ -344,6 +344,19 @@ static int folder_make(void *context, const struct machine_file *folder, bool ma
     return err_set(err, ERR_IO, "create %s: %s", path, strerror(failure));
 }
 
+static int link_make(void *context, const struct machine_file *link, const char *to,
+                     struct err *err)
+{
+    struct agent_machine *machine = context;
+    char path[PATH_MAX];
+    int failure;
+
+    if (link->folder == NULL)
+        return err_set(err, ERR_IO, "link %s: not open", link->name);
+    failure = machine->dying ? 0 : agent_files_make_link(machine->files, file_path(link, path), to);
+    return failure == 0 ? 0 : err_set(err, ERR_IO, "link %s: %s", path, strerror(failure));
+}
+
 static struct machine_growth folder_growth(void *context, const struct machine_file *folder)
 {
     const struct agent_machine *machine = context;
@@ -402,7 +415,9 @@ static struct cleanup *folders_remove(void *context, struct machine_user user,
     cleanup->machine = machine;
     cleanup->folder_count = folder_count;
     for (size_t i = 0; i < folder_count; i++) {
-        CHECK(strncmp(folders[i], "/work/", 6) == 0); /* never outside of the jobs' folders */
+        CHECK(strncmp(folders[i], "/work/", 6) == 0 ||
+              strncmp(folders[i], AGENT_MEMORY_FOLDER "/", sizeof(AGENT_MEMORY_FOLDER)) == 0);
+        /* never outside of the jobs' folders */
         cleanup->folders[i] = check_strdup(folders[i]);
     }
     cleanup->done = done;
@@ -569,6 +584,7 @@ void agent_machine_fill_ops(struct agent_machine *machine)
                                         .opened_close = opened_close_own,
                                         .opened_address = opened_address_own,
                                         .folder_make = folder_make,
+                                        .link_make = link_make,
                                         .folder_growth = folder_growth,
                                         .folders_remove = folders_remove,
                                         .remove_detach = remove_detach,

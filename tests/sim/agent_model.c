@@ -17,6 +17,7 @@ enum {
     TICK_US = 100000,
     RETRY_US = 100000,
     WELCOME_WAIT_US = 5000000,
+    SCAN_AGAIN_US = 1000000,
     MISCHIEF_IN = 60,  /* one step in so many goes wrong */
     LOST_START_IN = 12 /* one start in so many is never reported */
 };
@@ -244,12 +245,19 @@ static void terminate_take(struct process *process, unsigned job, const Ckpt__V1
 static void order_take(struct process *process, const Ckpt__V1__Order *order,
                        const Ckpt__V1__OrderSet *orders)
 {
-    unsigned number =
-        (unsigned)(job_find(process->world, order->allocation_id) - process->world->jobs);
-    const struct model_part *part = &process->model->parts[number];
+    const struct model_part *part;
+    unsigned number;
 
+    if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_SCAN)
+        return; /* scans_tick() */
+    number = (unsigned)(job_find(process->world, order->allocation_id) - process->world->jobs);
+    part = &process->model->parts[number];
     if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_COLLECT) {
         model_collect(process, order);
+        return;
+    }
+    if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_VERIFY) {
+        model_verify(process, order);
         return;
     }
     if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE) {
@@ -449,6 +457,45 @@ static void application_tick(struct process *process, unsigned job, uint64_t now
     }
 }
 
+/* All of its pages at once. A lost one, a doubled one, and those of an attempt that was never
+ * ordered, are the leader's trouble; it tells all of them again later. */
+static void scan_tell(struct process *process, const Ckpt__V1__Order *order)
+{
+    struct world *world = process->world;
+    const struct world_target *target = world_target_of_path(world, order->target_prefix);
+    Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
+    Ckpt__V1__ScanPage page = CKPT__V1__SCAN_PAGE__INIT;
+    char text[1024], after[512] = "", next[512];
+
+    up.body_case = CKPT__V1__AGENT_UP__BODY_SCAN_PAGE;
+    up.scan_page = &page;
+    page.target_prefix = order->target_prefix;
+    page.output = text;
+    do {
+        if (target == NULL || target->state == WORLD_STORAGE_DOWN ||
+            target->state == WORLD_STORAGE_HANGING)
+            return;
+        orphans_page(order->target_prefix, after, false, text, sizeof(text));
+        page.last = worker_output_get(text, "next", next, sizeof(next)) != 0;
+        page.page++;
+        page.attempt = order->attempt + model_mischief(process);
+        for (unsigned times = model_mischief(process) ? (unsigned)sim_random(world->sim, 3) : 1;
+             times > 0 && process->call != NULL; times--)
+            message_send(process->call, &up);
+        memcpy(after, next, sizeof(after));
+    } while (!page.last);
+}
+
+static void scans_tick(struct process *process, uint64_t now)
+{
+    if (now < process->scan_us)
+        return;
+    process->scan_us = now + SCAN_AGAIN_US;
+    for (size_t i = 0; process->orders != NULL && i < process->orders->n_orders; i++)
+        if (process->orders->orders[i]->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_SCAN)
+            scan_tell(process, process->orders->orders[i]);
+}
+
 static void stream_tick(struct process *process, uint64_t now)
 {
     if (process->call == NULL && now >= process->retry_us) {
@@ -465,6 +512,7 @@ static void stream_tick(struct process *process, uint64_t now)
             heartbeat_send(process);
         }
         model_reports_send(process);
+        scans_tick(process, now);
         if (model_mischief(process) && model_mischief(process) && process->twin == NULL) {
             process->twin = stream_open(process); /* the leader will end the first one */
             hello_send(process, process->twin);

@@ -58,6 +58,11 @@ struct model {
         uint32_t attempt;
     } collects[64]; /* the last folders that it was to remove */
     unsigned collect_count;
+    struct {
+        uint64_t id;
+        uint32_t attempt;
+    } reads[64]; /* the last parts that it was to read again */
+    unsigned read_count;
     bool calm;
 };
 
@@ -70,7 +75,7 @@ struct process {
     struct rpc_follow *follow;
     struct rpc_client_call *call, *twin;
     bool welcomed;
-    uint64_t began_us, retry_us, beat_us;
+    uint64_t began_us, retry_us, beat_us, scan_us;
     uint64_t interval_us;
     uint64_t sent;              /* reports up to here, on this stream */
     Ckpt__V1__OrderSet *orders; /* the last ones; NULL: none yet */
@@ -89,6 +94,7 @@ void model_reports_align(struct model *model, uint64_t acknowledged);
 void model_report(struct process *process, Ckpt__V1__ReportKind kind, unsigned job,
                   Ckpt__V1__Reason reason);
 void model_collect(struct process *process, const Ckpt__V1__Order *order);
+void model_verify(struct process *process, const Ckpt__V1__Order *order);
 void model_reports_send(struct process *process);
 
 /* ---- agent_model_barrier.c ---- */

@@ -5,6 +5,8 @@
 
 #include "src/base/check.h"
 #include "tests/sim/agent_model.h"
+#include "tests/sim/agent_store.h"
+#include "tests/sim/agent_world.h"
 
 enum { REPORTS_MAX = 4096 };
 
@@ -119,13 +121,48 @@ void model_collect(struct process *process, const Ckpt__V1__Order *order)
     fails = target == NULL || target->state == WORLD_STORAGE_DOWN ||
             target->state == WORLD_STORAGE_HANGING || model_mischief(process) ||
             world_keeps(world, order->path, true);
-    if (!fails)
+    if (!fails) {
         world_collected(world, order->path);
+        if (world_shipping_store() != NULL)
+            agent_store_remove(world_shipping_store(), order->path);
+        orphans_collected(world, order->path);
+    }
     message.kind = fails ? REPORT(COLLECT_FAILED) : REPORT(COLLECTED);
     message.allocation_id = order->allocation_id;
     message.checkpoint_id = order->checkpoint_id;
     message.attempt = order->attempt;
     message.size_bytes = fails ? 0 : sim_random(world->sim, 1000000);
+    model_report_add(model, world, process->number, &message);
+}
+
+/* At once, without a worker; now and then it cannot, or reads again what it has read. */
+void model_verify(struct process *process, const Ckpt__V1__Order *order)
+{
+    struct world *world = process->world;
+    struct model *model = process->model;
+    Ckpt__V1__AgentReport message = CKPT__V1__AGENT_REPORT__INIT;
+    const struct world_target *target = world_target_of_path(world, order->path);
+    char part[PART_NAME_BYTES];
+
+    for (size_t i = 0; i < ARRAY_COUNT(model->reads); i++)
+        if (model->reads[i].id == order->checkpoint_id &&
+            model->reads[i].attempt == order->attempt && !model_mischief(process))
+            return;
+    model->reads[model->read_count % ARRAY_COUNT(model->reads)].id = order->checkpoint_id;
+    model->reads[model->read_count++ % ARRAY_COUNT(model->reads)].attempt = order->attempt;
+    if (target == NULL || target->state == WORLD_STORAGE_DOWN ||
+        target->state == WORLD_STORAGE_HANGING || model_mischief(process))
+        message.kind = REPORT(VERIFY_FAILED);
+    else if (world_shipping_store() == NULL ||
+             agent_store_verifies(world_shipping_store(), order->path,
+                                  part_name_format(order->part, part), order->manifest_sha256))
+        message.kind = REPORT(VERIFIED);
+    else
+        message.kind = REPORT(VERIFY_DAMAGED);
+    message.allocation_id = order->allocation_id;
+    message.checkpoint_id = order->checkpoint_id;
+    message.attempt = order->attempt;
+    message.part = order->part;
     model_report_add(model, world, process->number, &message);
 }
 

@@ -124,8 +124,19 @@ struct store_shard *store_shard_add(struct agent_store *store, const char *path,
     return shard;
 }
 
+const char *store_staged_path(const struct store_shard *shard, char text[STORE_STAGED_BYTES])
+{
+    CHECK(shard->staged[0] != '\0');
+    snprintf(text, STORE_STAGED_BYTES, "%s/%s", shard->path, shard->staged);
+    return text;
+}
+
 void store_shard_drop(struct agent_store *store, struct store_shard *shard)
 {
+    char folder[STORE_STAGED_BYTES];
+
+    if (shard->temporary && shard->staged[0] != '\0' && store->mounts[shard->node] != NULL)
+        agent_files_remove(store->mounts[shard->node], store_staged_path(shard, folder));
     store_content_close(&shard->content);
     *shard = store->shards[--store->shard_count];
 }
@@ -230,6 +241,19 @@ bool agent_store_lose(struct agent_store *store, const char *path, const char *p
     spoil(store, path);
     store_shard_drop(store, shard);
     return true;
+}
+
+bool agent_store_remove(struct agent_store *store, const char *path)
+{
+    bool removed = false;
+
+    for (size_t i = store->shard_count; i-- > 0;) {
+        if (strcmp(store->shards[i].path, path) != 0)
+            continue;
+        removed = removed || !store->shards[i].temporary;
+        store_shard_drop(store, &store->shards[i]);
+    }
+    return removed;
 }
 
 bool agent_store_damage(struct agent_store *store, const char *path, const char *part)

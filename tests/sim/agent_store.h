@@ -36,8 +36,8 @@ void agent_store_free(struct agent_store *store);
 /* NULL: nobody's any more. */
 void agent_store_mount(struct agent_store *store, unsigned node, struct agent_files *files);
 
-/* The destination was reachable at the beginning, and at the end. verb: put, verify, restore,
- * abandon or collect. */
+/* The destination was reachable at the beginning, and at the end. verb: put, stage, publish,
+ * verify, restore, abandon or collect. */
 void agent_store_begin(struct agent_store *store, const struct sim_work *work);
 /* away: it was not, and the verb is one that may do without. */
 void agent_store_end(struct agent_store *store, const struct sim_work *work, bool away,
@@ -52,6 +52,8 @@ void agent_store_publish(struct agent_store *store, const char *path, const char
                          const struct agent_store_file *files, size_t count,
                          char ret_manifest[AGENT_STORE_MANIFEST_BYTES]);
 
+/* All of the checkpoint's folder goes. False: there was no whole shard. */
+bool agent_store_remove(struct agent_store *store, const char *path);
 /* A published shard of the checkpoint's folder is gone, or is not what its manifest says. False:
  * there is none. */
 bool agent_store_lose(struct agent_store *store, const char *path, const char *part);
@@ -74,7 +76,7 @@ bool agent_store_verifies(const struct agent_store *store, const char *path, con
 const struct buf *agent_store_file(const struct agent_store *store, const char *path, bool folder);
 
 struct agent_store_counters {
-    uint64_t puts, reused, restores, verifies, collects, abandons, failed, lost, damaged;
+    uint64_t puts, published, reused, restores, verifies, collects, abandons, failed, lost, damaged;
     uint64_t copies_kept, copies_used, copies_passed, copies_spoiled;
 };
 const struct agent_store_counters *agent_store_counters(const struct agent_store *store);

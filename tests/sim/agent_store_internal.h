@@ -6,7 +6,7 @@
 #include "src/base/id.h"
 #include "tests/sim/agent_store.h"
 
-enum { STORE_PATH_BYTES = 512 };
+enum { STORE_PATH_BYTES = 512, STORE_STAGED_BYTES = 2 * STORE_PATH_BYTES };
 
 struct store_file {
     char *name; /* relative to the shard */
@@ -24,6 +24,10 @@ struct store_shard {
     char part[ID_MAX_BYTES + 1];
     bool temporary;  /* of a put at work, or killed */
     const void *put; /* temporary: which put's */
+    /* Of a shard that its application writes in place: the folder's name, which it keeps when it is
+     * published; until then its files are the node's, below path/staged. "": of a put. */
+    char staged[ID_MAX_BYTES + 32];
+    unsigned node;
     bool damaged;
     char manifest[AGENT_STORE_MANIFEST_BYTES];
     struct store_content content;
@@ -38,6 +42,7 @@ struct agent_store {
     size_t shard_count;
     char **spoiled; /* paths */
     size_t spoiled_count;
+    uint64_t staged_count;
     struct agent_store_counters counters;
 };
 
@@ -51,6 +56,9 @@ struct store_shard *store_shard_find(struct agent_store *store, const char *path
                                      bool temporary);
 struct store_shard *store_shard_add(struct agent_store *store, const char *path, const char *part,
                                     bool temporary);
+/* Of one that is staged. */
+const char *store_staged_path(const struct store_shard *shard, char text[STORE_STAGED_BYTES]);
+/* The folder that its application writes into goes with it. */
 void store_shard_drop(struct agent_store *store, struct store_shard *shard);
 
 #endif

@@ -55,20 +55,25 @@ static bool same_allocation(const char *a, const char *b)
     return length == (size_t)(strrchr(b, '/') - b) && strncmp(a, b, length) == 0;
 }
 
+/* Of a put that was killed, also for another checkpoint: should it still hang somewhere, it cannot
+ * publish any more. */
+static void drop_others(struct verb *verb)
+{
+    for (size_t i = verb->store->shard_count; i-- > 0;) {
+        struct store_shard *shard = &verb->store->shards[i];
+        if (shard->temporary && strcmp(shard->part, verb->part) == 0 &&
+            same_allocation(shard->path, verb->path))
+            store_shard_drop(verb->store, shard);
+    }
+}
+
 static void put_begins(struct verb *verb)
 {
     const char *source = sim_work_argument(verb->work, "--source");
     struct store_shard *shard;
     const struct agent_file *file;
 
-    /* of a put that was killed, also for another checkpoint: should it still hang somewhere, it
-     * cannot publish any more */
-    for (size_t i = verb->store->shard_count; i-- > 0;) {
-        shard = &verb->store->shards[i];
-        if (shard->temporary && strcmp(shard->part, verb->part) == 0 &&
-            same_allocation(shard->path, verb->path))
-            store_shard_drop(verb->store, shard);
-    }
+    drop_others(verb);
     shard = store_shard_add(verb->store, verb->path, verb->part, true);
     shard->put = verb->work->arguments;
     for (size_t i = 0; (file = agent_files_below(verb->files, source, i)) != NULL; i++) {
@@ -138,6 +143,119 @@ static void put_ends(struct verb *verb)
         store_shard_drop(store, old);
 }
 
+/* ---- in place ---- */
+
+/* Those between the folder and the file. */
+static void make_folders(struct agent_files *files, char *path, size_t from)
+{
+    for (char *end = strchr(path + from, '/'); end != NULL; end = strchr(end + 1, '/')) {
+        *end = '\0';
+        agent_files_make_folder(files, path); /* or it is there */
+        *end = '/';
+    }
+}
+
+/* Its files are the node's that writes them, until they are published. */
+static void stage_ends(struct verb *verb)
+{
+    struct store_shard *shard;
+    char folder[STORE_STAGED_BYTES];
+
+    drop_others(verb);
+    shard = store_shard_add(verb->store, verb->path, verb->part, true);
+    shard->node = verb->work->node;
+    snprintf(shard->staged, sizeof(shard->staged), ".%s.tmp.%016" PRIx64, verb->part,
+             ++verb->store->staged_count);
+    store_staged_path(shard, folder);
+    make_folders(verb->files, folder, 1);
+    CHECK(agent_files_make_folder(verb->files, folder) == 0);
+    snprintf(verb->end->output, sizeof(verb->end->output), "name=%s\n", shard->staged);
+}
+
+static struct store_shard *staged_find(struct verb *verb, bool temporary)
+{
+    struct store_shard *shard = store_shard_find(verb->store, verb->path, verb->part, temporary);
+
+    return shard != NULL && strcmp(shard->staged, sim_work_argument(verb->work, "--name")) == 0
+               ? shard
+               : NULL;
+}
+
+static void publish_begins(struct verb *verb)
+{
+    struct store_shard *shard = staged_find(verb, true);
+    char folder[STORE_STAGED_BYTES];
+    const struct agent_file *file;
+
+    if (shard == NULL)
+        return;
+    shard->put = verb->work->arguments;
+    store_content_close(&shard->content); /* of a publish that was killed */
+    store_staged_path(shard, folder);
+    for (size_t i = 0; (file = agent_files_below(verb->files, folder, i)) != NULL; i++)
+        copy_file(file, store_content_add(&shard->content, file->path + strlen(folder) + 1));
+}
+
+/* Nobody has written there since it was hashed. */
+static bool in_place_still(const struct verb *verb, const struct store_shard *shard)
+{
+    char folder[STORE_STAGED_BYTES], path[2 * STORE_STAGED_BYTES];
+    size_t count = 0;
+
+    store_staged_path(shard, folder);
+    while (agent_files_below(verb->files, folder, count) != NULL)
+        count++;
+    for (size_t i = 0; i < shard->content.count; i++) {
+        const struct store_file *was = &shard->content.files[i];
+        const struct agent_file *is;
+
+        snprintf(path, sizeof(path), "%s/%s", folder, was->name);
+        is = agent_files_find(verb->files, path);
+        if (is == NULL || is->content.length != was->bytes.length ||
+            memcmp(is->content.bytes, was->bytes.bytes, was->bytes.length) != 0)
+            return false;
+    }
+    return count == shard->content.count;
+}
+
+/* One whose predecessor was killed after it had published finds what that one did. */
+static void publish_ends(struct verb *verb)
+{
+    struct agent_store *store = verb->store;
+    struct store_shard *shard = staged_find(verb, true), *old = staged_find(verb, false);
+    char folder[STORE_STAGED_BYTES];
+    const char *link;
+
+    if (old != NULL && !old->damaged) {
+        tells(verb, old, false);
+        return;
+    }
+    if (shard == NULL || shard->put != verb->work->arguments) {
+        fails(verb, WORKER_EXIT_NOT_FOUND, "the folder is gone, as of one that was given up");
+        return;
+    }
+    if (store_content_size(&shard->content) == 0) {
+        fails(verb, WORKER_EXIT_EMPTY, "the folder holds no bytes");
+        return;
+    }
+    if (!in_place_still(verb, shard)) {
+        fails(verb, WORKER_EXIT_CORRUPT, "a file was written after the application had said done");
+        return;
+    }
+    store_content_manifest(&shard->content, shard->manifest);
+    store_staged_path(shard, folder);
+    link = agent_files_link_to(verb->files, folder);
+    if (link != NULL) /* else its attempt has ended, and nobody hears of it */
+        store->written(store->data, verb->work->node, link);
+    agent_files_remove(verb->files, folder);
+    store->counters.published++;
+    tells(verb, shard, false);
+    old = store_shard_find(store, verb->path, verb->part, false);
+    shard->temporary = false;
+    if (old != NULL)
+        store_shard_drop(store, old);
+}
+
 /* ---- reading ---- */
 
 static struct store_shard *shard_verified(struct verb *verb)
@@ -187,16 +305,6 @@ static bool folder_holds(const struct agent_files *files, const char *folder,
             return false;
     }
     return true;
-}
-
-/* Those between the restored folder and the file. */
-static void make_folders(struct agent_files *files, char *path, size_t from)
-{
-    for (char *end = strchr(path + from, '/'); end != NULL; end = strchr(end + 1, '/')) {
-        *end = '\0';
-        agent_files_make_folder(files, path); /* or it is there */
-        *end = '/';
-    }
 }
 
 /* What the node keeps of it, when that is what the manifest says, as a shard; the caller closes its
@@ -270,6 +378,10 @@ static void restore_ends(struct verb *verb)
         if (usable)
             return;
         snprintf(verb->end->output, sizeof(verb->end->output), "copy=lost\n");
+        if (sim_work_argument(verb->work, "--from") != NULL) {
+            fails(verb, WORKER_EXIT_NOT_FOUND, "the copy is gone");
+            return;
+        }
     }
     if (verb->away) {
         fails(verb, WORKER_EXIT_UNAVAILABLE, "Input/output error");
@@ -309,21 +421,35 @@ static void retain_ends(struct verb *verb)
     verb->store->counters.copies_kept++;
 }
 
+/* ---- in the node's memory ---- */
+
+static void reserve_ends(struct verb *verb)
+{
+    char folder[STORE_STAGED_BYTES];
+
+    snprintf(folder, sizeof(folder), "%s/out/%s", verb->path,
+             sim_work_argument(verb->work, "--name"));
+    make_folders(verb->files, folder, 1);
+    agent_files_remove(verb->files, folder);
+    CHECK(agent_files_make_folder(verb->files, folder) == 0);
+}
+
+/* What lay in the memory has gone when the machine lost its power. */
+static void space_ends(struct verb *verb)
+{
+    if (agent_files_find(verb->files, verb->path) == NULL)
+        fails(verb, WORKER_EXIT_NOT_FOUND, "No such file or directory");
+    else
+        snprintf(verb->end->output, sizeof(verb->end->output), "free_bytes=%d\n", AGENT_FREE_BYTES);
+}
+
 /* ---- removing ---- */
 
 static void collect_ends(struct verb *verb)
 {
-    struct agent_store *store = verb->store;
-    bool removed = false;
-
-    for (size_t i = store->shard_count; i-- > 0;) {
-        if (strcmp(store->shards[i].path, verb->path) != 0)
-            continue;
-        removed = removed || !store->shards[i].temporary;
-        store_shard_drop(store, &store->shards[i]);
-    }
-    store->counters.collects++;
-    snprintf(verb->end->output, sizeof(verb->end->output), "removed=%d\n", removed);
+    verb->store->counters.collects++;
+    snprintf(verb->end->output, sizeof(verb->end->output), "removed=%d\n",
+             agent_store_remove(verb->store, verb->path));
 }
 
 static void abandon_ends(struct verb *verb)
@@ -354,6 +480,8 @@ void agent_store_begin(struct agent_store *store, const struct sim_work *work)
 
     if (strcmp(work->arguments[0], "put") == 0 && verb.files != NULL)
         put_begins(&verb);
+    else if (strcmp(work->arguments[0], "publish") == 0 && verb.files != NULL)
+        publish_begins(&verb);
 }
 
 void agent_store_end(struct agent_store *store, const struct sim_work *work, bool away,
@@ -372,12 +500,18 @@ void agent_store_end(struct agent_store *store, const struct sim_work *work, boo
         verify_ends(&verb);
     else if (strcmp(name, "put") == 0 && verb.files != NULL)
         put_ends(&verb);
+    else if (strcmp(name, "stage") == 0 && verb.files != NULL)
+        stage_ends(&verb);
+    else if (strcmp(name, "publish") == 0 && verb.files != NULL)
+        publish_ends(&verb);
     else if (strcmp(name, "restore") == 0 && verb.files != NULL)
         restore_ends(&verb);
     else if (strcmp(name, "retain") == 0 && verb.files != NULL)
         retain_ends(&verb);
-    else if (strcmp(name, "space") == 0)
-        snprintf(ret_end->output, sizeof(ret_end->output), "free_bytes=%d\n", AGENT_FREE_BYTES);
+    else if (strcmp(name, "space") == 0 && verb.files != NULL)
+        space_ends(&verb);
+    else if (strcmp(name, "reserve") == 0 && verb.files != NULL)
+        reserve_ends(&verb);
     else
         fails(&verb, WORKER_EXIT_UNAVAILABLE, "the machine is gone");
 }

@@ -32,7 +32,8 @@ enum {
     RESTART_DELAY_US = 1000000,
     TROUBLE_US = 4000000, /* between two, at most */
     RESTARTS_IN_PLACE = 3,
-    DEFERS_IN = 3
+    DEFERS_IN = 3,
+    MEMORY_BYTES = 4000 /* some checkpoints of a node beside each other, not all */
 };
 _Static_assert((int)JOBS_NODE < (int)SIM_NODES_MAX, "every process has its node");
 
@@ -506,7 +507,8 @@ static void place_open(struct world *world, unsigned agent)
         .applications_node = APPLICATIONS_NODE + agent,
         .brokers = all.brokers,
         .heartbeat_ms = 1000,
-        .copies_max_bytes = world->options.copies == 1 ? UINT64_MAX : world->options.copies};
+        .copies_max_bytes = world->options.copies == 1 ? UINT64_MAX : world->options.copies,
+        .memory_max_bytes = MEMORY_BYTES};
     const struct agent_machine_events events = {place, agent_died, agent_signals,
                                                 agent_signals_one};
     const struct agent_jobs_ops jobs = {NULL, run_is_there, run_is_wanted, is_spoiled};

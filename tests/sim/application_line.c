@@ -14,6 +14,8 @@ enum {
     DIAL_EVERY_US = 1000000,
     AT_EVERY_US = 20000,
     STUCK_US = 3000000, /* at most */
+    LOADS_IN = 4,       /* one in so many loads for long before it comes to its loop... */
+    LOADS_US = 9000000, /* ... at most */
     PACE_NS = APPLICATION_STEP_US * 1000,
     ADDRESS_MAX_BYTES = 64
 };
@@ -27,8 +29,10 @@ struct application_line {
     struct clock_ops clock;
     struct network_ops network;
     struct clock_timer *turn; /* its next call that matters */
-    struct clock_timer *dial;
+    struct clock_timer *dial, *come;
     struct network_stream *stream; /* NULL: none */
+    bool came;                     /* it is at its loop; until then it says no more than that */
+    bool announced;                /* ... on this stream */
     bool open;                     /* hello was said */
     bool broken;                   /* in the middle of what is being taken */
     bool stopped;
@@ -76,7 +80,7 @@ static void line_hang_up(struct application_line *line)
 {
     line->network.close(line->stream);
     line->stream = NULL;
-    line->open = false;
+    line->open = line->announced = false;
     line->broken = true;
     line->input = (struct app_line_input){.length = 0};
     buf_clear(&line->held);
@@ -346,9 +350,8 @@ static void line_goes_on(struct application_line *line)
 
 /* ---- the stream ---- */
 
-static void on_opened(void *data)
+static void say_hello(struct application_line *line, enum app_line_way way)
 {
-    struct application_line *line = data;
     const struct application_line_setup *setup = &line->setup;
     struct app_line hello = {.verb = APP_LINE_HELLO,
                              .version = APP_LINE_VERSION,
@@ -357,14 +360,45 @@ static void on_opened(void *data)
                              .local_rank = setup->number,
                              .ranks = APP_LINE_UNKNOWN,
                              .local_ranks = setup->ranks,
-                             .barrier = setup->barrier};
+                             .way = way};
 
     if (sim_chance(line_sim(line), 3)) /* its launcher tells */
         hello.local_rank = hello.local_ranks = APP_LINE_UNKNOWN;
     text_copy(hello.id, sizeof(hello.id), line->allocation_id);
     line->open = true;
-    if (line_say(line, &hello))
+    if (!line_say(line, &hello) || !line->open)
+        return;
+    line->open = way != APP_LINE_OPENED;
+    if (line->open)
         say_rest(line);
+}
+
+static enum app_line_way way_of(const struct application_line *line)
+{
+    return line->setup.barrier ? APP_LINE_BARRIER : APP_LINE_PLAIN;
+}
+
+/* It comes to its loop, on the stream on which it had said that it would, or on none. */
+static void line_come(void *data)
+{
+    struct application_line *line = data;
+
+    if (!line_listens(line)) {
+        line->clock.timer_start(line->come, AT_EVERY_US);
+        return;
+    }
+    line->came = true;
+    if (line->announced)
+        say_hello(line, way_of(line));
+    line->announced = false;
+}
+
+static void on_opened(void *data)
+{
+    struct application_line *line = data;
+
+    line->announced = !line->came;
+    say_hello(line, line->came ? way_of(line) : APP_LINE_OPENED);
 }
 
 static void on_received(void *data, const uint8_t *bytes, size_t length)
@@ -383,7 +417,7 @@ static void on_closed(void *data, const struct err *err)
 
     (void)err;
     line->stream = NULL;
-    line->open = false;
+    line->open = line->announced = false;
     if (line_listens(line))
         dial_again(line);
 }
@@ -465,7 +499,11 @@ struct application_line *application_line_new(const struct application_line_setu
     buf_init(&line->held);
     line->turn = line->clock.timer_new(line->clock.context, line_turn, line);
     line->dial = line->clock.timer_new(line->clock.context, line_dial, line);
+    line->come = line->clock.timer_new(line->clock.context, line_come, line);
     line->clock.timer_start(line->dial, 1);
+    line->came = !sim_chance(machine->sim, LOADS_IN);
+    if (!line->came)
+        line->clock.timer_start(line->come, 1 + sim_random(machine->sim, LOADS_US));
     return line;
 }
 
@@ -476,6 +514,7 @@ void application_line_free(struct application_line *line)
     line->network.close(line->stream);
     line->clock.timer_free(line->turn);
     line->clock.timer_free(line->dial);
+    line->clock.timer_free(line->come);
     buf_close(&line->held);
     free(line);
 }

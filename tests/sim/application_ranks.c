@@ -250,6 +250,7 @@ static void line_asked(void *data, const struct app_line *ask)
     text_copy(request->hint, sizeof(request->hint), ask->hint);
     CHECK(snprintf(request->directory, sizeof(request->directory), "%s/%s", rank->ranks->work_dir,
                    ask->folder) < (int)sizeof(request->directory));
+    agent_files_make_folder(rank->ranks->machine->files, request->directory); /* or it is there */
     request->deadline_ms = ask->deadline_ms;
     rank->most_deferral_ms = ask->max_deferral_ms;
     tell_asked(rank);

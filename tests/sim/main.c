@@ -62,13 +62,14 @@ struct board {
     uint64_t grown_and_back; /* runs */
     uint64_t turned_away;
     uint64_t nodes_removed;
-    uint64_t operated, stale_reads, watched, backups, undeleted, removed_by_agents, forced,
-        extended, deferred, labelled, met, met_on_streams, told_steps, barrier_faults, stood_still,
-        recomputed, outages;
+    uint64_t late, orphans_shown;
+    uint64_t operated, stale_reads, watched, backups, undeleted, removed_by_agents, read_again,
+        over_quota, let_go_early, held, forced, extended, deferred, labelled, met, met_on_streams,
+        told_steps, barrier_faults, stood_still, recomputed, outages;
     uint64_t flips, flips_told, odd_samples, older;
     /* of the shipping agents */
     uint64_t runs, restores, whole, spread, deaths, runs_killed, power_losses, rogue_welcomes;
-    uint64_t copies_kept, copies_used, copies_passed, copies_spoiled;
+    uint64_t copies_kept, copies_used, copies_passed, copies_spoiled, published;
 };
 
 static uint64_t cpu_us(void)
@@ -118,6 +119,7 @@ static void report_copies(struct board *board, const struct agent_store_counters
     add(&board->copies_used, store->copies_used);
     add(&board->copies_passed, store->copies_passed);
     add(&board->copies_spoiled, store->copies_spoiled);
+    add(&board->published, store->published);
 }
 
 /* long: a line for each count */
@@ -177,6 +179,12 @@ static void report(struct board *board, const struct world *world, uint64_t took
     add(&board->stale_reads, world->counts.stale_reads);
     add(&board->undeleted, world->counts.undeleted);
     add(&board->removed_by_agents, world->counts.removed_by_agents);
+    add(&board->read_again, world->counts.read_again);
+    add(&board->over_quota, world->counts.over_quota);
+    add(&board->let_go_early, world->counts.let_go_early);
+    add(&board->late, world->counts.late);
+    add(&board->orphans_shown, world->counts.orphans_shown);
+    add(&board->held, world->counts.held);
     add(&board->watched, world->counts.watched);
     add(&board->backups, world->counts.backups);
     add(&board->forced, world->counts.forced);
@@ -360,15 +368,17 @@ static void summary(const struct plan *plan, const struct board *board, double w
            " on another number of nodes); %" PRIu64 " died of their disk, %" PRIu64
            " lost their power, %" PRIu64 " ckpt-runs were killed, %" PRIu64
            " welcomes from an old leader; copies kept %" PRIu64 ", begun from %" PRIu64
-           ", passed over %" PRIu64 ", spoiled %" PRIu64 "\n",
+           ", passed over %" PRIu64 ", spoiled %" PRIu64 "; shards written in place %" PRIu64 "\n",
            board->runs, board->restores, board->whole, board->spread, board->deaths,
            board->power_losses, board->runs_killed, board->rogue_welcomes, board->copies_kept,
-           board->copies_used, board->copies_passed, board->copies_spoiled);
+           board->copies_used, board->copies_passed, board->copies_spoiled, board->published);
     printf("operator's calls %" PRIu64 ", nodes removed %" PRIu64 ", stale reads %" PRIu64
            ", events watched %" PRIu64 ", backups read back %" PRIu64
            ", folders that stayed %" PRIu64 ", that agents removed %" PRIu64
-           "; victims taken by force in an outage %" PRIu64 ", attempts extended %" PRIu64
-           ", put off %" PRIu64 "; decisions computed again %" PRIu64
+           ", told that a tenant has too much %" PRIu64 " times, let go for it %" PRIu64
+           ", written late %" PRIu64 ", shown as orphans %" PRIu64 ", orders to read again %" PRIu64
+           ", victims held for one %" PRIu64 "; victims taken by force in an outage %" PRIu64
+           ", attempts extended %" PRIu64 ", put off %" PRIu64 "; decisions computed again %" PRIu64
            "; outages found out in time %" PRIu64 "; bits of a state flipped %" PRIu64
            ", noticed by the member %" PRIu64 "; lines of telemetry that make no sense %" PRIu64
            ", older folders put back at the end %" PRIu64 "; complete of one label %" PRIu64
@@ -376,10 +386,12 @@ static void summary(const struct plan *plan, const struct board *board, double w
            " (told so %" PRIu64 " times, %" PRIu64
            " faults meanwhile), with which a job ended %" PRIu64 "\n",
            board->operated, board->nodes_removed, board->stale_reads, board->watched,
-           board->backups, board->undeleted, board->removed_by_agents, board->forced,
-           board->extended, board->deferred, board->recomputed, board->outages, board->flips,
-           board->flips_told, board->odd_samples, board->older, board->labelled, board->met,
-           board->met_on_streams, board->told_steps, board->barrier_faults, board->stood_still);
+           board->backups, board->undeleted, board->removed_by_agents, board->over_quota,
+           board->let_go_early, board->late, board->orphans_shown, board->read_again, board->held,
+           board->forced, board->extended, board->deferred, board->recomputed, board->outages,
+           board->flips, board->flips_told, board->odd_samples, board->older, board->labelled,
+           board->met, board->met_on_streams, board->told_steps, board->barrier_faults,
+           board->stood_still);
     printf("sum of traces %016" PRIx64 "; ", board->traces);
     printf("most ms until a leader after healing %" PRIu64
            "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 " (elected %" PRIu64

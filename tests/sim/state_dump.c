@@ -59,10 +59,12 @@ static void add_parts(uint64_t *hash, const struct allocation *allocation)
         const struct assignment *part = &allocation->assignments[i];
         ADD(hash, allocation->view.nodes[i].run, part->share, part->terminated, part->away,
             part->exited, part->leaving, part->starting, part->restored, part->joined,
-            part->restored_as);
+            part->restored_as, part->read_waits, part->reads, part->read_bytes_per_s);
     }
     ADD(hash, allocation->terminated_count, allocation->exited_count, allocation->starting_count,
         allocation->restored_count, allocation->joined_count, allocation->checkpoint_count);
+    ADD(hash, allocation->read_waiting_count, allocation->reading_count, allocation->read_sequence,
+        allocation->read_until_ms, allocation->read_target_slot);
 }
 
 static void add_learned(uint64_t *hash, const struct fsm_learned *learned)
@@ -121,7 +123,7 @@ static void add_checkpoint_view(uint64_t *hash, const struct fsm_checkpoint *vie
         view->size_bytes, view->snapshot_at_ms, view->priority_gpu_ms_per_gb,
         view->recompute_saved_gpu_ms, view->stall_ms, view->useful_gpu_ms, view->success_ppm,
         view->resumed_from_outage, view->shard_count, view->agreed_step, view->barrier,
-        view->damaged);
+        view->damaged, view->verified_at_ms);
     add_text(hash, view->detail);
     add_text(hash, view->label);
     add_text(hash, view->machine);
@@ -149,13 +151,20 @@ static void add_checkpoint(uint64_t *hash, const struct checkpoint *checkpoint)
         const struct fsm_shard *shard = &checkpoint->shards[i];
         ADD(hash, shard->node_slot, shard->started, shard->verified, shard->stopped_writing,
             shard->size_bytes, shard->write_ms, shard->stall_ms, shard->barrier, shard->aware,
-            shard->step, shard->ranks, shard->rank_print, shard->ranks_all, shard->written_bytes);
+            shard->step, shard->ranks, shard->rank_print, shard->ranks_all, shard->written_bytes,
+            shard->staging);
         if (shard->verified)
             add_bytes(hash, shard->manifest_sha256, sizeof(shard->manifest_sha256));
     }
     ADD(hash, checkpoint->timer.at_ms, checkpoint->stop_deadline_ms, checkpoint->stop_limit_ms,
         checkpoint->base_timeout_ms, checkpoint->collect_at_ms, checkpoint->failure_count,
-        checkpoint->bypass_budget, checkpoint->hurried, checkpoint->expired, checkpoint->collected);
+        checkpoint->bypass_budget, checkpoint->hurried, checkpoint->expired, checkpoint->collected,
+        checkpoint->verify_asked_at_ms, checkpoint->verify_tried_at_ms, checkpoint->verify_orders);
+    if (checkpoint->verification != NULL) {
+        const struct fsm_verification *read = &checkpoint->verification->view;
+
+        ADD(hash, read->given_at_ms, read->deadline_ms, read->node_slot, read->part, read->tries);
+    }
     add_inputs(hash, checkpoint->inputs);
     if (checkpoint->view.terms != NULL)
         add_message(hash, &checkpoint->view.terms->base);
@@ -191,8 +200,10 @@ static void add_target(uint64_t *hash, const struct target *target)
         view->reason, view->since_ms, view->write_bytes_per_s, view->measured_bytes_per_s,
         view->measured_at_ms, view->staging_share_ppm, view->cost_micro_usd_per_gb_month,
         view->granted_bytes_per_s, view->budget_bytes_per_s, view->paused_count, view->read_back,
-        view->generations);
-    ADD(hash, target->budgeted_bytes_per_s, target->excused_bytes_per_s, target->checkpoint_count);
+        view->generations, view->staging, view->compression, view->max_restores,
+        view->reading_count, view->waiting_count, view->line_count, view->read_granted_bytes_per_s);
+    ADD(hash, target->budgeted_bytes_per_s, target->excused_bytes_per_s, target->checkpoint_count,
+        target->excused_restores, target->excused_read_bytes_per_s);
 }
 
 static void add_preemption(uint64_t *hash, const struct preemption *preemption)
@@ -219,6 +230,7 @@ static void add_tenants(uint64_t *hash, const struct fsm *fsm)
         add_text(hash, tenant->id);
         add_bytes(hash, &tenant->account, sizeof(tenant->account));
         ADD(hash, tenant->at_ms, tenant->computing_gpus, tenant->restarting_gpus);
+        add_bytes(hash, &tenant->quota, sizeof(tenant->quota));
     }
 }
 

@@ -173,8 +173,12 @@ static const char *missing(struct world *world, uint64_t *ret_stops_us)
         return "answers to requests";
     if (starts_unsettled(world)[0] != '\0')
         return starts_unsettled(world);
-    return world_shipping_unsettled()[0] != '\0' ? world_shipping_unsettled()
-                                                 : state_checks_settled(world, ret_stops_us);
+    if (world_shipping_unsettled()[0] != '\0')
+        return world_shipping_unsettled();
+    if (orphans_left(world)[0] != '\0')
+        return orphans_left(world);
+    return retention_rotten(world)[0] != '\0' ? retention_rotten(world)
+                                              : state_checks_settled(world, ret_stops_us);
 }
 
 static void converge(struct world *world, uint64_t most_us)
@@ -224,6 +228,7 @@ void world_run(struct world *world)
     bursts_start(world);
     changes_start(world);
     operator_start(world);
+    orphans_start(world);
     stale_start(world);
     streams_start(world);
     odd_start(world);
@@ -284,6 +289,8 @@ struct world *world_new(const struct world_options *options)
     preemptions_init(world);
     done_init(world);
     retention_init(world);
+    orphans_init(world);
+    releases_init(world);
     shards_init(world);
     rank_checks_init(world);
     parts_init(world);
@@ -306,6 +313,7 @@ void world_free(struct world *world)
     load_close(world);
     changes_close(world);
     operator_close(world);
+    orphans_stop(world);
     stale_close(world);
     streams_close(world);
     agents_close(world);
@@ -322,6 +330,8 @@ void world_free(struct world *world)
     preemptions_close(world);
     done_close(world);
     retention_close(world);
+    orphans_close(world);
+    releases_close(world);
     shards_close(world);
     rank_checks_close(world);
     parts_close(world);

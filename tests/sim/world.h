@@ -87,6 +87,13 @@ struct world_options {
     unsigned ranks;    /* of a hundred jobs so many have ranks that agree on what they save */
     unsigned restores; /* of a hundred jobs so many restore all parts, or the path */
     unsigned spoils;   /* of a hundred parts that were restored so many have others spoiled */
+    unsigned readers;  /* parts that read from a target at a time; 0: any number */
+    unsigned direct;   /* jobs in a hundred that write at the destination itself */
+    unsigned memory;   /* ... and of the others, in their node's memory */
+    unsigned quotas;   /* of a hundred changes of targets so many limit the tenant instead */
+    /* of a hundred folders that were removed so many are written once more, late */
+    unsigned late_writes;
+    unsigned discards; /* seconds of work that a job repeats for an outage; 0: none */
     /* of a hundred moments of a rank in a barrier so many have the leader, or the rank's agent,
      * fail */
     unsigned barriers;

@@ -75,15 +75,19 @@ static bool has_majority(const struct world_member *leader)
 static struct world_member *calm_leader(struct world *world)
 {
     struct world_member *leader = members_leader(world);
+    struct replica_clock clock;
 
     if (leader == NULL || !healthy(leader))
         return NULL;
+    replica_clock_get(leader->broker.replica, &clock);
     sim_network_set_latency(world->sim, 0, 0);
     world_run_until(world, sim_now_us(world->sim) + SECOND_US);
     leader = members_leader(world);
     if (world->options.preferred != 0 &&
         (leader == NULL || leader->number + 1 != world->options.preferred))
         return NULL; /* it is about to hand over, or does just that */
+    if (leader == NULL && clock.off)
+        return NULL; /* likewise: another member is to lead */
     if (leader == NULL)
         world_violation(world, "L1", "the leader of a healthy cluster is gone");
     return healthy(leader) ? leader : NULL;

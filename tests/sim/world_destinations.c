@@ -25,7 +25,8 @@ struct made {
 };
 
 struct destination_checks {
-    uint64_t rules; /* what destinations follow from, after the entry before */
+    uint64_t rules;   /* what destinations follow from, after the entry before */
+    bool failed_over; /* a target did in this entry, or came back: it may have done both */
     struct made made[MADE_MAX];
     unsigned made_count;
     bool updated[WORLD_JOBS_MAX];        /* in this entry */
@@ -84,7 +85,8 @@ static uint64_t rules_of(const struct fsm *fsm)
 
 static bool rules_moved(const struct world *world, const struct fsm *fsm)
 {
-    return world->options.domains > 0 && world->destinations->rules != rules_of(fsm);
+    return world->destinations->failed_over ||
+           (world->options.domains > 0 && world->destinations->rules != rules_of(fsm));
 }
 
 bool destinations_moved(const struct world *world, const struct fsm *fsm, unsigned job)
@@ -139,6 +141,8 @@ static bool goes_right(const struct fsm *fsm, const struct fsm_allocation *alloc
     bool right = taken != NULL && !taken->failed_over &&
                  slot_right(fsm, allocation, checkpoint, taken->slot);
 
+    if (allocation->sensitive) /* I55: its pool has one target */
+        return taken != NULL && taken->pool == CKPT__V1__POOL__POOL_SENSITIVE;
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm) && taken != NULL; slot++) {
         const struct fsm_target *target = fsm_target_find_slot(fsm, slot);
 
@@ -168,6 +172,7 @@ static void check_made(struct world *world, const struct fsm *fsm)
     }
     checks->made_count = 0;
     memset(checks->updated, 0, sizeof(checks->updated));
+    checks->failed_over = false;
     if (moved)
         checks->rules = rules_of(fsm);
 }
@@ -256,6 +261,8 @@ void destinations_event(struct world *world, const struct fsm *fsm, const Ckpt__
     const struct world_job *job = job_find(world, event->allocation_id);
     bool counts;
 
+    world->destinations->failed_over |=
+        event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_FAILOVER;
     if (job != NULL && event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_UPDATED)
         world->destinations->updated[job - world->jobs] = true;
     if (event->kind != CKPT__V1__EVENT_KIND__EVENT_KIND_CHECKPOINT_STATE || checkpoint == NULL ||

@@ -227,6 +227,8 @@ void world_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet
         const Ckpt__V1__Order *order = orders->orders[i];
         const struct world_job *job = job_find(world, order->allocation_id);
 
+        if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_SCAN)
+            continue; /* of no job, and it changes nothing */
         if (job == NULL)
             world_violation(world, "I20", "an order for %s, which nobody registered",
                             order->allocation_id);
@@ -235,6 +237,8 @@ void world_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet
             destinations_ordered(world, (unsigned)(job - world->jobs), order);
         } else if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_COLLECT) {
             retention_ordered(world, order);
+        } else if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_VERIFY) {
+            retention_read_again(world, order);
         } else if (!end_is_wanted(
                        want_at(world, (unsigned)(job - world->jobs), agent, orders->index),
                        order->run))
@@ -288,11 +292,13 @@ static void cause_check(struct world *world, const struct fsm *fsm,
 {
     uint64_t id = state_checks_newest(world, allocation->id);
     const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, id);
-    Ckpt__V1__CheckpointState state = checkpoint == NULL || !state_checks_ended_at(world, id, index)
-                                          ? CHECKPOINT(UNSPECIFIED)
-                                          : checkpoint->state;
+    bool released = releases_ended_at(world, id, index);
+    Ckpt__V1__CheckpointState state =
+        checkpoint == NULL || !(released || state_checks_ended_at(world, id, index))
+            ? CHECKPOINT(UNSPECIFIED)
+            : checkpoint->state;
     bool taken = victims_taken_now(world, allocation->id), holds = true;
-    bool saved = state == CHECKPOINT(COMPLETE) &&
+    bool saved = state == CHECKPOINT(COMPLETE) && !checkpoint->damaged &&
                  checkpoint->after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE;
 
     switch (allocation->terminate_reason) {
@@ -309,7 +315,8 @@ static void cause_check(struct world *world, const struct fsm *fsm,
             checkpoint->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT; /* others go on: S3-069 */
         break;
     case REASON(PREEMPTED_WITHOUT_CHECKPOINT):
-        holds = state == CHECKPOINT(FAILED) || (taken && unsavable(world, fsm, allocation)) ||
+        holds = state == CHECKPOINT(FAILED) || (released && checkpoint->damaged) ||
+                (taken && unsavable(world, fsm, allocation)) ||
                 victims_forced(world, fsm, allocation);
         break;
     default: /* a node, the application, the walltime */

@@ -20,9 +20,10 @@ void entries_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__E
 
 void entries_applied(struct world *world, const struct fsm *fsm, uint64_t index)
 {
+    releases_applied(world, fsm, index);
     ends_applied(world, fsm, index);
     grants_applied(world, fsm);
-    victims_applied(world, fsm);
+    victims_applied(world, fsm, index);
     preemptions_applied(world, fsm);
     done_applied(world, fsm, index);
     destinations_applied(world, fsm);

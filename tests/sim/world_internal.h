@@ -21,7 +21,8 @@ _Static_assert((int)WORLD_NODES <= (int)SIM_NODES_MAX, "every process has its no
 
 #define WORLD_DISK_FREE_BYTES (UINT64_C(1) << 40)
 
-#define WORLD_SPARE_TARGET "spare" /* an operator's own */
+#define WORLD_TENANT       "tenant" /* of all jobs */
+#define WORLD_SPARE_TARGET "spare"  /* an operator's own */
 
 enum { WORLD_FLIP_HASHES = 64 };
 struct world_flip {
@@ -109,6 +110,7 @@ struct grant_checks;
 struct preemption_checks;
 struct done_checks;
 struct retention_checks;
+struct release_checks;
 struct shard_checks;
 struct rank_checks;
 struct part_checks;
@@ -179,11 +181,13 @@ struct world {
     struct preemption_checks *preemptions;
     struct done_checks *done;
     struct retention_checks *retention;
+    struct release_checks *releases;
     struct shard_checks *shards;
     struct rank_checks *ranks;
     struct part_checks *parts;
     struct state_dumps *dumps;
     struct destination_checks *destinations;
+    struct orphan_checks *orphans;
     uint64_t interval_ms; /* of the evaluator, the longest that it ever had */
     /* What happened, for the summary. */
     struct {
@@ -201,10 +205,15 @@ struct world {
         uint64_t epochs;
         uint64_t operated, stale_reads, watched, backups, undeleted;
         uint64_t removed_by_agents; /* folders */
-        uint64_t forced, extended;  /* victims of an outage; attempts on nodes */
-        uint64_t deferred;          /* reports of model agents */
-        uint64_t stood_still;       /* complete, with which their jobs ended */
-        uint64_t labelled, met;     /* complete, of one label; of a step that was agreed */
+        uint64_t held;              /* victims whose checkpoint was read before they were ended */
+        uint64_t over_quota, let_go_early; /* refused for a tenant's limit, as told; gone for it */
+        uint64_t read_again;               /* orders to read a part, as often as they were sent */
+        uint64_t forced, extended;         /* victims of an outage; attempts on nodes */
+        uint64_t deferred;                 /* reports of model agents */
+        uint64_t stood_still;              /* complete, with which their jobs ended */
+        uint64_t labelled, met;            /* complete, of one label; of a step that was agreed */
+        uint64_t late;                     /* folders written after they were removed */
+        uint64_t orphans_shown;            /* as often as they were listed */
         /* the latter with ranks that have streams; what those were told, faults meanwhile */
         uint64_t met_on_streams, told_steps, barrier_faults;
         uint64_t outages;           /* found out by probes, in time */
@@ -448,7 +457,7 @@ void victims_close(struct world *world);
 /* Of the first member that applies an entry: each event of it, before others note it; then the
  * entry. */
 void victims_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
-void victims_applied(struct world *world, const struct fsm *fsm);
+void victims_applied(struct world *world, const struct fsm *fsm, uint64_t index);
 /* Up to which report the state has those of the node. */
 uint64_t victims_known(const struct world *world, unsigned agent);
 /* How often its node was removed: the state may count its reports from the first one again. */
@@ -528,6 +537,14 @@ void done_check(struct world *world, const char *what, const ProtobufCMessage *r
 void done_read(struct world *world, const char *what, uint64_t known,
                const ProtobufCMessage *reply);
 
+/* world_releases.c: applied before the others look at the entry. held_at: by the state of that
+ * index, or the one before. ended_at: by that entry. */
+void releases_init(struct world *world);
+void releases_close(struct world *world);
+void releases_applied(struct world *world, const struct fsm *fsm, uint64_t index);
+bool releases_held_at(const struct world *world, uint64_t checkpoint_id, uint64_t index);
+bool releases_ended_at(const struct world *world, uint64_t checkpoint_id, uint64_t index);
+
 /* world_retention.c */
 void retention_init(struct world *world);
 void retention_close(struct world *world);
@@ -535,6 +552,7 @@ void retention_event(struct world *world, const Ckpt__V1__Event *event);
 void retention_applied(struct world *world, const struct fsm *fsm);
 void retention_damaged(struct world *world, uint64_t checkpoint_id);
 void retention_collected(struct world *world, uint64_t checkpoint_id, const char *path);
+bool retention_let_go(const struct world *world, uint64_t checkpoint_id);
 void retention_check_known(struct world *world, const struct fsm *fsm);
 
 /* world_shards.c */
@@ -587,6 +605,22 @@ void destinations_close(struct world *world);
 void destinations_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
 void destinations_applied(struct world *world, const struct fsm *fsm);
 void retention_ordered(struct world *world, const Ckpt__V1__Order *order);
+void retention_read_again(struct world *world, const Ckpt__V1__Order *order);
+
+/* world_orphans.c */
+void orphans_init(struct world *world);
+void orphans_start(struct world *world);
+void orphans_stop(struct world *world);
+void orphans_close(struct world *world);
+/* A checkpoint's folder has gone. */
+void orphans_collected(struct world *world, const char *path);
+/* What a scan of the prefix prints, behind that path. control: it is of a control node, which may
+ * not look into every folder. */
+void orphans_page(const char *prefix, const char *after, bool control, char *text, size_t size);
+/* What of that has not gone again; "": nothing. */
+const char *orphans_left(struct world *world);
+bool retention_hides(const char *path);
+const char *retention_rotten(struct world *world);
 void destinations_ordered(struct world *world, unsigned job, const Ckpt__V1__Order *order);
 
 /* world_dumps.c */

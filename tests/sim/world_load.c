@@ -334,7 +334,7 @@ static void do_register(struct scheduler *scheduler)
     Ckpt__V1__RegisterAllocationRequest message = CKPT__V1__REGISTER_ALLOCATION_REQUEST__INIT;
     Ckpt__V1__AllocationSpec spec = CKPT__V1__ALLOCATION_SPEC__INIT;
     struct node_shares shares;
-    char id[48], texts[] = "tenant\0project\0vc";
+    char id[48], texts[] = WORLD_TENANT "\0project\0vc";
     struct request request = {.method = "BrokerService/RegisterAllocation",
                               .effect = EFFECT_REGISTER};
     unsigned alive = 0;
@@ -377,12 +377,16 @@ static void do_register(struct scheduler *scheduler)
                                        : CKPT__V1__STRATEGY__STRATEGY_AUTO;
     if (sim_chance(sim, 5))
         spec.walltime_ms = job->walltime_min_ms = 8000 + sim_random(sim, 40000);
-    if (world->options.targets > 1 && sim_chance(sim, 2))
+    if (world->options.targets > 1 && sim_chance(sim, 2) && !job->sensitive)
         spec.target_id = world->targets[1].id;
     spec.requeue_policy = (Ckpt__V1__RequeuePolicy)sim_random(sim, 4);
     request.value = spec.period_ms = PERIOD_BASE_MS + ++world->register_value;
     message.request_id = request_id(scheduler, id);
     message.spec = &spec;
+    if (world->options.direct > 0 && sim_random(sim, 100) < world->options.direct)
+        spec.staging = CKPT__V1__STAGING__STAGING_DIRECT;
+    else if (world->options.memory > 0 && sim_random(sim, 100) < world->options.memory)
+        spec.staging = CKPT__V1__STAGING__STAGING_MEMORY;
     request.operation = history_begin(world, request.job, true, request.value);
     request_send(scheduler, &request, &message.base);
 }

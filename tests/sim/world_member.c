@@ -21,6 +21,9 @@
 #include "src/broker/health/storage_watch.h"
 #include "src/broker/keep/backup.h"
 #include "src/broker/keep/collector.h"
+#include "src/broker/keep/quotas.h"
+#include "src/broker/keep/scanner.h"
+#include "src/broker/keep/scrubber.h"
 #include "src/broker/replica/leader_watch.h"
 #include "src/broker/replica/member_watch.h"
 #include "src/broker/replica/ticker.h"
@@ -186,6 +189,9 @@ static void add_parts(struct world_member *member)
     broker->storage_watch = storage_watch_new(broker);
     broker->ticker = ticker_new(broker);
     broker->collector = collector_new(broker);
+    broker->scrubber = scrubber_new(broker);
+    broker->quotas = quotas_new(broker);
+    broker->scanner = scanner_new(broker);
     member->disk_watch = disk_watch_new(broker);
     member->member_watch = member_watch_new(broker);
     member->leader_watch = leader_watch_new(broker);
@@ -308,7 +314,10 @@ void member_kill(struct world_member *member)
     leader_watch_free(member->leader_watch);
     member_watch_free(member->member_watch);
     disk_watch_free(member->disk_watch);
+    scrubber_free(broker->scrubber);
+    quotas_free(broker->quotas);
     collector_free(broker->collector);
+    scanner_free(broker->scanner);
     ticker_free(broker->ticker);
     storage_watch_free(broker->storage_watch);
     evaluator_free(broker->evaluator);
@@ -427,7 +436,8 @@ static void config_text(struct world *world, char *text, size_t size)
         "ms\n  grace: 500ms\n  near_completion: 2s\n  retention: %" PRIu64
         "ms\n  max_attempts: %" PRIu64
         "\n  retry_backoff: 300ms\n  node_degraded_after: 1500ms\n  node_down_after: %" PRIu64
-        "ms\n  session_ttl: 30d\n  failover_after: 2s\n  max_discarded: 0s\n"
+        "ms\n  session_ttl: 30d\n  failover_after: 2s\n  max_discarded: %us\n"
+        "  scrub_interval: 3s\n  release_check: 3s\n"
         "storage_watch:\n  interval: %" PRIu64 "ms\n  timeout: 1s\n  failures_down: %" PRIu64
         "\n  successes_up: %" PRIu64 "\nmembers:\n",
         election_ms, election_ms / 10, UINT64_C(100),
@@ -435,7 +445,8 @@ static void config_text(struct world *world, char *text, size_t size)
         8000 + sim_random(sim, 20000), 2000 + sim_random(sim, 6000),
         world->options.deferrals > 0 ? (uint64_t)WORLD_DEFERRAL_MAX_MS : UINT64_C(300000),
         5000 + sim_random(sim, 20000), 1 + sim_random(sim, 4), 4000 + sim_random(sim, 6000),
-        200 + sim_random(sim, 800), 1 + sim_random(sim, 3), 1 + sim_random(sim, 3));
+        world->options.discards, 200 + sim_random(sim, 800), 1 + sim_random(sim, 3),
+        1 + sim_random(sim, 3));
 
     for (unsigned i = 0; i < world->options.replicas; i++)
         used =
@@ -444,16 +455,19 @@ static void config_text(struct world *world, char *text, size_t size)
                      i + 1, i + 1, i + 1, i + 1);
     used = text_add(text, size, used, "%stargets:\n", WORLD_JOINER);
     for (unsigned i = 0; i < world->options.targets; i++)
-        used = text_add(text, size, used,
-                        "  - id: %s\n    prefix: %s\n    write_bytes_per_s: %" PRIu64
-                        "\n    staging_share_ppm: 300000\n    default: %s\n%s%s\n",
-                        world->targets[i].id, world->targets[i].prefix,
-                        UINT64_C(2000000000) + sim_random(sim, 20) * 1000000000,
-                        i == 0 ? "yes" : "no", world->options.domains > 0 ? "    domain: d" : "",
-                        world->options.domains == 0 ? ""
-                        : i == 0                    ? "0"
-                                                    : "1");
-    if (world->options.domains > 50) /* of the target that is configured last */
+        used =
+            text_add(text, size, used,
+                     "  - id: %s\n    prefix: %s\n    write_bytes_per_s: %" PRIu64
+                     "\n    staging_share_ppm: 300000\n    default: %s\n    max_restores: %u\n"
+                     "    pool: %s\n%s%s\n",
+                     world->targets[i].id, world->targets[i].prefix,
+                     UINT64_C(2000000000) + sim_random(sim, 20) * 1000000000, i == 0 ? "yes" : "no",
+                     world->options.readers, i == 0 ? "sensitive" : "open",
+                     world->options.domains > 0 ? "    domain: d" : "",
+                     world->options.domains == 0 ? ""
+                     : i == 0                    ? "0"
+                                                 : "1");
+    if (world->options.domains > 50 && world->options.targets > 1) /* of the last one */
         used = text_add(text, size, used, "    failover: %s\n", world->targets[0].id);
     if (world->options.preferred != 0)
         used = text_add(text, size, used, "preferred_leader: m%u\n", world->options.preferred);

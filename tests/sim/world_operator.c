@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "ckpt/v1/operator.pb-c.h"
+#include "fsm/quota.h"
 #include "src/base/check.h"
 #include "src/broker/health/storage_watch.h"
 #include "tests/sim/world_internal.h"
@@ -25,6 +26,7 @@ struct world_operator {
     const char *method; /* of the call under way; NULL: none */
     ProtobufCMessage *message;
     uint64_t requests;
+    bool limited;   /* the tenant may have a limit */
     uint64_t known; /* index that was acknowledged when the call was made */
 };
 
@@ -90,6 +92,9 @@ static void on_done(void *data, int status, const char *text, const ProtobufCMes
     desk->method = NULL;
     if (status != RPC_OK)
         return;
+    if (desk->message->descriptor == &ckpt__v1__put_tenant_request__descriptor &&
+        ((const Ckpt__V1__PutTenantRequest *)(const void *)desk->message)->spec->max_bytes == 0)
+        desk->limited = false;
     world->counts.operated++;
     check_reply(world, reply);
 }
@@ -233,11 +238,54 @@ static void put_target(struct world_operator *desk)
     spec.write_bytes_per_s = UINT64_C(1000000000) * (1 + sim_random(sim, 20));
     spec.staging_share_ppm = (uint32_t)sim_random(sim, 500001);
     spec.is_default = number == 0 || sim_chance(sim, 4);
+    if (desk->world->options.readers > 0) {
+        spec.max_restores = (uint32_t)sim_random(sim, 4);
+        spec.read_bytes_per_s = spec.write_bytes_per_s / 8;
+        message.zeros = 1 << 15;
+    }
     if (desk->world->options.domains > 0 && sim_chance(sim, 3)) {
         spec.domain = (char *)(uintptr_t)world_domain_draw(desk->world);
-        message.zeros = spec.domain[0] == '\0' ? 1 << 8 : 0;
+        message.zeros |= spec.domain[0] == '\0' ? 1 << 8 : 0;
     }
     call(desk, "OperatorService/PutTarget", &message.base, &ckpt__v1__mutation_reply__descriptor);
+}
+
+/* ---- tenants ---- */
+
+/* Less than what is stored, or more; or none. */
+static void put_tenant(struct world_operator *desk, bool lift)
+{
+    static char name[] = WORLD_TENANT;
+    struct world *world = desk->world;
+    const struct world_member *leader = members_leader(world);
+    Ckpt__V1__PutTenantRequest message = CKPT__V1__PUT_TENANT_REQUEST__INIT;
+    Ckpt__V1__TenantSpec spec = CKPT__V1__TENANT_SPEC__INIT;
+    struct fsm_quota quota = {.stored_bytes = 0};
+    char id[ID_BYTES];
+
+    if (leader != NULL)
+        fsm_tenant_quota(member_fsm(leader), 0, &quota);
+    message.request_id = request_id(desk, id);
+    message.spec = &spec;
+    message.zeros = 1 << 2;
+    spec.tenant = name;
+    if (!lift)
+        spec.max_bytes =
+            1 + quota.stored_bytes / 2 + sim_random(world->sim, 1 + quota.stored_bytes);
+    desk->limited |= !lift;
+    call(desk, "OperatorService/PutTenant", &message.base, &ckpt__v1__mutation_reply__descriptor);
+}
+
+/* Limits would keep jobs from what they converge to. */
+static void lift_limits(void *data)
+{
+    struct world_operator *desk = data;
+
+    if (!desk->limited)
+        return;
+    if (desk->method == NULL)
+        put_tenant(desk, true);
+    sim_after(desk->world->sim, SIM_NODES_MAX, SECOND_US, lift_limits, desk);
 }
 
 /* ---- storage systems ---- */
@@ -391,6 +439,7 @@ static void look(struct world_operator *desk)
         READ(OperatorService, ListTargets, list_targets_request, list_targets_reply),
         READ(OperatorService, ListNodes, list_nodes_request, list_nodes_reply),
         READ(OperatorService, GetLosses, get_losses_request, get_losses_reply),
+        READ(OperatorService, ListTenants, list_tenants_request, list_tenants_reply),
         READ(OperatorService, GetCalibration, get_calibration_request, get_calibration_reply),
         READ(BrokerService, ListAllocations, list_allocations_request, list_allocations_reply),
         READ(BrokerService, ListCheckpoints, list_checkpoints_request, list_checkpoints_reply),
@@ -425,8 +474,10 @@ static void on_timer(void *data)
     struct world *world = desk->world;
     uint64_t mean_us = (uint64_t)60 * SECOND_US / world->options.operator_calls;
 
-    if (world->phase != WORLD_CHAOS)
+    if (world->phase != WORLD_CHAOS) {
+        lift_limits(desk);
         return;
+    }
     sim_after(world->sim, SIM_NODES_MAX, 1 + sim_random(world->sim, 2 * mean_us), on_timer, desk);
     if (desk->method != NULL)
         return;
@@ -437,7 +488,9 @@ static void on_timer(void *data)
         set_policy(desk);
         break;
     case 3:
-        if (sim_chance(world->sim, 3))
+        if (world->options.quotas > 0 && sim_random(world->sim, 100) < world->options.quotas)
+            put_tenant(desk, false);
+        else if (sim_chance(world->sim, 3))
             spare_target(desk);
         else
             put_target(desk);

@@ -73,6 +73,12 @@ static const struct option {
     OPTION(barriers),
     OPTION(restores),
     OPTION(spoils),
+    OPTION(readers),
+    OPTION(quotas),
+    OPTION(discards),
+    OPTION(direct),
+    OPTION(late_writes),
+    OPTION(memory),
     OPTION(domains),
     OPTION(streams),
     OPTION(absent),
@@ -265,4 +271,10 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
                                                  : 500 + (unsigned)next(&state, 8000);
     if (ret_options->targets > 1)
         ret_options->domains = next(&state, 3) == 0 ? 0 : 20 + (unsigned)next(&state, 81);
+    ret_options->readers = next(&state, 2) == 0 ? 1 + (unsigned)next(&state, 3) : 0;
+    ret_options->discards = next(&state, 3) == 0 ? 5 + (unsigned)next(&state, 40) : 0;
+    ret_options->direct = next(&state, 3) == 0 ? 10 + (unsigned)next(&state, 91) : 0;
+    ret_options->quotas = next(&state, 3) == 0 ? 20 + (unsigned)next(&state, 70) : 0;
+    ret_options->late_writes = next(&state, 3) == 0 ? 5 + (unsigned)next(&state, 60) : 0;
+    ret_options->memory = next(&state, 3) == 0 ? 10 + (unsigned)next(&state, 91) : 0;
 }

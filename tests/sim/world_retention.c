@@ -15,6 +15,8 @@
 #include "fsm/limits.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
+#include "tests/sim/agent_store.h"
+#include "tests/sim/agent_world.h"
 #include "tests/sim/world_internal.h"
 
 #define ALLOCATION(name) CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
@@ -29,9 +31,12 @@ struct ended {
     unsigned job;
     unsigned target; /* as destinations_last() */
     bool complete, damaged;
+    bool early;  /* its tenant had more bytes than it may */
     bool let_go; /* it had expired when a newer one was found damaged */
     bool stays;  /* its folder could not be removed, at the last attempt */
 };
+
+enum { KEPT_LEAST = 2 };
 
 struct retention_checks {
     struct ended *items;
@@ -73,26 +78,6 @@ static void checkpoint_ended(struct world *world, const Ckpt__V1__Event *event, 
                        .job = job,
                        .target = destinations_last(world, job),
                        .complete = event->new_state == CHECKPOINT(COMPLETE)};
-}
-
-void retention_event(struct world *world, const Ckpt__V1__Event *event)
-{
-    struct retention_checks *checks = world->retention;
-    const struct world_job *job =
-        event->allocation_id[0] == '\0' ? NULL : job_find(world, event->allocation_id);
-    unsigned number = job == NULL ? WORLD_JOBS_MAX : (unsigned)(job - world->jobs);
-
-    if (job == NULL)
-        return;
-    if (event->kind == EVENT(CHECKPOINT_STATE) && event->new_state != CHECKPOINT(COLLECTED) &&
-        !fsm_checkpoint_state_active((Ckpt__V1__CheckpointState)event->new_state))
-        checkpoint_ended(world, event, number);
-    if (event->kind != EVENT(ALLOCATION_STATE))
-        return;
-    checks->jobs[number].since_ms = event->at_ms;
-    checks->jobs[number].retention_ms = checks->retention_ms;
-    checks->jobs[number].completed = event->new_state == ALLOCATION(COMPLETED);
-    checks->jobs[number].failed = event->new_state == ALLOCATION(FAILED);
 }
 
 static uint64_t lesser(uint64_t a, uint64_t b)
@@ -169,6 +154,46 @@ static struct ended *item_of(struct world *world, uint64_t checkpoint_id, const 
     return item;
 }
 
+/* I56: of what may be started again the two newest stay, or the newest where it keeps one. */
+static void let_go_early(struct world *world, const Ckpt__V1__Event *event)
+{
+    const struct retention_checks *checks = world->retention;
+    struct ended *item = item_of(world, event->checkpoint_id, "a checkpoint over the limit");
+
+    item->early = true;
+    world->counts.let_go_early++;
+    if (!item->damaged && !over(checks, item->job) &&
+        newer_of(checks, item) < lesser(item->keep, KEPT_LEAST))
+        world_violation(world, "I56",
+                        "%" PRIx64 " of %s goes for its tenant, and %u newer ones stay", item->id,
+                        world->jobs[item->job].id, newer_of(checks, item));
+}
+
+void retention_event(struct world *world, const Ckpt__V1__Event *event)
+{
+    struct retention_checks *checks = world->retention;
+    const struct world_job *job =
+        event->allocation_id[0] == '\0' ? NULL : job_find(world, event->allocation_id);
+    unsigned number = job == NULL ? WORLD_JOBS_MAX : (unsigned)(job - world->jobs);
+
+    if (job == NULL)
+        return;
+    if (event->kind == EVENT(CHECKPOINT_STATE) && event->new_state != CHECKPOINT(COLLECTED) &&
+        !fsm_checkpoint_state_active((Ckpt__V1__CheckpointState)event->new_state))
+        checkpoint_ended(world, event, number);
+    world->counts.over_quota += event->kind == EVENT(QUOTA) &&
+                                event->new_state == CKPT__V1__QUOTA_CHANGE__QUOTA_CHANGE_REFUSED;
+    if (event->kind == EVENT(QUOTA) &&
+        event->new_state == CKPT__V1__QUOTA_CHANGE__QUOTA_CHANGE_EXPIRED)
+        let_go_early(world, event);
+    if (event->kind != EVENT(ALLOCATION_STATE))
+        return;
+    checks->jobs[number].since_ms = event->at_ms;
+    checks->jobs[number].retention_ms = checks->retention_ms;
+    checks->jobs[number].completed = event->new_state == ALLOCATION(COMPLETED);
+    checks->jobs[number].failed = event->new_state == ALLOCATION(FAILED);
+}
+
 /* Of a quarter of the folders the service may not remove anything; of another eighth it may not
  * until everything works. Their owners may, and agents as them, but for some of them. */
 bool world_keeps(struct world *world, const char *path, bool agent)
@@ -204,6 +229,71 @@ void retention_ordered(struct world *world, const Ckpt__V1__Order *order)
                         order->path, order->checkpoint_id, order->allocation_id);
 }
 
+/* Of every second one the control nodes may not read anything. */
+bool retention_hides(const char *path)
+{
+    const char *last = strrchr(path, '/');
+    uint64_t id = 0;
+
+    return last != NULL && checkpoint_id_parse(last + 1, &id) == 0 && id % 2 == 1;
+}
+
+/* What a node reads again is a complete checkpoint, with that job's path. */
+void retention_read_again(struct world *world, const Ckpt__V1__Order *order)
+{
+    const char *last = strrchr(order->path, '/');
+    uint64_t id = 0;
+
+    world->counts.read_again++;
+    if (last == NULL || checkpoint_id_parse(last + 1, &id) != 0 || id != order->checkpoint_id ||
+        strstr(order->path, order->allocation_id) == NULL ||
+        strncmp(order->path, order->target_prefix, strlen(order->target_prefix)) != 0 ||
+        !state_checks_completed(world, id))
+        world_violation(world, "I52",
+                        "an agent is to read %s again, which is not %" PRIx64 " of %s, complete",
+                        order->path, order->checkpoint_id, order->allocation_id);
+}
+
+/* Of a part that is gone nobody but its writer can say so. */
+static bool writers_ready(const struct fsm *fsm, uint64_t checkpoint_id)
+{
+    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, checkpoint_id);
+
+    for (uint32_t i = 0; checkpoint != NULL && i < checkpoint->shard_count; i++) {
+        const struct fsm_node *node = fsm_node_find_slot(fsm, checkpoint->shards[i].node_slot);
+
+        if (node == NULL || node->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY)
+            return false;
+    }
+    return checkpoint != NULL;
+}
+
+/* What storage damaged of the last checkpoint of a job that may be started again is found; "": all
+ * of it was. */
+const char *retention_rotten(struct world *world)
+{
+    static char text[192];
+    char path_end[ID_MAX_BYTES + 64], id[CHECKPOINT_ID_TEXT_BYTES];
+    struct world_member *leader = members_leader(world);
+    const struct fsm *fsm = leader == NULL ? NULL : replica_fsm(leader->broker.replica);
+
+    text[0] = '\0';
+    for (unsigned i = 0; fsm != NULL && i < world->job_count && world_shipping_store() != NULL;
+         i++) {
+        const struct fsm_allocation *job = fsm_allocation_find(fsm, world->jobs[i].id);
+
+        if (job == NULL || job->last_complete_id == 0 || job->state == ALLOCATION(COMPLETED) ||
+            !writers_ready(fsm, job->last_complete_id))
+            continue;
+        snprintf(path_end, sizeof(path_end), "/%s/checkpoints/%s", job->id,
+                 checkpoint_id_format(job->last_complete_id, id));
+        if (agent_store_spoiled(world_shipping_store(), path_end))
+            snprintf(text, sizeof(text), "checkpoint %s of %.60s is damaged, and nobody knows", id,
+                     job->id);
+    }
+    return text;
+}
+
 /* D-004: what could not be removed is known until it is. */
 void retention_check_known(struct world *world, const struct fsm *fsm)
 {
@@ -219,14 +309,26 @@ void retention_check_known(struct world *world, const struct fsm *fsm)
     }
 }
 
+/* It may have expired before a newer one was found damaged: what expires is not taken back. */
+bool retention_let_go(const struct world *world, uint64_t checkpoint_id)
+{
+    const struct retention_checks *checks = world->retention;
+
+    for (size_t i = 0; i < checks->count; i++)
+        if (checks->items[i].id == checkpoint_id)
+            return checks->items[i].let_go || checks->items[i].early;
+    return false;
+}
+
 void retention_damaged(struct world *world, uint64_t checkpoint_id)
 {
     struct retention_checks *checks = world->retention;
 
     for (size_t i = 0; i < checks->count; i++) {
         struct ended *item = &checks->items[i];
-        item->let_go |= item->complete && newer_of(checks, item) >= item->keep &&
-                        checks->now_ms >= item->at_ms + item->retention_ms;
+        item->let_go |=
+            item->complete && newer_of(checks, item) >= item->keep &&
+            (checks->now_ms >= item->at_ms + item->retention_ms || elsewhere(checks, item));
     }
     for (size_t i = 0; i < checks->count; i++)
         if (checks->items[i].id == checkpoint_id)
@@ -243,13 +345,14 @@ void retention_collected(struct world *world, uint64_t checkpoint_id, const char
     item->stays = false;
     kept_ms = item->complete ? item->retention_ms : item->timeout_ms;
     newer = newer_of(checks, item);
-    if (checks->now_ms < item->at_ms + kept_ms &&
-        (!item->complete || (newer < FSM_COMPLETE_KEPT_MAX && !elsewhere(checks, item))))
+    if (checks->now_ms < item->at_ms + kept_ms && !item->early &&
+        (!item->complete ||
+         (newer < FSM_COMPLETE_KEPT_MAX && !item->let_go && !elsewhere(checks, item))))
         world_violation(world, "I28",
                         "%s is removed %" PRIu64 " ms after its checkpoint %s, kept for %" PRIu64,
                         path, checks->now_ms - item->at_ms,
                         item->complete ? "was complete" : "failed", kept_ms);
-    if (item->complete && !item->damaged && !item->let_go && newer < item->keep &&
+    if (item->complete && !item->damaged && !item->let_go && newer < item->keep && !item->early &&
         !over(checks, item->job))
         world_violation(world, "I28",
                         "%s is removed, of %s, which may be started again; %u newer ones are "

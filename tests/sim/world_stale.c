@@ -33,6 +33,7 @@ static const struct {
             &ckpt__v1__##name##_reply__descriptor                                                  \
     }
     READ(OperatorService, GetLosses, get_losses),
+    READ(OperatorService, ListTenants, list_tenants),
     READ(OperatorService, GetCalibration, get_calibration),
     READ(BrokerService, ListAllocations, list_allocations),
     READ(BrokerService, ListCheckpoints, list_checkpoints),

@@ -621,7 +621,8 @@ void state_checks_ordered(struct world *world, const Ckpt__V1__Order *order, uin
     if (facts->id != order->checkpoint_id || order->attempt > facts->attempt ||
         (order->attempt == facts->attempt &&
          (index < facts->dispatched_index ||
-          (facts->left_index != 0 && index > facts->left_index))))
+          (facts->left_index != 0 && index > facts->left_index &&
+           !releases_held_at(world, order->checkpoint_id, index)))))
         world_violation(world, "I20",
                         "%s is ordered to write checkpoint %" PRIx64
                         ", attempt %u, by the state of index %" PRIu64 "; dispatched by %" PRIu64

@@ -20,7 +20,8 @@ struct world_target *world_target_of_path(struct world *world, const char *path)
 /* About files of the node alone. */
 static bool is_local(const struct sim_work *work)
 {
-    return strcmp(work->arguments[0], "retain") == 0 || strcmp(work->arguments[0], "space") == 0;
+    return strcmp(work->arguments[0], "retain") == 0 || strcmp(work->arguments[0], "space") == 0 ||
+           strcmp(work->arguments[0], "reserve") == 0;
 }
 
 /* A node's own copy may make up for the destination. */
@@ -73,8 +74,25 @@ static void work_end(void *context, const struct sim_work *work, struct sim_work
                  sim_work_argument(work, "--path"));
         return;
     }
-    if (strcmp(work->arguments[0], "collect") == 0)
+    if (strcmp(work->arguments[0], "verify") == 0 && work->node < WORLD_AGENT_NODE &&
+        retention_hides(sim_work_argument(work, "--path"))) {
+        ret_end->exit_code = WORKER_EXIT_UNAVAILABLE;
+        snprintf(ret_end->error, sizeof(ret_end->error), "%s: Permission denied",
+                 sim_work_argument(work, "--path"));
+        return;
+    }
+    if (strcmp(work->arguments[0], "scan") == 0) {
+        const char *after = sim_work_argument(work, "--after");
+
+        ret_end->exit_code = WORKER_EXIT_OK;
+        orphans_page(target->prefix, after == NULL ? "" : after, work->node < WORLD_AGENT_NODE,
+                     ret_end->output, sizeof(ret_end->output));
+        return;
+    }
+    if (strcmp(work->arguments[0], "collect") == 0) {
         world_collected(world, sim_work_argument(work, "--path"));
+        orphans_collected(world, sim_work_argument(work, "--path"));
+    }
     if (strcmp(work->arguments[0], "probe") != 0 && world_shipping_store() != NULL)
         agent_store_end(world_shipping_store(), work, away, ret_end);
 }

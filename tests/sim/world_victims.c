@@ -143,9 +143,24 @@ static bool released_before_it_ran(const struct fsm_allocation *allocation)
            REASON(PREEMPTED);
 }
 
+/* That of its next checkpoint; or of the one that it had when it was taken, which has ended with it
+ * in this entry: a victim that does not answer is not waited for. */
+static bool victim_saves(struct world *world, const struct fsm *fsm,
+                         const struct fsm_allocation *allocation, uint64_t index)
+{
+    uint64_t id = state_checks_newest(world, allocation->id);
+    const struct fsm_checkpoint *had = fsm_checkpoint_find(fsm, id);
+
+    if (fsm_destination_available(fsm, allocation))
+        return true;
+    return had != NULL && state_checks_ended_at(world, id, index) &&
+           fsm_target_at(fsm, had->target_slot)->available;
+}
+
 /* I35: nothing is asked of a destination that is unavailable. Who is taken all the same is forced
  * to, is told to end, and fails. */
-static void victim_check(struct world *world, const struct fsm *fsm, unsigned number)
+static void victim_check(struct world *world, const struct fsm *fsm, unsigned number,
+                         uint64_t index)
 {
     struct victim_facts *facts = &world->victims->jobs[number];
     const char *id = world->jobs[number].id;
@@ -155,7 +170,7 @@ static void victim_check(struct world *world, const struct fsm *fsm, unsigned nu
     if (facts->preemption_id == 0 || allocation == NULL || preemption == NULL ||
         preemption->id != facts->preemption_id ||
         victims_strategy(world, allocation, CKPT__V1__STRATEGY__STRATEGY_NONE) ||
-        destinations_moved(world, fsm, number) || fsm_destination_available(fsm, allocation) ||
+        destinations_moved(world, fsm, number) || victim_saves(world, fsm, allocation, index) ||
         released_before_it_ran(allocation))
         return;
     world->counts.forced++;
@@ -370,14 +385,14 @@ static void note_ending(const struct world *world, const struct fsm *fsm, unsign
         (allocation->grace_ms > 0 ? allocation->grace_ms : fsm_policy(fsm)->grace_ms);
 }
 
-void victims_applied(struct world *world, const struct fsm *fsm)
+void victims_applied(struct world *world, const struct fsm *fsm, uint64_t index)
 {
     struct victim_checks *checks = world->victims;
     struct fsm_summary summary;
 
     for (unsigned i = 0; i < checks->taken_count; i++)
         if (!checks->targets_moved)
-            victim_check(world, fsm, checks->taken[i]);
+            victim_check(world, fsm, checks->taken[i], index);
     if (checks->to_pause > 0)
         world_violation(world, "I24", "%s is unavailable, and %u checkpoints there are not paused",
                         checks->target_id, checks->to_pause);

@@ -102,6 +102,8 @@ class Node:
         if not number.isdigit():
             return  # of a stream whose rank has come again, or of one that has gone before it was told
         with self.job.turn:
+            if verb == "registered" and words[1] == "opened":
+                return  # it has not come to its loop, and is not asked before
             if verb == "registered":
                 _, rank = self.job.ranks.setdefault(int(number), (self, Rank(self, int(number), words[1])))
                 rank.node, rank.pid, rank.way = self, int(words[0]), words[1]

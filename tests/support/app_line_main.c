@@ -45,7 +45,9 @@ static const char *registered(void *job, const struct app_line *hello, pid_t pid
         return "this number is too high for a node";
     player->streams[hello->rank] = stream;
     printf("registered %" PRIu64 " %d %s\n", hello->rank, (int)pid,
-           hello->barrier ? "barrier" : "plain");
+           hello->way == APP_LINE_OPENED    ? "opened"
+           : hello->way == APP_LINE_BARRIER ? "barrier"
+                                            : "plain");
     rank_stream_take(stream);
     return NULL;
 }

@@ -234,14 +234,15 @@ class Agent:
         self.log = cluster.dir / f"agent-{name}.log"
         self.process = None
         self.cgroup = "off"  # the one that tests run in is nobody's business either, and no two agents share one
+        self.prefix = []  # command that starts the agent
         self.sysfs = cluster.dir / "no-sysfs"  # the sensors of the machine that tests run on are nobody's business
 
     def start(self):
         self.config = self.cluster.dir / f"agent-{self.name}.yaml"
-        self.config.write_text(self.cluster.agent_config.read_text() + f'sysfs: "{self.sysfs}"\ncgroup: "{self.cgroup}"\n')
+        self.config.write_text(self.cluster.agent_config.read_text().replace("{node}", self.name) + f'sysfs: "{self.sysfs}"\ncgroup: "{self.cgroup}"\n')
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [str(self.cluster.bin / "ckpt-agentd"), "--config", str(self.config), "--name", self.name,
+                [*self.prefix, str(self.cluster.bin / "ckpt-agentd"), "--config", str(self.config), "--name", self.name,
                  "--state-dir", str(self.state_dir), "--socket", str(self.socket)],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.cluster.dir)
         wait_until(f"agent {self.name} listens", lambda: self.socket.exists() or self.check_alive(), 15)
@@ -341,7 +342,7 @@ def metric(address, name):
 
 class Cluster:
     def __init__(self, members=3, agents=(), policy=None, target=None, storage_watch=None, timers=None, keep=False,
-                 heartbeat_ms=1000, raft=None, tls=False, copies=False):
+                 heartbeat_ms=1000, raft=None, tls=False, copies=True):
         self.keep = keep
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="ckpt-"))
         self.bin = BIN
@@ -356,7 +357,7 @@ class Cluster:
         self.agent_config.write_text(
             f"brokers: \"{','.join(m.api for m in self.members)}\"\nheartbeat_ms: {heartbeat_ms}\nlog_level: info\n"
             + self.tls_section("agent-{name}")
-            # what tests do to a destination would not be noticed by a job that begins from its node's own copy
+            # False: what a test does to a destination would not be noticed by a job that begins from its node's own copy
             + ("" if copies else "local_copies: {max_bytes: 0}\n"))
         self.client = Client([m.api for m in self.members], self.site and self.site.credentials("operator-test"))
 

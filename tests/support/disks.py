@@ -166,3 +166,23 @@ class BrokenCalls:
     def count(self):
         """How many there were since they were armed."""
         return self.LAYOUT.unpack(self.control[:])[4]
+
+
+@contextlib.contextmanager
+def file_system(folder, size_mib, *make, options=""):
+    """A file system that `make` (mkfs.KIND and what it takes) puts on a loop device, at the folder, which everybody may write to."""
+    folder, backing = pathlib.Path(folder), pathlib.Path(tempfile.mkdtemp(prefix="ckpt-disk-"))
+    folder.mkdir(exist_ok=True)
+    image = backing / "image"
+    with open(image, "wb") as file:
+        file.truncate(size_mib << 20)
+    run(*make, image)
+    kind = make[0].removeprefix("mkfs.")
+    run("mount", "-t", kind, "-o", ",".join(["loop", *filter(None, [options])]), image, folder)
+    try:
+        folder.chmod(0o1777)
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", folder], capture_output=True)
+        image.unlink()
+        backing.rmdir()

@@ -36,6 +36,7 @@ static struct options {
     bool ignore_term; /* SIGTERM changes nothing */
     bool empty;       /* says done, writes nothing */
     uint64_t slow_ms; /* writes in pieces over this time */
+    const char *hold; /* waits in the middle of a write as long as this file is there */
     int fail_status;  /* says this status */
 } options = {.size = 128, .iterations = 1000};
 
@@ -148,6 +149,8 @@ static int write_grid(int fd, const struct state *state)
         if (write_piece(fd, (const char *)state->grid + at, length) != 0)
             return -1;
         for (uint64_t waited = 0; waited < options.slow_ms / PIECES; waited += 5)
+            nanosleep(&(struct timespec){0, 5000000}, NULL);
+        while (options.hold != NULL && access(options.hold, F_OK) == 0)
             nanosleep(&(struct timespec){0, 5000000}, NULL);
     }
     return 0;
@@ -293,7 +296,8 @@ static int save_result(const struct state *state)
 
 static const char usage[] =
     "usage: heat [--size N] [--iterations N] [--delay-us N] [--output FILE]\n"
-    "            [--slow-ms N] [--ignore] [--no-handler] [--ignore-term] [--fail-status N] "
+    "            [--slow-ms N] [--hold FILE] [--ignore] [--no-handler] [--ignore-term] "
+    "[--fail-status N] "
     "[--empty]\n";
 
 static bool take_option(int option)
@@ -313,6 +317,9 @@ static bool take_option(int option)
         return true;
     case 'w':
         options.slow_ms = strtoull(optarg, NULL, 10);
+        return true;
+    case 'h':
+        options.hold = optarg;
         return true;
     case 'f':
         options.fail_status = (int)strtol(optarg, NULL, 10);
@@ -341,6 +348,7 @@ static bool parse(int argc, char **argv)
                                           {"delay-us", required_argument, NULL, 'd'},
                                           {"output", required_argument, NULL, 'o'},
                                           {"slow-ms", required_argument, NULL, 'w'},
+                                          {"hold", required_argument, NULL, 'h'},
                                           {"fail-status", required_argument, NULL, 'f'},
                                           {"ignore", no_argument, NULL, 'g'},
                                           {"no-handler", no_argument, NULL, 'n'},

@@ -69,9 +69,9 @@ def ends(job, timeout_s=20):
 
 
 def no_litter(cluster):
-    """Nothing half-written at the destination, nothing of an attempt in the work folders, no worker."""
+    """Nothing half-written at the destination (whose checkpoints are marked as the cluster's), nothing of an attempt in the work folders."""
     def clean():
-        litter = [p for p in cluster.scratch.rglob(".*") if not p.name.startswith(".probe.")]
+        litter = [p for p in cluster.scratch.rglob(".*") if not p.name.startswith((".probe.", ".cluster."))]
         litter += [p for p in (cluster.dir / "work").glob("*/out/*")]
         return not litter
     wait_until("nothing is left over", clean, 10)

@@ -85,6 +85,8 @@ const char *app_jobs_asked_state(enum attempt_state state)
 {
     switch (state) {
     case ATTEMPT_WAITING:
+    case ATTEMPT_STAGING:
+    case ATTEMPT_STAGED:
         return "it cannot be asked yet";
     case ATTEMPT_ASKING:
     case ATTEMPT_ASKED:
@@ -115,8 +117,8 @@ static void tell_asked(const struct allocation *allocation, Ckpt__V1__OwnJob *jo
     const struct attempt *attempt = &allocation->attempt;
     const struct ledger_entry *entry = &allocation->entry;
     uint64_t now_us = agent_now_us(allocation->agent);
-    bool asked = attempt->state != ATTEMPT_WAITING && entry->asked_at_us != 0 &&
-                 entry->asked_at_us <= now_us;
+    bool asked = !attempt_awaits(attempt) && attempt->state != ATTEMPT_STAGING &&
+                 entry->asked_at_us != 0 && entry->asked_at_us <= now_us;
 
     job->asked_checkpoint_id = attempt->checkpoint_id;
     job->asked_state = text_message(app_jobs_asked_state(attempt->state));

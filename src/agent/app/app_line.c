@@ -61,7 +61,7 @@ static const struct verb verbs[APP_LINE_VERB_COUNT] = {
                          {"LOCAL", FIELD_KNOWN, OF(local_rank), 0, APP_LINE_NODE_RANKS_MAX - 1},
                          {"SIZE", FIELD_KNOWN, OF(ranks), 1, APP_LINE_RANKS_MAX},
                          {"LOCAL_SIZE", FIELD_KNOWN, OF(local_ranks), 1, APP_LINE_NODE_RANKS_MAX},
-                         {"barrier|plain", FIELD_WAY, OF(barrier), 0, 0}}},
+                         {"barrier|plain|opened", FIELD_WAY, OF(way), 0, 0}}},
     [APP_LINE_AT] = {"at",
                      APP_LINE_FROM_RANK,
                      3,
@@ -99,6 +99,9 @@ static const struct verb verbs[APP_LINE_VERB_COUNT] = {
     [APP_LINE_STEP] = {"step", APP_LINE_FROM_AGENT, 2, {HINT, STEP(1)}},
     [APP_LINE_WITHDRAWN] = {"withdrawn", APP_LINE_FROM_AGENT, 1, {HINT}},
 };
+
+static const char *const ways[APP_LINE_WAY_COUNT] = {
+    [APP_LINE_PLAIN] = "plain", [APP_LINE_BARRIER] = "barrier", [APP_LINE_OPENED] = "opened"};
 
 const char *app_line_verb_name(enum app_line_verb verb)
 {
@@ -309,10 +312,10 @@ static int take_field(const struct field *field, const char *word, struct app_li
             return -1;
         break;
     case FIELD_WAY:
-        line->barrier = strcmp(word, "barrier") == 0;
-        if (line->barrier || strcmp(word, "plain") == 0)
-            return 0;
-        return err_set(err, ERR_INVALID, "\"%s\" is neither barrier nor plain",
+        for (line->way = 0; line->way < APP_LINE_WAY_COUNT; line->way++)
+            if (strcmp(word, ways[line->way]) == 0)
+                return 0;
+        return err_set(err, ERR_INVALID, "\"%s\" is neither barrier nor plain nor opened",
                        text_shown(word, shown, sizeof(shown)));
     case FIELD_ID:
     case FIELD_HINT:
@@ -450,7 +453,8 @@ static bool put_field(struct writer *writer, const struct field *field, const st
         put_bytes(writer, digits, strlen(digits));
         break;
     case FIELD_WAY:
-        put_word(writer, line->barrier ? "barrier" : "plain", false);
+        valid = line->way < APP_LINE_WAY_COUNT;
+        put_word(writer, valid ? ways[line->way] : "", false);
         break;
     case FIELD_ID:
         valid = id_valid(text);

@@ -4,7 +4,7 @@
  * Flow     app_line_next() takes lines out of bytes as they come; app_line_format() makes one of
  *          values. Both know the lines of both ends, so that either can be played.
  *
- *              from ranks    hello 1 JOB RUN RANK LOCAL SIZE LOCAL_SIZE barrier|plain
+ *              from ranks    hello 1 JOB RUN RANK LOCAL SIZE LOCAL_SIZE barrier|plain|opened
  *                            at HINT STEP NS_PER_STEP      at a step while a barrier is open
  *                            missed HINT STEP              the agreed step is behind it
  *                            done HINT                     its done file is there
@@ -14,6 +14,8 @@
  *                            step HINT STEP                that all ranks agreed on
  *                            withdrawn HINT, refused TEXT
  *
+ *          `opened` says that the rank has the library and has not come to its loop yet: it is not
+ *          asked, and waited for. It says hello once more on that stream when it has.
  *          LOCAL, SIZE and LOCAL_SIZE may be "-": the rank does not know. FOLDER is below the work
  *          folder. NS_PER_STEP is 0 while it is not known.
  * Shapes   a line ends with a line feed and has at most APP_LINE_BYTES with it; words stand between
@@ -61,6 +63,14 @@ enum app_line_verb {
     APP_LINE_VERB_COUNT
 };
 
+/* How a rank is to be asked. */
+enum app_line_way {
+    APP_LINE_PLAIN,   /* at any moment */
+    APP_LINE_BARRIER, /* it counts steps and meets the others at one */
+    APP_LINE_OPENED,  /* not yet */
+    APP_LINE_WAY_COUNT
+};
+
 /* One line. What its verb does not have is 0 or "". */
 struct app_line {
     enum app_line_verb verb;
@@ -68,7 +78,7 @@ struct app_line {
     uint64_t version, run;
     uint64_t rank, local_rank;   /* of the job, of this node; the second may be UNKNOWN */
     uint64_t ranks, local_ranks; /* how many; may be UNKNOWN */
-    bool barrier;                /* hello: it counts steps and meets the others at one */
+    enum app_line_way way;       /* hello */
     uint64_t part, parts;
     char hint[HINT_TEXT_BYTES];
     uint64_t step, ns_per_step;

@@ -43,8 +43,9 @@ struct rank_stream {
     enum stream_state state;
     struct app_line_job job; /* from REGISTERING on */
     uint32_t rank;
-    bool stuck; /* the rank takes nothing; ended by the next sweep */
-    bool busy;  /* a line of it is being taken: it is freed afterwards */
+    bool opened; /* its hello said no more than that: another one follows */
+    bool stuck;  /* the rank takes nothing; ended by the next sweep */
+    bool busy;   /* a line of it is being taken: it is freed afterwards */
     uint64_t since_us;
     uint64_t lines_us; /* until when it has said what it may */
     struct app_line_input input;
@@ -274,6 +275,7 @@ static void stream_register(struct rank_stream *stream, const struct app_line *h
     const char *refused;
 
     stream->rank = (uint32_t)hello->rank;
+    stream->opened = hello->way == APP_LINE_OPENED;
     if (job_is_wrong(stream, hello, why)) {
         stream_refuse(stream, why);
         return;
@@ -286,6 +288,22 @@ static void stream_register(struct rank_stream *stream, const struct app_line *h
     }
 }
 
+/* A rank that had opened the library has come to its loop: it is taken as one that is new. */
+static void stream_greet_again(struct rank_stream *stream, const struct app_line *hello)
+{
+    CHECK(stream->state == STREAM_READY && stream->busy);
+    if (!stream->opened || hello->rank != stream->rank) {
+        stream_refuse(stream, "hello is said once on a stream, and again after `opened` alone, by "
+                              "the same rank");
+        return;
+    }
+    stream->server->events.gone(stream->job.job, stream);
+    if (stream->state != STREAM_READY)
+        return;
+    stream->state = STREAM_GREETING;
+    stream_register(stream, hello);
+}
+
 /* ---- what a rank says ---- */
 
 static void stream_tell(struct rank_stream *stream, const struct app_line *line)
@@ -295,7 +313,7 @@ static void stream_tell(struct rank_stream *stream, const struct app_line *line)
 
     switch (line->verb) {
     case APP_LINE_HELLO:
-        stream_refuse(stream, "hello is said once on a stream");
+        stream_greet_again(stream, line);
         break;
     case APP_LINE_AT:
         events->at(job, stream->rank, line->hint, line->step, line->ns_per_step);
@@ -403,16 +421,18 @@ bool rank_stream_take(struct rank_stream *stream)
     const bool busy = stream->busy;
     struct rank_stream *same;
     uint8_t *early = stream->early;
+    size_t early_bytes = early == NULL ? 0 : stream->early_bytes;
     bool there;
 
     CHECK(stream->state == STREAM_REGISTERING);
     stream->busy = true;
     stream->state = STREAM_READY;
     stream->early = NULL;
+    stream->early_bytes = 0;
     stream_welcome(stream);
     while (stream->state == STREAM_READY && job_streams(stream, &same) > 0 && same != NULL)
         stream_lose(same);
-    stream_hear(stream, early, early == NULL ? 0 : stream->early_bytes);
+    stream_hear(stream, early, early_bytes);
     free(early);
     there = stream->state == STREAM_READY;
     stream->busy = busy;

@@ -46,7 +46,9 @@ static const char *take_hello(void *job, const struct app_line *line, pid_t pid,
                                      .local = number_told(line->local_rank),
                                      .ranks = number_told(line->ranks),
                                      .local_ranks = number_told(line->local_ranks),
-                                     .barrier = line->barrier,
+                                     .way = line->way == APP_LINE_OPENED    ? RANK_OPENED
+                                            : line->way == APP_LINE_BARRIER ? RANK_BARRIER
+                                                                            : RANK_PLAIN,
                                      .pid = pid};
 
     return ranks_registered(job, &hello, stream);

@@ -96,8 +96,26 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
     stream_send(stream, &down);
 }
 
+/* The state lets it in, or has its place back. */
+static void restore_reads(void *data, uint64_t checkpoint_id, bool wanted)
+{
+    struct app_stream *stream = data;
+    Ckpt__V1__AgentReport report = CKPT__V1__AGENT_REPORT__INIT;
+
+    report.kind = wanted ? CKPT__V1__REPORT_KIND__REPORT_KIND_READ_WANTED
+                         : CKPT__V1__REPORT_KIND__REPORT_KIND_READ_ENDED;
+    report.restored_checkpoint_id = checkpoint_id;
+    report.run = stream->allocation->entry.run;
+    allocation_commit(stream->allocation, &report, 0);
+}
+
+/* Nobody is left who would read: another one is let in. */
 static void stream_release(struct app_stream *stream)
 {
+    uint64_t reading = restore_reading(stream->restore);
+
+    if (stream->allocation != NULL && reading != 0)
+        restore_reads(stream, reading, false);
     if (stream->allocation != NULL && stream->allocation->stream == stream) {
         stream->allocation->stream = NULL;
         process_post(stream->allocation, PROCESS_UNATTENDED);
@@ -386,6 +404,7 @@ void app_stream_ask(struct app_stream *stream, enum restore_what what,
                                             .told = told,
                                             .waits = app_stream_waits,
                                             .found = restore_found,
+                                            .reads = restore_reads,
                                             .sweep = restore_sweeps,
                                             .override = stream->hello->restore,
                                             .done = done,

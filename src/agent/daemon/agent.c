@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "src/agent/job/allocation.h"
-#include "src/agent/job/collect.h"
 #include "src/agent/job/copies.h"
+#include "src/agent/job/owner_orders.h"
+#include "src/agent/job/scans.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 
@@ -34,13 +35,15 @@ void agent_init(struct agent *agent, uv_loop_t *loop, const struct clock_ops *cl
                             .os = "",
                             .sysfs = "",
                             .app_socket = "",
+                            .memory_path = "",
                             .ledger = ledger};
     agent->started_at_ms = agent->clock.wall_ms(agent->clock.context);
     agent->started_us = agent_now_us(agent);
     agent->leader_left_us = agent->started_us;
     list_init(&agent->allocations);
     agent->reconcile_timer = agent->clock.timer_new(agent->clock.context, reconcile_fire, agent);
-    agent->collections = collections_new(agent);
+    agent->owner_orders = owner_orders_new(agent);
+    agent->scans = scans_new(agent);
 }
 
 /* ---- allocations ---- */
@@ -143,7 +146,8 @@ void agent_close(struct agent *agent)
     copies_watch_stop(agent);
     while (!list_empty(&agent->allocations))
         allocation_free(agent_first(agent));
-    collections_free(agent->collections);
+    owner_orders_free(agent->owner_orders);
+    scans_free(agent->scans);
     agent->clock.timer_free(agent->reconcile_timer);
     if (agent->orders != NULL)
         ckpt__v1__order_set__free_unpacked(agent->orders, NULL);
@@ -183,7 +187,8 @@ void agent_take_orders(struct agent *agent, Ckpt__V1__OrderSet *take_orders)
     take_parts(agent);
     copies_take_orders(agent);
     agent_reconcile_soon(agent);
-    collections_look(agent->collections);
+    owner_orders_look(agent->owner_orders);
+    scans_look(agent->scans);
     poll_streams(agent);
     agent_prune(agent, AGENT_ALLOCATIONS_KEPT);
 }

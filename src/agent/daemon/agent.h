@@ -28,11 +28,12 @@ enum {
 
 struct allocation;
 struct caller_ops;
-struct collections;
+struct owner_orders;
 struct copies_watch;
 struct session;
 struct own_registrar;
 struct rank_stream_ops;
+struct scans;
 struct restart_points;
 
 struct agent_counters {
@@ -47,6 +48,7 @@ struct agent_counters {
     uint64_t sessions_opened;
     uint64_t walltime_kills;
     uint64_t folders_removed;    /* of expired checkpoints, by order */
+    uint64_t parts_read_again;   /* of complete checkpoints, by order: whole ones */
     uint64_t walltime_conflicts; /* walltime ended while a checkpoint was in progress */
     uint64_t copies_kept;
     uint64_t copies_dropped;
@@ -71,11 +73,14 @@ struct agent {
     struct session *session;
     uint64_t leader_left_us; /* 0: its stream is open; else since then it is not */
     void (*send_reports)(struct session *session); /* there is one to send */
-    const struct caller_ops *callers;              /* of the streams of ckpt-run */
-    const struct rank_stream_ops *rank_streams;    /* NULL: no rank can have one */
+    /* false: there is no stream, or no room in it; who sends tries again later */
+    bool (*send_page)(struct session *session, Ckpt__V1__ScanPage *page);
+    const struct caller_ops *callers;           /* of the streams of ckpt-run */
+    const struct rank_stream_ops *rank_streams; /* NULL: no rank can have one */
     struct restart_points *restart_points;
     struct own_registrar *own_registrar;
-    struct collections *collections;
+    struct owner_orders *owner_orders;
+    struct scans *scans;
     const struct tls_context *tls; /* to the control nodes; NULL: plain */
     struct list allocations;
     size_t allocation_count;
@@ -86,6 +91,9 @@ struct agent {
     /* of what jobs wrote, in all (0: none is kept), and what stays free beside it */
     uint64_t copies_max_bytes, copies_keep_free;
     struct copies_watch *copies_watch;
+    /* where jobs write checkpoints in the node's memory ("": nowhere), and how much in all */
+    const char *memory_path;
+    uint64_t memory_max_bytes;
 };
 
 /* loop is for RPC alone. */

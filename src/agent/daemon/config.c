@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "src/agent/daemon/config_htcondor.h"
 #include "src/agent/node/platform.h"
 #include "src/base/address.h"
 #include "src/base/check.h"
@@ -10,7 +11,6 @@
 #include "src/rpc/follow.h"
 
 enum { HEARTBEAT_MIN_MS = 100, HEARTBEAT_MAX_MS = 600000 };
-enum section { ROOT, TLS, STORES, COPIES, SECTION_COUNT };
 
 #define COPIES_MOST (UINT64_C(1) << 60)
 #define TEXT(section, name, member, initial)                                                       \
@@ -19,46 +19,54 @@ enum section { ROOT, TLS, STORES, COPIES, SECTION_COUNT };
             AGENT_TEXT_MAX_BYTES, initial                                                          \
     }
 
+#define HTCONDOR(name) TEXT(AGENT_HTCONDOR, #name, htcondor.name, ""),
 #define STORE(kind, name, member, min, max, initial)                                               \
-    {STORES, kind, name, offsetof(struct s3_store_item, member), min, max, initial},
+    {AGENT_STORES, kind, name, offsetof(struct s3_store_item, member), min, max, initial},
 
 /* clang-format off */
 static const struct settings_row rows[] = {
-    TEXT(ROOT, "brokers", brokers, ""),
-    TEXT(ROOT, "state_dir", state_dir, "/var/lib/ckpt-agent"),
-    TEXT(ROOT, "socket", socket, "/run/ckpt/agent.sock"),
-    TEXT(ROOT, "http", http, ""),
-    {ROOT, &settings_count, "heartbeat_ms", offsetof(struct agent_config, heartbeat_ms), HEARTBEAT_MIN_MS, HEARTBEAT_MAX_MS, "10s"},
-    {ROOT, &settings_level, "log_level", offsetof(struct agent_config, log_level), 0, 0, "info"},
-    TEXT(TLS, "ca", tls_ca, ""),
-    TEXT(TLS, "cert", tls_cert, ""),
-    TEXT(TLS, "key", tls_key, ""),
-    TEXT(ROOT, "sysfs", sysfs, "/sys"),
-    TEXT(ROOT, "cgroup", cgroup, "auto"),
-    TEXT(ROOT, "machine", machine, ""),
-    TEXT(ROOT, "os", os, ""),
-    TEXT(ROOT, "domain", domain, ""),
-    {ROOT, &settings_yes_no, "insecure", offsetof(struct agent_config, insecure), 0, 0, "no"},
-    {COPIES, &settings_count, "max_bytes", offsetof(struct agent_config, copies_max_bytes), 0,
+    TEXT(AGENT_ROOT, "brokers", brokers, ""),
+    TEXT(AGENT_ROOT, "state_dir", state_dir, "/var/lib/ckpt-agent"),
+    TEXT(AGENT_ROOT, "socket", socket, "/run/ckpt/agent.sock"),
+    TEXT(AGENT_ROOT, "http", http, ""),
+    {AGENT_ROOT, &settings_count, "heartbeat_ms", offsetof(struct agent_config, heartbeat_ms), HEARTBEAT_MIN_MS, HEARTBEAT_MAX_MS, "10s"},
+    {AGENT_ROOT, &settings_level, "log_level", offsetof(struct agent_config, log_level), 0, 0,
+     "info"},
+    TEXT(AGENT_TLS, "ca", tls_ca, ""),
+    TEXT(AGENT_TLS, "cert", tls_cert, ""),
+    TEXT(AGENT_TLS, "key", tls_key, ""),
+    TEXT(AGENT_ROOT, "sysfs", sysfs, "/sys"),
+    TEXT(AGENT_ROOT, "cgroup", cgroup, "auto"),
+    TEXT(AGENT_ROOT, "machine", machine, ""),
+    TEXT(AGENT_ROOT, "os", os, ""),
+    TEXT(AGENT_ROOT, "domain", domain, ""),
+    {AGENT_ROOT, &settings_yes_no, "insecure", offsetof(struct agent_config, insecure), 0, 0, "no"},
+    {AGENT_COPIES, &settings_count, "max_bytes", offsetof(struct agent_config, copies_max_bytes), 0,
      COPIES_MOST, "68719476736"},
-    {COPIES, &settings_count, "keep_free_bytes",
+    {AGENT_COPIES, &settings_count, "keep_free_bytes",
      offsetof(struct agent_config, copies_keep_free_bytes), 0, COPIES_MOST, "1073741824"},
-    {ROOT, &settings_yes_no, "owners_register", offsetof(struct agent_config, owners_register), 0, 0, "no"},
+    TEXT(AGENT_MEMORY, "path", memory_path, ""),
+    {AGENT_MEMORY, &settings_count, "max_bytes", offsetof(struct agent_config, memory_max_bytes), 0,
+     COPIES_MOST, "0"},
+    {AGENT_ROOT, &settings_yes_no, "owners_register", offsetof(struct agent_config, owners_register), 0, 0, "no"},
     S3_STORE_FIELDS(STORE)
+    HTCONDOR_NAMES(HTCONDOR)
 };
 /* clang-format on */
 
-static const struct settings_section sections[SECTION_COUNT] = {
-    [ROOT] = {.name = ""},
-    [TLS] = {.name = "tls"},
-    [COPIES] = {.name = "local_copies"},
-    [STORES] = {.name = "s3",
-                .items_max = S3_STORES_MAX,
-                .item_bytes = sizeof(struct s3_store_item),
-                .items_offset = offsetof(struct agent_config, stores),
-                .count_offset = offsetof(struct agent_config, store_count)}};
+static const struct settings_section sections[AGENT_SECTION_COUNT] = {
+    [AGENT_ROOT] = {.name = ""},
+    [AGENT_TLS] = {.name = "tls"},
+    [AGENT_COPIES] = {.name = "local_copies"},
+    [AGENT_MEMORY] = {.name = "memory"},
+    [AGENT_HTCONDOR] = {.name = "htcondor"},
+    [AGENT_STORES] = {.name = "s3",
+                      .items_max = S3_STORES_MAX,
+                      .item_bytes = sizeof(struct s3_store_item),
+                      .items_offset = offsetof(struct agent_config, stores),
+                      .count_offset = offsetof(struct agent_config, store_count)}};
 static const struct settings_table table = {.sections = sections,
-                                            .section_count = SECTION_COUNT,
+                                            .section_count = AGENT_SECTION_COUNT,
                                             .rows = rows,
                                             .row_count = ARRAY_COUNT(rows),
                                             .may_be_empty = true};
@@ -113,7 +121,7 @@ static int check_stores(const struct agent_config *config, struct err *err)
 
     if (s3_stores_check(config->stores, config->store_count, &mistake, &problem) == 0)
         return 0;
-    return settings_complain(&config->settings, STORES, mistake.key, mistake.item, err,
+    return settings_complain(&config->settings, AGENT_STORES, mistake.key, mistake.item, err,
                              problem.text);
 }
 
@@ -137,8 +145,31 @@ static int check_domain(const char *domain, struct err *err)
                    domain, ID_MAX_BYTES);
 }
 
-int agent_config_check(const struct agent_config *config, struct err *err)
+static int check_memory(const struct agent_config *config, struct err *err)
 {
+    const char *path = config->memory_path;
+    size_t length = strlen(path);
+
+    if (length == 0 && config->memory_max_bytes == 0)
+        return 0;
+    if (length < 2 || path[0] != '/' || path[length - 1] == '/' ||
+        length > AGENT_MEMORY_PATH_MAX_BYTES)
+        return err_set(err, ERR_INVALID,
+                       "memory.path is \"%.300s\", it must be an absolute path of at most %d bytes "
+                       "on a tmpfs, without a slash at its end",
+                       path, AGENT_MEMORY_PATH_MAX_BYTES);
+    if (config->memory_max_bytes == 0)
+        return err_set(err, ERR_INVALID,
+                       "memory.max_bytes is 0, it must be how many bytes of the node's memory "
+                       "checkpoints may take at %s, as 64GiB",
+                       path);
+    return 0;
+}
+
+int agent_config_check(struct agent_config *config, struct err *err)
+{
+    if (agent_config_take_htcondor(config, err) != 0)
+        return -1;
     if (config->brokers[0] == '\0')
         return err_set(err, ERR_INVALID,
                        "brokers is missing: \"host:port,host:port,...\" of the control nodes");
@@ -162,7 +193,7 @@ int agent_config_check(const struct agent_config *config, struct err *err)
                        config->cgroup);
     if (check_platform("machine", config->machine, err) != 0 ||
         check_platform("os", config->os, err) != 0 || check_domain(config->domain, err) != 0 ||
-        check_stores(config, err) != 0)
+        check_memory(config, err) != 0 || check_stores(config, err) != 0)
         return -1;
     return check_http(config, err);
 }

@@ -10,6 +10,7 @@
 
 #include "src/base/log.h"
 #include "src/dest/s3/stores.h"
+#include "src/serve/htcondor.h"
 #include "src/serve/settings.h"
 
 #define AGENT_RANKS_SUFFIX ".ranks" /* of `socket`: where ranks of applications come */
@@ -17,7 +18,19 @@
 /* A unix socket's path has 107 bytes at most, the ranks' one as well. */
 enum {
     AGENT_TEXT_MAX_BYTES = 1023,
-    AGENT_SOCKET_MAX_BYTES = 107 - (sizeof(AGENT_RANKS_SUFFIX) - 1)
+    AGENT_SOCKET_MAX_BYTES = 107 - (sizeof(AGENT_RANKS_SUFFIX) - 1),
+    AGENT_MEMORY_PATH_MAX_BYTES = 255
+};
+
+/* Sections of the file. */
+enum agent_section {
+    AGENT_ROOT,
+    AGENT_TLS,
+    AGENT_STORES, /* a list */
+    AGENT_COPIES,
+    AGENT_MEMORY,
+    AGENT_HTCONDOR,
+    AGENT_SECTION_COUNT
 };
 
 struct agent_config {
@@ -36,14 +49,19 @@ struct agent_config {
     /* of what jobs wrote, kept on their node; 0: nothing is */
     uint64_t copies_max_bytes;
     uint64_t copies_keep_free_bytes; /* beside it, for the next checkpoint */
+    /* where jobs write checkpoints in the node's memory ("": nowhere), and how much in all */
+    char *memory_path;
+    uint64_t memory_max_bytes;
     enum log_level log_level;
     struct s3_store_item stores[S3_STORES_MAX];
     size_t store_count;
+    struct htcondor_names htcondor;
 };
 
 /* The defaults. path is of the file. */
 void agent_config_init(struct agent_config *config, const char *path);
-int agent_config_check(const struct agent_config *config, struct err *err);
+/* Takes HTCondor's names, and says what is wrong. */
+int agent_config_check(struct agent_config *config, struct err *err);
 void agent_config_close(struct agent_config *config);
 
 #endif

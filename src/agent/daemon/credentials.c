@@ -6,6 +6,7 @@
 
 #include "src/base/address.h"
 #include "src/base/text.h"
+#include "src/serve/keys.h"
 
 /* "127.0.0.1:7443,localhost:7444": on this host only. */
 static bool stays_on_host(const char *brokers)
@@ -34,18 +35,9 @@ int credentials_open(struct certificates *ret_certificates, const struct agent_c
     return certificates_load(ret_certificates, &files, &own, err);
 }
 
-static void store_told(const char *store, const struct err *failed)
-{
-    if (failed == NULL)
-        log_info("s3_keys_read", "store=%s", store);
-    else
-        log_warning("s3_keys_failed", "store=%s text=\"%s; those of before stay in use\"", store,
-                    failed->text);
-}
-
 int credentials_open_stores(const struct agent_config *config, struct err *err)
 {
-    return s3_stores_open(config->stores, config->store_count, store_told, err);
+    return s3_stores_open(config->stores, config->store_count, keys_told, err);
 }
 
 void credentials_warn(const struct agent_config *config)

@@ -25,12 +25,14 @@
 #include "src/agent/daemon/session.h"
 #include "src/agent/job/restart_points.h"
 #include "src/agent/node/adopt.h"
+#include "src/agent/node/memory_mount.h"
 #include "src/agent/node/platform.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/net/uv_network.h"
 #include "src/rpc/uv_clock.h"
 #include "src/serve/http.h"
+#include "src/serve/privacy.h"
 #include "src/serve/supervisor.h"
 
 enum { EXIT_CONFIG = 2, STOP_MAX_MS = 3000 };
@@ -69,8 +71,9 @@ static const char usage[] =
     "                   [--brokers HOST:PORT,...] [--insecure] [--check-config]\n"
     "                   [--version]\n"
     "The agent of one compute node. FILE is YAML: brokers, state_dir, socket, http, heartbeat_ms,\n"
-    "sysfs, cgroup, machine, os, log_level, insecure, owners_register, tls: {ca, cert, key}, and\n"
-    "s3, a list of object stores.\n"
+    "sysfs, cgroup, machine, os, domain, log_level, insecure, owners_register, tls: {ca, cert, "
+    "key},\n"
+    "local_copies: {max_bytes, keep_free}, htcondor, and s3, a list of object stores.\n"
     "Flags override it.\n"
     "  --insecure       like 'insecure: yes' in the file: http may be an address that is not\n"
     "                   loopback\n";
@@ -321,6 +324,10 @@ static int daemon_open(struct daemon *daemon, struct err *err)
     agent->sysfs = daemon->config.sysfs;
     agent->copies_max_bytes = daemon->config.copies_max_bytes;
     agent->copies_keep_free = daemon->config.copies_keep_free_bytes;
+    if (memory_mount(daemon->config.memory_path, daemon->config.memory_max_bytes, err) != 0)
+        return -1;
+    agent->memory_path = daemon->config.memory_path;
+    agent->memory_max_bytes = daemon->config.memory_max_bytes;
     agent->architecture = daemon->platform.machine;
     agent->domain = daemon->config.domain;
     agent->os = daemon->platform.os;
@@ -378,6 +385,7 @@ int main(int argc, char **argv)
     struct flags flags;
     struct err err;
 
+    privacy_begin();
     parse_flags(argc, argv, &flags);
     if (read_config(&daemon.config, &flags, &err) != 0) {
         fprintf(stderr, "ckpt-agentd: %s\n", err.text);

@@ -207,6 +207,19 @@ static void session_send_reports(struct session *session)
     }
 }
 
+/* Pages are kept nowhere: one that cannot go out now is for its sender to send again. */
+static bool session_send_page(struct session *session, Ckpt__V1__ScanPage *page)
+{
+    Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
+
+    if (!session_open(session) || session->blocked)
+        return false;
+    up.body_case = CKPT__V1__AGENT_UP__BODY_SCAN_PAGE;
+    up.scan_page = page;
+    session_send(session, &up);
+    return true;
+}
+
 static void on_writable(struct rpc_client_call *call, void *data)
 {
     struct session *session = data;
@@ -370,6 +383,7 @@ int session_new(struct agent *agent, const char *brokers, uint64_t heartbeat_ms,
     }
     session->agent = agent;
     agent->send_reports = session_send_reports;
+    agent->send_page = session_send_page;
     session->heartbeat_ms = heartbeat_ms;
     session->retry_ms = RETRY_MIN_MS;
     vitals_open(&session->vitals, &agent->machine, &agent->clock, agent->sysfs);

@@ -68,7 +68,8 @@ void kept_copy_begin(struct ledger_entry *entry, uint64_t size_bytes, const char
                                  .gid = entry->gid,
                                  .size_bytes = size_bytes};
     snprintf(copy->manifest_sha256, sizeof(copy->manifest_sha256), "%s", manifest_sha256);
-    memcpy(copy->work_dir, entry->work_dir, sizeof(copy->work_dir));
+    memcpy(copy->work_dir, entry->memory[0] != '\0' ? entry->memory : entry->work_dir,
+           sizeof(copy->work_dir));
     entry->copy_count++;
 }
 

@@ -37,6 +37,7 @@ enum {
     LEDGER_CGROUP_BYTES = 768,
     LEDGER_COPIES_MAX = 3, /* of one job: the last complete one, the next, one that goes */
     LEDGER_MANIFEST_BYTES = 72,
+    LEDGER_STAGED_BYTES = 200,
     LEDGER_ENDPOINT_BYTES = 128 /* a unix socket's path has at most 107 */
 };
 
@@ -119,8 +120,9 @@ struct ledger_copy {
     uint32_t gid;
     uint64_t size_bytes;
     char manifest_sha256[LEDGER_MANIFEST_BYTES];
-    char work_dir[LEDGER_WORK_DIR_BYTES]; /* they lie in copies/CHECKPOINT/PART below it */
-    uint64_t report_sequence;             /* HERE: that told so */
+    /* they lie in copies/CHECKPOINT/PART below it: a work folder, or a user's in the memory */
+    char work_dir[LEDGER_WORK_DIR_BYTES];
+    uint64_t report_sequence; /* HERE: that told so */
 };
 
 /* start_ticks that no process has: of one that ran before the machine was booted. */
@@ -146,6 +148,15 @@ struct ledger_entry {
     uint64_t granted_bytes_per_s;
     uint32_t read_back; /* of the order: a ReadBack */
     uint32_t generations;
+    uint32_t staging;     /* of the attempt: a Staging, as it is done here */
+    uint32_t compression; /* of the order: a Compression */
+    /* DIRECT: the hidden folder in `path` that its application writes into; "": none yet */
+    char staged[LEDGER_STAGED_BYTES];
+    /* MEMORY: the user's folder there, out/HINT below which its application writes into; "": it
+     * does not write there */
+    char memory[LEDGER_WORK_DIR_BYTES];
+    uint64_t cluster_mark;
+    bool wipe; /* of the order: its job is sensitive */
     bool extended;
     bool responsive_reported;
     char target_prefix[LEDGER_PREFIX_BYTES];

@@ -26,6 +26,12 @@
     NUMBER(granted_bytes_per_s)                                                                    \
     NUMBER(read_back)                                                                              \
     NUMBER(generations)                                                                            \
+    NUMBER(staging)                                                                                \
+    NUMBER(compression)                                                                            \
+    NUMBER(wipe)                                                                                   \
+    TEXT(staged)                                                                                   \
+    NUMBER(cluster_mark)                                                                           \
+    TEXT(memory)                                                                                   \
     NUMBER(extended)                                                                               \
     NUMBER(responsive_reported)                                                                    \
     TEXT(target_prefix)                                                                            \

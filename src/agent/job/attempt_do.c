@@ -8,6 +8,7 @@
 #include "fsm/names.h"
 #include "src/agent/durable/kept.h"
 #include "src/agent/job/allocation.h"
+#include "src/agent/job/attempt_say.h"
 #include "src/agent/job/copies.h"
 #include "src/agent/job/ranks.h"
 #include "src/agent/job/ranks_stream.h"
@@ -16,15 +17,16 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/text.h"
+#include "src/dest/mark.h"
 #include "src/dest/worker.h"
 
 enum {
+    STAGE_DEADLINE_MS = 30000,
     ABANDON_DEADLINE_MS = 10000,
     RETAIN_DEADLINE_MS = 60000,
     PUT_MARGIN_MS = 60000,
-    SAID_BYTES = 3072,
+    PUT_ARGUMENTS = 22, /* with their end */
     ATTEMPT_MANIFEST_BYTES = sizeof(((struct attempt *)NULL)->directory) + 16,
-    SAVED_BYTES = JOB_DETAIL_BYTES + LABEL_MAX_BYTES + 32,
     HEARD_EACH_US = 20000 /* between two looks at what ranks have written */
 };
 
@@ -147,13 +149,12 @@ static void fill_request(struct allocation *allocation, struct ask_request *ret_
         .attempt = attempt->attempt,
         .hint = attempt->hint,
         .directory = attempt->directory,
+        .elsewhere = attempt_elsewhere(entry),
         .deadline_ms = clock->wall_ms(clock->context) + attempt->timeout_ms - elapsed_ms,
         .max_deferral_ms = entry->max_deferral_ms - entry->deferred_ms};
 }
 
 const struct rank_hearing attempt_hearing = {.said = rank_said, .question = fill_request};
-
-static void say_ranks(struct allocation *allocation);
 
 /* Who put it off has the request already. */
 static void ask_application(struct allocation *allocation)
@@ -180,7 +181,7 @@ static void ask_application(struct allocation *allocation)
         post_why(allocation, ATTEMPT_UNASKED, CKPT__V1__REASON__REASON_NOT_ATTACHED, err.text);
     else
         attempt_post(allocation, ATTEMPT_FIRED, NULL);
-    say_ranks(allocation);
+    attempt_say_ranks(allocation);
 }
 
 /* ---- standing still ---- */
@@ -332,6 +333,98 @@ static int start_worker(struct allocation *allocation, const char *const *argume
     return 0;
 }
 
+/* A folder in the node's own memory says nothing of a destination. */
+static Ckpt__V1__Reason stage_reason(const struct allocation *allocation,
+                                     const struct worker_result *result)
+{
+    Ckpt__V1__Reason reason = put_reason(result);
+
+    if (allocation->entry.memory[0] == '\0')
+        return reason;
+    return reason == CKPT__V1__REASON__REASON_STORAGE_FULL ? CKPT__V1__REASON__REASON_MEMORY_FULL
+                                                           : CKPT__V1__REASON__REASON_WRITE_FAILED;
+}
+
+/* Killed, it ends as a put does; whose folder nobody knows the next one of the part removes. */
+static void stage_done(void *data, const struct worker_result *result)
+{
+    struct allocation *allocation = worker_ended(data);
+    struct attempt_event event = {.kind = ATTEMPT_STAGE_ENDED};
+
+    if (allocation == NULL)
+        return;
+    if (allocation->attempt.state == ATTEMPT_HALTING) {
+        post_event(allocation, &(struct attempt_event){.kind = ATTEMPT_PUT_ENDED});
+        return;
+    }
+    CHECK(allocation->attempt.state == ATTEMPT_STAGING);
+    if (result->exit_code != WORKER_EXIT_OK) {
+        event.reason = stage_reason(allocation, result);
+        text_copy(event.text, sizeof(event.text), result->error);
+        log_warning("stage_failed", "allocation=%s hint=%s exit_code=%d timed_out=%d text=\"%s\"",
+                    allocation->entry.allocation_id, allocation->attempt.hint, result->exit_code,
+                    result->timed_out, result->error);
+    } else if (allocation->entry.memory[0] == '\0' &&
+               worker_output_get(result->output, "name", event.text, sizeof(event.text)) != 0) {
+        event.reason = CKPT__V1__REASON__REASON_WRITE_FAILED;
+        text_copy(event.text, sizeof(event.text), "the worker did not tell the folder's name");
+    }
+    post_event(allocation, &event);
+}
+
+static void start_stage(struct allocation *allocation, const char *const *arguments)
+{
+    struct attempt_event event = {.kind = ATTEMPT_STAGE_ENDED,
+                                  .reason = CKPT__V1__REASON__REASON_WRITE_FAILED};
+    struct err err = {0};
+
+    CHECK(allocation->attempt.state == ATTEMPT_STAGING);
+    if (start_worker(allocation, arguments, STAGE_DEADLINE_MS, stage_done, &err) == 0)
+        return;
+    text_copy(event.text, sizeof(event.text), err.text);
+    post_event(allocation, &event);
+}
+
+static void stage_at_destination(struct allocation *allocation)
+{
+    const struct attempt *attempt = &allocation->attempt;
+    char part[PART_NAME_BYTES], mark[MARK_BYTES];
+    const char *arguments[] = {"stage",
+                               "--prefix",
+                               attempt->target_prefix,
+                               "--path",
+                               attempt->path,
+                               "--part",
+                               part_name_format(attempt->part, part),
+                               attempt->cluster_mark == 0 ? NULL : "--cluster",
+                               mark_format(attempt->cluster_mark, mark),
+                               NULL};
+
+    start_stage(allocation, arguments);
+}
+
+/* What the node keeps of earlier ones makes room. */
+static void stage_in_memory(struct allocation *allocation)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+    char bytes[24];
+    const char *arguments[] = {
+        "reserve", "--path", entry->memory, "--name", allocation->attempt.hint,
+        "--bytes", bytes,    NULL};
+
+    copies_give_room(allocation->agent);
+    snprintf(bytes, sizeof(bytes), "%" PRIu64, entry->last_bytes);
+    start_stage(allocation, arguments);
+}
+
+static void stage_folder(struct allocation *allocation)
+{
+    if (allocation->entry.memory[0] != '\0')
+        stage_in_memory(allocation);
+    else
+        stage_at_destination(allocation);
+}
+
 /* Beside the files: of what is kept here. */
 static const char *manifest_path(const struct attempt *attempt,
                                  char ret_path[ATTEMPT_MANIFEST_BYTES])
@@ -348,44 +441,107 @@ static const char *read_back_word(Ckpt__V1__ReadBack policy)
     return policy == CKPT__V1__READ_BACK__READ_BACK_ALWAYS ? "always" : "sampled";
 }
 
+/* Likewise. */
+static const char *compression_word(Ckpt__V1__Compression compression)
+{
+    return compression == CKPT__V1__COMPRESSION__COMPRESSION_LZ4 ? "lz4" : "none";
+}
+
 /* The deadline only ends a worker that hangs for ever: who gives up an attempt in time is the
  * broker. */
-static void put_checkpoint(struct allocation *allocation)
+static void start_put(struct allocation *allocation, const char *const *arguments)
 {
     const struct attempt *attempt = &allocation->attempt;
     struct attempt_event event = {.kind = ATTEMPT_PUT_ENDED};
     struct err err = {0};
-    char rate[24], generations[16], part[PART_NAME_BYTES], manifest[ATTEMPT_MANIFEST_BYTES];
-    bool keeps = allocation->agent->copies_max_bytes > 0;
-    const char *arguments[] = {"put",
-                               "--prefix",
-                               attempt->target_prefix,
-                               "--path",
-                               attempt->path,
-                               "--part",
-                               part_name_format(attempt->part, part),
-                               "--source",
-                               attempt->directory,
-                               "--rate",
-                               rate,
-                               "--generations",
-                               generations,
-                               "--read-back",
-                               read_back_word(attempt->read_back),
-                               keeps ? "--manifest-to" : NULL,
-                               manifest_path(attempt, manifest),
-                               NULL};
 
     CHECK(attempt->state == ATTEMPT_PUTTING);
     CHECK(attempt->put_started);
-    snprintf(rate, sizeof(rate), "%" PRIu64, attempt->granted_bytes_per_s);
-    snprintf(generations, sizeof(generations), "%u", attempt->generations);
     if (start_worker(allocation, arguments, 2 * attempt->timeout_ms + PUT_MARGIN_MS, put_done,
                      &err) == 0)
         return;
     event.put.reason = CKPT__V1__REASON__REASON_WRITE_FAILED;
     text_copy(event.put.detail, sizeof(event.put.detail), err.text);
     post_event(allocation, &event);
+}
+
+/* What is sensitive lies at its destination alone. */
+static bool keeps_copies(const struct allocation *allocation)
+{
+    CHECK(allocation->agent != NULL);
+    CHECK(allocation->attempt.checkpoint_id != 0);
+    return allocation->agent->copies_max_bytes > 0 && !allocation->attempt.wipe;
+}
+
+static void copy_checkpoint(struct allocation *allocation)
+{
+    const struct attempt *attempt = &allocation->attempt;
+    char rate[24], generations[16], part[PART_NAME_BYTES], manifest[ATTEMPT_MANIFEST_BYTES];
+    char mark[MARK_BYTES];
+    const char *arguments[PUT_ARGUMENTS] = {"put",
+                                            "--prefix",
+                                            attempt->target_prefix,
+                                            "--path",
+                                            attempt->path,
+                                            "--part",
+                                            part_name_format(attempt->part, part),
+                                            "--source",
+                                            attempt->directory,
+                                            "--rate",
+                                            rate,
+                                            "--generations",
+                                            generations,
+                                            "--read-back",
+                                            read_back_word(attempt->read_back),
+                                            "--compress",
+                                            compression_word(attempt->compression)};
+    size_t count = 17;
+
+    snprintf(rate, sizeof(rate), "%" PRIu64, attempt->granted_bytes_per_s);
+    snprintf(generations, sizeof(generations), "%u", attempt->generations);
+    CHECK(arguments[count - 1] != NULL && arguments[count] == NULL);
+    if (attempt->cluster_mark != 0) {
+        arguments[count++] = "--cluster";
+        arguments[count++] = mark_format(attempt->cluster_mark, mark);
+    }
+    if (keeps_copies(allocation)) {
+        arguments[count++] = "--manifest-to";
+        arguments[count++] = manifest_path(attempt, manifest);
+    }
+    if (attempt->wipe) {
+        arguments[count++] = "--wipe";
+        arguments[count++] = "yes";
+    }
+    start_put(allocation, arguments);
+}
+
+/* What lies at the destination already. */
+static void publish_checkpoint(struct allocation *allocation)
+{
+    const struct attempt *attempt = &allocation->attempt;
+    char part[PART_NAME_BYTES];
+    const char *arguments[] = {"publish",
+                               "--prefix",
+                               attempt->target_prefix,
+                               "--path",
+                               attempt->path,
+                               "--part",
+                               part_name_format(attempt->part, part),
+                               "--name",
+                               allocation->entry.staged,
+                               "--read-back",
+                               read_back_word(attempt->read_back),
+                               NULL};
+
+    start_put(allocation, arguments);
+}
+
+static void put_checkpoint(struct allocation *allocation)
+{
+    if (allocation->entry.staged[0] != '\0')
+        publish_checkpoint(allocation);
+    else
+        copy_checkpoint(allocation);
 }
 
 static void abandon_failed(struct allocation *allocation, int exit_code, const char *text)
@@ -439,17 +595,24 @@ static void written_removed(void *data)
     attempt_post(allocation, ATTEMPT_REMOVED, NULL);
 }
 
+/* What is on this node: of what lies at the destination only the link to it. */
 static struct cleanup *remove_written(struct allocation *allocation, void (*done)(void *data))
 {
     const struct machine_ops *machine = allocation_machine(allocation);
-    char manifest[ATTEMPT_MANIFEST_BYTES];
-    const char *folders[] = {allocation->attempt.directory,
-                             manifest_path(&allocation->attempt, manifest)};
-    bool keeps = allocation->agent->copies_max_bytes > 0;
+    const struct attempt *attempt = &allocation->attempt;
+    const struct ledger_entry *entry = &allocation->entry;
+    char out[ATTEMPT_MANIFEST_BYTES], manifest[ATTEMPT_MANIFEST_BYTES];
+    const char *folders[MACHINE_FOLDERS_MAX] = {out};
+    size_t count = 1;
 
-    CHECK(allocation->attempt.checkpoint_id == allocation->entry.checkpoint_id);
-    return machine->folders_remove(machine->context, allocation_user(allocation), folders,
-                                   keeps ? 2 : 1, done, allocation);
+    CHECK(attempt->checkpoint_id == entry->checkpoint_id);
+    snprintf(out, sizeof(out), "%s/out/%s", entry->work_dir, attempt->hint);
+    if (entry->memory[0] != '\0')
+        folders[count++] = attempt->directory;
+    if (keeps_copies(allocation) && entry->staging != CKPT__V1__STAGING__STAGING_DIRECT)
+        folders[count++] = manifest_path(attempt, manifest);
+    return machine->folders_remove(machine->context, allocation_user(allocation), folders, count,
+                                   done, allocation);
 }
 
 static void written_kept(void *data, const struct worker_result *result)
@@ -480,120 +643,23 @@ static bool keep_written(struct allocation *allocation)
     manifest_path(attempt, manifest);
     copies_folder(copy, path);
     part_name_format(copy->part, part);
-    snprintf(keep_free, sizeof(keep_free), "%" PRIu64,
-             copies_keep_free(allocation->agent, copy->size_bytes));
+    snprintf(keep_free, sizeof(keep_free), "%" PRIu64, copies_keep_free(allocation->agent, copy));
     if (start_worker(allocation, arguments, RETAIN_DEADLINE_MS, written_kept, &err) == 0)
         return true;
     copies_made(allocation, NULL);
     return false;
 }
 
-/* ---- to the job's own output: its user reads no agent's log ---- */
-
-static void say_failed(struct allocation *allocation, char said[SAID_BYTES])
+/* A memory that is too small for a checkpoint beside the copy of the one before. */
+static void give_way(struct allocation *allocation)
 {
-    const struct attempt *attempt = &allocation->attempt;
-    const struct attempt_outcome *outcome = &attempt->outcome;
-    char id[CHECKPOINT_ID_TEXT_BYTES], reason[WORDS_BYTES];
+    const Ckpt__V1__Reason reason = allocation->attempt.outcome.reason;
 
-    CHECK(outcome->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_CHECKPOINT_FAILED);
-    snprintf(said, SAID_BYTES, "checkpoint %s was not taken (attempt %" PRIu32 "): %s%s%s",
-             checkpoint_id_format(attempt->checkpoint_id, id), attempt->attempt,
-             words_enum(&ckpt__v1__reason__descriptor, (int)outcome->reason, reason),
-             outcome->detail[0] != '\0' ? ": " : "", outcome->detail);
-}
-
-/* Once for as many of an application as there are: who is asked from here on, and who is not. */
-static void say_ranks(struct allocation *allocation)
-{
-    const struct ledger_entry *entry = &allocation->entry;
-    struct executor *executor = &allocation->executor;
-    const struct rank_seen *launcher = NULL;
-    char said[SAID_BYTES], ranks[JOB_DETAIL_BYTES], not_asked[128] = "";
-
-    if (allocation->stream == NULL || entry->rank_count == 0 ||
-        (executor->said_run == entry->run && executor->said_ranks == entry->rank_count))
-        return;
-    CHECK(entry->rank_count <= LEDGER_RANKS_MAX);
-    CHECK(entry->pid != 0);
-    executor->said_run = entry->run;
-    executor->said_ranks = entry->rank_count;
-    for (size_t i = 0; executor->seen != NULL && i < executor->seen->count; i++)
-        if (executor->seen->items[i].launcher && launcher == NULL)
-            launcher = &executor->seen->items[i];
-    if (launcher != NULL)
-        snprintf(not_asked, sizeof(not_asked), " (%.64s, pid %d, is their launcher: not signalled)",
-                 launcher->name, (int)launcher->pid);
-    ranks_name(entry, ranks);
-    snprintf(said, sizeof(said), "%s of the job are on this node%s", ranks, not_asked);
-    allocation->agent->callers->say(allocation->stream, said);
-}
-
-/* "": it has no ranks, and its one process told no step. */
-static void name_saved(const struct allocation *allocation, char ret_text[SAVED_BYTES])
-{
-    const char *label = allocation->attempt.label;
-    char ranks[JOB_DETAIL_BYTES] = "the application";
-
-    CHECK(strlen(label) <= LABEL_MAX_BYTES);
-    ret_text[0] = '\0';
-    if (allocation->entry.rank_count > 0)
-        ranks_name(&allocation->entry, ranks);
-    if (label[0] != '\0')
-        snprintf(ret_text, SAVED_BYTES, "%s saved %s%s; ", ranks,
-                 label[strspn(label, "0123456789")] == '\0' ? "step " : "", label);
-    else if (allocation->entry.rank_count > 0)
-        snprintf(ret_text, SAVED_BYTES, "%s saved; ", ranks);
-}
-
-static void say_verified(struct allocation *allocation, const Ckpt__V1__AgentReport *report,
-                         char said[SAID_BYTES])
-{
-    char id[CHECKPOINT_ID_TEXT_BYTES], size[WORDS_BYTES], took[WORDS_BYTES], stall[WORDS_BYTES];
-    char part[PART_NAME_BYTES], saved[SAVED_BYTES];
-
-    CHECK(report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED);
-    CHECK(report->checkpoint_id == allocation->attempt.checkpoint_id);
-    name_saved(allocation, saved);
-    snprintf(said, SAID_BYTES,
-             "checkpoint %s: %sthe part of this node, %s, is written and verified in %s at %s/%s; "
-             "%s%s",
-             checkpoint_id_format(report->checkpoint_id, id), saved,
-             words_size(report->size_bytes, size), words_duration(report->write_ms, took),
-             allocation->attempt.path, part_name_format(allocation->attempt.part, part),
-             report->stall_ms > 0 ? "the application stood still for "
-                                  : "how long the application stood still was not measured",
-             report->stall_ms > 0 ? words_duration(report->stall_ms, stall) : "");
-}
-
-static void say_end(struct allocation *allocation, const struct job_effects *effects,
-                    const struct job_effect *effect)
-{
-    char said[SAID_BYTES];
-
-    CHECK(effects->reporting);
-    if (allocation->stream == NULL)
-        return;
-    if (effect->kind == EFFECT_SAY_FAILED)
-        say_failed(allocation, said);
-    else
-        say_verified(allocation, &effects->report, said);
-    allocation->agent->callers->say(allocation->stream, said);
-}
-
-static void say_still(const struct allocation *allocation)
-{
-    const struct agent *agent = allocation->agent;
-    char said[SAID_BYTES], id[CHECKPOINT_ID_TEXT_BYTES];
-
-    if (allocation->stream == NULL || agent->leader_left_us == 0)
-        return;
-    snprintf(said, SAID_BYTES,
-             "the application stands still until checkpoint %s is committed and it is ended (no "
-             "leader answers for %" PRIu64 " s)",
-             checkpoint_id_format(allocation->attempt.checkpoint_id, id),
-             (agent_now_us(agent) - agent->leader_left_us) / 1000000);
-    allocation->agent->callers->say(allocation->stream, said);
+    CHECK(allocation->attempt.state == ATTEMPT_REMOVING);
+    if (allocation->entry.memory[0] != '\0' &&
+        (reason == CKPT__V1__REASON__REASON_MEMORY_FULL ||
+         reason == CKPT__V1__REASON__REASON_APPLICATION_REFUSED))
+        copies_give_way(allocation);
 }
 
 /* ---- effects ---- */
@@ -655,6 +721,9 @@ bool attempt_carry_out(struct allocation *allocation, const struct job_effects *
     case EFFECT_THAW:
         make_still(allocation, STILL_THAW);
         return true;
+    case EFFECT_STAGE:
+        stage_folder(allocation);
+        return true;
     case EFFECT_PUT:
         put_checkpoint(allocation);
         return true;
@@ -667,6 +736,7 @@ bool attempt_carry_out(struct allocation *allocation, const struct job_effects *
         abandon_put(allocation);
         return true;
     case EFFECT_REMOVE:
+        give_way(allocation);
         if (!keep_written(allocation))
             executor->cleanup = remove_written(allocation, written_removed);
         return true;
@@ -675,10 +745,10 @@ bool attempt_carry_out(struct allocation *allocation, const struct job_effects *
         return true;
     case EFFECT_SAY_FAILED:
     case EFFECT_SAY_VERIFIED:
-        say_end(allocation, effects, effect);
+        attempt_say_end(allocation, effects, effect);
         return true;
     case EFFECT_SAY_STILL:
-        say_still(allocation);
+        attempt_say_standing(allocation);
         return true;
     default:
         return carry_out_ask(allocation, effect);

@@ -99,11 +99,11 @@ void attempt_clean_up(const struct attempt_stepping *step, enum attempt_state to
 
 /* What failed, or is withdrawn, is told when nothing of it is left. */
 void attempt_finish(const struct attempt_stepping *step, const struct attempt_outcome *outcome,
-                    bool put_runs)
+                    bool worker_runs)
 {
     struct attempt *attempt = step->attempt;
 
-    CHECK(!put_runs || attempt->state == ATTEMPT_PUTTING);
+    CHECK(!worker_runs || attempt->state == ATTEMPT_PUTTING || attempt->state == ATTEMPT_STAGING);
     CHECK(attempt->state != ATTEMPT_NONE);
     CHECK(!attempt_state_cleans(attempt->state));
     attempt->outcome = *outcome;
@@ -114,7 +114,7 @@ void attempt_finish(const struct attempt_stepping *step, const struct attempt_ou
     }
     attempt_let_go(step);
     attempt_stop_asking(step);
-    attempt_clean_up(step, put_runs               ? ATTEMPT_HALTING
+    attempt_clean_up(step, worker_runs            ? ATTEMPT_HALTING
                            : attempt->put_started ? ATTEMPT_ABANDONING
                                                   : ATTEMPT_REMOVING);
 }

@@ -29,8 +29,23 @@ void attempt_stop_asking(const struct attempt_stepping *step);
 void attempt_clean_up(const struct attempt_stepping *step, enum attempt_state to);
 /* What failed, or is withdrawn, is told when nothing of it is left. */
 void attempt_finish(const struct attempt_stepping *step, const struct attempt_outcome *outcome,
-                    bool put_runs);
+                    bool worker_runs);
 void attempt_fail(const struct attempt_stepping *step, Ckpt__V1__Reason reason, const char *detail);
+
+/* ---- until it is asked: attempt_ask_step.c ---- */
+enum { ASKED_POLL_US = 200000 };
+extern const char attempt_exited[];
+/* Where the application writes, as the entry has it. */
+void attempt_set_directory(struct attempt *attempt, const struct ledger_entry *entry);
+/* WAITING, STAGED: when it can be asked, and has a folder. */
+void attempt_try_asking(const struct attempt_stepping *step);
+/* DEFERRED: its time has come. */
+void attempt_ask_again(const struct attempt_stepping *step);
+void attempt_begin_asked(const struct attempt_stepping *step);
+void attempt_take_unasked(const struct attempt_stepping *step, const struct attempt_event *event);
+/* The worker that makes a folder has ended. */
+void attempt_take_stage_ended(const struct attempt_stepping *step,
+                              const struct attempt_event *event);
 
 /* ---- standing still: attempt_still_step.c ---- */
 /* All of it is written. */

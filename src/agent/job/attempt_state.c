@@ -13,7 +13,9 @@ static const char *const state_names[] = {
 #define TO(name) [ATTEMPT_##name] = true
 static const bool state_moves[ATTEMPT_STATE_COUNT][ATTEMPT_STATE_COUNT] = {
     [ATTEMPT_NONE] = {TO(WAITING), TO(DEFERRED), TO(RESUMING), TO(STILL), TO(REMOVING)},
-    [ATTEMPT_WAITING] = {TO(NONE), TO(ASKING)},
+    [ATTEMPT_WAITING] = {TO(NONE), TO(STAGING), TO(ASKING)},
+    [ATTEMPT_STAGING] = {TO(STAGED), TO(HALTING), TO(ABANDONING), TO(REMOVING)},
+    [ATTEMPT_STAGED] = {TO(ASKING), TO(ABANDONING), TO(REMOVING)},
     [ATTEMPT_ASKING] = {TO(ASKED), TO(ABANDONING), TO(REMOVING)},
     [ATTEMPT_ASKED] = {TO(BROKEN), TO(DEFERRED), TO(FREEZING), TO(PUTTING), TO(ABANDONING),
                        TO(REMOVING)},
@@ -23,7 +25,7 @@ static const bool state_moves[ATTEMPT_STATE_COUNT][ATTEMPT_STATE_COUNT] = {
     [ATTEMPT_FREEZING] = {TO(PUTTING), TO(ABANDONING), TO(REMOVING)},
     [ATTEMPT_PUTTING] = {TO(STILL), TO(HALTING), TO(ABANDONING), TO(REMOVING)},
     [ATTEMPT_STILL] = {TO(REMOVING)},
-    [ATTEMPT_HALTING] = {TO(ABANDONING)},
+    [ATTEMPT_HALTING] = {TO(ABANDONING), TO(REMOVING)},
     [ATTEMPT_ABANDONING] = {TO(REMOVING)},
     [ATTEMPT_REMOVING] = {TO(NONE)},
 };
@@ -54,10 +56,22 @@ bool attempt_busy(const struct attempt *attempt)
     return attempt->state != ATTEMPT_NONE;
 }
 
+bool attempt_awaits(const struct attempt *attempt)
+{
+    CHECK(attempt->state < ATTEMPT_STATE_COUNT);
+    return attempt->state == ATTEMPT_WAITING || attempt->state == ATTEMPT_STAGED;
+}
+
 bool attempt_writes(const struct attempt *attempt)
 {
     CHECK(attempt->state < ATTEMPT_STATE_COUNT);
     return attempt->state != ATTEMPT_NONE && attempt->state != ATTEMPT_WAITING;
+}
+
+bool attempt_elsewhere(const struct ledger_entry *entry)
+{
+    CHECK(entry->staged[0] == '\0' || entry->memory[0] == '\0');
+    return entry->staged[0] != '\0' || entry->memory[0] != '\0';
 }
 
 /* The journal has the attempt before its application is asked, and until it is over. */
@@ -67,6 +81,7 @@ static void check_journal(const struct attempt *attempt, const struct ledger_ent
     CHECK(entry->attempt == attempt->attempt);
     CHECK(entry->attempt_part == attempt->part);
     CHECK(entry->phase != PHASE_NONE);
+    CHECK(entry->staging == (uint32_t)attempt->staging);
     CHECK(entry->timeout_ms == attempt->timeout_ms);
     CHECK(entry->longest_deferral_ms == attempt->longest_deferral_ms);
 }
@@ -74,6 +89,17 @@ static void check_journal(const struct attempt *attempt, const struct ledger_ent
 static bool phase_asks(const struct ledger_entry *entry)
 {
     return entry->phase == PHASE_ASKING || entry->phase == PHASE_ASKED;
+}
+
+/* That it is to write into, which only a destination's worker gives a name. */
+static void check_folder(const struct attempt *attempt, const struct ledger_entry *entry)
+{
+    bool direct = attempt->staging == CKPT__V1__STAGING__STAGING_DIRECT;
+
+    CHECK(direct || attempt->staging == CKPT__V1__STAGING__STAGING_MEMORY);
+    CHECK(direct == (entry->memory[0] == '\0'));
+    CHECK((direct && attempt->state == ATTEMPT_STAGED) == (entry->staged[0] != '\0'));
+    CHECK(direct == attempt->put_started);
 }
 
 void attempt_check(const struct attempt *attempt, const struct ledger_entry *entry)
@@ -87,6 +113,12 @@ void attempt_check(const struct attempt *attempt, const struct ledger_entry *ent
         /* checkpoint_id 0: an agent that has restarted has not taken it up yet */
         CHECK(entry->phase == PHASE_NONE || entry->phase == PHASE_ENDED ||
               attempt->checkpoint_id == 0);
+        return;
+    case ATTEMPT_STAGING:
+    case ATTEMPT_STAGED:
+        CHECK(entry->phase == PHASE_ASKING);
+        check_folder(attempt, entry);
+        CHECK(attempt->done_at_us == 0);
         return;
     case ATTEMPT_ASKING:
     case ATTEMPT_RESUMING:
@@ -124,7 +156,7 @@ void attempt_check(const struct attempt *attempt, const struct ledger_entry *ent
     case ATTEMPT_HALTING:
     case ATTEMPT_ABANDONING:
         CHECK(entry->phase != PHASE_ENDED);
-        CHECK(attempt->put_started);
+        CHECK(attempt->put_started || attempt->state == ATTEMPT_HALTING);
         CHECK(attempt->outcome.kind != CKPT__V1__REPORT_KIND__REPORT_KIND_UNSPECIFIED);
         return;
     case ATTEMPT_REMOVING:
@@ -214,4 +246,40 @@ bool attempt_wants_growth(const struct attempt *attempt, const struct ledger_ent
     return attempt->state == ATTEMPT_ASKED && attempt_may_be_extended(attempt, entry) &&
            (attempt->progress_taken ? attempt_near_the_end(attempt, entry, now_us)
                                     : attempt_second_half(attempt, entry, now_us));
+}
+
+/* ---- how the put is to write ---- */
+
+void attempt_order_put(struct attempt *attempt, const Ckpt__V1__Order *order)
+{
+    CHECK(order->checkpoint_id == attempt->checkpoint_id);
+    attempt->read_back = order->read_back;
+    attempt->generations = order->generations;
+    attempt->staging = order->staging;
+    attempt->compression = order->compression;
+    attempt->cluster_mark = order->cluster_mark;
+    attempt->wipe = order->wipe;
+}
+
+void attempt_keep_put(const struct attempt *attempt, struct ledger_entry *entry)
+{
+    CHECK(entry->checkpoint_id == attempt->checkpoint_id);
+    entry->read_back = (uint32_t)attempt->read_back;
+    entry->generations = attempt->generations;
+    entry->staging = (uint32_t)attempt->staging;
+    entry->compression = (uint32_t)attempt->compression;
+    entry->cluster_mark = attempt->cluster_mark;
+    entry->wipe = attempt->wipe;
+}
+
+void attempt_resume_put(struct attempt *attempt, const struct ledger_entry *entry)
+{
+    CHECK(entry->checkpoint_id == attempt->checkpoint_id);
+    attempt->read_back = (Ckpt__V1__ReadBack)entry->read_back;
+    attempt->generations = entry->generations;
+    attempt->staging = (Ckpt__V1__Staging)entry->staging;
+    attempt->compression = (Ckpt__V1__Compression)entry->compression;
+    attempt->put_started = entry->staged[0] != '\0'; /* the folder is */
+    attempt->cluster_mark = entry->cluster_mark;
+    attempt->wipe = entry->wipe;
 }

@@ -9,158 +9,9 @@
 #include "src/base/check.h"
 
 enum {
-    WAITING_POLL_US = 100000,
-    ASKED_POLL_US = 200000,
     BROKEN_WAIT_US = 500000,
-    ATTACH_WAIT_US = 5000000,  /* for ckpt-run to come; one that is there may restore for longer */
-    HANDLER_WAIT_US = 5000000, /* after its start and after the order */
-    UNFINISHED_WAIT_US = 3000000, /* for the rest of a sentinel that is not made by rename */
-    HANDLER_WAIT_SHARE = 4        /* ...but of the order's timeout no more than a quarter */
+    UNFINISHED_WAIT_US = 3000000 /* for the rest of a sentinel that is not made by rename */
 };
-
-static const char exited[] = "the application ended before it had written its checkpoint";
-
-/* ---- it is asked ---- */
-
-/* The journal first: from here on this (id, attempt) is used up, whatever happens to the agent. */
-static void begin_asking(const struct attempt_stepping *step)
-{
-    struct attempt *attempt = step->attempt;
-    struct ledger_entry *entry = step->entry;
-
-    CHECK(attempt->state == ATTEMPT_WAITING);
-    snprintf(attempt->directory, sizeof(attempt->directory), "%s/out/%s", entry->work_dir,
-             attempt->hint);
-    entry->checkpoint_id = attempt->checkpoint_id;
-    entry->attempt = attempt->attempt;
-    entry->attempt_part = attempt->part;
-    entry->phase = PHASE_ASKING;
-    entry->asked_at_us = step->facts->now_us;
-    entry->after = (uint32_t)attempt->after;
-    entry->timeout_ms = attempt->timeout_ms;
-    entry->longest_deferral_ms = attempt->longest_deferral_ms;
-    entry->max_deferral_ms = attempt->max_deferral_ms;
-    entry->deferred_ms = entry->deferred_until_us = 0;
-    entry->granted_bytes_per_s = attempt->granted_bytes_per_s;
-    entry->read_back = (uint32_t)attempt->read_back;
-    entry->generations = attempt->generations;
-    entry->extended = attempt->extended;
-    entry->responsive_reported = false;
-    memcpy(entry->target_prefix, attempt->target_prefix, sizeof(entry->target_prefix));
-    memcpy(entry->path, attempt->path, sizeof(entry->path));
-    entry->barrier_told = BARRIER_UNTOLD;
-    ranks_begin(entry, step->facts->ranks);
-    step->effects->commit = true;
-    attempt_move_to(step, ATTEMPT_ASKING);
-    attempt_add_effect(step, EFFECT_ASK);
-}
-
-static void await_until(const struct attempt_stepping *step, Ckpt__V1__Reason reason,
-                        const char *why, uint64_t until_us)
-{
-    CHECK(step->attempt->state == ATTEMPT_WAITING || step->attempt->state == ATTEMPT_DEFERRED);
-    if (step->facts->now_us > until_us)
-        attempt_fail(step, reason, why);
-    else
-        attempt_add_timer(step, WAITING_POLL_US);
-}
-
-static uint64_t later_of(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-/* A process without a handler may be a momentary one, at any time. What has none is told before
- * the broker takes it for unresponsive. */
-static void await_handler(const struct attempt_stepping *step, Ckpt__V1__Reason reason,
-                          const char *why)
-{
-    const struct attempt *attempt = step->attempt;
-    uint64_t wait_us = attempt->timeout_ms * 1000 / HANDLER_WAIT_SHARE;
-    uint64_t from_us = attempt->seen_at_us;
-
-    CHECK(reason != CKPT__V1__REASON__REASON_NONE);
-    if (step->facts->looking) {
-        attempt_add_timer(step, WAITING_POLL_US);
-        return;
-    }
-    if (attempt->state == ATTEMPT_DEFERRED)
-        from_us = later_of(from_us, step->entry->deferred_until_us);
-    await_until(step, reason, why,
-                later_of(from_us + (wait_us < HANDLER_WAIT_US ? wait_us : HANDLER_WAIT_US),
-                         step->facts->started_us + HANDLER_WAIT_US));
-}
-
-/* Nothing is asked in the name of a run that it is not of; that one's ckpt-run may be about to
- * come. */
-static void try_asking(const struct attempt_stepping *step)
-{
-    const struct attempt_facts *facts = step->facts;
-    uint64_t attached_us = step->attempt->seen_at_us + ATTACH_WAIT_US;
-
-    CHECK(step->attempt->state == ATTEMPT_WAITING);
-    if (facts->other_run)
-        await_until(step, CKPT__V1__REASON__REASON_NOT_ATTACHED,
-                    "an application of another run of the allocation runs here", attached_us);
-    else if (facts->stopping)
-        attempt_fail(step, facts->stop_reason, "the application is being stopped");
-    else if (!facts->runs)
-        await_until(step, CKPT__V1__REASON__REASON_NOT_ATTACHED,
-                    "no application of the allocation runs on this node",
-                    facts->attached ? UINT64_MAX : attached_us);
-    else if (step->entry->still !=
-             STANDING_NOT) /* after the attempt before: it is about to go on */
-        attempt_add_timer(step, WAITING_POLL_US);
-    else if (facts->ready == CKPT__V1__REASON__REASON_NONE)
-        begin_asking(step);
-    else
-        await_handler(step, facts->ready, facts->text);
-}
-
-/* The answer to the question before was taken, so this one is another; the journal knows before it
- * is asked. */
-static void ask_again(const struct attempt_stepping *step)
-{
-    CHECK(step->attempt->state == ATTEMPT_DEFERRED);
-    if (!step->facts->runs) {
-        await_handler(step, CKPT__V1__REASON__REASON_APPLICATION_EXITED, exited);
-        return;
-    }
-    if (step->facts->ready != CKPT__V1__REASON__REASON_NONE) {
-        await_handler(step, step->facts->ready, step->facts->text);
-        return;
-    }
-    step->entry->phase = PHASE_ASKED;
-    step->entry->barrier_told = BARRIER_UNTOLD;
-    ranks_begin(step->entry, step->facts->ranks);
-    step->effects->commit = true;
-    attempt_move_to(step, ATTEMPT_ASKING);
-    attempt_add_effect(step, EFFECT_ASK);
-}
-
-static void begin_asked(const struct attempt_stepping *step)
-{
-    CHECK(step->attempt->state == ATTEMPT_ASKING || step->attempt->state == ATTEMPT_RESUMING);
-    if (step->entry->phase == PHASE_ASKING) {
-        attempt_begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED)->barrier =
-            step->facts->barrier.takes_part;
-        step->effects->since_us = step->entry->asked_at_us;
-        step->entry->phase = PHASE_ASKED;
-    }
-    step->attempt->progress_taken = false;
-    attempt_move_to(step, ATTEMPT_ASKED);
-    attempt_add_timer(step, ASKED_POLL_US);
-}
-
-static void take_unasked(const struct attempt_stepping *step, const struct attempt_event *event)
-{
-    if (step->attempt->state != ATTEMPT_ASKING)
-        return;
-    CHECK(event->reason != CKPT__V1__REASON__REASON_NONE);
-    if (event->reason == CKPT__V1__REASON__REASON_WRITE_FAILED)
-        attempt_add_effect(step, EFFECT_FOLDER_CLOSE); /* it may be another one by now */
-    attempt_fail(step, event->reason, event->text);
-}
 
 /* ---- waiting for the application ---- */
 
@@ -284,6 +135,17 @@ static bool out_of_time(const struct attempt_stepping *step)
     return true;
 }
 
+/* In the last half of the timeout. An agent does not look at what lies elsewhere, where each look
+ * may hang: who writes there is taken to go on. */
+static bool goes_on(const struct attempt_stepping *step)
+{
+    const struct attempt *attempt = step->attempt;
+
+    CHECK(attempt->state == ATTEMPT_ASKED || attempt->state == ATTEMPT_PUTTING);
+    return attempt->state == ATTEMPT_PUTTING || attempt_elsewhere(step->entry) ||
+           attempt_told_progress(attempt, step->entry) || step->facts->growth != attempt->progress;
+}
+
 /* P-040: who has written in the last half of the timeout, or has written all and is being copied,
  * gets the one extension. */
 static void watch_progress(const struct attempt_stepping *step)
@@ -301,8 +163,7 @@ static void watch_progress(const struct attempt_stepping *step)
     }
     if (!attempt_near_the_end(attempt, step->entry, now_us))
         return;
-    if (attempt->state != ATTEMPT_PUTTING && !attempt_told_progress(attempt, step->entry) &&
-        step->facts->growth == attempt->progress)
+    if (!goes_on(step))
         return;
     attempt_begin_report(step, CKPT__V1__REPORT_KIND__REPORT_KIND_RESPONSIVE);
     step->entry->responsive_reported = true;
@@ -455,8 +316,7 @@ static void take_order(const struct attempt_stepping *step, const Ckpt__V1__Orde
     attempt->longest_deferral_ms = order->deferred_ms;
     attempt->max_deferral_ms = order->max_deferral_ms;
     attempt->granted_bytes_per_s = order->granted_bytes_per_s;
-    attempt->read_back = order->read_back;
-    attempt->generations = order->generations;
+    attempt_order_put(attempt, order);
     attempt->extended = order->extended;
     snprintf(attempt->target_prefix, sizeof(attempt->target_prefix), "%s", order->target_prefix);
     snprintf(attempt->path, sizeof(attempt->path), "%s", order->path);
@@ -472,16 +332,14 @@ static void resume_attempt(const struct attempt_stepping *step)
 
     CHECK(entry->phase != PHASE_NONE);
     begin_attempt(step, entry->checkpoint_id, entry->attempt, entry->attempt_part);
-    snprintf(attempt->directory, sizeof(attempt->directory), "%s/out/%s", entry->work_dir,
-             attempt->hint);
+    attempt_set_directory(attempt, entry);
     attempt->run = entry->run;
     attempt->after = (Ckpt__V1__AfterCheckpoint)entry->after;
     attempt->said_us = now_us;
     attempt->timeout_ms = entry->timeout_ms;
     attempt->longest_deferral_ms = entry->longest_deferral_ms;
     attempt->granted_bytes_per_s = entry->granted_bytes_per_s;
-    attempt->read_back = (Ckpt__V1__ReadBack)entry->read_back;
-    attempt->generations = entry->generations;
+    attempt_resume_put(attempt, entry);
     attempt->extended = entry->extended;
     memcpy(attempt->target_prefix, entry->target_prefix, sizeof(attempt->target_prefix));
     memcpy(attempt->path, entry->path, sizeof(attempt->path));
@@ -504,7 +362,8 @@ static void resume_attempt(const struct attempt_stepping *step)
 }
 
 /* What the application has done meanwhile is in its work folder. A request that is there may have
- * been followed by its signal, which is never sent twice. */
+ * been followed by its signal, which is never sent twice; one that is gone was not written yet, or
+ * withdrawn by an agent that ended before it could tell why. */
 static void resume_asked(const struct attempt_stepping *step)
 {
     const struct attempt_facts *facts = step->facts;
@@ -515,9 +374,11 @@ static void resume_asked(const struct attempt_stepping *step)
     if (step->entry->still != STANDING_NOT) {
         attempt_fail(step, CKPT__V1__REASON__REASON_AGENT_LOST_ATTEMPT,
                      "what the application had said is gone from its work folder");
-    } else if (step->entry->phase == PHASE_ASKING && !facts->prepared) {
+    } else if (!facts->prepared) {
         attempt_fail(step, CKPT__V1__REASON__REASON_AGENT_LOST_ATTEMPT,
-                     "the agent ended before it asked the application");
+                     step->entry->phase == PHASE_ASKING
+                         ? "the agent ended before it asked the application"
+                         : "the agent ended while it withdrew what it had asked");
     } else if (!facts->runs) {
         attempt_fail(step, CKPT__V1__REASON__REASON_AGENT_LOST_ATTEMPT,
                      "the application ended while the agent was away");
@@ -525,7 +386,7 @@ static void resume_asked(const struct attempt_stepping *step)
         attempt_fail(step, CKPT__V1__REASON__REASON_AGENT_LOST_ATTEMPT, facts->lost);
     } else {
         attempt_add_effect(step, EFFECT_HEAR_AGAIN);
-        begin_asked(step);
+        attempt_begin_asked(step);
     }
 }
 
@@ -536,10 +397,15 @@ static void take_looked(const struct attempt_stepping *step)
     CHECK(attempt->state < ATTEMPT_STATE_COUNT);
     if (attempt->state == ATTEMPT_RESUMING && !step->facts->folder_opening)
         resume_asked(step);
-    else if (attempt->state == ATTEMPT_WAITING ||
-             (attempt->state == ATTEMPT_DEFERRED &&
-              step->entry->deferred_until_us <= step->facts->now_us))
+    else if (attempt_awaits(attempt) || (attempt->state == ATTEMPT_DEFERRED &&
+                                         step->entry->deferred_until_us <= step->facts->now_us))
         attempt_add_timer(step, 0);
+}
+
+static bool worker_runs(const struct attempt *attempt)
+{
+    CHECK(attempt->state < ATTEMPT_STATE_COUNT);
+    return attempt->state == ATTEMPT_PUTTING || attempt->state == ATTEMPT_STAGING;
 }
 
 static void take_cancel(const struct attempt_stepping *step)
@@ -555,7 +421,7 @@ static void take_cancel(const struct attempt_stepping *step)
     }
     attempt_finish(
         step, &(struct attempt_outcome){.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_STOPPED_WRITING},
-        attempt->state == ATTEMPT_PUTTING);
+        worker_runs(attempt));
 }
 
 static void take_give_up(const struct attempt_stepping *step, Ckpt__V1__Reason reason)
@@ -574,7 +440,7 @@ static void take_give_up(const struct attempt_stepping *step, Ckpt__V1__Reason r
         attempt_leave_still(step);
         return;
     }
-    attempt_finish(step, &outcome, attempt->state == ATTEMPT_PUTTING);
+    attempt_finish(step, &outcome, worker_runs(attempt));
 }
 
 static void take_extend(const struct attempt_stepping *step, const Ckpt__V1__Order *order)
@@ -611,7 +477,7 @@ static void take_hurry(const struct attempt_stepping *step, const Ckpt__V1__Orde
     entry->max_deferral_ms = entry->deferred_ms;
     if (entry->deferred_until_us > step->facts->now_us)
         entry->deferred_until_us = step->facts->now_us;
-    ask_again(step);
+    attempt_ask_again(step);
 }
 
 static void take_changed_order(const struct attempt_stepping *step,
@@ -630,19 +496,27 @@ static void take_changed_order(const struct attempt_stepping *step,
 
 static void take_gone(const struct attempt_stepping *step)
 {
+    struct attempt_outcome gone = {.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_CHECKPOINT_FAILED,
+                                   .reason = CKPT__V1__REASON__REASON_APPLICATION_EXITED};
+
+    snprintf(gone.detail, sizeof(gone.detail), "%s", attempt_exited);
     switch (step->attempt->state) {
     case ATTEMPT_WAITING:
-        try_asking(step);
+    case ATTEMPT_STAGED:
+        attempt_try_asking(step);
+        return;
+    case ATTEMPT_STAGING:
+        attempt_finish(step, &gone, true);
         return;
     case ATTEMPT_ASKED:
     case ATTEMPT_BROKEN:
         if (look_for_sentinel(step))
             return;
-        attempt_fail(step, CKPT__V1__REASON__REASON_APPLICATION_EXITED, exited);
+        attempt_fail(step, CKPT__V1__REASON__REASON_APPLICATION_EXITED, attempt_exited);
         return;
     case ATTEMPT_ASKING:
     case ATTEMPT_DEFERRED:
-        attempt_fail(step, CKPT__V1__REASON__REASON_APPLICATION_EXITED, exited);
+        attempt_fail(step, CKPT__V1__REASON__REASON_APPLICATION_EXITED, attempt_exited);
         return;
     case ATTEMPT_FREEZING: /* all of it was written */
         attempt_begin_put(step);
@@ -667,7 +541,8 @@ static void take_tick(const struct attempt_stepping *step)
 
     switch (step->attempt->state) {
     case ATTEMPT_WAITING:
-        try_asking(step);
+    case ATTEMPT_STAGED:
+        attempt_try_asking(step);
         return;
     case ATTEMPT_ASKED:
         if (look_for_sentinel(step) || out_of_time(step))
@@ -691,9 +566,10 @@ static void take_tick(const struct attempt_stepping *step)
         attempt_say_still(step);
         return;
     case ATTEMPT_DEFERRED:
-        ask_again(step);
+        attempt_ask_again(step);
         return;
     case ATTEMPT_NONE:
+    case ATTEMPT_STAGING:
     case ATTEMPT_ASKING:
     case ATTEMPT_RESUMING:
     case ATTEMPT_FREEZING:
@@ -710,6 +586,17 @@ static void take_changed(const struct attempt_stepping *step)
     CHECK(step->attempt->state < ATTEMPT_STATE_COUNT);
     if (step->attempt->state == ATTEMPT_ASKED || step->attempt->state == ATTEMPT_BROKEN)
         look_for_sentinel(step);
+}
+
+/* What comes of the folder for it, and of the question. */
+static void take_asking(const struct attempt_stepping *step, const struct attempt_event *event)
+{
+    if (event->kind == ATTEMPT_STAGE_ENDED)
+        attempt_take_stage_ended(step, event);
+    else if (event->kind == ATTEMPT_UNASKED)
+        attempt_take_unasked(step, event);
+    else if (step->attempt->state == ATTEMPT_ASKING)
+        attempt_begin_asked(step);
 }
 
 static void take_event(const struct attempt_stepping *step, const struct attempt_event *event)
@@ -742,12 +629,10 @@ static void take_event(const struct attempt_stepping *step, const struct attempt
     case ATTEMPT_LOOKED:
         take_looked(step);
         return;
+    case ATTEMPT_STAGE_ENDED:
     case ATTEMPT_FIRED:
-        if (step->attempt->state == ATTEMPT_ASKING)
-            begin_asked(step);
-        return;
     case ATTEMPT_UNASKED:
-        take_unasked(step, event);
+        take_asking(step, event);
         return;
     case ATTEMPT_ALIVE:
         step->attempt->alive_us = step->facts->now_us;

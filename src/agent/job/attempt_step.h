@@ -1,7 +1,7 @@
 /* One checkpoint attempt of a job as a pure state machine, from the order to its one report.
  *
  *   NONE --order--> WAITING --handler is there--> ASKING --asked--> ASKED --sentinel--> PUTTING
- *    ^                 |                            ^  its time       |  ^                 |
+ *    ^                 |  '--> STAGING --> STAGED --^  its time       |  ^                 |
  *    |<--refused, told-'                            '---- DEFERRED <--|  |                 |
  *    |                                                    not yet     |  |                 |
  *    |   NONE --agent restarts, files are being moved aside--> REMOVING
@@ -14,6 +14,9 @@
  *                            '-- failed before; verified, told at once --------------------'
  *
  *   WAITING      for the application, and for its handler
+ *   STAGING      the journal has it; a worker makes the folder that the application is to write
+ *                into, at the destination or in the node's memory. Killed, it goes by HALTING
+ *   STAGED       the same as WAITING, with that folder, which goes by ABANDONING or REMOVING
  *   ASKING       the journal has it; the request is being written and the signal sent, or the call
  *                made
  *   ASKED        the application writes; its sentinel, or that of each of its ranks (ranks_step.h),
@@ -56,6 +59,8 @@
 #define ATTEMPT_STATES(X)                                                                          \
     X(NONE)                                                                                        \
     X(WAITING)                                                                                     \
+    X(STAGING)                                                                                     \
+    X(STAGED)                                                                                      \
     X(ASKING)                                                                                      \
     X(ASKED)                                                                                       \
     X(BROKEN)                                                                                      \
@@ -98,16 +103,20 @@ struct attempt {
     uint64_t longest_deferral_ms; /* of any node, as far as timeout_ms has it */
     uint64_t max_deferral_ms;
     uint64_t granted_bytes_per_s;
-    Ckpt__V1__ReadBack read_back; /* as the target has it */
-    uint32_t generations;         /* likewise */
+    Ckpt__V1__ReadBack read_back;      /* as the target has it */
+    uint32_t generations;              /* likewise */
+    Ckpt__V1__Compression compression; /* as the target has it */
+    Ckpt__V1__Staging staging; /* as ordered; from STAGING or ASKING on, as it is done here */
+    uint64_t cluster_mark;     /* left beside what is written */
+    bool wipe;                 /* as ordered: its job is sensitive */
     bool extended;
     Ckpt__V1__BarrierPhase barrier; /* as ordered last */
     uint64_t agreed_step;           /* 0: not agreed */
     char target_prefix[LEDGER_PREFIX_BYTES];
     char path[LEDGER_PATH_BYTES]; /* of the checkpoint, without this node's folder */
     char hint[HINT_TEXT_BYTES];
-    char directory[LEDGER_WORK_DIR_BYTES + HINT_TEXT_BYTES + 8];
-    uint64_t seen_at_us;    /* of the order */
+    char directory[LEDGER_PATH_BYTES + LEDGER_STAGED_BYTES]; /* that the application writes into */
+    uint64_t seen_at_us;                                     /* of the order */
     uint64_t done_at_us;    /* of the sentinel; 0: it has not come */
     uint64_t stall_ms;      /* from the question to the sentinel; 0: it came when nobody looked */
     uint64_t alive_us;      /* of the last sign of life on the call; 0: none */
@@ -142,10 +151,16 @@ struct attempt_facts {
     Ckpt__V1__Reason stop_reason;
     uint64_t started_us;
     /* seen */
-    bool other_run;         /* what runs is of another run than the orders' */
-    bool attached;          /* a ckpt-run is */
+    bool other_run;    /* what runs is of another run than the orders' */
+    bool attached;     /* a ckpt-run is */
+    bool takes_direct; /* WAITING: applications can write to the destination by themselves */
+    /* WAITING: the user's folder in the node's memory ("": it has none for checkpoints), and how
+     * many bytes nobody else is to write there */
+    char memory[LEDGER_WORK_DIR_BYTES];
+    uint64_t memory_room;
     bool folder_opening;    /* the work folder is being opened */
     bool looking;           /* whether it can be asked is being looked at */
+    bool opening;           /* it cannot, and will say when it can */
     Ckpt__V1__Reason ready; /* NONE: it can be asked now; else why not, as a failure names it */
     enum ask_answer answer;
     struct sentinel sentinel;
@@ -170,13 +185,15 @@ enum attempt_event_kind {
     ATTEMPT_BARRIER, /* a rank has said at which step it is; with an order: its barrier has moved */
     ATTEMPT_CHANGED, /* the work folder, or the call says that there is an answer */
     ATTEMPT_LOOKED,  /* at the work folder or the socket: open, or not */
-    ATTEMPT_FIRED,   /* the application was asked */
-    ATTEMPT_UNASKED, /* it could not be: reason and text */
-    ATTEMPT_ALIVE,   /* a sign of life on the call */
-    ATTEMPT_DEFER,   /* it asks for defer_ms */
-    ATTEMPT_BROKE,   /* the call, without an answer: reason and text */
-    ATTEMPT_FROZEN,  /* the whole job stands still */
-    ATTEMPT_UNFROZEN, /* it could not be made to: text; what of it does is to be thawed */
+    ATTEMPT_STAGE_ENDED, /* STAGING: text is the folder's name at the destination; with a reason:
+                            why there is none */
+    ATTEMPT_FIRED,       /* the application was asked */
+    ATTEMPT_UNASKED,     /* it could not be: reason and text */
+    ATTEMPT_ALIVE,       /* a sign of life on the call */
+    ATTEMPT_DEFER,       /* it asks for defer_ms */
+    ATTEMPT_BROKE,       /* the call, without an answer: reason and text */
+    ATTEMPT_FROZEN,      /* the whole job stands still */
+    ATTEMPT_UNFROZEN,    /* it could not be made to: text; what of it does is to be thawed */
     ATTEMPT_THAWED,
     ATTEMPT_PUT_ENDED,
     ATTEMPT_ABANDONED,
@@ -207,6 +224,10 @@ bool attempt_move_allowed(enum attempt_state from, enum attempt_state to);
 /* HALTING, ABANDONING, REMOVING: it is on its way out */
 bool attempt_state_cleans(enum attempt_state state);
 bool attempt_busy(const struct attempt *attempt);
+/* WAITING, STAGED: its application is to be asked as soon as it can be */
+bool attempt_awaits(const struct attempt *attempt);
+/* Its application does not write into the work folder. */
+bool attempt_elsewhere(const struct ledger_entry *entry);
 /* Files of the attempt are being written, copied or removed: the work folder is in use. */
 bool attempt_writes(const struct attempt *attempt);
 /* As attempt_step() asks for the one extension (P-040). */
@@ -219,6 +240,10 @@ bool attempt_second_half(const struct attempt *attempt, const struct ledger_entr
 /* The step will compare how much the application has written. */
 bool attempt_wants_growth(const struct attempt *attempt, const struct ledger_entry *entry,
                           uint64_t now_us);
+/* How its put is to write: as the order says, kept in the journal for an agent that restarts. */
+void attempt_order_put(struct attempt *attempt, const Ckpt__V1__Order *order);
+void attempt_keep_put(const struct attempt *attempt, struct ledger_entry *entry);
+void attempt_resume_put(struct attempt *attempt, const struct ledger_entry *entry);
 /* When the application was told to begin, as far as it did not put it off. */
 uint64_t attempt_begun_us(const struct ledger_entry *entry);
 /* The application stood still until its sentinel came, which is now. 0: not measured, since an

@@ -153,6 +153,7 @@ static void take_verified(const struct attempt_stepping *step, const struct atte
     memcpy(step->effects->label, attempt->label, sizeof(step->effects->label));
     report->size_bytes = put->size_bytes;
     report->written_bytes = put->written_bytes;
+    report->staging = (Ckpt__V1__Staging)step->entry->staging;
     report->write_ms = put->write_ms;
     report->stall_ms = attempt->stall_ms;
     memcpy(step->effects->manifest, put->manifest_sha256, sizeof(step->effects->manifest));
@@ -180,7 +181,7 @@ void attempt_take_put(const struct attempt_stepping *step, const struct attempt_
 
     CHECK(attempt->state == ATTEMPT_PUTTING || attempt->state == ATTEMPT_HALTING);
     if (attempt->state == ATTEMPT_HALTING) {
-        attempt_clean_up(step, ATTEMPT_ABANDONING);
+        attempt_clean_up(step, attempt->put_started ? ATTEMPT_ABANDONING : ATTEMPT_REMOVING);
     } else if (!put->verified) {
         attempt_fail(step, put->reason, put->detail);
     } else if (put->size_bytes < attempt->told_bytes) {

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "src/agent/durable/kept.h"
+#include "src/agent/job/memory.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/dest/worker.h"
@@ -24,9 +24,11 @@ const char *copies_folder(const struct ledger_copy *copy, char ret_path[PATH_MAX
     return ret_path;
 }
 
-uint64_t copies_keep_free(const struct agent *agent, uint64_t size_bytes)
+uint64_t copies_keep_free(const struct agent *agent, const struct ledger_copy *copy)
 {
-    return agent->copies_keep_free > size_bytes ? agent->copies_keep_free : size_bytes;
+    return agent->copies_keep_free > copy->size_bytes && !memory_holds(agent, copy->work_dir)
+               ? agent->copies_keep_free
+               : copy->size_bytes;
 }
 
 static void log_copy(const struct allocation *allocation, const struct ledger_copy *copy,
@@ -132,9 +134,12 @@ void copies_detach(struct allocation *allocation)
 
 /* ---- how many ---- */
 
+enum copy_scope { COPIES_ALL, COPIES_IN_MEMORY };
+
 /* The oldest one, of whatever job, but this one; the bytes of all that are not going. */
-static struct allocation *copy_oldest(struct agent *agent, const struct ledger_copy *but,
-                                      struct ledger_copy **ret_copy, uint64_t *ret_bytes)
+static struct allocation *copy_oldest(struct agent *agent, enum copy_scope scope,
+                                      const struct ledger_copy *but, struct ledger_copy **ret_copy,
+                                      uint64_t *ret_bytes)
 {
     struct allocation *of = NULL;
 
@@ -148,6 +153,8 @@ static struct allocation *copy_oldest(struct agent *agent, const struct ledger_c
         for (uint32_t i = 0; i < allocation->entry.copy_count; i++) {
             struct ledger_copy *copy = &allocation->entry.copies[i];
 
+            if (scope == COPIES_IN_MEMORY && !memory_holds(agent, copy->work_dir))
+                continue;
             *ret_bytes += copy->state == COPY_GOING ? 0 : copy->size_bytes;
             if (copy == but || copy->state != COPY_HERE ||
                 (*ret_copy != NULL && copy->checkpoint_id >= (*ret_copy)->checkpoint_id))
@@ -159,17 +166,46 @@ static struct allocation *copy_oldest(struct agent *agent, const struct ledger_c
     return of;
 }
 
-static void make_room(struct agent *agent, const struct ledger_copy *for_this)
+static void keep_at_most(struct agent *agent, enum copy_scope scope, uint64_t max_bytes,
+                         const struct ledger_copy *but, const char *why)
 {
     struct ledger_copy *copy;
     uint64_t bytes;
     struct allocation *of;
 
+    CHECK(why != NULL);
+    CHECK(scope == COPIES_ALL || agent->memory_path[0] == '/');
+    while ((of = copy_oldest(agent, scope, but, &copy, &bytes)) != NULL && bytes > max_bytes)
+        copy_drop(of, copy, why);
+}
+
+static void make_room(struct agent *agent, const struct ledger_copy *for_this)
+{
     CHECK(for_this->state == COPY_HERE);
     CHECK(for_this->size_bytes <= agent->copies_max_bytes);
-    while ((of = copy_oldest(agent, for_this, &copy, &bytes)) != NULL &&
-           bytes > agent->copies_max_bytes)
-        copy_drop(of, copy, "the node keeps no more: local_copies.max_bytes");
+    keep_at_most(agent, COPIES_ALL, agent->copies_max_bytes, for_this,
+                 "the node keeps no more: local_copies.max_bytes");
+    if (memory_holds(agent, for_this->work_dir))
+        keep_at_most(agent, COPIES_IN_MEMORY, memory_copies_max(agent), for_this,
+                     "the node keeps no more in its memory: half of memory.max_bytes");
+}
+
+void copies_give_room(struct agent *agent)
+{
+    keep_at_most(agent, COPIES_IN_MEMORY, memory_room(agent, NULL), NULL,
+                 "a checkpoint is written in its place in the node's memory");
+}
+
+void copies_give_way(struct allocation *allocation)
+{
+    struct ledger_entry *entry = &allocation->entry;
+
+    CHECK(entry->copy_count <= LEDGER_COPIES_MAX);
+    for (uint32_t i = 0; i < entry->copy_count; i++)
+        if (entry->copies[i].state == COPY_HERE &&
+            memory_holds(allocation->agent, entry->copies[i].work_dir))
+            copy_drop(allocation, &entry->copies[i],
+                      "the checkpoint after it did not fit beside it in the node's memory");
 }
 
 void copies_made(struct allocation *allocation, const struct worker_result *result)
@@ -265,37 +301,45 @@ void copies_take_orders(struct agent *agent)
 
 /* ---- a restore ---- */
 
+static bool copy_is_of(const struct ledger_copy *copy, uint64_t checkpoint_id, const char *part)
+{
+    char name[PART_NAME_BYTES];
+
+    CHECK(checkpoint_id != 0);
+    CHECK(part[0] != '\0');
+    return copy->state == COPY_HERE && copy->checkpoint_id == checkpoint_id &&
+           strcmp(part_name_format(copy->part, name), part) == 0;
+}
+
+/* Both hashes are text that a program of this project wrote, in lower case. */
 const struct ledger_copy *copies_find(const struct agent *agent, const char *allocation_id,
                                       uint64_t checkpoint_id, const char *part,
                                       const char *manifest_sha256, uid_t uid)
 {
     const struct allocation *allocation = agent_find(agent, allocation_id);
-    char name[PART_NAME_BYTES];
 
-    CHECK(checkpoint_id != 0);
     CHECK(manifest_sha256[0] != '\0');
     for (uint32_t i = 0; allocation != NULL && i < allocation->entry.copy_count; i++) {
         const struct ledger_copy *copy = &allocation->entry.copies[i];
 
-        if (copy->state == COPY_HERE && copy->checkpoint_id == checkpoint_id && copy->uid == uid &&
-            strcmp(part_name_format(copy->part, name), part) == 0 &&
-            strcasecmp(copy->manifest_sha256, manifest_sha256) == 0)
+        if (copy_is_of(copy, checkpoint_id, part) && copy->uid == uid &&
+            strcmp(copy->manifest_sha256, manifest_sha256) == 0)
             return copy;
     }
     return NULL;
 }
 
 void copies_failed(struct agent *agent, const char *allocation_id, uint64_t checkpoint_id,
-                   bool lost, const char *why)
+                   const char *part, bool lost, const char *why)
 {
     struct allocation *allocation = agent_find(agent, allocation_id);
 
     for (uint32_t i = 0; allocation != NULL && i < allocation->entry.copy_count; i++) {
         struct ledger_copy *copy = &allocation->entry.copies[i];
 
-        if (copy->checkpoint_id != checkpoint_id || copy->state != COPY_HERE)
+        if (!copy_is_of(copy, checkpoint_id, part))
             continue;
-        log_warning("copy_unusable", "allocation=%s text=\"%s\"", allocation_id, why);
+        log_warning("copy_unusable", "allocation=%s part=%s text=\"%s\"", allocation_id, part, why);
         if (lost)
             copy_drop(allocation, copy, why);
     }
@@ -312,6 +356,18 @@ struct copies_watch {
 
 static void watch_next(struct copies_watch *watch);
 
+/* The oldest that is here; the others are looked at when it has gone. NULL: there is none. */
+static struct ledger_copy *watch_first(struct allocation *allocation)
+{
+    struct ledger_entry *entry = &allocation->entry;
+
+    CHECK(entry->copy_count <= LEDGER_COPIES_MAX);
+    for (uint32_t i = 0; i < entry->copy_count; i++)
+        if (entry->copies[i].state == COPY_HERE)
+            return &entry->copies[i];
+    return NULL;
+}
+
 /* The first one behind the last that was looked at. */
 static struct allocation *after_last(const struct copies_watch *watch)
 {
@@ -323,34 +379,34 @@ static struct allocation *after_last(const struct copies_watch *watch)
     for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next) {
         struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
 
-        if (passed && allocation->entry.copy_count > 0)
+        if (passed && watch_first(allocation) != NULL)
             return allocation;
         passed = passed || strcmp(allocation->entry.allocation_id, watch->allocation_id) == 0;
     }
     return NULL;
 }
 
-static void watch_drop(struct allocation *allocation, uint64_t free_bytes)
+/* What lay in the memory has gone when the node has started again. */
+static void watch_judge(struct allocation *allocation, const struct worker_result *result)
 {
-    struct ledger_entry *entry = &allocation->entry;
+    struct ledger_copy *copy = watch_first(allocation);
+    char text[32];
 
-    CHECK(entry->copy_count <= LEDGER_COPIES_MAX);
-    for (uint32_t i = 0; i < entry->copy_count; i++) {
-        struct ledger_copy *copy = &entry->copies[i];
-
-        if (copy->state != COPY_HERE ||
-            free_bytes >= copies_keep_free(allocation->agent, copy->size_bytes))
-            continue;
+    CHECK(result != NULL);
+    if (copy == NULL)
+        return;
+    if (result->exit_code == WORKER_EXIT_NOT_FOUND)
+        copy_drop(allocation, copy, "its files are gone");
+    else if (result->exit_code == WORKER_EXIT_OK &&
+             worker_output_get(result->output, "free_bytes", text, sizeof(text)) == 0 &&
+             strtoull(text, NULL, 10) < copies_keep_free(allocation->agent, copy))
         copy_drop(allocation, copy, "too little is free beside it for the next checkpoint");
-        return; /* the oldest; the others are looked at when it has gone */
-    }
 }
 
 static void watch_looked(void *data, const struct worker_result *result)
 {
     struct copies_watch *watch = data;
     struct allocation *allocation;
-    char text[32];
 
     CHECK(watch->worker != NULL);
     watch->worker = NULL;
@@ -359,9 +415,8 @@ static void watch_looked(void *data, const struct worker_result *result)
         return;
     }
     allocation = agent_find(watch->agent, watch->allocation_id);
-    if (allocation != NULL && result->exit_code == WORKER_EXIT_OK &&
-        worker_output_get(result->output, "free_bytes", text, sizeof(text)) == 0)
-        watch_drop(allocation, strtoull(text, NULL, 10));
+    if (allocation != NULL)
+        watch_judge(allocation, result);
     watch_next(watch);
 }
 
@@ -370,7 +425,8 @@ static void watch_next(struct copies_watch *watch)
     struct agent *agent = watch->agent;
     struct allocation *allocation = after_last(watch);
     const struct ledger_copy *copy;
-    const char *arguments[] = {"space", "--path", NULL, NULL};
+    char path[PATH_MAX];
+    const char *arguments[] = {"space", "--path", path, NULL};
     struct err err;
 
     CHECK(watch->worker == NULL);
@@ -379,9 +435,9 @@ static void watch_next(struct copies_watch *watch)
         agent->clock.timer_start(watch->timer, COPIES_WATCH_US);
         return;
     }
-    copy = &allocation->entry.copies[0];
+    copy = watch_first(allocation);
     memcpy(watch->allocation_id, allocation->entry.allocation_id, sizeof(watch->allocation_id));
-    arguments[2] = copy->work_dir;
+    copies_folder(copy, path);
     if (agent->machine.worker_start(agent->machine.context, arguments,
                                     (struct machine_user){.uid = copy->uid, .gid = copy->gid},
                                     SPACE_DEADLINE_MS, watch_looked, watch, &watch->worker,

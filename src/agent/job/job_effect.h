@@ -47,6 +47,7 @@ enum job_effect_kind {
     EFFECT_CLEAR,        /* the request */
     EFFECT_FREEZE,       /* the whole job; ATTEMPT_FROZEN or ATTEMPT_UNFROZEN follows */
     EFFECT_THAW,         /* ... and whatever of it stands still; ATTEMPT_THAWED follows */
+    EFFECT_STAGE,        /* the worker makes a folder; ATTEMPT_STAGE_ENDED follows */
     EFFECT_PUT,          /* the worker copies; ATTEMPT_PUT_ENDED follows */
     EFFECT_PUT_KILL,     /* ... soon */
     EFFECT_ABANDON,      /* what is at the destination goes; ATTEMPT_ABANDONED follows */

@@ -1,6 +1,7 @@
 /* The ranks of a job on this node. See ranks.h. */
 #include "src/agent/job/ranks.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,6 +44,7 @@ static void look_at_job(struct allocation *allocation)
         return;
     executor->seen->count = 0;
     executor->seen->why[0] = '\0';
+    executor->seen->leader[0] = '\0';
     executor->ranks_fresh = true;
 }
 
@@ -53,6 +55,24 @@ static void count_only_node(const struct ledger_entry *entry, struct ranks_seen 
         if (seen->items[i].local_count == 0)
             seen->items[i].local_count = seen->items[i].all_count;
     }
+}
+
+/* A look takes its time. Who was a script then may be a launcher now, which catches the signal to
+ * hand it on, or a rank: without ranks a group is asked as what it was when it was looked at. */
+static bool executed_since(const struct allocation *allocation, const struct ranks_seen *seen,
+                           char ret_why[JOB_DETAIL_BYTES])
+{
+    const struct machine_ops *machine = allocation_machine(allocation);
+    const pid_t pid = (pid_t)allocation->entry.pid;
+    struct proc_stat now;
+
+    if (seen->count > 0 || seen->leader[0] == '\0' ||
+        machine->process_read(machine->context, pid, &now, NULL) != 0 ||
+        strcmp(now.name, seen->leader) == 0)
+        return false;
+    snprintf(ret_why, JOB_DETAIL_BYTES, "pid %d was %s and has just executed %s", (int)pid,
+             seen->leader, now.name);
+    return true;
 }
 
 bool ranks_see(struct allocation *allocation, const struct ranks_table **ret_table,
@@ -73,7 +93,8 @@ bool ranks_see(struct allocation *allocation, const struct ranks_table **ret_tab
     executor->ranks_fresh = false;
     ranks_lay_over(allocation, executor->seen);
     count_only_node(&allocation->entry, executor->seen);
-    if (!ranks_ready(executor->seen, allocation->entry.ranks_declared, executor->ranks, ret_why))
+    if (executed_since(allocation, executor->seen, ret_why) ||
+        !ranks_ready(executor->seen, allocation->entry.ranks_declared, executor->ranks, ret_why))
         return false;
     *ret_table = executor->ranks;
     return true;

@@ -24,13 +24,20 @@
 struct allocation;
 struct rank_stream;
 
+/* How it is to be asked. */
+enum rank_way {
+    RANK_PLAIN,   /* at any moment */
+    RANK_BARRIER, /* it counts steps, and meets the others at one */
+    RANK_OPENED   /* not yet: it has opened the library, and is not at its loop */
+};
+
 /* Of a rank that has come. UINT32_MAX: it does not know. */
 struct rank_hello {
     uint32_t number; /* over all nodes */
     uint32_t local;  /* on this node */
     uint32_t ranks, local_ranks;
-    bool barrier; /* it counts steps, and meets the others at one */
-    pid_t pid;    /* as the kernel says */
+    enum rank_way way;
+    pid_t pid; /* as the kernel says */
 };
 
 /* What ranks are told. */
@@ -55,6 +62,8 @@ bool ranks_see(struct allocation *allocation, const struct ranks_table **ret_tab
                char ret_why[JOB_DETAIL_BYTES]);
 /* Room for what each of the entry's ranks has answered. */
 struct rank_fact *ranks_answers(struct allocation *allocation);
+/* One of them has opened the library and says later how it is to be asked: which, for people. */
+bool ranks_opening(struct allocation *allocation, char ret_why[JOB_DETAIL_BYTES]);
 /* Nothing is looked for any more. */
 void ranks_forget(struct allocation *allocation);
 

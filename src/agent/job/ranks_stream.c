@@ -105,7 +105,7 @@ static void tell_agreed(struct allocation *allocation, const struct rank_place *
 {
     const struct attempt *attempt = &allocation->attempt;
 
-    if (attempt->agreed_step != 0 && place->hello.barrier && place->stream != NULL)
+    if (attempt->agreed_step != 0 && place->hello.way == RANK_BARRIER && place->stream != NULL)
         allocation->agent->rank_streams->step(place->stream, attempt->hint, attempt->agreed_step);
 }
 
@@ -115,7 +115,8 @@ static void ask_again(struct allocation *allocation, struct rank_place *place)
     const struct ledger_rank *rank = asked_as(allocation, place);
     struct ask_request request;
 
-    if (!question_stands(allocation) || rank == NULL || rank->state == RANK_DONE)
+    if (!question_stands(allocation) || rank == NULL || rank->state == RANK_DONE ||
+        place->hello.way == RANK_OPENED)
         return;
     allocation->executor.hearing->question(allocation, &request);
     ask_place(allocation, place, &request);
@@ -375,6 +376,8 @@ void ranks_lay_over(struct allocation *allocation, struct ranks_seen *seen)
         const struct rank_place *place = &places->items[i];
         struct rank_seen *one, dropped;
 
+        if (place->hello.way == RANK_OPENED)
+            continue; /* it is as its launcher tells, until it says how it is to be asked */
         drop_seen(seen, place, &dropped);
         if (seen->count == ARRAY_COUNT(seen->items)) {
             snprintf(seen->why, sizeof(seen->why),
@@ -391,10 +394,30 @@ void ranks_lay_over(struct allocation *allocation, struct ranks_seen *seen)
                                   .pid = place->hello.pid,
                                   .start_ticks = place->start_ticks,
                                   .registered = true,
-                                  .barrier = place->hello.barrier};
+                                  .barrier = place->hello.way == RANK_BARRIER};
         snprintf(one->name, sizeof(one->name), "registered");
     }
     qsort(seen->items, seen->count, sizeof(seen->items[0]), compare_seen);
+}
+
+bool ranks_opening(struct allocation *allocation, char ret_why[JOB_DETAIL_BYTES])
+{
+    const struct rank_places *places = allocation->executor.places;
+
+    CHECK(ret_why != NULL);
+    drop_dead(allocation);
+    for (size_t i = 0; places != NULL && i < places->count; i++) {
+        const struct rank_place *place = &places->items[i];
+
+        if (place->hello.way != RANK_OPENED || place->stream == NULL)
+            continue;
+        snprintf(ret_why, JOB_DETAIL_BYTES,
+                 "rank %" PRIu32 ", pid %d, has opened ckptapp and not come to its first "
+                 "ckpt_barrier() or ckpt_poll(): let it come there, or raise checkpoint_timeout",
+                 place->hello.number, (int)place->hello.pid);
+        return true;
+    }
+    return false;
 }
 
 /* ---- what they are told ---- */
@@ -404,8 +427,10 @@ static struct rank_place *place_of_rank(const struct allocation *allocation,
 {
     struct rank_place *place = place_of(allocation, rank->number);
 
-    return place != NULL && (uint32_t)place->hello.pid == rank->pid && place->stream != NULL ? place
-                                                                                             : NULL;
+    return place != NULL && (uint32_t)place->hello.pid == rank->pid && place->stream != NULL &&
+                   place->hello.way != RANK_OPENED
+               ? place
+               : NULL;
 }
 
 bool ranks_stream_tells(void *allocation, const struct ledger_rank *rank)
@@ -604,7 +629,7 @@ void ranks_see_barrier(const struct allocation *allocation, struct barrier_facts
         bool known = place != NULL && asked_as(allocation, place) == rank;
         bool spoke = known && strcmp(place->hint, attempt->hint) == 0;
 
-        if (!rank->barrier && (!known || !place->hello.barrier))
+        if (!rank->barrier && (!known || place->hello.way != RANK_BARRIER))
             continue;
         ret_facts->takes_part = true;
         if (!spoke || !place->at)

@@ -62,7 +62,7 @@ static const char *order_path_wrong(const Ckpt__V1__Order *order)
 
 const char *reconcile_order_wrong(const Ckpt__V1__Order *order)
 {
-    if (!id_valid(order->allocation_id))
+    if (order->kind != CKPT__V1__ORDER_KIND__ORDER_KIND_SCAN && !id_valid(order->allocation_id))
         return "the allocation id is not valid";
     switch (order->kind) {
     case CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT:
@@ -78,11 +78,31 @@ const char *reconcile_order_wrong(const Ckpt__V1__Order *order)
         if (order->checkpoint_id == 0 || order->timeout_ms == 0)
             return "checkpoint id or timeout is 0";
         return order_path_wrong(order);
+    case CKPT__V1__ORDER_KIND__ORDER_KIND_VERIFY:
+        if (order->checkpoint_id == 0 || order->timeout_ms == 0)
+            return "checkpoint id or timeout is 0";
+        if (strlen(order->manifest_sha256) != RECONCILE_SHA256_HEX)
+            return "the manifest's SHA-256 has not 64 digits";
+        return order_path_wrong(order);
+    case CKPT__V1__ORDER_KIND__ORDER_KIND_SCAN:
+        if (order->attempt == 0 || order->timeout_ms == 0 || order->cluster_mark == 0)
+            return "attempt, timeout or mark is 0";
+        return path_sane(order->target_prefix, RECONCILE_PREFIX_MAX_BYTES)
+                   ? NULL
+                   : "the prefix is no location of a destination";
     case CKPT__V1__ORDER_KIND__ORDER_KIND_UNSPECIFIED:
     case _CKPT__V1__ORDER_KIND_IS_INT_SIZE:
         break;
     }
     return "the kind of order is unknown";
+}
+
+/* See owner_orders.h and scans.h. */
+static bool order_of_no_job(const Ckpt__V1__Order *order)
+{
+    return order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_COLLECT ||
+           order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_VERIFY ||
+           order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_SCAN;
 }
 
 /* A leader names one of each kind at most. Two checkpoints would both begin. */
@@ -257,8 +277,8 @@ size_t reconcile(const struct hand *hands, size_t hand_count, const Ckpt__V1__Or
         const char *wrong = reconcile_order_wrong(order);
         enum step_kind kind;
 
-        if (wrong == NULL && order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_COLLECT)
-            continue; /* of no job: collect.h */
+        if (wrong == NULL && order_of_no_job(order))
+            continue;
         if (wrong == NULL && order_doubled(set, i))
             wrong = "the set has another order of this kind for the allocation, which is taken";
         if (wrong != NULL) {

@@ -10,8 +10,8 @@
  *          (proto/ckpt/v1/agent.proto).
  * Errors   an order that does not make sense (id, kind, path), or of which the set has another one
  *          before, yields STEP_IGNORE with a text: it is logged, never carried out.
- * Absent   no I/O, no clock; COLLECT orders, which are of no job (collect.h). Fencing is done
- *          before (ledger.h).
+ * Absent   no I/O, no clock; COLLECT and VERIFY orders, which are of no job (owner_orders.h).
+ *          Fencing is done before (ledger.h).
  * Source   invariants I22, I25.
  */
 #ifndef CKPT_AGENT_RECONCILE_H
@@ -26,7 +26,8 @@
 enum {
     RECONCILE_ORDERS_MAX = 1024,
     RECONCILE_PATH_MAX_BYTES = 2048,
-    RECONCILE_PREFIX_MAX_BYTES = 1025
+    RECONCILE_PREFIX_MAX_BYTES = 1025,
+    RECONCILE_SHA256_HEX = 64
 };
 
 /* Of one allocation. (checkpoint_id, attempt) is the highest ever started here: anything not above

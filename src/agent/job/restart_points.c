@@ -151,13 +151,25 @@ static void restore_stands(struct restore *restore, const Ckpt__V1__RestartPoint
     restore_hold(restore);
 }
 
-/* Another part found it damaged. */
+/* Another part found it damaged; or its target was away for too long. */
 static void passed_over(struct restore *restore, uint64_t next_id)
 {
-    char id[CHECKPOINT_ID_TEXT_BYTES];
+    char id[CHECKPOINT_ID_TEXT_BYTES], repeated[WORDS_BYTES], limit[WORDS_BYTES];
+    const struct restore_outage *outage = &restore->outage;
 
-    if (restore->checkpoint_id == 0 || restore->damaged || restore->checkpoint_id == next_id)
+    if (restore->checkpoint_id == 0 || restore->damaged || restore->checkpoint_id == next_id ||
+        restore->passed_id == restore->checkpoint_id)
         return;
+    restore->passed_id = restore->checkpoint_id;
+    if (outage->at_ms != 0) {
+        snprintf(restore->notice, sizeof(restore->notice),
+                 "checkpoint %s is waited for no more, its target is away: %s of run time are "
+                 "repeated (max_discarded %s)",
+                 checkpoint_id_format(restore->checkpoint_id, id),
+                 words_duration(outage->discarded_ms, repeated),
+                 words_duration(outage->max_ms, limit));
+        return;
+    }
     snprintf(restore->notice, sizeof(restore->notice),
              "checkpoint %s is passed over, another part found a shard of it damaged",
              checkpoint_id_format(restore->checkpoint_id, id));
@@ -257,7 +269,7 @@ static bool sweeps_earlier(struct restore *restore, const Ckpt__V1__RestartPoint
 
 static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
-    const struct restore_result scratch = {.folder = "", .notice = "", .error = ""};
+    const struct restore_result scratch = {.folder = "", .notice = restore->notice, .error = ""};
     const struct restore_result empty = {
         .folder = "",
         .notice = "this node joined a run that had begun: it restores nothing",
@@ -274,14 +286,19 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
     if (point_refuses(restore, point))
         return;
     CHECK(restore->place < point->n_node_ids && restore->place < point->n_runs);
-    if (point->runs[restore->place] != restore->run) /* what was said was of the run before */
+    if (point->runs[restore->place] != restore->run) { /* what was said was of the run before */
         restore->have = restore->damaged = false;
+        restore->reads_id = 0;
+    }
     restore->run = point->runs[restore->place];
     restore->begin = point->part == NULL ? BEGIN(MAY) : point->part->begin;
     joined = point->part != NULL && point->part->joined;
     if (scratch_refuses(restore, point) || run_refuses(restore, point))
         return;
     from_nothing = restore->what == RESTORE_NOTHING || point->checkpoint_id == 0 || joined;
+    passed_over(restore, point->checkpoint_id);
+    restore->outage =
+        (struct restore_outage){point->discarded_ms, point->discard_at_ms, point->max_discarded_ms};
     if (sweeps_earlier(restore, point, from_nothing))
         return;
     if (from_nothing) {
@@ -297,7 +314,6 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
         restore_stands(restore, point);
         return;
     }
-    passed_over(restore, point->checkpoint_id);
     restore_bring(restore, point);
 }
 
@@ -386,6 +402,7 @@ static void point_ask(void *data)
     snprintf(node_id, sizeof(node_id), "%s", restore->agent->node_id);
     request.node_id = node_id;
     restore->unheard = restore->held; /* nothing woke it */
+    restore_note_heard(restore);
     restore->held = false;
     buf_init(&bytes);
     ckpt__v1__get_restart_point_request__pack(
@@ -449,6 +466,7 @@ struct restore *restore_start(struct restart_points *points, const struct restor
     restore->told = ask->told;
     restore->waits = ask->waits;
     restore->found = ask->found;
+    restore->reads = ask->reads;
     restore->sweep = ask->sweep;
     restore->done = ask->done;
     restore->data = ask->data;

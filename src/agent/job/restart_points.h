@@ -8,6 +8,8 @@
  *          was brought for a choice, or a place, that counts no more is swept first.
  * Shapes   one restore per attached ckpt-run; restore_cancel() when it goes away. One channel pair
  *          for all restores.
+ *          Whoever needs bytes of the target says so, and waits in its line until it is let in;
+ *          what the node kept itself is read without.
  * Errors   no leader, storage away: tried again for as long as ckpt-run waits, never "from
  *          scratch". (Whoever asked for that, and may, goes without an answer after a few seconds,
  *          in the run that was named last.) An allocation that the broker does not know, that has
@@ -100,6 +102,9 @@ struct restore_ask {
     void (*waits)(void *data, const char *why);
     /* The state goes on by it; the restore waits until it does. */
     void (*found)(void *data, const struct restore_found *found);
+    /* It has to read the checkpoint from its target, which the state has to hear first; or it reads
+     * it no more. The restore waits until the state lets it in. */
+    void (*reads)(void *data, uint64_t checkpoint_id, bool wanted);
     /* What was brought for an earlier choice has to go before anything else comes: the restore
      * waits for restore_swept(). */
     void (*sweep)(void *data, const char *folder);
@@ -114,6 +119,9 @@ void restart_points_free(struct restart_points *points);
 struct restore *restore_start(struct restart_points *points, const struct restore_ask *ask);
 /* The state may say something else now. NULL allowed. */
 void restore_wake(struct restore *restore);
+/* The checkpoint that it said it reads, and has not said that it does no more; 0: none. NULL
+ * allowed. */
+uint64_t restore_reading(const struct restore *restore);
 /* That folder has gone. NULL allowed, and one that waits for no such thing. */
 void restore_swept(struct restore *restore);
 void restore_cancel(struct restore *restore); /* NULL allowed; done does not come any more */

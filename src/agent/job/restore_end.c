@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "src/agent/job/reconcile.h"
 #include "src/agent/job/restore_internal.h"
 
 enum { HELD_AGAIN_MS = 5000 }; /* when no order set tells of a change */
@@ -67,8 +68,27 @@ void restore_hold(struct restore *restore)
     restore_again(restore, HELD_AGAIN_MS);
 }
 
+/* A worker that brings what the state has given up for all parts is not waited for: what it reads
+ * may hang. */
+static void end_superseded(struct restore *restore)
+{
+    const Ckpt__V1__AllocationPart *part =
+        restore->agent->orders == NULL
+            ? NULL
+            : reconcile_part(restore->agent->orders, restore->allocation_id);
+
+    CHECK(restore->worker != NULL);
+    if (restore->checkpoint_id == 0 || restore->superseded || part == NULL ||
+        part->run != restore->run || part->restart_checkpoint_id == restore->checkpoint_id)
+        return;
+    restore->superseded = true;
+    restore->agent->machine.worker_cancel(restore->worker);
+}
+
 void restore_wake(struct restore *restore)
 {
+    if (restore != NULL && restore->worker != NULL)
+        end_superseded(restore);
     if (restore == NULL || !restore->held)
         return;
     restore->held = false;

@@ -1,5 +1,6 @@
 /* What the files of a restore share: restart_points.c (asks the leader, life), restore_owner.c
- * (whose it is), restore_parts.c (brings the files), restore_end.c (how it goes on). */
+ * (whose it is), restore_line.c (waits to read), restore_parts.c (brings the files), restore_end.c
+ * (how it goes on). */
 #ifndef CKPT_AGENT_RESTORE_INTERNAL_H
 #define CKPT_AGENT_RESTORE_INTERNAL_H
 
@@ -18,6 +19,11 @@ enum {
     RESTORE_STORAGE_RETRY_MS = 2000,
     RESTORE_READING_MS = 10000,
     RESTORE_TEXT_BYTES = 512
+};
+
+/* What the state makes of a target that is away. */
+struct restore_outage {
+    uint64_t discarded_ms, at_ms, max_ms; /* as in RestartPoint; discarded_ms 0: it is there */
 };
 
 struct restore_part {
@@ -58,14 +64,26 @@ struct restore {
     uid_t owner_uid;
     uint32_t place;                         /* of this node among the allocation's */
     uint32_t brought_place, brought_places; /* for which, of how many, it was brought */
+    uint32_t brought_shard;                 /* restore own: which one of all, + 1 */
     uint64_t run;                           /* that was told last */
     uint64_t checkpoint_id;                 /* that is, or was last, brought here */
     bool from_copy;                         /* the last shard came from the node's own copy */
-    bool have, damaged;                     /* ... it is here; a shard of it is damaged */
-    Ckpt__V1__BeginState begin;             /* as was told last */
-    bool held;                              /* it waits for another word */
-    bool unheard;                           /* ... and for long */
-    bool sweeping;                          /* what was brought before goes */
+    bool by_copy;                           /* its worker reads that copy alone */
+    bool copy_unusable;                     /* it did, in vain */
+    uint64_t reads_id;                      /* what it said it reads from the target; 0: nothing */
+    uint64_t said_sequence;                 /* of the report that said so */
+    bool heard;                   /* the state had applied that when the leader was asked last */
+    uint64_t rate_bytes_per_s;    /* at most, from there; 0: no limit */
+    Ckpt__V1__ReadState read;     /* as was told last */
+    unsigned away_count;          /* tries in a row in which it could not be read */
+    struct restore_outage outage; /* as was told last */
+    uint64_t passed_id;           /* what the notice is about */
+    bool superseded;              /* its worker brings what counts no more */
+    bool have, damaged;           /* ... it is here; a shard of it is damaged */
+    Ckpt__V1__BeginState begin;   /* as was told last */
+    bool held;                    /* it waits for another word */
+    bool unheard;                 /* ... and for long */
+    bool sweeping;                /* what was brought before goes */
     enum restore_what what;
     uint64_t (*outage_run)(void *data);
     uint64_t began_us;
@@ -81,6 +99,7 @@ struct restore {
     void (*told)(void *data, const struct restore_word *word);
     void (*waits)(void *data, const char *why);
     void (*found)(void *data, const struct restore_found *found);
+    void (*reads)(void *data, uint64_t checkpoint_id, bool wanted);
     void (*sweep)(void *data, const char *folder);
     uint64_t snapshot_at_ms;
     restore_done_fn *done;
@@ -104,6 +123,18 @@ __attribute__((format(printf, 2, 3))) void restore_waits(struct restore *restore
 /* restore_owner.c. Only who may attach is told more. True: the owner is not known yet, or the
  * caller is another one. */
 bool restore_owner_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *point);
+
+/* restore_line.c. may_read: it needs nothing of the target, or was let in; else it says so and
+ * waits. lacks_place: the node's copy of the part has gone since. note_heard: before the leader is
+ * asked. leave: it reads no more. outage_text: what an outage leads to; "": nothing is known. */
+bool restore_may_read(struct restore *restore, const Ckpt__V1__RestartPoint *point);
+bool restore_lacks_place(const struct restore *restore, const struct restore_part *part);
+void restore_note_heard(struct restore *restore);
+void restore_leave_line(struct restore *restore);
+const char *restore_outage_text(const struct restore *restore, char text[RESTORE_TEXT_BYTES / 2]);
+/* The node's own copy of a part, for as long as it is of use; NULL: there is none. */
+const struct ledger_copy *restore_copy_of(const struct restore *restore,
+                                          const struct restore_part *part);
 
 /* restart_points.c. How it restores. */
 Ckpt__V1__RestoreMode restore_mode(const struct restore *restore,

@@ -6,6 +6,7 @@
  * Errors   a shard that is not there, or is not what was recorded, is told to the state: all parts
  *          choose again. A destination that is away is tried again.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 enum {
     RESTORE_DEADLINE_MS = 24 * 3600 * 1000, /* a hung mount; ckpt-run may give up earlier */
     WORKER_REFUSALS_MAX = 3, /* a worker of the agent before may not have ended yet */
+    AWAY_TRIES_MAX = 30,     /* with a place in line: others may be able to read there */
     RESTORE_ALL_PARTS_MAX = 256
 };
 
@@ -80,9 +82,11 @@ static void restore_complete(struct restore *restore)
     }
     restore->have = true;
     if (restore->begin == BEGIN(MAY)) {
+        restore_leave_line(restore);
         restore_ready(restore);
         return;
     }
+    restore->reads_id = 0; /* the state takes its place back by that word */
     restore_say_found(restore);
     restore_hold(restore);
 }
@@ -101,6 +105,7 @@ static void restore_refused(struct restore *restore, const struct restore_part *
     }
     snprintf(error, sizeof(error), "checkpoint %s cannot be restored (%s, written on %s): %.300s",
              checkpoint_id_format(restore->checkpoint_id, id), part->name, part->node_id, text);
+    restore_leave_line(restore);
     restore_finish(
         restore, &(struct restore_result){.folder = "", .notice = restore->notice, .error = error});
 }
@@ -123,14 +128,15 @@ static void note_since(struct restore *restore)
 
 static void say_away(struct restore *restore)
 {
-    char id[CHECKPOINT_ID_TEXT_BYTES], since[WORDS_BYTES];
+    char id[CHECKPOINT_ID_TEXT_BYTES], since[WORDS_BYTES], outage[RESTORE_TEXT_BYTES / 2];
 
     CHECK(restore->since_ms != 0);
     restore_waits(restore,
                   "checkpoint %s waits for %.100s since %s: %s; it is tried again and again, and "
-                  "goes on by itself when that can be read (ckptctl targets)",
+                  "goes on by itself when that can be read (ckptctl targets)%s",
                   checkpoint_id_format(restore->checkpoint_id, id), restore_place(restore),
-                  words_clock(restore->since_ms, since), restore->away);
+                  words_clock(restore->since_ms, since), restore->away,
+                  restore_outage_text(restore, outage));
 }
 
 /* A destination that hangs holds its worker for as long as it hangs: nothing else says so. */
@@ -164,6 +170,8 @@ static void restore_away(struct restore *restore, const char *cause, const char 
     snprintf(restore->away, sizeof(restore->away), "%s, %.200s",
              words_enum(&ckpt__v1__reason__descriptor, reason, what), text);
     say_away(restore);
+    if (++restore->away_count % AWAY_TRIES_MAX == 0)
+        restore_leave_line(restore);
     restore_again(restore, RESTORE_STORAGE_RETRY_MS);
 }
 
@@ -182,7 +190,7 @@ static void take_copy(struct restore *restore, const struct worker_result *resul
     }
     (void)worker_output_get(result->output, "copy_error", why, sizeof(why));
     copies_failed(restore->agent, restore->allocation_id, restore->checkpoint_id,
-                  strcmp(copy, "lost") == 0, why);
+                  restore->parts[restore->part_next].name, strcmp(copy, "lost") == 0, why);
 }
 
 static void restore_worker_done(void *data, const struct worker_result *result)
@@ -199,9 +207,20 @@ static void restore_worker_done(void *data, const struct worker_result *result)
         restore_free(restore);
         return;
     }
+    if (restore->superseded) {
+        restore->superseded = false;
+        restore_again(restore, 0);
+        return;
+    }
     if (result->output != NULL)
         take_copy(restore, result);
+    if (restore->by_copy && result->exit_code != WORKER_EXIT_OK) { /* the target has it as well */
+        restore->copy_unusable = true;
+        restore_again(restore, 0);
+        return;
+    }
     if (result->exit_code == WORKER_EXIT_OK) {
+        restore->away_count = 0;
         restore->since_ms = 0;
         restore->away[0] = '\0';
         restore->part_next++;
@@ -243,38 +262,46 @@ static int make_restore_folders(const struct restore *restore, struct err *err)
     return make_restore_folder(restore, name, err);
 }
 
+struct worker_words {
+    const char *arguments[20];
+    size_t count;
+};
+
+static void add_words(struct worker_words *words, const char *option, const char *value)
+{
+    CHECK(words->count + 3 <= ARRAY_COUNT(words->arguments));
+    words->arguments[words->count++] = option;
+    words->arguments[words->count++] = value;
+}
+
+/* Without a place in line the node's own copy is all that is read. */
 static int start_worker(struct restore *restore, const struct restore_part *part, struct err *err)
 {
-    const char *arguments[14] = {part->to[0] != '\0' ? "restore" : "verify", "--path",
-                                 restore->path, "--part", part->name};
+    struct worker_words words = {{part->to[0] != '\0' ? "restore" : "verify"}, 1};
     const struct machine_ops *machine = &restore->agent->machine;
-    const struct ledger_copy *copy = NULL;
-    char copy_folder[PATH_MAX];
-    size_t count = 5;
+    const struct ledger_copy *copy = restore_copy_of(restore, part);
+    char copy_folder[PATH_MAX], rate[24];
 
     CHECK(restore->worker == NULL);
-    if (part->to[0] != '\0' && part->manifest_sha256[0] != '\0')
-        copy = copies_find(restore->agent, restore->allocation_id, restore->checkpoint_id,
-                           part->name, part->manifest_sha256, restore->user.uid);
-    if (copy != NULL) {
-        arguments[count++] = "--copy";
-        arguments[count++] = copies_folder(copy, copy_folder);
-    }
-    if (part->to[0] != '\0') {
-        arguments[count++] = "--to";
-        arguments[count++] = part->to;
-    }
-    if (restore->target_prefix[0] != '\0') {
-        arguments[count++] = "--prefix";
-        arguments[count++] = restore->target_prefix;
-    }
-    if (part->manifest_sha256[0] != '\0') {
-        arguments[count++] = "--manifest-sha256";
-        arguments[count++] = part->manifest_sha256;
-    }
-    CHECK(count < ARRAY_COUNT(arguments));
-    return machine->worker_start(machine->context, arguments, restore->user, RESTORE_DEADLINE_MS,
-                                 restore_worker_done, restore, &restore->worker, err);
+    restore->by_copy = copy != NULL && restore->read == CKPT__V1__READ_STATE__READ_STATE_ASK;
+    add_words(&words, "--path", restore->path);
+    add_words(&words, "--part", part->name);
+    if (copy != NULL)
+        add_words(&words, "--copy", copies_folder(copy, copy_folder));
+    if (restore->by_copy)
+        add_words(&words, "--from", "copy");
+    if (part->to[0] != '\0')
+        add_words(&words, "--to", part->to);
+    if (restore->target_prefix[0] != '\0')
+        add_words(&words, "--prefix", restore->target_prefix);
+    if (part->manifest_sha256[0] != '\0')
+        add_words(&words, "--manifest-sha256", part->manifest_sha256);
+    snprintf(rate, sizeof(rate), "%" PRIu64, restore->rate_bytes_per_s);
+    if (restore->rate_bytes_per_s > 0)
+        add_words(&words, "--rate", rate);
+    return machine->worker_start(machine->context, words.arguments, restore->user,
+                                 RESTORE_DEADLINE_MS, restore_worker_done, restore,
+                                 &restore->worker, err);
 }
 
 static void restore_next(struct restore *restore)
@@ -283,9 +310,14 @@ static void restore_next(struct restore *restore)
     struct err err = {0};
 
     CHECK(restore->call == NULL);
-    CHECK(restore->what == RESTORE_FILES && restore->checkpoint_id != 0);
+    CHECK(restore->what == RESTORE_FILES);
+    CHECK(restore->checkpoint_id != 0);
     if (restore->part_next == restore->part_count) {
         restore_complete(restore);
+        return;
+    }
+    if (restore_lacks_place(restore, &restore->parts[restore->part_next])) {
+        restore_again(restore, 0); /* it says that it wants to read, and waits */
         return;
     }
     if ((restore->part_next > 0 || make_restore_folders(restore, &err) == 0) &&
@@ -314,30 +346,13 @@ static struct restore_part *add_part(struct restore *restore, const Ckpt__V1__Sh
     return part;
 }
 
-static bool point_has_node(const Ckpt__V1__RestartPoint *point, const char *node_id)
+/* The state chose it when the run began: no other part restores it. */
+static const Ckpt__V1__ShardInfo *own_shard(const Ckpt__V1__RestartPoint *point)
 {
-    for (size_t i = 0; i < point->n_node_ids; i++)
-        if (strcmp(point->node_ids[i], node_id) == 0)
-            return true;
-    return false;
-}
-
-/* The shard of this place, as CKPT_PART says: who wrote it has that place after a restart, but not
- * when all fell back to one that was written in another order. With another number of parts the one
- * that this node wrote, or whose writer is no more of the job. */
-static const Ckpt__V1__ShardInfo *find_shard(const struct restore *restore,
-                                             const Ckpt__V1__RestartPoint *point)
-{
-    CHECK(restore->place < point->n_node_ids);
-    if (point->n_shards == point->n_node_ids)
-        return point->shards[restore->place];
-    for (size_t i = 0; i < point->n_shards; i++)
-        if (strcmp(point->shards[i]->node_id, restore->agent->node_id) == 0)
-            return point->shards[i];
-    if (restore->place >= point->n_shards ||
-        point_has_node(point, point->shards[restore->place]->node_id))
-        return NULL;
-    return point->shards[restore->place];
+    CHECK(point->checkpoint_id != 0);
+    return point->own_shard == 0 || point->own_shard > point->n_shards
+               ? NULL
+               : point->shards[point->own_shard - 1];
 }
 
 /* Each part in a folder of its own. */
@@ -377,10 +392,10 @@ static void restore_elsewhere(struct restore *restore, const Ckpt__V1__RestartPo
     char id[CHECKPOINT_ID_TEXT_BYTES], error[RESTORE_TEXT_BYTES];
 
     snprintf(error, sizeof(error),
-             "checkpoint %s has %zu parts and this job %zu, and none of them was written here; "
+             "checkpoint %s has %zu parts and this job %zu, and none of them is for part %u; "
              "restart it on %zu nodes, or let it restore all parts or the path (--restore)",
              checkpoint_id_format(restore->checkpoint_id, id), point->n_shards, point->n_node_ids,
-             point->n_shards);
+             (unsigned)restore->place, point->n_shards);
     restore_finish(
         restore, &(struct restore_result){.folder = "", .notice = restore->notice, .error = error});
 }
@@ -424,7 +439,7 @@ static bool choose_parts(struct restore *restore, const Ckpt__V1__RestartPoint *
         choose_all(restore, point);
         return true;
     }
-    shard = find_shard(restore, point);
+    shard = own_shard(point);
     if (shard == NULL) {
         restore_elsewhere(restore, point);
         return false;
@@ -433,28 +448,34 @@ static bool choose_parts(struct restore *restore, const Ckpt__V1__RestartPoint *
     return true;
 }
 
-/* With all parts it is the same at each place. */
+/* With all parts it is the same at each place, and a part's own stays the same at another one. */
 bool restore_is_of(const struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
     CHECK(restore->worker == NULL);
-    return restore->checkpoint_id != 0 && restore->checkpoint_id == point->checkpoint_id &&
-           (restore->mode == CKPT__V1__RESTORE_MODE__RESTORE_MODE_ALL ||
-            (restore->brought_place == restore->place &&
-             restore->brought_places == point->n_node_ids));
+    if (restore->checkpoint_id == 0 || restore->checkpoint_id != point->checkpoint_id)
+        return false;
+    if (restore->mode == CKPT__V1__RESTORE_MODE__RESTORE_MODE_PATH)
+        return restore->brought_place == restore->place &&
+               restore->brought_places == point->n_node_ids;
+    return restore->mode == CKPT__V1__RESTORE_MODE__RESTORE_MODE_ALL ||
+           restore->brought_shard == point->own_shard;
 }
 
 void restore_bring(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
     CHECK(point->checkpoint_id != 0);
     CHECK(restore->call == NULL && restore->worker == NULL);
+    if (restore->checkpoint_id != point->checkpoint_id)
+        restore->copy_unusable = false;
     restore->checkpoint_id = point->checkpoint_id;
     restore->brought_place = restore->place;
     restore->brought_places = (uint32_t)point->n_node_ids;
+    restore->brought_shard = point->own_shard;
     restore->have = restore->damaged = restore->from_copy = false;
     restore->snapshot_at_ms = point->snapshot_at_ms;
     snprintf(restore->label, sizeof(restore->label), "%s", point->label);
     snprintf(restore->path, sizeof(restore->path), "%s", point->path);
     snprintf(restore->target_prefix, sizeof(restore->target_prefix), "%s", point->target_prefix);
-    if (choose_parts(restore, point))
+    if (choose_parts(restore, point) && restore_may_read(restore, point))
         restore_next(restore);
 }

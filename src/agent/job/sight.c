@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "src/agent/job/allocation.h"
+#include "src/agent/job/memory.h"
 #include "src/agent/job/ranks_stream.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
+#include "src/dest/destination.h"
 
 /* ---- the process ---- */
 
@@ -131,8 +133,7 @@ static void see_handler(struct allocation *allocation, struct attempt_facts *fac
     const struct ask_ops *ask = allocation->executor.ask;
     struct ask_target target;
 
-    CHECK(allocation->attempt.state == ATTEMPT_WAITING ||
-          allocation->attempt.state == ATTEMPT_DEFERRED);
+    CHECK(attempt_awaits(&allocation->attempt) || allocation->attempt.state == ATTEMPT_DEFERRED);
     if (!user_path_ready(&allocation->folder, entry->work_dir, entry->uid)) {
         facts->ready = CKPT__V1__REASON__REASON_WRITE_FAILED;
         text_copy(facts->text, sizeof(facts->text), allocation->folder.why);
@@ -143,11 +144,13 @@ static void see_handler(struct allocation *allocation, struct attempt_facts *fac
     if (!ranks_see(allocation, &facts->ranks, facts->text)) {
         facts->ready = CKPT__V1__REASON__REASON_NO_HANDLER;
         facts->looking = allocation->executor.ranks_look != NULL;
-        return;
+    } else {
+        target = sight_target_ranks(allocation, facts->ranks);
+        if (ask->preflight(ask, &target, facts->text, sizeof(facts->text)) != ASK_READY)
+            facts->ready = CKPT__V1__REASON__REASON_NO_HANDLER;
     }
-    target = sight_target_ranks(allocation, facts->ranks);
-    if (ask->preflight(ask, &target, facts->text, sizeof(facts->text)) != ASK_READY)
-        facts->ready = CKPT__V1__REASON__REASON_NO_HANDLER;
+    facts->opening = facts->ready == CKPT__V1__REASON__REASON_NO_HANDLER && !facts->looking &&
+                     ranks_opening(allocation, facts->text);
 }
 
 /* What each rank has said, and before that whether it is there: what it says as its last word is
@@ -194,12 +197,19 @@ static void see_sentinel(struct allocation *allocation, struct attempt_facts *fa
     facts->lost = ask->lost;
 }
 
+static bool takes_direct(const struct attempt *attempt)
+{
+    const struct destination_ops *destination = destination_of(attempt->target_prefix, NULL);
+
+    return destination != NULL && destination->stage != NULL;
+}
+
 /* Its application could be asked, as far as the process goes. */
 static bool may_ask(const struct allocation *allocation, const struct attempt_facts *facts)
 {
     const struct process *process = &allocation->process;
 
-    CHECK(allocation->attempt.state == ATTEMPT_WAITING);
+    CHECK(attempt_awaits(&allocation->attempt));
     return process_state_unstopped(process->state) && process->gone_us == 0 && !facts->other_run;
 }
 
@@ -218,7 +228,10 @@ static void see_event_of_attempt(struct allocation *allocation, const struct att
         allocation->executor.ask = ask_find(allocation->entry.profile);
         CHECK(allocation->executor.ask != NULL); /* checked when it was attached; "" before */
     }
-    if (attempt->state == ATTEMPT_WAITING) {
+    if (attempt_awaits(attempt)) {
+        facts->takes_direct = takes_direct(attempt);
+        memory_home(allocation->agent, allocation_user(allocation).uid, facts->memory);
+        facts->memory_room = memory_room(allocation->agent, allocation);
         facts->other_run = allocation->process.state != PROCESS_ABSENT &&
                            allocation_other_run(allocation, attempt->run);
         if (looks && may_ask(allocation, facts))
@@ -247,18 +260,22 @@ void sight_see(struct allocation *allocation, const struct job_event *event,
 
     CHECK(event->part <= JOB_WALLTIME);
     CHECK(allocation->executor.stepping);
-    *ret_facts =
-        (struct job_facts){.process = {.now_us = now_us,
-                                       .wall_ms = wall_ms,
-                                       .folder_opening = opening,
-                                       .attached = stream != NULL,
-                                       .tells = stream != NULL && callers->tells(stream),
-                                       .waits = stream != NULL && callers->waits(stream)},
-                           .attempt = {.now_us = now_us,
-                                       .copy_max_bytes = allocation->agent->copies_max_bytes,
-                                       .wall_ms = wall_ms,
-                                       .folder_opening = opening,
-                                       .attached = stream != NULL}};
+    *ret_facts = (struct job_facts){
+        .process = {.now_us = now_us,
+                    .wall_ms = wall_ms,
+                    .folder_opening = opening,
+                    .attached = stream != NULL,
+                    .tells = stream != NULL && callers->tells(stream),
+                    .waits = stream != NULL && callers->waits(stream)},
+        .attempt = {.now_us = now_us,
+                    .copy_max_bytes =
+                        allocation->attempt.wipe ? 0 : allocation->agent->copies_max_bytes,
+                    .wall_ms = wall_ms,
+                    .folder_opening = opening,
+                    .attached = stream != NULL}};
+    if (allocation->entry.memory[0] != '\0' &&
+        memory_copies_max(allocation->agent) < ret_facts->attempt.copy_max_bytes)
+        ret_facts->attempt.copy_max_bytes = memory_copies_max(allocation->agent);
     if (event->part == JOB_PROCESS)
         see_event_of_process(allocation, &event->process, &ret_facts->process);
     else if (event->part == JOB_ATTEMPT)

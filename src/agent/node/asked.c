@@ -122,6 +122,14 @@ static int node_folder_make(void *context, const char *name, bool may_exist, str
     return asked->machine->folder_make(asked->machine->context, &folder, may_exist, err);
 }
 
+static int node_link_make(void *context, const char *name, const char *to, struct err *err)
+{
+    const struct asked *asked = context;
+    const struct machine_file link = file_of(asked, name);
+
+    return asked->machine->link_make(asked->machine->context, &link, to, err);
+}
+
 static uint64_t node_folder_sum(void *context, const char *name)
 {
     const struct asked *asked = context;
@@ -164,6 +172,7 @@ const struct ask_node asked_node = {.group_catches = node_group_catches,
                                     .endpoint = node_endpoint,
                                     .endpoint_address = node_endpoint_address,
                                     .folder_make = node_folder_make,
+                                    .link_make = node_link_make,
                                     .folder_sum = node_folder_sum,
                                     .file_read = node_file_read,
                                     .file_write = node_file_write,

@@ -14,7 +14,7 @@
 
 #include "src/agent/node/machine.h"
 
-enum { CLEANUP_FOLDERS_MAX = 2 };
+enum { CLEANUP_FOLDERS_MAX = 3 };
 
 struct cleanup;
 struct cleanup *cleanup_start(uv_loop_t *loop, const char *const *folders, size_t folder_count,

@@ -53,7 +53,7 @@ struct machine_growth {
     size_t files; /* at least 1 when there are more names than are looked at */
 };
 
-enum { MACHINE_FOLDERS_MAX = 2 };
+enum { MACHINE_FOLDERS_MAX = 3 };
 
 struct machine_ops {
     void *context;
@@ -122,6 +122,9 @@ struct machine_ops {
     /* may_exist: one that is there already is fine. */
     int (*folder_make)(void *context, const struct machine_file *folder, bool may_exist,
                        struct err *err);
+    /* A symbolic link to `to`, which is not looked at. */
+    int (*link_make)(void *context, const struct machine_file *link, const char *to,
+                     struct err *err);
     struct machine_growth (*folder_growth)(void *context, const struct machine_file *folder);
     /* Removes the trees off the loop, as far as it can; done() comes once, unless detached. done NULL: nobody waits. */
     struct cleanup *(*folders_remove)(void *context, struct machine_user user,

@@ -186,6 +186,24 @@ static int real_folder_make(void *context, const struct machine_file *folder, bo
                                   strerror(failure));
 }
 
+static int real_link_make(void *context, const struct machine_file *link, const char *to,
+                          struct err *err)
+{
+    const char *name;
+    int parent, failure;
+
+    (void)context;
+    user_enter(link->user.uid, link->user.gid);
+    parent = parent_open(link, &name);
+    failure = parent >= 0 && symlinkat(to, parent, name) == 0 ? 0 : errno;
+    user_leave();
+    if (parent >= 0)
+        close(parent);
+    return failure == 0 ? 0
+                        : err_set(err, ERR_IO, "link %s in the work folder: %s", link->name,
+                                  strerror(failure));
+}
+
 struct walk {
     struct machine_growth growth;
     size_t names; /* of every kind */
@@ -402,6 +420,7 @@ void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops)
         .opened_close = opened_close,
         .opened_address = opened_address,
         .folder_make = real_folder_make,
+        .link_make = real_link_make,
         .folder_growth = real_folder_growth,
         .folders_remove = real_folders_remove,
         .remove_detach = cleanup_detach,

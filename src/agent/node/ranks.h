@@ -53,6 +53,7 @@ struct ranks_seen {
     struct rank_seen items[RANKS_NODE_MAX + RANKS_LAUNCHERS_MAX];
     size_t count;
     char why[RANKS_WHY_BYTES]; /* "": all of it was seen */
+    char leader[64];           /* what the group's leader runs; "": it is gone, or not the job's */
 };
 
 /* `signal` is the one that would ask; 0: none, then any process can be the rank. */

@@ -597,12 +597,12 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
                 : run.waits_for_run ? STAY_AGAIN_MS
                                     : ATTACH_AGAIN_MS,
                 attach_fire);
-    else if (run.will_restart)
-        next_run();
-    else if (run.ended_by_cluster) {
+    else if (run.ended_by_cluster) { /* also when the next run was decided upon before */
         stay_on();
         wait_ms(STAY_AGAIN_MS, attach_fire);
-    } else
+    } else if (run.will_restart)
+        next_run();
+    else
         leave(run_exit_code(run.wait_status));
 }
 

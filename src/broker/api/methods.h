@@ -43,7 +43,10 @@ union method_body {
     Ckpt__Log__V1__DrainNode drain_node;
     Ckpt__Log__V1__RemoveNode remove_node;
     Ckpt__Log__V1__PinCheckpoint pin_checkpoint;
+    Ckpt__Log__V1__PutTenant put_tenant;
     Ckpt__Log__V1__ExpireCheckpoints expire_checkpoints;
+    Ckpt__Log__V1__VerifyCheckpoints verify_checkpoints;
+    Ckpt__Log__V1__RemoveOrphans remove_orphans;
 };
 
 /* A row of a table. What the kind needs is set, everything else is zero; service_new() checks
@@ -94,8 +97,14 @@ void placement_hints_answer(struct request *request, struct scratch *scratch);
 void losses_answer(struct request *request, struct scratch *scratch);
 void calibration_answer(struct request *request, struct scratch *scratch);
 
+/* service_tenants.c */
+void tenants_answer(struct request *request, struct scratch *scratch);
+enum fsm_status tenants_fill_put(const ProtobufCMessage *message, Ckpt__Log__V1__Command *command,
+                                 union method_body *body, struct fsm_outcome *ret_outcome);
+
 /* service_undeleted.c; undeleted_count: "" counts all */
 void undeleted_answer(struct request *request, struct scratch *scratch);
+void orphans_answer(struct request *request, struct scratch *scratch);
 uint64_t undeleted_count(const struct fsm *fsm, const char *allocation_id);
 
 /* status.c; status_targets returns how many */

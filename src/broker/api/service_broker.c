@@ -184,6 +184,22 @@ static void asked_part(const struct fsm *fsm, const struct fsm_allocation *alloc
         *ret_part = (struct fsm_part){.allocation = allocation};
 }
 
+/* What is waited for, so that whoever waits can be told. */
+static void fill_waits(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                       Ckpt__V1__RestartPoint *reply)
+{
+    struct fsm_reads reads;
+    struct fsm_discard discard;
+
+    fsm_reads(fsm, allocation, &reads);
+    reply->read_place = reads.place;
+    reply->read_line = reads.line;
+    fsm_begin_discards(fsm, allocation, &discard);
+    reply->discarded_ms = discard.discarded_ms;
+    reply->discard_at_ms = discard.at_ms;
+    reply->max_discarded_ms = fsm_policy(fsm)->max_discarded_ms;
+}
+
 /* What a job, or the node's part of it, needs to start again: which complete checkpoint, and where
  * it lies. */
 static void get_restart_point(struct request *request, struct scratch *scratch)
@@ -213,6 +229,7 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
     reply.restore = allocation->restore;
     (void)fsm_begin_restored_as(fsm, allocation, &reply.restored_as, &reply.restored_part);
     fill_node_ids(fsm, allocation, scratch, &reply);
+    fill_waits(fsm, allocation, &reply);
     checkpoint = asked->node_id[0] == '\0' ? fsm_begin_point(fsm, allocation)
                                            : fsm_begin_of_part(fsm, allocation);
     if (checkpoint != NULL) {
@@ -225,6 +242,8 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
         reply.n_shards = translate_shards(fsm, checkpoint, scratch, &reply.shards);
         reply.snapshot_at_ms = checkpoint->snapshot_at_ms;
         reply.label = translate_text(checkpoint->label);
+        if (asking.run != 0)
+            reply.own_shard = fsm_begin_shard(fsm, &asking, checkpoint);
     }
     answer_reply(request->call, &reply.base);
 }
@@ -238,6 +257,28 @@ static void send_explanation(void *context, const Ckpt__V1__ExplainReply *reply)
     answer_reply(request->call, &aged.base);
 }
 
+/* A job that is not evaluated yet may wait to read what it begins from. */
+static const char *explain_state(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                                 char text[EXPLAIN_TEXT_BYTES])
+{
+    struct fsm_reads reads;
+
+    if (allocation == NULL)
+        return "";
+    fsm_reads(fsm, allocation, &reads);
+    if (reads.waiting > 0 && reads.place > 0)
+        snprintf(text, EXPLAIN_TEXT_BYTES,
+                 "%s (%u of %u in the line to read its checkpoint at target %.64s)",
+                 fsm_allocation_state_name(allocation->state), reads.place, reads.line,
+                 reads.target->id);
+    else if (reads.reading > 0)
+        snprintf(text, EXPLAIN_TEXT_BYTES, "%s (it reads its checkpoint at target %.64s)",
+                 fsm_allocation_state_name(allocation->state), reads.target->id);
+    else
+        return fsm_allocation_state_name(allocation->state);
+    return text;
+}
+
 /* A refusal of a stale read says how old the state is from which it is answered. */
 static void explain_answer(struct request *request, struct scratch *scratch)
 {
@@ -247,8 +288,8 @@ static void explain_answer(struct request *request, struct scratch *scratch)
         age[REQUEST_AGE_BYTES];
     enum explain_found found =
         explain_request(request->broker, asked, send_explanation, request, &oldest_ms);
-    const struct fsm_allocation *allocation =
-        fsm_allocation_find(replica_fsm(request->broker->replica), asked->allocation_id);
+    const struct fsm *fsm = replica_fsm(request->broker->replica);
+    char state[EXPLAIN_TEXT_BYTES];
 
     (void)scratch;
     if (found == EXPLAIN_FOUND)
@@ -258,11 +299,12 @@ static void explain_answer(struct request *request, struct scratch *scratch)
         return;
     }
     request_age(request, age);
-    snprintf(aged, sizeof(aged), "%s%s%s%s",
-             explain_refusal(found, asked,
-                             allocation == NULL ? "" : fsm_allocation_state_name(allocation->state),
-                             oldest_ms, text, sizeof(text)),
-             age[0] == '\0' ? "" : " (", age, age[0] == '\0' ? "" : ")");
+    snprintf(
+        aged, sizeof(aged), "%s%s%s%s",
+        explain_refusal(found, asked,
+                        explain_state(fsm, fsm_allocation_find(fsm, asked->allocation_id), state),
+                        oldest_ms, text, sizeof(text)),
+        age[0] == '\0' ? "" : " (", age, age[0] == '\0' ? "" : ")");
     rpc_call_finish(request->call, found == EXPLAIN_FUTURE ? RPC_INVALID_ARGUMENT : RPC_NOT_FOUND,
                     aged);
 }

@@ -405,9 +405,9 @@ static const char *unfit_text(const struct consensus_peer_status *peer)
 {
     switch (peer->unfit) {
     case CONSENSUS_DISK_FULL:
-        return "its disk is nearly full and takes no changes, ";
+        return ", its disk is nearly full and takes no changes";
     case CONSENSUS_RELUCTANT:
-        return "its clock is off, ";
+        return ", its clock is off";
     case CONSENSUS_FIT:
     case CONSENSUS_UNFIT_END:
         break;
@@ -433,9 +433,9 @@ static void transfer_kept(const struct request *request, char text[ANSWER_TEXT_B
         if (!peer->voter)
             continue;
         used += (size_t)snprintf(text + used, ANSWER_TEXT_BYTES - used,
-                                 "; %.100s is %s%s%" PRIu64 " entries behind, %s", peer->name,
-                                 reachable ? "" : "not reachable, ", unfit_text(peer),
-                                 entries_behind(&status, peer), contact_text(peer, contact));
+                                 "; %.100s is %s%" PRIu64 " entries behind, %s%s", peer->name,
+                                 reachable ? "" : "not reachable, ", entries_behind(&status, peer),
+                                 contact_text(peer, contact), unfit_text(peer));
         if (reachable && peer->unfit == CONSENSUS_FIT &&
             (level == NULL || entries_behind(&status, peer) < entries_behind(&status, level)))
             level = peer;

@@ -29,6 +29,8 @@ static enum fsm_status fill_put_target(const ProtobufCMessage *message,
     ckpt__log__v1__put_target__init(&body->put_target);
     body->put_target.spec = asked->spec;
     body->put_target.zeros = asked->zeros;
+    body->put_target.direct_kinds = target_kinds_direct();
+    body->put_target.compressing_kinds = target_kinds_compressing();
     command->put_target = &body->put_target;
     return FSM_OK;
 }
@@ -127,6 +129,33 @@ static enum fsm_status fill_gc(const ProtobufCMessage *message, Ckpt__Log__V1__C
     body->expire_checkpoints.n_checkpoint_ids = asked->n_checkpoint_ids;
     body->expire_checkpoints.checkpoint_ids = asked->checkpoint_ids;
     command->expire_checkpoints = &body->expire_checkpoints;
+    return FSM_OK;
+}
+
+static enum fsm_status fill_verify(const ProtobufCMessage *message, Ckpt__Log__V1__Command *command,
+                                   union method_body *body, struct fsm_outcome *ret_outcome)
+{
+    const Ckpt__V1__VerifyRequest *asked = (const void *)message;
+
+    (void)ret_outcome;
+    ckpt__log__v1__verify_checkpoints__init(&body->verify_checkpoints);
+    body->verify_checkpoints.n_checkpoint_ids = asked->n_checkpoint_ids;
+    body->verify_checkpoints.checkpoint_ids = asked->checkpoint_ids;
+    command->verify_checkpoints = &body->verify_checkpoints;
+    return FSM_OK;
+}
+
+static enum fsm_status fill_remove_orphans(const ProtobufCMessage *message,
+                                           Ckpt__Log__V1__Command *command, union method_body *body,
+                                           struct fsm_outcome *ret_outcome)
+{
+    const Ckpt__V1__RemoveOrphansRequest *asked = (const void *)message;
+
+    (void)ret_outcome;
+    ckpt__log__v1__remove_orphans__init(&body->remove_orphans);
+    body->remove_orphans.n_orphans = asked->n_orphans;
+    body->remove_orphans.orphans = asked->orphans;
+    command->remove_orphans = &body->remove_orphans;
     return FSM_OK;
 }
 
@@ -272,7 +301,13 @@ const struct method service_operator_methods[] = {
     ABSENT("RunDrill", ROLE_OPERATOR, drill_request),
     METHOD(METHOD_READ, "PlanGc", ROLE_OPERATOR, gc_request, plan_gc),
     MUTATION("RunGc", ROLE_OPERATOR, run_gc_request, EXPIRE_CHECKPOINTS, fill_gc),
+    MUTATION("VerifyCheckpoints", ROLE_OPERATOR, verify_request, VERIFY_CHECKPOINTS, fill_verify),
+    METHOD(METHOD_READ, "ListOrphans", ROLE_OPERATOR, list_orphans_request, orphans_answer),
+    MUTATION("RemoveOrphans", ROLE_OPERATOR, remove_orphans_request, REMOVE_ORPHANS,
+             fill_remove_orphans),
     MUTATION("PinCheckpoint", ROLE_OPERATOR, pin_request, PIN_CHECKPOINT, fill_pin),
+    METHOD(METHOD_READ, "ListTenants", ROLE_CLIENT, list_tenants_request, tenants_answer),
+    MUTATION("PutTenant", ROLE_OPERATOR, put_tenant_request, PUT_TENANT, tenants_fill_put),
 };
 /* clang-format on */
 const size_t service_operator_method_count = ARRAY_COUNT(service_operator_methods);

@@ -50,8 +50,8 @@ void preemption_reply(struct request *request, const struct fsm_outcome *outcome
 /* ---- ListPreemptions ---- */
 
 /* As the state has them; how many let go is counted for the caller. */
-static void fill_victims(const struct fsm_preemption *from, struct scratch *scratch,
-                         Ckpt__V1__Preemption *to)
+static void fill_victims(const struct fsm *fsm, const struct fsm_preemption *from,
+                         struct scratch *scratch, Ckpt__V1__Preemption *to)
 {
     Ckpt__V1__Victim *victims = scratch_take(scratch, from->victim_count, sizeof(*victims));
 
@@ -59,10 +59,14 @@ static void fill_victims(const struct fsm_preemption *from, struct scratch *scra
     to->n_victims = from->victim_count;
     for (uint32_t i = 0; i < from->victim_count; i++) {
         const struct fsm_preemption_victim *victim = &from->victims[i];
+        const struct fsm_allocation *job;
 
         ckpt__v1__victim__init(&victims[i]);
         RECORD_COPY(FSM_VICTIM, victim, &victims[i]);
         victims[i].node_count = victim->node_count;
+        job = fsm_allocation_find(fsm, victim->allocation_id);
+        if (job != NULL && job->preemption_id == from->id)
+            victims[i].release_check = translate_release_check(fsm, job, scratch);
         to->victims[i] = &victims[i];
         to->victims_released += victim->state == CKPT__V1__VICTIM_STATE__VICTIM_STATE_RELEASED;
     }
@@ -106,7 +110,7 @@ static Ckpt__V1__Preemption *preemption_message(const struct fsm *fsm,
     to->gpus_needed = from->request->gpus_needed;
     to->value_gpu_ms = from->request->value_gpu_ms;
     RECORD_COPY(FSM_PREEMPTION, from, to);
-    fill_victims(from, scratch, to);
+    fill_victims(fsm, from, scratch, to);
     fill_released(fsm, from, scratch, to);
     return to;
 }
@@ -209,6 +213,19 @@ static bool hint_waits(const struct fsm_allocation *allocation)
            allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED;
 }
 
+static void hint_copies(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                        struct scratch *scratch, Ckpt__V1__PlacementHint *hint)
+{
+    size_t count = fsm_copy_nodes(fsm, allocation, NULL, 0);
+    const char **names = scratch_take(scratch, count, sizeof(*names));
+
+    (void)fsm_copy_nodes(fsm, allocation, names, count);
+    hint->copy_nodes = scratch_take(scratch, count, sizeof(*hint->copy_nodes));
+    for (size_t i = 0; i < count; i++)
+        hint->copy_nodes[i] = translate_text(names[i] == NULL ? "" : names[i]);
+    hint->n_copy_nodes = count;
+}
+
 /* What a scheduler needs to place a job where it can be stopped cheaply, and where its last
  * checkpoint is near. */
 static Ckpt__V1__PlacementHint *hint_message(const struct fsm *fsm,
@@ -224,8 +241,10 @@ static Ckpt__V1__PlacementHint *hint_message(const struct fsm *fsm,
     hint->domain_rule = allocation->domain_rule;
     hint->domain = translate_text(fsm_bound_domain(fsm, allocation));
     hint->waits = hint_waits(allocation);
-    if (hint->waits)
+    if (hint->waits) {
+        hint_copies(fsm, allocation, scratch, hint);
         return hint;
+    }
     status = fsm_victim_hint(fsm, allocation, &cost_gpu_ms);
     hint->checkpoint_efficiency_ppm = translate_checkpoint_efficiency(fsm_policy(fsm), allocation);
     hint->checkpoint_weight_ppm = hint_weight(fsm_policy(fsm), allocation->vcluster_kind);

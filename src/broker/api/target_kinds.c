@@ -54,6 +54,63 @@ int target_kind_check(Ckpt__V1__TargetSpec *spec, struct err *err)
     return row->validate(spec->prefix, err);
 }
 
+typedef bool row_fn(const struct destination_ops *row);
+
+static uint64_t kinds_that(row_fn *holds)
+{
+    uint64_t bits = 0;
+
+    for (size_t i = 0; destinations[i] != NULL; i++) {
+        Ckpt__V1__TargetKind kind;
+
+        CHECK(find_kind(destinations[i]->kind, &kind));
+        if (holds(destinations[i]))
+            bits |= UINT64_C(1) << kind;
+    }
+    return bits;
+}
+
+static bool row_stages(const struct destination_ops *row)
+{
+    return row->stage != NULL;
+}
+
+static bool row_compresses(const struct destination_ops *row)
+{
+    return row->compresses;
+}
+
+uint64_t target_kinds_direct(void)
+{
+    return kinds_that(row_stages);
+}
+
+uint64_t target_kinds_compressing(void)
+{
+    return kinds_that(row_compresses);
+}
+
+int target_staging_check(const Ckpt__V1__TargetSpec *spec, struct err *err)
+{
+    if (spec->staging != CKPT__V1__STAGING__STAGING_DIRECT ||
+        (target_kinds_direct() >> spec->kind & 1) != 0)
+        return 0;
+    return err_set(err, ERR_INVALID,
+                   "is for kinds of targets to which applications can write by themselves, not for "
+                   "%s; use local",
+                   target_kind_row(spec->kind)->kind);
+}
+
+int target_compression_check(const Ckpt__V1__TargetSpec *spec, struct err *err)
+{
+    if (spec->compression != CKPT__V1__COMPRESSION__COMPRESSION_LZ4 ||
+        (target_kinds_compressing() >> spec->kind & 1) != 0)
+        return 0;
+    return err_set(err, ERR_INVALID,
+                   "is for kinds of targets that hold files, not for %s; use none",
+                   target_kind_row(spec->kind)->kind);
+}
+
 enum fsm_status target_kind_settle(Ckpt__V1__TargetSpec *spec, struct fsm_outcome *ret_outcome)
 {
     struct err err;

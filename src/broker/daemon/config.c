@@ -13,6 +13,7 @@
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/broker/api/target_kinds.h"
+#include "src/broker/daemon/config_htcondor.h"
 #include "src/broker/daemon/config_keys.h"
 
 static bool is_same_text(const char *a, const char *b)
@@ -115,6 +116,20 @@ static int check_tls(const struct config *config, struct err *err)
     return 0;
 }
 
+/* What takes over in an outage: none, or another one of the file. */
+static bool failover_known(const struct config *config, size_t i)
+{
+    const char *named = config->targets[i].failover_target_id;
+
+    if (named[0] == '\0')
+        return true;
+    for (size_t j = 0; j < config->target_count; j++) {
+        if (j != i && strcmp(config->targets[j].target_id, named) == 0)
+            return true;
+    }
+    return false;
+}
+
 static int check_targets(struct config *config, struct err *err)
 {
     size_t defaults = 0;
@@ -126,6 +141,15 @@ static int check_targets(struct config *config, struct err *err)
         if (target_kind_check(&config->targets[i], &problem) != 0)
             return settings_complain(&config->settings, CONFIG_TARGETS, "prefix", i, err,
                                      problem.text);
+        if (target_staging_check(&config->targets[i], &problem) != 0)
+            return settings_complain(&config->settings, CONFIG_TARGETS, "staging", i, err,
+                                     problem.text);
+        if (target_compression_check(&config->targets[i], &problem) != 0)
+            return settings_complain(&config->settings, CONFIG_TARGETS, "compression", i, err,
+                                     problem.text);
+        if (!failover_known(config, i))
+            return settings_complain(&config->settings, CONFIG_TARGETS, "failover", i, err,
+                                     "must be the id of another target of this file");
         for (size_t j = 0; j < i; j++) {
             if (strcmp(config->targets[j].target_id, config->targets[i].target_id) == 0)
                 return settings_complain(&config->settings, CONFIG_TARGETS, "id", i, err,

@@ -25,9 +25,9 @@
 #include "ckpt/v1/common.pb-c.h"
 #include "src/base/err.h"
 #include "src/base/log.h"
-#include "src/broker/daemon/config_htcondor.h"
 #include "src/broker/health/node_health.h"
 #include "src/dest/s3/stores.h"
+#include "src/serve/htcondor.h"
 #include "src/serve/settings.h"
 #include "src/telemetry/source.h"
 
@@ -82,7 +82,7 @@ struct config {
     struct s3_store_item stores[S3_STORES_MAX];
     size_t store_count;
     struct node_health_config health;
-    struct config_htcondor htcondor;
+    struct htcondor_names htcondor;
     char *unix_socket;        /* "": none */
     uint64_t connections_max; /* of the API; lowered when the process may not open so many files */
     bool insecure;            /* addresses that are not loopback are bound without TLS */

@@ -12,14 +12,12 @@
 
 enum { DISCARDED_MAX_S = 365 * 24 * 3600 };
 
-/* What a name without a setting of its own says: where ours is. A row without a text is taken. */
-struct refused {
-    const char *name, *instead;
-};
-
-static const struct refused refused[] = {
-    {"CKPT_SERVER_HOST", "is not of this file: agents name the control nodes, `brokers` of "
-                         "ckpt-agentd.yaml"},
+/* What a name without a setting of its own says: where ours is. A name without a row is taken. */
+static const struct htcondor_refusal refusals[] = {
+    {"CKPT_SERVER_HOST", "is not of this file but of each node's: section htcondor of "
+                         "ckpt-agentd.yaml, as the node's domain"},
+    {"CkptServer", "is not of this file but of each node's: section htcondor of ckpt-agentd.yaml, "
+                   "as the node's domain"},
     {"CKPT_SERVER_LOG", "has no counterpart: messages go to stderr, which systemd's journal keeps"},
     {"MAX_CKPT_SERVER_LOG", "has no counterpart: the journal rotates, SystemMaxUse of "
                             "journald.conf"},
@@ -27,17 +25,20 @@ static const struct refused refused[] = {
     {"CKPT_SERVER_STALE_CKPT_AGE_CUTOFF",
      "is `retention` of the section policy: so long a complete "
      "checkpoint stays that is not one of the newest"},
-    {"CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL", "has no counterpart: what has expired is removed "
-                                               "when it expires"},
-    {"STARTD_ATTRS", "is not of this file: an agent tells its node's domain, `domain` of "
-                     "ckpt-agentd.yaml, and ckptctl nodes -o wide shows it"},
+    {"CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL",
+     "is `orphan_scan_interval` of the section policy: so often targets are looked through for "
+     "what no record knows; what has expired is removed when it expires"},
+    {"STARTD_ATTRS", "is not of this file: an agent tells its node's domain, `domain` or "
+                     "CKPT_SERVER_HOST of ckpt-agentd.yaml, and ckptctl nodes -o wide shows it"},
     {"APPEND_REQ_STANDARD", "is said of each job: ckptctl register --domain-rule REQUIRED; "
                             "ckptctl placement exports it"},
     {"APPEND_RANK_STANDARD", "is said of each job: ckptctl register --domain-rule PREFERRED; "
                              "ckptctl placement exports it"},
     {"MAX_STORE_PROCESSES", "is `write_bytes_per_s` of a target: checkpoints wait for bandwidth, "
                             "not for processes"},
-    {"MAX_RESTORE_PROCESSES", "has no counterpart yet: restores are not limited"},
+    {"MAX_RESTORE_PROCESSES",
+     "is `max_restores` of each target: so many parts of jobs read from it "
+     "at a time"},
 };
 
 static int htcondor_complain(const struct config *config, const char *name, struct err *err,
@@ -106,42 +107,17 @@ static int take_debug(struct config *config, struct err *err)
     return 0;
 }
 
-/* What remains of the names has no setting of ours to become. */
-static int refuse_others(const struct config *config, struct err *err)
-{
-#define X(name) {#name, config->htcondor.name},
-    const struct {
-        const char *name, *value;
-    } given[] = {HTCONDOR_NAMES(X)};
-#undef X
-
-    for (size_t i = 0; i < ARRAY_COUNT(given); i++)
-        for (size_t j = 0; j < ARRAY_COUNT(refused) && given[i].value[0] != '\0'; j++)
-            if (strcmp(given[i].name, refused[j].name) == 0)
-                return htcondor_complain(config, given[i].name, err, refused[j].instead);
-    return 0;
-}
-
-/* Whether anything of the section is given. */
-static bool any_given(const struct config *config)
-{
-    bool given = false;
-
-#define X(name) given |= config->htcondor.name[0] != '\0';
-    HTCONDOR_NAMES(X)
-#undef X
-    return given;
-}
-
 int config_take_htcondor(struct config *config, struct err *err)
 {
-    const struct config_htcondor *given = &config->htcondor;
+    const struct htcondor_names *given = &config->htcondor;
+    const struct htcondor_refusal *refused;
     uint32_t value = 1;
 
-    if (!any_given(config))
+    if (!htcondor_given(given))
         return 0;
-    if (refuse_others(config, err) != 0)
-        return -1;
+    refused = htcondor_refused(given, refusals, ARRAY_COUNT(refusals));
+    if (refused != NULL)
+        return htcondor_complain(config, refused->name, err, refused->instead);
     if (given->USE_CKPT_SERVER[0] != '\0' &&
         take_boolean(config, "USE_CKPT_SERVER", given->USE_CKPT_SERVER, &value, err) != 0)
         return -1;

@@ -77,6 +77,74 @@ static void show_read_back(const void *place, char *text, size_t size)
                            (int)*(const Ckpt__V1__ReadBack *)place, word));
 }
 
+static int set_staging(const struct settings_row *row, void *place, bool in_unit, const char *value,
+                       struct err *err)
+{
+    int staging;
+
+    (void)row;
+    (void)in_unit;
+    if (!fsm_enum_parse(&ckpt__v1__staging__descriptor, value, &staging) ||
+        staging == CKPT__V1__STAGING__STAGING_UNSPECIFIED)
+        return err_set(err, ERR_INVALID, "is '%.300s', must be local or direct", value);
+    *(Ckpt__V1__Staging *)place = (Ckpt__V1__Staging)staging;
+    return 0;
+}
+
+static void show_staging(const void *place, char *text, size_t size)
+{
+    char word[FSM_WORD_BYTES];
+
+    snprintf(text, size, "%s",
+             fsm_enum_word(&ckpt__v1__staging__descriptor, (int)*(const Ckpt__V1__Staging *)place,
+                           word));
+}
+
+static int set_compression(const struct settings_row *row, void *place, bool in_unit,
+                           const char *value, struct err *err)
+{
+    int compression;
+
+    (void)row;
+    (void)in_unit;
+    if (!fsm_enum_parse(&ckpt__v1__compression__descriptor, value, &compression) ||
+        compression == CKPT__V1__COMPRESSION__COMPRESSION_UNSPECIFIED)
+        return err_set(err, ERR_INVALID, "is '%.300s', must be none or lz4", value);
+    *(Ckpt__V1__Compression *)place = (Ckpt__V1__Compression)compression;
+    return 0;
+}
+
+static void show_compression(const void *place, char *text, size_t size)
+{
+    char word[FSM_WORD_BYTES];
+
+    snprintf(text, size, "%s",
+             fsm_enum_word(&ckpt__v1__compression__descriptor,
+                           (int)*(const Ckpt__V1__Compression *)place, word));
+}
+
+static int set_pool(const struct settings_row *row, void *place, bool in_unit, const char *value,
+                    struct err *err)
+{
+    int pool;
+
+    (void)row;
+    (void)in_unit;
+    if (!fsm_enum_parse(&ckpt__v1__pool__descriptor, value, &pool) ||
+        pool == CKPT__V1__POOL__POOL_UNSPECIFIED)
+        return err_set(err, ERR_INVALID, "is '%.300s', must be open or sensitive", value);
+    *(Ckpt__V1__Pool *)place = (Ckpt__V1__Pool)pool;
+    return 0;
+}
+
+static void show_pool(const void *place, char *text, size_t size)
+{
+    char word[FSM_WORD_BYTES];
+
+    snprintf(text, size, "%s",
+             fsm_enum_word(&ckpt__v1__pool__descriptor, (int)*(const Ckpt__V1__Pool *)place, word));
+}
+
 static int set_source_kind(const struct settings_row *row, void *place, bool in_unit,
                            const char *value, struct err *err)
 {
@@ -95,6 +163,10 @@ static void show_source_kind(const void *place, char *text, size_t size)
 
 static const struct settings_kind target_kind = {set_target_kind, show_target_kind, false, NULL};
 static const struct settings_kind read_back_kind = {set_read_back, show_read_back, false, NULL};
+static const struct settings_kind staging_kind = {set_staging, show_staging, false, NULL};
+static const struct settings_kind compression_kind = {set_compression, show_compression, false,
+                                                      NULL};
+static const struct settings_kind pool_kind = {set_pool, show_pool, false, NULL};
 static const struct settings_kind owner_rule_kind = {set_owner_rule, show_owner_rule, false, NULL};
 static const struct settings_kind source_kind = {set_source_kind, show_source_kind, false, NULL};
 
@@ -185,10 +257,14 @@ static const struct settings_row rows[] = {
     TARGET(&settings_switch, "default", is_default, 0, 0, "no")
     TARGET(&read_back_kind, "read_back", read_back, 0, 0, "sampled")
     TARGET(&settings_count32, "generations", generations, 0, FSM_GENERATIONS_MAX, "8")
+    TARGET(&staging_kind, "staging", staging, 0, 0, "local")
+    TARGET(&compression_kind, "compression", compression, 0, 0, "none")
+    TARGET(&pool_kind, "pool", pool, 0, 0, "open")
     TARGET(&settings_path, "domain", domain, 0, ID_MAX_BYTES, "")
     TARGET(&settings_path, "tier", tier, 0, ID_MAX_BYTES, "")
     TARGET(&settings_path, "failover", failover_target_id, 0, ID_MAX_BYTES, "")
     TARGET(&settings_count, "read_bytes_per_s", read_bytes_per_s, 0, RATE_MAX, "0")
+    TARGET(&settings_count32, "max_restores", max_restores, 0, FSM_RESTORES_MAX, "0")
     WATCH(&settings_count, "interval_ms", interval_ms, 50, HOUR_MS, "5s")
     WATCH(&settings_count, "timeout_ms", timeout_ms, 50, HOUR_MS, "5s")
     WATCH(&settings_count, "failures_down", failures_down, 1, 1000, "3")

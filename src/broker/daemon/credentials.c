@@ -12,6 +12,7 @@
 #include "src/broker/daemon/metrics.h"
 #include "src/net/tls_network.h"
 #include "src/serve/certificates.h"
+#include "src/serve/keys.h"
 
 /* The certificate in use by both ports, and how many lines may still be written about refusals. */
 struct credentials {
@@ -129,18 +130,9 @@ static int load_files(const struct config *config, struct certificates *certific
 
 /* ---- life ---- */
 
-static void store_told(const char *store, const struct err *failed)
-{
-    if (failed == NULL)
-        log_info("s3_keys_read", "store=%s", store);
-    else
-        log_warning("s3_keys_failed", "store=%s text=\"%s; those of before stay in use\"", store,
-                    failed->text);
-}
-
 int credentials_open_stores(const struct config *config, struct err *err)
 {
-    return s3_stores_open(config->stores, config->store_count, store_told, err);
+    return s3_stores_open(config->stores, config->store_count, keys_told, err);
 }
 
 int credentials_check(const struct config *config, struct err *err)

@@ -30,6 +30,9 @@
 #include "src/broker/keep/backup.h"
 #include "src/broker/keep/backup_schedule.h"
 #include "src/broker/keep/collector.h"
+#include "src/broker/keep/quotas.h"
+#include "src/broker/keep/scanner.h"
+#include "src/broker/keep/scrubber.h"
 #include "src/broker/replica/leader_watch.h"
 #include "src/broker/replica/member_watch.h"
 #include "src/broker/replica/ticker.h"
@@ -256,7 +259,10 @@ static void daemon_replica_closed(void *context)
     disk_watch_free(daemon->disk_watch);
     backup_schedule_free(broker->backup_schedule);
     telemetry_free(broker->telemetry);
+    scrubber_free(broker->scrubber);
+    quotas_free(broker->quotas);
     collector_free(broker->collector);
+    scanner_free(broker->scanner);
     ticker_free(broker->ticker);
     storage_watch_free(broker->storage_watch);
     evaluator_free(broker->evaluator);
@@ -484,6 +490,9 @@ static void daemon_add_parts(struct daemon *daemon)
     broker->storage_watch = storage_watch_new(broker);
     broker->ticker = ticker_new(broker);
     broker->collector = collector_new(broker);
+    broker->scrubber = scrubber_new(broker);
+    broker->quotas = quotas_new(broker);
+    broker->scanner = scanner_new(broker);
     broker->backup_schedule = backup_schedule_new(broker);
     broker->telemetry = telemetry_new(broker);
     daemon->disk_watch = disk_watch_new(broker);

@@ -18,6 +18,7 @@
 #include "src/broker/keep/backup_load.h"
 #include "src/broker/keep/recovery.h"
 #include "src/broker/keep/restore.h"
+#include "src/serve/privacy.h"
 
 enum { EXIT_USAGE = 2 };
 
@@ -244,8 +245,10 @@ int main(int argc, char **argv)
     struct options options = {0};
     struct config *config;
     struct err err;
-    int status = parse_options(argc, argv, &options);
+    int status;
 
+    privacy_begin();
+    status = parse_options(argc, argv, &options);
     if (status >= 0)
         return status;
     if (options.verify_backup != NULL) {

@@ -94,6 +94,12 @@ struct broker;
       "Checkpoints that wait for their destination to come back.")                                 \
     X(OLDEST_PAUSED, GAUGE, "ckpt_oldest_paused_age_seconds", NULL, NULL,                          \
       "Age of the oldest pause; 0 when nothing is paused.")                                        \
+    X(ORPHANS, GAUGE, "ckpt_orphan_folders", "destination", NULL,                                  \
+      "Checkpoints that lie there without a record, as the leader's last scan found them: "        \
+      "ckptctl gc orphans.")                                                                       \
+    X(ORPHAN_BYTES, GAUGE, "ckpt_orphan_bytes", "destination", NULL, "What they hold.")            \
+    X(ORPHAN_SCAN_AT, GAUGE, "ckpt_orphan_scan_timestamp_seconds", "destination", NULL,            \
+      "When the leader last looked through all of it; absent until it has.")                       \
     X(UNDELETED, GAUGE, "ckpt_undeleted_checkpoints", NULL, NULL,                                  \
       "Expired checkpoints whose folder could not be removed; tried again every 1 to 60 min.")     \
     X(UNDELETED_BYTES, GAUGE, "ckpt_undeleted_bytes", NULL, NULL,                                  \
@@ -103,6 +109,12 @@ struct broker;
     X(UNDELETED_FORGOTTEN, COUNTER, "ckpt_undeleted_forgotten_total", NULL, NULL,                  \
       "Of these: no longer known, nor tried, since there were more than 16,384; replicated, "      \
       "aggregate with max.")                                                                       \
+    X(TENANT_BYTES, GAUGE, "ckpt_tenant_bytes", "tenant", "kind",                                  \
+      "Of checkpoints of a tenant that has a limit: stored, leaving (of these, about to be "       \
+      "deleted), running (expected of those under way), limit.")                                   \
+    X(TENANT_REFUSED, GAUGE, "ckpt_tenant_over_quota", "tenant", NULL,                             \
+      "1: a checkpoint of the tenant was refused within ten minutes, since its limit of bytes "    \
+      "leaves no room; 0: none was.")                                                              \
     X(REQUEST_IDS, GAUGE, "ckpt_request_ids", NULL, NULL,                                          \
       "Request ids whose outcome is remembered; at 1,000,000 the oldest leave, those younger "     \
       "than 15 s do not.")                                                                         \
@@ -111,6 +123,13 @@ struct broker;
       "Agents' reports that were not taken; replicated, aggregate with max.")                      \
     X(DECISIONS_SKIPPED, COUNTER, "ckpt_decisions_skipped_total", NULL, NULL,                      \
       "Decisions that no longer held when applied; replicated, aggregate with max.")               \
+    X(VERIFICATIONS, COUNTER, "ckpt_verifications_total", "result", NULL,                          \
+      "Complete checkpoints that were read again, by result: whole, unreadable; what is damaged "  \
+      "is ckpt_restart_points_damaged_total; replicated, aggregate with max.")                     \
+    X(RELEASES_VERIFIED, COUNTER, "ckpt_victims_released_total", "checkpoint", NULL,               \
+      "Victims that stopped with a checkpoint: verified when another node had read it before "     \
+      "their nodes were released, unverified when none could in time; replicated, aggregate "      \
+      "with max.")                                                                                 \
     X(REQUEUES, COUNTER, "ckpt_allocation_requeues_total", NULL, NULL,                             \
       "Allocations that were requeued; replicated, aggregate with max.")                           \
     X(GPU_HELD, COUNTER, "ckpt_held_gpu_seconds_total", NULL, NULL,                                \
@@ -129,6 +148,17 @@ struct broker;
       "1 when the storage target can be written.")                                                 \
     X(DESTINATION_OUTAGE, GAUGE, "ckpt_destination_outage", "destination", "reason",               \
       "1 while the storage target cannot be written, with the reason; absent while it can.")       \
+    X(DESTINATION_DRAINING, GAUGE, "ckpt_destination_draining", "destination", NULL,               \
+      "1 while the storage target takes no new checkpoints, so that it can be removed.")           \
+    X(DESTINATION_RECORDS, GAUGE, "ckpt_destination_checkpoints", "destination", NULL,             \
+      "Checkpoints that lie at the storage target or are bound for it: 0 before it can be "        \
+      "removed.")                                                                                  \
+    X(DESTINATION_FAILED_OVER, GAUGE, "ckpt_destination_failed_over", "destination", "to",         \
+      "1 while what is bound for the storage target goes to its fail-over target; else absent.")   \
+    X(FAILOVERS, COUNTER, "ckpt_destination_failovers_total", "destination", NULL,                 \
+      "Outages of the storage target that lasted until its fail-over target took over.")           \
+    X(DISCARDED, COUNTER, "ckpt_restarts_discarding_total", NULL, NULL,                            \
+      "Restarts that did not wait for the last checkpoint, whose storage target was away.")        \
     X(DESTINATION_RATE, GAUGE, "ckpt_destination_write_bytes_per_second", "destination", NULL,     \
       "Budget of checkpoint writes after the staging share, at most what is measured.")            \
     X(DESTINATION_MEASURED, GAUGE, "ckpt_destination_measured_write_bytes_per_second",             \
@@ -137,6 +167,8 @@ struct broker;
       "absent while nothing measures it.")                                                         \
     X(GRANTED_RATIO, GAUGE, "ckpt_bandwidth_granted_ratio", "destination", NULL,                   \
       "Granted share of the budget, 0 to 1.")                                                      \
+    X(RESTORES, GAUGE, "ckpt_destination_restores", "destination", "state",                        \
+      "Parts of jobs that read what they begin from there, or wait in line to.")                   \
     X(PROBES, COUNTER, "ckpt_destination_probes_total", "destination", "result",                   \
       "Write probes by result.")                                                                   \
     X(PROBE_LAST, GAUGE, "ckpt_destination_last_probe_seconds", "destination", NULL,               \
@@ -213,7 +245,8 @@ struct broker;
     X(ATTEMPTS_FAILED, COUNTER, "ckpt_checkpoint_attempts_failed_total", "reason", NULL,           \
       "Attempts at checkpoints that failed and are tried again, by reason.")                       \
     X(POINTS_DAMAGED, COUNTER, "ckpt_restart_points_damaged_total", NULL, NULL,                    \
-      "Complete checkpoints of which a restart found a shard damaged or gone.")                    \
+      "Complete checkpoints of which a restart or a verification found a part "                    \
+      "damaged.")                                                                                  \
     /* Nodes and their agents. */                                                                  \
     X(NODE_FAILURES, COUNTER, "ckpt_node_failures_total", NULL, NULL, "Nodes declared down.")      \
     X(AGENTS, GAUGE, "ckpt_agent_connected", NULL, NULL, "Agents connected to this member.")       \

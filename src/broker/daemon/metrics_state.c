@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fsm/names.h"
+#include "fsm/quota.h"
 #include "src/base/check.h"
 #include "src/broker/broker.h"
 #include "src/broker/daemon/metrics.h"
@@ -14,6 +15,7 @@
 #include "src/broker/decide/evaluator.h"
 #include "src/broker/dispatch/dispatcher.h"
 #include "src/broker/health/telemetry.h"
+#include "src/broker/keep/scanner.h"
 
 /* ---- events of the leader ---- */
 
@@ -151,6 +153,11 @@ void metrics_state_events(struct metrics *metrics, const struct broker *broker, 
             preemption_ended(metrics, fsm, event);
         else if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_DAMAGED)
             metrics_add(metrics, METRIC_POINTS_DAMAGED, NULL, NULL, 1);
+        else if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_DISCARDED)
+            metrics_add(metrics, METRIC_DISCARDED, NULL, NULL, 1);
+        else if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_FAILOVER &&
+                 event->new_state == 1)
+            metrics_add(metrics, METRIC_FAILOVERS, event->subject, NULL, 1);
         else if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_STATE &&
                  event->new_state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
             metrics_add(metrics, METRIC_NODE_FAILURES, NULL, NULL, 1);
@@ -286,10 +293,29 @@ static void read_summary(struct metrics *metrics, const struct broker *broker)
     set_value(metrics, METRIC_DECISIONS_SKIPPED, (double)summary.skipped_decisions);
     set_value(metrics, METRIC_L_WALLTIME, (double)summary.walltime_conflicts);
     set_value(metrics, METRIC_REQUEUES, (double)summary.requeues_total);
+    metrics_set(metrics, METRIC_RELEASES_VERIFIED, "verified", NULL,
+                (double)summary.released_verified_total);
+    metrics_set(metrics, METRIC_RELEASES_VERIFIED, "unverified", NULL,
+                (double)summary.released_unverified_total);
+    metrics_set(metrics, METRIC_VERIFICATIONS, "whole", NULL, (double)summary.verified_total);
+    metrics_set(metrics, METRIC_VERIFICATIONS, "unreadable", NULL,
+                (double)summary.unreadable_total);
     set_value(metrics, METRIC_MALFORMED, (double)summary.malformed_entries);
 }
 
 /* Series of targets that were removed are cleared first. */
+/* Where its checkpoints go, and what keeps it from being removed. */
+static void set_drain(struct metrics *metrics, const struct fsm *fsm,
+                      const struct fsm_target *target)
+{
+    metrics_set(metrics, METRIC_DESTINATION_DRAINING, target->id, NULL, target->draining);
+    metrics_set(metrics, METRIC_DESTINATION_RECORDS, target->id, NULL,
+                fsm_target_records(fsm, target->slot));
+    if (target->failed_over)
+        metrics_set(metrics, METRIC_DESTINATION_FAILED_OVER, target->id, target->failover_target_id,
+                    1);
+}
+
 static void read_targets(struct metrics *metrics, const struct fsm *fsm)
 {
     bool any_down = false;
@@ -300,6 +326,10 @@ static void read_targets(struct metrics *metrics, const struct fsm *fsm)
     metrics_clear(metrics, METRIC_DESTINATION_RATE);
     metrics_clear(metrics, METRIC_DESTINATION_MEASURED);
     metrics_clear(metrics, METRIC_GRANTED_RATIO);
+    metrics_clear(metrics, METRIC_DESTINATION_DRAINING);
+    metrics_clear(metrics, METRIC_DESTINATION_RECORDS);
+    metrics_clear(metrics, METRIC_DESTINATION_FAILED_OVER);
+    metrics_clear(metrics, METRIC_RESTORES);
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++) {
         const struct fsm_target *target = fsm_target_find_slot(fsm, slot);
 
@@ -319,8 +349,38 @@ static void read_targets(struct metrics *metrics, const struct fsm *fsm)
                     target->budget_bytes_per_s == 0
                         ? 0
                         : (double)target->granted_bytes_per_s / (double)target->budget_bytes_per_s);
+        set_drain(metrics, fsm, target);
+        metrics_set(metrics, METRIC_RESTORES, target->id, "reading", target->reading_count);
+        metrics_set(metrics, METRIC_RESTORES, target->id, "waiting", target->waiting_count);
     }
     set_value(metrics, METRIC_L_STORAGE, any_down);
+}
+
+/* Only the leader has looked. */
+static void read_orphans(struct metrics *metrics, const struct broker *broker)
+{
+    const struct fsm *fsm = replica_fsm(broker->replica);
+
+    metrics_clear(metrics, METRIC_ORPHANS);
+    metrics_clear(metrics, METRIC_ORPHAN_BYTES);
+    metrics_clear(metrics, METRIC_ORPHAN_SCAN_AT);
+    for (uint32_t slot = 0; broker->scanner != NULL && slot < fsm_target_slots(fsm); slot++) {
+        const struct fsm_target *target = fsm_target_find_slot(fsm, slot);
+        const struct orphan_scan *ended;
+        uint64_t count, bytes;
+        bool running;
+
+        if (target == NULL)
+            continue;
+        ended = scanner_ended(broker->scanner, slot, &running);
+        if (ended->ended_at_ms == 0)
+            continue;
+        scanner_count(broker->scanner, slot, &count, &bytes);
+        metrics_set(metrics, METRIC_ORPHANS, target->id, NULL, (double)count);
+        metrics_set(metrics, METRIC_ORPHAN_BYTES, target->id, NULL, (double)bytes);
+        metrics_set(metrics, METRIC_ORPHAN_SCAN_AT, target->id, NULL,
+                    (double)ended->ended_at_ms / 1000);
+    }
 }
 
 static void read_undeleted(struct metrics *metrics, const struct broker *broker)
@@ -334,6 +394,28 @@ static void read_undeleted(struct metrics *metrics, const struct broker *broker)
               sum.oldest == NULL ? 0
                                  : seconds_between(sum.oldest->since_ms, broker_wall_ms(broker)));
     set_value(metrics, METRIC_UNDELETED_FORGOTTEN, (double)sum.forgotten);
+}
+
+/* Of those that have a limit: a series for each of a thousand tenants would be of no use. */
+static void read_quotas(struct metrics *metrics, const struct broker *broker)
+{
+    const struct fsm *fsm = replica_fsm(broker->replica);
+    uint64_t now_ms = replica_state_ms(broker->replica);
+    struct fsm_quota quota;
+    const char *tenant;
+
+    metrics_clear(metrics, METRIC_TENANT_BYTES);
+    metrics_clear(metrics, METRIC_TENANT_REFUSED);
+    for (uint32_t i = 0; (tenant = fsm_tenant_quota(fsm, i, &quota)) != NULL; i++) {
+        if (quota.max_bytes == 0)
+            continue;
+        metrics_set(metrics, METRIC_TENANT_BYTES, tenant, "stored", (double)quota.stored_bytes);
+        metrics_set(metrics, METRIC_TENANT_BYTES, tenant, "leaving", (double)quota.leaving_bytes);
+        metrics_set(metrics, METRIC_TENANT_BYTES, tenant, "running", (double)quota.running_bytes);
+        metrics_set(metrics, METRIC_TENANT_BYTES, tenant, "limit", (double)quota.max_bytes);
+        metrics_set(metrics, METRIC_TENANT_REFUSED, tenant, NULL,
+                    fsm_quota_wanted(&quota, now_ms) > 0);
+    }
 }
 
 static void read_account(struct metrics *metrics, const struct broker *broker)
@@ -427,6 +509,8 @@ void metrics_state_read(struct metrics *metrics, const struct broker *broker)
     read_summary(metrics, broker);
     read_targets(metrics, fsm);
     read_undeleted(metrics, broker);
+    read_quotas(metrics, broker);
+    read_orphans(metrics, broker);
     read_nodes(metrics, fsm);
     metrics_model_read(metrics, broker);
     read_account(metrics, broker);

@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/quota.h"
 #include "src/base/check.h"
 #include "src/broker/decide/evaluator.h"
 
 enum {
     EVALUATION_WINDOW_CYCLES = 2, /* what is admitted keeps the targets busy until the next is */
+    EVALUATION_QUOTA_MS = 60000,  /* between two refusals of a tenant's limit */
     EVALUATION_FILLED_MAX = EVALUATOR_BLOCK_ROWS /* rows in a turn: then it is enough */
 };
 
@@ -135,6 +137,21 @@ static void guard_last_attempt(struct evaluation *evaluation,
         picked->result.verdict[i] = EVAL_SKIP_MIN_INTERVAL;
 }
 
+/* The state refuses what does not fit below the limit of its tenant. It is asked again only so
+ * often that the leader goes on making room: each time would take another job's place. */
+static void guard_quota(struct evaluation *evaluation, const struct fsm_allocation *allocation,
+                        uint32_t i)
+{
+    struct picked *picked = &evaluation->picked;
+    enum eval_verdict verdict = picked->result.verdict[i];
+    struct fsm_quota quota;
+
+    if (eval_verdict_fires(verdict) && verdict != EVAL_CHECKPOINT_WALLTIME &&
+        fsm_quota_refuses(evaluation->fsm, allocation, &quota) && quota.refused_at_ms != 0 &&
+        evaluation->keep.cycle.now_ms < quota.refused_at_ms + EVALUATION_QUOTA_MS)
+        picked->result.verdict[i] = EVAL_SKIP_QUOTA;
+}
+
 /* Whether a job that fires is admitted is known when all rows are scored. Until then one that waits
  * for bandwidth is said to wait. */
 static void note_candidate(struct evaluation *evaluation, struct evaluator_block *block,
@@ -172,6 +189,7 @@ static void take_row(struct evaluation *evaluation, struct evaluator_block *bloc
     if (allocation == NULL)
         return;
     guard_last_attempt(evaluation, allocation, i);
+    guard_quota(evaluation, allocation, i);
     verdict = picked->result.verdict[i];
     CHECK(verdict < EVAL_VERDICT_COUNT);
     moves = evaluator_actions_move(&evaluation->actions, &evaluation->keep.cycle, evaluation->fsm,

@@ -32,14 +32,14 @@ static double alarm_probability(const struct node_health *health,
     return -expm1(-hazard);
 }
 
-/* A move begins with a checkpoint of its own: nothing but the smallest interval and the value may
- * stand against one. */
+/* A move begins with a checkpoint of its own: nothing but the smallest interval, the value and the
+ * tenant's limit, which are of checkpoints after which a job goes on, may stand against one. */
 static bool guards_allow(enum eval_verdict verdict, uint32_t flags)
 {
     if ((flags & EVAL_FLAG_ACTIVE) != 0)
         return false;
     return eval_verdict_fires(verdict) || verdict == EVAL_SKIP_VALUE ||
-           verdict == EVAL_SKIP_MIN_INTERVAL;
+           verdict == EVAL_SKIP_MIN_INTERVAL || verdict == EVAL_SKIP_QUOTA;
 }
 
 /* What a failure that is announced costs a job that stays: what it has not saved, and then, until

@@ -619,6 +619,7 @@ Ckpt__V1__Purpose verdict_purpose(const struct eval_view *view, enum eval_verdic
     case EVAL_SKIP_BAD_INPUT:
     case EVAL_SKIP_NEAR_COMPLETION:
     case EVAL_SKIP_PACED:
+    case EVAL_SKIP_QUOTA:
     case EVAL_VERDICT_COUNT:
         break;
     }

@@ -9,9 +9,12 @@
 #include <stdlib.h>
 
 #include "ckpt/v1/agent.pb-c.h"
+#include "fsm/orphans.h"
 #include "src/base/check.h"
 #include "src/broker/dispatch/dispatcher_internal.h"
 #include "src/broker/explain/translate.h"
+#include "src/dest/mark.h"
+#include "src/dest/sha256.h"
 
 enum {
     ORDERS_PATH_BYTES = 2048,
@@ -33,6 +36,14 @@ struct order_messages {
     Ckpt__V1__KeptCopy **copy_pointers;
 };
 
+static uint64_t cluster_mark(const struct fsm *fsm)
+{
+    struct fsm_summary summary;
+
+    fsm_get_summary(fsm, &summary);
+    return mark_of(summary.cluster_id);
+}
+
 /* The grant of a checkpoint is shared equally by its shards. */
 static void fill_checkpoint(const struct fsm *fsm, const struct fsm_order *order,
                             Ckpt__V1__Order *message, char path[ORDERS_PATH_BYTES])
@@ -53,7 +64,13 @@ static void fill_checkpoint(const struct fsm *fsm, const struct fsm_order *order
     message->agreed_step = checkpoint->agreed_step;
     message->extended = checkpoint->extended;
     message->read_back = target->read_back;
-    message->generations = target->generations;
+    message->generations = fsm_newest_damaged(fsm, order->allocation) ? 0 : target->generations;
+    message->compression = target->compression;
+    message->staging = order->allocation->staging != CKPT__V1__STAGING__STAGING_UNSPECIFIED
+                           ? order->allocation->staging
+                           : target->staging;
+    message->cluster_mark = cluster_mark(fsm);
+    message->wipe = order->allocation->sensitive;
     message->granted_bytes_per_s = checkpoint->granted_bytes_per_s / checkpoint->shard_count;
     if (checkpoint->granted_bytes_per_s > 0 && message->granted_bytes_per_s == 0)
         message->granted_bytes_per_s = 1; /* 0 would mean no limit */
@@ -95,6 +112,49 @@ static void fill_removal(const struct fsm *fsm, const struct fsm_undeleted *remo
     message->target_prefix = translate_text(fsm_target_at(fsm, removal->target_slot)->prefix);
     message->path = path;
     message->owner = translate_text(removal->owner);
+    message->wipe = removal->sensitive;
+    message->timeout_ms = ORDERS_COLLECT_MS;
+}
+
+/* Of one part; the manifest's text lies behind the path's. */
+static void fill_verification(const struct fsm *fsm, const struct fsm_verification *verification,
+                              Ckpt__V1__Order *message, char path[ORDERS_PATH_BYTES])
+{
+    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, verification->checkpoint_id);
+    const struct fsm_allocation *job = fsm_allocation_at(fsm, checkpoint->allocation_slot);
+    size_t length =
+        fsm_checkpoint_path(fsm, checkpoint, path, ORDERS_PATH_BYTES - SHA256_HEX_BYTES);
+
+    CHECK(length > 0);
+    ckpt__v1__order__init(message);
+    message->kind = CKPT__V1__ORDER_KIND__ORDER_KIND_VERIFY;
+    message->allocation_id = translate_text(job->id);
+    message->checkpoint_id = checkpoint->id;
+    message->attempt = fsm_verify_attempt(fsm, verification);
+    message->target_prefix = translate_text(fsm_target_at(fsm, checkpoint->target_slot)->prefix);
+    message->path = path;
+    message->owner = translate_text(job->owner);
+    message->part = verification->part;
+    message->manifest_sha256 =
+        sha256_format(checkpoint->shards[verification->part].manifest_sha256, path + length + 1);
+    message->read_back = CKPT__V1__READ_BACK__READ_BACK_ALWAYS;
+    message->timeout_ms = fsm_verify_part_ms(fsm, checkpoint, verification->part);
+    message->granted_bytes_per_s = fsm_policy(fsm)->scrub_bytes_per_s;
+    if (!verification->holds)
+        return;
+    message->read_back = fsm_target_at(fsm, checkpoint->target_slot)->read_back;
+    message->timeout_ms = verification->deadline_ms - verification->given_at_ms;
+    message->granted_bytes_per_s = 0;
+}
+
+static void fill_scan(const struct fsm *fsm, const struct fsm_scan *scan, Ckpt__V1__Order *message)
+{
+    ckpt__v1__order__init(message);
+    message->kind = CKPT__V1__ORDER_KIND__ORDER_KIND_SCAN;
+    message->attempt = scan->attempt;
+    message->target_prefix = translate_text(fsm_target_at(fsm, scan->target_slot)->prefix);
+    message->cluster_mark = cluster_mark(fsm);
+    message->min_age_ms = fsm_policy(fsm)->orphan_age_ms;
     message->timeout_ms = ORDERS_COLLECT_MS;
 }
 
@@ -105,16 +165,23 @@ static void fill_orders(const struct fsm *fsm, uint32_t node_slot, struct order_
     const struct fsm_undeleted *removals[FSM_REMOVALS_PER_NODE_MAX];
     size_t removal_count =
         fsm_removals_on_node(fsm, node_slot, removals, FSM_REMOVALS_PER_NODE_MAX);
+    const struct fsm_verification *verifications[FSM_VERIFICATIONS_PER_NODE_MAX];
+    size_t verification_count =
+        fsm_verifications_on_node(fsm, node_slot, verifications, FSM_VERIFICATIONS_PER_NODE_MAX);
+    struct fsm_scan scans[FSM_TARGETS_MAX];
+    size_t scan_count = fsm_scans_on_node(fsm, node_slot, scans, FSM_TARGETS_MAX);
     size_t job_count = fsm_orders_for_node(fsm, node_slot, NULL, 0);
+    size_t other_count = removal_count + verification_count + scan_count;
     struct fsm_order *orders;
     size_t count;
 
     CHECK(removal_count <= FSM_REMOVALS_PER_NODE_MAX);
-    if (job_count > FSM_ORDERS_PER_NODE_MAX - removal_count)
-        job_count = FSM_ORDERS_PER_NODE_MAX - removal_count;
+    CHECK(verification_count <= FSM_VERIFICATIONS_PER_NODE_MAX);
+    if (job_count > FSM_ORDERS_PER_NODE_MAX - other_count)
+        job_count = FSM_ORDERS_PER_NODE_MAX - other_count;
     orders = check_calloc(job_count, sizeof(*orders));
     fsm_orders_for_node(fsm, node_slot, orders, job_count);
-    count = job_count + removal_count;
+    count = job_count + other_count;
     messages->order_count = count;
     messages->orders = check_calloc(count, sizeof(*messages->orders));
     messages->order_pointers = check_calloc(count, sizeof(Ckpt__V1__Order *));
@@ -122,8 +189,14 @@ static void fill_orders(const struct fsm *fsm, uint32_t node_slot, struct order_
     for (size_t i = 0; i < count; i++) {
         if (i < job_count)
             fill_order(fsm, &orders[i], &messages->orders[i], messages->paths[i]);
-        else
+        else if (i < job_count + removal_count)
             fill_removal(fsm, removals[i - job_count], &messages->orders[i], messages->paths[i]);
+        else if (i < job_count + removal_count + verification_count)
+            fill_verification(fsm, verifications[i - job_count - removal_count],
+                              &messages->orders[i], messages->paths[i]);
+        else
+            fill_scan(fsm, &scans[i - job_count - removal_count - verification_count],
+                      &messages->orders[i]);
         messages->order_pointers[i] = &messages->orders[i];
     }
     free(orders);

@@ -26,6 +26,7 @@
 #include "src/broker/dispatch/dispatcher_internal.h"
 #include "src/broker/explain/translate.h"
 #include "src/broker/health/nodes.h"
+#include "src/broker/keep/scanner.h"
 
 #define SESSION_METHOD "/ckpt.v1.AgentService/Session"
 
@@ -611,6 +612,10 @@ static void take_message(struct session *session, Ckpt__V1__AgentUp *up)
         return;
     case CKPT__V1__AGENT_UP__BODY_REPORT:
         take_report(session, up->report);
+        return;
+    case CKPT__V1__AGENT_UP__BODY_SCAN_PAGE:
+        if (session_node(session) != NULL)
+            scanner_take_page(session->dispatcher->broker->scanner, session->slot, up->scan_page);
         return;
     case CKPT__V1__AGENT_UP__BODY__NOT_SET:
     case _CKPT__V1__AGENT_UP__BODY__CASE_IS_INT_SIZE:

@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fsm/quota.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
+#include "src/base/number.h"
 #include "src/broker/broker.h"
 #include "src/broker/decide/evaluator.h"
 #include "src/broker/decide/evaluator_view.h"
@@ -210,6 +212,28 @@ static void guard_health(const struct explained *explained, char *text)
         snprintf(text, EXPLAIN_TEXT_BYTES, "health: ok (inputs %.0f s old)", age_ms / 1e3);
 }
 
+/* What is known is how it is now: a decision of the log had room. */
+static void guard_quota(const struct explained *explained, char *text)
+{
+    char stored[NUMBER_TEXT_BYTES], limit[NUMBER_TEXT_BYTES], needs[NUMBER_TEXT_BYTES];
+    struct fsm_quota quota;
+    bool refuses =
+        fsm_quota_refuses(replica_fsm(explained->broker->replica), explained->allocation, &quota);
+
+    if (quota.max_bytes == 0 || explained->source != CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_LAST)
+        snprintf(text, EXPLAIN_TEXT_BYTES, "tenant_quota: ok (%s)",
+                 quota.max_bytes == 0 ? "no limit" : "it was decided");
+    else
+        snprintf(text, EXPLAIN_TEXT_BYTES,
+                 "tenant_quota: %s (tenant %.64s has %s stored and under way of %s, this one is "
+                 "expected to take %s%s)",
+                 ok_or_blocks(!refuses), explained->allocation->tenant,
+                 number_format(NUMBER_SIZE, quota.stored_bytes + quota.running_bytes, stored),
+                 number_format(NUMBER_SIZE, quota.max_bytes, limit),
+                 number_format(NUMBER_SIZE, explained->allocation->size_estimate_bytes, needs),
+                 refuses ? ": ckptctl tenants" : "");
+}
+
 /* In the order in which people ask: the intervals, what is under way, storage, strategy, the end of
  * the job. */
 void explain_guards(const struct explained *explained,
@@ -233,6 +257,7 @@ void explain_guards(const struct explained *explained,
                  "near_completion: %s (%.0f s left, protected below %.0f s)", ok_or_blocks(!near),
                  view->walltime_left_s[0], explained->policy.near_completion_s);
     guard_health(explained, ret_texts[7]);
+    guard_quota(explained, ret_texts[8]);
 }
 
 /* A change of a millionfold or more is told as the largest. */
@@ -282,7 +307,7 @@ bool explain_change(const struct explained *explained, struct explain_change *re
     double age_s, needed_s = attempt_interval_s(explained);
 
     memset(ret_change, 0, sizeof(*ret_change));
-    if (explained->verdict == EVAL_SKIP_PACED)
+    if (explained->verdict == EVAL_SKIP_PACED || explained->verdict == EVAL_SKIP_QUOTA)
         return false;
     if (explained->has_ledger)
         return ledger_change(explained, ret_change);
@@ -354,6 +379,10 @@ void explain_flips(const struct explained *explained, char *ret_text, size_t siz
     }
     if (explained->verdict == EVAL_SKIP_PACED) {
         flip_paced(explained, ret_text, size);
+        return;
+    }
+    if (explained->verdict == EVAL_SKIP_QUOTA) {
+        snprintf(ret_text, size, "its tenant has room for it below its limit of bytes");
         return;
     }
     if (explained->verdict == EVAL_CHECKPOINT_MOVE) {

@@ -166,6 +166,49 @@ static void translate_targets(const struct fsm *fsm, const struct fsm_allocation
     ret_allocation->next_target_id = translate_text(next == NULL ? "" : next->id);
 }
 
+static Ckpt__V1__Restoring *translate_restoring(const struct fsm *fsm,
+                                                const struct fsm_allocation *allocation,
+                                                struct scratch *scratch)
+{
+    Ckpt__V1__Restoring *restoring;
+    struct fsm_reads reads;
+    struct fsm_discard discard;
+
+    fsm_reads(fsm, allocation, &reads);
+    if (reads.target == NULL)
+        return NULL;
+    restoring = scratch_take(scratch, 1, sizeof(*restoring));
+    ckpt__v1__restoring__init(restoring);
+    restoring->target_id = translate_text(reads.target->id);
+    restoring->reading_parts = reads.reading;
+    restoring->waiting_parts = reads.waiting;
+    restoring->place = reads.place;
+    restoring->line = reads.line;
+    fsm_begin_discards(fsm, allocation, &discard);
+    restoring->discarded_ms = discard.discarded_ms;
+    restoring->discard_at_ms = discard.at_ms;
+    return restoring;
+}
+
+Ckpt__V1__ReleaseCheck *translate_release_check(const struct fsm *fsm,
+                                                const struct fsm_allocation *allocation,
+                                                struct scratch *scratch)
+{
+    const struct fsm_verification *held = fsm_release_held(fsm, allocation->slot);
+    Ckpt__V1__ReleaseCheck *check;
+
+    if (held == NULL)
+        return NULL;
+    check = scratch_take(scratch, 1, sizeof(*check));
+    ckpt__v1__release_check__init(check);
+    check->checkpoint_id = held->checkpoint_id;
+    check->node_id = translate_text(fsm_node_name(fsm, held->node_slot));
+    check->part = held->part;
+    check->parts = fsm_checkpoint_find(fsm, held->checkpoint_id)->shard_count;
+    check->until_ms = held->deadline_ms;
+    return check;
+}
+
 void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *allocation,
                           struct scratch *scratch, Ckpt__V1__Allocation *ret_allocation)
 {
@@ -187,6 +230,8 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
     point = fsm_restart_point(fsm, allocation->id, 0);
     ret_allocation->next_restart_checkpoint_id = point == NULL ? 0 : point->id;
     translate_targets(fsm, allocation, ret_allocation);
+    ret_allocation->restoring = translate_restoring(fsm, allocation, scratch);
+    ret_allocation->release_check = translate_release_check(fsm, allocation, scratch);
     translate_leaving(fsm, allocation, scratch, ret_allocation);
 }
 
@@ -227,6 +272,7 @@ size_t translate_shards(const struct fsm *fsm, const struct fsm_checkpoint *chec
         infos[i].verified = shard->verified;
         infos[i].size_bytes = shard->size_bytes;
         infos[i].written_bytes = shard->written_bytes;
+        infos[i].staging = shard->staging;
         infos[i].part = i;
         infos[i].ranks = shard->ranks;
         translate_places(fsm, shard, scratch, &infos[i]);
@@ -276,6 +322,10 @@ void translate_target(const struct fsm_target *target, struct scratch *scratch,
     ret_target->granted_bytes_per_s = target->granted_bytes_per_s;
     ret_target->budget_bytes_per_s = target->budget_bytes_per_s;
     ret_target->paused_count = target->paused_count;
+    ret_target->restores_reading = target->reading_count;
+    ret_target->restores_waiting = target->waiting_count;
+    ret_target->restores_line = target->line_count;
+    ret_target->read_granted_bytes_per_s = target->read_granted_bytes_per_s;
 }
 
 const char *translate_role(const struct consensus_status *status)
@@ -350,4 +400,6 @@ void translate_part(const struct fsm *fsm, const struct fsm_part *part, uint64_t
     message->begin = part->begin;
     message->joined = part->joined;
     message->restored = part->restored;
+    message->read = part->read;
+    message->read_bytes_per_s = part->read_bytes_per_s;
 }

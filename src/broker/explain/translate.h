@@ -33,6 +33,10 @@ char *translate_text(const char *text);
  * to change. */
 void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *allocation,
                           struct scratch *scratch, Ckpt__V1__Allocation *ret_allocation);
+/* NULL: its nodes wait for none. */
+Ckpt__V1__ReleaseCheck *translate_release_check(const struct fsm *fsm,
+                                                const struct fsm_allocation *allocation,
+                                                struct scratch *scratch);
 /* With its path and its shards. What only the leader knows (its place among those that wait) is not
  * in it: dispatcher_fill_place(). */
 void translate_checkpoint(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint,

@@ -170,15 +170,19 @@ static void on_removed(void *data, const struct worker_result *result)
 {
     struct collection *collection = data;
     struct collector *collector = collection->collector;
-    char id[CHECKPOINT_ID_TEXT_BYTES];
+    char id[CHECKPOINT_ID_TEXT_BYTES], wiped[32];
 
     checkpoint_id_format(collection->checkpoint_id, id);
     if (collector != NULL) {
         collector->running = NULL;
         if (was_removed(collector, collection, result)) {
             take_removed(collector, collection, result);
-            log_info("checkpoint_collected", "checkpoint=%s bytes=%" PRIu64 " duration_ms=%" PRIu64,
-                     id, collector->done_bytes[collector->done_count - 1], result->duration_ms);
+            log_info("checkpoint_collected",
+                     "checkpoint=%s bytes=%" PRIu64 " wiped=%s duration_ms=%" PRIu64, id,
+                     collector->done_bytes[collector->done_count - 1],
+                     worker_output_get(result->output, "wiped", wiped, sizeof(wiped)) == 0 ? wiped
+                                                                                           : "0",
+                     result->duration_ms);
         } else if (!result->cancelled) {
             take_failure(collector, collection, result);
             log_warning("collect_failed", "checkpoint=%s error=\"%s\"", id, result->error);
@@ -203,6 +207,17 @@ static bool folder_of(const struct collector *collector, uint64_t checkpoint_id,
            !worker_hangs(collector->hang_ids[*ret_target_slot]);
 }
 
+/* What was a sensitive job's is overwritten before it goes, also when its job has left. */
+static bool is_sensitive(const struct fsm *fsm, uint64_t checkpoint_id)
+{
+    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, checkpoint_id);
+    const struct fsm_undeleted *undeleted = fsm_undeleted_find(fsm, checkpoint_id);
+
+    if (checkpoint != NULL)
+        return fsm_allocation_at(fsm, checkpoint->allocation_slot)->sensitive;
+    return undeleted != NULL && undeleted->sensitive;
+}
+
 /* False: not now, and the next folder is tried. A target that held a worker up to its deadline is
  * passed over for the rest of the look. */
 static bool start_removal(struct collector *collector, uint64_t checkpoint_id)
@@ -212,6 +227,7 @@ static bool start_removal(struct collector *collector, uint64_t checkpoint_id)
     uint32_t target_slot;
     const char *prefix;
     struct err err;
+    bool wipe = is_sensitive(replica_fsm(collector->broker->replica), checkpoint_id);
 
     if (!folder_of(collector, checkpoint_id, &target_slot, path, sizeof(path)))
         return false;
@@ -223,11 +239,12 @@ static bool start_removal(struct collector *collector, uint64_t checkpoint_id)
     collector->running = collection;
     if (worker_start(
             collector->broker->loop,
-            &(struct worker_task){.arguments = (const char *const[]){"collect", "--prefix", prefix,
-                                                                     "--path", path, NULL},
-                                  .deadline_ms = COLLECTOR_DEADLINE_MS,
-                                  .done = on_removed,
-                                  .data = collection},
+            &(struct worker_task){
+                .arguments = (const char *const[]){"collect", "--prefix", prefix, "--path", path,
+                                                   wipe ? "--wipe" : NULL, "yes", NULL},
+                .deadline_ms = COLLECTOR_DEADLINE_MS,
+                .done = on_removed,
+                .data = collection},
             &collection->worker, &err) == 0)
         return true;
     log_warning("collect_failed", "error=\"%s\"", err.text);

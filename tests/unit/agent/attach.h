@@ -40,6 +40,11 @@ static struct rpc_server *broker; /* that answers GetRestartPoint */
 static uint64_t run_of_writer;    /* not 0: node-a's, of the only shard; node-b is in RUN */
 static bool writer_gone;          /* two shards, the first of a node that is no more of the job */
 static char restored[32];         /* the verb and the part of the worker */
+static char rate[24];             /* its --rate; "": none */
+static Ckpt__V1__ReadState may_read; /* from the target */
+static uint64_t discard_at_ms;       /* of a target that is away */
+static char manifest[72];            /* of all shards; "": none is told */
+static bool copy_goes;               /* that of part-0001, when the next worker ends */
 static char folder[] = "/tmp/test-attach-XXXXXX";
 
 static char refusal[512]; /* of the last hello */
@@ -201,7 +206,7 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     Ckpt__V1__ShardInfo shard = CKPT__V1__SHARD_INFO__INIT, second = shard;
     Ckpt__V1__ShardInfo *shards[] = {&shard, &second};
     char node[] = "node-a", other[] = "node-b", gone[] = "node-c", job[] = "job", path[] = "/ckpt",
-         label[] = "128";
+         label[] = "128", target[] = "x";
     char *nodes[] = {swapped ? other : node, swapped ? node : other};
     uint64_t runs[] = {run_of_writer != 0 ? run_of_writer : RUN, RUN};
     uint8_t reply[512];
@@ -218,6 +223,14 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     part.joined = joined;
     part.restored = part_restored;
     part.begin = may_begin ? CKPT__V1__BEGIN_STATE__BEGIN_STATE_MAY : waits_for;
+    part.read = may_read;
+    part.read_bytes_per_s = 1000000;
+    point.target_id = target;
+    point.read_place = 3;
+    point.read_line = 7;
+    point.discarded_ms = discard_at_ms == 0 ? 0 : 600000;
+    point.discard_at_ms = discard_at_ms;
+    point.max_discarded_ms = 3600000;
     point.restore = mode;
     point.restored_as = other_mode;
     point.restored_part = 1;
@@ -227,6 +240,7 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     point.node_ids = nodes;
     point.runs = runs;
     point.part = &part;
+    shard.manifest_sha256 = second.manifest_sha256 = manifest;
     if (run_of_writer != 0) {
         shard.node_id = node;
         point.checkpoint_id = point_id;
@@ -234,6 +248,7 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
         point.label = label;
         part.restart_checkpoint_id = began_from != 0 ? began_from : point_id;
         point.n_shards = 1;
+        point.own_shard = joined ? 0 : swapped ? 2 : 1;
         point.shards = shards;
         point.n_node_ids = point.n_runs = 2;
     }
@@ -251,15 +266,23 @@ static int shard_restore(void *context, const char *const *arguments, struct mac
                          uint64_t deadline_ms, worker_done_fn *done, void *data,
                          struct worker **ret_worker, struct err *err)
 {
+    bool goes_to = false;
+
     (void)context, (void)user, (void)deadline_ms;
     assert_string_equal(arguments[3], "--part");
     snprintf(restored, sizeof(restored), "%s %s", arguments[0], arguments[4]);
+    rate[0] = '\0';
+    for (size_t i = 0; arguments[i] != NULL; i++) {
+        goes_to |= strcmp(arguments[i], "--to") == 0;
+        if (strcmp(arguments[i], "--rate") == 0)
+            snprintf(rate, sizeof(rate), "%s", arguments[i + 1]);
+    }
     if (work.exit_code < 0)
         return err_set(err, ERR_IO, "this test restores nothing");
     assert_false(work.runs);
     snprintf(work.did + strlen(work.did), sizeof(work.did) - strlen(work.did), "%s;", restored);
     if (strcmp(arguments[0], "restore") == 0) /* what is below the work folder */
-        assert_string_equal(arguments[5], "--to");
+        assert_true(goes_to);
     work.runs = true;
     work.done = done;
     work.data = data;
@@ -274,6 +297,8 @@ static void work_ends(void *data)
 
     (void)data;
     work.runs = false;
+    if (copy_goes)
+        agent_find(&agent, "job")->entry.copy_count = 1;
     work.done(work.data, &result);
 }
 
@@ -383,6 +408,10 @@ static int set_up(void **state)
     wrong = NULL;
     looked = NULL;
     refusal[0] = restored[0] = said[0] = '\0';
+    may_read = CKPT__V1__READ_STATE__READ_STATE_UNSPECIFIED;
+    discard_at_ms = 0;
+    manifest[0] = '\0';
+    copy_goes = false;
     run_of_writer = 0;
     writer_gone = joined = place_changed = swapped = silent = false;
     may_begin = true;

@@ -46,6 +46,7 @@ static const struct {
 } every[] = {
     {APP_LINE_FROM_RANK, "hello 1 j1 4398046511105 3 1 4 2 barrier"},
     {APP_LINE_FROM_RANK, "hello 1 j1 0 0 - - - plain"},
+    {APP_LINE_FROM_RANK, "hello 1 j1 0 0 - - - opened"},
     {APP_LINE_FROM_RANK, "hello 1 j1 18446744073709551615 1048575 255 1048576 256 barrier"},
     {APP_LINE_FROM_RANK, "at 1-42-1 0 0"},
     {APP_LINE_FROM_RANK, "at 1-42-1 18446744073709551615 18446744073709551615"},
@@ -95,7 +96,7 @@ static void the_words_of_a_line_are_its_values(void **state)
     assert_uint_equal(line.local_rank, 1);
     assert_uint_equal(line.ranks, 4);
     assert_uint_equal(line.local_ranks, APP_LINE_UNKNOWN);
-    assert_true(line.barrier);
+    assert_int_equal(line.way, APP_LINE_BARRIER);
     line = right(APP_LINE_FROM_RANK, "at 1-42-1 128 250000");
     assert_string_equal(line.hint, "1-42-1");
     assert_uint_equal(line.step, 128);
@@ -163,7 +164,7 @@ static void texts_have_a_form(void **state)
     strcat(long_name, " 1 0 - - - plain");
     assert_contains(wrong(APP_LINE_FROM_RANK, long_name), "1 to 128");
     assert_contains(wrong(APP_LINE_FROM_RANK, "hello 1 j1 1 0 - - - often"),
-                    "\"often\" is neither barrier nor plain");
+                    "\"often\" is neither barrier nor plain nor opened");
     assert_contains(wrong(APP_LINE_FROM_RANK, "done x"), "HINT: \"x\" is not the hint");
     assert_contains(
         wrong(APP_LINE_FROM_RANK, "done 123456789012345678901234567890123456789012345678"), "HINT");
@@ -198,7 +199,7 @@ static void other_words_are_refused_by_name(void **state)
                         "at: 2 words instead of 3: HINT STEP NS_PER_STEP");
     assert_contains(wrong(APP_LINE_FROM_RANK, "hello 1 j1 1 0 - - - plain more and more and more"),
                     "hello: 13 words instead of 8: VERSION JOB RUN RANK LOCAL SIZE LOCAL_SIZE "
-                    "barrier|plain");
+                    "barrier|plain|opened");
     assert_contains(wrong(APP_LINE_FROM_RANK, "hello"), "hello: 0 words instead of 8");
     for (size_t i = 0; i < 6; i++) {
         static const char *const forms[] = {"", " ", "done  1-1-1", "done 1-1-1 ", "d\tx", "d\xc3"};

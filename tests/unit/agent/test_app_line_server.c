@@ -171,7 +171,10 @@ static const char *registered(void *job, const struct app_line *hello, pid_t pid
         .hint = "1-42-1", .deadline_ms = 1700000000000, .max_deferral_ms = 60000};
 
     (void)job;
-    note("registered %d %d %s\n", (int)hello->rank, (int)pid, hello->barrier ? "barrier" : "plain");
+    note("registered %d %d %s\n", (int)hello->rank, (int)pid,
+         hello->way == APP_LINE_OPENED    ? "opened"
+         : hello->way == APP_LINE_BARRIER ? "barrier"
+                                          : "plain");
     if (refuse_why != NULL)
         return refuse_why;
     known[hello->rank] = stream;
@@ -390,6 +393,56 @@ static void who_is_not_of_the_job_is_refused(void **state)
     stream = hello(90, 3);
     refused(stream, "processes%2071%20and%2090%20are%20both%20rank%203");
     heard("registered 3 90 barrier\n");
+}
+
+static void who_has_opened_says_hello_once_more(void **state)
+{
+    struct network_stream *stream = dial(71, UID);
+
+    (void)state;
+    say(stream, "hello 1 j1 7 3 - - - opened\n");
+    hears(stream, "ready 1 n1 1 2\n");
+    say(stream, "hello 1 j1 7 3 - - - barrier\nat 1-1-1 5 5\n");
+    hears(stream, "ready 1 n1 1 2\n");
+    heard("registered 3 71 opened\ngone 3\nregistered 3 71 barrier\nat 3 1-1-1 5 5\n");
+    say(stream, "hello 1 j1 7 3 - - - barrier\n");
+    refused(stream, "hello%20is%20said%20once");
+    heard("gone 3\n");
+}
+
+/* Both came before its process was looked at. */
+static void what_follows_opened_at_once_is_taken_in_order(void **state)
+{
+    struct network_stream *stream = dial(71, UID);
+
+    (void)state;
+    take_later = true;
+    say(stream, "hello 1 j1 7 3 - - - opened\nhello 1 j1 7 3 - - - plain\ndone 1-1-1\n");
+    heard("registered 3 71 opened\n");
+    assert_false(rank_stream_take(known[3]));
+    heard("gone 3\nregistered 3 71 plain\n");
+    assert_true(rank_stream_take(known[3]));
+    heard("done 3 1-1-1\n");
+    take_later = false;
+}
+
+static void another_rank_does_not_follow_on_a_stream_of_one_that_has_opened(void **state)
+{
+    struct network_stream *stream = dial(71, UID);
+
+    (void)state;
+    say(stream, "hello 1 j1 7 3 - - - opened\n");
+    hears(stream, "ready 1 n1 1 2\n");
+    say(stream, "hello 1 j1 7 2 - - - plain\n");
+    refused(stream, "by%20the%20same%20rank");
+    heard("registered 3 71 opened\ngone 3\n");
+    stream = dial(71, UID);
+    say(stream, "hello 1 j1 7 3 - - - opened\n");
+    hears(stream, "ready 1 n1 1 2\n");
+    refuse_why = "processes 71 and 90 are both rank 3";
+    say(stream, "hello 1 j1 7 3 - - - plain\n");
+    refused(stream, "processes%2071%20and%2090%20are%20both%20rank%203");
+    heard("registered 3 71 opened\ngone 3\nregistered 3 71 plain\n");
 }
 
 static void a_stream_ends_with_what_is_wrong(void **state)
@@ -675,6 +728,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_is_asked_at_once_hears_first_that_it_is_taken, begin,
                                         end),
         cmocka_unit_test_setup_teardown(who_is_not_of_the_job_is_refused, begin, end),
+        cmocka_unit_test_setup_teardown(who_has_opened_says_hello_once_more, begin, end),
+        cmocka_unit_test_setup_teardown(what_follows_opened_at_once_is_taken_in_order, begin, end),
+        cmocka_unit_test_setup_teardown(
+            another_rank_does_not_follow_on_a_stream_of_one_that_has_opened, begin, end),
         cmocka_unit_test_setup_teardown(a_stream_ends_with_what_is_wrong, begin, end),
         cmocka_unit_test_setup_teardown(the_end_of_a_stream_is_told_once, begin, end),
         cmocka_unit_test_setup_teardown(a_rank_that_comes_back_takes_its_place, begin, end),

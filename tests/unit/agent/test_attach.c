@@ -59,6 +59,26 @@ static struct rpc_client_call *attach_to_restore(void)
     return call;
 }
 
+/* ---- what is expected of several ---- */
+
+static void expect_refusal(const char *text)
+{
+    assert_true(becomes(refused, WAIT_US));
+    assert_contains(refusal, text);
+}
+
+/* 0: from scratch. */
+static void expect_start(uint64_t checkpoint_id)
+{
+    assert_true(becomes(starts, WAIT_US));
+    assert_uint_equal(ready.checkpoint_id, checkpoint_id);
+}
+
+static void poll_job(void)
+{
+    agent.callers->poll(agent_find(&agent, "job")->stream);
+}
+
 /* I27: the parts that were there before live from it. */
 static void who_joined_a_run_that_had_begun_restores_nothing(void **state)
 {
@@ -66,8 +86,7 @@ static void who_joined_a_run_that_had_begun_restores_nothing(void **state)
     run_of_writer = RUN;
     joined = true;
     attach_to_restore();
-    assert_true(becomes(starts, WAIT_US));
-    assert_uint_equal(ready.checkpoint_id, 0);
+    expect_start(0);
     assert_string_equal(ready.folder, "");
     assert_contains(ready.notice, "joined");
     assert_false(restores());
@@ -189,12 +208,11 @@ static void a_part_waits_until_all_have_restored(void **state)
     assert_uint_equal(report->run, RUN);
     ckpt__v1__agent_report__free_unpacked(report, NULL);
     assert_false(becomes(starts, POLLS_US));
-    agent.callers->poll(agent_find(&agent, "job")->stream); /* a set of orders says nothing new */
+    poll_job(); /* a set of orders says nothing new */
     assert_false(becomes(starts, POLLS_US));
     may_begin = true;
-    agent.callers->poll(agent_find(&agent, "job")->stream);
-    assert_true(becomes(starts, WAIT_US));
-    assert_uint_equal(ready.checkpoint_id, 14);
+    poll_job();
+    expect_start(14);
     assert_string_equal(work.did, "restore part-0000;");
     assert_uint_equal(ledger_last_sequence(agent.ledger), 1);
 }
@@ -295,7 +313,7 @@ static void a_part_whose_place_changes_restores_what_is_there(void **state)
     assert_true(becomes(reports, WAIT_US));
     assert_string_equal(work.did, "restore part-0000;");
     swapped = true;
-    agent.callers->poll(agent_find(&agent, "job")->stream);
+    poll_job();
     assert_true(becomes(removes_again, WAIT_US));
     assert_contains(removal.folder, "/restore/0-14");
     assert_string_equal(work.did, "restore part-0000;");
@@ -314,7 +332,7 @@ static void a_part_restores_again_for_another_run(void **state)
     attach_to_restore();
     assert_true(becomes(reports, WAIT_US));
     run_of_writer = RUN + 1;
-    agent.callers->poll(agent_find(&agent, "job")->stream);
+    poll_job();
     assert_true(becomes(reports_again, WAIT_US));
     assert_string_equal(work.did, "restore part-0000;restore part-0000;");
 }
@@ -327,8 +345,7 @@ static void one_part_of_several_does_not_begin_from_scratch_beside_the_others(vo
     attach();
     assert_true(becomes(removes, WAIT_US));
     removal.done(removal.data);
-    assert_true(becomes(refused, WAIT_US));
-    assert_contains(refusal, "2 parts, which all begin from checkpoint 0-14");
+    expect_refusal("2 parts, which all begin from checkpoint 0-14");
     assert_contains(refusal, "ckptctl restart job --from-scratch");
     assert_false(starts());
 }
@@ -340,8 +357,7 @@ static void one_part_of_several_does_not_begin_from_another_checkpoint(void **st
     run_of_writer = RUN;
     began_from = 11;
     attach_to_restore();
-    assert_true(becomes(refused, WAIT_US));
-    assert_contains(refusal, "have begun from checkpoint 0-11");
+    expect_refusal("have begun from checkpoint 0-11");
     assert_false(restores());
 }
 
@@ -360,8 +376,7 @@ static void a_part_that_restores_in_another_way_is_refused_with_both(void **stat
     assert_int_equal(report->restore, CKPT__V1__RESTORE_MODE__RESTORE_MODE_OWN);
     ckpt__v1__agent_report__free_unpacked(report, NULL);
     other_mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_ALL;
-    assert_true(becomes(refused, WAIT_US));
-    assert_contains(refusal, "part 0 of allocation job restores own, part 1 has restored all");
+    expect_refusal("part 0 of allocation job restores own, part 1 has restored all");
     assert_contains(refusal, "--restore all");
     assert_false(starts());
 }
@@ -380,16 +395,15 @@ static void what_is_damaged_is_told_and_another_one_restored_when_the_state_says
     assert_uint_equal(report->restored_checkpoint_id, 14);
     assert_contains(report->detail, "part-0000 (written on node-a): a file differs");
     ckpt__v1__agent_report__free_unpacked(report, NULL);
-    agent.callers->poll(agent_find(&agent, "job")->stream);
+    poll_job();
     assert_false(becomes(starts, POLLS_US));
     assert_uint_equal(ledger_last_sequence(agent.ledger), 1); /* said once, read once */
     assert_string_equal(work.did, "restore part-0000;");
     work.exit_code = WORKER_EXIT_OK;
     point_id = 13;
-    agent.callers->poll(agent_find(&agent, "job")->stream);
+    poll_job();
     removed_for_another();
-    assert_true(becomes(starts, WAIT_US));
-    assert_uint_equal(ready.checkpoint_id, 13);
+    expect_start(13);
     assert_contains(ready.notice, "checkpoint 0-14 is passed over, its part-0000 is damaged");
 }
 
@@ -402,7 +416,7 @@ static void nothing_begins_from_scratch_where_all_that_was_there_is_damaged(void
     attach_to_restore();
     assert_true(becomes(reports, WAIT_US));
     point_id = 0;
-    agent.callers->poll(agent_find(&agent, "job")->stream);
+    poll_job();
     removed_for_another();
     assert_false(becomes(starts, POLLS_US));
 }
@@ -417,10 +431,9 @@ static void a_part_that_has_restored_goes_with_what_the_others_choose(void **sta
     assert_true(becomes(reports, WAIT_US));
     may_begin = true;
     point_id = 12;
-    agent.callers->poll(agent_find(&agent, "job")->stream);
+    poll_job();
     removed_for_another();
-    assert_true(becomes(starts, WAIT_US));
-    assert_uint_equal(ready.checkpoint_id, 12);
+    expect_start(12);
     assert_contains(ready.folder, "/restore/0-12");
     assert_contains(ready.notice, "checkpoint 0-14 is passed over, another part");
 }
@@ -453,6 +466,137 @@ static void a_path_is_verified_in_shares_and_told(void **state)
     assert_uint_equal(ready.checkpoint_id, 14);
 }
 
+static Ckpt__V1__ReportKind last_kind(void)
+{
+    Ckpt__V1__AgentReport *report = last_report();
+    Ckpt__V1__ReportKind kind = report->kind;
+
+    assert_uint_equal(report->restored_checkpoint_id, 14);
+    ckpt__v1__agent_report__free_unpacked(report, NULL);
+    return kind;
+}
+
+static bool gave_up(void)
+{
+    return last_kind() == CKPT__V1__REPORT_KIND__REPORT_KIND_READ_ENDED;
+}
+
+/* S2-032: who needs bytes of the target stands in its line, and reads at the rate that it is let in
+ * with. */
+static void who_reads_from_a_target_waits_in_its_line(void **state)
+{
+    (void)state;
+    run_of_writer = RUN;
+    may_read = CKPT__V1__READ_STATE__READ_STATE_ASK;
+    work.exit_code = WORKER_EXIT_OK;
+    attach_to_restore();
+    assert_true(becomes(reports, WAIT_US));
+    assert_int_equal(last_kind(), CKPT__V1__REPORT_KIND__REPORT_KIND_READ_WANTED);
+    agent.callers->poll(agent_find(&agent, "job")->stream);
+    assert_false(becomes(restores, POLLS_US));
+    assert_uint_equal(ledger_last_sequence(agent.ledger), 1); /* said once */
+    may_read = CKPT__V1__READ_STATE__READ_STATE_WAITS;
+    agent.callers->poll(agent_find(&agent, "job")->stream);
+    assert_true(becomes(told, WAIT_US));
+    assert_contains(said, "waits to read its checkpoint 0-14: 3rd of 7 at target x");
+    assert_false(restores());
+    may_read = CKPT__V1__READ_STATE__READ_STATE_MAY;
+    agent.callers->poll(agent_find(&agent, "job")->stream);
+    assert_true(becomes(starts, WAIT_US));
+    assert_string_equal(rate, "1000000");
+    assert_int_equal(last_kind(), CKPT__V1__REPORT_KIND__REPORT_KIND_READ_ENDED);
+    assert_uint_equal(ledger_last_sequence(agent.ledger), 2);
+}
+
+static void who_goes_away_gives_the_place_in_line_back(void **state)
+{
+    (void)state;
+    run_of_writer = RUN;
+    may_read = CKPT__V1__READ_STATE__READ_STATE_WAITS;
+    attach_to_restore();
+    assert_true(becomes(told, WAIT_US));
+    rpc_channel_free(channel); /* its ckpt-run has died */
+    channel = channel_new();
+    assert_true(becomes(reports, WAIT_US));
+    assert_true(becomes(gave_up, WAIT_US));
+}
+
+/* The state took it back, since others waited for one that took too long: on a node whose orders
+ * change all the time it is asked for again all the same. */
+static void a_place_that_was_lost_is_asked_for_at_once(void **state)
+{
+    struct err err;
+
+    (void)state;
+    run_of_writer = RUN;
+    may_read = CKPT__V1__READ_STATE__READ_STATE_ASK;
+    attach_to_restore();
+    assert_true(becomes(reports, WAIT_US));
+    assert_int_equal(ledger_acknowledge(agent.ledger, 1, &err), 0);
+    poll_job();
+    assert_true(becomes(reports_again, 4 * POLLS_US));
+    assert_int_equal(last_kind(), CKPT__V1__REPORT_KIND__REPORT_KIND_READ_WANTED);
+}
+
+static void both_parts_are_kept(void)
+{
+    struct ledger_entry *entry = &agent_find(&agent, "job")->entry;
+
+    strcpy(manifest, "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff");
+    entry->copy_count = 2;
+    for (uint32_t i = 0; i < 2; i++) {
+        entry->copies[i] = (struct ledger_copy){
+            .checkpoint_id = 14, .part = i, .state = COPY_HERE, .uid = getuid()};
+        strcpy(entry->copies[i].manifest_sha256, manifest);
+        strcpy(entry->copies[i].work_dir, folder);
+    }
+}
+
+/* What its node kept is read without a place. When a copy goes meanwhile, its part stands in line
+ * like all others. */
+static void a_part_whose_copy_goes_while_others_are_read_waits_in_line(void **state)
+{
+    (void)state;
+    run_of_writer = RUN;
+    writer_gone = copy_goes = true;
+    mode = CKPT__V1__RESTORE_MODE__RESTORE_MODE_ALL;
+    may_read = CKPT__V1__READ_STATE__READ_STATE_ASK;
+    work.exit_code = WORKER_EXIT_OK;
+    attach();
+    assert_true(becomes(removes, WAIT_US));
+    both_parts_are_kept();
+    removal.done(removal.data);
+    assert_true(becomes(reports, WAIT_US));
+    assert_int_equal(last_kind(), CKPT__V1__REPORT_KIND__REPORT_KIND_READ_WANTED);
+    assert_string_equal(work.did, "restore part-0000;");
+    may_read = CKPT__V1__READ_STATE__READ_STATE_MAY;
+    poll_job();
+    assert_true(becomes(starts, WAIT_US));
+    assert_string_equal(work.did, "restore part-0000;restore part-0000;restore part-0001;");
+    assert_string_equal(rate, "1000000");
+}
+
+/* S2-007. */
+static void what_an_outage_leads_to_is_told(void **state)
+{
+    (void)state;
+    run_of_writer = RUN;
+    work.exit_code = WORKER_EXIT_UNAVAILABLE;
+    discard_at_ms = UINT64_C(1700000000000);
+    attach_to_restore();
+    assert_true(becomes(told, WAIT_US));
+    assert_contains(said, "it begins without that and repeats 10m");
+    assert_contains(said, "max_discarded 1h");
+    point_id = 0;
+    run_of_writer = 0;
+    discard_at_ms = 0;
+    assert_true(becomes(removes_again, 4 * WAIT_US));
+    removal.done(removal.data);
+    assert_true(becomes(starts, WAIT_US));
+    assert_uint_equal(ready.checkpoint_id, 0);
+    assert_contains(ready.notice, "checkpoint 0-14 is waited for no more");
+}
+
 /* Names that nobody registered: without a limit they would leave no room for the jobs of others. */
 static void one_user_does_not_take_all_the_room_of_a_node(void **state)
 {
@@ -469,8 +613,7 @@ static void one_user_does_not_take_all_the_room_of_a_node(void **state)
         assert_true(becomes(looks, WAIT_US));
         assert_true(becomes(looked_at, WAIT_US));
     }
-    assert_true(becomes(refused, WAIT_US));
-    assert_contains(refusal, "as many as one user may");
+    expect_refusal("as many as one user may");
     assert_contains(refusal, "1024");
     while (count > 0)
         rpc_channel_free(channels[--count]);
@@ -522,6 +665,15 @@ int main(void)
         cmocka_unit_test_setup_teardown(all_parts_come_each_in_its_folder_where_it_is_registered_so,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_path_is_verified_in_shares_and_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_reads_from_a_target_waits_in_its_line, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(who_goes_away_gives_the_place_in_line_back, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_place_that_was_lost_is_asked_for_at_once, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_part_whose_copy_goes_while_others_are_read_waits_in_line,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_an_outage_leads_to_is_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_user_does_not_take_all_the_room_of_a_node, set_up,
                                         tear_down),
     };

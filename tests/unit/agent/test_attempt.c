@@ -76,21 +76,131 @@ static void expect_no_handler(void)
     ckpt__v1__agent_report__free_unpacked(report, NULL);
 }
 
-static void a_first_look_long_after_the_start_is_not_the_last(void **state)
+static void order_attempt(void)
 {
     Ckpt__V1__Order order = CKPT__V1__ORDER__INIT;
 
-    (void)state;
     order.checkpoint_id = CHECKPOINT;
     order.attempt = 1;
     order.run = RUN;
     order.timeout_ms = 60000;
     attempt_post(job, ATTEMPT_START, &order);
+}
+
+static void a_first_look_long_after_the_start_is_not_the_last(void **state)
+{
+    (void)state;
+    order_attempt();
     assert_int_equal(job->attempt.state, ATTEMPT_WAITING);
     still_now_us += 6 * SECOND_US;
     attempt_post(job, ATTEMPT_TICK, NULL);
     assert_int_equal(job->attempt.state, ATTEMPT_NONE);
     expect_no_handler();
+}
+
+/* What its step makes of a look at the instant of now. */
+static enum attempt_state looks(bool opening)
+{
+    const struct attempt_event tick = {.kind = ATTEMPT_TICK};
+    struct attempt_facts facts = {.now_us = still_now_us,
+                                  .runs = true,
+                                  .ready = CKPT__V1__REASON__REASON_NO_HANDLER,
+                                  .opening = opening,
+                                  .text = "why"};
+    struct attempt attempt = job->attempt;
+    struct ledger_entry entry = job->entry;
+    struct job_effects effects;
+
+    job_effects_begin(&effects);
+    attempt_step(&attempt, &entry, &tick, &facts, &effects);
+    return attempt.state;
+}
+
+/* A program that loads for long is no deaf one: it has as long as the attempt. */
+static void who_has_opened_the_library_has_all_of_the_time(void **state)
+{
+    (void)state;
+    order_attempt();
+    still_now_us += 59 * SECOND_US;
+    assert_int_equal(looks(true), ATTEMPT_WAITING);
+    assert_int_equal(looks(false), ATTEMPT_NONE);
+    still_now_us += 2 * SECOND_US;
+    assert_int_equal(looks(true), ATTEMPT_NONE);
+}
+
+static ranks_done_fn *looked;
+static struct ranks_seen seen;
+static struct proc_stat leader;
+static int signals;
+
+static struct ranks_look *ranks_look(void *context, const struct job_members *members, int signal,
+                                     ranks_done_fn *done, void *data)
+{
+    (void)context, (void)members, (void)signal;
+    assert_ptr_equal(data, job);
+    looked = done;
+    return (struct ranks_look *)&seen;
+}
+
+static void ranks_look_detach(struct ranks_look *look)
+{
+    (void)look;
+}
+
+static int leader_read(void *context, pid_t pid, struct proc_stat *ret_stat,
+                       struct proc_status *ret_status)
+{
+    (void)context, (void)pid;
+    if (ret_stat != NULL)
+        *ret_stat = leader;
+    if (ret_status != NULL)
+        *ret_status = (struct proc_status){.caught = UINT64_C(1) << (SIGUSR1 - 1)};
+    return 0;
+}
+
+static int group_signal(void *context, pid_t group, int signal, struct err *err)
+{
+    (void)context, (void)group, (void)err;
+    signals += signal == SIGUSR1;
+    return 0;
+}
+
+/* A wrapper script was seen, and has since executed a launcher, which catches the signal to hand
+ * it on. */
+static void a_program_that_was_executed_after_the_look_is_looked_at_again(void **state)
+{
+    Ckpt__V1__Order order = CKPT__V1__ORDER__INIT;
+
+    (void)state;
+    agent.machine.ranks_look = ranks_look;
+    agent.machine.ranks_detach = ranks_look_detach;
+    agent.machine.process_read = leader_read;
+    agent.machine.group_signal = group_signal;
+    leader = (struct proc_stat){
+        .pid = PID, .group = PID, .name = "orted", .state = 'R', .start_ticks = START_TICKS};
+    snprintf(seen.leader, sizeof(seen.leader), "sh");
+    order.checkpoint_id = CHECKPOINT;
+    order.attempt = 1;
+    order.run = RUN;
+    order.timeout_ms = 60000;
+    attempt_post(job, ATTEMPT_START, &order);
+    assert_non_null(looked);
+    looked(job, &seen);
+    attempt_post(job, ATTEMPT_TICK, NULL);
+    assert_int_equal(job->attempt.state, ATTEMPT_WAITING);
+    assert_int_equal(signals, 0);
+    snprintf(seen.items[0].name, sizeof(seen.items[0].name), "orted");
+    seen.items[0].pid = PID;
+    seen.items[0].launcher = true;
+    seen.count = 1;
+    looked = NULL;
+    attempt_post(job, ATTEMPT_TICK, NULL);
+    assert_non_null(looked);
+    looked(job, &seen);
+    attempt_post(job, ATTEMPT_TICK, NULL);
+    assert_int_equal(job->attempt.state, ATTEMPT_WAITING);
+    assert_int_equal(signals, 0);
+    attempt_post(job, ATTEMPT_CANCEL, NULL);
 }
 
 /* As the journal of an agent that ended gives it back. */
@@ -242,6 +352,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(a_first_look_long_after_the_start_is_not_the_last),
+        T(who_has_opened_the_library_has_all_of_the_time),
+        T(a_program_that_was_executed_after_the_look_is_looked_at_again),
         T(the_last_of_a_job_to_end_closes_its_work_folder),
         T(a_deferred_attempt_that_is_hurried_looks_again),
         T(a_deferred_attempt_looks_again_though_its_agent_was_away),

@@ -33,6 +33,22 @@ static void known_keys_are_taken(void **state)
     assert_int_equal(agent_config_check(&config, &err), 0);
 }
 
+static void memory_needs_a_path_and_a_bound(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        parse("brokers: \"a:1\"\nmemory: {path: /run/ckpt-memory, max_bytes: 64GiB}\n"), 0);
+    assert_string_equal(config.memory_path, "/run/ckpt-memory");
+    assert_uint_equal(config.memory_max_bytes, UINT64_C(64) << 30);
+    assert_int_equal(agent_config_check(&config, &err), 0);
+    assert_int_equal(parse("brokers: \"a:1\"\nmemory: {path: /run/ckpt-memory}\n"), 0);
+    assert_int_equal(agent_config_check(&config, &err), -1);
+    assert_contains(err.text, "memory.max_bytes is 0");
+    assert_int_equal(parse("brokers: \"a:1\"\nmemory: {path: shm/, max_bytes: 1}\n"), 0);
+    assert_int_equal(agent_config_check(&config, &err), -1);
+    assert_contains(err.text, "memory.path is \"shm/\", it must be an absolute path");
+}
+
 static void the_side_port_beyond_loopback_must_be_said_to_be_insecure(void **state)
 {
     static const char *const beyond[] = {"0.0.0.0:9103", "10.0.0.1:9103", "[::]:9103"};
@@ -76,6 +92,65 @@ static void what_a_node_is_called_is_checked(void **state)
     assert_non_null(strstr(err.text, "65 bytes; it must be at most 64 printable"));
     assert_int_equal(parse("brokers: \"a:1\"\n"), 0);
     assert_string_equal(config.machine, "");
+}
+
+/* S2-019, S2-023, S2-027: the machines that use one server are its domain. */
+static void htcondor_s_server_is_the_node_s_domain(void **state)
+{
+    static const char *const texts[] = {
+        "htcondor: {CKPT_SERVER_HOST: ckpt-a.example.org}\n",
+        "htcondor: {CkptServer: ckpt-a.example.org, USE_CKPT_SERVER: True}\n",
+        "htcondor:\n  CKPT_SERVER_HOST: ckpt-a.example.org\n"
+        "  CkptServer: $(CKPT_SERVER_HOST)\n  STARTD_ATTRS: $(STARTD_ATTRS), CkptServer\n"};
+    char text[512];
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(text, sizeof(text), "brokers: \"a:1\"\n%s", texts[i]);
+        assert_int_equal(parse(text), 0);
+        if (agent_config_check(&config, &err) != 0)
+            fail_msg("%s", err.text);
+        assert_string_equal(config.domain, "ckpt-a.example.org");
+    }
+}
+
+/* S2-013, S2-015, S2-018, S2-031: each by its own name, with the place that ours has. */
+static void other_names_of_htcondor_are_refused_with_ours(void **state)
+{
+    static const struct {
+        const char *line, *expected[2];
+    } cases[] = {
+        {"CKPT_SERVER_DIR: /ckpt", {"CKPT_SERVER_DIR '\"/ckpt\"'", "ckptd.yaml"}},
+        {"STARTER_CHOOSES_CKPT_SERVER: True", {"STARTER_CHOOSES", "ckptd.yaml"}},
+        {"MAX_DISCARDED_RUN_TIME: 3600", {"MAX_DISCARDED_RUN_TIME", "ckptd.yaml"}},
+        {"CKPT_SERVER_DEBUG: D_ALWAYS", {"CKPT_SERVER_DEBUG", "`log_level`"}},
+        {"CKPT_SERVER_LOG: /log", {"CKPT_SERVER_LOG", "journal"}},
+        {"MAX_CKPT_SERVER_LOG: 1", {"MAX_CKPT_SERVER_LOG", "journal"}},
+        {"DAEMON_LIST: MASTER", {"DAEMON_LIST", "systemd"}},
+        {"CKPT_SERVER_STALE_CKPT_AGE_CUTOFF: 1", {"AGE_CUTOFF", "ckptd.yaml"}},
+        {"CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL: 1", {"INTERVAL", "ckptd.yaml"}},
+        {"APPEND_REQ_STANDARD: x", {"APPEND_REQ_STANDARD", "--domain-rule REQUIRED"}},
+        {"APPEND_RANK_STANDARD: x", {"APPEND_RANK_STANDARD", "--domain-rule PREFERRED"}},
+        {"MAX_STORE_PROCESSES: 3", {"MAX_STORE_PROCESSES", "ckptd.yaml"}},
+        {"MAX_RESTORE_PROCESSES: 3", {"MAX_RESTORE_PROCESSES", "ckptd.yaml"}},
+        {"USE_CKPT_SERVER: False", {"USE_CKPT_SERVER '\"False\"'", "--strategy NONE"}},
+        {"USE_CKPT_SERVER: maybe", {"USE_CKPT_SERVER '\"maybe\"'", "True or False"}},
+        {"STARTD_ATTRS: CkptServer, Rack", {"STARTD_ATTRS", "names more than CkptServer"}},
+        {"CKPT_SERVER_HOST: a b", {"CKPT_SERVER_HOST '\"a b\"'", "the name of a host"}},
+        {"CkptServer: b\n  CKPT_SERVER_HOST: a", {"CkptServer '\"b\"'", "not CKPT_SERVER_HOST"}},
+        {"CKPT_SERVER_HOST: a\ndomain: b", {"CKPT_SERVER_HOST '\"a\"'", "and `domain` are given"}},
+    };
+    char text[512];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        snprintf(text, sizeof(text), "brokers: \"a:1\"\nhtcondor:\n  %s\n", cases[i].line);
+        assert_int_equal(parse(text), 0);
+        assert_int_equal(agent_config_check(&config, &err), -1);
+        assert_contains(err.text, "line ");
+        assert_contains(err.text, cases[i].expected[0]);
+        assert_contains(err.text, cases[i].expected[1]);
+    }
 }
 
 /* T-003 */
@@ -294,9 +369,12 @@ static void restarts_follow_the_options(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_needs_a_path_and_a_bound),
         cmocka_unit_test(known_keys_are_taken),
         cmocka_unit_test(the_side_port_beyond_loopback_must_be_said_to_be_insecure),
         cmocka_unit_test(what_a_node_is_called_is_checked),
+        cmocka_unit_test(htcondor_s_server_is_the_node_s_domain),
+        cmocka_unit_test(other_names_of_htcondor_are_refused_with_ours),
         cmocka_unit_test(the_example_file_is_taken_and_has_the_port_of_the_documents),
         cmocka_unit_test(tls_has_keys_below_it),
         cmocka_unit_test(empty_file_leaves_defaults_and_lacks_brokers),

@@ -21,7 +21,7 @@ struct world {
     uint64_t timer_us, attempt_timer_us, walltime_us; /* 0: it is not set */
     uint32_t last_pid, last_attempt;
     uint32_t asked_attempt; /* the last whose application was asked for the first time */
-    bool stragglers_asked, call, watch, put, put_killed, abandon, removing;
+    bool stragglers_asked, call, watch, stage, put, put_killed, abandon, removing;
     unsigned starts, ends, orders, attempt_ends;
     bool frozen;            /* some of it stands still */
     bool freezing, thawing; /* at most one of them */
@@ -76,16 +76,21 @@ static void see_attempt(struct world *world)
 {
     struct attempt_facts *facts = &world->facts.attempt;
 
-    *facts = (struct attempt_facts){.now_us = world->facts.process.now_us,
-                                    .wall_ms = world->facts.process.wall_ms,
-                                    .other_run = world->attempt.state == ATTEMPT_WAITING &&
-                                                 chance(world, 10),
-                                    .attached = world->facts.process.attached,
-                                    .folder_opening = world->facts.process.folder_opening,
-                                    .answer = (enum ask_answer)draw(world, 4),
-                                    .prepared = chance(world, 2),
-                                    .lost = chance(world, 4) ? "the agent ended" : NULL,
-                                    .growth = draw(world, 2)};
+    *facts =
+        (struct attempt_facts){.now_us = world->facts.process.now_us,
+                               .wall_ms = world->facts.process.wall_ms,
+                               .other_run = attempt_awaits(&world->attempt) && chance(world, 10),
+                               .takes_direct = chance(world, 2),
+                               .attached = world->facts.process.attached,
+                               .folder_opening = world->facts.process.folder_opening,
+                               .answer = (enum ask_answer)draw(world, 4),
+                               .prepared = chance(world, 2),
+                               .lost = chance(world, 4) ? "the agent ended" : NULL,
+                               .growth = draw(world, 2)};
+    if (chance(world, 2)) {
+        snprintf(facts->memory, sizeof(facts->memory), "/memory/1000");
+        facts->memory_room = draw(world, 100);
+    }
     if (chance(world, 3))
         facts->ready = CKPT__V1__REASON__REASON_NO_HANDLER;
     if (!chance(world, 3) && facts->answer != ASK_UNFINISHED)
@@ -171,8 +176,13 @@ static void carry_out_attempt(struct world *world, const struct job_effect *effe
         world->watch = false;
     else if (effect->kind == EFFECT_HANG_UP)
         world->call = false;
-    else if (effect->kind == EFFECT_PUT || effect->kind == EFFECT_ABANDON) {
-        assert_false(world->put || world->abandon); /* one worker at a time */
+    else if (effect->kind == EFFECT_STAGE) {
+        assert_false(world->stage || world->put || world->abandon || world->removing);
+        assert_int_equal(world->journal.phase, PHASE_ASKING);
+        world->stage = true;
+        world->put_killed = false;
+    } else if (effect->kind == EFFECT_PUT || effect->kind == EFFECT_ABANDON) {
+        assert_false(world->stage || world->put || world->abandon); /* one worker at a time */
         assert_false(world->removing);
         world->put = effect->kind == EFFECT_PUT;
         world->abandon = effect->kind == EFFECT_ABANDON;
@@ -180,7 +190,7 @@ static void carry_out_attempt(struct world *world, const struct job_effect *effe
     } else if (effect->kind == EFFECT_PUT_KILL)
         world->put_killed = true;
     else if (effect->kind == EFFECT_REMOVE) {
-        assert_false(world->put || world->abandon); /* nothing reads it any more */
+        assert_false(world->stage || world->put || world->abandon); /* nothing reads it any more */
         world->removing = true;
     } else if (effect->kind == EFFECT_ATTEMPT_ENDED)
         post_process(world, PROCESS_ATTEMPT_ENDED);
@@ -270,7 +280,7 @@ static void take(struct world *world, const struct job_event *event)
     for (size_t i = 0; i < effects.count; i++)
         carry_out(world, &effects.effects[i]);
     if (world->attempt.state == ATTEMPT_NONE)
-        assert_false(world->call || world->watch || world->put || world->abandon ||
+        assert_false(world->call || world->watch || world->stage || world->put || world->abandon ||
                      world->removing);
     assert_uint_equal(world->attempt_ends, world->orders - untold(world));
     assert_uint_equal(world->ends, world->starts - (world->process.state != PROCESS_ABSENT));
@@ -334,6 +344,7 @@ static void order(struct world *world)
         order.attempt = ++world->last_attempt;
         order.max_deferral_ms = draw(world, 10000);
         order.run = RUN;
+        order.staging = (Ckpt__V1__Staging)draw(world, 4);
         world->orders++;
     }
     post(world, &event);
@@ -381,7 +392,7 @@ static void restart_agent(struct world *world)
     world->attempt = (struct attempt){.state = ATTEMPT_NONE};
     world->timer_us = world->attempt_timer_us = 0;
     world->stragglers_asked = world->call = world->watch = false;
-    world->put = world->abandon = world->removing = false;
+    world->stage = world->put = world->abandon = world->removing = false;
     world->let_go = world->let_go || world->thawing; /* which goes on to its end */
     world->frozen = world->frozen && !world->thawing;
     world->freezing = world->thawing = false;
@@ -408,6 +419,15 @@ static bool work_ends(struct world *world)
     } else if (world->thawing && (world->calm || chance(world, 3))) {
         event.attempt.kind = ATTEMPT_THAWED;
         world->thawing = world->frozen = false;
+    } else if (world->stage) {
+        world->stage = false;
+        if (!world->put_killed) {
+            event.attempt.kind = ATTEMPT_STAGE_ENDED;
+            event.attempt.reason = chance(world, 3) ? CKPT__V1__REASON__REASON_STORAGE_FULL
+                                                    : CKPT__V1__REASON__REASON_NONE;
+            if (world->journal.memory[0] == 0)
+                snprintf(event.attempt.text, sizeof(event.attempt.text), ".part.tmp.1");
+        }
     } else if (world->put) {
         event.attempt.put.verified = !world->put_killed && !chance(world, 3);
         event.attempt.put.reason = CKPT__V1__REASON__REASON_WRITE_FAILED;

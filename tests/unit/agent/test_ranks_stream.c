@@ -215,7 +215,7 @@ static const char *comes(uint32_t number, pid_t pid, bool barrier)
                                      .local = number,
                                      .ranks = 2,
                                      .local_ranks = 2,
-                                     .barrier = barrier,
+                                     .way = barrier ? RANK_BARRIER : RANK_PLAIN,
                                      .pid = pid};
 
     return says_hello(&hello);
@@ -259,6 +259,31 @@ static void expect_failed(uint64_t *sequence, Ckpt__V1__Reason reason, const cha
     assert_string_equal(report->detail, detail);
     ckpt__v1__agent_report__free_unpacked(report, NULL);
     assert_int_equal(job->attempt.state, ATTEMPT_NONE);
+}
+
+/* It has the library and comes to its loop later: it is not asked, and is waited for. */
+static void who_has_opened_the_library_is_waited_for(void **state)
+{
+    struct rank_hello hello = {
+        .number = 1, .local = 1, .ranks = 2, .local_ranks = 2, .way = RANK_OPENED, .pid = SECOND};
+    char why[JOB_DETAIL_BYTES] = "";
+    struct ranks_seen seen = {.count = 0};
+
+    (void)state;
+    assert_false(ranks_opening(job, why));
+    assert_null(says_hello(&hello));
+    expect_told("");
+    assert_true(ranks_opening(job, why));
+    assert_contains(why, "rank 1, pid ");
+    ranks_lay_over(job, &seen);
+    assert_int_equal(seen.count, 0);
+    assert_false(ranks_stream_tells(job, &job->entry.ranks[1]));
+    hello.way = RANK_BARRIER;
+    ranks_gone(job, (void *)&second_stream);
+    assert_false(ranks_opening(job, why)); /* without its stream it says nothing later */
+    assert_null(says_hello(&hello));
+    expect_told("1: out/0-42-1/rank-00001");
+    assert_false(ranks_opening(job, why));
 }
 
 static void order_barrier(Ckpt__V1__BarrierPhase phase, uint64_t agreed_step)
@@ -374,7 +399,7 @@ static void a_number_is_one_living_process_s(void **state)
 /* Another job of the same user may know the socket, and what its ranks say would be this job's. */
 static void only_processes_of_the_job_are_ranks_of_it(void **state)
 {
-    const struct rank_hello hello = {.number = 1, .pid = SECOND, .barrier = true};
+    const struct rank_hello hello = {.number = 1, .pid = SECOND, .way = RANK_BARRIER};
 
     (void)state;
     verdict = MEMBER_STRANGER;
@@ -396,7 +421,7 @@ static void only_processes_of_the_job_are_ranks_of_it(void **state)
 /* The one that is seen first has it. */
 static void of_two_that_come_with_one_number_the_second_is_refused(void **state)
 {
-    const struct rank_hello hello = {.number = 1, .pid = SECOND, .barrier = true};
+    const struct rank_hello hello = {.number = 1, .pid = SECOND, .way = RANK_BARRIER};
 
     (void)state;
     assert_null(ranks_registered(job, &hello, stream_of(1)));
@@ -404,7 +429,7 @@ static void of_two_that_come_with_one_number_the_second_is_refused(void **state)
         member_done_fn *done;
         void *data;
     } first = {look.done, look.data};
-    const struct rank_hello other = {.number = 1, .pid = SECOND + 1, .barrier = true};
+    const struct rank_hello other = {.number = 1, .pid = SECOND + 1, .way = RANK_BARRIER};
     assert_null(ranks_registered(job, &other, stream_of(0)));
     assert_null(looked());
     first.done(first.data, MEMBER_BELONGS, START_TICKS);
@@ -413,7 +438,7 @@ static void of_two_that_come_with_one_number_the_second_is_refused(void **state)
 
 static void who_hangs_up_while_it_is_looked_at_is_forgotten(void **state)
 {
-    const struct rank_hello hello = {.number = 1, .pid = SECOND, .barrier = true};
+    const struct rank_hello hello = {.number = 1, .pid = SECOND, .way = RANK_BARRIER};
 
     (void)state;
     assert_null(ranks_registered(job, &hello, stream_of(1)));
@@ -594,6 +619,7 @@ static void registered_ranks_without_room_are_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        T(who_has_opened_the_library_is_waited_for),
         T(ranks_meet_in_two_rounds_and_one_that_is_beyond_fails_it),
         T(an_agent_that_restarts_knows_that_its_ranks_meet_the_others),
         T(who_does_not_come_to_a_step_is_named),

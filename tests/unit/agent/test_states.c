@@ -7,7 +7,9 @@ static void attempt_moves_are_those_of_the_drawing(void **state)
 {
     static const char *const expected[] = {
         "NONE: WAITING DEFERRED RESUMING STILL REMOVING",
-        "WAITING: NONE ASKING",
+        "WAITING: NONE STAGING ASKING",
+        "STAGING: STAGED HALTING ABANDONING REMOVING",
+        "STAGED: ASKING ABANDONING REMOVING",
         "ASKING: ASKED ABANDONING REMOVING",
         "ASKED: BROKEN DEFERRED FREEZING PUTTING ABANDONING REMOVING",
         "BROKEN: FREEZING PUTTING ABANDONING REMOVING",
@@ -16,7 +18,7 @@ static void attempt_moves_are_those_of_the_drawing(void **state)
         "FREEZING: PUTTING ABANDONING REMOVING",
         "PUTTING: STILL HALTING ABANDONING REMOVING",
         "STILL: REMOVING",
-        "HALTING: ABANDONING",
+        "HALTING: ABANDONING REMOVING",
         "ABANDONING: REMOVING",
         "REMOVING: NONE"};
 

@@ -114,6 +114,11 @@ void file_put(struct application *application, const char *name, const char *tex
     assert_int_equal(file_write(application, name, text, strlen(text), &err), 0);
 }
 
+static int link_make(void *context, const char *name, const char *to, struct err *err)
+{
+    return file_write(context, name, to, strlen(to), err);
+}
+
 /* Of all files below the folder. */
 static uint64_t folder_sum(void *context, const char *name)
 {
@@ -143,6 +148,7 @@ static const struct ask_node node = {.group_catches = group_catches,
                                      .endpoint = endpoint,
                                      .endpoint_address = endpoint_address,
                                      .folder_make = folder_make,
+                                     .link_make = link_make,
                                      .folder_sum = folder_sum,
                                      .file_read = file_read,
                                      .file_write = file_write,

@@ -100,6 +100,23 @@ static void signal_way_asks_once_and_hears_nothing(void **state)
     }
 }
 
+/* It lies at the destination: nothing is made there, and a link leads to it. */
+static void what_lies_elsewhere_is_linked_and_not_made(void **state)
+{
+    struct application application = {.rank_count = 2, .ranks = {{.number = 4, .tells = true}}};
+    const struct ask_target target = target_of(&application);
+    struct ask_request elsewhere = request;
+    struct err err = {0};
+
+    (void)state;
+    elsewhere.directory = "/scratch/1-42/.part-0000.tmp.0123456789abcdef";
+    elsewhere.elsewhere = true;
+    assert_int_equal(ask_find("signal")->prepare(&target, &elsewhere, &err), 0);
+    assert_string_equal(file_of(&application, "out/1-42-1")->text, elsewhere.directory);
+    assert_null(file_of(&application, "out/1-42-1/rank-00004"));
+    assert_contains(file_of(&application, "request")->text, "directory=/scratch/1-42/.part");
+}
+
 /* Whichever way it was asked, what it leaves is read alike. */
 static void every_way_finds_the_answer_in_the_folder(void **state)
 {
@@ -240,6 +257,7 @@ int main(void)
         cmocka_unit_test(each_profile_has_a_whole_row),
         cmocka_unit_test(messages_name_all_profiles_and_those_that_register),
         cmocka_unit_test(signal_way_asks_once_and_hears_nothing),
+        cmocka_unit_test(what_lies_elsewhere_is_linked_and_not_made),
         cmocka_unit_test(every_way_finds_the_answer_in_the_folder),
         cmocka_unit_test(each_rank_is_asked_and_answers_for_itself),
         cmocka_unit_test(a_rank_that_is_alone_on_its_node_need_not_say_its_number),

@@ -12,6 +12,7 @@
 
 #include "src/base/buf.h"
 #include "src/base/check.h"
+#include "src/base/text.h"
 #include "src/broker/broker.h"
 #include "tests/support/test.h"
 
@@ -419,6 +420,7 @@ static void fake_init_cluster(struct fake *fake, const Ckpt__V1__Policy *policy)
     target.write_bytes_per_s = UINT64_C(10000000000);
     target.staging_share_ppm = 300000;
     target.is_default = true;
+    target.pool = CKPT__V1__POOL__POOL_SENSITIVE;
     init.cluster_id = (char[]){"test"};
     init.epoch = 1;
     init.policy = &copy;
@@ -687,6 +689,34 @@ __attribute__((unused)) static struct fsm_summary fake_summary(const struct fake
 
     fsm_get_summary(fake->replica.fsm, &summary);
     return summary;
+}
+
+/* The node that has the part has written it. */
+__attribute__((unused)) static void fake_verify_part(struct fake *fake, const char *job,
+                                                     uint64_t id, uint32_t part)
+{
+    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fake->replica.fsm, id);
+    const struct fsm_node *node =
+        fsm_node_find_slot(fake->replica.fsm, checkpoint->shards[part].node_slot);
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
+    Ckpt__V1__AgentReport report = CKPT__V1__AGENT_REPORT__INIT;
+
+    report.sequence = node->last_report_sequence + 1;
+    report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED;
+    report.allocation_id = text_message(job);
+    report.run = fake_run(fake, job, node->id);
+    report.checkpoint_id = id;
+    report.attempt = checkpoint->attempt;
+    report.size_bytes = 1000;
+    report.ranks = 1;
+    report.manifest_sha256 =
+        text_message("00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff");
+    message.node_id = text_message(node->id);
+    message.report = &report;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_REPORT;
+    command.node_report = &message;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
 }
 
 #endif

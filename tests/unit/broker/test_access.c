@@ -69,6 +69,8 @@ static void the_matrix_is_what_the_readme_says(void **state)
         {"/ckpt.v1.OperatorService/GetPolicy", "so"},
         {"/ckpt.v1.OperatorService/ListTargets", "so"},
         {"/ckpt.v1.OperatorService/GetLosses", "so"},
+        {"/ckpt.v1.OperatorService/ListTenants", "so"},
+        {"/ckpt.v1.OperatorService/PutTenant", "o"},
         {"/ckpt.v1.OperatorService/GetCalibration", "so"},
         {"/ckpt.v1.OperatorService/ListNodes", "so"},
         {"/ckpt.v1.OperatorService/SetPolicy", "o"},

@@ -2,89 +2,11 @@
 #include "src/base/id.h"
 #include "src/base/text.h"
 #include "src/broker/keep/collector.h"
-#include "src/dest/worker.h"
-#include "tests/unit/broker/fake_replica.h"
-
-struct worker {
-    worker_done_fn *done;
-    void *data;
-    bool running;
-    bool cancelled;
-    char arguments[512];
-};
-static struct worker worker;
-static int started_count;
-
-int worker_start(uv_loop_t *loop, const struct worker_task *task, struct worker **ret_worker,
-                 struct err *err)
-{
-    (void)loop;
-    (void)err;
-    assert_uint_equal(task->deadline_ms, COLLECTOR_DEADLINE_MS);
-    assert_false(worker.running); /* one at a time */
-    worker = (struct worker){.done = task->done, .data = task->data, .running = true};
-    for (int i = 0; task->arguments[i] != NULL; i++) {
-        strcat(worker.arguments, task->arguments[i]);
-        strcat(worker.arguments, " ");
-    }
-    started_count++;
-    *ret_worker = &worker;
-    return 0;
-}
-
-static uint64_t hanging;
-
-bool worker_hangs(uint64_t hang_id)
-{
-    return hang_id != 0 && hang_id == hanging;
-}
-
-void worker_cancel(struct worker *cancelled)
-{
-    cancelled->cancelled = true;
-}
-
-static void end_worker_with(struct fake *fake, struct worker_result result)
-{
-    result.cancelled = worker.cancelled;
-    result.output = "";
-    assert_true(worker.running);
-    worker.running = false;
-    worker.done(worker.data, &result);
-    fake_settle(fake);
-}
+#include "tests/unit/broker/fake_worker.h"
 
 static void end_worker(struct fake *fake, int exit_code)
 {
     end_worker_with(fake, (struct worker_result){.exit_code = exit_code, .error = "busy"});
-}
-
-/* The first of its two parts is written. */
-static void verify_first_part(struct fake *fake, const char *job, uint64_t checkpoint_id)
-{
-    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fake->replica.fsm, checkpoint_id);
-    const struct fsm_node *node =
-        fsm_node_find_slot(fake->replica.fsm, checkpoint->shards[0].node_slot);
-    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
-    Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
-    Ckpt__V1__AgentReport report = CKPT__V1__AGENT_REPORT__INIT;
-
-    report.sequence = node->last_report_sequence + 1;
-    report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED;
-    report.allocation_id = text_message(job);
-    report.run = fake_run(fake, job, node->id);
-    report.checkpoint_id = checkpoint_id;
-    report.attempt = checkpoint->attempt;
-    report.size_bytes = 1000;
-    report.ranks = 1;
-    report.manifest_sha256 =
-        text_message("00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff");
-    message.node_id = text_message(node->id);
-    message.report = &report;
-    command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_REPORT;
-    command.node_report = &message;
-    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
-    assert_true(fsm_checkpoint_find(fake->replica.fsm, checkpoint_id)->shards[0].verified);
 }
 
 /* A job with one cancelled checkpoint whose folder is of no use to anybody. */
@@ -119,7 +41,7 @@ static uint64_t leave_a_folder_of(struct fake *fake, const char *job, bool writt
     command.grants = &grants;
     assert_int_equal(fake_do(fake, &command).status, FSM_OK);
     if (written)
-        verify_first_part(fake, job, checkpoint_id);
+        fake_verify_part(fake, job, checkpoint_id, 0);
     cancel.request_id = command.request_id = cancel_id;
     cancel.checkpoint_id = checkpoint_id;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_CANCEL_CHECKPOINT;
@@ -169,9 +91,7 @@ static struct fake *start(void)
 {
     struct fake *fake = fake_new(NULL);
 
-    worker = (struct worker){0};
-    started_count = 0;
-    hanging = 0;
+    fake_worker_begin(COLLECTOR_DEADLINE_MS);
     fake->broker.collector = collector_new(&fake->broker);
     return fake;
 }
@@ -180,6 +100,7 @@ static void finish(struct fake *fake)
 {
     fake_stop_serving(fake);
     collector_free(fake->broker.collector);
+    end_worker_left();
     fake_free(fake);
 }
 

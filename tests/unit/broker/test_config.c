@@ -75,7 +75,7 @@ static void other_names_of_htcondor_are_refused_with_ours(void **state)
         {"USE_CKPT_SERVER: maybe", {"USE_CKPT_SERVER", "maybe", "True or False"}},
         {"MAX_DISCARDED_RUN_TIME: 1h", {"MAX_DISCARDED_RUN_TIME", "1h", "seconds"}},
         {"CKPT_SERVER_DEBUG: D_NETWORK", {"CKPT_SERVER_DEBUG", "log_level"}},
-        {"CKPT_SERVER_HOST: host", {"line 5", "CKPT_SERVER_HOST", "brokers"}},
+        {"CKPT_SERVER_HOST: host", {"line 5", "CKPT_SERVER_HOST", "ckpt-agentd.yaml"}},
         {"CKPT_SERVER_LOG: /log", {"CKPT_SERVER_LOG", "journal"}},
         {"MAX_CKPT_SERVER_LOG: 1", {"MAX_CKPT_SERVER_LOG", "journal"}},
         {"DAEMON_LIST: MASTER", {"DAEMON_LIST", "systemd"}},
@@ -85,7 +85,7 @@ static void other_names_of_htcondor_are_refused_with_ours(void **state)
         {"APPEND_REQ_STANDARD: x", {"APPEND_REQ_STANDARD", "--domain-rule REQUIRED"}},
         {"APPEND_RANK_STANDARD: x", {"APPEND_RANK_STANDARD", "--domain-rule PREFERRED"}},
         {"MAX_STORE_PROCESSES: 3", {"MAX_STORE_PROCESSES", "write_bytes_per_s"}},
-        {"MAX_RESTORE_PROCESSES: 3", {"MAX_RESTORE_PROCESSES", "not limited"}},
+        {"MAX_RESTORE_PROCESSES: 3", {"MAX_RESTORE_PROCESSES", "max_restores"}},
     };
 
     (void)state;
@@ -208,7 +208,7 @@ static void every_section_is_taken(void **state)
              "targets:\n"
              "  - {id: scratch, kind: posix, prefix: /scratch, write_bytes_per_s: 10000000000, "
              "staging_share_ppm: 250000, default: yes, domain: east,\n"
-             "     read_back: never, generations: 0}\n"
+             "     read_back: never, generations: 0, staging: direct, compression: lz4}\n"
              "  - id: slow\n    prefix: \"/slow\"\n    write_bytes_per_s: 1\n"
              "storage_watch: {interval_ms: 200, timeout: 2s, failures_down: 2, successes_up: 1}\n"
              "unix_socket: \"/run/ckptd.sock\"\nlog_level: debug\n",
@@ -233,6 +233,10 @@ static void every_section_is_taken(void **state)
     assert_uint_equal(config->targets[0].generations, 0);
     assert_int_equal(config->targets[1].read_back, CKPT__V1__READ_BACK__READ_BACK_SAMPLED);
     assert_uint_equal(config->targets[1].generations, 8);
+    assert_int_equal(config->targets[0].staging, CKPT__V1__STAGING__STAGING_DIRECT);
+    assert_int_equal(config->targets[1].staging, CKPT__V1__STAGING__STAGING_LOCAL);
+    assert_int_equal(config->targets[0].compression, CKPT__V1__COMPRESSION__COMPRESSION_LZ4);
+    assert_int_equal(config->targets[1].compression, CKPT__V1__COMPRESSION__COMPRESSION_NONE);
     assert_int_equal(config->targets[1].kind, CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX);
     assert_uint_equal(config->storage_watch.timeout_ms, 2000);
     assert_int_equal(config->log_level, LOG_LEVEL_DEBUG);
@@ -315,8 +319,21 @@ static const struct refusal mistakes[] = {
      {"line 3", "members[0].raft", "host:port"}},
     {HEAD "members:\n  - {id: 1, name: n1, raft: \"127.0.0.1:65536\"}\n",
      {"line 3", "members[0].raft", "65535"}},
+    {HEAD ONE "targets:\n  - {id: a, prefix: /a, write_bytes_per_s: 1, failover: a}\n",
+     {"line 5", "targets[0].failover", "another target"}},
+    {HEAD ONE "targets:\n  - {id: a, prefix: /a, write_bytes_per_s: 1, default: yes}\n"
+              "  - {id: b, prefix: /b, write_bytes_per_s: 1, failover: c}\n",
+     {"line 6", "targets[1].failover", "another target"}},
     {HEAD ONE "targets:\n  - {id: a, kind: s3, prefix: /a, write_bytes_per_s: 1}\n",
      {"line 5", "targets[0].prefix", "/a", "s3://BUCKET"}},
+    {HEAD ONE
+     "targets:\n  - {id: a, prefix: \"s3://bucket\", write_bytes_per_s: 1, staging: direct}\n",
+     {"line 5", "targets[0].staging 'direct'", "not for s3", "use local"}},
+    {HEAD ONE
+     "targets:\n  - {id: a, prefix: \"s3://bucket\", write_bytes_per_s: 1, compression: lz4}\n",
+     {"line 5", "targets[0].compression 'lz4'", "not for s3", "use none"}},
+    {HEAD ONE "targets:\n  - {id: a, prefix: /a, write_bytes_per_s: 1, staging: disk}\n",
+     {"line 5", "targets[0].staging", "'disk'", "local or direct"}},
     {HEAD ONE "targets:\n  - {id: a, prefix: a, write_bytes_per_s: 1}\n",
      {"line 5", "targets[0].prefix", "absolute"}},
     {HEAD ONE "targets:\n  - {id: a, prefix: /a/../b, write_bytes_per_s: 1}\n",

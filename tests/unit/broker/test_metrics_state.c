@@ -1,5 +1,6 @@
 /* Metrics that are counted from the state's events, and gauges that are read from the state when
  * somebody asks: P-080, T-006, F-014. */
+#include "src/base/text.h"
 #include "src/broker/daemon/metrics.h"
 #include "tests/unit/broker/fake_replica.h"
 
@@ -246,6 +247,105 @@ static void snapshots_that_fail_or_do_not_read_are_counted(void **state)
     finish(fake);
 }
 
+/* A second target, for what is bound for the first one in an outage. */
+static void put_target(struct fake *fake, const char *id, const char *failover)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__PutTarget put = CKPT__LOG__V1__PUT_TARGET__INIT;
+    Ckpt__V1__TargetSpec spec = CKPT__V1__TARGET_SPEC__INIT;
+
+    spec.target_id = text_message(id);
+    spec.failover_target_id = text_message(failover);
+    if (failover[0] == '\0') {
+        spec.kind = CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
+        spec.prefix = text_message("/far");
+        spec.write_bytes_per_s = 1000000;
+        spec.staging_share_ppm = 300000;
+    }
+    put.spec = &spec;
+    command.request_id = text_message(failover[0] == '\0' ? "put" : "failover");
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_PUT_TARGET;
+    command.put_target = &put;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+static void drain_target(struct fake *fake, const char *id)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__DrainTarget drain = CKPT__LOG__V1__DRAIN_TARGET__INIT;
+
+    drain.target_id = text_message(id);
+    command.request_id = text_message("drain");
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_DRAIN_TARGET;
+    command.drain_target = &drain;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+static void target_is(struct fake *fake, const char *id, bool available)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__TargetAvailability change = CKPT__LOG__V1__TARGET_AVAILABILITY__INIT;
+
+    change.target_id = text_message(id);
+    change.available = available;
+    change.reason =
+        available ? CKPT__V1__REASON__REASON_NONE : CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_TARGET_AVAILABILITY;
+    command.target_availability = &change;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+static void tick(struct fake *fake)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__Tick message = CKPT__LOG__V1__TICK__INIT;
+
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_TICK;
+    command.tick = &message;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+/* S2-009: what a target that is to go still holds. */
+static void a_target_that_is_drained_shows_what_it_holds(void **state)
+{
+    struct fake *fake = start();
+
+    (void)state;
+    put_target(fake, "far", "");
+    fake_register(fake, "job", 1, 1, NULL);
+    write_checkpoint(fake, "job", fake_request_checkpoint(fake, "job", "r1"));
+    assert_true(rendered(fake, "ckpt_destination_draining{destination=\"far\"} 0\n"));
+    assert_true(rendered(fake, "ckpt_destination_checkpoints{destination=\"scratch\"} 1\n"));
+    assert_true(rendered(fake, "ckpt_destination_checkpoints{destination=\"far\"} 0\n"));
+    drain_target(fake, "far");
+    assert_true(rendered(fake, "ckpt_destination_draining{destination=\"far\"} 1\n"));
+    finish(fake);
+}
+
+/* S2-026 */
+static void a_fail_over_is_counted_and_shown_while_it_lasts(void **state)
+{
+    struct fake *fake = start();
+
+    (void)state;
+    put_target(fake, "far", "");
+    put_target(fake, "scratch", "far");
+    fake_register(fake, "job", 1, 1, NULL);
+    (void)fake_request_checkpoint(fake, "job", "r1");
+    target_is(fake, "scratch", false);
+    fake_advance_ms(fake, 120000);
+    tick(fake);
+    assert_true(
+        rendered(fake, "ckpt_destination_failed_over{destination=\"scratch\",to=\"far\"} 1\n"));
+    assert_double_near(value(fake, METRIC_FAILOVERS, "scratch", NULL), 1, 0);
+    target_is(fake, "scratch", true);
+    tick(fake);
+    assert_false(rendered(fake, "ckpt_destination_failed_over{"));
+    assert_double_near(value(fake, METRIC_FAILOVERS, "scratch", NULL), 1, 0);
+    assert_double_near(value(fake, METRIC_DISCARDED, NULL, NULL), 0, 0);
+    finish(fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +357,8 @@ int main(void)
         cmocka_unit_test(a_sensitive_claim_is_counted_as_one),
         cmocka_unit_test(a_follower_counts_nothing),
         cmocka_unit_test(snapshots_that_fail_or_do_not_read_are_counted),
+        cmocka_unit_test(a_target_that_is_drained_shows_what_it_holds),
+        cmocka_unit_test(a_fail_over_is_counted_and_shown_while_it_lasts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -131,6 +131,9 @@ static void explanation_init(struct explanation *e)
     e->reply.grant = &e->grant;
 }
 
+static Ckpt__V1__Restoring *restoring;        /* of the job; NULL: it does not */
+static Ckpt__V1__ReleaseCheck *release_check; /* likewise */
+
 static void run(struct harness *h, const struct explanation *e, const char *words, int code)
 {
     static Ckpt__V1__Allocation job;
@@ -141,6 +144,8 @@ static void run(struct harness *h, const struct explanation *e, const char *word
     spec.allocation_id = TEXT("a-1");
     spec.tenant = TEXT("physics");
     job.spec = &spec;
+    job.restoring = restoring;
+    job.release_check = release_check;
     job.state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
     job.state_since_ms = 1700000000000 - 51780000;
     harness_init(h);
@@ -192,6 +197,35 @@ static void an_evaluation_is_printed_with_terms_inputs_and_what_would_flip_it(vo
         "flags           none     -  replicated state\n"
         "pressure         0.8   12s  queue reports (all jobs)\n");
     harness_close(&h);
+}
+
+static void what_a_job_waits_for_is_explained(void **state)
+{
+    Ckpt__V1__Restoring line = CKPT__V1__RESTORING__INIT;
+    Ckpt__V1__ReleaseCheck check = CKPT__V1__RELEASE_CHECK__INIT;
+    struct explanation e;
+    struct harness h;
+
+    (void)state;
+    explanation_init(&e);
+    line.target_id = TEXT("scratch");
+    line.waiting_parts = 4;
+    line.place = 2;
+    line.line = 3;
+    check.node_id = TEXT("n7");
+    check.checkpoint_id = (UINT64_C(1) << 40) | 42;
+    check.part = 1;
+    check.parts = 4;
+    check.until_ms = 1700000000000;
+    restoring = &line;
+    release_check = &check;
+    run(&h, &e, "--endpoints a:1 explain a-1", CLI_OK);
+    assert_contains(h.out, " waits to read its checkpoint: 2 of 3 at target scratch, 4 parts\n");
+    assert_contains(h.out, " a-1 keeps its nodes until 2023-11-14 22:13:20 at the latest: node n7 "
+                           "reads what it saved (checkpoint 1-42, part 1 of 4) before they go\n");
+    harness_close(&h);
+    restoring = NULL;
+    release_check = NULL;
 }
 
 static void a_decision_of_the_log_says_whether_it_was_reproduced(void **state)
@@ -297,6 +331,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_evaluation_is_printed_with_terms_inputs_and_what_would_flip_it),
+        cmocka_unit_test(what_a_job_waits_for_is_explained),
         cmocka_unit_test(a_decision_of_the_log_says_whether_it_was_reproduced),
         cmocka_unit_test(wrong_words_are_refused_before_anybody_is_asked),
         cmocka_unit_test(instants_are_read_as_people_type_them),

@@ -11,6 +11,7 @@ struct scene {
     Ckpt__V1__RequestPreemptionReply accepted;
     Ckpt__V1__Victim victims[2];
     Ckpt__V1__Victim *victim_pointers[2];
+    Ckpt__V1__ReleaseCheck release_check;
     Ckpt__V1__Preemption preemption;
     Ckpt__V1__Preemption *preemption_pointer;
     Ckpt__V1__ListPreemptionsReply waiting, ended;
@@ -39,6 +40,12 @@ static void scene_open(struct scene *s, Ckpt__V1__PreemptionState end)
                                      : CKPT__V1__VICTIM_STATE__VICTIM_STATE_SHRINKING;
         s->victim_pointers[i] = &s->victims[i];
     }
+    ckpt__v1__release_check__init(&s->release_check);
+    s->release_check.checkpoint_id = (UINT64_C(1) << 40) + 2;
+    s->release_check.node_id = node_2;
+    s->release_check.parts = 1;
+    s->release_check.until_ms = 1000;
+    s->victims[1].release_check = &s->release_check;
     s->accepted.preemption_id = 7;
     s->accepted.victims = s->victim_pointers;
     s->accepted.n_victims = 2;
@@ -173,6 +180,8 @@ static void preemptions_are_listed_and_shown(void **state)
     assert_int_equal(harness_run(&s.h, "preemptions 7"), CLI_OK);
     assert_contains(s.h.out, "PREEMPTION 7  WAITING  reclaim for big  1 of 2 victims released");
     assert_contains(s.h.out, "cost 5 GPU-s of 9");
+    assert_contains(s.h.out, " b keeps its nodes until 1970-01-01 00:00:01 at the latest: node n2 "
+                             "reads what it saved (checkpoint 1-2, part 0 of 1) before they go\n");
     assert_uint_equal(((const Ckpt__V1__ListPreemptionsRequest *)s.h.last_request)->preemption_id,
                       7);
     assert_int_equal(harness_run(&s.h, "preemptions 7 -o json"), CLI_OK);

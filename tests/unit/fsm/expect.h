@@ -46,6 +46,15 @@ static inline const struct fsm_checkpoint *checkpoint_of(const struct script *sc
     return checkpoint;
 }
 
+/* A checkpoint of a job on n1 alone, from its request on: 1-NUMBER. */
+static inline void expect_complete(struct script *script, const char *job, unsigned number)
+{
+    expect_ok(script, "request %s", job);
+    expect_ok(script, "grant 1-%u bytes=1", number);
+    expect_ok(script, "report n1 shard_verified %s ckpt=1-%u", job, number);
+    expect_checkpoint(script, number, COMPLETE);
+}
+
 static inline struct fsm_summary summary_of(const struct script *script)
 {
     struct fsm_summary summary;

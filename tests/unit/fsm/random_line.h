@@ -91,6 +91,28 @@ static inline void random_report(struct script *script, uint64_t *state, char *l
              random_draw(state, 10) == 0 ? random_draw(state, 3) : 0, flag == NULL ? "" : flag);
 }
 
+/* What the nodes of a job say of their copies: mostly of what they wrote. */
+static inline bool random_copy(struct script *script, uint64_t *state, char *line, size_t size)
+{
+    const struct fsm_checkpoint *any = NULL, *at = NULL;
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+    uint64_t part, seen = 0;
+
+    while ((at = fsm_checkpoint_next(script->fsm, at == NULL ? 0 : at->id)) != NULL)
+        if (at->shards[0].verified && random_draw(state, ++seen) == 0)
+            any = at;
+    if (any == NULL)
+        return false;
+    part = random_draw(state, any->shard_count);
+    snprintf(
+        line, size, "report %s %s %s ckpt=%s part=%" PRIu64 " %s",
+        fsm_node_name(script->fsm, any->shards[random_draw(state, 4) == 0 ? 0 : part].node_slot),
+        random_draw(state, 4) == 0 ? "copy_dropped why=ENOSPC" : "copy_kept",
+        fsm_allocation_at(script->fsm, any->allocation_slot)->id, checkpoint_id_format(any->id, id),
+        part + (random_draw(state, 20) == 0), random_draw(state, 10) == 0 ? "sha=00" : "");
+    return true;
+}
+
 static inline void random_application(uint64_t *state, char *line, size_t size)
 {
     static const char *const kinds[] = {"terminated",
@@ -187,6 +209,30 @@ static inline void random_collected(struct script *script, uint64_t *state, char
                  checkpoint_id_format(any->id, id), random_draw(state, 2) == 0 ? " undo" : "");
         return;
     }
+    if (any != NULL && random_draw(state, 8) == 0) {
+        snprintf(line, size, "over_quota %s", checkpoint_id_format(any->id, id));
+        return;
+    }
+    if (random_draw(state, 8) == 0) {
+        snprintf(line, size, "tenant %s max=%" PRIu64 " keep=%" PRIu64 " retention=%" PRIu64 " %s",
+                 random_draw(state, 8) ? "physics" : "biology",
+                 random_draw(state, 3) ? UINT64_C(1000000000000) : random_draw(state, 9000),
+                 random_draw(state, 4), 1000 * random_draw(state, 99),
+                 random_draw(state, 2) ? "zeros=28" : "");
+        return;
+    }
+    if (random_draw(state, 8) == 0) {
+        snprintf(line, size, "orphans %s size=%" PRIu64 " 1-%" PRIu64 " %s",
+                 random_draw(state, 2) == 0 ? "scratch" : "other", random_draw(state, 1000),
+                 1 + random_draw(state, 40),
+                 any == NULL ? "1-9" : checkpoint_id_format(any->id, id));
+        return;
+    }
+    if (random_draw(state, 8) == 0) {
+        snprintf(line, size, "scan %s%s", random_draw(state, 2) == 0 ? "scratch" : "other",
+                 random_draw(state, 3) == 0 ? " end" : "");
+        return;
+    }
     if (random_draw(state, 3) == 0 && random_removal(script, state, line, size))
         return;
     if (count > 0 && random_draw(state, 4) != 0)
@@ -196,6 +242,50 @@ static inline void random_collected(struct script *script, uint64_t *state, char
     else
         snprintf(line, size, "collected %s",
                  any == NULL ? "1-99" : checkpoint_id_format(any->id, id));
+}
+
+/* What a node that is to read a part again says of it, or another one; false: none is to. */
+static inline bool random_verification(struct script *script, uint64_t *state, char *line,
+                                       size_t size)
+{
+    static const char *const kinds[] = {"verified",       "verified",       "verified",
+                                        "verify_damaged", "verify_missing", "verify_failed"};
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    for (uint32_t slot = 0; slot < fsm_node_slots(script->fsm); slot++) {
+        const struct fsm_verification *read;
+
+        if (fsm_verifications_on_node(script->fsm, slot, &read, 1) == 0 ||
+            random_draw(state, 2) == 0)
+            continue;
+        snprintf(line, size, "report %s %s j1 ckpt=%s attempt=%u part=%u why=EIO",
+                 random_draw(state, 8) == 0 ? "n1" : fsm_node_name(script->fsm, slot),
+                 kinds[random_draw(state, 6)], checkpoint_id_format(read->checkpoint_id, id),
+                 fsm_verify_attempt(script->fsm, read), read->part);
+        return true;
+    }
+    return false;
+}
+
+static inline void random_verify(struct script *script, uint64_t *state, char *line, size_t size)
+{
+    static const char *const results[] = {"whole",     "elsewhere", "elsewhere", "elsewhere",
+                                          "elsewhere", "damaged",   "unreadable"};
+    const struct fsm_checkpoint *any = random_checkpoint(script, state);
+    char id[CHECKPOINT_ID_TEXT_BYTES] = "1-99";
+    uint64_t after = 0, due;
+
+    if (random_draw(state, 2) == 0 && random_verification(script, state, line, size))
+        return;
+    if (any != NULL)
+        checkpoint_id_format(any->id, id);
+    if (random_draw(state, 2) == 0)
+        snprintf(line, size, "verify %s", id);
+    else if (fsm_verify_due(script->fsm, 0, 1000, &after, &due, 1) == 1)
+        snprintf(line, size, "verified %s %s why=EIO", checkpoint_id_format(due, id),
+                 results[random_draw(state, 7)]);
+    else
+        snprintf(line, size, "verified %s elsewhere", id);
 }
 
 /* One on which nothing runs: down, and the next time it is gone; or another one, and it is
@@ -221,6 +311,7 @@ static inline void random_remove(struct script *script, uint64_t *state, char *l
     snprintf(line, size, "remove_node %s", name);
 }
 
+/* long: one line for each kind of command. */
 static inline void random_rare(struct script *script, uint64_t *state, char *line, size_t size)
 {
     static const char *const roles[] = {"learner", "voter", "removed"};
@@ -241,10 +332,14 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
     else if (which == 3)
         snprintf(line, size, "put %s domain=%s write=%" PRIu64 " %s=/%s %s",
                  random_draw(state, 2) ? "scratch" : "third",
-                 random_draw(state, 2) ? "d0" : "d1 tier=nvme read=1000 failover=other",
+                 random_draw(state, 2)
+                     ? "d0"
+                     : "d1 tier=nvme read=1000 restores=2 failover=other pool=open",
                  UINT64_C(1) + random_draw(state, 10000000000),
                  random_draw(state, 3) ? "prefix" : "cost=7 unsaid",
-                 random_draw(state, 4) ? "scratch" : "moved", random_draw(state, 2) ? "keep" : "");
+                 random_draw(state, 4) ? "scratch" : "moved",
+                 random_draw(state, 3) ? random_draw(state, 2) ? "keep" : ""
+                                       : "keep read=5000000000 restores=1");
     else if (which == 15 && random_draw(state, 4) != 0)
         random_remove(script, state, line, size);
     else if (which == 15 && random_draw(state, 8) != 0)
@@ -270,9 +365,11 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
         snprintf(line, size, "drain n%" PRIu64 " %s", random_draw(state, RANDOM_NODES),
                  random_draw(state, 2) ? "urgent" : "undo");
     else if (which == 9)
-        snprintf(line, size, "policy keep=%" PRIu64 " retention=%" PRIu64 " attempts=%" PRIu64,
+        snprintf(line, size,
+                 "policy keep=%" PRIu64 " retention=%" PRIu64 " attempts=%" PRIu64
+                 " discarded=%" PRIu64,
                  1 + random_draw(state, 3), 1 + random_draw(state, 100000),
-                 1 + random_draw(state, 3));
+                 1 + random_draw(state, 3), 1 + random_draw(state, 100000));
     else if (which == 10)
         snprintf(line, size, "update j%" PRIu64 " %s=%s walltime=%" PRIu64 " %s %s %s", job,
                  random_draw(state, 4) ? "nodes" : "not", nodes, random_draw(state, 2) * 900000,
@@ -313,6 +410,25 @@ static inline void random_preempt(uint64_t *state, char *line, size_t size)
              random_draw(state, 3) == 0 ? "forced" : "");
 }
 
+/* A part of one that is to start would read what it begins from, or does no more. */
+static inline bool random_read(const struct script *script, uint64_t *state,
+                               const struct fsm_allocation *allocation, char *line, size_t size)
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+    const char *node = fsm_node_name(
+        script->fsm, allocation->nodes[random_draw(state, allocation->node_count)].node_slot);
+
+    /* a restored one may be of no epoch, which has no text */
+    if (allocation->restart_id >> CHECKPOINT_SEQUENCE_BITS == 0 || random_draw(state, 4) == 0)
+        return false;
+    snprintf(line, size, "report %s %s %s restored=%s", node,
+             random_draw(state, 4) == 0   ? "read_ended"
+             : random_draw(state, 6) == 0 ? "restored"
+                                          : "read_wanted",
+             allocation->id, checkpoint_id_format(allocation->restart_id, id));
+    return true;
+}
+
 /* The application of a part of one that is to start. False: it is none, or stays that for now. */
 static inline bool random_start(const struct script *script, uint64_t *state, uint64_t job,
                                 char *line, size_t size)
@@ -326,6 +442,8 @@ static inline bool random_start(const struct script *script, uint64_t *state, ui
         allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING ||
         random_draw(state, 4) == 0)
         return false;
+    if (random_read(script, state, allocation, line, size))
+        return true;
     snprintf(line, size,
              random_draw(state, 4) == 0 ? "running %s %s" : "report %s application_started %s",
              fsm_node_name(script->fsm,
@@ -354,9 +472,10 @@ static inline void random_line(struct script *script, uint64_t *state, char *lin
                  random_draw(state, 1000) * 1000003);
     else if (which < 32)
         random_grant(script, state, line, size);
-    else if (which < 62)
-        random_report(script, state, line, size);
-    else if (which < 70)
+    else if (which < 62) {
+        if (random_draw(state, 6) != 0 || !random_copy(script, state, line, size))
+            random_report(script, state, line, size);
+    } else if (which < 70)
         random_application(state, line, size);
     else if (which < 72)
         snprintf(line, size, "request j%" PRIu64 " after=%s", job, afters[random_draw(state, 5)]);
@@ -367,6 +486,8 @@ static inline void random_line(struct script *script, uint64_t *state, char *lin
     else if (which < 80)
         snprintf(line, size, "restart j%" PRIu64 " id=restart-%" PRIu64, job,
                  random_draw(state, 400));
+    else if (which < 82)
+        random_verify(script, state, line, size);
     else if (which < 84)
         random_collected(script, state, line, size);
     else if (which < 90)

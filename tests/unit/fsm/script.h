@@ -30,6 +30,7 @@ static inline enum fsm_status script_init_cluster(struct script *script,
         targets[i].kind = CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
         targets[i].write_bytes_per_s = script_number(script, "write", 10000000000);
         targets[i].staging_share_ppm = 300000;
+        targets[i].pool = CKPT__V1__POOL__POOL_SENSITIVE;
         targets[i].is_default = i == 0;
     }
     SCRIPT_BODY(CLUSTER_INIT, cluster_init, &init);
@@ -78,6 +79,8 @@ static inline enum fsm_status script_register(struct script *script,
     spec.project = script_text(script_value(script, "project", "climate"));
     spec.vcluster = script_text(script_value(script, "vcluster", "hpc"));
     spec.owner = script_text(script_value(script, "owner", "ada"));
+    spec.staging = (Ckpt__V1__Staging)script_enum(script, &ckpt__v1__staging__descriptor,
+                                                  "STAGING_", "staging", "unspecified");
     spec.domain_rule = (Ckpt__V1__DomainRule)script_enum(
         script, &ckpt__v1__domain_rule__descriptor, "DOMAIN_RULE_", "domain_rule", "unspecified");
     spec.preemption_class = (uint32_t)script_number(script, "class", 3);
@@ -96,6 +99,8 @@ static inline enum fsm_status script_register(struct script *script,
     spec.walltime_ms = script_number(script, "walltime", 0);
     spec.grace_ms = script_number(script, "grace", 0);
     spec.period_ms = script_number(script, "period", 0);
+    spec.keep_complete = (uint32_t)script_number(script, "keep", 0);
+    spec.retention_ms = script_number(script, "retention", 0);
     spec.started_at_ms = script_number(script, "started", 0);
     spec.checkpoint_timeout_ms = script_number(script, "timeout", 0);
     spec.write_bytes_per_s = script_number(script, "speed", 0);
@@ -363,6 +368,8 @@ static inline enum fsm_status script_put_target(struct script *script,
         spec.kind = CKPT__V1__TARGET_KIND__TARGET_KIND_S3;
     spec.prefix = script_text(script_value(script, "prefix", spec.prefix));
     spec.domain = script_text(script_value(script, "domain", ""));
+    spec.pool = (Ckpt__V1__Pool)script_enum(script, &ckpt__v1__pool__descriptor, "POOL_", "pool",
+                                            "unspecified");
     spec.write_bytes_per_s = script_number(script, "write", spec.write_bytes_per_s);
     spec.staging_share_ppm = (uint32_t)script_number(script, "staging", spec.staging_share_ppm);
     spec.cost_micro_usd_per_gb_month = script_number(script, "cost", 0);
@@ -371,7 +378,14 @@ static inline enum fsm_status script_put_target(struct script *script,
     spec.read_bytes_per_s = script_number(script, "read", 0);
     spec.read_back = (Ckpt__V1__ReadBack)script_number(script, "read_back", 0);
     spec.generations = (uint32_t)script_number(script, "generations", 0);
+    spec.staging = (Ckpt__V1__Staging)script_enum(script, &ckpt__v1__staging__descriptor,
+                                                  "STAGING_", "writes", "unspecified");
+    spec.compression = (Ckpt__V1__Compression)script_enum(
+        script, &ckpt__v1__compression__descriptor, "COMPRESSION_", "compression", "unspecified");
+    spec.max_restores = (uint32_t)script_number(script, "restores", 0);
     put.zeros = script_number(script, "zeros", 0);
+    put.direct_kinds = ~(UINT64_C(1) << CKPT__V1__TARGET_KIND__TARGET_KIND_S3);
+    put.compressing_kinds = put.direct_kinds;
     spec.is_default = script_flag(script, "default");
     put.spec = &spec;
     SCRIPT_BODY(PUT_TARGET, put_target, &put);
@@ -403,6 +417,9 @@ static inline enum fsm_status script_policy(struct script *script, Ckpt__Log__V1
     policy.zeros = script_number(script, "zeros", 0);
     policy.failover_after_ms = script_number(script, "failover_after", 0);
     policy.max_discarded_ms = script_number(script, "discarded", 0);
+    policy.scrub_interval_ms = script_number(script, "scrub", 0);
+    policy.release_check_ms = script_number(script, "release", 0);
+    policy.scrub_bytes_per_s = script_number(script, "scrub_rate", 0);
     policy.node_chooses_target = (uint32_t)script_number(script, "node_chooses", 0);
     set.policy = &policy;
     SCRIPT_BODY(SET_POLICY, set_policy, &set);
@@ -481,16 +498,86 @@ static inline enum fsm_status script_pin(struct script *script, Ckpt__Log__V1__C
     return script_apply(script, command);
 }
 
+/* Those that the line names; how many. */
+static inline size_t script_checkpoints(struct script *script, uint64_t ids[SCRIPT_WORDS_MAX])
+{
+    size_t count = 0;
+
+    for (size_t i = 1; i < script->word_count; i++)
+        if (strncmp(script->words[i], "id=", 3) != 0)
+            ids[count++] = script_checkpoint(script, script->words[i]);
+    return count;
+}
+
 static inline enum fsm_status script_expire(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__ExpireCheckpoints expire = CKPT__LOG__V1__EXPIRE_CHECKPOINTS__INIT;
     uint64_t ids[SCRIPT_WORDS_MAX];
 
-    for (size_t i = 1; i < script->word_count; i++)
-        if (strncmp(script->words[i], "id=", 3) != 0)
-            ids[expire.n_checkpoint_ids++] = script_checkpoint(script, script->words[i]);
+    expire.n_checkpoint_ids = script_checkpoints(script, ids);
     expire.checkpoint_ids = ids;
     SCRIPT_BODY(EXPIRE_CHECKPOINTS, expire_checkpoints, &expire);
+    return script_apply(script, command);
+}
+
+/* tenant physics [max=BYTES] [keep=N] [retention=MS] [zeros=BITS] */
+static inline enum fsm_status script_tenant(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__PutTenant put = CKPT__LOG__V1__PUT_TENANT__INIT;
+    Ckpt__V1__TenantSpec spec = CKPT__V1__TENANT_SPEC__INIT;
+
+    spec.tenant = script_text(script_word(script, 1));
+    spec.max_bytes = script_number(script, "max", 0);
+    spec.keep_complete = (uint32_t)script_number(script, "keep", 0);
+    spec.retention_ms = script_number(script, "retention", 0);
+    put.spec = &spec;
+    put.zeros = script_number(script, "zeros", 0);
+    SCRIPT_BODY(PUT_TENANT, put_tenant, &put);
+    return script_apply(script, command);
+}
+
+/* over_quota 1-1 1-2 */
+static inline enum fsm_status script_over_quota(struct script *script,
+                                                Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__ExpireOverQuota expire = CKPT__LOG__V1__EXPIRE_OVER_QUOTA__INIT;
+    uint64_t ids[SCRIPT_WORDS_MAX];
+
+    for (size_t i = 1; i < script->word_count; i++)
+        ids[expire.n_checkpoint_ids++] = script_checkpoint(script, script->words[i]);
+    expire.checkpoint_ids = ids;
+    SCRIPT_BODY(EXPIRE_OVER_QUOTA, expire_over_quota, &expire);
+    return script_apply(script, command);
+}
+
+/* verify 1-1 1-2 [id=R] */
+static inline enum fsm_status script_verify(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__VerifyCheckpoints verify = CKPT__LOG__V1__VERIFY_CHECKPOINTS__INIT;
+    uint64_t ids[SCRIPT_WORDS_MAX];
+
+    verify.n_checkpoint_ids = script_checkpoints(script, ids);
+    verify.checkpoint_ids = ids;
+    SCRIPT_BODY(VERIFY_CHECKPOINTS, verify_checkpoints, &verify);
+    return script_apply(script, command);
+}
+
+/* verified 1-1 whole|damaged|unreadable|elsewhere [why=TEXT] */
+static inline enum fsm_status script_verified(struct script *script,
+                                              Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__CheckpointsVerified verified = CKPT__LOG__V1__CHECKPOINTS_VERIFIED__INIT;
+    Ckpt__Log__V1__CheckpointVerified item = CKPT__LOG__V1__CHECKPOINT_VERIFIED__INIT;
+    Ckpt__Log__V1__CheckpointVerified *items[] = {&item};
+
+    item.checkpoint_id = script_checkpoint(script, script_word(script, 1));
+    item.result =
+        (Ckpt__V1__VerifyResult)script_enum(script, &ckpt__v1__verify_result__descriptor,
+                                            "VERIFY_RESULT_", "result", script_word(script, 2));
+    item.detail = script_text(script_value(script, "why", ""));
+    verified.n_items = 1;
+    verified.items = items;
+    SCRIPT_BODY(CHECKPOINTS_VERIFIED, checkpoints_verified, &verified);
     return script_apply(script, command);
 }
 
@@ -504,6 +591,8 @@ static inline enum fsm_status script_drain_target(struct script *script,
     SCRIPT_BODY(DRAIN_TARGET, drain_target, &drain);
     return script_apply(script, command);
 }
+
+#include "tests/unit/fsm/script_orphans.h" /* needs what is above */
 
 static inline enum fsm_status script_remove_target(struct script *script,
                                                    Ckpt__Log__V1__Command *command)
@@ -627,6 +716,12 @@ static const struct script_verb {
     {"pin", 38, true, script_pin},
     {"expire", 39, true, script_expire},
     {"drain_target", 40, true, script_drain_target},
+    {"verify", 41, true, script_verify},
+    {"verified", 42, false, script_verified},
+    {"tenant", 43, true, script_tenant},
+    {"over_quota", 44, false, script_over_quota},
+    {"scan", 45, false, script_scan},
+    {"orphans", 46, true, script_orphans},
 };
 
 enum { SCRIPT_VERBS = sizeof(script_verbs) / sizeof(script_verbs[0]) };

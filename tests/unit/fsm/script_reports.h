@@ -63,7 +63,7 @@ static inline enum fsm_status script_running(struct script *script, Ckpt__Log__V
 
 /* report n1 started j1 ckpt=1-1 attempt=1 [seq=N] size= age= write= stall= deferral= status=
  * restored= restart reason= why= run=1-3 label= ranks= numbers=0-3,7 all= step=
- * barrier mode=own */
+ * barrier mode=own part= sha= */
 static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
@@ -100,6 +100,7 @@ static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1
     report.step = script_number(script, "step", 0);
     report.barrier = script_flag(script, "barrier");
     report.run = script_part_run(script, script_word(script, 1), script_word(script, 3));
+    report.part = (uint32_t)script_number(script, "part", 0);
     SCRIPT_BODY(NODE_REPORT, node_report, &message);
     return script_apply(script, command);
 }

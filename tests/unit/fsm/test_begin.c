@@ -325,6 +325,76 @@ static void one_of_another_number_of_parts_is_no_other_one(void **unused)
     script_close(&script);
 }
 
+static uint32_t shard_on(const struct script *script, const char *node_id, uint64_t number)
+{
+    const struct fsm_part part = part_on(script, node_id);
+
+    return fsm_begin_shard(script->fsm, &part, checkpoint_of(script, number));
+}
+
+/* Who wrote the only shard joins as anybody does, beside the part that took it over. */
+static void a_part_keeps_its_shard_when_its_writer_comes_back(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "restart j1 nodes=n2");
+    expect_ok(&script, "update j1 nodes=n2,n1,n3,n4 force");
+    assert_uint_equal(shard_on(&script, "n2", 1), 1);
+    assert_uint_equal(shard_on(&script, "n1", 1), 0);
+    assert_true(part_on(&script, "n1").joined);
+    expect_ok(&script, "report n2 restored j1 restored=1-1");
+    expect_begin(part_on(&script, "n2"), MAY);
+    script_close(&script);
+}
+
+/* One of them may have begun from it before it hears that its place is another one. */
+static void a_part_keeps_its_shard_when_its_place_moves(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2,n3");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1");
+    for (int i = 1; i <= 3; i++)
+        expect_ok(&script, "report n%d shard_verified j1 ckpt=1-1", i);
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "restart j1 nodes=n7,n2,n8");
+    expect_ok(&script, "update j1 nodes=n7,n2,n8,n9,n4 force");
+    expect_ok(&script, "update j1 nodes=n2,n8,n9,n4 force");
+    assert_uint_equal(part_on(&script, "n8").place, 1);
+    assert_uint_equal(shard_on(&script, "n2", 1), 2);
+    assert_uint_equal(shard_on(&script, "n8", 1), 3);
+    assert_uint_equal(shard_on(&script, "n9", 1), 0);
+    script_restore(&script);
+    assert_uint_equal(shard_on(&script, "n8", 1), 3);
+    script_close(&script);
+}
+
+/* What is left of several in place: its own, whatever its place was. */
+static void the_last_of_several_restores_what_it_wrote(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start_from_checkpoint(&script);
+    expect_ok(&script, "report n1 application_started j1 restored=1-1");
+    expect_ok(&script, "report n2 application_started j1 restored=1-1");
+    expect_ok(&script, "update j1 nodes=n2 force");
+    assert_uint_equal(shard_on(&script, "n2", 1), 2); /* its end may be on its way here */
+    expect_ok(&script, "report n2 application_exited j1 status=9 restart");
+    assert_uint_equal(shard_on(&script, "n2", 1), 2);
+    script_close(&script);
+}
+
 /* Its ckpt-run died between RESTORED and the start, and the shard was spoiled since. */
 static void a_part_that_has_begun_does_not_go_on_with_another_checkpoint(void **unused)
 {
@@ -339,6 +409,28 @@ static void a_part_that_has_begun_does_not_go_on_with_another_checkpoint(void **
     assert_true(job_of(&script, "j1")->terminating);
     assert_int_equal(job_of(&script, "j1")->terminate_reason,
                      CKPT__V1__REASON__REASON_MIXED_RESTART);
+    script_close(&script);
+}
+
+/* The run ends for that, which its nodes have not said yet, and a client asks what it begins from.
+ */
+static void what_was_damaged_and_collected_is_begun_from_by_nobody(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start_from_checkpoint(&script);
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "restart j1 nodes=n1,n2");
+    assert_non_null(fsm_begin_point(script.fsm, job_of(&script, "j1")));
+    expect_ok(&script, "report n2 restart_damaged j1 restored=1-1");
+    assert_true(job_of(&script, "j1")->terminating);
+    assert_null(fsm_begin_point(script.fsm, job_of(&script, "j1")));
+    script.now_ms += fsm_policy(script.fsm)->retention_ms;
+    expect_ok(&script, "tick");
+    expect_ok(&script, "collected 1-1");
+    expect_checkpoint(&script, 1, COLLECTED);
+    assert_null(fsm_begin_point(script.fsm, job_of(&script, "j1")));
     script_close(&script);
 }
 
@@ -357,7 +449,11 @@ int main(void)
         cmocka_unit_test(a_run_begins_from_one_checkpoint_for_as_long_as_it_goes_on),
         cmocka_unit_test(without_another_one_the_run_is_over),
         cmocka_unit_test(one_of_another_number_of_parts_is_no_other_one),
+        cmocka_unit_test(a_part_keeps_its_shard_when_its_writer_comes_back),
+        cmocka_unit_test(a_part_keeps_its_shard_when_its_place_moves),
+        cmocka_unit_test(the_last_of_several_restores_what_it_wrote),
         cmocka_unit_test(a_part_that_has_begun_does_not_go_on_with_another_checkpoint),
+        cmocka_unit_test(what_was_damaged_and_collected_is_begun_from_by_nobody),
         cmocka_unit_test(a_restart_forgets_it_and_another_set_of_nodes_does_not),
     };
 

@@ -395,7 +395,16 @@ static void what_is_not_said_of_a_target_stays(void **unused)
               CKPT__V1__READ_BACK__READ_BACK_ALWAYS);
     expect_status(&script, INVALID_ARGUMENT, "put fast keep read_back=4");
     expect_status(&script, INVALID_ARGUMENT, "put fast keep generations=256");
+    assert_int_equal(fast->staging, CKPT__V1__STAGING__STAGING_LOCAL);
+    expect_ok(&script, "put fast keep writes=direct");
+    expect_status(&script, STAGING_UNFIT, "put fast s3 prefix=s3://a"); /* direct stays */
+    assert_int_equal(fast->compression, CKPT__V1__COMPRESSION__COMPRESSION_NONE);
+    expect_ok(&script, "put fast keep writes=local compression=lz4");
+    expect_status(&script, COMPRESSION_UNFIT, "put fast s3 prefix=s3://a"); /* lz4 stays */
+    expect_ok(&script, "put fast keep writes=direct");
+    assert_int_equal(fast->compression, CKPT__V1__COMPRESSION__COMPRESSION_LZ4);
     expect_ok(&script, "put fast keep write=2000");
+    assert_int_equal(fast->staging, CKPT__V1__STAGING__STAGING_DIRECT);
     assert_int_equal(fast->read_back, CKPT__V1__READ_BACK__READ_BACK_ALWAYS);
     assert_int_equal(fast->generations, 3);
     assert_int_equal(fast->write_bytes_per_s, 2000);

@@ -62,7 +62,8 @@ static void every_command_has_tests_and_documentation(void **unused)
         static const char *const files[] = {
             "main_job",        "outage",    "forced_preemption", "timeout",    "walltime",
             "partial_failure", "node_down", "preempt",           "duplicates", "operations",
-            "epoch",           "learning",  "node_removal",      "targets"};
+            "epoch",           "learning",  "node_removal",      "targets",    "verify",
+            "quota",           "orphans"};
 
         if (verb == NULL)
             fail_msg("%s: no verb in script.h", info->name);

@@ -134,9 +134,7 @@ static void copies_elsewhere_leave_after_success(void **unused)
     start_domains(&script);
     expect_ok(&script, "policy keep=1 retention=1000000000");
     expect_ok(&script, "register j1 nodes=n1");
-    expect_ok(&script, "request j1");
-    expect_ok(&script, "grant 1-1");
-    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    expect_complete(&script, "j1", 1);
     expect_ok(&script, "node n1 ready domain=b");
     expect_ok(&script, "request j1");
     expect_ok(&script, "grant 1-2");
@@ -220,9 +218,7 @@ static void a_drained_target_is_left_and_can_go(void **unused)
     expect_ok(&script, "drain_target fast undo");
     assert_string_equal(destination_of(&script, "j1"), "fast");
     expect_ok(&script, "drain_target fast");
-    expect_ok(&script, "request j1");
-    expect_ok(&script, "grant 1-2");
-    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-2");
+    expect_complete(&script, "j1", 2);
     assert_string_equal(target_of(&script, 2), "scratch");
     expect_ok(&script, "collected 1-1");
     expect_ok(&script, "remove_target fast");
@@ -285,9 +281,7 @@ static void a_required_domain_binds_after_the_first_checkpoint(void **unused)
     start_domains(&script);
     expect_ok(&script, "register j1 nodes=n1 domain_rule=required requeue=always");
     assert_string_equal(fsm_bound_domain(script.fsm, fsm_allocation_find(script.fsm, "j1")), "");
-    expect_ok(&script, "request j1");
-    expect_ok(&script, "grant 1-1");
-    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    expect_complete(&script, "j1", 1);
     assert_string_equal(fsm_bound_domain(script.fsm, fsm_allocation_find(script.fsm, "j1")), "a");
     expect_ok(&script, "end j1 failed");
     expect_status(&script, NODE_OUTSIDE_DOMAIN, "restart j1 nodes=n3");
@@ -299,32 +293,130 @@ static void a_required_domain_binds_after_the_first_checkpoint(void **unused)
     script_close(&script);
 }
 
+/* j1 on n1, with a checkpoint that holds 30 s of its work. */
+static void start_with_work(struct script *script, const char *policy)
+{
+    start_domains(script);
+    expect_ok(script, "policy keep=2 %s", policy);
+    expect_ok(script, "register j1 nodes=n1 requeue=always");
+    expect_ok(script, "after 30000");
+    expect_complete(script, "j1", 1);
+    expect_ok(script, "end j1 failed");
+}
+
+static struct fsm_discard discard_of(const struct script *script, const char *job)
+{
+    struct fsm_discard discard;
+
+    fsm_begin_discards(script->fsm, job_of(script, job), &discard);
+    return discard;
+}
+
 /* S2-007, S2-008. */
 static void little_work_is_discarded_in_an_outage_and_much_is_waited_for(void **unused)
 {
     struct script script;
 
     (void)unused;
-    start_domains(&script);
-    expect_ok(&script, "policy keep=2 discarded=60000");
-    expect_ok(&script, "register j1 nodes=n1 requeue=always");
-    expect_ok(&script, "after 30000");
-    expect_ok(&script, "request j1");
-    expect_ok(&script, "grant 1-1");
-    expect_ok(&script, "report n1 started j1 ckpt=1-1");
-    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
-    expect_ok(&script, "end j1 failed");
+    start_with_work(&script, "discarded=60000");
     expect_ok(&script, "target near-a down");
-    expect_ok(&script, "restart j1 nodes=n1"); /* 30 s are repeated */
+    expect_ok(&script, "after 30000");
+    expect_ok(&script, "restart j1 nodes=n1"); /* 30 s are repeated, and as long it was away */
     assert_int_equal(script.outcome.checkpoint_id, 0);
     expect_ok(&script, "end j1 failed");
     expect_ok(&script, "policy discarded=1000");
     expect_ok(&script, "restart j1 nodes=n1"); /* it waits for the target */
     assert_int_equal(script.outcome.checkpoint_id, checkpoint_id_make(1, 1));
+    assert_int_equal(discard_of(&script, "j1").discarded_ms, 30000);
+    assert_int_equal(discard_of(&script, "j1").at_ms, 0);
     expect_ok(&script, "end j1 failed");
     expect_ok(&script, "policy zeros=%d", 1 << 25);
     expect_ok(&script, "restart j1 nodes=n1");
     assert_int_equal(script.outcome.checkpoint_id, checkpoint_id_make(1, 1));
+    script_close(&script);
+}
+
+/* S2-007: an outage that has just begun may be over before the work would be done again. */
+static void an_outage_is_waited_for_as_long_as_what_it_costs_is_worth(void **unused)
+{
+    struct script script;
+    bool gap;
+
+    (void)unused;
+    start_with_work(&script, "discarded=60000");
+    expect_ok(&script, "target near-a down");
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "restart j1 nodes=n1");
+    assert_int_equal(script.outcome.checkpoint_id, checkpoint_id_make(1, 1));
+    expect_ok(&script, "report n1 read_wanted j1 restored=1-1");
+    script_restore(&script);
+    assert_int_equal(discard_of(&script, "j1").at_ms,
+                     fsm_target_find(script.fsm, "near-a")->since_ms + 30000);
+    expect_ok(&script, "after 28000");
+    expect_ok(&script, "tick");
+    assert_int_equal(job_of(&script, "j1")->restart_id, checkpoint_id_make(1, 1));
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "tick");
+    assert_int_equal(job_of(&script, "j1")->restart_id, 0);
+    assert_int_equal(discard_of(&script, "j1").discarded_ms, 0);
+    assert_int_equal(
+        fsm_event_after(script.fsm, summary_of(&script).next_event_sequence - 2, &gap)->kind,
+        CKPT__V1__EVENT_KIND__EVENT_KIND_DISCARDED);
+    script_close(&script);
+}
+
+/* S2-007: also when it began while the job was reading. */
+static void an_outage_may_begin_after_the_choice(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start_with_work(&script, "discarded=60000");
+    expect_ok(&script, "restart j1 nodes=n1");
+    expect_ok(&script, "report n1 read_wanted j1 restored=1-1");
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "target near-a down");
+    expect_ok(&script, "after 20000");
+    expect_ok(&script, "target near-a up"); /* in time: nothing is given up */
+    expect_ok(&script, "after 20000");
+    expect_ok(&script, "tick");
+    assert_int_equal(job_of(&script, "j1")->restart_id, checkpoint_id_make(1, 1));
+    expect_ok(&script, "target near-a down");
+    script_restore(&script);
+    expect_ok(&script, "after 30000");
+    expect_ok(&script, "tick");
+    assert_int_equal(job_of(&script, "j1")->restart_id, 0);
+    assert_int_equal(fsm_target_find(script.fsm, "near-a")->reading_count, 0);
+    expect_ok(&script, "report n1 application_started j1");
+    script_close(&script);
+}
+
+/* What was due changes without its timer: that is no end of a walltime. */
+static void a_job_that_gives_up_nothing_any_more_goes_on(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start_domains(&script);
+    expect_ok(&script, "policy keep=2 discarded=600000");
+    expect_ok(&script, "register j1 nodes=n1,m1 requeue=always");
+    expect_ok(&script, "after 30000");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1 size=1000");
+    expect_ok(&script, "report m1 shard_verified j1 ckpt=1-1 size=1000");
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "restart j1 nodes=n1,m1");
+    expect_ok(&script, "report n1 restored j1 restored=1-1");
+    expect_ok(&script, "report n1 read_wanted j1 restored=1-1"); /* by the agent after */
+    expect_ok(&script, "target %s down", target_of(&script, 1));
+    assert_true(discard_of(&script, "j1").at_ms > 0);
+    expect_ok(&script, "report m1 restored j1 restored=1-1");
+    assert_int_equal(discard_of(&script, "j1").at_ms, 0);
+    expect_ok(&script, "after 60000");
+    expect_ok(&script, "tick");
+    assert_false(job_of(&script, "j1")->terminating);
+    script_restore(&script);
     script_close(&script);
 }
 
@@ -338,12 +430,10 @@ static void nothing_is_discarded_while_nodes_have_copies(void **unused)
     expect_ok(&script, "policy keep=2 discarded=60000");
     expect_ok(&script, "register j1 nodes=n1 requeue=always");
     expect_ok(&script, "after 30000");
-    expect_ok(&script, "request j1");
-    expect_ok(&script, "grant 1-1");
-    expect_ok(&script, "report n1 started j1 ckpt=1-1");
-    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    expect_complete(&script, "j1", 1);
     expect_ok(&script, "report n1 copy_kept j1 ckpt=1-1");
     expect_ok(&script, "target near-a down");
+    expect_ok(&script, "after 30000");
     expect_ok(&script, "end j1 failed");
     expect_ok(&script, "restart j1 nodes=n1");
     assert_int_equal(script.outcome.checkpoint_id, checkpoint_id_make(1, 1));
@@ -351,6 +441,51 @@ static void nothing_is_discarded_while_nodes_have_copies(void **unused)
     expect_ok(&script, "report n1 copy_dropped j1 ckpt=1-1");
     expect_ok(&script, "restart j1 nodes=n1"); /* 30 s are repeated */
     assert_int_equal(script.outcome.checkpoint_id, 0);
+    script_close(&script);
+}
+
+/* Whoever stands in the target's line for it has no copy that it can use. */
+static void a_copy_that_a_part_cannot_use_holds_up_nothing(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start_with_work(&script, "discarded=60000");
+    expect_ok(&script, "restart j1 nodes=n1");
+    expect_ok(&script, "report n1 application_started j1 restored=1-1");
+    expect_complete(&script, "j1", 2);
+    expect_ok(&script, "report n1 copy_kept j1 ckpt=1-2");
+    expect_ok(&script, "target near-a down");
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "restart j1 nodes=n1");
+    assert_int_equal(script.outcome.checkpoint_id, checkpoint_id_make(1, 2));
+    expect_ok(&script, "report n1 read_wanted j1 restored=1-2");
+    script_restore(&script);
+    assert_true(discard_of(&script, "j1").at_ms > 0);
+    expect_ok(&script, "after 60000");
+    expect_ok(&script, "tick");
+    assert_int_equal(job_of(&script, "j1")->restart_id, 0);
+    assert_false(job_of(&script, "j1")->terminating);
+    script_close(&script);
+}
+
+/* Its account is empty, whatever it has computed. */
+static void the_work_of_a_job_without_gpus_is_worth_its_time(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start_domains(&script);
+    expect_ok(&script, "policy keep=2 discarded=60000");
+    expect_ok(&script, "register j1 nodes=n1 gpus=0 requeue=always");
+    expect_ok(&script, "after 30000");
+    expect_complete(&script, "j1", 1);
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "target near-a down");
+    expect_ok(&script, "after 2000");
+    expect_ok(&script, "restart j1 nodes=n1");
+    assert_int_equal(job_of(&script, "j1")->restart_id, checkpoint_id_make(1, 1));
+    assert_true(discard_of(&script, "j1").discarded_ms >= 30000);
     script_close(&script);
 }
 
@@ -369,7 +504,12 @@ int main(void)
         cmocka_unit_test(an_outage_that_lasts_fails_over_where_a_target_is_named),
         cmocka_unit_test(a_required_domain_binds_after_the_first_checkpoint),
         cmocka_unit_test(little_work_is_discarded_in_an_outage_and_much_is_waited_for),
+        cmocka_unit_test(an_outage_is_waited_for_as_long_as_what_it_costs_is_worth),
+        cmocka_unit_test(an_outage_may_begin_after_the_choice),
+        cmocka_unit_test(a_job_that_gives_up_nothing_any_more_goes_on),
         cmocka_unit_test(nothing_is_discarded_while_nodes_have_copies),
+        cmocka_unit_test(a_copy_that_a_part_cannot_use_holds_up_nothing),
+        cmocka_unit_test(the_work_of_a_job_without_gpus_is_worth_its_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

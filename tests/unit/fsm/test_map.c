@@ -3,6 +3,7 @@
 #include "tests/support/test.h"
 
 #include "fsm/core/map.h"
+#include "src/base/large_page.h"
 
 enum { ITEMS = 6000 };
 
@@ -106,11 +107,37 @@ static void an_addition_moves_few_entries(void **state)
     fsm_map_free(&map);
 }
 
+/* Tables of several large pages of memory come from the system itself: the last small one is moved
+ * out of, and so is the first large one. */
+static void large_tables_hold_the_same(void **state)
+{
+    static struct item items[400000]; /* a large page holds 131072 entries, three quarters used */
+    const uint32_t count = sizeof(items) / sizeof(items[0]);
+    struct map map = {0};
+
+    (void)state;
+    for (uint32_t i = 0; i < count; i++) {
+        snprintf(items[i].key, sizeof(items[i].key), "%u", i);
+        items[i].hash = i * 2654435761u;
+        items[i].present = true;
+        fsm_map_add(&map, items[i].hash, &items[i]);
+    }
+    assert_true(map.now.capacity * sizeof(struct map_entry) > LARGE_PAGE_BYTES);
+    assert_uint_equal((uintptr_t)map.now.entries % LARGE_PAGE_BYTES, 0);
+    for (uint32_t i = 0; i < count; i += 3) {
+        fsm_map_remove(&map, items[i].hash, &items[i]);
+        items[i].present = false;
+    }
+    every_item_is_found(&map, items, count);
+    fsm_map_free(&map);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(additions_and_removals_agree_with_a_plain_array),
         cmocka_unit_test(an_addition_moves_few_entries),
+        cmocka_unit_test(large_tables_hold_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

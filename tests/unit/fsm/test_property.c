@@ -63,6 +63,16 @@ static uint64_t held_gpus(const struct fsm *fsm)
     return gpus;
 }
 
+static size_t copies_of(const struct fsm *fsm)
+{
+    size_t count = 0;
+
+    for (uint32_t slot = 0; slot < RANDOM_NODES; slot++)
+        if (fsm_node_find_slot(fsm, slot) != NULL)
+            count += fsm_copies_on_node(fsm, slot, NULL, 0);
+    return count;
+}
+
 static uint64_t now_of(const struct fsm *fsm)
 {
     struct fsm_summary summary;
@@ -88,7 +98,7 @@ static void assert_gpu_time(const struct fsm *fsm, uint64_t held_gpu_ms, struct 
 }
 
 static void run_once(uint64_t seed, uint64_t totals[16], struct fsm_account *account,
-                     uint64_t *removed)
+                     uint64_t *removed, uint64_t *copies)
 {
     uint64_t held_gpu_ms = 0;
     struct fsm_account last = {0};
@@ -125,6 +135,8 @@ static void run_once(uint64_t seed, uint64_t totals[16], struct fsm_account *acc
             struct fsm *copy = restored(twin);
 
             assert_same_state(twin, copy);
+            assert_int_equal(copies_of(copy), copies_of(twin));
+            *copies += copies_of(copy);
             fsm_free(twin);
             twin = copy;
         }
@@ -146,13 +158,15 @@ static void random_commands_keep_all_invariants_and_equal_members(void **unused)
     uint64_t seed = test_seed();
     uint64_t totals[16] = {0};
     struct fsm_account account = {0};
-    uint64_t removed = 0;
+    uint64_t removed = 0, copies = 0;
 
     (void)unused;
     for (uint64_t run = 0; run < RUNS; run++)
-        run_once(seed + run, totals, &account, &removed);
+        run_once(seed + run, totals, &account, &removed, &copies);
     print_message("nodes removed %" PRIu64 "\n", removed);
+    print_message("copies in snapshots %" PRIu64 "\n", copies);
     assert_true(removed > 0);
+    assert_true(copies > 0);
     for (int cause = 0; cause < FSM_LOSS_COUNT; cause++) {
         print_message("lost to %s %" PRIu64 " GPU-ms\n", fsm_loss_name((enum fsm_loss)cause),
                       account.lost_gpu_ms[cause]);

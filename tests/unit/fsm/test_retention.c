@@ -385,6 +385,37 @@ static void a_node_removes_so_many_folders_at_a_time(void **unused)
     script_close(&script);
 }
 
+/* All members give those of a lost node to others in one order. */
+static void a_restored_member_has_removals_in_the_order_of_the_others(void **unused)
+{
+    const struct fsm_undeleted *removals[FSM_REMOVALS_PER_NODE_MAX];
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "policy retention=10000 keep=1");
+    expect_ok(&script, "node n1 ready");
+    expect_ok(&script, "register j1 nodes=n1");
+    for (uint64_t sequence = 1; sequence <= 3; sequence++)
+        complete(&script, sequence);
+    expect_ok(&script, "after 10000");
+    expect_ok(&script, "tick");
+    expect_ok(&script, "collected failed=1-1 elsewhere");
+    expect_ok(&script, "collected failed=1-2 elsewhere");
+    expect_ok(&script, "report n1 collect_failed j1 ckpt=1-1 why=EIO");
+    expect_ok(&script, "after 60000");
+    expect_ok(&script, "collected failed=1-1 elsewhere"); /* in the first place again */
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(fsm_removals_on_node(script.fsm, fsm_node_find(script.fsm, "n1")->slot,
+                                              removals, FSM_REMOVALS_PER_NODE_MAX),
+                         2);
+        assert_int_equal(removals[0]->checkpoint_id, checkpoint_id_make(1, 2));
+        assert_int_equal(removals[1]->checkpoint_id, checkpoint_id_make(1, 1));
+        script_restore(&script);
+    }
+    script_close(&script);
+}
+
 static bool may_expire(const struct script *script, uint64_t sequence)
 {
     return fsm_may_expire(script->fsm,
@@ -425,6 +456,35 @@ static void a_pinned_checkpoint_stays_and_others_may_go_before_their_time(void *
     assert_int_equal(collectable(&script), 1);
     expect_ok(&script, "collected 1-1");
     assert_null(fsm_allocation_find(script.fsm, "j1"));
+    script_close(&script);
+}
+
+/* What is on its way out protects nobody: the last one that is whole stays, also without its
+ * pin. */
+static void what_is_to_go_back_to_stays_behind_one_that_has_expired(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "policy retention=10000 keep=1");
+    expect_ok(&script, "register j1 nodes=n1");
+    complete(&script, 1);
+    expect_ok(&script, "pin 1-1");
+    complete(&script, 2);
+    complete(&script, 3);
+    expect_ok(&script, "after 20000");
+    expect_ok(&script, "tick");
+    assert_int_equal(collectable(&script), 1); /* 1-2 */
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "restart j1");
+    expect_ok(&script, "report n1 restart_damaged j1 restored=1-3");
+    assert_uint_equal(job_of(&script, "j1")->last_complete_id, checkpoint_id_make(1, 1));
+    expect_ok(&script, "pin 1-1 undo");
+    expect_ok(&script, "after 20000");
+    expect_ok(&script, "tick");
+    assert_false(may_expire(&script, 1));
+    assert_uint_equal(job_of(&script, "j1")->last_complete_id, checkpoint_id_make(1, 1));
     script_close(&script);
 }
 
@@ -503,9 +563,11 @@ int main(void)
         cmocka_unit_test(a_removal_goes_to_another_node_when_its_node_is_lost),
         cmocka_unit_test(a_node_removes_so_many_folders_at_a_time),
         cmocka_unit_test(a_pinned_checkpoint_stays_and_others_may_go_before_their_time),
+        cmocka_unit_test(what_is_to_go_back_to_stays_behind_one_that_has_expired),
         cmocka_unit_test(so_many_checkpoints_of_a_job_are_pinned),
         cmocka_unit_test(ended_jobs_leave_when_their_folders_are_gone),
         cmocka_unit_test(ids_are_never_used_twice),
+        cmocka_unit_test(a_restored_member_has_removals_in_the_order_of_the_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

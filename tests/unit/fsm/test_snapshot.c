@@ -381,6 +381,27 @@ static void a_checkpoint_that_goes_on_beside_a_newer_one_is_refused(void **unuse
     script_close(&script);
 }
 
+/* It would be removed with that one (I27). */
+static void a_last_complete_one_of_another_job_is_refused(void **unused)
+{
+    struct allocation *ended;
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "register j2 nodes=n2");
+    for (int i = 1; i <= 2; i++) {
+        expect_ok(&script, "request j%d", i);
+        expect_ok(&script, "grant 1-%d", i);
+        expect_ok(&script, "report n%d shard_verified j%d ckpt=1-%d", i, i, i);
+    }
+    expect_ok(&script, "end j2 completed");
+    ended = allocation_edit(script.fsm, allocation_find(script.fsm, "j2"));
+    IMPOSSIBLE(ended->view.last_complete_id, checkpoint_id_make(1, 1));
+    script_close(&script);
+}
+
 /* No text names its checkpoint, so nobody could ever say that it was removed. */
 static void a_folder_of_a_checkpoint_without_a_name_is_refused(void **unused)
 {
@@ -670,6 +691,7 @@ int main(void)
         cmocka_unit_test(a_policy_that_no_command_sets_is_refused),
         cmocka_unit_test(numbers_that_have_no_next_one_are_refused),
         cmocka_unit_test(a_checkpoint_that_goes_on_beside_a_newer_one_is_refused),
+        cmocka_unit_test(a_last_complete_one_of_another_job_is_refused),
         cmocka_unit_test(a_folder_of_a_checkpoint_without_a_name_is_refused),
         cmocka_unit_test(a_record_that_would_stop_the_program_later_is_refused),
         cmocka_unit_test(a_copy_of_what_was_not_verified_is_refused),

@@ -25,6 +25,7 @@ static const struct row rows[] = {
     {"TARGET_IN_USE",
      {"register j1 nodes=n1", "request j1", "put scratch prefix=/moved"}}, /* S2-009 */
     {"TARGET_IS_DEFAULT", {"remove_target scratch"}},
+    {"TENANT_OVER_QUOTA", {"register j1 nodes=n1", "tenant physics max=1", "request j1"}},
     {"TARGET_HAS_JOBS",
      {"put fast prefix=/fast", "register j1 nodes=n1 target=fast", "remove_target fast"}},
     {"TARGET_HAS_FOLDERS",
@@ -33,6 +34,8 @@ static const struct row rows[] = {
     {"TARGET_NOT_FOUND", {"remove_target nowhere"}},
     {"NOT_KEPT", {"register j1 nodes=n1", "request j1", "pin 1-1"}},
     {"TARGET_IS_DEFAULT", {"drain_target scratch"}},
+    {"STAGING_UNFIT", {"put far s3 prefix=s3://a writes=direct"}},
+    {"COMPRESSION_UNFIT", {"put far s3 prefix=s3://a compression=lz4"}},
     {"FAILOVER_UNKNOWN", {"put scratch keep failover=nowhere"}},
     {"NODE_OUTSIDE_DOMAIN",
      {"put near prefix=/near domain=a", "node n1 ready domain=a", "node n2 ready domain=b",
@@ -130,6 +133,9 @@ static const char *const elsewhere[] = {
     "ALLOCATIONS_FULL",     /* two million allocations: not in a unit test */
     "JUST_RESUMED",         /* test_victims.c */
     "PINS_FULL",            /* test_retention.c */
+    "TENANTS_FULL",         /* test_quota.c */
+    "POOL_REFUSED",         /* test_sensitive.c */
+    "POOL_NEEDED",          /* test_sensitive.c */
     "PREEMPTIONS_FULL",     /* test_victims.c */
     "PREEMPTION_NOT_FOUND", /* src/broker/api/service_preemption.c: of a read */
     "SESSIONS_FULL",        /* a million requests within 15 s: not in a unit test */

@@ -1,0 +1,38 @@
+/* When time alone does something to a job. Who changes what that follows from arms its timer anew;
+ * what is done then is terminate.c's to say. */
+#include "fsm/core/registry.h"
+#include "fsm/job/job.h"
+
+/* The next instant at which time alone does something to the job; 0: none. SUSPENDED and REQUEUED
+ * ones wait for ever: somebody will want their checkpoints. */
+static uint64_t allocation_due_ms(const struct fsm *fsm, const struct allocation *allocation)
+{
+    const struct fsm_allocation *view = &allocation->view;
+    uint64_t end_ms = UINT64_MAX;
+
+    CHECK(allocation->view.id != NULL);
+    if (!allocation->assigned) { /* it does not run */
+        if (view->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED &&
+            view->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED)
+            return 0;
+        return allocation->expired
+                   ? 0
+                   : fsm_add(view->state_since_ms, fsm_retention_ms(fsm, allocation));
+    }
+    if (view->terminating)
+        return view->active_checkpoint_id != 0 ? allocation->grace_end_ms
+                                               : allocation->terminate_deadline_ms;
+    if (view->walltime_ms != 0)
+        end_ms = view->started_at_ms + view->walltime_ms;
+    if (view->leaving)
+        end_ms = fsm_min(end_ms, allocation->terminate_deadline_ms);
+    end_ms = fsm_min(end_ms, fsm_read_due_ms(fsm, allocation));
+    return end_ms == UINT64_MAX ? 0 : end_ms;
+}
+
+/* Called by whoever changes what the instant follows from; arming it again costs little. */
+void fsm_allocation_arm(struct fsm *fsm, struct allocation *allocation)
+{
+    CHECK(allocation->view.id != NULL);
+    fsm_timer_set(&fsm->timers, &allocation->timer, allocation_due_ms(fsm, allocation));
+}

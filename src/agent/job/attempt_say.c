@@ -1,0 +1,120 @@
+/* What the job's own output is told of an attempt: its user reads no agent's log. See
+ * attempt_say.h. */
+#include "src/agent/job/attempt_say.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/agent/job/ranks.h"
+#include "src/agent/run/words.h"
+#include "src/base/check.h"
+
+enum { SAID_BYTES = 3072, SAVED_BYTES = JOB_DETAIL_BYTES + LABEL_MAX_BYTES + 32 };
+
+static void say_failed(struct allocation *allocation, char said[SAID_BYTES])
+{
+    const struct attempt *attempt = &allocation->attempt;
+    const struct attempt_outcome *outcome = &attempt->outcome;
+    char id[CHECKPOINT_ID_TEXT_BYTES], reason[WORDS_BYTES];
+
+    CHECK(outcome->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_CHECKPOINT_FAILED);
+    snprintf(said, SAID_BYTES, "checkpoint %s was not taken (attempt %" PRIu32 "): %s%s%s",
+             checkpoint_id_format(attempt->checkpoint_id, id), attempt->attempt,
+             words_enum(&ckpt__v1__reason__descriptor, (int)outcome->reason, reason),
+             outcome->detail[0] != '\0' ? ": " : "", outcome->detail);
+}
+
+/* Once for as many of an application as there are: who is asked from here on, and who is not. */
+void attempt_say_ranks(struct allocation *allocation)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+    struct executor *executor = &allocation->executor;
+    const struct rank_seen *launcher = NULL;
+    char said[SAID_BYTES], ranks[JOB_DETAIL_BYTES], not_asked[128] = "";
+
+    if (allocation->stream == NULL || entry->rank_count == 0 ||
+        (executor->said_run == entry->run && executor->said_ranks == entry->rank_count))
+        return;
+    CHECK(entry->rank_count <= LEDGER_RANKS_MAX);
+    CHECK(entry->pid != 0);
+    executor->said_run = entry->run;
+    executor->said_ranks = entry->rank_count;
+    for (size_t i = 0; executor->seen != NULL && i < executor->seen->count; i++)
+        if (executor->seen->items[i].launcher && launcher == NULL)
+            launcher = &executor->seen->items[i];
+    if (launcher != NULL)
+        snprintf(not_asked, sizeof(not_asked), " (%.64s, pid %d, is %s launcher: not signalled)",
+                 launcher->name, (int)launcher->pid, entry->rank_count == 1 ? "its" : "their");
+    ranks_name(entry, ranks);
+    snprintf(said, sizeof(said), "%s of the job %s on this node%s", ranks,
+             entry->rank_count == 1 ? "is" : "are", not_asked);
+    allocation->agent->callers->say(allocation->stream, said);
+}
+
+/* "": it has no ranks, and its one process told no step. */
+static void name_saved(const struct allocation *allocation, char ret_text[SAVED_BYTES])
+{
+    const char *label = allocation->attempt.label;
+    char ranks[JOB_DETAIL_BYTES] = "the application";
+
+    CHECK(strlen(label) <= LABEL_MAX_BYTES);
+    ret_text[0] = '\0';
+    if (allocation->entry.rank_count > 0)
+        ranks_name(&allocation->entry, ranks);
+    if (label[0] != '\0')
+        snprintf(ret_text, SAVED_BYTES, "%s saved %s%s; ", ranks,
+                 label[strspn(label, "0123456789")] == '\0' ? "step " : "", label);
+    else if (allocation->entry.rank_count > 0)
+        snprintf(ret_text, SAVED_BYTES, "%s saved; ", ranks);
+}
+
+static void say_verified(struct allocation *allocation, const Ckpt__V1__AgentReport *report,
+                         char said[SAID_BYTES])
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES], size[WORDS_BYTES], took[WORDS_BYTES], stall[WORDS_BYTES];
+    char part[PART_NAME_BYTES], saved[SAVED_BYTES];
+
+    CHECK(report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED);
+    CHECK(report->checkpoint_id == allocation->attempt.checkpoint_id);
+    name_saved(allocation, saved);
+    snprintf(said, SAID_BYTES,
+             "checkpoint %s: %sthe part of this node, %s, is written and verified in %s at %s/%s; "
+             "%s%s",
+             checkpoint_id_format(report->checkpoint_id, id), saved,
+             words_size(report->size_bytes, size), words_duration(report->write_ms, took),
+             allocation->attempt.path, part_name_format(allocation->attempt.part, part),
+             report->stall_ms > 0 ? "the application stood still for "
+                                  : "how long the application stood still was not measured",
+             report->stall_ms > 0 ? words_duration(report->stall_ms, stall) : "");
+}
+
+void attempt_say_end(struct allocation *allocation, const struct job_effects *effects,
+                     const struct job_effect *effect)
+{
+    char said[SAID_BYTES];
+
+    CHECK(effects->reporting);
+    if (allocation->stream == NULL)
+        return;
+    if (effect->kind == EFFECT_SAY_FAILED)
+        say_failed(allocation, said);
+    else
+        say_verified(allocation, &effects->report, said);
+    allocation->agent->callers->say(allocation->stream, said);
+}
+
+void attempt_say_standing(const struct allocation *allocation)
+{
+    const struct agent *agent = allocation->agent;
+    char said[SAID_BYTES], id[CHECKPOINT_ID_TEXT_BYTES];
+
+    if (allocation->stream == NULL || agent->leader_left_us == 0)
+        return;
+    snprintf(said, SAID_BYTES,
+             "the application stands still until checkpoint %s is committed and it is ended (no "
+             "leader answers for %" PRIu64 " s)",
+             checkpoint_id_format(allocation->attempt.checkpoint_id, id),
+             (agent_now_us(agent) - agent->leader_left_us) / 1000000);
+    allocation->agent->callers->say(allocation->stream, said);
+}

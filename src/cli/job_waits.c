@@ -1,0 +1,60 @@
+/* See job_waits.h. */
+#include "src/cli/job_waits.h"
+
+#include <stdio.h>
+
+#include "src/cli/human.h"
+
+/* What it waits for before its application starts. */
+static void print_restoring(struct cli *cli, const Ckpt__V1__Restoring *restoring)
+{
+    char a[HUMAN_BYTES], b[HUMAN_BYTES], target[129];
+
+    if (restoring == NULL)
+        return;
+    human_safe(restoring->target_id, target, sizeof(target));
+    if (restoring->reading_parts > 0)
+        fprintf(cli->out, " reads its checkpoint from target %s: %u parts\n", target,
+                restoring->reading_parts);
+    if (restoring->waiting_parts > 0 && restoring->place > 0)
+        fprintf(cli->out, " waits to read its checkpoint: %u of %u at target %s, %u parts\n",
+                restoring->place, restoring->line, target, restoring->waiting_parts);
+    else if (restoring->waiting_parts > 0)
+        fprintf(cli->out,
+                " waits to read its checkpoint: far behind in the line of %u at target %s\n",
+                restoring->line, target);
+    if (restoring->discard_at_ms > 0)
+        fprintf(
+            cli->out,
+            " target %s is away: at %s it begins without that checkpoint, and repeats %s of its "
+            "run time\n",
+            target, human_clock(restoring->discard_at_ms, a),
+            human_duration(restoring->discarded_ms, b));
+    else if (restoring->discarded_ms > 0)
+        fprintf(cli->out,
+                " target %s is away, and is waited for: without that checkpoint %s of its run time "
+                "would be repeated, more than the policy's max_discarded\n",
+                target, human_duration(restoring->discarded_ms, a));
+}
+
+void job_waits_release(struct cli *cli, const char *allocation_id,
+                       const Ckpt__V1__ReleaseCheck *check)
+{
+    char id[HUMAN_BYTES], at[HUMAN_BYTES], job[129], node[129];
+
+    if (check == NULL)
+        return;
+    fprintf(cli->out,
+            " %s keeps its nodes until %s at the latest: node %s reads what it saved (checkpoint "
+            "%s, part %u of %u) before they go\n",
+            human_safe(allocation_id, job, sizeof(job)), human_clock(check->until_ms, at),
+            human_safe(check->node_id, node, sizeof(node)),
+            human_checkpoint(check->checkpoint_id, id), check->part, check->parts);
+}
+
+void job_waits_print(struct cli *cli, const Ckpt__V1__Allocation *job)
+{
+    print_restoring(cli, job->restoring);
+    if (job->spec != NULL)
+        job_waits_release(cli, job->spec->allocation_id, job->release_check);
+}

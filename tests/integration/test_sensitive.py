@@ -1,0 +1,41 @@
+#!/usr/bin/python3
+"""Sensitive data stay in their pool and are overwritten when they go, with real programs. N-003, I55."""
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import Cluster, checkpoint_text, tap, wait_until  # noqa: E402
+from jobs import MIB, POLICY, all_run, complete, heat  # noqa: E402
+
+
+def what_is_sensitive_stays_in_its_pool_and_is_wiped():
+    with Cluster(members=1, agents=("a",), policy={**POLICY, "keep_complete": 1}) as cluster:
+        cluster.start()
+        refused = cluster.ctl("register", "--alloc", "s", "--tenant", "t", "--project", "p", "--node", "a:1:1MB", "--sensitive", check=False)
+        assert refused.returncode == 4 and "POOL_REFUSED" in refused.stderr and "--pool sensitive" in refused.stderr, refused
+        vault = cluster.dir / "vault"
+        vault.mkdir()
+        vault.chmod(0o1777)
+        cluster.ctl("target", "put", "vault", "--prefix", str(vault), "--write", "1GB/s", "--pool", "sensitive")
+        cluster.register("s", [("a", 1, MIB)], sensitive=True)
+        cluster.run_job("a", "s", heat(cluster, "s"))
+        all_run(cluster)
+        first = complete(cluster, "s").checkpoint_id
+        second = complete(cluster, "s").checkpoint_id
+        assert not list(cluster.scratch.rglob("MANIFEST")), "nothing of it lies in the open"
+        folder, = vault.glob(f"*/*/s/checkpoints/{checkpoint_text(first)}/part-0000")
+        path = max((f for f in folder.rglob("*") if f.is_file() and f.name != "MANIFEST"), key=lambda f: f.stat().st_size)
+        before = path.read_bytes()
+        with open(path, "rb") as held:
+            cluster.ctl("gc", "run", "s", "--yes")
+            wait_until("it is deleted", lambda: not folder.exists(), 30)
+            after = held.read()
+        assert len(after) == len(before) and sum(x == y for x, y in zip(before, after)) < len(before) // 8 + 64, "it was overwritten"
+        refused = cluster.ctl("target", "put", "vault", "--pool", "open", check=False)
+        assert refused.returncode == 4 and "POOL_NEEDED" in refused.stderr, refused
+        assert checkpoint_text(second) in cluster.ctl("checkpoints", "s").stdout
+        cluster.debug_check()
+
+
+if __name__ == "__main__":
+    sys.exit(tap([what_is_sensitive_stays_in_its_pool_and_is_wiped]))
