@@ -30,7 +30,7 @@ threads, fork  any thread may call. After a fork (a data loader's worker) the ch
 """
 import contextlib
 import errno
-import io
+import importlib
 import os
 import pathlib
 import re
@@ -164,7 +164,7 @@ class Ckpt:
         self.rank, self.part, self.parts, self.restore_parts = None, 0, 1, 0
         self.restore_dir = self.restore_uri = self.restore_label = None
         self._owner, self._turn = None, threading.Lock()
-        self._stream, self._greeted, self._received = None, False, b""
+        self._stream, self._announced, self._greeted, self._received = None, False, False, b""
         self._dial_at = 0.0
         self._plain = self._barrier = False
         self._asked, self._question, self._agreed = None, None, 0
@@ -186,6 +186,9 @@ class Ckpt:
         self.restore_parts = _environment_number("CKPT_RESTORE_PARTS", 0, 2**32 - 1)
         self.restore_label = environment("CKPT_RESTORE_LABEL") or None
         self._reserve()
+        self._stream_turn(True)  # the agent waits for the first poll or barrier
+        if self._stream is None:
+            self._dial_at = 0.0  # which dials at once where it was not there
 
     # ---- turns ----
     @contextlib.contextmanager
@@ -212,7 +215,7 @@ class Ckpt:
             with contextlib.suppress(OSError):
                 self._stream.shutdown(socket.SHUT_RDWR)
             self._stream.close()
-        self._stream, self._greeted, self._received = None, False, b""
+        self._stream, self._announced, self._greeted, self._received = None, False, False, b""
 
     def _say(self, *words):
         """True: the line went out whole."""
@@ -244,8 +247,10 @@ class Ckpt:
 
     def _greet(self):
         known = ["-" if number is None else number for number in (self.rank, self._local, self._ranks, self._local_ranks)]
-        self._greeted = self._say("hello", 1, _encode(self._job), self._run, *known, "barrier" if self._barrier else "plain")
-        if not self._greeted:
+        way = "barrier" if self._barrier else "plain" if self._plain else "opened"
+        self._announced = self._say("hello", 1, _encode(self._job), self._run, *known, way)
+        self._greeted = self._announced and way != "opened"
+        if not self._announced:
             self._close_stream()
 
     def _read(self):
@@ -279,7 +284,9 @@ class Ckpt:
     def _stream_turn(self, may_dial):
         if self._stream is None and may_dial:
             self._dial()
-        if self._stream is not None and not self._greeted and (self._plain or self._barrier):
+        if self._announced and not self._greeted:
+            self._read()  # a refusal is heard before more is said to who has hung up
+        if self._stream is not None and not self._greeted and (self._plain or self._barrier or not self._announced):
             self._greet()
         self._read()
         if not self._greeted:
@@ -360,6 +367,8 @@ class Ckpt:
     def _take(self):
         self._asked, self._agreed, self._saving, self._saved = "taken", 0, "now", self._question
         self._since, self._sign_at = time.monotonic(), 0.0
+        with contextlib.suppress(OSError):  # who writes there finds out; it may have come after the question, so nobody else makes it
+            os.mkdir(self.directory, 0o700)
         self._reserve()
         return True
 
@@ -557,7 +566,7 @@ class Ckpt:
 
 
 def open(rank=None, ranks=None, local_rank=None, local_ranks=None):  # noqa: A001
-    """A Ckpt; outside ckpt-run one that does nothing."""
+    """A Ckpt; outside ckpt-run one that does nothing. From now on a checkpoint that is asked for waits for the first poll() or barrier()."""
     return Ckpt(rank, ranks, local_rank, local_ranks)
 
 
@@ -584,13 +593,29 @@ def _random_states_set(torch, states):
         numpy.random.set_state(states["numpy"])
 
 
+def _own_state(torch, step, extra):
+    return {"step": step, "extra": extra, "random": _random_states(torch)}
+
+
+def _own_state_set(torch, loaded, extra):
+    _random_states_set(torch, loaded["random"])
+    if extra is not None and loaded["extra"] is not None:
+        extra.update(loaded["extra"])
+
+
+def _whose(ckpt, saved):
+    """(the folder that this rank goes on from, whether it is its own)."""
+    own = ckpt.rank in saved
+    return saved[ckpt.rank] if own else saved[sorted(saved)[ckpt.rank % len(saved)]], own
+
+
 def torch_save(ckpt, step, extra=None, **things):
     """Saves model=, optimizer=, scheduler=, sampler= ... (whatever has state_dict()), the random numbers' states and extra (plain
     data, as the position in the data), and ends the saving. What stands in `step` comes back from torch_load()."""
     import torch
     state = {name: thing.state_dict() for name, thing in things.items()}
     with ckpt.saving(step) as folder:
-        torch.save({"step": step, "extra": extra, "random": _random_states(torch), "state": state}, os.path.join(folder, "state.pt"))
+        torch.save({**_own_state(torch, step, extra), "state": state}, os.path.join(folder, "state.pt"))
 
 
 def torch_load(ckpt, extra=None, map_location="cpu", **things):
@@ -600,50 +625,60 @@ def torch_load(ckpt, extra=None, map_location="cpu", **things):
     if not saved:
         return 0
     import torch
-    own = ckpt.rank in saved
-    folder = saved[ckpt.rank] if own else saved[sorted(saved)[ckpt.rank % len(saved)]]
+    folder, own = _whose(ckpt, saved)
     loaded = torch.load(os.path.join(folder, "state.pt"), map_location=map_location, weights_only=False)
     for name, thing in things.items():
         thing.load_state_dict(loaded["state"][name])
     if own:
-        _random_states_set(torch, loaded["random"])
-        if extra is not None and loaded["extra"] is not None:
-            extra.update(loaded["extra"])
+        _own_state_set(torch, loaded, extra)
     return loaded["step"]
 
 
-def _dcp():
-    try:
-        import torch.distributed.checkpoint as dcp
-    except ImportError as error:
-        raise RuntimeError(f"dcp_save() and dcp_load() need torch 2.2 or later with its distributed part: {error}") from error
-    if not hasattr(dcp, "save"):
-        raise RuntimeError("dcp_save() and dcp_load() need torch 2.2 or later: this one's torch.distributed.checkpoint has no save(); torch_save() does without")
-    return dcp
+def _dcp(ranks):
+    """(module, save, load) of torch 2.2 and later, 2.0 and 2.1, 1.13. All write __RANK_NUMBER.distcp, and one rank .metadata."""
+    why = "it has none"
+    for name in ("torch.distributed.checkpoint", "torch.distributed._shard.checkpoint"):
+        try:
+            dcp = importlib.import_module(name)
+            save, load = (getattr(dcp, verb, None) or getattr(dcp, f"{verb}_state_dict") for verb in ("save", "load"))
+        except Exception as error:  # some builds of 1.13 do not load under the Python that they are shipped with
+            why = f"{name}: {error}"
+            continue
+        if ranks != 1 and not importlib.import_module("torch.distributed").is_initialized():
+            raise RuntimeError("init_process_group() comes first: each rank alone would write files of the same names")
+        return dcp, save, load
+    raise RuntimeError(f"this torch cannot write distributed checkpoints ({why}); torch_save() does without")
 
 
-def dcp_save(ckpt, step, state):
-    """A state of torch.distributed.checkpoint: each rank's files in its own folder. All ranks call it at the same step (it is a
-    collective of torch, 2.2 or later)."""
+def dcp_save(ckpt, step, state, extra=None):
+    """A state of torch.distributed.checkpoint, each rank's files in its own folder, and beside them the rank's random numbers' states
+    and extra. All ranks call it at the same step: it is a collective of torch."""
+    import torch
     with ckpt.saving(step) as folder:
-        dcp = _dcp()
-        dcp.save(state, checkpoint_id=folder)
-        with io.open(os.path.join(folder, "step"), "w") as file:
-            file.write(str(step))
+        dcp, save, _ = _dcp(ckpt._ranks)
+        save(state, storage_writer=dcp.FileSystemWriter(folder))
+        torch.save(_own_state(torch, step, extra), os.path.join(folder, "rank.pt"))
 
 
-def dcp_load(ckpt, state):
-    """The step, 0: from scratch. Wants all ranks' files: `restore all` or `restore path`. Any number of ranks."""
+def dcp_load(ckpt, state, extra=None):
+    """The step, 0: from scratch. Any number of ranks; wants all ranks' files: `restore all` or `restore path`. Random numbers and extra
+    as torch_load() has them."""
     saved = ckpt.restored()
     if not saved:
         return 0
-    dcp = _dcp()
+    import torch
+    dcp, _, load = _dcp(ckpt._ranks)
     with tempfile.TemporaryDirectory() as together:
         for folder in saved.values():
             for name in os.listdir(folder):
-                if name != "step":
-                    with contextlib.suppress(FileExistsError):
-                        os.symlink(os.path.join(folder, name), os.path.join(together, name))
-        dcp.load(state, checkpoint_id=together)
-    with io.open(os.path.join(saved[min(saved)], "step")) as file:
-        return int(file.read())
+                if name != "rank.pt":
+                    os.symlink(os.path.join(folder, name), os.path.join(together, name))
+        if not os.path.exists(os.path.join(together, ".metadata")):
+            raise FileNotFoundError(f"no .metadata is among the files of ranks {sorted(saved)}, which were restored here: it takes those of"
+                                    " all ranks; register the job with restore all or path")
+        load(state, storage_reader=dcp.FileSystemReader(together))
+    folder, own = _whose(ckpt, saved)
+    loaded = torch.load(os.path.join(folder, "rank.pt"), map_location="cpu", weights_only=False)
+    if own:
+        _own_state_set(torch, loaded, extra)
+    return loaded["step"]

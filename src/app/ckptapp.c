@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -177,6 +178,9 @@ struct ckpt *ckpt_open(const struct ckpt_options *options)
         return NULL;
     }
     ckptapp_answer_reserve(ckpt);
+    ckptapp_stream_turn(ckpt, true); /* the agent waits for the first poll or barrier */
+    if (ckpt->descriptor < 0)
+        ckpt->dial_at_ns = 0; /* which dials at once where it was not there */
     errno = 0;
     return ckpt;
 }
@@ -193,6 +197,15 @@ void ckpt_close(struct ckpt *ckpt)
 }
 
 /* ---- is a checkpoint wanted ---- */
+/* The folder of this rank is its own to make: it may have come after the question. One that cannot
+ * be made is found by who writes there. */
+static void begin_saving(struct ckpt *ckpt)
+{
+    ckptapp_take(ckpt);
+    (void)mkdir(ckpt->directory, 0700);
+    ckptapp_answer_reserve(ckpt);
+}
+
 static int poll_outcome(struct ckpt *ckpt)
 {
     switch (ckpt->asked) {
@@ -206,8 +219,7 @@ static int poll_outcome(struct ckpt *ckpt)
     }
     if (ckpt->barrier || ckpt->saving != SAVING_NOTHING)
         return CKPT_LATER;
-    ckptapp_take(ckpt);
-    ckptapp_answer_reserve(ckpt);
+    begin_saving(ckpt);
     return CKPT_NOW;
 }
 
@@ -243,8 +255,7 @@ static int barrier_due(struct ckpt *ckpt, bool stepped, uint64_t before, uint64_
     if (step < ckpt->agreed_step)
         return CKPT_LATER;
     if ((!stepped || before < ckpt->agreed_step) && ckpt->saving == SAVING_NOTHING) {
-        ckptapp_take(ckpt);
-        ckptapp_answer_reserve(ckpt);
+        begin_saving(ckpt);
         return CKPT_NOW;
     }
     ckptapp_copy(ckpt->missed_hint, sizeof(ckpt->missed_hint), ckpt->question.hint);

@@ -17,7 +17,8 @@
  *             the cluster has agreed on. ckpt_poll() where a rank can save at any moment: each
  *             saves what it has, and the checkpoint is complete only when the labels of all are
  *             equal (none at all is a label too). The first of the two that is called says which of
- *             them a rank uses; a rank that has called neither yet is not asked. One that has
+ *             them a rank uses; a rank that has called neither yet is not asked, but waited for
+ *             from ckpt_open() on: open early, before what takes long to load. One that has
  *             called ckpt_barrier() uses the barrier from then on, and ckpt_poll() never says
  *             CKPT_NOW to it.
  *
@@ -91,7 +92,8 @@ enum {
     CKPT_LATER = 2, /* a checkpoint is wanted, at a later step: compute on */
 };
 
-/* Reads the environment; the agent is dialled by the first poll or barrier. NULL and errno 0: not
+/* Reads the environment, and tells the agent that this rank is coming; where that is away, the
+ * first poll or barrier looks for it. NULL and errno 0: not
  * under ckpt-run. NULL and errno: EINVAL options or an environment that cannot be, ENAMETOOLONG,
  * ENOMEM. */
 struct ckpt *ckpt_open(const struct ckpt_options *options);

@@ -77,8 +77,9 @@ struct ckpt {
     /* the stream; descriptor -1: none */
     int descriptor;
     uint64_t dial_at_ns;   /* not before then */
-    bool plain, barrier;   /* which of the calls was used; neither: no hello yet */
-    bool greeted;          /* hello went out on this stream */
+    bool plain, barrier;   /* which of the calls was used; neither: it is opened, and not asked */
+    bool announced;        /* a hello that says so went out on this stream */
+    bool greeted;          /* the one that says which call is used did */
     char line[LINE_BYTES]; /* that has not come whole */
     size_t line_length;
 

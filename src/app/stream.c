@@ -16,7 +16,7 @@ void ckptapp_stream_close(struct ckpt *ckpt)
     shutdown(ckpt->descriptor, SHUT_RDWR); /* a forked child may hold a copy */
     close(ckpt->descriptor);
     ckpt->descriptor = -1;
-    ckpt->greeted = false;
+    ckpt->greeted = ckpt->announced = false;
     ckpt->line_length = 0;
 }
 
@@ -60,10 +60,11 @@ static void stream_greet(struct ckpt *ckpt)
     put_known(&line, rank->local_rank, rank->local_rank >= 0);
     put_known(&line, (int64_t)rank->ranks, rank->ranks > 0);
     put_known(&line, (int64_t)rank->local_ranks, rank->local_ranks > 0);
-    ckptapp_put(&line, ckpt->barrier ? " barrier\n" : " plain\n");
-    if (ckptapp_stream_say(ckpt, &line) == 0)
-        ckpt->greeted = true;
-    else
+    ckptapp_put(&line, ckpt->barrier ? " barrier\n" : ckpt->plain ? " plain\n" : " opened\n");
+    if (ckptapp_stream_say(ckpt, &line) == 0) {
+        ckpt->announced = true;
+        ckpt->greeted = ckpt->plain || ckpt->barrier;
+    } else
         ckptapp_stream_close(ckpt); /* one that takes no hello is of no use */
 }
 
@@ -159,7 +160,10 @@ void ckptapp_stream_turn(struct ckpt *ckpt, bool may_dial)
 {
     if (ckpt->descriptor < 0 && may_dial)
         stream_dial(ckpt);
-    if (ckpt->descriptor >= 0 && !ckpt->greeted && (ckpt->plain || ckpt->barrier))
+    if (ckpt->announced && !ckpt->greeted)
+        stream_read(ckpt); /* a refusal is heard before more is said to who has hung up */
+    if (ckpt->descriptor >= 0 && !ckpt->greeted &&
+        (ckpt->plain || ckpt->barrier || !ckpt->announced))
         stream_greet(ckpt);
     stream_read(ckpt);
     if (ckpt->descriptor >= 0 && ckpt->greeted &&

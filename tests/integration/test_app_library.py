@@ -100,6 +100,13 @@ class Driven(Agent):
 
 
 def hello(driven, call):
+    driven.accept()
+    driven.hear()  # that it is opened
+    driven.call(call)
+    driven.hear()
+
+
+def hello_again(driven, call):
     driven.call(call)
     driven.accept()
     driven.hear()
@@ -224,7 +231,7 @@ def script_garbage(d):
             d.call("poll")
         assert d.stream.recv(1) == b"" if len(text) < 512 else True, repr(text)
         time.sleep(1.05)
-        hello(d, "poll")
+        hello_again(d, "poll")
     d.say("ask 1-42-1 1999999999999 0 o%75t%2Fx%C3%BC\n")
     for call in ("poll", "tell"):
         d.call(call)
@@ -312,9 +319,10 @@ class Opened(Agent):
         os.environ.clear()
         os.environ.update(self.environment())
         self.ckpt = ckptapp.open()
-        self.ckpt.poll()
         self.accept()
-        self.line()
+        assert self.line().endswith(" opened")
+        self.ckpt.poll()
+        assert self.line().endswith(" plain")
         return self
 
     def ask(self, hint):
@@ -403,10 +411,16 @@ def stand_in_for_torch():
     torch.save = lambda thing, path: pathlib.Path(path).write_bytes(pickle.dumps(thing))
     torch.load = lambda path, map_location, weights_only: pickle.loads(pathlib.Path(path).read_bytes())
     dcp = types.ModuleType("torch.distributed.checkpoint")
-    dcp.save = lambda state, checkpoint_id: (pathlib.Path(checkpoint_id) / "__0_0.distcp").write_text(state["x"])
-    dcp.load = lambda state, checkpoint_id: state.update({f.name: f.read_text() for f in pathlib.Path(checkpoint_id).iterdir()})
+    dcp.FileSystemWriter = dcp.FileSystemReader = pathlib.Path
+
+    def save(state, storage_writer):
+        (storage_writer / "__0_0.distcp").write_text(state["x"])
+        (storage_writer / ".metadata").write_text("m")
+    dcp.save = save
+    dcp.load = lambda state, storage_reader: state.update({f.name: f.read_text() for f in storage_reader.iterdir()})
     sys.modules.update({"torch": torch, "torch.distributed": types.ModuleType("torch.distributed"), "torch.distributed.checkpoint": dcp})
     torch.distributed = sys.modules["torch.distributed"]
+    torch.distributed.is_initialized = lambda: True
     torch.distributed.checkpoint = dcp
     return torch
 
@@ -432,19 +446,42 @@ def test_the_helpers_for_torch_bring_back_what_was_saved():
         assert ckptapp.torch_load(agent.ckpt, position, model=model) == 6 and torch.state == 1
         agent.ckpt.rank = 0
         agent.ask("1-1-2")
-        ckptapp.dcp_save(agent.ckpt, 7, {"x": "tensor"})
+        torch.state = 8
+        ckptapp.dcp_save(agent.ckpt, 7, {"x": "tensor"}, extra={"sample": 100})
         shutil.rmtree(saved / "rank-00000")
         shutil.copytree(agent.folder / "out" / "1-1-2", saved / "rank-00000")
         (saved.parent / "part-0001" / "rank-00001").mkdir(parents=True)
         (saved.parent / "part-0001" / "rank-00001" / "__1_0.distcp").write_text("other")
-        agent.ckpt.restore_dir, agent.ckpt.restore_uri = None, f"file://{saved.parent}"
+        agent.ckpt.restore_dir, agent.ckpt.restore_uri, torch.state = None, f"file://{saved.parent}", 1
         state = {}
-        assert ckptapp.dcp_load(agent.ckpt, state) == 7
-        assert state == {"__0_0.distcp": "tensor", "__1_0.distcp": "other"}, state
+        assert ckptapp.dcp_load(agent.ckpt, state, position) == 7
+        assert state == {".metadata": "m", "__0_0.distcp": "tensor", "__1_0.distcp": "other"}, state
+        assert (position, torch.state) == ({"sample": 100}, 8)
+
+
+def test_parts_of_a_distributed_checkpoint_are_no_checkpoint():
+    """Of a part alone, which `restore own` brings, and of ranks that did not know of each other: no state is made of them."""
+    torch = stand_in_for_torch()
+    with Opened() as agent:
+        alone = agent.folder / "restored" / "rank-00001"
+        alone.mkdir(parents=True)
+        (alone / "__1_0.distcp").write_text("other")
+        agent.ckpt.restore_dir = str(alone.parent)
+        try:
+            raise AssertionError(ckptapp.dcp_load(agent.ckpt, {}))
+        except FileNotFoundError as error:
+            assert "ranks [1]" in str(error) and "restore all or path" in str(error), error
+        agent.ask("1-1-1")
+        agent.ckpt._ranks, torch.distributed.is_initialized = 4, lambda: False
+        try:
+            raise AssertionError(ckptapp.dcp_save(agent.ckpt, 7, {"x": "tensor"}))
+        except RuntimeError as error:
+            assert "init_process_group()" in str(error), error
+        assert "init_process_group()" in agent.done(), agent.done()
 
 
 def test_a_torch_without_distributed_checkpoints_is_told_and_the_attempt_fails():
-    """As PyTorch before 2.2: the agent hears that this rank has failed, and the loop why."""
+    """As PyTorch before 1.13: the agent hears that this rank has failed, and the loop why."""
     stand_in_for_torch()
     del sys.modules["torch.distributed.checkpoint"].save
     with Opened() as agent:
@@ -452,7 +489,7 @@ def test_a_torch_without_distributed_checkpoints_is_told_and_the_attempt_fails()
         try:
             ckptapp.dcp_save(agent.ckpt, 7, {"x": "tensor"})
         except RuntimeError as error:
-            assert "2.2 or later" in str(error), error
+            assert "torch_save() does without" in str(error), error
         else:
             raise AssertionError("nothing was said")
         assert "status=0" not in (agent.folder / "done.0").read_text()

@@ -68,7 +68,14 @@ def each(test):
 
 
 def registered(played, rank, number, way="plain", call_with="poll"):
+    """It says first that it is opened, and more by its first call."""
+    assert played.agent.hear() == f"registered {number} {rank.process.pid} opened"
+    registered_again(played, rank, number, way, call_with, gone=f"gone {number}")
+
+
+def registered_again(played, rank, number, way="plain", call_with="poll", gone=None):
     assert call(rank, call_with) == "go on"
+    assert gone is None or played.agent.hear() == gone
     assert played.agent.hear() == f"registered {number} {rank.process.pid} {way}"
 
 
@@ -163,7 +170,7 @@ def bears(played, kind):
     (played.folder / "s").unlink()
     played.come()
     time.sleep(1.1)
-    registered(played, rank, 0)
+    registered_again(played, rank, 0)
     assert played.agent.hear() == "done 0 1-42-1"
 
 
@@ -212,8 +219,10 @@ def test_a_plain_rank_turns_to_the_barrier():
 def test_four_ranks_of_both_kinds_share_a_socket():
     with Played() as played:
         ranks = [played.rank(("c", "python")[number % 2], RANK=str(number), WORLD_SIZE="4", LOCAL_RANK=str(number), LOCAL_WORLD_SIZE="4") for number in range(4)]
+        opened = sorted(played.agent.hear() for _ in ranks)
+        assert opened == [f"registered {number} {rank.process.pid} opened" for number, rank in enumerate(ranks)], opened
         for number, rank in enumerate(ranks):
-            registered(played, rank, number)
+            registered_again(played, rank, number, gone=f"gone {number}")
         for number in range(4):
             played.agent.tell(f"ask {number} 1-1-1 1999999999999 0 out/1-1-1/rank-{number:05}")
         for rank in ranks:
@@ -221,8 +230,9 @@ def test_four_ranks_of_both_kinds_share_a_socket():
         assert [call(rank, "done 7 1") for rank in ranks] == ["said"] * 4
         assert sorted(played.agent.hear() for _ in ranks) == [f"done {number} 1-1-1" for number in range(4)]
         second = played.rank("c", RANK="2", WORLD_SIZE="4")  # a stream takes the place of the one before it
-        registered(played, second, 2)
+        assert played.agent.hear() == f"registered 2 {second.process.pid} opened"
         assert played.agent.hear() == "gone, another came"
+        registered_again(played, second, 2, gone="gone 2")
         ranks[0].process.kill()
         assert played.agent.hear() == "gone 0"
 

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -36,8 +37,9 @@ static struct ckpt *open_plain(void)
     struct ckpt *ckpt = ckpt_open(NULL);
 
     assert_non_null(ckpt);
-    assert_int_equal(ckpt_poll(ckpt), CKPT_GO_ON);
     fake_agent_accept(&agent);
+    fake_agent_hears(&agent, "hello 1 job%20one 7 0 0 1 1 opened");
+    assert_int_equal(ckpt_poll(ckpt), CKPT_GO_ON);
     fake_agent_hears(&agent, "hello 1 job%20one 7 0 0 1 1 plain");
     return ckpt;
 }
@@ -47,8 +49,9 @@ static struct ckpt *open_barrier(uint64_t step)
     struct ckpt *ckpt = ckpt_open(NULL);
 
     assert_non_null(ckpt);
-    assert_int_equal(ckpt_barrier(ckpt, step), CKPT_GO_ON);
     fake_agent_accept(&agent);
+    fake_agent_hears(&agent, "hello 1 job%20one 7 0 0 1 1 opened");
+    assert_int_equal(ckpt_barrier(ckpt, step), CKPT_GO_ON);
     fake_agent_hears(&agent, "hello 1 job%20one 7 0 0 1 1 barrier");
     return ckpt;
 }
@@ -126,6 +129,8 @@ static void assert_hello(const char *words)
     assert_non_null(ckpt);
     ckpt_poll(ckpt);
     fake_agent_accept(&agent);
+    snprintf(line, sizeof(line), "hello 1 job%%20one 7 %s opened", words);
+    fake_agent_hears(&agent, line);
     snprintf(line, sizeof(line), "hello 1 job%%20one 7 %s plain", words);
     fake_agent_hears(&agent, line);
     ckpt_close(ckpt);
@@ -165,6 +170,28 @@ static void the_launcher_tells_the_rank(void **state)
     unsetenv("LOCAL_RANK");
     unsetenv("LOCAL_WORLD_SIZE");
     unsetenv("OMPI_COMM_WORLD_RANK");
+}
+
+/* Also one that came after the question: nobody made it before. */
+static void the_folder_of_a_rank_is_made_by_the_rank(void **state)
+{
+    static const char *const folders[] = {"out", "out/1-42-1", "out/1-42-1/rank-00000"};
+    char path[3][128];
+    struct stat status;
+    struct ckpt *ckpt;
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        snprintf(path[i], sizeof(path[i]), "%s/%s", agent.folder, folders[i]);
+    assert_int_equal(mkdir(path[0], 0700), 0);
+    assert_int_equal(mkdir(path[1], 0700), 0);
+    ckpt = open_saving();
+    assert_string_equal(ckpt_directory(ckpt), path[2]);
+    assert_int_equal(stat(path[2], &status), 0);
+    assert_int_equal(status.st_mode & 07777, 0700);
+    for (int i = 3; i-- > 0;)
+        assert_int_equal(rmdir(path[i]), 0);
+    ckpt_close(ckpt);
 }
 
 static void a_poll_saves_once_and_done_writes_its_file(void **state)
@@ -221,6 +248,24 @@ static void a_refusal_is_one_line_and_never_a_success(void **state)
     assert_int_equal(ckpt_poll(ckpt), CKPT_NOW);
     assert_int_equal(ckpt_failed(ckpt, "0"), 0);
     assert_string_equal(fake_agent_done(&agent, 0), "hint=1-42-2\nbytes=0\nstatus=failed: 0\n");
+    ckpt_close(ckpt);
+}
+
+/* The agent is exchanged while a program comes to its loop. */
+static void who_opens_without_an_agent_is_heard_at_its_first_call(void **state)
+{
+    struct ckpt *ckpt;
+
+    (void)state;
+    fake_agent_die(&agent);
+    errno = 7;
+    ckpt = ckpt_open(NULL);
+    assert_non_null(ckpt);
+    assert_int_equal(errno, 0);
+    fake_agent_return(&agent);
+    assert_int_equal(ckpt_poll(ckpt), CKPT_GO_ON);
+    fake_agent_accept(&agent);
+    fake_agent_hears(&agent, "hello 1 job%20one 7 0 0 1 1 plain");
     ckpt_close(ckpt);
 }
 
@@ -435,6 +480,8 @@ static void random_bytes_leave_it_sound(void **state)
 
     (void)state;
     assert_non_null(ckpt);
+    fake_agent_accept(&agent);
+    ckptapp_stream_close(ckpt);
     for (int round = 0; round < 300; round++) {
         char bytes[700];
         size_t length = test_random(&seed) % sizeof(bytes);
@@ -653,6 +700,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(outside_ckpt_run_all_calls_do_nothing, start, stop),
         cmocka_unit_test_setup_teardown(wrong_options_and_environments_are_refused, start, stop),
         cmocka_unit_test_setup_teardown(the_launcher_tells_the_rank, start, stop),
+        cmocka_unit_test_setup_teardown(the_folder_of_a_rank_is_made_by_the_rank, start, stop),
         cmocka_unit_test_setup_teardown(a_poll_saves_once_and_done_writes_its_file, start, stop),
         cmocka_unit_test_setup_teardown(labels_are_checked_and_none_is_one, start, stop),
         cmocka_unit_test_setup_teardown(a_refusal_is_one_line_and_never_a_success, start, stop),
@@ -661,6 +709,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_barrier_meets_at_the_first_step_not_below_the_agreed_one,
                                         start, stop),
         cmocka_unit_test_setup_teardown(a_rank_that_went_past_says_so, start, stop),
+        cmocka_unit_test_setup_teardown(who_opens_without_an_agent_is_heard_at_its_first_call,
+                                        start, stop),
         cmocka_unit_test_setup_teardown(a_plain_rank_that_turns_to_the_barrier_says_hello_anew,
                                         start, stop),
         cmocka_unit_test_setup_teardown(an_agent_that_dies_and_returns_changes_nothing, start,
