@@ -17,7 +17,9 @@ folder=$1 local=$2
 shift 2
 export MPI_NODE_FOLDER="$folder" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 part=${CKPT_PART:-0} parts=${CKPT_PARTS:-1}
-mkdir -p "$folder"
+# daemons of one machine would make the same folders below the one that all have
+export TMPDIR="$folder/tmp.$part"
+mkdir -p "$TMPDIR"
 if [ "$part" -gt 0 ]; then
     while [ ! -e "$folder/part$part.$CKPT_RUN" ]; do sleep 0.02; done
     eval "exec $(cat "$folder/part$part.$CKPT_RUN")"

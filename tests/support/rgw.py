@@ -171,6 +171,10 @@ class Rgw:
     def cont(self):
         self.processes["rgw"].send_signal(signal.SIGCONT)
 
+    def free_space(self):
+        """What was removed is given back at once, and not when the gateway finds time."""
+        self.admin("gc", "process", "--include-all")
+
     def pause(self):
         self.tool("ceph", "osd", "pause")
 

@@ -8,6 +8,7 @@ import contextlib
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -98,9 +99,25 @@ class Slurm:
             return subprocess.Popen([str(word) for word in command], env=self.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
                                     start_new_session=True, **options)
 
+    def left(self, named=""):
+        """Of what the daemons have started: slurmstepd leaves its parent, and so do its tasks; each has the environment of this Slurm."""
+        own, mark = {daemon.pid for daemon in self.daemons}, f"SLURM_CONF={self.config}".encode()
+        left = []
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if (int(process.name) not in own and named in (process / "comm").read_text() and mark in (process / "environ").read_bytes().split(b"\0")):
+                    left.append(int(process.name))
+        return left
+
+    def await_left(self, seconds, named=""):
+        end = time.monotonic() + seconds
+        while self.left(named) and time.monotonic() < end:
+            time.sleep(0.1)
+
     def __exit__(self, *_):
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(["scancel", "--full", "--signal=KILL", "--state=RUNNING"], env=self.environment, capture_output=True, timeout=10)
+        self.await_left(10, "slurmstepd")
         for daemon in reversed(self.daemons):
             daemon.terminate()
         for daemon in self.daemons:
@@ -109,3 +126,8 @@ class Slurm:
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()
+        for process in self.left():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        self.await_left(10)
+        assert not self.left(), f"processes of Slurm do not end: {self.left()}"

@@ -63,6 +63,9 @@ class Swift(rgw.Rgw):
         with open(self.dir / f"{name}.out", "ab") as out:
             self.processes[name] = subprocess.Popen([*arguments], stdout=out, stderr=out, env=environment, start_new_session=True)
 
+    def free_space(self):
+        """Removals are at once."""
+
     def close(self):
         for process in self.processes.values():
             if process.poll() is None:

@@ -12,6 +12,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import rgw  # noqa: E402
+import s3_proxy  # noqa: E402
 import swift  # noqa: E402
 from cluster import BIN, tap, wait_until  # noqa: E402
 
@@ -79,6 +80,9 @@ def what_is_written_is_read_by_other_tools_and_comes_back(store):
         put = site.run("put")
         assert put["reused"] == "0" and put["files"] == "5", put
         assert site.run("verify", "--manifest-sha256", put["manifest_sha256"])["manifest_sha256"] == put["manifest_sha256"]
+        with tempfile.TemporaryDirectory(prefix="s3-disk-", dir="/var/tmp") as disk:  # where large files go past the page cache
+            site.run("restore", "--to", f"{disk}/back")
+            assert subprocess.run(["diff", "-r", site.source, f"{disk}/back"]).returncode == 0
         to = site.comes_back()
         assert (to / "model.bin").stat().st_mode & 0o777 == 0o640 and (to / "sub/empty").is_dir()
         assert site.run("put")["reused"] == "1"
@@ -144,6 +148,113 @@ def a_put_that_was_killed_goes_on_where_it_was(store):
         site.run("collect")
 
 
+def next_checkpoint(site, number, *options, **environment):
+    """What put says, after its shard has come back whole; and its manifest."""
+    path = f"{PATH.removesuffix('42')}{number}"
+    put = site.run("put", *options, path=path, **environment)
+    assert int(put["written_bytes"]) + int(put["saved_bytes"]) == int(put["size_bytes"]), put
+    back, copy = site.dir / "back", site.dir / "copy"
+    for to in (back, copy):
+        shutil.rmtree(to, ignore_errors=True)
+    site.run("restore", "--to", str(back), "--manifest-sha256", put["manifest_sha256"], path=path)
+    assert subprocess.run(["diff", "-r", site.source, back]).returncode == 0
+    key, = (key for key in site.store.keys("ckpt", f"{path.removeprefix('s3://ckpt/')}/") if key.endswith("/MANIFEST"))
+    return int(put["saved_bytes"]), site.store.aws("s3", "cp", f"s3://ckpt/{key}", "-")
+
+
+def change(path, at, length=5):
+    with open(path, "r+b") as file:
+        file.seek(at)
+        file.write(os.urandom(length))
+
+
+def collect_all(site, *numbers):
+    for number in numbers:
+        site.run("collect", path=PATH.replace("42", str(number)))
+    assert not site.store.keys("ckpt") and not site.store.uploads("ckpt")
+    site.store.free_space()
+
+
+def what_has_not_changed_is_copied_by_the_store(store):
+    """Files as a whole, chunks of those that have changed; each shard stays whole when the others go."""
+    with Site(store) as site:
+        site.fill(("same.bin", CHUNK + 5), ("small.bin", 70_000), ("changed.bin", 3 * CHUNK), ("first.bin", 2 * CHUNK), ("grown.bin", 2 * CHUNK),
+                  ("cut.bin", 3 * CHUNK), ("zero", 0), ("d/+ü &%.bin", CHUNK + 1))
+        saved, manifest = next_checkpoint(site, 42)
+        assert saved == 0 and "generation" not in manifest
+        saved, manifest = next_checkpoint(site, 43)
+        assert saved == sum(f.stat().st_size for f in site.source.rglob("*") if f.is_file()) and manifest.count("generation=1") == 7, manifest
+        change(site.source / "changed.bin", CHUNK)
+        change(site.source / "first.bin", 0)
+        with open(site.source / "grown.bin", "ab") as file:
+            file.write(os.urandom(9))
+        os.truncate(site.source / "cut.bin", 2 * CHUNK)
+        site.run("collect", path=PATH)  # the first one is not needed any more
+        saved, manifest = next_checkpoint(site, 100)  # a higher number than 43, and not as text
+        assert saved == CHUNK + 5 + 70_000 + 2 * CHUNK + CHUNK + 2 * CHUNK + 2 * CHUNK + CHUNK + 1, (saved, manifest)
+        assert manifest.count("generation=2") == 7, manifest
+        assert not store.uploads("ckpt")
+        site.run("collect", path=PATH.replace("42", "43"))
+        site.run("verify", path=PATH.replace("42", "100"))
+        collect_all(site, 100)
+
+
+def what_was_copied_too_often_is_sent_anew(store):
+    with Site(store) as site:
+        site.fill(("small.bin", 70_000), ("large.bin", CHUNK + 5))
+        for number, (options, saved, generation) in enumerate([((), 0, 0), (("--generations", "2"), CHUNK + 70_005, 1), (("--generations", "2"), CHUNK + 70_005, 2),
+                                                               (("--generations", "2"), 0, 0), (("--generations", "0"), 0, 0)]):
+            got, manifest = next_checkpoint(site, 42 + number, *options)
+            assert got == saved and manifest.count(f"generation={generation}") == (2 if generation else 0), (number, got, manifest)
+        collect_all(site, *range(42, 47))
+
+
+def what_is_damaged_is_not_copied_on(store):
+    """Reading back looks at copies too: then all is sent."""
+    with Site(store) as site:
+        site.fill(("big.bin", 3 * CHUNK), ("a.bin", 10))
+        next_checkpoint(site, 42)
+        key, = (key for key in store.keys("ckpt", "pre/physics") if key.endswith("/big.bin"))
+        bad = site.dir / "bad"
+        bad.write_bytes((site.source / "big.bin").read_bytes())
+        change(bad, CHUNK + 7, 1 << 10)
+        store.aws("s3", "cp", "--only-show-errors", str(bad), f"s3://ckpt/{key}")
+        saved, manifest = next_checkpoint(site, 43, "--read-back", "always")
+        assert saved == 0 and "generation" not in manifest
+        assert len({k.split("/part-0000/")[1].split("/")[0] for k in store.keys("ckpt", f"{PATH.removeprefix('s3://ckpt/').replace('42', '43')}/")}) == 1
+        collect_all(site, 42, 43)
+
+
+def what_a_store_does_not_copy_is_sent(store):
+    """Each kind of copy fails in turn, also half way, and with the put that asked for it."""
+    with Site(store) as site, s3_proxy.Proxy(store.port) as proxy:
+        through = {"AWS_ENDPOINT_URL_S3": proxy.endpoint}
+        site.fill(("a.bin", 7), ("big.bin", CHUNK + 5), ("end.bin", 4 * CHUNK))
+        next_checkpoint(site, 42)
+        for number, to in ((43, b"x-amz-copy-source:"), (44, b"x-amz-copy-source-range:"), (45, None)):
+            change(site.source / "end.bin", 3 * CHUNK)
+            proxy.say("501 NotImplemented", to=to)
+            if number == 45:
+                proxy.hand_on()
+                process = site.start("put", "--rate", str(4 * MIB), path=PATH.replace("42", "45"), **through)
+                wait_until("a part was copied", lambda: any("end.bin?partNumber=3" in path for _, path in proxy.asked), 60)
+                process.kill()
+                process.wait()
+            saved, manifest = next_checkpoint(site, number, **through)
+            proxy.said = 0
+            assert number != 43 or saved == 0, saved
+            assert number != 44 or saved == CHUNK + 5, saved
+            assert number != 45 or "generation" in manifest, manifest
+            assert not store.uploads("ckpt")
+        proxy.say("200 InternalError", to=b"x-amz-copy-source:")  # a status that was sent before the copy failed
+        process = site.start("put", path=PATH.replace("42", "46"), **through)
+        wait_until("a copy was asked for again", lambda: proxy.said >= 2, 60)
+        proxy.say("200 NoSuchKey", to=b"x-amz-copy-source:")
+        assert site.end(process)["saved_bytes"] == "0"
+        site.run("verify", path=PATH.replace("42", "46"))
+        collect_all(site, 42, 43, 44, 45, 46)
+
+
 def a_gateway_that_is_killed_or_stands_still_is_waited_for(store):
     with Site(store) as site:
         site.fill(("big.bin", 8 * CHUNK))
@@ -194,6 +305,45 @@ def a_put_that_is_carried_out_after_it_was_given_up_damages_nothing(store):
         site.comes_back("part-0001")
         site.run("collect")
         assert not store.uploads("ckpt")
+
+
+def a_put_ends_no_upload_of_another_writer(store):
+    with Site(store) as site:
+        key = f"{PATH.removeprefix('s3://ckpt/')}/part-0000/{'0' * 16}/big.bin"
+        store.aws("s3api", "create-multipart-upload", "--bucket", "ckpt", "--key", key)
+        site.run("put")
+        assert store.uploads("ckpt") == [key], "somebody else may be at work there"
+        site.run("abandon")
+        assert not store.uploads("ckpt")
+        site.comes_back()
+        site.run("collect")
+
+
+def bad_days_of_a_store_have_names_and_are_waited_for(store):
+    """Errors that a store answers, answers that are lost, a store that is slow: a probe names them, a put and a restore come to their end, and nothing is lost."""
+    with Site(store) as site, s3_proxy.Proxy(store.port) as proxy:
+        through = {"AWS_ENDPOINT_URL_S3": proxy.endpoint}
+        site.fill(("a.bin", 5), ("big.bin", 2 * CHUNK + 7))
+        for said, cause in (("503 SlowDown", "storage_slow"), ("500 InternalError", "storage_error"), ("403 ExpiredToken", "storage_denied"),
+                            ("403 QuotaExceeded", "storage_quota"), ("507 InsufficientStorage", "storage_full")):
+            proxy.say(said)
+            process = site.start("probe", **through)
+            out, errors = process.communicate(timeout=30)
+            assert process.returncode == UNAVAILABLE and f"cause={cause}" in out and said.split()[1] in errors, (said, out, errors)
+        for say in (lambda: proxy.say("503 SlowDown"), lambda: proxy.say("500 InternalError"), lambda: proxy.say("403 ExpiredToken"), proxy.swallow,
+                    lambda: proxy.slow(32 * MIB)):
+            for verb, options in (("put", ()), ("restore", ("--to", str(site.dir / "back")))):
+                say()
+                asked = len(proxy.asked)
+                process = site.start(verb, *options, **through)
+                wait_until("the worker has tried", lambda: len(proxy.asked) >= asked + 2, 20)
+                assert process.poll() is None, process.communicate()
+                proxy.hand_on()
+                site.end(process)
+            assert subprocess.run(["diff", "-r", site.source, site.dir / "back"]).returncode == 0
+            shutil.rmtree(site.dir / "back")
+            site.run("collect")
+            assert not store.keys("ckpt") and not store.uploads("ckpt")
 
 
 def refusals_are_told_by_name(store):
@@ -279,8 +429,10 @@ def stores_of_their_own():
 
 
 CASES = [what_is_written_is_read_by_other_tools_and_comes_back, bytes_that_were_changed_or_removed_in_the_store_are_found,
-         a_put_that_was_killed_goes_on_where_it_was, a_gateway_that_is_killed_or_stands_still_is_waited_for,
-         a_put_that_is_carried_out_after_it_was_given_up_damages_nothing, refusals_are_told_by_name, the_rate_holds_for_all_connections_together,
+         a_put_that_was_killed_goes_on_where_it_was, what_has_not_changed_is_copied_by_the_store,
+         what_was_copied_too_often_is_sent_anew, what_is_damaged_is_not_copied_on, what_a_store_does_not_copy_is_sent, a_gateway_that_is_killed_or_stands_still_is_waited_for,
+         a_put_that_is_carried_out_after_it_was_given_up_damages_nothing, a_put_ends_no_upload_of_another_writer,
+         bad_days_of_a_store_have_names_and_are_waited_for, refusals_are_told_by_name, the_rate_holds_for_all_connections_together,
          thousands_of_small_files]
 
 
@@ -300,7 +452,8 @@ def another_make():
         return why
     with swift.Swift() as store:
         for case in (what_is_written_is_read_by_other_tools_and_comes_back, bytes_that_were_changed_or_removed_in_the_store_are_found,
-                     a_put_that_was_killed_goes_on_where_it_was):
+                     a_put_that_was_killed_goes_on_where_it_was, what_has_not_changed_is_copied_by_the_store, what_was_copied_too_often_is_sent_anew,
+                     what_is_damaged_is_not_copied_on):
             case(store)
         with Site(store) as site:
             assert "SignatureDoesNotMatch" in site.run("put", code=UNAVAILABLE, AWS_ACCESS_KEY_ID="nobody:nowhere")

@@ -16,6 +16,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import rgw  # noqa: E402
+import s3_proxy  # noqa: E402
 from cluster import Cluster, Job, checkpoint_text, common_pb2, http_get, metric, tap, wait_until  # noqa: E402
 from jobs import COMPLETE, FAILED, MIB, PAUSED, POLICY, all_run, complete, ends, ends_in, hint, restart, says  # noqa: E402
 
@@ -34,16 +35,16 @@ class UserJob(Job):
 
 
 class Site:
-    """A cluster whose one target is a bucket, below prefix."""
+    """A cluster whose one target is a bucket, below prefix. endpoint: of a proxy in front of the store."""
 
-    def __init__(self, store, members=1, agents=("a",), policy=None, watch=None, prefix="s3://ckpt/site", **options):
+    def __init__(self, store, members=1, agents=("a",), policy=None, watch=None, prefix="s3://ckpt/site", endpoint=None, **options):
         self.store = store
         self.cluster = Cluster(members=members, agents=agents, policy={**POLICY, "max_discarded": 0, **(policy or {})},  # a restart waits for the store
-                               target={"kind": "s3", "prefix": f'"{prefix}"'}, storage_watch={"timeout_ms": 1500, **(watch or {})}, **options)
+                               target={"kind": "s3", "prefix": f'"{prefix}"'}, storage_watch={"timeout_ms": 1500, **(watch or {})}, copies=False, **options)
         self.cluster.let_others_in()
         self.keys = self.cluster.dir / "keys"
         self.write_keys(store.access, store.secret)
-        section = (f's3:\n  - {{name: rgw, endpoint: "{store.endpoint}", credentials_file: "{self.keys}", buckets: "ckpt"}}\n')
+        section = (f's3:\n  - {{name: rgw, endpoint: "{endpoint or store.endpoint}", credentials_file: "{self.keys}", buckets: "ckpt"}}\n')
         for path in (self.cluster.config, self.cluster.agent_config):
             path.write_text(path.read_text() + section)
 
@@ -319,6 +320,92 @@ def outages_have_their_names_and_end():
         cluster.debug_check()
 
 
+def bad_days_of_a_store_are_named_and_lose_nothing():
+    """Each kind begins in the middle of a checkpoint: the target has its reason in `explain`, the same checkpoint is complete in the end, and no key is left over."""
+    with rgw.Rgw() as store, s3_proxy.Proxy(store.port) as proxy, Site(store, endpoint=proxy.endpoint) as site:
+        cluster = site.cluster
+        cluster.start()
+        site.run("steady", write_bytes_per_s=20000)  # slow: about 2 s
+        all_run(cluster)
+        for say, word in ((lambda: proxy.say("503 SlowDown"), "storage_slow"), (lambda: proxy.say("500 InternalError"), "storage_error"),
+                          (lambda: proxy.say("403 ExpiredToken"), "storage_denied"), (lambda: proxy.say("403 QuotaExceeded"), "storage_quota"),
+                          (lambda: proxy.say("507 InsufficientStorage"), "storage_full"), (proxy.hang, "storage_hangs"), (proxy.cut, "storage_unreachable")):
+            asked = hint(cluster, "steady")
+            wait_until(f"{word}: a worker writes", lambda: workers("put"), 20)
+            say()
+            unavailable_for(cluster, word)
+            wait_until("explain has the reason", lambda w=word: f"(unavailable: {w})" in cluster.ctl("explain", "steady", check=False).stdout, 20)
+            assert cluster.allocation("steady").state == common_pb2.ALLOCATION_STATE_RUNNING
+            proxy.hand_on()
+            comes_back(cluster)
+            record = ends_in(cluster, "steady", asked, (COMPLETE, FAILED), 90)
+            assert record.state == COMPLETE, (word, record)
+        for bytes_per_s in (16000, 3000):  # slow, and so slow that it may be taken for one that hangs
+            asked = hint(cluster, "steady")
+            wait_until("a worker writes", lambda: workers("put"), 20)
+            proxy.slow(bytes_per_s)
+            if bytes_per_s < 10000:
+                time.sleep(4)
+                proxy.hand_on()
+            record = ends_in(cluster, "steady", asked, (COMPLETE, FAILED), 90)
+            assert record.state == COMPLETE, (bytes_per_s, record)
+            proxy.hand_on()
+        assert not store.uploads("ckpt")
+        cluster.debug_check()
+
+
+def a_restore_waits_for_a_store_that_answers_with_errors():
+    """Its line names what the store says, and the job goes on by itself, from the checkpoint that it waited for."""
+    with rgw.Rgw() as store, s3_proxy.Proxy(store.port) as proxy, Site(store, endpoint=proxy.endpoint) as site:
+        cluster = site.cluster
+        cluster.start()
+        job = site.run("waiting")[0]
+        all_run(cluster)
+        first = complete(cluster, "waiting")
+        for said, words in (("403 AccessDenied", "storage denied"), ("503 SlowDown", "storage slow")):
+            proxy.say(said)
+            begin = job.log.stat().st_size
+            os.kill(job.application_pid(), signal.SIGKILL)
+
+            def says_now(text, timeout_s):
+                wait_until(f"ckpt-run says \"{text}\"", lambda: text in job.log.read_text()[begin:], timeout_s)
+            says_now(f"checkpoint {text(first)} waits for s3://ckpt/site since ", 150)
+            says_now(f": {words}, ckpt-worker restore: ", 30)
+            assert said.split()[1] in job.log.read_text()[begin:]
+            proxy.hand_on()
+            says_now(f"from checkpoint {job.work_dir}/restore/{text(first)}", 60)
+            all_run(cluster)
+        cluster.debug_check()
+
+
+def unchanged_state_is_copied_by_the_store():
+    """By the keys of the daemon, which signs copies below the job's own checkpoints; `ckptctl checkpoint` tells what was saved."""
+    program = """if True:
+        import os, pathlib, signal, time
+        asked = []
+        signal.signal(signal.SIGUSR1, lambda *_: asked.append(1))
+        own, weights = pathlib.Path(os.environ["CKPT_DIR"]), os.urandom(40 << 20)
+        while True:
+            time.sleep(0.01)
+            if asked:
+                asked.clear()
+                request = dict(line.split("=", 1) for line in (own / "request").read_text().splitlines() if "=" in line)
+                (pathlib.Path(request["directory"]) / "weights").write_bytes(weights)
+                (pathlib.Path(request["directory"]) / "step").write_text(request["hint"])
+                (own / "done.new").write_text(f"hint={request['hint']}\\nbytes={40 << 20}\\nstatus=0\\n")
+                (own / "done.new").rename(own / "done")
+        """
+    with rgw.Rgw() as store, Site(store) as site:
+        cluster = site.cluster
+        cluster.start()
+        site.run("frozen", used=40 * MIB, command=["/usr/bin/python3", "-c", program])
+        all_run(cluster)
+        first, second = complete(cluster, "frozen"), complete(cluster, "frozen")
+        assert first.shards[0].written_bytes >= 40 * MIB and second.shards[0].written_bytes < 100, (first, second)
+        assert "saved 40.0 MiB" in cluster.ctl("checkpoint", text(second)).stdout, cluster.ctl("checkpoint", text(second)).stdout
+        cluster.debug_check()
+
+
 def a_checkpoint_over_quota_says_so():
     with rgw.Rgw() as store, Site(store, policy={"max_attempts": 1}) as site:
         cluster = site.cluster
@@ -333,6 +420,32 @@ def a_checkpoint_over_quota_says_so():
         assert job.application_pid(), "the application goes on"
 
 
+def a_bit_that_flips_in_an_object_is_found():
+    """D-004: data and manifest; the store itself says nothing, and the job goes back to what is whole."""
+    with rgw.Rgw() as store, Site(store) as site:
+        cluster = site.cluster
+        cluster.start()
+        site.run("rot")
+        all_run(cluster)
+        made = [complete(cluster, "rot") for _ in range(3)]
+        for record, manifest in ((made[2], False), (made[1], True)):
+            keys = store.keys("ckpt", f"site/physics/heat/rot/checkpoints/{text(record)}/")
+            key = next(k for k in keys if k.endswith("/MANIFEST") == manifest)
+            copy = cluster.dir / "object"
+            store.aws("s3", "cp", f"s3://ckpt/{key}", str(copy))
+            content = bytearray(copy.read_bytes())
+            content[len(content) // 2] ^= 1
+            copy.write_bytes(content)
+            store.aws("s3", "cp", str(copy), f"s3://ckpt/{key}")
+        cluster.ctl("scrub", "--allocation", "rot")
+        found = {checkpoint_text(e.checkpoint_id): e for e in wait_until(
+            "all three are told", lambda: (lambda es: es if len(es) == 3 else None)([e for e in cluster.events() if e.kind in (19, 26)]), 60)}
+        assert {name for name, e in found.items() if e.kind == 19} == {text(made[1]), text(made[2])}, found
+        assert found[text(made[0])].new_state == 1, found
+        assert cluster.allocation("rot").last_complete_checkpoint_id == made[0].checkpoint_id
+        cluster.debug_check()
+
+
 def where_possible(test):
     def run():
         why = rgw.missing() or (None if os.geteuid() == 0 else "only root starts jobs of another user")
@@ -345,4 +458,5 @@ if __name__ == "__main__":
     sys.exit(tap([where_possible(test) for test in (
         checkpoints_go_to_the_store_and_back_through_a_leaders_death, the_user_finds_the_keys_nowhere,
         a_signed_request_cannot_be_changed_into_another, keys_are_exchanged_while_all_runs, outages_have_their_names_and_end,
-        a_checkpoint_over_quota_says_so)]))
+        bad_days_of_a_store_are_named_and_lose_nothing, a_restore_waits_for_a_store_that_answers_with_errors, unchanged_state_is_copied_by_the_store,
+        a_checkpoint_over_quota_says_so, a_bit_that_flips_in_an_object_is_found)]))

@@ -4,10 +4,19 @@ to them, the weights at the end are those of an undisturbed run, and every compl
 import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("support", "bench")]
+import barrier  # noqa: E402
 import faults  # noqa: E402
 from cluster import tap  # noqa: E402
-from ranks_site import train  # noqa: E402
+from ranks_site import site, train  # noqa: E402
+
+
+def ranks_agree_on_a_step_within_200_ms():
+    """Four ranks on two nodes, through their agents and the leader, from the first that is asked to the last that hears the step."""
+    with site("ab") as cluster:
+        median = barrier.barriers(cluster, 20)
+        assert median <= 200, f"{median:.0f} ms"
+
 
 if __name__ == "__main__":
-    sys.exit(tap([*faults.tests_of(train), *faults.elastic_tests_of(train)]))
+    sys.exit(tap([ranks_agree_on_a_step_within_200_ms, *faults.tests_of(train), *faults.elastic_tests_of(train)]))
