@@ -93,7 +93,7 @@ PARALLEL = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all programs deps demo test systems lint unit golden golden-update fuzz-smoke fuzz integration kills bench bench-policy bench-eval t asan ubsan tsan format tidy cover compdb docs clean help install-app
+.PHONY: all programs deps demo test systems lint unit golden golden-update fuzz-smoke fuzz integration kills bench bench-data bench-policy bench-eval t asan ubsan tsan format tidy cover compdb docs clean help install-app
 
 all: programs                                   ## build the programs (default)
 programs: $(PROGRAMS:%=$(BUILD)/bin/%) $(SUPPORT:%=$(BUILD)/bin/%) $(APP_FILES)
@@ -285,10 +285,16 @@ systems: programs                               ## against real systems that are
 	-$(Q)deploy/install-deps.sh systems
 	$(Q)if command -v mpicc > /dev/null; then $(MAKE) --no-print-directory $(MPI:%=$(BUILD)/bin/%); fi
 	$(Q)BUILD=$(abspath $(BUILD)) WAITING_JOBS=$(WAITING_JOBS) tests/run.sh $(sort $(wildcard tests/systems/test_*.py))
-bench: deps                                     ## figures beside etcd's: commits, failover, evaluation, scale
+bench: deps                                     ## figures beside etcd's: commits, failover, evaluation, scale; then bench-data
 	$(Q)deploy/install-deps.sh bench
 	$(MAKE) --no-print-directory programs $(BENCH:%=$(BUILD)/bench/%)
-	BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/bench/bench.py
+	BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/bench/bench.py; status=$$?; \
+		$(MAKE) --no-print-directory bench-data && exit $$status
+bench-data: programs                            ## checkpoints' data beside cp, sha256sum and writing by hand, and to an object store beside other tools: some ten minutes, 30 GiB of disk
+	BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/bench/dest.py
+	BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/bench/request.py 4096 3
+	BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/bench/restart.py 256 3
+	BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/bench/s3.py 4 1
 
 bench-policy: $(BUILD)/bench/policy             ## waste beside Young/Daly: SEEDS=12 TRACES=folder-of-failure-traces PART=name FIRST=seed
 	$(BUILD)/bench/policy $(or $(SEEDS),12) "$(TRACES)" "$(PART)" $(FIRST)

@@ -1,15 +1,16 @@
 #!/usr/bin/python3
-"""What moving a checkpoint costs beside the standard tools, each pair in one run on one machine.
+"""What moving a checkpoint costs beside the standard tools: pairs by turns, in one run on one machine.
 
-    BUILD=build tests/bench/dest.py [--gib N] [--files N] [--folder DIR]
+    BUILD=build tests/bench/dest.py [--gib N] [--files N] [--rounds N] [--folder DIR]
 
-Prints a table for the README. Needs three times --gib of free space below --folder.
+Prints a table for the README: medians of the rounds; the ratio is the median of each pair's. Needs three times --gib of free space below --folder.
 """
 import argparse
 import os
 import pathlib
 import resource
 import shutil
+import statistics
 import subprocess
 import tempfile
 import time
@@ -71,85 +72,146 @@ def fill(path, size):
     sh(f"head -c {size} /dev/zero | openssl enc -aes-128-ctr -nosalt -K {key} -iv {'0' * 32} > '{path}'")
 
 
-def row(what, cost, beside, size=None):
-    rate = f"{size / cost.wall_s / 1e6:,.0f} MB/s" if size else f"{cost.wall_s:.2f} s"
-    other = f"{size / beside.wall_s / 1e6:,.0f} MB/s" if size else f"{beside.wall_s:.2f} s"
-    print(f"| {what} | {rate}, {cost.cpu_s:.1f} s | {other}, {beside.cpu_s:.1f} s | {cost.wall_s / beside.wall_s:.2f} |", flush=True)
+def row(what, pairs, size=None):
+    """pairs: costs of ours and of what stands beside it, measured one after the other."""
+    ours, beside = ([pair[k] for pair in pairs] for k in (0, 1))
+
+    def said(costs):
+        wall_s = statistics.median(cost.wall_s for cost in costs)
+        rate = f"{size / wall_s / 1e6:,.0f} MB/s" if size else f"{wall_s:.2f} s"
+        return f"{rate}, {statistics.median(cost.cpu_s for cost in costs):.1f} s"
+    ratios = [one.wall_s / other.wall_s for one, other in pairs]
+    spread = f" ({min(ratios):.2f} to {max(ratios):.2f})" if len(ratios) > 1 else ""
+    print(f"| {what} | {said(ours)} | {said(beside)} | {statistics.median(ratios):.2f}{spread} |", flush=True)
 
 
-def large(bench, gib):
+def large(bench, gib, rounds):
     source, size = bench.folder / "large", gib * GIB
     source.mkdir()
     fill(source / "model.bin", size)
     for policy in "never", "sampled", "always":
-        copy = bench.copy(source, bench.folder / "copy")
-        bench.remove(bench.folder / "copy")
-        path = bench.at()
-        cost = bench.put(source, path, "--read-back", policy)
-        row(f"put {gib} GiB, read back {policy}; `cp -r` + `sync`", cost, copy, size)
-        if policy != "always":
+        pairs = []
+        for _ in range(rounds):
+            copy = bench.copy(source, bench.folder / "copy")
+            bench.remove(bench.folder / "copy")
+            path = bench.at()
+            pairs.append((bench.put(source, path, "--read-back", policy), copy))
             bench.remove(path)
-    sums = sh(f"sha256sum '{path}/part-0000/model.bin'")
-    row(f"verify {gib} GiB; `sha256sum`", bench.verify(path), sums, size)
-    bench.remove(path)
-    first, second = path.with_name("1-2"), path.with_name("1-3")
+        row(f"put {gib} GiB, read back {policy}; `cp -r` + `sync`", pairs, size)
+    first, second = path.with_name("1-1"), path.with_name("1-2")
     bench.put(source, first)
+    pairs = [(bench.verify(first), sh(f"sha256sum '{first}/part-0000/model.bin'")) for _ in range(rounds)]
+    row(f"verify {gib} GiB; `sha256sum`", pairs, size)
     same = bench.put(source, second)
-    row(f"put {gib} GiB that did not change; `cp -r` + `sync`", same, copy, size)
+    row(f"put {gib} GiB that did not change; `cp -r` + `sync`", [(same, copy)], size)
     assert int(same.out["written_bytes"]) == 0, same.out
+    changed(source / "model.bin")
+    pairs = []
+    for _ in range(rounds):
+        copy = bench.copy(source, bench.folder / "copy")
+        bench.remove(bench.folder / "copy", second)
+        pairs.append((bench.put(source, second, "--read-back", "never"), copy))
+    row(f"put {gib} GiB of which every chunk changed, read back never; `cp -r` + `sync`", pairs, size)
     bench.remove(first, second, source)
-    parts(bench, gib)
+    compressed(bench, gib, rounds)
+    parts(bench, gib, rounds)
 
 
-def parts(bench, gib):
+def changed(path):
+    """One byte of each chunk is another one."""
+    with open(path, "r+b") as file:
+        for at in range(0, path.stat().st_size, 1 << 20):
+            file.seek(at)
+            byte = file.read(1)
+            file.seek(at)
+            file.write(bytes([byte[0] ^ 1]))
+
+
+def compressed(bench, gib, rounds):
+    """Of each 4 KiB one half is zeros, as in the state of an optimizer: stored compressed, and as it is."""
+    source, back, size = bench.folder / "halves", bench.folder / "back", gib * GIB
+    source.mkdir()
+    noise = os.urandom(1 << 20)
+    with open(source / "model.bin", "wb") as file:
+        for i in range(size >> 12):
+            at = i * 2048 % len(noise)
+            file.write((i * 2654435761 % 2**64).to_bytes(8, "little") + noise[at + 8:at + 2048] + bytes(2048))
+    puts, restores = [], []
+    for _ in range(rounds):
+        paths = bench.at(), bench.at()
+        puts.append(tuple(bench.put(source, path, "--read-back", "never", "--compress", word) for path, word in zip(paths, ("lz4", "none"))))
+        pair = []
+        for path in paths:
+            pair.append(Cost(WORKER, "restore", "--path", path, "--part", "part-0000", "--to", back))
+            bench.remove(back)
+        restores.append(tuple(pair))
+        bench.remove(*paths)
+    stored = int(puts[0][0].out["written_bytes"]) / size
+    row(f"put {gib} GiB as lz4, {stored:.2f} of it stored; as it is", puts, size)
+    row("restore of these", restores, size)
+    bench.remove(source)
+
+
+def parts(bench, gib, rounds):
     """Eight parts of one checkpoint, restored side by side as eight nodes would, beside eight cp."""
     source, path, size = bench.folder / "parts", bench.at(), gib * GIB
     for i in range(8):
         (source / str(i)).mkdir(parents=True)
         fill(source / str(i) / "model.bin", size // 8)
         bench.put(source / str(i), path, part=f"part-{i:04}")
-    os.sync()
-    copies = " & ".join(f"cp -r '{path}/part-{i:04}' '{bench.folder}/copy{i}'" for i in range(8))
-    copy = sh(f"{copies} & wait; sync")
-    bench.remove(*(bench.folder / f"copy{i}" for i in range(8)))
-    restores = " & ".join(f"{WORKER} restore --path '{path}' --part part-{i:04} --to '{bench.folder}/back{i}'" for i in range(8))
-    row(f"restore 8 parts of {size // 8 >> 20} MiB side by side; 8 `cp -r` + `sync`", sh(f"{restores} & wait"), copy, size)
-    bench.remove(path, source, *(bench.folder / f"back{i}" for i in range(8)))
+    pairs = []
+    for _ in range(rounds):
+        os.sync()
+        copies = " & ".join(f"cp -r '{path}/part-{i:04}' '{bench.folder}/copy{i}'" for i in range(8))
+        copy = sh(f"{copies} & wait; sync")
+        bench.remove(*(bench.folder / f"copy{i}" for i in range(8)))
+        restores = " & ".join(f"{WORKER} restore --path '{path}' --part part-{i:04} --to '{bench.folder}/back{i}'" for i in range(8))
+        pairs.append((sh(f"{restores} & wait"), copy))
+        bench.remove(*(bench.folder / f"back{i}" for i in range(8)))
+    row(f"restore 8 parts of {size // 8 >> 20} MiB side by side; 8 `cp -r` + `sync`", pairs, size)
+    bench.remove(path, source)
 
 
-def small(bench, files):
-    source = bench.folder / "small"
+def small(bench, files, rounds):
+    source, back = bench.folder / "small", bench.folder / "back"
     for i in range(files):
         if i % 1000 == 0:
             folder = source / f"{i // 1000:03}"
             folder.mkdir(parents=True)
         (folder / f"{i % 1000:03}").write_bytes(i.to_bytes(4, "little") * 64)
-    copy = bench.copy(source, bench.folder / "copy")
-    bench.remove(bench.folder / "copy")
-    path = bench.at()
-    cost = bench.put(source, path)
-    row(f"put {files:,} files of 256 bytes; `cp -r` + `sync`", cost, copy)
-    sums = sh(f"cd '{path}/part-0000' && sha256sum -c --quiet --strict MANIFEST")
-    row(f"verify {files:,} files; `sha256sum -c`", bench.verify(path), sums)
-    back = bench.folder / "back"
-    cost = Cost(WORKER, "restore", "--path", path, "--part", "part-0000", "--to", back)
-    row(f"restore {files:,} files; `cp -r` + `sync`", cost, copy)
-    bench.remove(path, source, back)
+    puts, verifications, restores, manifests = [], [], [], []
+    for _ in range(rounds):
+        copy = bench.copy(source, bench.folder / "copy")
+        bench.remove(bench.folder / "copy")
+        path = bench.at()
+        puts.append((bench.put(source, path), copy))
+        sums = sh(f"cd '{path}/part-0000' && sha256sum -c --quiet --strict MANIFEST")
+        verifications.append((bench.verify(path), sums))
+        listing = sh(f"find '{path}' -printf '%s %m %p\\n' | sort -k 3 > /dev/null")
+        manifests.append((Cost(WORKER, "verify", "--path", path, "--part", "part-0000", "--read-back", "never"), listing))
+        restores.append((Cost(WORKER, "restore", "--path", path, "--part", "part-0000", "--to", back), copy))
+        bench.remove(path, back)
+    row(f"put {files:,} files of 256 bytes; `cp -r` + `sync`", puts)
+    row(f"MANIFEST of {files:,} files read, checked, and compared with their folder; `find | sort`", manifests)
+    row(f"verify {files:,} files; `sha256sum -c`", verifications)
+    row(f"restore {files:,} files; `cp -r` + `sync`", restores)
+    bench.remove(source)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gib", type=int, default=4)
     parser.add_argument("--files", type=int, default=100000)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=pathlib.Path, default=None)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ckpt-bench-", dir=options.folder) as folder:
         bench = Bench(pathlib.Path(folder))
         print("| what; beside | ckpt-worker, processor | beside, processor | ratio |\n|---|---|---|---|", flush=True)
         if options.gib:
-            large(bench, options.gib)
+            large(bench, options.gib, options.rounds)
         if options.files:
-            small(bench, options.files)
+            small(bench, options.files, options.rounds)
 
 
 if __name__ == "__main__":

@@ -43,7 +43,15 @@ def tools(store, source, folder):
         "rclone": (["rclone", "copy", str(source), "s:ckpt/rclone"], ["rclone", "copy", "s:ckpt/rclone", str(back)], ["rclone", "purge", "s:ckpt/rclone"])}
 
 
+def missing():
+    absent = [name for name in ("/usr/bin/aws", "rclone") if shutil.which(name) is None]
+    return rgw.missing() or (f"not installed: {', '.join(absent)}" if absent else None)
+
+
 def main():
+    if missing():
+        print(f"# no figures beside other tools for object stores: {missing()}; deploy/install-deps.sh bench has them")
+        return 0
     gib, rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 4, int(sys.argv[2]) if len(sys.argv) > 2 else 1
     folder = pathlib.Path(tempfile.mkdtemp(prefix="s3-bench-"))
     best = {}
