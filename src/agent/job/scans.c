@@ -23,9 +23,12 @@ struct scan_page {
     struct worker *worker;
 };
 
+/* Its last page went out on that stream: with another one it may have been lost on its way, and an
+ * order that is still there says that the leader waits for it. */
 struct scan_told {
     char prefix[RECONCILE_PREFIX_MAX_BYTES];
     uint32_t attempt;
+    uint64_t stream;
 };
 
 struct scans {
@@ -88,14 +91,15 @@ static const Ckpt__V1__Order *order_named(const struct scans *scans, const char 
     return NULL;
 }
 
-/* What no set names any more need not be known. */
+/* What no set names any more need not be known, nor what went out on a stream that has ended. */
 static void forget_told(struct scans *scans)
 {
     size_t kept = 0;
 
     CHECK(scans->told_count <= SCANS_TOLD_MAX);
     for (size_t i = 0; i < scans->told_count; i++)
-        if (order_named(scans, scans->told[i].prefix, scans->told[i].attempt) != NULL)
+        if (scans->told[i].stream == scans->agent->counters.sessions_opened &&
+            order_named(scans, scans->told[i].prefix, scans->told[i].attempt) != NULL)
             scans->told[kept++] = scans->told[i];
     scans->told_count = kept;
 }
@@ -162,6 +166,7 @@ static bool scan_tell(struct scans *scans, const struct worker_result *result)
 
         memcpy(told->prefix, scans->prefix, sizeof(told->prefix));
         told->attempt = scans->attempt;
+        told->stream = scans->stream;
     }
     log_info("scanned", "prefix=%s pages=%u error=\"%s\"", scans->prefix, scans->page, error);
     scans->attempt = 0;

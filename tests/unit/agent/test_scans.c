@@ -154,6 +154,24 @@ static void on_another_stream_it_begins_anew(void **state)
     assert_contains(sent, "/one 1.1 last looked=2\n");
 }
 
+/* The stream may have ended with the last page on its way: a leader that still asks waits for it. */
+static void what_went_out_on_a_stream_that_ended_is_told_again(void **state)
+{
+    (void)state;
+    order(1, 1);
+    fire();
+    end_worker(WORKER_EXIT_OK, "looked=1\n", "");
+    order(1, 1);
+    fire();
+    assert_int_equal(work_count, 1);
+    agent.counters.sessions_opened++;
+    order(1, 1);
+    fire();
+    assert_int_equal(work_count, 2);
+    end_worker(WORKER_EXIT_OK, "looked=2\n", "");
+    assert_string_equal(sent, "/one 1.1 last looked=1\n\n/one 1.1 last looked=2\n\n");
+}
+
 static void a_page_that_does_not_go_out_is_read_again(void **state)
 {
     (void)state;
@@ -218,6 +236,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCANS_TEST(targets_are_looked_through_one_after_the_other),
         SCANS_TEST(on_another_stream_it_begins_anew),
+        SCANS_TEST(what_went_out_on_a_stream_that_ended_is_told_again),
         SCANS_TEST(a_page_that_does_not_go_out_is_read_again),
         SCANS_TEST(a_scan_that_nobody_wants_ends_with_its_page),
     };
