@@ -126,6 +126,16 @@ void fsm_quota_event(struct fsm *fsm, uint32_t tenant_slot, const struct fsm_eve
     fsm_event_emit(fsm, &event);
 }
 
+/* What room is made for. One that is larger than all that the tenant may have would not fit if
+ * everything else went: nothing goes for it. */
+static uint64_t quota_room(const struct fsm_quota *quota, const struct fsm_allocation *allocation)
+{
+    CHECK(quota->max_bytes != 0);
+    return allocation->size_estimate_bytes > quota->max_bytes
+               ? 1
+               : fsm_max(allocation->size_estimate_bytes, 1);
+}
+
 /* Told once until none was refused for a while: each job of the tenant asks again and again. */
 void fsm_quota_refused(struct fsm *fsm, const struct allocation *allocation,
                        struct fsm_outcome *outcome)
@@ -141,7 +151,7 @@ void fsm_quota_refused(struct fsm *fsm, const struct allocation *allocation,
                         &(struct fsm_event){.allocation_id = allocation->view.id,
                                             .new_state = CHANGE(REFUSED),
                                             .number = outcome->current});
-    quota->wanted_bytes = fsm_max(wanted, fsm_max(allocation->view.size_estimate_bytes, 1));
+    quota->wanted_bytes = fsm_max(wanted, quota_room(quota, &allocation->view));
     quota->refused_at_ms = fsm->now_ms;
     fsm_moved(fsm, FSM_RECORD_TENANT, allocation->tenant_slot);
 }

@@ -194,6 +194,7 @@ static enum fsm_status validate_target_spec(const Ckpt__V1__TargetSpec *spec,
     check_range(spec->staging_share_ppm, 0, FSM_PPM, outcome);
     check_range(spec->read_back, 0, CKPT__V1__READ_BACK__READ_BACK_ALWAYS, outcome);
     check_range(spec->generations, 0, FSM_GENERATIONS_MAX, outcome);
+    check_range(spec->pool, 0, CKPT__V1__POOL__POOL_SENSITIVE, outcome);
     check_range(spec->staging, 0, CKPT__V1__STAGING__STAGING_MEMORY, outcome);
     check_range(spec->compression, 0, CKPT__V1__COMPRESSION__COMPRESSION_LZ4, outcome);
     check_range(spec->cost_micro_usd_per_gb_month, 0, FSM_BANDWIDTH_MAX, outcome);

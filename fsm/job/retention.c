@@ -54,6 +54,15 @@ static bool retention_counts(const struct checkpoint *checkpoint)
     return !checkpoint->view.damaged && !checkpoint->expired;
 }
 
+/* A run of the job is about to begin from it, which need not be the newest: that one's target may be
+ * away. */
+static bool retention_begins(const struct allocation *job, const struct checkpoint *checkpoint)
+{
+    CHECK(retention_complete(checkpoint));
+    return job->assigned && job->starting_count > 0 && !job->view.terminating &&
+           job->view.restart_id == checkpoint->view.id && !checkpoint->view.damaged;
+}
+
 static uint32_t retention_keep(const struct fsm *fsm, const struct allocation *allocation)
 {
     if (!fsm_allocation_restartable(allocation))
@@ -86,7 +95,7 @@ void fsm_retention_review(struct fsm *fsm, struct allocation *allocation)
                      (rank >= keep_complete && newest_slot != UINT32_MAX &&
                       checkpoint->view.target_slot != newest_slot)) /* S2-025 */
                 at_ms = fsm->now_ms;
-            if (checkpoint->view.pinned)
+            if (checkpoint->view.pinned || retention_begins(allocation, checkpoint))
                 at_ms = 0;
             retention_set(fsm, checkpoint, at_ms);
             rank += retention_counts(checkpoint);
@@ -157,7 +166,7 @@ void fsm_retention_due(struct fsm *fsm, struct checkpoint *checkpoint)
         fsm, allocation_edit(fsm, allocation_at(fsm, checkpoint->view.allocation_slot)));
 }
 
-/* One of the `keep` newest ones of its job, as the review has them. */
+/* One of the `keep` newest ones of its job, as the review has them, or what it begins from. */
 static bool retention_needed(const struct fsm *fsm, const struct checkpoint *checkpoint,
                              uint32_t keep)
 {
@@ -167,6 +176,8 @@ static bool retention_needed(const struct fsm *fsm, const struct checkpoint *che
     CHECK(retention_complete(checkpoint));
     if (checkpoint->view.damaged)
         return false;
+    if (retention_begins(job, checkpoint))
+        return true;
     for (const struct list *at = checkpoint->in_allocation.next; at != &job->checkpoints;
          at = at->next) {
         const struct checkpoint *other = LIST_ITEM_CONST(at, struct checkpoint, in_allocation);
@@ -247,7 +258,8 @@ enum retention_rank {
     RETENTION_HAS_NO_FOLDER,
     RETENTION_UNDELETED, /* its folder could not be removed */
     RETENTION_EXPIRED,
-    RETENTION_FAILED, /* its agent may still write there */
+    RETENTION_DAMAGED, /* nothing begins from it any more */
+    RETENTION_FAILED,  /* its agent may still write there */
     RETENTION_STAYS
 };
 
@@ -262,7 +274,10 @@ static enum retention_rank retention_rank(const struct checkpoint *checkpoint)
         return RETENTION_UNDELETED;
     if (checkpoint->expired)
         return RETENTION_EXPIRED;
-    return retention_complete(checkpoint) ? RETENTION_STAYS : RETENTION_FAILED;
+    if (!retention_complete(checkpoint))
+        return RETENTION_FAILED;
+    return checkpoint->view.damaged && !checkpoint->view.pinned ? RETENTION_DAMAGED
+                                                                : RETENTION_STAYS;
 }
 
 /* The oldest of the lowest rank that there is; and how many have that rank. The rank is computed
@@ -312,7 +327,8 @@ void fsm_retention_make_room(struct fsm *fsm, struct allocation *allocation)
     if (allocation->checkpoint_count < FSM_CHECKPOINTS_PER_ALLOCATION_MAX)
         return;
     first = retention_first(allocation, &count);
-    CHECK(first != NULL); /* at most one is active, and FSM_COMPLETE_KEPT_MAX are kept */
+    /* at most one is active, FSM_COMPLETE_KEPT_MAX are whole and kept, FSM_PINNED_MAX pinned */
+    CHECK(first != NULL);
     retention_drop(fsm, first);
 }
 

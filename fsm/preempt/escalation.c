@@ -117,7 +117,8 @@ static void preemption_replace(struct fsm *fsm, struct preemption *preemption)
 }
 
 /* Past its bound it neither writes nor is being terminated. With its destination available it waits
- * for a grant, which is the leader's business: it gets the same time again. */
+ * for a grant, which is the leader's business: it gets the same time again. One whose checkpoint is
+ * complete and was to be read once more is let go by the deadline of that, which is due as well. */
 static void victim_escalate(struct fsm *fsm, struct fsm_preemption_victim *victim,
                             uint8_t acting_class, bool forced)
 {
@@ -125,6 +126,8 @@ static void victim_escalate(struct fsm *fsm, struct fsm_preemption_victim *victi
         allocation_edit(fsm, allocation_find(fsm, victim->allocation_id));
 
     CHECK(victim->allocation_id != NULL);
+    if (fsm_verify_held(fsm, allocation) != NULL)
+        return;
     if (fsm_destination_available(fsm, &allocation->view))
         victim->since_ms = fsm->now_ms;
     else if (forced)

@@ -55,6 +55,7 @@ static void translate_scan(const struct scanner *scanner, const struct fsm_targe
     item->foreign = ended->foreign;
     item->denied = ended->denied;
     item->error = text_message(ended->error);
+    reply->left_out += ended->left_out;
     reply->scans[reply->n_scans++] = item;
 }
 
@@ -76,7 +77,6 @@ void orphans_answer(struct request *request, struct scratch *scratch)
     if (asked->scan)
         scanner_scan_now(scanner);
     reply.min_age_ms = fsm_policy(fsm)->orphan_age_ms;
-    reply.left_out = known->left_out;
     reply.scans = scratch_take(scratch, fsm_target_slots(fsm), sizeof(reply.scans[0]));
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++)
         if (fsm_target_find_slot(fsm, slot) != NULL)

@@ -76,10 +76,10 @@ void orphan_list_clear(struct orphan_list *list)
     *list = (struct orphan_list){NULL, 0, 0, 0};
 }
 
-void orphan_list_replace(struct orphan_list *list, uint32_t target_slot,
-                         const struct orphan_list *found)
+uint64_t orphan_list_replace(struct orphan_list *list, uint32_t target_slot,
+                             const struct orphan_list *found)
 {
-    struct orphan_list kept = {NULL, 0, 0, found->left_out};
+    struct orphan_list kept = {NULL, 0, 0, 0};
 
     for (size_t i = 0; i < list->count; i++)
         if (list->items[i].target_slot != target_slot)
@@ -88,4 +88,5 @@ void orphan_list_replace(struct orphan_list *list, uint32_t target_slot,
         orphan_list_add(&kept, &found->items[i]);
     orphan_list_clear(list);
     *list = kept;
+    return found->left_out + kept.left_out;
 }

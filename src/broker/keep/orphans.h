@@ -24,13 +24,14 @@ struct orphan {
 struct orphan_list {
     struct orphan *items;
     size_t count, capacity;
-    uint64_t left_out;
+    uint64_t left_out; /* came when it was full */
 };
 
 /* One scan of a target. */
 struct orphan_scan {
     uint64_t ended_at_ms; /* 0: it did not come to its end */
     uint64_t looked, foreign, denied;
+    uint64_t left_out;           /* orphans for which there was no place in the list */
     char node[ID_MAX_BYTES + 1]; /* that looked; "": the leader */
     char error[ORPHAN_ERROR_BYTES];
 };
@@ -43,8 +44,9 @@ void orphan_list_add(struct orphan_list *list, const struct orphan *orphan);
 /* One that has gone. */
 void orphan_list_drop(struct orphan_list *list, uint64_t checkpoint_id);
 void orphan_list_clear(struct orphan_list *list);
-/* In the place of what the list has of that target; `found` stays the caller's. */
-void orphan_list_replace(struct orphan_list *list, uint32_t target_slot,
-                         const struct orphan_list *found);
+/* In the place of what the list has of that target; `found` stays the caller's. Returns how many of
+ * that target there are without a place. */
+uint64_t orphan_list_replace(struct orphan_list *list, uint32_t target_slot,
+                             const struct orphan_list *found);
 
 #endif

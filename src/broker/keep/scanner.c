@@ -94,7 +94,8 @@ static void scan_finish(struct scanner *scanner, const char *error)
         text_copy(scanner->current.error, sizeof(scanner->current.error), error);
         if (whole) {
             scanner->current.ended_at_ms = replica_state_ms(scanner->broker->replica);
-            orphan_list_replace(&scanner->known, scanner->target_slot, &scanner->found);
+            scanner->current.left_out =
+                orphan_list_replace(&scanner->known, scanner->target_slot, &scanner->found);
             *ended = scanner->current;
         } else {
             memcpy(ended->error, scanner->current.error, sizeof(ended->error));
@@ -340,8 +341,18 @@ static void know_target(struct scanner *scanner, const struct fsm_target *target
 
     if (of->made == target->made)
         return;
-    orphan_list_replace(&scanner->known, target->slot, &nothing);
+    (void)orphan_list_replace(&scanner->known, target->slot, &nothing);
     *of = (struct scan_of){.made = target->made};
+}
+
+/* An order that an earlier leader gave has nobody who waits for its pages. */
+static void end_order(struct scanner *scanner, const struct fsm_target *target)
+{
+    struct fsm_scan scan;
+
+    CHECK(scanner->phase == SCAN_RESTS);
+    if (fsm_scan_of(scanner_fsm(scanner), target->slot, &scan))
+        propose_scan(scanner, target, true, NULL);
 }
 
 static void find_due(struct scanner *scanner)
@@ -351,7 +362,10 @@ static void find_due(struct scanner *scanner)
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++) {
         const struct fsm_target *target = fsm_target_find_slot(fsm, slot);
 
-        if (target == NULL || !target->available)
+        if (target == NULL)
+            continue;
+        end_order(scanner, target);
+        if (!target->available)
             continue;
         know_target(scanner, target);
         if (scanner->targets[slot].due_ms > broker_monotonic_ms(scanner->broker))

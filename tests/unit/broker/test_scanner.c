@@ -247,6 +247,27 @@ static void what_is_removed_is_shown_no_more(void **state)
     finish(fake);
 }
 
+/* What had no place counts for the target where it lies, whichever was looked through last. */
+static void what_has_no_place_is_counted_by_target(void **state)
+{
+    struct orphan_list list = {0}, found = {0}, nothing = {0};
+    struct orphan orphan = {.target_slot = 1};
+
+    (void)state;
+    for (uint64_t id = 1; id <= ORPHANS_MAX + 5; id++) {
+        orphan.checkpoint_id = id;
+        orphan_list_add(&found, &orphan);
+    }
+    assert_uint_equal(orphan_list_replace(&list, 1, &found), 5);
+    for (size_t i = 0; i < found.count; i++)
+        found.items[i].target_slot = 2;
+    assert_uint_equal(orphan_list_replace(&list, 2, &found), ORPHANS_MAX + 5);
+    assert_uint_equal(orphan_list_replace(&list, 1, &nothing), 0);
+    assert_uint_equal(orphan_list_replace(&list, 2, &found), 5);
+    orphan_list_clear(&list);
+    orphan_list_clear(&found);
+}
+
 static void another_leader_begins_anew(void **state)
 {
     struct fake *fake = start();
@@ -278,6 +299,24 @@ static void another_leader_begins_anew(void **state)
     finish(fake);
 }
 
+/* Nobody waits for its pages: the node is not to look for nothing on each new stream. */
+static void an_order_of_an_earlier_leader_is_ended(void **state)
+{
+    struct fake *fake = start();
+    struct fsm_scan scan;
+
+    (void)state;
+    fake_node_seen(fake, "node-1", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+    end_worker(fake, "looked=1\nforeign=0\ndenied=1\ndenied_error=open t: Permission denied\n");
+    assert_true(fsm_scan_of(fake->replica.fsm, 0, &scan));
+    fake_stop_serving(fake);
+    fake_serve(fake);
+    fake_advance_ms(fake, SCANNER_TICK_MS);
+    assert_false(fsm_scan_of(fake->replica.fsm, 0, &scan));
+    end_worker(fake, COUNTS);
+    finish(fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,7 +325,9 @@ int main(void)
         cmocka_unit_test(half_of_a_nodes_pages_are_none),
         cmocka_unit_test(a_target_that_cannot_be_looked_through_says_why),
         cmocka_unit_test(what_is_removed_is_shown_no_more),
+        cmocka_unit_test(what_has_no_place_is_counted_by_target),
         cmocka_unit_test(another_leader_begins_anew),
+        cmocka_unit_test(an_order_of_an_earlier_leader_is_ended),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

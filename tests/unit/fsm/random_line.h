@@ -367,9 +367,10 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
     else if (which == 9)
         snprintf(line, size,
                  "policy keep=%" PRIu64 " retention=%" PRIu64 " attempts=%" PRIu64
-                 " discarded=%" PRIu64,
+                 " discarded=%" PRIu64 " release=%" PRIu64,
                  1 + random_draw(state, 3), 1 + random_draw(state, 100000),
-                 1 + random_draw(state, 3), 1 + random_draw(state, 100000));
+                 1 + random_draw(state, 3), 1 + random_draw(state, 100000),
+                 1 + random_draw(state, 2) * 40000);
     else if (which == 10)
         snprintf(line, size, "update j%" PRIu64 " %s=%s walltime=%" PRIu64 " %s %s %s", job,
                  random_draw(state, 4) ? "nodes" : "not", nodes, random_draw(state, 2) * 900000,
@@ -495,7 +496,10 @@ static inline void random_line(struct script *script, uint64_t *state, char *lin
     else if (which < 95)
         snprintf(line, size, "tick");
     else
-        snprintf(line, size, "after %" PRIu64, random_draw(state, 20000));
+        snprintf(line, size, "after %" PRIu64,
+                 random_draw(state, 20) == 0 /* over all deadlines, as without a leader */
+                     ? random_draw(state, 5000000)
+                     : random_draw(state, 20000));
 }
 
 #endif

@@ -178,6 +178,25 @@ static void what_stops_a_job_is_never_refused(void **unused)
     script_close(&script);
 }
 
+/* It would not fit if everything else went. */
+static void nothing_goes_for_what_can_never_fit(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    for (int i = 1; i <= 4; i++)
+        complete_of(&script, "j1", i, 100);
+    expect_ok(&script, "tenant physics max=100000");
+    expect_ok(&script, "register j2 nodes=n2");
+    assert_true(job_of(&script, "j2")->size_estimate_bytes > 100000);
+    expect_status(&script, TENANT_OVER_QUOTA, "request j2");
+    expect_ok(&script, "over_quota 1-1 1-2");
+    assert_uint_equal(script.outcome.current, 0);
+    script_close(&script);
+}
+
 static void a_refusal_is_told_once_in_ten_minutes(void **unused)
 {
     struct script script;
@@ -259,6 +278,7 @@ int main(void)
         cmocka_unit_test(two_complete_ones_of_each_job_stay),
         cmocka_unit_test(what_is_pinned_or_of_others_stays),
         cmocka_unit_test(what_stops_a_job_is_never_refused),
+        cmocka_unit_test(nothing_goes_for_what_can_never_fit),
         cmocka_unit_test(a_refusal_is_told_once_in_ten_minutes),
         cmocka_unit_test(a_tenant_and_a_job_have_their_own_retention),
         cmocka_unit_test(a_tenant_is_put_by_what_is_said),

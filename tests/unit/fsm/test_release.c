@@ -295,6 +295,36 @@ static void what_ends_the_job_meanwhile_waits_for_nobody(void **unused)
     script_close(&script);
 }
 
+/* Deadlines of the preemption and of the reading that pass in one Tick, as after a time without a
+ * leader, with the target away: the victim is let go, and nothing of it is turned back. */
+static void nobody_waits_longer_when_all_deadlines_pass_at_once(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "node n0 ready");
+    expect_ok(&script, "node n1 ready");
+    expect_ok(&script, "register j1 nodes=n1 class=1");
+    expect_ok(&script, "after 600000");
+    expect_ok(&script, "preempt class=5");
+    expect_ok(&script, "after 1000000");
+    expect_ok(&script, "tick");
+    expect_ok(&script, "grant 1-1 bytes=1 timeout=600000");
+    expect_ok(&script, "after 255000");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    assert_string_equal(reader(&script), "n0 0 1");
+    expect_ok(&script, "after 200000");
+    expect_ok(&script, "target scratch down");
+    expect_ok(&script, "tick");
+    assert_string_equal(reader(&script), "");
+    assert_true(ends(&script));
+    assert_int_equal(released(&script, false), 1);
+    expect_ok(&script, "report n1 terminated j1");
+    expect_job(&script, "j1", SUSPENDED);
+    script_close(&script);
+}
+
 static void a_policy_or_a_target_may_have_it_never(void **unused)
 {
     struct script script;
@@ -328,6 +358,7 @@ int main(void)
         cmocka_unit_test(nobody_waits_longer_than_the_stop_has),
         cmocka_unit_test(what_a_victim_gives_up_is_held_as_well),
         cmocka_unit_test(what_ends_the_job_meanwhile_waits_for_nobody),
+        cmocka_unit_test(nobody_waits_longer_when_all_deadlines_pass_at_once),
         cmocka_unit_test(a_policy_or_a_target_may_have_it_never),
     };
 

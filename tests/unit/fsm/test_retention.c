@@ -488,6 +488,59 @@ static void what_is_to_go_back_to_stays_behind_one_that_has_expired(void **unuse
     script_close(&script);
 }
 
+/* Nothing begins from a damaged one: it makes room as what has expired does. */
+static void checkpoints_go_on_however_many_are_damaged(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    for (unsigned i = 1; i <= FSM_CHECKPOINTS_PER_ALLOCATION_MAX + 6; i++) {
+        expect_complete(&script, "j1", i);
+        expect_ok(&script, "verified 1-%u damaged why=EIO", i);
+    }
+    for (unsigned i = 1; i <= FSM_COMPLETE_KEPT_MAX; i++)
+        expect_complete(&script, "j1", FSM_CHECKPOINTS_PER_ALLOCATION_MAX + 6 + i);
+    expect_checkpoint(&script, FSM_CHECKPOINTS_PER_ALLOCATION_MAX + 7, COMPLETE);
+    script_close(&script);
+}
+
+/* The newest one's target is away, so the run begins from the one before, which a smaller
+ * keep_complete would let go meanwhile (I45). */
+static void what_a_run_is_about_to_begin_from_stays(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "node n1 ready");
+    expect_ok(&script, "policy discarded=100000000");
+    expect_ok(&script, "register j1 nodes=n1 target=scratch requeue=always");
+    expect_complete(&script, "j1", 1);
+    expect_ok(&script, "update j1 target=other");
+    expect_ok(&script, "request j1 after=stop");
+    expect_ok(&script, "grant 1-2 bytes=1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-2");
+    expect_ok(&script, "report n1 terminated j1");
+    expect_ok(&script, "target other down");
+    expect_ok(&script, "after 3600000");
+    expect_ok(&script, "restart j1 id=r1");
+    assert_true(job_of(&script, "j1")->restart_id == checkpoint_id_make(1, 1));
+    expect_ok(&script, "tenant physics keep=1 max=1");
+    expect_ok(&script, "over_quota 1-1");
+    assert_uint_equal(script.outcome.current, 0);
+    expect_ok(&script, "expire 1-1");
+    assert_uint_equal(script.outcome.current, 0);
+    expect_checkpoint(&script, 1, COMPLETE);
+    script_restore(&script);
+    expect_ok(&script, "report n1 restored j1 restored=1-1");
+    expect_ok(&script, "report n1 application_started j1 restored=1-1");
+    expect_ok(&script, "over_quota 1-1");
+    assert_uint_equal(script.outcome.current, 1);
+    script_close(&script);
+}
+
 static void so_many_checkpoints_of_a_job_are_pinned(void **unused)
 {
     struct script script;
@@ -564,6 +617,8 @@ int main(void)
         cmocka_unit_test(a_node_removes_so_many_folders_at_a_time),
         cmocka_unit_test(a_pinned_checkpoint_stays_and_others_may_go_before_their_time),
         cmocka_unit_test(what_is_to_go_back_to_stays_behind_one_that_has_expired),
+        cmocka_unit_test(checkpoints_go_on_however_many_are_damaged),
+        cmocka_unit_test(what_a_run_is_about_to_begin_from_stays),
         cmocka_unit_test(so_many_checkpoints_of_a_job_are_pinned),
         cmocka_unit_test(ended_jobs_leave_when_their_folders_are_gone),
         cmocka_unit_test(ids_are_never_used_twice),
