@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 """Several targets: each node's checkpoints go to the target of its domain, a restart reads where its checkpoint lies, old copies elsewhere
-leave after success. S2-021, S2-022, S2-023, S2-024, S2-025, S2-026,
-S2-027, S2-028, S2-029, S2-030."""
+leave after success. S2-021, S2-022, S2-023, S2-024, S2-025, S2-026, S2-027, S2-028, S2-030."""
 import json
 import pathlib
 import signal
@@ -177,7 +176,7 @@ def an_outage_that_lasts_fails_over():
 
 
 def a_required_domain_is_exported_and_holds():
-    """S2-028, S2-029, S2-030: unbound before the first checkpoint; then hints name the domain, and a restart elsewhere is refused."""
+    """S2-028, S2-030: unbound before the first checkpoint; then hints name the domain, and a restart elsewhere is refused."""
     with Domains() as cluster:
         cluster.start()
         cluster.register("job", [("a", 1, MIB)], requeue_policy=common_pb2.REQUEUE_POLICY_ALWAYS, max_requeue=9,

@@ -73,7 +73,8 @@ static const char usage[] =
     "The agent of one compute node. FILE is YAML: brokers, state_dir, socket, http, heartbeat_ms,\n"
     "sysfs, cgroup, machine, os, domain, log_level, insecure, owners_register, tls: {ca, cert, "
     "key},\n"
-    "local_copies: {max_bytes, keep_free}, htcondor, and s3, a list of object stores.\n"
+    "local_copies: {max_bytes, keep_free}, memory: {path, max_bytes}, htcondor, and s3, a list of\n"
+    "object stores.\n"
     "Flags override it.\n"
     "  --insecure       like 'insecure: yes' in the file: http may be an address that is not\n"
     "                   loopback\n";

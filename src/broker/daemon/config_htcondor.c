@@ -1,6 +1,7 @@
 /* HTCondor's names. See config_htcondor.h. */
 #include "src/broker/daemon/config_htcondor.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -10,7 +11,7 @@
 #include "src/broker/daemon/config.h"
 #include "src/broker/daemon/config_keys.h"
 
-enum { DISCARDED_MAX_S = 365 * 24 * 3600 };
+enum { SECONDS_MAX = 365 * 24 * 3600 };
 
 /* What a name without a setting of its own says: where ours is. A name without a row is taken. */
 static const struct htcondor_refusal refusals[] = {
@@ -22,12 +23,6 @@ static const struct htcondor_refusal refusals[] = {
     {"MAX_CKPT_SERVER_LOG", "has no counterpart: the journal rotates, SystemMaxUse of "
                             "journald.conf"},
     {"DAEMON_LIST", "has no counterpart: systemd supervises the daemons, deploy/systemd"},
-    {"CKPT_SERVER_STALE_CKPT_AGE_CUTOFF",
-     "is `retention` of the section policy: so long a complete "
-     "checkpoint stays that is not one of the newest"},
-    {"CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL",
-     "is `orphan_scan_interval` of the section policy: so often targets are looked through for "
-     "what no record knows; what has expired is removed when it expires"},
     {"STARTD_ATTRS", "is not of this file: an agent tells its node's domain, `domain` or "
                      "CKPT_SERVER_HOST of ckpt-agentd.yaml, and ckptctl nodes -o wide shows it"},
     {"APPEND_REQ_STANDARD", "is said of each job: ckptctl register --domain-rule REQUIRED; "
@@ -36,9 +31,6 @@ static const struct htcondor_refusal refusals[] = {
                              "ckptctl placement exports it"},
     {"MAX_STORE_PROCESSES", "is `write_bytes_per_s` of a target: checkpoints wait for bandwidth, "
                             "not for processes"},
-    {"MAX_RESTORE_PROCESSES",
-     "is `max_restores` of each target: so many parts of jobs read from it "
-     "at a time"},
 };
 
 static int htcondor_complain(const struct config *config, const char *name, struct err *err,
@@ -81,16 +73,63 @@ static int take_server_dir(struct config *config, struct err *err)
     return 0;
 }
 
-static int take_discarded(struct config *config, struct err *err)
+/* Whole, and nothing behind it; false: it is no such number. */
+static bool number_of(const char *value, uint64_t min, uint64_t max, uint64_t *ret_number)
 {
-    const char *value = config->htcondor.MAX_DISCARDED_RUN_TIME;
     char *end;
-    unsigned long long seconds = strtoull(value, &end, 10);
 
-    if (value[0] < '0' || value[0] > '9' || *end != '\0' || seconds > DISCARDED_MAX_S)
-        return htcondor_complain(config, "MAX_DISCARDED_RUN_TIME", err,
-                                 "must be seconds, 0 to 31536000 (a year)");
-    config->policy.max_discarded_ms = seconds * 1000;
+    errno = 0;
+    *ret_number = strtoull(value, &end, 10);
+    return errno == 0 && value[0] >= '0' && value[0] <= '9' && *end == '\0' && *ret_number >= min &&
+           *ret_number <= max;
+}
+
+/* Settings of the policy that HTCondor has in seconds. */
+static int take_seconds(struct config *config, struct err *err)
+{
+    const struct htcondor_names *given = &config->htcondor;
+    const struct {
+        const char *name, *value;
+        uint64_t min;
+        uint64_t *ms;
+    } all[] = {
+        {"MAX_DISCARDED_RUN_TIME", given->MAX_DISCARDED_RUN_TIME, 0,
+         &config->policy.max_discarded_ms},
+        {"CKPT_SERVER_STALE_CKPT_AGE_CUTOFF", given->CKPT_SERVER_STALE_CKPT_AGE_CUTOFF, 0,
+         &config->policy.orphan_age_ms},
+        {"CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL", given->CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL, 1,
+         &config->policy.orphan_scan_interval_ms},
+    };
+    uint64_t seconds;
+
+    for (size_t i = 0; i < ARRAY_COUNT(all); i++) {
+        if (all[i].value[0] == '\0')
+            continue;
+        if (!number_of(all[i].value, all[i].min, SECONDS_MAX, &seconds))
+            return htcondor_complain(config, all[i].name, err,
+                                     all[i].min == 0 ? "must be seconds, 0 to 31536000 (a year)"
+                                                     : "must be seconds, 1 to 31536000 (a year)");
+        *all[i].ms = seconds * 1000;
+    }
+    return 0;
+}
+
+/* Of the target that CKPT_SERVER_DIR names. */
+static int take_restores(struct config *config, struct err *err)
+{
+    const char *value = config->htcondor.MAX_RESTORE_PROCESSES;
+    uint64_t number;
+
+    if (value[0] == '\0')
+        return 0;
+    if (config->htcondor.CKPT_SERVER_DIR[0] == '\0')
+        return htcondor_complain(config, "MAX_RESTORE_PROCESSES", err,
+                                 "is `max_restores` of each of `targets`: so many parts of jobs "
+                                 "read from it at a time");
+    if (!number_of(value, 1, FSM_RESTORES_MAX, &number))
+        return htcondor_complain(config, "MAX_RESTORE_PROCESSES", err,
+                                 "must be a number, 1 to 1048576");
+    config->targets[0].max_restores = (uint32_t)number;
     return 0;
 }
 
@@ -130,12 +169,14 @@ int config_take_htcondor(struct config *config, struct err *err)
             return -1;
         config->policy.node_chooses_target = value;
     }
-    if (given->MAX_DISCARDED_RUN_TIME[0] != '\0' && take_discarded(config, err) != 0)
+    if (take_seconds(config, err) != 0)
         return -1;
     if (given->CKPT_SERVER_DEBUG[0] != '\0' && take_debug(config, err) != 0)
         return -1;
-    if (given->CKPT_SERVER_DIR[0] != '\0')
-        return take_server_dir(config, err);
+    if (given->CKPT_SERVER_DIR[0] != '\0' && take_server_dir(config, err) != 0)
+        return -1;
+    if (take_restores(config, err) != 0)
+        return -1;
     if (config->target_count == 0)
         return htcondor_complain(
             config, "CKPT_SERVER_DIR", err,

@@ -647,18 +647,17 @@ __attribute__((unused)) static void fake_node_seen(struct fake *fake, const char
     assert_int_equal(fake_do(fake, &command).status, FSM_OK);
 }
 
-/* ... and what the agent there says that it is. */
-__attribute__((unused)) static void fake_node_is(struct fake *fake, const char *id,
-                                                 const char *machine)
+/* ... and what the agent there says of it. */
+__attribute__((unused)) static void fake_node_says(struct fake *fake, const char *id,
+                                                   const char *machine, const char *domain)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__Log__V1__NodeSeen seen = CKPT__LOG__V1__NODE_SEEN__INIT;
-    char name[64], text[64];
 
-    snprintf(name, sizeof(name), "%s", id);
-    snprintf(text, sizeof(text), "%s", machine);
-    seen.node_id = name;
-    seen.machine = text;
+    seen.node_id = text_message(id);
+    seen.machine = text_message(machine);
+    seen.domain = text_message(domain);
+    seen.domain_told = true;
     seen.state = CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
     command.node_seen = &seen;

@@ -43,13 +43,15 @@ static void refuse(const char *text, const struct config_flags *flags, const cha
     }
 }
 
-/* S2-013, S2-015, S2-018, S2-023, S2-007: what HTCondor calls otherwise. */
+/* S2-013, S2-015, S2-017, S2-018, S2-023, S2-032, S2-007: what HTCondor calls otherwise. */
 static void names_of_htcondor_become_settings(void **state)
 {
     struct config *config =
         take(HEAD ONE "htcondor:\n  CKPT_SERVER_DIR: /var/ckpt\n  USE_CKPT_SERVER: True\n"
                       "  STARTER_CHOOSES_CKPT_SERVER: False\n  MAX_DISCARDED_RUN_TIME: 7200\n"
-                      "  CKPT_SERVER_DEBUG: D_FULLDEBUG\n",
+                      "  CKPT_SERVER_DEBUG: D_FULLDEBUG\n  MAX_RESTORE_PROCESSES: 40\n"
+                      "  CKPT_SERVER_STALE_CKPT_AGE_CUTOFF: 5184000\n"
+                      "  CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL: 3600\n",
              &n1);
 
     (void)state;
@@ -58,6 +60,9 @@ static void names_of_htcondor_become_settings(void **state)
     assert_true(config->targets[0].is_default);
     assert_uint_equal(config->policy.node_chooses_target, 0);
     assert_uint_equal(config->policy.max_discarded_ms, 7200000);
+    assert_uint_equal(config->policy.orphan_age_ms, UINT64_C(5184000000));
+    assert_uint_equal(config->policy.orphan_scan_interval_ms, 3600000);
+    assert_uint_equal(config->targets[0].max_restores, 40);
     assert_int_equal(config->log_level, LOG_LEVEL_DEBUG);
     config_free(config);
 }
@@ -79,8 +84,8 @@ static void other_names_of_htcondor_are_refused_with_ours(void **state)
         {"CKPT_SERVER_LOG: /log", {"CKPT_SERVER_LOG", "journal"}},
         {"MAX_CKPT_SERVER_LOG: 1", {"MAX_CKPT_SERVER_LOG", "journal"}},
         {"DAEMON_LIST: MASTER", {"DAEMON_LIST", "systemd"}},
-        {"CKPT_SERVER_STALE_CKPT_AGE_CUTOFF: 1", {"AGE_CUTOFF", "retention"}},
-        {"CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL: 1", {"STALE_CKPT_INTERVAL", "expire"}},
+        {"CKPT_SERVER_STALE_CKPT_AGE_CUTOFF: 60d", {"AGE_CUTOFF", "60d", "seconds"}},
+        {"CKPT_SERVER_REMOVE_STALE_CKPT_INTERVAL: 0", {"STALE_CKPT_INTERVAL", "1 to"}},
         {"STARTD_ATTRS: CkptServer", {"STARTD_ATTRS", "domain"}},
         {"APPEND_REQ_STANDARD: x", {"APPEND_REQ_STANDARD", "--domain-rule REQUIRED"}},
         {"APPEND_RANK_STANDARD: x", {"APPEND_RANK_STANDARD", "--domain-rule PREFERRED"}},

@@ -178,15 +178,61 @@ static void a_job_moves_to_a_spare_of_its_own_kind(void **state)
     const char *spare = NULL;
 
     (void)state;
-    fake_node_is(scene.fake, "node-1", "x86_64");
-    fake_node_is(scene.fake, "idle-1", "aarch64");
-    fake_node_is(scene.fake, "idle-2", "aarch64");
+    fake_node_says(scene.fake, "node-1", "x86_64", "");
+    fake_node_says(scene.fake, "idle-1", "aarch64", "");
+    fake_node_says(scene.fake, "idle-2", "aarch64", "");
     alarm_of(&scene, "node-1");
     assert_false(moves(&scene, &spare));
-    fake_node_is(scene.fake, "idle-3", "x86_64");
+    fake_node_says(scene.fake, "idle-3", "x86_64", "");
     assert_true(moves(&scene, &spare));
     assert_string_equal(spare, "idle-3");
     assert_uint_equal(scene.actions.spare_count, 2); /* those wait for others */
+    finish(&scene);
+}
+
+static void prefers_its_domain(Ckpt__V1__AllocationSpec *spec)
+{
+    spec->domain_rule = CKPT__V1__DOMAIN_RULE__DOMAIN_RULE_PREFERRED;
+}
+
+static void put_domain(struct fake *fake, const char *domain)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__PutTarget put = CKPT__LOG__V1__PUT_TARGET__INIT;
+    Ckpt__V1__TargetSpec spec = CKPT__V1__TARGET_SPEC__INIT;
+
+    spec.target_id = text_message("scratch");
+    spec.domain = text_message(domain);
+    put.spec = &spec;
+    command.request_id = text_message("put");
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_PUT_TARGET;
+    command.put_target = &put;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+/* S2-029: a spare of the domain where its last checkpoint lies comes first, whichever waits in
+ * front; another one is taken where there is none. */
+static void a_job_moves_to_a_spare_of_its_checkpoints_domain(void **state)
+{
+    struct scene scene = begin(prefers_its_domain);
+    const char *spare = NULL;
+    uint64_t id;
+
+    (void)state;
+    put_domain(scene.fake, "left");
+    id = fake_request_checkpoint(scene.fake, "job", "request");
+    fake_grant(scene.fake, id, 1, HOUR_MS);
+    fake_verify_part(scene.fake, "job", id, 0);
+    fake_advance_ms(scene.fake, HOUR_MS);
+    fake_node_says(scene.fake, "idle-1", "", "right");
+    fake_node_says(scene.fake, "idle-2", "", "left");
+    fake_node_says(scene.fake, "idle-3", "", "right");
+    alarm_of(&scene, "node-1");
+    assert_true(moves(&scene, &spare));
+    assert_string_equal(spare, "idle-2");
+    fake_remove_node(scene.fake, "idle-2");
+    assert_true(moves(&scene, &spare));
+    assert_string_not_equal(spare, "idle-2");
     finish(&scene);
 }
 
@@ -334,6 +380,7 @@ int main(void)
         cmocka_unit_test(a_spare_that_was_removed_is_promised_to_nobody),
         cmocka_unit_test(without_a_good_spare_it_stays),
         cmocka_unit_test(a_job_moves_to_a_spare_of_its_own_kind),
+        cmocka_unit_test(a_job_moves_to_a_spare_of_its_checkpoints_domain),
         cmocka_unit_test(a_job_of_several_nodes_is_moved),
         cmocka_unit_test(who_may_not_be_requeued_is_not_moved),
         cmocka_unit_test(a_job_with_nothing_to_lose_stays),

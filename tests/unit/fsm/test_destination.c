@@ -293,6 +293,34 @@ static void a_required_domain_binds_after_the_first_checkpoint(void **unused)
     script_close(&script);
 }
 
+/* S2-029: nodes outside are taken where there are no others, and the job's domain moves with it. */
+static void a_preferred_domain_forbids_nothing(void **unused)
+{
+    const struct fsm_allocation *job;
+    struct script script;
+
+    (void)unused;
+    start_domains(&script);
+    expect_ok(&script, "register j1 nodes=n1 domain_rule=preferred requeue=always");
+    expect_complete(&script, "j1", 1);
+    job = fsm_allocation_find(script.fsm, "j1");
+    assert_string_equal(fsm_bound_domain(script.fsm, job), "a");
+    assert_true(fsm_domain_fits(script.fsm, job, fsm_node_find(script.fsm, "n2")));
+    assert_false(fsm_domain_fits(script.fsm, job, fsm_node_find(script.fsm, "n3")));
+    assert_true(fsm_domain_allows(script.fsm, job, fsm_node_find(script.fsm, "n3")));
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "restart j1 nodes=n3");
+    assert_int_equal(script.outcome.checkpoint_id, checkpoint_id_make(1, 1));
+    expect_ok(&script, "report n3 restored j1 restored=1-1");
+    expect_ok(&script, "report n3 application_started j1 restored=1-1");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-2");
+    expect_ok(&script, "report n3 shard_verified j1 ckpt=1-2");
+    assert_string_equal(target_of(&script, 2), "near-b");
+    assert_string_equal(fsm_bound_domain(script.fsm, fsm_allocation_find(script.fsm, "j1")), "b");
+    script_close(&script);
+}
+
 /* j1 on n1, with a checkpoint that holds 30 s of its work. */
 static void start_with_work(struct script *script, const char *policy)
 {
@@ -503,6 +531,7 @@ int main(void)
         cmocka_unit_test(a_drained_target_is_left_and_can_go),
         cmocka_unit_test(an_outage_that_lasts_fails_over_where_a_target_is_named),
         cmocka_unit_test(a_required_domain_binds_after_the_first_checkpoint),
+        cmocka_unit_test(a_preferred_domain_forbids_nothing),
         cmocka_unit_test(little_work_is_discarded_in_an_outage_and_much_is_waited_for),
         cmocka_unit_test(an_outage_is_waited_for_as_long_as_what_it_costs_is_worth),
         cmocka_unit_test(an_outage_may_begin_after_the_choice),
