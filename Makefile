@@ -291,10 +291,8 @@ bench: deps                                     ## figures beside etcd's: commit
 	BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/bench/bench.py; status=$$?; \
 		$(MAKE) --no-print-directory bench-data && exit $$status
 bench-data: programs                            ## checkpoints' data beside cp, sha256sum and writing by hand, and to an object store beside other tools: some ten minutes, 30 GiB of disk
-	BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/bench/dest.py
-	BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/bench/request.py 4096 3
-	BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/bench/restart.py 256 3
-	BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/bench/s3.py 4 1
+	@status=0; for figures in dest.py "request.py 4096 3" "request.py 4096 3 direct" "restart.py 256 3" "s3.py 4 1"; do \
+		BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/bench/$$figures || { echo "missed: $$figures" >&2; status=1; }; done; exit $$status
 
 bench-policy: $(BUILD)/bench/policy             ## waste beside Young/Daly: SEEDS=12 TRACES=folder-of-failure-traces PART=name FIRST=seed
 	$(BUILD)/bench/policy $(or $(SEEDS),12) "$(TRACES)" "$(PART)" $(FIRST)

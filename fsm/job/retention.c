@@ -54,8 +54,8 @@ static bool retention_counts(const struct checkpoint *checkpoint)
     return !checkpoint->view.damaged && !checkpoint->expired;
 }
 
-/* A run of the job is about to begin from it, which need not be the newest: that one's target may be
- * away. */
+/* A run of the job is about to begin from it, which need not be the newest one: the target of that
+ * may be away. */
 static bool retention_begins(const struct allocation *job, const struct checkpoint *checkpoint)
 {
     CHECK(retention_complete(checkpoint));

@@ -3,7 +3,8 @@
 
     BUILD=build tests/bench/dest.py [--gib N] [--files N] [--rounds N] [--folder DIR]
 
-Prints a table for the README: medians of the rounds; the ratio is the median of each pair's. Needs three times --gib of free space below --folder.
+Prints a table for the README: medians of the rounds; the ratio is the median of each pair's. Ends with 1 when a row of LIMITS is missed. Needs three times --gib
+of free space below --folder.
 """
 import argparse
 import os
@@ -12,12 +13,22 @@ import resource
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
 BUILD = pathlib.Path(os.environ.get("BUILD", "build")).resolve()
 WORKER = BUILD / "bin" / "ckpt-worker"
 GIB = 1 << 30
+PUT_MAX = 1.2  # times as long as cp and sync, without reading back
+VERIFY_MIN = 1e9  # bytes a second, of a core
+MANIFEST_MAX_S = 2.0
+missed = []
+
+
+def promise(what, kept):
+    if not kept:
+        missed.append(what)
 
 
 class Cost:
@@ -73,7 +84,7 @@ def fill(path, size):
 
 
 def row(what, pairs, size=None):
-    """pairs: costs of ours and of what stands beside it, measured one after the other."""
+    """pairs: costs of ours and of what stands beside it, measured one after the other. Returns the ratio."""
     ours, beside = ([pair[k] for pair in pairs] for k in (0, 1))
 
     def said(costs):
@@ -83,6 +94,7 @@ def row(what, pairs, size=None):
     ratios = [one.wall_s / other.wall_s for one, other in pairs]
     spread = f" ({min(ratios):.2f} to {max(ratios):.2f})" if len(ratios) > 1 else ""
     print(f"| {what} | {said(ours)} | {said(beside)} | {statistics.median(ratios):.2f}{spread} |", flush=True)
+    return statistics.median(ratios)
 
 
 def large(bench, gib, rounds):
@@ -97,11 +109,13 @@ def large(bench, gib, rounds):
             path = bench.at()
             pairs.append((bench.put(source, path, "--read-back", policy), copy))
             bench.remove(path)
-        row(f"put {gib} GiB, read back {policy}; `cp -r` + `sync`", pairs, size)
+        ratio = row(f"put {gib} GiB, read back {policy}; `cp -r` + `sync`", pairs, size)
+        promise(f"put beside cp and sync at most {PUT_MAX}", policy != "never" or ratio <= PUT_MAX)
     first, second = path.with_name("1-1"), path.with_name("1-2")
     bench.put(source, first)
     pairs = [(bench.verify(first), sh(f"sha256sum '{first}/part-0000/model.bin'")) for _ in range(rounds)]
     row(f"verify {gib} GiB; `sha256sum`", pairs, size)
+    promise("verify 1 GB/s of a core", size / statistics.median(ours.cpu_s for ours, _ in pairs) >= VERIFY_MIN)
     same = bench.put(source, second)
     row(f"put {gib} GiB that did not change; `cp -r` + `sync`", [(same, copy)], size)
     assert int(same.out["written_bytes"]) == 0, same.out
@@ -193,6 +207,7 @@ def small(bench, files, rounds):
         bench.remove(path, back)
     row(f"put {files:,} files of 256 bytes; `cp -r` + `sync`", puts)
     row(f"MANIFEST of {files:,} files read, checked, and compared with their folder; `find | sort`", manifests)
+    promise(f"a MANIFEST of {files:,} files in {MANIFEST_MAX_S} s", statistics.median(ours.wall_s for ours, _ in manifests) < MANIFEST_MAX_S)
     row(f"verify {files:,} files; `sha256sum -c`", verifications)
     row(f"restore {files:,} files; `cp -r` + `sync`", restores)
     bench.remove(source)
@@ -212,7 +227,10 @@ def main():
             large(bench, options.gib, options.rounds)
         if options.files:
             small(bench, options.files, options.rounds)
+    for what in missed:
+        print(f"missed: {what}", file=sys.stderr)
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

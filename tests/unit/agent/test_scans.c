@@ -154,7 +154,7 @@ static void on_another_stream_it_begins_anew(void **state)
     assert_contains(sent, "/one 1.1 last looked=2\n");
 }
 
-/* The stream may have ended with the last page on its way: a leader that still asks waits for it. */
+/* A stream may end with the last page on its way: a leader that still asks waits for it. */
 static void what_went_out_on_a_stream_that_ended_is_told_again(void **state)
 {
     (void)state;
