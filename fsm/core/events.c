@@ -125,6 +125,9 @@ void fsm_event_emit(struct fsm *fsm, const struct fsm_event *source)
     event->reason = source->reason;
     event->subject = event_text(event_subject(fsm, source->subject));
     event->number = source->number;
+    event->size_bytes = source->size_bytes;
+    event->duration_ms = source->duration_ms;
+    event->storage_micro_usd_per_month = source->storage_micro_usd_per_month;
     if (fsm->event_count < FSM_EVENTS_MAX)
         fsm->event_count++;
     fsm->state_hash =

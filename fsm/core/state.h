@@ -357,6 +357,8 @@ struct fsm_event {
     Ckpt__V1__Reason reason;
     const char *subject; /* NULL: none */
     uint64_t number;
+    /* of a complete checkpoint, for accounting */
+    uint64_t size_bytes, duration_ms, storage_micro_usd_per_month;
 };
 void fsm_event_emit(struct fsm *fsm, const struct fsm_event *event);
 /* Its place in the ring, for writing; makes the page. */

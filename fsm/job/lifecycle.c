@@ -131,6 +131,19 @@ void fsm_checkpoint_forget(struct fsm *fsm, const struct checkpoint *checkpoint)
         target->view.paused_count--;
 }
 
+/* What schedulers account for (D-007). Its size is known by now. */
+static void checkpoint_account(const struct fsm *fsm, const struct fsm_checkpoint *view,
+                               struct fsm_event *event)
+{
+    uint64_t price = target_at(fsm, view->target_slot)->view.cost_micro_usd_per_gb_month;
+    __uint128_t cost = (__uint128_t)view->size_bytes * price / 1000000000;
+
+    CHECK(view->completed_at_ms != 0);
+    event->size_bytes = view->size_bytes;
+    event->duration_ms = fsm_since(fsm, view->created_at_ms);
+    event->storage_micro_usd_per_month = cost > UINT64_MAX ? UINT64_MAX : (uint64_t)cost;
+}
+
 /* The detail of the report that is being applied goes with the state that it caused: a later move
  * without one clears it. Records that moved are looked at when the command is done (moved.c), since
  * fields that belong to the new state are set after this. */
@@ -155,6 +168,8 @@ void fsm_checkpoint_move(struct fsm *fsm, struct checkpoint *checkpoint,
     view->reason = reason;
     fsm_checkpoint_set_detail(fsm, checkpoint, fsm->detail == NULL ? "" : fsm->detail);
     view->state_since_ms = fsm->now_ms;
+    if (to == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE)
+        checkpoint_account(fsm, view, &event);
     fsm_checkpoint_adopt(fsm, checkpoint);
     fsm->checkpoints_total[to]++;
     fsm_moved(fsm, FSM_RECORD_CHECKPOINT, view->id);

@@ -60,15 +60,19 @@ static void leader_line(const Ckpt__V1__Event *event, struct event_history *hist
 static void checkpoint_line(const Ckpt__V1__Event *event, char *text, size_t size)
 {
     char job[ID_BYTES], id[HUMAN_BYTES], moves[2 * HUMAN_BYTES], why[HUMAN_BYTES + 3];
-    char attempt[32] = "", detail[DETAIL_BYTES];
+    char attempt[32] = "", account[3 * HUMAN_BYTES] = "", detail[DETAIL_BYTES];
+    char bytes[HUMAN_BYTES], duration[HUMAN_BYTES];
 
     if (event->number > 0)
         snprintf(attempt, sizeof(attempt), " attempt %" PRIu64, event->number);
-    snprintf(text, size, "%s checkpoint %s %s%s%s%s%s",
+    if (event->new_state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE)
+        snprintf(account, sizeof(account), ", %s in %s", human_size(event->size_bytes, bytes),
+                 human_duration(event->duration_ms, duration));
+    snprintf(text, size, "%s checkpoint %s %s%s%s%s%s%s",
              human_safe(event->allocation_id, job, sizeof(job)),
              human_checkpoint(event->checkpoint_id, id),
              state_move_text(&ckpt__v1__checkpoint_state__descriptor, event, moves), attempt,
-             reason_text(event, why), event->subject[0] != '\0' ? ": " : "",
+             account, reason_text(event, why), event->subject[0] != '\0' ? ": " : "",
              human_safe(event->subject, detail, sizeof(detail)));
 }
 

@@ -284,7 +284,7 @@ def checkpoints_go_on_although_none_can_be_deleted():
 
 
 def folders_of_strangers_are_refused_and_said():
-    """Who made the folder of another's allocation first gets none of its checkpoints."""
+    """Who made the folder of another's allocation first gets none of its checkpoints, and nothing there is written over. S3-009."""
     if not need_root():
         return
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:

@@ -315,6 +315,14 @@ static void each_kind_reads_as_a_sentence(void **state)
     assert_line(
         &event, &history,
         "a-1 checkpoint 1-42 WRITING → PAUSED attempt 1 (storage unavailable): no space left");
+    event.new_state = CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE;
+    event.size_bytes = 2 << 20;
+    event.duration_ms = 2500;
+    event.reason = 0;
+    event.subject = empty;
+    assert_line(&event, &history,
+                "a-1 checkpoint 1-42 WRITING → COMPLETE attempt 1, 2.0 MiB in 2.5s");
+    event.reason = CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE;
     event.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_DOWN;
     event.subject = scratch;
     assert_line(&event, &history, "target scratch unavailable (storage unavailable)");

@@ -462,6 +462,47 @@ static void what_an_agent_says_of_a_failure_is_kept_with_the_reason(void **unuse
     script_close(&script);
 }
 
+static const Ckpt__V1__Event *last_event_of_state(const struct script *script,
+                                                  Ckpt__V1__CheckpointState state)
+{
+    const Ckpt__V1__Event *event = NULL, *found = NULL;
+    bool gap;
+
+    while ((event = fsm_event_after(script->fsm, event == NULL ? 0 : event->sequence, &gap)) !=
+           NULL)
+        if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_CHECKPOINT_STATE &&
+            event->new_state == (uint32_t)state)
+            found = event;
+    assert_non_null(found);
+    return found;
+}
+
+/* D-007: each complete checkpoint once, with what its bytes cost where they lie. */
+static void a_complete_checkpoint_is_told_with_size_time_and_price(void **unused)
+{
+    const Ckpt__V1__Event *event;
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "put scratch cost=30000"); /* 3 cents a GB and month */
+    expect_ok(&script, "register j1 nodes=n1,n2");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "after 2000");
+    expect_ok(&script, "grant 1-1 timeout=60000");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1 size=1500000000");
+    event = last_event_of_state(&script, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_WRITING);
+    assert_uint_equal(event->size_bytes, 0);
+    expect_ok(&script, "after 500");
+    expect_ok(&script, "report n2 shard_verified j1 ckpt=1-1 size=500000000");
+    script_restore(&script);
+    event = last_event_of_state(&script, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE);
+    assert_uint_equal(event->size_bytes, 2000000000);
+    assert_uint_equal(event->duration_ms, 2500);
+    assert_uint_equal(event->storage_micro_usd_per_month, 60000);
+    script_close(&script);
+}
+
 /* I33, P-043: what would not be written before the walltime ends is not put off */
 static void a_deferral_leaves_a_whole_timeout_before_the_walltime(void **unused)
 {
@@ -692,6 +733,7 @@ int main(void)
         cmocka_unit_test(the_extension_is_granted_once_in_a_checkpoints_life),
         cmocka_unit_test(a_checkpoint_is_deferred_up_to_the_policys_limit),
         cmocka_unit_test(the_last_safe_slot_hurries_a_checkpoint_that_was_put_off),
+        cmocka_unit_test(a_complete_checkpoint_is_told_with_size_time_and_price),
         cmocka_unit_test(a_deferral_leaves_a_whole_timeout_before_the_walltime),
         cmocka_unit_test(the_timeout_is_never_below_twice_the_learned_write_time),
         cmocka_unit_test(progress_counts_from_the_snapshot_of_the_last_complete_one),

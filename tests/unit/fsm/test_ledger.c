@@ -58,6 +58,27 @@ static void checkpoint_of_one_node(struct script *script, const char *id, uint64
               stall);
 }
 
+/* S2-006: its destination was away until it was too late. */
+static void work_whose_destination_stayed_away_is_told_as_lost(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 walltime=100000");
+    expect_ok(&script, "after 60000");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "target scratch down");
+    expect_checkpoint(&script, 1, PAUSED);
+    expect_ok(&script, "after 40000");
+    expect_ok(&script, "tick");
+    expect_ok(&script, "report n1 terminated j1");
+    expect_job(&script, "j1", FAILED);
+    assert_int_equal(job_of(&script, "j1")->reason, CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED);
+    expect_losses(&script, "j1", (struct parts){.walltime = 8 * 100000});
+    script_close(&script);
+}
+
 static void work_before_the_snapshot_is_useful_the_pause_is_lost_the_rest_is_pending(void **unused)
 {
     struct script script;
@@ -348,6 +369,7 @@ static void a_change_of_nodes_changes_the_rate_from_then_on(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(work_whose_destination_stayed_away_is_told_as_lost),
         cmocka_unit_test(work_before_the_snapshot_is_useful_the_pause_is_lost_the_rest_is_pending),
         cmocka_unit_test(
             a_restart_in_place_loses_what_came_after_the_snapshot_and_the_time_until_it_runs),

@@ -81,6 +81,7 @@ static void bytes_follow_a_checkpoint_from_its_request_to_its_removal(void **unu
 }
 
 /* No limit, as a new tenant has none, refuses nothing. */
+/* P-007: what is over a limit is refused, and takes nothing from who runs. */
 static void a_checkpoint_that_does_not_fit_is_refused_by_name(void **unused)
 {
     struct script script;
@@ -93,6 +94,7 @@ static void a_checkpoint_that_does_not_fit_is_refused_by_name(void **unused)
         complete_of(&script, "j1", i, 1000);
     expect_ok(&script, "tenant physics max=3500");
     expect_status(&script, TENANT_OVER_QUOTA, "request j1");
+    expect_job(&script, "j1", RUNNING);
     assert_int_equal(script.outcome.current, 4000);
     assert_int_equal(script.outcome.limit, 3500);
     assert_int_equal(fsm_quota_wanted(&(struct fsm_quota){0}, 0), 0);
