@@ -75,7 +75,7 @@ class Rgw:
             "[mon.a]", f"mon data = {d}/mon", f"mon addr = [v2:127.0.0.1:{self.mon_port}/0]",
             "[osd.0]", f"osd data = {d}/osd", *disk,
             "[client.rgw]", f"rgw data = {d}/rgw", f"rgw frontends = {front}", "rgw gc obj min wait = 2", "rgw gc processor period = 5",
-            "rgw enable usage log = false", "rgw dns name = localhost", "rgw bucket quota ttl = 0", "rgw user quota bucket sync interval = 1",
+            "rgw enable usage log = false", "rgw dns name = localhost", "rgw sts key = sixteen-letters.", "rgw s3 auth use sts = true", "rgw bucket quota ttl = 0", "rgw user quota bucket sync interval = 1",
             "rgw user quota sync interval = 1", "rgw cache enabled = true", "rgw thread pool size = 64", ""]))
 
     def tool(self, *arguments, check=True, timeout_s=60):
@@ -197,6 +197,15 @@ class Rgw:
         result = subprocess.run(["/usr/bin/aws", "--endpoint-url", self.endpoint, *arguments], env=self.environment(), capture_output=True, text=True)
         assert not check or result.returncode == 0, (arguments, result.stderr)
         return result.stdout
+
+    def session(self):
+        """Keys that hold for a while, with their token, as variables of the environment."""
+        self.admin("caps", "add", "--uid", "tester", "--caps", "user-policy=*")
+        allowed = [{"Effect": "Allow", "Action": action, "Resource": "*"} for action in ("sts:*", "s3:*")]
+        self.aws("iam", "put-user-policy", "--user-name", "tester", "--policy-name", "sessions", "--policy-document",
+                 json.dumps({"Version": "2012-10-17", "Statement": allowed}))
+        told = json.loads(self.aws("sts", "get-session-token", "--output", "json"))["Credentials"]
+        return {"AWS_ACCESS_KEY_ID": told["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": told["SecretAccessKey"], "AWS_SESSION_TOKEN": told["SessionToken"]}
 
     def keys(self, bucket, prefix=""):
         """Every object with its size."""

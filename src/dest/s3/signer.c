@@ -32,6 +32,8 @@ static const char *from_environment(const char *name, const char *otherwise)
  * never reach a worker. */
 static int open_by_hand(struct signer *signer, struct err *err)
 {
+    const char *style;
+
     signer->keys.keys.access_key = from_environment("AWS_ACCESS_KEY_ID", NULL);
     signer->keys.keys.secret_key = from_environment("AWS_SECRET_ACCESS_KEY", NULL);
     signer->keys.token = from_environment("AWS_SESSION_TOKEN", "");
@@ -46,7 +48,11 @@ static int open_by_hand(struct signer *signer, struct err *err)
     signer->store.region =
         from_environment("AWS_REGION", from_environment("AWS_DEFAULT_REGION", "us-east-1"));
     signer->store.ca_file = from_environment("AWS_CA_BUNDLE", "");
-    signer->store.by_host = false;
+    style = from_environment(SIGNER_STYLE_ENVIRONMENT, "path");
+    if (strcmp(style, "path") != 0 && strcmp(style, "host") != 0)
+        return err_set(err, ERR_INVALID, SIGNER_STYLE_ENVIRONMENT "=%.32s: must be path or host",
+                       style);
+    signer->store.by_host = strcmp(style, "host") == 0;
     return signer_check_endpoint(signer->store.endpoint, err);
 }
 

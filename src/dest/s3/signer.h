@@ -40,6 +40,8 @@
 #include "src/dest/s3/sigv4.h"
 
 #define SIGNER_ENVIRONMENT "CKPT_WORKER_SIGNER"
+/* By hand, beside the variables of AWS's tools, which have none for it: path or host. */
+#define SIGNER_STYLE_ENVIRONMENT "CKPT_S3_STYLE"
 enum { SIGNER_MESSAGE_MAX_BYTES = 8192, SIGNER_HEADERS_MAX = 12 };
 
 /* Where a store is and how it is spoken to. */
