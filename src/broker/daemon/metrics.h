@@ -159,6 +159,10 @@ struct broker;
       "Outages of the storage target that lasted until its fail-over target took over.")           \
     X(DISCARDED, COUNTER, "ckpt_restarts_discarding_total", NULL, NULL,                            \
       "Restarts that did not wait for the last checkpoint, whose storage target was away.")        \
+    X(DELETED, COUNTER, "ckpt_destination_deleted_checkpoints_total", "destination", NULL,         \
+      "Checkpoints whose folder is gone from the storage target.")                                 \
+    X(DELETED_BYTES, COUNTER, "ckpt_destination_deleted_bytes_total", "destination", NULL,         \
+      "Bytes of these, as their remover counted them.")                                            \
     X(DESTINATION_RATE, GAUGE, "ckpt_destination_write_bytes_per_second", "destination", NULL,     \
       "Budget of checkpoint writes after the staging share, at most what is measured.")            \
     X(DESTINATION_MEASURED, GAUGE, "ckpt_destination_measured_write_bytes_per_second",             \

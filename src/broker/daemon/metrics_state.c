@@ -133,6 +133,12 @@ static void preemption_ended(struct metrics *metrics, const struct fsm *fsm,
                         seconds_between(preemption->asked_at_ms, event->at_ms));
 }
 
+static void deleted_event(struct metrics *metrics, const Ckpt__V1__Event *event)
+{
+    metrics_add(metrics, METRIC_DELETED, event->subject, NULL, 1);
+    metrics_add(metrics, METRIC_DELETED_BYTES, event->subject, NULL, (double)event->number);
+}
+
 /* From the event after the cursor on. Events that are gone by then are not counted: the state keeps
  * the last ones only. */
 void metrics_state_events(struct metrics *metrics, const struct broker *broker, uint64_t *cursor)
@@ -151,6 +157,8 @@ void metrics_state_events(struct metrics *metrics, const struct broker *broker, 
             preemption_event(metrics, fsm, event);
         else if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_PREEMPTION_STATE)
             preemption_ended(metrics, fsm, event);
+        else if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_DELETED)
+            deleted_event(metrics, event);
         else if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_DAMAGED)
             metrics_add(metrics, METRIC_POINTS_DAMAGED, NULL, NULL, 1);
         else if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_DISCARDED)

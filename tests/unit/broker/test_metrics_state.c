@@ -305,6 +305,38 @@ static void tick(struct fake *fake)
     assert_int_equal(fake_do(fake, &command).status, FSM_OK);
 }
 
+/* D-004: as the bytes that its remover found. */
+static void a_folder_that_is_gone_is_counted_with_its_bytes(void **state)
+{
+    struct fake *fake = start();
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__CheckpointsCollected collected = CKPT__LOG__V1__CHECKPOINTS_COLLECTED__INIT;
+    Ckpt__Log__V1__Command ending = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__EndAllocationRequest end = CKPT__V1__END_ALLOCATION_REQUEST__INIT;
+    uint64_t id, bytes = 4000000;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 1, NULL).status, FSM_OK);
+    id = fake_request_checkpoint(fake, "job", "r1");
+    write_checkpoint(fake, "job", id);
+    end.request_id = ending.request_id = text_message("end");
+    end.allocation_id = text_message("job");
+    ending.body_case = CKPT__LOG__V1__COMMAND__BODY_END_ALLOCATION;
+    ending.end_allocation = &end;
+    assert_int_equal(fake_do(fake, &ending).status, FSM_OK);
+    fake_advance_ms(fake, UINT64_C(8) * 24 * 3600 * 1000);
+    tick(fake);
+    collected.n_checkpoint_ids = collected.n_removed_bytes = 1;
+    collected.checkpoint_ids = &id;
+    collected.removed_bytes = &bytes;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_CHECKPOINTS_COLLECTED;
+    command.checkpoints_collected = &collected;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+    assert_double_near(value(fake, METRIC_DELETED, "scratch", NULL), 1, 0);
+    assert_double_near(value(fake, METRIC_DELETED_BYTES, "scratch", NULL), 4000000, 0);
+    finish(fake);
+}
+
 /* S2-009: what a target that is to go still holds. */
 static void a_target_that_is_drained_shows_what_it_holds(void **state)
 {
@@ -350,6 +382,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_complete_checkpoint_is_counted_and_timed),
+        cmocka_unit_test(a_folder_that_is_gone_is_counted_with_its_bytes),
         cmocka_unit_test(a_failed_one_names_its_reason),
         cmocka_unit_test(an_attempt_that_lacks_ranks_is_counted_though_it_is_tried_again),
         cmocka_unit_test(a_restart_point_that_is_damaged_is_counted),
