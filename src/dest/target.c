@@ -119,7 +119,7 @@ int target_finish(int fd, const struct manifest_entry *entry, struct err *err)
 
 int target_publish(struct target *target, const struct manifest *manifest, struct err *err)
 {
-    if (tree_sync_folders(target->temporary, target->to, manifest, true, err) != 0)
+    if (tree_sync_folders(target->temporary, target->to, manifest, TREE_SYNC_WITH_MODES, err) != 0)
         return -1;
     if (renameat(target->parent, target->temporary_name, target->parent, target->name) != 0)
         return fault_set(err, "rename to", target->to);

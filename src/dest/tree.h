@@ -80,10 +80,14 @@ bool tree_settles(int folder);
 bool tree_bypasses(int folder);
 /* That syncfs(2). It flushes what others wrote to the file system, too. */
 int tree_settle(int folder, const char *label, struct err *err);
-/* Every folder of the manifest bottom-up, base last, is durable; with_modes: after it got its mode,
- * which may leave it without the right to enter it. */
-int tree_sync_folders(int base, const char *label, const struct manifest *manifest, bool with_modes,
-                      struct err *err);
+enum tree_sync_how {
+    TREE_SYNC_OWN,    /* made since base was opened, so that one syncfs(2) tells of all failures */
+    TREE_SYNC_OTHERS, /* older: a failure may have been told to others, and each has its own */
+    TREE_SYNC_WITH_MODES /* after each got its mode, which may leave it without leave to enter it */
+};
+/* Every folder of the manifest bottom-up, base last, is durable. */
+int tree_sync_folders(int base, const char *label, const struct manifest *manifest,
+                      enum tree_sync_how how, struct err *err);
 
 /* ".{name}.{kind}.{16 hex digits}". -1 when the name leaves no room for it in one path
  * component. */

@@ -106,20 +106,21 @@ static size_t count_folders(const struct manifest *manifest)
 }
 
 /* Entries ascend by path, so from the end on contents come before their folder. */
-int tree_sync_folders(int base, const char *label, const struct manifest *manifest, bool with_modes,
-                      struct err *err)
+int tree_sync_folders(int base, const char *label, const struct manifest *manifest,
+                      enum tree_sync_how how, struct err *err)
 {
-    bool settle = count_folders(manifest) >= TREE_SETTLE_COUNT && tree_settles(base);
+    bool settle = how != TREE_SYNC_OTHERS && count_folders(manifest) >= TREE_SETTLE_COUNT &&
+                  tree_settles(base);
 
     for (size_t i = manifest->count; i-- > 0;) {
         const struct manifest_entry *entry = &manifest->entries[i];
         int fd, result = 0;
-        if (!entry->is_directory || (settle && !with_modes))
+        if (!entry->is_directory || (settle && how != TREE_SYNC_WITH_MODES))
             continue;
         fd = tree_open_beneath(base, entry->path, O_RDONLY | O_DIRECTORY, 0);
         if (fd < 0)
             return fault_set(err, "open folder", entry->path);
-        if (with_modes && fchmod(fd, entry->mode) != 0)
+        if (how == TREE_SYNC_WITH_MODES && fchmod(fd, entry->mode) != 0)
             result = fault_set(err, "chmod", entry->path);
         if (result == 0 && !settle)
             result = tree_sync(fd, entry->path, err);

@@ -12,7 +12,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import BIN, Cluster, common_pb2, wait_until  # noqa: E402
-from disks import file_system, run  # noqa: E402
+from disks import Disk, file_system, run  # noqa: E402
 from isolate import main, needs  # noqa: E402
 from jobs import COMPLETE, FAILED, MIB, POLICY, all_run, ends_in, hint, says  # noqa: E402
 
@@ -146,7 +146,33 @@ def many_files_are_synced_by_one_call_where_that_flushes_the_disk():
                 assert whole or sum(call != "syncfs" for call in called) > len(files), called
 
 
+@needs("mkfs.ext4", "mount", "sync")
+def what_was_lost_before_publish_is_told_by_each_file():
+    """An error of writing back that somebody else's syncfs has heard of is told to no later one; the file that lost its bytes still has it."""
+    with tempfile.TemporaryDirectory() as scratch:
+        disk = Disk(f"{scratch}/at", 64, 100, ("-O", "^has_journal", "-E", "nodiscard,lazy_itable_init=0"))
+        try:
+            disk.sync()
+            folder = Folder(disk.folder, {})
+            where = ["--prefix", str(folder.prefix), "--path", str(folder.path), "--part", "part-0000"]
+            staged = subprocess.run([str(BIN / "ckpt-worker"), "stage", *where], capture_output=True, text=True, timeout=60)
+            name = re.search("^name=(.*)$", staged.stdout, re.MULTILINE).group(1)
+            for i in range(40):
+                (folder.path / name / f"f{i}").write_bytes(os.urandom(MIB // 4))
+            disk.fill_backing()
+            heard = subprocess.run(["sync", "--file-system", str(disk.folder)], capture_output=True, text=True)
+            assert heard.returncode != 0, "this disk has lost nothing"
+            disk.free_backing()
+            done = subprocess.run([str(BIN / "ckpt-worker"), "publish", *where, "--name", name, "--read-back", "never"], capture_output=True,
+                                  text=True, timeout=60)
+            assert done.returncode == UNAVAILABLE and "fsync" in done.stderr, done
+            assert not (folder.path / "part-0000").exists()
+        finally:
+            disk.end()
+
+
 if __name__ == "__main__":
     sys.exit(main([a_file_system_without_room_is_named_so, a_quota_that_is_used_up_is_named_so, a_job_hears_of_the_quota_and_goes_on,
                    what_is_written_within_the_second_of_a_stamp_is_not_torn,
-                   many_files_are_synced_by_one_call_where_that_flushes_the_disk]))
+                   many_files_are_synced_by_one_call_where_that_flushes_the_disk,
+                   what_was_lost_before_publish_is_told_by_each_file]))

@@ -47,7 +47,8 @@ def refused():
 
 
 class Disk:
-    def __init__(self, folder, size_mib=256, backing_mib=512):
+    def __init__(self, folder, size_mib=256, backing_mib=512, options=()):
+        """options: of mkfs.ext4, beside the usual ones."""
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(exist_ok=True)
         self.backing = pathlib.Path(tempfile.mkdtemp(prefix="ckpt-disk-"))
@@ -55,7 +56,7 @@ class Disk:
         self.image = self.backing / "image"
         with open(self.image, "wb") as image:
             image.truncate(size_mib << 20)
-        run("mkfs.ext4", "-q", "-F", "-E", "nodiscard", self.image)
+        run("mkfs.ext4", "-q", "-F", "-E", "nodiscard", *options, self.image)
         self._mount()
 
     def _mount(self):

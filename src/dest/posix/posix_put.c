@@ -191,7 +191,8 @@ int put_seal(struct put *put, struct err *err)
                        MANIFEST_MAX_BYTES);
     if (write_manifest(put, err) != 0)
         return -1;
-    return tree_sync_folders(put->temporary, put->label, &put->manifest, false, err);
+    return tree_sync_folders(put->temporary, put->label, &put->manifest,
+                             put->in_place ? TREE_SYNC_OTHERS : TREE_SYNC_OWN, err);
 }
 
 /* An older shard under the name (another attempt, or damaged) is moved away first; a kill in

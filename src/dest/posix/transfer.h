@@ -4,7 +4,9 @@
  *          batch of small files. Reading, hashing, writing and flushing then overlap, and each byte
  *          is read and hashed once. When transfer_run() returns with success, every file that was
  *          written is durable, by an fsync(2) of its own, or, for many files where the file system
- *          tells of all failures that way (tree_settles()), by one syncfs(2).
+ *          tells of all failures that way (tree_settles()), by one syncfs(2). What others wrote
+ *          (in_place) has an fsync(2) each: a syncfs tells only of what failed since its folder was
+ *          opened, or what nobody was told of yet.
  * Shapes   a large file is open from its first chunk to its last, so that no failure of a write is
  *          missed; at most one more than there are threads are open at a time.
  * Errors   TRANSFER_TAKE: source.h's; TRANSFER_CHECK: ERR_CORRUPT names the bytes that differ;

@@ -89,7 +89,9 @@ int transfer_finish_file(const struct job *job, const struct manifest_entry *ent
 
     if (transfer->purpose == TRANSFER_TAKE)
         result = source_check_file(fds[0], entry, err);
-    if (result == 0 && transfer->in_place && !job->settle && fsync(fds[0]) != 0)
+    /* Also after a syncfs(2): one that failed before this process came has told somebody else, and
+     * only the file still has its error. */
+    if (result == 0 && transfer->in_place && fsync(fds[0]) != 0)
         result = fault_set(err, "fsync", entry->path);
     close(fds[0]);
     if (fds[1] < 0)
