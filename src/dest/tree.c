@@ -188,22 +188,29 @@ static struct tree_removed count_of(int parent, const char *name)
         .bytes = S_ISREG(status.st_mode) && status.st_nlink == 1 ? (uint64_t)status.st_size : 0};
 }
 
+static void add_removed(const struct tree_removed *gone)
+{
+    if (counted == NULL)
+        return;
+    counted->files += gone->files;
+    counted->bytes += gone->bytes;
+    counted->wiped += gone->wiped;
+}
+
 /* A file or an empty folder goes at once; of a full folder the caller is told. unlinkat() is asked
  * first, without a look at what it is: between a look and the removal it might become something
  * else. */
-static int remove_entry(int parent, const char *name, bool *ret_is_directory, struct err *err)
+static int remove_entry(int parent, const char *name, bool in_folder, bool *ret_is_directory,
+                        struct err *err)
 {
     struct tree_removed gone = count_of(parent, name);
-    bool wiped = false;
+    struct wipe_result wipe = {false, false};
 
-    if (wiping && wipe_file(parent, name, &wiped, err) != 0)
+    if (wiping && wipe_file(parent, name, in_folder, &wipe, err) != 0)
         return -1;
-    if (unlinkat(parent, name, 0) == 0) {
-        if (counted != NULL) {
-            counted->files += gone.files;
-            counted->bytes += gone.bytes;
-            counted->wiped += wiped;
-        }
+    if (wipe.removed || unlinkat(parent, name, 0) == 0) {
+        gone.wiped = wipe.wiped;
+        add_removed(&gone);
         return 0;
     }
     if (errno == ENOENT)
@@ -226,7 +233,7 @@ static int remove_one(int parent, const char *name, unsigned depth, struct err *
 {
     bool full_directory = false;
 
-    if (remove_entry(parent, name, &full_directory, err) != 0)
+    if (remove_entry(parent, name, depth > 0, &full_directory, err) != 0)
         return -1;
     if (!full_directory)
         return 0;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -10,6 +11,7 @@
 
 #include "src/base/check.h"
 #include "src/dest/fault.h"
+#include "src/dest/tree.h"
 
 enum { WIPE_BYTES = 1 << 18 };
 #define BTRFS    0x9123683E
@@ -87,17 +89,12 @@ static int wipe_data(int fd)
     }
 }
 
-int wipe_file(int parent, const char *name, bool *ret_wiped, struct err *err)
+/* Closes. */
+static int overwrite(int fd, const char *name, bool *ret_wiped, struct err *err)
 {
-    int fd = wipe_open(parent, name);
     int result = 0;
 
     *ret_wiped = false;
-    if (fd < 0) {
-        if (errno == ENOENT || errno == ELOOP || errno == ENXIO || errno == EISDIR)
-            return 0;
-        return fault_set(err, "overwrite", name);
-    }
     if (wipe_possible(fd)) {
         result = wipe_data(fd) == 0 && fsync(fd) == 0 ? 0 : fault_set(err, "overwrite", name);
         *ret_wiped = result == 0;
@@ -105,4 +102,46 @@ int wipe_file(int parent, const char *name, bool *ret_wiped, struct err *err)
     if (close(fd) != 0 && result == 0)
         result = fault_set(err, "overwrite", name);
     return result;
+}
+
+/* A file of that name; what others put there meanwhile is none of it. */
+static int wipe_named(int parent, const char *at, const char *name, struct wipe_result *result,
+                      struct err *err)
+{
+    int fd = wipe_open(parent, at);
+
+    if (fd < 0) {
+        if (errno == ENOENT || errno == ELOOP || errno == ENXIO || errno == EISDIR)
+            return 0;
+        return fault_set(err, "overwrite", name);
+    }
+    if (overwrite(fd, name, &result->wiped, err) != 0)
+        return -1;
+    if (unlinkat(parent, at, 0) != 0)
+        return errno == ENOENT ? 0 : fault_set(err, "unlink", name);
+    result->removed = true;
+    return 0;
+}
+
+int wipe_file(int parent, const char *name, bool in_folder, struct wipe_result *ret_result,
+              struct err *err)
+{
+    char hidden[TREE_TEMPORARY_BYTES];
+    struct wipe_result result = {false, false};
+    struct stat status;
+
+    *ret_result = result;
+    if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))
+        return 0; /* what removes it tells */
+    if (in_folder && tree_temporary_name("file", "gone", hidden, err) != 0)
+        return -1;
+    if (in_folder && renameat(parent, name, parent, hidden) != 0)
+        return errno == ENOENT ? 0 : fault_set(err, "rename", name);
+    if (wipe_named(parent, in_folder ? hidden : name, name, &result, err) != 0) {
+        if (in_folder)
+            (void)renameat(parent, hidden, parent, name); /* who looks for it finds it */
+        return -1;
+    }
+    *ret_result = result;
+    return 0;
 }

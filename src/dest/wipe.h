@@ -12,8 +12,15 @@
 
 #include "src/base/err.h"
 
-/* Overwrites all data of parent/name, and makes that durable. *ret_wiped false: nothing was to be
- * overwritten, or it cannot be there. Links are not followed, what is no file is left alone. */
-int wipe_file(int parent, const char *name, bool *ret_wiped, struct err *err);
+struct wipe_result {
+    bool removed; /* it was a file, and its name is gone */
+    bool wiped;   /* its bytes were overwritten before */
+};
+/* Removes the file parent/name, whose data are overwritten before, durably; what is none, or has
+ * gone, is left to the caller. in_folder: it lies in a folder that goes as well, and gets a name
+ * there that nobody knows, so that no put links it while it is overwritten. Links are not
+ * followed. */
+int wipe_file(int parent, const char *name, bool in_folder, struct wipe_result *ret_result,
+              struct err *err);
 
 #endif

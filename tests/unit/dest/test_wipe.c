@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/support/test.h"
@@ -105,6 +106,56 @@ static void a_file_with_another_name_stays_whole(void **state)
     assert_true(left(fd) < 16);
 }
 
+/* A put at work takes what has not changed over by a link, at any moment. What it holds then is the
+ * file as it was. In another process: whether it got one is its exit code. */
+static void take_over(void)
+{
+    char bytes[4096];
+    int fd = -1;
+
+    while (linkat(base, "part/data", base, "taken", 0) != 0) {
+        if (faccessat(base, "part", F_OK, 0) != 0)
+            _exit(2); /* it came too late */
+    }
+    fd = openat(base, "taken", O_RDONLY | O_CLOEXEC);
+    usleep(20000); /* what is written comes by then */
+    for (off_t at = 0; at < FILE_BYTES; at += FILE_BYTES / 7) {
+        if (pread(fd, bytes, 100, at) != 100)
+            _exit(3);
+        for (size_t i = 0; i < 100; i++)
+            if (bytes[i] != 's')
+                _exit(1);
+    }
+    _exit(0);
+}
+
+static void what_a_put_takes_over_meanwhile_stays_whole(void **state)
+{
+    struct err err;
+    int status;
+
+    (void)state;
+    tree_wipe(true);
+    for (int i = 0; i < 200; i++) {
+        pid_t child;
+
+        assert_int_equal(mkdirat(base, "part", 0700), 0);
+        close(make("part/data", 0600));
+        child = fork();
+        if (child == 0) {
+            usleep((useconds_t)i % 40 * 50);
+            take_over();
+        }
+        usleep((useconds_t)i % 7 * 100);
+        assert_int_equal(tree_remove(base, "part", &err), 0);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status));
+        assert_true(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 2);
+        if (WEXITSTATUS(status) == 0)
+            assert_int_equal(unlinkat(base, "taken", 0), 0);
+    }
+}
+
 static void without_being_asked_nothing_is_overwritten(void **state)
 {
     struct err err;
@@ -122,6 +173,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_goes_is_overwritten_before),
         cmocka_unit_test(a_file_with_another_name_stays_whole),
+        cmocka_unit_test(what_a_put_takes_over_meanwhile_stays_whole),
         cmocka_unit_test(without_being_asked_nothing_is_overwritten),
     };
 
