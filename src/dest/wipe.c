@@ -18,39 +18,29 @@ enum { WIPE_BYTES = 1 << 18 };
 #define ZFS      0x2FC12FC1
 #define BCACHEFS 0xCA451A4E
 
-/* What is published is read-only: its owner may make it writable. By a descriptor: the name may be
- * a link to somebody else's file by then. */
-static int wipe_open(int parent, const char *name)
-{
-    const int flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-    struct stat status;
-    int fd = openat(parent, name, O_WRONLY | flags);
-    int reader;
-
-    if (fd >= 0 || errno != EACCES)
-        return fd;
-    reader = openat(parent, name, O_RDONLY | flags);
-    if (reader < 0)
-        return -1;
-    if (fstat(reader, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1 &&
-        fchmod(reader, S_IRUSR | S_IWUSR) == 0)
-        fd = openat(parent, name, O_WRONLY | flags);
-    close(reader); /* nothing was written through it */
-    if (fd < 0)
-        errno = EACCES;
-    return fd;
-}
-
-static bool wipe_possible(int fd)
+/* Whether what is written takes the place of what was there. */
+static bool overwrites(int file)
 {
     struct statfs system;
-    struct stat status;
 
-    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink != 1 ||
-        fstatfs(fd, &system) != 0)
-        return false;
-    return (unsigned)system.f_type != BTRFS && (unsigned)system.f_type != ZFS &&
-           (unsigned)system.f_type != BCACHEFS;
+    return fstatfs(file, &system) == 0 && (unsigned)system.f_type != BTRFS &&
+           (unsigned)system.f_type != ZFS && (unsigned)system.f_type != BCACHEFS;
+}
+
+/* Of a file that is held by O_PATH. What is published is read-only, and its owner may make it
+ * writable; by the descriptor, since its name may be a link to somebody else's file by then. */
+static int open_to_write(int file)
+{
+    char path[32];
+    struct stat status;
+    int fd;
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+    fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 && errno == EACCES && fstat(file, &status) == 0 && status.st_nlink <= 1 &&
+        chmod(path, S_IRUSR | S_IWUSR) == 0)
+        fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    return fd;
 }
 
 static int wipe_range(int fd, off_t at, off_t end)
@@ -89,13 +79,19 @@ static int wipe_data(int fd)
     }
 }
 
-/* Closes. */
-static int overwrite(int fd, const char *name, bool *ret_wiped, struct err *err)
+/* When it has so many names, and no others, by which its bytes are somebody's still. They are
+ * counted by what a server says as the file is opened. */
+static int overwrite(int file, nlink_t names, const char *name, bool *ret_wiped, struct err *err)
 {
+    struct stat status;
+    int fd = open_to_write(file);
     int result = 0;
 
-    *ret_wiped = false;
-    if (wipe_possible(fd)) {
+    if (fd < 0)
+        return fstat(file, &status) == 0 && status.st_nlink > names
+                   ? 0
+                   : fault_set(err, "overwrite", name);
+    if (fstat(fd, &status) == 0 && status.st_nlink == names) {
         result = wipe_data(fd) == 0 && fsync(fd) == 0 ? 0 : fault_set(err, "overwrite", name);
         *ret_wiped = result == 0;
     }
@@ -104,23 +100,40 @@ static int overwrite(int fd, const char *name, bool *ret_wiped, struct err *err)
     return result;
 }
 
+/* A file that had another name is held until its own is gone: of two removals that saw each other's
+ * name, the later one finds none left. Others are closed before, since NFS would keep what is open
+ * under a name of its own. */
+static int remove_held(int parent, const char *at, int *file, const char *name,
+                       struct wipe_result *result, struct err *err)
+{
+    bool in_place = overwrites(*file);
+
+    if (in_place && overwrite(*file, 1, name, &result->wiped, err) != 0)
+        return -1;
+    if (result->wiped) {
+        close(*file);
+        *file = -1;
+    }
+    if (unlinkat(parent, at, 0) != 0)
+        return errno == ENOENT ? 0 : fault_set(err, "unlink", name);
+    result->removed = true;
+    return !in_place || result->wiped ? 0 : overwrite(*file, 0, name, &result->wiped, err);
+}
+
 /* A file of that name; what others put there meanwhile is none of it. */
 static int wipe_named(int parent, const char *at, const char *name, struct wipe_result *result,
                       struct err *err)
 {
-    int fd = wipe_open(parent, at);
+    struct stat status;
+    int file = openat(parent, at, O_PATH | O_NOFOLLOW | O_CLOEXEC), done = 0;
 
-    if (fd < 0) {
-        if (errno == ENOENT || errno == ELOOP || errno == ENXIO || errno == EISDIR)
-            return 0;
-        return fault_set(err, "overwrite", name);
-    }
-    if (overwrite(fd, name, &result->wiped, err) != 0)
-        return -1;
-    if (unlinkat(parent, at, 0) != 0)
-        return errno == ENOENT ? 0 : fault_set(err, "unlink", name);
-    result->removed = true;
-    return 0;
+    if (file < 0)
+        return errno == ENOENT ? 0 : fault_set(err, "overwrite", name);
+    if (fstat(file, &status) == 0 && S_ISREG(status.st_mode))
+        done = remove_held(parent, at, &file, name, result, err);
+    if (file >= 0)
+        close(file);
+    return done;
 }
 
 int wipe_file(int parent, const char *name, bool in_folder, struct wipe_result *ret_result,

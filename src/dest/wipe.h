@@ -2,7 +2,8 @@
  *
  * Shapes   only where the bytes that are written take the place of those that were: not on file
  *          systems that copy on write (btrfs, ZFS, bcachefs), where nothing is overwritten; nor of
- *          a file with another name, whose bytes are somebody's still: its last name wipes it.
+ *          a file with another name, whose bytes are somebody's still: its last name wipes it, even
+ *          when two go at a time; but for NFS, where a file that is open keeps a name.
  * Errors   a file that cannot be overwritten is not to be removed: who looks for it finds it.
  */
 #ifndef CKPT_DEST_WIPE_H

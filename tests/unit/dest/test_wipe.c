@@ -1,9 +1,12 @@
 /* Files are overwritten before they go (N-003). What was in them is looked for through a descriptor
  * that was opened before. */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -156,6 +159,88 @@ static void what_a_put_takes_over_meanwhile_stays_whole(void **state)
     }
 }
 
+/* In another process, stopped before the name goes. */
+static pid_t begin_removal(const char *name)
+{
+    struct __ptrace_syscall_info info = {0};
+    struct err err;
+    int status;
+    pid_t child = fork();
+
+    if (child == 0) {
+        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+            _exit(99);
+        raise(SIGSTOP);
+        _exit(tree_remove(base, name, &err) == 0 ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (!WIFSTOPPED(status)) {
+        print_message("# SKIP tracing a child is not allowed here\n");
+        skip();
+    }
+    assert_int_equal(ptrace(PTRACE_SETOPTIONS, child, NULL, PTRACE_O_TRACESYSGOOD), 0);
+    while (info.op != PTRACE_SYSCALL_INFO_ENTRY || info.entry.nr != SYS_unlinkat) {
+        assert_int_equal(ptrace(PTRACE_SYSCALL, child, NULL, NULL), 0);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSTOPPED(status));
+        assert_true(ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof(info), &info) > 0);
+    }
+    return child;
+}
+
+static void end_removal(pid_t child)
+{
+    int status;
+
+    assert_int_equal(ptrace(PTRACE_DETACH, child, NULL, NULL), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* Each of two removals sees the other's name of the file: whose is the last one is known only
+ * afterwards. */
+static void of_two_removals_at_a_time_one_overwrites(void **state)
+{
+    pid_t one, other;
+    int fd;
+
+    (void)state;
+    tree_wipe(true);
+    fd = make("first", 0400);
+    assert_int_equal(linkat(base, "first", base, "second", 0), 0);
+    one = begin_removal("first");
+    other = begin_removal("second");
+    end_removal(one);
+    end_removal(other);
+    assert_true(left(fd) < 16);
+}
+
+/* No right to it is needed but its owner's. */
+static void a_file_that_may_not_be_read_is_overwritten(void **state)
+{
+    struct err err;
+    int status, fd;
+    pid_t child;
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    tree_wipe(true);
+    assert_int_equal(mkdirat(base, "part", 0700), 0);
+    fd = make("part/data", 0000);
+    assert_int_equal(fchown(fd, 65534, 65534), 0);
+    assert_int_equal(fchownat(base, "part", 65534, 65534, 0), 0);
+    assert_int_equal(fchmod(base, 0777), 0);
+    child = fork();
+    if (child == 0)
+        _exit(setgid(65534) == 0 && setuid(65534) == 0 && tree_remove(base, "part", &err) == 0 ? 0
+                                                                                               : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(fchmod(base, 0700), 0);
+    assert_int_equal(status, 0);
+    assert_true(left(fd) < 16);
+}
+
 static void without_being_asked_nothing_is_overwritten(void **state)
 {
     struct err err;
@@ -174,6 +259,8 @@ int main(void)
         cmocka_unit_test(what_goes_is_overwritten_before),
         cmocka_unit_test(a_file_with_another_name_stays_whole),
         cmocka_unit_test(what_a_put_takes_over_meanwhile_stays_whole),
+        cmocka_unit_test(of_two_removals_at_a_time_one_overwrites),
+        cmocka_unit_test(a_file_that_may_not_be_read_is_overwritten),
         cmocka_unit_test(without_being_asked_nothing_is_overwritten),
     };
 
