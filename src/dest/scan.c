@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/dest/line.h"
 
 enum { SCAN_PAGE_BYTES = 40000 }; /* then a page is full; its last lines fit into a worker's text */
 
@@ -15,23 +16,16 @@ struct printer {
     size_t printed;
 };
 
-/* Names are of the destination: one that would break the lines is told by nobody. */
-static bool is_plain(const char *text)
-{
-    for (; *text != '\0'; text++)
-        if ((unsigned char)*text <= ' ' || (unsigned char)*text > '~')
-            return false;
-    return true;
-}
-
+/* A name that would break the lines is told by nobody. */
 static bool print_found(void *data, const struct destination_found *found)
 {
     struct printer *printer = data;
 
-    if (is_plain(found->path) && strlen(found->path) < SCAN_PATH_BYTES)
+    if (line_is_word(found->path) && strlen(found->path) < SCAN_PATH_BYTES)
         printer->printed += (size_t)fprintf(
             printer->out, "found=%" PRIu64 " %" PRIu64 " %s %s\n", found->size_bytes, found->age_s,
-            is_plain(found->owner) && found->owner[0] != '\0' ? found->owner : "-", found->path);
+            line_is_word(found->owner) && found->owner[0] != '\0' ? found->owner : "-",
+            found->path);
     return printer->printed < SCAN_PAGE_BYTES;
 }
 
@@ -48,8 +42,8 @@ int scan_run(const struct destination_ops *destination, const struct destination
     fprintf(out, "looked=%" PRIu64 "\nforeign=%" PRIu64 "\ndenied=%" PRIu64 "\n", scanned.looked,
             scanned.foreign, scanned.denied);
     if (scanned.denied > 0)
-        fprintf(out, "denied_error=%s\n", scanned.denied_error.text);
-    if (scanned.more && is_plain(scanned.next))
+        line_print(out, "denied_error", scanned.denied_error.text);
+    if (scanned.more && line_is_word(scanned.next))
         fprintf(out, "next=%s\n", scanned.next);
     return 0;
 }

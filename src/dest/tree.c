@@ -319,7 +319,7 @@ int tree_temporary_name(const char *name, const char *kind, char ret_name[TREE_T
 
 /* The digits are matched to the end, so that part "a" never takes the leftovers of a part "a.tmp.b"
  * for its own. */
-static bool is_temporary(const char *entry, const char *name, const char *kind)
+bool tree_is_temporary(const char *entry, const char *name, const char *kind)
 {
     char prefix[TREE_TEMPORARY_BYTES];
     int length = snprintf(prefix, sizeof(prefix), ".%s.%s.", name, kind);
@@ -342,7 +342,8 @@ int tree_remove_temporaries(int parent, const char *name, const char *kind, stru
     directory = fdopendir(fd);
     CHECK(directory != NULL);
     for (errno = 0; result == 0 && (entry = readdir(directory)) != NULL; errno = 0) {
-        if (is_temporary(entry->d_name, name, kind) && tree_remove(parent, entry->d_name, err) != 0)
+        if (tree_is_temporary(entry->d_name, name, kind) &&
+            tree_remove(parent, entry->d_name, err) != 0)
             result = err_wrap(err, "what is left of it, %s", entry->d_name);
     }
     if (result == 0 && errno != 0)

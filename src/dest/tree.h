@@ -93,6 +93,8 @@ int tree_sync_folders(int base, const char *label, const struct manifest *manife
  * component. */
 int tree_temporary_name(const char *name, const char *kind, char ret_name[TREE_TEMPORARY_BYTES],
                         struct err *err);
+/* Whether the entry has such a name. */
+bool tree_is_temporary(const char *entry, const char *name, const char *kind);
 /* Removes every entry of `parent` with such a name, whoever made it: the caller knows that nobody
  * else is at work on it. Stops at the first that cannot be removed. */
 int tree_remove_temporaries(int parent, const char *name, const char *kind, struct err *err);

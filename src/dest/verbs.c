@@ -13,6 +13,7 @@
 #include "src/dest/become.h"
 #include "src/dest/destination.h"
 #include "src/dest/keep.h"
+#include "src/dest/line.h"
 #include "src/dest/look.h"
 #include "src/dest/manifest.h"
 #include "src/dest/mark.h"
@@ -260,15 +261,6 @@ static int run_verify(const struct request *request, FILE *out, struct err *err)
     return print_summary(&summary, out);
 }
 
-/* A word for people that fits into one line of output. */
-static void print_line(FILE *out, const char *key, const char *text)
-{
-    fprintf(out, "%s=", key);
-    for (; *text != '\0'; text++)
-        fputc((unsigned char)*text < ' ' || *text == 127 ? '?' : *text, out);
-    fputc('\n', out);
-}
-
 /* From the node's own copy, which is a shard of another destination: with the manifest's hash that
  * the state has, so that neither an older one nor one of an attempt that failed is taken for it.
  * What is wrong with it is told, and is no failure where the destination may be read. */
@@ -295,7 +287,7 @@ static int restore_copy(const struct request *request, FILE *out, struct err *re
     }
     fprintf(out, "copy=%s\n",
             err.code == ERR_CORRUPT || err.code == ERR_NOT_FOUND ? "lost" : "unusable");
-    print_line(out, "copy_error", err.text);
+    line_print(out, "copy_error", err.text);
     return err_set(ret_err, err.code, "%s", err.text);
 }
 

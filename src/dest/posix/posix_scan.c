@@ -122,7 +122,7 @@ static bool checkpoint_of(const char *name, char ret_name[MANIFEST_NAME_MAX_BYTE
     if (name[0] != '.' || gone == NULL)
         return false;
     snprintf(ret_name, MANIFEST_NAME_MAX_BYTES + 1, "%.*s", (int)(gone - name - 1), name + 1);
-    return checkpoint_id_parse(ret_name, &id) == 0;
+    return checkpoint_id_parse(ret_name, &id) == 0 && tree_is_temporary(name, ret_name, "gone");
 }
 
 /* As its MANIFEST says, without reading the files' hashes. False: it has none. */

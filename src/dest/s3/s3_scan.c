@@ -16,6 +16,7 @@
 
 #include "src/base/check.h"
 #include "src/base/id.h"
+#include "src/dest/line.h"
 #include "src/dest/s3/s3.h"
 #include "src/dest/s3/shards.h"
 
@@ -102,15 +103,6 @@ static bool split_key(const char *key, const char *levels[LEVELS])
     return checkpoint_id_parse(id, &number) == 0;
 }
 
-/* A line of a page has blanks between its words. */
-static bool is_plain(const char *text)
-{
-    for (; *text != '\0'; text++)
-        if ((unsigned char)*text <= ' ' || (unsigned char)*text > '~')
-            return false;
-    return true;
-}
-
 /* What was read before this key is whole. False: the page ends here. */
 static bool end_before(struct walk *walk)
 {
@@ -148,7 +140,7 @@ static int note_key(void *data, const struct object_listed *listed, struct err *
         if (!end_before(walk))
             return err_set(err, ERR_FULL, "the page is full");
         walk->key_count++;
-        snprintf(walk->behind, sizeof(walk->behind), "%s", is_plain(relative) ? relative : "");
+        snprintf(walk->behind, sizeof(walk->behind), "%s", line_is_word(relative) ? relative : "");
         return 0;
     }
     length = (size_t)(levels[LEVEL_CHECKPOINT + 1] - 1 - relative);

@@ -190,6 +190,41 @@ static void what_cannot_be_read_is_said(void **state)
     free(one);
 }
 
+static int scan_denied(const struct destination_scan *scan, const struct destination_sink *sink,
+                       struct destination_scanned *ret_scanned, struct err *err)
+{
+    (void)scan;
+    (void)sink;
+    (void)err;
+    *ret_scanned = (struct destination_scanned){.denied = 1};
+    err_set(&ret_scanned->denied_error, ERR_AUTH, "open a\nnext=boom: denied");
+    return 0;
+}
+
+/* Names are those that a job's user chose, and errors name them. */
+static void what_a_name_holds_makes_no_line(void **state)
+{
+    static const struct destination_ops denying = {.scan = scan_denied};
+    const struct destination_scan scan = {.prefix = "/p", .mark = mark};
+    struct folders *folders = *state;
+    char path[512], value[64], text[512] = "";
+    FILE *out = fmemopen(text, sizeof(text), "w");
+    struct err err;
+
+    assert_int_equal(scan_run(&denying, &scan, out, &err), 0);
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(worker_output_get(text, "next", value, sizeof(value)), -1);
+    assert_contains(text, "denied_error=open a?next=boom: denied");
+
+    put(folders, "t/p/a/checkpoints/1-1", mark);
+    snprintf(path, sizeof(path), "%s/t/p/a/checkpoints/.1-2.gone.\nnext=boom", folders->prefix);
+    assert_int_equal(mkdir(path, 0700), 0);
+    strcat(path, "/.cluster.00000000000000a1");
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(VERB("scan", "--prefix", folders->prefix, "--cluster", mark), WORKER_EXIT_OK);
+    assert_string_equal(found(folders), "t/p/a/checkpoints/1-1"); /* it is none that collect left */
+}
+
 static void marks_of_two_clusters_differ(void **state)
 {
     char one[MARK_BYTES], two[MARK_BYTES];
@@ -213,6 +248,7 @@ int main(void)
         WITH_FOLDERS(what_was_never_finished_is_told_with_its_bytes),
         WITH_FOLDERS(a_page_ends_and_the_next_one_begins_behind_it),
         WITH_FOLDERS(what_cannot_be_read_is_said),
+        WITH_FOLDERS(what_a_name_holds_makes_no_line),
         cmocka_unit_test(marks_of_two_clusters_differ),
     };
 
