@@ -58,25 +58,50 @@ static int open_above(const char *home, const char **ret_name, struct err *err)
                    above, (unsigned)geteuid());
 }
 
+/* Made by this process, or by one before it that was killed here: it is given to the user. Another
+ * one at work may do so and the user put something into it meanwhile, so whose it is counts after
+ * whether something is in it. */
+static int give(int fd, const char *home, uid_t uid, gid_t gid, struct err *err)
+{
+    bool empty = geteuid() == 0 && tree_is_empty(fd);
+    struct stat status;
+
+    if (fstat(fd, &status) != 0)
+        return fault_set(err, "stat", home);
+    if (status.st_uid == uid)
+        return 0;
+    if (status.st_uid != 0 || !empty)
+        return err_set(err, ERR_REFUSED, "%s is no folder of user %u: remove it", home,
+                       (unsigned)uid);
+    return fchown(fd, uid, gid) == 0 ? 0 : fault_set(err, "give to its user", home);
+}
+
 int reserve_claim(const char *home, uid_t uid, gid_t gid, struct err *err)
 {
     const char *name;
-    struct stat status;
-    int above = open_above(home, &name, err), result = 0;
+    int above = open_above(home, &name, err), fd, result;
+    bool made;
 
     if (above < 0)
         return -1;
-    if (mkdirat(above, name, 0700) == 0) {
-        if (fchownat(above, name, uid, gid, AT_SYMLINK_NOFOLLOW) != 0)
-            result = fault_set(err, "give to its user", home);
-    } else if (errno != EEXIST) {
-        result = fault_set(err, "mkdir", home);
+    made = mkdirat(above, name, 0700) == 0;
+    if (!made && errno != EEXIST) {
+        fault_set(err, "mkdir", home);
+        close(above);
+        return -1;
     }
-    if (result == 0 && fstatat(above, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
-        result = fault_set(err, "stat", home);
-    else if (result == 0 && (!S_ISDIR(status.st_mode) || status.st_uid != uid))
-        result =
-            err_set(err, ERR_REFUSED, "%s is no folder of user %u: remove it", home, (unsigned)uid);
+    fd = openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0)
+        result = give(fd, home, uid, gid, err);
+    else
+        result = errno == ENOTDIR || errno == ELOOP
+                     ? err_set(err, ERR_REFUSED, "%s is no folder of user %u: remove it", home,
+                               (unsigned)uid)
+                     : fault_set(err, "open", home);
+    if (result != 0 && made)
+        (void)unlinkat(above, name, AT_REMOVEDIR); /* the next one makes it anew */
+    if (fd >= 0)
+        close(fd);
     close(above);
     return result;
 }

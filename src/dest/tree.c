@@ -131,6 +131,22 @@ int tree_mkdir_own(int parent, const char *name)
     return tree_mkdir(parent, name, (status.st_mode & S_ISGID) != 0 ? 0770 : 0700);
 }
 
+bool tree_is_empty(int fd)
+{
+    int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = again < 0 ? NULL : fdopendir(again);
+    const struct dirent *entry;
+    bool empty = directory != NULL;
+
+    while (empty && (entry = readdir(directory)) != NULL)
+        empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    if (directory != NULL)
+        closedir(directory);
+    else if (again >= 0)
+        close(again);
+    return empty;
+}
+
 int tree_make_folder(int base, const char *relative, struct err *err)
 {
     const char *slash = strrchr(relative, '/');

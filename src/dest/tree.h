@@ -40,6 +40,8 @@ int tree_mkdir(int parent, const char *name, mode_t mode);
 int tree_mkdir_own(int parent, const char *name);
 /* The same for base/relative; its parent must be there. */
 int tree_make_folder(int base, const char *relative, struct err *err);
+/* Of an open folder; false where that cannot be told. */
+bool tree_is_empty(int fd);
 
 /* Another one when the file is written, renamed over or cut: by the kernel's clock of changes,
  * which ticks each 1 to 10 ms and which no program sets. What is written through a mapping ticks

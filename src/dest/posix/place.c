@@ -219,22 +219,6 @@ static int check_above(const struct climb *climb, int fd, const struct stat *sta
     return 0;
 }
 
-static bool is_empty(int fd)
-{
-    int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *directory = again < 0 ? NULL : fdopendir(again);
-    const struct dirent *entry;
-    bool empty = directory != NULL;
-
-    while (empty && (entry = readdir(directory)) != NULL)
-        empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
-    if (directory != NULL)
-        closedir(directory);
-    else if (again >= 0)
-        close(again);
-    return empty;
-}
-
 /* As the server has it: on NFS this node may still have it as it was. */
 static int owner_of(int fd, uid_t *ret_owner)
 {
@@ -251,7 +235,7 @@ static int owner_of(int fd, uid_t *ret_owner)
  * it is counts after whether something is in it. */
 static int check_allocation(const struct climb *climb, int fd, struct err *err)
 {
-    bool empty = geteuid() == 0 && is_empty(fd);
+    bool empty = geteuid() == 0 && tree_is_empty(fd);
     uid_t owner;
 
     if (owner_of(fd, &owner) != 0)

@@ -115,28 +115,54 @@ static void a_name_that_leads_elsewhere_is_refused(void **state)
         assert_int_equal(reserve(*state, names[i], "0"), WORKER_EXIT_USAGE);
 }
 
+/* In another process, which stays that user. */
+static int reserve_as_nobody(struct folders *folders)
+{
+    int ended;
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(verb(folders, "reserve", "--path", home, "--name", "1-42-1", "--as", "65534:65534",
+                   NULL));
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_true(WIFEXITED(ended));
+    return WEXITSTATUS(ended);
+}
+
 /* By root for another user, who finds it and can write there. */
 static void root_gives_each_user_a_folder(void **state)
 {
-    struct folders *folders = *state;
     struct stat status;
     char path[128];
-    pid_t child;
-    int ended;
 
     if (geteuid() != 0)
         skip();
     assert_int_equal(chmod(memory, 0755), 0);
     snprintf(home, sizeof(home), "%s/65534", memory);
-    child = fork();
-    if (child == 0) /* it stays that user */
-        _exit(verb(folders, "reserve", "--path", home, "--name", "1-42-1", "--as", "65534:65534",
-                   NULL));
-    assert_int_equal(waitpid(child, &ended, 0), child);
-    assert_int_equal(ended, WORKER_EXIT_OK);
+    assert_int_equal(reserve_as_nobody(*state), WORKER_EXIT_OK);
     snprintf(path, sizeof(path), "%s/out/1-42-1", home);
     assert_int_equal(stat(path, &status), 0);
     assert_int_equal(status.st_uid, 65534);
+}
+
+/* By root, which had not given it away yet. */
+static void what_a_killed_claim_left_is_given_to_its_user(void **state)
+{
+    struct stat status;
+
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(chmod(memory, 0755), 0);
+    snprintf(home, sizeof(home), "%s/65534", memory);
+    assert_int_equal(mkdir(home, 0700), 0);
+    write_text(home, "of root", "whatever it is");
+    assert_int_equal(reserve_as_nobody(*state), WORKER_EXIT_REFUSED);
+    remove_tree(home);
+    assert_int_equal(mkdir(home, 0700), 0);
+    assert_int_equal(reserve_as_nobody(*state), WORKER_EXIT_OK);
+    assert_int_equal(stat(home, &status), 0);
+    assert_int_equal(status.st_uid, 65534);
+    assert_int_equal(status.st_gid, 65534);
 }
 
 int main(void)
@@ -151,6 +177,7 @@ int main(void)
         TEST(what_is_no_folder_of_the_user_is_refused),
         TEST(a_name_that_leads_elsewhere_is_refused),
         TEST(root_gives_each_user_a_folder),
+        TEST(what_a_killed_claim_left_is_given_to_its_user),
     };
 #undef TEST
 
