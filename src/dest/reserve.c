@@ -129,15 +129,16 @@ int reserve_folder(const char *home, const char *name, uint64_t bytes, struct er
     if (fd < 0)
         return -1;
     CHECK(strchr(name, '/') == NULL && name[0] != '.');
-    result = check_room(fd, home, bytes, err);
-    if (result == 0 && mkdirat(fd, "out", 0700) != 0 && errno != EEXIST)
-        result = fault_set(err, "mkdir out in", home);
+    result =
+        mkdirat(fd, "out", 0700) == 0 || errno == EEXIST ? 0 : fault_set(err, "mkdir out in", home);
     if (result == 0) {
         out = openat(fd, "out", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         result = out >= 0 ? 0 : fault_set(err, "open out in", home);
     }
     if (result == 0)
         result = tree_remove(out, name, err);
+    if (result == 0)
+        result = check_room(fd, home, bytes, err);
     if (result == 0 && mkdirat(out, name, 0700) != 0)
         result = fault_set(err, "mkdir", name);
     if (out >= 0)

@@ -2,7 +2,8 @@
  * to its destination.
  *
  * Flow     reserve_claim() as root: the user's folder in the memory's; reserve_folder() as the
- *          user: is there room?, then an empty folder {home}/out/{name}.
+ *          user: what is left of an attempt before goes, is there room then?, and an empty folder
+ *          {home}/out/{name}.
  * Shapes   {home} is {memory}/{uid}, of mode 0700 and the user's, on a tmpfs, whose folder above
  *          nobody else may write to.
  * Units    bytes.

@@ -1,4 +1,5 @@
 /* reserve: a folder in a node's memory for what an application is to write. */
+#include <inttypes.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,6 +61,26 @@ static void what_an_attempt_before_left_goes(void **state)
     write_text(path, "state", "of before");
     assert_int_equal(reserve(*state, "1-42-1", "0"), WORKER_EXIT_OK);
     assert_false(exists(path, "state"));
+}
+
+/* What is to be removed is room as well. */
+static void what_an_attempt_before_left_counts_as_free(void **state)
+{
+    enum { LEFT_BYTES = 48 << 20 };
+    struct folders *folders = *state;
+    struct statfs at;
+    char path[128], bytes[32];
+    void *left = calloc(1, LEFT_BYTES);
+
+    assert_non_null(left);
+    assert_int_equal(reserve(folders, "1-42-1", "0"), WORKER_EXIT_OK);
+    snprintf(path, sizeof(path), "%s/out/1-42-1", home);
+    write_file(path, "state", left, LEFT_BYTES);
+    free(left);
+    assert_int_equal(statfs(path, &at), 0);
+    snprintf(bytes, sizeof(bytes), "%" PRIu64,
+             (uint64_t)at.f_bavail * (uint64_t)at.f_bsize + LEFT_BYTES / 2);
+    assert_int_equal(reserve(folders, "1-42-1", bytes), WORKER_EXIT_OK);
 }
 
 static void want_of_room_is_told_with_both_numbers(void **state)
@@ -171,6 +192,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(an_empty_folder_of_its_users_alone),
         TEST(what_an_attempt_before_left_goes),
+        TEST(what_an_attempt_before_left_counts_as_free),
         TEST(want_of_room_is_told_with_both_numbers),
         TEST(what_is_no_tmpfs_is_refused),
         TEST(a_memory_that_others_may_write_to_is_refused),
