@@ -98,7 +98,8 @@ struct destination_removed {
     bool removed;   /* the checkpoint, or a part of it, was there */
     uint64_t bytes; /* of files, as far as they could be told */
     uint64_t files;
-    uint64_t wiped; /* of these: overwritten before */
+    uint64_t wiped;   /* of these: overwritten before */
+    uint64_t unwiped; /* of these: to be overwritten, but there was no room, or blocks are shared */
 };
 
 /* Which checkpoints are looked for. Texts are the caller's. */

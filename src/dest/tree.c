@@ -211,6 +211,7 @@ static void add_removed(const struct tree_removed *gone)
     counted->files += gone->files;
     counted->bytes += gone->bytes;
     counted->wiped += gone->wiped;
+    counted->unwiped += gone->unwiped;
 }
 
 /* A file or an empty folder goes at once; of a full folder the caller is told. unlinkat() is asked
@@ -220,12 +221,13 @@ static int remove_entry(int parent, const char *name, bool in_folder, bool *ret_
                         struct err *err)
 {
     struct tree_removed gone = count_of(parent, name);
-    struct wipe_result wipe = {false, false};
+    struct wipe_result wipe = {0};
 
     if (wiping && wipe_file(parent, name, in_folder, &wipe, err) != 0)
         return -1;
     if (wipe.removed || unlinkat(parent, name, 0) == 0) {
         gone.wiped = wipe.wiped;
+        gone.unwiped = wipe.unwiped;
         add_removed(&gone);
         return 0;
     }

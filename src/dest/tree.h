@@ -57,10 +57,11 @@ int tree_list(int base, const char *label, bool in_shard, struct manifest *ret_m
 /* What a removal took away: files, and their bytes unless another name of them is left. */
 struct tree_removed {
     uint64_t files, bytes;
-    uint64_t wiped; /* of these: overwritten before */
+    uint64_t wiped;   /* of these: overwritten before */
+    uint64_t unwiped; /* of these: not overwritten, or not all of it: wipe.h */
 };
-/* From then on tree_remove() overwrites what it removes, where that can be (wipe.h); what cannot be
- * overwritten although it could there stays. */
+/* From then on tree_remove() overwrites what it removes, where that can be (wipe.h); what an error
+ * keeps from being overwritten stays. */
 void tree_wipe(bool wipe);
 /* tree_remove() adds to it from then on; NULL: no more. */
 void tree_count_removed(struct tree_removed *removed);

@@ -330,8 +330,10 @@ static int run_collect(const struct request *request, FILE *out, struct err *err
     if (as_owner && owner_leave() && result == 0)
         request->destination->tidy(prefix, path);
     if (result == 0)
-        fprintf(out, "removed=%d\nbytes=%" PRIu64 "\nfiles=%" PRIu64 "\nwiped=%" PRIu64 "\n",
-                removed.removed, removed.bytes, removed.files, removed.wiped);
+        fprintf(out,
+                "removed=%d\nbytes=%" PRIu64 "\nfiles=%" PRIu64 "\nwiped=%" PRIu64
+                "\nunwiped=%" PRIu64 "\n",
+                removed.removed, removed.bytes, removed.files, removed.wiped, removed.unwiped);
     return result;
 }
 

@@ -3,7 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -62,42 +65,90 @@ static int wipe_range(int fd, off_t at, off_t end)
     return 0;
 }
 
+/* To where the blocks from `at` on are alike: those that another file has as well (reflinks of XFS)
+ * are not written over, but exchanged for others. Where a file system cannot tell there are none. */
+static off_t alike_until(int fd, off_t at, off_t end, bool *ret_shared)
+{
+    union {
+        struct fiemap map;
+        char room[sizeof(struct fiemap) + sizeof(struct fiemap_extent)];
+    } ask = {
+        .map = {.fm_start = (uint64_t)at, .fm_length = (uint64_t)(end - at), .fm_extent_count = 1}};
+    const struct fiemap_extent *extent = ask.map.fm_extents;
+    uint64_t until;
+
+    *ret_shared = false;
+    if (ioctl(fd, FS_IOC_FIEMAP, &ask.map) != 0 || ask.map.fm_mapped_extents == 0)
+        return end;
+    until = extent->fe_logical;
+    if (until <= (uint64_t)at) {
+        *ret_shared = (extent->fe_flags & FIEMAP_EXTENT_SHARED) != 0;
+        until += extent->fe_length;
+    }
+    return until > (uint64_t)at && until < (uint64_t)end ? (off_t)until : end;
+}
+
+static int wipe_own(int fd, off_t at, off_t end, bool *left)
+{
+    while (at < end) {
+        bool shared;
+        off_t until = alike_until(fd, at, end, &shared);
+
+        *left |= shared;
+        if (!shared && wipe_range(fd, at, until) != 0)
+            return -1;
+        at = until;
+    }
+    return 0;
+}
+
 /* Holes have nothing to be overwritten, and no room. A file system that knows none has one range of
- * data. */
-static int wipe_data(int fd)
+ * data. *ret_left: not all of it was overwritten. */
+static int wipe_data(int fd, bool *ret_left)
 {
     off_t end, at = 0;
 
+    *ret_left = false;
     for (;;) {
         at = lseek(fd, at, SEEK_DATA);
         if (at < 0)
-            return errno == ENXIO ? 0 : -1; /* no more */
+            return errno == ENXIO ? fsync(fd) : -1; /* no more */
         end = lseek(fd, at, SEEK_HOLE);
-        if (end < 0 || wipe_range(fd, at, end) != 0)
+        if (end < 0 || wipe_own(fd, at, end, ret_left) != 0)
             return -1;
         at = end;
     }
 }
 
+/* Then nothing more can be done for it, and its removal makes some. */
+static bool is_without_room(void)
+{
+    return errno == ENOSPC || errno == EDQUOT;
+}
+
 /* When it has so many names, and no others, by which its bytes are somebody's still. They are
  * counted by what a server says as the file is opened. */
-static int overwrite(int file, nlink_t names, const char *name, bool *ret_wiped, struct err *err)
+static int overwrite(int file, nlink_t names, const char *name, struct wipe_result *result,
+                     struct err *err)
 {
     struct stat status;
-    int fd = open_to_write(file);
-    int result = 0;
+    int fd = open_to_write(file), done = 0;
+    bool left;
 
     if (fd < 0)
         return fstat(file, &status) == 0 && status.st_nlink > names
                    ? 0
                    : fault_set(err, "overwrite", name);
     if (fstat(fd, &status) == 0 && status.st_nlink == names) {
-        result = wipe_data(fd) == 0 && fsync(fd) == 0 ? 0 : fault_set(err, "overwrite", name);
-        *ret_wiped = result == 0;
+        done = wipe_data(fd, &left);
+        result->wiped = done == 0 && !left;
+        result->unwiped = (done == 0 && left) || (done != 0 && is_without_room());
+        if (done != 0 && !result->unwiped)
+            fault_set(err, "overwrite", name);
     }
-    if (close(fd) != 0 && result == 0)
-        result = fault_set(err, "overwrite", name);
-    return result;
+    if (close(fd) != 0 && done == 0)
+        return fault_set(err, "overwrite", name);
+    return result->unwiped ? 0 : done;
 }
 
 /* A file that had another name is held until its own is gone: of two removals that saw each other's
@@ -108,16 +159,18 @@ static int remove_held(int parent, const char *at, int *file, const char *name,
 {
     bool in_place = overwrites(*file);
 
-    if (in_place && overwrite(*file, 1, name, &result->wiped, err) != 0)
+    if (in_place && overwrite(*file, 1, name, result, err) != 0)
         return -1;
-    if (result->wiped) {
+    if (result->wiped || result->unwiped) {
         close(*file);
         *file = -1;
     }
     if (unlinkat(parent, at, 0) != 0)
         return errno == ENOENT ? 0 : fault_set(err, "unlink", name);
     result->removed = true;
-    return !in_place || result->wiped ? 0 : overwrite(*file, 0, name, &result->wiped, err);
+    if (in_place && *file >= 0 && overwrite(*file, 0, name, result, NULL) != 0)
+        result->unwiped = true;
+    return 0;
 }
 
 /* A file of that name; what others put there meanwhile is none of it. */
@@ -140,7 +193,7 @@ int wipe_file(int parent, const char *name, bool in_folder, struct wipe_result *
               struct err *err)
 {
     char hidden[TREE_TEMPORARY_BYTES];
-    struct wipe_result result = {false, false};
+    struct wipe_result result = {0};
     struct stat status;
 
     *ret_result = result;
@@ -148,8 +201,10 @@ int wipe_file(int parent, const char *name, bool in_folder, struct wipe_result *
         return 0; /* what removes it tells */
     if (in_folder && tree_temporary_name("file", "gone", hidden, err) != 0)
         return -1;
-    if (in_folder && renameat(parent, name, parent, hidden) != 0)
-        return errno == ENOENT ? 0 : fault_set(err, "rename", name);
+    if (in_folder && renameat(parent, name, parent, hidden) != 0) {
+        ret_result->unwiped = is_without_room();
+        return errno == ENOENT || ret_result->unwiped ? 0 : fault_set(err, "rename", name);
+    }
     if (wipe_named(parent, in_folder ? hidden : name, name, &result, err) != 0) {
         if (in_folder)
             (void)renameat(parent, hidden, parent, name); /* who looks for it finds it */

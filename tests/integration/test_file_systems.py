@@ -12,7 +12,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import BIN, Cluster, common_pb2, wait_until  # noqa: E402
-from disks import Disk, file_system, run  # noqa: E402
+from disks import Disk, file_system, fill, run  # noqa: E402
 from isolate import main, needs  # noqa: E402
 from jobs import COMPLETE, FAILED, MIB, POLICY, all_run, ends_in, hint, says  # noqa: E402
 
@@ -171,8 +171,27 @@ def what_was_lost_before_publish_is_told_by_each_file():
             disk.end()
 
 
+@needs("mkfs.xfs", "mount", "cp")
+def a_full_disk_whose_files_share_their_blocks_is_emptied():
+    """What is written over a block that another file has as well needs a new one: there is none, and nothing would be overwritten."""
+    with tempfile.TemporaryDirectory() as scratch, file_system(f"{scratch}/at", 320, "mkfs.xfs", "-q", "-m", "reflink=1") as at:
+        folder = Folder(at, {"a": 64 * MIB})
+        assert folder.put().returncode == 0
+        second = Folder(at, {})
+        second.path = second.path.with_name("1-2")
+        run("cp", "-r", "--reflink=always", folder.path, second.path)
+        fill(at)
+        for path, unwiped in ((folder.path, 2), (second.path, 0)):
+            done = subprocess.run([str(BIN / "ckpt-worker"), "collect", "--prefix", str(at), "--path", str(path), "--wipe", "yes"],
+                                  capture_output=True, text=True, timeout=60)
+            assert done.returncode == 0 and not path.exists(), done
+            assert f"files=2\nwiped={2 - unwiped}\n" in done.stdout, done
+            assert f"unwiped={unwiped}\n" in done.stdout, done
+            run("sync", "--file-system", at)  # removed files give their blocks up a little later
+
+
 if __name__ == "__main__":
     sys.exit(main([a_file_system_without_room_is_named_so, a_quota_that_is_used_up_is_named_so, a_job_hears_of_the_quota_and_goes_on,
                    what_is_written_within_the_second_of_a_stamp_is_not_torn,
                    many_files_are_synced_by_one_call_where_that_flushes_the_disk,
-                   what_was_lost_before_publish_is_told_by_each_file]))
+                   what_was_lost_before_publish_is_told_by_each_file, a_full_disk_whose_files_share_their_blocks_is_emptied]))

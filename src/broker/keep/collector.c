@@ -165,24 +165,32 @@ static void take_removed(struct collector *collector, const struct collection *c
             : 0;
 }
 
+/* unwiped: of a sensitive job, and gone without having been overwritten. */
+static void log_collected(const struct collector *collector, const char *id,
+                          const struct worker_result *result)
+{
+    char wiped[32] = "0", unwiped[32] = "0";
+
+    (void)worker_output_get(result->output, "wiped", wiped, sizeof(wiped));
+    (void)worker_output_get(result->output, "unwiped", unwiped, sizeof(unwiped));
+    log_info("checkpoint_collected",
+             "checkpoint=%s bytes=%" PRIu64 " wiped=%s unwiped=%s duration_ms=%" PRIu64, id,
+             collector->done_bytes[collector->done_count - 1], wiped, unwiped, result->duration_ms);
+}
+
 /* A worker that was cancelled says nothing about its folder: it is listed again. */
 static void on_removed(void *data, const struct worker_result *result)
 {
     struct collection *collection = data;
     struct collector *collector = collection->collector;
-    char id[CHECKPOINT_ID_TEXT_BYTES], wiped[32];
+    char id[CHECKPOINT_ID_TEXT_BYTES];
 
     checkpoint_id_format(collection->checkpoint_id, id);
     if (collector != NULL) {
         collector->running = NULL;
         if (was_removed(collector, collection, result)) {
             take_removed(collector, collection, result);
-            log_info("checkpoint_collected",
-                     "checkpoint=%s bytes=%" PRIu64 " wiped=%s duration_ms=%" PRIu64, id,
-                     collector->done_bytes[collector->done_count - 1],
-                     worker_output_get(result->output, "wiped", wiped, sizeof(wiped)) == 0 ? wiped
-                                                                                           : "0",
-                     result->duration_ms);
+            log_collected(collector, id, result);
         } else if (!result->cancelled) {
             take_failure(collector, collection, result);
             log_warning("collect_failed", "checkpoint=%s error=\"%s\"", id, result->error);

@@ -59,6 +59,7 @@ static int remove_checkpoint(int parent, const char *name, struct destination_re
     ret_removed->bytes = removed.bytes;
     ret_removed->files = removed.files;
     ret_removed->wiped = removed.wiped;
+    ret_removed->unwiped = removed.unwiped;
     if (result != 0)
         return -1;
     return tree_sync(parent, "the folder of the checkpoint", err);
