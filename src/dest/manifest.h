@@ -55,7 +55,7 @@ enum {
     MANIFEST_ENTRIES_MAX = 1000000,
     MANIFEST_MAX_BYTES = 256 << 20,
     MANIFEST_CHUNK_BYTES = 16 << 20,
-    MANIFEST_GENERATION_MAX = 255,
+    MANIFEST_GENERATION_MAX = 255, /* and of what is never to be taken over */
     MANIFEST_DEPTH_MAX = 64,
     MANIFEST_PATH_MAX_BYTES = 4096, /* with the terminator */
     MANIFEST_NAME_MAX_BYTES = 255   /* of one component */

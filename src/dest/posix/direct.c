@@ -154,6 +154,16 @@ static int direct_list(struct put *put, struct err *err)
     return check_names(put, err);
 }
 
+/* Its application may have any of these open for as long as it runs: a link would have what it
+ * writes then in two checkpoints. */
+static void forbid_links(struct put *put)
+{
+    for (size_t i = 0; i < put->manifest.count; i++) {
+        struct manifest_entry *entry = &put->manifest.entries[i];
+        entry->generation = entry->is_directory ? 0 : MANIFEST_GENERATION_MAX;
+    }
+}
+
 static int direct_hash(struct put *put, struct err *err)
 {
     const struct transfer transfer = {.purpose = TRANSFER_TAKE,
@@ -164,6 +174,7 @@ static int direct_hash(struct put *put, struct err *err)
 
     if (transfer_run(&transfer, &put->pool, err) != 0)
         return -1;
+    forbid_links(put);
     return source_check(put->temporary, put->source_label, &put->manifest, err);
 }
 

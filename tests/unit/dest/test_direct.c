@@ -83,6 +83,28 @@ static void what_was_written_in_place_becomes_the_shard(void **state)
     assert_int_equal(after.st_mode & 0777, 0755);
 }
 
+/* Its application may have it open still, and what it writes then would be in both. */
+static void what_was_written_in_place_is_taken_over_by_no_link(void **state)
+{
+    struct folders *folders = *state;
+    char next[512];
+    struct stat own, copied;
+
+    stage_n1(folders);
+    write_text(staged, "a.bin", "weights");
+    assert_int_equal(publish_n1(folders), WORKER_EXIT_OK);
+    assert_int_equal(stat(in_shard(folders, "a.bin"), &own), 0);
+    write_text(folders->source, "a.bin", "weights");
+    snprintf(next, sizeof(next), "%s/t/p/a/checkpoints/1-43", folders->prefix);
+    assert_int_equal(verb(folders, "put", "--prefix", folders->prefix, "--path", next, "--part",
+                          "n1", "--source", folders->source, "--generations", "255", NULL),
+                     WORKER_EXIT_OK);
+    assert_string_equal(told(folders, "saved_bytes"), "0");
+    strcat(next, "/n1/a.bin");
+    assert_int_equal(stat(next, &copied), 0);
+    assert_true(own.st_ino != copied.st_ino);
+}
+
 static void large_files_and_many_are_hashed_where_they_lie(void **state)
 {
     struct folders *folders = *state;
@@ -397,6 +419,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, folders_setup, folders_teardown)
     const struct CMUnitTest tests[] = {
         TEST(what_was_written_in_place_becomes_the_shard),
+        TEST(what_was_written_in_place_is_taken_over_by_no_link),
         TEST(large_files_and_many_are_hashed_where_they_lie),
         TEST(a_second_publish_finds_what_the_first_one_published),
         TEST(what_was_written_after_the_rename_is_found_by_the_second),
