@@ -175,8 +175,10 @@ static int list_bucket(struct walk *walk, const char *prefix, const char *after,
                     &(struct object_below){.bucket = walk->bucket,
                                            .prefix = prefix,
                                            .after = after == NULL ? NULL : first},
-                    note_key, walk, &why) != 0)
+                    note_key, walk, &why) != 0) {
+        walk->path[0] = '\0'; /* its other keys are unknown, and one of them may make it foreign */
         return walk->scanned->more ? 0 : err_set(err, why.code, "%s", why.text);
+    }
     (void)tell_checkpoint(walk);
     return 0;
 }
