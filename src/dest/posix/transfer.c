@@ -355,14 +355,14 @@ static int move_item(void *context, size_t number, struct copier *copier, struct
     if (item->count > 0)
         return move_batch(job, copier, item, err);
     if (open_large(job, item, fds, err) != 0) {
-        transfer_give_up(job, item);
+        transfer_give_up(job, item, err);
         return -1;
     }
     read_ahead(job->transfer, fds[0], entry, item->chunk);
     if (move_large(job, copier, item, fds, err) != 0) {
-        transfer_give_up(job, item);
         if (job->transfer->purpose == TRANSFER_TAKE)
             (void)source_check_file(fds[0], entry, err);
+        transfer_give_up(job, item, err);
         return -1;
     }
     return leave_large(job, item, fds) ? end_large(job, copier, item, fds, err) : 0;

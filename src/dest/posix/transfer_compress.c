@@ -131,18 +131,21 @@ int transfer_compare_finish(struct job *job, const struct item *item, const int 
 
 /* ---- chunks of large files ---- */
 
-/* -1: a chunk before this one failed, which tells why. */
+/* -1: another chunk failed, and this is why. */
 static int take_place(struct job *job, const struct item *item, size_t stored,
                       struct copy_range *ret_place, struct err *err)
 {
     struct large *large = &job->larges[item->large];
+    struct err why = {0};
     bool failed;
 
     CHECK(pthread_mutex_lock(&job->lock) == 0);
     while (!large->failed && large->placed != item->chunk)
         CHECK(pthread_cond_wait(&job->turn, &job->lock) == 0);
     failed = large->failed;
-    if (!failed) {
+    if (failed) {
+        why = job->why;
+    } else {
         *ret_place = (struct copy_range){large->end, stored};
         large->end += stored;
         job->transfer->manifest->entries[item->entry].frame_ends[item->chunk] = large->end;
@@ -150,12 +153,14 @@ static int take_place(struct job *job, const struct item *item, size_t stored,
         CHECK(pthread_cond_broadcast(&job->turn) == 0);
     }
     CHECK(pthread_mutex_unlock(&job->lock) == 0);
-    return failed ? err_set(err, ERR_IO, "a chunk before it failed") : 0;
+    return failed ? err_set(err, why.code, "%s", why.text) : 0;
 }
 
-void transfer_give_up(struct job *job, const struct item *item)
+void transfer_give_up(struct job *job, const struct item *item, const struct err *why)
 {
     CHECK(pthread_mutex_lock(&job->lock) == 0);
+    if (job->why.text[0] == '\0')
+        job->why = *why;
     job->larges[item->large].failed = true;
     CHECK(pthread_cond_broadcast(&job->turn) == 0);
     CHECK(pthread_mutex_unlock(&job->lock) == 0);

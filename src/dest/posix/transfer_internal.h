@@ -36,7 +36,7 @@ struct item {
     size_t large; /* which; of a chunk */
 };
 
-/* The lock covers `larges` and the bytes that were saved; `turn` tells of places. */
+/* The lock covers `larges`, `why` and the bytes that were saved; `turn` tells of places. */
 struct job {
     const struct transfer *transfer;
     struct item *items;
@@ -45,6 +45,7 @@ struct job {
     size_t large_count, large_capacity;
     size_t file_count; /* that are moved */
     bool settle;
+    struct err why; /* of the first chunk that failed */
     pthread_mutex_t lock;
     pthread_cond_t turn;
 };
@@ -101,7 +102,8 @@ int transfer_compress_chunk(struct job *job, struct copier *copier, const struct
 /* By the last chunk. */
 int transfer_compress_finish(struct job *job, const struct item *item, const int fds[2],
                              struct err *err);
-/* Those who wait for the place of a chunk that failed go on. */
-void transfer_give_up(struct job *job, const struct item *item);
+/* Those who wait for the place of a chunk that failed go on, and fail with what the first one was
+ * told: of several errors a pool keeps that of the first item. */
+void transfer_give_up(struct job *job, const struct item *item, const struct err *why);
 
 #endif

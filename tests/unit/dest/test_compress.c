@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "src/dest/manifest.h"
+#include "src/dest/posix/transfer_internal.h"
+#include "src/dest/source.h"
 #include "src/dest/worker.h"
 #include "tests/support/test.h"
 #include "tests/unit/dest/folders.h"
@@ -334,6 +336,50 @@ static void compression_is_refused_where_there_is_none(void **state)
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, folders_setup, folders_teardown)
+/* The chunk before has no place yet, and the one behind could not be read. */
+static void who_waits_for_a_place_is_told_what_failed(void **state)
+{
+    struct folders *folders = *state;
+    struct manifest manifest;
+    int source = open(folders->source, O_RDONLY | O_DIRECTORY);
+    const struct transfer transfer = {.purpose = TRANSFER_TAKE,
+                                      .manifest = &manifest,
+                                      .from = {source, folders->source},
+                                      .to = {-1, ""},
+                                      .compresses = true};
+    struct large large = {.left = 3, .from = -1, .to = -1, .earlier_fd = -1, .compressed = true};
+    struct job job = {.transfer = &transfer, .larges = &large, .large_count = 1};
+    const struct item waits = {.chunk = 1}, failed = {.chunk = 2};
+    struct copier copier;
+    struct pace pace;
+    struct err err = {.code = ERR_IO, .text = "read large: no such luck"};
+    int fds[2] = {-1, -1};
+
+    write_chunks(folders, "0-large", "ttt");
+    assert_int_equal(source_list(source, folders->source, &manifest, NULL), 0);
+    assert_int_equal(manifest.entries[0].chunk_count, 3);
+    manifest_make_frames(&manifest.entries[0]);
+    assert_int_equal(pthread_mutex_init(&job.lock, NULL), 0);
+    assert_int_equal(pthread_cond_init(&job.turn, NULL), 0);
+    pace_init(&pace, 0);
+    copier_init(&copier, &pace);
+    fds[0] = openat(source, "0-large", O_RDONLY | O_CLOEXEC);
+    transfer_give_up(&job, &failed, &err);
+    err = (struct err){0};
+    assert_int_equal(transfer_compress_chunk(&job, &copier, &waits, fds, &err), -1);
+    assert_string_equal(err.text, "read large: no such luck");
+    transfer_give_up(&job, &waits, &(struct err){.text = "another"}); /* the first one counts */
+    assert_int_equal(transfer_compress_chunk(&job, &copier, &waits, fds, &err), -1);
+    assert_string_equal(err.text, "read large: no such luck");
+    copier_close(&copier);
+    pace_close(&pace);
+    assert_int_equal(pthread_cond_destroy(&job.turn), 0);
+    assert_int_equal(pthread_mutex_destroy(&job.lock), 0);
+    manifest_close(&manifest);
+    close(fds[0]);
+    close(source);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -344,6 +390,7 @@ int main(void)
         T(damage_is_found_wherever_it_is),
         T(what_was_taken_over_and_damaged_is_written_anew),
         T(a_put_that_fails_half_way_ends),
+        T(who_waits_for_a_place_is_told_what_failed),
         T(the_nodes_own_copy_counts_with_the_manifest_of_compressed_files),
         T(compression_is_refused_where_there_is_none),
     };
