@@ -61,7 +61,10 @@ static int take_rights(uid_t uid, struct err *err)
     setfsuid(uid);
     CHECK((uid_t)setfsuid((uid_t)-1) == uid); /* -1 changes nothing and tells the current one */
     before.entered = true;
-    return parent_bind(err);
+    if (parent_bind(err) == 0)
+        return 0;
+    (void)owner_leave(); /* a caller that is told no has nothing to leave */
+    return -1;
 }
 
 int owner_find(const char *name, uid_t *ret_uid, struct err *err)

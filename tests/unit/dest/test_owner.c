@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/dest/worker.h"
 #include "tests/support/test.h"
 #include "tests/unit/dest/folders.h"
 
@@ -116,6 +117,44 @@ static void root_takes_the_rights_of_whose_it_is_and_gives_them_back(void **stat
     expect_work_as("numbered", "20001");
 }
 
+/* The bond to the daemon is made anew with the rights; where the daemon has gone it cannot be. In a
+ * child. */
+static int enter_orphaned(const char *folder)
+{
+    char path[256];
+    struct stat status;
+    struct err err = {0};
+
+    snprintf(path, sizeof(path), "%s/made", folder);
+    setenv(WORKER_PARENT, "1", 1);
+    for (size_t i = 0; i < 2; i++)
+        if (enter(&kind, NULL, &err) == 0 || strstr(err.text, "that started this is gone") == NULL)
+            return 1;
+    if (owner_leave())
+        return 2;
+    return mkdir(path, 0700) == 0 && stat(path, &status) == 0 && status.st_uid == 0 ? 0 : 3;
+}
+
+static void who_cannot_enter_is_root_still(void **state)
+{
+    char folder[] = "/tmp/ckpt-owner-XXXXXX";
+    int status;
+    pid_t child;
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    asked_code = ERR_NONE;
+    asked_uid = ANN;
+    assert_non_null(mkdtemp(folder));
+    child = fork();
+    if (child == 0)
+        _exit(enter_orphaned(folder));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    remove_tree(folder);
+}
+
 static void where_nobody_says_whose_it_is_nothing_is_done(void **state)
 {
     struct err err;
@@ -160,6 +199,7 @@ int main(void)
         cmocka_unit_test(the_only_word_is_owner),
         cmocka_unit_test(a_name_or_a_number_is_a_user),
         cmocka_unit_test(root_takes_the_rights_of_whose_it_is_and_gives_them_back),
+        cmocka_unit_test(who_cannot_enter_is_root_still),
         cmocka_unit_test(where_nobody_says_whose_it_is_nothing_is_done),
         cmocka_unit_test(root_stays_root_where_there_is_nobody_to_become),
     };
