@@ -191,6 +191,11 @@ void tree_wipe(bool wipe)
     wiping = wipe;
 }
 
+bool tree_wipes(void)
+{
+    return wiping;
+}
+
 /* A name of a file is about to go; with its last one its bytes do. */
 static struct tree_removed count_of(int parent, const char *name)
 {

@@ -63,6 +63,7 @@ struct tree_removed {
 /* From then on tree_remove() overwrites what it removes, where that can be (wipe.h); what an error
  * keeps from being overwritten stays. */
 void tree_wipe(bool wipe);
+bool tree_wipes(void);
 /* tree_remove() adds to it from then on; NULL: no more. */
 void tree_count_removed(struct tree_removed *removed);
 /* Removes parent/name with all its contents, unwritable folders of the caller's too. What is

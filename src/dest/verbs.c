@@ -417,9 +417,10 @@ static const struct verb verbs[] = {
      BIT(RATE) | BIT(THREADS) | BIT(READ_BACK) | BIT(GENERATIONS) | BIT(AS) | BIT(MANIFEST_TO) |
          BIT(COMPRESS) | BIT(CLUSTER) | BIT(WIPE),
      run_put},
-    {"stage", true, BIT(PREFIX) | BIT(PATH) | BIT(PART), BIT(AS) | BIT(CLUSTER), run_stage},
+    {"stage", true, BIT(PREFIX) | BIT(PATH) | BIT(PART), BIT(AS) | BIT(CLUSTER) | BIT(WIPE),
+     run_stage},
     {"publish", true, BIT(PREFIX) | BIT(PATH) | BIT(PART) | BIT(NAME),
-     BIT(THREADS) | BIT(READ_BACK) | BIT(AS), run_publish},
+     BIT(THREADS) | BIT(READ_BACK) | BIT(AS) | BIT(WIPE), run_publish},
     {"verify", true, BIT(PATH) | BIT(PART),
      BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(RATE) | BIT(THREADS) | BIT(READ_BACK) | BIT(AS) |
          BIT(OWNER),
@@ -699,8 +700,8 @@ static const char usage[] =
     "collect and verify take --as owner: as whom the job's folder belongs to, or NAME where that "
     "cannot be "
     "seen.\n"
-    "put, collect, abandon and sweep take --wipe yes: files are overwritten before they are "
-    "removed.\n"
+    "put, stage, publish, collect, abandon and sweep take --wipe yes: files are overwritten before "
+    "they are removed.\n"
     "One blocking job on a destination; started by ckptd and ckpt-agentd, and good by hand. --path "
     "is\n"
     "the checkpoint's folder, --prefix the destination that holds it.\n"

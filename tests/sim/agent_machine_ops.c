@@ -404,21 +404,22 @@ static void cleanup_fire(void *data)
 }
 
 static struct cleanup *folders_remove(void *context, struct machine_user user,
-                                      const char *const *folders, size_t folder_count,
+                                      const struct machine_folders *folders,
                                       void (*done)(void *data), void *data)
 {
     struct agent_machine *machine = context;
     struct cleanup *cleanup = check_calloc(1, sizeof(*cleanup));
 
     (void)user;
-    CHECK(folder_count <= MACHINE_FOLDERS_MAX);
+    CHECK(folders->count <= MACHINE_FOLDERS_MAX);
     cleanup->machine = machine;
-    cleanup->folder_count = folder_count;
-    for (size_t i = 0; i < folder_count; i++) {
-        CHECK(strncmp(folders[i], "/work/", 6) == 0 ||
-              strncmp(folders[i], AGENT_MEMORY_FOLDER "/", sizeof(AGENT_MEMORY_FOLDER)) == 0);
+    cleanup->folder_count = folders->count;
+    for (size_t i = 0; i < folders->count; i++) {
+        CHECK(strncmp(folders->paths[i], "/work/", 6) == 0 ||
+              strncmp(folders->paths[i], AGENT_MEMORY_FOLDER "/", sizeof(AGENT_MEMORY_FOLDER)) ==
+                  0);
         /* never outside of the jobs' folders */
-        cleanup->folders[i] = check_strdup(folders[i]);
+        cleanup->folders[i] = check_strdup(folders->paths[i]);
     }
     cleanup->done = done;
     cleanup->data = data;

@@ -381,8 +381,9 @@ static void restore_sweeps(void *data, const char *folder)
     const struct machine_ops *machine = allocation_machine(allocation);
 
     CHECK(allocation->sweep == NULL);
-    allocation->sweep = machine->folders_remove(machine->context, stream_user(stream), &folder, 1,
-                                                sweep_done, allocation);
+    allocation->sweep = machine->folders_remove(
+        machine->context, stream_user(stream),
+        &(struct machine_folders){&folder, 1, allocation->entry.wipe}, sweep_done, allocation);
 }
 
 void app_stream_ask(struct app_stream *stream, enum restore_what what,
@@ -442,8 +443,9 @@ static void stream_sweep(struct app_stream *stream)
     snprintf(restore, sizeof(restore), "%s/restore", work_dir);
     CHECK(allocation->sweep == NULL);
     stream->state = STREAM_SWEEPING;
-    allocation->sweep = machine->folders_remove(machine->context, stream_user(stream), folders, 2,
-                                                sweep_done, allocation);
+    allocation->sweep = machine->folders_remove(
+        machine->context, stream_user(stream),
+        &(struct machine_folders){folders, 2, allocation->entry.wipe}, sweep_done, allocation);
 }
 
 void app_stream_wait(struct app_stream *stream)

@@ -385,6 +385,12 @@ static void start_stage(struct allocation *allocation, const char *const *argume
     post_event(allocation, &event);
 }
 
+/* Of a sensitive job whatever goes is overwritten before. */
+static const char *wipe_word(const struct attempt *attempt)
+{
+    return attempt->wipe ? "yes" : "no";
+}
+
 static void stage_at_destination(struct allocation *allocation)
 {
     const struct attempt *attempt = &allocation->attempt;
@@ -396,6 +402,8 @@ static void stage_at_destination(struct allocation *allocation)
                                attempt->path,
                                "--part",
                                part_name_format(attempt->part, part),
+                               "--wipe",
+                               wipe_word(attempt),
                                attempt->cluster_mark == 0 ? NULL : "--cluster",
                                mark_format(attempt->cluster_mark, mark),
                                NULL};
@@ -510,7 +518,7 @@ static void copy_checkpoint(struct allocation *allocation)
     }
     if (attempt->wipe) {
         arguments[count++] = "--wipe";
-        arguments[count++] = "yes";
+        arguments[count++] = wipe_word(attempt);
     }
     start_put(allocation, arguments);
 }
@@ -531,6 +539,8 @@ static void publish_checkpoint(struct allocation *allocation)
                                allocation->entry.staged,
                                "--read-back",
                                read_back_word(attempt->read_back),
+                               "--wipe",
+                               wipe_word(attempt),
                                NULL};
 
     start_put(allocation, arguments);
@@ -573,6 +583,8 @@ static void abandon_put(struct allocation *allocation)
                                attempt->path,
                                "--part",
                                part_name_format(attempt->part, part),
+                               "--wipe",
+                               wipe_word(attempt),
                                NULL};
     struct err err = {0};
 
@@ -611,8 +623,9 @@ static struct cleanup *remove_written(struct allocation *allocation, void (*done
         folders[count++] = attempt->directory;
     if (keeps_copies(allocation) && entry->staging != CKPT__V1__STAGING__STAGING_DIRECT)
         folders[count++] = manifest_path(attempt, manifest);
-    return machine->folders_remove(machine->context, allocation_user(allocation), folders, count,
-                                   done, allocation);
+    return machine->folders_remove(machine->context, allocation_user(allocation),
+                                   &(struct machine_folders){folders, count, attempt->wipe}, done,
+                                   allocation);
 }
 
 static void written_kept(void *data, const struct worker_result *result)

@@ -94,8 +94,8 @@ static void copies_sweep(struct allocation *allocation)
     CHECK(copy->state == COPY_GOING);
     copies_folder(copy, path);
     allocation->executor.copy_sweep = machine->folders_remove(
-        machine->context, (struct machine_user){.uid = copy->uid, .gid = copy->gid}, folders, 1,
-        copy_swept, allocation);
+        machine->context, (struct machine_user){.uid = copy->uid, .gid = copy->gid},
+        &(struct machine_folders){folders, 1, allocation->entry.wipe}, copy_swept, allocation);
 }
 
 /* why NULL: nobody counts on it. */

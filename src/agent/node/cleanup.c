@@ -9,13 +9,15 @@
 #include "src/base/log.h"
 #include "src/dest/worker.h"
 
-enum { SWEEP_DEADLINE_MS = 60000 }; /* of one folder: only a mount that hangs takes so long */
+/* Of one folder: only a mount that hangs takes so long. What is overwritten is written once more. */
+enum { SWEEP_DEADLINE_MS = 60000, WIPE_DEADLINE_MS = 600000 };
 
 struct cleanup {
     uv_loop_t *loop;
     uv_timer_t timer; /* to call back from the loop when there is nothing left to start */
     char *folders[CLEANUP_FOLDERS_MAX];
     size_t folder_count, next;
+    bool wipe;
     struct machine_user user;
     void (*done)(void *data);
     void *data;
@@ -58,9 +60,15 @@ static void sweep_next(struct cleanup *cleanup)
     struct err err;
 
     for (; cleanup->next < cleanup->folder_count; cleanup->next++) {
-        const char *const arguments[] = {"sweep", "--path", cleanup->folders[cleanup->next], NULL};
-        if (user_worker_start(cleanup->loop, arguments, &cleanup->user, SWEEP_DEADLINE_MS,
-                              sweep_ended, cleanup, &worker, &err) == 0)
+        const char *const arguments[] = {"sweep",
+                                         "--path",
+                                         cleanup->folders[cleanup->next],
+                                         "--wipe",
+                                         cleanup->wipe ? "yes" : "no",
+                                         NULL};
+        if (user_worker_start(cleanup->loop, arguments, &cleanup->user,
+                              cleanup->wipe ? WIPE_DEADLINE_MS : SWEEP_DEADLINE_MS, sweep_ended,
+                              cleanup, &worker, &err) == 0)
             return;
         log_warning("sweep_failed", "folder=\"%s\" text=\"%s\"", cleanup->folders[cleanup->next],
                     err.text);
@@ -68,16 +76,20 @@ static void sweep_next(struct cleanup *cleanup)
     CHECK(uv_timer_start(&cleanup->timer, cleanup_finish, 0, 0) == 0);
 }
 
-struct cleanup *cleanup_start(uv_loop_t *loop, const char *const *folders, size_t folder_count,
+struct cleanup *cleanup_start(uv_loop_t *loop, const struct machine_folders *folders,
                               struct machine_user user, void (*done)(void *data), void *data)
 {
     struct cleanup *cleanup = check_calloc(1, sizeof(*cleanup));
 
-    CHECK(folder_count <= CLEANUP_FOLDERS_MAX);
-    *cleanup = (struct cleanup){
-        .loop = loop, .folder_count = folder_count, .user = user, .done = done, .data = data};
-    for (size_t i = 0; i < folder_count; i++)
-        cleanup->folders[i] = check_strdup(folders[i]);
+    CHECK(folders->count <= CLEANUP_FOLDERS_MAX);
+    *cleanup = (struct cleanup){.loop = loop,
+                                .folder_count = folders->count,
+                                .wipe = folders->wipe,
+                                .user = user,
+                                .done = done,
+                                .data = data};
+    for (size_t i = 0; i < folders->count; i++)
+        cleanup->folders[i] = check_strdup(folders->paths[i]);
     CHECK(uv_timer_init(loop, &cleanup->timer) == 0);
     cleanup->timer.data = cleanup;
     sweep_next(cleanup);

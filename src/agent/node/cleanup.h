@@ -17,7 +17,7 @@
 enum { CLEANUP_FOLDERS_MAX = 3 };
 
 struct cleanup;
-struct cleanup *cleanup_start(uv_loop_t *loop, const char *const *folders, size_t folder_count,
+struct cleanup *cleanup_start(uv_loop_t *loop, const struct machine_folders *folders,
                               struct machine_user user, void (*done)(void *data), void *data);
 void cleanup_detach(struct cleanup *cleanup); /* NULL allowed; done() does not come any more */
 

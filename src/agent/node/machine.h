@@ -55,6 +55,13 @@ struct machine_growth {
 
 enum { MACHINE_FOLDERS_MAX = 3 };
 
+/* Trees that go, one after the other. */
+struct machine_folders {
+    const char *const *paths;
+    size_t count; /* up to MACHINE_FOLDERS_MAX */
+    bool wipe;    /* their files are overwritten before: of a sensitive job */
+};
+
 struct machine_ops {
     void *context;
 
@@ -128,7 +135,7 @@ struct machine_ops {
     struct machine_growth (*folder_growth)(void *context, const struct machine_file *folder);
     /* Removes the trees off the loop, as far as it can; done() comes once, unless detached. done NULL: nobody waits. */
     struct cleanup *(*folders_remove)(void *context, struct machine_user user,
-                                      const char *const *folders, size_t folder_count,
+                                      const struct machine_folders *folders,
                                       void (*done)(void *data), void *data);
     void (*remove_detach)(struct cleanup *cleanup); /* NULL allowed */
     /* changed() when something is created in or moved into the folder; the caller polls as well. NULL: cannot be watched. */

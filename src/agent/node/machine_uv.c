@@ -271,10 +271,10 @@ static struct machine_growth real_folder_growth(void *context, const struct mach
 }
 
 static struct cleanup *real_folders_remove(void *context, struct machine_user user,
-                                           const char *const *folders, size_t folder_count,
+                                           const struct machine_folders *folders,
                                            void (*done)(void *data), void *data)
 {
-    return cleanup_start(context, folders, folder_count, user, done, data);
+    return cleanup_start(context, folders, user, done, data);
 }
 
 /* By its descriptor's name: resolving that asks nothing of what its user mounts. */

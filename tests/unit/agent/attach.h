@@ -106,11 +106,11 @@ static void path_open_stop(struct path_open *open)
 }
 
 static struct cleanup *folders_remove(void *context, struct machine_user user,
-                                      const char *const *folders, size_t folder_count,
+                                      const struct machine_folders *folders,
                                       void (*done)(void *data), void *data)
 {
     (void)context, (void)user;
-    snprintf(removal.folder, sizeof(removal.folder), "%s", folders[folder_count - 1]);
+    snprintf(removal.folder, sizeof(removal.folder), "%s", folders->paths[folders->count - 1]);
     removal.count++;
     removal.done = done;
     removal.data = data;

@@ -10,6 +10,7 @@ enum { RUN = 7, PID = 100, START_TICKS = 5000, CHECKPOINT = 42 };
 
 static struct allocation *job;
 static const struct ask_events *heard; /* on the call */
+static bool wiped_here;
 
 /* The leader would die from SIGUSR1. */
 static int process_read(void *context, pid_t pid, struct proc_stat *ret_stat,
@@ -34,10 +35,11 @@ static size_t group_each(void *context, pid_t group, proc_each_fn *each, void *d
 }
 
 static struct cleanup *folders_remove(void *context, struct machine_user user,
-                                      const char *const *folders, size_t folder_count,
+                                      const struct machine_folders *folders,
                                       void (*done)(void *data), void *data)
 {
-    (void)context, (void)user, (void)folders, (void)folder_count;
+    (void)context, (void)user;
+    wiped_here = folders->wipe;
     done(data);
     return NULL;
 }
@@ -251,6 +253,38 @@ static void the_last_of_a_job_to_end_closes_its_work_folder(void **state)
     assert_null(job->folder.opened);
 }
 
+static char worked[1024]; /* the arguments of the last worker */
+
+static int no_worker(void *context, const char *const *arguments, struct machine_user user,
+                     uint64_t deadline_ms, worker_done_fn *done, void *data,
+                     struct worker **ret_worker, struct err *err)
+{
+    (void)context, (void)user, (void)deadline_ms, (void)done, (void)data, (void)ret_worker;
+    worked[0] = '\0';
+    for (size_t i = 0; arguments[i] != NULL; i++) {
+        strcat(worked, arguments[i]);
+        strcat(worked, " ");
+    }
+    return err_set(err, ERR_IO, "no worker here"); /* so the attempt goes on at once */
+}
+
+/* N-003: what it has written there, and here. */
+static void a_sensitive_attempt_that_is_cancelled_is_overwritten(void **state)
+{
+    (void)state;
+    agent.machine.worker_start = no_worker;
+    for (int sensitive = 0; sensitive < 2; sensitive++) {
+        job->entry.wipe = sensitive == 1;
+        snprintf(job->entry.staged, sizeof(job->entry.staged), ".part-0000.tmp.0123456789abcdef");
+        resume_deferred(still_now_us + 100 * SECOND_US);
+        attempt_post(job, ATTEMPT_CANCEL, NULL);
+        assert_int_equal(job->attempt.state, ATTEMPT_NONE);
+        assert_true(strncmp(worked, "abandon ", 8) == 0);
+        assert_contains(worked, sensitive == 1 ? "--wipe yes " : "--wipe no ");
+        assert_int_equal(wiped_here, sensitive == 1);
+    }
+}
+
 static void a_deferred_attempt_that_is_hurried_looks_again(void **state)
 {
     (void)state;
@@ -355,6 +389,7 @@ int main(void)
         T(who_has_opened_the_library_has_all_of_the_time),
         T(a_program_that_was_executed_after_the_look_is_looked_at_again),
         T(the_last_of_a_job_to_end_closes_its_work_folder),
+        T(a_sensitive_attempt_that_is_cancelled_is_overwritten),
         T(a_deferred_attempt_that_is_hurried_looks_again),
         T(a_deferred_attempt_looks_again_though_its_agent_was_away),
         T(of_the_deferrals_of_all_nodes_the_longest_counts),

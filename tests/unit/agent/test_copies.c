@@ -20,14 +20,14 @@ static struct {
 } removal;
 
 static struct cleanup *folders_go(void *context, struct machine_user user,
-                                  const char *const *folders, size_t count,
-                                  void (*done)(void *data), void *data)
+                                  const struct machine_folders *folders, void (*done)(void *data),
+                                  void *data)
 {
     (void)context;
     assert_int_equal(user.uid, ANN);
-    assert_int_equal(count, 1);
+    assert_int_equal(folders->count, 1);
     removal.count++;
-    snprintf(removal.folder, sizeof(removal.folder), "%s", folders[0]);
+    snprintf(removal.folder, sizeof(removal.folder), "%s", folders->paths[0]);
     removal.done = done;
     removal.data = data;
     return (struct cleanup *)&removal;

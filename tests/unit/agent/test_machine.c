@@ -129,16 +129,18 @@ static bool product_worker(void)
 }
 
 /* What a checkpoint or a restart left there may be unwritable for its own user, whom the removal
- * acts for. */
+ * acts for. It is overwritten before (N-003). */
 static void unwritable_folders_of_the_job_are_removed(void **state)
 {
     const struct machine_user nobody = {.uid = 65534, .gid = 65534},
                               self = {.uid = geteuid(), .gid = getegid()};
     char folder[] = "/tmp/test_machine.XXXXXX";
     char out[64], command[512];
-    const char *const folders[] = {out};
+    const char *const paths[] = {out};
+    const struct machine_folders folders = {paths, 1, true};
     struct machine_ops machine;
     uv_loop_t loop;
+    int held;
 
     (void)state;
     if (!product_worker())
@@ -148,16 +150,24 @@ static void unwritable_folders_of_the_job_are_removed(void **state)
     assert_non_null(mkdtemp(folder));
     snprintf(out, sizeof(out), "%s/out", folder);
     snprintf(command, sizeof(command),
-             "mkdir -p %s/1/sub && touch %s/1/sub/file && chmod 0555 %s/1/sub && chmod 0 %s/1 && "
+             "mkdir -p %s/1/sub && printf secret > %s/1/sub/file && chmod 0555 %s/1/sub && chmod 0 "
+             "%s/1 && "
              "ln -s / %s/link",
              out, out, out, out, out);
     assert_int_equal(system(command), 0);
+    snprintf(command, sizeof(command), "%s/1/sub/file", out);
+    held = open(command, O_RDONLY | O_CLOEXEC); /* root's: others may not look into it */
     snprintf(command, sizeof(command), "chown -hR %u %s", nobody.uid, folder);
     if (self.uid == 0)
         assert_int_equal(system(command), 0);
-    machine.folders_remove(&loop, self.uid == 0 ? nobody : self, folders, 1, NULL, NULL);
+    machine.folders_remove(&loop, self.uid == 0 ? nobody : self, &folders, NULL, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
     assert_int_equal(access(out, F_OK), -1);
+    if (held >= 0) {
+        assert_int_equal(read(held, command, 6), 6);
+        assert_memory_not_equal(command, "secret", 6);
+        close(held);
+    }
     assert_int_equal(rmdir(folder), 0);
     assert_int_equal(uv_loop_close(&loop), 0);
 }

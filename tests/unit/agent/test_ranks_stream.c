@@ -120,10 +120,10 @@ static int process_read(void *context, pid_t pid, struct proc_stat *ret_stat,
 }
 
 static struct cleanup *folders_remove(void *context, struct machine_user user,
-                                      const char *const *folders, size_t folder_count,
+                                      const struct machine_folders *folders,
                                       void (*done)(void *data), void *data)
 {
-    (void)context, (void)user, (void)folders, (void)folder_count;
+    (void)context, (void)user, (void)folders;
     done(data);
     return NULL;
 }

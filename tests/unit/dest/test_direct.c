@@ -105,6 +105,20 @@ static void what_was_written_in_place_is_taken_over_by_no_link(void **state)
     assert_true(own.st_ino != copied.st_ino);
 }
 
+static void what_is_to_be_overwritten_waits_for_who_has_the_time(void **state)
+{
+    struct folders *folders = *state;
+    char left[512];
+
+    stage_n1(folders);
+    snprintf(left, sizeof(left), "%s", staged);
+    assert_int_equal(verb(folders, "stage", AT_N1, "--wipe", "yes", NULL), WORKER_EXIT_OK);
+    assert_true(exists(left, "."));
+    assert_int_equal(verb(folders, "abandon", AT_N1, "--wipe", "yes", NULL), WORKER_EXIT_OK);
+    assert_false(exists(left, "."));
+    assert_int_equal(verb(folders, "stage", AT_N1, "--wipe", "no", NULL), WORKER_EXIT_OK);
+}
+
 static void large_files_and_many_are_hashed_where_they_lie(void **state)
 {
     struct folders *folders = *state;
@@ -420,6 +434,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(what_was_written_in_place_becomes_the_shard),
         TEST(what_was_written_in_place_is_taken_over_by_no_link),
+        TEST(what_is_to_be_overwritten_waits_for_who_has_the_time),
         TEST(large_files_and_many_are_hashed_where_they_lie),
         TEST(a_second_publish_finds_what_the_first_one_published),
         TEST(what_was_written_after_the_rename_is_found_by_the_second),
