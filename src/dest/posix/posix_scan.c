@@ -4,11 +4,15 @@
  *          each folder in the order of bytes, and begins behind scan->after. Below the
  *          allocation's folder it reads with the rights of that one's owner, where it is root: the
  *          folders are the job's, and root is nobody on some servers.
- * Shapes   one folder's names in memory at a time and level. What a killed collect has left, a
+ * Shapes   one folder's names in memory at a time and level, NAMES_MAX at most. A page ends when the
+ *          sink has enough, or after NAMES_PER_PAGE names of whatever kind: who waits for it has a
+ *          deadline. `next` is the last one that was looked at, or where it is on the way to
+ *          checkpoints, a name behind all that can be below it. What a killed collect has left, a
  *          folder .{checkpoint}.gone.{16 digits}, is told as its checkpoint.
  *          A name that changes while it is being looked at is told as it was, or not at all: the
  *          next scan sees it.
- * Errors   a folder that this user may not open is counted, and the walk goes on behind it.
+ * Errors   a folder that this user may not open, or that holds too many names, is counted, and the
+ *          walk goes on behind it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -24,6 +28,7 @@
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/dest/fault.h"
+#include "src/dest/line.h"
 #include "src/dest/mark.h"
 #include "src/dest/owner.h"
 #include "src/dest/posix/place.h"
@@ -31,6 +36,8 @@
 
 enum { LEVEL_ALLOCATION = 2, LEVEL_CHECKPOINTS = 3, LEVEL_CHECKPOINT = 4, LEVELS = 5 };
 enum { TAIL_BYTES = 512 }; /* of a MANIFEST: its last two lines and more */
+enum { NAMES_MAX = MANIFEST_ENTRIES_MAX, NAMES_PER_PAGE = 10000 };
+#define BEHIND_ALL "/~" /* no id and no checkpoint's folder has a name that comes behind it */
 
 /* The names of one folder, sorted. */
 struct names {
@@ -48,6 +55,7 @@ struct walk {
     time_t now;
     uid_t uid; /* of the allocation */
     char owner[64];
+    uint64_t name_count; /* of this page */
     bool full;
 };
 
@@ -65,7 +73,7 @@ static void names_free(struct names *names)
     free(names->items);
 }
 
-/* Takes over fd. */
+/* Takes over fd. -1 with errno; EOVERFLOW: there are too many. */
 static int names_read(int fd, struct names *ret_names)
 {
     struct names names = {NULL, 0};
@@ -80,6 +88,10 @@ static int names_read(int fd, struct names *ret_names)
     for (errno = 0; (entry = readdir(directory)) != NULL; errno = 0) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
+        if (names.count == NAMES_MAX) {
+            errno = EOVERFLOW;
+            break;
+        }
         if (names.count == capacity) {
             capacity = capacity == 0 ? 64 : 2 * capacity;
             names.items = check_realloc(names.items, capacity, sizeof(*names.items));
@@ -87,8 +99,11 @@ static int names_read(int fd, struct names *ret_names)
         names.items[names.count++] = check_strdup(entry->d_name);
     }
     if (errno != 0) {
+        int number = errno;
+
         names_free(&names);
         closedir(directory);
+        errno = number;
         return -1;
     }
     closedir(directory);
@@ -103,7 +118,14 @@ static void note_denied(struct walk *walk, const char *operation)
 {
     if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)
         return;
-    if (walk->scanned->denied++ == 0)
+    if (walk->scanned->denied++ > 0)
+        return;
+    if (errno == EOVERFLOW)
+        err_set(&walk->scanned->denied_error, ERR_REFUSED,
+                "%s/%s holds over %d names, and is not looked at: remove what does not belong "
+                "there",
+                walk->scan->prefix, walk->path, NAMES_MAX);
+    else
         fault_set(&walk->scanned->denied_error, operation, walk->path);
 }
 
@@ -154,7 +176,7 @@ static bool shard_size(int shard, uint64_t *ret_bytes)
 }
 
 /* Of what was never finished, file by file. */
-static uint64_t folder_size(int checkpoint, const char *name)
+static uint64_t folder_size(struct walk *walk, int checkpoint, const char *name)
 {
     struct manifest found;
     uint64_t bytes = 0;
@@ -165,6 +187,7 @@ static uint64_t folder_size(int checkpoint, const char *name)
     if (!shard_size(fd, &bytes) && tree_list(fd, "", false, &found, NULL) == 0) {
         for (size_t i = 0; i < found.count; i++)
             bytes += found.entries[i].size_bytes;
+        walk->name_count += found.count;
         manifest_close(&found);
     }
     close(fd);
@@ -212,7 +235,7 @@ static void tell_checkpoint(struct walk *walk, int checkpoint, const struct name
     if (found.age_s < walk->scan->min_age_s)
         return;
     for (size_t i = 0; i < names->count; i++)
-        found.size_bytes += folder_size(checkpoint, names->items[i]);
+        found.size_bytes += folder_size(walk, checkpoint, names->items[i]);
     walk->full = !walk->sink->found(walk->sink->data, &found);
 }
 
@@ -225,6 +248,7 @@ static void look_checkpoint(struct walk *walk, int parent, const char *name)
 
     if (!checkpoint_of(name, id))
         return;
+    walk->name_count++;
     fd = tree_open_beneath(parent, name, O_RDONLY | O_DIRECTORY, 0);
     again = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0 || again < 0 || names_read(again, &names) != 0) {
@@ -234,6 +258,7 @@ static void look_checkpoint(struct walk *walk, int parent, const char *name)
         return;
     }
     walk->scanned->looked++;
+    walk->name_count += names.count;
     if (is_ours(walk, &names)) {
         size_t length = strlen(walk->path) - strlen(name);
 
@@ -295,6 +320,20 @@ static bool name_fits(unsigned level, const char *name)
 
 static void walk_into(struct walk *walk, int parent, const char *name, unsigned level);
 
+/* Behind what was looked at last, where that can be said in a line. */
+static void end_page(struct walk *walk, unsigned level)
+{
+    char *next = walk->scanned->next;
+    size_t size = sizeof(walk->scanned->next);
+    size_t length = (size_t)snprintf(next, size, "%s", walk->path);
+
+    for (unsigned below = level + 1; below < LEVELS && length < size; below++)
+        length += (size_t)snprintf(next + length, size - length, BEHIND_ALL);
+    walk->full = length < size && line_is_word(next);
+    if (!walk->full)
+        next[0] = '\0';
+}
+
 /* Takes over fd, the folder whose names are of this level. */
 static void walk_level(struct walk *walk, int fd, unsigned level)
 {
@@ -321,8 +360,8 @@ static void walk_level(struct walk *walk, int fd, unsigned level)
         snprintf(walk->path + length, sizeof(walk->path) - length, "%s%s", length == 0 ? "" : "/",
                  name);
         walk_into(walk, fd, name, level);
-        if (walk->full && walk->scanned->next[0] == '\0')
-            snprintf(walk->scanned->next, sizeof(walk->scanned->next), "%s", walk->path);
+        if (walk->scanned->next[0] == '\0' && (walk->full || walk->name_count >= NAMES_PER_PAGE))
+            end_page(walk, level);
         walk->path[length] = '\0';
     }
     names_free(&names);
@@ -339,6 +378,7 @@ static void walk_into(struct walk *walk, int parent, const char *name, unsigned 
         look_checkpoint(walk, parent, name);
         return;
     }
+    walk->name_count++;
     if (level == LEVEL_ALLOCATION) {
         entered = enter_owner(walk, parent, name);
         if (!entered)

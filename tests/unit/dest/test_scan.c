@@ -169,6 +169,53 @@ static void a_page_ends_and_the_next_one_begins_behind_it(void **state)
     assert_true(pages > 1);
 }
 
+/* Reads pages until one tells of something, or the last one; how many there were. */
+static size_t pages_until_found(const struct folders *folders, const char *expected)
+{
+    static char text[SCAN_TEXT_BYTES];
+    char after[512] = "", line[600];
+
+    for (size_t pages = 1;; pages++) {
+        FILE *out = fmemopen(text, sizeof(text), "w");
+        const struct destination_scan scan = {
+            .prefix = folders->prefix, .mark = mark, .after = after[0] == '\0' ? NULL : after};
+        struct err err;
+
+        assert_int_equal(scan_run(&destination_posix, &scan, out, &err), 0);
+        assert_int_equal(fclose(out), 0);
+        snprintf(line, sizeof(line), " %s\n", expected);
+        if (strstr(text, line) != NULL)
+            return pages;
+        assert_null(strstr(text, "found="));
+        assert_int_equal(worker_output_get(text, "next", after, sizeof(after)), 0);
+        assert_true(pages < 100);
+    }
+}
+
+static void make_many(const struct folders *folders, const char *beginning, unsigned count)
+{
+    char path[512];
+
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(path, sizeof(path), "%s/%s%u", folders->prefix, beginning, i);
+        assert_int_equal(mkdir(path, 0700), 0);
+    }
+}
+
+/* Who waits for a page has a deadline, whatever there is to be passed over. */
+static void a_page_of_which_nothing_is_told_ends_as_well(void **state)
+{
+    struct folders *folders = *state;
+
+    put(folders, "t/p/a/checkpoints/1-1", other);
+    put(folders, "t/p/z/checkpoints/1-1", mark);
+    assert_int_equal(pages_until_found(folders, "t/p/z/checkpoints/1-1"), 1);
+    make_many(folders, "t/p/a/checkpoints/2-1", 10500); /* without a mark */
+    assert_int_equal(pages_until_found(folders, "t/p/z/checkpoints/1-1"), 2);
+    make_many(folders, "t/p/b", 20500); /* without checkpoints */
+    assert_int_equal(pages_until_found(folders, "t/p/z/checkpoints/1-1"), 4);
+}
+
 /* An unreachable prefix is no empty one, and damaged lines are passed over. */
 static void what_cannot_be_read_is_said(void **state)
 {
@@ -247,6 +294,7 @@ int main(void)
         WITH_FOLDERS(what_is_young_is_left_alone),
         WITH_FOLDERS(what_was_never_finished_is_told_with_its_bytes),
         WITH_FOLDERS(a_page_ends_and_the_next_one_begins_behind_it),
+        WITH_FOLDERS(a_page_of_which_nothing_is_told_ends_as_well),
         WITH_FOLDERS(what_cannot_be_read_is_said),
         WITH_FOLDERS(what_a_name_holds_makes_no_line),
         cmocka_unit_test(marks_of_two_clusters_differ),
