@@ -87,6 +87,7 @@ struct call {
     uint64_t moved_us; /* when something last moved */
     uint64_t due_us;   /* of the next try */
     unsigned tries;
+    bool may_come; /* any of them, although it has failed */
     char problem[CURL_ERROR_SIZE];
 };
 
@@ -378,6 +379,7 @@ static void call_end(struct call *call, int outcome)
     CHECK(call->state == CALL_TRYING || call->state == CALL_WAITING);
     call->state = CALL_ENDED;
     call->result.outcome = outcome;
+    call->result.may_come = call->may_come;
     list_remove(&call->node);
     client->running--;
     client->has_ended = true;
@@ -448,6 +450,8 @@ static void try_failed(struct call *call, bool is_passing)
     struct client *client = call->client;
     uint64_t now_us = pace_clock_us();
 
+    call->may_come |=
+        call->result.status == 0 || (call->result.status >= 500 && call->result.status != 501);
     if (!is_passing || call->tries >= TRIES_MAX ||
         now_us - client->success_us >= client->how.patience_ms * 1000) {
         call_end(call, -1);

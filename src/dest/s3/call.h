@@ -80,6 +80,8 @@ struct call_result {
     long status;                /* of HTTP; 0: no answer */
     char etag[CALL_ETAG_BYTES]; /* with its quotes; "" without one */
     uint64_t length;            /* Content-Length, also of HEAD */
+    /* of one that failed: a try had no answer that says no, and may be carried out yet */
+    bool may_come;
     struct err err;
 };
 

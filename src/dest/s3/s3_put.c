@@ -27,7 +27,7 @@ struct put {
     struct client *client;
     int source;
     bool read_back_failed;
-    bool spoiled; /* our own folder has a MANIFEST or copies, and is not what it should be */
+    bool spoiled; /* our own folder has a MANIFEST or copies, or will, and is not as it should be */
     struct send_result sent;
     struct manifest manifest;
     struct previous previous;
@@ -313,7 +313,7 @@ static int put_run(struct put *put, bool *ret_reused, struct err *err)
         name_folder(put);
     previous_open(&put->previous, put->client, &put->at.part, put->how->generations_max);
     result = put_write(put, &why);
-    if (result != 0 && put->read_back_failed && put->previous.is_there)
+    if (result != 0 && (put->read_back_failed || put->sent.late_copy) && put->previous.is_there)
         result = put_write_anew(put, &why);
     if (result != 0)
         return err_set(err, why.code, "%s", why.text);

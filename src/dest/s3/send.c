@@ -142,6 +142,22 @@ static bool copy_succeeded(const struct call *call, char ret_etag[CALL_ETAG_BYTE
     return ret_etag[0] != '\0';
 }
 
+/* One that failed, of a whole file: the store may carry it out over what is sent to the same key
+ * instead, and what it copies from may have rotted since. A part that comes late has another ETag
+ * than the one that the upload's end names. */
+static bool fail_late(struct sending *sending, const struct call *call)
+{
+    const struct call_result *result = call_result(call);
+    struct err err = {0};
+
+    if (result->outcome != 0 && !result->may_come)
+        return false;
+    err_set(&err, ERR_BUSY, "a copy has failed that the store may carry out yet");
+    sending->result.late_copy = true;
+    sending_fail(sending, &err);
+    return true;
+}
+
 /* A copy of parts or of all of a file, whose bytes are in no buffer. */
 struct copy {
     struct sending *sending;
@@ -163,6 +179,8 @@ static void copy_done(void *data, struct call *call)
     if (!copy_succeeded(call, etag)) {
         sending->may_copy = false;
         upload->copy_failed = true;
+        if (copy->is_whole)
+            (void)fail_late(sending, call);
     } else {
         note_copied(sending, upload->entry, copy->bytes);
         if (copy->is_whole)
@@ -212,8 +230,14 @@ static void slot_done(void *data, struct call *call)
     bool copied = slot->is_copy && copy_succeeded(call, etag);
 
     if (slot->is_copy && !copied) {
+        bool is_late = slot->upload == NULL && fail_late(sending, call);
+
         call_free(call);
         sending->may_copy = false;
+        if (is_late) {
+            release_slot(slot);
+            return;
+        }
         start_slot(slot); /* its bytes are here */
         return;
     }

@@ -27,6 +27,7 @@ struct send_request {
 struct send_result {
     bool resumed;         /* the folder held something before */
     uint64_t saved_bytes; /* were copied by the store */
+    bool late_copy;       /* it failed, since one may be carried out yet: use another folder */
 };
 
 /* Sets the hashes and generations of all files of the manifest, which is of the source. Where from

@@ -19,7 +19,14 @@
 #include "tests/unit/dest/folders.h"
 #include "tests/unit/dest/lying_store.h"
 
-enum { OBJECTS_MAX = 512, UPLOADS_MAX = 64, PARTS_MAX = 4, ROUNDS = 6, CHUNK = 16 << 20 };
+enum {
+    OBJECTS_MAX = 512,
+    UPLOADS_MAX = 64,
+    PARTS_MAX = 4,
+    ROUNDS = 6,
+    CHUNK = 16 << 20,
+    LATE_MAX = 16
+};
 
 struct object {
     char *key; /* NULL: none */
@@ -37,6 +44,9 @@ struct store {
     uint64_t dice;
     unsigned lies_percent;
     unsigned lies; /* told */
+    bool copies_late;
+    char *late[LATE_MAX]; /* keys of objects whose copy is still to come */
+    size_t late_count;
 };
 
 /* ---- what is asked ---- */
@@ -254,6 +264,13 @@ static void put_bytes(struct store *store, const struct asked *asked, struct sai
             : strcasestr(asked->request->head, "if-none-match") != NULL &&
                   find_object(store, asked->key) != NULL) {
         said->status = asked->upload < UPLOADS_MAX ? "404 Not Found" : "412 Precondition Failed";
+        return;
+    }
+    if (store->copies_late && asked->copy[0] != '\0') { /* and says nothing of it */
+        if (asked->part == 0) {
+            CHECK(store->late_count < LATE_MAX);
+            store->late[store->late_count++] = check_strdup(asked->key);
+        }
         return;
     }
     if (!append_source(store, asked, &bytes)) {
@@ -509,10 +526,52 @@ static void what_is_called_done_is_whole(void **state)
     store_close(store);
 }
 
+/* What was copied from has rotted meanwhile. */
+static void carry_out_copies(struct store *store)
+{
+    for (size_t i = 0; i < store->late_count; i++) {
+        struct buf *bytes = make_object(store, store->late[i]);
+
+        buf_clear(bytes);
+        buf_append(bytes, "rot", 3);
+        free(store->late[i]);
+    }
+}
+
+/* A whole file is copied to the key that it is sent to when the copy fails. */
+static void a_copy_that_comes_late_overwrites_nothing(void **state)
+{
+    static char large[2 * CHUNK + 1000];
+    struct folders *folders = *state;
+    struct store *store = check_calloc(1, sizeof(*store));
+    struct lying_store *server = lying_store_open(answer_request, store);
+
+    write_file(folders->source, "large", large, sizeof(large));
+    for (unsigned round = 0; round < 3; round++) {
+        char small[160];
+
+        store->copies_late = round > 0;
+        store->late_count = 0;
+        snprintf(small, sizeof(small), "%s/a.bin", folders->source);
+        if (round == 2) /* then the large one is the first to be copied */
+            assert_int_equal(unlink(small), 0);
+        assert_int_equal(put(folders, round), WORKER_EXIT_OK);
+        assert_true(round == 0 || store->late_count > 0);
+        carry_out_copies(store);
+        assert_int_equal(run(folders, "verify", round, NULL, NULL), WORKER_EXIT_OK);
+    }
+    (void)lying_store_close(server);
+    store_close(store);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(
-        what_is_called_done_is_whole, folders_setup, folders_teardown)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_is_called_done_is_whole, folders_setup,
+                                        folders_teardown),
+        cmocka_unit_test_setup_teardown(a_copy_that_comes_late_overwrites_nothing, folders_setup,
+                                        folders_teardown),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
