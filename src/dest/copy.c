@@ -102,6 +102,11 @@ static int write_at(struct copy_end to, uint8_t *bytes, size_t length, off_t off
                   : write_all(to, bytes, length, offset, err);
 }
 
+int copy_append(struct copy_end to, const uint8_t *bytes, size_t length, struct err *err)
+{
+    return write_all(to, bytes, length, -1, err);
+}
+
 int copy_write(struct copy_end to, uint8_t *bytes, struct copy_range range, struct err *err)
 {
     return write_at(to, bytes, (size_t)range.length, (off_t)range.offset, is_direct(to.fd), err);

@@ -56,6 +56,9 @@ uint8_t *copy_alloc(size_t size);
  * the bytes for the rest of a block. */
 int copy_write(struct copy_end to, uint8_t *bytes, struct copy_range range, struct err *err);
 
+/* All of it, where the file stands. */
+int copy_append(struct copy_end to, const uint8_t *bytes, size_t length, struct err *err);
+
 /* pace: the transfer's; it outlives the copier. */
 void copier_init(struct copier *copier, struct pace *pace);
 void copier_close(struct copier *copier);

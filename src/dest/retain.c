@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "src/base/check.h"
+#include "src/dest/copy.h"
 #include "src/dest/fault.h"
 #include "src/dest/manifest.h"
 #include "src/dest/tree.h"
@@ -25,21 +26,6 @@ int retain_free_bytes(const char *folder, uint64_t *ret_bytes, struct err *err)
     return 0;
 }
 
-static int write_all(int fd, const char *path, const uint8_t *bytes, size_t length, struct err *err)
-{
-    while (length > 0) {
-        ssize_t written = write(fd, bytes, length);
-
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0)
-            return fault_set(err, "write", path);
-        bytes += written;
-        length -= (size_t)written;
-    }
-    return 0;
-}
-
 int retain_write(const char *path, const void *bytes, size_t length, struct err *err)
 {
     int fd, result;
@@ -49,7 +35,7 @@ int retain_write(const char *path, const void *bytes, size_t length, struct err 
     fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return fault_set(err, "create", path);
-    result = write_all(fd, path, bytes, length, err);
+    result = copy_append((struct copy_end){fd, path}, bytes, length, err);
     if (close(fd) != 0 && result == 0)
         result = fault_set(err, "close", path);
     if (result != 0)

@@ -131,20 +131,14 @@ static int put_copy(struct put *put, struct err *err)
 
 static int write_text(const struct put *put, int folder, const char *name, struct err *err)
 {
-    size_t done = 0;
     int fd = tree_open_beneath(folder, name, O_WRONLY | O_CREAT | O_EXCL, 0600);
 
     if (fd < 0)
         return fault_set(err, "create the manifest of", put->label);
-    while (done < put->text.length) {
-        ssize_t written = write(fd, put->text.bytes + done, put->text.length - done);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0) {
-            fault_set(err, "write the manifest of", put->label);
-            goto fail;
-        }
-        done += (size_t)written;
+    if (copy_append((struct copy_end){fd, put->label}, put->text.bytes, put->text.length, err) !=
+        0) {
+        err_wrap(err, "the manifest");
+        goto fail;
     }
     if (fsync(fd) != 0) {
         fault_set(err, "fsync the manifest of", put->label);

@@ -4,9 +4,9 @@
  *          each folder in the order of bytes, and begins behind scan->after. Below the
  *          allocation's folder it reads with the rights of that one's owner, where it is root: the
  *          folders are the job's, and root is nobody on some servers.
- * Shapes   one folder's names in memory at a time and level, NAMES_MAX at most. A page ends when the
- *          sink has enough, or after NAMES_PER_PAGE names of whatever kind: who waits for it has a
- *          deadline. `next` is the last one that was looked at, or where it is on the way to
+ * Shapes   one folder's names in memory at a time and level, NAMES_MAX at most. A page ends when
+ *          the sink has enough, or after NAMES_PER_PAGE names of whatever kind: who waits for it
+ *          has a deadline. `next` is the last one that was looked at, or where it is on the way to
  *          checkpoints, a name behind all that can be below it. What a killed collect has left, a
  *          folder .{checkpoint}.gone.{16 digits}, is told as its checkpoint.
  *          A name that changes while it is being looked at is told as it was, or not at all: the
@@ -30,6 +30,7 @@
 #include "src/dest/fault.h"
 #include "src/dest/line.h"
 #include "src/dest/mark.h"
+#include "src/dest/names.h"
 #include "src/dest/owner.h"
 #include "src/dest/posix/place.h"
 #include "src/dest/tree.h"
@@ -38,12 +39,6 @@ enum { LEVEL_ALLOCATION = 2, LEVEL_CHECKPOINTS = 3, LEVEL_CHECKPOINT = 4, LEVELS
 enum { TAIL_BYTES = 512 }; /* of a MANIFEST: its last two lines and more */
 enum { NAMES_MAX = MANIFEST_ENTRIES_MAX, NAMES_PER_PAGE = 10000 };
 #define BEHIND_ALL "/~" /* no id and no checkpoint's folder has a name that comes behind it */
-
-/* The names of one folder, sorted. */
-struct names {
-    char **items;
-    size_t count;
-};
 
 struct walk {
     const struct destination_scan *scan;
@@ -59,25 +54,10 @@ struct walk {
     bool full;
 };
 
-/* For qsort(3). */
-static int compare_names(const void *one, const void *other)
+/* Of one folder, sorted. Takes over fd. -1 with errno; EOVERFLOW: there are too many. */
+static int read_names(int fd, struct names *ret_names)
 {
-    return strcmp(*(char *const *)one, *(char *const *)other);
-}
-
-/* Of a folder that was read. */
-static void names_free(struct names *names)
-{
-    for (size_t i = 0; i < names->count; i++)
-        free(names->items[i]);
-    free(names->items);
-}
-
-/* Takes over fd. -1 with errno; EOVERFLOW: there are too many. */
-static int names_read(int fd, struct names *ret_names)
-{
-    struct names names = {NULL, 0};
-    size_t capacity = 0;
+    struct names names = {0};
     const struct dirent *entry;
     DIR *directory = fdopendir(fd);
 
@@ -92,11 +72,7 @@ static int names_read(int fd, struct names *ret_names)
             errno = EOVERFLOW;
             break;
         }
-        if (names.count == capacity) {
-            capacity = capacity == 0 ? 64 : 2 * capacity;
-            names.items = check_realloc(names.items, capacity, sizeof(*names.items));
-        }
-        names.items[names.count++] = check_strdup(entry->d_name);
+        names_add(&names, entry->d_name);
     }
     if (errno != 0) {
         int number = errno;
@@ -107,8 +83,7 @@ static int names_read(int fd, struct names *ret_names)
         return -1;
     }
     closedir(directory);
-    if (names.count > 0)
-        qsort(names.items, names.count, sizeof(*names.items), compare_names);
+    names_sort(&names);
     *ret_names = names;
     return 0;
 }
@@ -251,7 +226,7 @@ static void look_checkpoint(struct walk *walk, int parent, const char *name)
     walk->name_count++;
     fd = tree_open_beneath(parent, name, O_RDONLY | O_DIRECTORY, 0);
     again = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0 || again < 0 || names_read(again, &names) != 0) {
+    if (fd < 0 || again < 0 || read_names(again, &names) != 0) {
         note_denied(walk, "open");
         if (fd >= 0)
             close(fd);
@@ -341,7 +316,7 @@ static void walk_level(struct walk *walk, int fd, unsigned level)
     int again = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     struct names names;
 
-    if (again < 0 || names_read(again, &names) != 0) {
+    if (again < 0 || read_names(again, &names) != 0) {
         note_denied(walk, "read");
         close(fd);
         return;

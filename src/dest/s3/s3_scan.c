@@ -17,6 +17,7 @@
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/dest/line.h"
+#include "src/dest/names.h"
 #include "src/dest/s3/s3.h"
 #include "src/dest/s3/shards.h"
 
@@ -185,27 +186,12 @@ static int list_bucket(struct walk *walk, const char *prefix, const char *after,
 
 /* ---- a bucket for each tenant ---- */
 
-struct bucket_names {
-    char **items;
-    size_t count;
-};
-
 static int note_bucket(void *data, const char *bucket, struct err *err)
 {
-    struct bucket_names *names = data;
-
     (void)err;
-    if (!id_valid(bucket) || strlen(bucket) >= LOCATION_BUCKET_BYTES)
-        return 0;
-    names->items = check_realloc(names->items, names->count + 1, sizeof(*names->items));
-    names->items[names->count++] = check_strdup(bucket);
+    if (id_valid(bucket) && strlen(bucket) < LOCATION_BUCKET_BYTES)
+        names_add(data, bucket);
     return 0;
-}
-
-/* For qsort(3). */
-static int compare_names(const void *one, const void *other)
-{
-    return strcmp(*(char *const *)one, *(char *const *)other);
 }
 
 /* Behind `after`, whose first name is a bucket's. */
@@ -238,17 +224,14 @@ static int list_tenant(struct walk *walk, const char *bucket, struct err *err)
 
 static int list_tenants(struct walk *walk, struct err *err)
 {
-    struct bucket_names names = {NULL, 0};
+    struct names names = {0};
     int result = object_list_buckets(walk->client, note_bucket, &names, err);
 
     walk->by_tenant = true;
-    if (names.count > 0)
-        qsort(names.items, names.count, sizeof(*names.items), compare_names);
+    names_sort(&names);
     for (size_t i = 0; i < names.count && result == 0 && !walk->scanned->more; i++)
         result = list_tenant(walk, names.items[i], err);
-    for (size_t i = 0; i < names.count; i++)
-        free(names.items[i]);
-    free(names.items);
+    names_free(&names);
     return result;
 }
 

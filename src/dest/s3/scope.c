@@ -293,11 +293,9 @@ static const struct operation *find_operation(const struct signer_request *reque
     return NULL;
 }
 
-static int hex_value(char c)
+static bool is_hex_digit(char c)
 {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F');
 }
 
 /* A query's value as a key: its encoded slashes are slashes, all else stays encoded. False: it is
@@ -310,7 +308,7 @@ static bool key_of_value(const char *value, size_t length, char ret_key[SCOPE_KE
         if (used + 3 >= SCOPE_KEY_BYTES || value[i] == '/')
             return false;
         if (value[i] == '%' &&
-            (i + 2 >= length || hex_value(value[i + 1]) < 0 || hex_value(value[i + 2]) < 0))
+            (i + 2 >= length || !is_hex_digit(value[i + 1]) || !is_hex_digit(value[i + 2])))
             return false;
         if (value[i] == '%' && value[i + 1] == '2' && value[i + 2] == 'F') {
             ret_key[used++] = '/';
