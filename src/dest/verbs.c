@@ -15,96 +15,22 @@
 #include "src/dest/keep.h"
 #include "src/dest/line.h"
 #include "src/dest/look.h"
-#include "src/dest/manifest.h"
-#include "src/dest/mark.h"
 #include "src/dest/owner.h"
 #include "src/dest/pace.h"
 #include "src/dest/parent.h"
-#include "src/dest/pool.h"
 #include "src/dest/reserve.h"
 #include "src/dest/retain.h"
 #include "src/dest/scan.h"
-#include "src/dest/tree.h"
+#include "src/dest/verbs_options.h"
 #include "src/dest/worker.h"
 
-enum option {
-    PREFIX,
-    PATH,
-    PART,
-    SOURCE,
-    TO,
-    RATE,
-    MANIFEST_SHA256,
-    NAME,
-    SERIES,
-    KEEP,
-    KEEP_BYTES,
-    AS,
-    UID,
-    THREADS,
-    READ_BACK,
-    GENERATIONS,
-    OWNER,
-    COPY,
-    MANIFEST,
-    MANIFEST_TO,
-    KEEP_FREE,
-    FROM,
-    COMPRESS,
-    CLUSTER,
-    AFTER,
-    MIN_AGE,
-    WIPE,
-    BYTES,
-    OPTION_COUNT
-};
-static const char *const option_names[OPTION_COUNT] = {"--prefix",
-                                                       "--path",
-                                                       "--part",
-                                                       "--source",
-                                                       "--to",
-                                                       "--rate",
-                                                       "--manifest-sha256",
-                                                       "--name",
-                                                       "--series",
-                                                       "--keep",
-                                                       "--keep-bytes",
-                                                       "--as",
-                                                       "--uid",
-                                                       "--threads",
-                                                       "--read-back",
-                                                       "--generations",
-                                                       "--owner",
-                                                       "--copy",
-                                                       "--manifest",
-                                                       "--manifest-to",
-                                                       "--keep-free",
-                                                       "--from",
-                                                       "--compress",
-                                                       "--cluster",
-                                                       "--after",
-                                                       "--min-age",
-                                                       "--wipe",
-                                                       "--bytes"};
 /* How often a file is taken over from the checkpoint before until it is written anew. */
 enum { GENERATIONS_DEFAULT = 8 };
-#define BIT(option) (1u << (option))
 
-struct request {
-    /* Of --prefix, or of --path without one. NULL: the verb is not about a destination. */
-    const struct destination_ops *destination;
-    const char *values[OPTION_COUNT];
-    struct destination_how how;
-    uint64_t keep, keep_bytes, keep_free, generations, min_age, bytes;
-};
-
-/* A verb: what it may be given and who does it. Arguments that no row allows are refused, so that a
- * misspelt --rate never means unlimited. */
+/* A verb: what it may be given and who does it. */
 struct verb {
-    const char *name;
+    struct options_taken takes;
     bool on_destination;
-    unsigned required;
-    unsigned allowed; /* beside the required ones */
     int (*run)(const struct request *request, FILE *out, struct err *err);
 };
 
@@ -412,182 +338,76 @@ static int run_sweep(const struct request *request, FILE *out, struct err *err)
 }
 
 static const struct verb verbs[] = {
-    {"probe", true, BIT(PREFIX), 0, run_probe},
-    {"put", true, BIT(PREFIX) | BIT(PATH) | BIT(PART) | BIT(SOURCE),
-     BIT(RATE) | BIT(THREADS) | BIT(READ_BACK) | BIT(GENERATIONS) | BIT(AS) | BIT(MANIFEST_TO) |
-         BIT(COMPRESS) | BIT(CLUSTER) | BIT(WIPE),
+    {{"probe", BIT(PREFIX), 0}, true, run_probe},
+    {{"put", BIT(PREFIX) | BIT(PATH) | BIT(PART) | BIT(SOURCE),
+      BIT(RATE) | BIT(THREADS) | BIT(READ_BACK) | BIT(GENERATIONS) | BIT(AS) | BIT(MANIFEST_TO) |
+          BIT(COMPRESS) | BIT(CLUSTER) | BIT(WIPE)},
+     true,
      run_put},
-    {"stage", true, BIT(PREFIX) | BIT(PATH) | BIT(PART), BIT(AS) | BIT(CLUSTER) | BIT(WIPE),
+    {{"stage", BIT(PREFIX) | BIT(PATH) | BIT(PART), BIT(AS) | BIT(CLUSTER) | BIT(WIPE)},
+     true,
      run_stage},
-    {"publish", true, BIT(PREFIX) | BIT(PATH) | BIT(PART) | BIT(NAME),
-     BIT(THREADS) | BIT(READ_BACK) | BIT(AS) | BIT(WIPE), run_publish},
-    {"verify", true, BIT(PATH) | BIT(PART),
-     BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(RATE) | BIT(THREADS) | BIT(READ_BACK) | BIT(AS) |
-         BIT(OWNER),
+    {{"publish", BIT(PREFIX) | BIT(PATH) | BIT(PART) | BIT(NAME),
+      BIT(THREADS) | BIT(READ_BACK) | BIT(AS) | BIT(WIPE)},
+     true,
+     run_publish},
+    {{"verify", BIT(PATH) | BIT(PART),
+      BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(RATE) | BIT(THREADS) | BIT(READ_BACK) | BIT(AS) |
+          BIT(OWNER)},
+     true,
      run_verify},
-    {"restore", true, BIT(PATH) | BIT(PART) | BIT(TO),
-     BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(RATE) | BIT(THREADS) | BIT(AS) | BIT(COPY) |
-         BIT(FROM),
+    {{"restore", BIT(PATH) | BIT(PART) | BIT(TO),
+      BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(RATE) | BIT(THREADS) | BIT(AS) | BIT(COPY) |
+          BIT(FROM)},
+     true,
      run_restore},
-    {"retain", false, BIT(SOURCE) | BIT(MANIFEST) | BIT(PATH) | BIT(PART), BIT(KEEP_FREE) | BIT(AS),
+    {{"retain", BIT(SOURCE) | BIT(MANIFEST) | BIT(PATH) | BIT(PART), BIT(KEEP_FREE) | BIT(AS)},
+     false,
      run_retain},
-    {"space", false, BIT(PATH), BIT(AS), run_space},
-    {"reserve", true, BIT(PATH) | BIT(NAME), BIT(BYTES) | BIT(AS), run_reserve},
-    {"collect", true, BIT(PREFIX) | BIT(PATH), BIT(AS) | BIT(OWNER) | BIT(WIPE), run_collect},
-    {"abandon", true, BIT(PATH) | BIT(PART), BIT(PREFIX) | BIT(AS) | BIT(WIPE), run_abandon},
-    {"scan", true, BIT(PREFIX) | BIT(CLUSTER), BIT(AFTER) | BIT(MIN_AGE), run_scan},
-    {"keep", false, BIT(SOURCE) | BIT(TO) | BIT(NAME) | BIT(SERIES) | BIT(KEEP), BIT(KEEP_BYTES),
+    {{"space", BIT(PATH), BIT(AS)}, false, run_space},
+    {{"reserve", BIT(PATH) | BIT(NAME), BIT(BYTES) | BIT(AS)}, true, run_reserve},
+    {{"collect", BIT(PREFIX) | BIT(PATH), BIT(AS) | BIT(OWNER) | BIT(WIPE)}, true, run_collect},
+    {{"abandon", BIT(PATH) | BIT(PART), BIT(PREFIX) | BIT(AS) | BIT(WIPE)}, true, run_abandon},
+    {{"scan", BIT(PREFIX) | BIT(CLUSTER), BIT(AFTER) | BIT(MIN_AGE)}, true, run_scan},
+    {{"keep", BIT(SOURCE) | BIT(TO) | BIT(NAME) | BIT(SERIES) | BIT(KEEP), BIT(KEEP_BYTES)},
+     false,
      run_keep},
-    {"user", false, BIT(NAME), 0, run_user},
-    {"name", false, BIT(UID), 0, run_name},
-    {"look", false, BIT(PATH), 0, run_look},
-    {"sweep", false, BIT(PATH), BIT(AS) | BIT(WIPE), run_sweep},
+    {{"user", BIT(NAME), 0}, false, run_user},
+    {{"name", BIT(UID), 0}, false, run_name},
+    {{"look", BIT(PATH), 0}, false, run_look},
+    {{"sweep", BIT(PATH), BIT(AS) | BIT(WIPE)}, false, run_sweep},
 };
 
 /* NULL with err, which names all that there are. */
 static const struct verb *find_verb(const char *name, struct err *err)
 {
+    char all[256] = "";
+    size_t length = 0;
+
     for (size_t i = 0; i < ARRAY_COUNT(verbs); i++) {
-        if (strcmp(verbs[i].name, name) == 0)
+        if (name != NULL && strcmp(verbs[i].takes.verb, name) == 0)
             return &verbs[i];
+        length += (size_t)snprintf(all + length, sizeof(all) - length, "%s%s",
+                                   i == 0                        ? ""
+                                   : i + 1 == ARRAY_COUNT(verbs) ? " or "
+                                                                 : ", ",
+                                   verbs[i].takes.verb);
+        CHECK(length < sizeof(all));
     }
-    err_set(err, ERR_INVALID,
-            "unknown verb \"%.64s\"; use probe, put, stage, publish, verify, restore, collect, "
-            "abandon, scan, retain, space, keep, user, name, look or sweep",
-            name);
+    if (name == NULL)
+        err_set(err, ERR_INVALID, "a verb is missing; use %s", all);
+    else
+        err_set(err, ERR_INVALID, "unknown verb \"%.64s\"; use %s", name, all);
     return NULL;
-}
-
-/* Plain digits: workers are started by daemons, which have read units already. */
-static int parse_number(const char *name, const char *text, uint64_t *ret_number, struct err *err)
-{
-    size_t digits = strspn(text, "0123456789");
-
-    if (digits == 0 || digits > 18 || text[digits] != '\0')
-        return err_set(err, ERR_INVALID, "%s \"%.64s\" is not a whole number%s", name, text,
-                       strcmp(name, "--rate") == 0 ? " of bytes per second; 0 is unlimited" : "");
-    *ret_number = strtoull(text, NULL, 10);
-    return 0;
-}
-
-static int parse_threads(const char *text, unsigned *ret_threads, struct err *err)
-{
-    uint64_t threads;
-
-    if (parse_number("--threads", text, &threads, err) != 0)
-        return -1;
-    if (threads < 1 || threads > POOL_THREADS_MAX)
-        return err_set(err, ERR_INVALID, "--threads %.64s is not 1 to %d", text, POOL_THREADS_MAX);
-    *ret_threads = (unsigned)threads;
-    return 0;
-}
-
-/* Those that are no texts. */
-static int parse_value(enum option option, const char *value, struct request *request,
-                       struct err *err)
-{
-    uint8_t digest[SHA256_BYTES];
-
-    switch ((int)option) {
-    case RATE:
-        return parse_number("--rate", value, &request->how.rate_bytes_per_s, err);
-    case KEEP:
-        return parse_number("--keep", value, &request->keep, err);
-    case KEEP_BYTES:
-        return parse_number("--keep-bytes", value, &request->keep_bytes, err);
-    case KEEP_FREE:
-        return parse_number("--keep-free", value, &request->keep_free, err);
-    case MIN_AGE:
-        return parse_number("--min-age", value, &request->min_age, err);
-    case CLUSTER:
-        if (!mark_valid(value))
-            return err_set(err, ERR_INVALID,
-                           "--cluster \"%.64s\" is not the mark of a cluster: 16 digits of 0-9 a-f",
-                           value);
-        return 0;
-    case BYTES:
-        return parse_number("--bytes", value, &request->bytes, err);
-    case THREADS:
-        return parse_threads(value, &request->how.threads, err);
-    case GENERATIONS:
-        if (parse_number("--generations", value, &request->generations, err) != 0)
-            return -1;
-        if (request->generations > MANIFEST_GENERATION_MAX)
-            return err_set(err, ERR_INVALID, "--generations %.64s is over %d", value,
-                           MANIFEST_GENERATION_MAX);
-        return 0;
-    case MANIFEST_SHA256:
-        if (strlen(value) == SHA256_HEX_BYTES - 1 && sha256_parse(value, digest) == 0)
-            return 0;
-        return err_set(err, ERR_INVALID,
-                       "--manifest-sha256 \"%.80s\" is not the 64 lower-case digits that sha256sum "
-                       "MANIFEST prints",
-                       value);
-    case READ_BACK:
-        if (!sample_parse(value, &request->how.read_back))
-            return err_set(err, ERR_INVALID,
-                           "--read-back \"%.64s\" is not never, sampled or always", value);
-        return 0;
-    case COMPRESS:
-        request->how.compresses = strcmp(value, "lz4") == 0;
-        if (!request->how.compresses && strcmp(value, "none") != 0)
-            return err_set(err, ERR_INVALID, "--compress \"%.64s\" is not none or lz4", value);
-        return 0;
-    case WIPE:
-        if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
-            return err_set(err, ERR_INVALID, "--wipe \"%.64s\" is neither yes nor no", value);
-        tree_wipe(value[0] == 'y');
-        return 0;
-    case FROM:
-        if (strcmp(value, "copy") != 0)
-            return err_set(err, ERR_INVALID, "--from \"%.64s\" is not copy", value);
-        return 0;
-    default:
-        return 0;
-    }
-}
-
-static int parse_option(const char *name, const char *value, unsigned allowed,
-                        struct request *request, struct err *err)
-{
-    for (unsigned i = 0; i < OPTION_COUNT; i++) {
-        if (strcmp(option_names[i], name) != 0 || (allowed & BIT(i)) == 0)
-            continue;
-        if (value == NULL || *value == '\0')
-            return err_set(err, ERR_INVALID, "%s needs a value", name);
-        if (request->values[i] != NULL)
-            return err_set(err, ERR_INVALID, "%s is given twice", name);
-        request->values[i] = value;
-        return parse_value((enum option)i, value, request, err);
-    }
-    return err_set(err, ERR_INVALID, "this verb has no argument \"%.64s\"", name);
 }
 
 static const struct verb *parse_request(int argc, char *const *argv, struct request *ret_request,
                                         struct err *err)
 {
-    struct request request = {0};
-    const struct verb *verb;
+    const struct verb *verb = find_verb(argc < 2 ? NULL : argv[1], err);
 
-    if (argc < 2) {
-        err_set(err, ERR_INVALID,
-                "a verb is missing; use probe, put, stage, publish, verify, restore, collect, "
-                "abandon, scan, retain, space, keep, user, name, look or sweep");
+    if (verb == NULL || options_read(argc - 2, argv + 2, &verb->takes, ret_request, err) != 0)
         return NULL;
-    }
-    verb = find_verb(argv[1], err);
-    for (int i = 2; verb != NULL && i < argc; i += 2) {
-        if (parse_option(argv[i], i + 1 < argc ? argv[i + 1] : NULL, verb->required | verb->allowed,
-                         &request, err) != 0)
-            return NULL;
-    }
-    for (unsigned i = 0; verb != NULL && i < OPTION_COUNT; i++) {
-        if ((verb->required & BIT(i)) != 0 && request.values[i] == NULL) {
-            err_set(err, ERR_INVALID, "%s needs %s", verb->name, option_names[i]);
-            return NULL;
-        }
-    }
-    *ret_request = request;
     return verb;
 }
 
@@ -653,7 +473,7 @@ static const char *cause_of(enum err_code code)
 
 static int print_failure(const struct verb *verb, struct err *err, FILE *out, FILE *errors)
 {
-    int code = print_error(verb->name, err, errors);
+    int code = print_error(verb->takes.verb, err, errors);
 
     if (verb->on_destination && code == WORKER_EXIT_UNAVAILABLE) {
         fprintf(out, "cause=%s\n", cause_of(err->code));
@@ -762,13 +582,13 @@ int verbs_main(int argc, char *const *argv, FILE *out, FILE *errors)
     if (verb == NULL)
         return print_error("", &err, errors);
     if (verb->on_destination && find_destination(&request, &err) != 0)
-        return print_error(verb->name, &err, errors);
+        return print_error(verb->takes.verb, &err, errors);
     if (take_user(verb, &request, &err) != 0 || verb->run(&request, out, &err) != 0)
         return print_failure(verb, &err, out, errors);
     fprintf(out, "duration_ms=%" PRIu64 "\n", (pace_clock_us() - started_us) / 1000);
     if (fflush(out) != 0) {
         err_set(&err, ERR_IO, "the result could not be written to standard output");
-        return print_error(verb->name, &err, errors);
+        return print_error(verb->takes.verb, &err, errors);
     }
     return WORKER_EXIT_OK;
 }
