@@ -127,11 +127,6 @@ void client_close(struct client *client)
     curl_global_cleanup();
 }
 
-size_t client_running(const struct client *client)
-{
-    return client->running;
-}
-
 /* ---- libcurl's callbacks ---- */
 
 /* Any sign of life of the transfer sets its timer back. */

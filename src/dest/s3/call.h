@@ -44,14 +44,12 @@ struct client_how {
     uint64_t patience_ms;      /* 0: one try */
 };
 
-/* NULL with err. How long and how fast. With a patience of 0 a call fails at its first try,
- * which is what a probe wants: the next probe is the next try. */
-/* From the signer's store, with connections that are kept open between calls. */
+/* Of the signer's store, with connections that are kept open between calls. NULL with err. With a
+ * patience of 0 a call fails at its first try, which is what a probe wants: the next probe is the
+ * next try. */
 struct client *client_open(const struct client_how *how, struct err *err);
 /* Calls that run are ended without a word; they are freed with it. */
 void client_close(struct client *client);
-/* Calls that were started and have not ended, those that wait for their next try included. */
-size_t client_running(const struct client *client);
 /* Moves what can be moved now. */
 void client_move(struct client *client);
 /* The same, and then waits until something more can be moved or the client is woken, at most for a
@@ -85,9 +83,8 @@ struct call_result {
     struct err err;
 };
 
-/* Copies the texts. What is asked. Texts are read by call_new() only; the body and the memory
- * for an answer stay the caller's and have to be good until the call has ended, since a try that
- * failed begins with the first byte again. */
+/* The texts are copied; the body and the memory for an answer stay the caller's and have to be good
+ * until the call has ended, since a try that failed begins with the first byte again. */
 struct call *call_new(struct client *client, const struct call_request *request);
 /* Of one that runs: it is ended without a word to its `done`. NULL is allowed. */
 void call_free(struct call *call);
@@ -95,12 +92,11 @@ void call_free(struct call *call);
 void call_start(struct call *call, call_done_fn *done, void *data);
 /* What came of the last try. It is whole when `done` is called, and good until the call is
  * freed. */
-/* Good until the call is freed. */
 const struct call_result *call_result(const struct call *call);
 /* The answer's body, where it did not go into the caller's memory. */
 const struct buf *call_answer(const struct call *call);
-/* Starts it and steps until it has ended: its outcome. */
-/* May be called while others run, whose `done` is then called from inside. err may be NULL. */
+/* Starts it and steps until it has ended: its outcome. Others may run, whose `done` is then called
+ * from inside. err may be NULL. */
 int call_run(struct client *client, struct call *call, struct err *err);
 
 #endif

@@ -16,6 +16,7 @@
 
 enum { SEND_BYTES_MAX = 64 << 20, SEND_CALLS_MAX = 16 };
 
+/* Where from and where to. All of it is the caller's and stays as it is during the call. */
 struct send_request {
     struct client *client;
     const struct shard_at *at;
@@ -30,11 +31,10 @@ struct send_result {
     bool late_copy;       /* it failed, since one may be carried out yet: use another folder */
 };
 
-/* Sets the hashes and generations of all files of the manifest, which is of the source. Where from
- * and where to. All of it is the caller's and stays as it is during the call. */
-/* When it succeeds every object is whole in the store, which has compared each with the hash
- * that it was signed with. After a failure what was sent stays there, for a second try or for
- * abandon. */
+/* Sets the hashes and generations of all files of the manifest, which is of the source. When it
+ * succeeds every object is whole in the store, which has compared each with the hash that it was
+ * signed with. After a failure what was sent stays there, for a second try or for abandon. */
 int send_files(const struct send_request *request, struct manifest *manifest,
                struct send_result *ret_result, struct err *err);
+
 #endif
