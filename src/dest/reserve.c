@@ -61,7 +61,7 @@ static int open_above(const char *home, const char **ret_name, struct err *err)
 /* Made by this process, or by one before it that was killed here: it is given to the user. Another
  * one at work may do so and the user put something into it meanwhile, so whose it is counts after
  * whether something is in it. */
-static int give(int fd, const char *home, uid_t uid, gid_t gid, struct err *err)
+static int give_to_user(int fd, const char *home, uid_t uid, gid_t gid, struct err *err)
 {
     bool empty = geteuid() == 0 && tree_is_empty(fd);
     struct stat status;
@@ -92,7 +92,7 @@ int reserve_claim(const char *home, uid_t uid, gid_t gid, struct err *err)
     }
     fd = openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd >= 0)
-        result = give(fd, home, uid, gid, err);
+        result = give_to_user(fd, home, uid, gid, err);
     else
         result = errno == ENOTDIR || errno == ELOOP
                      ? err_set(err, ERR_REFUSED, "%s is no folder of user %u: remove it", home,

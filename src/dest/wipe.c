@@ -22,7 +22,7 @@ enum { WIPE_BYTES = 1 << 18 };
 #define BCACHEFS 0xCA451A4E
 
 /* Whether what is written takes the place of what was there. */
-static bool overwrites(int file)
+static bool writes_in_place(int file)
 {
     struct statfs system;
 
@@ -65,8 +65,9 @@ static int wipe_range(int fd, off_t at, off_t end)
     return 0;
 }
 
-/* To where the blocks from `at` on are alike: those that another file has as well (reflinks of XFS)
- * are not written over, but exchanged for others. Where a file system cannot tell there are none. */
+/* To where the blocks from `at` on are alike: those that another file has as well (reflinks of
+ * XFS) are not written over, but exchanged for others. Where a file system cannot tell there are
+ * none. */
 static off_t alike_until(int fd, off_t at, off_t end, bool *ret_shared)
 {
     union {
@@ -128,8 +129,8 @@ static bool is_without_room(void)
 
 /* When it has so many names, and no others, by which its bytes are somebody's still. They are
  * counted by what a server says as the file is opened. */
-static int overwrite(int file, nlink_t names, const char *name, struct wipe_result *result,
-                     struct err *err)
+static int overwrite_file(int file, nlink_t names, const char *name, struct wipe_result *result,
+                          struct err *err)
 {
     struct stat status;
     int fd = open_to_write(file), done = 0;
@@ -157,9 +158,9 @@ static int overwrite(int file, nlink_t names, const char *name, struct wipe_resu
 static int remove_held(int parent, const char *at, int *file, const char *name,
                        struct wipe_result *result, struct err *err)
 {
-    bool in_place = overwrites(*file);
+    bool in_place = writes_in_place(*file);
 
-    if (in_place && overwrite(*file, 1, name, result, err) != 0)
+    if (in_place && overwrite_file(*file, 1, name, result, err) != 0)
         return -1;
     if (result->wiped || result->unwiped) {
         close(*file);
@@ -168,7 +169,7 @@ static int remove_held(int parent, const char *at, int *file, const char *name,
     if (unlinkat(parent, at, 0) != 0)
         return errno == ENOENT ? 0 : fault_set(err, "unlink", name);
     result->removed = true;
-    if (in_place && *file >= 0 && overwrite(*file, 0, name, result, NULL) != 0)
+    if (in_place && *file >= 0 && overwrite_file(*file, 0, name, result, NULL) != 0)
         result->unwiped = true;
     return 0;
 }

@@ -9,7 +9,7 @@
 #include "src/base/log.h"
 #include "src/dest/worker.h"
 
-/* Of one folder: only a mount that hangs takes so long. What is overwritten is written once more. */
+/* Of one folder: only a mount that hangs takes so long. What is overwritten is written anew. */
 enum { SWEEP_DEADLINE_MS = 60000, WIPE_DEADLINE_MS = 600000 };
 
 struct cleanup {

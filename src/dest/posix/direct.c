@@ -55,8 +55,8 @@ static int make_folder(int folder, const char *part, const char *label,
 }
 
 /* An application waits to be asked, and what a killed attempt left may be a million files: the rest
- * of it goes with the next one, with abandon, or with the checkpoint. What is to be overwritten goes
- * with the latter ones alone, since one large file may take longer than there is. */
+ * of it goes with the next one, with abandon, or with the checkpoint. What is to be overwritten
+ * goes with the latter two alone, since one large file may take longer than there is. */
 static int sweep_a_while(int folder, const char *part, struct err *err)
 {
     struct err why = {0};
