@@ -183,9 +183,9 @@ $(BUILD)/bin/$(1): $(BUILD)/tests/support/$(1)_main.o $(call LIB_of,$(or $(SUPPO
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $$@ $$(filter %.o %.a,$$^) $(if $(SUPPORT_LAYER_$(1)),$(PKG_LIBS)) -lm
 endef
 $(foreach s,$(SUPPORT),$(eval $(call SUPPORT_RULE,$(s))))
-$(BUILD)/bin/mpi_heat: tests/support/mpi_heat_main.c $(BUILD)/lib/libapp.a
+$(BUILD)/bin/mpi_heat: tests/support/mpi_heat_main.c tests/support/program.h $(BUILD)/lib/libapp.a
 	@mkdir -p $(@D)
-	$(Q)mpicc -std=c11 -D_GNU_SOURCE $(WARN) -I. $(OPT) -o $@ $^
+	$(Q)mpicc -std=c11 -D_GNU_SOURCE $(WARN) -I. $(OPT) -o $@ $(filter %.c %.a,$^)
 # benchmarks may use every layer
 $(BUILD)/bench/%: $(BUILD)/tests/bench/%_main.o $(foreach l,client whatif $(USE_broker),$(BUILD)/lib/lib$(l).a)
 	@mkdir -p $(@D)

@@ -10,7 +10,7 @@ import time
 import uuid
 
 from cluster import broker_pb2, checkpoint_text, common_pb2, wait_until
-from jobs import COMPLETE, RUNNING, SUSPENDED
+from jobs import COMPLETE, REQUEUED, RUNNING, SUSPENDED
 from last_words import LastWords
 from ranks_site import Ranked, site
 
@@ -196,8 +196,48 @@ def destination_away(make, nodes):
         ends_well(job)
 
 
+def cut_off_by(fate, state, moment):
+    def node_cut_off(make, nodes):
+        """The agent of the last part's node is away (it sleeps, or its network is cut) from a moment of a checkpoint on, and what runs there goes on:
+        all of it where the job has one node. The job goes on elsewhere; when the agent is back the old copy is ended, no checkpoint of it became
+        complete, and the node can take part again."""
+        node, spare = names(nodes)[-1], names(nodes + 1)[-1]
+        with site(names(nodes + 1)) as cluster:
+            words = LastWords(cluster.agents[node])
+            words.agent.kill()
+            words.agent.start()
+            job = Ranked(cluster, "j", make(steps=2000), names(nodes))
+            job.computes()
+            before = job.run_of(job.checkpoint())
+            words.arm(f" to={state}\n", moment, fate)
+            identifier = job.request()
+            words.away(f"{state}, {moment}")
+            old = job.cut_off(node)
+            wait_until("its node is down", lambda: job.state() == REQUEUED, 40)
+            kept = {record.checkpoint_id for record in job.complete_checkpoints()}
+            assert identifier not in kept, "it is not complete without this node"
+            job.restart([spare if name == node else name for name in job.nodes])
+            job.computes()
+            job.checkpoint()
+            print(f"# what the node was cut off from: {common_pb2.CheckpointState.Name(job.record(identifier).state)}", flush=True)
+            assert nodes > 1 or old.applications(), "who needs nobody elsewhere computes on"
+            words.comes_back()
+            wait_until("the old copy is ended", lambda: old.process.poll() is not None and not old.applications(), 40)
+            job.checkpoint()
+            job.lost.discard(node)
+            job.lose(spare)
+            ends_well(job, spares=node, checkpoints=2)
+            runs = {checkpoint_text(record.checkpoint_id): job.run_of(record) for record in job.complete_checkpoints() if record.checkpoint_id not in kept}
+            assert before not in runs.values(), f"of the old run, {before}: {runs}"
+    node_cut_off.__name__ = {"sleeps": "node_cut_off_with_its_agent_asleep", "cut": "node_cut_off_from_the_network"}[fate] + f"_{moment}_{state.lower()}"
+    return node_cut_off
+
+
+# Before the worker that writes at the destination is started, so that it writes and reports what nobody waits for any more; and the other moments.
+CUT_OFF = (cut_off_by("sleeps", "PUTTING", "before"), cut_off_by("cut", "PUTTING", "before"))
+CUT_OFF_ELSE = (cut_off_by("sleeps", "PUTTING", "after"), cut_off_by("cut", "ASKED", "after"))
 FAULTS = (undisturbed, rank_killed, node_lost, leader_killed_in_the_barrier, rank_slow, rank_silent, agent_killed, agent_killed_in_each_state,
-          destination_away)
+          destination_away, *CUT_OFF)
 
 
 def as_test(fault, make, nodes):
@@ -208,8 +248,8 @@ def as_test(fault, make, nodes):
     return test
 
 
-def tests_of(make, nodes=2):
-    return [as_test(fault, make, nodes) for fault in FAULTS]
+def tests_of(make, nodes=2, faults=FAULTS):
+    return [as_test(fault, make, nodes) for fault in faults]
 
 
 def elastic_by(mode):

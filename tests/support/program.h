@@ -21,22 +21,29 @@ struct piece {
     uint64_t step, first, count, bytes_per_cell;
 };
 
+/* Which run of the job wrote it, behind the cells: for who watches, nobody loads it. */
+struct piece_run {
+    char run[32];
+};
+
 static inline int piece_save(const char *folder, const struct piece *piece, const void *cells,
                              uint64_t *ret_bytes)
 {
     char path[4096];
     FILE *file;
     size_t length = (size_t)(piece->count * piece->bytes_per_cell);
+    struct piece_run run = {0};
     int failed;
 
+    snprintf(run.run, sizeof(run.run), "%s", getenv("CKPT_RUN") == NULL ? "" : getenv("CKPT_RUN"));
     snprintf(path, sizeof(path), "%s/cells", folder);
     file = fopen(path, "wb");
     if (file == NULL)
         return -1;
-    failed =
-        fwrite(piece, sizeof(*piece), 1, file) != 1 || fwrite(cells, 1, length, file) != length;
+    failed = fwrite(piece, sizeof(*piece), 1, file) != 1 ||
+             fwrite(cells, 1, length, file) != length || fwrite(&run, sizeof(run), 1, file) != 1;
     failed |= fclose(file) != 0;
-    *ret_bytes = sizeof(*piece) + length;
+    *ret_bytes = sizeof(*piece) + length + sizeof(run);
     return failed ? -1 : 0;
 }
 

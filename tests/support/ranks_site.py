@@ -25,10 +25,10 @@ MASK = 2**64 - 1
 
 class Program:
     """command(folder) is the same on each node; ranks are of one node. plain: without the library, by signals. begun: each rank leaves a file
-    begun.PID in the folder when it has come to its loop, which takes long."""
+    begun.PID in the folder when it has come to its loop, which takes long. run_of: which run wrote a rank's folder, where the program says so."""
 
-    def __init__(self, name, ranks, command, step_of, expected, needs=None, begun=False):
-        self.begun = begun
+    def __init__(self, name, ranks, command, step_of, expected, needs=None, begun=False, run_of=None):
+        self.begun, self.run_of = begun, run_of
         self.name, self.ranks, self.command, self.step_of, self.expected, self.needs = name, ranks, command, step_of, expected, needs
 
 
@@ -68,6 +68,14 @@ def cells_step(folder):
         return struct.unpack("<Q", cells.read(8))[0]
 
 
+def cells_run(folder):
+    return (folder / "cells").read_bytes()[-32:].rstrip(b"\0").decode()
+
+
+def train_run(folder):
+    return json.loads((folder / "state.json").read_text())["run"]
+
+
 def train_step(folder):
     return json.loads((folder / "state.json").read_text())["step"]
 
@@ -76,7 +84,8 @@ def train(steps=1200, ms_per_step=5, ranks=2, plain=False):
     support = ROOT / "tests" / "support"
     return Program("train", ranks, lambda folder, slow="999999:0:0", silent="999999:0": [
         "/usr/bin/python3", "-B", str(support / "workload_ranks.py"), "launch", str(steps), "--local", str(ranks), "--meet", str(folder),
-        "--ms-per-step", str(ms_per_step), "--slow", slow, "--silent", silent, *(["--signal"] if plain else [])], train_step, lambda: train_expected(steps))
+        "--ms-per-step", str(ms_per_step), "--slow", slow, "--silent", silent, *(["--signal"] if plain else [])], train_step, lambda: train_expected(steps),
+        run_of=train_run)
 
 
 def heat(steps=1200, ms_per_step=5, ranks=2, cells=200, plain=False):
@@ -84,14 +93,14 @@ def heat(steps=1200, ms_per_step=5, ranks=2, cells=200, plain=False):
         return [*(["env", "HEAT_SIGNAL=1"] if plain else []), str(ROOT / "tests" / "support" / "mpi_node.sh"), str(folder), str(ranks), str(BIN / "mpi_heat"), str(cells), str(steps), str(ms_per_step),
                 *slow.split(":"), *silent.split(":")]
     return Program("heat", ranks, command, cells_step, lambda: heat_expected(cells, steps),
-                   None if shutil.which("mpirun") and (BIN / "mpi_heat").exists() else "no OpenMPI here")
+                   None if shutil.which("mpirun") and (BIN / "mpi_heat").exists() else "no OpenMPI here", run_of=cells_run)
 
 
 def threads(steps=1200, ms_per_step=5, ranks=1, cells=200):
     assert ranks == 1, "a process with threads on each node"
     return Program("threads", 1, lambda folder, slow="999999:0:0", silent="999999:0": [
         str(BIN / "threads_app"), str(cells), str(steps), "4", str(ms_per_step), str(folder), *slow.split(":"), *silent.split(":")],
-        cells_step, lambda: threads_expected(cells, steps))
+        cells_step, lambda: threads_expected(cells, steps), run_of=cells_run)
 
 
 # ---- a job ----
@@ -107,13 +116,19 @@ class Ranked:
     def __init__(self, cluster, name, program, nodes, slow="999999:0:0", silent="999999:0", restore=common_pb2.RESTORE_MODE_OWN, options=(), **fields):
         self.cluster, self.name, self.program, self.nodes, self.options = cluster, name, program, list(nodes), options
         self.restore = restore
-        self.folder = cluster.dir / "meet" / name  # that all nodes see
-        self.folder.mkdir(parents=True)
-        self.command = program.command(self.folder, slow=slow, silent=silent)
-        self.runs, self.lost, self.restarts = {}, set(), 0
+        self.slow, self.silent = slow, silent
+        self.runs, self.lost, self.restarts, self.folders = {}, set(), 0, []
+        self.meet_anew()
         cluster.register(name, [(node, 1, MIB) for node in nodes], strategy=common_pb2.STRATEGY_MANUAL, restore=restore,
                          requeue_policy=common_pb2.REQUEUE_POLICY_ALWAYS, max_requeue=50, **fields)
         self.start()
+
+    def meet_anew(self):
+        """In another folder that all nodes see: a copy that is left over may go on in the one before."""
+        self.folder = self.cluster.dir / "meet" / (self.name if not self.folders else f"{self.name}.{len(self.folders)}")
+        self.folder.mkdir(parents=True)
+        self.folders.append(self.folder)
+        self.command = self.program.command(self.folder, slow=self.slow, silent=self.silent)
 
     def start(self):
         for node in self.nodes:
@@ -174,6 +189,12 @@ class Ranked:
                     os.kill(pid, signal.SIGKILL)
         self.lost.add(node)
 
+    def cut_off(self, node):
+        """Its agent is not heard any more, and what runs there goes on: the scheduler waits for none of it. Its ckpt-run."""
+        self.lost.add(node)
+        self.meet_anew()
+        return self.runs.pop(node)
+
     # -- the scheduler --
     def restart(self, nodes=None):
         """On the same nodes, or on those; waits until those who ended have gone, and asks until it is taken."""
@@ -233,6 +254,13 @@ class Ranked:
             found[number] = (folder.parent.name, self.program.step_of(folder))
         return found
 
+    def run_of(self, record):
+        """(epoch, number) of the run that wrote it, which is one; None where the program does not say."""
+        if self.program.run_of is None:
+            return None
+        (run,) = {self.program.run_of(folder) for folder in pathlib.Path(record.path).glob("*/rank-*")}
+        return tuple(int(number) for number in run.split("-"))
+
     def complete_checkpoints(self):
         records = [c for c in self.cluster.checkpoints(self.name) if c.state == COMPLETE and pathlib.Path(c.path).exists()]
         for record in records:
@@ -242,8 +270,11 @@ class Ranked:
             assert parts == len(record.shards), f"{record.path}: {parts} parts, {len(record.shards)} were verified"
             steps = {step for _, step in found.values()}
             assert len(steps) == 1 and record.label in ("", str(min(steps))), f"{record.path}: label {record.label}, steps {found}"
+        runs = [self.run_of(record) for record in sorted(records, key=lambda record: record.completed_at_ms) if self.program.run_of]
+        assert runs == sorted(runs), f"a checkpoint of a run before became complete after one of a later run: {runs}"
         return records
 
     def one_writer(self):
-        """What the ranks themselves saw: never two of one number at a time."""
-        assert not (self.folder / "two").exists(), (self.folder / "two").read_text()
+        """What the ranks themselves saw: never two of one number at a time in one folder."""
+        for folder in self.folders:
+            assert not (folder / "two").exists(), (folder / "two").read_text()

@@ -143,9 +143,9 @@ def train(options):
     ring = Ring(rank, world, meet / os.environ.get("CKPT_RUN", "0"))
     slow_rank, slow_step, slow_ms = (int(number) for number in options.slow.split(":"))
     silent_rank, silent_step = (int(number) for number in options.silent.split(":"))
-    silent = rank == silent_rank and not folders
+    silent, run = rank == silent_rank and not folders, os.environ.get("CKPT_RUN", "")
     for step in range(step, options.steps + 1):
-        mute, state = silent and step >= silent_step, json.dumps({"step": step, "weights": weights})
+        mute, state = silent and step >= silent_step, json.dumps({"step": step, "weights": weights, "run": run})
         if signalled and ring.summed([signalled.wanted()])[0] == world and not mute:
             signalled.save(step, state)
         if ckpt and not mute and ckpt.barrier(step):

@@ -19,4 +19,5 @@ def ranks_agree_on_a_step_within_200_ms():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([ranks_agree_on_a_step_within_200_ms, *faults.tests_of(train), *faults.elastic_tests_of(train)]))
+    sys.exit(tap([ranks_agree_on_a_step_within_200_ms, *faults.tests_of(train), *faults.elastic_tests_of(train),
+                  *faults.tests_of(train, faults=faults.CUT_OFF_ELSE), *faults.tests_of(train, nodes=1, faults=faults.CUT_OFF)]))
