@@ -22,8 +22,10 @@ barrier, poll  barrier(step) where all ranks count the same steps; no rank waits
 the end        True is said once for each time that a checkpoint is wanted. What follows is exactly one of done(), failed() and
                defer(); saving() and torch_save() do it themselves. All ranks must say the same step (or label).
 withdrawn      done(), failed(), defer() and progress() are False when what was asked for was withdrawn meanwhile (cancelled,
-               timed out, another rank failed): compute on and write nothing more. What else goes wrong is an exception; an
-               OSError of done(), as of a full disk, leaves the saving open for failed().
+               timed out, another rank failed, a destination that is away): compute on and write nothing more. The folder is
+               removed then, also under who still writes into it, whose writes fail: saving() and the helpers for PyTorch take
+               that for no error, and the loop goes on. What else goes wrong is an exception; an OSError of done(), as of a full
+               disk, leaves the saving open for failed().
 ranks          number and count are the launcher's (torchrun, OpenMPI, MPICH, Slurm), or those given to open().
 threads, fork  any thread may call. After a fork (a data loader's worker) the child's copy does nothing.
                Nothing waits for the agent: while it is away nothing is asked, and it is looked for once a second.
@@ -147,6 +149,11 @@ class _Wrong(Exception):
 class _Question:
     def __init__(self, hint, folder, deadline_ms, deferral_max_ms):
         self.hint, self.folder, self.deadline_ms, self.deferral_max_ms = hint, folder, deadline_ms, deferral_max_ms
+
+
+def _is_of_writing(reason):
+    """RuntimeError is torch.save's, CheckpointException, which is no Exception, that of torch.distributed.checkpoint."""
+    return isinstance(reason, (OSError, RuntimeError)) or type(reason).__name__ == "CheckpointException"
 
 
 class Ckpt:
@@ -479,14 +486,27 @@ class Ckpt:
                 self._stream_turn(False)
             return wanted
 
+    def _withdrawn(self):
+        """What was being saved; or its folder is gone, which only the agent removes: one that has just begun tells nobody."""
+        with self._inside() as inside:
+            return inside and self._saving is not None and not (self._still_wanted() and os.path.isdir(self.directory))
+
+    def _size(self):
+        folder = self.directory
+        try:
+            return 0 if folder is None else sum(f.stat().st_size for f in pathlib.Path(folder).rglob("*") if f.is_file())
+        except FileNotFoundError:
+            if not self._withdrawn():
+                raise
+            return 0
+
     def done(self, step=None, bytes=None):  # noqa: A002
         """All files are written and closed. step: a number or a label; bytes: of all files, when it is not what the folder holds."""
         label = "" if step is None else str(step)
         if label and not _LABEL.match(label):
             raise ValueError(f"{label!r} is no label: 1 to 64 of A-Z a-z 0-9 . _ : -")
         if bytes is None:
-            folder = self.directory
-            bytes = 0 if folder is None else sum(f.stat().st_size for f in pathlib.Path(folder).rglob("*") if f.is_file())
+            bytes = self._size()
         if not 0 <= bytes < 2**63:
             raise ValueError(f"{bytes} bytes cannot be")
         return self._answer("0", label, bytes)
@@ -528,12 +548,15 @@ class Ckpt:
 
     @contextlib.contextmanager
     def saving(self, step=None):
-        """The folder; done(step) at its end, failed() on an exception, which goes on."""
+        """The folder; done(step) at its end, failed() on an exception, which goes on, unless it comes of the folder's removal."""
         try:
             yield self.directory
         except BaseException as reason:
+            gone = _is_of_writing(reason) and self._withdrawn()
             with contextlib.suppress(OSError, ValueError):
                 self.failed(f"{type(reason).__name__}: {reason}")
+            if gone:
+                return
             raise
         try:
             self.done(step)

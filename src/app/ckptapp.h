@@ -34,7 +34,9 @@
  * Withdrawn   what was asked for may be withdrawn at any time (cancelled, timed out, another rank
  *             failed). The program hears of it by CKPT_NOW not coming, or, when it saves already,
  *             by ESTALE from ckpt_progress() and from the call that ends the saving, and by
- *             ckpt_deadline_ms() being 0. It then computes on and writes nothing more.
+ *             ckpt_deadline_ms() being 0. It then computes on and writes nothing more. The folder
+ *             is removed meanwhile, also under who writes into it: what fails there is told by
+ *             ckpt_failed(), which says ESTALE then, and is no reason to end.
  *
  * Threads     any thread may call. Calls on one handle take turns; none of them waits for anything
  *             but such a turn, which is some microseconds long. ckpt_open() and ckpt_close() of one

@@ -356,6 +356,38 @@ def test_saving_says_done_or_failed():
         assert "1-1-2" in agent.done()  # nothing was said, and nothing was raised
 
 
+def test_a_folder_that_is_removed_under_who_saves_ends_no_loop():
+    """The destination is away, another rank failed, a new agent began: what was asked for is withdrawn in the middle of the writing."""
+    with Opened() as agent:
+        for number, (told, what) in enumerate([(True, OSError), (False, OSError), (True, RuntimeError), (False, RuntimeError)], 1):
+            agent.ask(f"1-{number}-1")
+            with agent.ckpt.saving(7) as folder:
+                shutil.rmtree(pathlib.Path(folder).parent)
+                if told:
+                    agent.say(f"withdrawn 1-{number}-1\n")
+                if what is RuntimeError:
+                    raise RuntimeError("Parent directory does not exist.")  # as torch.save
+                (pathlib.Path(folder) / "state").write_text("x")
+            assert agent.ckpt.directory is None
+        agent.ask("1-5-1")
+        try:
+            with agent.ckpt.saving(7) as folder:  # a mistake of its own, with the folder there
+                (pathlib.Path(folder) / "none" / "state").write_text("x")
+        except FileNotFoundError:
+            assert "status=FileNotFoundError" in agent.done(), agent.done()
+        else:
+            raise AssertionError("nothing was raised")
+        agent.ask("1-6-1")
+        try:
+            with agent.ckpt.saving(7) as folder:  # another mistake, however it is withdrawn
+                shutil.rmtree(folder)
+                raise KeyError("weights")
+        except KeyError:
+            assert agent.ckpt.directory is None
+        else:
+            raise AssertionError("nothing was raised")
+
+
 def test_a_forked_child_does_nothing_and_threads_share_a_handle():
     with Opened() as agent:
         agent.ask("1-1-1")
