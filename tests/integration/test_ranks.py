@@ -196,6 +196,32 @@ def a_rank_that_died_before_is_missed():
         cluster.debug_check()
 
 
+def declared_ranks_are_all_waited_for():
+    """ckpt-run --ranks 2 on two nodes, where nothing numbers the ranks: each part has both. One that is dead has no number to be missed by before
+    the time is over, and then the attempt fails and names it."""
+    launch = 'trap "" USR1; for rank in 0 1; do RANK=$rank "$0" -c "$1" "$2" & done; wait'
+    with Cluster(members=1, agents=("a", "b"), policy={**POLICY, "max_attempts": 1}) as cluster:
+        cluster.start()
+        for name, mode in (("whole", "plain"), ("slow", "slow"), ("short", "dies")):
+            cluster.register(name, [("a", 1, MIB), ("b", 1, MIB)], checkpoint_timeout_ms=5000)
+            jobs = [cluster.run_job(node, name, ["sh", "-c", launch, sys.executable, RANK, mode if node == "b" else "plain"], ("--ranks", "2"))
+                    for node in "ab"]
+            wait_until(f"all of {name} count", lambda jobs=jobs: all((job.work_dir / f"count.{rank}").exists() for job in jobs for rank in (0, 1)), 20)
+            wait_until(f"{name} runs", lambda name=name: cluster.allocation(name).state == RUNNING, 20)
+        ids, asked_at = {name: hint(cluster, name) for name in ("whole", "slow", "short")}, time.monotonic()
+        for name in ("whole", "slow"):
+            record = ends_in(cluster, name, ids[name], (COMPLETE, FAILED, TIMED_OUT))
+            assert record.state == COMPLETE and record.label == "127" and [shard.ranks for shard in record.shards] == [2, 2], record
+            assert {path.parent.name + "/" + path.name for path in pathlib.Path(record.path).glob("part-*/*.state")} == \
+                {f"part-000{part}/{rank}.state" for part in (0, 1) for rank in (0, 1)}, record.path
+        record = ends_in(cluster, "short", ids["short"], (COMPLETE, FAILED, TIMED_OUT))
+        assert record.state == TIMED_OUT and record.detail == "of 2 ranks on this node these have not said done: 1", record
+        assert 4 < time.monotonic() - asked_at < 15, "in its time, and not before"
+        assert cluster.allocation("short").state == RUNNING
+        no_litter(cluster)
+        cluster.debug_check()
+
+
 def who_has_opened_the_library_is_waited_for_until_its_first_step():
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
@@ -243,7 +269,7 @@ def what_failed_while_its_agent_was_away_goes_on(by, parent):
 
 
 if __name__ == "__main__":
-    sys.exit(tap([all_ranks_or_no_checkpoint, a_rank_that_died_before_is_missed,
+    sys.exit(tap([all_ranks_or_no_checkpoint, a_rank_that_died_before_is_missed, declared_ranks_are_all_waited_for,
                   who_has_opened_the_library_is_waited_for_until_its_first_step,
                   *in_both_ways(nothing_is_computed_after_the_last_rank_was_done),
                   *in_both_ways(what_failed_while_its_agent_was_away_goes_on), six_rounds_of_faults]))
