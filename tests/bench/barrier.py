@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """How long ranks wait for the agreed step, and a job that is to end for its end: three members, two agents, two ranks on each. Ends with 1 when the
-median of what the agents need to agree is over 200 ms.
+most that the agents needed to agree is over what is promised: 200 ms, or two heartbeats where that is more.
 
 Flow     `tests/bench/barrier.py [BARRIERS [STOPS]]`. The ranks speak the socket's lines themselves and count steps without any work, so that what
          they note is the agents' and the leader's time alone: when each was asked, and when each heard the step. Stops: from the agents' logs.
@@ -17,7 +17,7 @@ from cluster import Cluster, broker_pb2, common_pb2, wait_until  # noqa: E402
 from history import quantile  # noqa: E402
 from jobs import COMPLETE, FAILED, MIB, POLICY, RUNNING, TIMED_OUT, all_run, ends_in  # noqa: E402
 
-NODES = ("a", "b")
+NODES, HEARTBEAT_MS = ("a", "b"), 1000
 RANK = r"""
 import json, os, socket, time
 work, rank = os.environ["CKPT_DIR"], os.environ["RANK"]
@@ -68,8 +68,12 @@ def table(name, values):
     return statistics.median(values)
 
 
+def promised_ms(heartbeat_ms):
+    return max(200, 2 * heartbeat_ms)
+
+
 def barriers(cluster, count):
-    """From the first rank that is asked to the last that hears the step; before, from the request; after, until it is complete."""
+    """(median, most) from the first rank that is asked to the last that hears the step; before, from the request; after, until it is complete."""
     jobs = start(cluster, "barrier")
     begun, ended = [], []
     for number in range(count):
@@ -91,7 +95,7 @@ def barriers(cluster, count):
     table("... until the last one is", spread)
     median = table("the first is asked until the last hears the step", agreed)
     table("the last is done until the checkpoint is complete, as a client sees it", done)
-    return median
+    return median, max(agreed)
 
 
 def instants(cluster, node, name, pattern):
@@ -128,14 +132,14 @@ def stops(cluster, count):
 
 def main():
     numbers = [int(word) for word in sys.argv[1:]] + [200, 20][len(sys.argv) - 1:]
-    with Cluster(members=3, agents=NODES, policy={**POLICY, "evaluation_interval": "30s"}) as cluster:
+    with Cluster(members=3, agents=NODES, policy={**POLICY, "evaluation_interval": "30s"}, heartbeat_ms=HEARTBEAT_MS) as cluster:
         cluster.start()
         all_run(cluster)
-        median = barriers(cluster, numbers[0])
+        _, most = barriers(cluster, numbers[0])
         if numbers[1] > 0:
             stops(cluster, numbers[1])
-    if median > 200:
-        sys.exit(f"missed: agents agree within 200 ms: the median is {median:.0f} ms")
+    if most > promised_ms(HEARTBEAT_MS):
+        sys.exit(f"missed: agents agree within {promised_ms(HEARTBEAT_MS)} ms: the most is {most:.0f} ms")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from cluster import BIN, ROOT, Cluster, broker_pb2, checkpoint_text, common_pb2,
 from jobs import COMPLETE, COMPLETED, ENDED_FAILED, MIB, POLICY, REQUEUED, RUNNING, STARTING, SUSPENDED
 
 RANKS_POLICY = {**POLICY, "node_degraded_after": "1s", "node_down_after": "3s", "checkpoint_timeout": "30s", "grace": "2s", "max_attempts": 5}
-MASK = 2**64 - 1
+HEARTBEAT_MS, MASK = 300, 2**64 - 1
 
 
 # ---- programs: commands, what they save, and what they must give ----
@@ -107,7 +107,7 @@ def threads(steps=1200, ms_per_step=5, ranks=1, cells=200):
 
 @contextlib.contextmanager
 def site(agents, members=3, **policy):
-    with Cluster(members=members, agents=agents, policy={**RANKS_POLICY, **policy}, heartbeat_ms=300) as cluster:
+    with Cluster(members=members, agents=agents, policy={**RANKS_POLICY, **policy}, heartbeat_ms=HEARTBEAT_MS) as cluster:
         cluster.start()
         yield cluster
 

@@ -8,16 +8,17 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / name) for name
 import barrier  # noqa: E402
 import faults  # noqa: E402
 from cluster import tap  # noqa: E402
-from ranks_site import site, train  # noqa: E402
+from ranks_site import HEARTBEAT_MS, site, train  # noqa: E402
 
 
-def ranks_agree_on_a_step_within_200_ms():
-    """Four ranks on two nodes, through their agents and the leader, from the first that is asked to the last that hears the step."""
+def ranks_agree_on_a_step_within_two_heartbeats():
+    """Four ranks on two nodes, through their agents and the leader, from the first that is asked to the last that hears the step: each time within
+    200 ms, or two heartbeats where that is more; half of the times within 200 ms."""
     with site("ab") as cluster:
-        median = barrier.barriers(cluster, 20)
-        assert median <= 200, f"{median:.0f} ms"
+        median, most = barrier.barriers(cluster, 20)
+        assert median <= 200 and most <= barrier.promised_ms(HEARTBEAT_MS), f"{median:.0f} ms, at most {most:.0f} ms"
 
 
 if __name__ == "__main__":
-    sys.exit(tap([ranks_agree_on_a_step_within_200_ms, *faults.tests_of(train), *faults.elastic_tests_of(train),
+    sys.exit(tap([ranks_agree_on_a_step_within_two_heartbeats, *faults.tests_of(train), *faults.elastic_tests_of(train),
                   *faults.tests_of(train, faults=faults.CUT_OFF_ELSE), *faults.tests_of(train, nodes=1, faults=faults.CUT_OFF)]))
