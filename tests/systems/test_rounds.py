@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Two hundred faults that a seed draws, at any moment of a checkpoint: no checkpoint is complete with unequal steps or without a rank, no restore
+"""Two hundred faults that a seed draws, at any moment of a checkpoint of three programs, after which their jobs go on or stop, and restart on as many
+nodes or others: no checkpoint is complete with unequal steps, without a rank or of a run before, each is complete that nothing hinders, no restore
 mixes two, no rank has a copy beside it. SEED and ROUNDS (200) choose others."""
 import os
 import pathlib
