@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# deterministic replay. What make test runs of the simulator, one TAP line each: some hundred short runs, the same seeds in another process, and every pinned
+# deterministic replay. What make test runs of the simulator, one TAP line each: some hundred short runs, of some of them that what they are drawn for did happen, the same seeds in another process, and every pinned
 # run (tests/sim/pinned): a file is a line of options; those named S* switch a safety rule off and must violate something, and nothing when
 # the rule is on. What a seed does changes with every change of what it runs, so the former may go on to the seeds that follow, as
 # far as it takes.
@@ -23,6 +23,8 @@ failed=0
 check "240 short runs of three members hold every invariant" seed="${SEED:-1}" runs=240 jobs=2 seconds=12
 check "60 short runs of five members hold every invariant" seed="${SEED:-1}" runs=60 jobs=2 seconds=12 replicas=5
 check "members grow from three to five and shrink again under load" seed="${SEED:-1}" runs=16 jobs=2 membership=30 mistakes=15 grown=1
+check "ranks meet, and jobs begin from all parts of a checkpoint and on other numbers of nodes" seed="${SEED:-1}" runs=48 jobs=2 ranked=1 ranks=100 scaling=90 \
+    seconds=25 agents=4 shipping_agents=4 schedulers=2 targets=1 operations_per_s=16 crashes=0
 check "the same seed gives the same trace in another process" seed="${SEED:-1}" runs=4 jobs=2 seconds=12 twice=1
 for pinned in tests/sim/pinned/*; do
     [ -e "$pinned" ] || continue
