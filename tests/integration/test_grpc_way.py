@@ -14,6 +14,7 @@ import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import Cluster, broker_pb2, common_pb2, own_name, tap, wait_until  # noqa: E402
+from last_words import LastWords  # noqa: E402
 
 POLICY = {"evaluation_interval": "1s", "min_interval": "1h", "checkpoint_timeout": "4s", "max_deferral": "5s", "grace": "1s", "max_attempts": 2,
           "node_failures_per_1000_node_days_milli": 1, "quiesce": "1ms", "near_completion": "1s", "retry_backoff": "200ms"}
@@ -225,6 +226,32 @@ def what_dies_during_a_call():
         cluster.debug_check()
 
 
+def an_agent_that_dies_in_a_state_of_a_call():
+    """With the line that tells that its application puts it off, or that its call broke, and when all that belongs to it is begun."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        words, ends = LastWords(cluster.agents["a"]), {}
+        words.agent.kill()
+        words.agent.start()
+        app = App(cluster, "mortal", options=("--max-restarts", "5")).registered()
+        for state, mode in (("DEFERRED", "defer 1000"), ("BROKEN", "die")):
+            for moment in ("before", "after"):
+                app.answers(mode)
+                words.arm(f" to={state}\n", moment)
+                identifier, registered = app.hint(), app.said().count("registered OK")
+                words.dies(f"{state}, {moment}")
+                app.answers("done")
+                words.agent.start()
+                record = app.ends(identifier)
+                ends[state, moment] = (record.state, record.attempt)
+                if mode == "die":
+                    app.says("registered OK", registered + 1)
+        # what was put off stays so where the journal has it; an answer that was lost, and a dead application, cost an attempt
+        assert ends == {("DEFERRED", "before"): (COMPLETE, 2), ("DEFERRED", "after"): (COMPLETE, 1), ("BROKEN", "before"): (COMPLETE, 2),
+                        ("BROKEN", "after"): (COMPLETE, 2)}, ends
+        cluster.debug_check()
+
+
 def listen(path, chat):
     """Somebody at that path, until the test ends."""
     path.unlink(missing_ok=True)
@@ -366,4 +393,5 @@ def another_user(cluster, folder):
 if __name__ == "__main__":
     sys.exit(tap([what_applications_answer, a_deferral_is_granted_up_to_the_limit_and_then_forced, the_last_safe_slot_ends_a_deferral,
                   a_preemption_waits_no_longer_than_the_limit, a_deferral_of_one_node_is_one_of_all, what_dies_during_a_call,
+                  an_agent_that_dies_in_a_state_of_a_call,
                   endpoints_that_are_none, who_may_register]))

@@ -5,11 +5,13 @@ that of an undisturbed run, every complete checkpoint with itself.
 """
 import itertools
 import os
+import re
+import shutil
 import signal
 import time
 import uuid
 
-from cluster import broker_pb2, checkpoint_text, common_pb2, wait_until
+from cluster import BIN, broker_pb2, checkpoint_text, common_pb2, wait_until
 from jobs import COMPLETE, REQUEUED, RUNNING, SUSPENDED
 from last_words import LastWords
 from ranks_site import Ranked, site
@@ -135,8 +137,8 @@ def agent_killed(make, nodes):
         assert job.restarts == 0, "the agent's end is nothing to its applications"
 
 
-# Of an attempt after which the job goes on, and of one that ends it. What else there is takes a destination that is written to directly
-# (STAGING, STAGED), a call (BROKEN), who puts it off (DEFERRED), or a worker that hangs (HALTING): tests/golden/job.
+# Of an attempt after which the job goes on, and of one that ends it. What else there is takes a destination that is written to directly (STAGING,
+# STAGED) or a worker that hangs (HALTING): below; a call (BROKEN), or who puts it off (DEFERRED): tests/integration/test_grpc_way.py.
 STATES, OF_A_STOP = ("WAITING", "ASKING", "ASKED", "RESUMING", "PUTTING", "ABANDONING", "REMOVING"), ("FREEZING", "PUTTING", "STILL")
 
 
@@ -163,9 +165,7 @@ def agent_dies_in(job, words, state, moment, **asked):
 def agent_killed_in_each_state(make, nodes):
     """In each state of an attempt after which the job goes on, of one that ends the job, and while it brings what a part begins from."""
     with site(names(nodes)) as cluster:
-        words = LastWords(cluster.agents[names(nodes)[-1]])
-        words.agent.kill()
-        words.agent.start()
+        words = with_last_words(cluster, nodes)
         job, ends = Ranked(cluster, "j", make(steps=900, ms_per_step=40), names(nodes)), {}
         job.computes()
         for state, moment in itertools.product(STATES, ("before", "after")):
@@ -173,14 +173,74 @@ def agent_killed_in_each_state(make, nodes):
         assert job.restarts == 0 and job.state() == RUNNING, "the agent's end is nothing to its applications"
         for state, moment in itertools.product(OF_A_STOP, ("before", "after")):
             ends[f"{state} of a stop", moment] = agent_dies_in(job, words, state, moment, after=common_pb2.AFTER_CHECKPOINT_STOP)
-            if ends[f"{state} of a stop", moment] == COMPLETE:
-                wait_until("the job has stopped", lambda: job.state() == SUSPENDED, 40)
-                job.restart()
-                words.agent.kill()  # while it restores
-                words.agent.start()
+            wait_until("the job has stopped", lambda: job.state() == SUSPENDED, 40)
+            words.arm("event=restart_point allocation=j ", moment)
+            job.restart()
+            words.dies(f"it has brought what its part begins from, {moment}")
+            words.agent.start()
             job.computes()
         assert set(ends.values()) == {COMPLETE}, ends
         ends_well(job)
+
+
+def with_last_words(cluster, nodes):
+    words = LastWords(cluster.agents[names(nodes)[-1]])
+    words.agent.kill()
+    words.agent.start()
+    return words
+
+
+def agent_killed_while_a_folder_is_made(make, nodes):
+    """At the destination, for an application that writes there itself."""
+    with site(names(nodes)) as cluster:
+        words = with_last_words(cluster, nodes)
+        job, ends = Ranked(cluster, "j", make(steps=600, ms_per_step=20), names(nodes), staging=common_pb2.STAGING_DIRECT), {}
+        job.computes()
+        for state, moment in itertools.product(("STAGING", "STAGED"), ("before", "after")):
+            ends[state, moment] = agent_dies_in(job, words, state, moment)
+        assert set(ends.values()) == {COMPLETE}, ends
+        ends_well(job, checkpoints=4)
+        assert job.restarts == 0, "the agent's end is nothing to its applications"
+
+
+# What copies waits as long as the file is there.
+WORKER = """#!/bin/sh
+while [ "$1" = put ] && [ -e "{hold}" ]; do sleep 0.05; done
+exec "${{0%/*}}/ckpt-worker.real" "$@"
+"""
+
+
+def held_puts(cluster):
+    """The file; of agents that start from now on."""
+    hold = cluster.dir / "hold"
+    cluster.bin = cluster.dir / "bin"
+    shutil.copytree(BIN, cluster.bin)
+    (cluster.bin / "ckpt-worker").rename(cluster.bin / "ckpt-worker.real")
+    (cluster.bin / "ckpt-worker").write_text(WORKER.format(hold=hold))
+    (cluster.bin / "ckpt-worker").chmod(0o755)
+    return hold
+
+
+def agent_killed_while_it_ends_a_worker(make, nodes):
+    """A checkpoint is cancelled whose worker hangs; that one goes on late, where nobody waits for it any more."""
+    with site(names(nodes)) as cluster:
+        hold = held_puts(cluster)
+        words = with_last_words(cluster, nodes)
+        job = Ranked(cluster, "j", make(steps=900, ms_per_step=20), names(nodes))
+        job.computes()
+        for moment in ("before", "after"):
+            hold.touch()
+            identifier = job.request()
+            wait_until("it is copied", lambda i=identifier: re.search(rf"hint={checkpoint_text(i)}-\d+ .*to=PUTTING", words.agent.log.read_text()), 30)
+            words.arm(" to=HALTING\n", moment)
+            cluster.client.broker("CancelCheckpoint", broker_pb2.CancelCheckpointRequest(request_id=uuid.uuid4().hex, checkpoint_id=identifier))
+            words.dies(f"HALTING, {moment}")
+            words.agent.start()
+            hold.unlink()
+            job.checkpoint()
+            assert job.record(identifier).state == common_pb2.CHECKPOINT_STATE_CANCELLED, job.record(identifier)
+        ends_well(job, checkpoints=2)
+        assert job.restarts == 0, "the agent's end is nothing to its applications"
 
 
 def destination_away(make, nodes):
@@ -203,9 +263,7 @@ def cut_off_by(fate, state, moment):
         complete, and the node can take part again."""
         node, spare = names(nodes)[-1], names(nodes + 1)[-1]
         with site(names(nodes + 1)) as cluster:
-            words = LastWords(cluster.agents[node])
-            words.agent.kill()
-            words.agent.start()
+            words = with_last_words(cluster, nodes)
             job = Ranked(cluster, "j", make(steps=2000), names(nodes))
             job.computes()
             before = job.run_of(job.checkpoint())
@@ -237,7 +295,7 @@ def cut_off_by(fate, state, moment):
 CUT_OFF = (cut_off_by("sleeps", "PUTTING", "before"), cut_off_by("cut", "PUTTING", "before"))
 CUT_OFF_ELSE = (cut_off_by("sleeps", "PUTTING", "after"), cut_off_by("cut", "ASKED", "after"))
 FAULTS = (undisturbed, rank_killed, node_lost, leader_killed_in_the_barrier, rank_slow, rank_silent, agent_killed, agent_killed_in_each_state,
-          destination_away, *CUT_OFF)
+          agent_killed_while_a_folder_is_made, agent_killed_while_it_ends_a_worker, destination_away, *CUT_OFF)
 
 
 def as_test(fault, make, nodes):
