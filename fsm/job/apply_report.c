@@ -393,6 +393,15 @@ static void report_started(struct fsm *fsm, const struct report *report)
     fsm_barrier_started(fsm, report->checkpoint, report->shard, report->message->barrier);
 }
 
+static void report_deferred(struct fsm *fsm, const struct report *report)
+{
+    CHECK(report->message->kind == KIND(DEFERRED));
+    CHECK(report->shard != NULL);
+    fsm_checkpoint_defer(fsm, report->checkpoint, report->message->deferral_ms);
+    if (fsm_checkpoint_writes(report->checkpoint))
+        fsm_barrier_deferred(fsm, report->checkpoint, report->shard);
+}
+
 /* Of the checkpoint's job on the node: a node has few jobs, a job may have thousands of nodes. 0:
  * it has left. */
 static uint32_t report_place(const struct report *report)
@@ -439,7 +448,7 @@ static enum fsm_status report_checkpoint(struct fsm *fsm, struct report *report)
     else if (report->message->kind == KIND(RESPONSIVE))
         fsm_checkpoint_extend(fsm, report->checkpoint);
     else if (report->message->kind == KIND(DEFERRED))
-        fsm_checkpoint_defer(fsm, report->checkpoint, report->message->deferral_ms);
+        report_deferred(fsm, report);
     else if (report->message->kind == KIND(BARRIER))
         fsm_barrier_reported(fsm, report->checkpoint, report->shard, report->message->step);
     return FSM_OK;

@@ -10,7 +10,9 @@
  *          (fsm_checkpoint_clear_shards). A word of a phase that is over, or that is said twice,
  *          changes nothing. Parts without a barrier are not waited for once they have started, nor
  *          are shards that are verified: their labels judge them. No phase has a timer: the
- *          attempt's deadline ends it.
+ *          attempt's deadline ends it. A part that is put off has left the step that it said, or
+ *          that was agreed, behind when it is asked again: all parts begin again with GATHERING,
+ *          where those that still save need not say anew that they know.
  */
 #include "fsm/core/registry.h"
 #include "fsm/job/job.h"
@@ -81,6 +83,21 @@ void fsm_barrier_started(struct fsm *fsm, struct checkpoint *checkpoint, struct 
     if (barrier && checkpoint->view.barrier == PHASE(NONE))
         barrier_move(fsm, checkpoint, PHASE(GATHERING));
     fsm_barrier_review(fsm, checkpoint);
+}
+
+void fsm_barrier_deferred(struct fsm *fsm, struct checkpoint *checkpoint, struct fsm_shard *shard)
+{
+    CHECK(fsm_checkpoint_writes(checkpoint));
+    if (!shard->barrier || shard->verified)
+        return;
+    shard->aware = false;
+    for (uint32_t i = 0; i < checkpoint->view.shard_count; i++)
+        checkpoint->shards[i].step = 0;
+    checkpoint->view.agreed_step = 0;
+    if (checkpoint->view.barrier == PHASE(GATHERING))
+        return;
+    checkpoint->view.barrier = PHASE(GATHERING);
+    fsm_allocation_changed(fsm, allocation_at(fsm, checkpoint->view.allocation_slot));
 }
 
 void fsm_barrier_reported(struct fsm *fsm, struct checkpoint *checkpoint, struct fsm_shard *shard,

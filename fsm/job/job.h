@@ -185,6 +185,7 @@ bool fsm_checkpoint_held(const struct fsm *fsm,
  * when a shard has become verified. */
 void fsm_barrier_started(struct fsm *fsm, struct checkpoint *checkpoint, struct fsm_shard *shard,
                          bool barrier);
+void fsm_barrier_deferred(struct fsm *fsm, struct checkpoint *checkpoint, struct fsm_shard *shard);
 void fsm_barrier_reported(struct fsm *fsm, struct checkpoint *checkpoint, struct fsm_shard *shard,
                           uint64_t step);
 void fsm_barrier_review(struct fsm *fsm, struct checkpoint *checkpoint);

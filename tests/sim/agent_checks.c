@@ -88,8 +88,11 @@ static void on_done(void *data, struct agent_machine *machine,
 static void on_deferred(void *data, struct application *application, const char *hint)
 {
     struct agent_checks *checks = data;
+    uint32_t attempt;
+    uint64_t checkpoint_id = read_hint(hint, &attempt);
 
     checks->world->counts.deferred++;
+    world_rank_put_off(checks->world, checkpoint_id, attempt);
     agent_asked_put_off(checks->asked, checks_agent(application_machine(application)), hint);
 }
 

@@ -220,6 +220,8 @@ void world_rank_said(struct world *world, const struct world_rank *rank, uint64_
  * time where it is: I44. */
 void world_rank_meets(struct world *world, const struct world_rank *rank, uint64_t checkpoint_id,
                       uint32_t attempt, uint64_t step);
+/* A rank asks for the attempt to be put off. */
+void world_rank_put_off(struct world *world, uint64_t checkpoint_id, uint32_t attempt);
 /* A checkpoint's folder was removed at the destination: I28. */
 void world_collected(struct world *world, const char *path);
 /* The folder cannot be removed now. */

@@ -28,10 +28,12 @@ struct said {
     char labels[WORLD_RANKS_MAX][LABEL_MAX_BYTES + 1]; /* what each said last */
 };
 
-/* Where the ranks of an attempt were told to meet. */
+/* Where the ranks of an attempt were told to meet, last; 0: nowhere yet. One that a rank has put
+ * off may have another step then, and what was saved tells whether all had it. */
 struct meeting {
     uint64_t checkpoint_id, step;
     uint32_t attempt;
+    bool put_off;
 };
 
 struct rank_checks {
@@ -118,11 +120,20 @@ static struct meeting *find_meeting(const struct rank_checks *checks, uint64_t c
     return NULL;
 }
 
+static struct meeting *add_meeting(struct rank_checks *checks, const struct meeting *meeting)
+{
+    CHECK(find_meeting(checks, meeting->checkpoint_id, meeting->attempt) == NULL);
+    checks->meetings =
+        check_realloc(checks->meetings, checks->meeting_count + 1, sizeof(*checks->meetings));
+    checks->meetings[checks->meeting_count] = *meeting;
+    return &checks->meetings[checks->meeting_count++];
+}
+
 static void check_told(struct world *world, const struct world_rank *rank,
                        const struct meeting *told)
 {
     struct rank_checks *checks = world->ranks;
-    const struct meeting *meeting = find_meeting(checks, told->checkpoint_id, told->attempt);
+    struct meeting *meeting = find_meeting(checks, told->checkpoint_id, told->attempt);
     const struct said *said = find(checks, rank->agent, told->checkpoint_id, told->attempt);
 
     if (said == NULL || said->at != said->ranks)
@@ -131,16 +142,25 @@ static void check_told(struct world *world, const struct world_rank *rank,
                         ", and of its node's ranks %x only %x had come to one",
                         world_agent_name(rank->agent), told->step, told->checkpoint_id,
                         said == NULL ? 0 : said->ranks, said == NULL ? 0 : said->at);
-    if (meeting != NULL && meeting->step != told->step)
+    if (meeting != NULL && !meeting->put_off && meeting->step != told->step)
         world_violation(
             world, "I44",
             "a rank on %s is to save step %" PRIu64 " for %" PRIx64 ", another one step %" PRIu64,
             world_agent_name(rank->agent), told->step, told->checkpoint_id, meeting->step);
-    if (meeting != NULL)
-        return;
-    checks->meetings =
-        check_realloc(checks->meetings, checks->meeting_count + 1, sizeof(*checks->meetings));
-    checks->meetings[checks->meeting_count++] = *told;
+    if (meeting == NULL)
+        add_meeting(checks, told);
+    else
+        meeting->step = told->step;
+}
+
+void world_rank_put_off(struct world *world, uint64_t checkpoint_id, uint32_t attempt)
+{
+    const struct meeting none = {.checkpoint_id = checkpoint_id, .attempt = attempt};
+    struct meeting *meeting = find_meeting(world->ranks, checkpoint_id, attempt);
+
+    if (meeting == NULL)
+        meeting = add_meeting(world->ranks, &none);
+    meeting->put_off = true;
 }
 
 void world_rank_meets(struct world *world, const struct world_rank *rank, uint64_t checkpoint_id,
@@ -165,6 +185,8 @@ static void check_met(struct world *world, const struct fsm *fsm,
     const struct meeting *meeting = find_meeting(world->ranks, checkpoint->id, checkpoint->attempt);
     bool ships = false;
 
+    if (meeting != NULL && meeting->step == 0)
+        meeting = NULL;
     for (uint32_t i = 0; i < checkpoint->shard_count; i++)
         ships |= (unsigned)world_agent_number(fsm_node_name(fsm, checkpoint->shards[i].node_slot)) <
                  world->options.shipping_agents;

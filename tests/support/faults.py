@@ -138,7 +138,7 @@ def agent_killed(make, nodes):
 
 
 # Of an attempt after which the job goes on, and of one that ends it. What else there is takes a destination that is written to directly (STAGING,
-# STAGED) or a worker that hangs (HALTING): below; a call (BROKEN), or who puts it off (DEFERRED): tests/integration/test_grpc_way.py.
+# STAGED), a worker that hangs (HALTING), or who puts it off (DEFERRED): below; or a call (BROKEN): tests/integration/test_grpc_way.py.
 STATES, OF_A_STOP = ("WAITING", "ASKING", "ASKED", "RESUMING", "PUTTING", "ABANDONING", "REMOVING"), ("FREEZING", "PUTTING", "STILL")
 
 
@@ -239,6 +239,19 @@ def agent_killed_while_it_ends_a_worker(make, nodes):
             hold.unlink()
             job.checkpoint()
             assert job.record(identifier).state == common_pb2.CHECKPOINT_STATE_CANCELLED, job.record(identifier)
+        ends_well(job, checkpoints=2)
+        assert job.restarts == 0, "the agent's end is nothing to its applications"
+
+
+def agent_killed_while_put_off(make, nodes):
+    """All ranks put each question off once, for a second at least."""
+    with site(names(nodes), max_deferral="20s") as cluster:
+        words = with_last_words(cluster, nodes)
+        job, ends = Ranked(cluster, "j", make(steps=1200, ms_per_step=20, defers=True), names(nodes)), {}
+        job.computes()
+        for moment in ("before", "after"):
+            ends[moment] = agent_dies_in(job, words, "DEFERRED", moment)
+        assert set(ends.values()) == {COMPLETE}, ends
         ends_well(job, checkpoints=2)
         assert job.restarts == 0, "the agent's end is nothing to its applications"
 

@@ -2,14 +2,14 @@
 """A data-parallel training loop in whole numbers, and its launcher.
 
     workload_ranks.py launch STEPS [--world 4] [--first 0] [--local 4] --meet FOLDER [--ms-per-step N] [--slow RANK:STEP:MS]
-                      [--silent RANK:STEP] [--signal]
+                      [--silent RANK:STEP] [--defers] [--signal]
 
 The launcher starts --local ranks from number --first with RANK, LOCAL_RANK, WORLD_SIZE and LOCAL_WORLD_SIZE, as torchrun does, and
 ends with the first that fails. Without --world it has CKPT_PARTS times --local of them, and those of CKPT_PART here. Ranks find each
 other by files in the folder, and sum their gradients around a ring of sockets. The result (weights after the last step) is the same
 with any number of ranks, since a step has the same samples with all of them. A --silent rank goes on without its library from that
 step on, in the first run. Two of one number at a time leave a file `two` in the folder. With
---signal ranks do without a library: they catch SIGUSR1, agree on the step by their own ring, and write done.RANK themselves.
+--defers all ranks put off each question once. With --signal ranks do without a library: they catch SIGUSR1, agree on the step by their own ring, and write done.RANK themselves.
 """
 import argparse
 import fcntl
@@ -131,6 +131,19 @@ def alone(meet, rank):
     sys.exit("another process has this rank's number")
 
 
+def saved(ckpt, step, state, deferred):
+    """deferred: the questions that were put off, each once; None: none is."""
+    if deferred is not None and ckpt.hint not in deferred:
+        deferred.add(ckpt.hint)
+        try:
+            ckpt.defer(0.3)
+            return
+        except ConnectionError:  # the agent is away
+            pass
+    with ckpt.saving(step) as folder:
+        (pathlib.Path(folder) / "state.json").write_text(state)
+
+
 def train(options):
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     meet = pathlib.Path(options.meet)
@@ -143,14 +156,14 @@ def train(options):
     ring = Ring(rank, world, meet / os.environ.get("CKPT_RUN", "0"))
     slow_rank, slow_step, slow_ms = (int(number) for number in options.slow.split(":"))
     silent_rank, silent_step = (int(number) for number in options.silent.split(":"))
+    deferred = set() if options.defers else None
     silent, run = rank == silent_rank and not folders, os.environ.get("CKPT_RUN", "")
     for step in range(step, options.steps + 1):
         mute, state = silent and step >= silent_step, json.dumps({"step": step, "weights": weights, "run": run})
         if signalled and ring.summed([signalled.wanted()])[0] == world and not mute:
             signalled.save(step, state)
         if ckpt and not mute and ckpt.barrier(step):
-            with ckpt.saving(step) as folder:
-                (pathlib.Path(folder) / "state.json").write_text(state)
+            saved(ckpt, step, state, deferred)
         total = ring.summed(gradient(weights, step, range(rank, BATCH, world)))
         weights = [(3 * weight + change) % PRIME for weight, change in zip(weights, total)]
         time.sleep(options.ms_per_step / 1000)
@@ -202,6 +215,7 @@ def main():
     parser.add_argument("--ms-per-step", type=int, default=0)
     parser.add_argument("--slow", default="999999:0:0")
     parser.add_argument("--signal", action="store_true")
+    parser.add_argument("--defers", action="store_true")
     parser.add_argument("--silent", default="999999:0")
     options = parser.parse_args()
     try:

@@ -48,11 +48,26 @@ bool attempt_step_barrier(const struct attempt_stepping *step)
     return true;
 }
 
+/* Another part was put off, so that the step that was said here is not taken. An agent that has
+ * restarted may have missed that: it says its step anew, which changes nothing where it was taken.
+ */
+static void begin_again(const struct attempt_stepping *step)
+{
+    CHECK(step->entry->barrier_told <= BARRIER_TOLD_STEP);
+    if (step->entry->barrier_told != BARRIER_TOLD_STEP)
+        return;
+    step->entry->barrier_told = BARRIER_TOLD_AWARE;
+    step->effects->commit = true;
+}
+
 void attempt_take_barrier(const struct attempt_stepping *step, const Ckpt__V1__Order *order)
 {
     struct attempt *attempt = step->attempt;
 
     if (order != NULL) {
+        if (order->barrier != attempt->barrier &&
+            order->barrier <= CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_STEPPING)
+            begin_again(step);
         attempt->barrier = order->barrier;
         attempt->agreed_step = order->agreed_step;
         attempt_add_effect(step, EFFECT_TELL_STEP);

@@ -295,8 +295,9 @@ static void order_barrier(Ckpt__V1__BarrierPhase phase, uint64_t agreed_step)
     attempt_post(job, ATTEMPT_BARRIER, &order);
 }
 
-#define STEPPING CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_STEPPING
-#define AGREED   CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_AGREED
+#define GATHERING CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_GATHERING
+#define STEPPING  CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_STEPPING
+#define AGREED    CKPT__V1__BARRIER_PHASE__BARRIER_PHASE_AGREED
 
 static void ranks_meet_in_two_rounds_and_one_that_is_beyond_fails_it(void **state)
 {
@@ -326,6 +327,32 @@ static void ranks_meet_in_two_rounds_and_one_that_is_beyond_fails_it(void **stat
     expect_told("0: withdrawn; 1: withdrawn");
     expect_failed(&sequence, CKPT__V1__REASON__REASON_STEP_MISSED,
                   "rank 1 is at step 315, 310 was agreed");
+}
+
+/* It says its step once more, and its ranks, which know that they are asked, hear another one. */
+static void a_node_meets_anew_when_another_was_put_off(void **state)
+{
+    const char *hint = job->attempt.hint;
+    uint64_t sequence = 0;
+
+    (void)state;
+    assert_null(comes(0, FIRST, true));
+    assert_null(comes(1, SECOND, true));
+    ranks_at(job, 0, hint, 100, 1000000);
+    ranks_at(job, 1, hint, 100, 1000000);
+    expect_barrier(&sequence, 0);
+    order_barrier(STEPPING, 0);
+    expect_barrier(&sequence, 301);
+    order_barrier(AGREED, 900);
+    ranks_at(job, 1, hint, 400, 1000000);
+    assert_null(last_report(&sequence));
+    order_barrier(GATHERING, 0);
+    assert_null(last_report(&sequence));
+    ranks_at(job, 0, hint, 410, 1000000);
+    order_barrier(STEPPING, 0);
+    expect_barrier(&sequence, 611);
+    order_barrier(AGREED, 950);
+    assert_uint_equal(job->attempt.agreed_step, 950);
 }
 
 /* Its ranks dial anew only later, and the others would agree on a step without them. */
@@ -621,6 +648,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(who_has_opened_the_library_is_waited_for),
         T(ranks_meet_in_two_rounds_and_one_that_is_beyond_fails_it),
+        T(a_node_meets_anew_when_another_was_put_off),
         T(an_agent_that_restarts_knows_that_its_ranks_meet_the_others),
         T(who_does_not_come_to_a_step_is_named),
         T(a_node_whose_ranks_wait_for_others_blames_none_of_them),

@@ -162,6 +162,68 @@ static void a_part_that_has_saved_is_not_awaited(void **unused)
     script_close(&script);
 }
 
+static void agree(struct script *script, uint64_t step)
+{
+    for (int node = 1; node <= 2; node++)
+        expect_ok(script, "report n%d started j1 ckpt=1-1 barrier", node);
+    for (int node = 1; node <= 2; node++)
+        expect_ok(script, "report n%d barrier j1 ckpt=1-1", node);
+    for (int node = 1; node <= 2; node++)
+        expect_ok(script, "report n%d barrier j1 ckpt=1-1 step=%d", node, (int)step);
+    expect_agreed(script, step);
+}
+
+/* When it is asked again its ranks are beyond the step that was agreed. */
+static void a_part_that_is_put_off_has_all_meet_at_another_step(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    for (int put_off = 1; put_off <= 2; put_off++) {
+        start_writing(&script);
+        agree(&script, 9);
+        for (int node = 1; node <= put_off; node++) {
+            orders_changed(&script);
+            expect_ok(&script, "report n%d deferred j1 ckpt=1-1 deferral=1000", node);
+            expect_phase(&script, GATHERING);
+            assert_uint_equal(checkpoint_of(&script, 1)->agreed_step, 0);
+            assert_false(shard_of(&script, (uint32_t)node - 1)->aware);
+            assert_true(node > 1 || orders_changed(&script) > 0);
+        }
+        expect_ok(&script, "report n2 barrier j1 ckpt=1-1 step=9"); /* on its way, or anew */
+        expect_phase(&script, GATHERING);
+        script_restore(&script);
+        expect_ok(&script, "report n1 barrier j1 ckpt=1-1");
+        expect_phase(&script, STEPPING);
+        expect_ok(&script, "report n1 barrier j1 ckpt=1-1 step=80");
+        expect_phase(&script, STEPPING);
+        expect_ok(&script, "report n2 barrier j1 ckpt=1-1 step=78");
+        expect_agreed(&script, 80);
+        script_close(&script);
+    }
+}
+
+/* What it has saved is of the step before, so this attempt comes to nothing. */
+static void a_part_that_has_saved_when_another_is_put_off_does_not_meet_it(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start_writing(&script);
+    agree(&script, 9);
+    expect_ok(&script, "report n2 shard_verified j1 ckpt=1-1 label=9");
+    expect_ok(&script, "report n1 deferred j1 ckpt=1-1 deferral=1000");
+    expect_phase(&script, GATHERING);
+    expect_ok(&script, "report n1 barrier j1 ckpt=1-1");
+    expect_phase(&script, STEPPING);
+    expect_ok(&script, "report n1 barrier j1 ckpt=1-1 step=80");
+    expect_agreed(&script, 80);
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1 label=80");
+    expect_checkpoint(&script, 1, REQUESTED);
+    assert_int_equal(checkpoint_of(&script, 1)->reason, CKPT__V1__REASON__REASON_STEP_MISMATCH);
+    script_close(&script);
+}
+
 /* An outage of the destination leaves nothing of it. */
 static void a_pause_in_any_phase_begins_it_anew(void **unused)
 {
@@ -385,6 +447,8 @@ int main(void)
         cmocka_unit_test(a_step_that_is_said_while_others_are_awaited_is_not_taken),
         cmocka_unit_test(parts_without_a_barrier_are_awaited_until_they_start),
         cmocka_unit_test(a_part_that_has_saved_is_not_awaited),
+        cmocka_unit_test(a_part_that_is_put_off_has_all_meet_at_another_step),
+        cmocka_unit_test(a_part_that_has_saved_when_another_is_put_off_does_not_meet_it),
         cmocka_unit_test(a_pause_in_any_phase_begins_it_anew),
         cmocka_unit_test(parts_that_saved_different_steps_are_no_checkpoint),
         cmocka_unit_test(a_part_that_names_no_step_differs_from_one_that_does),
