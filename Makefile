@@ -284,7 +284,8 @@ test: deps                                      ## everything CI runs
 systems: programs                               ## against real systems that are not ours; skips what cannot be installed
 	-$(Q)deploy/install-deps.sh systems
 	$(Q)if command -v mpicc > /dev/null; then $(MAKE) --no-print-directory $(MPI:%=$(BUILD)/bin/%); fi
-	$(Q)BUILD=$(abspath $(BUILD)) WAITING_JOBS=$(WAITING_JOBS) tests/run.sh $(sort $(wildcard tests/systems/test_*.py))
+	@# real programs under each fault, one after the other in a file: their limit is that of a test that hangs
+	$(Q)BUILD=$(abspath $(BUILD)) WAITING_JOBS=$(WAITING_JOBS) TEST_TIMEOUT_S=2400 tests/run.sh $(sort $(wildcard tests/systems/test_*.py))
 bench: deps                                     ## figures beside etcd's: commits, failover, evaluation, scale; then bench-data
 	$(Q)deploy/install-deps.sh bench
 	$(MAKE) --no-print-directory programs $(BENCH:%=$(BUILD)/bench/%)
