@@ -266,8 +266,9 @@ lint:                                           ## layering, purity, banned call
 # those that take longest come first, so that none of them is left over at the end
 LONG = $(patsubst %,tests/integration/test_%.py,faults_calls agent bursts places faults_clock grpc_way recover telemetry faults_disk faults_net kill9 tls members users daemon ranks cluster_faults vast outage)
 INTEGRATION = $(LONG) $(filter-out $(LONG),$(sort $(wildcard tests/integration/test_*.py)))
-# integration tests wait for real processes more than they compute
-WAITING_JOBS = $(or $(JOBS),$(shell expr 4 \* $$(nproc)))
+# integration tests wait for real processes more than they compute; those against real systems compute as much
+WAITING_JOBS = $(or $(JOBS),$(shell expr 3 \* $$(nproc)))
+SYSTEMS_JOBS = $(or $(JOBS),$(shell expr 2 \* $$(nproc)))
 integration: programs                           ## real processes
 	$(Q)BUILD=$(abspath $(BUILD)) WAITING_JOBS=$(WAITING_JOBS) tests/run.sh $(INTEGRATION)
 kills: programs                                 ## leader kills under load: make kills KILLS=1000 [MEMBERS=5]
@@ -285,7 +286,7 @@ systems: programs                               ## against real systems that are
 	-$(Q)deploy/install-deps.sh systems
 	$(Q)if command -v mpicc > /dev/null; then $(MAKE) --no-print-directory $(MPI:%=$(BUILD)/bin/%); fi
 	@# real programs under each fault, one after the other in a file: their limit is that of a test that hangs
-	$(Q)BUILD=$(abspath $(BUILD)) WAITING_JOBS=$(WAITING_JOBS) TEST_TIMEOUT_S=2400 tests/run.sh $(sort $(wildcard tests/systems/test_*.py))
+	$(Q)BUILD=$(abspath $(BUILD)) WAITING_JOBS=$(SYSTEMS_JOBS) TEST_TIMEOUT_S=2400 tests/run.sh $(sort $(wildcard tests/systems/test_*.py))
 bench: deps                                     ## figures beside etcd's: commits, failover, evaluation, scale; then bench-data
 	$(Q)deploy/install-deps.sh bench
 	$(MAKE) --no-print-directory programs $(BENCH:%=$(BUILD)/bench/%)

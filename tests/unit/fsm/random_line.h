@@ -496,10 +496,7 @@ static inline void random_line(struct script *script, uint64_t *state, char *lin
     else if (which < 95)
         snprintf(line, size, "tick");
     else
-        snprintf(line, size, "after %" PRIu64,
-                 random_draw(state, 20) == 0 /* over all deadlines, as without a leader */
-                     ? random_draw(state, 5000000)
-                     : random_draw(state, 20000));
+        snprintf(line, size, "after %" PRIu64, random_draw(state, 20000));
 }
 
 #endif

@@ -118,6 +118,8 @@ static void run_once(uint64_t seed, uint64_t totals[16], struct fsm_account *acc
             strcpy(line, "init");
         else if (i == 1)
             strcpy(line, "policy min_interval=1 backoff=1000 retention=50000 timeout=30000");
+        else if (random_draw(&state, 1500) == 0) /* over all deadlines, as without a leader */
+            snprintf(line, sizeof(line), "after %" PRIu64, random_draw(&state, 5000000));
         else
             random_line(&script, &state, line, sizeof(line));
         script_run(&script, "%s", line);
