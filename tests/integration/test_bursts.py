@@ -18,7 +18,7 @@ from cluster import Cluster, broker_pb2, broker_pb2_grpc, fill, free_port, grpc,
 JOBS = 600  # a page of 500 of them has 100 KiB and more
 MIB = 1 << 20
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-DATA, HEADERS, PRIORITY, SETTINGS, GOAWAY, WINDOW_UPDATE, UNKNOWN = 0, 1, 2, 4, 7, 8, 0xfa
+DATA, HEADERS, PRIORITY, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, UNKNOWN = 0, 1, 2, 4, 6, 7, 8, 0xfa
 
 
 class Memory:
@@ -83,7 +83,8 @@ def request(stream, method, message=b""):
 
 
 class Reader(threading.Thread):
-    """One connection that asks for everything at once and takes what comes as fast as it comes: its windows are as large as there are."""
+    """One connection that asks for everything at once and takes what comes as fast as it comes: its windows are as large as there are. It answers a PING,
+    as every client does: a burst may last for longer than the server waits for that."""
 
     def __init__(self, address, calls):
         super().__init__(daemon=True)
@@ -97,6 +98,7 @@ class Reader(threading.Thread):
 
     def run(self):
         ended, head, rest, chunk = 0, bytearray(), 0, bytearray(1 << 20)
+        ping = None  # what has come of one
         try:
             self.socket.sendall(self.asked)
             while ended < self.calls:
@@ -104,8 +106,15 @@ class Reader(threading.Thread):
                 assert came, f"closed after {ended} answers"
                 at = 0
                 while at < came:
-                    passed = min(rest, came - at)  # what a frame carries is not looked at: who measures is slow soon enough
+                    passed = min(rest, came - at)  # what other frames carry is not looked at: who measures is slow soon enough
+                    if ping is not None:
+                        ping += chunk[at:at + passed]
                     rest, at = rest - passed, at + passed
+                    if rest > 0:
+                        continue
+                    if ping is not None:
+                        self.socket.sendall(frame(PING, 1, 0, bytes(ping)))
+                        ping = None
                     more = chunk[at:min(at + 9 - len(head), came)]
                     head, at = head + more, at + len(more)
                     if len(head) < 9:
@@ -113,6 +122,7 @@ class Reader(threading.Thread):
                     rest, kind, flags = int.from_bytes(head[:3], "big"), head[3], head[4]
                     head.clear()
                     assert kind != GOAWAY, f"GOAWAY after {ended} answers"
+                    ping = bytearray() if kind == PING and not flags & 1 else None
                     self.messages += kind == DATA and rest > 0
                     self.bytes += rest if kind == DATA else 0
                     ended += kind == HEADERS and flags & 1
